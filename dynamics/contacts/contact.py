@@ -44,7 +44,10 @@ class Contact:
 
     Of what rolls: radius [m]; axis (3,), the wheel's axle in the frame's axes, None for a ball; normal (3,) of the
     plane, in the world. What of it touches the plane stands still at the end of every step of time, exactly, so that
-    gains have no part; `PhasedDynamics` has such steps. See contacts/rolling.py.
+    gains have no part; `PhasedDynamics` has such steps. slides [rad]: where it slides freely in one direction of the
+    plane, the angle of that from the axle, about the normal: 0 of omnidirectional wheels, and of the second wheel on an
+    axle, ±π/4 of mecanum wheels, π/2 of skates and knife edges. Its force is then (along what it holds, 0, along the
+    normal). See contacts/rolling.py.
     """
 
     frame: str
@@ -55,6 +58,7 @@ class Contact:
     radius: float | None = None
     axis: Sequence[float] | None = None
     normal: Sequence[float] = (0.0, 0.0, 1.0)
+    slides: float | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.frame, str):
@@ -74,7 +78,7 @@ class Contact:
     def _check_wheel(self, where: str, gains: Array) -> None:
         """Check what belongs to rolling, and that there is none of it elsewhere."""
         if self.kind != "rolling":
-            for field in ("radius", "axis"):
+            for field in ("radius", "axis", "slides"):
                 if getattr(self, field) is not None:
                     raise ProblemError(f"{field} {where}: expected none of what does not roll, got {self!r}")
             return
@@ -87,6 +91,10 @@ class Contact:
         if self.axis is not None:
             object.__setattr__(self, "axis", tuple(_direction(f"axis {where}", self.axis).tolist()))
         object.__setattr__(self, "normal", tuple(_direction(f"normal {where}", self.normal).tolist()))
+        if self.slides is not None:
+            if self.axis is None:
+                raise ProblemError(f"slides {where}: expected None of a ball, whose axis is None, got {self.slides}")
+            object.__setattr__(self, "slides", float(as_array(f"slides {where}", self.slides, ())))
 
     @property
     def size(self) -> int:
@@ -100,8 +108,8 @@ class Contact:
         J = pin.computeFrameJacobian(model, data, as_array("q", q, (robot.nq,)), frame, axes)
         if self.kind != "rolling":
             return np.asarray(J[: self.size])
-        pin.updateFramePlacement(model, data, frame)
-        return np.asarray(J[:3] - pin.skew(self.lowest(data.oMf[frame].rotation)) @ J[3:])
+        R = pin.updateFramePlacement(model, data, frame).rotation
+        return self._rows(R) @ (J[:3] - pin.skew(self.lowest(R)) @ J[3:])
 
     def height(self, robot: Robot, q: ArrayLike) -> Array:
         """Height (3,) [m] of what rolls over its plane, along the normal; zero where there is no target."""
@@ -110,7 +118,16 @@ class Contact:
         data, frame = robot.model.createData(), robot.frame_id(self.frame)
         pin.forwardKinematics(robot.model, data, as_array("q", q, (robot.nq,)))
         M, n = pin.updateFramePlacement(robot.model, data, frame), np.array(self.normal)
-        return np.asarray(n @ (M.translation + self.lowest(M.rotation) - self.target) * n)
+        return self._rows(M.rotation) @ (n @ (M.translation + self.lowest(M.rotation) - self.target) * n)
+
+    def _rows(self, rotation: Array) -> Array:
+        """Directions (3, 3) that it holds, see rolling.py."""
+        if self.slides is None:
+            return np.eye(3)
+        n, a = np.array(self.normal), rotation @ np.array(self.axis)
+        ahead, aside = np.cross(a, n), a - (n @ a) * n
+        e = np.cos(self.slides) * ahead + np.sin(self.slides) * aside
+        return np.stack([e / np.linalg.norm(e), np.zeros(3), n])
 
     def lowest(self, rotation: Array) -> Array:
         """The way d (3,) [m] from the centre of what rolls to where it touches the plane; rotation: of its frame."""
@@ -147,7 +164,8 @@ class Contacts(Struct):
     kind, reference: as numbered above.   row: where its force begins among all.
     placement (m, 12): the frame on its body; target (m, 12).
     gains (m, 3): of the acceleration, the velocity and the position in the constraint.
-    wheel (m, 7): of what rolls, radius, axle, which is zero of a ball, and the plane's normal.
+    wheel (m, 9): of what rolls, radius, axle, which is zero of a ball, the plane's normal, and cosine and sine of the
+        angle from the axle to where it slides, zeros if it does not.
     """
 
     count: int = integer()
@@ -159,7 +177,7 @@ class Contacts(Struct):
     placement: Array = reals(12)
     target: Array = reals(12)
     gains: Array = reals(3)
-    wheel: Array = reals(7)
+    wheel: Array = reals(9)
 
     def asking(self, *gains: float) -> Contacts:
         """Contacts with other gains, all with the same."""
@@ -216,7 +234,7 @@ def compile_contacts(robot: Robot, contacts: Iterable[Contact] | Contact) -> Con
         placement=_rows([frame.placement for frame in found]),
         target=_rows([_pose(contact) for contact in given]),
         gains=np.array([_gains(contact) for contact in given]).reshape(-1, 3),
-        wheel=np.array([_wheel(contact) for contact in given]).reshape(-1, 7),
+        wheel=np.array([_wheel(contact) for contact in given]).reshape(-1, 9),
     )  # fmt: skip
 
 
@@ -225,7 +243,8 @@ def are_regular(robot: Robot, contacts: Sequence[Contact]) -> bool:
     q, rows = robot.random_configuration(np.random.default_rng(0)), [np.zeros((0, robot.nv))]
     for contact in contacts:
         J = contact.jacobian(robot, q)
-        rows.append(J[J.any(axis=1)] if contact.kind == "rolling" else J)  # what no joint moves is no constraint
+        moved = np.linalg.norm(J, axis=1) > 1e-10 * np.linalg.norm(J)
+        rows.append(J[moved] if contact.kind == "rolling" else J)  # wheels' rows that no joint moves hold nothing
     J = np.vstack(rows)
     return bool(np.linalg.matrix_rank(J) == len(J))
 
@@ -239,7 +258,8 @@ def _gains(contact: Contact) -> tuple[float, float, float]:
 
 def _wheel(contact: Contact) -> Array:
     axis = np.zeros(3) if contact.axis is None else contact.axis
-    return np.concatenate([[contact.radius or 0.0], axis, contact.normal])
+    slides = (0.0, 0.0) if contact.slides is None else (np.cos(contact.slides), np.sin(contact.slides))
+    return np.concatenate([[contact.radius or 0.0], axis, contact.normal, slides])
 
 
 def _root(robot: Robot, b: int) -> int:

@@ -54,12 +54,12 @@ class Standing(Fields):
 
     R (m, 9), p (m, 3): each frame's placement, from its root's origin.   u (m, 3): the velocity of a point, P(v).
     c (m, 3): its classical acceleration less gravity.   V (m, 6): the twist of a surface in its own axes.
-    error (m, 6): where it stands from its target.   axle, d (m, 3): of wheels, see rolling.py.
+    error (m, 6): where it stands from its target.   axle, d, held (m, 3): of wheels, see rolling.py.
     Jlog (6, 6): of a surface's error.
     """
 
     R, p, u, c, V, error = rows("m", 9), rows("m", 3), rows("m", 3), rows("m", 3), rows("m", 6), rows("m", 6)
-    axle, d = rows("m", 3), rows("m", 3)
+    axle, d, held = rows("m", 3), rows("m", 3), rows("m", 3)
     Jlog = rows_apart("6", 6)
 
 
@@ -71,7 +71,7 @@ class Place(Fields):
     """
 
     R, p, u, c, V, error = rows("m", 9), rows("m", 3), rows("m", 3), rows("m", 3), rows("m", 6), rows("m", 6)
-    axle, d, roll = rows("m", 3), rows("m", 3), rows_apart("nb", 6)
+    axle, d, held, roll = rows("m", 3), rows("m", 3), rows("m", 3), rows_apart("nb", 6)
     force, dual, column = rows_apart("nb", 12), rows_apart("nb", 36), rows_apart("nv", 30)
     Jlog, curved = rows_apart("6", 6), rows_apart("6", 6)
 
@@ -152,7 +152,7 @@ def move_contacts(tree, contacts, ws, place, value):
             for k in range(3):
                 value[r + k] = ka * (c[k] + gravity[k]) + kd * u[k] + kp * place.error[i, k]
         elif contacts.kind[i] == ROLLING:
-            g = slip(place, i, v)
+            g = slip(contacts, place, i, v)
             for k in range(3):
                 value[r + k] = kd * g[k] + kp * place.error[i, k]
         else:
@@ -185,7 +185,7 @@ def contact_jacobian(tree, contacts, ws, place, J):
             if contacts.kind[i] == POINT:
                 _put(J, r, k, velocity_at(p, s))
             elif contacts.kind[i] == ROLLING:
-                _put(J, r, k, slip(place, i, s))
+                _put(J, r, k, slip(contacts, place, i, s))
             else:
                 _put(J, r, k, seen_from(R, p, s))
             k = tree.previous[k]

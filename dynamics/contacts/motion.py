@@ -22,8 +22,8 @@ from dynamics.contacts.contact import ROLLING, SURFACE
 from dynamics.contacts.kinematics import Standing, move_contacts, place_contacts
 from dynamics.contacts.products import last_dof, threes
 from dynamics.contacts.response import are_redundant, eliminate, solve_redundant
-from dynamics.contacts.rolling import settle_still_rows
-from dynamics.geometry.spatial import add3, cross3, dot6, join, scale6, sub6
+from dynamics.contacts.rolling import settle_still_rows, units_of_wheel
+from dynamics.geometry.spatial import cross3, dot6, join, scale6, sub6
 from dynamics.rigid_bodies.articulated import accelerate
 from dynamics.robots.tree import Tree
 
@@ -103,8 +103,9 @@ def take_up(tree, contacts, w, x):
     for i in range(contacts.count):
         for part in range(threes(contacts, i)):
             r = contacts.row[i] + 3 * part
-            p = add3(x.place.p[i], x.place.d[i]) if contacts.kind[i] == ROLLING else x.place.p[i]
-            F, G, H = _units(contacts.kind[i], part, x.place.R[i], p)
+            F, G, H = _units(contacts.kind[i], part, x.place.R[i], x.place.p[i])
+            if contacts.kind[i] == ROLLING:
+                F, G, H = units_of_wheel(contacts, x.place, i)
             k = last_dof(tree, contacts, i)
             while k >= 0:
                 s, U, d = w.s[k], w.U[k], w.d[k]

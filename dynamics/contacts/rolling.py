@@ -10,9 +10,13 @@ A ball is the case a = 0. Steps hold velocities where they end, ``g(q, v + h a) 
 
     c = g(q, w°) + kp (n·(p + d) - height) n,    w° = ka a + kd v
 
-in which kp = 1/h² keeps the wheel on the plane, too, where that is asked for. g is linear in w and not integrable:
-J = g_w is no derivative of a place. With x_k = s_ka × a the change of the axle, χ_k = w_p × s_k, for j on the way from
-the degree of freedom k to the root, or of the same joint,
+in which kp = 1/h² keeps the wheel on the plane, too, where that is asked for. What slides in one direction of the
+plane, as skates, omnidirectional and mecanum wheels do, has the rows e·c, 0 and n·c instead, with e across that:
+
+    e(a) = m η(a),   η(a) = cos δ a × n + sin δ (a - c n),   δ from the axle to where it slides
+
+g is linear in w and not integrable: J = g_w is no derivative of a place. With x_k = s_ka × a the change of the axle,
+χ_k = w_p × s_k, for j on the way from the degree of freedom k to the root, or of the same joint,
 
     D_k u = s_ka × u + P(χ_k)         D_k ω = s_ka × ω + χ_ka             D_k d = d'[x_k]
     D_j D_k u = s_ja × D_k u + χ_ja × P(s_k)            D_j D_k ω = s_ja × D_k ω
@@ -35,11 +39,15 @@ from dynamics.geometry.spatial import (
     cross3,
     cross_motion,
     dot3,
+    join,
     rotate,
     scale3,
     scale6,
     sub3,
 )
+
+STILL = 1e-20
+"""Rows hold nothing whose response to a force is less than this part of that of all rows: rounding alone is in them."""
 
 
 @inline
@@ -49,9 +57,39 @@ def normal_of(contacts, i):
     return (W[i, 4], W[i, 5], W[i, 6])
 
 
+@inline
+def slides(contacts, i):
+    """Whether it slides in one direction."""
+    return abs(contacts.wheel[i, 7]) + abs(contacts.wheel[i, 8]) > 0.0
+
+
+@inline
+def across(contacts, i, a):
+    """η(a), linear in a."""
+    n = normal_of(contacts, i)
+    ahead, aside = cross3(a, n), sub3(a, scale3(dot3(n, a), n))
+    return add3(scale3(contacts.wheel[i, 7], ahead), scale3(contacts.wheel[i, 8], aside))
+
+
+@inline
+def in_rows(contacts, place, i, g):
+    """The rows of a contact of a vector of the world."""
+    if slides(contacts, i):
+        return (dot3(place.held[i], g), 0.0 * g[0], dot3(normal_of(contacts, i), g))
+    return g
+
+
+@inline
+def in_world(contacts, place, i, x):
+    """The vector of the world whose product with another is that of x with the other's rows."""
+    if slides(contacts, i):
+        return add3(scale3(x[0], place.held[i]), scale3(x[2], normal_of(contacts, i)))
+    return x
+
+
 @kernel
 def place_wheel(contacts, i, R, there, place):
-    """The axle and d of a wheel, and its height over the plane as error; there: its centre in the world."""
+    """The axle, d and e of a wheel, and its height over the plane as error; there: its centre in the world."""
     W = contacts.wheel
     a = rotate(R, (W[i, 1], W[i, 2], W[i, 3]))
     place.axle[i] = a
@@ -59,10 +97,12 @@ def place_wheel(contacts, i, R, there, place):
     c = dot3(n, a)
     d = scale3(-W[i, 0] / square_root(1.0 - c * c), sub3(n, scale3(c, a)))
     place.d[i] = d
+    place.held[i] = scale3(1.0 / square_root(1.0 - c * c), across(contacts, i, a))
     T = contacts.target
     height = dot3(n, add3(there, d)) - (n[0] * T[i, 9] + n[1] * T[i, 10] + n[2] * T[i, 11])
+    error = in_rows(contacts, place, i, scale3(height, n))
     for k in range(3):
-        place.error[i, k] = height * n[k]
+        place.error[i, k] = error[k]
 
 
 @inline
@@ -73,6 +113,27 @@ def shift(contacts, i, a, x):
     m = 1.0 / square_root(1.0 - c * c)
     bent = scale3(m * m * m * c * alpha, sub3(n, scale3(c, a)))
     return scale3(-contacts.wheel[i, 0], sub3(bent, scale3(m, add3(scale3(alpha, a), scale3(c, x)))))
+
+
+@inline
+def turn(contacts, i, a, x):
+    """e'[x]."""
+    n = normal_of(contacts, i)
+    c, alpha = dot3(n, a), dot3(n, x)
+    m = 1.0 / square_root(1.0 - c * c)
+    return add3(scale3(m * m * m * c * alpha, across(contacts, i, a)), scale3(m, across(contacts, i, x)))
+
+
+@inline
+def turn_twice(contacts, i, a, x, y, z):
+    """e''[x, y] + e'[z]."""
+    n = normal_of(contacts, i)
+    c, alpha, beta, zeta = dot3(n, a), dot3(n, x), dot3(n, y), dot3(n, z)
+    m = 1.0 / square_root(1.0 - c * c)
+    mx, my = m * m * m * c * alpha, m * m * m * c * beta
+    mxy = (m * m * m + 3.0 * m * m * m * m * m * c * c) * alpha * beta + m * m * m * c * zeta
+    once = add3(scale3(mx, across(contacts, i, y)), scale3(my, across(contacts, i, x)))
+    return add3(scale3(mxy, across(contacts, i, a)), add3(once, scale3(m, across(contacts, i, z))))
 
 
 @inline
@@ -126,16 +187,31 @@ def rates(place, i, s, w, chi):
 
 @inline
 def slip_rate(contacts, place, i, s, w, chi):
-    """D_k g."""
-    d, D = place.d[i], rates(place, i, s, w, chi)
-    moved = shift(contacts, i, place.axle[i], cross3(angular(s), place.axle[i]))
-    return add3((D[0], D[1], D[2]), add3(cross3((D[3], D[4], D[5]), d), cross3(angular(w), moved)))
+    """Rows of D_k g."""
+    x = cross3(angular(s), place.axle[i])
+    rate = velocity_rate(place.d[i], rates(place, i, s, w, chi), w, shift(contacts, i, place.axle[i], x))
+    if slides(contacts, i):
+        turned = dot3(turn(contacts, i, place.axle[i], x), velocity(place, i, w))
+        return (turned + dot3(place.held[i], rate), 0.0 * turned, dot3(normal_of(contacts, i), rate))
+    return rate
 
 
 @inline
-def slip(place, i, m):
-    """g of a twist m; of s_k, J_k."""
+def velocity_rate(d, D, w, Dd):
+    """D_k g of D_k u and D_k ω, one behind the other, and D_k d."""
+    return add3((D[0], D[1], D[2]), add3(cross3((D[3], D[4], D[5]), d), cross3(angular(w), Dd)))
+
+
+@inline
+def velocity(place, i, m):
+    """g of a twist m."""
     return add3(velocity_at(place.p[i], m), cross3(angular(m), place.d[i]))
+
+
+@inline
+def slip(contacts, place, i, m):
+    """Rows of g of a twist m; of s_k, J_k."""
+    return in_rows(contacts, place, i, velocity(place, i, m))
 
 
 @inline
@@ -154,10 +230,10 @@ def roll_derivatives(tree, contacts, i, ws, place, dq, dv):
     while k >= 0:
         s, own = ws.s[k], tree.body[k]
         wp = seen(contacts, i, before(tree, ws.v, own), before(tree, place.roll, own))
-        J = slip(place, i, s)
-        by_q = slip_rate(contacts, place, i, s, w, cross_motion(wp, s))
-        put3(dq, r, k, add3(by_q, scale3(kp * dot3(n, J), n)))
-        put3(dv, r, k, scale3(kd, J))
+        J = velocity(place, i, s)
+        by_q, lift = slip_rate(contacts, place, i, s, w, cross_motion(wp, s)), kp * dot3(n, J)
+        put3(dq, r, k, add3(by_q, in_rows(contacts, place, i, scale3(lift, n))))
+        put3(dv, r, k, scale3(kd, in_rows(contacts, place, i, J)))
         k = tree.previous[k]
 
 
@@ -169,22 +245,26 @@ def subtract_roll_torques(tree, contacts, i, ws, place, f, dq):
     while k >= 0:
         j = tree.iv[tree.body[k]] + tree.nj[tree.body[k]] - 1
         while j >= 0:
-            nearer, farther = column_rates(contacts, place, i, ws.s[j], ws.s[k])
-            dq[k, j] -= dot3(force, nearer)
+            nearer, farther = column_rates(contacts, place, i, force, ws.s[j], ws.s[k])
+            dq[k, j] -= nearer
             if tree.body[j] != tree.body[k]:
-                dq[j, k] -= dot3(force, farther)
+                dq[j, k] -= farther
             j = tree.previous[j]
         k = tree.previous[k]
 
 
 @inline
-def column_rates(contacts, place, i, sj, sk):
-    """D_j J_k and D_k J_j."""
+def column_rates(contacts, place, i, weight, sj, sk):
+    """Products of weights on rows with D_j J_k and D_k J_j."""
     p, d, a, ja, ka = place.p[i], place.d[i], place.axle[i], angular(sj), angular(sk)
     Dj, Dk = shift(contacts, i, a, cross3(ja, a)), shift(contacts, i, a, cross3(ka, a))
-    P = velocity_at(p, sk)
-    nearer = add3(cross3(ja, P), add3(cross3(cross3(ja, ka), d), cross3(ka, Dj)))
-    return nearer, cross3(ja, add3(P, Dk))
+    P, on = velocity_at(p, sk), in_world(contacts, place, i, weight)
+    nearer = dot3(on, add3(cross3(ja, P), add3(cross3(cross3(ja, ka), d), cross3(ka, Dj))))
+    farther = dot3(on, cross3(ja, add3(P, Dk)))
+    if slides(contacts, i):
+        nearer = nearer + weight[0] * dot3(turn(contacts, i, a, cross3(ja, a)), velocity(place, i, sk))
+        farther = farther + weight[0] * dot3(turn(contacts, i, a, cross3(ka, a)), velocity(place, i, sj))
+    return nearer, farther
 
 
 @inline
@@ -201,7 +281,8 @@ def add_roll_curvature(tree, contacts, i, ws, place, nu, f, qq, qv, qa):
     """Add the second order of ``νᵀ c - fᵀ g(q, μ)`` of one wheel; needs ``roll``, and w and χ of μ."""
     b, r, n = contacts.body[i], contacts.row[i], normal_of(contacts, i)
     ka, kd, kp = contacts.gains[i, 0], contacts.gains[i, 1], contacts.gains[i, 2]
-    a, d, weight, force = place.axle[i], place.d[i], part3(nu, r), part3(f, r)
+    a, d, on_rows, force_rows = place.axle[i], place.d[i], part3(nu, r), part3(f, r)
+    weight, force = in_world(contacts, place, i, on_rows), in_world(contacts, place, i, force_rows)
     w, mu, lifted = seen(contacts, i, ws.v[b], place.roll[b]), ws.w[b], kp * dot3(weight, n)
     column = place.column
     k = tree.iv[b] + tree.nj[b] - 1
@@ -223,19 +304,26 @@ def add_roll_curvature(tree, contacts, i, ws, place, nu, f, qq, qv, qa):
         moved, moved_mu = (load3_at(column, j, 3), Ddj), (load3_at(column, j, 9), Ddj)
         k = tree.iv[b] + tree.nj[b] - 1
         while k >= 0 and k >= tree.iv[tree.body[j]]:
-            sk, xk, Dd, P = angular(ws.s[k]), load3_at(column, k, 15), load3_at(column, k, 18), load3_at(column, k, 21)
+            xk, Dd, P = load3_at(column, k, 15), load3_at(column, k, 18), load3_at(column, k, 21)
             bent = bend(contacts, i, a, xj, xk, cross3(ja, xk))
             D, Dm = load6_from(column, k, 0), load6_from(column, k, 6)
             value = second_rate(weight, d, angular(w), Dd, D, ja, chij, P, moved, bent)
             value = value - second_rate(force, d, angular(mu), Dd, Dm, ja, chim, P, moved_mu, bent)
             if kp != 0.0:
                 value = value + lifted * dot3(n, add3(cross3(ja, P), bent))
-            nearer = dot3(weight, add3(cross3(ja, P), add3(cross3(cross3(ja, sk), d), cross3(sk, Ddj))))
+            if slides(contacts, i):
+                ej, ek = turn(contacts, i, a, xj), turn(contacts, i, a, xk)
+                both = turn_twice(contacts, i, a, xj, xk, cross3(ja, xk))
+                Dj, Djm = load6_from(column, j, 0), load6_from(column, j, 6)
+                moves = velocity(place, i, w), velocity_rate(d, Dj, w, Ddj), velocity_rate(d, D, w, Dd)
+                pushes = velocity(place, i, mu), velocity_rate(d, Djm, mu, Ddj), velocity_rate(d, Dm, mu, Dd)
+                value = value + on_rows[0] * (dot3(both, moves[0]) + dot3(ek, moves[1]) + dot3(ej, moves[2]))
+                value = value - force_rows[0] * (dot3(both, pushes[0]) + dot3(ek, pushes[1]) + dot3(ej, pushes[2]))
+            nearer, farther = column_rates(contacts, place, i, on_rows, ws.s[j], ws.s[k])
             qq[k, j] += value
             qv[j, k] += kd * nearer
             qa[j, k] += ka * nearer
             if tree.body[k] != tree.body[j]:
-                farther = dot3(weight, cross3(ja, add3(P, Dd)))
                 qq[j, k] += value
                 qv[k, j] += kd * farther
                 qa[k, j] += ka * farther
@@ -256,14 +344,27 @@ def store_all(A, i, k, x):
         A[i, k + j] = x[j]
 
 
+@inline
+def units_of_wheel(contacts, place, i):
+    """Unit forces of the rows of a wheel, about the origin."""
+    p = add3(place.p[i], place.d[i])
+    one, zero = 0.0 * p[0] + 1.0, 0.0 * p[0]
+    x, y, z = (one, zero, zero), (zero, one, zero), (zero, zero, one)
+    if slides(contacts, i):
+        n = normal_of(contacts, i)
+        x, y, z = place.held[i], (zero, zero, zero), (n[0] * one, n[1] * one, n[2] * one)
+    return join(x, cross3(p, x)), join(y, cross3(p, y)), join(z, cross3(p, z))
+
+
 @kernel
 def settle_still_rows(contacts, S):
-    """S (nc, nc) with ones on the diagonal in rows of wheels that no joint moves: their forces are zero.
+    """S (nc, nc) with ones on the diagonal in rows of wheels that hold nothing: their forces are zero.
 
     A planar joint's wheels are held on the plane by the joint.
     """
     for i in range(contacts.count):
         if contacts.kind[i] == ROLLING:
-            for r in range(contacts.row[i], contacts.row[i] + 3):
-                own = S[r, r]
-                S[r, r] = where_less(0.0, own, own, where_less(own, 0.0, own, own + 1.0))
+            r = contacts.row[i]
+            least = STILL * (S[r, r] + S[r + 1, r + 1] + S[r + 2, r + 2])
+            for k in range(r, r + 3):
+                S[k, k] = where_less(least, S[k, k], S[k, k], S[k, k] + 1.0)
