@@ -407,11 +407,15 @@ def _by_rows(function: Callable[[Any, Any], Any], a: Any, b: Any) -> Array:
 
 
 def followed(
-    name: str, f: Callable[..., Any], nx: int, nu: int, parameters: Array | None = None, space: Space | None = None
-) -> TracedFunction:
-    """A user's step as compiled code with its derivatives; ModelError if it cannot be traced, or is wrong."""
+    name: str, f: Callable[..., Any], nx: int, nu: int, parameters: Array | None = None, space: Space | None = None,
+    steps: bool = True,
+) -> TracedFunction:  # fmt: skip
+    """A user's step as compiled code with its derivatives; ModelError if it cannot be traced, or is wrong.
+
+    steps: see `TracedFunction`.
+    """
     try:
-        return TracedFunction(name, f, nx, nu, parameters, space=space, steps=True)
+        return TracedFunction(name, f, nx, nu, parameters, space=space, steps=steps)
     except ModelError:
         raise
     except FollowError as reason:

@@ -130,6 +130,8 @@ ALL: dict[str, Entry] = {
                  "ballbot", ("top",)),
                 ("mobile/reach", mobile.reach, "an arm on a cart reaches far away, nothing slipping", 0.16744,
                  "ur5 on wheels", ("tool0",)),
+                ("mobile/drive", mobile.drive, "an arm on two driven wheels reaches far away, by torques", 0.28902,
+                 "ur5 on wheels that turn", ("tool0", "left wheel", "right wheel")),
                 ("quadruped/periodic-trot", periodic.trot, "a trot that ends as it begins, a stride ahead", 0.015732,
                  "anymal", ("base",)),
             )

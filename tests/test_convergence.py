@@ -34,6 +34,7 @@ DDP_BARS = {
     "arm/best-start": (12, 1.0683),
     "ballbot/roll": (8, 372.69),
     "mobile/reach": (13, 0.16744),
+    "mobile/drive": (17, 0.28902),
     "quadruped/periodic-trot": (40, 0.015732),
     "integrator/reach": (2, 0.26481),
     "acrobot/swing-up": (35, 44.513),

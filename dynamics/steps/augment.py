@@ -20,7 +20,7 @@ from ddp.errors import ProblemError, affordable, as_array, axes, positive_intege
 from ddp.protocols import Array
 from ddp.tracing.groups import Euclidean
 from dynamics.steps.augmented import Augmented
-from dynamics.steps.continuous_dynamics import ContinuousDynamics
+from dynamics.steps.continuous_dynamics import IMPLICIT, ContinuousDynamics
 from dynamics.steps.function_dynamics import FunctionDynamics
 
 
@@ -139,17 +139,24 @@ def remembering(
     return made.made_by(remembering, system, count, inputs, nr)
 
 
-def parameters(system: FunctionDynamics | ContinuousDynamics) -> FunctionDynamics:
+def parameters(system: FunctionDynamics | ContinuousDynamics) -> FunctionDynamics | ContinuousDynamics:
     """A system whose parameters are constant states: (x, p), p' = p, for design and identification."""
     if not isinstance(system, (FunctionDynamics, ContinuousDynamics)) or system.parameters is None:
         raise ProblemError(f"system: expected a FunctionDynamics with parameters, got {said(system)}")
-    step = system.f if isinstance(system, FunctionDynamics) else system.whole_step
     nx, size = system.nx, len(system.parameters)
+    state = [*system.space.parts, Euclidean(size)]
+    if isinstance(system, ContinuousDynamics) and system.integrator in IMPLICIT:
+        f, still, own = system.f, np.zeros(size), (system.dt, system.integrator, system.substeps)
+
+        def flowing(x: Any, u: Any) -> Any:
+            return np.concatenate([np.array(f(x[:nx].copy(), u, x[nx:].copy())), still])
+
+        return ContinuousDynamics(flowing, nx + size, system.nu, *own, state)
+    step = system.f if isinstance(system, FunctionDynamics) else system.whole_step
 
     def following(x: Any, u: Any) -> Any:
         return np.concatenate([np.array(step(x[:nx].copy(), u, x[nx:].copy())), x[nx:]])
 
-    state = [*system.space.parts, Euclidean(size)]
     return FunctionDynamics(following, nx + size, system.nu, system.dt, state, None, system.derivatives)
 
 

@@ -15,11 +15,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ddp.derived_dynamics import ByKnot
-from ddp.errors import ProblemError, choice, positive, positive_integer, said
+from ddp.errors import ProblemError, affordable, as_array, choice, positive, positive_integer, said
 from ddp.protocols import Array
 from ddp.tracing.function import TracedFunction
 from ddp.tracing.spaces import Space, as_space
 from dynamics.steps.function_dynamics import FunctionDynamics
+from dynamics.steps.implicit_flow import ImplicitSteps
+from dynamics.steps.implicit_steps import IMPLICIT_EULER, IMPLICIT_MIDPOINT, SDIRK2
 from dynamics.steps.runge_kutta import EULER, RK4
 
 Flow = Callable[..., Any]
@@ -79,8 +81,10 @@ def flow(f: Flow, x: Any, u: Any, *p: Any) -> Any:
 
 
 INTEGRATORS = {"euler": explicit(EULER), "rk4": explicit(RK4), "semi-implicit-euler": semi_implicit}
-"""Steps by name: each makes a function ``x' = step(x, u)`` of a flow, h [s] and the space of states."""
+"""Explicit steps by name: each makes a function ``x' = step(x, u)`` of a flow, h [s] and the space of states."""
 
+IMPLICIT = {"implicit-euler": IMPLICIT_EULER, "implicit-midpoint": IMPLICIT_MIDPOINT, "sdirk2": SDIRK2}
+"""Implicit steps by name: tables of implicit_steps.py."""
 
 MOST_PARTS = 1000
 """Parts of a step, at most: what is traced has the operations of all of them."""
@@ -95,7 +99,9 @@ class ContinuousDynamics(ByKnot):
         SE2() and SE3().
     nx, nu: how many numbers a state and a control have.
     dt [s]: the time step.
-    integrator: "rk4", of order four; "euler"; "semi-implicit-euler", for x = (q, v), with velocities first.
+    integrator: "rk4", of order four; "euler"; "semi-implicit-euler", for x = (q, v), with velocities first; of stiff
+        systems "implicit-euler", "implicit-midpoint" and "sdirk2", of order one, two and two, which are solved by
+        Newton's method, and whose derivatives follow from where they end.
     substeps: equal parts of dt that are integrated one after another.
     state, parameters, derivatives: as of `FunctionDynamics`, whose derivatives go through the integrator.
 
@@ -116,11 +122,18 @@ class ContinuousDynamics(ByKnot):
     def __post_init__(self) -> None:
         if not callable(self.f):
             raise ProblemError(f"f: expected a function dx/dt = f(x, u), got {said(self.f)}")
-        choice("integrator", self.integrator, INTEGRATORS)
+        choice("integrator", self.integrator, {**INTEGRATORS, **IMPLICIT})
         nx, nu, dt = positive_integer("nx", self.nx), positive_integer("nu", self.nu), positive("dt", self.dt)
         substeps = positive_integer("substeps", self.substeps)
         if substeps > MOST_PARTS:
             raise ProblemError(f"substeps: expected at most {MOST_PARTS}, got {substeps}")
+        make = self._solved if self.integrator in IMPLICIT else self._composed
+        steps = make(nx, nu, dt, substeps)
+        for name, value in (("nx", nx), ("nu", nu), ("dt", dt), ("_steps", steps), ("parameters", steps.parameters)):
+            object.__setattr__(self, name, value)
+
+    def _composed(self, nx: int, nu: int, dt: float, substeps: int) -> FunctionDynamics:
+        """Explicit steps: functions of f."""
         one = INTEGRATORS[self.integrator](self.f, dt / substeps, as_space(self.state, nx))
 
         def step(x: Any, u: Any, *p: Any) -> Any:
@@ -128,9 +141,15 @@ class ContinuousDynamics(ByKnot):
                 x = one(x, u, *p)
             return x
 
-        steps = FunctionDynamics(step, nx, nu, dt, self.state, self.parameters, self.derivatives)
-        for name, value in (("nx", nx), ("nu", nu), ("dt", dt), ("_steps", steps), ("parameters", steps.parameters)):
-            object.__setattr__(self, name, value)
+        return FunctionDynamics(step, nx, nu, dt, self.state, self.parameters, self.derivatives)
+
+    def _solved(self, nx: int, nu: int, dt: float, substeps: int) -> FunctionDynamics:
+        """Implicit steps, which need f traced."""
+        choice("derivatives", self.derivatives, ("traced",))
+        space, method = as_space(self.state, nx), IMPLICIT[self.integrator]
+        affordable("substeps", substeps, (space.n * len(method) * substeps) ** 2)
+        p = None if self.parameters is None else as_array("parameters", self.parameters, (None,))
+        return FunctionDynamics.of(ImplicitSteps(self.f, nx, nu, dt, method, substeps, space, p), dt, p)
 
     @property
     def whole_step(self) -> Flow:

@@ -91,6 +91,18 @@ class FunctionDynamics(ByKnot):
         if self.derivatives == "traced" and self.jacobian is None and hessian is None:
             object.__setattr__(self, "_traced", followed("f", self.f, self.nx, self.nu, self.parameters, self._space))
 
+    @classmethod
+    def of(cls, traced: Any, dt: float, parameters: Array | None) -> FunctionDynamics:
+        """System of steps that are compiled already, as a `TracedFunction` or alike; for other systems."""
+
+        def step(x: Any, u: Any, *p: Any) -> Any:
+            return (traced.at(*p) if p else traced).values(x[None], u[None])[0]
+
+        own, found = object.__new__(cls), {"f": step, "nx": traced.nx, "nu": traced.nu, "dt": dt}
+        vars(own).update(found, state=traced.space, parameters=parameters, derivatives="traced", jacobian=None)
+        vars(own).update(_space=traced.space, _traced=traced, _linearize=("jacobian", None), _hessian=None)
+        return own
+
     @property
     def space(self) -> Space:
         """The space of states."""

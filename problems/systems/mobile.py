@@ -1,4 +1,4 @@
-"""An arm on a cart with wheels reaches: the cart drives and turns and cannot slip aside, velocities are commanded."""
+"""An arm on a cart with wheels reaches: nothing slips, and velocities are commanded, or torques of wheels and joints."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ from numpy.typing import ArrayLike
 
 from ddp.errors import as_array
 from ddp.problem import Problem
+from dynamics.contacts.contact import Contact
+from dynamics.phases.phase import Phase
+from dynamics.phases.phased_dynamics import PhasedDynamics
 from dynamics.robots.model import Robot, load
 from dynamics.steps.kinematic import KinematicDynamics
 from problems import checks
@@ -45,3 +48,45 @@ def reach(
     place = FramePosition(whole, "tool0", as_array("position", position, (3,)), 1000.0)
     still = StateCost(system, x0, np.repeat([0.0, 1.0], whole.nv))
     return Problem(system, [effort, posture], [place, still], x0, horizon, guess=np.zeros((horizon, system.nu)))
+
+
+RADIUS, TRACK = 0.15, 0.5
+"""Radius of wheels, and how far they are apart [m]."""
+
+
+def driven(robot: checks.RobotLike = "ur5", height: float = 0.4) -> Robot:
+    """An arm on a cart as of `on_wheels`, with two wheels that turn: joints and frames "left wheel", "right wheel"."""
+    whole = on_wheels(robot, height)
+    model, root = pin.Model(whole.model), whole.model.getJointId("cart")
+    turning = 0.5 * 2.0 * RADIUS**2 * np.diag([0.5, 1.0, 0.5])
+    for name, side in (("left wheel", 0.5), ("right wheel", -0.5)):
+        place = pin.SE3(np.eye(3), np.array([0.0, side * TRACK, RADIUS]))
+        wheel = model.addJoint(root, pin.JointModelRY(), place, name)
+        model.appendBodyToJoint(wheel, pin.Inertia(2.0, np.zeros(3), turning), pin.SE3.Identity())
+        model.addFrame(pin.Frame(name, wheel, 0, pin.SE3.Identity(), pin.FrameType.OP_FRAME))
+    model.name = f"{whole.name} that turn"
+    return load(model)
+
+
+def drive(
+    robot: checks.RobotLike = "ur5", position: ArrayLike = (1.5, 1.0, 0.8), horizon: int = 100, dt: float = 0.02
+) -> Problem:
+    """From a posture at rest to a place [m] that the arm alone cannot reach, and rest there, in 2 s.
+
+    Controls: torques [N m] of the joints and the two wheels, which roll without slipping; the right one's contact gives
+    way along the axle, where the left one's holds already.
+    """
+    whole = driven(robot)
+    wheels = [
+        Contact("left wheel", "rolling", radius=RADIUS, axis=(0.0, 1.0, 0.0)),
+        Contact("right wheel", "rolling", radius=RADIUS, axis=(0.0, 1.0, 0.0), slides=0.0),
+    ]
+    system = PhasedDynamics(whole, dt, Phase(wheels, horizon), np.eye(whole.nv)[:, 3:])
+    arm = checks.loaded(robot).q0
+    x0 = np.concatenate([whole.q0[:4], arm, np.zeros(2 + whole.nv)])
+    torques = system.nominal_control(x0)
+    effort = ControlCost(torques, np.repeat([1e-4, 1e-3], [len(arm), 2]))
+    posture = StateCost(system, x0, np.repeat([0.0, 0.1, 0.0, 0.01], [3, len(arm), 2, whole.nv]))
+    place = FramePosition(whole, "tool0", as_array("position", position, (3,)), 1000.0)
+    still = StateCost(system, x0, np.repeat([0.0, 10.0], whole.nv))
+    return Problem(system, [effort, posture], [place, still], x0, horizon, guess=np.tile(torques, (horizon, 1)))

@@ -11,7 +11,7 @@ from scipy.linalg import expm
 import ddp
 import problems
 from problems.command.demo import inside
-from problems.systems import acrobot, ballbot, car, glider, integrator, rocket
+from problems.systems import acrobot, ballbot, car, glider, integrator, mobile, rocket
 
 
 @pytest.fixture(scope="module")
@@ -197,6 +197,21 @@ def test_the_cart_never_slips_aside(solved):
     pin.framesForwardKinematics(robot.model, data, X[-1, : robot.nq])
     place = data.oMf[robot.model.getFrameId("tool0")].translation
     np.testing.assert_allclose(place, [1.5, 1.0, 0.8], rtol=0, atol=2e-3)
+
+
+def test_driven_wheels_roll_as_far_as_they_turn(solved):
+    solution = solved("mobile/drive")
+    robot = solution.problem.dynamics.robot
+    q, v = np.split(solution.X, [robot.nq], axis=1)
+    left, right = (robot.model.joints[robot.model.getJointId(f"{side} wheel")].idx_v for side in ("left", "right"))
+    ahead = v[:, 0, None] + v[:, 2, None] * 0.5 * mobile.TRACK * np.array([-1.0, 1.0])
+    np.testing.assert_allclose(mobile.RADIUS * v[:, [left, right]], ahead, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(v[:, 1], 0.0, rtol=0, atol=1e-12)
+    data = robot.model.createData()
+    pin.framesForwardKinematics(robot.model, data, q[-1])
+    place = data.oMf[robot.model.getFrameId("tool0")].translation
+    np.testing.assert_allclose(place, [1.5, 1.0, 0.8], rtol=0, atol=2e-3)
+    assert np.linalg.norm(q[-1, :2]) > 0.5
 
 
 def test_the_trot_ends_as_it_began_a_stride_ahead(solved):
