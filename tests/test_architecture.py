@@ -15,7 +15,7 @@ MACHINE = {
     f"ddp.machine.{name}"
     for name in ("aligned", "fields", "lanes", "memory", "number", "packing", "rows", "simd", "struct", "tiles")
 }  # fmt: skip
-TRACING = {f"ddp.tracing.{name}" for name in ("function", "groups", "spaces", "trace", "undefined")}
+TRACING = {f"ddp.tracing.{name}" for name in ("evaluate", "function", "groups", "spaces", "trace", "undefined")}
 VOCABULARY = {
     "ddp.errors", "ddp.compiling.kernel", "ddp.protocols", "ddp.system",
     "ddp.derived_dynamics", "ddp.differences", *TRACING, *MACHINE,
