@@ -1,4 +1,4 @@
-"""An arm on a cart with wheels reaches, and nothing slips: velocities are commanded, or torques of wheels and joints."""
+"""An arm on a cart with wheels reaches, nothing slipping: velocities are commanded, or torques of wheels and joints."""
 
 from __future__ import annotations
 
