@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
-from ddp import columns
+from ddp import columns, showing
 from ddp.adaptive import AdaptivePolicy, adaptive_policy
 from ddp.adjoint import control_gradient
 from ddp.archive import read, refuse, write
@@ -132,6 +132,10 @@ class Solution:
     def __str__(self) -> str:
         constrained = f", violation {self.violation:.1e}" if self.multipliers.size else ""
         return f"{self.status}: cost {self.cost:.5g}, gradient {self.gradient:.1e}{constrained}"
+
+    def _repr_html_(self) -> str:
+        """In a notebook: its line, and its motion where `viz` draws it, as after ``import mayne``."""
+        return showing.as_html(self)
 
     def residuals(self) -> tuple[Residual, ...]:
         """Every constraint along the trajectory: values, violations and multipliers.

@@ -42,8 +42,15 @@ def __getattr__(name: str) -> object:
     if origin is None:
         raise AttributeError(f"module 'mayne' has no attribute {name!r}")
     found = _imported(f"mayne.{name}") if origin == "mayne" else getattr(_imported(origin), name)
+    _draw_in_notebooks()
     globals()[name] = found
     return found
+
+
+@cache
+def _draw_in_notebooks() -> None:
+    """Let notebooks show motions of solutions; what draws them is imported then."""
+    import_module("ddp.showing").draw_with(lambda solution: import_module("viz.notebook").as_html(solution))
 
 
 def _imported(module: str) -> ModuleType:

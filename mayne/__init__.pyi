@@ -195,6 +195,7 @@ from viz import (
     plot_schedule as plot_schedule,
     plot_solution as plot_solution,
     save_html as save_html,
+    save_video as save_video,
     signals_of as signals_of,
 )
 

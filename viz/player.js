@@ -56,7 +56,7 @@
   let reach = 0;
   // The camera: a ball of scene.radius about the origin stays in the picture, however wide that is.
   function fit() {
-    viewer.set_3d_pane_size();
+    viewer.set_3d_pane_size(pane.clientWidth, pane.clientHeight);
     if (scene.radius === 0) return;
     const half = Math.tan(Math.PI / 180 * scene.field_of_view / 2);
     const ball = Math.tan(Math.asin(Math.sin(Math.atan(half)) / scene.room));
@@ -269,6 +269,33 @@
     for (const message of messages) tell(message);
     playing ? player.time = now : seek(Math.min(now, scene.duration));
   }
+
+  // A film of one round, by the browser's own recorder.
+  const recording = find("record");
+  recording.hidden = !(window.MediaRecorder && HTMLCanvasElement.prototype.captureStream);
+  recording.onclick = () => {
+    const kind = ["video/mp4", "video/webm"].find((kind) => MediaRecorder.isTypeSupported(kind));
+    const recorder = new MediaRecorder(viewer.renderer.domElement.captureStream(60), { mimeType: kind, videoBitsPerSecond: 8e6 });
+    const parts = [];
+    recorder.ondataavailable = (event) => parts.push(event.data);
+    recorder.onstop = () => {
+      const link = document.createElement("a"), kept = URL.createObjectURL(new Blob(parts, { type: kind }));
+      Object.assign(link, { href: kept, download: document.title.replace(/[^\w-]+/g, "-") + "." + kind.slice(6) });
+      link.click();
+      recording.disabled = false;
+      recording.textContent = "record";
+    };
+    recording.disabled = true;
+    recording.textContent = "recording";
+    seek(0);
+    recorder.start();
+    player.play();
+    (function watch() {
+      if (player.time >= scene.duration || !player.playing) return recorder.stop();
+      requestAnimationFrame(watch);
+    })();
+  };
+  window.mayne = { viewer, seek, fit, follow, duration: scene.duration };
 
   (function show() {
     const duration = scene.duration, now = Math.min(player.time, duration);

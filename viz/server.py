@@ -39,11 +39,11 @@ TEXT_BROWSERS = ("www-browser", "links", "elinks", "lynx", "w3m")
 class _Page:
     """The bytes of a page, and until when a browser is expected to read it [s], as `time.monotonic` counts.
 
-    answer: what the page may ask for, JSON for JSON.
+    answer: what the page may ask for, JSON for JSON.   longest: most bytes that it may post.
     """
 
-    def __init__(self, contents: bytes, answer: Answer | None = None) -> None:
-        self.contents, self.answer = contents, answer
+    def __init__(self, contents: bytes, answer: Answer | None = None, longest: int = LONGEST) -> None:
+        self.contents, self.answer, self.longest = contents, answer, longest
         self.read = threading.Event()
         self.expected = 0.0
 
@@ -86,7 +86,7 @@ class _Request(BaseHTTPRequestHandler):
         length = self.headers.get("Content-Length", "")
         if page.answer is None or self.headers.get("Origin") not in self._origins():
             self.send_error(HTTPStatus.METHOD_NOT_ALLOWED)
-        elif not length.isdecimal() or int(length) > LONGEST:
+        elif not length.isdecimal() or int(length) > page.longest:
             self.send_error(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
         else:
             answer = page.answer(self.rfile.read(int(length))).encode("utf-8")
@@ -130,10 +130,10 @@ _server: _Server | None = None
 _starting = threading.Lock()
 
 
-def show(text: str, open_browser: bool = False, answer: Answer | None = None) -> str:
+def show(text: str, open_browser: bool = False, answer: Answer | None = None, longest: int = LONGEST) -> str:
     """The address of an HTML page, readable until this process ends; ProblemError if there is no port for it.
 
-    answer: called, in a thread of its own, with what the page posts; returns JSON.
+    answer: called, in a thread of its own, with what the page posts, at most ``longest`` bytes; returns JSON.
     """
     global _server
     with _starting:
@@ -141,13 +141,19 @@ def show(text: str, open_browser: bool = False, answer: Answer | None = None) ->
             _server = _started()
         server = _server
     path = f"/{secrets.token_urlsafe(16)}/"
-    page = server.pages[path] = _Page(text.encode("utf-8"), answer)
+    page = server.pages[path] = _Page(text.encode("utf-8"), answer, longest)
     address = f"http://{HOST}:{server.port}{path}"
     if open_browser:
         opening = threading.Thread(target=_open, args=(address, page), daemon=True)
         opening.start()
         opening.join(1.0)  # some browsers return when their window is closed
     return address
+
+
+def withdraw(address: str) -> None:
+    """Show a page no more."""
+    if _server is not None:
+        _server.pages.pop("/" + address.split("/", 3)[3], None)
 
 
 def _started() -> _Server:
