@@ -183,22 +183,27 @@ def clearance_curvature(body, obstacles, X, U, weight, out):
                     g[j] += n[i] * J[i, j]
                     ms[j] += d[i] * J[i, j] + apart[i] * (D2[i, j] - D1[i, j])
                     mt[j] -= e[i] * J[i, j]
-            ss, tt, st = dot3(d, d), dot3(e, e), -dot3(d, e)
-            iss, itt, ist = 0.0, 0.0, 0.0
-            if s_free and t_free:
-                determinant = ss * tt - st * st
-                iss, itt, ist = tt / determinant, ss / determinant, -st / determinant
-            elif s_free:
-                iss = 1.0 / ss
-            elif t_free:
-                itt = 1.0 / tt
-            for a in range(m):
-                for b in range(m):
-                    h = -g[a] * g[b] - iss * ms[a] * ms[b] - itt * mt[a] * mt[b]
-                    h -= ist * (ms[a] * mt[b] + mt[a] * ms[b])
-                    for i in range(3):
-                        h += J[i, a] * J[i, b]
-                    out[k, dof[a], dof[b]] += w / length * h
+            add_distance_curvature(w / length, d, e, s_free, t_free, J, g, ms, mt, m, dof, out[k])
         add_point_curvature(first, memory1, R, J1, f1, gradient, out[k])
         if body.long:
             add_point_curvature(second, memory2, R2, J2, f2, gradient, out[k])
+
+
+@kernel
+def add_distance_curvature(factor, d, e, s_free, t_free, J, g, ms, mt, m, dof, H):
+    """H[dof, dof] += factor (Jᵀ J - g gᵀ - D_xf D_ff⁻¹ D_fx), with ms = D_sx, mt = D_tx, g = nᵀ J (m,)."""
+    ss, tt, st = dot3(d, d), dot3(e, e), -dot3(d, e)
+    iss, itt, ist = 0.0, 0.0, 0.0
+    if s_free and t_free:
+        determinant = ss * tt - st * st
+        iss, itt, ist = tt / determinant, ss / determinant, -st / determinant
+    elif s_free:
+        iss = 1.0 / ss
+    elif t_free:
+        itt = 1.0 / tt
+    for a in range(m):
+        for b in range(m):
+            h = -g[a] * g[b] - iss * ms[a] * ms[b] - itt * mt[a] * mt[b] - ist * (ms[a] * mt[b] + mt[a] * ms[b])
+            for i in range(3):
+                h += J[i, a] * J[i, b]
+            H[dof[a], dof[b]] += factor * h

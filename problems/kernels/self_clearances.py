@@ -13,7 +13,7 @@ import numpy as np
 from ddp import inline, kernel
 from dynamics.geometry.spatial import add3, cross3, dot3, scale3, sub3
 from dynamics.quantities.points import knots_workspace, place_segments
-from problems.kernels.clearances import TOUCHING, nearest, normal
+from problems.kernels.clearances import TOUCHING, add_distance_curvature, nearest, normal
 
 
 @inline
@@ -89,7 +89,7 @@ def self_curvature(tree, bodies, ends, radii, pairs, X, U, weight, out):
     """Add Hessians as `clearances.clearance_curvature`; the second axis moves too: D_tx = -eᵀ J - (P - Q)ᵀ ∂e/∂x."""
     m, memory = tree.nv, knots_workspace(tree, X.shape[1])
     E, S = np.empty((6 * bodies.size, 8)), np.empty((6 * m, 8))
-    J, g, ms, mt = np.empty((3, m)), np.empty(m), np.empty(m), np.empty(m)
+    J, g, ms, mt, every = np.empty((3, m)), np.empty(m), np.empty(m), np.empty(m), np.arange(m)
     for begin in range(0, X.shape[0], 8):
         place_segments(tree, bodies, ends, X, begin, memory, E, S)
         for lane in range(min(8, X.shape[0] - begin)):
@@ -114,22 +114,7 @@ def self_curvature(tree, bodies, ends, radii, pairs, X, U, weight, out):
                         ms[j] += d[k] * J[k, j]
                         mt[j] -= e[k] * J[k, j]
                     g[j] = n[0] * J[0, j] + n[1] * J[1, j] + n[2] * J[2, j]
-                ss, tt, st = dot3(d, d), dot3(e, e), -dot3(d, e)
-                iss, itt, ist = 0.0, 0.0, 0.0
-                if s_free and t_free:
-                    determinant = ss * tt - st * st
-                    iss, itt, ist = tt / determinant, ss / determinant, -st / determinant
-                elif s_free:
-                    iss = 1.0 / ss
-                elif t_free:
-                    itt = 1.0 / tt
-                for j in range(m):
-                    for k in range(m):
-                        h = -g[j] * g[k] - iss * ms[j] * ms[k] - itt * mt[j] * mt[k]
-                        h -= ist * (ms[j] * mt[k] + mt[j] * ms[k])
-                        for c in range(3):
-                            h += J[c, j] * J[c, k]
-                        H[j, k] += w / length * h
+                add_distance_curvature(w / length, d, e, s_free, t_free, J, g, ms, mt, m, every, H)
                 _add_turning(tree, bodies[a], S, lane, P, scale3(w, n), H)
                 _add_turning(tree, bodies[b], S, lane, Q, scale3(-w, n), H)
 
