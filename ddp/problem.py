@@ -11,17 +11,15 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ddp.adjoint import costates
 from ddp.constraints.bounds import Inherited, as_limits, boxed
 from ddp.constraints.constraint import ConstraintLike
 from ddp.constraints.lagrangian import Lagrangian, Residual, residuals, state_size
-from ddp.constraints.placement import Placed, check_knots, described, place
+from ddp.constraints.placement import Placed, check_knots, place
 from ddp.constraints.rows import Rows
 from ddp.costs import cost_table
 from ddp.costs.batch import BatchTerm
-from ddp.costs.batch import ability as of_terms
 from ddp.costs.objective import Objective, padded
-from ddp.costs.stretches import check_stretches, durations_of, weights_of
+from ddp.costs.stretches import check_stretches, weights_of
 from ddp.derivatives import EXACT, FIRST, GAUSS_NEWTON, RECORDS, Derivatives
 from ddp.derived_dynamics import as_system
 from ddp.errors import ProblemError, affordable, as_array, positive, positive_integer
@@ -115,18 +113,12 @@ class Problem:
             ("objective", Objective.of(self.dynamics, horizon, x0, *terms)),
             ("running", tuple(self.running)),
             ("terminal", tuple(self.terminal)),
-            ("_placed", self._places(x0, horizon, lists)),
+            ("_placed", place(self.dynamics, horizon, x0, *lists, weights_of(self.dynamics, horizon))),
             ("constraints", tuple(self.constraints)),
             ("terminal_constraints", tuple(self.terminal_constraints)),
             ("guess", kept(self.guess, self.dynamics, horizon)),
         ):
             object.__setattr__(self, name, value)
-
-    def _places(self, x0: Array, horizon: int, lists: tuple[Any, ...]) -> tuple[Placed, ...]:
-        if not any(map(_is_given, lists)):
-            return ()
-        running, at, terminal = lists
-        return place(self.dynamics, horizon, x0, running, at, terminal, weights_of(self.dynamics, horizon))
 
     def __repr__(self) -> str:
         constraints = f", {len(self._placed)} constraints" if self._placed else ""
@@ -283,36 +275,6 @@ class Problem:
         if made & EXACT and made & (FIRST | GAUSS_NEWTON) != FIRST:
             self.objective.expand_exact(X, U, out, start, stop)
 
-    def by_durations(self, X: Array, U: Array, multipliers: Array, on_next: Array | None = None) -> Array:
-        """Derivatives (N,) of the Lagrangian, X (N+1, nx) and U (N, nu) kept, by how long each knot takes [1/s].
-
-        Those of running costs are what they are multiplied by; terms and constraints may know more, `by_duration`, and
-        the dynamics must:  ∂/∂h_k = ℓ_k + h_k ∂ℓ_k/∂h + λ_{k+1} · ∂f_k/∂h.  Zero at events.
-        on_next (N, n): λ_1 .. λ_N, default the costates of X.
-        """
-        if (of_steps := ability(self.dynamics, "by_duration")) is None:
-            raise ProblemError(f"dynamics: {described(self.dynamics)} does not know how it changes with its steps")
-        N, padded = self.horizon, self.padded(U)
-        if on_next is None:
-            d = self.allocate()
-            self.expand(X, padded, d, 0, N + 1)
-            if multipliers.size:
-                self.add_forces(X, U, multipliers, d.lz)
-            on_next = costates(d.A, d.lz)[1:]
-        rates = np.einsum("ki,ki->k", on_next, of_steps(X[:-1], U))
-        running = [*((slice(0, N), entry) for entry in self.objective.running)]
-        running += [(slice(knots.start, knots.stop), entry) for knots, entry in self.objective.during]
-        for knots, entry in running:
-            rates[knots] += entry.term.values(X[knots], padded[knots])
-        for knots, entry in [*running, *((slice(k, k + 1), entry) for k, entry in self.objective.at if k < N)]:
-            if (of_term := of_terms(entry.term, "by_duration")) is not None:
-                rates[knots] += entry.weight * of_term(X[knots], padded[knots])
-        for placed in self._placed:
-            if (of_constraint := of_terms(placed.constraint, "by_duration")) is not None:
-                own, knots = placed.own(multipliers), slice(placed.start, placed.stop)
-                rates[knots] += (own * of_constraint(X[knots], padded[knots])).sum(axis=1)
-        return np.where(durations_of(self.dynamics, N) > 0.0, rates, 0.0)
-
     @cached_property
     def lanes(self) -> int:
         """How many step lengths the dynamics roll out for the price of one, 0 if they know of none."""
@@ -438,17 +400,6 @@ class Problem:
         own = boxed(self.lower, self.upper, self.dynamics.nx, self.dynamics.n, self.multiplier_count)
         return Rows((*self._placed, *own), self.horizon, self.dynamics.n, self.dynamics.nu)
 
-    def shifted(self, multipliers: Array, steps: int) -> Array:
-        """Multipliers (m,) as they are ``steps`` knots later, the last ones repeated; those of single knots stay."""
-        later = multipliers.copy()
-        for entry in self._placed:
-            own = entry.own(multipliers)
-            if entry.stop == self.horizon + 1:
-                own = own[:-1]  # those at x_N stay
-            if len(own) > steps:
-                entry.own(later)[: len(own)] = np.concatenate([own[steps:], np.repeat(own[-1:], steps, axis=0)])
-        return later
-
 
 def _arrived(*parcel: Any) -> Problem:
     """A problem that was sent here."""
@@ -466,8 +417,3 @@ def _floats(dynamics: System) -> int:
     """How many numbers a solve keeps for each knot: its derivatives, and a few trajectories."""
     nz = dynamics.n + dynamics.nu
     return int(nz * dynamics.n + dynamics.record_size + 2 * nz * (nz + 1) + 1 + 8 * (dynamics.nx + dynamics.nu))
-
-
-def _is_given(constraints: object) -> bool:
-    """Whether there is anything in a list of constraints, or it is none."""
-    return not isinstance(constraints, (Sequence, Mapping)) or len(constraints) > 0

@@ -18,6 +18,7 @@ from ddp.by_contact import ContactPolicy
 from ddp.columns import COLUMN, Columns
 from ddp.constraints.bounds import room
 from ddp.constraints.lagrangian import Residual
+from ddp.constraints.placement import shifted
 from ddp.errors import ProblemError, as_array, choice, positive_integer, said
 from ddp.explanation import Explanation, explain
 from ddp.feedback import tracking_policy
@@ -258,7 +259,8 @@ class Solution:
         cost = later.total(np.array(X), np.array(U))
         return replace(
             self, X=np.array(X), U=np.array(U), k=k, K=K, cost=cost, converged=False,
-            multipliers=problem.shifted(self.multipliers, by), violation=later.violation(np.array(X), np.array(U)),
+            multipliers=shifted(problem.placed, problem.horizon, self.multipliers, by),
+            violation=later.violation(np.array(X), np.array(U)),
             status=Status(f"shifted by {by} knots"), kind="unknown", iterations=0, seconds=0.0, setup_seconds=0.0,
             history=(), problem=later,
         )  # fmt: skip

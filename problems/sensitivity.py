@@ -34,6 +34,7 @@ from ddp.solution import Solution
 from dynamics.phases.phase import stretches
 from dynamics.phases.phased_dynamics import PhasedDynamics
 from problems.contact_costs import ForceConstraint, ForceLimits
+from problems.duration_rates import by_durations
 
 SHARE, STIFFEST = 1e-4, 1e3
 """Step of differences as a share of a duration; and a bound on penalties, which make L_zz convex where multipliers
@@ -73,7 +74,7 @@ def gradient(solution: Solution) -> Array:
     By the envelope theorem it is that of the Lagrangian, ∂L/∂T = Eᵀ ∂L/∂h. Of a solution with its problem.
     """
     problem, system = _own(solution)
-    return _knot_shares(system).T @ problem.by_durations(solution.X, solution.U, solution.multipliers)
+    return _knot_shares(system).T @ by_durations(problem, solution.X, solution.U, solution.multipliers)
 
 
 @dataclass(frozen=True)
@@ -176,7 +177,7 @@ def _slopes(problem: Problem, solution: Solution, costate: Array) -> tuple[Array
         seen[t, :nv] = pin.dDifference(model, X[t + 1, :nq], after[:nq], pin.ARG1).T @ costate[t, :nv]
     Lz = d.lz[:-1] + np.einsum("kij,ki->kj", np.concatenate([d.A, d.B], axis=2), seen)
     multipliers = goal.lagrangian.shifts(X, goal.padded(U))[0] if goal.constrained else solution.multipliers
-    return Lz, problem.by_durations(X, U, multipliers, seen)
+    return Lz, by_durations(problem, X, U, multipliers, seen)
 
 
 def _knot_shares(system: PhasedDynamics) -> Array:

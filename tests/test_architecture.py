@@ -18,7 +18,7 @@ MACHINE = {
 TRACING = {f"ddp.tracing.{name}" for name in ("evaluate", "function", "groups", "spaces", "trace", "undefined")}
 VOCABULARY = {
     "ddp.errors", "ddp.compiling.kernel", "ddp.protocols", "ddp.system",
-    "ddp.derived_dynamics", "ddp.differences", *TRACING, *MACHINE,
+    "ddp.by_knot", "ddp.derived_dynamics", "ddp.user_step", "ddp.differences", *TRACING, *MACHINE,
 }
 
 

@@ -52,6 +52,8 @@ def place(
 
     weights (N,): of running costs, which prices of soft ones among the first are multiplied by.
     """
+    if not any(map(_is_given, (running, at, terminal))):
+        return ()
     at_end = [one for given in (terminal, at.get(N)) if isinstance(given, (list, tuple)) for one in given]
     lists = [("constraints", running, 0, N)]
     lists += [(f"constraints_at[{k}]", given, *knots) for k, given, knots in _in_order(at)]
@@ -75,6 +77,23 @@ def place(
             placed.append(made)
             first += placed[-1].lower.size
     return tuple(placed)
+
+
+def _is_given(constraints: object) -> bool:
+    """Whether there is anything in a list of constraints, or it is none."""
+    return not isinstance(constraints, (Sequence, Mapping)) or len(constraints) > 0
+
+
+def shifted(placed: Sequence[Placed], N: int, multipliers: Array, steps: int) -> Array:
+    """Multipliers (m,) as they are ``steps`` knots later, the last ones repeated; those of single knots stay."""
+    later = multipliers.copy()
+    for entry in placed:
+        own = entry.own(multipliers)
+        if entry.stop == N + 1:
+            own = own[:-1]  # those at x_N stay
+        if len(own) > steps:
+            entry.own(later)[: len(own)] = np.concatenate([own[steps:], np.repeat(own[-1:], steps, axis=0)])
+    return later
 
 
 def _placed(

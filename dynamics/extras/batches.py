@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ddp.derived_dynamics import ByKnot
+from ddp.by_knot import ByKnot
 from ddp.errors import ModelError, ProblemError, as_array, axes, positive, positive_integer, said
 from ddp.protocols import Array
 from ddp.system import Expansion

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 from numba import carray
 
+from ddp.by_knot import ByKnot
 from ddp.compiling.kernel import call_contraction, callback, integer_pointer, kernel, pointer
-from ddp.derived_dynamics import ByKnot
 from ddp.errors import as_array, axes, integer, positive, positive_integer
 from ddp.machine.number import WIDTH
 from ddp.protocols import Array

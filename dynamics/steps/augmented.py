@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ddp.derived_dynamics import ByKnot, as_system
+from ddp.by_knot import ByKnot
+from ddp.derived_dynamics import as_system
 from ddp.errors import ModelError, ProblemError, affordable, as_array, axes, integer, line_of, positive_integer, said
 from ddp.machine.number import WIDTH
 from ddp.protocols import Array

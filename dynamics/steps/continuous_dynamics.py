@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ddp.derived_dynamics import ByKnot
+from ddp.by_knot import ByKnot
 from ddp.errors import ProblemError, affordable, as_array, choice, positive, positive_integer, said
 from ddp.protocols import Array
 from ddp.tracing.function import TracedFunction

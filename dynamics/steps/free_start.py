@@ -9,14 +9,16 @@ import numpy as np
 from numba import carray
 from numpy.typing import ArrayLike
 
+from ddp.by_knot import ByKnot
 from ddp.compiling.kernel import call_contraction, callback, integer_pointer, pointer
-from ddp.derived_dynamics import ByKnot, as_system, followed
+from ddp.derived_dynamics import as_system
 from ddp.errors import ProblemError, as_array, axes, integer
 from ddp.machine.number import WIDTH
 from ddp.protocols import Array
 from ddp.system import Contraction, Expansion, Stepping, System, ability
 from ddp.tracing.function import TracedFunction, space_of, tracked
 from ddp.tracing.spaces import Space
+from ddp.user_step import followed
 
 
 class FreeStart(ByKnot):

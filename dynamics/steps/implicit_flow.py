@@ -21,7 +21,6 @@ from numba import carray
 from numpy.typing import NDArray
 
 from ddp.compiling.kernel import call_contraction, callback, inline, integer_pointer, kernel, pointer
-from ddp.derived_dynamics import followed
 from ddp.errors import ModelError
 from ddp.machine.number import WIDTH
 from ddp.protocols import Array
@@ -30,6 +29,7 @@ from ddp.tracing.evaluate import fill, share
 from ddp.tracing.function import TracedFunction, tracked
 from ddp.tracing.groups import Euclidean
 from ddp.tracing.spaces import NOTHING, Space
+from ddp.user_step import followed
 
 SWEEPS, CLOSE = 40, 1e-10
 """Steps of Newton's method at most, the last of them from one below this, relative to 1 + |k|."""

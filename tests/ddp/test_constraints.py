@@ -9,6 +9,7 @@ import pytest
 from scipy.optimize import minimize
 
 import ddp
+from ddp.constraints.placement import shifted
 from ddp.errors import ProblemError, SolveError
 from dynamics.steps.function_dynamics import FunctionDynamics
 from tests.ddp.systems import Quadratic, pendulum
@@ -156,7 +157,7 @@ def test_malformed_jitted_constraints_are_named(make, words):
 
 def test_multipliers_at_the_end_stay_there_as_the_horizon_recedes():
     problem = linear_problem(constraints=[ddp.Inequality(lambda x, u: x[1])])
-    np.testing.assert_array_equal(problem.shifted(np.arange(N + 1.0), 2), [*range(2, N), N - 1, N - 1, N])
+    np.testing.assert_array_equal(shifted(problem.placed, N, np.arange(N + 1.0), 2), [*range(2, N), N - 1, N - 1, N])
 
 
 def dense(problem):

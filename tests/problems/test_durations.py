@@ -18,6 +18,7 @@ from problems import gaits, legged
 from problems.constraints import StateEquality
 from problems.contact_costs import ForceConstraint, friction_cone
 from problems.costs import CenterOfMass, ControlCost, StateCost
+from problems.duration_rates import by_durations
 from problems.durations import FreeDurations, free_durations, solve_durations
 from problems.sensitivity import gradient, sensitivity, with_durations
 
@@ -267,7 +268,7 @@ def test_other_bad_input_is_named():
     with pytest.raises(ProblemError, match="problem: expected one with phases"):
         solve_durations(unphased)
     with pytest.raises(ProblemError, match="dynamics: FunctionDynamics does not know"):
-        unphased.by_durations(np.zeros((4, 1)), np.zeros((3, 1)), np.zeros(0))
+        by_durations(unphased, np.zeros((4, 1)), np.zeros((3, 1)), np.zeros(0))
     with pytest.raises(ProblemError, match="horizon: expected 20, the phases' knots, got 3"):
         solve_durations(ddp.Problem(problem.dynamics, [], [], [0.0, 0.0], 3))
     feet = hopper((2, 2)).dynamics.phases[0].contacts

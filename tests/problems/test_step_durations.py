@@ -18,6 +18,7 @@ from dynamics import Contact, Phase, PhasedDynamics, load
 from problems import legged
 from problems.contact_costs import ForceLimits
 from problems.costs import ControlCost, StateCost
+from problems.duration_rates import by_durations
 from problems.sensitivity import with_durations
 
 
@@ -156,7 +157,7 @@ def test_the_lagrangian_changes_with_durations_as_differences_say(rng):
 
     cost, forces, moved = fourth(lagrangian, 1e-3)
     none = np.zeros_like(costates)
-    rates = [problem.by_durations(X, U, *given) @ system.durations for given in (
+    rates = [by_durations(problem, X, U, *given) @ system.durations for given in (
         (0.0 * multipliers, none), (multipliers, none), (0.0 * multipliers, costates))]  # fmt: skip
     assert rates == pytest.approx([cost, cost + forces, cost + moved], rel=1e-8)
     assert abs(forces) > 1e-3 * abs(cost)
