@@ -4,6 +4,7 @@ from ddp.packages import check_packages as check_packages  # isort: skip  # firs
 
 from ddp.adaptive import AdaptivePolicy
 from ddp.augmented import AugmentedLagrangian
+from ddp.batch.batch import Batch
 from ddp.by_contact import ContactPolicy
 from ddp.check import DerivativeCheck, DerivativeReport, check_derivatives
 from ddp.compiling.kernel import inline, kernel
@@ -44,6 +45,7 @@ __all__ = [
     "AdaptivePolicy",
     "AugmentedLagrangian",
     "Backtracking",
+    "Batch",
     "BatchTerm",
     "Constraint",
     "ContactPolicy",

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ddp.compiling.portable import portable
 from ddp.protocols import Array
 from ddp.system import System, ability
 
@@ -48,8 +49,8 @@ def broken_rows(array: Array) -> NDArray[np.bool_]:
     return np.asarray(~np.isfinite(array).reshape(len(array), -1).all(axis=1))
 
 
-@cache
-def missing(known: int, wanted: int, curved: bool) -> tuple[int, int]:
+@portable
+def lacking(known, wanted, curved):  # type: ignore[no-untyped-def]
     """The derivatives to make, so that those wanted are known, in the company that costs least; what is known then.
 
     curved: whether the exact Hessians of costs are others than Gauss-Newton's.
@@ -66,6 +67,12 @@ def missing(known: int, wanted: int, curved: bool) -> tuple[int, int]:
         made |= EXACT
     made |= left & GAUSS_NEWTON
     return made, known | made | wanted
+
+
+@cache
+def missing(known: int, wanted: int, curved: bool) -> tuple[int, int]:
+    """`lacking`, which is asked for a few cases again and again."""
+    return cast("tuple[int, int]", lacking(known, wanted, curved))
 
 
 def contract_with(dynamics: System, record: Array, weights: Array, out: Array, in_blocks: bool) -> None:

@@ -15,7 +15,7 @@ from ddp.models.attempt import HessianModel, Limits, shift
 from ddp.models.globalisation import swept
 from ddp.protocols import Array
 from ddp.solution import Record, Watcher
-from ddp.status import End, Ending
+from ddp.status import End, Ending, limit_reached
 
 if TYPE_CHECKING:
     from ddp.solver import DDP
@@ -109,10 +109,7 @@ class Descent:
                 return End(Ending.BOTTOMLESS, Ending.BOTTOMLESS.value)
             if struggles is not None and struggles(history):
                 return End(Ending.STRUGGLES, Ending.STRUGGLES.value)
-        reason = f"the limit of {limit} iterations was reached"
-        if history:
-            reason += f", the last with an expected decrease of {history[-1].expected:.2g}"
-        return End(Ending.ITERATIONS, reason)
+        return End(Ending.ITERATIONS, limit_reached(limit, history[-1].expected if history else None))
 
     def endless(self) -> bool:
         """Whether the cost falls ever faster: see `BOTTOMLESS`."""

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ddp.compiling.portable import portable
 from ddp.compiling.setup import Stopwatch
 from ddp.constraints.bounds import room, touches
 from ddp.costs.cost_table import NO_NOTES
@@ -14,7 +15,7 @@ from ddp.costs.hessians import scales
 from ddp.derivatives import EXACT, FIRST, GAUSS_NEWTON, RECORDS, broken_rows, missing
 from ddp.errors import DDPError, ModelError, ProblemError
 from ddp.guesses import Followed
-from ddp.models.attempt import shift
+from ddp.models.globalisation import NO_SWEEP, shift, swept
 from ddp.parallel.differentiator import Differentiator, Follow
 from ddp.problem import Problem
 from ddp.protocols import Array
@@ -280,15 +281,8 @@ class Iterate:
         if not np.isfinite(self.cost):
             return None, False
         self.backward.forget()
-        if exact and (sweep := self.sweep(1.0, 0.0)).failed < 0:
-            return sweep, True
-        mu = 0.0
-        while mu <= WEAKEST * self.control_weight:
-            sweep = self.sweep(0.0, mu)
-            if sweep.failed < 0 and np.isfinite(sweep.gradient):
-                return sweep, False
-            mu = max(10.0 * mu, shift(self))
-        return None, False
+        sweep, was_exact = swept_last(self, exact)
+        return (sweep if sweep.failed < 0 else None), was_exact
 
     def concavity(self) -> str:
         """Where, without regularisation, the Hessian in the controls is not positive definite, and by how much."""
@@ -352,3 +346,19 @@ class Iterate:
             penalties=np.zeros(0 if self.multipliers is None else len(self.problem.placed)),
             violation=0.0 if self.multipliers is None else self.problem.violation(self.X, self.U),
         )
+
+
+@portable
+def swept_last(iterate, exact):  # type: ignore[no-untyped-def]
+    """An unregularised sweep, or one that failed, and whether its Hessians are exact: see `Iterate.final_sweep`."""
+    if exact:
+        found = swept(iterate, 1.0, 0.0, False)
+        if found.failed < 0:
+            return found, True
+    mu = 0.0
+    while mu <= WEAKEST * iterate.control_weight:
+        found = swept(iterate, 0.0, mu, False)
+        if found.failed < 0 and np.isfinite(found.gradient):
+            return found, False
+        mu = max(10.0 * mu, shift(iterate))
+    return NO_SWEEP, False

@@ -49,3 +49,9 @@ class End(NamedTuple):
 
     ending: Ending
     said: str = ""
+
+
+def limit_reached(limit: int, expected: float | None) -> str:
+    """A sentence about the last iteration that was allowed, and the decrease that it expected, if there was any."""
+    last = "" if expected is None else f", the last with an expected decrease of {expected:.2g}"
+    return f"the limit of {limit} iterations was reached{last}"

@@ -62,6 +62,24 @@ class Stepping(NamedTuple):
     owner: Any
 
 
+class Routines(NamedTuple):
+    """Compiled work of a system on whole trajectories, for one thread at a time: C functions of four words each.
+
+    follow ``(context, eight, 0, 0)``: roll out a `ddp.machine.trajectories.Eight`.
+    expand ``(context, trajectory, first, second)``: the first order of a `ddp.machine.trajectories.Trajectory` where
+        ``first`` is not zero, and what ``expand_second`` completes where ``second`` is not.
+    contract ``(context, trajectory, 0, 0)``: its second order with its weights, as ``contract`` does or, where there
+        is one, as ``contract_batch``.
+    ``owner`` keeps alive what ``context`` points to.
+    """
+
+    follow: int
+    expand: int
+    contract: int
+    context: int
+    owner: Any
+
+
 @runtime_checkable
 class System(Protocol):
     """Discrete-time system ``x' = f(x, u)`` on a manifold, with all that the solver asks for.
@@ -249,6 +267,9 @@ class Abilities(Protocol):
 
     def stepping(self, count: int, lanes: int) -> Stepping | None:
         """Compiled steps of ``count`` knots, of which the first so many ``lanes`` are looked at; None for none."""
+
+    def routines(self, count: int) -> Routines | None:
+        """Compiled work on trajectories of ``count`` knots, with memory of its own; None for none."""
 
     def contract_batch(self, record: Array, weight: Array, out: Array) -> None:
         """Contract M knots of a batched semi-implicit system, by blocks that sweeps need not multiply by A and B.

@@ -12,6 +12,7 @@ from ddp import (
     AdaptivePolicy as AdaptivePolicy,
     AugmentedLagrangian as AugmentedLagrangian,
     Backtracking as Backtracking,
+    Batch as Batch,
     BatchTerm as BatchTerm,
     Constraint as Constraint,
     ContactPolicy as ContactPolicy,

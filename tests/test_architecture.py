@@ -13,7 +13,10 @@ FRONT = "mayne"
 SOURCES = [path for package in (*PACKAGES, FRONT) for path in sorted((ROOT / package).rglob("*.py"))]
 MACHINE = {
     f"ddp.machine.{name}"
-    for name in ("aligned", "fields", "lanes", "memory", "number", "packing", "rows", "simd", "struct", "tiles")
+    for name in (
+        "addresses", "aligned", "fields", "lanes", "memory", "number", "packing", "rows", "simd", "struct", "tiles",
+        "trajectories",
+    )
 }  # fmt: skip
 TRACING = {f"ddp.tracing.{name}" for name in ("evaluate", "function", "groups", "spaces", "trace", "undefined")}
 VOCABULARY = {
@@ -89,7 +92,7 @@ def test_packages_export_and_do_nothing_else(package):
         assert isinstance(node, (ast.Import, ast.ImportFrom)) or exports or docstring, ast.unparse(node)
 
 
-DECORATORS = "kernel|inline|of_rods|apart|intrinsic|for_constants|by_types|specialised|register_model"
+DECORATORS = "kernel|inline|of_rods|apart|intrinsic|for_constants|by_types|specialised|register_model|portable"
 
 KERNELS = re.compile(rf"^@({DECORATORS})\b", re.MULTILINE)
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import FunctionType
 from typing import Any
 
-from ddp.compiling.kernel import by_types, kernel, specialised
+from ddp.compiling.kernel import by_types, kernel
 
 
 def portable(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -15,6 +16,8 @@ def portable(function: Callable[..., Any]) -> Callable[..., Any]:
     kernel is found by other processes in its module, under its name with ``_kernel``.
     """
     own = f"{function.__name__}_kernel"
-    made = function.__globals__[own] = kernel(specialised(function, own))
+    copy = FunctionType(function.__code__, function.__globals__, own)  # which sees what its module defines later
+    copy.__module__ = function.__module__
+    made = function.__globals__[own] = kernel(copy)
     by_types(function)(lambda *types: made)
     return function

@@ -1,4 +1,3 @@
-# mypy: allow-untyped-defs, allow-untyped-calls
 """Words of structs (struct.py) that kernels write to as well as read.
 
     class Count(Struct):
@@ -23,7 +22,7 @@ from numba import types
 from numba.extending import lower_setattr_generic
 
 from ddp.machine.memory import after, read_word, word
-from ddp.machine.struct import Struct, StructType, _Word
+from ddp.machine.struct import Struct, StructType, _Word, integers, reals
 
 
 class _Variable(_Word):
@@ -52,8 +51,26 @@ def read(struct: Struct, name: str) -> Any:
     return float(written.view(np.float64)) if field.is_real else int(written)
 
 
+def struct_like(name: str, module: str, example: object) -> type[Struct]:
+    """A struct with variables of the names and types that an object has: floats, integers and lists of them."""
+    fields: dict[str, Any] = {"__module__": module, "__qualname__": name}
+    for own, value in vars(example).items():
+        number = value[0] if isinstance(value, list) else value
+        if isinstance(value, list):
+            fields[own] = reals(constant=False) if isinstance(number, float) else integers(constant=False)
+        else:
+            fields[own] = variable_real() if isinstance(number, float) else variable_integer()
+    return type(name, (Struct,), fields)
+
+
+def made_like(kind: type[Struct], example: object) -> Struct:
+    """A struct of a kind from `struct_like`, with memory of its own and an object's numbers."""
+    values = vars(example).items()
+    return kind(**{name: np.array(value) if isinstance(value, list) else value for name, value in values})
+
+
 @lower_setattr_generic(StructType)  # type: ignore[untyped-decorator]
-def _write(context, builder, sig, args, name):
+def _write(context: Any, builder: Any, sig: Any, args: Any, name: str) -> None:
     """Write a word of a struct by its name."""
     struct = sig.args[0].struct
     field = struct._fields.get(name)

@@ -34,6 +34,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ddp.compiling.portable import portable
 from ddp.derivatives import Derivatives, contract_with
 from ddp.machine.aligned import aligned_zeros
 from ddp.protocols import Array
@@ -56,6 +57,18 @@ policy, or what each sweep is told to take."""
 
 NONE, KEPT, GIVEN = "none", "kept", "multipliers"
 """No contraction (Gauss-Newton); one of an earlier iterate; one with the iterate's own multipliers."""
+
+
+BY_NUMBER = VALUE, COSTATE, POLICY
+"""Multipliers by what `multiplier_of` returns."""
+
+
+@portable
+def multiplier_of(followed, torn, batched, costates):  # type: ignore[no-untyped-def]
+    """Number of the multiplier where it is open: see `Backward.multiplier`."""
+    if followed and not torn and batched:
+        return 2
+    return 1 if costates else 0
 
 
 class Sweep(NamedTuple):
@@ -189,10 +202,8 @@ class Backward:
         """
         if self._multipliers in (VALUE, COSTATE):
             return self._multipliers
-        known = self._followed and not self._horizon.torn
-        if known and (self._batched or self._multipliers == POLICY):
-            return POLICY
-        return COSTATE if costates else VALUE
+        batched = self._batched or self._multipliers == POLICY
+        return BY_NUMBER[multiplier_of(self._followed, self._horizon.torn, batched, costates)]
 
     def reads_records(self, costates: bool = False) -> bool:
         """Whether the next sweep with blend > 0 reads what the dynamics' ``expand_second`` has written."""

@@ -10,12 +10,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from ddp.errors import ModelError, choice, items, nearest, numbers, said, text
 from ddp.machine.aligned import working_memory
+from ddp.system import Routines
 from dynamics.contacts.contact import compile_contacts
 from dynamics.geometry.joint_motion import ROD
 from dynamics.robots import loop
 from dynamics.robots.model import Robot
 from dynamics.steps import lane_contraction, schemes
 from dynamics.steps.modes import STEP, Mode
+from dynamics.steps.routines import routines_of
 from dynamics.steps.stepped_robot import SteppedRobot
 from dynamics.steps.tracking import TrackedRobot
 
@@ -113,6 +115,17 @@ class RobotDynamics(SteppedRobot):
         lane_contraction.contract_knots(
             self._tree.address, working_memory(self._room_of_batches), self._dt, self._written, record, weight, out
         )
+
+    def routines(self, count: int) -> Routines | None:
+        """Compiled work on trajectories, where all bodies are rigid and steps are not implicit."""
+        if self.robot.room or self.integrator in schemes.IMPLICIT:
+            return None
+        blockwise = self.semi_implicit is not None
+        expanding, contracting = self._room_of_expansions, self._room_of_contractions
+        return routines_of(
+            self._scheme, self._modes, self._tree, self.nu, self._modes_from(0, count).copy(), expanding,
+            self._room_of_batches if blockwise else contracting, self._dt, self._written if blockwise else None,
+        )  # fmt: skip
 
     def _undefined(self, x: Array, knot: int) -> ModelError:
         return ModelError(f"{self.robot.name}: the mass matrix is singular at x = {numbers(x)}")

@@ -1,0 +1,217 @@
+"""Many problems of one kind, solved by a compiled loop: `Batch`, and steps of many receding horizons."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ddp.batch.lanes import COST, DONE, ENDING, EXPECTED, GRADIENT, ITERATIONS, LEFT
+from ddp.batch.native import Guess, Native, Results, obstacle
+from ddp.errors import ProblemError, as_array, positive_integer, said
+from ddp.guesses import Start, as_guess
+from ddp.many.plan import given
+from ddp.many.rows import ENDINGS, GIVEN, NOMINAL, NONE, OWN, Rows, fill, row_type, said_in
+from ddp.many.solutions import Solutions
+from ddp.problem import Problem
+from ddp.protocols import Array
+from ddp.solution import Solution
+from ddp.solver import DDP, start_policy
+from ddp.status import Ending, limit_reached
+from ddp.successive import Successive
+from ddp.sweeps.inertia import MINIMUM, UNKNOWN
+
+
+class Batch:
+    """``size`` problems that differ in numbers, solved at once: eight in a register, by loops without Python.
+
+        batch = ddp.Batch(problem, len(X0), threads=2)
+        solutions = batch.solve({"x0": X0})
+
+        horizons = ddp.Batch(problem, 1000, ddp.DDP(max_iterations=1, last_sweep=False))
+        while running:
+            U = horizons.step(states)              # the controls that 1000 robots apply now
+
+    problem: what problems have in common.
+    solver: `DDP` (the default), `ILQR` or `Newton`.
+    threads: how many share the problems; they work at the same time, since loops hold no lock of Python's.
+
+    Iterations, endings and optima are those of `solve` from the same guess, to rounding, and depend on no other problem
+    of the batch. Dynamics are of rigid robots without contacts, terms built in, traced or jitted. Whatever else
+    problems have is ``obstacle``, in words: then `solve` does all of them, one after the other. So it does with single
+    problems that come to an end which is neither a minimum nor the limit of iterations; ``left`` counts those of the
+    last call.
+
+    Raises ProblemError for bad input.
+    """
+
+    def __init__(self, problem: Problem, size: int, solver: DDP | None = None, threads: int = 1) -> None:
+        if not isinstance(problem, Problem):
+            raise ProblemError(f"problem: expected a Problem, got {said(problem)}")
+        self.problem, self.size = problem, positive_integer("size", size)
+        self.solver = DDP() if solver is None else solver
+        if not isinstance(self.solver, DDP):
+            raise ProblemError(f"solver: expected DDP(...), ILQR(...) or Newton(...), got {said(solver)}")
+        self.threads = positive_integer("threads", threads)
+        problem.renew()
+        self.obstacle = obstacle(problem, self.solver)
+        self.left, self._others = 0, dict[int, Solution]()
+        self._native = None if self.obstacle else Native(problem, self.solver, self.threads)
+        self._out = Results.empty(problem, self.size)
+        self._successive: Successive | None = None
+        self._begun = False
+
+    def solve(self, over: Mapping[str, Any], guess: Start = None) -> Solutions:
+        """Solve the problems that have other numbers in some places, see `Problem.varying`.
+
+        over: arrays with one sample a row, (size, ...), by the names of places.
+        guess: as of `solve`, for all problems; None: each problem's own.
+        """
+        arrays = given(self.problem, over)
+        count = len(next(iter(arrays.values())))
+        if count != self.size:
+            raise ProblemError(f"over: expected {self.size} samples, the size of the batch, got {count}")
+        problems = [
+            self.problem.varying({name: values[i] for name, values in arrays.items()}) for i in range(count)
+        ]
+        checked = as_guess(guess, self.problem.dynamics, self.problem.horizon)
+        self._solve(problems, self._guesses(problems, checked), checked)
+        rows = np.zeros(self.size, row_type(self.problem, ("X", "U", "k", "K", "multipliers", "penalties"), "float64"))
+        self._fill(rows, checked is not None)
+        return Solutions(rows, arrays, self.problem)
+
+    def step(self, states: ArrayLike) -> Array:
+        """The controls (size, nu) to apply in the states (size, nx), each problem solved from its last solution.
+
+        That is moved on by a knot and followed with its gains, as `RecedingHorizon` does; the first time, guesses are
+        the problem's own. The whole plans are ``X`` (size, N+1, nx), ``U``, ``K``, until the next call.
+        """
+        d, N = self.problem.dynamics, self.problem.horizon
+        X0 = as_array("states", states, (self.size, d.nx))
+        d.check_state("states", X0)
+        problems = [self.problem] * self.size
+        guess = self._moved_on() if self._begun else None
+        if guess is None:
+            problems = [self.problem.starting_at(x) for x in X0]
+            guess = self._guesses(problems, as_guess(self.problem.guess, d, N))
+        self._solve(problems, guess, None, X0)
+        self._begun = bool(np.isfinite(self._out.numbers[:, COST]).all())
+        return self._out.U[:, 0].copy()
+
+    @property
+    def X(self) -> Array:
+        """States (size, N+1, nx) of the last call."""
+        return self._out.X
+
+    @property
+    def U(self) -> Array:
+        """Controls (size, N, nu) of the last call."""
+        return self._out.U
+
+    @property
+    def K(self) -> Array:
+        """Gains (size, N, nu, n) of the last call."""
+        return self._out.K
+
+    @property
+    def cost(self) -> Array:
+        """Costs (size,) of the last call."""
+        return self._out.numbers[:, COST].copy()
+
+    @property
+    def iterations(self) -> NDArray[np.int64]:
+        """How many iterations (size,) the last call took."""
+        return self._out.numbers[:, DONE].astype(np.int64)
+
+    def close(self) -> None:
+        """End threads."""
+        if self._native is not None:
+            self._native.close()
+        if self._successive is not None:
+            self._successive.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def _guesses(self, problems: list[Problem], guess: Start) -> Guess | None:
+        """Guesses as the compiled loop takes them; None if it does not."""
+        d, N = self.problem.dynamics, self.problem.horizon
+        guess = as_guess(self.problem.guess, d, N) if guess is None else guess
+        if isinstance(guess, tuple):
+            return None
+        if guess is None or isinstance(guess, np.ndarray):
+            U = np.array([start_policy(p, None).U for p in problems]) if guess is None else guess[None]
+            return Guess(np.zeros((1, N + 1, d.nx)), U, np.zeros((1, N, d.nu, d.n)), True)
+        X, U, K = (np.ascontiguousarray(part[None]) for part in (guess.X, guess.U, guess.K))
+        return Guess(X, U, K, False)
+
+    def _moved_on(self) -> Guess:
+        """The last solutions a knot later, as `Solution.shift` has them."""
+        d, X, U, K = self.problem.dynamics, self._out.X, self._out.U, self._out.K
+        N = self.problem.horizon
+        last = U[:, -1] + np.einsum("mij,mj->mi", K[:, -1], d.difference(X[:, -2], X[:, -1]))
+        last = np.clip(last, self.problem.lower[-1], self.problem.upper[-1])
+        X = np.concatenate([X[:, 1:], d.step(X[:, -1], last, N - 1)[:, None]], axis=1)
+        U = np.concatenate([U[:, 1:], last[:, None]], axis=1)
+        return Guess(X, U, np.concatenate([K[:, 1:], K[:, -1:]], axis=1), False)
+
+    def _solve(self, problems: list[Problem], guess: Guess | None, given: Start, states: Array | None = None) -> None:
+        """Solve all problems into memory; what the compiled loop leaves, one by one."""
+        x0 = np.array([p.x0 for p in problems]) if states is None else states
+        native, out = self._native, self._out
+        own = [p.dynamics is self.problem.dynamics and p._limits is self.problem._limits for p in problems]
+        if native is None or guess is None or not all(own):
+            out.numbers[:, ENDING] = LEFT
+        else:
+            tables = [self.problem.objective.table]
+            if any(p.objective is not self.problem.objective for p in problems):
+                tables = [p.objective.table for p in problems]
+            native.solve(np.ascontiguousarray(x0), guess, tables, out)
+        left = np.flatnonzero(out.numbers[:, ENDING] == LEFT)
+        self.left = len(left)
+        self._others.clear()
+        for i in left.tolist():
+            start = given
+            if states is not None and guess is not None and not guess.alone:
+                start = _Followed(guess.X[i], guess.U[i], guess.K[i])
+            problem = problems[i] if states is None else problems[i].starting_at(states[i])
+            self._one(i, problem, problem.guess if start is None else start)
+
+    def _one(self, i: int, problem: Problem, guess: Start) -> None:
+        """Solve a problem by Python's loop."""
+        if self._successive is None:
+            self._successive = Successive()
+        found = self._others[i] = self._successive.solve(problem, guess, self.solver)
+        out = self._out
+        out.X[i], out.U[i], out.k[i], out.K[i] = found.X, found.U, found.k, found.K
+        out.numbers[i, [COST, GRADIENT, DONE]] = found.cost, found.gradient, found.iterations
+
+    def _fill(self, rows: Rows, was_given: bool) -> None:
+        """Write the results of the last call into rows."""
+        numbers, out = self._out.numbers, self._out
+        rows["row"], rows["moved"], rows["start"] = np.arange(self.size), np.nan, GIVEN if was_given else OWN
+        rows["parent"] = NOMINAL if was_given else NONE
+        rows["X"], rows["U"], rows["k"], rows["K"] = out.X, out.U, out.k, out.K
+        rows["cost"], rows["gradient"], rows["iterations"] = numbers[:, COST], numbers[:, GRADIENT], numbers[:, DONE]
+        rows["converged"] = numbers[:, ENDING] < ITERATIONS
+        names = Ending.CONVERGED.name, Ending.ROUNDING.name, Ending.ITERATIONS.name
+        codes = np.array([ENDINGS.index(name) for name in names])
+        rows["ending"] = codes[np.minimum(numbers[:, ENDING], ITERATIONS).astype(int)]
+        rows["kind"] = np.where(rows["converged"], MINIMUM, UNKNOWN).astype("S8")
+        for i in np.flatnonzero(numbers[:, ENDING] == ITERATIONS).tolist():
+            reason = limit_reached(self.solver.max_iterations, float(numbers[i, EXPECTED]))
+            rows["sentence"][i] = said_in(f"not converged after {int(numbers[i, DONE])} iterations, {reason}")
+        for i, solution in self._others.items():
+            fill(rows[i], solution)
+
+
+class _Followed:
+    """A policy to be followed."""
+
+    def __init__(self, X: Array, U: Array, K: Array) -> None:
+        self.X, self.U, self.K = X, U, K

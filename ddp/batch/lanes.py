@@ -1,0 +1,182 @@
+"""Records of a batch's compiled loop: a worker, which is one thread, and its eight lanes, each with one problem."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ddp.machine.struct import Struct, integer, integers, matrix, nested, real, reals
+from ddp.machine.trajectories import Eight
+from ddp.machine.variables import struct_like, variable_integer, variable_real
+from ddp.models.attempt import Limits
+from ddp.models.globalisation import Globalisation
+from ddp.protocols import Array
+
+IDLE, BEGINS, OPENS, SEARCHES, GOES_FURTHER = range(5)
+"""Stages of a lane: without a problem, or the meaning of the rollout that it waits for: its guess, the gaps of states
+that stay at x0, a step of a search, a longer one beside a full one."""
+
+CONVERGED, ROUNDING, ITERATIONS, LEFT = range(4)
+"""Endings. What is `LEFT` is for `ddp.solve`: whatever ends otherwise, and what the loop does not know."""
+
+COST, GRADIENT, EXPECTED, DONE, ENDING, EXACT_GAINS = range(6)
+NUMBERS = 6
+"""Numbers of a result: its cost and gradient, the last expected decrease, iterations, its ending, and whether its gains
+are of exact Hessians."""
+
+OWN_RULES, TENFOLD, BY_RATIO = range(3)
+"""Rules for mu: those of the models, or one for all."""
+
+Decisions = struct_like("Decisions", __name__, Globalisation(Limits(), 0, False, -1))
+"""`Globalisation` of one lane."""
+
+
+class Sweeping(Struct):
+    """Arguments of a backward sweep, and what comes back: see `ddp.sweeps.tiled_sweep.sweep`."""
+
+    room: int = integer()
+    horizon: int = variable_integer()
+    blend: float = variable_real()
+    mu: float = variable_real()
+    by_costate: int = variable_integer()
+    kept: int = variable_integer()
+    failed: int = variable_integer()
+    slope: float = variable_real()
+    change: float = variable_real()
+    gradient: float = variable_real()
+
+
+class Worker(Struct):
+    """Everything that the lanes of a thread share.
+
+    follow, expand, contract, context: of `ddp.system.Routines`.   sweep: a C function of a `Sweeping`.
+    l .. record: addresses of derivatives, those of one lane at a time: of ``owner``, who knows ``known`` of them.
+    terms: rows of tables of costs; runs, segments, curved: see `ddp.costs.cost_table`; bends: whether Gauss-Newton's
+    Hessians are not exact.   separable (N+1,).   costs (N+1,): scratch.
+    tolerance .. exact: of the solver.   rule, factor .. floor: of mu.
+    x0 (M, nx), u0 (M, nu): where problems begin, and their first controls.   X, U, K: guesses of all or (1, ...) of
+    one for all, of which the former replace the first rows; alone: of controls alone, with states that stay at x0.
+    tables (M or 1, terms, 5).   to_X .. numbers: results.
+    next, end: problems that nobody has begun.
+    """
+
+    N: int = integer()
+    nx: int = integer()
+    n: int = integer()
+    nu: int = integer()
+    records: int = integer()
+    follow: int = integer()
+    expand: int = integer()
+    contract: int = integer()
+    context: int = integer()
+    sweep: int = integer()
+    sweeping: Sweeping = nested(Sweeping)
+    eight: Eight = nested(Eight)
+    l: int = integer()
+    lz: int = integer()
+    lzz: int = integer()
+    exact: int = integer()
+    diagonal: int = integer()
+    record: int = integer()
+    owner: int = variable_integer()
+    known: int = variable_integer()
+    terms: int = integer()
+    runs: int = integer()
+    run_count: int = integer()
+    segments: int = integer()
+    segment_count: int = integer()
+    curved: int = integer()
+    curved_count: int = integer()
+    bends: int = integer()
+    separable: int = integer()
+    costs: int = integer()
+    batched: int = integer()
+    tolerance: float = real()
+    limit: int = integer()
+    share: float = real()
+    shortest: float = real()
+    generous: float = real()
+    last_sweep: int = integer()
+    is_exact: int = integer()
+    rule: int = integer()
+    factor: float = real()
+    short: float = real()
+    long: float = real()
+    floor: float = real()
+    fresh: int = nested(Decisions)
+    lanes: NDArray[np.int64] = integers()
+    alone: int = integer()
+    x0: Array = matrix()
+    u0: Array = matrix()
+    X: Array = matrix()
+    U: Array = matrix()
+    K: Array = matrix()
+    tables: NDArray[np.int64] = integers()
+    table_step: int = integer()
+    to_X: Array = matrix(constant=False)
+    to_U: Array = matrix(constant=False)
+    to_k: Array = matrix(constant=False)
+    to_K: Array = matrix(constant=False)
+    numbers: Array = matrix(constant=False)
+    next: int = variable_integer()
+    end: int = integer()
+
+
+class Lane(Struct):
+    """One problem on its way; attributes are those of `ddp.iterate.Iterate`, and of a `ddp.search.Line`.
+
+    index: of the lane.   problem: its number, and ``table`` where its costs are.   stage: see `IDLE`.
+    whole, blocks: addresses of `Horizon`, whose second orders are Hessians or, where the dynamics know them, blocks;
+    torn_whole, torn_blocks: the same with open gaps.   gaps (N, n), gap: these and the largest number of any.
+    trajectory: the address of a `Trajectory` of X and U.
+    scaled: whether judgements' sizes are those of the iterate.   followed, age: see `ddp.sweeps.backward.Backward`.
+    slope, expected: of the sweep along which is searched; found_slope: of the last one.   gradient: of the attempt.
+    alpha, reached: the step that is searched, the cost of the best one beyond a full one, which is of ``longer``.
+    X, U: the iterate; tried_X, tried_U: where a rollout writes; best_X, best_U: the best attempt of an iteration;
+    kept_X, kept_U: the best of longer steps.
+    k, K: the policy of the last sweep.
+    """
+
+    worker: int = integer()
+    index: int = integer()
+    decisions: int = nested(Decisions)
+    whole: int = integer()
+    blocks: int = integer()
+    torn_whole: int = integer()
+    torn_blocks: int = integer()
+    trajectory: int = integer()
+    problem: int = variable_integer()
+    table: int = variable_integer()
+    stage: int = variable_integer()
+    torn: int = variable_integer()
+    gap: float = variable_real()
+    cost: float = variable_real()
+    highest: float = variable_real()
+    magnitude: float = variable_real()
+    control_weight: float = variable_real()
+    unit: float = variable_real()
+    resolution: float = variable_real()
+    noise: float = variable_real()
+    scaled: int = variable_integer()
+    followed: int = variable_integer()
+    age: int = variable_integer()
+    slope: float = variable_real()
+    expected: float = variable_real()
+    gradient: float = variable_real()
+    found_slope: float = variable_real()
+    alpha: float = variable_real()
+    longer: float = variable_real()
+    reached: float = variable_real()
+    settled: int = variable_integer()
+    iterations: int = variable_integer()
+    X: Array = reals(constant=False)
+    U: Array = reals(constant=False)
+    tried_X: Array = reals(constant=False)
+    tried_U: Array = reals(constant=False)
+    best_X: Array = reals(constant=False)
+    best_U: Array = reals(constant=False)
+    kept_X: Array = reals(constant=False)
+    kept_U: Array = reals(constant=False)
+    k: Array = reals(constant=False)
+    K: Array = reals(constant=False)
+    gaps: Array = reals(constant=False)

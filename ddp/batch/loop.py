@@ -1,0 +1,344 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
+"""The compiled loop over many problems: eight roll out at once, and each goes on alone until it needs the next rollout.
+
+Decisions are those of `ddp.solve`: globalisation.py, `ddp.search.judged` and `ddp.descent.judged`. What a problem comes
+to depends on no other: a lane's arithmetic is its own, and whoever is done makes room for the next one.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ddp.batch.lanes import (
+    BEGINS,
+    CONVERGED,
+    COST,
+    DONE,
+    ENDING,
+    EXACT_GAINS,
+    EXPECTED,
+    GOES_FURTHER,
+    GRADIENT,
+    IDLE,
+    ITERATIONS,
+    LEFT,
+    OPENS,
+    ROUNDING,
+    SEARCHES,
+    Lane,
+    Worker,
+)
+from ddp.batch.sweeps import attempt_of, know, price
+from ddp.compiling.kernel import call_contraction, kernel
+from ddp.derivatives import FIRST, GAUSS_NEWTON
+from ddp.descent import BOTTOMLESS, FAR, GOES_ON, STATIONARY
+from ddp.descent import CONVERGED as ENDS_CONVERGED
+from ddp.descent import judged as end_judged
+from ddp.iterate import CLOSED, WORSE, swept_last
+from ddp.machine.memory import address_of
+from ddp.models.globalisation import NOBODY, OWN, Outcome, attempted, follow_up, searched
+from ddp.search import SURPASSED, TAKEN, judged
+
+LANES = 8
+
+
+@kernel
+def run(worker):
+    """Solve the problems from ``next`` on, to ``end``."""
+    w = Worker(worker)
+    busy = True
+    while busy:
+        for k in range(LANES):
+            lane = Lane(w.lanes[k])
+            while lane.stage == IDLE and w.next < w.end:
+                load(w, lane)
+        eight = w.eight
+        eight.torn, eight.any_imposed = 0, 0
+        for k in range(LANES):
+            lane = Lane(w.lanes[k])
+            imposed = lane.stage == OPENS
+            eight.imposed[k] = 1.0 if imposed else 0.0
+            eight.torn |= lane.torn
+            eight.any_imposed |= 1 if imposed else 0
+        call_contraction(w.follow, w.context, eight.address, 0, 0)
+        busy = False
+        for k in range(LANES):
+            lane = Lane(w.lanes[k])
+            if lane.stage != IDLE:
+                arrive(w, lane)
+                busy = busy or lane.stage != IDLE
+        busy = busy or w.next < w.end
+
+
+@kernel
+def copy(to, source, count):
+    """Copy numbers."""
+    for i in range(count):
+        to[i] = source[i]
+
+
+@kernel
+def load(w, lane):
+    """Give a lane the next problem: its rollout is that of the guess."""
+    lane.problem = w.next
+    w.next += 1
+    M, N, nx, nu = lane.problem, w.N, w.nx, w.nu
+    lane.table = address_of(w.tables) + 8 * w.table_step * M
+    copy(lane.X, w.X[M if len(w.X) > 1 else 0], (N + 1) * nx)
+    copy(lane.U, w.U[M if len(w.U) > 1 else 0], N * nu)
+    copy(lane.K, w.K[M if len(w.K) > 1 else 0], N * nu * w.n)
+    for t in range(N + 1 if w.alone != 0 else 1):
+        copy(lane.X[t * nx :], w.x0[M], nx)
+    copy(lane.U, w.u0[M], nu)
+    for i in range(N * nu):
+        lane.k[i] = 0.0
+    if w.owner == lane.index:
+        w.owner = -1
+    close_gaps(w, lane)
+    lane.scaled, lane.followed, lane.age, lane.settled, lane.iterations = 0, 0, -1, 0, 0
+    lane.stage = BEGINS
+    w.eight.alphas[lane.index] = 1.0
+    renew(lane.decisions, w.fresh)
+
+
+@kernel
+def renew(s, f):
+    """Decisions of a solve that begins."""
+    s.mode, s.entered, s.model, s.place, s.best = f.mode, f.mode, f.mode, OWN, NOBODY
+    s.count, s.previous, s.astray = 0, f.previous, 0
+    for m in range(3):
+        s.mu[m], s.blend[m], s.failed_mu[m], s.failed[m] = f.mu[m], f.blend[m], 0.0, -1
+        s.last[m], s.before[m], s.longest[m], s.trusted[m] = 1.0, 1.0, 1.0, 0
+        s.wait[m], s.patience[m] = 0, 1
+
+
+@kernel
+def arrive(w, lane):
+    """Go on from where a rollout led."""
+    cost = price(w, lane, lane.tried_X, lane.tried_U)
+    if lane.stage == BEGINS:
+        begin(w, lane, cost)
+    elif lane.stage == OPENS:
+        begin_torn(w, lane)
+    elif lane.stage == SEARCHES:
+        found = judged(lane, w.share, w.generous, lane.alpha, cost)
+        if found == TAKEN:
+            search_ended(w, lane, lane.alpha, cost, lane.tried_X, lane.tried_U)
+        elif found == SURPASSED:
+            keep(w, lane, cost)
+            lane.stage = GOES_FURTHER
+            ask(w, lane, 2.0)
+        elif lane.alpha >= 2.0 * w.shortest:
+            ask(w, lane, 0.5 * lane.alpha)
+        else:
+            search_ended(w, lane, 0.0, lane.cost, lane.X, lane.U)
+    else:
+        if -np.inf < cost < lane.reached:
+            keep(w, lane, cost)
+        if lane.alpha < 4.0:
+            ask(w, lane, 4.0)
+        else:
+            search_ended(w, lane, lane.longer, lane.reached, lane.kept_X, lane.kept_U)
+
+
+@kernel
+def ask(w, lane, alpha):
+    """Wait for the rollout of a step."""
+    lane.alpha = alpha
+    w.eight.alphas[lane.index] = alpha
+
+
+@kernel
+def keep(w, lane, cost):
+    """Keep the last rollout, while longer steps are tried."""
+    lane.reached, lane.longer = cost, lane.alpha
+    copy(lane.kept_X, lane.tried_X, (w.N + 1) * w.nx)
+    copy(lane.kept_U, lane.tried_U, w.N * w.nu)
+
+
+@kernel
+def begin(w, lane, cost):
+    """Begin to iterate where the guess leads, or, if that is no motion worth following, with states that stay at x0."""
+    if w.alone != 0:
+        stayed = price(w, lane, lane.X, lane.U)  # controls alone come with these
+        if stayed < np.inf and cost - stayed > (WORSE - 1.0) * abs(stayed):
+            lane.cost, lane.highest, lane.stage = stayed, stayed, OPENS
+            return
+    if not abs(cost) < np.inf:
+        leave(w, lane)
+        return
+    copy(lane.X, lane.tried_X, (w.N + 1) * w.nx)
+    copy(lane.U, lane.tried_U, w.N * w.nu)
+    lane.cost, lane.highest = cost, cost
+    know(w, lane, FIRST | GAUSS_NEWTON)
+    propose(w, lane, lane.decisions.mode)
+
+
+@kernel
+def begin_torn(w, lane):
+    """Begin to iterate with states that stay at x0, and the gaps that these leave open."""
+    scale_gaps(w, lane, 1.0)
+    if not (lane.gap < np.inf and abs(lane.cost) < np.inf):
+        leave(w, lane)
+        return
+    know(w, lane, FIRST | GAUSS_NEWTON)
+    propose(w, lane, lane.decisions.mode)
+
+
+@kernel
+def close_gaps(w, lane):
+    """Have no gaps."""
+    lane.gap, lane.torn = 0.0, 0
+    for i in range(w.N * w.n):
+        lane.gaps[i] = 0.0
+
+
+@kernel
+def scale_gaps(w, lane, share):
+    """Leave a share of the gaps open."""
+    largest, total = 0.0, 0.0
+    for i in range(w.N * w.n):
+        lane.gaps[i] *= share
+        largest = max(largest, abs(lane.gaps[i]))
+        total += abs(lane.gaps[i])
+    lane.gap, lane.torn = total if total != total else largest, 1 if largest > 0.0 else 0
+
+
+@kernel
+def propose(w, lane, model):
+    """Sweep until there is a step to search along, or the solve is over; model: to be tried first, or `NOBODY`."""
+    s = lane.decisions
+    while True:
+        while model != NOBODY:
+            found = attempted(s, model, lane)
+            if found.failed < 0:
+                lane.expected, lane.gradient, lane.slope = found.expected, found.gradient, lane.found_slope
+                lane.stage = SEARCHES
+                ask(w, lane, max(s.longest[model], w.shortest))
+                return
+            model = follow_up(s, lane, False)
+        if not finish_iteration(w, lane):
+            return
+        s.model, s.entered, s.place = s.mode, s.mode, OWN
+        model = s.mode
+
+
+@kernel
+def search_ended(w, lane, alpha, cost, X, U):
+    """Enter an attempt that led to X, U, and go on."""
+    s = lane.decisions
+    model = s.model
+    searched(s, model, lane, Outcome(lane.expected, lane.gradient, -1), alpha, cost)
+    following = follow_up(s, lane, True)
+    if s.best == model and alpha > 0.0:
+        copy(lane.best_X, X, (w.N + 1) * w.nx)
+        copy(lane.best_U, U, w.N * w.nu)
+    propose(w, lane, following)
+
+
+@kernel
+def finish_iteration(w, lane):
+    """Accept the best attempt of an iteration; whether another one follows."""
+    s = lane.decisions
+    if s.best == NOBODY:
+        leave(w, lane)
+        return False
+    attempt, verdict = attempt_of(s, s.best), GOES_ON
+    if lane.gap < CLOSED and attempt.expected <= max(w.tolerance * lane.unit, lane.noise):
+        verdict, lane.settled = end_judged(lane, attempt, attempt.step.alpha, w.tolerance, lane.settled)
+    else:
+        lane.settled = 0
+    if attempt.step.alpha > 0.0:
+        copy(lane.X, lane.best_X, (w.N + 1) * w.nx)
+        copy(lane.U, lane.best_U, w.N * w.nu)
+        lane.cost, lane.highest = attempt.step.cost, max(lane.highest, attempt.step.cost)
+        if lane.torn:
+            scale_gaps(w, lane, 1.0 - attempt.step.alpha)
+        move(w, lane)
+    lane.iterations += 1
+    if verdict == STATIONARY or (lane.cost < 0.0 and is_far(w, lane)):
+        leave(w, lane)
+        return False
+    if verdict != GOES_ON:
+        conclude(w, lane, attempt.expected, CONVERGED if verdict == ENDS_CONVERGED else ROUNDING)
+        return False
+    if lane.iterations >= w.limit and lane.gap >= CLOSED:
+        leave(w, lane)
+        return False
+    if lane.iterations >= w.limit:
+        conclude(w, lane, attempt.expected, ITERATIONS)
+        return False
+    return True
+
+
+@kernel
+def move(w, lane):
+    """Forget what was known of the iterate before."""
+    lane.scaled, lane.age = 0, -1
+    if w.owner == lane.index:
+        w.owner = -1
+
+
+@kernel
+def is_far(w, lane):
+    """Whether costs or motions are so far out that `ddp.descent.Descent.endless` has to be asked."""
+    out = 0.0
+    for i in range((w.N + 1) * w.nx):
+        out = max(out, abs(lane.X[i]))
+    for i in range(w.N * w.nu):
+        out = max(out, abs(lane.U[i]))
+    return lane.cost <= BOTTOMLESS or not out < FAR
+
+
+@kernel
+def conclude(w, lane, expected, ending):
+    """Sweep for the last gains, and write the result; what is no minimum for certain is left to `ddp.solve`."""
+    gradient, exact = lane.gradient, False
+    if ending != ITERATIONS or w.last_sweep != 0:
+        lane.age = -1
+        found, exact = swept_last(lane, ending != ITERATIONS or w.is_exact != 0)
+        gradient = found.gradient
+        if ending != ITERATIONS and (not exact or is_idle(w, lane)):
+            leave(w, lane)
+            return
+        if ending != ITERATIONS and w.is_exact == 0:
+            lane.age = -1
+            found, exact = swept_last(lane, False)
+            gradient = found.gradient
+        if found.failed >= 0:
+            for i in range(w.N * w.nu):
+                lane.k[i] = 0.0
+            for i in range(w.N * w.nu * w.n):
+                lane.K[i] = 0.0
+            gradient = np.nan
+    M, N, nx, nu = lane.problem, w.N, w.nx, w.nu
+    copy(w.to_X[M], lane.X, (N + 1) * nx)
+    copy(w.to_U[M], lane.U, N * nu)
+    copy(w.to_k[M], lane.k, N * nu)
+    copy(w.to_K[M], lane.K, N * nu * w.n)
+    out = w.numbers[M]
+    out[COST], out[GRADIENT], out[EXPECTED], out[DONE] = lane.cost, gradient, expected, float(lane.iterations)
+    out[ENDING], out[EXACT_GAINS] = float(ending), 1.0 if exact else 0.0
+    close_gaps(w, lane)
+    lane.stage = IDLE
+
+
+@kernel
+def is_idle(w, lane):
+    """Whether there are controls that nothing moves, so that it has to be asked whether anything knows them."""
+    for i in range(w.N * w.nu):
+        if lane.k[i] == 0.0:
+            size = 0.0
+            for j in range(w.n):
+                size += abs(lane.K[i * w.n + j])
+            if size == 0.0:
+                return True
+    return False
+
+
+@kernel
+def leave(w, lane):
+    """Leave a problem to `ddp.solve`."""
+    w.numbers[lane.problem][ENDING] = float(LEFT)
+    close_gaps(w, lane)
+    lane.stage = IDLE

@@ -1,0 +1,257 @@
+"""Memory of the compiled loop: what problems have in common, a worker for each thread, arguments and results."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ddp.batch import loop
+from ddp.batch.lanes import (
+    BY_RATIO,
+    IDLE,
+    NUMBERS,
+    OWN_RULES,
+    TENFOLD,
+    Decisions,
+    Lane,
+    Sweeping,
+    Worker,
+)
+from ddp.batch.sweeps import sweep_function
+from ddp.machine.aligned import aligned_zeros
+from ddp.machine.trajectories import Eight, Trajectory
+from ddp.machine.variables import made_like
+from ddp.models.attempt import Limits
+from ddp.models.built_in import RULES
+from ddp.models.globalisation import DAMPED, GAUSS_NEWTON, LM_TRIES, Globalisation
+from ddp.models.regularization import ByRatio, Tenfold
+from ddp.problem import Problem
+from ddp.protocols import Array
+from ddp.search import Backtracking
+from ddp.solver import DDP
+from ddp.structure import numbers_of_blocks
+from ddp.sweeps.horizon import Horizon, horizon_of
+from ddp.sweeps.room import RoomOwner
+from ddp.system import Routines, ability
+
+EIGHT = 8
+
+SHARE = 64
+"""Problems that a thread takes at a time."""
+
+
+def obstacle(problem: Problem, solver: DDP) -> str:
+    """Why problems cannot be solved by the compiled loop, in words; empty if they can."""
+    objective = problem.objective
+    if problem.constrained:
+        return "constraints"
+    if problem.limited:
+        return "limits of controls"
+    if objective.interpreted:
+        return "cost terms in Python"
+    if len(objective.noted):
+        return "costs on contact forces"
+    if ability(problem.dynamics, "routines") is None or problem.dynamics.routines(problem.horizon) is None:  # type: ignore[attr-defined]
+        return f"dynamics of {type(problem.dynamics).__name__}"
+    plain = isinstance(solver.hessian, str) and solver.multipliers == "auto" and solver.constraints is None
+    own = type(solver.search) is Backtracking and type(solver.regularization) in (type(None), Tenfold, ByRatio)
+    if not (plain and own and solver.reuse == 0 and solver.segments == 1 and solver.step != "linear"):
+        return "options of the solver"
+    return ""
+
+
+@dataclass
+class Guess:
+    """Guesses of M problems, or (1, ...) of one for all: a policy to be followed from x0, or controls alone."""
+
+    X: Array
+    U: Array
+    K: Array
+    alone: bool
+
+
+@dataclass
+class Results:
+    """Results of M problems; numbers (M, .): see lanes.py."""
+
+    X: Array
+    U: Array
+    k: Array
+    K: Array
+    numbers: Array
+
+    @classmethod
+    def empty(cls, problem: Problem, count: int) -> Results:
+        """Memory for results."""
+        N, d = problem.horizon, problem.dynamics
+        shapes = (N + 1, d.nx), (N, d.nu), (N, d.nu), (N, d.nu, d.n), (NUMBERS,)
+        return cls(*(np.zeros((count, *shape)) for shape in shapes))
+
+
+def address(array: Any) -> int:
+    """Where an array begins."""
+    return int(array.ctypes.data)
+
+
+class _Memory:
+    """One thread's: derivatives, eight lanes and the records of the loop. ``keeps`` them alive."""
+
+    def __init__(self, problem: Problem, solver: DDP) -> None:
+        d, N = problem.dynamics, problem.horizon
+        nx, n, nu, structure = d.nx, d.n, d.nu, problem.structure
+        self.derivatives = problem.allocate()
+        self.routines: Routines = d.routines(N)  # type: ignore[attr-defined]
+        halved, runs = structure.swept[0] > 0.0, len(structure.halves[1])
+        self.room = RoomOwner(n, nu, halved, runs)
+        self.function = sweep_function(n, nu, halved, runs)
+        self.sweeping = Sweeping(
+            room=self.room.address, horizon=0, blend=0.0, mu=0.0, by_costate=0, kept=0, failed=0, slope=0.0, change=0.0,
+            gradient=0.0,
+        )  # fmt: skip
+        sizes = [(N + 1) * nx, N * nu] * 4 + [N * nu, N * nu * n, N * n]
+        rows = [aligned_zeros((EIGHT, size)) for size in sizes]
+        self.rows = rows
+        self.lower, self.upper = np.full((N, nu), -np.inf), np.full((N, nu), np.inf)
+        self.alphas = aligned_zeros((EIGHT,))
+        self.eight = Eight(
+            N=N, nx=nx, nu=nu, X=rows[0], U=rows[1], k=rows[8], K=rows[9], alphas=self.alphas, lower=self.lower,
+            upper=self.upper, to_X=rows[2], to_U=rows[3], gaps=rows[10], imposed=aligned_zeros((EIGHT,)), torn=0,
+            any_imposed=0,
+        )  # fmt: skip
+        self.weights = np.zeros((N, n))
+        self.owners: list[Any] = []
+        self.problem, self.contraction = problem, d.contraction()
+        numbers = Globalisation(
+            Limits(solver.tolerance, solver.switch, solver.max_regularization), DAMPED if solver.hessian == "exact" else
+            GAUSS_NEWTON, solver.hessian != "auto", LM_TRIES if solver.hessian == "auto" else -1,
+        )  # fmt: skip
+        self.fresh = made_like(Decisions, numbers)
+        self.worker = self._worker(problem, solver)
+        self.lanes = [self._lane(index, numbers) for index in range(EIGHT)]
+        self.worker = self.worker.replace(lanes=np.array([lane.address for lane in self.lanes], dtype=np.int64))
+        for lane in self.lanes:
+            lane.worker = self.worker.address
+
+    def _horizon(self, index: int, second: Array, in_blocks: bool, torn: bool) -> Horizon:
+        """Everything that a sweep of one lane reads and writes."""
+        d, structure, rows = self.problem.dynamics, self.problem.structure, self.rows
+        N, nu, n = self.problem.horizon, d.nu, d.n
+        horizon = horizon_of(
+            self.derivatives, second, structure.halves, d.closing(), np.zeros((1, 2, n, n)), structure.blocks, False
+        )
+        return horizon.replace(
+            separable=self.problem.separable.astype(np.int64), in_blocks=int(in_blocks), weights=self.weights,
+            contraction=self.contraction.address, context=self.contraction.context, torn=int(torn),
+            gaps=rows[10][index].reshape(N, n),
+            k=rows[8][index].reshape(N, nu), K=rows[9][index].reshape(N, nu, n),
+        )  # fmt: skip
+
+    def _lane(self, index: int, numbers: Globalisation) -> Lane:
+        d, structure = self.problem.dynamics, self.problem.structure
+        N, nz = self.problem.horizon, d.n + d.nu
+        out, blockwise = self.derivatives, structure.blockwise
+        second = np.zeros((1 if blockwise else N, nz, nz))
+        whole, torn_whole = (self._horizon(index, second, False, torn) for torn in (False, True))
+        size = numbers_of_blocks(d.n // 2, structure.halves[1]) if blockwise else nz * nz
+        T = aligned_zeros((N, size)) if blockwise else whole.T
+        blocks, torn_blocks = (self._horizon(index, T, True, torn) if blockwise else None for torn in (False, True))
+        X, U, tried_X, tried_U, best_X, best_U, kept_X, kept_U, k, K, gaps = (row[index] for row in self.rows)
+        trajectory = Trajectory(
+            N=N, nx=d.nx, n=d.n, nu=d.nu, records=d.record_size, X=address(X), U=address(U), A=address(out.A),
+            B=address(out.B), record=address(out.record), weights=address(self.weights), T=address(T), size=size,
+        )  # fmt: skip
+        decisions = made_like(Decisions, numbers)
+        self.owners += [whole, torn_whole, blocks, torn_blocks, trajectory, decisions]
+        zeros = dict.fromkeys(
+            ("cost", "highest", "magnitude", "control_weight", "unit", "resolution", "noise", "slope", "expected",
+             "gradient", "found_slope", "alpha", "longer", "reached", "gap"), 0.0
+        )  # fmt: skip
+        none = dict.fromkeys(("problem", "table", "torn", "scaled", "followed", "settled", "iterations"), 0)
+        return Lane(
+            worker=self.worker.address, index=index, decisions=decisions, whole=whole.address,
+            blocks=0 if blocks is None else blocks.address, torn_whole=torn_whole.address,
+            torn_blocks=0 if torn_blocks is None else torn_blocks.address, gaps=gaps, trajectory=trajectory.address,
+            stage=IDLE, age=-1, X=X, U=U, tried_X=tried_X, tried_U=tried_U, best_X=best_X, best_U=best_U,
+            kept_X=kept_X, kept_U=kept_U, k=k, K=K,
+            **zeros, **none,
+        )  # fmt: skip
+
+    def _worker(self, problem: Problem, solver: DDP) -> Worker:
+        d, N, out, objective = problem.dynamics, problem.horizon, self.derivatives, problem.objective
+        search = solver.search
+        assert isinstance(search, Backtracking)
+        rule = solver.regularization
+        steps = rule if isinstance(rule, Tenfold) else RULES[GAUSS_NEWTON]
+        ratio = rule if isinstance(rule, ByRatio) else RULES[DAMPED]
+        self.costs, self.separable = np.zeros(N + 1), problem.separable.astype(np.int64)
+        self.tables = objective.runs.copy(), objective.segments.copy(), objective.curved.copy()
+        runs, segments, curved = self.tables
+        nothing = np.zeros((1, 1))
+        return Worker(
+            N=N, nx=d.nx, n=d.n, nu=d.nu, records=d.record_size, follow=self.routines.follow,
+            expand=self.routines.expand, contract=self.routines.contract, context=self.routines.context,
+            sweep=self.function.address, sweeping=self.sweeping, eight=self.eight, l=address(out.l), lz=address(out.lz),
+            lzz=address(out.lzz), exact=address(out.exact), diagonal=address(out.diagonal),
+            record=address(out.record), owner=-1, known=0, terms=len(objective.table), runs=address(runs),
+            run_count=len(runs), segments=address(segments), segment_count=len(segments), curved=address(curved),
+            curved_count=len(curved), bends=int(problem.curved), separable=address(self.separable),
+            costs=address(self.costs), batched=int(problem.structure.batched), tolerance=solver.tolerance,
+            limit=solver.max_iterations, share=search.share, shortest=search.shortest, generous=search.generous,
+            last_sweep=int(solver.last_sweep), is_exact=int(solver.hessian != "gauss-newton"),
+            rule=OWN_RULES if rule is None else TENFOLD if isinstance(rule, Tenfold) else BY_RATIO,
+            factor=steps.factor, short=steps.short, long=steps.long, floor=ratio.floor,  # type: ignore[union-attr]
+            fresh=self.fresh, lanes=np.zeros(EIGHT, dtype=np.int64), alone=0, x0=nothing, u0=nothing, X=nothing,
+            U=nothing, K=nothing, tables=np.zeros(1, dtype=np.int64), table_step=0, to_X=nothing, to_U=nothing,
+            to_k=nothing, to_K=nothing, numbers=nothing, next=0, end=0,
+        )  # fmt: skip
+
+    def run(self, begin: int, end: int) -> None:
+        """Solve some of the problems that the worker was given."""
+        self.worker.next, self.worker.end = begin, end
+        loop.run(self.worker.address)
+
+
+class Native:
+    """The compiled loop for problems of one kind; threads share them."""
+
+    def __init__(self, problem: Problem, solver: DDP, threads: int = 1) -> None:
+        self._problem = problem
+        self._memories = [_Memory(problem, solver) for _ in range(threads)]
+        self._pool = ThreadPoolExecutor(threads - 1, thread_name_prefix="mayne") if threads > 1 else None
+
+    def solve(self, x0: Array, guess: Guess, tables: list[NDArray[np.int64]], out: Results) -> None:
+        """Solve problems from x0 (M, nx), with tables of cost terms of each, or one for all."""
+        d, M = self._problem.dynamics, len(x0)
+        u0 = np.ascontiguousarray(np.broadcast_to(guess.U[:, 0], (M, d.nu))).copy()
+        if not guess.alone:
+            for i in range(M):
+                own = i if len(guess.X) > 1 else 0
+                u0[i] += guess.K[own, 0] @ d.difference(guess.X[own, 0], x0[i])
+        table = np.ascontiguousarray(np.stack(tables))
+        for memory in self._memories:
+            w = memory.worker
+            w.alone, w.x0, w.u0, w.X, w.U, w.K = int(guess.alone), x0, u0, guess.X, guess.U, guess.K
+            w.tables, w.table_step = table.reshape(-1), table[0].size if len(table) > 1 else 0
+            w.to_X, w.to_U, w.to_k, w.to_K, w.numbers = out.X, out.U, out.k, out.K, out.numbers
+        if self._pool is None:
+            self._memories[0].run(0, M)
+            return
+        shares = iter([(begin, min(begin + SHARE, M)) for begin in range(0, M, SHARE)])
+
+        def work(memory: _Memory) -> None:
+            for begin, end in shares:
+                memory.run(begin, end)
+
+        others = [self._pool.submit(work, memory) for memory in self._memories[1:]]
+        work(self._memories[0])
+        for other in others:
+            other.result()
+
+    def close(self) -> None:
+        """End threads."""
+        if self._pool is not None:
+            self._pool.shutdown()

@@ -1,0 +1,200 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
+"""Derivatives and backward sweeps of one lane of a batch: `Iterate.sweep` and `Backward`, compiled."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ddp.batch.lanes import BY_RATIO, OWN_RULES, Sweeping, Worker
+from ddp.compiling.kernel import by_types, call_contraction, callback, kernel, specialised
+from ddp.costs import cost_table
+from ddp.costs.bound import EXACT as EXACT_ORDER
+from ddp.costs.bound import GAUSS_NEWTON as GAUSS_NEWTON_ORDER
+from ddp.costs.hessians import scales
+from ddp.derivatives import EXACT, FIRST, GAUSS_NEWTON, RECORDS, lacking
+from ddp.machine.addresses import array_at, integers_at
+from ddp.machine.memory import address_of
+from ddp.models import globalisation
+from ddp.models.globalisation import DAMPED, Outcome
+from ddp.models.regularization import ByRatio, Tenfold
+from ddp.sweeps.backward import multiplier_of
+from ddp.sweeps.gaps import weigh
+from ddp.sweeps.horizon import Horizon
+from ddp.sweeps.sized_sweep import sweep_of
+from ddp.sweeps.tiled_sweep import NOTHING, sweep
+
+COSTATE, POLICY = 1, 2
+"""Numbers of `multiplier_of`."""
+
+
+recursion: Any = sweep
+"""The backward sweep: one compiled for its sizes takes its place in the template below."""
+
+
+def _sweep(context, sweeping, unused, none):  # type: ignore[no-untyped-def]
+    """Sweep, as a `Sweeping` says."""
+    s, N = Sweeping(sweeping), context
+    by_costate, kept = s.by_costate != 0, s.kept != 0
+    found = recursion(s.horizon, s.room, 0, N, NOTHING, s.blend, s.mu, by_costate, kept, False)
+    s.failed, s.slope, s.change, s.gradient = found
+
+
+@cache
+def sweep_function(n: int, nu: int, halved: bool, runs: int) -> Any:
+    """The C function of sweeps of some sizes."""
+    own = sweep_of(n, nu, halved, runs)
+    return callback(specialised(_sweep, f"batch_{own.py_func.__name__}", recursion=own))
+
+
+@kernel
+def table_of(w, lane):
+    """The cost terms of a lane's problem."""
+    return integers_at(lane.table, (w.terms, 5))
+
+
+@kernel
+def price(w, lane, X, U):
+    """The total cost of a trajectory; infinite where it diverges."""
+    costs, nothing = array_at(w.costs, (w.N + 1,)), array_at(w.costs, (0, 0))
+    states, controls = array_at(address_of(X), (w.N + 1, w.nx)), array_at(address_of(U), (w.N, w.nu))
+    return cost_table.total(table_of(w, lane), integers_at(lane.table, (0, 5)), states, controls, nothing, costs)
+
+
+@kernel
+def know(w, lane, wanted):
+    """Compute what is not known yet of a lane's derivatives, in memory that all lanes share."""
+    known = w.known if w.owner == lane.index else 0
+    if not wanted & ~known:
+        return
+    made, known = lacking(known, wanted, w.bends != 0)
+    if made & (FIRST | RECORDS):
+        call_contraction(w.expand, w.context, lane.trajectory, made & FIRST, made & RECORDS)
+    N, nz = w.N, w.n + w.nu
+    X, U = array_at(address_of(lane.X), (N + 1, w.nx)), array_at(address_of(lane.U), (N, w.nu))
+    table, noted, record = table_of(w, lane), integers_at(lane.table, (0, 5)), array_at(w.record, (N, w.records))
+    l, lz, diagonal = array_at(w.l, (N + 1,)), array_at(w.lz, (N + 1, nz)), array_at(w.diagonal, (N + 1, nz))
+    lzz, exact = array_at(w.lzz, (N + 1, nz, nz)), array_at(w.exact, (N + 1, nz, nz))
+    segments = integers_at(w.segments, (w.segment_count, 3))
+    if made & (FIRST | GAUSS_NEWTON):
+        order, H = (GAUSS_NEWTON_ORDER, lzz) if made & GAUSS_NEWTON else (EXACT_ORDER, exact)
+        runs = integers_at(w.runs, (w.run_count, 5))
+        cost_table.expand(table, noted, order, runs, segments, 0, N + 1, X, U, record, l, lz, H, diagonal)
+    if made & EXACT and made & (FIRST | GAUSS_NEWTON) != FIRST:
+        curved = integers_at(w.curved, (w.curved_count, 4))
+        cost_table.expand_exact(table, noted, curved, segments, 0, N + 1, X, U, record, exact)
+    w.owner, w.known = lane.index, known
+    if not lane.scaled:
+        H = lzz if known & GAUSS_NEWTON else exact
+        separable = integers_at(w.separable, (N + 1,))
+        found = scales(l, separable, H, diagonal, U, lane.cost, lane.highest)
+        lane.magnitude, lane.control_weight, lane.unit, lane.resolution, lane.noise = found
+        lane.scaled = 1
+
+
+@kernel
+def swept(lane, blend, mu, costates):
+    """A backward sweep of a lane's iterate, after the derivatives that it needs."""
+    w = Worker(lane.worker)
+    s, horizon, kept, by_costate = w.sweeping, lane.torn_whole if lane.torn else lane.whole, 0, 0
+    wanted = FIRST if blend == 1.0 else FIRST | GAUSS_NEWTON
+    if blend > 0.0:
+        multiplier = multiplier_of(lane.followed != 0, lane.torn != 0, w.batched != 0, costates)
+        kept, by_costate = 1 if multiplier > 0 else 0, 1 if multiplier == COSTATE else 0
+        blockwise = kept and lane.blocks != 0
+        reads = not blockwise and not (kept and lane.age >= 0)
+        know(w, lane, wanted | (EXACT | RECORDS if reads else EXACT))
+        if blockwise:
+            horizon = lane.torn_blocks if lane.torn else lane.blocks
+        if kept and lane.age < 0:
+            weigh(horizon, 0, w.N, multiplier == POLICY)
+            call_contraction(w.contract, w.context, lane.trajectory, 0, 0)
+        lane.age = 0 if kept else -1
+    else:
+        know(w, lane, wanted)
+    s.horizon, s.blend, s.mu, s.by_costate, s.kept = horizon, blend, mu, by_costate, kept
+    call_contraction(w.sweep, w.N, s.address, 0, 0)
+    left = lane.followed != 0 and abs(Horizon(horizon).action[0]) < np.inf
+    lane.followed = 1 if s.failed < 0 or left else 0
+    lane.found_slope = -s.slope
+    return Outcome(-s.change, s.gradient, s.failed)
+
+
+by_types(globalisation.swept)(lambda *types: swept)
+
+
+# -- mu --------------------------------------------------------------------------------------------------------------
+
+
+class Rule(NamedTuple):
+    """Numbers of a `Tenfold`, and of a `ByRatio`."""
+
+    factor: float
+    short: float
+    long: float
+    floor: float
+
+
+class Reached(NamedTuple):
+    """Numbers of a `ddp.search.Step`."""
+
+    alpha: float
+    cost: float
+
+
+class Attempted(NamedTuple):
+    """Numbers of a `ddp.models.attempt.Attempt`."""
+
+    blend: float
+    mu: float
+    expected: float
+    step: Reached
+
+
+_tenfold_raised = kernel(specialised(Tenfold.raised, "tenfold_raised"))
+_tenfold_stepped = kernel(specialised(Tenfold.stepped, "tenfold_stepped"))
+_ratio_raised = kernel(specialised(ByRatio.raised, "ratio_raised"))
+_ratio_stepped = kernel(specialised(ByRatio.stepped, "ratio_stepped"))
+
+
+@kernel
+def rule_of(w):
+    """The numbers of the rules for mu."""
+    return Rule(w.factor, w.short, w.long, w.floor)
+
+
+@kernel
+def is_by_ratio(w, model):
+    """Whether mu of a model follows `ByRatio`."""
+    return w.rule == BY_RATIO or (w.rule == OWN_RULES and model == DAMPED)
+
+
+@kernel
+def attempt_of(s, model):
+    """The last attempt of a model."""
+    reached = Reached(s.alpha[model], s.cost[model])
+    return Attempted(s.used_blend[model], s.used_mu[model], s.expected[model], reached)
+
+
+@kernel
+def raised(s, model, lane):
+    """mu after a failure."""
+    w, weight = Worker(lane.worker), lane.control_weight
+    if is_by_ratio(w, model):
+        return _ratio_raised(rule_of(w), s.mu[model], weight)
+    return _tenfold_raised(rule_of(w), s.mu[model], weight)
+
+
+@kernel
+def stepped(s, model, lane):
+    """mu after an attempt."""
+    w, attempt, failed, weight = Worker(lane.worker), attempt_of(s, model), s.failed_mu[model], lane.control_weight
+    if is_by_ratio(w, model):
+        return _ratio_stepped(rule_of(w), attempt, lane.cost, failed, weight)
+    return _tenfold_stepped(rule_of(w), attempt, lane.cost, failed, weight)
+
+
+by_types(globalisation.raised)(lambda *types: raised)
+by_types(globalisation.stepped)(lambda *types: stepped)

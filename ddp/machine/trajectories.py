@@ -1,0 +1,61 @@
+"""Trajectories as systems' compiled routines are given them: see `ddp.system.Routines`."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ddp.machine.struct import Struct, integer, matrix, reals
+from ddp.machine.variables import variable_integer
+
+Array = NDArray[np.float64]
+
+
+class Trajectory(Struct):
+    """Addresses of the arrays of one trajectory of N controls, of sizes as in `ddp.system.System`.
+
+    X (N+1, nx), U (N, nu), A (N, n, n), B (N, n, nu), record (N, records): what routines read and write.
+    weights (N, n), T (N, .): of second orders, see `ddp.system.System.contract`.
+    """
+
+    N: int = integer()
+    nx: int = integer()
+    n: int = integer()
+    nu: int = integer()
+    records: int = integer()
+    X: int = integer()
+    U: int = integer()
+    A: int = integer()
+    B: int = integer()
+    record: int = integer()
+    weights: int = integer()
+    T: int = integer()
+    size: int = integer()
+
+
+class Eight(Struct):
+    """Closed-loop rollouts of eight problems of N controls, each with a step length of its own.
+
+    X (8, N+1, nx), U (8, N, nu), k (8, N, nu), K (8, N, nu, n), alphas (8,): the policies
+    u = clip(U + alpha k + K (x ⊖ X)), from X_0.   lower, upper (N, nu).   to_X, to_U: as X and U, to be written.
+    gaps (8, N, n), torn: see `ddp.system.System.track`; whether any may be open.
+    imposed (8,), any_imposed: of problems where it is one, every knot begins in X, and the gap that it leaves to the
+    next one is written to their gaps; whether there are any.
+    """
+
+    N: int = integer()
+    nx: int = integer()
+    nu: int = integer()
+    X: Array = matrix(constant=False)
+    U: Array = matrix(constant=False)
+    k: Array = matrix(constant=False)
+    K: Array = matrix(constant=False)
+    alphas: Array = reals(constant=False)
+    lower: Array = matrix()
+    upper: Array = matrix()
+    to_X: Array = matrix(constant=False)
+    to_U: Array = matrix(constant=False)
+    gaps: Array = matrix(constant=False)
+    imposed: Array = reals(constant=False)
+    torn: int = variable_integer()
+    any_imposed: int = variable_integer()

@@ -1,0 +1,139 @@
+"""Batches of problems: the compiled loop against `solve`, whose decisions it shares but whose rollouts it does not."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import ddp
+import problems
+from ddp.models.regularization import ByRatio
+from dynamics import RobotDynamics
+
+SMALL = {name: problems.find(name).build() for name in ("pendulum/swing-up", "cartpole/swing-up", "arm/reach")}
+REACH = SMALL["arm/reach"]
+
+
+def around(problem, count, spread=0.1, seed=0):
+    """States about the initial one."""
+    d, rng = problem.dynamics, np.random.default_rng(seed)
+    return d.integrate(np.tile(problem.x0, (count, 1)), spread * rng.normal(size=(count, d.n)))
+
+
+def compare(problem, over, solver=None, batch=None):
+    """Check that a batch finds what `solve` finds, and return its solutions."""
+    count = len(next(iter(over.values())))
+    batch = ddp.Batch(problem, count, solver) if batch is None else batch
+    found = batch.solve(over)
+    for i in range(count):
+        sample = problem.varying({name: values[i] for name, values in over.items()})
+        alone, own = ddp.solve(sample, solver, throw=False), found.solution(i)
+        assert (own.iterations, str(own.status), own.kind) == (alone.iterations, str(alone.status), alone.kind)
+        for name in ("X", "U", "K", "cost", "gradient"):
+            exact, close = getattr(alone, name), getattr(own, name)
+            np.testing.assert_allclose(close, exact, rtol=1e-7, atol=1e-7, err_msg=name)
+    return found
+
+
+@pytest.mark.parametrize("name", [*SMALL, "quadrotor/loop"])
+def test_a_batch_takes_the_iterations_of_a_loop_to_the_same_optima(name):
+    problem = SMALL.get(name) or problems.find(name).build()
+    batch = ddp.Batch(problem, 12)
+    assert batch.obstacle == ""
+    assert compare(problem, {"x0": around(problem, 12)}, batch=batch).converged.all()
+    assert batch.left == 0
+
+
+@pytest.mark.parametrize(
+    "solver",
+    [
+        ddp.ILQR(), ddp.DDP(hessian="exact"), ddp.DDP(max_iterations=3), ddp.DDP(max_iterations=3, last_sweep=False),
+        ddp.DDP(tolerance=1e-15), ddp.DDP(regularization=ByRatio()), ddp.DDP(search=ddp.Backtracking(shortest=0.2)),
+    ],
+)  # fmt: skip
+def test_options_of_the_solver_mean_the_same(solver):
+    problem = SMALL["pendulum/swing-up"]
+    compare(problem, {"x0": around(problem, 5, 0.3)}, solver)
+
+
+def test_steps_of_runge_kutta_are_known_too():
+    plain = SMALL["cartpole/swing-up"]
+    d = plain.dynamics
+    problem = replace(plain, dynamics=RobotDynamics(d.robot, d.dt, actuation=d.actuation, integrator="rk4"))
+    batch = ddp.Batch(problem, 4)
+    assert batch.obstacle == ""
+    compare(problem, {"x0": around(problem, 4)}, batch=batch)
+
+
+def test_targets_vary_beside_states():
+    pose = REACH.number("terminal[0].target")
+    targets = np.array([pose] * 5)
+    targets[:, :3, 3] += 0.1 * np.random.default_rng(1).normal(size=(5, 3))
+    compare(REACH, {"x0": around(REACH, 5), "terminal[0].target": targets})
+
+
+def test_a_problem_s_result_depends_on_no_other():
+    problem = SMALL["cartpole/swing-up"]
+    X0, first = around(problem, 21), ddp.Batch(problem, 21)
+    expected = first.solve({"x0": X0})
+    backwards = ddp.Batch(problem, 21, threads=2).solve({"x0": X0[::-1]})
+    alone = ddp.Batch(problem, 1)
+    for name in ("X", "U", "K", "cost", "iterations"):
+        assert np.array_equal(getattr(expected, name), getattr(backwards, name)[::-1]), name
+        assert np.array_equal(getattr(alone.solve({"x0": X0[7:8]}), name)[0], getattr(expected, name)[7]), name
+    assert np.array_equal(first.solve({"x0": X0}).X, expected.X)  # nothing is left over of what was solved before
+
+
+def test_what_the_loop_does_not_know_goes_through_solve_and_is_named():
+    obstacles = problems.find("arm/obstacles").build()
+    batch = ddp.Batch(obstacles, 2)
+    assert batch.obstacle == "constraints"
+    compare(obstacles, {"x0": around(obstacles, 2, 0.01)}, batch=batch)
+    assert batch.left == 2
+    assert ddp.Batch(problems.find("quadruped/trot").build(), 1).obstacle
+    assert ddp.Batch(REACH, 1, ddp.Newton()).obstacle == "options of the solver"
+
+
+def test_other_endings_are_left_to_solve():
+    problem = SMALL["pendulum/swing-up"].with_guess(np.zeros((100, 1)))  # at rest, hanging: a saddle
+    batch = ddp.Batch(problem, 2)
+    compare(problem, {"x0": np.array([[0.0, 0.0], [0.1, 0.0]])}, batch=batch)
+
+
+def test_a_solution_is_followed():
+    nominal = ddp.solve(REACH)
+    X0 = around(REACH, 6)
+    found = ddp.Batch(REACH, 6).solve({"x0": X0}, nominal)
+    for i, x0 in enumerate(X0):
+        alone = ddp.solve(REACH.starting_at(x0), guess=nominal)
+        assert found.iterations[i] == alone.iterations
+        np.testing.assert_allclose(found.X[i], alone.X, atol=1e-8)
+
+
+def test_steps_are_those_of_receding_horizons():
+    problem, solver = problems.arm.reach(), ddp.DDP(max_iterations=2)
+    X0 = around(problem, 3, 0.05)
+    batch, plain = ddp.Batch(problem, 3, solver), [ddp.RecedingHorizon(problem, solver) for _ in X0]
+    for _ in range(4):
+        U = batch.step(X0)
+        expected = np.array([horizon.solve(x).U[0] for horizon, x in zip(plain, X0, strict=True)])
+        np.testing.assert_allclose(U, expected, rtol=1e-7, atol=1e-7)
+        X0 = problem.dynamics.step(X0, U)
+
+
+def test_input_is_named():
+    with pytest.raises(ddp.ProblemError, match="problem: expected a Problem, got 3"):
+        ddp.Batch(3, 1)
+    with pytest.raises(ddp.ProblemError, match="size: expected a whole number of at least 1, got 0"):
+        ddp.Batch(REACH, 0)
+    with pytest.raises(ddp.ProblemError, match=r"solver: expected DDP\(...\), ILQR\(...\) or Newton\(...\), got 'ddp'"):
+        ddp.Batch(REACH, 1, "ddp")
+    with pytest.raises(ddp.ProblemError, match="threads: expected a whole number of at least 1, got -1"):
+        ddp.Batch(REACH, 1, threads=-1)
+    batch = ddp.Batch(REACH, 2)
+    with pytest.raises(ddp.ProblemError, match="over: expected 2 samples, the size of the batch, got 3"):
+        batch.solve({"x0": around(REACH, 3)})
+    with pytest.raises(ddp.ProblemError, match=r"states: expected shape \(2, 12\), got \(12,\)"):
+        batch.step(REACH.x0)
+    with pytest.raises(ddp.ProblemError, match=r"guess\.U: expected"):
+        batch.solve({"x0": around(REACH, 2)}, ddp.solve(SMALL["pendulum/swing-up"]))
