@@ -117,9 +117,9 @@ def to_pandas(solution: Solution, system: System) -> Any:
     return pandas.DataFrame(as_table(solution, system)).set_index("time")
 
 
-def torques(system: System, U: Array) -> Columns:
+def torques(system: System, X: Array, U: Array) -> Columns:
     """Forces and torques (N, nv) of a robot's actuators by the names of the joints' velocities [N, N m]."""
-    actuation = getattr(system, "actuation", None)
-    if actuation is None:
+    applied = getattr(system, "torques", None)
+    if applied is None:
         raise ProblemError(f"tau: expected the solution of a robot's problem, got one of {type(system).__name__}")
-    return Columns(names(system)[1], U @ actuation.T)
+    return Columns(names(system)[1], applied(X[:-1], U))

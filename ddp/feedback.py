@@ -28,6 +28,9 @@ from ddp.protocols import Array
 from ddp.regulators import tvlqr
 from ddp.system import Cones, System, Tracked, Tracking, ability
 
+UNUSED = 1e10
+"""How much more a control weighs on which feedback is not to count."""
+
 
 def tracking_policy(
     problem: Problem, X: Array, U: Array, weights: Tracking | None = None, step: float | None = None,
@@ -36,7 +39,9 @@ def tracking_policy(
     """The policy that tracks a motion: see the module's docstring; ProblemError if the system cannot be tracked."""
     system, m, weigh = swept(problem, X, U, weights, step)
     about: Tracked = ability(system, "tracked")
-    K, N = gains(system, m.X, m.U, weigh), about.free_directions(m.X[:-1])
+    slack = np.zeros(m.U.shape, dtype=bool)
+    slack[m.steps] = about.pulling() & (m.U[m.steps] <= m.lower)
+    K, N = gains(system, m.X, m.U, weigh, slack), about.free_directions(m.X[:-1])
     cones = about.cones(m.X, m.U, weigh.friction)
     G = K @ N + weigh.restoring @ (np.eye(system.n) - N)
     return Policy(
@@ -151,11 +156,15 @@ def along(system: System, path: Array, at: Array) -> Array:
     return system.integrate(path[k], (at - k)[:, None] * system.difference(path[k], path[k + 1]))
 
 
-def gains(system: System, X: Array, U: Array, weights: Tracking) -> Array:
-    """Gains K (N, nu, n) of the time-varying LQR about a motion; events, which no control changes, weigh nothing."""
+def gains(system: System, X: Array, U: Array, weights: Tracking, slack: NDArray[np.bool_]) -> Array:
+    """Gains K (N, nu, n) of the time-varying LQR about a motion; events, which no control changes, weigh nothing.
+
+    slack (N, nu): controls that pull and do not, on which feedback does not count, since they could not push.
+    """
     lasting = durations_of(system, len(U))
     Q = lasting[:, None, None] * np.diag(weights.state)
     R = np.where(lasting > 0.0, lasting, 1.0)[:, None, None] * np.diag(weights.control)
+    R[slack[:, :, None] & np.eye(len(weights.control), dtype=bool)] *= UNUSED
     return tvlqr(system, X, U, Q, R, weights.final).K
 
 

@@ -171,8 +171,8 @@ class Solution:
 
     @property
     def tau(self) -> Columns:
-        """Forces and torques (N, nv) of a robot's actuators by the names of joints [N, N m]."""
-        return columns.torques(self._own_problem("tau").dynamics, self.U)
+        """Forces and torques (N, nv) of a robot's actuators and cables by the names of joints [N, N m]."""
+        return columns.torques(self._own_problem("tau").dynamics, self.X, self.U)
 
     def to_csv(self, path: str | os.PathLike[str]) -> Path:
         """Write time, positions, velocities and controls as a table with a header, completely or not at all."""

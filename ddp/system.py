@@ -224,6 +224,9 @@ class Tracked(Protocol):
     def driven(self) -> NDArray[np.bool_]:
         """Which velocities (n/2,) controls act on directly."""
 
+    def pulling(self) -> NDArray[np.bool_]:
+        """Which controls (nu,) pull and cannot push, as tendons."""
+
     def cones(self, X: Array, U: Array, friction: float) -> Cones | None:
         """Limits of deviations from a motion X (N+1, nx), U (N, nu) that keep forces in their cones; None for none."""
 

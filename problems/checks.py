@@ -95,8 +95,8 @@ def loaded(given: RobotLike, root_of_files: str | None = None) -> Robot:
 def frame_name(carrier: Robot, frame: str, field: str = "frame") -> None:
     """Refuse the name of a frame that the robot has not."""
     if not robot("robot", carrier).has_frame(frame):
-        known = [f.name for f in carrier.model.frames]
-        raise ProblemError(f"{field}: {carrier.name} has no frame {said(frame)}; {nearest(frame, known)}")
+        hint = nearest(frame, carrier.frame_names)
+        raise ProblemError(f"{field}: {carrier.name} has no frame {said(frame)}; {hint}")
 
 
 def branch(carrier: Robot, frame: str, rods: bool = False) -> frames.Branch:

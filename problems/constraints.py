@@ -91,10 +91,10 @@ class JointLimits(_Selection):
 
     def __post_init__(self) -> None:
         flag("at_end", self.at_end)
-        model, nq = checks.robot("robot", self.robot).model, self.robot.nq
+        own, nq = checks.robot("robot", self.robot).ranges, self.robot.nq
         group, _ = group_of(self.robot, self.joints)
-        lower = limits_of("lower", model.lowerPositionLimit if self.lower is None else self.lower, nq, group)
-        upper = limits_of("upper", model.upperPositionLimit if self.upper is None else self.upper, nq, group)
+        lower = limits_of("lower", own.lower if self.lower is None else self.lower, nq, group)
+        upper = limits_of("upper", own.upper if self.upper is None else self.upper, nq, group)
         rows = scalar_joints(self.robot).flat
         rows = rows[np.isin(rows[:, 0], group)]
         keep_limited(self, rows, lower[rows[:, 0]], upper[rows[:, 0]])
@@ -119,9 +119,9 @@ class VelocityLimits(_Selection):
 
     def __post_init__(self) -> None:
         flag("at_end", self.at_end)
-        model, nq, nv = checks.robot("robot", self.robot).model, self.robot.nq, self.robot.nv
+        own, nq, nv = checks.robot("robot", self.robot).ranges, self.robot.nq, self.robot.nv
         _, group = group_of(self.robot, self.joints)
-        limits = magnitudes("limits", model.velocityLimit if self.limits is None else self.limits, nv, group)
+        limits = magnitudes("limits", own.velocity if self.limits is None else self.limits, nv, group)
         checks.settle(self, limits=limits)
         keep_limited(self, np.stack([nq + group, nv + group], axis=1), -limits[group], limits[group])
 
@@ -147,7 +147,7 @@ class TorqueLimits(KernelConstraint):
             raise ProblemError(f"dynamics: expected the dynamics of a robot, got {said(self.dynamics)}")
         robot, S = self.dynamics.robot, self.dynamics.actuation
         _, group = group_of(robot, self.joints)
-        limits = magnitudes("limits", robot.model.effortLimit if self.limits is None else self.limits, robot.nv, group)
+        limits = magnitudes("limits", robot.ranges.effort if self.limits is None else self.limits, robot.nv, group)
         held = np.isfinite(limits) & S.any(axis=1) & np.isin(np.arange(robot.nv), group)
         if not held.any():
             raise ProblemError("limits: expected at least one that is finite, of a degree of freedom that is actuated")

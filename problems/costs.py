@@ -198,10 +198,10 @@ class JointLimits(LimitTerm):
     _bounds: tuple[Array, Array] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        model, joints = checks.robot("robot", self.robot).model, scalar_joints(self.robot)
+        own, joints = checks.robot("robot", self.robot).ranges, scalar_joints(self.robot)
         nq = self.robot.nq
-        lower = checks.limits("lower", model.lowerPositionLimit if self.lower is None else self.lower, nq)
-        upper = checks.limits("upper", model.upperPositionLimit if self.upper is None else self.upper, nq)
+        lower = checks.limits("lower", own.lower if self.lower is None else self.lower, nq)
+        upper = checks.limits("upper", own.upper if self.upper is None else self.upper, nq)
         for i in joints.flat[:, 0]:
             if lower[i] > upper[i]:
                 raise ProblemError(f"lower: expected at most upper, got {lower[i]} > {upper[i]} at [{i}]")

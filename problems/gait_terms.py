@@ -170,7 +170,7 @@ def _joint_limits(robot: Robot) -> tuple[Array, Array]:
     """The model's limits of angles as those of tangent coordinates (n,)."""
     lower, upper = np.full(2 * robot.nv, -np.inf), np.full(2 * robot.nv, np.inf)
     for q, v in scalar_joints(robot).flat:
-        low, high = robot.model.lowerPositionLimit[q], robot.model.upperPositionLimit[q]
+        low, high = robot.ranges.lower[q], robot.ranges.upper[q]
         if low < high and abs(low) < 1e10 and abs(high) < 1e10:
             lower[v], upper[v] = low, high
     return lower, upper

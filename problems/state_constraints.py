@@ -85,9 +85,8 @@ def group_of(robot: Robot, joints: Sequence[str] | None) -> tuple[NDArray[np.int
     for name in names:
         if not isinstance(name, str) or name not in robot.joint_names:
             raise ProblemError(f"joints: {robot.name} has no joint {said(name)}; {nearest(name, robot.joint_names)}")
-        joint = robot.model.joints[robot.model.getJointId(name)]
-        q += range(joint.idx_q, joint.idx_q + joint.nq)
-        v += range(joint.idx_v, joint.idx_v + joint.nv)
+        numbers, dofs = robot.numbers_of(name)
+        q, v = [*q, *numbers], [*v, *dofs]
     return np.array(q, dtype=np.int64), np.array(v, dtype=np.int64)
 
 

@@ -12,7 +12,8 @@ import pinocchio as pin
 from dynamics.robots.chain import free_flyers
 from dynamics.robots.rods import Rod
 from dynamics.robots.surroundings import Cylinder, Plane
-from dynamics.rods.assembly import HybridRobot, Recipe
+from dynamics.rods.hybrid_robot import HybridRobot
+from dynamics.rods.parts import Recipe
 from viz.bodies import Bodies, Drawable, bodies, skeleton
 from viz.shapes import Array, Color, Mesh, box, lathe, sharpen, tube
 

@@ -77,11 +77,11 @@ def signals_of(solution: Told) -> dict[str, Signal]:
     if not isinstance(solution, Told):
         raise ProblemError(f"solution: expected a Solution, got {said(solution)}")
     problem, t = solution.problem, solution.t
-    model = getattr(getattr(problem.dynamics, "robot", None), "model", None)
-    if model is None:
+    ranges = getattr(getattr(problem.dynamics, "robot", None), "ranges", None)
+    if ranges is None:
         found = {"state": _column(t, solution.q, None)}
     else:
-        places, rate = (model.lowerPositionLimit, model.upperPositionLimit), model.velocityLimit
+        places, rate = (ranges.lower, ranges.upper), ranges.velocity
         found = {"position": _column(t, solution.q, places), "velocity": _column(t, solution.v, (-rate, rate))}
     u = solution.u
     applied = Signal(t[:-1], np.asarray(u), tuple(u), lower=problem.lower, upper=problem.upper, held=True)

@@ -104,6 +104,10 @@ class TrackedPhases:
         """Which velocities (nv,) controls act on directly."""
         return self.free.driven()
 
+    def pulling(self) -> NDArray[np.bool_]:
+        """Which controls (nu,) pull and cannot push."""
+        return self.free.pulling()
+
     def cones(self, X: Array, U: Array, friction: float) -> Cones | None:
         """Limits of deviations from a motion that keep forces in their cones; None for none."""
         return cones(self.system, X, U, friction) if friction < np.inf else None

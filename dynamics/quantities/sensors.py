@@ -80,16 +80,12 @@ class JointSensor:
         return np.hstack([out[:, self._dofs], out[:, robot.nv :][:, self._dofs if self.velocities else []]])
 
     @cached_property
-    def _own(self) -> list[pin.JointModel]:
-        return [self.robot.model.joints[self.robot.model.getJointId(name)] for name in self.joints or ()]
-
-    @cached_property
     def _numbers(self) -> list[int]:
-        return [i for joint in self._own for i in range(joint.idx_q, joint.idx_q + joint.nq)]
+        return [i for name in self.joints or () for i in self.robot.numbers_of(name)[0]]
 
     @cached_property
     def _dofs(self) -> list[int]:
-        return [i for joint in self._own for i in range(joint.idx_v, joint.idx_v + joint.nv)]
+        return [i for name in self.joints or () for i in self.robot.numbers_of(name)[1]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,7 +101,7 @@ class FrameSensor:
 
     def __post_init__(self) -> None:
         check_robot(self.robot, ProblemError)
-        self.robot.frame_id(self.frame)
+        self.robot.carrier(self.frame)
         choice("kind", self.kind, KINDS)
 
     @property

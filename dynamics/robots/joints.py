@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 import pinocchio as pin
 from numpy.typing import NDArray
@@ -21,6 +23,22 @@ Array = NDArray[np.float64]
 
 NO_LIMIT = 1e10
 """Pinocchio stands in for a missing limit by the largest double, or infinity."""
+
+
+
+class Ranges(NamedTuple):
+    """Limits of joints: positions from lower to upper (nq,) [rad, m], sizes of velocities and of efforts (nv,)."""
+
+    lower: Array
+    upper: Array
+    velocity: Array
+    effort: Array
+
+
+def ranges(model: pin.Model) -> Ranges:
+    """The limits of a model's joints, as it has them."""
+    return Ranges(model.lowerPositionLimit, model.upperPositionLimit, model.velocityLimit, model.effortLimit)
+
 
 _KINDS = {
     **{f"JointModelR{axis}": REVOLUTE for axis in ("X", "Y", "Z", "evoluteUnaligned")},

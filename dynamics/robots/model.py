@@ -100,6 +100,20 @@ class Robot:
     def joint_names(self) -> list[str]:
         return list(self.model.names)[1:]
 
+    @property
+    def ranges(self) -> joints.Ranges:
+        """Limits of all joints, of positions in the order of q, of velocities and efforts in that of v."""
+        return joints.ranges(self.model)
+
+    def numbers_of(self, joint: str) -> tuple[range, range]:
+        """Which numbers of q and which of v a joint has; ModelError with the nearest names if there is none."""
+        if not isinstance(joint, str) or joint not in self.joint_names:
+            raise ModelError(f"joint: {self.name} has no joint {said(joint)}; {nearest(joint, self.joint_names)}")
+        tree, b = self.tree, self.joint_names.index(joint)
+        last = b + 1 == tree.nb
+        iq, iv = int(tree.iq[b]), int(tree.iv[b])
+        return range(iq, self.nq if last else int(tree.iq[b + 1])), range(iv, iv + int(tree.nj[b]))
+
     @cached_property
     def unit_numbers(self) -> list[tuple[int, int, int]]:
         """Joint, first and past the last of the numbers in q that have length one: quaternions, (cos, sin)."""
@@ -204,11 +218,15 @@ class Robot:
             q[own] = joints.random_numbers(kind, lower[own], upper[own], rng)
         return q
 
+    @property
+    def frame_names(self) -> list[str]:
+        """Names of all frames."""
+        return [frame.name for frame in self.model.frames]
+
     def frame_id(self, name: str) -> int:
         """Pinocchio's index of a frame; ModelError with the nearest names if there is none."""
         if not self.has_frame(name):
-            known = [frame.name for frame in self.model.frames]
-            raise ModelError(f"frame: {self.name} has no frame {said(name)}; {nearest(name, known)}")
+            raise ModelError(f"frame: {self.name} has no frame {said(name)}; {nearest(name, self.frame_names)}")
         return int(self.model.getFrameId(name))
 
     def carrier(self, name: str) -> tuple[int, Array, int | None]:

@@ -21,6 +21,7 @@ STRAIGHT = (1.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 MOST_POINTS = 100
 """Gauss-Legendre points of one rod at most."""
 
+_NAMES = ("torsion", "bending_y", "bending_z", "stretch", "shear_y", "shear_z")
 _ORDER = (3, 4, 5, 0, 1, 2)
 """Strains in the order of a rod's coordinates: torsion, bending y, bending z, stretch, shear y, shear z."""
 
@@ -195,6 +196,12 @@ class Rod:
     def nv(self) -> int:
         """Number of coordinates."""
         return sum(d + 1 for d in self.degrees if d is not None)
+
+    @property
+    def labels(self) -> list[str]:
+        """Names of the coordinates (nv,), ``torsion0``, ..., ``bending_y0``, ..., by strains and degrees."""
+        named = zip(_NAMES, self.degrees, strict=True)
+        return [f"{name}{k}" for name, degree in named for k in range(0 if degree is None else degree + 1)]
 
     @property
     def strain(self) -> NDArray[np.int64]:

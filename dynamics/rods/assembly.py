@@ -4,78 +4,25 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from functools import cached_property
-from typing import NamedTuple, Self
+from typing import Self
 
 import numpy as np
 import pinocchio as pin
 from numpy.typing import ArrayLike, NDArray
 
-from ddp.errors import ModelError, ProblemError, as_array, flag, items, nearest, said, text
+from ddp.errors import ModelError, as_array, flag, items, nearest, said, text
 from dynamics.geometry.joint_motion import UNIT_NUMBERS
-from dynamics.robots import joints, loop
-from dynamics.robots.chain import add_chain, free_flyers
-from dynamics.robots.equipment import Equipment
+from dynamics.robots import joints
 from dynamics.robots.loop import Loop
 from dynamics.robots.model import Robot, check_robot
 from dynamics.robots.rods import Rod, Tendon
 from dynamics.robots.surroundings import ContactSprings, Water
-from dynamics.robots.tree import HybridTree, Tree
-from dynamics.rods.hybrid_trees import hybrid_tree, laden
-from dynamics.rods.mechanism import HybridMechanism
+from dynamics.rods.hybrid_robot import HybridRobot
+from dynamics.rods.parts import WORLD, Part, Place, Recipe, Touching, Wrench
 
 Array = NDArray[np.float64]
 
 logger = logging.getLogger("mayne")
-
-WORLD = -1
-
-
-class Part(NamedTuple):
-    """A joint, alone in a model of its own, or a rod; parent: the part that carries it, -1 for the world."""
-
-    name: str
-    parent: int
-    placement: pin.SE3
-    moves: pin.Model | Rod
-    tendons: tuple[Tendon, ...] = ()
-    spring: tuple[float, float, float, float] | None = None  # stiffness, damping, position at rest, armature
-
-    @property
-    def is_rod(self) -> bool:
-        return isinstance(self.moves, Rod)
-
-    def add_to(self, model: pin.Model, parent: int, placement: pin.SE3) -> int:
-        """Add the joint to a model; its index."""
-        joint: pin.Model = self.moves
-        return int(model.addJoint(parent, joint.joints[1], placement, self.name))
-
-    @property
-    def nq(self) -> int:
-        return int(self.moves.nv if isinstance(self.moves, Rod) else self.moves.nq)
-
-
-class Place(NamedTuple):
-    """A frame: the part that carries it, its pose there and, on a rod, the point (None: the tip)."""
-
-    part: int
-    pose: pin.SE3
-    point: int | None = None
-
-
-class Wrench(NamedTuple):
-    """Force and couple on a frame that six controls set; follows: whether along its axes, not the world's."""
-
-    name: str
-    on: str
-    follows: bool
-
-
-class Touching(NamedTuple):
-    """Springs of contact of some rods, by name; None: of all."""
-
-    springs: ContactSprings
-    rods: tuple[str, ...] | None
 
 
 class Assembly:
@@ -100,7 +47,7 @@ class Assembly:
 
     @classmethod
     def of(cls, robot: Robot) -> Assembly:
-        """Begin with a robot of rigid bodies, its joints, frames, limits and actuators."""
+        """Begin with a robot of rigid bodies, its joints, frames, limits, springs, loops and actuators."""
         check_robot(robot)
         if isinstance(robot, HybridRobot):
             raise ModelError(f"robot: expected one of rigid bodies to begin with, got {robot.name}, which has rods")
@@ -109,10 +56,12 @@ class Assembly:
         made.begun = robot
         for j in range(1, model.njoints):
             joint = _alone(model.names[j], model.joints[j])
+            _copy_limits(model, j, joint)
             made.parts.append(Part(model.names[j], model.parents[j] - 1, model.jointPlacements[j], joint))
             made.inertias.append(model.inertias[j].copy())
         for frame in list(model.frames)[1:]:
             made.places[frame.name] = Place(frame.parentJoint - 1, frame.placement)
+        made.loops = list(robot.loops)
         return made
 
     def joint(
@@ -257,183 +206,6 @@ class Assembly:
             )
         return place
 
-
-class Recipe(NamedTuple):
-    """All that a robot with rods is made of."""
-
-    name: str
-    gravity: tuple[float, ...]
-    parts: tuple[Part, ...]
-    inertias: tuple[pin.Inertia, ...]
-    places: dict[str, Place]
-    begun: Robot | None
-    wrenches: tuple[Wrench, ...] = ()
-    contacts: tuple[Touching, ...] = ()
-    water: Water | None = None
-    loops: tuple[Loop, ...] = ()
-
-
-class HybridRobot(Robot):
-    """A robot with elastic rods, made by ``Assembly``.
-
-    model: its rigid joints alone, with the rods as they are without load: for names and limits, not for numbers.
-    """
-
-    def __init__(self, recipe: Recipe) -> None:
-        self.recipe = recipe
-        self.tree: HybridTree
-        self.model = _rigid_part(recipe)
-        self.source, self.equipment = None, Equipment(damped=True)
-        self.tree = hybrid_tree(recipe)
-        self.handle, self.room = self.tree.handle, self.tree.room
-        self._resisting: dict[tuple[bool, bool], Tree] = {}
-        self.q0 = self.neutral()
-        self.loops = loop.given(self.mechanism, recipe.loops) if recipe.loops else ()
-        if self.loops:
-            self.q0 = self.closed(self.q0)
-            self.held = loop.compile_loops(self.mechanism, self.tree.previous, self.loops, self.q0)
-
-    @cached_property
-    def mechanism(self) -> HybridMechanism:
-        """The bodies, as loops see them."""
-        return HybridMechanism(self)
-
-    @cached_property
-    def nq(self) -> int:
-        return int(self.tree.nq)
-
-    @cached_property
-    def nv(self) -> int:
-        return int(self.tree.nv)
-
-    @property
-    def joint_names(self) -> list[str]:
-        return [part.name for part in self.recipe.parts]
-
-    @property
-    def rods(self) -> list[Rod]:
-        """The rods, in the order of their coordinates."""
-        return [part.moves for part in self.recipe.parts if isinstance(part.moves, Rod)]
-
-    @property
-    def tendons(self) -> list[Tendon]:
-        """The tendons of all rods, in the order of their tensions."""
-        return [tendon for part in self.recipe.parts for tendon in part.tendons]
-
-    @property
-    def wrenches(self) -> list[str]:
-        """Names of the wrenches that controls set, six numbers each, which come after the tensions."""
-        return [wrench.name for wrench in self.recipe.wrenches]
-
-    @property
-    def surfaces(self) -> list[ContactSprings]:
-        """The surfaces that rods press on."""
-        return [contact.springs for contact in self.recipe.contacts]
-
-    @property
-    def water(self) -> Water | None:
-        """The water about the rods, if they are in some."""
-        return self.recipe.water
-
-    def resisting(self, damping: bool, springs: bool) -> Tree:
-        """The tree of steps and of rest: springs and friction of joints where asked for, and loads."""
-        if (damping, springs) not in self._resisting:
-            made = super().resisting(damping, springs)
-            assert isinstance(made, HybridTree)
-            self._resisting[damping, springs] = laden(made, self.recipe)
-        return self._resisting[damping, springs]
-
-    @property
-    def actuation(self) -> Array:
-        """S (nv, nu): columns of tendons and wrenches, zeros since they act by q, then those of the joints' torques.
-
-        Tensions [N] pull where they are positive; see ``tendon_forces``.
-        """
-        joints, before = np.flatnonzero(self.tree.rod[self.tree.body] < 0), self.tree.cables
-        driven = np.setdiff1d(joints, self.floating_dofs)
-        S: Array = np.zeros((self.nv, before + len(driven)))
-        S[driven, before + np.arange(len(driven))] = 1.0
-        return S
-
-    @property
-    def control_limits(self) -> Array:
-        """Lower and upper limits (nu, 2) of the controls of ``actuation``: tensions pull, the rest has no limits."""
-        limits = np.tile([-np.inf, np.inf], (self.actuation.shape[1], 1))
-        limits[: len(self.tendons), 0] = 0.0
-        return limits
-
-    def coordinates(self, name: str) -> slice:
-        """Where the coordinates of a rod, or the velocities of a joint, are among v (nv,)."""
-        if name not in self.joint_names:
-            raise ModelError(f"name: {self.name} has no joint or rod {said(name)}; {nearest(name, self.joint_names)}")
-        b = self.joint_names.index(name)
-        return slice(int(self.tree.iv[b]), int(self.tree.iv[b] + self.tree.nj[b]))
-
-    def neutral(self) -> Array:
-        return np.concatenate([_neutral(part.moves) for part in self.recipe.parts])
-
-    def random_configuration(self, rng: np.random.Generator) -> Array:
-        """A configuration (nq,): joints as of any robot; rods turn by up to a radian or so, and stretch by a tenth."""
-        if not isinstance(rng, np.random.Generator):
-            raise ProblemError(f"rng: expected a numpy.random.Generator, got {said(rng)}")
-        return np.concatenate([_random(part.moves, kind, rng) for part, kind in zip(
-            self.recipe.parts, self.tree.kind, strict=True)])  # fmt: skip
-
-    @cached_property
-    def chain(self) -> pin.Model:
-        """The robot with every segment of a rod as a rigid body on a free-flyer, called ``name/1``, ``name/2``, ....
-
-        Poses and inverse dynamics of this model at ``to_chain`` are the robot's: Pinocchio, or a viewer, can use it.
-        """
-        model = pin.Model()
-        model.name, model.gravity.linear = self.name, np.array(self.recipe.gravity)
-        made: list[int] = []
-        for part, inertia in zip(self.recipe.parts, self.recipe.inertias, strict=True):
-            parent = made[part.parent] if part.parent >= 0 else 0
-            if isinstance(part.moves, Rod):
-                made.append(add_chain(model, parent, part.placement, part.name, part.moves))
-            else:
-                made.append(part.add_to(model, parent, part.placement))
-            model.appendBodyToJoint(made[-1], inertia, pin.SE3.Identity())
-        return model
-
-    def to_chain(self, Q: ArrayLike) -> Array:
-        """Configurations of ``chain``, (chain.nq,) or (N, chain.nq), of the robot's (nq,) or (N, nq)."""
-        given = np.asarray(Q, dtype=np.float64)
-        rows = as_array("Q", np.atleast_2d(given), (None, self.nq))
-        found = []
-        for q in rows:
-            numbers = np.split(q, self.tree.iq[1:])
-            found.append(np.concatenate([
-                free_flyers(part.moves, own) if isinstance(part.moves, Rod) else own
-                for part, own in zip(self.recipe.parts, numbers, strict=True)
-            ]))  # fmt: skip
-        return np.array(found).reshape(*given.shape[:-1], -1)
-
-    def has_frame(self, name: object) -> bool:
-        return isinstance(name, str) and name in self.recipe.places
-
-    def carrier(self, name: str) -> tuple[int, Array, int | None]:
-        if not self.has_frame(name):
-            raise ModelError(f"frame: {self.name} has no frame {said(name)}; {nearest(name, self.recipe.places)}")
-        part, pose, point = self.recipe.places[name]
-        return part, np.concatenate([pose.rotation.ravel(), pose.translation]), point
-
-    def frame_id(self, name: str) -> int:
-        """Refuse: the frames of rods are none of Pinocchio's."""
-        raise ModelError(f"frame {name!r}: expected a robot of rigid bodies, got {self.name}, which has rods")
-
-    def visuals(self) -> tuple[pin.GeometryModel, list[str]]:
-        """Refuse: rods have no shapes yet."""
-        raise ModelError(f"{self.name}: rods are not drawn; draw robot.chain at robot.to_chain(X) instead")
-
-    def __getstate__(self) -> Recipe:  # type: ignore[override]
-        return self.recipe
-
-    def __setstate__(self, state: Recipe) -> None:  # type: ignore[override]
-        self.__init__(state)  # type: ignore[misc]
-
-
 def _pose(placement: pin.SE3 | None) -> pin.SE3:
     if placement is None:
         return pin.SE3.Identity()
@@ -466,31 +238,10 @@ def _alone(name: str, joint: pin.JointModel) -> pin.Model:
     return model
 
 
-def _neutral(moves: pin.Model | Rod) -> Array:
-    return np.zeros(moves.nv) if isinstance(moves, Rod) else np.asarray(pin.neutral(moves))
-
-
-def _random(moves: pin.Model | Rod, kind: int, rng: np.random.Generator) -> Array:
-    if isinstance(moves, Rod):
-        size = [reach for reach, d in zip([1.0 / moves.length] * 3 + [0.1] * 3, moves.degrees, strict=True)
-                for _ in range(0 if d is None else d + 1)]  # fmt: skip
-        return rng.uniform(-1.0, 1.0, size=moves.nv) * size
-    free = np.full(moves.nq, joints.NO_LIMIT)
-    return joints.random_numbers(kind, -free, free, rng)
-
-
-def _rigid_part(recipe: Recipe) -> pin.Model:
-    """The rigid joints as a model, on rods that are straight."""
-    model = pin.Model()
-    model.name, model.gravity.linear = recipe.name, np.array(recipe.gravity)
-    made: list[tuple[int, pin.SE3]] = []
-    for part, inertia in zip(recipe.parts, recipe.inertias, strict=True):
-        index, pose = made[part.parent] if part.parent >= 0 else (0, pin.SE3.Identity())
-        if isinstance(part.moves, Rod):
-            tip = pin.SE3(np.eye(3), np.array([part.moves.length, 0.0, 0.0]))
-            made.append((index, pose * part.placement * tip))
-        else:
-            j = part.add_to(model, index, pose * part.placement)
-            model.appendBodyToJoint(j, inertia, pin.SE3.Identity())
-            made.append((j, pin.SE3.Identity()))
-    return model
+def _copy_limits(model: pin.Model, j: int, alone: pin.Model) -> None:
+    """Give a model of one joint the limits of that joint in another."""
+    joint = model.joints[j]
+    q, v = slice(joint.idx_q, joint.idx_q + joint.nq), slice(joint.idx_v, joint.idx_v + joint.nv)
+    alone.lowerPositionLimit, alone.upperPositionLimit = model.lowerPositionLimit[q], model.upperPositionLimit[q]
+    alone.lowerVelocityLimit, alone.upperVelocityLimit = model.lowerVelocityLimit[v], model.upperVelocityLimit[v]
+    alone.lowerEffortLimit, alone.upperEffortLimit = model.lowerEffortLimit[v], model.upperEffortLimit[v]

@@ -15,7 +15,7 @@ from dynamics.rods.loads import LoadMemory
 from dynamics.rods.memory import RodMemory
 
 if TYPE_CHECKING:
-    from dynamics.rods.assembly import Recipe
+    from dynamics.rods.parts import Recipe
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]

@@ -14,7 +14,8 @@ from dynamics.robots.chain import Segment, segments_of
 from dynamics.robots.rods import Rod
 
 if TYPE_CHECKING:
-    from dynamics.rods.assembly import HybridRobot, Part
+    from dynamics.rods.hybrid_robot import HybridRobot
+from dynamics.rods.parts import Part
 
 Array = NDArray[np.float64]
 

@@ -74,4 +74,4 @@ def _deviation() -> Any:
 
 def deviation(tree: Tree) -> Contraction:
     """The C function, for the states of a tree."""
-    return Contraction(_deviation().address, tree.address, tree)
+    return Contraction(_deviation().address, tree.start, tree)  # knows joints alone

@@ -7,6 +7,7 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import nnls
 
 from ddp.errors import ModelError, choice, items, nearest, numbers, said, text
 from ddp.machine.aligned import working_memory
@@ -98,12 +99,21 @@ class RobotDynamics(SteppedRobot):
         return self._dt, np.ascontiguousarray(np.stack([tree.iv[bent], tree.nj[bent]], axis=1), dtype=np.int64)
 
     def nominal_control(self, x: ArrayLike) -> Array:
-        """The controls (nu,) that best balance gravity and springs at rest where x is, by least squares."""
-        torques = self.holding_torques(x)
+        """The controls (nu,) that best balance gravity, springs and loads at rest where x is, by least squares.
+
+        Tendons of rods only pull. Of prescribed joints it is no acceleration, zero.
+        """
+        torques, state = self.holding_torques(x), np.asarray(x, dtype=np.float64)
+        if not (self.robot.room or self.robot.loops or self._prescribed):
+            return np.asarray(self._balance @ torques)
+        G = self.driving(state[None])[0]
         if self.robot.loops:
-            J = loop.errors(self.robot.mechanism, self.robot.loops, np.asarray(x)[: self.robot.nq])[1]
-            return np.asarray((np.linalg.pinv(np.hstack([self.actuation, J.T]), rcond=1e-4) @ torques)[: self.nu])
-        return np.asarray(self._balance @ torques)
+            G = np.hstack([G, loop.errors(self.robot.mechanism, self.robot.loops, state[: self.robot.nq])[1].T])
+        lower = np.full(G.shape[1], -np.inf)
+        lower[: self._tree.cables] = np.minimum(self.robot.control_limits[: self._tree.cables, 0], 0.0)
+        found = least_squares(G, torques, lower)[: self.nu]
+        found[self.actuation[list(self._prescribed)].any(axis=0)] = 0.0
+        return found
 
     @cached_property
     def _balance(self) -> Array:
@@ -144,3 +154,17 @@ class RobotDynamics(SteppedRobot):
 
     def __repr__(self) -> str:
         return f"RobotDynamics({self.robot.name!r}, dt={self._dt}, nu={self.nu}, integrator={self.integrator!r})"
+
+
+def least_squares(A: Array, b: Array, lower: Array) -> Array:
+    """The least x of those with the least |A x - b| and x >= lower, which is zero or minus infinity."""
+    pulling = np.isfinite(lower)
+    x = np.linalg.pinv(A, rcond=1e-4) @ b
+    if not (x[pulling] < 0.0).any():
+        return np.asarray(x)
+    # nonnegative least squares, the others as differences of two
+    size = 1e-6 * max(np.abs(A).max(), 1e-300)  # so that the answer is one
+    wide = np.vstack([np.hstack([A, -A[:, ~pulling]]), size * np.eye(A.shape[1] + np.count_nonzero(~pulling))])
+    found, _ = nnls(wide, np.concatenate([b, np.zeros(wide.shape[1])]))
+    found[: A.shape[1]][~pulling] -= found[A.shape[1] :]
+    return np.asarray(found[: A.shape[1]])

@@ -17,6 +17,7 @@ from ddp.tracing.spaces import Space
 from dynamics.contacts import contact
 from dynamics.geometry.configuration import difference_batch, integrate_batch
 from dynamics.geometry.joint_motion import GROUPS
+from dynamics.rigid_bodies.balance import balance
 from dynamics.rigid_bodies.passive import passive_torques
 from dynamics.rigid_bodies.rigid_body import inverse_dynamics
 from dynamics.rigid_bodies.samples import check_configurations
@@ -56,6 +57,10 @@ class SteppedRobot(ABC):
         if self.actuation.shape[1] == 0:
             raise ProblemError(f"actuation: expected at least one column, got shape {self.actuation.shape}")
         self._nu = int(self.actuation.shape[1])
+        if self._nu < (cables := robot.tree.cables):
+            raise ProblemError(
+                f"actuation: expected at least {cables} columns, the first for tendons and wrenches, got {self._nu}"
+            )
         if control_limits is None:
             control_limits = np.tile([-np.inf, np.inf], (self._nu, 1))
         self.control_limits = pairs_of_limits("control_limits", control_limits, self._nu, ProblemError)
@@ -343,11 +348,25 @@ class SteppedRobot(ABC):
     # -- torques -----------------------------------------------------------------------------------------------------
 
     def holding_torques(self, x: ArrayLike) -> Array:
-        """The torques (nv,) that, with springs, keep a robot at rest in the configuration of x."""
+        """The torques (nv,) that, with springs, rods and loads, keep a robot at rest in the configuration of x."""
         at_rest = as_array("x", x, (self.nx,)).copy()
         at_rest[self.robot.nq :] = 0.0
         q, still = np.split(at_rest, [self.robot.nq])
+        if self.robot.room:
+            return balance(self._tree, self.actuation, q[None], np.zeros((1, self.nu)))[0][0]
         return np.asarray(inverse_dynamics(self.robot, q, still, still) - self.passive_torques(at_rest[None])[0])
+
+    def driving(self, X: Array) -> Array:
+        """How controls act on the degrees of freedom, (M, nv, nu): S, with the pull of tendons at states X (M, nx)."""
+        if self.robot.room:
+            return balance(self._tree, self.actuation, X[:, : self.robot.nq], np.zeros((len(X), self.nu)))[1]
+        return np.broadcast_to(self.actuation, (len(X), *self.actuation.shape))
+
+    def torques(self, X: Array, U: Array) -> Array:
+        """Generalised forces (N, nv) of controls U (N, nu) in states X (N, nx), of tendons and wrenches among them."""
+        if self._prescribed:
+            raise ProblemError("tau: of prescribed joints it is not known, since their controls are accelerations")
+        return np.einsum("kij,kj->ki", self.driving(X), U)
 
     def passive_torques(self, X: Array) -> Array:
         """Torques (M, nv) of the springs and the viscous friction that act, at states X (M, nx)."""

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ddp.system import Cones, Contraction, Footing, Tracking
-from dynamics.geometry.joint_motion import CONTINUOUS, FREE_FLYER, PLANAR, SPHERICAL, TRANSLATION
+from dynamics.geometry.joint_motion import CONTINUOUS, FREE_FLYER, PLANAR, ROD, SPHERICAL, TRANSLATION
+from dynamics.rods.hybrid_robot import HybridRobot
 from dynamics.steps.deviations import deviation
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ class TrackedRobot:
         """Weights by Bryson's rule about a motion X (N+1, nx), U (N, nu); nothing is forbidden."""
         nv, nu = self.system.robot.nv, self.system.nu
         largest = max(np.abs(U).max(initial=0.0), np.abs(self.system.nominal_control(X[0])).max()) or 1.0
-        state = np.repeat([ERROR**-2.0, RATE**-2.0], nv)
+        state = np.repeat([ERROR**-2.0, RATE**-2.0], nv) * np.tile(self._sizes() ** 2.0, 2)
         return Tracking(state, np.full(nu, (SHARE * largest) ** -2.0), state, np.zeros((nu, 2 * nv)))
 
     def stretches(self, horizon: int) -> list[range]:
@@ -55,7 +56,8 @@ class TrackedRobot:
         """The system in so many steps and so long [s]."""
         s: Any = self.system
         dt = durations[0] / counts[0]
-        return type(s)(s.robot, dt, s.actuation, s.integrator, s.damping, s.springs, s.control_limits)
+        options = s.damping, s.springs, s.control_limits, s.prescribed
+        return type(s)(s.robot, dt, s.actuation, s.integrator, *options)
 
     def free_directions(self, X: Array) -> Array:
         """Return (M, n, n) that leave all errors."""
@@ -63,7 +65,14 @@ class TrackedRobot:
 
     def driven(self) -> NDArray[np.bool_]:
         """Which velocities (nv,) controls act on directly."""
-        return np.asarray(self.system.actuation.any(axis=1))
+        robot = self.system.robot
+        pulled = [isinstance(robot, HybridRobot) and robot.is_pulled(b) for b in robot.tree.body.tolist()]
+        return np.asarray(np.logical_or(self.system.actuation.any(axis=1), pulled))
+
+    def pulling(self) -> NDArray[np.bool_]:
+        """Which controls (nu,) are tensions."""
+        robot = self.system.robot
+        return np.arange(self.system.nu) < (len(robot.tendons) if isinstance(robot, HybridRobot) else 0)
 
     def cones(self, X: Array, U: Array, friction: float) -> Cones | None:
         """None: there are no contacts."""
@@ -82,11 +91,23 @@ class TrackedRobot:
         robot = self.system.robot
         positions: list[str] = []
         velocities: list[str] = []
-        for kind, joint in zip(robot.tree.kind.tolist(), robot.joint_names, strict=True):
-            positions += [f"{joint}.{number}" for number in POSITIONS[kind]] if kind in POSITIONS else [joint]
-            velocities += [f"{joint}.{number}" for number in VELOCITIES[kind]] if kind in VELOCITIES else [joint]
-        controls = []
-        for i, column in enumerate(self.system.actuation.T):
+        for b, (kind, joint) in enumerate(zip(robot.tree.kind.tolist(), robot.joint_names, strict=True)):
+            own: Sequence[str] | None = POSITIONS.get(kind)
+            rates: Sequence[str] | None = VELOCITIES.get(kind)
+            if isinstance(robot, HybridRobot) and kind == ROD:
+                own = rates = robot.rod_of(b).labels
+            positions += [joint] if own is None else [f"{joint}.{number}" for number in own]
+            velocities += [joint] if rates is None else [f"{joint}.{number}" for number in rates]
+        controls = robot.cable_names if isinstance(robot, HybridRobot) else []
+        for i, column in enumerate(self.system.actuation.T[len(controls) :], start=len(controls)):
             driven = np.flatnonzero(column)
             controls.append(velocities[driven[0]] if len(driven) == 1 else f"control {i}")
         return positions, velocities, controls
+
+    def _sizes(self) -> Array:
+        """Displacement of each degree of freedom [rad, m] by a unit of it (nv,): for strains of a rod, its length."""
+        robot, sizes = self.system.robot, np.ones(self.system.robot.nv)
+        if isinstance(robot, HybridRobot):
+            for rod in robot.rods:
+                sizes[robot.coordinates(rod.name)] = rod.length
+        return sizes

@@ -16,7 +16,7 @@ from ddp import archive
 from ddp.errors import ProblemError
 from ddp.solution import Solution
 from dynamics import Motion, PhasedDynamics, RobotDynamics, load
-from dynamics.rods.assembly import HybridRobot
+from dynamics.rods.hybrid_robot import HybridRobot
 from problems.command import demo as demonstration
 from problems.command.progress import progress
 from problems.play.simulation import Play

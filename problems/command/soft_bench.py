@@ -16,7 +16,7 @@ import numpy as np
 from ddp.errors import ProblemError
 from dynamics import inverse_dynamics_derivatives, inverse_dynamics_hessian, statics
 from dynamics.rigid_bodies import batch
-from dynamics.rods.assembly import HybridRobot
+from dynamics.rods.hybrid_robot import HybridRobot
 from problems.soft.systems import SYSTEMS, system
 
 KNOTS = 96

@@ -9,7 +9,8 @@ import pinocchio as pin
 
 from ddp.protocols import Array
 from dynamics.robots.rods import Circle, Material, Rod, Tendon
-from dynamics.rods.assembly import Assembly, HybridRobot
+from dynamics.rods.assembly import Assembly
+from dynamics.rods.hybrid_robot import HybridRobot
 from problems.soft.system import SoftSystem
 
 SILICONE = Material(young=1e6, poisson=0.5, density=1000.0, damping=1e4)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from dynamics.robots.surroundings import ContactSprings, Cylinder
-from dynamics.rods.assembly import HybridRobot
+from dynamics.rods.hybrid_robot import HybridRobot
 from problems.soft.cables import assemble, tensions
 from problems.soft.system import SoftSystem
 

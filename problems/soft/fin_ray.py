@@ -7,7 +7,8 @@ import pinocchio as pin
 
 from ddp.protocols import Array
 from dynamics.robots.rods import Material, Rectangle, Rod
-from dynamics.rods.assembly import Assembly, HybridRobot
+from dynamics.rods.assembly import Assembly
+from dynamics.rods.hybrid_robot import HybridRobot
 from problems.soft.system import SoftSystem
 
 ABS = Material(young=2e9, poisson=0.35, density=1050.0, damping=1e5)

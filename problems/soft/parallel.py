@@ -7,7 +7,8 @@ import pinocchio as pin
 
 from ddp.protocols import Array
 from dynamics.robots.rods import Rectangle, Rod
-from dynamics.rods.assembly import Assembly, HybridRobot
+from dynamics.rods.assembly import Assembly
+from dynamics.rods.hybrid_robot import HybridRobot
 from problems.soft.cables import SILICONE
 from problems.soft.system import SoftSystem
 

@@ -15,7 +15,7 @@ from ddp.errors import as_array, positive, positive_integer
 from ddp.problem import Problem
 from ddp.protocols import Array
 from dynamics.robots.rods import Rod
-from dynamics.rods.assembly import HybridRobot
+from dynamics.rods.hybrid_robot import HybridRobot
 from dynamics.steps.robot_dynamics import RobotDynamics
 from dynamics.steps.statics import statics
 from problems import checks

@@ -1,0 +1,221 @@
+"""Robots with elastic rods, as all functions of dynamics take them."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+import pinocchio as pin
+from numpy.typing import ArrayLike, NDArray
+
+from ddp.errors import ModelError, ProblemError, as_array, nearest, said
+from dynamics.robots import joints, loop
+from dynamics.robots.chain import add_chain, free_flyers
+from dynamics.robots.equipment import Equipment
+from dynamics.robots.model import Robot
+from dynamics.robots.rods import Rod, Tendon
+from dynamics.robots.surroundings import ContactSprings, Water
+from dynamics.robots.tree import HybridTree, Tree
+from dynamics.rods import parts
+from dynamics.rods.hybrid_trees import hybrid_tree, laden
+from dynamics.rods.mechanism import HybridMechanism
+from dynamics.rods.parts import Recipe
+
+Array = NDArray[np.float64]
+
+
+class HybridRobot(Robot):
+    """A robot with elastic rods, made by ``Assembly``.
+
+    model: its rigid joints alone, with the rods as they are without load: for names and limits, not for numbers.
+    """
+
+    def __init__(self, recipe: Recipe) -> None:
+        self.recipe = recipe
+        self.tree: HybridTree
+        self.model = parts.rigid_part(recipe)
+        self.source, self.equipment = None, Equipment(damped=True)
+        self.tree = hybrid_tree(recipe)
+        self.handle, self.room = self.tree.handle, self.tree.room
+        self._resisting: dict[tuple[bool, bool], Tree] = {}
+        begun = np.zeros(0) if recipe.begun is None else recipe.begun.q0
+        self.q0 = np.concatenate([begun, self.neutral()[len(begun) :]])
+        self.loops = loop.given(self.mechanism, recipe.loops) if recipe.loops else ()
+        if self.loops:
+            self.q0 = self.closed(self.q0)
+            self.held = loop.compile_loops(self.mechanism, self.tree.previous, self.loops, self.q0)
+
+    @cached_property
+    def mechanism(self) -> HybridMechanism:
+        """The bodies, as loops see them."""
+        return HybridMechanism(self)
+
+    @cached_property
+    def nq(self) -> int:
+        return int(self.tree.nq)
+
+    @cached_property
+    def nv(self) -> int:
+        return int(self.tree.nv)
+
+    @property
+    def joint_names(self) -> list[str]:
+        return [part.name for part in self.recipe.parts]
+
+    @property
+    def rods(self) -> list[Rod]:
+        """The rods, in the order of their coordinates."""
+        return [part.moves for part in self.recipe.parts if isinstance(part.moves, Rod)]
+
+    @property
+    def tendons(self) -> list[Tendon]:
+        """The tendons of all rods, in the order of their tensions."""
+        return [tendon for part in self.recipe.parts for tendon in part.tendons]
+
+    @property
+    def wrenches(self) -> list[str]:
+        """Names of the wrenches that controls set, six numbers each, which come after the tensions."""
+        return [wrench.name for wrench in self.recipe.wrenches]
+
+    @property
+    def surfaces(self) -> list[ContactSprings]:
+        """The surfaces that rods press on."""
+        return [contact.springs for contact in self.recipe.contacts]
+
+    @property
+    def water(self) -> Water | None:
+        """The water about the rods, if they are in some."""
+        return self.recipe.water
+
+    def resisting(self, damping: bool, springs: bool) -> Tree:
+        """The tree of steps and of rest: springs and friction of joints where asked for, and loads."""
+        if (damping, springs) not in self._resisting:
+            made = super().resisting(damping, springs)
+            assert isinstance(made, HybridTree)
+            self._resisting[damping, springs] = laden(made, self.recipe)
+        return self._resisting[damping, springs]
+
+    @property
+    def actuation(self) -> Array:
+        """S (nv, nu): columns of tendons and wrenches, zeros since they act by q, then those of actuators.
+
+        These are the actuators of the robot that the assembly began with, if it has some, and a force or torque for
+        every other degree of freedom of a joint. Tensions [N] pull where they are positive; see ``tendon_forces``.
+        """
+        return np.hstack([np.zeros((self.nv, self.tree.cables)), self._driving[0]])
+
+    @property
+    def control_limits(self) -> Array:
+        """Lower and upper limits (nu, 2) of the controls of ``actuation``, ±inf where there is none.
+
+        Tensions pull; the rest has the limits that the robot of the beginning has for its actuators and joints.
+        """
+        cables = np.tile([-np.inf, np.inf], (self.tree.cables, 1))
+        cables[: len(self.tendons), 0] = 0.0
+        return np.concatenate([cables, self._driving[1]])
+
+    @cached_property
+    def _driving(self) -> tuple[Array, Array]:
+        """Columns of actuators, and their limits."""
+        begun, flexible = self.recipe.begun, self.tree.rod[self.tree.body] >= 0
+        free = np.setdiff1d(np.flatnonzero(~flexible), self.floating_dofs)
+        driven, S, limits = 0, np.zeros((self.nv, 0)), np.zeros((0, 2))
+        if begun is not None and begun.equipment.drives:
+            driven, S, limits = begun.nv, np.zeros((self.nv, begun.actuation.shape[1])), begun.control_limits
+            S[:driven] = begun.actuation
+        others = free[free >= driven]
+        efforts = np.concatenate([parts.efforts(part.moves) for part in self.recipe.parts])
+        return np.hstack([S, np.eye(self.nv)[:, others]]), np.concatenate([limits, efforts[others]])
+
+    @property
+    def ranges(self) -> joints.Ranges:
+        """Limits of all joints; rods have none."""
+        own = [parts.ranges(part.moves) for part in self.recipe.parts]
+        return joints.Ranges(*(np.concatenate(limits) for limits in zip(*own, strict=True)))
+
+    @property
+    def frame_names(self) -> list[str]:
+        return list(self.recipe.places)
+
+    @property
+    def cable_names(self) -> list[str]:
+        """Names of the first controls: ``rod.tendon`` of tensions, ``wrench.fx`` ... ``wrench.nz`` of wrenches."""
+        tendons = [f"{part.name}.{tendon.name}" for part in self.recipe.parts for tendon in part.tendons]
+        return tendons + [f"{name}.{axis}" for name in self.wrenches for axis in ("fx", "fy", "fz", "nx", "ny", "nz")]
+
+    def rod_of(self, body: int) -> Rod:
+        """The rod that carries a body of ``tree``."""
+        return self.rods[int(self.tree.rod[body])]
+
+    def is_pulled(self, body: int) -> bool:
+        """Whether tendons pull at what carries a body."""
+        return bool(self.recipe.parts[body].tendons)
+
+    def coordinates(self, name: str) -> slice:
+        """Where the coordinates of a rod, or the velocities of a joint, are among v (nv,)."""
+        own = self.numbers_of(name)[1]
+        return slice(own.start, own.stop)
+
+    def neutral(self) -> Array:
+        return np.concatenate([parts.neutral(part.moves) for part in self.recipe.parts])
+
+    def random_configuration(self, rng: np.random.Generator) -> Array:
+        """A configuration (nq,): joints as of any robot; rods turn by up to a radian or so, and stretch by a tenth."""
+        if not isinstance(rng, np.random.Generator):
+            raise ProblemError(f"rng: expected a numpy.random.Generator, got {said(rng)}")
+        return np.concatenate([parts.random(part.moves, kind, rng) for part, kind in zip(
+            self.recipe.parts, self.tree.kind, strict=True)])  # fmt: skip
+
+    @cached_property
+    def chain(self) -> pin.Model:
+        """The robot with every segment of a rod as a rigid body on a free-flyer, called ``name/1``, ``name/2``, ....
+
+        Poses and inverse dynamics of this model at ``to_chain`` are the robot's: Pinocchio, or a viewer, can use it.
+        """
+        model = pin.Model()
+        model.name, model.gravity.linear = self.name, np.array(self.recipe.gravity)
+        made: list[int] = []
+        for part, inertia in zip(self.recipe.parts, self.recipe.inertias, strict=True):
+            parent = made[part.parent] if part.parent >= 0 else 0
+            if isinstance(part.moves, Rod):
+                made.append(add_chain(model, parent, part.placement, part.name, part.moves))
+            else:
+                made.append(part.add_to(model, parent, part.placement))
+            model.appendBodyToJoint(made[-1], inertia, pin.SE3.Identity())
+        return model
+
+    def to_chain(self, Q: ArrayLike) -> Array:
+        """Configurations of ``chain``, (chain.nq,) or (N, chain.nq), of the robot's (nq,) or (N, nq)."""
+        given = np.asarray(Q, dtype=np.float64)
+        rows = as_array("Q", np.atleast_2d(given), (None, self.nq))
+        found = []
+        for q in rows:
+            numbers = np.split(q, self.tree.iq[1:])
+            found.append(np.concatenate([
+                free_flyers(part.moves, own) if isinstance(part.moves, Rod) else own
+                for part, own in zip(self.recipe.parts, numbers, strict=True)
+            ]))  # fmt: skip
+        return np.array(found).reshape(*given.shape[:-1], -1)
+
+    def has_frame(self, name: object) -> bool:
+        return isinstance(name, str) and name in self.recipe.places
+
+    def carrier(self, name: str) -> tuple[int, Array, int | None]:
+        if not self.has_frame(name):
+            raise ModelError(f"frame: {self.name} has no frame {said(name)}; {nearest(name, self.recipe.places)}")
+        part, pose, point = self.recipe.places[name]
+        return part, np.concatenate([pose.rotation.ravel(), pose.translation]), point
+
+    def frame_id(self, name: str) -> int:
+        """Refuse: the frames of rods are none of Pinocchio's."""
+        raise ModelError(f"frame {name!r}: expected a robot of rigid bodies, got {self.name}, which has rods")
+
+    def visuals(self) -> tuple[pin.GeometryModel, list[str]]:
+        """Refuse: rods have no shapes yet."""
+        raise ModelError(f"{self.name}: rods are not drawn; draw robot.chain at robot.to_chain(X) instead")
+
+    def __getstate__(self) -> Recipe:  # type: ignore[override]
+        return self.recipe
+
+    def __setstate__(self, state: Recipe) -> None:  # type: ignore[override]
+        self.__init__(state)  # type: ignore[misc]
