@@ -7,7 +7,11 @@ import numpy as np
 
 from ddp.compiling.kernel import kernel
 from dynamics.geometry.spatial import load6, store
-from dynamics.quantities.center_of_mass import place_center_of_mass, pull_back_center_of_mass
+from dynamics.quantities.center_of_mass import (
+    inertial_workspace,
+    place_center_of_mass,
+    pull_back_center_of_mass,
+)
 from dynamics.quantities.energy import add_energy_curvature, energy_gradient, place_energy
 from dynamics.quantities.frames import (
     add_twist_curvature,
@@ -18,7 +22,6 @@ from dynamics.quantities.frames import (
     twist_derivatives,
 )
 from dynamics.quantities.momentum import about, add_momentum_curvature, momentum_derivatives, place_momentum
-from dynamics.rigid_bodies.kinematics import workspace
 
 
 @kernel
@@ -41,7 +44,7 @@ def write_transposed(rows, out):
 def center_of_mass(tree, Q, weight, c, dq, qq):
     """c (N, 3), ∂c/∂q (N, 3, nv), the Hessian of weight·c (N, nv, nv) of every sample."""
     nv = tree.nv
-    memory, g, unused = workspace(tree, Q), np.empty((nv, 3)), np.zeros(nv)
+    memory, g, unused = inertial_workspace(tree, Q), np.empty((nv, 3)), np.zeros(nv)
     for t in range(Q.shape[0]):
         store(c, t, place_center_of_mass(tree, Q[t], memory, g))
         write_transposed(g, dq[t])
@@ -84,7 +87,7 @@ def frame_velocity(branch, reference, Q, V, weight, velocity, dq, dv, hessian):
 @kernel
 def energy(tree, Q, V, value, dq, dv, hessian):
     """E (N,), its derivatives (N, nv) and its Hessian (N, 2 nv, 2 nv)."""
-    memory = workspace(tree, Q)
+    memory = inertial_workspace(tree, Q)
     for t in range(Q.shape[0]):
         value[t] = place_energy(tree, Q[t], V[t], memory)
         energy_gradient(tree, V[t], memory, dq[t], dv[t])
@@ -95,7 +98,7 @@ def energy(tree, Q, V, value, dq, dv, hessian):
 def momentum(tree, at_center, Q, V, weight, value, dq, dv, hessian):
     """h (N, 6), its derivatives (N, 6, nv) and the Hessian of weight·h (N, 2 nv, 2 nv)."""
     nv = tree.nv
-    memory, g, unused = workspace(tree, Q), np.empty((nv, 3)), np.zeros(nv)
+    memory, g, unused = inertial_workspace(tree, Q), np.empty((nv, 3)), np.zeros(nv)
     Dq, Dv = np.empty((nv, 6)), np.empty((nv, 6))
     for t in range(Q.shape[0]):
         mass, c, h = place_momentum(tree, Q[t], V[t], memory)

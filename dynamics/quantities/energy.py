@@ -8,6 +8,7 @@ the way from i to the root or in its joint,
     D_j D_vi T = s_i·I_i ψ'_j                 D_i D_vj T = s_j·(s_i ×* h_i + I_i ψ'_i)  (another joint)
 
 and U is the mass times -gravity·(centre of mass), see center_of_mass.py. Potential energy is zero at the origin.
+Of robots with rods, see whole.py.
 """
 
 from __future__ import annotations
@@ -23,16 +24,31 @@ from dynamics.geometry.spatial import (
     cross_motion,
     dot6,
     inertia_times,
+    join,
     linear,
     mass_moment,
     momentum,
     scale3,
 )
+from dynamics.quantities.whole import curve_whole, in_memory, place_whole
 from dynamics.rigid_bodies.kinematics import Workspace, place_composites, sum_over_subtrees
+from dynamics.rods.memory import by_rods
+
+
+def place_energy(tree, q, v, memory):
+    """The energy T + U [J]; memory: ``inertial_workspace``, which the other functions read."""
+
+
+def energy_gradient(tree, v, memory, dq, dv):
+    """∂E/∂q, ∂E/∂v (nv,), after ``place_energy``."""
+
+
+def add_energy_curvature(tree, memory, scale, hessian):
+    """hessian (2 nv, 2 nv) += scale times the Hessian of E by (q, v), symmetric, after ``place_energy``."""
 
 
 @kernel
-def place_energy(tree, q, v, memory):
+def _place(tree, q, v, memory):
     """Composites Ic and hK with placements in the world, and the energy T + U [J]."""
     ws = place_composites(tree, q, v, memory)
     energy = 0.0 * v[0]
@@ -55,8 +71,7 @@ def weight_of(tree, ws, i):
 
 
 @kernel
-def energy_gradient(tree, v, memory, dq, dv):
-    """∂E/∂q, ∂E/∂v (nv,), after ``place_energy``."""
+def _gradient(tree, v, memory, dq, dv):
     ws = Workspace(memory_of(memory), tree)
     for i in range(tree.nv):
         h = momentum(ws.hK[tree.body[i]])
@@ -65,8 +80,7 @@ def energy_gradient(tree, v, memory, dq, dv):
 
 
 @kernel
-def add_energy_curvature(tree, memory, scale, hessian):
-    """hessian (2 nv, 2 nv) += scale times the Hessian of E by (q, v), symmetric, after ``place_energy``."""
+def _add_curvature(tree, memory, scale, hessian):
     ws = Workspace(memory_of(memory), tree)
     nv = tree.nv
     for i in range(nv):
@@ -100,3 +114,54 @@ def add_energy_curvature(tree, memory, scale, hessian):
                 hessian[i, nv + j] += scale * vq
                 hessian[nv + j, i] += scale * vq
             j = tree.previous[j]
+
+
+@kernel
+def _place_whole(tree, q, v, memory):
+    place_whole(tree, q, v, memory)
+    ws, x = in_memory(tree, memory)
+    c, energy = mass_moment(ws.Ic[0]), 0.0 * v[0]
+    for k in range(3):
+        energy -= tree.gravity[k] * c[k]
+    for i in range(tree.nv):
+        energy += 0.5 * tree.armature[i] * v[i] * v[i]
+        for j in range(tree.nv):
+            energy += 0.5 * v[i] * x.M[6 + i, 6 + j] * v[j]
+    return energy
+
+
+@kernel
+def _gradient_of_whole(tree, v, memory, dq, dv):
+    _, x = in_memory(tree, memory)
+    for i in range(tree.nv):
+        dq[i], dv[i] = 0.0 * v[0], tree.armature[i] * v[i]
+        for k in range(3):
+            dq[i] -= tree.gravity[k] * x.M[k, 6 + i]
+        for j in range(tree.nv):
+            dq[i] += 0.5 * v[j] * x.by_q[6 + j, 6 + i]
+            dv[i] += x.M[6 + i, 6 + j] * v[j]
+
+
+@kernel
+def _add_curvature_of_whole(tree, memory, scale, hessian):
+    _, x = in_memory(tree, memory)
+    nv, zero = tree.nv, 0.0 * x.a[0]
+    none = (zero, zero, zero)
+    curve_whole(tree, memory, join(none, none), 1.0)
+    for i in range(nv):
+        hessian[nv + i, nv + i] += scale * tree.armature[i]
+        for j in range(nv):
+            hessian[i, j] += 0.5 * scale * (x.qq[6 + i, 6 + j] + x.qq[6 + j, 6 + i])
+            hessian[nv + i, nv + j] += scale * x.M[6 + i, 6 + j]
+            hessian[i, nv + j] += scale * x.by_q[6 + j, 6 + i]
+            hessian[nv + j, i] += scale * x.by_q[6 + j, 6 + i]
+    falling = (zero - tree.gravity[0], zero - tree.gravity[1], zero - tree.gravity[2])
+    curve_whole(tree, memory, join(falling, none), 0.0)
+    for i in range(nv):
+        for j in range(nv):
+            hessian[i, j] += 0.5 * scale * (x.qa[6 + i, 6 + j] + x.qa[6 + j, 6 + i])
+
+
+by_rods(place_energy, _place, _place_whole)
+by_rods(energy_gradient, _gradient, _gradient_of_whole)
+by_rods(add_energy_curvature, _add_curvature, _add_curvature_of_whole)

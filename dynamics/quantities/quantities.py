@@ -16,7 +16,7 @@ from ddp.errors import choice
 from dynamics.quantities import batch as quantity_batch
 from dynamics.quantities import frames
 from dynamics.rigid_bodies.samples import Stack
-from dynamics.robots.model import Robot, check_rigid
+from dynamics.robots.model import Robot
 
 Array = NDArray[np.float64]
 
@@ -135,7 +135,6 @@ def momentum_hessian(
 
 
 def _center(s: Stack, weight: ArrayLike | None) -> tuple[Array, ...]:
-    check_rigid(s.robot)
     N, nv = s.N, s.robot.nv
     out = np.empty((N, 3)), np.empty((N, 3, nv)), np.zeros((N, nv, nv))
     quantity_batch.center_of_mass(s.robot.tree, s.q, s.rows("weight", weight, 3), *out)
@@ -160,7 +159,6 @@ def _velocity(s: Stack, v: ArrayLike, frame: str, reference: str, weight: ArrayL
 
 
 def _energy(s: Stack, v: ArrayLike) -> tuple[Array, ...]:
-    check_rigid(s.robot)
     N, nv = s.N, s.robot.nv
     out = np.empty(N), np.empty((N, nv)), np.empty((N, nv)), np.zeros((N, 2 * nv, 2 * nv))
     quantity_batch.energy(s.robot.tree, s.q, s.rows("v", v, nv), *out)
@@ -168,7 +166,6 @@ def _energy(s: Stack, v: ArrayLike) -> tuple[Array, ...]:
 
 
 def _momentum(s: Stack, v: ArrayLike, about: str, weight: ArrayLike | None) -> tuple[Array, ...]:
-    check_rigid(s.robot)
     choice("about", about, POINTS)
     N, nv = s.N, s.robot.nv
     out = np.empty((N, 6)), np.empty((N, 6, nv)), np.empty((N, 6, nv)), np.zeros((N, 2 * nv, 2 * nv))

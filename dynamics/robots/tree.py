@@ -101,6 +101,7 @@ class HybridTree(Tree):
     surfaces (., 10): see ``ContactSprings.row``.   touch, touch_radius (touches,): surface and point that meet, radius
     of its sphere [m].
     root (nb,): the body on the world that carries a body.
+    floating: the tree on a free base without mass, without gravity and rotors: see quantities/whole.py; None of itself.
     """
 
     rod: Indices = integers()
@@ -147,6 +148,7 @@ class HybridTree(Tree):
     touch: Indices = integers(2)
     touch_radius: Array = reals()
     root: Indices = integers()
+    floating: HybridTree | None = nested()
 
     @property
     def handle(self) -> int | Tree:

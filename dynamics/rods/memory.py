@@ -75,6 +75,15 @@ def of_rods(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
+def by_rods(function: Callable[..., Any], rigid: Any, hybrid: Any) -> None:
+    """Inside kernels, call ``hybrid`` of trees with rods and ``rigid`` of others where ``function`` is called."""
+
+    def choose(tree: Any, *others: Any) -> Any:
+        return hybrid if is_hybrid(tree) else rigid
+
+    by_types(function)(choose)
+
+
 def has_rod(tree, b):
     """Whether a rod carries body b: known when a kernel is compiled, of trees without rods."""
     return tree.rod[b] >= 0

@@ -14,7 +14,11 @@ from ddp import inline, kernel
 from dynamics.geometry.joint_motion import joint_log_hessian, joint_log_jacobian, twist_of
 from dynamics.geometry.lie import jlog6, log6_hessian
 from dynamics.geometry.spatial import add3, dot3, linear, load3, load6, rotate, rotate_back, scale3
-from dynamics.quantities.center_of_mass import place_center_of_mass, pull_back_center_of_mass
+from dynamics.quantities.center_of_mass import (
+    inertial_workspace,
+    place_center_of_mass,
+    pull_back_center_of_mass,
+)
 from dynamics.quantities.frames import (
     add_twist_curvature,
     branch_workspace,
@@ -24,7 +28,6 @@ from dynamics.quantities.frames import (
     twist_derivatives,
 )
 from dynamics.quantities.points import knots_workspace, place_points, point_columns
-from dynamics.rigid_bodies.kinematics import workspace
 from problems.kernels.frames import pose_error
 from problems.kernels.states import difference, load_six
 
@@ -121,7 +124,7 @@ def _back(axes, weight):
 @kernel
 def center_values(tree, axes, X, U, out):
     """``axes c`` of the centre of mass c."""
-    memory, g = workspace(tree, X), np.zeros((tree.nv, 3))
+    memory, g = inertial_workspace(tree, X), np.zeros((tree.nv, 3))
     for k in range(X.shape[0]):
         c = place_center_of_mass(tree, X[k], memory, g)
         for i in range(axes.shape[0]):
@@ -131,7 +134,7 @@ def center_values(tree, axes, X, U, out):
 @kernel
 def center_jacobian(tree, axes, X, U, out):
     """Axes times the derivatives of the centre of mass."""
-    memory, g = workspace(tree, X), np.zeros((tree.nv, 3))
+    memory, g = inertial_workspace(tree, X), np.zeros((tree.nv, 3))
     for k in range(X.shape[0]):
         place_center_of_mass(tree, X[k], memory, g)
         for i in range(axes.shape[0]):
@@ -142,7 +145,7 @@ def center_jacobian(tree, axes, X, U, out):
 @kernel
 def center_curvature(tree, axes, X, U, weight, out):
     """Hessian of ``(axesᵀ weight) · c``."""
-    memory, g, gradient = workspace(tree, X), np.zeros((tree.nv, 3)), np.zeros(tree.nv)
+    memory, g, gradient = inertial_workspace(tree, X), np.zeros((tree.nv, 3)), np.zeros(tree.nv)
     for k in range(X.shape[0]):
         place_center_of_mass(tree, X[k], memory, g)
         pull_back_center_of_mass(tree, memory, g, _back(axes, weight[k]), 0.0, 1.0, True, gradient, out[k])

@@ -12,7 +12,11 @@ from ddp import inline, kernel
 from ddp.costs.bound import EXACT, VALUES
 from dynamics.geometry.lie import jlog6, log6, log6_hessian
 from dynamics.geometry.spatial import dot3, dot6, load3, load6, rotate_back, rotation_product, sub3, times6
-from dynamics.quantities.center_of_mass import place_center_of_mass, pull_back_center_of_mass
+from dynamics.quantities.center_of_mass import (
+    inertial_workspace,
+    place_center_of_mass,
+    pull_back_center_of_mass,
+)
 from dynamics.quantities.frames import (
     add_twist_curvature,
     branch_workspace,
@@ -21,7 +25,6 @@ from dynamics.quantities.frames import (
     pull_back_displacement,
     twist_derivatives,
 )
-from dynamics.rigid_bodies.kinematics import workspace
 from problems.kernels.states import load_six, row_of
 
 
@@ -141,7 +144,7 @@ def velocity_cost(branch, reference, nq, nv, target, weights, first, X, U, scale
 @kernel
 def center_of_mass_cost(tree, targets, weight, first, X, U, scale, order, l, lz, lzz):
     """CenterOfMass."""
-    memory, g = workspace(tree, X), np.zeros((tree.nv, 3))
+    memory, g = inertial_workspace(tree, X), np.zeros((tree.nv, 3))
     for k in range(X.shape[0]):
         c = place_center_of_mass(tree, X[k], memory, g)
         target = row_of(targets, first + k)

@@ -11,9 +11,9 @@ import numpy as np
 from ddp import kernel
 from ddp.costs.bound import EXACT, VALUES
 from dynamics.geometry.spatial import dot6, load6
+from dynamics.quantities.center_of_mass import inertial_workspace
 from dynamics.quantities.energy import add_energy_curvature, energy_gradient, place_energy
 from dynamics.quantities.momentum import about, add_momentum_curvature, momentum_derivatives, place_momentum
-from dynamics.rigid_bodies.kinematics import workspace
 from problems.kernels.states import half_square, load_six
 
 
@@ -22,7 +22,7 @@ def energy_cost(tree, target, weight, first, X, U, scale, order, l, lz, lzz):
     """Energy."""
     nv = tree.nv
     nq = X.shape[1] - nv
-    memory, gradient = workspace(tree, X), np.empty(2 * nv)
+    memory, gradient = inertial_workspace(tree, X), np.empty(2 * nv)
     for k in range(X.shape[0]):
         r = place_energy(tree, X[k, :nq], X[k, nq:], memory) - target
         l[k] += scale * 0.5 * weight * r * r
@@ -42,7 +42,7 @@ def momentum_cost(tree, at_center, target, weights, first, X, U, scale, order, l
     """Momentum."""
     nv = tree.nv
     nq = X.shape[1] - nv
-    memory, g, r, f = workspace(tree, X), np.empty((nv, 3)), np.empty(6), np.empty(6)
+    memory, g, r, f = inertial_workspace(tree, X), np.empty((nv, 3)), np.empty(6), np.empty(6)
     D, unused = np.empty((2 * nv, 6)), np.zeros(nv)
     w = load_six(weights, 0)
     for k in range(X.shape[0]):

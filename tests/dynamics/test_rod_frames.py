@@ -77,7 +77,7 @@ CHECKED = {
     "Assembly", "inverse_dynamics", "inverse_dynamics_derivatives", "inverse_dynamics_hessian", "mass_matrix",
     "internal_forces", "internal_forces_derivatives", "tendon_forces", "tendon_forces_derivatives",
     "tendon_forces_hessian", "frame_placement", "frame_placement_derivatives", "frame_placement_hessian", "statics",
-    "JointSensor",
+    "JointSensor", "FrameSensor",
 }  # fmt: skip
 """Functions with a test of their own here, in test_rods.py, test_rod_forces.py or test_rod_steps.py."""
 
