@@ -99,10 +99,10 @@ def frame_name(carrier: Robot, frame: str, field: str = "frame") -> None:
         raise ProblemError(f"{field}: {carrier.name} has no frame {said(frame)}; {hint}")
 
 
-def branch(carrier: Robot, frame: str, rods: bool = False) -> frames.Branch:
-    """The branch that carries a frame of a robot; rods: whether the kernels that are given it know them."""
+def branch(carrier: Robot, frame: str) -> frames.Branch:
+    """The branch that carries a frame of a robot."""
     frame_name(carrier, frame)
-    found = frames.branch(carrier, frame, rods)
+    found = frames.branch(carrier, frame)
     if found.count == 0:
         raise ProblemError(f"frame: {frame!r} of {carrier.name} is fixed to the world, no joint moves it")
     return found

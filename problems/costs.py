@@ -257,7 +257,7 @@ class FramePose(RobotTerm):
         self._aim()
         checks.settle(
             self,
-            _branch=checks.branch(self.robot, self.frame, rods=True),
+            _branch=checks.branch(self.robot, self.frame),
             weights=checks.weighting("weights", self.weights, 6),
         )
 
@@ -302,7 +302,7 @@ class FramePosition(MovingTerm, RobotTerm):
     def __post_init__(self) -> None:
         checks.settle(self, target_xyz=checks.targets("target_xyz", self.target_xyz, 3))
         checks.settle(self, _targets=self.target_xyz.reshape(-1, 3))
-        checks.settle(self, _branch=checks.branch(self.robot, self.frame, rods=True))
+        checks.settle(self, _branch=checks.branch(self.robot, self.frame))
         checks.settle(self, weight=checks.spatial("weight", self.weight))
 
     def marks(self) -> list[Mark]:

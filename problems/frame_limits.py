@@ -11,7 +11,7 @@ from ddp.constraints.bound import CompiledConstraint, Kernels, bind
 from ddp.errors import ProblemError, as_array, axes, flag
 from ddp.protocols import Array
 from dynamics.quantities import frames
-from dynamics.robots.model import Robot, check_rigid
+from dynamics.robots.model import Robot
 from problems import checks
 from problems.costs import REFERENCES
 from problems.kernels import constraints as constraint_kernels
@@ -68,7 +68,7 @@ class CenterOfMassLimits(RobotConstraint):
 
     def __post_init__(self) -> None:
         flag("at_end", self.at_end)
-        check_rigid(checks.robot("robot", self.robot), ProblemError)
+        checks.robot("robot", self.robot)
         _along_axes(self, self.axes, self.lower, self.upper)
 
     def _bound(self) -> CompiledConstraint:

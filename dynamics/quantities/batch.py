@@ -77,11 +77,11 @@ def frame_velocity(branch, reference, Q, V, weight, velocity, dq, dv, hessian):
     Dq, Dv = np.zeros((m, 6)), np.zeros((m, 6))
     for t in range(Q.shape[0]):
         R, p = place_frame(branch, Q[t], memory, J)
-        local = frame_twist(branch, J, V[t], E)
+        local = frame_twist(branch, memory, J, V[t], E)
         store(velocity, t, twist_derivatives(reference, R, p, local, J, E, Dq, Dv))
         write_columns(Dq, branch.dof, dq[t])
         write_columns(Dv, branch.dof, dv[t])
-        add_twist_curvature(branch, reference, R, p, local, J, E, load6(weight, t), 1.0, nv, hessian[t])
+        add_twist_curvature(branch, memory, reference, R, p, local, J, E, load6(weight, t), 1.0, nv, hessian[t])
 
 
 @kernel

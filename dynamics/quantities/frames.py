@@ -18,10 +18,12 @@ from __future__ import annotations
 from weakref import WeakKeyDictionary
 
 import numpy as np
+from numba import types
 from numpy.typing import NDArray
 
 from ddp.compiling.kernel import inline, kernel
-from ddp.machine.memory import memory_of, rows_of
+from ddp.machine.fields import Fields, vector
+from ddp.machine.memory import memory_of, numbers_between, rows_at, rows_of
 from ddp.machine.struct import Struct, integer, integers, nested, reals
 from dynamics.geometry.spatial import (
     add3,
@@ -41,16 +43,20 @@ from dynamics.geometry.spatial import (
     scale3,
     scale6,
     store,
+    sub6,
     times6,
 )
-from dynamics.rigid_bodies.kinematics import Workspace, place_bodies, workspace
-from dynamics.robots.model import Robot, check_rigid
+from dynamics.rigid_bodies.kinematics import Workspace, place_bodies
+from dynamics.robots.model import Robot
 from dynamics.robots.tree import HybridTree, Tree, segments
-from dynamics.rods.inverse import bend_rod
-from dynamics.rods.memory import has_rod
-from dynamics.rods.motion import span_rod
+from dynamics.rods.hessian import curve_rod
+from dynamics.rods.inverse import bend_rod, turn_rates_of_rod
+from dynamics.rods.memory import has_rod, of_rods
+from dynamics.rods.motion import move_rod_virtually, span_rod
 
 LOCAL, WORLD, LOCAL_WORLD_ALIGNED = range(3)
+
+_floats = rows_at(types.float64)
 
 
 class Branch(Struct):
@@ -91,13 +97,8 @@ _known: WeakKeyDictionary[Robot, dict[str, Branch]] = WeakKeyDictionary()
 """Branches that have been asked for: making one takes longer than most of what it is for."""
 
 
-def branch(robot: Robot, frame: str, rods: bool = False) -> Branch:
-    """The branch of a robot's tree that carries a frame, empty if no joint moves it.
-
-    rods: whether kernels that are given it know them; else ModelError for a robot that has some.
-    """
-    if not rods:
-        check_rigid(robot)
+def branch(robot: Robot, frame: str) -> Branch:
+    """The branch of a robot's tree that carries a frame, empty if no joint moves it."""
     known = _known.setdefault(robot, {})
     if not isinstance(frame, str) or frame not in known:
         known[frame] = _branch(robot, frame)  # which refuses what is no name
@@ -148,10 +149,18 @@ def _branch(robot: Robot, frame: str) -> Branch:
 # -- placement ---------------------------------------------------------------------------------------
 
 
+class Rates(Fields):
+    """Velocities of a branch's degrees of freedom."""
+
+    v = vector("nv")
+
+
 @kernel
 def branch_workspace(branch, like):
     """Memory of a workspace for the bodies of a branch, of the number type of the array ``like``."""
-    return workspace(branch.tree, like)
+    memory = _floats(64)
+    end = Rates(Workspace(memory, branch.tree).end, branch.tree).end
+    return np.empty(numbers_between(memory, end), like.dtype)
 
 
 @kernel
@@ -247,9 +256,20 @@ def _drift(reference, m):
     return m if reference == WORLD else join(scale3(0.0, linear(m)), angular(m))
 
 
+@inline
+def _drifting(reference, f):
+    """The wrench g with m·g = (the motion of the reference under m)·f."""
+    if reference == LOCAL:
+        return scale6(0.0, f)
+    return f if reference == WORLD else join(scale3(0.0, linear(f)), angular(f))
+
+
 @kernel
-def frame_twist(branch, J, v, E):
-    """The frame's velocity V = Σ J_j v_j in its own axes; its derivatives by q_j into E (m, 6)."""
+def frame_twist(branch, memory, J, v, E):
+    """The frame's velocity V = Σ J_j v_j in its own axes; its derivatives by q_j into E (m, 6).
+
+    memory, J: as ``place_frame`` left them.
+    """
     joint = branch.tree.body
     V = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
     before = V
@@ -259,7 +279,31 @@ def frame_twist(branch, J, v, E):
             before = V
         V = add6(V, scale6(v[branch.dof[j]], a))
         store(E, j, cross_motion(before, a))
+    move_branch(branch.tree, branch, memory, v, E)
     return V
+
+
+@of_rods
+def move_branch(tree, branch, memory, v, E):
+    """Velocities of a branch with rods, as those of multipliers are found; E: E_j = X⁻¹ ψ'_j of all of it."""
+    ws = Workspace(memory_of(memory), tree)
+    mu = Rates(ws.end, tree).v
+    for j in range(tree.nv):
+        mu[j] = v[branch.dof[j]]
+    for b in range(tree.nb):
+        zero, parent = 0.0 * mu[0], tree.parent[b]
+        wp = ws.w[parent] if parent >= 0 else (zero, zero, zero, zero, zero, zero)
+        w = wp
+        for i in range(tree.iv[b], tree.iv[b] + tree.nj[b]):
+            ws.chi[i] = cross_motion(wp, ws.s[i])
+            w = add6(w, scale6(mu[i], ws.s[i]))
+        ws.w[b] = w
+        if tree.rod[b] >= 0:
+            move_rod_virtually(tree, b, mu, ws)
+    R, p = placed(branch, ws)
+    for j in range(tree.nv):
+        psi = ws.chi[j]
+        store(E, j, join(rotate_back(R, add3(linear(psi), cross3(angular(psi), p))), rotate_back(R, angular(psi))))
 
 
 @kernel
@@ -273,10 +317,11 @@ def twist_derivatives(reference, R, p, V, J, E, Dq, Dv):
 
 
 @kernel
-def add_twist_curvature(branch, reference, R, p, V, J, E, force, scale, nv, hessian):
+def add_twist_curvature(branch, memory, reference, R, p, V, J, E, force, scale, nv, hessian):
     """Add ``scale`` times the second variation of ``force · X V`` in (q, v); v begins at column nv.
 
-    With f = Xᵀ force and j before k:  ``D_j D_k = Ω_j × (Ω_k × V + E_k) + Ω_k × E_j + E_j × J_k``.
+    With f = Xᵀ force and j before k:  ``D_j D_k = Ω_j × (Ω_k × V + E_k) + Ω_k × E_j + E_j × J_k``; within a rod, where
+    both orders differ, D_j E_k and (D_j Ω_k) × V take the place of the last term.   memory: as ``frame_twist`` left it.
     """
     joint, dof = branch.tree.body, branch.dof
     f = _carrying_back(reference, R, p, force)
@@ -292,6 +337,13 @@ def add_twist_curvature(branch, reference, R, p, V, J, E, force, scale, nv, hess
                 add6(cross_motion(ok, ej), cross_motion(ej, ak)),
             )
             h = dot6(f, T)
+            if has_rod(branch.tree, joint[j]) and joint[j] == joint[k]:
+                T = sub6(T, cross_motion(ej, ak))
+                hessian[dof[k], dof[j]] += scale * dot6(f, T)
+                if j != k:
+                    T = add6(cross_motion(ok, add6(cross_motion(oj, V), ej)), cross_motion(oj, ek))
+                    hessian[dof[j], dof[k]] += scale * dot6(f, T)
+                continue
             if joint[j] == joint[k]:
                 T = add6(
                     cross_motion(ok, add6(cross_motion(oj, V), ej)),
@@ -309,3 +361,10 @@ def add_twist_curvature(branch, reference, R, p, V, J, E, force, scale, nv, hess
             h = scale * dot6(f, T)
             hessian[dof[k], nv + dof[j]] += h
             hessian[nv + dof[j], dof[k]] += h
+    ws = Workspace(memory_of(memory), branch.tree)
+    for b in range(branch.tree.nb):
+        if has_rod(branch.tree, b):
+            first, seen = dof[branch.tree.iv[b]], move_force(R, p, f)
+            turned = move_force(R, p, _drifting(reference, cross_force(V, f)))
+            curve_rod(branch.tree, b, ws, seen, turned, scale, first, hessian)
+            turn_rates_of_rod(branch.tree, b, ws, seen, scale, first, nv + first, hessian)

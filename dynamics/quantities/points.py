@@ -16,6 +16,8 @@ from ddp.machine.packing import pack
 from dynamics.geometry.spatial import add3, angular, cross3, linear, rotate
 from dynamics.quantities.frames import placed
 from dynamics.rigid_bodies.kinematics import Workspace, place_bodies
+from dynamics.rods.memory import has_rod
+from dynamics.rods.motion import span_rod
 
 _floats = rows_at(types.float64)
 
@@ -45,6 +47,9 @@ def point_columns(branch, nx, memory, P, D):
     numbers, point, out = memory_of(memory), memory_of(P), memory_of(D)
     ws = Workspace(numbers[nx:], branch.tree)
     p = (point[0], point[1], point[2])
+    for b in range(branch.tree.nb):
+        if has_rod(branch.tree, b):
+            span_rod(branch.tree, b, ws)
     for j in range(branch.count):
         s = ws.s[j]
         d = add3(linear(s), cross3(angular(s), p))

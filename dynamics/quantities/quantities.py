@@ -144,7 +144,7 @@ def _center(s: Stack, weight: ArrayLike | None) -> tuple[Array, ...]:
 def _placement(s: Stack, frame: str, weight: ArrayLike | None) -> tuple[Array, ...]:
     N, nv = s.N, s.robot.nv
     out = np.empty((N, 4, 4)), np.zeros((N, 6, nv)), np.zeros((N, nv, nv))
-    branch = frames.branch(s.robot, frame, rods=True)
+    branch = frames.branch(s.robot, frame)
     quantity_batch.frame_placement(branch, s.q, s.rows("weight", weight, 6), *out)
     return s.results(out)
 

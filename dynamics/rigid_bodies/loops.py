@@ -240,7 +240,7 @@ def curve_rods_of_loops(tree, loops, weight, ws, lp, out):
             push_rods(tree, loops, c, scale6(weight[r], on_b), 1, lp.twist)
     for b in range(tree.nb):
         if tree.rod[b] >= 0:
-            curve_rod(tree, b, ws, lp.push[b], lp.twist[b], -1.0, out)
+            curve_rod(tree, b, ws, lp.push[b], lp.twist[b], -1.0, tree.iv[b], out)
 
 
 @inline

@@ -238,8 +238,8 @@ def curve_units(tree, b, k, ws, m):
 
 
 @of_rods
-def curve_rod(tree, b, ws, f, G, scale, out):
-    """Add scale times the Hessian of f·w of the tip, and D_i s_j·G in rows j and columns i, to the rod's entries.
+def curve_rod(tree, b, ws, f, G, scale, first, out):
+    """Add scale times the Hessian of f·w of the tip, and D_i s_j·G in rows j and columns i, from ``first`` on.
 
     f, G: wrenches that turn with the tip. That is qq without inertia and motion, with G beside -w⁺ ×* f.
     """
@@ -247,11 +247,11 @@ def curve_rod(tree, b, ws, f, G, scale, out):
     for i in range(iv, iv + n):
         m.F[i] = m.C[i] = still(f)
     for k in range(tree.count[r] - 1, 0, -1):
-        curve_segment(tree, b, k, f, G, scale, m, out)
+        curve_segment(tree, b, k, f, G, scale, first, m, out)
 
 
 @kernel
-def curve_segment(tree, b, k, f, G, scale, m, out):
+def curve_segment(tree, b, k, f, G, scale, first, m, out):
     """Terms of ``curve_rod`` of the rod's k-th segment."""
     r, n, iv, point = tree.rod[b], tree.nj[b], tree.iv[b], tree.first[tree.rod[b]] + k
     units = 2 * tree.modes[r]
@@ -280,4 +280,4 @@ def curve_segment(tree, b, k, f, G, scale, m, out):
         for one in range(units):
             m.y[one] = dot6(m.unit_dchi[unit + one], F) - dot6(m.unit_ds[unit + one], x_ds)
         add_rates(tree, at, iv, i, units, m.L, m.y)
-        spread_row(tree, at, iv, n, m.y, iv, iv + i, out)
+        spread_row(tree, at, iv, n, m.y, first, first + i, out)

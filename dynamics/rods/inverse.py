@@ -228,10 +228,10 @@ def add_point(tree, b, k, ws, m, dq, dv):
 
 
 @kernel
-def add_turned_forces(tree, b, k, at, f, scale, both, first, m, out):
-    """Add s_j·load_i and the rates of s_j·f, f turning with the segment's end, to rows j, columns i from ``first`` on.
+def add_turned_forces(tree, b, k, at, f, scale, both, row, column, m, out):
+    """Add s_j·load_i and the rates of s_j·f, f turning with the segment's end, to rows j from ``row``, columns i.
 
-    k: a point, at: its columns.   both: whether their transposes are added, too.
+    k: a point, at: its columns.   column: the first one.   both: whether their transposes are added, too.
     """
     r, n, iv = tree.rod[b], tree.nj[b], tree.iv[b]
     turn_units(tree, b, k - tree.first[r], f, m)
@@ -244,9 +244,9 @@ def add_turned_forces(tree, b, k, at, f, scale, both, first, m, out):
             u = 2 * tree.mode[iv + j]
             local = tree.level[2 * (at + j)] * m.y[u] + tree.level[2 * (at + j) + 1] * m.y[u + 1]
             rate = scale * (dot6(m.s[at + j], turned) + local)
-            out[first + j, first + i] += rate
+            out[row + j, column + i] += rate
             if both:
-                out[first + i, first + j] += rate
+                out[column + i, row + j] += rate
 
 
 @of_rods
@@ -260,7 +260,7 @@ def bend_rod(tree, b, ws, f, scale, first, hessian):
         at += n
         for j in range(at, at + n):
             m.load[j] = still(m.s[j])
-        add_turned_forces(tree, b, k, at, f, 0.5 * scale, True, first, m, hessian)
+        add_turned_forces(tree, b, k, at, f, 0.5 * scale, True, first, first, m, hessian)
 
 
 @of_rods
@@ -271,4 +271,15 @@ def turn_rod(tree, b, ws, f, scale, out):
         at += n
         for j in range(at, at + n):
             m.load[j] = still(m.s[j])
-        add_turned_forces(tree, b, k, at, f, scale, False, tree.iv[b], m, out)
+        add_turned_forces(tree, b, k, at, f, scale, False, tree.iv[b], tree.iv[b], m, out)
+
+
+@of_rods
+def turn_rates_of_rod(tree, b, ws, f, scale, first, rates, hessian):
+    """Add those D_i s_j·f to columns ``rates`` + j of rates q' and rows ``first`` + i of q, and their transposes."""
+    m, r, n, at = RodMemory(ws.rods, tree), tree.rod[b], tree.nj[b], tree.column[tree.rod[b]]
+    for k in range(tree.first[r] + 1, tree.first[r] + tree.count[r]):
+        at += n
+        for j in range(at, at + n):
+            m.load[j] = still(m.s[j])
+        add_turned_forces(tree, b, k, at, f, scale, True, rates, first, m, hessian)

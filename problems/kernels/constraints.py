@@ -159,7 +159,7 @@ def velocity_values(branch, reference, nq, nv, rows, X, U, out):
     V = np.zeros(6)
     for k in range(X.shape[0]):
         R, p = place_frame(branch, X[k], memory, J)
-        twist = frame_twist(branch, J, X[k, nq:], E)
+        twist = frame_twist(branch, memory, J, X[k, nq:], E)
         twist = twist_derivatives(reference, R, p, twist, J, E, D[:m], D[m:])
         for i in range(6):
             V[i] = twist[i]
@@ -174,7 +174,7 @@ def velocity_jacobian(branch, reference, nq, nv, rows, X, U, out):
     memory, J, E, D = branch_workspace(branch, X), np.zeros((m, 6)), np.zeros((m, 6)), np.zeros((2 * m, 6))
     for k in range(X.shape[0]):
         R, p = place_frame(branch, X[k], memory, J)
-        twist = frame_twist(branch, J, X[k, nq:], E)
+        twist = frame_twist(branch, memory, J, X[k, nq:], E)
         twist_derivatives(reference, R, p, twist, J, E, D[:m], D[m:])
         for i in range(rows.size):
             for j in range(2 * m):
@@ -188,10 +188,10 @@ def velocity_curvature(branch, reference, nq, nv, rows, X, U, weight, out):
     memory, J, E, f = branch_workspace(branch, X), np.zeros((m, 6)), np.zeros((m, 6)), np.zeros(6)
     for k in range(X.shape[0]):
         R, p = place_frame(branch, X[k], memory, J)
-        twist = frame_twist(branch, J, X[k, nq:], E)
+        twist = frame_twist(branch, memory, J, X[k, nq:], E)
         for i in range(rows.size):
             f[rows[i]] = weight[k, i]
-        add_twist_curvature(branch, reference, R, p, twist, J, E, load_six(f, 0), 1.0, nv, out[k])
+        add_twist_curvature(branch, memory, reference, R, p, twist, J, E, load_six(f, 0), 1.0, nv, out[k])
 
 
 @kernel

@@ -120,7 +120,7 @@ def velocity_cost(branch, reference, nq, nv, target, weights, first, X, U, scale
         index[j], index[m + j] = branch.dof[j], nv + branch.dof[j]
     for k in range(X.shape[0]):
         R, p = place_frame(branch, X[k], memory, J)
-        V = frame_twist(branch, J, X[k, nq:], E)
+        V = frame_twist(branch, memory, J, X[k, nq:], E)
         W = twist_derivatives(reference, R, p, V, J, E, D[:m], D[m:])
         for i in range(6):
             r[i] = W[i] - target[i]
@@ -138,7 +138,7 @@ def velocity_cost(branch, reference, nq, nv, target, weights, first, X, U, scale
                 lzz[k, index[a], index[b]] += h
                 lzz[k, index[b], index[a]] += h
         if order == EXACT:
-            add_twist_curvature(branch, reference, R, p, V, J, E, force, scale, nv, lzz[k])
+            add_twist_curvature(branch, memory, reference, R, p, V, J, E, force, scale, nv, lzz[k])
 
 
 @kernel
