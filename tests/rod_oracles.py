@@ -5,6 +5,7 @@ import pinocchio as pin
 from oracles import JOINTS, random_inertia, random_placement
 
 from dynamics import Assembly, Circle, Material, Rectangle, Rod, Tendon
+from dynamics.geometry.configuration import integrate_batch
 from dynamics.robots.chain import segments_of
 
 SILICONE = Material(young=1e6, poisson=0.5, density=1000.0, damping=1e4)
@@ -88,8 +89,8 @@ def right_jacobian(twist):
     return pin.Jexp6(pin.Motion(twist))
 
 
-def chain_inverse_dynamics(robot, q, v, a):
-    """τ by Pinocchio's RNEA of ``robot.chain``, whose velocities are B(q) v: B' by differences of Pinocchio's Jexp6."""
+def chain_motion(robot, q, v):
+    """B(q), by which velocities of ``robot.chain`` are B v, and B' v, by differences of Pinocchio's Jexp6."""
     B, drift, at = np.zeros((robot.chain.nv, robot.nv)), np.zeros(robot.chain.nv), 0
     for b, part in enumerate(robot.recipe.parts):
         own = slice(robot.tree.iv[b], robot.tree.iv[b] + robot.tree.nj[b])
@@ -110,8 +111,20 @@ def chain_inverse_dynamics(robot, q, v, a):
             h = 1e-3
             drift[at : at + 6] = (8 * (velocity(h) - velocity(-h)) - velocity(2 * h) + velocity(-2 * h)) / (12 * h)
             at += 6
-    data = robot.chain.createData()
-    return B.T @ pin.rnea(robot.chain, data, robot.to_chain(q), B @ v, B @ a + drift)
+    return B, drift
+
+
+def chain_inverse_dynamics(robot, q, v, a):
+    """τ by Pinocchio's RNEA of ``robot.chain``, whose velocities are B(q) v."""
+    B, drift = chain_motion(robot, q, v)
+    return B.T @ pin.rnea(robot.chain, robot.chain.createData(), robot.to_chain(q), B @ v, B @ a + drift)
+
+
+def moved(robot, q, d):
+    """q ⊕ d."""
+    out, still = np.zeros((1, robot.nq + robot.nv)), np.zeros(robot.nv)
+    integrate_batch(robot.tree, np.concatenate([q, still])[None], np.concatenate([d, still])[None], out)
+    return out[0, : robot.nq]
 
 
 def named(robot):

@@ -100,7 +100,7 @@ def words_of(value: Any, kept: list[Any]) -> list[int]:
         return [int(array.ctypes.data), *array.shape]
     if isinstance(value, Struct):
         kept.append(value)
-        return [value.address]
+        return [value.start]  # kernels see its own type
     if isinstance(value, tuple):
         return [word for part in value for word in words_of(part, kept)]
     return [int(np.float64(value).view(np.int64)) if isinstance(value, float) else int(value)]

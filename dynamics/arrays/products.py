@@ -15,6 +15,7 @@ from ddp.compiling.kernel import by_types, inline, kernel
 from ddp.machine.memory import as_vector, columns_of
 from ddp.machine.number import WIDTH
 from ddp.machine.simd import add_outer, load_tile, stack, store
+from dynamics.geometry.joint_motion import ROD
 from dynamics.geometry.spatial import add3, add6, scale3, scale6
 
 
@@ -170,12 +171,12 @@ def coupling_product(tree, start, A, B, m, out):
     """out := start + A B of m columns, start (nv, m) other memory than out, or None; A is ∂²(ωᵀτ)/∂q∂a.
 
     A has entries between related degrees of freedom only, and none in the rows of joints on the world, whose own
-    displacement the mass matrix does not see.
+    displacement, unlike that of a rod, the mass matrix does not see.
     """
     for t in range(tree.ns):
         first, end = tree.segment[t, 0], tree.segment[t, 1]
         columns, count = tree.relatives[tree.segment[t, 2] :], tree.segment[t, 3] - tree.segment[t, 2]
-        while first < end and tree.parent[tree.body[first]] < 0:
+        while first < end and tree.parent[tree.body[first]] < 0 and tree.kind[tree.body[first]] != ROD:
             for j in range(m):
                 out[first, j] = _begin(start, first, j, A)
             first += 1

@@ -339,10 +339,10 @@ def add_twist_curvature(branch, memory, reference, R, p, V, J, E, force, scale, 
             h = dot6(f, T)
             if has_rod(branch.tree, joint[j]) and joint[j] == joint[k]:
                 T = sub6(T, cross_motion(ej, ak))
-                hessian[dof[k], dof[j]] += scale * dot6(f, T)
+                hessian[dof[j], dof[k]] += scale * dot6(f, T)
                 if j != k:
                     T = add6(cross_motion(ok, add6(cross_motion(oj, V), ej)), cross_motion(oj, ek))
-                    hessian[dof[j], dof[k]] += scale * dot6(f, T)
+                    hessian[dof[k], dof[j]] += scale * dot6(f, T)
                 continue
             if joint[j] == joint[k]:
                 T = add6(

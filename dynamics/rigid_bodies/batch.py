@@ -21,6 +21,7 @@ from dynamics.rigid_bodies.inverse import first_felt
 from dynamics.rigid_bodies.kinematics import Workspace, add_accelerations, clear, composites
 from dynamics.rigid_bodies.tensor_entries import SLOTS, spread
 from dynamics.robots.tree import Tree
+from dynamics.rods.memory import by_rods
 
 
 class Sample(Fields):
@@ -218,11 +219,38 @@ def forward_dynamics(address, memory, Q, V, tau, fext, A):
 
 
 @kernel
+def forward_dynamics_by_mass(address, memory, Q, V, tau, fext, A):
+    """a of every sample, by the mass matrix, for robots with rods, too; the first that fails, or -1."""
+    Q, V, tau, fext, A = rows_of(Q), rows_of(V), rows_of(tau), rows_of(fext), rows_of(A)
+    tree, ws, x, r = relating(address, memory, fext)
+    for t in range(0, len(Q), width(ws.end)):
+        take(x, tree, Q, V, tau, fext, t)
+        forward.forward_dynamics(tree, x.q, x.first, x.second, x.fext, ws, r.LD, r.D, r.a)
+        unpack(r.a, tree.nv, A, t)
+        failed = first_failure(tree, r.D, r.a, t, len(Q))
+        if failed >= 0:
+            return failed
+    return -1
+
+
+def accelerate(tree, q, v, a, fext, ws):
+    """Make composites and rows of a = 0 those of a, after ``forward.forward_dynamics``."""
+
+
+@inline
+def _add_accelerations(tree, q, v, a, fext, ws):
+    add_accelerations(tree, a, ws)
+
+
+by_rods(accelerate, _add_accelerations, composites)
+
+
+@kernel
 def relate(tree, q, v, tau, fext, ws, r):
     """Fill a ``Relation``; meaningless where its D are not positive."""
     forward.forward_dynamics(tree, q, v, tau, fext, ws, r.LD, r.D, r.a)
     forward.invert(tree, r.LD, r.dq, r.dv, r.Minv)
-    add_accelerations(tree, r.a, ws)
+    accelerate(tree, q, v, r.a, fext, ws)
     inverse.inverse_dynamics_derivatives(tree, ws, r.dq, r.dv)
     first_order(tree, r.Minv, r.dq, first_felt(tree), r.aq)
     first_order(tree, r.Minv, r.dv, 0, r.av)

@@ -12,6 +12,8 @@ Viscous friction and springs of joints take no part, as in Pinocchio: ``RobotDyn
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -73,9 +75,12 @@ def inverse_dynamics_second_derivatives(
     """
     s = Samples(robot, q, ("v", v), ("a", a), fext, fext_frame)
     memory = InverseTensors(*(s.tensors(4) if out is None else s.earlier(out)))
-    entries = entries_of(robot.tree)
-    room = batch.room_of_tensors(robot.nv, entries.triples)
-    s.run(batch.inverse_dynamics_tensors, entries, *memory, room=room)
+    if robot.room:
+        _by_torques(s, inverse_dynamics_hessian, memory)
+    else:
+        entries = entries_of(robot.tree)
+        room = batch.room_of_tensors(robot.nv, entries.triples)
+        s.run(batch.inverse_dynamics_tensors, entries, *memory, room=room)
     found = world_wrenches.inverse_tensors(s, memory)
     return InverseTensors(*map(s.result, found._replace(dqdq=_asked(found.dqdq, symmetric))))
 
@@ -103,7 +108,8 @@ def forward_dynamics(
     s = Samples(robot, q, ("v", v), ("tau", tau), fext, fext_frame)
     world_wrenches.add_to_torques(s)
     a = np.empty((s.N, robot.nv))
-    s.check(s.run(batch.forward_dynamics, a))
+    kernel = batch.forward_dynamics_by_mass if robot.room else batch.forward_dynamics
+    s.check(s.run(kernel, a, rods=True))
     return s.result(a)
 
 
@@ -115,7 +121,7 @@ def forward_dynamics_derivatives(
     s = Samples(robot, q, ("v", v), ("tau", tau), fext, fext_frame)
     world_wrenches.add_to_torques(s)
     out = s.matrices(3)
-    s.check(s.run(batch.forward_dynamics_derivatives, out))
+    s.check(s.run(batch.forward_dynamics_derivatives, out, rods=True))
     return s.named(world_wrenches.forward_derivatives(s, ForwardDerivatives(out[0], out[1], out[2])))
 
 
@@ -127,9 +133,12 @@ def forward_dynamics_second_derivatives(
     s = Samples(robot, q, ("v", v), ("tau", tau), fext, fext_frame)
     world_wrenches.add_to_torques(s)
     out = ForwardTensors(*s.tensors(4))
-    entries = entries_of(robot.tree)
-    room = batch.room_of_tensors(robot.nv, entries.triples)
-    s.check(s.run(batch.forward_dynamics_tensors, entries, *out, room=room))
+    if robot.room:
+        _by_torques(s, forward_dynamics_hessian, out)
+    else:
+        entries = entries_of(robot.tree)
+        room = batch.room_of_tensors(robot.nv, entries.triples)
+        s.check(s.run(batch.forward_dynamics_tensors, entries, *out, room=room))
     if s.has_world:
         out = world_wrenches.forward_tensors(s, out, _inverse_mass(s))
     return ForwardTensors(*map(s.result, out._replace(dqdq=_asked(out.dqdq, symmetric))))
@@ -160,7 +169,7 @@ def _both_orders(s: Samples, first: Array, symmetric: bool) -> ForwardHessian:
     """The Hessian, and first derivatives (3, N, nv, nv) if there is room for them; wrenches of the world included."""
     world_wrenches.add_to_torques(s)
     memory = s.matrices(4)
-    s.check(s.run(batch.forward_dynamics_hessian, first, memory))
+    s.check(s.run(batch.forward_dynamics_hessian, first, memory, rods=True))
     out = ForwardHessian(memory[0], memory[1], memory[2], memory[3])
     if s.has_world:
         out = world_wrenches.forward_hessian(s, out, _inverse_mass(s))
@@ -174,7 +183,7 @@ def mass_matrix(robot: Robot, q: ArrayLike) -> Array:
 
 
 def inverse_mass_matrix(robot: Robot, q: ArrayLike) -> Array:
-    """M⁻¹ (nv, nv), by articulated bodies under unit torques. ModelError if M is singular."""
+    """M⁻¹ (nv, nv), by articulated bodies under unit torques, or from M of rods. ModelError if M is singular."""
     s = Stack(robot, q)
     return s.results((_inverse_mass(s),))[0]
 
@@ -188,12 +197,23 @@ def inverse_mass_matrix_derivatives(robot: Robot, q: ArrayLike, tau: ArrayLike |
     s, nv = Stack(robot, q), robot.nv
     units = np.tile(np.eye(nv), (s.N, 1)) if tau is None else s.rows("tau", tau, nv)
     Q = np.repeat(s.q, nv, axis=0) if tau is None else s.q
-    tree, out = robot.tree.weightless or robot.tree, np.empty((3, len(Q), nv, nv))
-    memory, none = working_memory(batch.size(tree.nb, robot.nq, nv)), np.empty((len(Q), 0, 6))
-    failed = batch.forward_dynamics_derivatives(tree.address, memory, Q, np.zeros_like(units), units, none, out)
+    tree, out = robot.tree.weightless or robot.tree.replace(gravity=np.zeros(6)), np.empty((3, len(Q), nv, nv))
+    memory, none = working_memory(batch.size(tree.nb, robot.nq, nv, robot.room)), np.empty((len(Q), 0, 6))
+    failed = batch.forward_dynamics_derivatives(tree.handle, memory, Q, np.zeros_like(units), units, none, out)
     s.check(failed if failed < 0 or tau is not None else failed // nv)
     found = out[0] if tau is not None else np.swapaxes(out[0].reshape(s.N, nv, nv, nv), 1, 2)
     return s.results((found,))[0]
+
+
+def _by_torques(s: Samples, hessian: Any, out: tuple[Array, ...]) -> None:
+    """Tensors of robots with rods, from Hessians of each torque or acceleration alone."""
+    N, nv = s.N, s.robot.nv
+    Q, first, second, wrenches = (np.repeat(part, nv, axis=0) for part in (s.q, s.first, s.second, s.fext))
+    fext = np.concatenate([np.zeros((N * nv, 1, 6)), wrenches], axis=1) if wrenches.shape[1] else None
+    found = hessian(s.robot, Q, first, second, np.tile(np.eye(nv), (N, 1)), fext)
+    dqdq, dqdv, dvdv, dqda = (block.reshape(N, nv, nv, nv) for block in found)
+    for into, block in zip(out, (dqdq, dvdv, np.swapaxes(dqdv, 2, 3), np.swapaxes(dqda, 2, 3)), strict=True):
+        into[:] = block
 
 
 def _asked(T: Array, symmetric: bool) -> Array:
@@ -204,5 +224,10 @@ def _asked(T: Array, symmetric: bool) -> Array:
 def _inverse_mass(s: Samples | Stack) -> Array:
     """M⁻¹ (N, nv, nv)."""
     tree, out = s.robot.tree, np.empty((s.N, s.robot.nv, s.robot.nv))
+    if s.robot.room:
+        still, derivatives = np.zeros((s.N, s.robot.nv)), np.empty((3, *out.shape))
+        memory, none = working_memory(batch.size(tree.nb, s.robot.nq, tree.nv, tree.room)), np.empty((s.N, 0, 6))
+        s.check(batch.forward_dynamics_derivatives(tree.handle, memory, s.q, still, still, none, derivatives))
+        return derivatives[2]
     s.check(inverse_mass.inverse_mass_matrix(tree.address, working_memory(inverse_mass.size(tree)), s.q, out))
     return out

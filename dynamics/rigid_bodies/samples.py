@@ -107,6 +107,11 @@ class Samples:
             for field, value in (("q", q), first, second, *(() if weight is None else (weight,))):
                 as_array(field, value, np.shape(value))
             check_configurations(robot, "q", self.q)
+        if robot.room and fext is not None and fext_frame == "world":
+            raise ModelError(
+                f"fext_frame: expected 'local' for {robot.name}, which has rods (Assembly.wrench adds one that keeps"
+                " its direction)"
+            )
         none: Array = np.empty((self.N, 0, 6))
         wrenches = none if fext is None else self._wrenches(fext)
         self.fext, self.world = (none, wrenches) if fext_frame == "world" else (wrenches, none)

@@ -239,7 +239,7 @@ def curve_units(tree, b, k, ws, m):
 
 @of_rods
 def curve_rod(tree, b, ws, f, G, scale, first, out):
-    """Add scale times the Hessian of f·w of the tip, and D_i s_j·G in rows j and columns i, from ``first`` on.
+    """Add scale times the Hessian of f·w of the tip, and D_i s_j·G in rows i and columns j, from ``first`` on.
 
     f, G: wrenches that turn with the tip. That is qq without inertia and motion, with G beside -w⁺ ×* f.
     """

@@ -1,25 +1,14 @@
-"""Frames of robots with rods, and every other function on one: a result that is checked, or a refusal."""
-
-import inspect
+"""Frames of robots with rods, and costs on them."""
 
 import numpy as np
 import pinocchio as pin
 import pytest
 from oracles import fourth_order, relative_error
-from rod_oracles import cable_arm, golden_state, random_hybrid
+from rod_oracles import cable_arm, golden_state, moved, random_hybrid
 
 import dynamics
-from ddp.errors import DDPError, ModelError
-from dynamics.geometry.configuration import integrate_batch
-from problems import constraints, costs
-
-
-def moved(robot, q, d):
-    """q ⊕ d."""
-    out = np.zeros((1, robot.nq + robot.nv))
-    x = np.concatenate([q, np.zeros(robot.nv)])[None]
-    integrate_batch(robot.tree, x, np.concatenate([d, np.zeros(robot.nv)])[None], out)
-    return out[0, : robot.nq]
+from ddp.errors import DDPError
+from problems import constraints, costs, inertial_costs
 
 
 def pose_of(robot, data, name, q):
@@ -58,12 +47,16 @@ def test_frames_are_those_of_the_chain(seed, rng):
             np.testing.assert_allclose(found, bent, atol=1e-6 * max(1.0, np.abs(H).max()))
 
 
-def test_cost_of_a_tip_has_exact_derivatives(rng):
+def test_costs_have_exact_derivatives(rng):
     robot, (q, v, _) = cable_arm(), golden_state()
     x, u = np.concatenate([q, v]), np.zeros(5)
     terms = [
         costs.FramePosition(robot, "arm/tip", [0.1, 0.2, -0.3], 3.0),
         costs.FramePose(robot, "arm/3", pin.SE3.Random(), rng.uniform(0.5, 2.0, 6)),
+        costs.FrameVelocity(robot, "arm/tip", rng.normal(size=6), rng.uniform(0.5, 2.0, 6), "local-world-aligned"),
+        costs.CenterOfMass(robot, [0.1, 0.2, -0.3], 3.0),
+        inertial_costs.Energy(robot, 1.0, 2.0),
+        inertial_costs.Momentum(robot, rng.normal(size=6), rng.uniform(0.5, 2.0, 6)),
     ]
     for term in terms:
         e = np.eye(53)
@@ -73,54 +66,14 @@ def test_cost_of_a_tip_has_exact_derivatives(rng):
         assert relative_error(term.hessian(x, u), np.array(hessian)) < 1e-9
 
 
-CHECKED = {
-    "Assembly", "inverse_dynamics", "inverse_dynamics_derivatives", "inverse_dynamics_hessian", "mass_matrix",
-    "internal_forces", "internal_forces_derivatives", "tendon_forces", "tendon_forces_derivatives",
-    "tendon_forces_hessian", "frame_placement", "frame_placement_derivatives", "frame_placement_hessian", "statics",
-    "JointSensor", "FrameSensor",
-}  # fmt: skip
-"""Functions with a test of their own here, in test_rods.py, test_rod_forces.py or test_rod_steps.py."""
-
-
-def arguments(robot, function):
-    """Plausible arguments of a function on a robot, by their names."""
-    nv = robot.nv
-    known = {
-        "robot": robot, "q": robot.neutral(), "v": np.zeros(nv), "a": np.zeros(nv), "tau": np.zeros(nv),
-        "mu": np.ones(nv), "weight": np.ones(nv), "u": np.zeros(len(robot.tendons)), "frame": "arm/tip", "dt": 0.01,
-        "frames": ["arm/tip"], "joints": ["arm"], "q0": robot.q0, "model": robot,
-    }  # fmt: skip
-    needed = [p for p in inspect.signature(function).parameters.values() if p.default is p.empty]
-    return {p.name: known.get(p.name, np.zeros(nv)) for p in needed if p.kind is not p.VAR_POSITIONAL}
-
-
-@pytest.mark.parametrize("name", sorted(set(dynamics.__all__) - CHECKED))
-def test_other_functions_refuse_rods(name):
-    robot, function = cable_arm(3, torsion=0, bending=1, stretch=0, shear=None), getattr(dynamics, name)
-    if not callable(function) or "robot" not in inspect.signature(function).parameters:
-        return
-    given = arguments(robot, function)
-    if name.startswith(("center", "momentum", "frame_velocity")) and "weight" in given:
-        given["weight"] = np.ones(3 if name.startswith("center") else 6)
-    if "phases" in given:
-        given["phases"] = [dynamics.Phase([dynamics.Contact("arm/tip")], 3)]
-    if "contacts" in given:
-        given["contacts"] = [dynamics.Contact("arm/tip")]
-    with pytest.raises(ModelError, match="rods"):
-        function(**given)
-
-
 @pytest.mark.parametrize(
     "make",
     [
-        lambda r: costs.FrameVelocity(r, "arm/tip", np.zeros(6), np.ones(6)),
-        lambda r: costs.CenterOfMass(r, np.zeros(3), 1.0).value(np.zeros(2 * r.nv), np.zeros(5)),
         lambda r: r.frame_id("arm/tip"),
         lambda r: dynamics.PhasedDynamics(r, 0.01, dynamics.Phase(knots=3)),
         lambda r: dynamics.contact_dynamics(r, *np.zeros((3, r.nv)), []),
         lambda r: dynamics.linearize(r, *np.zeros((3, r.nv))),
         lambda r: constraints.JointLimits(r),
-        lambda r: constraints.FramePositionEquality(r, "arm/tip", np.zeros(3)),
         lambda r: dynamics.Assembly.of(r),
     ],
 )
