@@ -17,7 +17,7 @@ from ddp.costs.batch import BatchTerm
 from ddp.errors import ProblemError, as_array, items, nearest, said
 from ddp.problem import Problem
 from ddp.protocols import Array, Constraint
-from dynamics.robots.model import Robot
+from dynamics.robots.model import Robot, check_rigid
 from dynamics.steps.robot_dynamics import RobotDynamics
 from problems import checks
 from problems.constraints import TorqueLimits
@@ -210,6 +210,7 @@ def _fixed_arm(robot: checks.RobotLike) -> Robot:
     arm = checks.loaded(robot)
     if arm.is_floating:
         raise ProblemError(f"robot: expected an arm on a fixed base, got {arm.name} on a free-flyer")
+    check_rigid(arm, ProblemError)
     return arm
 
 

@@ -77,6 +77,15 @@ class HybridBranch(Branch):
 
     tree: HybridTree = nested(HybridTree)
 
+    @property
+    def address(self) -> int:
+        """Refuse: kernels that are given an address know no rods."""
+        return self.tree.address
+
+    @address.setter
+    def address(self, value: int) -> None:
+        """Leave it to ``start``."""
+
 
 class Pair(Struct):
     """Two frames of a robot.
@@ -105,11 +114,19 @@ def branch(robot: Robot, frame: str) -> Branch:
     return known[frame]
 
 
+class HybridPair(Pair):
+    """Two frames of a robot with rods."""
+
+    first: HybridBranch = nested(HybridBranch)
+    second: HybridBranch = nested(HybridBranch)
+
+
 def pair(first: Branch, second: Branch) -> Pair:
     """Both branches, and what moves them."""
     dof = np.union1d(first.dof, second.dof)
     columns = {f"{name}_columns": np.searchsorted(dof, one.dof) for name, one in (("first", first), ("second", second))}
-    return Pair(first=first, second=second, count=len(dof), dof=dof, **columns)
+    kind = HybridPair if isinstance(first, HybridBranch) else Pair
+    return kind(first=first, second=second, count=len(dof), dof=dof, **columns)
 
 
 def _branch(robot: Robot, frame: str) -> Branch:

@@ -25,15 +25,11 @@ Array = NDArray[np.float64]
 
 
 class HybridRobot(Robot):
-    """A robot with elastic rods, made by ``Assembly``.
-
-    model: its rigid joints alone, with the rods as they are without load: for names and limits, not for numbers.
-    """
+    """A robot with elastic rods, made by ``Assembly``; ``chain`` is a model of Pinocchio's that moves as it does."""
 
     def __init__(self, recipe: Recipe) -> None:
         self.recipe = recipe
         self.tree: HybridTree
-        self.model = parts.rigid_part(recipe)
         self.source, self.equipment = None, Equipment(damped=True)
         self.tree = hybrid_tree(recipe)
         self.handle, self.room = self.tree.handle, self.tree.room
@@ -44,6 +40,18 @@ class HybridRobot(Robot):
         if self.loops:
             self.q0 = self.closed(self.q0)
             self.held = loop.compile_loops(self.mechanism, self.tree.previous, self.loops, self.q0)
+
+    @property
+    def model(self) -> pin.Model:  # type: ignore[override]
+        """Refuse: of no model of rigid joints alone q and v have as many numbers."""
+        raise ModelError(
+            f"robot: expected one of rigid bodies, got {self.name}, which has rods; robot.chain at robot.to_chain(q) is"
+            " Pinocchio's model of it"
+        )
+
+    @property
+    def name(self) -> str:
+        return self.recipe.name
 
     @cached_property
     def mechanism(self) -> HybridMechanism:

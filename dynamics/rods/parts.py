@@ -106,20 +106,3 @@ def random(moves: pin.Model | Rod, kind: int, rng: np.random.Generator) -> Array
                 for _ in range(0 if d is None else d + 1)]  # fmt: skip
         return rng.uniform(-1.0, 1.0, size=moves.nv) * size
     return joints.random_numbers(kind, moves.lowerPositionLimit, moves.upperPositionLimit, rng)
-
-
-def rigid_part(recipe: Recipe) -> pin.Model:
-    """The rigid joints as a model, on rods that are straight."""
-    model = pin.Model()
-    model.name, model.gravity.linear = recipe.name, np.array(recipe.gravity)
-    made: list[tuple[int, pin.SE3]] = []
-    for part, inertia in zip(recipe.parts, recipe.inertias, strict=True):
-        index, pose = made[part.parent] if part.parent >= 0 else (0, pin.SE3.Identity())
-        if isinstance(part.moves, Rod):
-            tip = pin.SE3(np.eye(3), np.array([part.moves.length, 0.0, 0.0]))
-            made.append((index, pose * part.placement * tip))
-        else:
-            j = part.add_to(model, index, pose * part.placement)
-            model.appendBodyToJoint(j, inertia, pin.SE3.Identity())
-            made.append((j, pin.SE3.Identity()))
-    return model

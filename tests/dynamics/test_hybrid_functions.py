@@ -10,12 +10,13 @@ import dynamics
 from ddp.errors import ModelError
 from dynamics import Assembly, Circle, Contact, Material, Rod, Tendon
 
-CHECKED = {
-    "frame_placement", "frame_placement_derivatives", "frame_placement_hessian", "internal_forces",
-    "internal_forces_derivatives", "inverse_dynamics", "inverse_dynamics_derivatives", "inverse_dynamics_hessian",
-    "mass_matrix", "simulate", "statics", "tendon_forces", "tendon_forces_derivatives", "tendon_forces_hessian",
+REFUSED = {
+    "OneSample", "PhasedDynamics", "KinematicDynamics", "ContactForces", "held_directions", "linearize",
+    *(f"{kind}_dynamics{order}" for kind in ("contact", "impact")
+      for order in ("", "_derivatives", "_hessian", "_second_derivatives")),
 }  # fmt: skip
-"""Functions that know rods, whose results test_rods.py, test_rod_frames.py, test_rod_forces.py and others check."""
+"""What knows no rods. All else is checked by oracles in test_rods.py, test_rod_frames.py, test_rod_forces.py,
+test_rod_steps.py and test_hybrid_quantities.py, and sensors in tests/problems/test_soft_motions.py."""
 
 
 def hybrid():
@@ -31,13 +32,14 @@ def given(robot):
     v, a, tau, mu = rng.normal(size=(4, robot.nv))
     return {
         "robot": robot, "q": np.full(robot.nq, 0.1), "v": v, "a": a, "tau": tau, "mu": mu, "weight": mu,
-        "u": np.ones(1), "frame": "rod/tip", "contacts": [Contact("rod/tip")], "target": np.zeros(3),
+        "u": np.ones(1), "frame": "rod/tip", "contacts": [Contact("rod/tip")], "target": np.zeros(3), "dt": 0.01,
+        "phases": [dynamics.Phase([Contact("rod/tip")], 3)], "integrator": "sdirk2",
     }  # fmt: skip
 
 
-FUNCTIONS = [
+NAMES = [
     name for name in dynamics.__all__
-    if inspect.isfunction(getattr(dynamics, name)) and "robot" in inspect.signature(getattr(dynamics, name)).parameters
+    if callable(getattr(dynamics, name)) and "robot" in inspect.signature(getattr(dynamics, name)).parameters
 ]  # fmt: skip
 
 
@@ -52,20 +54,48 @@ def finite(found):
     return bool(np.isfinite(found).all())
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("name", NAMES)
 def test_functions_answer_or_refuse_in_one_sentence(name):
     function, robot = getattr(dynamics, name), hybrid()
+    sizes = dict.fromkeys(("momentum_hessian", "frame_velocity_hessian", "frame_placement_hessian"), 6)
+    sizes["center_of_mass_hessian"] = 3
     known = given(robot) | ({"u": np.ones(2)} if name == "statics" else {})
+    known["weight"] = np.ones(sizes.get(name, robot.nv))
     arguments = {p: known[p] for p in inspect.signature(function).parameters if p in known}
-    if name in CHECKED:
-        assert finite(function(**arguments))
+    if name not in REFUSED:
+        found = function(**arguments)
+        assert not isinstance(found, (tuple, np.ndarray, float, dynamics.Rest)) or finite(found)
         return
     with pytest.raises(ModelError) as refused:
         function(**arguments)
-    message = str(refused.value)
+    assert_one_sentence(refused.value)
+
+
+def assert_one_sentence(error):
+    message = str(error)
     assert "rods" in message
     assert "\n" not in message
     assert ". " not in message
+
+
+def test_wrenches_of_the_world_are_refused():
+    robot = hybrid()
+    wrenches = np.zeros((robot.tree.nb + 1, 6))
+    for name in ("inverse_dynamics", "forward_dynamics_hessian"):
+        known = given(robot)
+        arguments = {p: known[p] for p in inspect.signature(getattr(dynamics, name)).parameters if p in known}
+        with pytest.raises(ModelError) as refused:
+            getattr(dynamics, name)(**arguments, fext=wrenches, fext_frame="world")
+        assert_one_sentence(refused.value)
+
+
+def test_a_model_of_rigid_joints_alone_is_refused():
+    """Its numbers are elsewhere than those of the robot: whatever reads them would be wrong without a word."""
+    robot = hybrid()
+    for use in (lambda: robot.model, lambda: robot.with_masses(robot.masses), lambda: robot.frame_id("rod/tip")):
+        with pytest.raises(ModelError) as refused:
+            use()
+        assert_one_sentence(refused.value)
 
 
 def test_systems_of_contacts_refuse_rods():
