@@ -56,7 +56,7 @@ class Graph:
         return len(self._nodes)
 
     def _node(self, kind: type[Node], op: str, args: tuple[Any, ...]) -> Any:
-        key = op, *(arg.place if isinstance(arg, Node) else arg for arg in args)
+        key = (op, *[arg.place if isinstance(arg, Node) else arg for arg in args])
         found = self._nodes.get(key)
         if found is None:
             found = self._nodes[key] = kind(self, op, args, len(self._nodes))
@@ -70,13 +70,18 @@ class Graph:
         """A float as a number; equal floats, and not -0.0 and 0.0, are one."""
         number = float(value)
         key = "const", struct.pack("d", number)
-        if key not in self._nodes:
-            self._nodes[key] = made = Number(self, "const", (number,), len(self._nodes))
-            made.is_partial = not math.isfinite(number)
-        return self._nodes[key]  # type: ignore[return-value]
+        found = self._nodes.get(key)
+        if found is None:
+            found = self._nodes[key] = Number(self, "const", (number,), len(self._nodes))
+            found.is_partial = not math.isfinite(number)
+        return found  # type: ignore[return-value]
 
     def number(self, value: Any) -> Number:
         """Anything that is a number, as one of this graph."""
+        if type(value) is Number:
+            return value
+        if type(value) is float:
+            return self.constant(value)
         if isinstance(value, Truth):
             return self.select(value, 1.0, 0.0)
         if isinstance(value, Number):

@@ -26,7 +26,7 @@ class Node:
 
     def __init__(self, graph: Any, op: str, args: tuple[Any, ...], place: int) -> None:
         self.graph, self.op, self.args, self.place = graph, op, args, place
-        self.is_partial: bool = op in _PARTIAL or any(arg.is_partial for arg in args if isinstance(arg, Node))
+        self.is_partial: bool = op in _PARTIAL or True in [isinstance(arg, Node) and arg.is_partial for arg in args]
         """Whether it has no value for some finite arguments."""
 
     def __repr__(self) -> str:
@@ -170,7 +170,7 @@ def ordered(outputs: Iterable[Any]) -> list[Node]:
         node = waiting.pop()
         if node.place not in found:
             found[node.place] = node
-            waiting.extend(arg for arg in node.args if isinstance(arg, Node))
+            waiting += [arg for arg in node.args if isinstance(arg, Node)]
     return [found[place] for place in sorted(found)]
 
 
@@ -180,6 +180,7 @@ def digest(outputs: list[Number], *others: Any) -> bytes:
     told = []
     for node in ordered(outputs):
         places[node.place] = len(places)
-        args = [places[arg.place] if isinstance(arg, Node) else float(arg).hex() for arg in node.args]
-        told.append((node.op, *args))
-    return hashlib.sha256(repr((told, [places[node.place] for node in outputs], others)).encode()).digest()
+        args = [str(places[arg.place]) if isinstance(arg, Node) else float(arg).hex() for arg in node.args]
+        told.append(f"{node.op} {' '.join(args)}")
+    told.append(repr(([places[node.place] for node in outputs], others)))
+    return hashlib.sha256("\n".join(told).encode()).digest()

@@ -19,7 +19,10 @@ from ddp.tracing.numbers import Node, Truth
 
 def graph_of(*values: Any) -> Any:
     """The graph of the first number of a graph among values."""
-    return next((value.graph for value in values if isinstance(value, Node)), None)
+    for value in values:
+        if isinstance(value, Node):
+            return value.graph
+    return None
 
 
 def lifted(plain: Callable[..., Any], op: Callable[..., Any]) -> Callable[..., Any]:
