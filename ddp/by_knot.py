@@ -192,10 +192,9 @@ class ByKnot(ABC):
 
     def expand(self, X: Array, U: Array, out: Expansion, first: int = 0) -> None:
         """The first order of M knots, into out.A and out.B."""
-        if self.traced is not None:
-            X, U = np.ascontiguousarray(X), np.ascontiguousarray(U)
-            self.traced.first(X, U, out.A, out.B)
-            out.record[:, : self.nx], out.record[:, self.nx :] = X, U
+        traced = self.traced
+        if traced is not None:
+            traced.first(X, U, *out)
             return
         with np.errstate(all="ignore"):
             for t, (x, u) in enumerate(zip(X, U, strict=True)):

@@ -15,7 +15,7 @@ from numba import carray
 
 from ddp.compiling.kernel import call_contraction, callback, inline, integer_pointer, kernel, pointer
 from ddp.machine.memory import rows_of
-from ddp.machine.number import WIDTH, spread, where_less
+from ddp.machine.number import WIDTH, lane_of, spread, where_less
 from ddp.machine.simd import load, multiply_add, store
 from ddp.protocols import Array
 from ddp.system import Contraction
@@ -47,12 +47,24 @@ def share(inputs, begin, p):
 @inline
 def place(outputs, template, places, first, out):
     """Blocks of knots first, first + 1, ... as far as there are any."""
-    for lane in range(min(WIDTH, out.shape[0] - first)):
-        row = out[first + lane]
-        for j in range(template.shape[0]):
+    size, many = template.shape[0], min(WIDTH, out.shape[0] - first)
+    rows, constants = rows_of(out), rows_of(template)
+    for lane in range(many):
+        row = rows[first + lane]
+        for j in range(0, size - WIDTH + 1, WIDTH):
+            store(row, j, load(constants, j))
+        for j in range(size - size % WIDTH, size):
             row[j] = template[j]
-        for j in range(places.shape[0]):
-            row[places[j, 1]] = outputs[WIDTH * places[j, 0] + lane]
+    given = rows_of(outputs)
+    for j in range(places.shape[0]):
+        begin, at = WIDTH * places[j, 0], places[j, 1]
+        if many == WIDTH:
+            entry = load(given, begin)
+            for lane in range(WIDTH):
+                rows[first + lane][at] = lane_of(entry, lane)
+        else:
+            for lane in range(many):
+                rows[first + lane][at] = outputs[begin + lane]
 
 
 @kernel
@@ -85,17 +97,23 @@ def evaluate(address, X, U, W, p, count, template, places, out):
 
 
 @kernel
-def evaluate_two(address, X, U, p, count, template_a, places_a, template_b, places_b, A, B):
-    """A (M, .), B (M, .) := two blocks of one function of rows of X and U."""
-    nx, nz = X.shape[1], X.shape[1] + U.shape[1]
+def evaluate_two(address, p, count, template_a, places_a, template_b, places_b, X, U, A, B, record):
+    """A (M, ., .), B (M, ., .) := two blocks of one function of rows of X and U, which record (M, .) keeps, if any."""
+    M, nx, nz = X.shape[0], X.shape[1], X.shape[1] + U.shape[1]
+    rows_a, rows_b = A.reshape(M, A.shape[1] * A.shape[2]), B.reshape(M, B.shape[1] * B.shape[2])
     inputs, outputs = np.empty(WIDTH * (nz + p.shape[0])), np.empty(WIDTH * count)
     share(inputs, nz, p)
-    for first in range(0, A.shape[0], WIDTH):
+    for first in range(0, M, WIDTH):
         fill(inputs, 0, X, first)
         fill(inputs, nx, U, first)
         call_contraction(address, inputs.ctypes.data, outputs.ctypes.data, 0, 0)
-        place(outputs, template_a, places_a, first, A)
-        place(outputs, template_b, places_b, first, B)
+        place(outputs, template_a, places_a, first, rows_a)
+        place(outputs, template_b, places_b, first, rows_b)
+    for k in range(record.shape[0]):
+        for i in range(nx):
+            record[k, i] = X[k, i]
+        for i in range(nz - nx):
+            record[k, nx + i] = U[k, i]
 
 
 def contract_one(context, record, weight, hessian):  # type: ignore[no-untyped-def]

@@ -24,6 +24,9 @@ from ddp.tracing.reads import recalled, remember
 from ddp.tracing.spaces import NOTHING, UNIT, Space
 from ddp.tracing.trace import Trace, compare, trace
 
+NO_RECORD = np.zeros((0, 0))
+"""Record of derivatives that are not contracted."""
+
 
 class TracedFunction:
     """A function ``f(x, u)`` or ``f(x, u, p)`` of numbers, or of arrays of one axis, as compiled code.
@@ -78,7 +81,8 @@ class TracedFunction:
         """Copy with other parameters, as many as it has; nothing is traced or compiled."""
         twin = copy.copy(self)
         twin.p, twin._made_of = p, (*self._made_of[:4], p, *self._made_of[5:])
-        vars(twin).pop("contraction", None)
+        for name in ("contraction", "_first"):
+            vars(twin).pop(name, None)
         return twin
 
     def __copy__(self) -> TracedFunction:
@@ -212,11 +216,17 @@ class TracedFunction:
             evaluate.evaluate(address, X, U, np.empty((len(X), 0)), self.p, count, *block, out)
         return out
 
-    def first(self, X: Array, U: Array, A: Array, B: Array) -> None:
-        """A (M, ., n), B (M, ., nu) := derivatives by x and u."""
+    def first(self, X: Array, U: Array, A: Array, B: Array, record: Array = NO_RECORD) -> None:
+        """A (M, ., n), B (M, ., nu) := derivatives by x and u, both of which record (M, nx + nu) keeps, if given."""
+        if not (X.flags.c_contiguous and U.flags.c_contiguous):
+            X, U = np.ascontiguousarray(X), np.ascontiguousarray(U)
+        evaluate.evaluate_two(*self._first, X, U, A, B, record)
+
+    @cached_property
+    def _first(self) -> tuple[Any, ...]:
+        """Arguments of ``evaluate_two`` that are always the same."""
         count, (a, b), _ = self.layout("first")
-        flat = A.reshape(len(A), -1), B.reshape(len(B), -1)
-        evaluate.evaluate_two(self._code.addresses["first"], X, U, self.p, count, *a, *b, *flat)
+        return self._code.addresses["first"], self.p, count, *a, *b
 
     def second(self, X: Array, U: Array, weight: Array, out: Array) -> None:
         """out (M, nz, nz) := second derivatives of ``weight @ f``, weight (M, .)."""

@@ -26,7 +26,7 @@ from ddp.machine.number import WIDTH
 from ddp.protocols import Array
 from ddp.system import Contraction, Stepping
 from ddp.tracing.evaluate import fill, share
-from ddp.tracing.function import TracedFunction, tracked
+from ddp.tracing.function import NO_RECORD, TracedFunction, tracked
 from ddp.tracing.groups import Euclidean
 from ddp.tracing.spaces import NOTHING, Space
 from ddp.user_step import followed
@@ -136,8 +136,10 @@ class ImplicitSteps:
         found[~np.isfinite(Y).all(axis=1)] = np.nan
         return np.ascontiguousarray(found)
 
-    def first(self, X: Array, U: Array, A: Array, B: Array) -> None:
-        """A (M, n, n), B (M, n, nu) := derivatives by x and u."""
+    def first(self, X: Array, U: Array, A: Array, B: Array, record: Array = NO_RECORD) -> None:
+        """A (M, n, n), B (M, n, nu) := derivatives by x and u, both of which record (M, nx + nu) keeps, if given."""
+        if len(record):
+            record[:, : self.nx], record[:, self.nx :] = X, U
         n, Y = self.n, self._solved(X, U)
         by_z, ends = self._rates(Y, U)[:2]
         together = ends[:, :, n : n + self.nk] @ by_z
