@@ -92,7 +92,7 @@ def test_packages_export_and_do_nothing_else(package):
         assert isinstance(node, (ast.Import, ast.ImportFrom)) or exports or docstring, ast.unparse(node)
 
 
-DECORATORS = "kernel|inline|of_rods|apart|intrinsic|for_constants|by_types|specialised|register_model|portable"
+DECORATORS = "kernel|inline|of_rods|portable|apart|intrinsic|for_constants|by_types|specialised|register_model|portable"
 
 KERNELS = re.compile(rf"^@({DECORATORS})\b", re.MULTILINE)
 

@@ -18,7 +18,7 @@ SHOWN = 24
 KEPT = 400
 """Iterations that are kept, at most: every second one of the earlier half goes where there are more."""
 LAST_ONLY = ("/mayne/contacts", "/mayne/center of mass")
-"""What is drawn of the solution alone."""
+"""Parts that are drawn of the solution alone."""
 
 
 class Record(Protocol):

@@ -77,7 +77,7 @@ def _wrenches(address, t, columns):
 
 @inline
 def _matrices(address, count, t, N, nv):
-    """Those of the t-th sample among ``count`` times N matrices."""
+    """Matrices of the t-th sample among ``count`` times N matrices."""
     return as_matrix(floats_at(address + 8 * t * nv * nv), count, N * nv * nv)
 
 

@@ -17,7 +17,7 @@ from problems.registry import Entry
 
 
 class Seen:
-    """What the options --iterations and --live of a solve ask for; alone: whether it is one solve and no search."""
+    """Pages that the options --iterations and --live of a solve ask for; alone: one solve and no search."""
 
     def __init__(
         self, entry: Entry, problem: Problem, alone: bool, iterations: bool, live: bool, open_browser: bool
