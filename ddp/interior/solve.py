@@ -27,8 +27,8 @@ FEW, NEAR_BOUNDS, FURTHER = 20, 1e-5, 1e-3
 """Iterations that a warm start has; how far its slacks and controls begin from their bounds, at least, and times how
 far the initial state has moved."""
 
-SHORT, IN_A_ROW = 0.0625, 2
-"""Steps that are short, and how many in a row are too many."""
+SHORT, TOO_MANY, LATELY = 0.0625, 2, 5
+"""Steps that are short, how many of them are too many, and among how many of the last ones."""
 
 NEARLY = 1e-5
 """Gaps that are closed at the end by a rollout under the policy, if constraints hold there as well."""
@@ -44,8 +44,17 @@ class Minimised(NamedTuple):
 
 
 def struggles(history: list[Record]) -> bool:
-    """Whether steps by rollouts stay short, as they do where limits clip feedback in stiff valleys."""
-    return len(history) >= IN_A_ROW and all(record.step <= SHORT for record in history[-IN_A_ROW:])
+    """Whether steps by rollouts are short again and again, as they are where limits clip feedback in stiff valleys.
+
+    Steps that are rejected one after the other, mu being raised, count as one.
+    """
+    steps: list[float] = []
+    for record in reversed(history):
+        if record.step > 0.0 or not steps or steps[-1] > 0.0:
+            steps.append(record.step)
+        if len(steps) == LATELY:
+            break
+    return sum(step <= SHORT for step in steps) >= TOO_MANY
 
 
 def minimise(descent: Descent) -> Minimised:

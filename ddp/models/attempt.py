@@ -27,7 +27,10 @@ NAMES = GAUSS_NEWTON, EXACT, LEVENBERG_MARQUARDT
 
 
 class Attempt(NamedTuple):
-    """One model tried at the current iterate: what it promised, and where its line search arrived."""
+    """One model tried at the current iterate: what it promised, and where its line search arrived.
+
+    stiffness: the curvature along the step if no fraction of it was accepted, else 0: see `globalisation.stiffness`.
+    """
 
     hessian: str
     blend: float
@@ -36,6 +39,7 @@ class Attempt(NamedTuple):
     gradient: float
     step: Step
     contraction: str
+    stiffness: float = 0.0
 
 
 class Point(Protocol):
@@ -113,4 +117,5 @@ class Trials:
         """The line search along a sweep."""
         step = point.search(sweep, self._numbers.longest[0])
         globalisation.searched(self._numbers, 0, point, sweep, step.alpha, step.cost)
-        return Attempt(self.hessian, blend, mu, sweep.expected, sweep.gradient, step, sweep.contraction)
+        made = self.hessian, blend, mu, sweep.expected, sweep.gradient, step, sweep.contraction
+        return Attempt(*made, self._numbers.stiffness[0])

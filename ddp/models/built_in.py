@@ -55,7 +55,7 @@ class Model:
                 globalisation.searched(s, model, point, sweep, step.alpha, step.cost)
                 self._attempts[model] = Attempt(
                     NAMES[model], s.used_blend[model], s.used_mu[model], sweep.expected, sweep.gradient, step,
-                    sweep.contraction,
+                    sweep.contraction, s.stiffness[model],
                 )  # fmt: skip
             model = globalisation.follow_up(s, point, made)
         return None if s.best == NOBODY else self._attempts[s.best]

@@ -77,7 +77,8 @@ class Globalisation:
     failed: the knot of the last failed sweep, -1 if none failed.   tries: how many may fail at an iterate; -1: any.
     last, before: how far the last two searches went.   longest: what the next one begins with.
     trusted: whether a full step kept its promise.
-    expected, gradient, alpha, cost, used_mu, used_blend: of its attempt at this iterate.   best: the model of the best.
+    expected, gradient, alpha, cost, used_mu, used_blend, stiffness: of its attempt at this iterate, see `Attempt`.
+    best: the model of the best.
     wait, patience: iterations until it may be tried again, and how many it will be after the next disappointment.
     past, steps, count: expected decreases and alphas of the last iterations, each at its number modulo `REMEMBERED`.
     previous: the last expected decrease.   astray: iterations in a row in which the damped model broke its promise.
@@ -90,7 +91,7 @@ class Globalisation:
         self.failed, self.tries = [-1] * 3, [-1, -1, tries]
         self.last, self.before, self.longest, self.trusted = [1.0] * 3, [1.0] * 3, [1.0] * 3, [0] * 3
         self.expected, self.gradient, self.alpha, self.cost = [0.0] * 3, [0.0] * 3, [0.0] * 3, [0.0] * 3
-        self.used_mu, self.used_blend, self.best = [0.0] * 3, [0.0] * 3, NOBODY
+        self.used_mu, self.used_blend, self.stiffness, self.best = [0.0] * 3, [0.0] * 3, [0.0] * 3, NOBODY
         self.wait, self.patience = [0] * 3, [1] * 3
         self.past, self.steps, self.count = [0.0] * REMEMBERED, [0.0] * REMEMBERED, 0
         self.previous, self.astray = np.inf, 0
@@ -110,6 +111,12 @@ def stepped(s: Any, model: int, point: Any) -> float:
     """mu of the next iteration, after an attempt: `regularization.Regularization.stepped`."""
     attempt = s.attempts[model]
     return float(s.rules[model].stepped(attempt, point.cost, s.failed_mu[model], point.control_weight))
+
+
+def stiffness(point: Any, found: Any) -> float:
+    """kᵀ Q_uu k / kᵀ k, all knots together, of the sweep that was last made: much smaller mu change nothing about a step."""
+    square = float(np.vdot(found.k, found.k))
+    return max(0.0, 2.0 * float(found.expected) / square) if square > 0.0 else 0.0
 
 
 @portable
@@ -161,6 +168,7 @@ def searched(s, model, point, found, alpha, cost):
     s.trusted[model] = 1 if alpha == 1.0 and miss <= TRUSTED * abs(found.expected) else 0
     s.expected[model], s.gradient[model], s.alpha[model], s.cost[model] = found.expected, found.gradient, alpha, cost
     s.used_mu[model], s.used_blend[model] = s.mu[model], s.blend[model]
+    s.stiffness[model] = stiffness(point, found) if alpha == 0.0 else 0.0
 
 
 # -- one iteration ---------------------------------------------------------------------------------------------------
@@ -183,7 +191,7 @@ def follow_up(s, point, made):
         if model == EXACT:
             follow_step(s)
         else:
-            s.mu[model] = stepped(s, model, point)
+            follow_mu(s, model, point)
         if s.alone:
             return NOBODY
         if model == GAUSS_NEWTON:
@@ -213,7 +221,7 @@ def follow_up(s, point, made):
     else:
         better = made and s.cost[model] < s.cost[s.best]
         if made:
-            s.mu[model] = stepped(s, model, point)
+            follow_mu(s, model, point)
         if better:
             s.best = model
         judge_trial(s, model, better)
@@ -250,6 +258,14 @@ def settle(s, model, point):
             s.mode = GAUSS_NEWTON
         if s.mode != DAMPED:
             s.astray = 0
+
+
+@portable
+def follow_mu(s, model, point):
+    """Let mu follow the step; how far steps went that were rejected says nothing about those of another mu."""
+    s.mu[model] = stepped(s, model, point)
+    if s.alpha[model] == 0.0:
+        s.last[model], s.before[model], s.longest[model] = 1.0, 1.0, 1.0
 
 
 @portable

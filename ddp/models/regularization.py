@@ -35,6 +35,7 @@ class Tenfold:
     """Multiplied by ``factor`` where a sweep fails or a step is shorter than ``short``, divided by it after long ones.
 
     Gauss-Newton's rule: mu is far from the weights of controls most of the time, so its order of magnitude is enough.
+    Where no step was accepted it is at least as large as the curvature along it (`Attempt`): less would do nothing.
     """
 
     factor: float = 10.0
@@ -53,7 +54,7 @@ class Tenfold:
         """Smaller after a step of more than ``long``, larger after one of no more than ``short``."""
         if attempt.step.alpha > self.long:
             return attempt.mu / self.factor
-        return attempt.mu * self.factor if attempt.step.alpha <= self.short else attempt.mu
+        return max(self.factor * attempt.mu, attempt.stiffness) if attempt.step.alpha <= self.short else attempt.mu
 
 
 @dataclass(frozen=True)

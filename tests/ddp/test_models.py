@@ -69,3 +69,35 @@ def test_gauss_newton_alone_stays():
     model = gauss_newton(Limits())
     point = Scripted(0.1, 1.0 / 16.0)
     assert {model.iterate(point).hessian for _ in range(20)} == {GAUSS_NEWTON}
+
+
+class Rejecting(Scripted):
+    """An iterate where no step is accepted; its sweep's k is 3, so that its model's curvature along it is 2/9."""
+
+    def sweep(self, blend, mu, costates=False):
+        self.swept.append(mu)
+        return Sweep(np.full((1, 1), 3.0), NOTHING, 2.0, 1.0, 1.0, -1)
+
+    def search(self, sweep, longest):
+        return Step(0.0, self.cost, NOTHING, NOTHING)
+
+
+def test_mu_rises_to_what_changes_a_rejected_step():
+    """At once, then tenfold: between its first 1e-9 and the curvature along the step it would change nothing."""
+    model, point = gauss_newton(Limits()), Rejecting(0.0)
+    for _ in range(3):
+        model.iterate(point)
+    assert point.swept == pytest.approx([1e-9, 2.0 / 9.0, 20.0 / 9.0])
+
+
+def test_searches_begin_at_one_with_another_mu():
+    model, point = gauss_newton(Limits()), Rejecting(0.0)
+    model.iterate(point)
+    assert model.numbers.longest[NAMES.index(GAUSS_NEWTON)] == 1.0
+
+
+@pytest.mark.parametrize("alpha", [0.005, 0.1, 1.0])
+def test_mu_of_accepted_steps_changes_by_its_factor_alone(alpha):
+    model, point = gauss_newton(Limits()), Scripted(0.5, alpha)
+    model.iterate(point)
+    assert model.numbers.mu[NAMES.index(GAUSS_NEWTON)] == pytest.approx({0.005: 1e-8, 0.1: 1e-9, 1.0: 1e-10}[alpha])
