@@ -122,7 +122,17 @@ def swept(lane, blend, mu, costates):
     return Outcome(-s.change, s.gradient, s.failed)
 
 
+@kernel
+def step_squared(lane, found):
+    """kᵀk of the last sweep."""
+    w, total = Worker(lane.worker), 0.0
+    for i in range(w.N * w.nu):
+        total += lane.k[i] * lane.k[i]
+    return total
+
+
 by_types(globalisation.swept)(lambda *types: swept)
+by_types(globalisation.step_squared)(lambda *types: step_squared)
 
 
 # -- mu --------------------------------------------------------------------------------------------------------------
@@ -151,6 +161,7 @@ class Attempted(NamedTuple):
     mu: float
     expected: float
     step: Reached
+    stiffness: float
 
 
 _tenfold_raised = kernel(specialised(Tenfold.raised, "tenfold_raised"))
@@ -175,7 +186,7 @@ def is_by_ratio(w, model):
 def attempt_of(s, model):
     """The last attempt of a model."""
     reached = Reached(s.alpha[model], s.cost[model])
-    return Attempted(s.used_blend[model], s.used_mu[model], s.expected[model], reached)
+    return Attempted(s.used_blend[model], s.used_mu[model], s.expected[model], reached, s.stiffness[model])
 
 
 @kernel

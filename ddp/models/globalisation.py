@@ -113,10 +113,16 @@ def stepped(s: Any, model: int, point: Any) -> float:
     return float(s.rules[model].stepped(attempt, point.cost, s.failed_mu[model], point.control_weight))
 
 
-def stiffness(point: Any, found: Any) -> float:
-    """kᵀ Q_uu k / kᵀ k, all knots together, of the sweep that was last made: much smaller mu change nothing about a step."""
-    square = float(np.vdot(found.k, found.k))
-    return max(0.0, 2.0 * float(found.expected) / square) if square > 0.0 else 0.0
+def step_squared(point: Any, found: Any) -> float:
+    """kᵀk of the last sweep, all knots together."""
+    return float(np.vdot(found.k, found.k))
+
+
+@portable
+def stiffness(point, found):
+    """kᵀ Q_uu k / kᵀk of the last sweep, all knots together: a mu that is much smaller changes nothing about a step."""
+    square = step_squared(point, found)
+    return max(0.0, 2.0 * found.expected / square) if square > 0.0 else 0.0
 
 
 @portable
