@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ddp.batch.lanes import COST, DONE, ENDING, EXPECTED, GRADIENT, ITERATIONS, LEFT
-from ddp.batch.native import Guess, Native, Results, obstacle
+from ddp.batch.lanes import COST, DONE, ENDING, GRADIENT, ITERATIONS
+from ddp.batch.native import Guess, Results
+from ddp.batch.solves import ENDINGS, Others, Solves, guess_of
 from ddp.errors import ProblemError, as_array, positive_integer, said
 from ddp.guesses import Start, as_guess
 from ddp.many.plan import given
-from ddp.many.rows import ENDINGS, GIVEN, NOMINAL, NONE, OWN, Rows, fill, row_type, said_in
+from ddp.many.rows import ENDINGS as NAMES
+from ddp.many.rows import GIVEN, NOMINAL, NONE, OWN, Rows, fill, row_type, said_in
 from ddp.many.solutions import Solutions
 from ddp.problem import Problem
 from ddp.protocols import Array
 from ddp.solution import Solution
-from ddp.solver import DDP, start_policy
-from ddp.status import Ending, limit_reached
-from ddp.successive import Successive
+from ddp.solver import DDP
 from ddp.sweeps.inertia import MINIMUM, UNKNOWN
 
 
@@ -56,12 +56,8 @@ class Batch:
             raise ProblemError(f"solver: expected DDP(...), ILQR(...) or Newton(...), got {said(solver)}")
         self.threads = positive_integer("threads", threads)
         problem.renew()
-        self.obstacle = obstacle(problem, self.solver)
-        self.left, self._others = 0, dict[int, Solution]()
-        self._native = None if self.obstacle else Native(problem, self.solver, self.threads)
-        self._out = Results.empty(problem, self.size)
-        self._successive: Successive | None = None
-        self._begun = False
+        self._solves, self._out = Solves(problem, self.solver, self.threads), Results.empty(problem, self.size)
+        self.obstacle, self.left, self._begun = self._solves.obstacle, 0, False
 
     def solve(self, over: Mapping[str, Any], guess: Start = None) -> Solutions:
         """Solve the problems that have other numbers in some places, see `Problem.varying`.
@@ -77,9 +73,9 @@ class Batch:
             self.problem.varying({name: values[i] for name, values in arrays.items()}) for i in range(count)
         ]
         checked = as_guess(guess, self.problem.dynamics, self.problem.horizon)
-        self._solve(problems, self._guesses(problems, checked), checked)
+        others = self._solve(problems, guess_of(problems, checked), lambda i: checked)
         rows = np.zeros(self.size, row_type(self.problem, ("X", "U", "k", "K", "multipliers", "penalties"), "float64"))
-        self._fill(rows, checked is not None)
+        self._fill(rows, checked is not None, others)
         return Solutions(rows, arrays, self.problem)
 
     def step(self, states: ArrayLike) -> Array:
@@ -88,15 +84,15 @@ class Batch:
         That is moved on by a knot and followed with its gains, as `RecedingHorizon` does; the first time, guesses are
         the problem's own. The whole plans are ``X`` (size, N+1, nx), ``U``, ``K``, until the next call.
         """
-        d, N = self.problem.dynamics, self.problem.horizon
+        d = self.problem.dynamics
         X0 = as_array("states", states, (self.size, d.nx))
         d.check_state("states", X0)
-        problems = [self.problem] * self.size
-        guess = self._moved_on() if self._begun else None
-        if guess is None:
+        if self._begun:
+            guess = self._moved_on()
+            self._solve([self.problem] * self.size, guess, lambda i: _Followed(guess.X[i], guess.U[i], guess.K[i]), X0)
+        else:
             problems = [self.problem.starting_at(x) for x in X0]
-            guess = self._guesses(problems, as_guess(self.problem.guess, d, N))
-        self._solve(problems, guess, None, X0)
+            self._solve(problems, guess_of(problems, None), lambda i: None)
         self._begun = bool(np.isfinite(self._out.numbers[:, COST]).all())
         return self._out.U[:, 0].copy()
 
@@ -127,28 +123,13 @@ class Batch:
 
     def close(self) -> None:
         """End threads."""
-        if self._native is not None:
-            self._native.close()
-        if self._successive is not None:
-            self._successive.close()
+        self._solves.close()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exception: object) -> None:
         self.close()
-
-    def _guesses(self, problems: list[Problem], guess: Start) -> Guess | None:
-        """Guesses as the compiled loop takes them; None if it does not."""
-        d, N = self.problem.dynamics, self.problem.horizon
-        guess = as_guess(self.problem.guess, d, N) if guess is None else guess
-        if isinstance(guess, tuple):
-            return None
-        if guess is None or isinstance(guess, np.ndarray):
-            U = np.array([start_policy(p, None).U for p in problems]) if guess is None else guess[None]
-            return Guess(np.zeros((1, N + 1, d.nx)), U, np.zeros((1, N, d.nu, d.n)), True)
-        X, U, K = (np.ascontiguousarray(part[None]) for part in (guess.X, guess.U, guess.K))
-        return Guess(X, U, K, False)
 
     def _moved_on(self) -> Guess:
         """The last solutions a knot later, as `Solution.shift` has them."""
@@ -160,38 +141,18 @@ class Batch:
         U = np.concatenate([U[:, 1:], last[:, None]], axis=1)
         return Guess(X, U, np.concatenate([K[:, 1:], K[:, -1:]], axis=1), False)
 
-    def _solve(self, problems: list[Problem], guess: Guess | None, given: Start, states: Array | None = None) -> None:
-        """Solve all problems into memory; what the compiled loop leaves, one by one."""
-        x0 = np.array([p.x0 for p in problems]) if states is None else states
-        native, out = self._native, self._out
-        own = [p.dynamics is self.problem.dynamics and p._limits is self.problem._limits for p in problems]
-        if native is None or guess is None or not all(own):
-            out.numbers[:, ENDING] = LEFT
-        else:
-            tables = [self.problem.objective.table]
-            if any(p.objective is not self.problem.objective for p in problems):
-                tables = [p.objective.table for p in problems]
-            native.solve(np.ascontiguousarray(x0), guess, tables, out)
-        left = np.flatnonzero(out.numbers[:, ENDING] == LEFT)
-        self.left = len(left)
-        self._others.clear()
-        for i in left.tolist():
-            start = given
-            if states is not None and guess is not None and not guess.alone:
-                start = _Followed(guess.X[i], guess.U[i], guess.K[i])
-            problem = problems[i] if states is None else problems[i].starting_at(states[i])
-            self._one(i, problem, problem.guess if start is None else start)
+    def _solve(
+        self, problems: list[Problem], guess: Guess | None, start: Callable[[int], Start], states: Array | None = None
+    ) -> Others:  # fmt: skip
+        """Solve all problems; those that the compiled loop has left are returned."""
+        others = self._solves.run(problems, guess, start, self._out, states)
+        self.left = len(others)
+        for other in others.values():
+            if isinstance(other, Exception):
+                raise other
+        return others
 
-    def _one(self, i: int, problem: Problem, guess: Start) -> None:
-        """Solve a problem by Python's loop."""
-        if self._successive is None:
-            self._successive = Successive()
-        found = self._others[i] = self._successive.solve(problem, guess, self.solver)
-        out = self._out
-        out.X[i], out.U[i], out.k[i], out.K[i] = found.X, found.U, found.k, found.K
-        out.numbers[i, [COST, GRADIENT, DONE]] = found.cost, found.gradient, found.iterations
-
-    def _fill(self, rows: Rows, was_given: bool) -> None:
+    def _fill(self, rows: Rows, was_given: bool, others: Others) -> None:
         """Write the results of the last call into rows."""
         numbers, out = self._out.numbers, self._out
         rows["row"], rows["moved"], rows["start"] = np.arange(self.size), np.nan, GIVEN if was_given else OWN
@@ -199,15 +160,14 @@ class Batch:
         rows["X"], rows["U"], rows["k"], rows["K"] = out.X, out.U, out.k, out.K
         rows["cost"], rows["gradient"], rows["iterations"] = numbers[:, COST], numbers[:, GRADIENT], numbers[:, DONE]
         rows["converged"] = numbers[:, ENDING] < ITERATIONS
-        names = Ending.CONVERGED.name, Ending.ROUNDING.name, Ending.ITERATIONS.name
-        codes = np.array([ENDINGS.index(name) for name in names])
+        codes = np.array([NAMES.index(ending.name) for ending in ENDINGS])
         rows["ending"] = codes[np.minimum(numbers[:, ENDING], ITERATIONS).astype(int)]
         rows["kind"] = np.where(rows["converged"], MINIMUM, UNKNOWN).astype("S8")
         for i in np.flatnonzero(numbers[:, ENDING] == ITERATIONS).tolist():
-            reason = limit_reached(self.solver.max_iterations, float(numbers[i, EXPECTED]))
-            rows["sentence"][i] = said_in(f"not converged after {int(numbers[i, DONE])} iterations, {reason}")
-        for i, solution in self._others.items():
-            fill(rows[i], solution)
+            rows["sentence"][i] = said_in(self._solves.sentence(out, i))
+        for i, solution in others.items():
+            if isinstance(solution, Solution):
+                fill(rows[i], solution)
 
 
 class _Followed:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -40,8 +41,8 @@ from ddp.system import Routines, ability
 
 EIGHT = 8
 
-SHARE = 64
-"""Problems that a thread takes at a time."""
+SHARE, ALONE = 64, 1024
+"""Problems that a thread takes at a time, one of several or alone: until they are done nothing can be interrupted."""
 
 
 def obstacle(problem: Problem, solver: DDP) -> str:
@@ -223,8 +224,18 @@ class Native:
         self._memories = [_Memory(problem, solver) for _ in range(threads)]
         self._pool = ThreadPoolExecutor(threads - 1, thread_name_prefix="mayne") if threads > 1 else None
 
-    def solve(self, x0: Array, guess: Guess, tables: list[NDArray[np.int64]], out: Results) -> None:
-        """Solve problems from x0 (M, nx), with tables of cost terms of each, or one for all."""
+    def solve(
+        self, x0: Array, guess: Guess, tables: list[NDArray[np.int64]], out: Results, which: Any = slice(None)
+    ) -> None:  # fmt: skip
+        """Solve problems from x0 (M, nx), or some of them, with tables of cost terms of each, or one for all."""
+        if not isinstance(which, slice):
+            X, U, K = (part if len(part) == 1 else part[which] for part in (guess.X, guess.U, guess.K))
+            some = Results.empty(self._problem, len(which))
+            self.solve(x0[which], Guess(X, U, K, guess.alone), tables, some)
+            for name, values in vars(some).items():
+                getattr(out, name)[which] = values
+            return
+        x0 = np.ascontiguousarray(x0)
         d, M = self._problem.dynamics, len(x0)
         u0 = np.ascontiguousarray(np.broadcast_to(guess.U[:, 0], (M, d.nu))).copy()
         if not guess.alone:
@@ -237,14 +248,20 @@ class Native:
             w.alone, w.x0, w.u0, w.X, w.U, w.K = int(guess.alone), x0, u0, guess.X, guess.U, guess.K
             w.tables, w.table_step = table.reshape(-1), table[0].size if len(table) > 1 else 0
             w.to_X, w.to_U, w.to_k, w.to_K, w.numbers = out.X, out.U, out.k, out.K, out.numbers
-        if self._pool is None:
-            self._memories[0].run(0, M)
-            return
-        shares = iter([(begin, min(begin + SHARE, M)) for begin in range(0, M, SHARE)])
+        size = SHARE if self._pool is not None else ALONE
+        shares = deque((begin, min(begin + size, M)) for begin in range(0, M, size))
 
         def work(memory: _Memory) -> None:
-            for begin, end in shares:
+            while True:
+                try:
+                    begin, end = shares.popleft()
+                except IndexError:
+                    return
                 memory.run(begin, end)
+
+        if self._pool is None:
+            work(self._memories[0])
+            return
 
         others = [self._pool.submit(work, memory) for memory in self._memories[1:]]
         work(self._memories[0])

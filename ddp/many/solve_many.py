@@ -31,6 +31,9 @@ NEIGHBOURS = "neighbours"
 
 KEPT = "X", "U", "K"
 
+FEW = 64
+"""Samples of a batch that are solved one by one, with less to load and to compile, if there are no more."""
+
 
 def solve_many(
     problem: Problem,
@@ -120,7 +123,7 @@ def solve_many(
         if by_tree and not all(shelf.done[block.rows].all() for block in blocks):
             own = solve(problem, method, throw=False)
             nominal = own if own.converged else None
-        work = Work(problem, method, kind, policies, nominal, root)
+        work = Work(problem, method, kind, policies, nominal, root, compiled=count >= FEW)
         Driver(work, arrays, points, shelf, crew, tries, reporter).run(blocks)
     finally:
         if crew is not None:

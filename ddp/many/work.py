@@ -6,12 +6,14 @@ import hashlib
 import pickle
 import time
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from ddp.batch.native import Guess, Results
+from ddp.batch.solves import Solves, guess_of, policies_of
 from ddp.errors import DDPError
 from ddp.many.plan import Block
 from ddp.many.rows import (
@@ -32,7 +34,6 @@ from ddp.problem import Problem
 from ddp.protocols import Array
 from ddp.solution import Solution
 from ddp.solver import DDP
-from ddp.successive import Successive
 
 REMEMBERED = 4
 """Batches that a worker keeps the problem of."""
@@ -51,7 +52,8 @@ class Work:
 
     type, policies: of rows, and of what is kept of anchors, see rows.py.   nominal: the problem's own solution, or one
     that is given.   root (p,): the problem itself as a point; None if no sample follows another.
-    guesses: of each sample, if it has one of its own.
+    guesses: of each sample, if it has one of its own.   compiled: whether the loop of `ddp.batch` may serve.
+    spare: what solves, between tasks.
     """
 
     problem: Problem
@@ -61,6 +63,11 @@ class Work:
     nominal: Solution | None = None
     root: Array | None = None
     guesses: tuple[Any, ...] | None = None
+    compiled: bool = False
+    spare: list[Solves] = field(default_factory=list)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self) | {"spare": []}
 
 
 class Task(NamedTuple):
@@ -138,95 +145,178 @@ def brief(rows: Rows, which: Any = slice(None)) -> Rows:
 
 
 def solved(work: Work, task: Task, into: Rows | None = None) -> Done:
-    """Solve the blocks of a task one after the other; into: the rows of all samples, to be written to directly."""
+    """Solve the blocks of a task, level by level of their trees; into: the rows of all samples, to be written to."""
     begin = time.perf_counter()
-    rows = np.empty(sum(len(block.rows) for block in task.blocks) if into is None else 0, work.type)
-    policies, first, solves = [], 0, _Solves(work)
-    known = {
+    count = sum(len(block.rows) for block in task.blocks)
+    rows = np.empty(count if into is None else 0, work.type)
+    known: dict[int, Known | None] = {
         int(policy["row"]): Known(policy_of(policy), float(policy["slope"]), policy["point"].copy())
         for policy in task.policies
     }
+    samples: list[_Sample] = []
     for block in task.blocks:
-        own: dict[int, Known | None] = dict(known)
-        for i, (row, parent) in enumerate(zip(block.rows.tolist(), block.parents.tolist(), strict=True)):
-            k = first + i
+        for row, parent in zip(block.rows.tolist(), block.parents.tolist(), strict=True):
+            k = len(samples)
             values = {name: array[k] for name, array in task.values.items()}
             point = task.points[k] if len(task.points) else None
-            out = rows[k] if into is None else into[row]
-            own[row] = _solved_one(work, solves, row, parent, values, point, own, out)
-        if block.anchors:
-            policies += [_policy(work, row, own[row]) for row in block.rows.tolist()]
-            policies = [policy for policy in policies if policy is not None]
-        first += len(block.rows)
-    solves.close()
+            samples.append(_Sample(row, parent, values, point, rows[k] if into is None else into[row]))
+    solves = work.spare.pop() if work.spare else Solves(work.problem, work.solver, compiled=work.compiled)
+    for level in _levels(samples):
+        _solve_level(work, solves, level, known)
+    work.spare.append(solves)
+    anchors = [row for block in task.blocks if block.anchors for row in block.rows.tolist()]
+    policies = [policy for row in anchors if (policy := _policy(work, row, known[row])) is not None]
     if into is not None:
-        rows = brief(into, np.concatenate([block.rows for block in task.blocks]))
+        rows = brief(into, np.array([sample.row for sample in samples], dtype=np.int64))
     return Done(rows, np.array(policies, work.policies), time.perf_counter() - begin)
 
 
-class _Solves:
-    """Solves of a batch's samples in memory that is made once."""
+class _Sample(NamedTuple):
+    """A sample to be solved, and the row to write to."""
 
-    def __init__(self, work: Work) -> None:
-        self._solver, self._successive = work.solver, Successive()
+    row: int
+    parent: int
+    values: dict[str, Any]
+    point: Array | None
+    out: Any
 
-    def solve(self, problem: Problem, guess: Any = None) -> Solution:
-        """Solve from a guess, by default the problem's own."""
-        start = problem.guess if guess is None else guess
+
+def _levels(samples: list[_Sample]) -> list[list[_Sample]]:
+    """Samples by how many others of them have to be solved before."""
+    depth: dict[int, int] = {}
+    levels: list[list[_Sample]] = []
+    for sample in samples:
+        depth[sample.row] = own = depth.get(sample.parent, -1) + 1
+        if own == len(levels):
+            levels.append([])
+        levels[own].append(sample)
+    return levels
+
+
+def _solve_level(work: Work, solves: Solves, samples: list[_Sample], known: dict[int, Known | None]) -> None:
+    """Solve samples that need none of each other; ``known`` takes the policies for those that follow them."""
+    alone, following = list[_Posed](), list[_Posed]()
+    for sample in samples:
+        out = sample.out
+        out["row"], out["parent"], out["start"], out["moved"] = sample.row, sample.parent, OWN, np.nan
+        before = known[sample.row] = _nominal(work) if sample.parent == NOMINAL else known.get(sample.parent)
         try:
-            return self._successive.solve(problem, start, self._solver)
-        except BaseException:  # whatever state memory is in
-            self._successive = Successive()
-            raise
+            posed = _Posed(sample, work.problem.varying(sample.values), before)
+        except Exception as reason:
+            _fail(out, reason)
+            continue
+        (alone if before is None else following).append(posed)
+    for posed, found in zip(alone, _solve_own(work, solves, alone), strict=True):
+        out = posed.sample.out
+        out["start"] = OWN if work.guesses is None or work.guesses[posed.sample.row] is None else GIVEN
+        if isinstance(found, Exception):
+            _fail(out, found)
+            continue
+        fill(out, found)
+        known[posed.sample.row] = Known(found, np.nan, posed.sample.point) if found.converged else None
+    found_there = _solve_following(solves, following)
+    doubted = [
+        i for i, (posed, found) in enumerate(zip(following, found_there, strict=True))
+        if isinstance(found, Solution) and _is_doubted(posed, found)
+    ]  # fmt: skip
+    others = dict(zip(doubted, _solve_own(work, solves, [following[i] for i in doubted]), strict=True))
+    for i, (posed, found) in enumerate(zip(following, found_there, strict=True)):
+        known[posed.sample.row] = _entered(posed, found, others.get(i))
 
-    def close(self) -> None:
-        self._successive.close()
+
+class _Posed(NamedTuple):
+    """A sample, its problem, and the policy that it follows, if any."""
+
+    sample: _Sample
+    problem: Problem
+    before: Known | None
+
+    @property
+    def distance(self) -> float:
+        """How far the parent is; NaN where a solution is followed that the user gave."""
+        if self.sample.point is None or self.before is None or self.before.point is None:
+            return np.nan
+        return float(np.linalg.norm(self.sample.point - self.before.point)) or 1.0
 
 
-def _solved_one(
-    work: Work, solves: _Solves, row: int, parent: int, values: dict[str, Any], point: Array | None,
-    own: Mapping[int, Known | None], out: Any,
-) -> Known | None:  # fmt: skip
-    """Solve one sample into its row; return the policy for those that follow it, the parent's if it has none."""
-    out["row"], out["parent"], out["start"], out["moved"] = row, parent, OWN, np.nan
-    before = _nominal(work) if parent == NOMINAL else own.get(parent)
+def _solve_own(work: Work, solves: Solves, posed: list[_Posed]) -> list[Solution | Exception]:
+    """Solve problems from their own guesses, or those that samples without parents are given."""
+    if work.guesses is not None and posed and posed[0].before is None:
+        return [_attempt(solves, one.problem, work.guesses[one.sample.row]) for one in posed]
+    problems = [one.problem for one in posed]
+    return _solve(solves, problems, guess_of(problems, None) if problems else None, lambda i: None)
+
+
+def _solve_following(solves: Solves, posed: list[_Posed]) -> list[Solution | Exception]:
+    """Solve problems from the policies that they follow."""
+    starts = [one.before.solution for one in posed if one.before is not None]
+    return _solve(solves, [one.problem for one in posed], policies_of(starts) if starts else None, starts.__getitem__)
+
+
+def _solve(
+    solves: Solves, problems: list[Problem], guess: Guess | None, start: Callable[[int], Any]
+) -> list[Solution | Exception]:
+    """Solutions of problems, or what solving them raised."""
+    if not problems:
+        return []
+    if solves.obstacle:
+        return [_attempt(solves, problem, start(i)) for i, problem in enumerate(problems)]
+    out = Results.empty(problems[0], len(problems))
+    others = solves.run(problems, guess, start, out)
+    return [others[i] if i in others else solves.solution(problem, out, i) for i, problem in enumerate(problems)]
+
+
+def _attempt(solves: Solves, problem: Problem, start: Any) -> Solution | Exception:
+    """The solution of one problem, or what solving it raised."""
     try:
-        problem = work.problem.varying(values)
-        if before is None:
-            guess = None if work.guesses is None else work.guesses[row]
-            out["start"] = OWN if guess is None else GIVEN
-            found = solves.solve(problem, guess)
-            fill(out, found)
-            return Known(found, np.nan, point) if found.converged else None
-        return _followed(solves, problem, before, point, out)
+        return solves.alone(problem, start)
     except Exception as reason:
-        fail(out, str(reason) if isinstance(reason, DDPError) else f"{type(reason).__name__}: {reason}")
+        return reason
+
+
+def _fail(out: Any, reason: Exception) -> None:
+    """Write into a row why there is no solution."""
+    fail(out, str(reason) if isinstance(reason, DDPError) else f"{type(reason).__name__}: {reason}")
+
+
+def _is_doubted(posed: _Posed, found: Solution) -> bool:
+    """Whether following a neighbour seems to have missed something, so that the problem's own guess is tried as well.
+
+    A solution that the user gives is followed, and that is all.
+    """
+    distance, before = posed.distance, posed.before
+    if np.isnan(distance) or before is None:
+        return False
+    rise = (found.cost - before.solution.cost) / distance
+    size = RISE * abs(before.solution.cost) / distance
+    expected = size if np.isnan(before.slope) else max(STEEPER * before.slope, 0.1 * size)
+    return not (found.converged and rise <= expected)
+
+
+def _entered(posed: _Posed, found: Solution | Exception, other: Solution | Exception | None) -> Known | None:
+    """Write the better solution into its row; the policy for those that follow, the parent's if it has none."""
+    out, before, distance = posed.sample.out, posed.before, posed.distance
+    assert before is not None
+    failed = found if isinstance(found, Exception) else other if isinstance(other, Exception) else None
+    if failed is not None:
+        _fail(out, failed)
         return before
-
-
-def _followed(solves: _Solves, problem: Problem, before: Known, point: Array | None, out: Any) -> Known:
-    """Solve a sample from its parent's policy, and from its own guess where that seems to have missed something."""
-    found = solves.solve(problem, before.solution)
-    if point is None or before.point is None:  # a solution that the user gives is followed, and that is all
+    assert isinstance(found, Solution)
+    if np.isnan(distance):
         out["start"] = GIVEN
         fill(out, found)
         return before
     out["start"] = NEIGHBOUR
-    distance = float(np.linalg.norm(point - before.point)) or 1.0
-    rise = (found.cost - before.solution.cost) / distance
-    size = RISE * abs(before.solution.cost) / distance
-    expected = size if np.isnan(before.slope) else max(STEEPER * before.slope, 0.1 * size)
-    if not (found.converged and rise <= expected):
-        other = solves.solve(problem)
+    if isinstance(other, Solution):
         better = (other.converged, -other.cost) > (found.converged, -found.cost)
         out["start"] = OWN_BETTER if better else NEIGHBOUR_BETTER
         found = other if better else found
     fill(out, found)
-    out["moved"] = _distance(problem, before.solution, found)
+    out["moved"] = _distance(posed.problem, before.solution, found)
     if not found.converged:
         return before
     slope = abs(found.cost - before.solution.cost) / distance
-    return Known(found, float(np.fmax(before.slope, slope)), point)
+    return Known(found, float(np.fmax(before.slope, slope)), posed.sample.point)
 
 
 def _distance(problem: Problem, a: Solution, b: Solution) -> float:

@@ -95,6 +95,16 @@ def test_stores_are_the_same_to_the_last_bit_whoever_solves(executor, problem, o
     assert os.listdir(tmp_path) == ["a.zarr"]
 
 
+@pytest.mark.parametrize("start", [None, "neighbours"])
+def test_compiled_loops_leave_the_same_bits_whoever_shares_the_samples(start, problem, over):
+    states = {"x0": over["x0"]}
+    serial = ddp.solve_many(problem, states, executor=1, start=start)
+    for executor in (2, ThreadPoolExecutor(3), Shuffled(3)):
+        again = ddp.solve_many(problem, states, executor=executor, start=start)
+        for name in ("X", "U", "K", "cost", "gradient", "iterations", "parent", "start", "moved", "sentence"):
+            assert np.array_equal(getattr(again, name), getattr(serial, name), equal_nan=name == "moved"), name
+
+
 @pytest.mark.filterwarnings("ignore")  # those of Dask's own
 def test_a_store_that_dask_makes_is_the_same_to_the_last_bit(problem, over, serial, tmp_path):
     distributed = pytest.importorskip("distributed")
