@@ -26,7 +26,7 @@ SEEN = 1e-3
 ADVICE = {
     Ending.ITERATIONS: "give it more (max_iterations), a guess nearer to the motion, or weights that differ less",
     Ending.ROUNDS: "constraints converge slowly: look at residuals() for the worst, or give DDP(step='linear')",
-    Ending.STRUGGLES: "steps within limits stay short: give DDP(step='linear')",
+    Ending.STRUGGLES: "steps stay short: give DDP(step='linear'), or a guess nearer to the motion",
     Ending.NO_STEP: "check_derivatives(problem) tells whether a derivative is wrong; kinks do this too",
     Ending.STATIONARY: "the cost is flat or kinked there: add a small weight on controls, or smooth what has a kink",
     Ending.INDEFINITE: "every control needs a cost: give those without one a small weight",

@@ -151,7 +151,7 @@ class Iterate:
     def _no_motion(self, staying: Array, X: Array, U: Array) -> str:
         """Why controls and the states X that follow from them are no guess worth following; empty if they are."""
         diverges = not np.isfinite(X).all()
-        if self.problem.constrained and not diverges:
+        if self.constrained and not diverges and self.problem.violation(X, U) < self.problem.violation(staying, U):
             return ""
         rolled, stayed = np.inf if diverges else self.problem.total(X, U), self.problem.total(staying, U)
         if not (stayed < np.inf and rolled - stayed > (WORSE - 1.0) * abs(stayed)):

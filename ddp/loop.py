@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from ddp.descent import Descent
+from ddp.interior.approach import approach
 from ddp.interior.solve import Minimised, minimise, struggles
 from ddp.iterate import CLOSED, Iterate
 from ddp.protocols import Array
@@ -47,10 +48,15 @@ def run(
     exact = descent.model.exact
     while True:
         if solver.full_space(iterate.problem):
-            minimised = minimise(descent)
-            end = minimised.end
-            if iterate.constrained:
-                return _constrained(iterate, history, minimised)
+            reached = approach(descent) if solver.approaches(iterate) else None
+            if reached is None:
+                minimised = minimise(descent)
+                end = minimised.end
+                if iterate.constrained:
+                    return _constrained(iterate, history, minimised)
+            else:
+                end = reached
+                iterate.multipliers = np.zeros(iterate.problem.multiplier_count)
         elif iterate.constrained:
             end = solver.holding.minimise(descent, left > 0)
         else:

@@ -29,10 +29,13 @@ from ddp.solution import Record, Solution, Watcher
 from ddp.status import Ending, Status
 from ddp.sweeps.inertia import MINIMUM
 
-PATIENCE = 60
+PATIENCE = 200
 """Iterations after which constraints are held in another way."""
 
-FAILED = Ending.NO_STEP, Ending.INDEFINITE, Ending.ITERATIONS, Ending.NOT_FINITE, Ending.INFEASIBLE, Ending.ROUNDS
+FAILED = (
+    Ending.NO_STEP, Ending.INDEFINITE, Ending.ITERATIONS, Ending.NOT_FINITE, Ending.INFEASIBLE, Ending.ROUNDS,
+    Ending.STRUGGLES,
+)  # fmt: skip
 """Endings of full-space steps after which constraints are held in another way."""
 
 Hessian = Literal["auto", "gauss-newton", "exact"]
@@ -86,8 +89,9 @@ class DDP:
         "linear"   as the linear model says, gaps open on the way: the full-space primal-dual interior point of
                    `ddp.interior`, with its own multipliers, Hessians and search. Limits of controls and constraints are
                    rows with slacks, and never violated by more than the tolerance
-        "auto"     linear with equalities, and where rollouts struggle with limits of controls or other bounds; else by
-                   rollouts, as always with options of theirs: another ``hessian``, ``multipliers`` or ``constraints``
+        "auto"     linear with constraints, after a few rollouts without them, and where rollouts struggle with limits
+                   of controls; else by rollouts, as always with options of theirs: another ``hessian``,
+                   ``multipliers`` or ``constraints``
     """
 
     tolerance: float = 1e-9
@@ -132,7 +136,12 @@ class DDP:
         """Whether steps of a problem are linear; those of one with soft constraints are not."""
         if problem.constrained and problem.rows.softened:
             return False
-        return self.step == "linear" or (self._open and bool(problem.rows.equal.any()))
+        return self.step == "linear" or (self._open and problem.constrained)
+
+    def approaches(self, iterate: Iterate) -> bool:
+        """Whether a solve with constraints begins by rollouts without them: not with an earlier one's multipliers."""
+        warm = iterate.guess is not None and iterate.guess.earlier is not None
+        return self._open and iterate.constrained and not warm
 
     @property
     def _open(self) -> bool:
@@ -144,10 +153,8 @@ class DDP:
         """Solvers to try one after the other where one fails; the first may end early if others follow."""
         if not (self._open and problem.constrained) or problem.rows.softened:
             return [self]
-        if self.full_space(problem):
-            return [self, replace(self, step="rollout")]
-        early = replace(self, step="rollout", max_iterations=min(self.max_iterations, PATIENCE))
-        return [early, replace(self, step="linear"), replace(self, step="rollout")]
+        early = replace(self, max_iterations=min(self.max_iterations, PATIENCE))
+        return [early, replace(self, step="rollout")]
 
     def hands_over(self, problem: Problem) -> bool:
         """Whether steps of a problem become linear where rollouts within its limits struggle."""
@@ -223,10 +230,9 @@ def solve(
     maxima are left along negative curvature, and the solve goes on. What remains is in ``solution.kind``; one of these,
     because iterations have come to their limit or costs have no minimum, has not converged.
 
-    Equalities are held by full-space steps (``step`` of `DDP`), with all other constraints beside them: gains keep what
-    is at its bound. Bounds alone are held by an augmented Lagrangian (`augmented`), whose gains give way to what
-    disturbs them as much as the last penalties let them. Where one fails, or ends at no minimum, the other is tried;
-    where constraints cannot be met the status says so.
+    Constraints are held by full-space steps (``step`` of `DDP`): gains keep what is at its bound. Where these fail or
+    end at no minimum the augmented Lagrangian (`augmented`) is tried, whose gains give way to what disturbs them as
+    much as the last penalties let them; where constraints cannot be met the status says so.
 
     Raises ProblemError for bad input, before any work, or when a term's own code fails; SolveError, whatever
     ``throw`` is, if a worker dies. KeyboardInterrupt ends the solve at once; like every other way out, it

@@ -14,7 +14,7 @@ DDP_BARS = {
     "cartpole/swing-up": (55, 0.92042),
     "arm/reach": (11, 1.1798),
     "arm/out-of-reach": (30, 154.55),
-    "arm/obstacles": (60, 1.2057),
+    "arm/obstacles": (45, 1.2057),
     "arm/throw": (28, 0.2035),
     "quadruped/reorientation": (60, 2.7003),
     "quadrotor/loop": (14, 17.138),
@@ -35,13 +35,13 @@ DDP_BARS = {
     "ballbot/roll": (8, 372.69),
     "mobile/reach": (13, 0.16744),
     "mobile/drive": (17, 0.28902),
-    "quadruped/periodic-trot": (40, 0.015732),
+    "quadruped/periodic-trot": (25, 0.015732),
     "integrator/reach": (2, 0.26481),
     "acrobot/swing-up": (35, 44.513),
     "glider/perch": (110, 19.382),
-    "rocket/landing": (110, 3.9058),
+    "rocket/landing": (60, 3.9058),
     "car/parking": (90, 1.9052),
-    "car/circles": (280, 9.4355),
+    "car/circles": (35, 9.4355),
 }
 """Iterations to an expected decrease of 1e-9, and cost: a converged solution may be better, never worse."""
 

@@ -24,7 +24,7 @@ from ddp.interior import row_steps
 from ddp.interior.row_steps import ABOVE, BELOW, BOUNDED, EQUAL, FREE, NU, OF_N, OF_P, N, P, S
 from ddp.protocols import Array
 
-PROXIMAL = 1e-8, 1e-2
+PROXIMAL = 1e-8, 1.0
 """δ of equalities is the larger one of the first number and the second one times the barrier, at costs about one."""
 
 KEPT = 0.99

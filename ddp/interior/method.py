@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -28,7 +29,7 @@ from ddp.sweeps.backward import Sweep
 TOLERANCE = 1e-8
 """The error allowed: of violations in their units, of the gradient relative to the cost that counts as one."""
 
-START, START_LIMITED, WARM, END = 0.1, 1e-3, 1e-8, 1e-9
+START, START_LIMITED, WARM, END = 0.01, 1e-3, 1e-8, 1e-9
 """Barriers, relative to that cost: the first one with constraints, with limits of controls alone, after a warm start,
 and the last one."""
 
@@ -36,7 +37,10 @@ SOLVED, FALL, POWER = 10.0, 0.2, 1.5
 """The barrier falls once errors are smaller than so many times it: to this share, or if that is less, its power."""
 
 DIRECT, BLENDED = (1.0, 0.0), (1.0, 0.5, 0.25, 0.125, 0.0)
-"""Shares of the exact Hessian that are tried in turn, with constraints or limits and without."""
+"""Shares of the exact Hessian that are tried in turn: with constraints or limits; without, and where steps creep."""
+
+CREEPS, IN_A_ROW = 0.5, 2
+"""Gauss-Newton's steps creep where so many in a row are this long, and leave more of the expected decrease than that."""
 
 FIRST_SHIFT, SMALLEST_SHIFT, RISES, DECAY, MOST_SHIFT = 1e-4, 1e-10, (100.0, 8.0), 3.0, 1e12
 """mu, added to Hessians where none is positive definite: the first, the smallest one, by how much it rises first and
@@ -69,15 +73,19 @@ class Interior:
     """One solve, from a `Point`, to a tolerance of the expected decrease.
 
     history: of the whole solve; ``show`` adds a record of every iteration.   sweep: the last one.
+    patience: iterations with one barrier after which to give up, if at all.
     """
 
     def __init__(
-        self, point: Point, tolerance: float, history: list[Record], show: Callable[[Record], None]
-    ) -> None:
+        self, point: Point, tolerance: float, history: list[Record], show: Callable[[Record], None],
+        patience: float = np.inf,
+    ) -> None:  # fmt: skip
         self.point, self.tolerance, self.history, self._show = point, tolerance, history, show
+        self._patience = patience
         self.sweep: Sweep | None = None
         self.blends = DIRECT if point.bounds.count or point.rows.size else BLENDED
         self._mu, self._stiff, self._raised, self._missed = 0.0, False, 0, np.inf
+        self._first = self._fell = len(history)
 
     def errors(self, barrier: float) -> float:
         """The largest of the dual, primal and complementarity errors, scaled as IPOPT's, in units of `TOLERANCE`."""
@@ -124,6 +132,8 @@ class Interior:
             if len(self.history) >= limit:
                 said = f"the limit of {limit} iterations was reached, the last with an expected decrease of"
                 return End(Ending.ITERATIONS, f"{said} {move.expected:.2g}")
+            if len(self.history) >= self._fell + self._patience:
+                return End(Ending.STRUGGLES, f"full-space steps {Ending.STRUGGLES.value}")
             alpha = self._search(step)
             now = working_time()
             self._record(step, alpha, now - before)
@@ -175,16 +185,19 @@ class Interior:
         """Begin with another barrier function."""
         self.filter = Filter(self.point.theta)
         self._stiff, self._mu = False, 0.0
+        self._fell = len(self.history)
 
     def _enough(self) -> float:
         return self.tolerance * (self.point.scale + abs(self.point.cost))
 
     def _lower_barrier(self) -> None:
         p, least = self.point, END * self.point.scale
-        while p.bounds.count and p.barrier > least and self.errors(p.barrier) < SOLVED * p.barrier / p.scale:
+        rows = p.bounds.count or p.bounds.equality.any()
+        while rows and p.barrier > least and self.errors(p.barrier) < SOLVED * p.barrier / p.scale:
             relative = p.barrier / p.scale
             p.barrier = max(least, p.scale * min(FALL * relative, relative**POWER))
             self.filter.clear()
+            self._fell = len(self.history)
 
     def _swept(self) -> _Swept | None:
         """The step of the first Hessian that is positive definite."""
@@ -200,7 +213,7 @@ class Interior:
     def _hessians(self) -> Iterator[tuple[float, float]]:
         """Shares of the exact Hessian, and mu."""
         if not self._stiff:
-            yield from ((blend, 0.0) for blend in self.blends)
+            yield from ((blend, 0.0) for blend in (BLENDED if self._creeps() else self.blends))
         scale, first, later = self.point.scale, *RISES
         mu, rise = (FIRST_SHIFT * scale, first) if self._mu == 0.0 else (self._mu, later)
         if self._mu > 0.0 and not self._stiff:
@@ -208,6 +221,14 @@ class Interior:
         while mu <= MOST_SHIFT * scale:
             yield self.blends[-1], mu
             mu *= rise
+
+    def _creeps(self) -> bool:
+        """Whether Gauss-Newton's model converges linearly, and slowly."""
+        last = self.history[max(self._first, len(self.history) - IN_A_ROW - 1) :]
+        return len(last) > IN_A_ROW and all(
+            now.blend < 1.0 and now.regularization == 0.0 and now.step >= CREEPS and now.expected > CREEPS * past.expected
+            for past, now in pairwise(last)
+        )
 
     def _search(self, step: _Swept) -> float:
         """Go along a step: the fraction, 0 where none is accepted."""

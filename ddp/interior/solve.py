@@ -27,6 +27,9 @@ FEW, NEAR_BOUNDS, FURTHER = 20, 1e-5, 1e-3
 """Iterations that a warm start has; how far its slacks and controls begin from their bounds, at least, and times how
 far the initial state has moved."""
 
+PATIENCE = 60
+"""Iterations with one barrier that are too many where there is another way."""
+
 SHORT, TOO_MANY, LATELY = 0.0625, 2, 5
 """Steps that are short, how many of them are too many, and among how many of the last ones."""
 
@@ -69,7 +72,8 @@ def minimise(descent: Descent) -> Minimised:
     if point is None or not (end.ending.converged or len(history) >= solver.max_iterations):
         first = START if iterate.constrained else START_LIMITED
         point = Point(iterate.problem, iterate.work, iterate.X.copy(), iterate.U.copy(), scale, first * scale)
-        interior = Interior(point, solver.tolerance, history, partial(descent.go_on, at=point))
+        patience = np.inf if solver.step == "linear" else PATIENCE
+        interior = Interior(point, solver.tolerance, history, partial(descent.go_on, at=point), patience)
         end = interior.run(solver.max_iterations)
     iterate.guess = None
     sweep, exact = interior.sweep, False

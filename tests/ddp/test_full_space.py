@@ -7,7 +7,7 @@ import pytest
 import scipy.optimize
 
 import ddp
-from dynamics import FunctionDynamics
+from dynamics import FunctionDynamics, frame_placement
 from problems import arm, cartpole, pendulum, quadrotor
 from problems.constraints import FramePositionEquality
 from problems.costs import ControlCost, StateCost
@@ -229,3 +229,38 @@ def test_an_arm_that_has_to_end_at_a_point_ends_there_in_the_best_basin():
 def test_a_kind_of_step_that_is_none_is_refused():
     with pytest.raises(ddp.ProblemError, match="step: expected one of 'rollout', 'linear', 'auto', got 'long'"):
         ddp.DDP(step="long")
+
+
+def boxed(robot, rng, share):
+    """An arm that has to be at rest with its tool at a random point, with a share of its torques."""
+    plain = arm.reach(robot)
+    own, target = plain.dynamics.robot, plain.terminal[0]
+    there = plain.dynamics.integrate(plain.x0, np.concatenate([rng.uniform(-0.6, 0.6, own.nv), np.zeros(own.nv)]))
+    point = frame_placement(own, there[: own.nq], target.frame)[:3, 3]
+    effort = np.maximum(share * own.model.effortLimit, 1.3 * np.abs(plain.dynamics.nominal_control(plain.x0)))
+    rest = ddp.Equality(lambda x, u: x[own.nq :])
+    return replace(
+        plain, terminal=[], control_limits=(-effort, effort),
+        terminal_constraints=[FramePositionEquality(own, target.frame, point), rest],
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("robot", ["panda", "kinova"])
+def test_noise_on_guesses_changes_neither_minima_nor_iterations_much(rng, robot):
+    problem = boxed(robot, rng, 0.3)
+    first = ddp.solve(problem)
+    assert first.kind == "minimum"
+    for _ in range(3):
+        solution = ddp.solve(problem, guess=noisy(problem, rng, 3.0))
+        assert solution.cost == pytest.approx(first.cost, rel=1e-6)
+        assert solution.iterations <= first.iterations + 12
+        assert solution.violation < 1e-10
+
+
+def test_a_constraint_that_does_not_matter_at_the_minimum_costs_no_iteration():
+    plain = arm.reach("ur5")
+    free = ddp.solve(plain)
+    wide = ddp.solve(replace(plain, constraints=[ddp.Inequality(lambda x, u: x[6:], lower=-50.0, upper=50.0)]))
+    assert wide.iterations == free.iterations
+    assert (wide.multipliers == 0.0).all()
+    np.testing.assert_array_equal(wide.U, free.U)

@@ -1,0 +1,57 @@
+"""The way to where full-space steps begin: a few steps by rollouts, within limits of controls, without constraints.
+
+They take noise out of a guess and settle which way a motion goes, for a part of the price of full-space steps, which
+from there end at better minima than from the guess. Where steps have to be short, motion without constraints does not
+lead to motion with them: full-space steps then begin before these.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ddp.interior.method import TOLERANCE
+from ddp.status import End, Ending
+
+if TYPE_CHECKING:
+    from ddp.descent import Descent
+
+MOST, LONG, IN_A_ROW = 12, 0.5, 2
+"""Iterations at most, the fraction of a step below which it is short, and how many short ones in a row are enough;
+one that cannot be taken at all is."""
+
+COARSE = 1e-2
+"""Expected decrease, relative to the cost, that is small enough where constraints do not hold."""
+
+
+def approach(descent: Descent) -> End | None:
+    """Step by rollouts without constraints; the end if that is a minimum at which all of them hold, else None.
+
+    The iterate is left where full-space steps begin.
+    """
+    iterate, solver, history = descent.iterate, descent.solver, descent.history
+    problem, first, coarse, short = iterate.problem, len(history), True, 0
+    bound = bool(problem.rows.equal.any())
+    begun = before = iterate.X, iterate.U, iterate.gaps.copy()
+    while len(history) < solver.max_iterations:
+        if short == 0:
+            before = iterate.X, iterate.U, iterate.gaps.copy()
+        end = descent.run(max(COARSE, solver.tolerance) if coarse else solver.tolerance, len(history) + 1)
+        hold = not bound and problem.violation(iterate.X, iterate.U) <= TOLERANCE
+        step = history[-1].step if len(history) > first else 0.0
+        short = 0 if step >= LONG else short + 1 if step > 0.0 else IN_A_ROW
+        if end.ending.converged:
+            if not hold:
+                break
+            if not coarse:
+                return end
+            coarse = False
+        elif end.ending is not Ending.ITERATIONS or (coarse and short >= IN_A_ROW):
+            iterate.arrive(*before)
+            break
+        elif not (coarse or hold) or (coarse and len(history) - first >= MOST):
+            break
+    if descent.endless() or not np.isfinite(problem.rows.values(iterate.X, iterate.U)).all():
+        iterate.arrive(*begun)
+    return None
