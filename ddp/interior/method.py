@@ -40,7 +40,7 @@ DIRECT, BLENDED = (1.0, 0.0), (1.0, 0.5, 0.25, 0.125, 0.0)
 """Shares of the exact Hessian that are tried in turn: with constraints or limits; without, and where steps creep."""
 
 CREEPS, IN_A_ROW = 0.5, 2
-"""Gauss-Newton's steps creep where so many in a row are this long, and leave more of the expected decrease than that."""
+"""Gauss-Newton's steps creep where so many in a row are this long and leave more of the expected decrease than that."""
 
 FIRST_SHIFT, SMALLEST_SHIFT, RISES, DECAY, MOST_SHIFT = 1e-4, 1e-10, (100.0, 8.0), 3.0, 1e12
 """mu, added to Hessians where none is positive definite: the first, the smallest one, by how much it rises first and
@@ -226,7 +226,7 @@ class Interior:
         """Whether Gauss-Newton's model converges linearly, and slowly."""
         last = self.history[max(self._first, len(self.history) - IN_A_ROW - 1) :]
         return len(last) > IN_A_ROW and all(
-            now.blend < 1.0 and now.regularization == 0.0 and now.step >= CREEPS and now.expected > CREEPS * past.expected
+            now.blend < 1.0 and now.regularization == 0.0 and now.step >= CREEPS < now.expected / past.expected
             for past, now in pairwise(last)
         )
 
