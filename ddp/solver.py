@@ -24,6 +24,7 @@ from ddp.parallel.differentiator import Differentiator
 from ddp.parallel.workers import WorkerError, Workers, as_workers, differentiator
 from ddp.problem import Problem
 from ddp.protocols import Array
+from ddp.sanity import look
 from ddp.search import Backtracking, Search
 from ddp.solution import Record, Solution, Watcher
 from ddp.status import Ending, Status
@@ -248,6 +249,7 @@ def solve(
         raise ProblemError(f"callback: expected a function of a Record, got {said(callback)}")
     flag("throw", throw)
     problem.renew()
+    look(problem)
     guess = problem.guess if guess is None else guess
     policy = start_policy(problem, guess)
     crew = as_workers(workers)

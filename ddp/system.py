@@ -288,6 +288,9 @@ class Abilities(Protocol):
     ) -> tuple[Array, Array, Array]:
         """``track``, and the notes (S, N, notes_size)."""
 
+    def doubts(self, problem: Any) -> list[str]:
+        """Sentences about what a problem of this system has, and is hardly meant to have; told before a solve."""
+
     def step_durations(self, count: int) -> Array:
         """How long each of the knots 0 .. count-1 takes [s], 0 for an event; without it, dt."""
 

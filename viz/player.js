@@ -274,7 +274,7 @@
   const recording = find("record");
   recording.hidden = !(window.MediaRecorder && HTMLCanvasElement.prototype.captureStream);
   recording.onclick = () => {
-    const kind = ["video/mp4", "video/webm"].find((kind) => MediaRecorder.isTypeSupported(kind));
+    const kind = ["video/webm", "video/mp4"].find((kind) => MediaRecorder.isTypeSupported(kind));
     const recorder = new MediaRecorder(viewer.renderer.domElement.captureStream(60), { mimeType: kind, videoBitsPerSecond: 8e6 });
     const parts = [];
     recorder.ondataavailable = (event) => parts.push(event.data);
@@ -288,10 +288,12 @@
     recording.disabled = true;
     recording.textContent = "recording";
     seek(0);
-    recorder.start();
+    recorder.start(200);
     player.play();
+    let before = 0;
     (function watch() {
-      if (player.time >= scene.duration || !player.playing) return recorder.stop();
+      if (player.time >= scene.duration || player.time < before) return recorder.stop();  // or it has started over
+      before = player.time;
       requestAnimationFrame(watch);
     })();
   };

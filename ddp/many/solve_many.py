@@ -24,6 +24,7 @@ from ddp.many.solutions import Solutions
 from ddp.many.store import FORMAT, VERSION, Store
 from ddp.many.work import Work
 from ddp.problem import Problem
+from ddp.sanity import look
 from ddp.solution import Solution
 from ddp.solver import DDP, solve
 
@@ -81,6 +82,7 @@ def solve_many(
     method = DDP() if solver is None else solver
     if not isinstance(method, DDP):
         raise ProblemError(f"solver: expected DDP(...) or ILQR(...), got {said(solver)}")
+    look(problem)
     by_tree = isinstance(start, str)
     if by_tree and start != NEIGHBOURS:
         raise ProblemError(f"start: expected None, a Solution or 'neighbours', got {said(start)}")

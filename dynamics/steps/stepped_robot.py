@@ -26,6 +26,7 @@ from dynamics.robots.model import Robot, check_robot
 from dynamics.robots.space import space_of_states
 from dynamics.steps import rollouts
 from dynamics.steps.deviations import closing_callback
+from dynamics.steps.doubts import doubts_of
 from dynamics.steps.modes import Mode, modes_of
 from dynamics.steps.schemes import Scheme
 
@@ -332,6 +333,10 @@ class SteppedRobot(ABC):
     @abstractmethod
     def _scheme_of_steps(self) -> Scheme:
         """Kernels of its steps."""
+
+    def doubts(self, problem: Any) -> list[str]:
+        """Sentences about states, targets and torques of a problem that are hardly meant."""
+        return doubts_of(self, problem)
 
     def __getstate__(self) -> dict[str, Any]:
         of_this_process = "_scheme", "_handle", "_contraction", "_closing"

@@ -1,0 +1,27 @@
+"""Doubts about a problem that is well-formed and hardly meant so; told once, before its first solve."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from ddp.system import ability
+
+logger = logging.getLogger("mayne")
+
+MOST = 200
+"""Doubts that are remembered, so that each is told once."""
+
+_told: set[str] = set()
+
+
+def look(problem: Any) -> None:
+    """Tell what a problem's system doubts about it, at its first solve; copies that differ in numbers count as it."""
+    if vars(problem).get("_looked", False):
+        return
+    object.__setattr__(problem, "_looked", True)
+    doubts = ability(problem.dynamics, "doubts")
+    for doubt in () if doubts is None else doubts(problem):
+        if doubt not in _told and len(_told) < MOST:
+            _told.add(doubt)
+            logger.warning("%s", doubt)

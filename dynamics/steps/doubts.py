@@ -1,0 +1,149 @@
+"""Doubts about a problem of a robot, before it is solved: what is allowed, and hardly ever meant."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pinocchio as pin
+from numpy.typing import NDArray
+
+from dynamics.geometry.joint_motion import UNIT_NUMBERS
+from dynamics.geometry.solids import Mark
+from dynamics.robots.joints import NO_LIMIT
+from dynamics.robots.model import Robot
+
+Array = NDArray[np.float64]
+
+BEYOND = 1e-3
+"""How far beyond a limit, or out of reach, is worth a word [rad, m]."""
+TURNS = 4.0 * np.pi
+"""Angles larger than this are taken for degrees [rad]."""
+MOST = 3
+"""Names in one sentence."""
+
+
+def doubts_of(system: Any, problem: Any) -> list[str]:
+    """Sentences about what a problem of a robot's system has, and is hardly meant to have."""
+    robot: Robot = system.robot
+    q = np.asarray(problem.x0)[: robot.nq]
+    found = [*_angles(robot, q), *_limits(robot, q), *_quaternions(robot, q)]
+    marks = [mark for term in _terms(problem) if callable(getattr(term, "marks", None)) for mark in term.marks()]
+    return [*found, *_targets(robot, marks), *_torques(system, problem, q)]
+
+
+def _terms(problem: Any) -> Iterator[Any]:
+    """Terms and constraints of a problem."""
+    yield from problem.running
+    yield from problem.terminal
+    for lists in (problem.during, problem.at):
+        for terms in lists.values():
+            yield from terms
+    for placed in problem.placed:
+        yield placed.constraint
+
+
+def _numbers(robot: Robot) -> Iterator[tuple[str, int, bool]]:
+    """Name, place in q, and whether an angle, of each joint with one plain number."""
+    model, tree = robot.model, robot.tree
+    for j in range(1, model.njoints):
+        joint = model.joints[j]
+        if joint.nq == 1 and joint.nv == 1 and int(tree.kind[j - 1]) not in UNIT_NUMBERS:
+            yield str(model.names[j]), int(joint.idx_q), "P" not in joint.shortname().removeprefix("JointModel")[:2]
+
+
+def _angles(robot: Robot, q: Array) -> Iterator[str]:
+    large = [(name, q[i]) for name, i, turns in _numbers(robot) if turns and abs(q[i]) > TURNS]
+    if large:
+        said = ", ".join(f"{name} {value:.4g}" for name, value in large[:MOST])
+        turns = max(abs(value) for _, value in large) / (2.0 * np.pi)
+        yield f"x0: {said} rad, up to {turns:.1f} turns: are these degrees? np.radians converts them"
+
+
+def _limits(robot: Robot, q: Array) -> Iterator[str]:
+    low, high = robot.model.lowerPositionLimit, robot.model.upperPositionLimit
+    out = []
+    for name, i, turns in _numbers(robot):
+        within = np.clip(q[i], low[i], high[i]) if low[i] < high[i] else q[i]
+        if abs(q[i] - within) > BEYOND and abs(q[i]) <= (TURNS if turns else NO_LIMIT):
+            out.append(f"{name} at {q[i]:.4g}, its limit is {within:.4g} {'rad' if turns else 'm'}")
+    if out:
+        more = f", and {len(out) - MOST} more" if len(out) > MOST else ""
+        yield f"x0: beyond limits of joints: {'; '.join(out[:MOST])}{more}"
+
+
+def _quaternions(robot: Robot, q: Array) -> Iterator[str]:
+    for j in range(1, robot.model.njoints):
+        joint = robot.model.joints[j]
+        if joint.nq in (4, 7) and joint.nv in (3, 6):
+            quaternion = q[joint.idx_q + joint.nq - 4 : joint.idx_q + joint.nq]
+            if np.array_equal(quaternion, [1.0, 0.0, 0.0, 0.0]):
+                yield (
+                    f"x0: {robot.model.names[j]} has the quaternion (1, 0, 0, 0): half a turn about x. Its order is x, "
+                    "y, z, w: no turn is (0, 0, 0, 1)"
+                )
+
+
+def _targets(robot: Robot, marks: list[Mark]) -> Iterator[str]:
+    for mark in marks:
+        if mark.kind != "target" or not mark.frame or not robot.model.existFrame(mark.frame):
+            continue
+        shoulder, reach = reach_of(robot, mark.frame)
+        missing = float(np.linalg.norm(mark.start - shoulder)) - reach
+        if missing > BEYOND:
+            yield (
+                f"target of {mark.frame}: {1e3 * missing:.0f} mm further than it can reach, {reach:.3f} m from its "
+                "first joint"
+            )
+
+
+def reach_of(robot: Robot, frame: str) -> tuple[Array, float]:
+    """Place of a frame's first joint in the world (3,) [m], and a bound of how far from there the frame comes [m].
+
+    The bound is the length of the stretched chain, with sliders at their limits; infinite where something is free.
+    """
+    model = robot.model
+    if getattr(robot, "room", 0):  # rods bend and stretch
+        return np.zeros(3), np.inf
+    found = model.frames[model.getFrameId(frame)]
+    length, joint = float(np.linalg.norm(found.placement.translation)), int(found.parentJoint)
+    if joint == 0:
+        return np.zeros(3), np.inf
+    while True:
+        kind = model.joints[joint]
+        name = kind.shortname().removeprefix("JointModel")
+        if kind.nv > 1:
+            if not name.startswith(("Spherical", "Universal")):  # which turn alone
+                return np.zeros(3), np.inf
+        elif name.startswith("P"):
+            low, high = (float(limit[kind.idx_q]) for limit in (model.lowerPositionLimit, model.upperPositionLimit))
+            if not (abs(low) < NO_LIMIT and abs(high) < NO_LIMIT and low < high):
+                return np.zeros(3), np.inf
+            length += max(abs(low), abs(high))
+        place, parent = model.jointPlacements[joint].translation, int(model.parents[joint])
+        if parent == 0:
+            return np.array(place), length
+        length += float(np.linalg.norm(place))
+        joint = parent
+
+
+def _torques(system: Any, problem: Any, q: Array) -> Iterator[str]:
+    """Torques that hold x0 at rest, of a robot whose controls are the torques of all its joints."""
+    robot: Robot = system.robot
+    rests = getattr(system, "phases", None) is None and system.nu == robot.nv and not getattr(robot, "room", 0)
+    if not rests or not np.array_equal(system.actuation, np.eye(robot.nv)) or robot.loops:
+        return
+    needed = pin.computeGeneralizedGravity(robot.model, robot.model.createData(), q)
+    effort = np.asarray(robot.model.effortLimit)
+    known = np.where((effort > 0.0) & (effort < NO_LIMIT), effort, np.inf)
+    low, high = np.maximum(np.atleast_2d(problem.lower)[0], -known), np.minimum(np.atleast_2d(problem.upper)[0], known)
+    over = np.maximum(needed - high, low - needed)
+    names = {int(joint.idx_v): str(name) for joint, name in zip(robot.model.joints, robot.model.names, strict=True)}
+    worst = int(np.argmax(over))
+    if over[worst] > BEYOND * max(1.0, abs(needed[worst])):
+        limit = high[worst] if needed[worst] > 0.0 else low[worst]
+        yield (
+            f"x0: {names.get(worst, f'joint {worst}')} needs {needed[worst]:.3g} N m to rest there, its limit is "
+            f"{limit:.3g}: the motion begins with a fall"
+        )

@@ -1,0 +1,108 @@
+"""Doubts about problems are told once, name what is meant, and are silent about problems that are well made."""
+
+from dataclasses import replace
+
+import numpy as np
+import pinocchio as pin
+import pytest
+from oracles import random_tree
+
+import dynamics
+from ddp import sanity
+from ddp.problem import Problem
+from ddp.solver import DDP, solve
+from dynamics.steps.doubts import doubts_of, reach_of
+from problems import ALL, arm, pendulum
+from problems.costs import FramePosition
+
+KNOWN = {"arm/out-of-reach"}
+"""Problems that are meant so."""
+
+
+@pytest.fixture(scope="module")
+def reach():
+    return arm.reach(horizon=5)
+
+
+def doubts(problem):
+    return doubts_of(problem.dynamics, problem)
+
+
+def test_problems_ready_made_are_doubted_where_they_are_meant_to_be_impossible():
+    made = {name: entry() for name, entry in ALL.items()}
+    robots = {name: problem for name, problem in made.items() if hasattr(problem.dynamics, "doubts")}
+    assert {name for name, problem in robots.items() if doubts(problem)} == KNOWN
+
+
+def test_degrees_and_limits_are_told_apart(reach):
+    degrees = reach.x0.copy()
+    degrees[:3] = [0.0, -90.0, 80.0]
+    (said,) = [one for one in doubts(reach.starting_at(degrees)) if "degrees" in one]
+    assert "shoulder_lift_joint -90, elbow_joint 80 rad, up to 14.3 turns" in said
+    beyond = reach.x0.copy()
+    beyond[2] = 3.5
+    (said,) = [one for one in doubts(reach.starting_at(beyond)) if "limits" in one]
+    assert said == "x0: beyond limits of joints: elbow_joint at 3.5, its limit is 3.142 rad"
+
+
+def test_a_quaternion_in_the_order_of_mujoco_is_noticed():
+    model = pin.Model()
+    model.addJoint(0, pin.JointModelFreeFlyer(), pin.SE3.Identity(), "root")
+    model.appendBodyToJoint(1, pin.Inertia.Random(), pin.SE3.Identity())
+    system = dynamics.RobotDynamics(dynamics.load(model), 0.01)
+    x0 = np.zeros(13)
+    for quaternion, count in (([1.0, 0.0, 0.0, 0.0], 1), ([0.0, 0.0, 0.0, 1.0], 0)):
+        x0[3:7] = quaternion
+        problem = Problem(system, [], [], x0, 5)
+        found = [one for one in doubts_of(system, problem) if "quaternion" in one]
+        assert len(found) == count
+
+
+def test_no_configuration_reaches_further_than_the_bound(rng):
+    finite = 0
+    for seed in range(20):
+        robot = random_tree(seed)
+        model, data = robot.model, robot.model.createData()
+        frame = str(model.names[model.njoints - 1])
+        shoulder, bound = reach_of(robot, frame)
+        finite += np.isfinite(bound)
+        for _ in range(20):
+            pin.framesForwardKinematics(model, data, robot.random_configuration(rng))
+            at = data.oMf[model.getFrameId(frame)].translation
+            assert np.linalg.norm(at - shoulder) <= bound + 1e-9
+    assert finite > 0
+
+
+def test_targets_out_of_reach_are_told_in_millimetres(reach):
+    robot = reach.dynamics.robot
+    shoulder, bound = reach_of(robot, "tool0")
+    far = shoulder + np.array([0.0, bound + 0.25, 0.0])
+    near = shoulder + np.array([0.0, bound - 0.01, 0.0])
+    for place, told in ((far, ["target of tool0: 250 mm further"]), (near, [])):
+        found = doubts(replace(reach, terminal=[FramePosition(robot, "tool0", place, 1.0)]))
+        assert [one[: len("target of tool0: 250 mm further")] for one in found] == told
+
+
+def test_torques_that_do_not_hold_the_start_are_told(reach):
+    weak = replace(reach, control_limits=(-5.0, 5.0))
+    (said,) = [one for one in doubts(weak) if "rest" in one]
+    needed = pin.computeGeneralizedGravity(
+        reach.dynamics.robot.model, reach.dynamics.robot.model.createData(), reach.x0[:6]
+    )
+    name = reach.dynamics.robot.model.names[1 + int(np.argmax(np.abs(needed)))]
+    assert name in said
+    assert "its limit is" in said
+    assert doubts(pendulum.swing_up()) == []  # it hangs at rest
+
+
+def test_a_doubt_is_told_once_and_copies_are_not_asked_again(monkeypatch, caplog):
+    problem = pendulum.swing_up()
+    asked = []
+    doubt = lambda self, problem: asked.append(1) or ["a doubt of a test"]  # noqa: E731
+    monkeypatch.setattr(type(problem.dynamics), "doubts", doubt)
+    monkeypatch.setattr(sanity, "_told", set())
+    for make in (lambda: problem, lambda: problem.starting_at([0.1, 0.0]), lambda: problem.varying(x0=[0.2, 0.0])):
+        solve(make(), DDP(max_iterations=1), throw=False)
+    assert len(asked) == 1
+    solve(replace(problem, running=list(problem.running)), DDP(max_iterations=1), throw=False)
+    assert [record.message for record in caplog.records].count("a doubt of a test") == 1
