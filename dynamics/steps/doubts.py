@@ -27,6 +27,8 @@ MOST = 3
 def doubts_of(system: Any, problem: Any) -> list[str]:
     """Sentences about what a problem of a robot's system has, and is hardly meant to have."""
     robot: Robot = system.robot
+    if robot.room:  # rods bend and stretch
+        return []
     q = np.asarray(problem.x0)[: robot.nq]
     found = [*_angles(robot, q), *_limits(robot, q), *_quaternions(robot, q)]
     marks = [mark for term in _terms(problem) if callable(getattr(term, "marks", None)) for mark in term.marks()]
@@ -104,8 +106,6 @@ def reach_of(robot: Robot, frame: str) -> tuple[Array, float]:
     The bound is the length of the stretched chain, with sliders at their limits; infinite where something is free.
     """
     model = robot.model
-    if getattr(robot, "room", 0):  # rods bend and stretch
-        return np.zeros(3), np.inf
     found = model.frames[model.getFrameId(frame)]
     length, joint = float(np.linalg.norm(found.placement.translation)), int(found.parentJoint)
     if joint == 0:
@@ -116,7 +116,9 @@ def reach_of(robot: Robot, frame: str) -> tuple[Array, float]:
         if kind.nv > 1:
             if not name.startswith(("Spherical", "Universal")):  # which turn alone
                 return np.zeros(3), np.inf
-        elif name.startswith("P"):
+        elif not name.startswith("R"):  # a slider, or one that turns and slides
+            if not name.startswith("P"):
+                return np.zeros(3), np.inf
             low, high = (float(limit[kind.idx_q]) for limit in (model.lowerPositionLimit, model.upperPositionLimit))
             if not (abs(low) < NO_LIMIT and abs(high) < NO_LIMIT and low < high):
                 return np.zeros(3), np.inf
@@ -131,7 +133,7 @@ def reach_of(robot: Robot, frame: str) -> tuple[Array, float]:
 def _torques(system: Any, problem: Any, q: Array) -> Iterator[str]:
     """Torques that hold x0 at rest, of a robot whose controls are the torques of all its joints."""
     robot: Robot = system.robot
-    rests = getattr(system, "phases", None) is None and system.nu == robot.nv and not getattr(robot, "room", 0)
+    rests = getattr(system, "phases", None) is None and system.nu == robot.nv
     if not rests or not np.array_equal(system.actuation, np.eye(robot.nv)) or robot.loops:
         return
     needed = pin.computeGeneralizedGravity(robot.model, robot.model.createData(), q)
