@@ -106,7 +106,8 @@ def as_system(dynamics: Dynamics | System, field: str = "dynamics") -> System:
 @cache
 def _is_whole(cls: type) -> bool:
     """Whether a class has all that a system has, whatever its instances add: asked of each class once."""
-    return all(hasattr(cls, name) for name in dir(System) if not name.startswith("_"))
+    fields = getattr(cls, "__dataclass_fields__", {})  # which instances have
+    return all(hasattr(cls, name) or name in fields for name in dir(System) if not name.startswith("_"))
 
 
 def _by_rows(function: Callable[[Any, Any], Any], a: Any, b: Any) -> Array:

@@ -51,8 +51,8 @@ class Descent:
         self, iterate: Iterate, solver: DDP, history: list[Record], callback: Callable[[Record], None] | Watcher | None
     ) -> None:
         self.iterate, self.solver, self.history = iterate, solver, history
-        self._watcher = callback if isinstance(callback, Watcher) else None
-        self._callback = None if isinstance(callback, Watcher) else callback
+        self._watcher = None if callback is None or not isinstance(callback, Watcher) else callback
+        self._callback = None if callback is None or isinstance(callback, Watcher) else callback
         self.limits = Limits(solver.tolerance, solver.switch, solver.max_regularization, solver.regularization)
         self.forget()
 

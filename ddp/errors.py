@@ -175,7 +175,7 @@ def line_of(reason: BaseException | None) -> str:
 
 def positive(field: str, value: float, error: type[DDPError] = ProblemError) -> float:
     """``value`` as a float if it is finite and greater than zero, else ``error``."""
-    number = float(as_array(field, value, (), error, finite=False))
+    number = value if type(value) is float else float(as_array(field, value, (), error, finite=False))
     if not 0.0 < number < np.inf:
         raise error(f"{field}: expected a positive number, got {number}")
     return number

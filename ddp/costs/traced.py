@@ -31,7 +31,8 @@ def is_traced(term: Any, dynamics: System) -> bool:
 
     Derivatives by states of a space that is not known are differences.
     """
-    if isinstance(term, type) or not hasattr(term, "value") or isinstance(term, BatchTerm):
+    is_batch = hasattr(term, "values") and isinstance(term, BatchTerm)
+    if is_batch or isinstance(term, type) or not hasattr(term, "value"):
         return False
     given = getattr(term, "gradient", None), getattr(term, "hessian", None)
     plain = all(one is None for one in given) and getattr(term, "derivatives", None) != "differences"
