@@ -165,6 +165,7 @@ def track(step, context, p, plus, minus, X, U, k, K, alphas, gaps, lower, upper,
     lengths, shown = np.empty(WIDTH), np.empty(WIDTH * nu)
     inputs, outputs, dx, own = rows_of(given), rows_of(found), rows_of(deviation), rows_of(shown)
     share(given, nx + nu, p)
+    states, controls, closed = rows_of(Xs), rows_of(Us), not gaps.any()
     for s in range(0, S, WIDTH):
         many = min(WIDTH, S - s)
         for lane in range(WIDTH):
@@ -173,9 +174,13 @@ def track(step, context, p, plus, minus, X, U, k, K, alphas, gaps, lower, upper,
         broken = 0.0 * alpha  # NaN from where a lane diverges
         for i in range(nx):
             store(inputs, WIDTH * i, spread(X[0, i], alpha))
-        write(given, many, Xs[s : s + many, 0])
+        write(inputs, nx, s, many, states, 0)
         for t in range(U.shape[0]):
-            deviate(minus, X[t], given, pair, deviation)
+            if minus == 0:
+                for i in range(nx):
+                    store(dx, WIDTH * i, load(inputs, WIDTH * i) - X[t, i])
+            else:
+                deviate(minus, X[t], given, pair, deviation)
             low, high = lower[min(t, lower.shape[0] - 1)], upper[min(t, upper.shape[0] - 1)]
             after = broken
             for i in range(nu):
@@ -187,15 +192,16 @@ def track(step, context, p, plus, minus, X, U, k, K, alphas, gaps, lower, upper,
                 store(inputs, WIDTH * (nx + i), u)
                 store(own, WIDTH * i, u - broken)
                 after = broken_by(u, after)
-            write(shown, many, Us[s : s + many, t])
+            write(own, nu, s, many, controls, t)
             call_contraction(step, given.ctypes.data, found.ctypes.data, context, t)
             for i in range(nx):
                 after = broken_by(load(outputs, WIDTH * i), after)
             broken = after
-            leave_open(plus, lengths, gaps[t], found, pair)
+            if not closed:
+                leave_open(plus, lengths, gaps[t], found, pair)
             for i in range(nx):
                 store(inputs, WIDTH * i, load(outputs, WIDTH * i) - broken)
-            write(given, many, Xs[s : s + many, t + 1])
+            write(inputs, nx, s, many, states, t + 1)
 
 
 @inline
@@ -205,21 +211,18 @@ def broken_by(x, broken):
 
 
 @inline
-def write(lanes, many, out):
-    """out (many, .) := lanes of numbers, one behind the other."""
+def write(lanes, count, first, many, out, t):
+    """Rows first, first + 1, ... of out := lanes of ``count`` numbers of knot t, as many as there are of them."""
     for lane in range(many):
-        for i in range(out.shape[1]):
-            out[lane, i] = lanes[WIDTH * i + lane]
+        row = out[first + lane]
+        for i in range(count):
+            row[count * t + i] = lanes[WIDTH * i + lane]
 
 
 @kernel
 def deviate(minus, X, x, pair, dx):
-    """dx := x ⊖ X of eight states x."""
-    nx, own, out = X.shape[0], rows_of(x), rows_of(dx)
-    if minus == 0:
-        for i in range(nx):
-            store(out, WIDTH * i, load(own, WIDTH * i) - X[i])
-        return
+    """dx := x ⊖ X of eight states x, by the C function of ⊖."""
+    nx = X.shape[0]
     for i in range(nx):
         for lane in range(WIDTH):
             pair[WIDTH * i + lane], pair[WIDTH * (nx + i) + lane] = x[WIDTH * i + lane], X[i]
