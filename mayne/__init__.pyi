@@ -156,6 +156,7 @@ from mayne import (
     costs as costs,
     durations as durations,
     gaits as gaits,
+    interop as interop,
     legged as legged,
     legs as legs,
     linearization as linearization,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
 import logging
 import os
 import xml.etree.ElementTree as ElementTree
@@ -90,12 +92,31 @@ def read_model(source: pin.Model | pin.RobotWrapper) -> Found:
     return Found(source.model.copy(), given, None if shapes is None else Source("", (), shapes=shapes.copy()))
 
 
+def _described(name: str) -> Path | None:
+    """File of a robot of the package robot_descriptions, which fetches it at first; None where there is none."""
+    if not name.isidentifier() or importlib.util.find_spec("robot_descriptions") is None:
+        return None
+    if importlib.util.find_spec(f"robot_descriptions.{name}") is None:
+        return None
+    try:
+        found = importlib.import_module(f"robot_descriptions.{name}")
+    except Exception as reason:
+        raise ModelError(f"robot: robot_descriptions cannot load {name}: {type(reason).__name__}: {reason}") from None
+    path = getattr(found, "URDF_PATH", None) or getattr(found, "MJCF_PATH", None)
+    if path is None:
+        raise ModelError(f"robot: robot_descriptions has neither a URDF nor an MJCF file of {name}")
+    return Path(path)
+
+
 def read_named(name: str, root: str | None) -> Found:
     """Model, usual posture if there is one, and source of a robot of example-robot-data, without loading its meshes."""
     from example_robot_data import robots_loader
     from example_robot_data.utils import getModelPath, readParamsFromSrdf
 
     if name not in robots_loader.ROBOTS:
+        described = _described(name)
+        if described is not None:
+            return read_file(described, root)
         raise ModelError(
             f"robot: no file and no robot of example-robot-data is called {said(name)};"
             f" {nearest(name, robots_loader.ROBOTS)}"

@@ -1,0 +1,3 @@
+"""Motions for other programs: `problems.interop`."""
+
+from problems.interop import *

@@ -1,0 +1,87 @@
+"""Checks that all ways out share: solutions of robots with rigid bodies, and their joints."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import pinocchio as pin
+
+from ddp.errors import ProblemError, said
+from ddp.protocols import Array
+from ddp.solution import Solution
+from dynamics.geometry.joint_motion import CONTINUOUS, FREE_FLYER, SPHERICAL
+from dynamics.robots.model import Robot
+
+PLAIN, CIRCLE, BALL, FREE = "plain", "circle", "ball", "free"
+
+
+class Joint(NamedTuple):
+    """Joint of a robot: its name, its kind, and where its numbers begin in q and in v."""
+
+    name: str
+    kind: str
+    iq: int
+    iv: int
+
+
+def joints_of(robot: Robot) -> list[Joint]:
+    """Joints of a robot; ProblemError for those that other programs have in another form."""
+    if not isinstance(robot, Robot):
+        raise ProblemError(f"robot: expected a Robot, got {said(robot)}")
+    if robot.room:
+        raise ProblemError(f"robot: expected one of rigid bodies, got {robot.name}, which has rods")
+    kinds = {FREE_FLYER: FREE, SPHERICAL: BALL, CONTINUOUS: CIRCLE}
+    found = []
+    for j, kind in enumerate(robot.tree.kind.tolist(), 1):
+        joint, name = robot.model.joints[j], str(robot.model.names[j])
+        if kind not in kinds and joint.nq != 1:
+            raise ProblemError(f"robot: expected hinges, sliders, balls and free bases, got {name}")
+        found.append(Joint(name, kinds.get(kind, PLAIN), int(joint.idx_q), int(joint.idx_v)))
+    return found
+
+
+def robot_of(solution: Solution) -> Robot:
+    """The robot that a solution moves."""
+    if not isinstance(solution, Solution):
+        raise ProblemError(f"solution: expected a Solution, got {said(solution)}")
+    problem = solution.problem
+    if problem is None:
+        raise ProblemError("solution: expected one with its problem: solution.attached(problem) gives it back")
+    robot = getattr(problem.dynamics, "robot", None)
+    if not isinstance(robot, Robot):
+        raise ProblemError(f"solution: expected one of a robot, got one of {type(problem.dynamics).__name__}")
+    return robot
+
+
+def rotations(quaternions: Array) -> Array:
+    """Matrices (N, 3, 3) of quaternions (N, 4), x y z w."""
+    return np.array([pin.Quaternion(q / np.linalg.norm(q)).matrix() for q in quaternions]).reshape(-1, 3, 3)
+
+
+def turned(R: Array, v: Array) -> Array:
+    """Vectors ``R v`` (N, 3)."""
+    return np.einsum("nij,nj->ni", R, v)
+
+
+def singles(joints: list[Joint]) -> Iterator[Joint]:
+    """Joints with one degree of freedom."""
+    return (joint for joint in joints if joint.kind in (PLAIN, CIRCLE))
+
+
+def angle(q: Array, joint: Joint) -> Array:
+    """Position (N,) of a joint with one degree of freedom [rad, m], without jumps by whole turns."""
+    if joint.kind == PLAIN:
+        return np.asarray(q[:, joint.iq])
+    return np.unwrap(np.arctan2(q[:, joint.iq + 1], q[:, joint.iq]))
+
+
+def optional(name: str, purpose: str) -> Any:
+    """A module that is not needed otherwise; ProblemError that names it where it is missing."""
+    import importlib
+
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        raise ProblemError(f"{purpose}: needs {name.partition('.')[0]}, which is not installed") from None

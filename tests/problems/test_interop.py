@@ -1,0 +1,182 @@
+"""Motions taken elsewhere are the same motions there: MuJoCo, Drake, ROS, data sets."""
+
+import json
+import sys
+from types import ModuleType, SimpleNamespace
+
+import mujoco
+import numpy as np
+import pinocchio as pin
+import pytest
+
+import dynamics
+from ddp.errors import ModelError, ProblemError
+from ddp.problem import Problem
+from ddp.solver import DDP, solve
+from problems import interop, pendulum
+from problems.costs import ControlCost, StateCost
+
+TREE = """<mujoco><worldbody><body name="trunk" pos="0 0 1"><freejoint name="root"/><geom size="0.1" mass="3"/>
+  <body name="arm" pos="0.2 0 0"><joint name="shoulder" type="ball"/><geom size="0.05" pos="0 0 0.2" mass="1"/>
+    <body name="hand" pos="0 0 0.4"><joint name="slide" type="slide" axis="0 0 1"/><geom size="0.03" mass="0.5"/></body>
+  </body>
+  <body name="leg" pos="-0.2 0 0"><joint name="hip" axis="0 1 0"/><geom size="0.05" pos="0 0 -0.2" mass="1"/></body>
+</body></worldbody></mujoco>"""
+
+
+@pytest.fixture(scope="module")
+def tree():
+    return dynamics.load(TREE), mujoco.MjModel.from_xml_string(TREE)
+
+
+@pytest.fixture(scope="module")
+def solution(tree):
+    """A free robot's motion, from a start that turns and moves."""
+    robot, _ = tree
+    system = dynamics.RobotDynamics(robot, 0.01)
+    rng = np.random.default_rng(3)
+    x0 = np.concatenate([robot.random_configuration(rng), rng.normal(size=robot.nv)])
+    terms = [StateCost(system, x0, 1e-3), ControlCost(np.zeros(system.nu), 1e-3)]
+    return solve(Problem(system, terms, [], x0, 12), DDP(max_iterations=2), throw=False)
+
+
+def states(robot, rng, count=6):
+    Q = [robot.random_configuration(rng) for _ in range(count)]
+    return np.concatenate([Q, rng.normal(size=(count, robot.nv))], axis=1)
+
+
+def test_bodies_are_where_mujoco_puts_them(tree, rng):
+    robot, model = tree
+    X = states(robot, rng)
+    qpos, qvel = interop.to_mujoco(robot, model, X)
+    data, own = mujoco.MjData(model), robot.model.createData()
+    for x, place, rate in zip(X, qpos, qvel, strict=True):
+        data.qpos[:], data.qvel[:] = place, rate
+        mujoco.mj_forward(model, data)
+        pin.forwardKinematics(robot.model, own, x[: robot.nq], x[robot.nq :])
+        for name, body in (("shoulder", "arm"), ("slide", "hand"), ("hip", "leg")):
+            j = robot.model.getJointId(name)
+            assert np.allclose(own.oMi[j].translation, data.body(body).xpos, atol=1e-9)
+            velocity = np.zeros(6)
+            index = mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_XBODY, body)
+            mujoco.mj_objectVelocity(model, data, mujoco.mjtObj.mjOBJ_XBODY, index, velocity, 0)
+            expected = pin.getVelocity(robot.model, own, j, pin.ReferenceFrame.LOCAL_WORLD_ALIGNED)
+            assert np.allclose(np.concatenate([expected.angular, expected.linear]), velocity, atol=1e-9)
+
+
+def test_the_way_to_mujoco_and_back_ends_where_it_began(tree, rng):
+    robot, model = tree
+    X = states(robot, rng)
+    back = interop.from_mujoco(robot, model, *interop.to_mujoco(robot, model, X))
+    assert np.allclose(back[:, robot.nq :], X[:, robot.nq :], atol=1e-12)
+    for x, y in zip(X, back, strict=True):
+        assert np.abs(pin.difference(robot.model, x[: robot.nq], y[: robot.nq])).max() < 1e-9
+    one = interop.from_mujoco(robot, model, *interop.to_mujoco(robot, model, X[0]))
+    assert one.shape == X[0].shape
+
+
+def test_joints_are_matched_by_name_whatever_their_order(rng):
+    text = "<mujoco><worldbody>{}</worldbody></mujoco>"
+    body = '<body name="{0}" pos="{1} 0 0"><joint name="{0}" axis="0 1 0"/><geom size="0.1"/></body>'
+    parts = [body.format("a", 0), body.format("b", 1)]
+    robot = dynamics.load(text.format("".join(parts)))
+    model = mujoco.MjModel.from_xml_string(text.format("".join(parts[::-1])))
+    qpos, qvel = interop.to_mujoco(robot, model, [1.0, 2.0, 3.0, 4.0])
+    assert (qpos.tolist(), qvel.tolist()) == ([2.0, 1.0], [4.0, 3.0])
+    other = mujoco.MjModel.from_xml_string(text.format(parts[0]))
+    with pytest.raises(ProblemError, match="model: expected a joint 'b'"):
+        interop.to_mujoco(robot, other, np.zeros(4))
+
+
+def test_drakes_rates_are_those_of_its_positions(solution):
+    """Differences of the integrated motion say what q_dot is, in Drake's order of quaternions."""
+    robot, samples = solution.problem.dynamics.robot, interop.drake_samples(solution)
+    assert samples.q.shape == samples.q_dot.shape == (13, 13)
+    assert samples.v.shape == (robot.nv, 13)
+    assert np.array_equal(samples.breaks, solution.t)
+    assert np.allclose(samples.q[4:7], solution.X[:, :3].T)  # quaternion, then place
+    assert np.allclose(samples.q[0], solution.X[:, 6])
+    h = 1e-6
+    for k, x in enumerate(solution.X):
+        q, v = x[: robot.nq], x[robot.nq :]
+        ahead, behind = (pin.integrate(robot.model, q, s * h * v) for s in (1.0, -1.0))
+        rate = (ahead - behind) / (2.0 * h)
+        expected = np.concatenate([np.roll(rate[3:7], 1), rate[:3], np.roll(rate[7:11], 1), rate[11:]])
+        assert np.allclose(samples.q_dot[:, k], expected, atol=1e-6)
+
+
+def test_drakes_own_class_is_given_the_samples(solution, monkeypatch):
+    with pytest.raises(ProblemError, match="to_drake: needs pydrake, which is not installed"):
+        interop.to_drake(solution)
+    fake = ModuleType("pydrake.trajectories")
+    fake.PiecewisePolynomial = SimpleNamespace(CubicHermite=lambda *given: given)
+    monkeypatch.setitem(sys.modules, "pydrake", ModuleType("pydrake"))
+    monkeypatch.setitem(sys.modules, "pydrake.trajectories", fake)
+    breaks, q, _ = interop.to_drake(solution)
+    assert np.array_equal(breaks, solution.t)
+    assert np.array_equal(q, interop.drake_samples(solution).q)
+
+
+def test_ros_has_joints_with_one_degree_of_freedom_and_exact_times(solution, tmp_path):
+    told = json.loads(interop.write_ros(solution, tmp_path / "motion.json").read_text())
+    assert told == interop.to_ros(solution)
+    assert told["joint_names"] == ["slide", "hip"]
+    assert len(told["points"]) == 13
+    for k, point in enumerate(told["points"]):
+        start = point["time_from_start"]
+        assert start["sec"] * 10**9 + start["nanosec"] == 10**7 * k
+        assert point["positions"] == [solution.q["slide"][k], solution.q["hip"][k]]
+        assert point["effort"] == [solution.tau["slide"][min(k, 11)], solution.tau["hip"][min(k, 11)]]
+    with pytest.raises(ProblemError, match="ros_message: needs trajectory_msgs"):
+        interop.ros_message(solution)
+
+
+def test_episodes_have_gymnasiums_shapes_and_rewards_sum_to_the_cost():
+    found = [solve(pendulum.swing_up().starting_at(np.array([angle, 0.0]))) for angle in (0.0, 0.2)]
+    for episode, one in zip(interop.episodes(found), found, strict=True):
+        assert np.array_equal(episode["observations"], one.X)
+        assert episode["rewards"].sum() == pytest.approx(-one.cost)
+        assert episode["truncations"].tolist() == [False] * (len(one.U) - 1) + [True]
+        assert not episode["terminations"].any()
+    table = interop.lerobot_table(found, "swing up")
+    assert len(table) == sum(len(one.U) for one in found)
+    assert table["index"].tolist() == list(range(len(table)))
+    assert table.attrs["tasks"] == ["swing up"]
+    last = table[table["episode_index"] == 1].iloc[-1]
+    assert last["next.done"]
+    assert np.allclose(last["observation.state"], found[1].X[-2], atol=1e-6)
+
+
+def test_names_of_robot_descriptions_are_loaded(tmp_path, monkeypatch):
+    package = tmp_path / "robot_descriptions"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (tmp_path / "tree.xml").write_text(TREE)
+    (package / "tree_mj_description.py").write_text(f"MJCF_PATH = {str(tmp_path / 'tree.xml')!r}\n")
+    (package / "broken_description.py").write_text("raise OSError('no network')\n")
+    (package / "empty_description.py").write_text("")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert "hip" in dynamics.load("tree_mj_description").joint_names
+    with pytest.raises(ModelError, match="cannot load broken_description: OSError: no network"):
+        dynamics.load("broken_description")
+    with pytest.raises(ModelError, match="neither a URDF nor an MJCF file of empty_description"):
+        dynamics.load("empty_description")
+    with pytest.raises(ModelError, match="no file and no robot of example-robot-data is called 'nothing_description'"):
+        dynamics.load("nothing_description")
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda s, m: interop.to_mujoco(3, m, np.zeros(4)), "robot: expected a Robot, got 3"),
+        (lambda s, m: interop.to_mujoco(s.problem.dynamics.robot, 3, s.X), "model: expected a mujoco.MjModel"),
+        (lambda s, m: interop.to_mujoco(s.problem.dynamics.robot, m, np.zeros(4)), "X: expected states of"),
+        (lambda s, m: interop.from_mujoco(s.problem.dynamics.robot, m, np.zeros(3)), "qpos: expected"),
+        (lambda s, m: interop.drake_samples(3), "solution: expected a Solution"),
+        (lambda s, m: interop.episodes([]), "solutions: expected at least one"),
+        (lambda s, m: interop.lerobot_table([s, 3]), r"solutions\[1\]: expected a Solution"),
+    ],
+)
+def test_bad_input_is_named(solution, tree, call, message):
+    with pytest.raises(ProblemError, match=message):
+        call(solution, tree[1])
