@@ -83,10 +83,10 @@ def given(address, memory, fext):
 
 
 @inline
-def _matrices(tree, memory):
-    """Matrices of zeros."""
+def _matrices(tree, memory, count):
+    """Matrices, the first ``count`` of zeros."""
     m = Matrices(memory, tree)
-    clear(as_vector(m.a), 4 * tree.nv * tree.nv)
+    clear(as_vector(m.a), count * tree.nv * tree.nv)
     return m
 
 
@@ -125,7 +125,7 @@ def inverse_dynamics_derivatives(address, memory, Q, V, A, fext, out):
     by_q, by_v, by_a = rows_of(out[0]), rows_of(out[1]), rows_of(out[2])
     Q, V, A, fext = rows_of(Q), rows_of(V), rows_of(A), rows_of(fext)
     tree, ws, x = given(address, memory, fext)
-    m, square = _matrices(tree, x.end), tree.nv * tree.nv
+    m, square = _matrices(tree, x.end, 3), tree.nv * tree.nv
     for t in range(0, len(Q), width(ws.end)):
         take(x, tree, Q, V, A, fext, t)
         composites(tree, x.q, x.first, x.second, x.fext, ws)
@@ -168,7 +168,7 @@ def inverse_dynamics_hessian(address, memory, Q, V, A, mu, fext, out):
     qq, qv, vv, qa = rows_of(out[0]), rows_of(out[1]), rows_of(out[2]), rows_of(out[3])
     Q, V, A, mu, fext = rows_of(Q), rows_of(V), rows_of(A), rows_of(mu), rows_of(fext)
     tree, ws, x = given(address, memory, fext)
-    m, square = _matrices(tree, x.end), tree.nv * tree.nv
+    m, square = _matrices(tree, x.end, 4), tree.nv * tree.nv
     for t in range(0, len(Q), width(ws.end)):
         take(x, tree, Q, V, A, fext, t)
         pack(mu, t, x.weight, tree.nv)
@@ -299,7 +299,7 @@ def forward_dynamics_hessian(address, memory, Q, V, tau, weight, fext, first, ou
     by_q, by_v, by_tau = rows_of(first[0]), rows_of(first[1]), rows_of(first[2])
     Q, V, tau, weight, fext = rows_of(Q), rows_of(V), rows_of(tau), rows_of(weight), rows_of(fext)
     tree, ws, x, r = relating(address, memory, fext)
-    m, square = _matrices(tree, r.end), tree.nv * tree.nv
+    m, square = _matrices(tree, r.end, 4), tree.nv * tree.nv
     for t in range(0, len(Q), width(ws.end)):
         take(x, tree, Q, V, tau, fext, t)
         pack(weight, t, x.weight, tree.nv)
@@ -327,7 +327,7 @@ def forward_dynamics_tensors(address, memory, Q, V, tau, fext, entries, dqdq, dv
     places = rows_of(entries.places)
     Q, V, tau, fext = rows_of(Q), rows_of(V), rows_of(tau), rows_of(fext)
     tree, ws, x, r = relating(address, memory, fext)
-    nv, m, cube = tree.nv, _matrices(tree, r.end), tree.nv**3
+    nv, m, cube = tree.nv, _matrices(tree, r.end, 4), tree.nv**3
     found = Values(m.end, entries.triples)
     S = Tensors(found.end, tree, nv * nv)
     for t in range(0, len(Q), width(ws.end)):

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from ddp.compiling.kernel import inline, kernel
 from dynamics.arrays.products import symmetric_product
 from dynamics.rigid_bodies.inverse import generalized_forces, mass_matrix
@@ -27,15 +25,6 @@ def factorize(tree, M, D):
                 j = tree.previous[j]
             M[k, i] = factor
             i = tree.previous[i]
-
-
-@kernel
-def is_positive(D, a):
-    """Whether the mass matrix behind the diagonal D (nv,) is positive definite and the accelerations a are numbers."""
-    for i in range(a.size):
-        if not (D[i].real > 0.0 and np.isfinite(a[i].real)):
-            return False
-    return True
 
 
 @kernel
@@ -107,7 +96,7 @@ def _four_inverses(path, count, c, LD, N, i):
 
 @kernel
 def forward_dynamics(tree, q, qd, tau, fext, ws, LD, D, qdd):
-    """a = M⁻¹ (τ - ID(q, q', 0)); leaves M's factors in LD and D. Meaningless unless ``is_positive``.
+    """a = M⁻¹ (τ - ID(q, q', 0)); leaves M's factors in LD and D. Meaningless unless D is positive.
 
     LD (nv, nv) comes in as zeros where degrees of freedom are unrelated. The composites left are those of q'' = 0.
     """
