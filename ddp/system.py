@@ -68,14 +68,15 @@ class Routines(NamedTuple):
     follow ``(context, eight, 0, 0)``: roll out a `ddp.machine.trajectories.Eight`.
     expand ``(context, trajectory, first, second)``: the first order of a `ddp.machine.trajectories.Trajectory` where
         ``first`` is not zero, and what ``expand_second`` completes where ``second`` is not.
-    contract ``(context, trajectory, 0, 0)``: its second order with its weights, as ``contract`` does or, where there
-        is one, as ``contract_batch``.
+    contract, blocks ``(context, trajectory, 0, 0)``: its second order with its weights, as ``contract`` does, and as
+        ``contract_batch``, or 0 where there is none.
     ``owner`` keeps alive what ``context`` points to.
     """
 
     follow: int
     expand: int
     contract: int
+    blocks: int
     context: int
     owner: Any
 

@@ -40,6 +40,7 @@ class Sweeping(Struct):
     mu: float = variable_real()
     by_costate: int = variable_integer()
     kept: int = variable_integer()
+    held: int = variable_integer()
     failed: int = variable_integer()
     slope: float = variable_real()
     change: float = variable_real()
@@ -49,11 +50,12 @@ class Sweeping(Struct):
 class Worker(Struct):
     """Everything that the lanes of a thread share.
 
-    follow, expand, contract, context: of `ddp.system.Routines`.   sweep: a C function of a `Sweeping`.
-    l .. record: addresses of derivatives, those of one lane at a time: of ``owner``, who knows ``known`` of them.
+    follow, expand, contract, into_blocks, context: of `ddp.system.Routines`.   sweep: a C function of a `Sweeping`.
+    A .. record: addresses of derivatives, those of one lane at a time: of ``owner``, who knows ``known`` of them.
     terms: rows of tables of costs; runs, segments, curved: see `ddp.costs.cost_table`; bends: whether Gauss-Newton's
     Hessians are not exact.   separable (N+1,).   costs (N+1,): scratch.
-    tolerance .. exact: of the solver.   rule, factor .. floor: of mu.
+    limited: whether controls have limits, those of ``eight``; hands_over: whether what struggles there is left.
+    tolerance .. is_exact: of the solver.   rule, factor .. floor: of mu.
     x0 (M, nx), u0 (M, nu): where problems begin, and their first controls.   X, U, K: guesses of all or (1, ...) of
     one for all, of which the former replace the first rows; alone: of controls alone, with states that stay at x0.
     tables (M or 1, terms, 5).   to_X .. numbers: results.
@@ -68,10 +70,13 @@ class Worker(Struct):
     follow: int = integer()
     expand: int = integer()
     contract: int = integer()
+    into_blocks: int = integer()
     context: int = integer()
     sweep: int = integer()
     sweeping: Sweeping = nested(Sweeping)
     eight: Eight = nested(Eight)
+    A: int = integer()
+    B: int = integer()
     l: int = integer()
     lz: int = integer()
     lzz: int = integer()
@@ -91,6 +96,8 @@ class Worker(Struct):
     separable: int = integer()
     costs: int = integer()
     batched: int = integer()
+    limited: int = integer()
+    hands_over: int = integer()
     tolerance: float = real()
     limit: int = integer()
     share: float = real()
@@ -128,13 +135,15 @@ class Lane(Struct):
     index: of the lane.   problem: its number, and ``table`` where its costs are.   stage: see `IDLE`.
     whole, blocks: addresses of `Horizon`, whose second orders are Hessians or, where the dynamics know them, blocks;
     torn_whole, torn_blocks: the same with open gaps.   gaps (N, n), gap: these and the largest number of any.
-    trajectory: the address of a `Trajectory` of X and U.
+    boxed, torn_boxed: with limits of controls, of which sweeps know once they are ``limited``.
+    trajectory, boxed_trajectory: addresses of a `Trajectory` of X and U.   short: bits of the last steps, which
+    of them were short; rejected: whether the last one was.
     scaled: whether judgements' sizes are those of the iterate.   followed, age: see `ddp.sweeps.backward.Backward`.
     slope, expected: of the sweep along which is searched; found_slope: of the last one.   gradient: of the attempt.
     alpha, reached: the step that is searched, the cost of the best one beyond a full one, which is of ``longer``.
     X, U: the iterate; tried_X, tried_U: where a rollout writes; best_X, best_U: the best attempt of an iteration;
     kept_X, kept_U: the best of longer steps.
-    k, K: the policy of the last sweep.
+    k, K: the policy of the last sweep.   low, high: how far controls are from their limits.   box_u, box_x: scratch.
     """
 
     worker: int = integer()
@@ -144,7 +153,13 @@ class Lane(Struct):
     blocks: int = integer()
     torn_whole: int = integer()
     torn_blocks: int = integer()
+    boxed: int = integer()
+    torn_boxed: int = integer()
     trajectory: int = integer()
+    boxed_trajectory: int = integer()
+    limited: int = variable_integer()
+    short: int = variable_integer()
+    rejected: int = variable_integer()
     problem: int = variable_integer()
     table: int = variable_integer()
     stage: int = variable_integer()
@@ -180,3 +195,7 @@ class Lane(Struct):
     k: Array = reals(constant=False)
     K: Array = reals(constant=False)
     gaps: Array = reals(constant=False)
+    low: Array = reals(constant=False)
+    high: Array = reals(constant=False)
+    box_u: Array = reals(constant=False)
+    box_x: Array = reals(constant=False)

@@ -34,9 +34,12 @@ from ddp.derivatives import FIRST, GAUSS_NEWTON
 from ddp.descent import BOTTOMLESS, FAR, GOES_ON, STATIONARY
 from ddp.descent import CONVERGED as ENDS_CONVERGED
 from ddp.descent import judged as end_judged
+from ddp.interior.solve import LATELY, SHORT, TOO_MANY
 from ddp.iterate import CLOSED, WORSE, swept_last
+from ddp.machine.addresses import array_at
 from ddp.machine.memory import address_of
 from ddp.models.globalisation import NOBODY, OWN, Outcome, attempted, follow_up, searched
+from ddp.saddles import FIRM
 from ddp.search import SURPASSED, TAKEN, judged
 
 LANES = 8
@@ -90,6 +93,11 @@ def load(w, lane):
     for t in range(N + 1 if w.alone != 0 else 1):
         copy(lane.X[t * nx :], w.x0[M], nx)
     copy(lane.U, w.u0[M], nu)
+    if w.alone != 0:
+        for t in range(N):
+            for i in range(nu):
+                lane.U[t * nu + i] = min(max(lane.U[t * nu + i], w.eight.lower[t, i]), w.eight.upper[t, i])
+    lane.limited, lane.short, lane.rejected = 0, 0, 0
     for i in range(N * nu):
         lane.k[i] = 0.0
     if w.owner == lane.index:
@@ -170,8 +178,46 @@ def begin(w, lane, cost):
     copy(lane.X, lane.tried_X, (w.N + 1) * w.nx)
     copy(lane.U, lane.tried_U, w.N * w.nu)
     lane.cost, lane.highest = cost, cost
+    start(w, lane)
+
+
+@kernel
+def start(w, lane):
+    """Begin the first iteration."""
+    if w.limited != 0 and is_at_limits(w, lane):
+        limit(w, lane)
     know(w, lane, FIRST | GAUSS_NEWTON)
     propose(w, lane, lane.decisions.mode)
+
+
+@kernel
+def is_at_limits(w, lane):
+    """Whether any control is at a limit."""
+    for t in range(w.N):
+        for i in range(w.nu):
+            u = lane.U[t * w.nu + i]
+            if u <= w.eight.lower[t, i] or u >= w.eight.upper[t, i]:
+                return True
+    return False
+
+
+@kernel
+def limit(w, lane):
+    """Sweep within the limits of controls from now on: see `ddp.iterate.Iterate.limit`."""
+    lane.limited, lane.followed, lane.age = 1, 0, -1
+    measure_room(w, lane)
+
+
+@kernel
+def measure_room(w, lane):
+    """Find how far controls are from their limits: see `ddp.constraints.bounds.room`."""
+    for t in range(w.N):
+        for i in range(w.nu):
+            k = t * w.nu + i
+            u = lane.U[k]
+            low, high, near = w.eight.lower[t, i] - u, w.eight.upper[t, i] - u, 1e-14 * (1.0 + abs(u))
+            lane.low[k] = 0.0 if low > -near else low
+            lane.high[k] = 0.0 if high < near else high
 
 
 @kernel
@@ -181,8 +227,7 @@ def begin_torn(w, lane):
     if not (lane.gap < np.inf and abs(lane.cost) < np.inf):
         leave(w, lane)
         return
-    know(w, lane, FIRST | GAUSS_NEWTON)
-    propose(w, lane, lane.decisions.mode)
+    start(w, lane)
 
 
 @kernel
@@ -240,6 +285,10 @@ def search_ended(w, lane, alpha, cost, X, U):
 def finish_iteration(w, lane):
     """Accept the best attempt of an iteration; whether another one follows."""
     s = lane.decisions
+    free = w.limited != 0 and lane.limited == 0
+    if s.best == NOBODY and free:
+        limit(w, lane)
+        return True
     if s.best == NOBODY:
         leave(w, lane)
         return False
@@ -255,12 +304,20 @@ def finish_iteration(w, lane):
         if lane.torn:
             scale_gaps(w, lane, 1.0 - attempt.step.alpha)
         move(w, lane)
+        if lane.limited:
+            measure_room(w, lane)
+    if free and (attempt.step.alpha == 0.0 or is_at_limits(w, lane)):
+        limit(w, lane)
     lane.iterations += 1
+    remember(lane, attempt.step.alpha)
     if verdict == STATIONARY or (lane.cost < 0.0 and is_far(w, lane)):
         leave(w, lane)
         return False
     if verdict != GOES_ON:
         conclude(w, lane, attempt.expected, CONVERGED if verdict == ENDS_CONVERGED else ROUNDING)
+        return False
+    if w.hands_over != 0 and lane.limited != 0 and struggles(lane):
+        leave(w, lane)
         return False
     if lane.iterations >= w.limit and lane.gap >= CLOSED:
         leave(w, lane)
@@ -269,6 +326,24 @@ def finish_iteration(w, lane):
         conclude(w, lane, attempt.expected, ITERATIONS)
         return False
     return True
+
+
+@kernel
+def remember(lane, alpha):
+    """Remember in bits which of the last steps were short; steps that are rejected one after the other are one."""
+    if alpha > 0.0 or lane.rejected == 0:
+        lane.short = (2 * lane.short + (1 if alpha <= SHORT else 0)) % 2**LATELY
+    lane.rejected = 0 if alpha > 0.0 else 1
+
+
+@kernel
+def struggles(lane):
+    """Whether steps are short again and again: see `ddp.interior.solve.struggles`."""
+    count, rest = 0, lane.short
+    while rest > 0:
+        count += rest % 2
+        rest //= 2
+    return count >= TOO_MANY
 
 
 @kernel
@@ -298,7 +373,7 @@ def conclude(w, lane, expected, ending):
         lane.age = -1
         found, exact = swept_last(lane, ending != ITERATIONS or w.is_exact != 0)
         gradient = found.gradient
-        if ending != ITERATIONS and (not exact or is_idle(w, lane)):
+        if ending != ITERATIONS and not (exact and is_minimum(w, lane)):
             leave(w, lane)
             return
         if ending != ITERATIONS and w.is_exact == 0:
@@ -324,16 +399,38 @@ def conclude(w, lane, expected, ending):
 
 
 @kernel
-def is_idle(w, lane):
-    """Whether there are controls that nothing moves, so that it has to be asked whether anything knows them."""
-    for i in range(w.N * w.nu):
-        if lane.k[i] == 0.0:
-            size = 0.0
-            for j in range(w.n):
-                size += abs(lane.K[i * w.n + j])
-            if size == 0.0:
-                return True
-    return False
+def is_minimum(w, lane):
+    """Whether an exact sweep that has succeeded says that here is a minimum: see `ddp.saddles`.
+
+    Not for certain where there are controls that nothing moves, or at limits that do not hold them firmly.
+    """
+    N, n, nu = w.N, w.n, w.nu
+    nz = n + nu
+    know(w, lane, FIRST)
+    A, B, lz = array_at(w.A, (N, n, n)), array_at(w.B, (N, n, nu)), array_at(w.lz, (N + 1, nz))
+    p, before = np.empty(n), np.empty(n)
+    p[:] = lz[N, :n]
+    for t in range(N - 1, -1, -1):
+        for i in range(nu):
+            slope, size, still = lz[t, n + i], abs(lz[t, n + i]), lane.k[t * nu + i] == 0.0
+            for j in range(n):
+                slope += B[t, j, i] * p[j]
+                size += abs(B[t, j, i]) * abs(p[j])
+                still = still and lane.K[(t * nu + i) * n + j] == 0.0
+            held = False
+            if lane.limited:
+                low, high = lane.low[t * nu + i] >= 0.0, lane.high[t * nu + i] <= 0.0
+                held = (low and slope > FIRM * size) or (high and slope < -FIRM * size)
+                if (low or high) and not held:
+                    return False
+            if still and not held:
+                return False
+        for j in range(n):
+            before[j] = lz[t, j]
+            for i in range(n):
+                before[j] += A[t, i, j] * p[i]
+        p[:] = before
+    return True
 
 
 @kernel

@@ -50,8 +50,6 @@ def obstacle(problem: Problem, solver: DDP) -> str:
     objective = problem.objective
     if problem.constrained:
         return "constraints"
-    if problem.limited:
-        return "limits of controls"
     if objective.interpreted:
         return "cost terms in Python"
     if len(objective.noted):
@@ -110,21 +108,21 @@ class _Memory:
         self.room = RoomOwner(n, nu, halved, runs)
         self.function = sweep_function(n, nu, halved, runs)
         self.sweeping = Sweeping(
-            room=self.room.address, horizon=0, blend=0.0, mu=0.0, by_costate=0, kept=0, failed=0, slope=0.0, change=0.0,
-            gradient=0.0,
+            room=self.room.address, horizon=0, blend=0.0, mu=0.0, by_costate=0, kept=0, held=0, failed=0, slope=0.0,
+            change=0.0, gradient=0.0,
         )  # fmt: skip
         sizes = [(N + 1) * nx, N * nu] * 4 + [N * nu, N * nu * n, N * n]
         rows = [aligned_zeros((EIGHT, size)) for size in sizes]
         self.rows = rows
-        self.lower, self.upper = np.full((N, nu), -np.inf), np.full((N, nu), np.inf)
         self.alphas = aligned_zeros((EIGHT,))
         self.eight = Eight(
-            N=N, nx=nx, nu=nu, X=rows[0], U=rows[1], k=rows[8], K=rows[9], alphas=self.alphas, lower=self.lower,
-            upper=self.upper, to_X=rows[2], to_U=rows[3], gaps=rows[10], imposed=aligned_zeros((EIGHT,)), torn=0,
+            N=N, nx=nx, nu=nu, X=rows[0], U=rows[1], k=rows[8], K=rows[9], alphas=self.alphas, lower=problem.lower,
+            upper=problem.upper, to_X=rows[2], to_U=rows[3], gaps=rows[10], imposed=aligned_zeros((EIGHT,)), torn=0,
             any_imposed=0,
         )  # fmt: skip
         self.weights = np.zeros((N, n))
         self.owners: list[Any] = []
+        self.boxes: dict[int, dict[str, Array]] = {}
         self.problem, self.contraction = problem, d.contraction()
         numbers = Globalisation(
             Limits(solver.tolerance, solver.switch, solver.max_regularization), DAMPED if solver.hessian == "exact" else
@@ -136,6 +134,21 @@ class _Memory:
         self.worker = self.worker.replace(lanes=np.array([lane.address for lane in self.lanes], dtype=np.int64))
         for lane in self.lanes:
             lane.worker = self.worker.address
+
+    def _boxed(self, index: int, torn: bool) -> Horizon:
+        """Everything that a sweep of one lane reads and writes where controls have limits."""
+        shared = self.boxes[index]
+        return self._horizon(index, shared["T"], False, torn).replace(limited=1, **shared)
+
+    def _box(self) -> dict[str, Array]:
+        """Memory of one lane for sweeps within limits: their policies are not those of searches."""
+        d, N, closing = self.problem.dynamics, self.problem.horizon, self.problem.dynamics.closing()
+        n, nu, nz = d.n, d.nu, d.n + d.nu
+        return {
+            "T": np.zeros((N, nz, nz)), "low": np.zeros((N, nu)), "high": np.zeros((N, nu)), "held": np.zeros((N, nu)),
+            "k": np.zeros((N, nu)), "K": np.zeros((N, nu, n)),
+            "bends": np.zeros((N if closing.address else 1, 2, n, n)),
+        }  # fmt: skip
 
     def _horizon(self, index: int, second: Array, in_blocks: bool, torn: bool) -> Horizon:
         """Everything that a sweep of one lane reads and writes."""
@@ -155,6 +168,7 @@ class _Memory:
         d, structure = self.problem.dynamics, self.problem.structure
         N, nz = self.problem.horizon, d.n + d.nu
         out, blockwise = self.derivatives, structure.blockwise
+        nothing = np.zeros(1)
         second = np.zeros((1 if blockwise else N, nz, nz))
         whole, torn_whole = (self._horizon(index, second, False, torn) for torn in (False, True))
         size = numbers_of_blocks(d.n // 2, structure.halves[1]) if blockwise else nz * nz
@@ -166,15 +180,29 @@ class _Memory:
             B=address(out.B), record=address(out.record), weights=address(self.weights), T=address(T), size=size,
         )  # fmt: skip
         decisions = made_like(Decisions, numbers)
-        self.owners += [whole, torn_whole, blocks, torn_blocks, trajectory, decisions]
+        boxed, torn_boxed, boxed_trajectory, box = None, None, trajectory, {"low": nothing, "high": nothing}
+        if self.problem.limited:
+            box = self._box()
+            self.boxes[index] = box
+            boxed, torn_boxed = (self._boxed(index, torn) for torn in (False, True))
+            boxed_trajectory = trajectory.replace(T=address(box["T"]), size=nz * nz)
+        scratch = np.zeros((N, d.nu)), np.zeros((N + 1, d.n))
+        self.owners += [boxed, torn_boxed, boxed_trajectory, scratch, whole, torn_whole, blocks, torn_blocks]
+        self.owners += [trajectory, decisions]
         zeros = dict.fromkeys(
             ("cost", "highest", "magnitude", "control_weight", "unit", "resolution", "noise", "slope", "expected",
              "gradient", "found_slope", "alpha", "longer", "reached", "gap"), 0.0
         )  # fmt: skip
-        none = dict.fromkeys(("problem", "table", "torn", "scaled", "followed", "settled", "iterations"), 0)
+        none = dict.fromkeys(
+            ("problem", "table", "torn", "limited", "short", "rejected", "scaled", "followed", "settled", "iterations"),
+            0,
+        )  # fmt: skip
         return Lane(
             worker=self.worker.address, index=index, decisions=decisions, whole=whole.address,
             blocks=0 if blocks is None else blocks.address, torn_whole=torn_whole.address,
+            boxed=0 if boxed is None else boxed.address, torn_boxed=0 if torn_boxed is None else torn_boxed.address,
+            boxed_trajectory=boxed_trajectory.address, low=box["low"].reshape(-1), high=box["high"].reshape(-1),
+            box_u=scratch[0].reshape(-1), box_x=scratch[1].reshape(-1),
             torn_blocks=0 if torn_blocks is None else torn_blocks.address, gaps=gaps, trajectory=trajectory.address,
             stage=IDLE, age=-1, X=X, U=U, tried_X=tried_X, tried_U=tried_U, best_X=best_X, best_U=best_U,
             kept_X=kept_X, kept_U=kept_U, k=k, K=K,
@@ -194,13 +222,15 @@ class _Memory:
         nothing = np.zeros((1, 1))
         return Worker(
             N=N, nx=d.nx, n=d.n, nu=d.nu, records=d.record_size, follow=self.routines.follow,
-            expand=self.routines.expand, contract=self.routines.contract, context=self.routines.context,
-            sweep=self.function.address, sweeping=self.sweeping, eight=self.eight, l=address(out.l), lz=address(out.lz),
+            expand=self.routines.expand, contract=self.routines.contract, into_blocks=self.routines.blocks,
+            context=self.routines.context, sweep=self.function.address, sweeping=self.sweeping, eight=self.eight,
+            A=address(out.A), B=address(out.B), l=address(out.l), lz=address(out.lz),
             lzz=address(out.lzz), exact=address(out.exact), diagonal=address(out.diagonal),
             record=address(out.record), owner=-1, known=0, terms=len(objective.table), runs=address(runs),
             run_count=len(runs), segments=address(segments), segment_count=len(segments), curved=address(curved),
             curved_count=len(curved), bends=int(problem.curved), separable=address(self.separable),
-            costs=address(self.costs), batched=int(problem.structure.batched), tolerance=solver.tolerance,
+            costs=address(self.costs), batched=int(problem.structure.batched), limited=int(problem.limited),
+            hands_over=int(solver.hands_over(problem)), tolerance=solver.tolerance,
             limit=solver.max_iterations, share=search.share, shortest=search.shortest, generous=search.generous,
             last_sweep=int(solver.last_sweep), is_exact=int(solver.hessian != "gauss-newton"),
             rule=OWN_RULES if rule is None else TENFOLD if isinstance(rule, Tenfold) else BY_RATIO,

@@ -20,9 +20,10 @@ from ddp.machine.memory import address_of
 from ddp.models import globalisation
 from ddp.models.globalisation import DAMPED, Outcome
 from ddp.models.regularization import ByRatio, Tenfold
-from ddp.sweeps.backward import multiplier_of
+from ddp.sweeps.backward import MOST_SWEEPS, multiplier_of
 from ddp.sweeps.gaps import weigh
 from ddp.sweeps.horizon import Horizon
+from ddp.sweeps.limits import improve
 from ddp.sweeps.sized_sweep import sweep_of
 from ddp.sweeps.tiled_sweep import NOTHING, sweep
 
@@ -37,8 +38,8 @@ recursion: Any = sweep
 def _sweep(context, sweeping, unused, none):  # type: ignore[no-untyped-def]
     """Sweep, as a `Sweeping` says."""
     s, N = Sweeping(sweeping), context
-    by_costate, kept = s.by_costate != 0, s.kept != 0
-    found = recursion(s.horizon, s.room, 0, N, NOTHING, s.blend, s.mu, by_costate, kept, False)
+    by_costate, kept, held = s.by_costate != 0, s.kept != 0, s.held != 0
+    found = recursion(s.horizon, s.room, 0, N, NOTHING, s.blend, s.mu, by_costate, kept, held)
     s.failed, s.slope, s.change, s.gradient = found
 
 
@@ -98,28 +99,72 @@ def know(w, lane, wanted):
 def swept(lane, blend, mu, costates):
     """A backward sweep of a lane's iterate, after the derivatives that it needs."""
     w = Worker(lane.worker)
-    s, horizon, kept, by_costate = w.sweeping, lane.torn_whole if lane.torn else lane.whole, 0, 0
+    s, kept, by_costate, boxed = w.sweeping, 0, 0, lane.limited != 0
+    horizon, trajectory = (lane.boxed, lane.boxed_trajectory) if boxed else (lane.whole, lane.trajectory)
+    if lane.torn:
+        horizon = lane.torn_boxed if boxed else lane.torn_whole
     wanted = FIRST if blend == 1.0 else FIRST | GAUSS_NEWTON
     if blend > 0.0:
         multiplier = multiplier_of(lane.followed != 0, lane.torn != 0, w.batched != 0, costates)
         kept, by_costate = 1 if multiplier > 0 else 0, 1 if multiplier == COSTATE else 0
-        blockwise = kept and lane.blocks != 0
+        blockwise = kept and lane.blocks != 0 and not boxed
         reads = not blockwise and not (kept and lane.age >= 0)
         know(w, lane, wanted | (EXACT | RECORDS if reads else EXACT))
         if blockwise:
             horizon = lane.torn_blocks if lane.torn else lane.blocks
         if kept and lane.age < 0:
             weigh(horizon, 0, w.N, multiplier == POLICY)
-            call_contraction(w.contract, w.context, lane.trajectory, 0, 0)
+            call_contraction(w.into_blocks if blockwise else w.contract, w.context, trajectory, 0, 0)
         lane.age = 0 if kept else -1
     else:
         know(w, lane, wanted)
-    s.horizon, s.blend, s.mu, s.by_costate, s.kept = horizon, blend, mu, by_costate, kept
-    call_contraction(w.sweep, w.N, s.address, 0, 0)
-    left = lane.followed != 0 and abs(Horizon(horizon).action[0]) < np.inf
-    lane.followed = 1 if s.failed < 0 or left else 0
+    s.horizon, s.blend, s.mu, s.by_costate, s.kept, s.held = horizon, blend, mu, by_costate, kept, 0
+    recur(w, lane)
     lane.found_slope = -s.slope
-    return Outcome(-s.change, s.gradient, s.failed)
+    found = Outcome(-s.change, s.gradient, s.failed)
+    return keep_in_limits(w, lane, found) if boxed and found.failed < 0 else found
+
+
+@kernel
+def recur(w, lane):
+    """Sweep as ``w.sweeping`` says."""
+    s = w.sweeping
+    call_contraction(w.sweep, w.N, s.address, 0, 0)
+    left = lane.followed != 0 and abs(Horizon(s.horizon).action[0]) < np.inf
+    lane.followed = 1 if s.failed < 0 or left else 0
+
+
+@kernel
+def keep_in_limits(w, lane, found):
+    """Policy, or a better one, whose model's step is in the box, into the lane's: see `ddp.sweeps.limits`."""
+    s, N, n, nu = w.sweeping, w.N, w.n, w.nu
+    p = Horizon(s.horizon)
+    u, x = array_at(address_of(lane.box_u), (N, nu)), array_at(address_of(lane.box_x), (N + 1, n))
+    u[:], x[:] = 0.0, 0.0
+    value, best = np.inf if lane.torn else 0.0, False
+    for attempt in range(MOST_SWEEPS):
+        cost, slope, done = improve(s.horizon, s.blend, s.mu, value, u, x)
+        if cost < value or (attempt == 0 and not best):
+            best = cost < value
+            for t in range(N):
+                for i in range(nu):
+                    total = p.k[t, i]
+                    if best:
+                        total = u[t, i]
+                        for j in range(n):
+                            total -= p.K[t, i * n + j] * x[t, j]
+                    lane.k[t * nu + i] = total
+                for i in range(nu * n):
+                    lane.K[t * nu * n + i] = p.K[t, i]
+            if best:
+                value, lane.found_slope, found = cost, -slope, Outcome(-cost, found.gradient, -1)
+        if done:
+            break
+        s.kept, s.held = 1 if s.blend > 0.0 else 0, 1
+        recur(w, lane)
+        if s.failed >= 0:
+            break
+    return found
 
 
 @kernel

@@ -131,10 +131,10 @@ class RobotDynamics(SteppedRobot):
         if self.robot.room or self.integrator in schemes.IMPLICIT:
             return None
         blockwise = self.semi_implicit is not None
-        expanding, contracting = self._room_of_expansions, self._room_of_contractions
+        rooms = self._room_of_expansions, self._room_of_contractions, self._room_of_batches if blockwise else 0
         return routines_of(
-            self._scheme, self._modes, self._tree, self.nu, self._modes_from(0, count).copy(), expanding,
-            self._room_of_batches if blockwise else contracting, self._dt, self._written if blockwise else None,
+            self._scheme, self._modes, self._tree, self.nu, self._modes_from(0, count).copy(), *rooms, self._dt,
+            self._written if blockwise else None,
         )  # fmt: skip
 
     def _undefined(self, x: Array, knot: int) -> ModelError:

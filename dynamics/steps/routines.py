@@ -46,6 +46,8 @@ class Work(Struct):
     expanding: int = integer()
     contractions: int = integer()
     contracting: int = integer()
+    blocks: int = integer()
+    blocking: int = integer()
     h: float = real()
     groups: int = integer()
     grouped: int = integer()
@@ -152,44 +154,42 @@ def _contract(context, trajectory, unused, none):  # type: ignore[no-untyped-def
 def contract_into_blocks(context, trajectory, unused, none):
     """Second order of a `Trajectory` with its weights, into T as the blocks of `ddp.system.Abilities`."""
     w, p = Work(context), Trajectory(trajectory)
-    tree, memory = Modes(w.modes).tree, array_at(w.contractions, (w.contracting, 8))
+    tree, memory = Modes(w.modes).tree, array_at(w.blocks, (w.blocking, 8))
     record, weights = array_at(p.record, (p.N, p.records)), array_at(p.weights, (p.N, p.n))
     out, groups = array_at(p.T, (p.N, p.size)), integers_at(w.groups, (w.grouped,))
     contract_knots(tree.address, memory, w.h, groups, record, weights, out)
 
 
 @cache
-def _callbacks(linearized: Any, completed: Any, contracted: Any, blockwise: bool) -> tuple[Any, Any, Any]:
+def _callbacks(linearized: Any, completed: Any, contracted: Any, blockwise: bool) -> tuple[Any, Any, Any, Any]:
     """C functions of a scheme's kernels."""
     name = linearized.py_func.__name__
     own = {"linearize": linearized, "complete": complete if completed is None else completed}
     expanding = callback(specialised(_expand, f"{name}_trajectory", **own))
-    if blockwise:
-        contracting = callback(contract_into_blocks.py_func)
-    else:
-        contracting = callback(specialised(_contract, f"{contracted.py_func.__name__}_trajectory", contract=contracted))
-    return callback(follow.py_func), expanding, contracting
+    contracting = callback(specialised(_contract, f"{contracted.py_func.__name__}_trajectory", contract=contracted))
+    blocks = callback(contract_into_blocks.py_func) if blockwise else None
+    return callback(follow.py_func), expanding, contracting, blocks
 
 
 def routines_of(
     scheme: Scheme, modes: Modes, tree: Tree, nu: int, schedule: NDArray[np.int64], expanding: int, contracting: int,
-    h: float, groups: NDArray[np.int64] | None,
+    blocking: int, h: float, groups: NDArray[np.int64] | None,
 ) -> Routines:  # fmt: skip
     """The routines of a robot without contacts, with memory of their own.
 
-    expanding, contracting: rows of eight numbers that its kernels take.   groups: of blocks, None for Hessians.
+    expanding, contracting, blocking: rows of eight numbers that its kernels take.   groups: of blocks, None for none.
     """
     gains = 2 * tree.nv * nu
     rooms = [
         aligned_zeros((Following.size(tree, nu=nu, gains=gains) + bench_size(tree, scheme.stages, 0, 0), 8)),
-        aligned_zeros((expanding, 8)), aligned_zeros((contracting, 8)),
+        aligned_zeros((expanding, 8)), aligned_zeros((contracting, 8)), aligned_zeros((blocking, 8)),
     ]  # fmt: skip
-    blocks = np.zeros(0, dtype=np.int64) if groups is None else groups
+    written = np.zeros(0, dtype=np.int64) if groups is None else groups
     work = Work(
         modes=modes.start, schedule=schedule, rollouts=rooms[0].ctypes.data, expansions=rooms[1].ctypes.data,
         expanding=expanding, contractions=rooms[2].ctypes.data, contracting=contracting, h=h,
-        groups=blocks.ctypes.data, grouped=len(blocks),
+        blocks=rooms[3].ctypes.data, blocking=blocking, groups=written.ctypes.data, grouped=len(written),
     )  # fmt: skip
     made = _callbacks(scheme.linearize, scheme.complete, scheme.contract, groups is not None)
-    followed, expanded, contracted = (one.address for one in made)
-    return Routines(followed, expanded, contracted, work.address, (work, rooms, blocks, modes, made))
+    followed, expanded, contracted, blocks = (0 if one is None else one.address for one in made)
+    return Routines(followed, expanded, contracted, blocks, work.address, (work, rooms, written, modes, made))

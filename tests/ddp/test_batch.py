@@ -65,6 +65,24 @@ def test_steps_of_runge_kutta_are_known_too():
     compare(problem, {"x0": around(problem, 4)}, batch=batch)
 
 
+@pytest.mark.parametrize("limit", [0.6, 2.0, 30.0])
+def test_limits_of_controls_are_kept(limit):
+    plain = SMALL["pendulum/swing-up"]
+    problem = replace(plain, control_limits=(-limit * 2.0, limit))
+    batch = ddp.Batch(problem, 6)
+    assert batch.obstacle == ""
+    found = compare(problem, {"x0": around(problem, 6, 0.3)}, batch=batch)
+    assert found.U.max() <= limit
+
+
+def test_limits_of_many_controls_are_kept():
+    problem = replace(REACH, control_limits=(-40.0, 40.0))
+    batch = ddp.Batch(problem, 4)
+    found = compare(problem, {"x0": around(problem, 4, 0.05)}, batch=batch)
+    assert np.abs(found.U).max() == 40.0
+    assert batch.left < 4
+
+
 def test_targets_vary_beside_states():
     pose = REACH.number("terminal[0].target")
     targets = np.array([pose] * 5)
