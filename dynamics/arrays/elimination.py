@@ -19,13 +19,24 @@ def eliminate(previous, n, K):
         K[k, k] = inverse
         i = previous[k]
         while i >= 0:
-            factor = K[i, k] * inverse
-            j = previous[k]
-            while j >= 0:
-                K[i, j] -= factor * K[k, j]
-                j = previous[j]
-            K[i, k] = factor
+            K[i, k] = K[i, k] * inverse
             i = previous[i]
+        j = previous[k]
+        while j >= 0:  # run by run of neighbours
+            first = _first_of_run(previous, j)
+            pivots, m, i = K[k][first:], j + 1 - first, previous[k]
+            while i >= 0:
+                subtract(K[i, k], pivots, K[i][first:], m)
+                i = previous[i]
+            j = previous[first]
+
+
+@kernel
+def _first_of_run(previous, j):
+    """The first of the neighbours each of which is the previous of the next one, up to j."""
+    while j > 0 and previous[j] == j - 1:
+        j -= 1
+    return j
 
 
 @kernel
@@ -69,12 +80,12 @@ def solve_columns(previous, n, K, X, m):
     for k in range(n - 1, -1, -1):
         i = previous[k]
         while i >= 0:
-            _subtract(K[i, k], X[k], X[i], m)
+            subtract(K[i, k], X[k], X[i], m)
             i = previous[i]
     for k in range(n):
         j = previous[k]
         while j >= 0:
-            _subtract(K[k, j], X[j], X[k], m)
+            subtract(K[k, j], X[j], X[k], m)
             j = previous[j]
         inverse, row = K[k, k], X[k]
         for c in range(m):
@@ -82,7 +93,7 @@ def solve_columns(previous, n, K, X, m):
 
 
 @kernel
-def _subtract(factor, x, y, m):
+def subtract(factor, x, y, m):
     """y -= factor x, of m numbers."""
     for c in range(m):
         y[c] -= factor * x[c]

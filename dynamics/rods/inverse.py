@@ -30,6 +30,7 @@ from dynamics.geometry.spatial import (
     inertia_times,
     scale6,
     seen_force,
+    sub6,
 )
 from dynamics.rods.loads import clear_loads, loads_of, on, rates_of_load
 from dynamics.rods.local_maps import (
@@ -228,25 +229,26 @@ def add_point(tree, b, k, ws, m, dq, dv):
 
 
 @kernel
-def add_turned_forces(tree, b, k, at, f, scale, both, row, column, m, out):
-    """Add s_j·load_i and the rates of s_j·f, f turning with the segment's end, to rows j from ``row``, columns i.
+def turn_segment(tree, b, k, f, scale, both, row, column, ws, m, out):
+    """Add scale D_i s_j·f of the rod's k-th segment, f turning with the tip, to rows j from ``row``, columns i.
 
-    k: a point, at: its columns.   column: the first one.   both: whether their transposes are added, too.
+    column: the first one.   both: whether their transposes are added, too.   D_i s_j·f is, over segments, the product
+    of δs_j and what i moves of the segment's end and all beyond, (s_i - s_i of its base) ×* f, with the local rates.
     """
     r, n, iv = tree.rod[b], tree.nj[b], tree.iv[b]
-    turn_units(tree, b, k - tree.first[r], f, m)
+    units = 2 * tree.modes[r]
+    at, unit = tree.column[r] + k * n, tree.unit[r] + k * units
+    turn_units(tree, b, k, f, m)
     for i in range(n):
-        turned = add6(m.load[at + i], cross_force(m.ds[at + i], f))
-        for u in range(2 * tree.modes[r]):
-            m.y[u] = 0.0 * f[0]
-        add_rates(tree, at, iv, i, 2 * tree.modes[r], m.L, m.y)
-        for j in range(n):
-            u = 2 * tree.mode[iv + j]
-            local = tree.level[2 * (at + j)] * m.y[u] + tree.level[2 * (at + j) + 1] * m.y[u + 1]
-            rate = scale * (dot6(m.s[at + j], turned) + local)
-            out[row + j, column + i] += rate
-            if both:
-                out[column + i, row + j] += rate
+        turned = cross_force(sub6(ws.s[iv + i], m.s[at - n + i]), f)
+        for u in range(units):
+            m.y[u] = dot6(m.unit_ds[unit + u], turned)
+        add_rates(tree, at, iv, i, units, m.L, m.y)
+        for u in range(units):
+            m.y[u] = scale * m.y[u]
+        spread_column(tree, at, iv, n, m.y, row, column + i, out)
+        if both:
+            spread_row(tree, at, iv, n, m.y, row, column + i, out)
 
 
 @of_rods
@@ -255,31 +257,22 @@ def bend_rod(tree, b, ws, f, scale, first, hessian):
 
     f: a wrench that turns with the tip, in world axes.   first: the column of the rod's first coordinate.
     """
-    m, r, n, at = RodMemory(ws.rods, tree), tree.rod[b], tree.nj[b], tree.column[tree.rod[b]]
-    for k in range(tree.first[r] + 1, tree.first[r] + tree.count[r]):
-        at += n
-        for j in range(at, at + n):
-            m.load[j] = still(m.s[j])
-        add_turned_forces(tree, b, k, at, f, 0.5 * scale, True, first, first, m, hessian)
+    m = RodMemory(ws.rods, tree)
+    for k in range(1, tree.count[tree.rod[b]]):
+        turn_segment(tree, b, k, f, 0.5 * scale, True, first, first, ws, m, hessian)
 
 
 @of_rods
 def turn_rod(tree, b, ws, f, scale, out):
     """Add scale D_i s_j·f to rows j and columns i of the rod, f a wrench that turns with the tip, in world axes."""
-    m, r, n, at = RodMemory(ws.rods, tree), tree.rod[b], tree.nj[b], tree.column[tree.rod[b]]
-    for k in range(tree.first[r] + 1, tree.first[r] + tree.count[r]):
-        at += n
-        for j in range(at, at + n):
-            m.load[j] = still(m.s[j])
-        add_turned_forces(tree, b, k, at, f, scale, False, tree.iv[b], tree.iv[b], m, out)
+    m = RodMemory(ws.rods, tree)
+    for k in range(1, tree.count[tree.rod[b]]):
+        turn_segment(tree, b, k, f, scale, False, tree.iv[b], tree.iv[b], ws, m, out)
 
 
 @of_rods
 def turn_rates_of_rod(tree, b, ws, f, scale, first, rates, hessian):
     """Add those D_i s_j·f to columns ``rates`` + j of rates q' and rows ``first`` + i of q, and their transposes."""
-    m, r, n, at = RodMemory(ws.rods, tree), tree.rod[b], tree.nj[b], tree.column[tree.rod[b]]
-    for k in range(tree.first[r] + 1, tree.first[r] + tree.count[r]):
-        at += n
-        for j in range(at, at + n):
-            m.load[j] = still(m.s[j])
-        add_turned_forces(tree, b, k, at, f, scale, True, rates, first, m, hessian)
+    m = RodMemory(ws.rods, tree)
+    for k in range(1, tree.count[tree.rod[b]]):
+        turn_segment(tree, b, k, f, scale, True, rates, first, ws, m, hessian)

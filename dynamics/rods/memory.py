@@ -25,7 +25,6 @@ class RodMemory(Fields):
       world's axes, to s, the derivative of the velocity, ψ'', η and χ.
     columns: a row for each degree of freedom at each point.
       s, psi, psidd, eta, chi: as in ``Workspace``, of a body that the point carries.   ds, dv: the segment's.
-      load: scratch.
     nv: a row for each degree of freedom of the tree, read where rods carry it: what ``inverse.py`` and ``hessian.py``
       make of s and composites of a body, summed over the rod's points.   C, D: covectors of ψ' and s, likewise.
     pressed: wrenches on strains at the samples of one segment.   y, ..., L, ...: on its units, and their rates.
@@ -44,7 +43,7 @@ class RodMemory(Fields):
     s, psi, psidd, eta, chi = (
         rows("columns", 6), rows("columns", 6), rows("columns", 6), rows("columns", 6), rows("columns", 6)
     )  # fmt: skip
-    ds, dv, load = rows("columns", 6), rows("columns", 6), rows("columns", 6)
+    ds, dv = rows("columns", 6), rows("columns", 6)
     bt, F, V, P, couple, bw, C, D = (
         rows("nv", 3), rows("nv", 6), rows("nv", 6), rows("nv", 6), rows("nv", 3), rows("nv", 3), rows("nv", 6),
         rows("nv", 6),

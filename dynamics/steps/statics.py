@@ -27,7 +27,7 @@ from ddp.machine.memory import as_vector, columns_of, memory_of, rows_of
 from ddp.machine.number import all_less, spread, square_root, where_less, width
 from ddp.machine.packing import pack, unpack
 from ddp.machine.struct import Struct, matrix, nested
-from dynamics.arrays.elimination import eliminate, solve
+from dynamics.arrays.elimination import eliminate, solve, subtract
 from dynamics.geometry.configuration import integrate_configuration
 from dynamics.rigid_bodies.kinematics import Workspace, clear
 from dynamics.rigid_bodies.loops import Looping, add_loop_stiffness, looping, see_loops
@@ -102,6 +102,26 @@ def rest(address, memory, Q, U, fext, force, outcome):
 
 
 @kernel
+def squares(x, n):
+    """The sum of the squares of n numbers."""
+    a = b = c = d = 0.0 * x[0]
+    whole = n - n % 4
+    for i in range(0, whole, 4):
+        a, b = a + x[i] * x[i], b + x[i + 1] * x[i + 1]
+        c, d = c + x[i + 2] * x[i + 2], d + x[i + 3] * x[i + 3]
+    for i in range(whole, n):
+        a = a + x[i] * x[i]
+    return (a + b) + (c + d)
+
+
+@kernel
+def add_scaled(x, scale, y, out, n):
+    """out := x + scale y, of n numbers."""
+    for i in range(n):
+        out[i] = x[i] + scale * y[i]
+
+
+@kernel
 def settle(tree, loops, pulls, ws, x, lp):
     """x.q, x.force := rest, and x.outcome."""
     nv, nc, zero = tree.nv, loops.nc, 0.0 * x.q[0]
@@ -112,13 +132,8 @@ def settle(tree, loops, pulls, ws, x, lp):
         if nc > 0:  # which couple what the tree does not
             clear(as_vector(x.Rq), nv * nv)
         residual_derivatives(tree, pulls, x.q, x.still, x.still, x.u, x.fext, ws, x.tau, x.R, x.Rq, x.Rv, x.M)
-        size, stiff, mass = zero, 1e-300 + zero, 1e-300 + zero
-        for i in range(nv):
-            for j in range(nv):
-                stiff += x.Rq[i, j] * x.Rq[i, j]
-                mass += x.M[i, j] * x.M[i, j]
-        stiff = square_root(stiff)
-        scale = stiff / square_root(mass)
+        size, stiff = zero, square_root(1e-300 + squares(as_vector(x.Rq), nv * nv))
+        scale = stiff / square_root(1e-300 + squares(as_vector(x.M), nv * nv))
         if nc > 0:
             see_loops(tree, loops, x.q, ws, lp)
             add_loop_stiffness(tree, loops, -1.0, x.force, ws, lp, x.Rq)
@@ -133,8 +148,7 @@ def settle(tree, loops, pulls, ws, x, lp):
         mu = where_less(before, 0.5 * size, 16.0 * mu + 0.01 * scale, mu)
         for i in range(nv):
             x.change[nc + i] = -x.R[i]
-            for j in range(nv):
-                x.K[nc + i, nc + j] = x.Rq[i, j] + mu * x.M[i, j]
+            add_scaled(x.Rq[i], mu, x.M[i], x.K[nc + i][nc:], nv)
         for r in range(nc):
             x.change[r] = -lp.e[r]
             for k in range(nc):
@@ -142,8 +156,7 @@ def settle(tree, loops, pulls, ws, x, lp):
             for i in range(nv):
                 x.K[nc + i, r], x.K[r, nc + i] = -lp.J[r, i], lp.J[r, i]
                 x.change[nc + i] -= stiff * lp.e[r] * lp.J[r, i]
-                for j in range(nv):
-                    x.K[nc + i, nc + j] += stiff * lp.J[r, i] * lp.J[r, j]
+                subtract(-stiff * lp.J[r, i], lp.J[r], x.K[nc + i][nc:], nv)
         eliminate(loops.previous, nv + nc, x.K)
         solve(loops.previous, nv + nc, x.K, x.change)
         length, way, convex = zero, zero, 1.0 + zero
