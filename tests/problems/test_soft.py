@@ -141,11 +141,11 @@ def test_reaches_cost_what_their_definitions_say(name, rng):
 
 @pytest.mark.parametrize("name", REACHES)
 def test_both_methods_reach_the_same_minimum_within_the_tensions(solved, name):
-    exact, gauss_newton = solved(name, ddp.DDP(step="rollout")), solved(name, ddp.ILQR())
+    exact, gauss_newton = solved(name, ddp.DDP()), solved(name, ddp.ILQR())
     assert exact.converged
     assert gauss_newton.converged
     assert gauss_newton.cost == pytest.approx(exact.cost, rel=1e-6)
-    assert exact.iterations <= gauss_newton.iterations
+    assert exact.iterations <= (1.0 if name != "soft/out-of-reach" else 0.65) * gauss_newton.iterations
     cables = len(exact.problem.dynamics.robot.tendons)
     assert exact.U[:, :cables].min() >= 0.0
     assert exact.U[:, :cables].max() <= 40.0
@@ -156,7 +156,7 @@ def test_both_methods_reach_the_same_minimum_within_the_tensions(solved, name):
 
 @pytest.mark.parametrize("name", REACHES)
 def test_ddp_ends_quadratically(solved, name):
-    history = solved(name, ddp.DDP(tolerance=1e-13, step="rollout")).history
+    history = solved(name, ddp.DDP(tolerance=1e-13)).history
     e = [record.expected for record in history if record.hessian != "gauss-newton" and record.step == 1.0][-2:]
     assert e[-2] < 1e-4
     assert e[-1] < 1e-3 * e[-2]
@@ -164,7 +164,7 @@ def test_ddp_ends_quadratically(solved, name):
 
 @pytest.mark.parametrize("name", ["soft/cable-arm", "soft/serial"])
 def test_first_gain_is_the_sensitivity_of_the_problem_solved_again(solved, name, rng):
-    solution = solved(name, ddp.DDP(tolerance=1e-13, step="rollout"))
+    solution = solved(name, ddp.DDP(tolerance=1e-13))
     problem, h = solution.problem, 1e-4  # so small that the controls at their limits stay the same ones
     d = rng.normal(size=problem.dynamics.n)
     d /= np.linalg.norm(d)
@@ -183,6 +183,18 @@ def test_wild_tensions_are_no_exception(tension):
     solution = ddp.solve(problem, ddp.DDP(max_iterations=4), guess=np.full((10, 5), tension), throw=False)
     assert not solution.converged
     assert solution.status
+
+
+def test_a_hundred_wild_starts_end_as_they_say():
+    problem, rng = replace(soft.reach(horizon=4), control_limits=None), np.random.default_rng(0)
+    for _ in range(100):
+        guess = 10.0 ** rng.uniform(0.0, 4.0) * rng.normal(size=(4, 5))
+        solution = ddp.solve(problem, ddp.DDP(max_iterations=2), guess=guess, throw=False)
+        assert solution.status
+        if np.isfinite(solution.cost):
+            assert problem.cost(solution.X, solution.U) == pytest.approx(solution.cost, rel=1e-9)
+        else:
+            assert not solution.converged
 
 
 def test_tensions_that_are_no_numbers_are_refused():
