@@ -16,7 +16,7 @@ import numpy as np
 
 from ddp.tracing import dense
 from ddp.tracing.graph import UNARY
-from ddp.tracing.numbers import Node, Number, TraceError
+from ddp.tracing.numbers import Node, Number, TraceError, Truth
 from ddp.tracing.scalars import BY_NAME, OPERATIONS, lifted, select
 
 
@@ -74,6 +74,17 @@ def applied(ufunc: Any, method: str, inputs: tuple[Any, ...], named: dict[str, A
     return out[0]
 
 
+def decided(index: Any) -> Any:
+    """An index, in which conditions of a graph are asked one by one whether they hold."""
+    if isinstance(index, tuple):
+        return tuple(map(decided, index))
+    if not (isinstance(index, np.ndarray) and index.dtype == object and index.size):
+        return index
+    if not all(isinstance(entry, (Truth, bool, np.bool_)) for entry in index.flat):
+        return index
+    return np.array([bool(entry) for entry in index.flat]).reshape(index.shape)
+
+
 class TracedArray(np.ndarray[Any, Any]):
     """An array of objects: numbers of a graph, and floats."""
 
@@ -86,6 +97,13 @@ class TracedArray(np.ndarray[Any, Any]):
         if function in FUNCTIONS:
             return returned(FUNCTIONS[function](*args, **kwargs))
         return returned(super().__array_function__(function, types, args, kwargs))
+
+    def __getitem__(self, index: Any) -> Any:
+        """Entries; of a mask of conditions, those of each way through all of them."""
+        return super().__getitem__(index if type(index) in (int, slice) else decided(index))
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        super().__setitem__(index if type(index) in (int, slice) else decided(index), value)
 
     def __array_wrap__(self, array: Any, context: Any = None, return_scalar: bool = False) -> Any:
         return returned(np.asarray(array))
@@ -106,7 +124,10 @@ def _number_ufunc(self: Any, ufunc: Any, method: str, *inputs: Any, **named: Any
 
 
 def _number_function(self: Any, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
-    return function(*map(traced, args), **traced(kwargs))
+    first, *others = map(traced, args)
+    if isinstance(args[0], TracedArray):  # whose numbers were asked, one after the other
+        first = [_as_objects(entry).view(TracedArray) for entry in first]
+    return function(first, *others, **traced(kwargs))
 
 
 Number.__array_ufunc__ = _number_ufunc  # type: ignore[attr-defined]
@@ -210,6 +231,24 @@ def _interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, perio
     return np.frompyfunc(of_one, 1, 1)(_as_objects(x))
 
 
+def _choose(conditions: Any, choices: Any, default: Any = 0) -> Any:
+    """np.select: of each entry the choice of the first condition that holds."""
+    result = default
+    for condition, choice in reversed(list(zip(conditions, choices, strict=True))):
+        result = _where(condition, choice, result)
+    return result
+
+
+def _piecewise(x: Any, conditions: Any, functions: Any, *args: Any, **named: Any) -> Any:
+    """np.piecewise: of each entry the function of the last condition that holds."""
+    several = conditions if isinstance(conditions, (list, tuple)) or np.ndim(conditions) > np.ndim(x) else [conditions]
+    values = [one(x, *args, **named) if callable(one) else one for one in functions]
+    result = values[len(several)] if len(values) > len(several) else 0.0
+    for condition, value in zip(several, values, strict=False):
+        result = _where(condition, value, result)
+    return result
+
+
 def _refusing(name: str) -> Any:
     found: Any = np
     for part in name.split("."):
@@ -218,7 +257,7 @@ def _refusing(name: str) -> Any:
 
 
 FUNCTIONS: dict[Any, Callable[..., Any]] = {
-    np.where: _where, np.dot: _dot, np.vdot: _vdot, np.interp: _interp,
+    np.where: _where, np.select: _choose, np.piecewise: _piecewise, np.dot: _dot, np.vdot: _vdot, np.interp: _interp,
     np.linalg.norm: dense.norm, np.linalg.solve: dense.solve, np.linalg.inv: dense.inverse,
     np.linalg.det: dense.determinant,
     np.zeros_like: _like(0.0), np.ones_like: _like(1.0), np.empty_like: _like(0.0), np.full_like: _like(math.nan),

@@ -41,13 +41,13 @@ def slopes(graph: Graph, node: Any) -> Iterator[tuple[Number, Any]]:
         case "exp":
             yield a, node
         case "expm1":
-            yield a, node + one
+            yield a, graph.unary("exp", a)
         case "log":
             yield a, one / a
         case "log1p":
             yield a, one / (one + a)
         case "asin" | "acos":
-            slope = one / graph.unary("sqrt", one - a * a)
+            slope = one / graph.unary("sqrt", (one - a) * (one + a))
             yield a, slope if node.op == "asin" else -slope
         case "atan":
             yield a, one / (one + a * a)
@@ -59,13 +59,14 @@ def slopes(graph: Graph, node: Any) -> Iterator[tuple[Number, Any]]:
         case "sinh" | "cosh":
             yield a, graph.unary("cosh" if node.op == "sinh" else "sinh", a)
         case "tanh":
-            yield a, one - node * node
+            e = graph.unary("exp", -2.0 * abs(a))  # 1 - tanh² would lose what is small
+            yield a, 4.0 * e / ((one + e) * (one + e))
         case "asinh":
             yield a, one / graph.unary("sqrt", one + a * a)
         case "acosh":
             yield a, one / (graph.unary("sqrt", a - one) * graph.unary("sqrt", a + one))
         case "atanh":
-            yield a, one / (one - a * a)
+            yield a, one / ((one - a) * (one + a))
         case "pow":
             b = node.args[1]
             yield a, b * graph.power(a, b - one)

@@ -53,6 +53,9 @@ class Node:
     def __float__(self) -> float:
         return self._refuse("float()")
 
+    def __format__(self, spec: str) -> str:
+        return repr(self)  # for what prints
+
     def __round__(self, digits: int | None = None) -> Any:
         return self._refuse("round()")
 
@@ -142,6 +145,9 @@ class Truth(Number):
 
     __slots__ = ()
     __hash__ = Node.__hash__
+
+    def __int__(self) -> int:
+        return int(bool(self))
 
     def __bool__(self) -> bool:
         return self.graph.decide(self)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ddp.tracing.graph import BINARY, UNARY
-from ddp.tracing.numbers import Node, Truth
+from ddp.tracing.numbers import Node, TraceError, Truth
 
 
 def graph_of(*values: Any) -> Any:
@@ -54,6 +54,16 @@ def _hypot(graph: Any, a: Any, b: Any) -> Any:
     return graph.unary("sqrt", graph.number(a) * a + graph.number(b) * b)
 
 
+def _log_of_sum(graph: Any, a: Any, b: Any) -> Any:
+    """Logarithm of ``exp(a) + exp(b)``."""
+    high, low = _most(graph, a, b), _least(graph, a, b)
+    return high + graph.unary("log1p", graph.unary("exp", low - high))
+
+
+def _step(graph: Any, a: Any, at_zero: Any) -> Any:
+    return graph.select(graph.binary("lt", a, 0.0), 0.0, graph.select(graph.binary("eq", a, 0.0), at_zero, 1.0))
+
+
 def _sign(graph: Any, a: Any) -> Any:
     return graph.select(a < 0.0, -1.0, graph.select(a > 0.0, 1.0, 0.0))
 
@@ -85,6 +95,7 @@ OPERATIONS: dict[Any, Callable[..., Any]] = {
     np.degrees: lambda graph, a: a * (180.0 / math.pi), np.rad2deg: lambda graph, a: a * (180.0 / math.pi),
     np.radians: lambda graph, a: a * (math.pi / 180.0), np.deg2rad: lambda graph, a: a * (math.pi / 180.0),
     np.floor_divide: lambda graph, a, b: graph.number(a) // b, np.remainder: lambda graph, a, b: graph.number(a) % b,
+    np.logaddexp: _log_of_sum, np.heaviside: _step,
     np.minimum: _least, np.maximum: _most, np.fmin: _least, np.fmax: _most,
     np.greater: lambda graph, a, b: graph.binary("lt", b, a),
     np.greater_equal: lambda graph, a, b: graph.binary("le", b, a),
@@ -147,14 +158,26 @@ def folding(choose: Callable[[Any, Any], Any], plain: Callable[..., Any]) -> Cal
     return call
 
 
-def as_float(value: Any = 0.0) -> Any:
+class _Floats(type):
+    """Floats, and numbers of a graph, which stand for them."""
+
+    def __instancecheck__(cls, value: Any) -> bool:
+        return isinstance(value, float) or (isinstance(value, Node) and not isinstance(value, Truth))
+
+
+class AsFloat(float, metaclass=_Floats):
     """Python's float, which numbers of a graph are already."""
-    if isinstance(value, np.ndarray) and value.size == 1:
-        value = value.reshape(-1)[0]
-    if isinstance(value, Truth):
-        return value.graph.number(value)
-    return value if isinstance(value, Node) else float(value)
+
+    def __new__(cls, value: Any = 0.0) -> Any:
+        """Floats as they are, and numbers of a graph."""
+        if isinstance(value, np.ndarray) and value.size == 1:
+            value = value.reshape(-1)[0]
+        if isinstance(value, Truth):
+            return value.graph.number(value)
+        if isinstance(value, str) and value.startswith("<"):  # see `Node.__format__`
+            raise TraceError("float() of a text made of a number that depends on x or u")
+        return value if isinstance(value, Node) else float(value)
 
 
-BUILTINS: dict[str, Any] = {"min": folding(least, min), "max": folding(most, max), "float": as_float}
+BUILTINS: dict[str, Any] = {"min": folding(least, min), "max": folding(most, max), "float": AsFloat}
 """Python's own functions, for floats and numbers of a graph."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import linecache
-import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -122,7 +121,8 @@ def users_line(reason: BaseException) -> str:
     frame = reason.__traceback__
     while frame is not None:
         path = Path(frame.tb_frame.f_code.co_filename)
-        if path.parent != _HERE and not ({"site-packages", "dist-packages"} & set(path.parts)) and sys.prefix:
+        installed = {"site-packages", "dist-packages"} & set(path.parts)
+        if path.suffix != ".pyx" and path.parent != _HERE and not installed:
             text = linecache.getline(str(path), frame.tb_lineno).strip()
             found = f", in line {frame.tb_lineno} of {path.name}" + (f": {text}" if text else "")
         frame = frame.tb_next

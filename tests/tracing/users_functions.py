@@ -1,8 +1,9 @@
 """Functions of x (3,) and u (2,) as people write them."""
 
 import functools
+import io
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import atan2, hypot
 
 import numba
@@ -261,13 +262,128 @@ def mathematics(x, u):
     return [math.sqrt(2.0 + x[0] ** 2), math.pow(1.5 + x[1] ** 2, u[0]), math.log(3.0 + x[2] ** 2, 2) * math.fsum(u)]
 
 
+@dataclass(frozen=True)
+class Body:
+    """Parameters with all that classes may have."""
+
+    inertia: np.ndarray = field(default_factory=lambda: np.diag([1.0, 2.0, 3.0]))
+
+    @property
+    def inverse(self):
+        return np.linalg.inv(self.inertia)
+
+    @staticmethod
+    def cross(a, b):
+        return np.cross(a, b)
+
+    @classmethod
+    def usual(cls):
+        return cls()
+
+    def rate(self, w, torque):
+        return self.inverse @ (torque - self.cross(w, self.inertia @ w))
+
+
+BODY = Body.usual()
+
+
+def rigid_body(x, u):
+    return x + 0.1 * BODY.rate(x, np.append(u, 0.1))
+
+
+def attitude(x, u):
+    q = np.array([1.0, *(0.1 * x)])
+    q /= np.linalg.norm(q)
+    w, a, b, c = q
+    R = np.array([
+        [1 - 2 * (b * b + c * c), 2 * (a * b - c * w), 2 * (a * c + b * w)],
+        [2 * (a * b + c * w), 1 - 2 * (a * a + c * c), 2 * (b * c - a * w)],
+        [2 * (a * c - b * w), 2 * (b * c + a * w), 1 - 2 * (a * a + b * b)],
+    ])  # fmt: skip
+    return R.T @ np.hstack([u, 1.0])
+
+
+def steps_inside(x, u):
+    def f(y):
+        return np.stack([y[1], -math.sin(y[0]) * y[2], u[0] - y[2]])
+
+    y = np.copy(x)
+    for h in np.linspace(0.01, 0.05, 3):
+        k = f(y)
+        y += 0.5 * h * (k + f(y + h * k))
+    return y
+
+
+def friction(x, u):
+    v = x[1]
+    mu = 0.3 + 0.2 * math.exp(-abs(v) / 0.1)
+    return [v, u[0] - mu * np.tanh(v / 1e-2) * 9.81 - 0.01 * v * abs(v), math.copysign(1.0, v) * x[2]]
+
+
+def tyre(x, u):
+    slip = math.atan2(x[1], abs(x[0]) + 0.1)
+    inside = 10.0 * slip
+    force = np.sin(1.9 * np.arctan(inside - 0.97 * (inside - np.arctan(inside))))
+    return [u[0] - force * np.sin(u[1]), force * np.cos(u[1]) - x[0] * x[2], force]
+
+
+def masked_entries(x, u):
+    y = x.copy()
+    y[x > 0] = 0.5 * x[x > 0] + u[0]
+    y[x <= 0] *= 2.0
+    return y
+
+
+def pieces(x, u):
+    of_size = np.select([x < -0.5, x < 0.5], [x**2, x], default=x**3)
+    return of_size + np.piecewise(x, [x < 0, x >= 0.3], [lambda z: -z, lambda z: z * z, 7.0]) * u[0]
+
+
+def generated(x, u):
+    return np.fromiter((x[i] * u[i % 2] for i in range(3)), dtype=float)
+
+
+def kinds(x, u):
+    gain = 2.0 if isinstance(x[0], float) else 3.0
+    print(f"{x[0]:.3f}", end="", file=io.StringIO())
+    return gain * x
+
+
+def smooth_and_not(x, u):
+    return np.logaddexp(x, u[0]) + np.log(np.sum(np.exp(x))) + np.heaviside(x, 0.5) * x
+
+
+def switched(x, u):
+    return np.array([1.0, 2.0])[int(x[0] > 0)] * x + [u[0], u[1] ** 2][int(u[0] > u[1])]
+
+
+def matched(x, u):
+    match (x[0] > 0, u[0] > 0):
+        case (True, True):
+            return x
+        case (False, _):
+            return 2 * x * x
+        case _:
+            return 3 * x * u[0]
+
+
+def statistics(x, u):
+    return np.sort(x) + np.median(x) + np.ptp(x) + np.std(x) + np.average(x, weights=[1, 2, 3]) * u[0]
+
+
+def einstein(x, u):
+    T = np.arange(12.0).reshape(3, 2, 2)
+    return np.einsum("ijk,j,k->i", T, u, u) + np.einsum("i,i", x, x) + np.tensordot(T, u, axes=([2], [0])) @ u
+
+
 ALL = {
     function.__name__: function
     for function in (
         car, names_without_modules, loop, static_while, recursion, branch, nested_branches, ternary, extremes, absolute,
         clipped, singular_arms, masks, signs, angles, inverses, hyperbolic, logarithms, powers, divisions, remainders,
         norms, obstacles, solved, pivoted, matrices, in_place, rows, filled, shaped, polynomial, table, ordered,
-        of_numba, imported, tuples, raising, mathematics,
+        of_numba, imported, tuples, raising, mathematics, rigid_body, attitude, steps_inside, friction, tyre,
+        masked_entries, pieces, generated, kinds, smooth_and_not, switched, matched, statistics, einstein,
     )
 } | {
     "closure": closure(), "method": Model().step, "object": Called(), "partial": functools.partial(scaled, 0.3),
