@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -45,8 +45,9 @@ class Explanation:
     """Explanation of a solution; ``print`` it.
 
     outcome: whether it converged, cost and gradient.
-    shares: each cost term with its cost, the largest first.   active: constraints and limits that hold the motion, in
-    words.   course: what the solver did.   advice: what to try, empty if all is well.
+    shares: each cost term with its cost, the largest first.   misses: how far targets are missed, in words.
+    active: constraints and limits that hold the motion, in words.   course: what the solver did.
+    advice: what to try, empty if all is well.
     """
 
     outcome: str
@@ -54,6 +55,7 @@ class Explanation:
     active: tuple[str, ...]
     course: str
     advice: str
+    misses: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return f"{self.outcome}\n\n{self.details}"
@@ -63,10 +65,12 @@ class Explanation:
         """All but the outcome, in words."""
         total = sum(abs(cost) for _, cost in self.shares) or 1.0
         lines = ["cost"]
-        shown = [(name, cost) for name, cost in self.shares if abs(cost) >= SEEN * total]
+        joined = _joined(self.shares)
+        shown = [(name, cost) for name, cost in joined if abs(cost) >= SEEN * total]
         lines += [f"  {abs(cost) / total:6.1%}  {cost:12.5g}  {name}" for name, cost in shown]
-        if others := len(self.shares) - len(shown):
-            lines.append(f"  {others} other term{'s' * (others > 1)} below {SEEN:.1%} each")
+        if others := len(joined) - len(shown):
+            lines.append(f"  {others} other{'s' * (others > 1)} below {SEEN:.1%} each")
+        lines += ["", "targets", *(f"  {miss}" for miss in self.misses)] if self.misses else []
         lines += ["", "held by", *(f"  {what}" for what in self.active or ("nothing",))]
         lines += ["", "course", f"  {self.course}"]
         return "\n".join([*lines, "", "try", f"  {self.advice}"] if self.advice else lines)
@@ -77,9 +81,30 @@ def explain(solution: Solution, problem: Problem) -> Explanation:
     shares = [(name, float(cost)) for name, cost in _costs(problem, solution.X, solution.U)]
     active = [*_limits(problem, solution), *_constraints(solution)]
     advice = "" if solution.converged else ADVICE.get(solution.status.ending, "")
-    return Explanation(
-        str(solution), tuple(sorted(shares, key=lambda share: -abs(share[1]))), tuple(active), _course(solution), advice
-    )
+    ordered = tuple(sorted(shares, key=lambda share: -abs(share[1])))
+    misses = tuple(_misses(problem, solution.X))
+    return Explanation(str(solution), ordered, tuple(active), _course(solution), advice, misses)
+
+
+def _joined(shares: Sequence[tuple[str, float]]) -> list[tuple[str, float]]:
+    """Shares, those of terms of one kind at several knots or stretches as one."""
+    found: dict[str, list[float]] = {}
+    for name, cost in shares:
+        where, at, term = name.partition(": ")
+        found.setdefault(term if at else where, []).append(cost)
+    named = {f"{name}, at {len(costs)} places" if len(costs) > 1 else name: sum(costs) for name, costs in found.items()}
+    return sorted(named.items(), key=lambda share: -abs(share[1]))
+
+
+def _misses(problem: Problem, X: Any) -> Iterator[str]:
+    """How far the targets of terms at the end and at single knots are missed."""
+    if not np.isfinite(X).all():
+        return
+    places = [(k, term) for k, terms in problem.at.items() for term in terms]
+    for k, term in [*places, *((-1, term) for term in problem.terminal)]:
+        missed = getattr(term, "missed", None)
+        for told in missed(X[k]) if callable(missed) else ():
+            yield told if k == -1 else f"knot {k}: {told}"
 
 
 def _costs(problem: Problem, X: Any, U: Any) -> Iterator[tuple[str, float]]:
@@ -95,7 +120,15 @@ def _costs(problem: Problem, X: Any, U: Any) -> Iterator[tuple[str, float]]:
             alone[kind] = (term,) if where == kind else {places[where]: (term,)}
             cost = Objective.of(problem.dynamics, problem.horizon, problem.x0, **alone, tried=True)
             with np.errstate(all="ignore"):
-                yield f"{where}[{i}] {_described(term)}", cost.total(X, U)
+                yield f"{_where(where, places, i)} {_described(term)}", cost.total(X, U)
+
+
+def _where(name: str, places: dict[str, Any], i: int) -> str:
+    """Where a term counts: its place in a list, or the knots."""
+    if name not in places:
+        return f"{name}[{i}]"
+    place = places[name]
+    return f"knots {place.start} to {place.stop - 1}:" if isinstance(place, range) else f"knot {place}:"
 
 
 def _described(term: Any) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from functools import cached_property
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,10 +15,12 @@ from ddp.costs.bound import EXACT, GAUSS_NEWTON, bind
 from ddp.errors import ProblemError, as_array, flag
 from ddp.protocols import Array
 from ddp.system import System
+from dynamics.geometry.solids import Mark
 from dynamics.robots.model import Robot
 from problems import checks
 from problems.kernels import states
 from problems.layout import Layout
+from problems.misses import miss
 
 
 def check_length(made: int | None, M: int) -> None:
@@ -167,10 +169,22 @@ class MovingTerm(Protocol):
         return self._targets
 
 
+@runtime_checkable
+class Marked(Protocol):
+    """Cost or constraint that is about places in the world."""
+
+    def marks(self) -> list[Mark]: ...
+
+
 class OfRobot(Protocol):
     """A function of a robot's state x = (q, v)."""
 
     robot: Robot
+
+    def missed(self, x: Array) -> list[str]:
+        """How far a state x (nx,) is from each of the targets, in words; nothing where there are none."""
+        marks = self.marks() if isinstance(self, Marked) else []
+        return [miss(self.robot, mark, x) for mark in marks if mark.kind == "target"]
 
     @property
     def nx(self) -> int:

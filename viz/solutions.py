@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,8 +16,9 @@ from viz.signals import Signal, Told, signals_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
-MOST = 40
+MOST = 24
 """Rows of a figure: numbers of a state beyond these are left to `to_csv`."""
 
 
@@ -29,7 +30,7 @@ def plot_solution(
     solutions: one, or several of one system by name.   path: .png, .pdf or .svg.
     Dashed lines are limits that lie in the range of the plot. The last column has the gains of each control on the
     error of its joint's position and, dashed, velocity. Numbers of joints with several degrees of freedom have rows of
-    their own; at most 40 rows are drawn.
+    their own; at most 24 rows are drawn.
     Raises ProblemError for what is no Solution, or for solutions of systems whose numbers have other names.
     """
     given = {"": solutions} if isinstance(solutions, Told) else named("solutions", solutions, "Solutions")
@@ -45,28 +46,43 @@ def plot_solution(
         if [signal.names for signal in found.values()] != [signal.names for signal in first.values()]:
             raise ProblemError(f"solutions[{said(name)}]: expected one of the system of the first, got another's")
     rows = list(dict.fromkeys(name for signal in first.values() for name in signal.names))[:MOST]
-    figure = canvas(3.2 * (len(first) + 1), 0.6 + 1.15 * len(rows))
-    panels = figure.subplots(len(rows), len(first) + 1, squeeze=False, sharex=True)
+    gained = [row for row in rows if all(row in part.names for one in given.values() for part in (one.u, one.v))]
+    gained = [row for row in rows if all(row in part.names for one in given.values() for part in (one.u, one.v))]
+    columns = {title: signal.names for title, signal in first.items()} | ({"gain": tuple(gained)} if gained else {})
+    figure = canvas(3.2 * len(columns), 0.6 + 1.15 * len(rows))
+    panels = _panels(figure, rows, columns)
     for k, (name, solution) in enumerate(given.items()):
-        for i, row in enumerate(rows):
-            for j, signal in enumerate(signals[name].values()):
-                _curve(panels[i, j], signal, row, COLORS[k % len(COLORS)], name)
-            _gains(panels[i, -1], solution, row, COLORS[k % len(COLORS)])
-    for j, column in enumerate([*first, "gain"]):
-        panels[0, j].set_title(column, fontsize=10)
-        panels[-1, j].set_xlabel("time [s]", fontsize=9)
-    for i, row in enumerate(rows):
-        panels[i, 0].set_ylabel(row, fontsize=8, parse_math=False)
-        for axes in panels[i]:
-            axes.tick_params(labelsize=7)
-            if not axes.lines:
-                axes.set_axis_off()
-            plain(axes)
+        color = COLORS[k % len(COLORS)]
+        for (row, title), axes in panels.items():
+            if title == "gain":
+                _gains(axes, solution, row, color)
+            else:
+                _curve(axes, signals[name][title], row, color, name)
     if len(given) > 1:
-        literal(panels[0, 0].legend(frameon=False, fontsize=8))
+        literal(next(iter(panels.values())).legend(frameon=False, fontsize=8))
     if heading:
         figure.suptitle(heading, fontsize=12, parse_math=False)
     return write(figure, target)
+
+
+def _panels(
+    figure: Figure, rows: Sequence[str], columns: Mapping[str, Sequence[str]]
+) -> dict[tuple[str, str], Axes]:
+    """An axes for each row in each column that has it, by both; columns: title to names of rows."""
+    grid = figure.add_gridspec(len(rows), len(columns))
+    panels: dict[tuple[str, str], Axes] = {}
+    for j, (title, names) in enumerate(columns.items()):
+        own = [(i, row) for i, row in enumerate(rows) if row in names]
+        for i, row in own:
+            axes = panels[row, title] = figure.add_subplot(grid[i, j], sharex=next(iter(panels.values()), None))
+            axes.tick_params(labelsize=7, labelbottom=i == own[-1][0])
+            plain(axes)
+            if not any((row, other) in panels for other in columns if other != title):
+                axes.set_ylabel(row, fontsize=8, parse_math=False)
+        if own:
+            panels[own[0][1], title].set_title(title, fontsize=10)
+            panels[own[-1][1], title].set_xlabel("time [s]", fontsize=9)
+    return panels
 
 
 def _curve(axes: Axes, signal: Signal, row: str, color: str, label: str) -> None:

@@ -3,6 +3,7 @@
 import re
 
 import numpy as np
+import pinocchio as pin
 import pytest
 
 import ddp
@@ -34,6 +35,22 @@ def test_what_holds_a_motion_is_named():
     (residual,) = solution.residuals()
     assert (f"{residual.name} at" in active) == bool(np.abs(residual.multipliers).max() > 0.0)
     assert "held by\n  control" in str(solution.explain())
+
+
+def test_targets_are_missed_by_what_the_robots_frames_say():
+    problem = arm.reach()
+    solution = ddp.solve(problem, ddp.DDP(max_iterations=3), throw=False)
+    robot, target = problem.dynamics.robot, problem.terminal[0].target
+    q = solution.X[-1, : robot.nq]
+    data = robot.model.createData()
+    pin.framesForwardKinematics(robot.model, data, q)
+    M = data.oMf[robot.frame_id("tool0")]
+    (told,) = solution.explain().misses
+    distance, angle = re.fullmatch(r"tool0 is (\S+) mm and (\S+)° from its target", told).groups()
+    assert float(distance) == pytest.approx(1e3 * np.linalg.norm(M.translation - target.translation), rel=6e-3)
+    turn = np.linalg.norm(pin.log3(target.rotation.T @ M.rotation))
+    assert float(angle) == pytest.approx(np.degrees(turn), rel=6e-3)
+    assert f"targets\n  {told}" in str(solution.explain())
 
 
 def test_every_ending_that_is_no_success_has_advice():
