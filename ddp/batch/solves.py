@@ -105,7 +105,7 @@ class Solves:
 
 
 def guess_of(problems: Sequence[Problem], start: Start) -> Guess | None:
-    """The same guess for some problems, None for their own, as the compiled loop takes it; None if it does not."""
+    """One guess for some problems, None for their own, as the compiled loop takes it; None if it does not."""
     d, N = problems[0].dynamics, problems[0].horizon
     if start is None:
         start = as_guess(problems[0].guess, d, N)

@@ -23,7 +23,7 @@ import numpy as np
 import pinocchio as pin
 
 import ddp
-from problems import arm, gaits, pendulum, quadruped
+from problems import arm, cartpole, gaits, pendulum, quadrotor, quadruped
 
 
 def cpu():
@@ -93,7 +93,11 @@ def quality(samples):
     cases["HyQ reorientation, x0 of spread 0.05"] = hyq, {"x0": near(hyq, 0.05, max(20, samples // 5))}
     for title, (own, over) in cases.items():
         warmed(own, [own.x0])
-        cold, a, _ = timed(lambda own=own, over=over: ddp.solve_many(own, over, executor=1))
+        count = len(next(iter(over.values())))
+        varied = [own.varying({name: values[i] for name, values in over.items()}) for i in range(count)]
+        _, a, _ = timed(lambda varied=varied: [ddp.solve(one, throw=False) for one in varied])
+        cold = ddp.solve_many(own, over, executor=1)
+        ddp.solve_many(own, {name: values[:80] for name, values in over.items()}, executor=1, start="neighbours")
         tree, b, _ = timed(lambda own=own, over=over: ddp.solve_many(own, over, executor=1, start="neighbours"))
         best = np.fmin(cold.cost, tree.cost)
         share = [float((one.cost <= best * (1.0 + 1e-6)).mean()) for one in (cold, tree)]
@@ -101,6 +105,37 @@ def quality(samples):
               f" {cold.iterations.mean():.1f}, {tree.iterations.mean():.1f}; time {b / a:.2f};"
               f" worse than cold {int((tree.cost > cold.cost * (1.0 + 1e-6)).sum())}; starts"
               f" {np.bincount(tree.start, minlength=5).tolist()}; jumps {len(tree.consistency())}", flush=True)
+
+
+def native(samples):
+    """The compiled loop beside `solve`, problem by problem, and receding horizons of many arms."""
+    for build in (pendulum.swing_up, cartpole.swing_up, arm.reach, quadrotor.loop):
+        problem = build()
+        X0 = near(problem, 0.1, samples, 1)
+        batch = ddp.Batch(problem, samples)
+        batch.solve({"x0": X0})
+        loop, own, alone = [], [], []
+        for part in np.array_split(X0, 5):
+            found, a, _ = timed(lambda batch=batch, X0=X0: batch.solve({"x0": X0}))
+            own.append(a / samples)
+            twins = [problem.starting_at(x) for x in part]
+            solved, b, _ = timed(lambda twins=twins: [ddp.solve(twin, throw=False) for twin in twins])
+            loop.append(b / len(part))
+            alone += solved
+        same = sum(int(found.iterations[i]) == one.iterations for i, one in enumerate(alone))
+        apart = max(np.abs(found.X[i] - one.X).max() for i, one in enumerate(alone))
+        print(f"{build.__module__}: {min(loop) / min(own):.2f} solves for one of a loop (medians"
+              f" {np.median(loop) / np.median(own):.2f}); {1e6 * min(own):.0f} us; the same iterations of {same} of"
+              f" {samples}, states {apart:.1g} apart, {batch.left} left to solve", flush=True)
+    problem, count = arm.reach(horizon=50), 1000
+    batch, X = ddp.Batch(problem, count, ddp.DDP(max_iterations=1, last_sweep=False)), near(arm.reach(), 0.1, count)
+    rates = []
+    for _ in range(20):
+        U, seconds, _ = timed(lambda X=X: batch.step(X))
+        rates.append(count / seconds)
+        X = problem.dynamics.step(X, U)
+    print(f"1000 UR5 with horizons of 50 knots: {np.median(rates[5:]):.0f} robot-steps a second, least"
+          f" {min(rates[5:]):.0f}", flush=True)  # fmt: skip
 
 
 SCRIPT = """
@@ -212,9 +247,10 @@ def twins(samples):
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", nargs="*", default=["twins", "overhead", "quality"])
+    parser.add_argument("what", nargs="*", default=["twins", "overhead", "quality", "native"])
     parser.add_argument("--samples", type=int, default=1000)
     arguments = parser.parse_args()
-    known = {"overhead": overhead, "quality": quality, "kills": kills, "soak": soak, "twins": twins}
+    known = {"overhead": overhead, "quality": quality, "kills": kills, "soak": soak, "twins": twins,
+             "native": native}  # fmt: skip
     for one in arguments.what:
         known[one](arguments.samples)

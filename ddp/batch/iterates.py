@@ -1,0 +1,142 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
+"""The iterate of one lane of a batch: its gaps, its controls' limits, and what is asked of it: `Iterate`, compiled."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ddp.batch.sweeps import know
+from ddp.compiling.kernel import kernel
+from ddp.derivatives import FIRST
+from ddp.descent import BOTTOMLESS, FAR
+from ddp.interior.solve import LATELY, SHORT, TOO_MANY
+from ddp.machine.addresses import array_at
+from ddp.saddles import FIRM
+
+
+@kernel
+def copy(to, source, count):
+    """Copy numbers."""
+    for i in range(count):
+        to[i] = source[i]
+
+
+@kernel
+def is_at_limits(w, lane):
+    """Whether any control is at a limit."""
+    for t in range(w.N):
+        for i in range(w.nu):
+            u = lane.U[t * w.nu + i]
+            if u <= w.eight.lower[t, i] or u >= w.eight.upper[t, i]:
+                return True
+    return False
+
+
+@kernel
+def limit(w, lane):
+    """Sweep within the limits of controls from now on: see `ddp.iterate.Iterate.limit`."""
+    lane.limited, lane.followed, lane.age = 1, 0, -1
+    measure_room(w, lane)
+
+
+@kernel
+def measure_room(w, lane):
+    """Find how far controls are from their limits: see `ddp.constraints.bounds.room`."""
+    for t in range(w.N):
+        for i in range(w.nu):
+            k = t * w.nu + i
+            u = lane.U[k]
+            low, high, near = w.eight.lower[t, i] - u, w.eight.upper[t, i] - u, 1e-14 * (1.0 + abs(u))
+            lane.low[k] = 0.0 if low > -near else low
+            lane.high[k] = 0.0 if high < near else high
+
+
+@kernel
+def close_gaps(w, lane):
+    """Have no gaps."""
+    lane.gap, lane.torn = 0.0, 0
+    for i in range(w.N * w.n):
+        lane.gaps[i] = 0.0
+
+
+@kernel
+def scale_gaps(w, lane, share):
+    """Leave a share of the gaps open."""
+    largest, total = 0.0, 0.0
+    for i in range(w.N * w.n):
+        lane.gaps[i] *= share
+        largest = max(largest, abs(lane.gaps[i]))
+        total += abs(lane.gaps[i])
+    lane.gap, lane.torn = total if total != total else largest, 1 if largest > 0.0 else 0
+
+
+@kernel
+def remember(lane, alpha):
+    """Remember in bits which of the last steps were short; steps that are rejected one after the other are one."""
+    if alpha > 0.0 or lane.rejected == 0:
+        lane.short = (2 * lane.short + (1 if alpha <= SHORT else 0)) % 2**LATELY
+    lane.rejected = 0 if alpha > 0.0 else 1
+
+
+@kernel
+def struggles(lane):
+    """Whether steps are short again and again: see `ddp.interior.solve.struggles`."""
+    count, rest = 0, lane.short
+    while rest > 0:
+        count += rest % 2
+        rest //= 2
+    return count >= TOO_MANY
+
+
+@kernel
+def move(w, lane):
+    """Forget what was known of the iterate before."""
+    lane.scaled, lane.age = 0, -1
+    if w.owner == lane.index:
+        w.owner = -1
+
+
+@kernel
+def is_far(w, lane):
+    """Whether costs or motions are so far out that `ddp.descent.Descent.endless` has to be asked."""
+    out = 0.0
+    for i in range((w.N + 1) * w.nx):
+        out = max(out, abs(lane.X[i]))
+    for i in range(w.N * w.nu):
+        out = max(out, abs(lane.U[i]))
+    return lane.cost <= BOTTOMLESS or not out < FAR
+
+
+@kernel
+def is_minimum(w, lane):
+    """Whether an exact sweep that has succeeded says that here is a minimum: see `ddp.saddles`.
+
+    Not for certain where there are controls that nothing moves, or at limits that do not hold them firmly.
+    """
+    N, n, nu = w.N, w.n, w.nu
+    nz = n + nu
+    know(w, lane, FIRST)
+    A, B, lz = array_at(w.A, (N, n, n)), array_at(w.B, (N, n, nu)), array_at(w.lz, (N + 1, nz))
+    p, before = np.empty(n), np.empty(n)
+    p[:] = lz[N, :n]
+    for t in range(N - 1, -1, -1):
+        for i in range(nu):
+            slope, size, still = lz[t, n + i], abs(lz[t, n + i]), lane.k[t * nu + i] == 0.0
+            for j in range(n):
+                slope += B[t, j, i] * p[j]
+                size += abs(B[t, j, i]) * abs(p[j])
+                still = still and lane.K[(t * nu + i) * n + j] == 0.0
+            held = False
+            if lane.limited:
+                low, high = lane.low[t * nu + i] >= 0.0, lane.high[t * nu + i] <= 0.0
+                held = (low and slope > FIRM * size) or (high and slope < -FIRM * size)
+                if (low or high) and not held:
+                    return False
+            if still and not held:
+                return False
+        for j in range(n):
+            before[j] = lz[t, j]
+            for i in range(n):
+                before[j] += A[t, i, j] * p[i]
+        p[:] = before
+    return True
