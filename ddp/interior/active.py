@@ -19,7 +19,7 @@ from ddp.sweeps.backward import Sweep
 AT_BOUND = 1e-4
 """Rows nearer to a bound are held, relative to the range between bounds, or to the larger one of 1 and |bound|."""
 
-ROUNDS, REVISED, ROUNDING = 12, 8, 1e-14
+ROUNDS, REVISED, ROUNDING = 12, 8, 1e-12
 """Newton's steps at most, after how many of them rows stay as they are, and errors that are none."""
 
 BEYOND = 1e-12
@@ -99,9 +99,9 @@ def finish(point: Point) -> Finished:
         if best is not None and error >= best[0]:
             break
         point.condense()
-        sweep, blend = point.backward.with_weights(1.0, 0.0, rows.of_controls), 1.0
+        sweep, blend = point.sweep(1.0, 0.0, rows.of_controls), 1.0
         if sweep.failed >= 0:
-            sweep, blend = point.backward.with_weights(0.0, 0.0, rows.of_controls), 0.0
+            sweep, blend = point.sweep(0.0, 0.0, rows.of_controls), 0.0
         if sweep.failed >= 0:
             break
         found = Finished(sweep._replace(k=sweep.k.copy(), K=sweep.K.copy()), blend == 1.0, rows.held.copy())

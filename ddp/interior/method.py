@@ -19,6 +19,7 @@ import numpy as np
 
 from ddp.compiling.setup import working_time
 from ddp.interior.filter import Filter
+from ddp.interior.measures import absolute
 from ddp.interior.point import Move, Point, Trial
 from ddp.iterate import CLOSED
 from ddp.models.attempt import EXACT, GAUSS_NEWTON, LEVENBERG_MARQUARDT
@@ -91,7 +92,7 @@ class Interior:
         """The largest of the dual, primal and complementarity errors, scaled as IPOPT's, in units of `TOLERANCE`."""
         p, b = self.point, self.point.bounds
         lack, slope, of_bounds, of_all = b.errors(barrier)
-        total, count = of_all + float(np.abs(p.costate).sum()), b.count + int(b.equality.sum()) + p.costate.size
+        total, count = of_all + absolute(p.costate)[1], b.count + int(b.equality.sum()) + p.costate.size
         dual = max(100.0, total / count / p.scale) / 100.0
         slack = max(100.0, of_bounds / max(b.count, 1) / p.scale) / 100.0
         return max(max(self.dual, slope) / p.scale / dual, p.open, lack / p.scale / slack)
@@ -113,7 +114,7 @@ class Interior:
         self.filter = Filter(p.theta)
         while True:
             p.contract()
-            self.dual = float(np.abs(p.dual_residual()).max())
+            self.dual = absolute(p.dual_residual())[0]
             self._lower_barrier()
             p.condense()
             step = self._swept()
@@ -202,7 +203,7 @@ class Interior:
     def _swept(self) -> _Swept | None:
         """The step of the first Hessian that is positive definite."""
         for blend, mu in self._hessians():
-            sweep = self.point.backward.with_weights(blend, mu)
+            sweep = self.point.sweep(blend, mu)
             self.sweep = sweep if sweep.failed < 0 else None
             if sweep.failed < 0:
                 if mu > 0.0:
@@ -250,7 +251,7 @@ class Interior:
         """Take the second-order correction: the same Hessian's step, for what the first one would leave open."""
         p = self.point
         with p.opened(trial, alpha):
-            sweep = p.backward.with_weights(step.blend, step.mu)
+            sweep = p.sweep(step.blend, step.mu)
             if sweep.failed >= 0:
                 return False
             move = p.move(sweep, step.blend, step.mu)

@@ -10,6 +10,7 @@ import numpy as np
 
 from ddp.derivatives import EXACT, FIRST, GAUSS_NEWTON, RECORDS, missing
 from ddp.errors import ModelError
+from ddp.interior import measures
 from ddp.interior.barrier import Barrier, RowStep
 from ddp.interior.linear import bend, multipliers, newton_step, stationarity
 from ddp.interior.row_steps import N, P, S
@@ -30,7 +31,8 @@ INSIDE = 1e-2
 class Trial(NamedTuple):
     """A trajectory X, U with slacks and excesses of its rows (3, M), and its worth.
 
-    cost: its own.  barrier: the barrier function.  gaps (N, n), residual (M,): what is open, theta: the 2-norm of both.
+    cost: its own.  barrier: the barrier function.  gaps (N, n), residual (M,): what is open; theta: the 2-norm of both,
+    open: the largest number of both.
     """
 
     X: Array
@@ -41,6 +43,7 @@ class Trial(NamedTuple):
     gaps: Array
     residual: Array
     theta: float
+    open: float
 
 
 class Move(NamedTuple):
@@ -90,6 +93,7 @@ class Point:
         self._dense = ~self._separable
         self._any_dense, self._curved = bool(self._dense.any()), not self.rows.separable.all()
         self.costate, self.weights = np.zeros((N + 1, n)), np.zeros((N, n))
+        self._w, self._whole = NO_ROWS, True
         self.start(X, U, share)
 
     def start(self, X: Array, U: Array, share: float) -> None:
@@ -126,16 +130,15 @@ class Point:
         residual, barrier = NO_ROWS, 0.0
         if self.rows.size:
             residual, barrier = self.bounds.evaluate(self.rows.values(X, U), primal, self.barrier)
-        theta = float(np.sqrt((gaps * gaps).sum() + residual @ residual))
+        theta, largest = measures.sizes(gaps, residual)
         if not (abs(cost) < np.inf and theta < np.inf):
             cost = theta = np.inf
-        return Trial(X, U, primal, cost, barrier, gaps, residual, theta)
+        return Trial(X, U, primal, cost, barrier, gaps, residual, theta, largest)
 
     def _take(self, trial: Trial) -> None:
         self.X, self.U, self.cost, self.gaps = trial.X, trial.U, trial.cost, trial.gaps
         self.residual, self.theta, self.penalty = trial.residual, trial.theta, trial.barrier
-        self.bounds.primal = trial.primal
-        self.open = max(float(np.abs(self.gaps).max()), float(np.abs(self.residual).max(initial=0.0)))
+        self.bounds.primal, self.open = trial.primal, trial.open
 
     def let_go(self, price: float) -> None:
         """Let constraints give way at a price, see barrier.py."""
@@ -169,8 +172,6 @@ class Point:
             self._J = self.rows.jacobian(self.X, self.U)
         self.backward.gaps = self.gaps
         self._plain_lz[:] = d.lz
-        if self._any_dense:
-            self._hessians = [d.hessians(self._diagonal, exact)[self._dense] for exact in (False, True)]
 
     def contract(self) -> None:
         """Contract the second order of the dynamics with the multipliers."""
@@ -185,19 +186,28 @@ class Point:
 
     def condense(self) -> None:
         """Eliminate the rows: their weights and forces come into the Hessians and the gradient that are swept."""
-        swept = self._swept
-        w, f = self.bounds.condensed(self.residual, self.barrier)
+        swept, d = self._swept, self._work.derivatives
+        self._w, f = self.bounds.condensed(self.residual, self.barrier)
         self.pull(f)
-        swept.diagonal[:] = self._work.derivatives.diagonal
-        if self._any_dense:
-            swept.lzz[self._dense], swept.exact[self._dense] = self._hessians
-        if self.rows.size == 0:
-            return
-        self.rows.add_squares(self._J, w, swept.lzz, swept.diagonal, self._separable)
-        if self._any_dense:
-            self.rows.add_squares(self._J, w, swept.exact, self._unread, self._separable)
-        if self._curved:
+        swept.diagonal[:] = d.diagonal
+        self._fill(d.exact, swept.exact, swept.diagonal)
+        if self._curved and self.rows.size:
             self.rows.add_curvature(self.X, self.U, self.bounds.multipliers, swept.exact)
+        self._whole = False
+
+    def _fill(self, H: Array, out: Array, diagonal: Array) -> None:
+        """out := H + Jᵀ w J where that is not diagonal, diagonal += it elsewhere."""
+        if self._any_dense:
+            measures.spread(self._dense, self._diagonal, self._work.derivatives.diagonal, H, out)
+        if self.rows.size:
+            self.rows.add_squares(self._J, self._w, out, diagonal, self._separable)
+
+    def sweep(self, blend: float, mu: float, held: Array | None = None) -> Sweep:
+        """Sweep once, after `condense`: see `Backward.with_weights`. Gauss-Newton's Hessians are made if needed."""
+        if blend < 1.0 and not self._whole and self._any_dense:
+            self._fill(self._work.derivatives.lzz, self._swept.lzz, self._unread)
+            self._whole = True
+        return self.backward.with_weights(blend, mu, held)
 
     def dual_residual(self) -> Array:
         """The Lagrangian's gradient (N+1, nz) in all states but the first, and all controls."""
@@ -231,7 +241,7 @@ class Point:
         multipliers(address, blend, mu, x, u, y, True, costate, weights)
         along = self.rows.along(self._J, x, u) if self.rows.size else NO_ROWS
         rows = self.bounds.step(along, self.residual, self.barrier)
-        slope = float((self._plain_lz[:, : self._n] * x).sum() + (self._plain_lz[:-1, self._n :] * u).sum())
+        slope = measures.slope(self._plain_lz, x, u)
         return Move(x, u, rows, costate, weights, slope + rows.slope, abs(sweep.expected))
 
     @contextmanager
@@ -261,5 +271,5 @@ class Point:
         """Go where a trial is; multipliers go as far along the step."""
         self._take(trial)
         self.bounds.move(move.rows, alpha, self.barrier)
-        self.costate += alpha * (move.costate - self.costate)
-        self.weights += alpha * (move.weights - self.weights)
+        measures.approach(alpha, self.costate, move.costate)
+        measures.approach(alpha, self.weights, move.weights)

@@ -384,9 +384,13 @@ def _paired(
     """Two arguments as batches of one length, and whether both were single samples."""
     if (
         isinstance(a, np.ndarray) and isinstance(b, np.ndarray)
-        and a.dtype == b.dtype == dtype and (a.shape, b.shape) == ((a_size,), (b_size,))
+        and a.dtype == b.dtype == dtype
     ):  # fmt: skip
-        return a[None].copy(), b[None].copy(), True
+        if (a.shape, b.shape) == ((a_size,), (b_size,)):
+            return a[None].copy(), b[None].copy(), True
+        plain = type(a) is type(b) is np.ndarray and a.flags.carray and b.flags.carray
+        if plain and (a.shape, b.shape) == ((len(a), a_size), (len(a), b_size)):
+            return a, b, False
     try:
         A, B = (_real_or_complex(value, dtype) for value in (a, b))
         N = max(1 if A.ndim == 1 else len(A), 1 if B.ndim == 1 else len(B))

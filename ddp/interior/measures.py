@@ -1,0 +1,66 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
+"""Kernels of point.py: sums and moves over whole trajectories, one pass each."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ddp.compiling.kernel import kernel
+
+
+@kernel
+def sizes(gaps, residual):
+    """The 2-norm of all numbers of gaps (N, n) and residual (M,), and the largest one; both NaN if one is."""
+    squares, largest = 0.0, 0.0
+    for t in range(gaps.shape[0]):
+        for i in range(gaps.shape[1]):
+            squares += gaps[t, i] * gaps[t, i]
+            largest = max(largest, abs(gaps[t, i]))
+    for i in range(residual.shape[0]):
+        squares += residual[i] * residual[i]
+        largest = max(largest, abs(residual[i]))
+    return np.sqrt(squares), largest if squares == squares else squares
+
+
+@kernel
+def absolute(numbers):
+    """The largest of |numbers| (M, n), and their sum; both NaN if one is."""
+    largest, total = 0.0, 0.0
+    for t in range(numbers.shape[0]):
+        for i in range(numbers.shape[1]):
+            largest = max(largest, abs(numbers[t, i]))
+            total += abs(numbers[t, i])
+    return largest if total == total else total, total
+
+
+@kernel
+def slope(lz, x, u):
+    """The change of the cost of gradients lz (N+1, nz) along x (N+1, n), u (N, nu)."""
+    total, n = 0.0, x.shape[1]
+    for t in range(x.shape[0]):
+        for i in range(n):
+            total += lz[t, i] * x[t, i]
+        if t < u.shape[0]:
+            for i in range(u.shape[1]):
+                total += lz[t, n + i] * u[t, i]
+    return total
+
+
+@kernel
+def approach(alpha, numbers, towards):
+    """Numbers (M, n) go the fraction alpha of the way."""
+    for t in range(numbers.shape[0]):
+        for i in range(numbers.shape[1]):
+            numbers[t, i] += alpha * (towards[t, i] - numbers[t, i])
+
+
+@kernel
+def spread(dense, separable, diagonal, H, out):
+    """out (N+1, nz, nz) := H at knots that are dense, or its diagonal (N+1, nz) where it is known to be separable."""
+    for t in range(H.shape[0]):
+        if dense[t]:
+            for i in range(H.shape[1]):
+                for j in range(H.shape[1]):
+                    out[t, i, j] = 0.0 if separable[t] else H[t, i, j]
+                if separable[t]:
+                    out[t, i, i] = diagonal[t, i]
