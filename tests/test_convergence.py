@@ -37,6 +37,7 @@ DDP_BARS = {
     "mobile/drive": (17, 0.28902),
     "quadruped/periodic-trot": (25, 0.015732),
     "integrator/reach": (2, 0.26481),
+    "integrator/quickest": (10, 2.1842),
     "acrobot/swing-up": (35, 44.513),
     "glider/perch": (110, 19.382),
     "rocket/landing": (60, 3.9058),

@@ -10,8 +10,8 @@ from scipy.linalg import expm
 
 import ddp
 import problems
-from problems.command.demo import inside
 from problems.systems import acrobot, ballbot, car, glider, integrator, mobile, rocket
+from viz.motions import inside
 
 
 @pytest.fixture(scope="module")
@@ -32,6 +32,16 @@ def held(f, X0, U, dt):
     for u in U:
         X.append(solve_ivp(lambda t, x, u=u: f(x, u), (0.0, dt), X[-1], rtol=1e-10, atol=1e-11).y[:, -1])
     return np.array(X)
+
+
+def test_the_quickest_motion_takes_as_long_as_its_price_says(solved):
+    solution, N = solved("integrator/quickest"), 100
+    T = (18.0 * 0.1 * 2.0**2 * N**2 / (N**2 - 1)) ** 0.25
+    assert np.exp(solution.X[-1, 2]) == pytest.approx(T, rel=1e-9)
+    assert solution.cost == pytest.approx(4.0 / 3.0 * T, rel=1e-12)
+    middle = (np.arange(N) + 0.5) / N
+    force = 6.0 * 2.0 / T**2 * (1.0 - 2.0 * middle) * N**2 / (N**2 - 1)
+    np.testing.assert_allclose(solution.U[solution.problem.dynamics.before :, 0], force, rtol=0, atol=1e-6)
 
 
 def test_the_double_integrator_is_solved_as_a_dense_system_is(solved):
