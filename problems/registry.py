@@ -140,7 +140,7 @@ ALL: dict[str, Entry] = {
             Entry(name, build, description, ("function", *tags), cost, "", ())
             for name, build, description, cost, *tags in (
                 ("integrator/reach", integrator.reach, "a point mass goes to a place, after OCS2", 0.26481, "small"),
-                ("integrator/quickest", integrator.quickest, "a point mass rests as soon as effort lets it", 2.1842, "small"),
+                ("integrator/quickest", integrator.quickest, "a point mass rests, as soon as effort lets it", 2.1842),
                 ("acrobot/swing-up", acrobot.swing_up, "two links swing up: trajax' example", 44.513, "swing-up"),
                 ("glider/perch", glider.perch, "a glider stalls and perches, after Drake's", 19.382, "limited"),
                 ("rocket/landing", rocket.landing, "a rocket lands on Mars with little fuel", 3.9058, "constrained"),
