@@ -1,6 +1,6 @@
 """Content of values that functions name: arrays, kernels, types, instances, and what Python and numpy make.
 
-``walk`` is that of content.py, which writes into the digest of the function ``into``.
+``walk`` adds parts to the content ``into``, as that of parts.py does.
 """
 
 from __future__ import annotations
