@@ -138,7 +138,8 @@ def shift(point):
 def attempted(s, model, point):
     """The first sweep of a model that succeeds, mu raised or the blend halved until one does; else one that failed.
 
-    With costates if the model kept its last promise, with V_x if not, or if that one fails.
+    With costates if the model kept its last promise, with V_x if not, or if that one fails. Where the damped model is
+    alone and no mu helps, its blend is halved, down to Gauss-Newton's, and mu begins anew; long steps double it.
     """
     smallest, failures, found = SHIFT * point.control_weight, 0, NO_SWEEP
     most = s.most * max(1.0, point.control_weight)
@@ -161,6 +162,9 @@ def attempted(s, model, point):
         else:
             s.failed_mu[model] = s.mu[model]
             s.mu[model] = raised(s, model, point)
+            if s.mu[model] > most and s.alone and s.blend[model] > 0.0:  # no mu outweighs what is not convex
+                s.blend[model] = 0.5 * s.blend[model] if s.blend[model] > SMALLEST_BLEND else 0.0
+                s.mu[model], s.failed_mu[model] = smallest, 0.0
     return found
 
 
@@ -198,6 +202,8 @@ def follow_up(s, point, made):
             follow_step(s)
         else:
             follow_mu(s, model, point)
+            if model == DAMPED and s.alpha[model] > 0.5:
+                s.blend[model] = min(1.0, max(2.0 * s.blend[model], SMALLEST_BLEND))
         if s.alone:
             return NOBODY
         if model == GAUSS_NEWTON:

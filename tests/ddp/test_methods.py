@@ -277,3 +277,14 @@ def test_weights_of_controls_count_by_their_size_and_are_found_once():
         known = iterate.known
         assert iterate.control_weight == pytest.approx(0.2)
         assert iterate.known == known
+
+
+@pytest.mark.parametrize(
+    "build", [lambda: problems.arm.reach(horizon=1000), problems.gaits.pace], ids=["long horizon", "gait"]
+)
+def test_exact_hessians_alone_converge_where_no_shift_makes_them_positive_definite(build):
+    problem = build()
+    solution = ddp.solve(problem, ddp.DDP(hessian="exact", tolerance=1e-9))
+    assert solution.kind == "minimum"
+    assert solution.history[-1].blend == 1.0
+    assert solution.cost == pytest.approx(ddp.solve(problem, ddp.ILQR(tolerance=1e-9)).cost, rel=1e-6)
