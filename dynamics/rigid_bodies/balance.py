@@ -26,29 +26,36 @@ Array = NDArray[np.float64]
 class Balanced(Fields):
     """Scratch of one sample."""
 
-    torques, R, zeros = vector("nv"), vector("nv"), vector("nv")
+    torques, R = vector("nv"), vector("nv")
     Rq, Rv, M = matrix_of("nv", "nv"), matrix_of("nv", "nv"), matrix_of("nv", "nv")
 
 
 @kernel
-def _balance(tree, memory, pulls, Q, U, out, by_controls):
-    pulls, Q, U, out, by_controls = rows_of(pulls), rows_of(Q), rows_of(U), rows_of(out), rows_of(by_controls)
+def _balance(context, memory, pulls, Q, V, A, U, out, by_controls):
+    tree, Q, V, A, U = Tree(context), rows_of(Q), rows_of(V), rows_of(A), rows_of(U)
+    pulls, out, by_controls = rows_of(pulls), rows_of(out), rows_of(by_controls)
     ws = Workspace(memory_of(memory), tree)
     x = Balanced(ws.end, tree)
-    no_fext, nu = as_matrix(x.zeros, 0, 6), columns_of(U)
-    clear(x.torques, 3 * tree.nv + 3 * tree.nv * tree.nv)
+    no_fext, nu = as_matrix(x.R, 0, 6), columns_of(U)
     for t in range(len(Q)):
         clear(as_vector(x.Rq), 3 * tree.nv * tree.nv)
-        residual_derivatives(tree, pulls, Q[t], x.zeros, x.zeros, U[t], no_fext, ws, x.torques, x.R, x.Rq, x.Rv, x.M)
+        residual_derivatives(tree, pulls, Q[t], V[t], A[t], U[t], no_fext, ws, x.torques, x.R, x.Rq, x.Rv, x.M)
         for i in range(tree.nv):
             out[t, i] = x.R[i]
         residual_by_controls(tree, pulls, Q[t], 1.0, 0, ws, as_matrix(by_controls[t], tree.nv, nu))
 
 
-def balance(tree: Tree, S: Array, Q: Array, U: Array) -> tuple[Array, Array]:
-    """Forces (N, nv) that are missing for rest at Q (N, nq) under U (N, nu), and how these act there, (N, nv, nu)."""
+def balance(
+    tree: Tree, S: Array, Q: Array, U: Array, V: Array | None = None, A: Array | None = None
+) -> tuple[Array, Array]:
+    """Forces (N, nv) that motion Q (N, nq), V, A (N, nv) takes beside U (N, nu), and how these act, (N, nv, nu).
+
+    V, A: zeros by default, of rest.
+    """
     (N, nu), nv = U.shape, tree.nv
     missing, by_controls = np.zeros((N, nv)), np.zeros((N, nv, nu))
     memory: Any = working_memory(Workspace.size(tree) + Balanced.size(tree), 1)
-    _balance(tree.handle, memory, entries_of(S), np.ascontiguousarray(Q), np.ascontiguousarray(U), missing, by_controls)
+    moving = [np.zeros((N, nv)) if part is None else part for part in (V, A)]
+    Q, V, A, U = (np.ascontiguousarray(part) for part in (Q, *moving, U))
+    _balance(tree.handle, memory, entries_of(S), Q, V, A, U, missing, by_controls)
     return missing, -by_controls

@@ -16,8 +16,10 @@ from dynamics.contacts.contact import compile_contacts
 from dynamics.geometry.joint_motion import ROD
 from dynamics.robots import loop
 from dynamics.robots.model import Robot
+from dynamics.robots.tree import Tree
 from dynamics.steps import lane_contraction, schemes
 from dynamics.steps.modes import STEP, Mode
+from dynamics.steps.prescribed import prescribed_torques
 from dynamics.steps.routines import routines_of
 from dynamics.steps.stepped_robot import SteppedRobot
 from dynamics.steps.tracking import TrackedRobot
@@ -114,6 +116,32 @@ class RobotDynamics(SteppedRobot):
         found = least_squares(G, torques, lower)[: self.nu]
         found[self.actuation[list(self._prescribed)].any(axis=0)] = 0.0
         return found
+
+    def torques(self, X: Array, U: Array) -> Array:
+        """Generalised forces (N, nv) in the steps from X (N, nx) under U (N, nu): of controls, tendons and wrenches.
+
+        Controls of prescribed joints are accelerations: theirs are the torques that these take, on average over a step.
+        """
+        dofs = list(self._prescribed)
+        found = super().torques(X, np.where(self.actuation[dofs].any(axis=0), 0.0, U))
+        if dofs:
+            found[:, dofs] += prescribed_torques(self, X, U)
+        return found
+
+    @property
+    def prescribed_dofs(self) -> tuple[int, ...]:
+        """Degrees of freedom whose control is their acceleration."""
+        return self._prescribed
+
+    @property
+    def stages(self) -> Array:
+        """The table of an implicit step, see implicit_steps.py."""
+        return np.asarray(self._scheme.method)
+
+    @property
+    def resisting_tree(self) -> Tree:
+        """The tree that steps are of, with the springs, the friction and the loads that act."""
+        return self._tree
 
     @cached_property
     def _balance(self) -> Array:

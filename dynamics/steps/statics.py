@@ -215,6 +215,10 @@ def statics(
     """
     check_robot(robot)
     S = as_array("actuation", robot.actuation if actuation is None else actuation, (robot.nv, None))
+    if S.shape[1] < (cables := robot.tree.cables):
+        raise ProblemError(
+            f"actuation: expected at least {cables} columns, the first for tendons and wrenches, got {S.shape[1]}"
+        )
     controls = np.zeros(S.shape[1]) if u is None else u
     start = robot.q0 if q0 is None else q0
     batched = [axes(controls) == 2, axes(start) == 2, fext is not None and axes(fext) == 3]

@@ -369,8 +369,6 @@ class SteppedRobot(ABC):
 
     def torques(self, X: Array, U: Array) -> Array:
         """Generalised forces (N, nv) of controls U (N, nu) in states X (N, nx), of tendons and wrenches among them."""
-        if self._prescribed:
-            raise ProblemError("tau: of prescribed joints it is not known, since their controls are accelerations")
         return np.einsum("kij,kj->ki", self.driving(X), U)
 
     def passive_torques(self, X: Array) -> Array:

@@ -13,8 +13,9 @@ import ddp
 import dynamics
 from ddp.errors import ProblemError
 from dynamics import Assembly, Circle, RobotDynamics, Rod, Tendon, Water
+from dynamics.steps.prescribed import prescribed_torques
 from problems import constraints, costs
-from problems.soft import reaching
+from problems.soft import fin_ray, reaching
 
 
 def finger(name="finger"):
@@ -100,12 +101,35 @@ def test_torques_do_the_work_of_cables_wrenches_and_motors(solution):
         assert abs(np.asarray(solution.tau)[k] @ v - power) < 1e-9
 
 
-def test_torques_of_prescribed_joints_are_refused(solution):
-    robot = between()
-    system = RobotDynamics(robot, 0.01, integrator="sdirk2", prescribed=["hinge"])
-    with pytest.raises(ProblemError, match=r"tau.*prescribed"):
-        system.torques(solution.X[:-1], solution.U)
-    assert system.tracked.in_steps([3], [0.03]).prescribed == ("hinge",)
+@pytest.mark.parametrize("integrator", ["implicit-euler", "implicit-midpoint"])
+def test_torques_of_prescribed_joints_make_the_same_motion(integrator, rng):
+    robot, prescribed = between(), ["hinge", "slide"]
+    told = RobotDynamics(robot, 0.01, integrator=integrator, prescribed=prescribed)
+    U, x0 = 0.02 * rng.normal(size=(5, told.nu)), np.append(robot.q0, 0.1 * rng.normal(size=robot.nv))
+    X = told.rollout(x0, U)
+    tau, driven = told.torques(X[:-1], U), U.copy()
+    driven[:, -2:] = prescribed_torques(told, X[:-1], U)
+    free = RobotDynamics(robot, 0.01, integrator=integrator)
+    np.testing.assert_allclose(free.rollout(x0, driven), X, atol=1e-9)
+    np.testing.assert_allclose(free.torques(X[:-1], driven), tau, atol=1e-9 * np.abs(tau).max())
+    assert told.tracked.in_steps([3], [0.03]).prescribed == ("hinge", "slide")
+
+
+def test_torques_of_prescribed_joints_of_closed_chains_and_of_two_stages(rng):
+    system = fin_ray.system()
+    motion = system.simulate(0.2)
+    s, robot = system.dynamics, system.robot
+    dof = robot.coordinates("slider").start
+    tau = s.torques(motion.X[:-1], motion.U)
+    assert np.isfinite(tau).all()
+    # the work of the slider is what the grip gains and viscosity takes
+    n, (Q, V) = robot.nq, np.split(motion.X, 2, axis=1)
+    assert n == robot.nv
+    elastic = 0.5 * np.einsum("ki,ij,kj->k", Q, dynamics.internal_forces_derivatives(robot, Q[0], V[0]).dq, Q)
+    total = dynamics.energy(robot, Q, V) + elastic
+    work = np.sum(tau[:, dof] * np.diff(Q[:, dof]))
+    lost = -s.dt * np.sum([v @ dynamics.internal_forces_derivatives(robot, Q[0], V[0]).dv @ v for v in V[1:]])
+    assert abs(work + lost - (total[-1] - total[0])) < 0.01 * abs(work)
 
 
 def test_limits_by_joint_are_those_of_the_joint():
@@ -173,3 +197,5 @@ def test_policies_bring_a_soft_arm_back():
 def test_a_system_with_too_few_columns_is_refused():
     with pytest.raises(ProblemError, match="actuation: expected at least 2 columns"):
         RobotDynamics(arm().robot(), 0.01, actuation=np.zeros((12, 1)), integrator="sdirk2")
+    with pytest.raises(ProblemError, match="actuation: expected at least 2 columns"):
+        dynamics.statics(arm().robot(), actuation=np.zeros((12, 1)))
