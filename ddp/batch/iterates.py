@@ -118,7 +118,8 @@ def is_minimum(w, lane):
     know(w, lane, FIRST)
     A, B, lz = array_at(w.A, (N, n, n)), array_at(w.B, (N, n, nu)), array_at(w.lz, (N + 1, nz))
     p, before = np.empty(n), np.empty(n)
-    p[:] = lz[N, :n]
+    for j in range(n):
+        p[j] = lz[N, j]
     for t in range(N - 1, -1, -1):
         for i in range(nu):
             slope, size, still = lz[t, n + i], abs(lz[t, n + i]), lane.k[t * nu + i] == 0.0
@@ -138,5 +139,6 @@ def is_minimum(w, lane):
             before[j] = lz[t, j]
             for i in range(n):
                 before[j] += A[t, i, j] * p[i]
-        p[:] = before
+        for j in range(n):
+            p[j] = before[j]
     return True
