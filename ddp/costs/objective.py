@@ -212,6 +212,9 @@ class Objective:
     @cached_property
     def runs(self) -> NDArray[np.int64]:
         """Runs [begin, end) of knots that are all separable, or all not, which it is, and their `segments` (., 5)."""
+        if self.separable.all():
+            vars(self)["segments"] = np.zeros((0, 3), dtype=np.int64)
+            return np.array([[0, self.horizon + 1, 1, 0, 0]], dtype=np.int64)
         edges = np.flatnonzero(np.diff(self.separable)) + 1
         bounds = np.concatenate([[0], edges, [self.horizon + 1]])
         runs = np.zeros((len(bounds) - 1, 5), dtype=np.int64)

@@ -16,12 +16,11 @@ from ddp.protocols import Array
 from ddp.system import Contraction, Stepping, System, ability
 from ddp.tracing import derivatives, evaluate
 from ddp.tracing.graph import substituted
-from ddp.tracing.groups import Euclidean
 from ddp.tracing.layout import Layout, arranged, whole
 from ddp.tracing.machine_code import Code, obtain
 from ddp.tracing.numbers import Number, digest
 from ddp.tracing.reads import recalled, remember
-from ddp.tracing.spaces import NOTHING, UNIT, Space
+from ddp.tracing.spaces import NOTHING, UNIT, Space, plain_space
 from ddp.tracing.trace import Trace, compare, trace
 
 NO_RECORD = np.zeros((0, 0))
@@ -49,7 +48,7 @@ class TracedFunction:
         begin = time.perf_counter()
         self._made_of = name, function, nx, nu, p, cost, space, steps
         self.nx, self.nu, self.p = nx, nu, NOTHING if p is None else p
-        self.space, self.steps = Space((Euclidean(nx),)) if space is None else space, steps
+        self.space, self.steps = plain_space(nx) if space is None else space, steps
         self.n, self.nz = self.space.n, self.space.n + nu
         self._trace: Trace | None = None
         known = recalled(function, self._kind)
@@ -277,4 +276,4 @@ def space_of(dynamics: System) -> Space | None:
         return known
     x, dx, _ = _normal(dynamics.nx)
     is_plain = bool(np.abs(dynamics.integrate(x, dx) - (x + dx)).max() < 1e-12)
-    return Space((Euclidean(dynamics.nx),)) if is_plain else None
+    return plain_space(dynamics.nx) if is_plain else None

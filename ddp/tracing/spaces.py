@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
@@ -189,10 +189,16 @@ def _array(values: list[Any]) -> Any:
     return made(values) if any(isinstance(value, Node) for value in values) else np.array(values)
 
 
+@cache
+def plain_space(nx: int) -> Space:
+    """The space of nx plain numbers, one for all."""
+    return Space((Euclidean(nx),))
+
+
 def as_space(state: Any, nx: int) -> Space:
     """A space of nx numbers, given as a list of its parts, a part alone, or None for plain numbers."""
     if state is None:
-        return Space((Euclidean(nx),))
+        return plain_space(nx)
     space = state if isinstance(state, Space) else Space(state)
     if space.nx != nx:
         sizes = " + ".join(str(part.nx) for part in space.parts)
