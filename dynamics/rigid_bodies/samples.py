@@ -131,7 +131,7 @@ class Samples:
 
     def _wrenches(self, fext: ArrayLike) -> Array:
         rows = self.robot.tree.nb + 1
-        shape = (rows, 6) if axes(fext) == 2 else (self.N, rows, 6)
+        shape = (rows, 6) if axes(fext) == 2 or (self.single and axes(fext) != 3) else (self.N, rows, 6)
         wrenches = as_array("fext", fext, shape)
         return np.ascontiguousarray(np.broadcast_to(wrenches, (self.N, rows, 6))[:, 1:])
 

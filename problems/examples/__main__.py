@@ -7,13 +7,13 @@ import click
 
 from ddp.errors import ProblemError, nearest
 
-NAMES = "loop", "reorientation", "balance", "throw"
+NAMES = "loop", "reorientation", "balance", "gaits", "throw"
 
 
 @click.command()
 @click.argument("names", nargs=-1, metavar="[NAME ...]")
 def main(names: tuple[str, ...]) -> None:
-    """Run the examples that are named, by default all of them: loop, reorientation, balance, throw."""
+    """Run the examples that are named, by default all of them: loop, reorientation, balance, gaits, throw."""
     try:
         for name in names:
             if name not in NAMES:

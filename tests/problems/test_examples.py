@@ -9,7 +9,7 @@ from click.testing import CliRunner
 import ddp
 from problems import arm, balance
 from problems.examples import __main__ as command
-from problems.examples import throw
+from problems.examples import gaits, throw
 from problems.examples.balance import PUSHES, run
 
 
@@ -50,6 +50,16 @@ def test_feedback_throws_where_torques_alone_miss():
     assert place < 0.5 * missed
     assert place < 0.01
     assert speed < 0.15
+
+
+def test_a_quadruped_trots_and_jumps_closer_to_its_plan_than_by_a_joint_pd():
+    lines = list(gaits.run(["solo12"]))
+    assert [line.split(":")[0] for line in lines] == ["solo12 trot", "solo12 jump"]
+    for line in lines:
+        found = re.findall(r"(\d+\.\d+|falls) \(PD (\d+\.\d+|falls)\)", line)
+        assert len(found) == 4
+        assert all(pd == "falls" or float(ours) < float(pd) for ours, pd in found)
+        assert "falls" not in [ours for ours, _ in found]
 
 
 def test_examples_are_run_by_name():
