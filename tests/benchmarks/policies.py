@@ -1,7 +1,8 @@
 """Policies of gaits in MuJoCo's contacts: base errors under pushes, other masses, friction, delays and noise.
 
 `make bench-policy OPTIONS="--gaits go2:trot --policies tracking pd"`. Each number is the rms of the base's position
-error [cm]; 1 kHz, torques within the robots' limits, delays that no policy is told of.
+error [cm]; 1 kHz, torques within the robots' limits, delays that no policy is told of. With `--uneven` over ground that
+is lower or higher than planned, or both at random (five times), by up to 0.08 of the robot's height.
 """
 
 import argparse
@@ -32,11 +33,28 @@ CONDITIONS = {
     "soft": {"softness": 0.04},
 }  # fmt: skip
 
+UNEVEN = {"lower": ((-0.08, -0.08), 1), "higher": ((0.08, 0.08), 1), "both": ((-0.08, 0.08), 5)}
+"""Lowest and highest ground in units of the robot's height, and how often it is drawn."""
+
+
+def error(*runs):
+    """Root mean square of runs [cm], infinite where one falls."""
+    return np.inf if any(run.fell for run in runs) else 100.0 * np.sqrt(np.mean([run.rms**2 for run in runs]))
+
 
 def played(solution, policy):
-    """Errors [cm] under all conditions, infinite where it falls."""
-    runs = [problems.simulate(solution, policy=policy, **condition) for condition in CONDITIONS.values()]
-    return np.array([np.inf if run.fell else 100.0 * run.rms for run in runs])
+    """Errors under all conditions."""
+    conditions = CONDITIONS.values()
+    return np.array([error(problems.simulate(solution, policy=policy, **condition)) for condition in conditions])
+
+
+def played_over_ground(solution, policy):
+    """Errors on all grounds."""
+    height, found = solution.problem.dynamics.tracked.units(solution.X).height, []
+    for limits, times in UNEVEN.values():
+        uneven = height * np.array(limits)
+        found.append(error(*(problems.simulate(solution, policy=policy, uneven=uneven, seed=k) for k in range(times))))
+    return np.array(found)
 
 
 def row(name, policy, errors):
@@ -68,20 +86,23 @@ def call_times(solution):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--gaits", nargs="+", default=GAITS, help="robot:gait")
-    parser.add_argument("--policies", nargs="+", default=["adaptive", "tracking", "pd"])
+    parser.add_argument("--policies", nargs="+", help="default: adaptive tracking pd; over ground: contact adaptive pd")
+    parser.add_argument("--uneven", action="store_true", help="over ground that plans do not know")
     chosen = parser.parse_args()
     logging.getLogger("mayne").setLevel(logging.ERROR)
-    print(f"{'':24s} " + " ".join(f"{name:>7s}" for name in CONDITIONS))
-    found = {policy: [] for policy in chosen.policies}
+    columns, play = (UNEVEN, played_over_ground) if chosen.uneven else (CONDITIONS, played)
+    print(f"{'':24s} " + " ".join(f"{name:>7s}" for name in columns))
+    names = chosen.policies or (["contact", "adaptive", "pd"] if chosen.uneven else ["adaptive", "tracking", "pd"])
+    found = {policy: [] for policy in names}
     for name in chosen.gaits:
         robot, gait = name.split(":")
         solution = ddp.solve(getattr(gaits, gait)(robot))
         for policy, rows in found.items():
-            rows.append(played(solution, policy))
+            rows.append(play(solution, policy))
             row(name, policy, rows[-1])
-        if name in BARS and found[chosen.policies[0]][-1][0] > BARS[name]:
+        if name in BARS and not chosen.uneven and found[names[0]][-1][0] > BARS[name]:
             print(f"    above the bar of {BARS[name]} cm")
-        if name == "hyq:walk":
+        if name == "hyq:walk" and not chosen.uneven:
             whole, compiled = call_times(solution)
             print(f"    a call from Python {whole:.1f} µs, the C function called from Python {compiled:.1f} µs")
     for policy, rows in found.items():
