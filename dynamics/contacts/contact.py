@@ -43,11 +43,11 @@ class Contact:
     reference: the axes in which its force is expressed, "local-world-aligned" (the world's) or "local" (the frame's).
 
     Of what rolls: radius [m]; axis (3,), the wheel's axle in the frame's axes, None for a ball; normal (3,) of the
-    plane, in the world. What of it touches the plane stands still at the end of every step of time, exactly, so that
-    gains have no part; `PhasedDynamics` has such steps. slides [rad]: where it slides freely in one direction of the
-    plane, the angle of that from the axle, about the normal: 0 of omnidirectional wheels, and of the second wheel on an
-    axle, ±π/4 of mecanum wheels, π/2 of skates and knife edges. Its force is then (along what it holds, 0, along the
-    normal). See contacts/rolling.py.
+    plane, in the world, default upward. What of it touches the plane stands still at the end of every step of time,
+    exactly, so that gains have no part; `PhasedDynamics` has such steps. slides [rad]: where it slides freely in one
+    direction of the plane, the angle of that from the axle, about the normal: 0 of omnidirectional wheels, and of the
+    second wheel on an axle, ±π/4 of mecanum wheels, π/2 of skates and knife edges. Its force is then (along what it
+    holds, 0, along the normal). See contacts/rolling.py.
     """
 
     frame: str
@@ -57,7 +57,7 @@ class Contact:
     reference: str = "local-world-aligned"
     radius: float | None = None
     axis: Sequence[float] | None = None
-    normal: Sequence[float] = (0.0, 0.0, 1.0)
+    normal: Sequence[float] | None = None
     slides: float | None = None
 
     def __post_init__(self) -> None:
@@ -78,9 +78,10 @@ class Contact:
     def _check_wheel(self, where: str, gains: Array) -> None:
         """Check what belongs to rolling, and that there is none of it elsewhere."""
         if self.kind != "rolling":
-            for field in ("radius", "axis", "slides"):
+            for field in ("radius", "axis", "normal", "slides"):
                 if getattr(self, field) is not None:
-                    raise ProblemError(f"{field} {where}: expected none of what does not roll, got {self!r}")
+                    given = said(getattr(self, field))
+                    raise ProblemError(f"{field} {where}: expected None where it does not roll, got {given}")
             return
         if gains.any() or self.reference != "local-world-aligned":
             given = f"{self.gains}, {self.reference!r}"
@@ -90,10 +91,12 @@ class Contact:
         object.__setattr__(self, "radius", positive(f"radius {where}", self.radius))
         if self.axis is not None:
             object.__setattr__(self, "axis", tuple(_direction(f"axis {where}", self.axis).tolist()))
-        object.__setattr__(self, "normal", tuple(_direction(f"normal {where}", self.normal).tolist()))
+        upward = (0.0, 0.0, 1.0) if self.normal is None else self.normal
+        object.__setattr__(self, "normal", tuple(_direction(f"normal {where}", upward).tolist()))
         if self.slides is not None:
             if self.axis is None:
-                raise ProblemError(f"slides {where}: expected None of a ball, whose axis is None, got {self.slides}")
+                given = said(self.slides)
+                raise ProblemError(f"slides {where}: expected None of a ball, whose axis is None, got {given}")
             object.__setattr__(self, "slides", float(as_array(f"slides {where}", self.slides, ())))
 
     @property
@@ -259,7 +262,8 @@ def _gains(contact: Contact) -> tuple[float, float, float]:
 def _wheel(contact: Contact) -> Array:
     axis = np.zeros(3) if contact.axis is None else contact.axis
     slides = (0.0, 0.0) if contact.slides is None else (np.cos(contact.slides), np.sin(contact.slides))
-    return np.concatenate([[contact.radius or 0.0], axis, contact.normal, slides])
+    normal = np.zeros(3) if contact.normal is None else contact.normal
+    return np.concatenate([[contact.radius or 0.0], axis, normal, slides])
 
 
 def _root(robot: Robot, b: int) -> int:

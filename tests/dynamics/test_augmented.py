@@ -14,7 +14,7 @@ from dynamics.steps.free_start import FreeStart
 from problems.constraints import TorqueLimits
 from problems.costs import ControlCost, FramePosition, StateCost
 from problems.lifted import LiftedConstraint, LiftedTerm, free_start, lifted
-from tests.oracles import random_tree
+from tests.oracles import fourth_order, random_tree
 
 
 def swinging(x, u, p):
@@ -78,6 +78,39 @@ def test_derivatives_of_compositions_are_those_of_their_steps(make, inner, robot
         contract(contraction.context, record.ctypes.data, weight.ctypes.data, alone.ctypes.data)
         np.testing.assert_allclose(alone, H[k], rtol=0, atol=1e-12 * max(1.0, np.abs(H).max()))
         assert np.array_equal(alone, alone.T)
+
+
+def complex_step(system):
+    """The next state of a composition around `swinging` for complex numbers, by its own functions and no more."""
+    if system is OWN:
+        return lambda x, u: swinging(x, u, OWN.parameters)
+    if isinstance(system, FreeStart):
+        return lambda x, u: x + system.directions[:, : system.nu] @ u  # its first knot
+    inner, nx = complex_step(system.system), system.system.nx
+
+    def step(x, r):
+        x, s = x[:nx], x[nx:]
+        s_next = [] if system.memory is None else np.asarray(system.memory(x, s, r))
+        return np.concatenate([inner(x, np.asarray(system.inputs(x, s, r))), s_next])
+
+    return step
+
+
+@pytest.mark.parametrize("make", COMPOSITIONS.values(), ids=COMPOSITIONS)
+def test_derivatives_of_compositions_are_those_of_a_complex_step(make, rng):
+    system = make(OWN)
+    step, n, h = complex_step(system), system.n, 1e-30
+    x, u, w = rng.normal(size=n), rng.normal(size=system.nu), rng.normal(size=n)
+
+    def jacobian(z):
+        columns = [step(z[:n] + 1j * h * e[:n], z[n:] + 1j * h * e[n:]).imag / h for e in np.eye(len(z))]
+        return np.stack(columns, axis=1)
+
+    z = np.concatenate([x, u])
+    J = jacobian(z)
+    np.testing.assert_allclose(np.hstack(system.linearize(x, u)), J, rtol=0, atol=1e-14 * max(1.0, np.abs(J).max()))
+    H = np.stack([fourth_order(lambda t, e=e: w @ jacobian(z + t * e), 1e-3) for e in np.eye(len(z))])
+    np.testing.assert_allclose(system.hessian(x, u, w), H, rtol=0, atol=1e-10 * max(1.0, np.abs(H).max()))
 
 
 @pytest.mark.parametrize("make", COMPOSITIONS.values(), ids=COMPOSITIONS)
