@@ -10,7 +10,7 @@ AGAINST := tests/benchmarks/against_crocoddyl
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo docs test lint bench bench-before bench-crocoddyl bench-optimisers bench-mjcf bench-policy bench-walk bench-feedback bench-own bench-batches bench-gpu bench-pages versions kills abuse clean
+.PHONY: demo docs test lint bench bench-before bench-crocoddyl bench-optimisers bench-mjcf bench-policy bench-walk bench-feedback bench-own bench-batches bench-gpu bench-pages size versions kills abuse clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.installed
@@ -34,6 +34,10 @@ bench: $(VENV)/.developed
 # Against an earlier commit, its time, iterations and machine code: `make bench-before BEFORE=HEAD~1 OPTIONS=--help`.
 bench-before: $(VENV)/.developed
 	@$(BIN)/python tests/benchmarks/against_before/compare.py --before $(BEFORE) $(OPTIONS)
+
+# Lines, kernels, and what first solves of problems compile from nothing: `make size OPTIONS=arm/reach`.
+size: $(VENV)/.developed
+	@$(BIN)/python tests/benchmarks/size.py $(OPTIONS)
 
 # A sample of the tests with every minor version of numba that is allowed: `make versions OPTIONS="--versions 0.63.1"`.
 versions: $(VENV)/.developed
