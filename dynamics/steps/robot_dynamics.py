@@ -7,7 +7,6 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import nnls
 
 from ddp.errors import ModelError, choice, items, nearest, numbers, said, text
 from ddp.machine.aligned import working_memory
@@ -190,6 +189,8 @@ def least_squares(A: Array, b: Array, lower: Array) -> Array:
     x = np.linalg.pinv(A, rcond=1e-4) @ b
     if not (x[pulling] < 0.0).any():
         return np.asarray(x)
+    from scipy.optimize import nnls  # it takes a quarter of a second to import, which few robots need
+
     # nonnegative least squares, the others as differences of two
     size = 1e-6 * max(np.abs(A).max(), 1e-300)  # so that the answer is one
     wide = np.vstack([np.hstack([A, -A[:, ~pulling]]), size * np.eye(A.shape[1] + np.count_nonzero(~pulling))])
