@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -149,6 +149,19 @@ def _sleeve(rings: int, sides: int) -> Indices:
     return quads.reshape(-1, 3)
 
 
+def distinct(rows: NDArray[Any]) -> tuple[Indices, Indices]:
+    """Places of the first of equal rows (M, n), in ascending order of rows; and which of these each row (M,) equals.
+
+    `numpy.unique(rows, axis=0)` finds as much, but by comparing records, and makes a TypeError of Ctrl-C meanwhile.
+    """
+    order = np.lexsort(rows.T[::-1])
+    ordered, new = rows[order], np.ones(len(rows), dtype=bool)
+    new[1:] = (ordered[1:] != ordered[:-1]).any(axis=1)
+    number = np.empty(len(rows), dtype=np.int64)
+    number[order] = np.cumsum(new) - 1
+    return order[new], number
+
+
 def sharpen(mesh: Mesh, angle: float = np.radians(35.0)) -> Mesh:
     """Weld a surface where it is smooth and split it along edges sharper than ``angle`` [rad].
 
@@ -158,10 +171,10 @@ def sharpen(mesh: Mesh, angle: float = np.radians(35.0)) -> Mesh:
     """
     resolution = 1e-6 * float(np.ptp(mesh.vertices, axis=0).max())
     rounded = np.rint(mesh.vertices / resolution).astype(np.int64)
-    _, first, weld = np.unique(rounded, axis=0, return_index=True, return_inverse=True)
-    points, t = mesh.vertices[first], weld.reshape(-1)[mesh.triangles]
+    first, weld = distinct(rounded)
+    points, t = mesh.vertices[first], weld[mesh.triangles]
     t = t[(t[:, 0] != t[:, 1]) & (t[:, 1] != t[:, 2]) & (t[:, 2] != t[:, 0])]
-    once = np.unique(np.sort(t, axis=1), axis=0, return_index=True)[1]  # some files hold triangles twice
+    once, _ = distinct(np.sort(t, axis=1))  # some files hold triangles twice
     t = t[np.sort(once)]
     normal = np.cross(points[t[:, 1]] - points[t[:, 0]], points[t[:, 2]] - points[t[:, 0]])
     normal /= np.maximum(np.linalg.norm(normal, axis=1, keepdims=True), 1e-30)

@@ -14,7 +14,7 @@ from dynamics.geometry.solids import Capsule, Mark
 from dynamics.phases.phased_dynamics import PhasedDynamics
 from dynamics.phases.reaction import ground, ground_forces, standing
 from dynamics.robots.capsules import BodyCapsule
-from viz.shapes import Array
+from viz.shapes import Array, distinct
 
 Flags = NDArray[np.bool_]
 
@@ -91,7 +91,7 @@ def world_of(solution: Any, system: Any, X: Array, U: Array | None) -> World:
         return told
     held = [contact.target for phase in system.phases for contact in phase.contacts if contact.target is not None]
     points = np.array([p.translation if isinstance(p, pin.SE3) else p for p in held]).reshape(-1, 3)
-    _, first = np.unique(points.round(6), axis=0, return_index=True)
+    first, _ = distinct(points.round(6))
     near = [mark for mark in told.targets if not (np.linalg.norm(points - mark.start, axis=1) < NEAR).any()]
     return told._replace(
         targets=near, footholds=points[np.sort(first)], forces={} if U is None else ground_forces(system, X, U),

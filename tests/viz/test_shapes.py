@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from viz.shapes import Mesh, box, capsule, cone, cylinder, ellipsoid, grid, lathe, merge, rod, sharpen, tube
+from viz.shapes import Mesh, box, capsule, cone, cylinder, distinct, ellipsoid, grid, lathe, merge, rod, sharpen, tube
 
 
 def volume(mesh: Mesh) -> float:
@@ -66,3 +66,13 @@ def test_a_grid_is_flat_and_passes_through_its_origin():
     mesh = grid(2.0, 0.5, 0.01, (0.5, 0.5, 0.5, 1.0))
     assert np.ptp(mesh.vertices[:, 2]) == 0.0
     assert np.abs(mesh.vertices[:, :2]).max() == pytest.approx(2.0, abs=0.01)
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (1, 2), (300, 3)])
+def test_distinct_rows_are_those_that_numpy_finds(shape):
+    rows = np.random.default_rng(3).integers(-2, 2, shape)
+    found, first, number = np.unique(rows, axis=0, return_index=True, return_inverse=True)
+    ours = distinct(rows)
+    np.testing.assert_array_equal(ours[0], first)
+    np.testing.assert_array_equal(ours[1], number.reshape(-1))
+    np.testing.assert_array_equal(rows[ours[0]], found)
