@@ -188,8 +188,11 @@ class Contacts(Struct):
 
     def lasting(self, h: float) -> Contacts:
         """Contacts of steps that take h [s]: what rolls stands still where they end, see rolling.py."""
-        scale = np.where((self.kind == ROLLING)[:, None], [1.0, 1.0 / h, 1.0 / h**2], 1.0)
-        return self.replace(gains=self.gains * scale)
+        if not (self.kind == ROLLING).any():
+            return self
+        with np.errstate(all="ignore"):
+            by_step = np.float64(h) ** np.array([0.0, -1.0, -2.0])
+        return self.replace(gains=self.gains * np.where((self.kind == ROLLING)[:, None], by_step, 1.0))
 
 
 def forces(contacts: Contacts) -> int:
