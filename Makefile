@@ -10,7 +10,7 @@ AGAINST := tests/benchmarks/against_crocoddyl
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo docs test lint bench bench-before bench-crocoddyl bench-optimisers bench-mjcf bench-policy bench-walk bench-feedback bench-own bench-batches bench-gpu bench-pages size versions kills abuse clean
+.PHONY: demo docs test lint bench bench-before bench-crocoddyl bench-optimisers bench-starts bench-mjcf bench-policy bench-walk bench-feedback bench-own bench-batches bench-gpu bench-pages size versions kills abuse clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.installed
@@ -61,6 +61,10 @@ bench-crocoddyl: $(VENV)/.developed $(CROCODDYL)/.installed
 # is compiled: minutes, for all. `make bench-optimisers OPTIONS="--problems cartpole/rail"` has some.
 bench-optimisers: $(VENV)/.developed $(CASADI)/.installed
 	@PYTHONPATH=. $(BIN)/python $(OPTIMISERS)/compare.py --python $(CASADI)/bin/python $(OPTIONS)
+
+# The default beside iLQR from 251 random starts: work, iterations, optima; `make bench-starts OPTIONS=pendulum/swing-up`.
+bench-starts: $(VENV)/.developed
+	@$(BIN)/python tests/benchmarks/paired_starts.py $(OPTIONS)
 
 # Robots of MJCF files against MuJoCo's own dynamics: `make bench-mjcf OPTIONS=--help`.
 bench-mjcf: $(VENV)/.developed
