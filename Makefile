@@ -28,6 +28,11 @@ lint: $(VENV)/.developed
 docs: $(VENV)/.developed
 	@$(BIN)/python -m sphinx -q -W --keep-going -b html docs site
 
+# Tutorials as executed notebooks, site/notebooks; their pages are docs/tutorials.
+.PHONY: notebooks
+notebooks: $(VENV)/.developed
+	@$(BIN)/python docs/notebooks.py site/notebooks
+
 bench: $(VENV)/.developed
 	@$(BIN)/python -m pytest tests/benchmarks --benchmark-enable --benchmark-only
 

@@ -1,6 +1,6 @@
 """Tutorials as executed notebooks: `make notebooks`, or `python docs/notebooks.py FOLDER`, writes them.
 
-A tutorial is a page of Markdown whose Python blocks run one after the other. A block of text behind one is what it prints,
+A tutorial is a page of Markdown whose Python blocks run one after the other. A block of text behind one is its output,
 with ``...`` for what differs from run to run; `tests/test_tutorials.py` holds pages to that.
 """
 
@@ -78,6 +78,7 @@ def notebook(page):
 
 
 def main():
+    """Write all of them into a folder."""
     folder = Path(sys.argv[1] if len(sys.argv) > 1 else "site/notebooks").resolve()
     folder.mkdir(parents=True, exist_ok=True)
     for page in PAGES:

@@ -42,3 +42,15 @@ def test_tutorials_are_a_ladder():
     assert len(notebooks.PAGES) == 12
     for page, following in zip(notebooks.PAGES, notebooks.PAGES[1:], strict=False):
         assert re.search(rf"\]\({re.escape(following.name)}\)", page.read_text(encoding="utf-8"))
+
+
+def test_the_gallery_has_twelve_kinds_with_pictures_and_iterations():
+    """Their examples run among those of the pages, tests/test_readme.py."""
+    text = (ROOT / "docs" / "gallery.md").read_text(encoding="utf-8")
+    kinds = re.findall(r"^## (.*)$", text, flags=re.MULTILINE)
+    assert len(kinds) == len(re.findall(r"```python", text)) == 12
+    assert re.findall(r"^\| ([A-Z].*?) \|", text, flags=re.MULTILINE) == kinds
+    for picture in re.findall(r"!\[.*?\]\((.*?)\)", text):
+        assert (ROOT / "docs" / picture).is_file()
+    sources = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
+    assert max(sum(bool(line.strip()) for line in source.splitlines()) for source in sources) <= 20

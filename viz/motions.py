@@ -63,17 +63,17 @@ def as_motions(robot: Any, X: Any = None, dt: ArrayLike | None = None) -> list[M
         return [_solution("robot", "", robot)]
     if isinstance(robot, Mapping):
         return _several(robot, dt)
+    robot = drawn(robot)
     if not isinstance(getattr(robot, "model", None), pin.Model):
         raise ProblemError(f"robot: expected a Robot from dynamics.load, or solutions, got {said(robot)}")
     if isinstance(X, Solved):
         solution = _solution("X", "", X)
-        if solution.Q.shape[1] != drawn(robot).model.nq:
+        if solution.Q.shape[1] != robot.model.nq:
             raise ProblemError(f"X: expected a solution of {robot.name}, got one of {solution.robot.name}")
-        return [solution._replace(robot=drawn(robot))]
+        return [solution._replace(robot=robot)]
     if X is None or dt is None:
         missing = "X" if X is None else "dt"
         raise ProblemError(f"{missing}: expected it with a robot; a Solution alone knows its robot, states and times")
-    robot = drawn(robot)
     Q = configurations("X", X, robot)
     return [Motion("", robot, Q, instants(dt, len(Q)))]
 
@@ -103,12 +103,11 @@ def _several(given: Mapping[Any, Any], dt: ArrayLike | None) -> list[Motion]:
 def _solution(field: str, name: str, solution: Solved) -> Motion:
     """A solution's motion, up to its first state that is not finite."""
     system, X = inside(solution.problem.dynamics, np.asarray(solution.X))
-    robot: Any = getattr(system, "robot", None)
+    robot: Any = drawn(getattr(system, "robot", None))
     if not isinstance(getattr(robot, "model", None), pin.Model):
         raise ProblemError(f"{field}: expected the solution of a robot's problem, got one of {type(system).__name__}")
     finite = np.isfinite(X).all(axis=1)
     X = X[: len(X) if finite.all() else int(np.argmin(finite))]
-    robot = drawn(robot)
     Q = configurations(field, X, robot)
     steps = system.durations[: len(Q) - 1] if isinstance(system, Lasting) else system.dt
     signals = signals_of(solution) if isinstance(solution, Told) and finite.all() else {}

@@ -14,6 +14,7 @@ from dynamics.geometry.solids import Capsule, Mark
 from dynamics.phases.phased_dynamics import PhasedDynamics
 from dynamics.phases.reaction import ground, ground_forces, standing
 from dynamics.robots.capsules import BodyCapsule
+from dynamics.rods.hybrid_robot import HybridRobot
 from viz.shapes import Array, distinct
 
 Flags = NDArray[np.bool_]
@@ -127,6 +128,8 @@ def _holding(residual: Any, row: int | None, count: int) -> Flags:
 def _limits(solution: Any, system: Any, count: int) -> dict[int, Flags]:
     """States at which the control of a joint, by its index, is at a limit."""
     names = getattr(getattr(solution, "u", None), "names", ())
+    if isinstance(system.robot, HybridRobot):  # whose controls are cables
+        return {}
     model, problem, found = system.robot.model, solution.problem, {}
     for i, name in enumerate(names):
         if not model.existJointName(name):
