@@ -193,9 +193,8 @@ class _Reader:
 
     @staticmethod
     def tell(into: Content, *words: str) -> None:
-        for word in words:
-            raw = word.encode("utf-8", "surrogatepass")
-            into.hash.update(struct.pack("<q", len(raw)) + raw)
+        raw = [word.encode("utf-8", "surrogatepass") for word in words]
+        into.hash.update(b"".join([part for one in raw for part in (len(one).to_bytes(8, "little"), one)]))
 
     @staticmethod
     def _read(into: Content, owner: Any, name: str | int) -> Any:
