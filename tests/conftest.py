@@ -6,6 +6,9 @@ import numpy as np
 import pinocchio as pin
 import pytest
 
+import ddp
+import problems
+
 SLOW = (
     "test_abuse.py", "ddp/test_kills.py", "test_readme.py", "test_convergence.py", "ddp/test_cache.py",
     "test_command_line.py", "test_command_line_files.py", "test_contributing.py", "ddp/test_interrupts.py",
@@ -27,6 +30,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def rng() -> np.random.Generator:
     """Random numbers that are the same in every run."""
     return np.random.default_rng(20240607)
+
+
+@pytest.fixture(scope="session")
+def solved():
+    """Solutions by (name, solver), each solved once."""
+    known = {}
+
+    def get(name, solver):
+        if (name, solver) not in known:
+            known[name, solver] = ddp.solve(problems.find(name)(), solver)
+        return known[name, solver]
+
+    return get
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -57,19 +57,6 @@ FDDP = {
 """Crocoddyl 3.2.1's FDDP: iterations to 1e-9, and the optimum."""
 
 
-@pytest.fixture(scope="module")
-def solved():
-    """Solutions by (name, solver, tolerance), each solved once."""
-    known = {}
-
-    def get(name, solver):
-        if (name, solver) not in known:
-            known[name, solver] = ddp.solve(problems.find(name)(), solver)
-        return known[name, solver]
-
-    return get
-
-
 @pytest.mark.parametrize("name", problems.ALL)
 def test_ddp_converges_within_the_bar(solved, name):
     iterations, cost = DDP_BARS[name]

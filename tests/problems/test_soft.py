@@ -79,19 +79,6 @@ def test_the_command_simulates_and_lists_systems():
     fails_with(mayne("simulate", "soft/cable-arm", "--seconds", 0), 2, "--seconds: expected a positive number")
 
 
-@pytest.fixture(scope="module")
-def solved():
-    """Solutions by (name, solver), each solved once."""
-    known = {}
-
-    def get(name, solver):
-        if (name, solver) not in known:
-            known[name, solver] = ddp.solve(problems.find(name)(), solver)
-        return known[name, solver]
-
-    return get
-
-
 def tip(robot, q):
     """Position of the end of the chain of a robot, by Pinocchio."""
     data = robot.chain.createData()
