@@ -94,25 +94,23 @@ def trace(function: Callable[..., Any], sizes: tuple[int, ...]) -> Trace:
 
 @np.errstate(all="ignore")
 def compare(name: str, function: Callable[..., Any], compiled: Callable[..., Any], points: Any) -> None:
-    """Call a function and its compiled trace at some points, the function twice; FollowError if they differ."""
-    for point in points:
-        for again in (False, True):
-            try:
-                expected = np.asarray(function(*(part.copy() for part in point)), dtype=float)
-            except TraceError as reason:
-                raise FollowError(f"it keeps what it is given{users_line(reason)}") from reason
-            except Exception:  # whatever it has against the point
-                continue
-            found = np.asarray(compiled(*point)).reshape(expected.shape)
-            size = 1.0 + np.abs(expected)
-            differs = np.abs(found - expected) > 1e-9 * size
-            if (differs & np.isfinite(found) & np.isfinite(expected)).any():
-                when = "when called again " if again else ""
-                raise FollowError(
-                    f"{name} returns {expected.ravel().tolist()} {when}where its operations, followed once, give"
-                    f" {found.ravel().tolist()}: does it keep something between calls, read what changes, or draw"
-                    " random numbers?"
-                )
+    """Call a function and its compiled trace at some points, and at the first again; FollowError if they differ."""
+    for k, point in enumerate([*points, points[0]]):
+        try:
+            expected = np.asarray(function(*(part.copy() for part in point)), dtype=float)
+        except TraceError as reason:
+            raise FollowError(f"it keeps what it is given{users_line(reason)}") from reason
+        except Exception:  # whatever it has against the point
+            continue
+        found = np.asarray(compiled(*point)).reshape(expected.shape)
+        differs = np.abs(found - expected) > 1e-9 * (1.0 + np.abs(expected))
+        if (differs & np.isfinite(found) & np.isfinite(expected)).any():
+            when = "when called again " if k == len(points) else ""
+            raise FollowError(
+                f"{name} returns {expected.ravel().tolist()} {when}where its operations, followed once, give"
+                f" {found.ravel().tolist()}: does it keep something between calls, read what changes, or draw"
+                " random numbers?"
+            )
 
 
 def users_line(reason: BaseException) -> str:

@@ -7,9 +7,11 @@ import pytest
 from oracles import fourth_order, random_tree, relative_error
 from step_oracles import assert_first_order, assert_second_order
 
+import ddp
 import dynamics
 from ddp.errors import ProblemError
 from dynamics import Contact, Phase, PhasedDynamics
+from problems.costs import ControlCost, StateCost
 
 G = 9.81
 
@@ -231,6 +233,48 @@ def test_a_differential_drive_speeds_up_and_turns_as_its_torques_say():
     np.testing.assert_allclose(v[:, 0], (left + right) / r / mass * t, atol=1e-11)
     np.testing.assert_allclose(v[:, 1], 0.0, atol=1e-11)
     np.testing.assert_allclose(v[:, 2], b * (right - left) / r / inertia * t, atol=1e-11)
+
+
+def test_wheels_that_hold_what_others_hold_move_as_those_do():
+    robot = cart(("a", 0.2, 0.15), ("b", 0.2, -0.15), ("c", -0.2, 0.15), ("d", -0.2, -0.15))
+    system = PhasedDynamics(robot, 0.01, Phase([on(name) for name in "abcd"], 200))
+    torques = np.repeat([0.0, 0.1], [3, 4])
+    v = rolled(system, (robot.q0, [0.4, 0.0, 0.0, 4.0, 4.0, 4.0, 4.0]), torques)[-1, robot.nq :]
+    np.testing.assert_allclose(v[0], 0.4 + 2.0 * 0.4 / 0.1 / 13.0, rtol=1e-6)  # 10 kg, and 4 wheels with their spin
+    np.testing.assert_allclose(v[3:], v[0] / 0.1, rtol=1e-6)
+
+
+def test_a_floating_cart_with_a_caster_drives_to_where_it_shall_be():
+    model = pin.Model()
+    root = model.addJoint(0, pin.JointModelFreeFlyer(), pin.SE3.Identity(), "base")
+    model.appendBodyToJoint(root, pin.Inertia(10.0, np.array([-0.05, 0.0, 0.1]), 0.5 * np.eye(3)), pin.SE3.Identity())
+    spin = pin.Inertia(0.5, np.zeros(3), 0.0025 * np.diag([0.5, 1.0, 0.5]))
+    ball = pin.Inertia(0.2, np.zeros(3), 2e-4 * np.eye(3))
+    for name, place, joint, inertia in (
+        ("left", [0.0, 0.2, 0.0], pin.JointModelRY(), spin), ("right", [0.0, -0.2, 0.0], pin.JointModelRY(), spin),
+        ("caster", [-0.3, 0.0, -0.05], pin.JointModelSpherical(), ball),
+    ):  # fmt: skip
+        index = model.addJoint(root, joint, pin.SE3(np.eye(3), np.array(place)), name)
+        model.appendBodyToJoint(index, inertia, pin.SE3.Identity())
+        model.addFrame(pin.Frame(f"{name} wheel", index, 0, pin.SE3.Identity(), pin.OP_FRAME))
+    robot, ground = dynamics.load(model), {"target": np.zeros(3)}
+    contacts = [on("left", **ground), on("right", slides=0.0, **ground),
+                Contact("caster wheel", "rolling", np.zeros(3), radius=0.05)]  # fmt: skip
+    S = np.eye(robot.nv)[:, 6:8]
+    system = PhasedDynamics(robot, 0.02, Phase(contacts, 100), S)
+    q0 = robot.q0.copy()
+    q0[2] = 0.1
+    x0, goal = np.concatenate([q0, np.zeros(robot.nv)]), np.concatenate([q0, np.zeros(robot.nv)])
+    goal[:2] = 1.5, 0.5
+    weights = np.repeat([100.0, 0.0, 1.0], [6, robot.nv - 6, robot.nv])
+    problem = ddp.Problem(
+        system, [ControlCost(np.zeros(2), np.full(2, 0.1))], [StateCost(system, goal, weights)], x0, 100
+    )
+    solution = ddp.solve(problem)
+    assert solution.converged
+    np.testing.assert_allclose(solution.X[-1, :2], [1.5, 0.5], atol=0.01)
+    np.testing.assert_allclose(solution.X[:, 2], 0.1, rtol=1e-12)
+    np.testing.assert_allclose(solution.X[:, 3:5], 0.0, atol=1e-12)
 
 
 def test_a_skate_slides_ahead_and_turns_but_not_aside():
