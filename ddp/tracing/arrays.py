@@ -32,7 +32,11 @@ def _elementwise(ufunc: Any) -> Any:
 
 
 def _as_objects(value: Any) -> Any:
-    """A value without classes of ours, an array of objects."""
+    """A value without classes of ours, an array of objects; a float as it is."""
+    if type(value) is TracedArray:
+        return value.view(np.ndarray)
+    if type(value) is float:
+        return value
     if isinstance(value, Node):
         alone = np.empty((), dtype=object)
         alone[()] = value
@@ -54,7 +58,8 @@ def returned(result: Any) -> Any:
 
 def applied(ufunc: Any, method: str, inputs: tuple[Any, ...], named: dict[str, Any]) -> Any:
     """``ufunc.method(*inputs)`` of numbers of a graph."""
-    named = {name: value for name, value in named.items() if name not in ("dtype", "casting", "subok", "order")}
+    if named:
+        named = {name: value for name, value in named.items() if name not in ("dtype", "casting", "subok", "order")}
     out = named.pop("out", None)
     given = tuple(_as_objects(value) if k == 0 or method in ("__call__", "outer") else value
                   for k, value in enumerate(inputs))  # fmt: skip

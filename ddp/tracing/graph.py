@@ -117,7 +117,8 @@ class Graph:
 
     def binary(self, op: str, left: Any, right: Any) -> Any:
         """One of `BINARY`."""
-        a, b = self.number(left), self.number(right)
+        a = left if type(left) is Number else self.number(left)
+        b = right if type(right) is Number else self.number(right)
         if a.op == b.op == "const":
             with np.errstate(all="ignore"):
                 value = BINARY[op](a.args[0], b.args[0])
@@ -128,9 +129,13 @@ class Graph:
         found = None if simpler is None else simpler(self, a, b)
         if found is not None:
             return found
-        if op in ("add", "mul") and a.place > b.place:
+        if a.place > b.place and op in ("add", "mul"):
             a, b = b, a
-        return self._node(Number, op, (a, b))
+        key = op, a.place, b.place
+        made = self._nodes.get(key)
+        if made is None:
+            made = self._nodes[key] = Number(self, op, (a, b), len(self._nodes))
+        return made
 
     def select(self, condition: Any, chosen: Any, other: Any) -> Number:
         """``chosen`` where the condition holds, else ``other``."""

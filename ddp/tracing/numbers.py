@@ -26,7 +26,7 @@ class Node:
 
     def __init__(self, graph: Any, op: str, args: tuple[Any, ...], place: int) -> None:
         self.graph, self.op, self.args, self.place = graph, op, args, place
-        self.is_partial: bool = op in _PARTIAL or True in [isinstance(arg, Node) and arg.is_partial for arg in args]
+        self.is_partial: bool = op in _PARTIAL or True in [arg.is_partial for arg in args if isinstance(arg, Node)]
         """Whether it has no value for some finite arguments."""
 
     def __repr__(self) -> str:
