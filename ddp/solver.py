@@ -260,9 +260,13 @@ def solve(
     for other in others:
         if not _may_be_better(outcome, solver, tried.full_space(problem)):
             break
+        impossible = outcome.status.ending is Ending.INFEASIBLE
+        if impossible:  # so it seems: a doubt is worth a few iterations
+            other = replace(other, max_iterations=min(other.max_iterations, len(history) + PATIENCE))
         tried = other
         second = _solved(problem, other, guess, start_policy(problem, guess), crew, callback, start, history)
-        if second.converged or not outcome.converged or second.status.ending is Ending.SADDLE:
+        confirmed = second.status.ending in (Ending.INFEASIBLE, Ending.SADDLE)
+        if second.converged or confirmed or not (outcome.converged or impossible):
             outcome = second
     announce.finish()
     if throw and not outcome.converged:

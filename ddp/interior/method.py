@@ -58,7 +58,8 @@ PRICE, DEARER, MOST_RAISED, HALVED = 10.0, 10.0, 3, 0.5
 fall to a half are said to stay."""
 
 GIVEN_WAY, MISSED = 1e-6, (1e-3, 1e-5)
-"""Rows that are elastic and miss a bound by more violate it; by how much that is said at once, with which barrier."""
+"""Rows that are elastic and miss a bound by more violate it; by how much that is said at once, with which barrier, and
+at errors of that size relative to the price."""
 
 
 @dataclass
@@ -159,7 +160,9 @@ class Interior:
         """Whether rows miss their bounds by much and will still do so at the end."""
         p = self.point
         by, barrier = MISSED
-        return p.bounds.excess > by and p.barrier <= barrier * p.scale and self.errors(p.barrier) <= barrier
+        if not (p.bounds.excess > by and p.barrier <= barrier * p.scale):
+            return False
+        return self.errors(p.barrier) <= barrier * max(1.0, p.bounds.price / p.scale)
 
     def _elastic(self) -> bool:
         """Let constraints give way, if they do not yet; whether there are any."""
