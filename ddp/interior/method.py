@@ -227,7 +227,9 @@ class Interior:
             mu *= rise
 
     def _creeps(self) -> bool:
-        """Whether Gauss-Newton's model converges linearly, and slowly."""
+        """Whether Gauss-Newton's model converges linearly, and slowly; within limits alone other shares do not help."""
+        if self.point.first == 0:
+            return False
         last = self.history[max(self._first, len(self.history) - IN_A_ROW - 1) :]
         return len(last) > IN_A_ROW and all(
             now.blend < 1.0 and now.regularization == 0.0 and now.step >= CREEPS < now.expected / past.expected

@@ -30,7 +30,7 @@ far the initial state has moved."""
 PATIENCE = 60
 """Iterations with one barrier that are too many where there is another way."""
 
-SHORT, TOO_MANY, LATELY = 0.0625, 2, 5
+SHORT, TOO_MANY, LATELY = 0.0625, 2, 10
 """Steps that are short, how many of them are too many, and among how many of the last ones."""
 
 NEARLY = 1e-5
@@ -128,9 +128,9 @@ def _verdict(point: Point) -> str:
 
 
 def scale_of(iterate: Iterate) -> float:
-    """The cost that counts as one: one, or what the guess costs if that is less."""
-    iterate.weigh()
-    return min(1.0, iterate.magnitude) if iterate.magnitude > 0.0 else 1.0
+    """The cost that counts as one: one, or what the iterate costs if that is less."""
+    magnitude = float(np.abs(iterate.problem.values(iterate.X, iterate.U)).sum())
+    return min(1.0, magnitude) if magnitude > 0.0 else 1.0
 
 
 def _followed(iterate: Iterate, point: Point, sweep: Sweep | None) -> tuple[Array, Array, Array]:
