@@ -35,6 +35,7 @@ def improve(horizon, blend, mu, value, u, x):
     """
     p = Horizon(horizon)
     U, X, W, y = np.empty_like(u), np.empty_like(x), np.empty_like(u), np.zeros_like(x)
+    G, C = np.zeros((p.N + 1, p.n + p.nu)), np.zeros_like(x)
     for gain in (1.0, 0.0):
         beta, smallest = 1.0, SMALLEST
         if gain == 0.0:
@@ -42,11 +43,11 @@ def improve(horizon, blend, mu, value, u, x):
             smallest = SMALLEST_OPEN
         while beta >= smallest:
             clipped = roll(p, True, gain, beta, u, x, W, U, X, y)
-            cost, slope = model_cost(p, blend, mu, U, X, y)
+            cost, slope = model_cost(p, blend, mu, U, X, y, G, C)
             if cost < value:
                 keep(u, U)
                 keep(x, X)
-                new = find_held(p, blend, mu, u, x, y)
+                new = find_held(p, u, G, C)
                 return cost, slope, gain * beta == 1.0 and not clipped and not new
             beta *= 0.5
     return value, 0.0, True
@@ -123,12 +124,12 @@ def add_times(g, factor, row, size):
 
 
 @kernel
-def model_cost(p, blend, mu, U, X, y):
-    """Σ l_z·z + ½ zᵀ H z + ½ yᵀ C y, and its linear part."""
+def model_cost(p, blend, mu, U, X, y, G, C):
+    """Σ l_z·z + ½ zᵀ H z + ½ yᵀ C y, and its linear part; G (N+1, nz), C (N+1, n): see `gradient_at`."""
     n, nu = p.n, p.nu
-    g, c = np.zeros(n + nu), np.zeros(n)
     cost, slope = 0.0, 0.0
     for t in range(p.N + 1):
+        g, c = G[t], C[t]
         gradient_at(p, t, blend, mu, U, X, y, g, c)
         for i in range(n):
             cost += 0.5 * ((g[i] + p.lz[t, i]) * X[t, i] + c[i] * y[t, i])
@@ -141,13 +142,16 @@ def model_cost(p, blend, mu, U, X, y):
 
 
 @kernel
-def find_held(p, blend, mu, U, X, y):
-    """held (N, nu): -1, 1 of controls that the model's gradient pushes against a limit; whether that is new."""
+def find_held(p, U, G, C):
+    """held (N, nu): -1, 1 of controls that the model's gradient pushes against a limit; whether that is new.
+
+    G, C: as `model_cost` leaves them; they are used up.
+    """
     n, nu = p.n, p.nu
-    g, c, s, m = np.zeros(n + nu), np.zeros(n), np.zeros(n), np.zeros(n)
+    s, m = np.zeros(n), np.zeros(n)
     released = False
     for t in range(p.N, -1, -1):
-        gradient_at(p, t, blend, mu, U, X, y, g, c)
+        g, c = G[t], C[t]
         if t < p.N:
             for i in range(n):
                 add_times(g, m[i], p.A[t][i * n :], n)

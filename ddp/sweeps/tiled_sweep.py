@@ -146,15 +146,19 @@ def solve_in_box(horizon, room, t, known):
     n, nu, ld = r.n, r.nu, r.ld
     nz, rows = n + nu, r.Q + 8 * n * ld
     low, high, held, k, box = p.low[t], p.high[t], p.held[t], p.k[t], matrix_at(r.box, 4, nu)
-    if not known:
-        copy_rows(r.kept, ld, rows, ld, nu, nz)
+    free = True
+    for i in range(nu):
+        free = free and (not known or held[i] == 0.0)
+    if free:
+        if not known:
+            copy_rows(r.kept, ld, rows, ld, nu, nz)
         done, brought = solve(p, r, t)
         for i in range(nu):
-            done = done and low[i] <= k[i] <= high[i]
-        if done:
+            free = free and (known or low[i] <= k[i] <= high[i])
+        if known or (done and free):
             for i in range(nu):
                 held[i], box[0, i] = 0.0, 0.0
-            return True, brought
+            return done, brought
         copy_rows(rows, ld, r.kept, ld, nu, nz)
     Q, q, L = matrix_at(r.Q, nz, ld), floats_at(r.q), matrix_at(r.L, nu, nu)
     H = as_matrix(floats_at(rows + 8 * n), nu, ld)
