@@ -13,10 +13,11 @@ from __future__ import annotations
 
 from ddp.compiling.kernel import kernel
 from ddp.machine.memory import as_vector
+from dynamics.rigid_bodies.control_wrenches import add_wrench_columns, add_wrench_curvature
 from dynamics.rigid_bodies.hessian import inverse_dynamics_hessian, virtual_velocities
 from dynamics.rigid_bodies.inverse import generalized_forces, inverse_dynamics_derivatives, mass_matrix
 from dynamics.rigid_bodies.kinematics import clear, forces, place_bodies, sum_composites, sum_forces
-from dynamics.rigid_bodies.loads import add_wrench_columns, add_wrench_curvature, see_loads, see_loads_virtually
+from dynamics.rigid_bodies.loads import see_loads, see_loads_virtually
 from dynamics.rigid_bodies.loops import hold_bodies, see_errors
 from dynamics.rigid_bodies.passive import actuate, resist
 from dynamics.rods.forces import (

@@ -1,0 +1,110 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
+"""Wrenches that controls set, on points of rods and on bodies; see loads.py."""
+
+from __future__ import annotations
+
+from ddp.compiling.kernel import inline, kernel
+from dynamics.geometry.spatial import add3, add6, angular, cross3, join, rotate, rotate_back, rotation_product, scale3
+from dynamics.rigid_bodies.places import add_steady, add_steady_curvature, at_place, wrench_at
+from dynamics.rods.memory import RodMemory, of_rods
+
+
+@inline
+def site(tree, c, ws, m):
+    """Attitude and place of a wrench."""
+    b, k, F = tree.sites[c, 0], tree.sites[c, 1], tree.site_pose[c]
+    R, p = (F[0], F[1], F[2], F[3], F[4], F[5], F[6], F[7], F[8]), (F[9], F[10], F[11])
+    if k >= 0:
+        return rotation_product(m.R[k], R), add3(m.p[k], rotate(m.R[k], p))
+    return rotation_product(ws.R[b], R), add3(ws.p[b], rotate(ws.R[b], p))
+
+
+@inline
+def given(tree, c, u, R):
+    """Force and couple of a wrench, on the side of R."""
+    at = tree.sites[c, 3]
+    f, n = (-u[at], -u[at + 1], -u[at + 2]), (-u[at + 3], -u[at + 4], -u[at + 5])
+    if tree.sites[c, 2] > 0:
+        return rotate(R, f), rotate(R, n)
+    return add3(f, scale3(0.0, (R[0], R[1], R[2]))), add3(n, scale3(0.0, (R[0], R[1], R[2])))
+
+
+@kernel
+def see_wrench(tree, c, u, rates, ws, m, L):
+    """A wrench of controls."""
+    b, k = tree.sites[c, 0], tree.sites[c, 1]
+    R, p = site(tree, c, ws, m)
+    f, n = given(tree, c, u, R)
+    nothing = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+    if k >= 0:
+        m.f[k] = add6(m.f[k], wrench_at(f, n, p))
+    else:
+        ws.f[b] = add6(ws.f[b], wrench_at(f, n, p))
+    if rates and tree.sites[c, 2] == 0:
+        add_steady(k if k >= 0 else tree.points + b, p, f, n, nothing, L)
+
+
+@kernel
+def curve_wrench(tree, c, u, ws, m, L):
+    """L and G of a wrench of controls that keeps its direction."""
+    if tree.sites[c, 2] == 0:
+        b, k = tree.sites[c, 0], tree.sites[c, 1]
+        R, p = site(tree, c, ws, m)
+        f, n = given(tree, c, u, R)
+        nothing = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+        if k >= 0:
+            add_steady_curvature(k, p, f, n, nothing, nothing, m.w[k], L)
+        else:
+            add_steady_curvature(tree.points + b, p, f, n, nothing, nothing, ws.w[b], L)
+
+
+@inline
+def _seen(tree, c, R, s, p):
+    """(t ; a) of a motion at a wrench, along the axes of its controls."""
+    t, a = at_place(s, p)
+    if tree.sites[c, 2] > 0:
+        return join(rotate_back(R, t), rotate_back(R, a))
+    return join(t, a)
+
+
+@of_rods
+def add_wrench_columns(tree, scale, column, ws, Ru):
+    """Ru (nv, .) += scale ∂R/∂u, in the columns of controls from ``column`` on, of wrenches."""
+    m = RodMemory(ws.rods, tree)
+    for c in range(tree.pushes):
+        b, k, at = tree.sites[c, 0], tree.sites[c, 1], column + tree.sites[c, 3]
+        R, p = site(tree, c, ws, m)
+        j = tree.iv[b] + tree.nj[b] - 1
+        while j >= 0:
+            s = ws.s[j]
+            if k >= 0 and tree.body[j] == b:
+                s = m.s[tree.column[tree.rod[b]] + (k - tree.first[tree.rod[b]]) * tree.nj[b] + j - tree.iv[b]]
+            seen = _seen(tree, c, R, s, p)
+            for l in range(6):
+                Ru[j, at + l] -= scale * seen[l]
+            j = tree.previous[j]
+
+
+@of_rods
+def add_wrench_curvature(tree, ws, qu):
+    """qu (nv, cables) += ∂²(ω·R)/∂q∂u of wrenches, after ``virtual_velocities``."""
+    m = RodMemory(ws.rods, tree)
+    for c in range(tree.pushes):
+        b, k, at = tree.sites[c, 0], tree.sites[c, 1], tree.sites[c, 3]
+        R, p = site(tree, c, ws, m)
+        w = ws.w[b] if k < 0 else m.w[k]
+        j = tree.iv[b] + tree.nj[b] - 1
+        while j >= 0:
+            s, chi = ws.s[j], ws.chi[j]
+            if k >= 0 and tree.body[j] == b:
+                row = tree.column[tree.rod[b]] + (k - tree.first[tree.rod[b]]) * tree.nj[b] + j - tree.iv[b]
+                s, chi = m.s[row], m.chi[row]
+            if tree.sites[c, 2] == 0:  # the virtual velocity of the place, as the world sees it, turns with s
+                u, turn = at_place(w, p)
+                t, a = at_place(chi, p)
+                seen = join(add3(t, cross3(angular(s), u)), add3(a, cross3(angular(s), turn)))
+            else:
+                seen = _seen(tree, c, R, chi, p)
+            for l in range(6):
+                qu[j, at + l] -= seen[l]
+            j = tree.previous[j]

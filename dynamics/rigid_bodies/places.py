@@ -1,0 +1,54 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
+"""Loads at places: motions and wrenches there, and those that do not turn with what they act on; see loads.py."""
+
+from __future__ import annotations
+
+from ddp.compiling.kernel import inline, kernel
+from dynamics.geometry.spatial import add3, add6, angular, cross3, join, linear, rotate
+
+
+@inline
+def at_place(x, p):
+    """(t ; a) of a motion at p."""
+    return add3(linear(x), cross3(angular(x), p)), angular(x)
+
+
+@inline
+def wrench_at(f, n, p):
+    """The wrench of a force and a couple at p."""
+    return join(f, add3(n, cross3(p, f)))
+
+
+@inline
+def unit_motion(c):
+    """The c-th unit motion."""
+    return (
+        1.0 if c == 0 else 0.0, 1.0 if c == 1 else 0.0, 1.0 if c == 2 else 0.0,
+        1.0 if c == 3 else 0.0, 1.0 if c == 4 else 0.0, 1.0 if c == 5 else 0.0,
+    )  # fmt: skip
+
+
+@kernel
+def add_steady(k, p, f, n, K, L):
+    """N of a force f with ∂f/∂p = K and a couple n at p, into row k."""
+    for c in range(6):
+        t, a = at_place(unit_motion(c), p)
+        column = wrench_at(add3(rotate(K, t), cross3(f, a)), cross3(n, a), p)
+        for l in range(6):
+            L.N[k, 6 * l + c] += column[l]
+
+
+@kernel
+def add_steady_curvature(k, p, f, n, K, DK, w, L):
+    """L and G of a force f, ∂f/∂p = K, D_u K, and a couple n at p under the virtual velocity w, into row k."""
+    u, turn = at_place(w, p)
+    Ku = rotate(K, u)
+    L.G[k] = add6(L.G[k], wrench_at(Ku, add3(cross3(u, f), cross3(turn, n)), p))
+    for c in range(6):
+        t, a = at_place(unit_motion(c), p)
+        Kt = rotate(K, t)
+        force = add3(add3(rotate(DK, t), cross3(Ku, a)), rotate(K, cross3(a, u)))
+        couple = add3(cross3(u, add3(Kt, cross3(f, a))), cross3(turn, cross3(n, a)))
+        column = wrench_at(force, couple, p)
+        for l in range(6):
+            L.L[k, 6 * l + c] += column[l]
