@@ -54,6 +54,8 @@ class Clearance(RobotConstraint, Protocol):
 
     def bodies(self) -> list[BodyCapsule]:
         """The body, as far as one joint carries it."""
+        if self.robot.room:  # whose bodies bend
+            return []
         model, names = self.robot.model, self._frames()
         found = [model.frames[self.robot.frame_id(name)] for name in names]
         start, end = found[0], found[-1]

@@ -3,6 +3,7 @@
 import importlib
 import inspect
 import pkgutil
+from dataclasses import replace
 
 import numpy as np
 import pinocchio as pin
@@ -10,11 +11,13 @@ import pytest
 from oracles import fourth_order
 from rod_oracles import SILICONE, moved
 
+import ddp
 import dynamics
 import problems
+import viz
 from ddp.errors import DDPError
 from dynamics import Assembly, Circle, Rod, Tendon
-from problems import constraints, costs, frame_limits, inertial_costs, obstacles, self_clearance
+from problems import constraints, costs, frame_limits, inertial_costs, obstacles, self_clearance, soft
 from problems.contact_costs import StateLimits
 
 TIP = "rod/tip"
@@ -149,7 +152,7 @@ def functions():
 
 KNOWN = {
     *TERMS, *CONSTRAINTS, *REFUSED, "group_of", "scalar_joints", "SoftSystem", "Stance", "TorqueLimits", "base_pose",
-    "with_base",
+    "with_base", "miss",
 }  # fmt: skip
 """Tested here or in test_soft_motions.py, records, and helpers of robots on legs, which have been checked."""
 
@@ -169,3 +172,14 @@ def test_problems_refuse_robots_with_rods_in_one_sentence():
     for make in REFUSED.values():
         with pytest.raises(DDPError, match="rods"):
             make(robot)
+
+
+def test_solutions_of_soft_robots_are_drawn_and_explained(tmp_path):
+    problem = soft.reach(horizon=5)
+    robot = problem.dynamics.robot
+    clear = obstacles.CapsuleClearance(robot, ("arm/base", "arm/tip"), 0.03, [obstacles.Sphere((1.0, 0.0, 0.0), 0.1)])
+    solution = ddp.solve(replace(problem, constraints=[clear]), ddp.DDP(max_iterations=3), throw=False)
+    viz.save_html(tmp_path / "reach.html", solution)
+    viz.save_html(tmp_path / "states.html", robot, solution.X, 0.02, frames=["arm/tip"])
+    assert (tmp_path / "states.html").stat().st_size > 10_000
+    assert "arm/tip" in str(solution.explain())
