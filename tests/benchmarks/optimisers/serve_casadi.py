@@ -5,8 +5,10 @@ problem's own; ``tolerance``. Multiple shooting, exact Hessians, functions compi
 """
 
 import json
+import os
 import shutil
 import sys
+import tempfile
 import time
 
 import casadi as ca
@@ -82,6 +84,13 @@ def solved(problem, solver, guess=None, tolerance=1e-8, do="solve"):
 
 
 def main():
+    with tempfile.TemporaryDirectory() as folder:  # CasADi compiles where it is
+        os.chdir(folder)
+        serve()
+
+
+def serve():
+    """Answer requests until there are no more."""
     answers, sys.stdout = sys.stdout, sys.stderr
     print(json.dumps({"casadi": ca.__version__, "problems": list(CASES)}), file=answers, flush=True)
     for line in sys.stdin:
