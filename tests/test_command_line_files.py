@@ -1,6 +1,7 @@
 """The command line's files: solutions that are saved, viewed again and played, and files that are refused."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -99,3 +100,20 @@ def test_a_saved_motion_is_played_with_the_conditions_it_is_given(tmp_path):
     fails_with(mayne("play", SMALL, "--by-contact"), 2, "by_contact: expected a motion of a robot with legs")
     fails_with(mayne("play", SMALL, "--push", "0.3"), 2, "push: expected none, the base of pendulum is fixed")
     fails_with(mayne("play", "pendulum/swing"), 2, "pendulum/swing-up")
+
+
+def test_the_papers_page_has_every_section_and_its_command(tmp_path, monkeypatch):
+    """Its measurements are the benchmarks' own; sections that take long are left out here."""
+    from problems.command import papers
+
+    kept = [name for name in papers.SECTIONS if name.startswith(("Linearisation", "Derivatives of contacts"))]
+    monkeypatch.setattr(papers, "SECTIONS", {name: papers.SECTIONS[name] for name in kept})
+    told = []
+    papers.write_papers(tmp_path / "papers.html", 0.01, 1, told.append)
+    text = (tmp_path / "papers.html").read_text(encoding="utf-8")
+    assert told == kept
+    assert all(f"<h2>{name}</h2>" in text for name in kept)
+    assert "mayne bench papers --page papers.html --seconds 0.01 --repeat 1" in text
+    cells = re.findall(r"<td>([0-9.]+e-[0-9]+)</td>", text)
+    assert len(cells) == 7  # six errors of Jacobians and the least of the sweep
+    assert max(map(float, cells)) < 1e-9

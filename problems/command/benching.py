@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 import numpy as np
 
-from problems.command import dynamics_bench, soft_bench
-from problems.command.output import print_json, print_table
+from problems.command import dynamics_bench, papers, soft_bench
+from problems.command.output import check_file, print_json, print_table
 from problems.command.progress import progress
 from problems.command.shell import JSON, named
 from problems.command.timing import timings
@@ -17,13 +19,20 @@ from problems.command.timing import timings
 @click.option("--repeat", type=click.IntRange(min=1), default=20, show_default=True)
 @click.option("--seconds", type=float, default=2.0, show_default=True, help="For each row of `bench dynamics`.")
 @click.option("--cold", is_flag=True, help="With `bench dynamics`: also how long all kernels take to compile.")
+@click.option("--page", type=click.Path(), default="papers.html", show_default=True, help="Of `bench papers`.")
 @JSON
-def bench(name: str, repeat: int, seconds: float, cold: bool, as_json: bool) -> None:
+def bench(name: str, repeat: int, seconds: float, cold: bool, page: str, as_json: bool) -> None:
     """Time the derivatives and the iterations of problem NAME on one thread.
 
     NAME "dynamics": the derivatives of robots' dynamics against Pinocchio's, called per knot; "soft": soft and hybrid
-    robots beside those of a paper.
+    robots beside those of a paper; "papers": the figures and tables of the source papers, as one page.
     """
+    if name == "papers":
+        check_file("--page", page, [".html"])
+        with progress("the papers' figures and tables, measuring"):
+            papers.write_papers(Path(page), seconds, repeat, lambda title: click.echo(title, err=True))
+        click.echo(f"wrote {page}", err=True)
+        return
     if name == "soft":
         _bench_soft(repeat, as_json)
         return

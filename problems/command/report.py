@@ -36,7 +36,7 @@ def write_report(
     """Write the report of one problem's solutions as one file that needs no network and prints on A4."""
     parts = [f"<h1>{html.escape(entry.description)}</h1>", f"<p><code>{html.escape(entry.name)}</code></p>"]
     rows = [[title, *row(solution), _order(solution)] for title, solution in solutions.items()]
-    parts += ["<h2>Solvers</h2>", _table(["solver", *COLUMNS, "order at the end"], rows)]
+    parts += ["<h2>Solvers</h2>", table(["solver", *COLUMNS, "order at the end"], rows)]
     with tempfile.TemporaryDirectory() as folder:
         try:
             check_robot(entry, problem)
@@ -47,7 +47,7 @@ def write_report(
             parts += ["<h2>Motion</h2>", f"<p>{html.escape(str(reason))}</p>"]
         convergence = viz.plot_convergence(solutions, Path(folder) / "convergence.svg")
         states = viz.plot_solution(solutions, Path(folder) / "states.svg")
-        parts += ["<h2>Convergence</h2>", _svg(convergence), "<h2>States and controls</h2>", _svg(states)]
+        parts += ["<h2>Convergence</h2>", svg_of(convergence), "<h2>States and controls</h2>", svg_of(states)]
     for title, solution in solutions.items():
         parts += [f"<h2>{html.escape(title)}: costs, constraints, course</h2>", _pre(str(solution.explain()))]
     parts += ["<h2>Problem</h2>", _pre(_described(problem))]
@@ -55,7 +55,7 @@ def write_report(
         "mayne": version("mayne"), "Python": platform.python_version(), "numpy": version("numpy"),
         "numba": version("numba"), "Pinocchio": version("pin"), "machine": f"{platform.machine()}, {platform.system()}",
     }  # fmt: skip
-    parts += ["<h2>Made by</h2>", _pre(" ".join(command)), _table(list(about), [list(about.values())])]
+    parts += ["<h2>Made by</h2>", _pre(" ".join(command)), table(list(about), [list(about.values())])]
     head = f'<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>{html.escape(entry.name)}</title>'
     write_atomically(path, f"{head}<style>{STYLE}</style></head><body>{''.join(parts)}</body></html>")
 
@@ -77,13 +77,15 @@ def _described(problem: Problem) -> str:
     return "\n".join([repr(problem), f"x0 = {problem.x0.tolist()}", *terms])
 
 
-def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table of texts as HTML."""
     head = "".join(f"<th>{html.escape(name)}</th>" for name in header)
     body = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in cells) + "</tr>" for cells in rows)
     return f"<table><tr>{head}</tr>{body}</table>"
 
 
-def _svg(path: Path) -> str:
+def svg_of(path: Path) -> str:
+    """A picture as a part of a page."""
     text = path.read_text(encoding="utf-8")
     return text[text.index("<svg") :]
 

@@ -48,6 +48,7 @@ def subjects():
             "explore", viz.explore, {"sliders": [viz.Slider("a", 0.5, 0.0, 1.0)], "make": lambda _: (solution, "")},
             ("open_browser",),
         ),
+        Subject("viz.Live", viz.Live, {"problem": problem, "title": "a"}),
         Subject("viz.Sphere", viz.Sphere, {"center": np.ones(3), "radius": 0.1}),
         Subject("viz.Capsule", viz.Capsule, {"start": np.ones(3), "end": np.zeros(3), "radius": 0.1}),
     ]

@@ -1,0 +1,210 @@
+"""Figures and tables of the source papers, made again on this machine, as one page."""
+
+from __future__ import annotations
+
+import html
+import platform
+import tempfile
+from collections.abc import Callable, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pinocchio as pin
+
+import dynamics
+import viz
+from ddp.files import write_atomically
+from ddp.protocols import Array
+from ddp.solver import DDP, ILQR, solve
+from problems import linearization
+from problems.command import dynamics_bench, soft_bench
+from problems.command.report import STYLE, svg_of, table
+from problems.registry import find
+from viz.plots import COLORS, MARKERS, canvas, plain, write
+
+BODIES = (5, 10, 20, 40)
+BRANCHING = (1, 2, 4)
+KNOTS = 16
+SOLVED = ("pendulum/swing-up", "arm/reach", "quadrotor/loop", "quadruped/reorientation", "quadruped/trot")
+MOST = 300
+"""Iterations of a solve, at most."""
+
+
+def write_papers(path: Path, seconds: float, repeat: int, note: Callable[[str], None]) -> None:
+    """Measure everything and write the page.
+
+    seconds: for each row of times.   repeat: how often soft robots are measured.   note: told what is measured next.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        parts = [
+            "<h1>The papers' figures and tables, made again</h1>",
+            "<p>All numbers of this page were measured by the command at its end, on the machine named there.</p>",
+        ]
+        for title, make in SECTIONS.items():
+            note(title)
+            parts += [f"<h2>{html.escape(title)}</h2>", make(Path(folder), seconds, repeat)]
+    about = {
+        "mayne": version("mayne"), "Pinocchio": version("pin"), "numba": version("numba"),
+        "Python": platform.python_version(),
+        "machine": f"{platform.processor() or platform.machine()}, {platform.system()}",
+    }  # fmt: skip
+    command = f"mayne bench papers --page {path.name} --seconds {seconds:g} --repeat {repeat}"
+    parts += ["<h2>Made by</h2>", f"<pre>{html.escape(command)}</pre>", table(list(about), [list(about.values())])]
+    head = '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>Papers</title>'
+    write_atomically(path, f"{head}<style>{STYLE}</style></head><body>{''.join(parts)}</body></html>")
+
+
+def tree(bodies: int, branching: int) -> dynamics.Robot:
+    """A tree of hinges about x, y, z in turn, each body with so many children; links of random inertia."""
+    rng, model = np.random.default_rng(bodies), pin.Model()
+    model.name = f"{bodies} bodies, {branching} children each"
+    for i in range(bodies):
+        joint = (pin.JointModelRX, pin.JointModelRY, pin.JointModelRZ)[i % 3]()
+        parent = 0 if i == 0 else 1 + (i - 1) // branching
+        index = model.addJoint(parent, joint, pin.SE3(np.eye(3), np.array([0.0, 0.0, 0.3 * (i > 0)])), f"joint_{i + 1}")
+        inertia = pin.Inertia(1.0 + rng.random(), 0.1 * rng.normal(size=3), np.diag(0.1 + 0.1 * rng.random(3)))
+        model.appendBodyToJoint(index, inertia, pin.SE3.Identity())
+    return dynamics.load(model)
+
+
+def _growth(folder: Path, seconds: float, repeat: int) -> str:
+    """Times of derivatives of inverse dynamics by number of bodies and branching, beside Pinocchio's first order."""
+    rows, curves = [], dict[str, list[float]]()
+    for branching in BRANCHING:
+        for bodies in BODIES:
+            robot = tree(bodies, branching)
+            s = dynamics_bench.Samples(*(part[:KNOTS] for part in dynamics_bench.samples(robot)))
+            model, data = robot.model, robot.model.createData()
+
+            def theirs(model: Any = model, data: Any = data, s: Any = s) -> None:
+                for q, v, a in zip(s.q, s.v, s.a, strict=True):
+                    pin.computeRNEADerivatives(model, data, q, v, a)
+
+            def first(robot: Any = robot, s: Any = s) -> None:
+                dynamics.inverse_dynamics_derivatives(robot, s.q, s.v, s.a)
+
+            def second(robot: Any = robot, s: Any = s, kept: list[Any] = [None]) -> None:  # noqa: B006
+                kept[0] = dynamics.inverse_dynamics_second_derivatives(robot, s.q, s.v, s.a, out=kept[0])
+
+            def contracted(robot: Any = robot, s: Any = s) -> None:
+                dynamics.inverse_dynamics_hessian(robot, s.q, s.v, s.a, s.weight)
+
+            times = [1e6 * t / KNOTS for t in dynamics_bench.measure([theirs, first, second, contracted], seconds)]
+            rows.append([str(branching), str(bodies), *(f"{t:.3g}" for t in times)])
+            for name, t in zip(("Pinocchio, first order", "first order", "tensors", "contracted"), times, strict=True):
+                curves.setdefault(f"{name}, {branching}" if branching > 1 else f"{name}, chain", []).append(t)
+    figure = canvas(8.0, 4.5)
+    axes = figure.subplots()
+    for k, (name, times) in enumerate(curves.items()):
+        axes.loglog(BODIES, times, label=name, color=COLORS[k % 4], marker=MARKERS[k // 4], linewidth=1.2)
+    axes.set_xticks(BODIES, [str(bodies) for bodies in BODIES])
+    axes.minorticks_off()
+    axes.set_xlabel("bodies")
+    axes.set_ylabel("µs a knot")
+    axes.legend(fontsize=7, frameon=False)
+    plain(axes)
+    header = ["children", "bodies", "Pinocchio, 1st [µs]", "1st order [µs]", "tensors [µs]", "contracted [µs]"]
+    return svg_of(write(figure, folder / "growth.svg")) + table(header, rows)
+
+
+def _robots(folder: Path, seconds: float, repeat: int) -> str:
+    """Times for whole robots beside Pinocchio's."""
+    found = [
+        dynamics_bench.compare(case, seconds) for robot in dynamics_bench.ROBOTS for case in dynamics_bench.cases(robot)
+    ]
+    return table(["per knot", "robot", "µs", "Pinocchio [µs]", "ratio"], [
+        [r.quantity, r.robot, f"{r.microseconds:.3g}", f"{r.reference:.3g}", f"{r.ratio:.3g}"] for r in found
+    ])  # fmt: skip
+
+
+def _linearisation(folder: Path, seconds: float, repeat: int) -> str:
+    """Errors of differences for all steps, and their slopes."""
+    subject = linearization.branched()
+    found = linearization.sweep(subject, linearization.perturbed(subject))
+    errors = {"one-sided": found.one_sided, "central": found.central}
+    drawn = svg_of(viz.plot_differences(found.deltas, errors, folder / "sweep.svg"))
+    one, two, rounding = found.slopes
+    header = ["slope, one-sided", "central", "rounding", "least error / scale"]
+    return drawn + table(header, [[f"{one:.2f}", f"{two:.2f}", f"{rounding:.2f}", f"{found.floor / found.scale:.1e}"]])
+
+
+def _contacts(folder: Path, seconds: float, repeat: int) -> str:
+    """Derivatives of motion under contacts and of impacts against differences of order four."""
+    robot = dynamics.load("hyq")
+    feet = [dynamics.Contact(f"{leg}_foot") for leg in ("lf", "rf", "lh", "rh")]
+    rng = np.random.default_rng(0)
+    q, v, tau = robot.q0, 0.3 * rng.normal(size=robot.nv), rng.normal(size=robot.nv)
+    moved = dynamics.contact_dynamics_derivatives(robot, q, v, tau, feet)
+    struck = dynamics.impact_dynamics_derivatives(robot, q, v, feet)
+
+    def acceleration(dq: Array, dv: Array) -> Array:
+        return dynamics.contact_dynamics(robot, pin.integrate(robot.model, q, dq), v + dv, tau, feet).a
+
+    def force(dq: Array, dv: Array) -> Array:
+        return dynamics.contact_dynamics(robot, pin.integrate(robot.model, q, dq), v + dv, tau, feet).f
+
+    def after(dq: Array, dv: Array) -> Array:
+        return dynamics.impact_dynamics(robot, pin.integrate(robot.model, q, dq), v + dv, feet).v
+
+    known = {
+        "acceleration under contacts": (acceleration, moved.a), "forces": (force, moved.f),
+        "velocity after an impact": (after, struck.v),
+    }  # fmt: skip
+    rows = []
+    for name, (function, rates) in known.items():
+        exact: Any = rates
+        errors = [_error(function, exact.dq, 0), _error(function, exact.dv, 1)]
+        rows.append([name, *(f"{error:.1e}" for error in errors)])
+    return table(["HyQ on four feet", "by q, relative error", "by v"], rows)
+
+
+def _error(function: Callable[[Array, Array], Array], exact: Array, which: int, step: float = 1e-3) -> float:
+    """Largest difference of a Jacobian (m, nv) from differences of order four, over its largest entry."""
+    nv = exact.shape[-1]
+    columns = []
+    for i in range(nv):
+        values = []
+        for shift in (2.0, 1.0, -1.0, -2.0):
+            moved = [np.zeros(nv), np.zeros(nv)]
+            moved[which][i] = shift * step
+            values.append(function(*moved))
+        far, near, back, further = values
+        columns.append((8.0 * (near - back) - (far - further)) / (12.0 * step))
+    return float(np.abs(np.stack(columns, axis=-1) - exact).max() / np.abs(exact).max())
+
+
+def _soft(folder: Path, seconds: float, repeat: int) -> str:
+    """Soft and hybrid robots beside the paper's times."""
+    return table(soft_bench.HEADER, [
+        [r.system, str(r.degrees_of_freedom), *("" if np.isnan(x) else f"{x:.3g}" for x in r[2:])]
+        for r in soft_bench.rows(repeat)
+    ])  # fmt: skip
+
+
+def _solvers(folder: Path, seconds: float, repeat: int) -> str:
+    """Iterations of DDP and iLQR, and their convergence."""
+    rows: list[Sequence[str]] = []
+    drawn = ""
+    for name in SOLVED:
+        problem = find(name)()
+        found = {
+            "iLQR": solve(problem, ILQR(max_iterations=MOST), throw=False),
+            "DDP": solve(problem, DDP(max_iterations=MOST), throw=False),
+        }
+        told = [str(one.iterations) if one.converged else f"not in {MOST}" for one in found.values()]
+        rows.append([name, *told, f"{found['DDP'].cost:.6g}"])
+        if name == "quadruped/reorientation":
+            drawn = svg_of(viz.plot_convergence(found, folder / "convergence.svg", title=name))
+    return table(["problem", "iLQR, iterations", "DDP", "cost"], rows) + drawn
+
+
+SECTIONS: dict[str, Callable[[Path, float, int], str]] = {
+    "Second-order derivatives of inverse dynamics, by number of bodies and branching": _growth,
+    "Derivatives of robots, beside Pinocchio's": _robots,
+    "Linearisation in continuous time: errors of differences for every step": _linearisation,
+    "Derivatives of contacts and impacts": _contacts,
+    "Soft and hybrid robots": _soft,
+    "DDP and iLQR": _solvers,
+}
