@@ -194,6 +194,7 @@ from viz import (
     plot_differences as plot_differences,
     plot_errors as plot_errors,
     plot_forces as plot_forces,
+    plot_growth as plot_growth,
     plot_schedule as plot_schedule,
     plot_solution as plot_solution,
     save_html as save_html,

@@ -4,6 +4,7 @@ from viz.differences import plot_differences
 from viz.errors import plot_errors
 from viz.films import save_video
 from viz.gaits import plot_forces, plot_schedule
+from viz.growth import plot_growth
 from viz.html import Drawn, save_html
 from viz.iterations import Iterations
 from viz.live import animate
@@ -16,6 +17,7 @@ from viz.watching import Live
 
 __all__ = [
     "Capsule", "Drawn", "Iterations", "Live", "Signal", "Slider", "Sphere", "animate", "explore",
-    "plot_convergence", "plot_differences", "plot_errors", "plot_forces", "plot_schedule", "plot_solution",
+    "plot_convergence", "plot_differences", "plot_errors", "plot_forces", "plot_growth", "plot_schedule",
+    "plot_solution",
     "save_html", "save_video", "signals_of",
 ]  # fmt: skip

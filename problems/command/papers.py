@@ -22,7 +22,6 @@ from problems import linearization
 from problems.command import dynamics_bench, soft_bench
 from problems.command.report import STYLE, svg_of, table
 from problems.registry import find
-from viz.plots import COLORS, MARKERS, canvas, plain, write
 
 BODIES = (5, 10, 20, 40)
 BRANCHING = (1, 2, 4)
@@ -95,18 +94,9 @@ def _growth(folder: Path, seconds: float, repeat: int) -> str:
             rows.append([str(branching), str(bodies), *(f"{t:.3g}" for t in times)])
             for name, t in zip(("Pinocchio, first order", "first order", "tensors", "contracted"), times, strict=True):
                 curves.setdefault(f"{name}, {branching}" if branching > 1 else f"{name}, chain", []).append(t)
-    figure = canvas(8.0, 4.5)
-    axes = figure.subplots()
-    for k, (name, times) in enumerate(curves.items()):
-        axes.loglog(BODIES, times, label=name, color=COLORS[k % 4], marker=MARKERS[k // 4], linewidth=1.2)
-    axes.set_xticks(BODIES, [str(bodies) for bodies in BODIES])
-    axes.minorticks_off()
-    axes.set_xlabel("bodies")
-    axes.set_ylabel("µs a knot")
-    axes.legend(fontsize=7, frameon=False)
-    plain(axes)
+    drawn = viz.plot_growth(BODIES, curves, folder / "growth.svg", up="µs a knot")
     header = ["children", "bodies", "Pinocchio, 1st [µs]", "1st order [µs]", "tensors [µs]", "contracted [µs]"]
-    return svg_of(write(figure, folder / "growth.svg")) + table(header, rows)
+    return svg_of(drawn) + table(header, rows)
 
 
 def _robots(folder: Path, seconds: float, repeat: int) -> str:

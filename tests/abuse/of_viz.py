@@ -34,6 +34,7 @@ def subjects():
         Subject("plot_errors", viz.plot_errors, {"errors": {"pd": (flat, flat)}, "path": folder / "e.png"}),
         Subject("plot_schedule", viz.plot_schedule, {"schedule": flags, "dt": 0.1, "path": folder / "s.png"}),
         Subject("plot_forces", viz.plot_forces, {"forces": forces, "dt": 0.1, "path": folder / "f.png", "mu": 0.5}),
+        Subject("plot_growth", viz.plot_growth, {"counts": flat, "times": {"a": flat}, "path": folder / "g.png"}),
         Subject("plot_solution", viz.plot_solution, {"solutions": solution, "path": folder / "p.png"}),
         Subject("signals_of", viz.signals_of, {"solution": solution}),
         Subject(

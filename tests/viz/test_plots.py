@@ -84,3 +84,14 @@ def test_arguments_of_another_kind_are_named(tmp_path, draw, words):
 
 def test_a_title_is_no_formula(tmp_path):
     assert viz.plot_convergence(SOLUTIONS, tmp_path / "c.png", title=r"$\foo$").exists()
+
+
+def test_growth_is_drawn_as_given_and_bad_numbers_are_named(tmp_path):
+    viz.plot_growth([5, 10, 20], {"$a$": [1.0, 2.0, 5.0]}, tmp_path / "g.svg", up="µs a knot")
+    drawn = (tmp_path / "g.svg").read_text(encoding="utf-8")
+    assert drawn.count("<!-- ") >= 6  # names of axes, ticks and the curve
+    for counts, times in (([5.0, -1.0], {"a": [1.0, 2.0]}), ([5.0], {}), ([5.0], {"a": [0.0]})):
+        with pytest.raises(ProblemError, match="counts, times: expected positive"):
+            viz.plot_growth(counts, times, tmp_path / "g.svg")
+    with pytest.raises(ProblemError, match=r"times\['a'\]: expected"):
+        viz.plot_growth([5.0], {"a": [1.0, 2.0]}, tmp_path / "g.svg")
