@@ -386,7 +386,7 @@ def _paired(
     ):  # fmt: skip
         if (a.shape, b.shape) == ((a_size,), (b_size,)):
             return a[None].copy(), b[None].copy(), True
-        plain = type(a) is type(b) is np.ndarray and a.flags.carray and b.flags.carray
+        plain = type(a) is type(b) is np.ndarray and a.ndim == 2 and a.flags.carray and b.flags.carray
         if plain and (a.shape, b.shape) == ((len(a), a_size), (len(a), b_size)):
             return a, b, False
     try:
