@@ -112,7 +112,7 @@ class Contact:
         if self.kind != "rolling":
             return np.asarray(J[: self.size])
         R = pin.updateFramePlacement(model, data, frame).rotation
-        return self._rows(R) @ (J[:3] - pin.skew(self.lowest(R)) @ J[3:])
+        return self.directions(R) @ (J[:3] - pin.skew(self.lowest(R)) @ J[3:])
 
     def height(self, robot: Robot, q: ArrayLike) -> Array:
         """Height (3,) [m] of what rolls over its plane, along the normal; zero where there is no target."""
@@ -121,12 +121,12 @@ class Contact:
         data, frame = robot.model.createData(), robot.frame_id(self.frame)
         pin.forwardKinematics(robot.model, data, as_array("q", q, (robot.nq,)))
         M, n = pin.updateFramePlacement(robot.model, data, frame), np.array(self.normal)
-        return self._rows(M.rotation) @ (n @ (M.translation + self.lowest(M.rotation) - self.target) * n)
+        return self.directions(M.rotation) @ (n @ (M.translation + self.lowest(M.rotation) - self.target) * n)
 
-    def _rows(self, rotation: Array) -> Array:
-        """Directions (3, 3) that it holds, see rolling.py."""
+    def directions(self, rotation: Array) -> Array:
+        """Axes (3, 3) of its force in rows, in the world; rotation: of its frame. One that slides holds two of them."""
         if self.slides is None:
-            return np.eye(3)
+            return np.eye(3) if self.reference == "local-world-aligned" else rotation.T
         n, a = np.array(self.normal), rotation @ np.array(self.axis)
         ahead, aside = np.cross(a, n), a - (n @ a) * n
         e = np.cos(self.slides) * ahead + np.sin(self.slides) * aside

@@ -77,7 +77,8 @@ class _Forces:
         self.system, self.contacts = system, contacts
         self._held, compiled = _are_held(system, contacts), compile_contacts(system.robot, contacts)
         self._compiled, self.size = compiled, forces(compiled)
-        step = _step(system, contacts, phase) if self._held else system.dt
+        self._by_step = self._held or any(contact.kind == "rolling" for contact in contacts)
+        step = _step(system, contacts, phase) if self._by_step else system.dt
         own = system.actuation, system.damping, system.springs
         self._alone = PhasedDynamics(system.robot, step, Phase(contacts, held=self._held), *own)
         where = self._alone.noted_forces(compiled, 0, 1)
@@ -107,7 +108,7 @@ class _Forces:
 
     def by_duration(self, X: Array, U: Array) -> Array:
         X, U = _knots(self.system, X, U)
-        return self._alone.forces_by_duration(X, U) if self._held else np.zeros((len(X), self.size))
+        return self._alone.forces_by_duration(X, U) if self._by_step else np.zeros((len(X), self.size))
 
     def noted(self, dynamics: object, knots: slice) -> tuple[int, int, int, int] | None:
         if not isinstance(dynamics, PhasedDynamics) or not dynamics.shares_modes(self.system):

@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ddp.errors import ProblemError, as_array, said
 from ddp.protocols import Array
+from dynamics.contacts.contact import Contact
 from dynamics.phases.forces import pushes
 from dynamics.phases.phase import stretches
 from dynamics.phases.phased_dynamics import PhasedDynamics
@@ -32,8 +33,8 @@ def ground_forces(system: PhasedDynamics, X: ArrayLike, U: ArrayLike) -> dict[st
         row = 0
         for contact in phase.contacts:
             force = F[:, row : row + 3]
-            turned = force if contact.reference != "local" else _in_world(system, contact.frame, X[at], force)
-            found[contact.frame][at] = turned
+            is_plain = contact.reference != "local" and contact.slides is None
+            found[contact.frame][at] = force if is_plain else _in_world(system, contact, X[at], force)
             row += contact.size
     return found
 
@@ -60,11 +61,11 @@ def ground(system: PhasedDynamics) -> float | None:
     return min((float((p.translation if isinstance(p, pin.SE3) else p)[2]) for p in poses), default=None)
 
 
-def _in_world(system: PhasedDynamics, frame: str, X: Array, force: Array) -> Array:
-    """Forces (M, 3) in a frame's own axes as those in the world's."""
+def _in_world(system: PhasedDynamics, contact: Contact, X: Array, force: Array) -> Array:
+    """Forces (M, 3) of a contact in its own axes as those in the world's."""
     model, data = system.robot.model, system.robot.model.createData()
-    index, turned = system.robot.frame_id(frame), np.empty_like(force)
+    index, turned = system.robot.frame_id(contact.frame), np.empty_like(force)
     for k, x in enumerate(X):
         pin.framesForwardKinematics(model, data, x[: model.nq])
-        turned[k] = data.oMf[index].rotation @ force[k]
+        turned[k] = contact.directions(data.oMf[index].rotation).T @ force[k]
     return turned

@@ -11,6 +11,8 @@ import ddp
 import dynamics
 from ddp.errors import ProblemError
 from dynamics import Contact, Phase, PhasedDynamics
+from dynamics.phases.forces import pushes
+from dynamics.phases.reaction import ground_forces
 from problems.costs import ControlCost, StateCost
 
 G = 9.81
@@ -233,6 +235,35 @@ def test_a_differential_drive_speeds_up_and_turns_as_its_torques_say():
     np.testing.assert_allclose(v[:, 0], (left + right) / r / mass * t, atol=1e-11)
     np.testing.assert_allclose(v[:, 1], 0.0, atol=1e-11)
     np.testing.assert_allclose(v[:, 2], b * (right - left) / r / inertia * t, atol=1e-11)
+
+
+def test_forces_on_wheels_change_with_how_long_steps_take(case):
+    system, X, U = case
+    contacts = system.phases[0].contacts
+    found = pushes(system, contacts, phase=0)
+
+    def longer(s):
+        other = system.lasting(system.phase_durations * (1.0 + s))
+        return pushes(other, contacts, phase=0).values(X[:2], U[:2])
+
+    assert relative_error(found.by_duration(X[:2], U[:2]), fourth_order(longer) / 0.02) < 1e-7
+
+
+def test_forces_on_wheels_are_those_that_move_the_cart():
+    robot = cart(("left", 0.0, 0.3), ("right", 0.0, -0.3))
+    contacts = [on("left"), on("right", slides=0.0)]
+    system = PhasedDynamics(robot, 0.01, [Phase(contacts, 2, dt=0.02), Phase(contacts, 2)], np.eye(5)[:, 3:])
+    x0, u = np.concatenate([robot.q0, [0.5, 0.0, 0.8, 5.0, 5.0]]), np.array([0.3, -0.5])
+    x0[[9, 10]] = (0.5 - 0.3 * 0.8) / 0.1, (0.5 + 0.3 * 0.8) / 0.1
+    X = system.rollout(x0, np.tile(u, (4, 1)))
+    forces = ground_forces(system, X, np.tile(u, (4, 1)))
+    for k in range(4):
+        total = sum(force[k] for force in forces.values())
+        turn, h = pin.exp3(np.array([0.0, 0.0, np.arctan2(X[k, 3], X[k, 2])])), system.step_durations(4)[k]
+        a = (X[k + 1, robot.nq :] - X[k, robot.nq :]) / h
+        v = X[k, robot.nq :]
+        of_centre = np.array([a[0] - v[1] * v[2], a[1] + v[0] * v[2], 0.0])  # 10 kg and two wheels of .5 kg
+        np.testing.assert_allclose(total, turn @ of_centre * 11.0, atol=1e-9)
 
 
 def test_wheels_that_hold_what_others_hold_move_as_those_do():
