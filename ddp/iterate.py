@@ -34,16 +34,17 @@ CLOSED = 1e-10
 WEAKEST = 1e-2
 """The largest mu of a last sweep, relative to the control costs."""
 
-WORSE = 2.0
-"""Controls that lead to such a multiple of what staying at x0 would cost, if one could, are no guess of a motion."""
+WORSE, ASTRAY = 2.0, 100.0
+"""Controls that lead to such a multiple of what staying at x0 would cost, if one could, are no guess of a motion; nor
+is a policy that leads to such a multiple of what its own states would cost from x0."""
 
 
 class Guess(NamedTuple):
     """Start of a solve: X (N+1, nx) with X[0] the initial state, U (N, nu), K (N, nu, n).
 
     The policy u = U + K (x ⊖ X) is followed, unless X is ``imposed``: then it is the trajectory, gaps and all. It is,
-    too, where controls ``alone`` are given, X is x0 all along, and following costs more than `WORSE` times as much, or
-    diverges.   earlier: the motion that it came of.
+    too, where following diverges or costs many times as much, `ASTRAY`; or `WORSE` where controls ``alone`` are given
+    and X is x0 all along.   earlier: the motion that it came of.
     """
 
     X: Array
@@ -134,10 +135,12 @@ class Iterate:
             U = np.clip(U, problem.lower, problem.upper)
         Xs, Us, notes = problem.track(guess.X, U, np.zeros(U.shape), guess.K, FULL, self.gaps)
         X, rolled, noted = Xs[0], Us[0], notes[0] if len(notes) else notes
-        instead = self._no_motion(guess.X, X, U) if guess.alone and not guess.imposed else ""
+        held = np.clip(U, problem.lower, problem.upper) if problem.limited else U
+        instead = "" if guess.imposed else self._no_motion(guess, held, X, rolled)
         self.start = "the states given" if guess.imposed else instead or "states that follow from the controls"
         if not guess.imposed and not instead:
             return X, rolled, self.gaps, noted
+        U = held
         try:
             gaps = np.ascontiguousarray(d.difference(guess.X[1:], d.step(guess.X[:-1], U)))
         except ModelError:
@@ -148,16 +151,21 @@ class Iterate:
             return X, U, self.gaps, NO_NOTES
         return guess.X, U, gaps, NO_NOTES
 
-    def _no_motion(self, staying: Array, X: Array, U: Array) -> str:
-        """Why controls and the states X that follow from them are no guess worth following; empty if they are."""
-        diverges = not np.isfinite(X).all()
-        if self.constrained and not diverges and self.problem.violation(X, U) < self.problem.violation(staying, U):
+    def _no_motion(self, guess: Guess, held: Array, X: Array, U: Array) -> str:
+        """Why X and U that follow from a guess are no motion worth following; empty if they are.
+
+        held: the controls of the guess within their limits.
+        """
+        problem, diverges = self.problem, not np.isfinite(X).all()
+        if self.constrained and not diverges and problem.violation(X, U) < problem.violation(guess.X, held):
             return ""
-        rolled, stayed = np.inf if diverges else self.problem.total(X, U), self.problem.total(staying, U)
-        if not (stayed < np.inf and rolled - stayed > (WORSE - 1.0) * abs(stayed)):
+        rolled, stayed = np.inf if diverges else problem.total(X, U), problem.total(guess.X, held)
+        if not (stayed < np.inf and rolled - stayed > ((WORSE if guess.alone else ASTRAY) - 1.0) * abs(stayed)):
             return ""
         following = "diverge" if diverges else f"cost {rolled:.3g}"
-        return f"states that stay at x0, which costs {stayed:.3g}: those that follow from the controls {following}"
+        if guess.alone:
+            return f"states that stay at x0, which costs {stayed:.3g}: those that follow from the controls {following}"
+        return f"the states of the guess, which cost {stayed:.3g}: those that its policy leads to {following}"
 
     def _place(self, X: Array, U: Array, gaps: Array) -> None:
         """Make this the trajectory."""

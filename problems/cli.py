@@ -63,7 +63,7 @@ from problems.command.shell import (
     named,
     solving,
 )  # fmt: skip
-from problems.command.timing import warm
+from problems.command.timing import warm, warm_batch
 from problems.durations import TimedSolution, free_durations, solve_durations
 from problems.registry import ALL, find
 from problems.sensitivity import with_durations
@@ -335,7 +335,9 @@ def warm_up(names: tuple[str, ...], clear: bool, as_json: bool) -> None:
         compiled: list[str] = []
         start = time.perf_counter()
         with progress(f"{entry.name}, {number} of {len(entries)}"), kernel.compilations(compiled.append):
-            warm(entry())
+            problem = entry()
+            warm(problem)
+            warm_batch(problem)
         rows.append((entry.name, len(compiled), time.perf_counter() - start))
     folder, count, size = store.kept()
     if as_json:

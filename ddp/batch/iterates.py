@@ -22,6 +22,15 @@ def copy(to, source, count):
 
 
 @kernel
+def clip(w, U, out):
+    """out := controls within their limits."""
+    for t in range(w.N):
+        for i in range(w.nu):
+            k = t * w.nu + i
+            out[k] = min(max(U[k], w.eight.lower[t, i]), w.eight.upper[t, i])
+
+
+@kernel
 def is_at_limits(w, lane):
     """Whether any control is at a limit."""
     for t in range(w.N):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from ddp.batch.iterates import (
+    clip,
     close_gaps,
     copy,
     is_at_limits,
@@ -47,7 +48,7 @@ from ddp.derivatives import FIRST, GAUSS_NEWTON
 from ddp.descent import CONVERGED as ENDS_CONVERGED
 from ddp.descent import GOES_ON, STATIONARY
 from ddp.descent import judged as end_judged
-from ddp.iterate import CLOSED, WORSE, swept_last
+from ddp.iterate import ASTRAY, CLOSED, WORSE, swept_last
 from ddp.machine.memory import address_of
 from ddp.models.globalisation import NOBODY, OWN, Outcome, attempted, follow_up, searched
 from ddp.search import SURPASSED, TAKEN, judged
@@ -97,9 +98,7 @@ def load(w, lane):
         copy(lane.X[t * nx :], w.x0[M], nx)
     copy(lane.U, w.u0[M], nu)
     if w.alone != 0:
-        for t in range(N):
-            for i in range(nu):
-                lane.U[t * nu + i] = min(max(lane.U[t * nu + i], w.eight.lower[t, i]), w.eight.upper[t, i])
+        clip(w, lane.U, lane.U)
     lane.limited, lane.short, lane.rejected = 0, 0, 0
     for i in range(N * nu):
         lane.k[i] = 0.0
@@ -169,12 +168,13 @@ def keep(w, lane, cost):
 
 @kernel
 def begin(w, lane, cost):
-    """Begin to iterate where the guess leads, or, if that is no motion worth following, with states that stay at x0."""
-    if w.alone != 0:
-        stayed = price(w, lane, lane.X, lane.U)  # controls alone come with these
-        if stayed < np.inf and cost - stayed > (WORSE - 1.0) * abs(stayed):
-            lane.cost, lane.highest, lane.stage = stayed, stayed, OPENS
-            return
+    """Begin to iterate where the guess leads, or, if that is not worth following, with the states of the guess."""
+    clip(w, lane.U, lane.best_U)
+    stayed, worse = price(w, lane, lane.X, lane.best_U), WORSE if w.alone != 0 else ASTRAY
+    if stayed < np.inf and cost - stayed > (worse - 1.0) * abs(stayed):
+        copy(lane.U, lane.best_U, w.N * w.nu)
+        lane.cost, lane.highest, lane.stage = stayed, stayed, OPENS
+        return
     if not abs(cost) < np.inf:
         leave(w, lane)
         return
@@ -195,7 +195,7 @@ def start(w, lane):
 
 @kernel
 def begin_torn(w, lane):
-    """Begin to iterate with states that stay at x0, and the gaps that these leave open."""
+    """Begin to iterate with the states of the guess, and the gaps that these leave open."""
     scale_gaps(w, lane, 1.0)
     if not (lane.gap < np.inf and abs(lane.cost) < np.inf):
         leave(w, lane)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+from ddp.batch.batch import Batch
 from ddp.check import excited
 from ddp.derivatives import EXACT, RECORDS
 from ddp.problem import Problem
@@ -17,6 +18,13 @@ def warm(problem: Problem) -> None:
     """Compile, or load from the cache, whatever a solve needs, so that no later one is timed with it."""
     for hessian in ("gauss-newton", "exact"):
         solve(problem, DDP(hessian=hessian, max_iterations=1), throw=False)
+
+
+def warm_batch(problem: Problem) -> None:
+    """Compile, or load, what a `ddp.Batch` of a problem needs beside, if it has a compiled loop."""
+    with Batch(problem, 1, DDP(max_iterations=1)) as batch:
+        if not batch.obstacle:
+            batch.solve({"x0": problem.x0[None]})
 
 
 def timings(problem: Problem, repeat: int) -> dict[str, float]:

@@ -128,6 +128,16 @@ def test_a_solution_is_followed():
         np.testing.assert_allclose(found.X[i], alone.X, atol=1e-8)
 
 
+def test_a_policy_that_leads_astray_gives_its_states():
+    problem = problems.find("quadruped/reorientation").build()
+    nominal, X0 = ddp.solve(problem), around(problem, 2, 0.05, 5)  # of which the second one is thrown far off
+    found = ddp.Batch(problem, 2).solve({"x0": X0}, nominal)
+    alone = [ddp.solve(problem.starting_at(x0), guess=nominal) for x0 in X0]
+    assert [one.start.startswith("the states of the guess") for one in alone] == [False, True]
+    assert found.iterations.tolist() == [one.iterations for one in alone]
+    np.testing.assert_allclose(found.cost, [one.cost for one in alone], rtol=1e-8)
+
+
 def test_steps_are_those_of_receding_horizons():
     problem, solver = problems.arm.reach(), ddp.DDP(max_iterations=2)
     X0 = around(problem, 3, 0.05)

@@ -88,7 +88,10 @@ def test_a_controller_goes_on_after_a_solve_that_diverged():
     problem = ddp.Problem(FunctionDynamics(explosive, 2, 1, dt=0.1), [cost], [cost], np.zeros(2), 20)
     with ddp.RecedingHorizon(problem) as controller:
         assert controller.solve(np.zeros(2)).converged
-        assert "diverges" in controller.solve(np.array([0.0, 8.0])).status
+        pushed = controller.solve(np.array([0.0, 8.0]))  # where the last policy diverges: its states are imposed
+        assert pushed.converged
+        assert "those that its policy leads to diverge" in pushed.start
+        assert "diverges" in controller.solve(np.array([0.0, 1e200])).status
         assert controller.solve(np.array([0.1, 0.0])).converged
 
 
