@@ -52,7 +52,7 @@ class Descent:
     ) -> None:
         self.iterate, self.solver, self.history = iterate, solver, history
         self._watcher = None if callback is None or not isinstance(callback, Watcher) else callback
-        self._callback = None if callback is None or isinstance(callback, Watcher) else callback
+        self._callback = callback if callback is None or not isinstance(callback, Watcher) else self._show
         self.limits = Limits(solver.tolerance, solver.switch, solver.max_regularization, solver.regularization)
         self.forget()
 
@@ -64,11 +64,15 @@ class Descent:
     def go_on(self, record: Record, at: Trajectory | None = None) -> None:
         """Add a record, and show it, with the trajectory ``at`` it, by default the iterate's."""
         self.history.append(record)
-        if self._watcher is not None:
-            now = self.iterate if at is None else at
-            self._watcher.watch(record, now.X, now.U)
+        if at is not None and self._watcher is not None:
+            self._watcher.watch(record, at.X, at.U)
         elif self._callback is not None:
             self._callback(record)
+
+    def _show(self, record: Record) -> None:
+        """Show a record with the iterate's trajectory."""
+        assert self._watcher is not None
+        self._watcher.watch(record, self.iterate.X, self.iterate.U)
 
     def run(
         self, tolerance: float, limit: int, struggles: Callable[[list[Record]], bool] | None = None
@@ -102,7 +106,9 @@ class Descent:
                 attempt.blend, now - before, iterate.gap, attempt.contraction, violation, penalty,
             )  # fmt: skip
             before = now
-            self.go_on(record)
+            history.append(record)
+            if self._callback is not None:
+                self._callback(record)
             if ending is not None:
                 return End(ending)
             if iterate.cost < 0.0 and self.endless():

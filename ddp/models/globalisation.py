@@ -201,7 +201,9 @@ def follow_up(s, point, made):
         if model == EXACT:
             follow_step(s)
         else:
-            follow_mu(s, model, point)
+            s.mu[model] = stepped(s, model, point)
+            if s.alpha[model] == 0.0:
+                search_anew(s, model)
             if model == DAMPED and s.alpha[model] > 0.5:
                 s.blend[model] = min(1.0, max(2.0 * s.blend[model], SMALLEST_BLEND))
         if s.alone:
@@ -233,7 +235,9 @@ def follow_up(s, point, made):
     else:
         better = made and s.cost[model] < s.cost[s.best]
         if made:
-            follow_mu(s, model, point)
+            s.mu[model] = stepped(s, model, point)
+            if s.alpha[model] == 0.0:
+                search_anew(s, model)
         if better:
             s.best = model
         judge_trial(s, model, better)
@@ -273,11 +277,9 @@ def settle(s, model, point):
 
 
 @portable
-def follow_mu(s, model, point):
-    """Let mu follow the step; how far steps went that were rejected says nothing about those of another mu."""
-    s.mu[model] = stepped(s, model, point)
-    if s.alpha[model] == 0.0:
-        s.last[model], s.before[model], s.longest[model] = 1.0, 1.0, 1.0
+def search_anew(s, model):
+    """Begin searches at 1 again: how far rejected steps went says nothing about those of another mu."""
+    s.last[model], s.before[model], s.longest[model] = 1.0, 1.0, 1.0
 
 
 @portable
