@@ -7,6 +7,7 @@ from ddp.augmented import AugmentedLagrangian
 from ddp.batch.batch import Batch
 from ddp.by_contact import ContactPolicy
 from ddp.check import DerivativeCheck, DerivativeReport, check_derivatives
+from ddp.checkpoint import Checkpoint
 from ddp.compiling.kernel import inline, kernel
 from ddp.constraints.constraint import Equality, Inequality
 from ddp.constraints.jitted import JittedConstraint
@@ -47,6 +48,7 @@ __all__ = [
     "Backtracking",
     "Batch",
     "BatchTerm",
+    "Checkpoint",
     "Constraint",
     "ContactPolicy",
     "DDPError",

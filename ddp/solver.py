@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Literal, get_args
@@ -9,6 +10,7 @@ from typing import Literal, get_args
 import numpy as np
 
 from ddp.augmented import AugmentedLagrangian, ConstraintMethod
+from ddp.checkpoint import Checkpoint, Kept, beginning, together
 from ddp.compiling import announce
 from ddp.compiling.interrupts import is_of_interrupt
 from ddp.compiling.setup import Stopwatch
@@ -210,6 +212,7 @@ def solve(
     callback: Callable[[Record], None] | Watcher | None = None,
     throw: bool = True,
     workers: int | str | Workers = 1,
+    checkpoint: Checkpoint | str | os.PathLike[str] | None = None,
 ) -> Solution:
     """Solve ``problem`` by shooting: single, or multiple where states are imposed.
 
@@ -227,6 +230,10 @@ def solve(
     workers: how many threads or processes share the derivatives; results are the same to the last bit. A number means
         threads if dynamics, terms and constraints are all built in, processes if one is not (`Workers`);
         "threads:2" and "processes:2" force it; "auto" shares them where the first iterates show that it pays.
+
+    checkpoint: a file (.npz) that is written every twenty iterations, and where it exists already goes on from there,
+        with the same result, to the last bit, as if nothing had ended the solve before; the guess is that of the first
+        time. A new solve needs a new name, or the file removed. It is a file of a `Solution`, too.
 
     Where it ends, the exact Hessian of the cost in the controls is looked at, whatever the solver's own is: saddles and
     maxima are left along negative curvature, and the solve goes on. What remains is in ``solution.kind``; one of these,
@@ -252,11 +259,41 @@ def solve(
     problem.renew()
     look(problem)
     guess = problem.guess if guess is None else guess
-    policy = start_policy(problem, guess)
+    start_policy(problem, guess)
     crew = as_workers(workers)
-    history: list[Record] = []
+    if checkpoint is None:
+        outcome = _attempted(problem, solver, guess, crew, callback, start, [])
+    else:
+        kept = Kept(checkpoint, problem, replace(solver, max_iterations=1))  # however many there may be
+        outcome = _in_legs(problem, solver, guess, crew, callback, start, kept)
+    announce.finish()
+    if throw and not outcome.converged:
+        raise SolveError(str(outcome), outcome)
+    return outcome
+
+
+def _in_legs(
+    problem: Problem, solver: DDP, guess: Start, crew: Workers,
+    callback: Callable[[Record], None] | Watcher | None, start: Stopwatch, kept: Kept,
+) -> Solution:  # fmt: skip
+    """Solve from what is kept on, leg by leg; see checkpoint.py."""
+    so_far, limit = kept.load(), solver.max_iterations
+    while so_far is None or kept.goes_on(so_far, limit):
+        leg, history = replace(solver, max_iterations=kept.leg(so_far, limit)), list[Record]()
+        if so_far is not None:
+            guess, history, start = beginning(so_far), [*so_far.history], Stopwatch()
+        so_far = together(so_far, _attempted(problem, leg, guess, crew, callback, start, history))
+        kept.save(so_far)
+    return so_far
+
+
+def _attempted(
+    problem: Problem, solver: DDP, guess: Start, crew: Workers,
+    callback: Callable[[Record], None] | Watcher | None, start: Stopwatch, history: list[Record],
+) -> Solution:  # fmt: skip
+    """Solve in one way or, where that fails, another; history: records of what was done before."""
     first, *others = solver.attempts(problem)
-    outcome = _solved(problem, first, guess, policy, crew, callback, start, history)
+    outcome = _solved(problem, first, guess, start_policy(problem, guess), crew, callback, start, history)
     tried = first
     for other in others:
         if not _may_be_better(outcome, solver, tried.full_space(problem)):
@@ -269,9 +306,6 @@ def solve(
         confirmed = second.status.ending in (Ending.INFEASIBLE, Ending.SADDLE)
         if second.converged or confirmed or not (outcome.converged or impossible):
             outcome = second
-    announce.finish()
-    if throw and not outcome.converged:
-        raise SolveError(str(outcome), outcome)
     return outcome
 
 

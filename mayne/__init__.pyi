@@ -14,6 +14,7 @@ from ddp import (
     Backtracking as Backtracking,
     Batch as Batch,
     BatchTerm as BatchTerm,
+    Checkpoint as Checkpoint,
     Constraint as Constraint,
     ContactPolicy as ContactPolicy,
     DDPError as DDPError,

@@ -25,6 +25,7 @@ COMMANDS = {
     "mpc": "Control problem NAME's system over a receding horizon while it is pushed about.",
     "play": "Play the policy of problem NAME, or of FILE of `mayne solve --save`, in MuJoCo, beside a joint PD.",
     "replan": "Control the robot of problem NAME in MuJoCo by plans made again and again, of gaits by commands.",
+    "resume": "Go on with the solve that wrote FILE, of `mayne solve --checkpoint`.",
     "simulate": "Simulate system NAME, a soft or hybrid robot; without NAME, list them.",
     "solve": "Solve problem NAME; its own parameters (`mayne list NAME`) are options as well.",
     "sweep": "Solve a problem many times by the plan in file PLAN, and keep the solutions in a store.",

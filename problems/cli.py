@@ -28,6 +28,7 @@ from problems.command import (
     listing,
     playing,
     replanning,
+    resuming,
     simulating,
     soft_simulating,
     sweeping,
@@ -100,6 +101,7 @@ def list_problems(name: str | None, as_json: bool) -> None:
 @solving
 @ROBOT
 @click.option("--save", type=click.Path(), help="Write the solution (.npz), for `mayne view`.")
+@click.option("--checkpoint", type=click.Path(), help="Write FILE on the way, for `mayne resume FILE`; go on from it.")
 @HTML
 @PLOT
 @click.option("--schedule", type=click.Path(), help="Write who stands when (.png, .pdf, .svg).")
@@ -119,12 +121,13 @@ def list_problems(name: str | None, as_json: bool) -> None:
 @JSON
 def solve(
     name: str, options: tuple[str, ...], solver: str, tolerance: float, max_iterations: int, workers: str,
-    robot: str | None, save: str | None, html: str | None, plot: str | None, schedule: str | None, forces: str | None,
-    view: bool, iterations: bool, live: bool, explain: bool, no_browser: bool, durations: str | None,
-    price_of_time: float | None, as_json: bool,
+    robot: str | None, save: str | None, checkpoint: str | None, html: str | None, plot: str | None,
+    schedule: str | None, forces: str | None, view: bool, iterations: bool, live: bool, explain: bool,
+    no_browser: bool, durations: str | None, price_of_time: float | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Solve problem NAME; its own parameters (`mayne list NAME`) are options as well."""
     check_file("--save", save)
+    check_file("--checkpoint", checkpoint)
     check_file("--html", html)
     for option, path in (("--plot", plot), ("--schedule", schedule), ("--forces", forces)):
         check_file(option, path, DRAWINGS)
@@ -134,13 +137,16 @@ def solve(
     method = SOLVERS[solver](tolerance=tolerance, max_iterations=max_iterations)
     if price_of_time is not None and durations is None:
         raise ProblemError("--price-of-time: expected together with --durations, which it is for")
+    if checkpoint and durations is not None:
+        raise ProblemError("--checkpoint: expected without --durations, which solves more than one problem")
+    kept = None if checkpoint is None else resuming.kept(checkpoint, name, chosen, solver, tolerance)
     free = None if durations is None else free_durations(problem, durations, price_of_time)
     timed: TimedSolution | None = None
     seen = watching.Seen(entry, problem, free is None, iterations and bool(html), live, not no_browser)
     with progress(f"{name}, {TITLES[solver]}") as callback:
         if free is None:
             watched = seen.and_tell(callback)
-            solution = solve_problem(problem, method, callback=watched, throw=False, workers=workers)
+            solution = solve_problem(problem, method, None, watched, False, workers, kept)
         else:
             timed = solve_durations(problem, free, method, callback=callback, throw=False, workers=workers)
             solution, problem = timed.solution, with_durations(problem, timed.durations)
@@ -255,6 +261,7 @@ def mpc(
 
 main.add_command(simulating.play)
 main.add_command(replanning.replan)
+main.add_command(resuming.resume)
 main.add_command(teaching.teach)
 main.add_command(sweeping.sweep)
 main.add_command(soft_simulating.simulate)

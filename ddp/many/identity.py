@@ -14,12 +14,11 @@ import numpy as np
 from ddp.guesses import Followed
 from ddp.machine.struct import Struct
 from ddp.problem import Problem
-from ddp.solver import DDP
 
 LISTS = "running", "during", "at", "terminal", "constraints", "constraints_at", "terminal_constraints"
 
 
-def identity_of(problem: Problem, solver: DDP) -> dict[str, str]:
+def identity_of(problem: Problem, solver: object) -> dict[str, str]:
     """Digests of all that decides about solutions, by the names of the problem's parts."""
     parts: dict[str, Any] = {name: getattr(problem, name) for name in ("dynamics", "horizon", "x0", "lower", "upper")}
     guess = problem.guess

@@ -111,7 +111,12 @@ def wait(what: str, where: str) -> None:
 
 def save(path: str, solution: Solution, name: str, chosen: dict[str, Any]) -> None:
     """Write a solution together with the name and the parameters of its problem."""
-    archive.write(path, solution.arrays() | {"signature": np.array([name, json.dumps(chosen)])})
+    archive.write(path, solution.arrays() | {"signature": np.array(signed(name, chosen))})
+
+
+def signed(name: str, chosen: dict[str, Any]) -> list[str]:
+    """Texts that `signature` reads again."""
+    return [name, json.dumps(chosen)]
 
 
 def signature(path: str) -> tuple[str, dict[str, Any]]:
