@@ -9,7 +9,7 @@ import numpy as np
 
 from ddp.compiling.portable import portable
 from ddp.compiling.setup import Stopwatch
-from ddp.constraints.bounds import room, touches
+from ddp.constraints.bounds import measure_room, touches
 from ddp.costs.cost_table import NO_NOTES
 from ddp.costs.hessians import scales
 from ddp.derivatives import EXACT, FIRST, GAUSS_NEWTON, RECORDS, broken_rows, missing
@@ -174,7 +174,7 @@ class Iterate:
             self.gaps, self.gap = gaps, float(np.abs(gaps).max())
             self.backward.gaps = gaps
         if self.limited:
-            self.backward.limits = room(U, self.problem.lower, self.problem.upper)
+            measure_room(U, self.problem.lower, self.problem.upper, *self.backward.limits)
 
     @property
     def trajectory(self) -> tuple[Array, Array, Array]:

@@ -7,6 +7,7 @@ import numpy as np
 
 from ddp.batch.sweeps import know
 from ddp.compiling.kernel import kernel
+from ddp.constraints.bounds import rooms
 from ddp.derivatives import FIRST
 from ddp.descent import BOTTOMLESS, FAR
 from ddp.interior.solve import LATELY, SHORT, TOO_MANY
@@ -50,14 +51,11 @@ def limit(w, lane):
 
 @kernel
 def measure_room(w, lane):
-    """Find how far controls are from their limits: see `ddp.constraints.bounds.room`."""
+    """Find how far controls are from their limits."""
     for t in range(w.N):
         for i in range(w.nu):
             k = t * w.nu + i
-            u = lane.U[k]
-            low, high, near = w.eight.lower[t, i] - u, w.eight.upper[t, i] - u, 1e-14 * (1.0 + abs(u))
-            lane.low[k] = 0.0 if low > -near else low
-            lane.high[k] = 0.0 if high < near else high
+            lane.low[k], lane.high[k] = rooms(lane.U[k], w.eight.lower[t, i], w.eight.upper[t, i])
 
 
 @kernel

@@ -23,7 +23,7 @@ from ddp.models.regularization import ByRatio, Tenfold
 from ddp.sweeps.backward import MOST_SWEEPS, multiplier_of
 from ddp.sweeps.gaps import weigh
 from ddp.sweeps.horizon import Horizon
-from ddp.sweeps.limits import improve
+from ddp.sweeps.limits import improve, write_policy
 from ddp.sweeps.sized_sweep import sweep_of
 from ddp.sweeps.tiled_sweep import NOTHING, sweep
 
@@ -141,23 +141,19 @@ def keep_in_limits(w, lane, found):
     p = Horizon(s.horizon)
     u, x = array_at(address_of(lane.box_u), (N, nu)), array_at(address_of(lane.box_x), (N + 1, n))
     u[:], x[:] = 0.0, 0.0
-    value, best = np.inf if lane.torn else 0.0, False
+    k, K = array_at(address_of(lane.k), (N, nu)), array_at(address_of(lane.K), (N, nu * n))
+    value = np.inf if lane.torn else 0.0
     for attempt in range(MOST_SWEEPS):
         cost, slope, done = improve(s.horizon, s.blend, s.mu, value, u, x)
-        if cost < value or (attempt == 0 and not best):
-            best = cost < value
+        if cost < value:
+            write_policy(s.horizon, u, x, k, K)
+            value, lane.found_slope, found = cost, -slope, Outcome(-cost, found.gradient, -1)
+        elif attempt == 0:
             for t in range(N):
                 for i in range(nu):
-                    total = p.k[t, i]
-                    if best:
-                        total = u[t, i]
-                        for j in range(n):
-                            total -= p.K[t, i * n + j] * x[t, j]
-                    lane.k[t * nu + i] = total
+                    k[t, i] = p.k[t, i]
                 for i in range(nu * n):
-                    lane.K[t * nu * n + i] = p.K[t, i]
-            if best:
-                value, lane.found_slope, found = cost, -slope, Outcome(-cost, found.gradient, -1)
+                    K[t, i] = p.K[t, i]
         if done:
             break
         s.kept, s.held = 1 if s.blend > 0.0 else 0, 1

@@ -56,11 +56,26 @@ def as_limits(limits: Any, N: int, dynamics: System) -> tuple[Array, Array]:
     return pair[0], pair[1]
 
 
+@kernel
+def rooms(u, lower, upper):  # type: ignore[no-untyped-def]
+    """How far a control is from its limits: ``lower - u``, ``upper - u``; zero where only rounding is between."""
+    low, high, near = lower - u, upper - u, 1e-14 * (1.0 + abs(u))
+    return 0.0 if low > -near else low, 0.0 if high < near else high
+
+
+@kernel
+def measure_room(U, lower, upper, low, high):  # type: ignore[no-untyped-def]
+    """low, high (N, nu) := `rooms` of all controls."""
+    for t in range(U.shape[0]):
+        for i in range(U.shape[1]):
+            low[t, i], high[t, i] = rooms(U[t, i], lower[t, i], upper[t, i])
+
+
 def room(U: Array, lower: Array, upper: Array) -> tuple[Array, Array]:
-    """``lower - U``, ``upper - U``; zero where only rounding is between."""
-    low, high = lower - U, upper - U
-    near = 1e-14 * (1.0 + np.abs(U))
-    return np.where(low > -near, 0.0, low), np.where(high < near, 0.0, high)
+    """`rooms` of all controls."""
+    low, high = np.empty(U.shape), np.empty(U.shape)
+    measure_room(U, lower, upper, low, high)
+    return low, high
 
 
 @kernel

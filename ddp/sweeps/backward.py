@@ -41,7 +41,7 @@ from ddp.protocols import Array
 from ddp.structure import Structure, numbers_of_blocks, structure_of
 from ddp.sweeps.gaps import weigh
 from ddp.sweeps.horizon import horizon_of
-from ddp.sweeps.limits import improve
+from ddp.sweeps.limits import improve, write_policy
 from ddp.sweeps.room import RoomOwner
 from ddp.sweeps.segments import Segments, cut
 from ddp.sweeps.sized_sweep import sweep_of
@@ -137,6 +137,8 @@ class Backward:
         self._horizon.limited = int(limited)
         self._weights = self._horizon.weights
         self._k, self._K, self._action = self._horizon.k, self._horizon.K, self._horizon.action
+        shapes = ((N, nu), (N + 1, n), (N, nu), (N, nu * n)) if limited else ()
+        self._in_box = tuple(np.zeros(shape) for shape in shapes)
         if self._blockwise:
             self._take(self._in_blocks)
         sizes = n, nu, halves[0] > 0.0, len(steps[1])
@@ -320,19 +322,18 @@ class Backward:
 
     def _kept_in_limits(self, blend: float, mu: float, found: Sweep) -> Sweep:
         """Policy, or a better one, whose model's step is in the box: see `limits`."""
-        u, x = np.zeros_like(self._k), np.zeros((len(self._k) + 1, self._K.shape[2]))
+        u, x, k, K = self._in_box
+        u[:], x[:] = 0.0, 0.0
         value = np.inf if self._horizon.torn else 0.0  # of a step that does not move
         best: Sweep | None = None
-        sweep = found
         for _ in range(MOST_SWEEPS):
             cost, slope, done = improve(self._horizon.address, float(blend), float(mu), value, u, x)
             if cost < value:
-                k = u - np.einsum("kij,kj->ki", sweep.K, x[:-1])
-                best, value = found._replace(k=k, K=sweep.K.copy(), d0=-slope, expected=-cost), cost
+                write_policy(self._horizon.address, u, x, k, K)
+                best, value = found._replace(k=k, K=K.reshape(self._K.shape), d0=-slope, expected=-cost), cost
             if done:
                 break
-            sweep = self._swept(blend, mu, found.contraction, blend > 0.0, known=True)
-            if sweep.failed >= 0:
+            if self._swept(blend, mu, found.contraction, blend > 0.0, known=True).failed >= 0:
                 break
         return found if best is None else best
 

@@ -62,6 +62,17 @@ def keep(out, rows):
 
 
 @kernel
+def write_policy(horizon, u, x, k, K):
+    """k (N, nu), K (N, nu n) := the policy that leads to the model's step u, x, with the gains of the last sweep."""
+    p = Horizon(horizon)
+    for t in range(p.N):
+        for i in range(p.nu):
+            k[t, i] = u[t, i] - dot(p.K[t][i * p.n :], x[t], p.n)
+        for i in range(p.nu * p.n):
+            K[t, i] = p.K[t, i]
+
+
+@kernel
 def is_bent(p):
     """Whether gaps bend what they are crossed by: J and C are in ``bends`` then, for every one."""
     return p.torn != 0 and p.closing != 0
