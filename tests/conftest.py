@@ -10,8 +10,9 @@ import ddp
 import problems
 
 SLOW = (
-    "test_abuse.py", "ddp/test_kills.py", "test_readme.py", "test_convergence.py", "ddp/test_cache.py",
-    "test_command_line.py", "test_command_line_files.py", "test_contributing.py", "ddp/test_interrupts.py",
+    "test_abuse.py", "test_tutorials.py", "ddp/test_kills.py", "test_readme.py", "test_convergence.py",
+    "ddp/test_cache.py", "test_command_line.py", "test_command_line_files.py", "test_contributing.py",
+    "ddp/test_interrupts.py",
 )  # fmt: skip
 """Files whose few tests take a minute: first, so that no process does them alone at the end."""
 

@@ -14,16 +14,10 @@ from problems.systems import acrobot, ballbot, car, glider, integrator, mobile, 
 from viz.motions import inside
 
 
-@pytest.fixture(scope="module")
-def solved():
-    known = {}
-
-    def get(name):
-        if name not in known:
-            known[name] = ddp.solve(problems.find(name)(), ddp.DDP(tolerance=1e-9))
-        return known[name]
-
-    return get
+@pytest.fixture
+def optimum(solved):
+    """Solution of a problem by its name, by DDP."""
+    return lambda name: solved(name, ddp.DDP(tolerance=1e-9))
 
 
 def held(f, X0, U, dt):
@@ -34,8 +28,8 @@ def held(f, X0, U, dt):
     return np.array(X)
 
 
-def test_the_quickest_motion_takes_as_long_as_its_price_says(solved):
-    solution, N = solved("integrator/quickest"), 100
+def test_the_quickest_motion_takes_as_long_as_its_price_says(optimum):
+    solution, N = optimum("integrator/quickest"), 100
     T = (18.0 * 0.1 * 2.0**2 * N**2 / (N**2 - 1)) ** 0.25
     assert np.exp(solution.X[-1, 2]) == pytest.approx(T, rel=1e-9)
     assert solution.cost == pytest.approx(4.0 / 3.0 * T, rel=1e-12)
@@ -44,8 +38,8 @@ def test_the_quickest_motion_takes_as_long_as_its_price_says(solved):
     np.testing.assert_allclose(solution.U[solution.problem.dynamics.before :, 0], force, rtol=0, atol=1e-6)
 
 
-def test_the_double_integrator_is_solved_as_a_dense_system_is(solved):
-    solution, dt = solved("integrator/reach"), 0.01
+def test_the_double_integrator_is_solved_as_a_dense_system_is(optimum):
+    solution, dt = optimum("integrator/reach"), 0.01
     step = expm(dt * np.array([[0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [0.0, 0.0, 0.0]]))
     A, B, N, goal = step[:2, :2], step[:2, 2], 250, np.array([2.0, 0.0])
     powers = [np.linalg.matrix_power(A, k) @ B for k in range(N)]
@@ -59,12 +53,12 @@ def test_the_double_integrator_is_solved_as_a_dense_system_is(solved):
     assert solution.cost == pytest.approx(0.5 * U @ H @ U + g @ U + c, rel=1e-9)
 
 
-def test_the_acrobot_is_trajaxs(solved):
+def test_the_acrobot_is_trajaxs(optimum):
     """Their test: the cost without torque is 4959.476212, and the optimum that they find below 51."""
     problem = problems.find("acrobot/swing-up")()
     U = np.zeros((50, 1))
     assert problem.cost(problem.dynamics.rollout(problem.x0, U), U) == pytest.approx(4959.476212, abs=1e-6)
-    assert solved("acrobot/swing-up").cost < 51.0
+    assert optimum("acrobot/swing-up").cost < 51.0
 
 
 def test_acrobots_energy_is_what_torques_put_in(rng):
@@ -85,22 +79,22 @@ def test_acrobots_energy_is_what_torques_put_in(rng):
 
 
 @pytest.mark.parametrize(("name", "f"), [("glider/perch", glider.glider), ("rocket/landing", rocket.lander)])
-def test_steps_of_rk4_are_close_to_continuous_motion(solved, name, f):
-    solution = solved(name)
+def test_steps_of_rk4_are_close_to_continuous_motion(optimum, name, f):
+    solution = optimum(name)
     X = held(f, solution.X[0], solution.U, solution.problem.dynamics.dt)
     np.testing.assert_allclose(solution.X, X, rtol=0, atol=2e-4)
 
 
-def test_the_glider_stalls_above_all_lift_coefficients_of_a_plate(solved):
-    solution = solved("glider/perch")
+def test_the_glider_stalls_above_all_lift_coefficients_of_a_plate(optimum):
+    solution = optimum("glider/perch")
     attack = solution.X[:, 2] - np.arctan2(solution.X[:, 5], solution.X[:, 4])
     assert attack.max() > np.pi / 4.0
     assert np.linalg.norm(solution.X[-1, 4:6]) < 0.3 * np.linalg.norm(solution.X[0, 4:6])
     assert np.abs(solution.U).max() <= glider.SERVO
 
 
-def test_the_rocket_lands_within_its_thrusts_burning_what_momentum_says(solved):
-    solution = solved("rocket/landing")
+def test_the_rocket_lands_within_its_thrusts_burning_what_momentum_says(optimum):
+    solution = optimum("rocket/landing")
     thrust, dt = solution.U[:, 0], solution.problem.dynamics.dt
     assert np.abs(solution.X[-1, :4]).max() < 1e-3
     assert thrust.min() >= rocket.LEAST_SHARE * rocket.MOST - 1e-6
@@ -111,15 +105,15 @@ def test_the_rocket_lands_within_its_thrusts_burning_what_momentum_says(solved):
     assert solution.X[:, 1].min() > -1e-6
 
 
-def test_the_car_parks_as_well_as_tassa_says_and_keeps_to_its_limits(solved):
-    solution = solved("car/parking")
+def test_the_car_parks_as_well_as_tassa_says_and_keeps_to_its_limits(optimum):
+    solution = optimum("car/parking")
     assert (np.abs(solution.U) <= [0.5, 2.0]).all()
     assert solution.cost < 1.9052
     assert np.abs(solution.X[-1, :3]).max() < 0.02
 
 
-def test_the_car_keeps_clear_of_circles_and_arrives(solved):
-    solution = solved("car/circles")
+def test_the_car_keeps_clear_of_circles_and_arrives(optimum):
+    solution = optimum("car/circles")
     near = np.linalg.norm(solution.X[:, None, :2] - car.CIRCLES, axis=2)
     assert near.min() >= car.RADIUS - 1e-7
     np.testing.assert_allclose(solution.X[-1], [3.0, 3.0, 0.0], rtol=0, atol=1e-7)
@@ -136,8 +130,8 @@ def simulated(robot, dt, x0, torques):
     return np.array(X)
 
 
-def test_thrusts_lag_behind_what_motors_are_told(solved):
-    solution = solved("quadrotor/rotor-lag")
+def test_thrusts_lag_behind_what_motors_are_told(optimum):
+    solution = optimum("quadrotor/rotor-lag")
     inner = solution.problem.dynamics.system
     thrust = [solution.X[0, -4:]]
     for told in solution.U:
@@ -147,8 +141,8 @@ def test_thrusts_lag_behind_what_motors_are_told(solved):
     np.testing.assert_allclose(solution.X[:, : inner.nx], X, rtol=0, atol=1e-9)
 
 
-def test_torques_change_no_faster_than_they_may(solved):
-    solution = solved("arm/torque-rates")
+def test_torques_change_no_faster_than_they_may(optimum):
+    solution = optimum("arm/torque-rates")
     inner = solution.problem.dynamics.system
     torques = solution.X[:, inner.nx :]
     assert np.abs(np.diff(torques, axis=0)).max() <= 300.0 * 0.01 + 1e-9
@@ -156,8 +150,8 @@ def test_torques_change_no_faster_than_they_may(solved):
     np.testing.assert_allclose(solution.X[:, : inner.nx], X, rtol=0, atol=1e-9)
 
 
-def test_springs_between_motors_and_joints_carry_the_torques(solved):
-    solution = solved("arm/elastic")
+def test_springs_between_motors_and_joints_carry_the_torques(optimum):
+    solution = optimum("arm/elastic")
     inner, robot = solution.problem.dynamics.system, solution.problem.dynamics.system.robot
     x, motors, speeds = solution.X[0, :12], solution.X[0, 12:18], solution.X[0, 18:]
     for k, r in enumerate(solution.U):
@@ -169,8 +163,8 @@ def test_springs_between_motors_and_joints_carry_the_torques(solved):
     assert inner.nu == 6
 
 
-def test_no_start_nearby_is_better_than_the_best(solved, rng):
-    solution = solved("arm/best-start")
+def test_no_start_nearby_is_better_than_the_best(optimum, rng):
+    solution = optimum("arm/best-start")
     problem, before = solution.problem, solution.problem.dynamics.before
     start = solution.X[before]
     near = problem.at[before][0]
@@ -197,8 +191,8 @@ def test_torques_on_the_ball_do_the_work_of_their_turning(rng):
         assert ballbot.pushes(np.concatenate([q, v]), r) @ v == pytest.approx(power, rel=1e-12)
 
 
-def test_the_cart_never_slips_aside(solved):
-    solution = solved("mobile/reach")
+def test_the_cart_never_slips_aside(optimum):
+    solution = optimum("mobile/reach")
     X, robot = solution.X, solution.problem.dynamics.robot
     data = robot.model.createData()
     for a, b in itertools.pairwise(X):
@@ -209,8 +203,8 @@ def test_the_cart_never_slips_aside(solved):
     np.testing.assert_allclose(place, [1.5, 1.0, 0.8], rtol=0, atol=2e-3)
 
 
-def test_driven_wheels_roll_as_far_as_they_turn(solved):
-    solution = solved("mobile/drive")
+def test_driven_wheels_roll_as_far_as_they_turn(optimum):
+    solution = optimum("mobile/drive")
     robot = solution.problem.dynamics.robot
     q, v = np.split(solution.X, [robot.nq], axis=1)
     left, right = (robot.model.joints[robot.model.getJointId(f"{side} wheel")].idx_v for side in ("left", "right"))
@@ -224,8 +218,8 @@ def test_driven_wheels_roll_as_far_as_they_turn(solved):
     assert np.linalg.norm(q[-1, :2]) > 0.5
 
 
-def test_the_trot_ends_as_it_began_a_stride_ahead(solved):
-    solution = solved("quadruped/periodic-trot")
+def test_the_trot_ends_as_it_began_a_stride_ahead(optimum):
+    solution = optimum("quadruped/periodic-trot")
     system, before = solution.problem.dynamics, solution.problem.dynamics.before
     robot = system.robot
     first, last = solution.X[before, : robot.nq + robot.nv], solution.X[-1, : robot.nq + robot.nv]
@@ -238,8 +232,8 @@ def test_the_trot_ends_as_it_began_a_stride_ahead(solved):
     assert abs(first[robot.nq]) > 0.1  # it does not start from rest
 
 
-def test_motions_of_robots_in_compositions_are_drawn_without_what_is_beside_them(solved):
-    solution = solved("quadruped/periodic-trot")
+def test_motions_of_robots_in_compositions_are_drawn_without_what_is_beside_them(optimum):
+    solution = optimum("quadruped/periodic-trot")
     system, X = inside(solution.problem.dynamics, solution.X)
     assert type(system).__name__ == "PhasedDynamics"
     assert X.shape == (system.knots + 1, system.nx)
