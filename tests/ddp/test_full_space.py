@@ -264,3 +264,13 @@ def test_a_constraint_that_does_not_matter_at_the_minimum_costs_no_iteration():
     assert wide.iterations == free.iterations
     assert (wide.multipliers == 0.0).all()
     np.testing.assert_array_equal(wide.U, free.U)
+
+
+def test_points_that_an_arm_cannot_reach_are_infeasible(rng):
+    problem = boxed("ur5", rng, 0.5)
+    robot = problem.dynamics.robot
+    far = FramePositionEquality(robot, "tool0", [1.5, 0.5, 0.5])
+    solution = ddp.solve(replace(problem, terminal_constraints=[far, problem.terminal_constraints[1]]), throw=False)
+    assert solution.status.ending is ddp.Ending.INFEASIBLE
+    assert "(FramePositionEquality)" in solution.status
+    assert solution.iterations <= 300
