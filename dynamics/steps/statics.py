@@ -32,7 +32,7 @@ from dynamics.geometry.configuration import integrate_configuration
 from dynamics.rigid_bodies.kinematics import Workspace, clear
 from dynamics.rigid_bodies.loops import Looping, add_loop_stiffness, looping, see_loops
 from dynamics.rigid_bodies.passive import entries_of
-from dynamics.rigid_bodies.residual import residual_derivatives
+from dynamics.rigid_bodies.residual import residual, residual_derivatives
 from dynamics.rigid_bodies.samples import check_configurations
 from dynamics.robots.loop import Loops
 from dynamics.robots.model import Robot, check_robot
@@ -43,8 +43,8 @@ from dynamics.rods.motion import reach_of_rod
 Array = NDArray[np.float64]
 
 SWEEPS, CLOSE, FARTHEST = 200, 1e-9, 0.5
-"""Steps at most; the last but one is below CLOSE; none moves a joint, or a quarter of a rod, farther
-than FARTHEST [rad, m]."""
+"""Steps at most; the next one, were it as much shorter as the last one was, is below CLOSE; none moves a joint, or a
+quarter of a rod, farther than FARTHEST [rad, m]."""
 
 
 class Loaded(Struct):
@@ -75,7 +75,7 @@ class Resting(Fields):
 
 @kernel
 def rest(address, memory, Q, U, fext, force, outcome):
-    """Q (N, nq) := rest, from where they are, force (N, nc) := λ; outcome (N, 3): |R|, the last step's size, number."""
+    """Q (N, nq) := rest, from where they are, force (N, nc) := λ; outcome (N, 3): |R|, the next step's size, number."""
     loaded = Loaded(address)
     tree, Q, U, fext, outcome = loaded.tree, rows_of(Q), rows_of(U), rows_of(fext), rows_of(outcome)
     nq, nv, nu = tree.nq, tree.nv, columns_of(U)
@@ -125,7 +125,7 @@ def add_scaled(x, scale, y, out, n):
 def settle(tree, loops, pulls, ws, x, lp):
     """x.q, x.force := rest, and x.outcome."""
     nv, nc, zero = tree.nv, loops.nc, 0.0 * x.q[0]
-    going, sweeps, mu, before = 1.0 + zero, zero, zero, spread(np.inf, zero)
+    going, sweeps, mu, before, last = 1.0 + zero, zero, zero, spread(np.inf, zero), zero
     for r in range(nc):
         x.force[r] = zero
     for _ in range(SWEEPS):
@@ -166,21 +166,24 @@ def settle(tree, loops, pulls, ws, x, lp):
             way += moved * moved
             convex = where_less(0.0, x.K[i, i], convex, 0.0)
         length, way = square_root(length), square_root(way)
+        left = where_less(length, last, length * length / where_less(0.0, last, last, 1.0), length)
+        last = length
         share = where_less(0.5, going * convex, where_less(FARTHEST, way, FARTHEST / way, 1.0), 0.0)
         for r in range(nc):
             x.force[r] += where_less(0.0, share, share * (x.change[r] - x.force[r]), 0.0)
         for i in range(nc, nc + nv):
             x.change[i] = where_less(0.0, share, share * x.change[i], 0.0)
         integrate_configuration(tree, x.q, x.change[nc:], 1.0, x.q)
-        x.outcome[0] = where_less(0.0, going, size, x.outcome[0])
-        x.outcome[1] = where_less(0.0, going, where_less(0.0, convex, length, np.inf), x.outcome[1])
+        x.outcome[1] = where_less(0.0, going, where_less(0.0, convex, left, np.inf), x.outcome[1])
         before = where_less(0.5, convex, size, before)
         mu = where_less(0.5, convex, where_less(mu, 1e-3 * scale, 0.0, 0.25 * mu), 4.0 * mu + 0.1 * scale)
         sweeps += going
-        going = where_less(length * convex, CLOSE, where_less(0.5, convex, 0.0, going), going)
+        going = where_less(left * convex, CLOSE, where_less(0.5, convex, 0.0, going), going)
         if all_less(going, 0.5):
             break
     x.outcome[2] = sweeps
+    residual(tree, loops, pulls, x.q, x.still, x.still, x.u, x.fext, x.force, ws, lp, x.tau, x.R)
+    x.outcome[0] = square_root(squares(x.R, nv))
 
 
 @dataclass(frozen=True, eq=False)
