@@ -36,16 +36,20 @@ def animate(
 
 
 def draw_beside(
-    title: str, system: RobotDynamics | PhasedDynamics, run: Play, page: str, floor: float | None = None
-) -> None:
+    title: str, system: RobotDynamics | PhasedDynamics, run: Play, page: str, floor: float | None = None,
+    lowest: float = 0.0,
+) -> None:  # fmt: skip
     """Write a simulated motion beside its plan, at some fifty states a second.
 
     floor [m]: height of the ground, by default the system's.
+    lowest [m]: of uneven ground, beside that height; it is drawn level there.
     """
     every = max(1, round(0.02 / (run.t[1] - run.t[0])))
     frames = standing(system) if isinstance(system, PhasedDynamics) else ()
     if floor is None and isinstance(system, PhasedDynamics):
         floor = ground(system)
+    if floor is not None:
+        floor += min(lowest, 0.0)
     seen = np.isfinite(run.X).all(axis=1)
     X, plan, t = run.X[seen][::every], run.plan[seen][::every], run.t[seen][::every]
     with progress(f"{title}, drawing"):

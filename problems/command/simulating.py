@@ -22,6 +22,7 @@ from problems.command.progress import progress
 from problems.command.shell import HTML, JSON, OPEN, OPTIONS, ROBOT, end, named
 from problems.play import policies
 from problems.play.simulation import root_mean_square, simulate
+from problems.play.terrain import as_range
 from problems.registry import ALL, Entry
 
 TITLES = {"adaptive": "policy", "pd": "joint PD", "open": "torques alone"}
@@ -103,7 +104,7 @@ def play(
     if plot:
         playing.plot_runs(runs, "m" if system.robot.is_floating else "rad", entry.description, plot)
     if html:
-        playing.draw_beside(entry.description, system, runs["policy"], html)
+        playing.draw_beside(entry.description, system, runs["policy"], html, lowest=as_range(heights)[0])
     end(not runs["policy"].fell)
 
 
