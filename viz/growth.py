@@ -12,6 +12,9 @@ from ddp.errors import ProblemError, as_array, said, text
 from viz.contacts import named
 from viz.plots import COLORS, MARKERS, canvas, literal, plain, write, written
 
+LARGEST = 1e100
+"""Bound of numbers that logarithmic axes are drawn for."""
+
 
 def plot_growth(
     counts: ArrayLike, times: Mapping[str, ArrayLike], path: str | os.PathLike[str], across: str = "bodies",
@@ -26,8 +29,10 @@ def plot_growth(
         name: as_array(f"times[{said(name)}]", values, at.shape)
         for name, values in named("times", times, "numbers").items()
     }
-    if not given or not len(at) or not (at > 0.0).all() or any((values <= 0.0).any() for values in given.values()):
-        raise ProblemError("counts, times: expected positive numbers, at least one curve of at least one point")
+    if not given or not len(at) or not all(((0.0 < y) & (y < LARGEST)).all() for y in (at, *given.values())):
+        raise ProblemError(
+            f"counts, times: expected positive numbers below {LARGEST:g}, at least one curve of at least one point"
+        )
     target = written(path)
     figure = canvas(8.0, 4.5)
     axes = figure.subplots()

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ddp.errors import ProblemError, items, said
+from ddp.errors import ProblemError, items, said, text
 from ddp.protocols import Array
 from ddp.solution import Solution
 from problems.interop.motion import optional
@@ -43,6 +43,7 @@ def lerobot_table(solutions: Iterable[Solution], task: str = "") -> Any:
     task_index, next.reward, next.done.   task: what is done, kept in ``table.attrs["tasks"]``.
     """
     pandas = optional("pandas", "lerobot_table")
+    text("task", task)
     rows: list[dict[str, Any]] = []
     given = _checked(solutions)
     for number, (solution, episode) in enumerate(zip(given, episodes(given), strict=True)):

@@ -1,5 +1,6 @@
 """What is abused of `problems`."""
 
+import mujoco
 import numpy as np
 import pinocchio as pin
 
@@ -18,6 +19,7 @@ from problems import (
     durations,
     gaits,
     inertial_costs,
+    interop,
     legged,
     legs,
     obstacles,
@@ -149,6 +151,8 @@ def _weights(*names):
 
 
 def _of_legs():
+    text = '<mujoco><worldbody><body><joint name="hinge"/><geom size="0.1"/></body></worldbody></mujoco>'
+    hinge, model = dynamics.load(text), mujoco.MjModel.from_xml_string(text)
     solo = dynamics.load("solo12")
     stance = legs.stance(solo)
     feet = stance.feet
@@ -219,6 +223,12 @@ def _of_legs():
             "StateLimits", contact_costs.StateLimits,
             {"robot": solo, "lower": np.full(36, -np.inf), "upper": np.full(36, np.inf), "weight": 1.0},
         ),
+        Subject("to_ros", interop.to_ros, {"solution": solution}),
+        Subject("drake_samples", interop.drake_samples, {"solution": solution}),
+        Subject("episodes", interop.episodes, {"solutions": [solution]}),
+        Subject("lerobot_table", interop.lerobot_table, {"solutions": [solution], "task": "a"}),
+        Subject("to_mujoco", interop.to_mujoco, {"robot": hinge, "model": model, "X": np.zeros(2)}),
+        Subject("from_mujoco", interop.from_mujoco, {"robot": hinge, "model": model, "qpos": np.zeros(1)}),
         Subject("ground_forces", reaction.ground_forces, {"system": system, "X": X, "U": U}),
         Subject("standing", reaction.standing, {"system": system}),
         Subject("Contact at a foot", Contact, {"frame": feet[0], "target": np.zeros(3)}),
