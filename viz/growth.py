@@ -29,7 +29,7 @@ def plot_growth(
         name: as_array(f"times[{said(name)}]", values, at.shape)
         for name, values in named("times", times, "numbers").items()
     }
-    if not given or not len(at) or not all(((0.0 < y) & (y < LARGEST)).all() for y in (at, *given.values())):
+    if not given or not len(at) or not all(((y > 0.0) & (y < LARGEST)).all() for y in (at, *given.values())):
         raise ProblemError(
             f"counts, times: expected positive numbers below {LARGEST:g}, at least one curve of at least one point"
         )
