@@ -75,10 +75,11 @@ class Quadratic(MovingTerm, KernelTerm, KnotTerm):
 
 @dataclass(frozen=True, eq=False)
 class GravityTorqueCost(KnotTerm):
-    """``½ Σ_i w_i (τ - g(q))_i²`` of the torques τ = S u beyond those g that carry a robot's weight at rest.
+    """``½ (τ - g(q))ᵀ W (τ - g(q))`` of the torques τ = S u beyond those g that carry a robot's weight at rest.
 
     dynamics: a robot's, whose actuation S it is.
-    weights: of the degrees of freedom that controls act on, in their order: one number for all, or one for each.
+    weights: W of the degrees of freedom that controls act on, in their order: one number for all, one for each, or a
+        symmetric positive semidefinite matrix.
     """
 
     dynamics: RobotDynamics | PhasedDynamics
@@ -89,17 +90,22 @@ class GravityTorqueCost(KnotTerm):
         if not isinstance(self.dynamics, (RobotDynamics, PhasedDynamics)):
             raise ProblemError(f"dynamics: expected the dynamics of a robot, got {said(self.dynamics)}")
         rows = np.flatnonzero(self.dynamics.actuation.any(axis=1))
-        checks.settle(self, _rows=rows, weights=checks.weights("weights", self.weights, len(rows)))
+        weights = checks.weighting("weights", self.weights, len(rows))
+        checks.settle(self, _rows=rows, weights=weights)
 
     @property
     def n(self) -> int:
         """Numbers in a tangent vector of a state."""
         return self.dynamics.n
 
+    @property
+    def _W(self) -> Array:
+        return np.diag(self.weights) if self.weights.ndim == 1 else self.weights
+
     def values(self, X: Array, U: Array) -> Array:
         """The costs (M,) of states X (M, nx) and controls U (M, nu)."""
         r = self._excess(X, U)
-        return np.asarray(0.5 * (r * r) @ self.weights)
+        return np.asarray(0.5 * ((r @ self._W) * r).sum(axis=1))
 
     def expand(self, X: Array, U: Array, weight: float, exact: bool, l: Array, lz: Array, lzz: Array) -> None:
         """Add ``weight`` times value, gradient and Hessian to l (M,), lz (M, nz), lzz (M, nz, nz)."""
@@ -109,10 +115,10 @@ class GravityTorqueCost(KnotTerm):
         J = np.zeros((len(X), len(rows), n + U.shape[1]))
         J[:, :, :nv] = -inverse_dynamics_derivatives(robot, Q, still, still).dq[:, rows]
         J[:, :, n:] = S[rows]
-        force = weight * self.weights * r
+        force = weight * r @ self._W
         l += 0.5 * (force * r).sum(axis=1)
         lz += np.einsum("ki,kia->ka", force, J)
-        lzz += np.einsum("kia,i,kib->kab", J, weight * self.weights, J, optimize=True)
+        lzz += np.einsum("kia,ij,kjb->kab", J, weight * self._W, J, optimize=True)
         if exact:
             mu = np.zeros((len(X), nv))
             mu[:, rows] = -force

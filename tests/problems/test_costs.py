@@ -198,26 +198,29 @@ def test_quadratics_of_plain_states_are_parabolas(rng, Q, R):
     assert term.separable == (np.ndim(Q) < 2 and np.ndim(R) < 2)
 
 
+@pytest.mark.parametrize("whole", [False, True], ids=["weights", "a matrix of weights"])
 @pytest.mark.parametrize("name", ["ur5", "hyq"])
-def test_torques_beyond_gravitys_are_exact_to_second_order(robots, rng, name):
+def test_torques_beyond_gravitys_are_exact_to_second_order(robots, rng, name, whole):
     robot = robots[name]
     model, data, system = robot.model, robot.model.createData(), RobotDynamics(robot, 0.01)
     x, u = random_state(robot, rng), 10.0 * rng.normal(size=system.nu)
     rows = np.flatnonzero(system.actuation.any(axis=1))
-    weights = rng.uniform(0.5, 1.0, size=len(rows))
+    root = np.diag(rng.uniform(0.5, 1.0, size=len(rows))) + whole * 0.2 * rng.normal(size=(len(rows), len(rows)))
+    W = root.T @ root
 
     def excess(q, v):
         return (system.actuation @ u - pin.computeGeneralizedGravity(model, data, q))[rows]
 
-    oracle, term = oracles.Oracle(model, excess, weights), GravityTorqueCost(system, weights)
+    oracle = oracles.Oracle(model, lambda q, v: root @ excess(q, v), np.ones(len(rows)))
+    term = GravityTorqueCost(system, W if whole else np.diag(W))
     n = system.n
     assert term.value(x, u) == pytest.approx(oracle.value(x), rel=1e-12)
     close(term.gradient(x, u)[:n], oracle.gradient(x), 1e-7)
     close(term.hessian(x, u)[:n, :n], oracle.hessian(x), 2e-6)
     close(term.hessian(x, u, exact=False)[:n, :n], oracle.gauss_newton(x), 1e-7)
     S = system.actuation[rows]
-    close(term.gradient(x, u)[n:], S.T @ (weights * excess(x[: model.nq], None)), 1e-10)
-    close(term.hessian(x, u)[n:, n:], S.T @ np.diag(weights) @ S, 1e-12)
+    close(term.gradient(x, u)[n:], S.T @ W @ excess(x[: model.nq], None), 1e-10)
+    close(term.hessian(x, u)[n:, n:], S.T @ W @ S, 1e-12)
 
 
 @pytest.mark.parametrize("about", ["origin", "center-of-mass"])
