@@ -30,7 +30,7 @@ from ddp.sweeps.backward import Sweep
 TOLERANCE = 1e-8
 """The error allowed: of violations in their units, of the gradient relative to the cost that counts as one."""
 
-START, START_LIMITED, WARM, END = 0.01, 1e-3, 1e-8, 1e-9
+START, START_LIMITED, WARM, END = 0.01, 1e-4, 1e-8, 1e-9
 """Barriers, relative to that cost: the first one with constraints, with limits of controls alone, after a warm start,
 and the last one."""
 
