@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -62,6 +63,17 @@ class Time:
         return np.exp(x[2])
 
 
+def _stretched(horizon: int, x: Any, u: Any) -> Any:
+    """A step of a point mass that takes exp(x[2]) / horizon."""
+    h = np.exp(x[2]) / horizon
+    return np.array([x[0] + h * x[1] + 0.5 * h * h * u[0], x[1] + h * u[0], x[2]])
+
+
+def _missed(distance: float, x: Any, u: Any) -> Any:
+    """How far a point mass is from rest at a distance."""
+    return x[:2] - np.array([distance, 0.0])
+
+
 def quickest(distance: float = 2.0, price: float = 0.1, horizon: int = 100) -> Problem:
     """From rest to rest at a distance [m] in a time that is free, each ½ m²/s⁴ of effort costing ``price``.
 
@@ -71,18 +83,10 @@ def quickest(distance: float = 2.0, price: float = 0.1, horizon: int = 100) -> P
     """
     far, price = float(as_array("distance", distance, ())), positive("price", price)
     horizon = positive_integer("horizon", horizon)
-
-    def step(x: Any, u: Any) -> Any:
-        h = np.exp(x[2]) / horizon
-        return np.array([x[0] + h * x[1] + 0.5 * h * h * u[0], x[1] + h * u[0], x[2]])
-
-    def missed(x: Any, u: Any) -> Any:
-        return x[:2] - np.array([far, 0.0])
-
-    system = FunctionDynamics(step, 3, 1)
+    system = FunctionDynamics(partial(_stretched, horizon), 3, 1)
     near = StateCost(system, np.array([far, 0.0, 0.0]), np.array([100.0, 100.0, 0.0]))  # for the first steps
     fixed = Problem(
         system, [Effort(price, horizon)], [Time(), near], np.zeros(3), horizon,
-        terminal_constraints=[Equality(missed)], guess=np.zeros((horizon, 1)),
+        terminal_constraints=[Equality(partial(_missed, far))], guess=np.zeros((horizon, 1)),
     )  # fmt: skip
     return free_start(fixed, directions=np.array([[0.0], [0.0], [1.0]]))

@@ -149,13 +149,14 @@ def test_terms_at_single_knots_and_at_the_end_are_not_multiplied_by_the_time_ste
 
 
 def test_a_guess_that_diverges_is_a_solution_that_says_at_which_knot():
+    far = np.full(1, 1e300)  # no motion begins there
     explosive = FunctionDynamics(lambda x, u: 1e40 * x + u, 1, 1)
     term = Quadratic(np.ones(2), np.zeros(2))
     gentle = ddp.solve(ddp.Problem(FunctionDynamics(lambda x, u: x + u, 1, 1), [term], [term], np.ones(1), 20))
     with pytest.raises(
-        ddp.SolveError, match="the guess diverges: the state at knot 8 is not finite, the dynamics diverged there"
+        ddp.SolveError, match="the guess diverges: the state at knot 1 is not finite, the dynamics diverged there"
     ) as caught:
-        ddp.solve(ddp.Problem(explosive, [term], [term], np.ones(1), 20), guess=gentle)
+        ddp.solve(ddp.Problem(explosive, [term], [term], far, 20), guess=gentle)
     solution = caught.value.solution
     assert not solution.converged
     assert solution.iterations == 0
@@ -163,12 +164,13 @@ def test_a_guess_that_diverges_is_a_solution_that_says_at_which_knot():
 
 
 def test_what_a_function_raises_where_it_diverges_is_kept():
+    far = np.full(1, 800.0)  # whose exponential is no number, so that no motion begins there
     growing = FunctionDynamics(lambda x, u: np.array([math.exp(x[0])]), 1, 1)
     term = Quadratic(np.ones(2), np.zeros(2))
-    still = ddp.solve(ddp.Problem(FunctionDynamics(lambda x, u: x + u, 1, 1), [term], [term], np.ones(1), 20))
+    still = ddp.solve(ddp.Problem(FunctionDynamics(lambda x, u: x + u, 1, 1), [term], [term], far, 20))
     guess = replace(still, U=np.zeros((20, 1)), K=np.zeros((20, 1, 1)))
-    solution = ddp.solve(ddp.Problem(growing, [term], [term], np.ones(1), 20), guess=guess, throw=False)
-    assert solution.status.startswith("not converged, the guess diverges: the state at knot 4 is not finite")
+    solution = ddp.solve(ddp.Problem(growing, [term], [term], far, 20), guess=guess, throw=False)
+    assert solution.status.startswith("not converged, the guess diverges: the state at knot 1 is not finite")
     assert "f: raised OverflowError: math range error" in solution.status
 
 
