@@ -18,7 +18,21 @@ from ddp.machine.simd import load
 from ddp.machine.struct import Struct, integer, matrix, nested, reals, several
 from dynamics.rigid_bodies import batch
 
-HAS_CUDA = importlib.util.find_spec("numba_cuda") is not None  # an extra, and not for macOS
+
+def has_compiler():
+    """Whether CUDA's compiler is there: an extra, and not for macOS."""
+    if importlib.util.find_spec("numba_cuda") is None:
+        return False
+    from cuda.pathfinder import DynamicLibNotFoundError, load_nvidia_dynamic_lib
+
+    try:
+        load_nvidia_dynamic_lib("nvrtc")
+    except DynamicLibNotFoundError:
+        return False
+    return True
+
+
+HAS_CUDA = has_compiler()
 THREADS = 32
 _apart = rows_at(types.float64, step=THREADS)
 
@@ -111,34 +125,29 @@ def test_words_of_a_copy_lead_to_copies_alone():
         np.testing.assert_array_equal(copies[copies[at][0]], [1.0, 2.0])
 
 
-COMPILED = [pytest.param("_inverse_hessian", 640)] if HAS_CUDA else []
-"""A grid, and how many bytes a thread may spill of its 255 registers: 580 with CUDA 13.5."""
+if HAS_CUDA:
 
+    def test_a_kernel_compiles_for_hopper_with_few_spills(monkeypatch):
+        from cuda.core import Linker, LinkerOptions, ObjectCode
+        from numba import cuda
 
-@pytest.mark.parametrize(("name", "spilled"), COMPILED)
-def test_kernels_compile_for_hopper_with_few_spills(name, spilled, monkeypatch):
-    from cuda.core import Linker, LinkerOptions, ObjectCode
-    from numba import cuda
+        from dynamics.extras import gpu
 
-    from dynamics.extras import gpu
+        # what a grid calls compiles for the device at hand, and there is none
+        monkeypatch.setattr(cuda.dispatcher, "get_current_device", lambda: SimpleNamespace(compute_capability=(9, 0)))
+        ptx, _ = cuda.compile(gpu.grid_of(gpu._inverse_hessian).py_func, gpu.SIGNATURE, cc=(9, 0))
+        options = LinkerOptions(arch="sm_90", ptxas_options=["-v"])
+        linker = Linker(ObjectCode.from_ptx(ptx.encode()), options=options)
+        assert linker.link("cubin").code
+        stores = [int(found) for found in re.findall(r"(\d+) bytes spill stores", linker.get_info_log())]
+        assert stores
+        assert max(stores) <= 640  # 580 bytes, of 255 registers, with CUDA 13.5
 
-    # what a grid calls compiles for the device at hand, and there is none
-    monkeypatch.setattr(cuda.dispatcher, "get_current_device", lambda: SimpleNamespace(compute_capability=(9, 0)))
-    ptx, _ = cuda.compile(gpu.grid_of(getattr(gpu, name)).py_func, gpu.SIGNATURE, cc=(9, 0))
-    options = LinkerOptions(arch="sm_90", ptxas_options=["-v"])
-    linker = Linker(ObjectCode.from_ptx(ptx.encode()), options=options)
-    assert linker.link("cubin").code
-    stores = [int(found) for found in re.findall(r"(\d+) bytes spill stores", linker.get_info_log())]
-    assert stores
-    assert max(stores) <= spilled
+    def test_machines_without_a_gpu_say_so():
+        from numba import cuda
 
+        from dynamics.extras.gpu import GpuDynamics
 
-@pytest.mark.parametrize("robot", ["ur5"] if HAS_CUDA else [])
-def test_machines_without_a_gpu_say_so(robot):
-    from numba import cuda
-
-    from dynamics.extras.gpu import GpuDynamics
-
-    if not cuda.is_available():
-        with pytest.raises(ModelError, match="no GPU: expected an NVIDIA GPU with its driver"):
-            GpuDynamics(dynamics.load(robot))
+        if not cuda.is_available():
+            with pytest.raises(ModelError, match="no GPU: expected an NVIDIA GPU with its driver"):
+                GpuDynamics(dynamics.load("ur5"))
