@@ -27,7 +27,7 @@ from ddp.guesses import Start, kept
 from ddp.machine.aligned import aligned_zeros
 from ddp.machine.parcels import Parcel, packed, unpacked
 from ddp.places import Place, number, places_of, resolved, varied
-from ddp.protocols import Array, Term
+from ddp.protocols import Array, CostFunction, Term
 from ddp.structure import Structure, structure_of
 from ddp.system import Expansion, System, ability
 
@@ -61,23 +61,24 @@ class Problem:
     objective: the cost as one sum over the horizon.
     guess: the one that `solve` starts from where it is given none, in any of its forms: U, (X, U) or a `Solution`.
 
-    A term has ``value(x, u)`` and, if it likes, ``gradient`` and ``hessian`` (see `ddp.costs.terms`), or is a
-    `JittedTerm` or a `BatchTerm`. Raises ProblemError, naming the field, if anything is malformed.
+    A term is a function of (x, u), or has ``value(x, u)`` and, if it likes, ``gradient`` and ``hessian`` (see
+    `ddp.costs.terms`), or is a `JittedTerm` or a `BatchTerm`. Raises ProblemError, naming the field, if anything is
+    malformed.
     """
 
     dynamics: System
-    running: Sequence[Term | BatchTerm]
-    terminal: Sequence[Term | BatchTerm]
+    running: Sequence[Term | BatchTerm | CostFunction]
+    terminal: Sequence[Term | BatchTerm | CostFunction]
     x0: Array
     horizon: int
-    at: Mapping[int, Sequence[Term | BatchTerm]] = field(default_factory=dict)
+    at: Mapping[int, Sequence[Term | BatchTerm | CostFunction]] = field(default_factory=dict)
     control_limits: tuple[ArrayLike, ArrayLike] | None = None
     lower: Array = field(init=False, repr=False)
     upper: Array = field(init=False, repr=False)
     constraints: Sequence[ConstraintLike] = ()
     terminal_constraints: Sequence[ConstraintLike] = ()
     constraints_at: Mapping[int | range, Sequence[ConstraintLike]] = field(default_factory=dict)
-    during: Mapping[range, Sequence[Term | BatchTerm]] = field(default_factory=dict)
+    during: Mapping[range, Sequence[Term | BatchTerm | CostFunction]] = field(default_factory=dict)
     guess: Start = None
     _limits: tuple[Array, Array] = field(init=False, repr=False)
     objective: Objective = field(init=False, repr=False)

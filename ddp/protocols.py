@@ -6,12 +6,15 @@ is derived.
 
 from __future__ import annotations
 
-from typing import Protocol, runtime_checkable
+from collections.abc import Callable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
+CostFunction = Callable[[Any, Any], Any]
+"""A cost term that is a function of a knot's x (nx,) and u (nu,), returning a number."""
 
 
 @runtime_checkable

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from ddp.costs.batch import BatchTerm, ability
 from ddp.errors import ProblemError, as_array, said
 from ddp.problem import Problem
-from ddp.protocols import Array, Constraint, Term
+from ddp.protocols import Array, Constraint, CostFunction, Term
 from dynamics.steps.augmented import Augmented
 from dynamics.steps.free_start import FreeStart
 from problems.costs import ControlCost
@@ -102,7 +102,7 @@ def _check(thing: Any, kind: Any, system: Any) -> None:
 
 def lifted(
     problem: Problem, system: Augmented, s0: ArrayLike, guess: ArrayLike | None = None,
-    running: Sequence[Term | BatchTerm] = (), terminal: Sequence[Term | BatchTerm] = (),
+    running: Sequence[Term | BatchTerm | CostFunction] = (), terminal: Sequence[Term | BatchTerm | CostFunction] = (),
     constraints: Sequence[Any] = (), terminal_constraints: Sequence[Any] = (),
     without: Sequence[Any] = (),
 ) -> Problem:  # fmt: skip
@@ -145,7 +145,7 @@ def lifted(
 
 
 def free_start(
-    problem: Problem, directions: ArrayLike | None = None, start: Sequence[Term | BatchTerm] = (),
+    problem: Problem, directions: ArrayLike | None = None, start: Sequence[Term | BatchTerm | CostFunction] = (),
     terminal_constraints: Sequence[Any] = (),
 ) -> Problem:  # fmt: skip
     """A problem whose initial state is free: x0 ⊕ E r, with costs on it, and knots before those of the problem.

@@ -11,7 +11,7 @@ from ddp.constraints.placement import described
 from ddp.costs.batch import BatchTerm, CompiledCost, ability
 from ddp.costs.jitted import CompiledDerivedTerm, JittedTerm
 from ddp.costs.stretches import part, varying
-from ddp.costs.terms import DerivedTerm, naming
+from ddp.costs.terms import DerivedTerm, FunctionTerm, naming
 from ddp.costs.traced import TracedTerm, is_traced
 from ddp.errors import ProblemError
 from ddp.protocols import Array
@@ -43,9 +43,12 @@ def entries_of(name: str, terms: Any, weight: float, dynamics: System, x0: Array
             raise ProblemError(
                 f"{label}: expected a cost term, got the class {term.__name__}: make an instance of it"
             )
+        kind = type(term).__name__
+        if callable(term) and not hasattr(term, "value") and not isinstance(term, BatchTerm):
+            kind, term = getattr(term, "__name__", kind), FunctionTerm(term)
         batch: BatchTerm
         if is_traced(term, dynamics):
-            with naming(f"{label} ({type(term).__name__})", slice(0, 1)):
+            with naming(f"{label} ({kind})", slice(0, 1)):
                 batch = TracedTerm(term, dynamics)
         elif isinstance(term, JittedTerm):
             with naming(label, slice(0, 1)):
@@ -56,11 +59,12 @@ def entries_of(name: str, terms: Any, weight: float, dynamics: System, x0: Array
             batch = DerivedTerm(term, dynamics)
         else:
             raise ProblemError(
-                f"{label}: expected a cost term, an object with value(x, u), got {described(term)}"
+                f"{label}: expected a cost term, a function of (x, u) or an object with value(x, u), "
+                f"got {described(term)}"
             )
         with naming(label, slice(0, 1)):
             compiled = ability(batch, "compiled") is not None
-            entries.append(Entry(f"{label} ({type(term).__name__})", batch, weight, compiled))
+            entries.append(Entry(f"{label} ({kind})", batch, weight, compiled))
     return tuple(entries)
 
 

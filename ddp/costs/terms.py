@@ -1,9 +1,9 @@
 """A user's own cost term, made into the batch protocol: what it does not give is derived numerically.
 
-A term has ``value(x, u) -> float``. It may have ``gradient(x, u)`` of shape (n+nu,) or (n,), and
-``hessian(x, u)`` of shape (n+nu, n+nu) or (n, n), both in exponential coordinates about (x, u): derivatives
-of ``value(x ⊕ dx, u + du)`` at zero. The short shapes say that u does not matter. Everything is called once a
-knot; at the end of the horizon u is zeros.
+A term has ``value(x, u) -> float``, or is that function itself. It may have ``gradient(x, u)`` of shape (n+nu,)
+or (n,), and ``hessian(x, u)`` of shape (n+nu, n+nu) or (n, n), both in exponential coordinates about (x, u):
+derivatives of ``value(x ⊕ dx, u + du)`` at zero. The short shapes say that u does not matter. Everything is called
+once a knot; at the end of the horizon u is zeros.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 
 from ddp import differences
 from ddp.errors import REAL, DDPError, ProblemError, as_array, line_of
-from ddp.protocols import Array, Term
+from ddp.protocols import Array, CostFunction, Term
 from ddp.system import System
 
 
@@ -56,6 +56,13 @@ class _Gradient(Protocol):
 @runtime_checkable
 class _Hessian(Protocol):
     def hessian(self, x: Array, u: Array) -> Array: ...
+
+
+@dataclass(frozen=True, eq=False)
+class FunctionTerm:
+    """A function of (x, u) as a `Term`."""
+
+    value: CostFunction
 
 
 @dataclass(eq=False)

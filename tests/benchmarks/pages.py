@@ -4,6 +4,7 @@
 """
 
 import argparse
+import contextlib
 import http.server
 import json
 import queue
@@ -99,7 +100,7 @@ def look(page, width, height, picture=None):
     ]  # fmt: skip
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     if picture is not None:
-        taken = [*command, "--virtual-time-budget=5000", f"--screenshot={picture}", page.as_uri()]
+        taken = [*command, "--virtual-time-budget=2000", f"--screenshot={picture}", page.as_uri()]
         subprocess.run(taken, timeout=300, check=False, **quiet)
     with Server((head + LOOK + tail).replace("default-src 'none'", "default-src 'none'; connect-src 'self'")) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -119,24 +120,34 @@ def look(page, width, height, picture=None):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*")
-    parser.add_argument("--folder", type=Path, help="keep pages and pictures here")
+    parser.add_argument("--folder", type=Path, help="keep pages here, and pictures of them")
     options = parser.parse_args()
-    folder = options.folder or Path(tempfile.mkdtemp())
-    folder.mkdir(parents=True, exist_ok=True)
     if not options.names:
         listed = subprocess.run([sys.executable, "-m", "mayne", "list", "--json"], capture_output=True, check=True)
         options.names = [problem["name"] for problem in json.loads(listed.stdout)]
+    with contextlib.ExitStack() as stack:
+        folder = options.folder or Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        folder.mkdir(parents=True, exist_ok=True)
+        failures = failures_of(options.names, folder, pictures=options.folder is not None)
+    print(f"{failures} failures")
+    return failures > 0
+
+
+def failures_of(names, folder, *, pictures):
+    """Number of failures of pages of problems, which are written into a folder; a line for each is printed."""
     failures = 0
-    for name in options.names:
+    for name in names:
         page = folder.resolve() / f"{name.replace('/', '-')}.html"
         command = [sys.executable, "-m", "mayne", "solve", name, "--html", str(page)]
         ended = subprocess.run(command, capture_output=True, text=True)
         if not page.exists():
-            print(f"{name:28} no page: {ended.stderr.strip().splitlines()[-1]}")
+            print(f"{name:28} no page: {ended.stderr.strip().splitlines()[-1:]}", flush=True)
+            failures += 1
             continue
         size, told = page.stat().st_size, []
         for width, height in WINDOWS:
-            report = look(page, width, height, page.with_name(f"{page.stem}-{width}.png"))
+            picture = page.with_name(f"{page.stem}-{width}.png") if pictures else None
+            report = look(page, width, height, picture)
             bad = report["errors"] or report["covered"] or not report["seen"] or report["outside"] > 1.0
             bad = bad or report["first"] > SLOWEST
             failures += bool(bad)
@@ -147,8 +158,7 @@ def main():
             )  # fmt: skip
         failures += size > LARGEST
         print(f"{name:28} {size / 1e6:5.1f} MB   {'   '.join(told)}", flush=True)
-    print(f"{failures} failures")
-    return failures > 0
+    return failures
 
 
 if __name__ == "__main__":

@@ -102,22 +102,36 @@ def test_wrong_derivatives_of_ones_own_are_named():
 
 
 def test_a_manifold_of_ones_own_has_the_optimum_of_its_chart():
-    class Upright:
-        def value(self, x, u):
-            angle = np.arctan2(-x[1], -x[0])  # from upright
-            return 0.5 * (0.1 * angle**2 + 0.01 * x[2] ** 2 + 0.1 * u[0] ** 2)
+    def upright(x, u):
+        angle = np.arctan2(-x[1], -x[0])  # from upright
+        return 0.5 * (0.1 * angle**2 + 0.01 * x[2] ** 2 + 0.1 * u[0] ** 2)
 
-    class End:
-        def value(self, x, u):
-            angle = np.arctan2(-x[1], -x[0])
-            return 500.0 * (angle**2 + x[2] ** 2)
+    def end(x, u):
+        angle = np.arctan2(-x[1], -x[0])
+        return 500.0 * (angle**2 + x[2] ** 2)
 
-    problem = ddp.Problem(OnCircle(), [Upright()], [End()], np.array([np.cos(2.0), np.sin(2.0), 0.0]), 20)
+    problem = ddp.Problem(OnCircle(), [upright], [end], np.array([np.cos(2.0), np.sin(2.0), 0.0]), 20)
     solution = ddp.solve(problem)
     assert solution.cost == pytest.approx(REFERENCE.cost, rel=1e-6)
     assert solution.stationarity() < 1e-5
     with pytest.raises(ddp.ProblemError, match="x0: expected points on the circle"):
         problem.starting_at(np.array([2.0, 0.0, 0.0]))
+
+
+def far(x, u):
+    return 0.05 * (x[0] - np.pi) ** 2 + 0.005 * x[1] ** 2 + 0.05 * u[0] ** 2
+
+
+def missed(x, u):
+    return 500.0 * ((x[0] - np.pi) ** 2 + x[1] ** 2)
+
+
+def test_costs_are_functions():
+    problem = ddp.Problem(FunctionDynamics(Pendulum().step, 2, 1, dt=0.03), [far], [missed], START, 20)
+    solution = ddp.solve(pickle.loads(pickle.dumps(problem)))
+    assert solution.cost == pytest.approx(REFERENCE.cost, rel=1e-9)
+    assert ddp.check_derivatives(problem, solution.X, solution.U, knots=[0, 10, 20]).ok
+    assert [name for name, _, _ in problem.objective.terms()] == ["running[0] (far)", "terminal[0] (missed)"]
 
 
 def test_ones_own_system_crosses_processes():
