@@ -135,7 +135,7 @@ class Interior:
                 said = f"the limit of {limit} iterations was reached, the last with an expected decrease of"
                 return End(Ending.ITERATIONS, f"{said} {move.expected:.2g}")
             if len(self.history) >= self._fell + self._patience:
-                return End(Ending.STRUGGLES, f"full-space steps {Ending.STRUGGLES.value}")
+                return End(Ending.STRUGGLES, f"full-space {Ending.STRUGGLES.value}")
             alpha = self._search(step)
             now = working_time()
             self._record(step, alpha, now - before)

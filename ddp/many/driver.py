@@ -6,7 +6,6 @@ import logging
 from collections import deque
 from collections.abc import Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, wait
-from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -86,10 +85,15 @@ class Driver:
         if self._crew is not None:
             return self._crew
         if self._second and self._left * self._second > WORTHWHILE and cores() > 1:
-            with suppress(ProblemError):  # a daemonic process has none
+            try:
+                self._sent = packed(self._work)
                 self._crew = pool = Pool(cores())
+            except ProblemError as reason:  # functions that cannot be sent, or a daemonic process
+                logger.warning("solving in this process alone: %s", reason)
+                self._crew = self._here
+            else:
                 pool.outlet = self._shelf.outlet
-                return pool
+            return self._crew
         return self._here
 
     def _next(self, crew: Crew) -> list[Block]:

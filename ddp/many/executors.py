@@ -18,6 +18,9 @@ from ddp.many.shelf import Outlet
 from ddp.many.work import put_into
 from ddp.parallel.process_pool import GUARD, deaf_to_interrupts
 
+MOST_PROCESSES = 1024
+"""Processes of this machine, at most."""
+
 
 class Executor(Protocol):
     """Anything that runs functions somewhere, as executors of `concurrent.futures` do."""
@@ -146,6 +149,8 @@ def crew_of(executor: Any) -> Crew | None:
         return None
     if isinstance(executor, (int, np.integer)):
         count = positive_integer("executor", int(executor))
+        if count > MOST_PROCESSES:
+            raise ProblemError(f"executor: expected at most {MOST_PROCESSES} processes, got {said(executor)}")
         return Here() if count == 1 else Pool(count)
     if isinstance(executor, type) or not callable(getattr(executor, "submit", None)):
         raise ProblemError(

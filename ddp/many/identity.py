@@ -20,6 +20,12 @@ LISTS = "running", "during", "at", "terminal", "constraints", "constraints_at", 
 
 def identity_of(problem: Problem, solver: object) -> dict[str, str]:
     """Digests of all that decides about solutions, by the names of the problem's parts."""
+    known: dict[int, str] = {}
+    return {name: digest(part, known) for name, part in parts_of(problem, solver).items()}
+
+
+def parts_of(problem: Problem, solver: object) -> dict[str, Any]:
+    """All that decides about solutions, by the names of the problem's parts."""
     parts: dict[str, Any] = {name: getattr(problem, name) for name in ("dynamics", "horizon", "x0", "lower", "upper")}
     guess = problem.guess
     parts["guess"] = (guess.X, guess.U, guess.K) if isinstance(guess, Followed) else guess
@@ -30,9 +36,7 @@ def identity_of(problem: Problem, solver: object) -> dict[str, str]:
             for i, thing in enumerate(group):
                 name = f"{listed}[{i}]" if key is None else f"{listed}[{key}][{i}]"
                 parts[f"{name} ({type(thing).__name__})"] = thing
-    parts["solver"] = solver
-    known: dict[int, str] = {}
-    return {name: digest(part, known) for name, part in parts.items()}
+    return parts | {"solver": solver}
 
 
 def digest(value: Any, known: dict[int, str] | None = None) -> str:

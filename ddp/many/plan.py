@@ -52,7 +52,10 @@ def given(problem: Problem, over: Any) -> dict[str, Array]:
         raise ProblemError(f"over: expected a mapping of places to arrays, one sample a row, got {said(over)}")
     arrays: dict[str, Array] = {}
     for name, values in over.items():
-        problem.resolved(name)
+        try:
+            problem.resolved(name)
+        except ProblemError as reason:
+            raise ProblemError(f"over: {str(reason).removeprefix('varying: ')}") from None
         if isinstance(values, (list, tuple)) and values and hasattr(values[0], "homogeneous"):
             values = [getattr(value, "homogeneous", value) for value in values]
         rank = np.ndim(values) if isinstance(values, np.ndarray) else _rank(values)

@@ -55,7 +55,7 @@ def row_type(problem: Problem, keep: Sequence[str], dtype: Any) -> np.dtype[np.v
             raise ProblemError(f"keep: expected some of {', '.join(ARRAYS)}, got {said(name)}")
     try:
         number = np.dtype(dtype)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, RecursionError):
         number = np.dtype(object)
     if number not in (np.dtype(np.float32), np.dtype(np.float64)):
         raise ProblemError(f"dtype: expected 'float32' or 'float64', got {said(dtype)}")

@@ -14,7 +14,7 @@ import numpy as np
 from ddp.errors import ProblemError, integer, said
 from ddp.guesses import as_guess
 from ddp.many.driver import Driver
-from ddp.many.executors import Executor, Pool, crew_of
+from ddp.many.executors import Executor, Here, Pool, crew_of
 from ddp.many.identity import digest, identity_of
 from ddp.many.plan import BLOCK, given, independent, neighbours, of_shard, points_of
 from ddp.many.progress import Reporter
@@ -22,7 +22,7 @@ from ddp.many.rows import ENDINGS, NOMINAL, STARTS, policy_type, row_type
 from ddp.many.shelf import Memory
 from ddp.many.solutions import Solutions
 from ddp.many.store import FORMAT, VERSION, Store
-from ddp.many.work import Work
+from ddp.many.work import Work, packed
 from ddp.problem import Problem
 from ddp.sanity import look
 from ddp.solution import Solution
@@ -101,6 +101,8 @@ def solve_many(
         nothing = np.zeros((0, 0))
         points, root = points_of(problem, arrays) if by_tree else (nothing, None)
         policies = policy_type(problem, points.shape[1])
+        if crew is not None and not isinstance(crew, Here):
+            packed(Work(problem, method, kind, policies))  # what cannot be sent is refused before there is a store
         plan = {"start": "tree of neighbours" if by_tree else "one solution" if start is not None else "own guess"}
         given_start = digest((start.X, start.U, start.K)) if isinstance(start, Solution) else ""
         if into is None:

@@ -135,7 +135,7 @@ class Store:
         said = {"problem": "is of another problem", "over": "has other samples", "plan": "is of another plan"}
         for name, what in said.items():
             if told := difference(_flat(attributes[name]), _flat(there.get(name, {}))):
-                raise ProblemError(f"into: {shown(self.path)} {what}: {told} differs")
+                raise ProblemError(f"into: {shown(self.path)} {what}: {told} differs; remove it, or give another name")
         if told := difference(attributes["versions"], there.get("versions", {})):
             logger.warning("%s was begun with other versions of %s: results may differ by rounding", self.path, told)
 

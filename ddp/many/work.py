@@ -14,7 +14,8 @@ import numpy as np
 
 from ddp.batch.native import Guess, Results
 from ddp.batch.solves import Solves, guess_of, policies_of
-from ddp.errors import DDPError
+from ddp.errors import DDPError, ProblemError
+from ddp.many.identity import parts_of
 from ddp.many.plan import Block
 from ddp.many.rows import (
     ARRAYS,
@@ -34,6 +35,9 @@ from ddp.problem import Problem
 from ddp.protocols import Array
 from ddp.solution import Solution
 from ddp.solver import DDP
+
+UNSENDABLE = pickle.PicklingError, AttributeError, TypeError
+"""Errors of pickle for what other processes cannot import."""
 
 REMEMBERED = 4
 """Batches that a worker keeps the problem of."""
@@ -109,9 +113,25 @@ _works: OrderedDict[str, Work] = OrderedDict()
 
 
 def packed(work: Work) -> tuple[str, bytes]:
-    """A batch to be sent, and its digest."""
-    pickled = pickle.dumps(work, protocol=pickle.HIGHEST_PROTOCOL)
+    """A batch to be sent, and its digest; ProblemError that names the part of the problem that cannot be sent."""
+    try:
+        pickled = pickle.dumps(work, protocol=pickle.HIGHEST_PROTOCOL)
+    except UNSENDABLE as reason:
+        parts = parts_of(work.problem, work.solver).items()
+        name = next((name for name, part in parts if not _sendable(part)), "problem")
+        raise ProblemError(
+            f"{name}: cannot be sent to other processes ({reason}): "
+            "define it at the top of a module, or give executor=1"
+        ) from reason
     return hashlib.sha256(pickled).hexdigest(), pickled
+
+
+def _sendable(part: Any) -> bool:
+    try:
+        pickle.dumps(part, protocol=pickle.HIGHEST_PROTOCOL)
+    except UNSENDABLE:
+        return False
+    return True
 
 
 def run(digest: str, pickled: bytes, task: Task) -> Done:

@@ -35,7 +35,7 @@ def subjects():
     return [
         *_of_feedback(folder),
         Subject("Problem", ddp.Problem, given),
-        Subject("Problem.cost", plain.cost, {"X": X, "U": U}),
+        Subject("Problem.cost", plain.cost, {"X": X, "U": U}, (), {"X": ("terminal",)}),
         Subject("Problem.starting_at", plain.starting_at, {"x0": np.zeros(2)}),
         Subject(
             "solve_best", ddp.solve_best, {"problem": plain, "guesses": [U], "executor": 1}, ("progress", "solver"),
@@ -47,7 +47,7 @@ def subjects():
         ),
         Subject(
             "Solutions.open", ddp.Solutions.open, {"path": file, "problem": plain}, (), {"path": ("into",)},
-            refuses=True,
+            {"problem": ("None",)}, refuses=True,
         ),
         Subject("Solutions.solution", many.solution, {"i": 0}),
         Subject("Solutions.consistency", many.consistency, {"ratio": 2.0}),

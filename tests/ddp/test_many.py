@@ -1,5 +1,6 @@
 """Many problems: the same bits whoever solves them, stores that resume, failures as rows."""
 
+import dataclasses
 import json
 import os
 import shutil
@@ -316,6 +317,27 @@ def test_what_is_no_store_is_refused(problem, over, tmp_path):
 def test_bad_batches_are_refused_before_any_work(change, words, problem, over):
     with pytest.raises(ddp.ProblemError, match=words):
         ddp.solve_many(**{"problem": problem, "over": over, "executor": 1} | change)
+
+
+def test_functions_that_cannot_be_sent_are_named_before_there_is_a_store(problem, over, tmp_path):
+    bounded = dataclasses.replace(problem, constraints=[ddp.Inequality(lambda x, u: x[:1] - 10.0)])
+    over = {"x0": over["x0"][:2]}
+    with pytest.raises(ddp.ProblemError, match=r"constraints\[0\] \(Inequality\): cannot be sent .* executor=1"):
+        ddp.solve_many(bounded, over, executor=2, into=tmp_path / "a.zarr")
+    assert not list(tmp_path.iterdir())
+    with pytest.raises(ddp.ProblemError, match=r"constraints\[0\]"):
+        ddp.solve_best(bounded, [None], executor=2)
+    assert ddp.solve_many(bounded, over, executor=1, into=tmp_path / "a.zarr").converged.all()
+
+
+def test_functions_that_cannot_be_sent_are_solved_by_this_process(problem, over, monkeypatch, caplog):
+    monkeypatch.setattr(driver, "WORTHWHILE", 0.0)
+    monkeypatch.setattr(driver, "cores", lambda: 2)
+    bounded = dataclasses.replace(problem, constraints=[ddp.Inequality(lambda x, u: x[:1] - 10.0)])
+    many = ddp.solve_many(bounded, {"x0": over["x0"][:40]})
+    assert many.converged.all()
+    (line,) = caplog.messages
+    assert line.startswith("solving in this process alone: constraints[0] (Inequality): cannot be sent")
 
 
 def test_a_batch_too_large_for_the_disk_is_refused(problem, over, tmp_path, monkeypatch):
