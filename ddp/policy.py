@@ -109,11 +109,16 @@ class Policy:
     def export(self, path: str | os.PathLike[str]) -> Path:
         """Write reference and gains, by the names of joints, in the format that the file's name ends with.
 
+        Of each step: time, q and v where it begins; u planned for its middle, taken later by ``delay``; G. A controller
+        sends ``clip(u + G e, lower, upper)``, e what is measured less (q, v): of a free base the logarithm
+        of its displacement from the reference, and the difference of twists, each in the base's own axes.
+
         .npz: arrays ``time`` (M,), ``q`` (M, nq), ``v`` (M, nv), ``u`` (M, nu), ``G`` (M, nu, 2 nv), ``lower``,
-        ``upper``, ``C`` (M, m, nu), ``D`` (M, m, 2 nv), ``b`` (M, m) if there are cones, and names
+        ``upper``, ``durations`` (M,), ``delay`` (), ``C`` (M, m, nu), ``D`` (M, m, 2 nv), ``b`` (M, m) if there are cones, and names
         ``names_q``, ``names_v``, ``names_u``.
         .csv: a row for each step, with a header.
-        .json: a trajectory_msgs/JointTrajectory of the joints with one degree of freedom, efforts among them.
+        .json: a trajectory_msgs/JointTrajectory of the joints with one degree of freedom, efforts among them; without
+        gains and base.
         Returns where it is; raises ProblemError if it cannot be written.
         """
         return export(path, self, self.system)

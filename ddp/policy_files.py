@@ -30,6 +30,11 @@ class Followed(Protocol):
     @property
     def U(self) -> Array: ...
     @property
+    def durations(self) -> Array: ...
+    @property
+    def delay(self) -> float: ...
+    def planned(self, t: float) -> Array: ...
+    @property
     def G(self) -> Array: ...
     @property
     def lower(self) -> Array: ...
@@ -45,9 +50,11 @@ def export(path: str | os.PathLike[str], policy: Followed, system: System) -> Pa
     if target.suffix not in SUFFIXES:
         raise ProblemError(f"path: expected a file whose name ends with {', '.join(SUFFIXES)}, got {shown(target)}")
     names_q, names_v, names_u = names(system)
+    U = controls(policy)
     Q, V = policy.X[:, : len(names_q)], policy.X[:, len(names_q) :]
     if target.suffix == ".npz":
-        arrays: dict[str, Any] = {"time": policy.starts, "q": Q, "v": V, "u": policy.U, "G": policy.G}
+        arrays: dict[str, Any] = {"time": policy.starts, "q": Q, "v": V, "u": U, "G": policy.G}
+        arrays |= {"durations": policy.durations, "delay": np.array(policy.delay)}
         limits = {"lower": policy.lower, "upper": policy.upper}
         cones = {} if policy.cones is None else policy.cones._asdict()
         return write(target, arrays | limits | cones | {"names_q": names_q, "names_v": names_v, "names_u": names_u})
@@ -56,13 +63,21 @@ def export(path: str | os.PathLike[str], policy: Followed, system: System) -> Pa
         gains = [f"{u} per {error}" for u in names_u for error in errors[: policy.G.shape[2]]]
         header = ["time", *names_q, *(f"rate of {v}" for v in names_v), *(f"control {u}" for u in names_u), *gains]
         flat = policy.G.reshape(len(policy.G), -1)
-        rows = np.hstack([policy.starts[:, None], Q, V, policy.U, flat])
+        rows = np.hstack([policy.starts[:, None], Q, V, U, flat])
         stream = io.StringIO()
         writer = csv.writer(stream, lineterminator="\n")
         writer.writerow(header)
         writer.writerows([[repr(float(number)) for number in row] for row in rows])
         return write_atomically(target, stream.getvalue())
-    return write_atomically(target, json.dumps(_joint_trajectory(policy, Q, V, names_q, names_v, names_u), indent=1))
+    return write_atomically(target, json.dumps(_joint_trajectory(policy, Q, V, U, names_q, names_v, names_u), indent=1))
+
+
+def controls(policy: Followed) -> Array:
+    """Planned controls (M, nu) in the middle of each step, later by the delay."""
+    if policy.delay == 0.0:
+        return policy.U
+    middles = policy.starts + 0.5 * policy.durations
+    return np.array([policy.planned(t + policy.delay) for t in middles.tolist()])
 
 
 def names(system: System) -> tuple[list[str], list[str], list[str]]:
@@ -75,14 +90,14 @@ def names(system: System) -> tuple[list[str], list[str], list[str]]:
 
 
 def _joint_trajectory(
-    policy: Followed, Q: Array, V: Array, names_q: list[str], names_v: list[str], names_u: list[str]
+    policy: Followed, Q: Array, V: Array, U: Array, names_q: list[str], names_v: list[str], names_u: list[str]
 ) -> dict[str, Any]:
     """A message of ROS: joints whose position, velocity and effort are one number each."""
     joints = [name for name in names_q if name in names_v]
     q, v = [names_q.index(name) for name in joints], [names_v.index(name) for name in joints]
     points = []
     for k, t in enumerate(policy.starts.tolist()):
-        u = dict(zip(names_u, policy.U[k].tolist(), strict=True))
+        u = dict(zip(names_u, U[k].tolist(), strict=True))
         seconds, part = divmod(round(1e9 * t), 10**9)
         points.append(
             {

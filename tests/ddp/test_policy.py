@@ -184,6 +184,15 @@ def test_files_of_gains_name_joints(tmp_path):
     assert message["points"][3]["time_from_start"] == {"sec": 0, "nanosec": 30_000_000}
 
 
+def test_files_of_late_policies_take_planned_controls_later(tmp_path):
+    late = moving(dynamics.load("ur5"), np.random.default_rng(0)).feedback(delay=0.013)
+    with np.load(late.export(tmp_path / "late.npz")) as file:
+        assert file["delay"] == 0.013
+        for t, length, u in zip(file["time"], file["durations"], file["u"], strict=True):
+            np.testing.assert_array_equal(u, late.planned(t + 0.5 * length + 0.013))
+        assert not np.array_equal(file["u"], late.U)
+
+
 def test_a_policy_survives_a_trip_to_another_process(solution):
     copy, x = pickle.loads(pickle.dumps(solution.policy)), solution.X[4]
     assert np.array_equal(copy(0.043, x), solution.policy(0.043, x))
