@@ -114,8 +114,8 @@ class Policy:
         of its displacement from the reference, and the difference of twists, each in the base's own axes.
 
         .npz: arrays ``time`` (M,), ``q`` (M, nq), ``v`` (M, nv), ``u`` (M, nu), ``G`` (M, nu, 2 nv), ``lower``,
-        ``upper``, ``durations`` (M,), ``delay`` (), ``C`` (M, m, nu), ``D`` (M, m, 2 nv), ``b`` (M, m) if there are cones, and names
-        ``names_q``, ``names_v``, ``names_u``.
+        ``upper``, ``durations`` (M,), ``delay`` (), ``C`` (M, m, nu), ``D`` (M, m, 2 nv), ``b`` (M, m) if there are
+        cones, and names ``names_q``, ``names_v``, ``names_u``.
         .csv: a row for each step, with a header.
         .json: a trajectory_msgs/JointTrajectory of the joints with one degree of freedom, efforts among them; without
         gains and base.
