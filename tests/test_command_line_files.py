@@ -9,6 +9,7 @@ from commands import SMALL, fails_with, mayne
 
 import ddp
 from problems import ALL, cli
+from problems.command import casadi_growth
 
 
 def test_a_saved_solution_can_be_viewed_again(tmp_path):
@@ -117,3 +118,24 @@ def test_the_papers_page_has_every_section_and_its_command(tmp_path, monkeypatch
     cells = re.findall(r"<td>([0-9.]+e-[0-9]+)</td>", text)
     assert len(cells) == 7  # six errors of Jacobians and the least of the sweep
     assert max(map(float, cells)) < 1e-9
+
+
+CASADI = [None, *filter(None, [casadi_growth.casadi_python()])]
+
+
+@pytest.mark.parametrize("python", CASADI, ids=["without CasADi", "with CasADi"][: len(CASADI)])
+def test_the_papers_page_has_casadi_beside_ours_or_says_that_it_is_absent(tmp_path, monkeypatch, python):
+    """CasADi's automatic differentiation of another recursion is an oracle where it is installed."""
+    from problems.command import papers
+
+    growth = {name: make for name, make in papers.SECTIONS.items() if name.startswith("Second-order")}
+    monkeypatch.setattr(papers, "SECTIONS", growth)
+    monkeypatch.setattr(papers, "BODIES", (1, 4))
+    monkeypatch.setattr(papers, "BRANCHING", (1, 2))
+    monkeypatch.setattr(papers, "casadi_python", lambda: python)
+    papers.write_papers(tmp_path / "papers.html", 0.001, 1, lambda title: None)
+    text = (tmp_path / "papers.html").read_text(encoding="utf-8")
+    assert ("CasADi is not installed here" in text) == (python is None)
+    differences = [float(cell) for cell in re.findall(r"<td>([0-9.]+e-[0-9]+)</td>", text)]
+    assert len(differences) == (0 if python is None else 2)
+    assert all(difference < 1e-13 for difference in differences)

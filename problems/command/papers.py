@@ -20,12 +20,14 @@ from ddp.protocols import Array
 from ddp.solver import DDP, ILQR, solve
 from problems import linearization
 from problems.command import dynamics_bench, soft_bench
-from problems.command.report import STYLE, svg_of, table
+from problems.command.casadi_growth import COMPILED, casadi_growth, casadi_python
+from problems.command.report import STYLE, machine, svg_of, table
 from problems.registry import find
 
 BODIES = (5, 10, 20, 40)
 BRANCHING = (1, 2, 4)
 KNOTS = 16
+NO_CASADI = "Not measured: CasADi is not installed here. With it (pip install casadi) this command adds its times."
 SOLVED = ("pendulum/swing-up", "arm/reach", "quadrotor/loop", "quadruped/reorientation", "quadruped/trot")
 MOST = 300
 """Iterations of a solve, at most."""
@@ -47,7 +49,7 @@ def write_papers(path: Path, seconds: float, repeat: int, note: Callable[[str], 
     about = {
         "mayne": version("mayne"), "Pinocchio": version("pin"), "numba": version("numba"),
         "Python": platform.python_version(),
-        "machine": f"{platform.processor() or platform.machine()}, {platform.system()}",
+        "machine": machine(),
     }  # fmt: skip
     command = f"mayne bench papers --page {path.name} --seconds {seconds:g} --repeat {repeat}"
     parts += ["<h2>Made by</h2>", f"<pre>{html.escape(command)}</pre>", table(list(about), [list(about.values())])]
@@ -70,12 +72,14 @@ def tree(bodies: int, branching: int) -> dynamics.Robot:
 
 def _growth(folder: Path, seconds: float, repeat: int) -> str:
     """Times of derivatives of inverse dynamics by number of bodies and branching, beside Pinocchio's first order."""
-    rows, curves = [], dict[str, list[float]]()
+    rows, curves, chains = [], dict[int, list[list[float]]](), []
     for branching in BRANCHING:
         for bodies in BODIES:
             robot = tree(bodies, branching)
             s = dynamics_bench.Samples(*(part[:KNOTS] for part in dynamics_bench.samples(robot)))
             model, data = robot.model, robot.model.createData()
+            if branching == 1:
+                chains.append((robot, s))
 
             def theirs(model: Any = model, data: Any = data, s: Any = s) -> None:
                 for q, v, a in zip(s.q, s.v, s.a, strict=True):
@@ -92,11 +96,44 @@ def _growth(folder: Path, seconds: float, repeat: int) -> str:
 
             times = [1e6 * t / KNOTS for t in dynamics_bench.measure([theirs, first, second, contracted], seconds)]
             rows.append([str(branching), str(bodies), *(f"{t:.3g}" for t in times)])
-            for name, t in zip(("Pinocchio, first order", "first order", "tensors", "contracted"), times, strict=True):
-                curves.setdefault(f"{name}, {branching}" if branching > 1 else f"{name}, chain", []).append(t)
-    drawn = viz.plot_growth(BODIES, curves, folder / "growth.svg", up="µs a knot")
+            curves.setdefault(branching, []).append(times)
+    names = ("Pinocchio, first order", "first order", "tensors", "contracted")
+    chained = dict(zip(names, map(list, zip(*curves[1], strict=True)), strict=True))
+    told = _casadi(chains, chained, folder, seconds)
+    trees = {f"contracted, {n} children": [times[-1] for times in curves[n]] for n in BRANCHING[1:]}
+    drawn = viz.plot_growth(BODIES, chained | trees, folder / "growth.svg", up="µs a knot")
     header = ["children", "bodies", "Pinocchio, 1st [µs]", "1st order [µs]", "tensors [µs]", "contracted [µs]"]
-    return svg_of(drawn) + table(header, rows)
+    return f"<p>Curves without a number of children are of chains.</p>{svg_of(drawn)}{table(header, rows)}{told}"
+
+
+def _casadi(
+    chains: list[tuple[dynamics.Robot, dynamics_bench.Samples]], curves: dict[str, list[float]], folder: Path,
+    seconds: float,
+) -> str:  # fmt: skip
+    """Contracted Hessians by CasADi as a table; a curve of its own machine is added to those of chains."""
+    title = "<h3>Contracted Hessians of chains by CasADi's automatic differentiation</h3>"
+    python = casadi_python()
+    if python is None:
+        return f"{title}<p>{html.escape(NO_CASADI)}</p>"
+    found = casadi_growth(python, chains, folder, seconds)
+    ours = curves["contracted"]
+    curves["CasADi's machine, contracted"] = found.machine
+    rows = [
+        [str(n), f"{t:.3g}", f"{by:.3g}", "" if c is None else f"{c:.3g}", f"{by / t:.3g}",
+         "" if c is None else f"{c / t:.3g}", f"{apart:.1e}"]
+        for n, t, by, c, apart in zip(BODIES, ours, found.machine, found.compiled, found.difference, strict=True)
+    ]  # fmt: skip
+    header = [
+        "bodies", "contracted [µs]", "CasADi's machine [µs]", "CasADi, compiled [µs]", "machine / ours",
+        "compiled / ours", "largest difference",
+    ]  # fmt: skip
+    said = (
+        f"CasADi {found.version}: ca.hessian of weight @ torques over (q, v, a), torques by Newton and Euler's "
+        f"recursion in SX, mapped over {KNOTS} knots one by one, where ours takes several knots in a register; as C by "
+        f"gcc -O1 up to {COMPILED} bodies, as more take minutes to compile. The last column is the largest difference "
+        "of their Hessians from ours, over the largest entry."
+    )
+    return f"{title}<p>{html.escape(said)}</p>{table(header, rows)}"
 
 
 def _robots(folder: Path, seconds: float, repeat: int) -> str:

@@ -53,7 +53,7 @@ def write_report(
     parts += ["<h2>Problem</h2>", _pre(_described(problem))]
     about = {
         "mayne": version("mayne"), "Python": platform.python_version(), "numpy": version("numpy"),
-        "numba": version("numba"), "Pinocchio": version("pin"), "machine": f"{platform.machine()}, {platform.system()}",
+        "numba": version("numba"), "Pinocchio": version("pin"), "machine": machine(),
     }  # fmt: skip
     parts += ["<h2>Made by</h2>", _pre(" ".join(command)), table(list(about), [list(about.values())])]
     head = f'<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>{html.escape(entry.name)}</title>'
@@ -75,6 +75,14 @@ def _described(problem: Problem) -> str:
     lists |= {f"at[{k}]": terms for k, terms in problem.at.items()}
     terms = [f"{where}[{i}] = {term!r}" for where, items in lists.items() for i, term in enumerate(items)]
     return "\n".join([repr(problem), f"x0 = {problem.x0.tolist()}", *terms])
+
+
+def machine() -> str:
+    """The processor's name, where the system tells it, and the operating system's."""
+    told = Path("/proc/cpuinfo")
+    lines = told.read_text(encoding="utf-8").splitlines() if told.exists() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return f"{names[0] if names else platform.processor() or platform.machine()}, {platform.system()}"
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
