@@ -130,7 +130,7 @@ def test_the_papers_page_has_casadi_beside_ours_or_says_that_it_is_absent(tmp_pa
 
     growth = {name: make for name, make in papers.SECTIONS.items() if name.startswith("Second-order")}
     monkeypatch.setattr(papers, "SECTIONS", growth)
-    monkeypatch.setattr(papers, "BODIES", (1, 4))
+    monkeypatch.setattr(papers, "BODIES", (1, 3))
     monkeypatch.setattr(papers, "BRANCHING", (1, 2))
     monkeypatch.setattr(papers, "casadi_python", lambda: python)
     papers.write_papers(tmp_path / "papers.html", 0.001, 1, lambda title: None)

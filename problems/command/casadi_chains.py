@@ -3,7 +3,7 @@
 Reads a list of chains as JSON from its input: ``masses`` (n,), ``centres`` (n, 3) and diagonal ``inertias`` (n, 3) of
 links in their joints' frames, ``offset`` (3,) from joint to joint, samples ``q, v, a, weight`` (N, n), ``compiled``,
 ``seconds``. Hinges turn about x, y, z in turn. Prints for each the Hessian of ``weight @ torques`` over (q, v, a),
-(N, 3n, 3n), and microseconds a sample: by CasADi's own machine and, where ``compiled``, as C by the system's compiler.
+(N, 3n, 3n), and microseconds a sample: by CasADi's virtual machine and, where ``compiled``, as compiled C.
 CasADi leaves what it compiles in the folder that it is run in.
 """
 

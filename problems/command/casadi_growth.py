@@ -23,7 +23,7 @@ COMPILED = 10
 
 
 class Casadi(NamedTuple):
-    """CasADi's version; for each chain microseconds a knot by its own machine and compiled, and how far ours is away.
+    """CasADi's version; for each chain microseconds a knot, interpreted and compiled, and how far ours is away.
 
     compiled is None where it was not compiled; difference is relative to the largest entry.
     """

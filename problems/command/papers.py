@@ -110,21 +110,21 @@ def _casadi(
     chains: list[tuple[dynamics.Robot, dynamics_bench.Samples]], curves: dict[str, list[float]], folder: Path,
     seconds: float,
 ) -> str:  # fmt: skip
-    """Contracted Hessians by CasADi as a table; a curve of its own machine is added to those of chains."""
+    """Contracted Hessians by CasADi as a table; a curve of its virtual machine is added to those of chains."""
     title = "<h3>Contracted Hessians of chains by CasADi's automatic differentiation</h3>"
     python = casadi_python()
     if python is None:
         return f"{title}<p>{html.escape(NO_CASADI)}</p>"
     found = casadi_growth(python, chains, folder, seconds)
     ours = curves["contracted"]
-    curves["CasADi's machine, contracted"] = found.machine
+    curves["CasADi's virtual machine, contracted"] = found.machine
     rows = [
         [str(n), f"{t:.3g}", f"{by:.3g}", "" if c is None else f"{c:.3g}", f"{by / t:.3g}",
          "" if c is None else f"{c / t:.3g}", f"{apart:.1e}"]
         for n, t, by, c, apart in zip(BODIES, ours, found.machine, found.compiled, found.difference, strict=True)
     ]  # fmt: skip
     header = [
-        "bodies", "contracted [µs]", "CasADi's machine [µs]", "CasADi, compiled [µs]", "machine / ours",
+        "bodies", "contracted [µs]", "CasADi's virtual machine [µs]", "CasADi, compiled [µs]", "virtual machine / ours",
         "compiled / ours", "largest difference",
     ]  # fmt: skip
     said = (
