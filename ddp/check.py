@@ -30,11 +30,17 @@ SAMPLED_KNOTS = 5
 CLOSER = 1.0 / 20.0, 1.0 / 400.0
 """Where an entry seems wrong, it is looked at again with steps this much smaller, as far as rounding lets it."""
 
+FINER = 0.5, 0.25
+"""Steps this much shorter tell whether an error is the differences' own: it shrinks by 16 from each to the next."""
+
 LONGER = 4.0, 8.0
 """Where rounding hides a tenth of the tolerance, steps this much longer are tried; two, to know what they miss."""
 
 DEVIATIONS = 30.0
 """How many standard deviations of rounding an entry may be off: there are thousands of them."""
+
+NEARER = 8
+"""How often a state whose step is not finite is drawn nearer to the guess, by half."""
 
 PROBES = 3
 """Directions along which rounding is measured."""
@@ -47,7 +53,7 @@ class DerivativeCheck:
     name: what was checked.  entry: its index.  given: its value as the solver gets it.  numerical: as
         differences say.
     smooth: whether differences can judge; not at a kink or a cut, such as a joint's limit or half a turn, where
-        the two sides differ, or where smaller steps tell another story.
+        the two sides differ, or where smaller steps tell another story, nor where the function is not finite.
     """
 
     name: str
@@ -68,7 +74,8 @@ class DerivativeCheck:
         if self.error <= self.tolerance:
             return f"ok     {self.name}: relative error {self.error:.1e} at knot {self.knot}"
         if not self.smooth:
-            return f"?      {self.name}: not smooth here, at knot {self.knot}, entry {list(self.entry)}"
+            kind = "smooth" if np.isfinite(self.numerical) else "finite"
+            return f"?      {self.name}: not {kind} here, at knot {self.knot}, entry {list(self.entry)}"
         return (
             f"WRONG  {self.name}: relative error {self.error:.1e} at knot {self.knot}, "
             f"entry {list(self.entry)} is {self.given:.6g}, differences say {self.numerical:.6g}"
@@ -101,7 +108,9 @@ class DerivativeReport:
         if wrong:
             verdict = f"{wrong} of {len(worst)} derivatives are wrong"
         elif unknown:
-            verdict = f"no derivative is wrong, {unknown} of {len(worst)} cannot be judged where they are not smooth"
+            finite = all(np.isfinite(check.numerical) for check in worst.values())
+            kind = "smooth" if finite else "smooth or finite"
+            verdict = f"no derivative is wrong, {unknown} of {len(worst)} cannot be judged where they are not {kind}"
         return "\n".join([verdict, *map(str, sorted(worst.values(), key=_severity, reverse=True))])
 
 
@@ -152,12 +161,23 @@ def check_derivatives(
 
 
 def excited(problem: Problem) -> tuple[Array, Array]:
-    """States (N+1, nx) and controls (N, nu) near the guess, where no derivative vanishes by chance; always the same."""
+    """States (N+1, nx) and controls (N, nu) near the guess, where no derivative vanishes by chance; always the same.
+
+    States whose step, or its derivative, is not finite are drawn nearer to the guess.
+    """
     rng = np.random.default_rng(0)
     system, given = problem.dynamics, start_policy(problem, problem.guess)
     U = given.U + 0.1 * rng.normal(size=given.U.shape)
     X = given.X if given.imposed else system.rollout(problem.x0, U)
-    return system.integrate(X, 0.1 * rng.normal(size=(len(X), system.n))), U
+    away, derivatives = 0.1 * rng.normal(size=(len(X), system.n)), problem.allocate()
+    for _ in range(NEARER):
+        moved = system.integrate(X, away)
+        system.expand(moved[:-1], U, Expansion(derivatives.A, derivatives.B, derivatives.record))
+        stuck = ~(np.isfinite(derivatives.A).all(axis=(1, 2)) & np.isfinite(derivatives.B).all(axis=(1, 2)))
+        if not stuck.any():
+            break
+        away[:-1][stuck] /= 2.0
+    return moved, U
 
 
 def _chosen(problem: Problem, knots: Iterable[int] | None) -> list[int]:
@@ -278,7 +298,7 @@ class _Differences:
 
     def _noise(self, shape: tuple[int, ...], values: Array) -> Array:
         """Bound of the rounding of each value, of this shape: as measured nearby, but no less than expected."""
-        expected = 100.0 * float(np.finfo(float).eps) * max(self.size, float(np.abs(values).max()))
+        expected = 100.0 * float(np.finfo(float).eps) * max(self.size, _size(values))
         return np.maximum(expected, DEVIATIONS * self._measured.reshape(shape))
 
     @cached_property
@@ -316,6 +336,10 @@ def _compared(
     errors = _errors(given, far, tolerance)
     smooth = np.full(errors.shape, True)
     if (errors > tolerance).any():
+        refined, fine = _refined(look, given, far, tolerance)
+        refined &= errors > tolerance
+        far = far._replace(numerical=np.where(refined, fine.numerical, far.numerical))
+        errors = np.where(refined, _errors(given, fine, tolerance), errors)
         smooth = errors <= tolerance
         before, steady = np.abs(given - far.numerical), np.full_like(smooth, True)
         apart, judged = np.full_like(smooth, False), np.full_like(smooth, False)
@@ -323,13 +347,15 @@ def _compared(
             # Of a smooth function, a wrong derivative is as wrong seen from closer by, and the two sides come together.
             close = look(closeness)
             seen, after = close.noise < 0.25 * before, np.abs(given - close.numerical)
-            steady &= (after < 2.0 * before + close.noise) & (~seen | ((after > 0.5 * before) & (after < 2.0 * before)))
+            alike = (after < 2.0 * before + close.noise) & (~seen | ((after > 0.5 * before) & (after < 2.0 * before)))
+            steady &= alike | (refined & (closeness == 1.0))
             apart |= seen & (closeness < 1.0) & (close.gap > 0.3 * far.gap) & (close.gap > 0.1 * after + close.noise)
             judged |= seen & (closeness < 1.0)
         kinked = (~smooth & judged & ~(steady & ~apart)).any()
         # Where some entries are not smooth, others whose two sides are apart may be hidden by what looks like rounding.
         steady &= judged | ~kinked | (far.gap < 0.5 * before)
         smooth |= (steady & ~apart) | ~np.isfinite(errors)
+        smooth &= np.isfinite(far.numerical)
     wrong = np.where(smooth, errors, 0.0)
     worst = wrong if (wrong > tolerance).any() else errors
     entry = tuple(int(i) for i in np.unravel_index(int(np.argmax(worst)), errors.shape))
@@ -348,6 +374,15 @@ def _quietest(look: Callable[[float], _Look], given: Array, tolerance: float) ->
     return _Look(*(np.where(better, *pair) for pair in zip((*longer[:2], noise), near, strict=True)))
 
 
+def _refined(look: Callable[[float], _Look], given: Array, far: _Look, tolerance: float) -> tuple[Array, _Look]:
+    """Where shorter steps are better, as they converge as theory says and rounding hides little, and theirs."""
+    half, quarter = (look(factor) for factor in FINER)
+    quiet = 0.1 * tolerance * _largest(given, far)
+    fine = _Look(*(np.where(quarter.noise <= quiet, *pair) for pair in zip(quarter, half, strict=True)))
+    moved, left = np.abs(far.numerical - half.numerical), np.abs(half.numerical - quarter.numerical)
+    return (fine.noise <= quiet) & (left <= moved / 8.0 + half.noise + quarter.noise), fine
+
+
 def _errors(given: Array, look: _Look, tolerance: float) -> Array:
     """Errors relative to the largest entry or, where all are tiny, to what rounding hides."""
     scale, apart = _largest(given, look) + look.noise / tolerance, np.abs(given - look.numerical)
@@ -356,4 +391,9 @@ def _errors(given: Array, look: _Look, tolerance: float) -> Array:
 
 def _largest(given: Array, look: _Look) -> float:
     """The size of the largest entry, as it is given or by differences."""
-    return max(float(np.abs(look.numerical).max()), float(np.abs(given).max()))
+    return max(_size(look.numerical), _size(given))
+
+
+def _size(values: Array) -> float:
+    """The largest magnitude of all that are finite."""
+    return float(np.abs(values).max(where=np.isfinite(values), initial=0.0))

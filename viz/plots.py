@@ -49,27 +49,28 @@ class Converged(Protocol):
 
 
 def plot_convergence(
-    solutions: Mapping[str, Converged], path: str | os.PathLike[str], title: str | None = None
+    solutions: Converged | Mapping[str, Converged], path: str | os.PathLike[str], title: str | None = None
 ) -> Path:
-    """Draw name -> solution as three curves each, and write them to ``path`` (.png, .pdf, .svg).
+    """Draw one solution, or several by name, as three curves each, and write them to ``path`` (.png, .pdf, .svg).
 
     Cost is drawn as its distance to the lowest cost of all, as far as rounding lets it be seen. Filled marks
     are iterations with second-order terms.
     """
     from matplotlib.ticker import MaxNLocator
 
-    if not named("solutions", solutions, "solutions"):
+    given = {"": solutions} if isinstance(solutions, Converged) else named("solutions", solutions, "Solutions")
+    if not given:
         raise ProblemError("solutions: expected at least one, got none")
-    for name, solution in solutions.items():
+    for name, solution in given.items():
         if not isinstance(solution, Converged):
             raise ProblemError(f"solutions[{said(name)}]: expected a Solution, got {said(solution)}")
     target, heading = written(path), "" if title is None else text("title", title)
     figure = canvas(11.0, 3.6)
     panels = figure.subplots(1, 3)
-    costs = np.array([solution.cost for solution in solutions.values()], dtype=np.float64)
+    costs = np.array([solution.cost for solution in given.values()], dtype=np.float64)
     best = float(np.min(costs, where=np.isfinite(costs), initial=np.inf))
-    longest = max(len(solution.history) for solution in solutions.values())
-    for k, (name, solution) in enumerate(solutions.items()):
+    longest = max(len(solution.history) for solution in given.values())
+    for k, (name, solution) in enumerate(given.items()):
         records = list(solution.history)
         above = np.array([record.cost for record in records], dtype=np.float64) - best
         exact = np.array([record.hessian != "gauss-newton" for record in records], dtype=bool)
@@ -79,10 +80,10 @@ def plot_convergence(
             np.array([record.step for record in records], dtype=np.float64),
         )
         for axes, values in zip(panels, curves, strict=True):
-            width = 1.2 * (len(solutions) - k)  # the first ones show from under the others
+            width = 1.2 * (len(given) - k)  # the first ones show from under the others
             _curve(
                 axes,
-                f"{name} ({len(records)} iterations)",
+                f"{name} ({len(records)} iterations)" if name else f"{len(records)} iterations",
                 values,
                 exact,
                 k,

@@ -47,7 +47,6 @@ def plot_solution(
             raise ProblemError(f"solutions[{said(name)}]: expected one of the system of the first, got another's")
     rows = list(dict.fromkeys(name for signal in first.values() for name in signal.names))[:MOST]
     gained = [row for row in rows if all(row in part.names for one in given.values() for part in (one.u, one.v))]
-    gained = [row for row in rows if all(row in part.names for one in given.values() for part in (one.u, one.v))]
     columns = {title: signal.names for title, signal in first.items()} | ({"gain": tuple(gained)} if gained else {})
     figure = canvas(3.2 * len(columns), 0.6 + 1.15 * len(rows))
     panels = _panels(figure, rows, columns)

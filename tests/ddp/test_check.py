@@ -290,3 +290,61 @@ def test_knots_that_are_none_are_refused(knots):
     problem = pendulum()
     with pytest.raises(ddp.ProblemError, match="knots: expected knots from 0 to 100, got"):
         ddp.check_derivatives(problem, *trajectory(problem), knots=knots)
+
+
+class Steep:
+    """sin(w angle) of the first angle, whose sixth derivative is large; ``factor`` scales the Hessian."""
+
+    def __init__(self, factor=1.0, w=30.0):
+        self.factor, self.w = factor, w
+
+    def value(self, x, u):
+        return np.sin(self.w * x[0])
+
+    def gradient(self, x, u):
+        return np.array([self.w * np.cos(self.w * x[0]), 0.0, 0.0])
+
+    def hessian(self, x, u):
+        return np.diag([-self.factor * self.w**2 * np.sin(self.w * x[0]), 0.0, 0.0])
+
+
+@pytest.mark.parametrize("w", [30.0, 40.0])
+def test_errors_of_long_differences_are_not_those_of_derivatives(w):
+    X, U = np.full((101, 2), 0.1), np.zeros((100, 1))
+    assert ddp.check_derivatives(with_terms([Steep(w=w)], []), X, U, knots=[50]).ok
+    for off in (-1e-3, -1e-5, 1e-5, 1e-3):
+        wrong = ddp.check_derivatives(with_terms([Steep(1.0 + off, w)], []), X, U, knots=[50]).wrong
+        assert [check.name for check in wrong] == ["running[0] (Steep) Hessian"], off
+
+
+class Root:
+    """sqrt(a - angle): no number beyond a."""
+
+    def __init__(self, a):
+        self.a = a
+
+    def value(self, x, u):
+        return np.sqrt(self.a - x[0])
+
+    def gradient(self, x, u):
+        return np.array([-0.5 / np.sqrt(self.a - x[0]), 0.0, 0.0])
+
+    def hessian(self, x, u):
+        return np.diag([-0.25 / (self.a - x[0]) ** 1.5, 0.0, 0.0])
+
+
+def test_a_point_that_is_not_finite_is_told_and_not_wrong():
+    report = ddp.check_derivatives(with_terms([Root(-1.0)], []), np.zeros((101, 2)), np.zeros((100, 1)), knots=[50])
+    assert report.ok
+    assert "running[0] (Root) gradient: not finite here, at knot 50" in str(report)
+    assert "cannot be judged where they are not smooth or finite" in str(report)
+
+
+def test_default_points_are_where_steps_are_finite():
+    def step(x, u):
+        return np.array([x[0] + 0.01 * x[1], x[1] + 0.01 * (u[0] + np.sqrt(0.02 - x[0]))])
+
+    problem = ddp.Problem(FunctionDynamics(step, 2, 1, 0.01), [Swing()], [Arrive()], np.zeros(2), 10)
+    X, _ = excited(problem.with_guess((np.zeros((11, 2)), np.zeros((10, 1)))))
+    assert (X[:-1, 0] < 0.02).all()
+    assert np.abs(X).max() > 0.02

@@ -181,7 +181,7 @@ def test_equipment_that_does_not_fit_the_robot_is_refused(equipment, words):
 def test_limits_of_a_system_that_make_no_sense_are_refused():
     robot = dynamics.load("ur5")
     for limits, words in (
-        (np.zeros((2, 6)), r"control_limits: expected shape \(6, 2\), got \(2, 6\)"),
+        (np.zeros((2, 6)), r"control_limits: expected shape \(6, 2\), got \(2, 6\): give its transpose"),
         (np.tile([1.0, -1.0], (6, 1)), "control_limits: expected lower < upper, got 1.0 and -1.0 for control 0"),
         (np.tile([np.nan, 1.0], (6, 1)), "control_limits: expected lower < upper, got nan"),
     ):

@@ -41,6 +41,11 @@ def test_a_plot_is_written_and_not_blank(tmp_path):
     assert len(np.unique(image.reshape(-1, image.shape[2]), axis=0)) > 20
 
 
+def test_one_solution_needs_no_name(tmp_path):
+    viz.plot_convergence(SOLUTIONS["DDP"], tmp_path / "one.svg")
+    assert "<!-- 12 iterations -->" in (tmp_path / "one.svg").read_text()
+
+
 @pytest.mark.parametrize("suffix", [".svg", ".pdf"])
 def test_other_formats_are_by_suffix(tmp_path, suffix):
     assert viz.plot_convergence(SOLUTIONS, tmp_path / f"c{suffix}").stat().st_size > 1000
@@ -66,7 +71,7 @@ def test_bad_input_is_named(tmp_path, solutions, name, message):
 @pytest.mark.parametrize(
     ("draw", "words"),
     [
-        (lambda path: viz.plot_convergence(Outcome(1.0, []), path), "solutions: expected a mapping from names"),
+        (lambda path: viz.plot_convergence(3.0, path), "solutions: expected a mapping from names"),
         (lambda path: viz.plot_convergence({"DDP": 3.0}, path), r"solutions\['DDP'\]: expected a Solution, got 3.0"),
         (lambda path: viz.plot_convergence(SOLUTIONS, path, title=3), "title: expected a text .* got 3"),
         (lambda path: viz.plot_convergence(SOLUTIONS, "x" * 300 + ".png"), "path: expected the path of a file"),
