@@ -374,7 +374,7 @@ def _quietest(look: Callable[[float], _Look], given: Array, tolerance: float) ->
     return _Look(*(np.where(better, *pair) for pair in zip((*longer[:2], noise), near, strict=True)))
 
 
-def _refined(look: Callable[[float], _Look], given: Array, far: _Look, tolerance: float) -> tuple[Array, _Look]:
+def _refined(look: Callable[[float], _Look], given: Array, far: _Look, tolerance: float) -> tuple[Any, _Look]:
     """Where shorter steps are better, as they converge as theory says and rounding hides little, and theirs."""
     half, quarter = (look(factor) for factor in FINER)
     quiet = 0.1 * tolerance * _largest(given, far)
