@@ -18,6 +18,8 @@ from pathlib import Path
 WINDOWS = ((1280, 720), (390, 844))
 LARGEST, SLOWEST = 10e6, 3.0
 """Bounds of a page's size [bytes] and of the time to its first frame [s]."""
+NO_ROBOT = "expected the motion of a robot to draw"
+"""Said of systems that are functions, which have no page."""
 
 LOOK = """<script>
 (async function () {
@@ -142,8 +144,9 @@ def failures_of(names, folder, *, pictures):
         command = [sys.executable, "-m", "mayne", "solve", name, "--html", str(page)]
         ended = subprocess.run(command, capture_output=True, text=True)
         if not page.exists():
-            print(f"{name:28} no page: {ended.stderr.strip().splitlines()[-1:]}", flush=True)
-            failures += 1
+            said = (ended.stderr.strip().splitlines() or ["nothing was said"])[-1]
+            print(f"{name:28} no page: {said}", flush=True)
+            failures += NO_ROBOT not in said
             continue
         size, told = page.stat().st_size, []
         for width, height in WINDOWS:
