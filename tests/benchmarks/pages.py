@@ -73,9 +73,11 @@ LOOK = """<script>
 class Server(http.server.ThreadingHTTPServer):
     """Serve one page and wait for its report."""
 
-    def __init__(self, text):
+    def __init__(self, text, width, height):
         super().__init__(("127.0.0.1", 0), Answer)
-        self.text, self.report = text.encode(), queue.Queue()
+        frame = f'<iframe src="page" width="{width}" height="{height}" style="border: 0"></iframe>'
+        self.texts = {"/": frame.encode(), "/page": text.encode()}  # windows are never narrower than 500 pixels
+        self.report = queue.Queue()
 
 
 class Answer(http.server.BaseHTTPRequestHandler):
@@ -83,7 +85,7 @@ class Answer(http.server.BaseHTTPRequestHandler):
         self.send_response(200)
         self.send_header("Content-Type", "text/html; charset=utf-8")
         self.end_headers()
-        self.wfile.write(self.server.text)
+        self.wfile.write(self.server.texts.get(self.path, b""))
 
     def do_POST(self):
         self.server.report.put(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
@@ -99,17 +101,19 @@ def look(page, width, height, picture=None):
     head, _, tail = page.read_text(encoding="utf-8").rpartition("</body>")
     command = [
         shutil.which("chromium") or "chromium", "--headless=new", "--no-sandbox", "--use-angle=swiftshader",
-        "--enable-unsafe-swiftshader", f"--window-size={width},{height}",
+        "--enable-unsafe-swiftshader", "--hide-scrollbars",
     ]  # fmt: skip
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     if picture is not None:
-        taken = [*command, "--virtual-time-budget=2000", f"--screenshot={picture}", page.as_uri()]
-        subprocess.run(taken, timeout=300, check=False, **quiet)
-    with Server((head + LOOK + tail).replace("default-src 'none'", "default-src 'none'; connect-src 'self'")) as server:
+        taken = [*command, f"--window-size={width},{height}", "--virtual-time-budget=2000", f"--screenshot={picture}"]
+        subprocess.run([*taken, page.as_uri()], timeout=300, check=False, **quiet)
+    text = (head + LOOK + tail).replace("default-src 'none'", "default-src 'none'; connect-src 'self'")
+    with Server(text, width, height) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         with tempfile.TemporaryDirectory() as profile:
             address = f"http://127.0.0.1:{server.server_port}/"
-            browser = subprocess.Popen([*command, f"--user-data-dir={profile}", address], **quiet)
+            opened = [*command, f"--window-size={width + 200},{height + 200}", f"--user-data-dir={profile}", address]
+            browser = subprocess.Popen(opened, **quiet)
             try:
                 return server.report.get(timeout=120)
             except queue.Empty:
