@@ -166,6 +166,7 @@ def settle(tree, loops, pulls, ws, x, lp):
             way += moved * moved
             convex = where_less(0.0, x.K[i, i], convex, 0.0)
         length, way = square_root(length), square_root(way)
+        convex = where_less(way, np.inf, convex, 0.0)  # pivots of joints that turn freely may be as small as rounding
         left = where_less(length, last, length * length / where_less(0.0, last, last, 1.0), length)
         last = length
         share = where_less(0.5, going * convex, where_less(FARTHEST, way, FARTHEST / way, 1.0), 0.0)

@@ -57,6 +57,19 @@ def test_a_pendulum_is_found_hanging_and_never_standing():
     np.testing.assert_allclose(np.cos(rest.q), -1.0, atol=1e-12)
 
 
+def test_rest_is_found_where_joints_below_a_rod_turn_freely():
+    silicone = dynamics.Material(1e6, 0.5, 1000.0, 1e4)
+    finger = dynamics.Rod("finger", 0.2, dynamics.Circle(0.015, 0.008), silicone, bending=1, gauss=2)
+    hinge = dynamics.Assembly("hinge").joint("pivot", pin.JointModelRZ()).rod(finger, on="pivot").robot()
+    for robot in hinge, dynamics.Assembly.of(dynamics.load("ur5")).rod(finger, on="tool0").robot():
+        rest = statics(robot, q0=[robot.q0, robot.q0 + 0.1])
+        assert rest.converged.all()
+        zero = np.zeros(robot.nv)
+        for q in rest.q:
+            torques = dynamics.inverse_dynamics(robot, q, zero, zero)[:-4]  # of all joints but the rod
+            assert np.abs(torques).max() < 1e-8
+
+
 def test_a_robot_that_nothing_holds_up_does_not_converge():
     robot = dynamics.load("hyq")
     rest = statics(robot)
