@@ -20,7 +20,7 @@ EXAMPLES = [
 @pytest.mark.parametrize(("page", "example"), EXAMPLES)
 def test_an_example_runs_and_converges(page, example, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    names: dict[str, object] = {}
+    names: dict[str, object] = {"__name__": "__main__"}
     exec(compile(example, str(page), "exec"), names)
     if "solution" in names:
         assert names["solution"].converged

@@ -21,12 +21,12 @@ from ddp.solution import Solution
 class Failure(NamedTuple):
     """A sample without a solution, or with one that has not converged.
 
-    sample: which one.   status: why, in words.   solved: whether there is a trajectory at all.
+    sample: which one.   status: why, in words.   trajectory: whether there is one at all.
     """
 
     sample: int
     status: str
-    solved: bool
+    trajectory: bool
 
 
 class Edge(NamedTuple):

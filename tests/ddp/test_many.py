@@ -196,7 +196,7 @@ def test_a_sample_that_raises_is_a_row_with_its_sentence():
     X0 = np.array([[0.0, 0.0], [2.0, 0.0], [0.1, 0.0]])
     many = ddp.solve_many(problem, {"x0": X0}, executor=1)
     assert many.converged.tolist() == [True, False, True]
-    assert [(one.sample, one.solved) for one in many.failures()] == [(1, False)]
+    assert [(one.sample, one.trajectory) for one in many.failures()] == [(1, False)]
     assert "too far at knot 5 (line" in many.failures()[0].status
     assert np.isnan(many.X[1]).all()
     with pytest.raises(ddp.ProblemError, match="i: sample 1 has no solution: "):
@@ -209,7 +209,7 @@ def test_what_does_not_converge_is_a_row_with_its_status(problem, over):
     alone = ddp.solve(problem.varying(x0=over["x0"][first.sample], masses=over["masses"][first.sample]),
                       ddp.DDP(max_iterations=2), throw=False)  # fmt: skip
     assert first.status == str(alone.status)
-    assert first.solved
+    assert first.trajectory
     assert many.solution(first.sample).status.ending is alone.status.ending
 
 
