@@ -19,8 +19,10 @@ from typing import Any, NamedTuple
 
 import llvmlite
 import numba
+import numba.cpython.hashing  # whose import tells LLVM the hashes' secret
 import numpy as np
 from llvmlite import binding
+from numba.core.runtime import rtsys
 
 from ddp.compiling import content, library, store
 from ddp.compiling.interrupts import uninterrupted
@@ -129,7 +131,7 @@ def _kept(name: str, key: bytes, context: Any) -> Any:
         return None
     try:
         with uninterrupted():
-            context.refresh()
+            rtsys.initialize(context)  # the symbols of numba's runtime; all else of refresh() serves compiling
             code = pickle.loads(raw)
             for need in code.needs:
                 need()

@@ -259,6 +259,29 @@ def test_kernels_of_scripts_and_notebooks_are_cached_by_what_they_are(fresh, tmp
     assert fresh.run(tmp_path, both) == (["6.0", "9.0", "6.0"], [])
 
 
+LOADING = """
+import sys
+import numpy as np
+from llvmlite import binding
+import asking
+added = []
+asking.asked(np.arange(3.0))
+print("scipy.linalg" in sys.modules)
+binding.add_symbol = lambda name, address: added.append(name)
+asking.asked.targetctx.refresh()
+print(added)
+"""
+
+
+def test_loading_tells_llvm_all_symbols_that_numba_knows_and_imports_no_scipy(tmp_path, write):
+    write(asking=ASKED.format("2.0"))
+    paths = {"PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}", "MAYNE_CACHE_DIR": str(tmp_path / "cache")}
+    for has_compiled in (True, False):
+        run = [sys.executable, "-c", LOADING]
+        done = subprocess.run(run, capture_output=True, text=True, check=True, env={**os.environ, **paths})
+        assert done.stdout.split() == [str(has_compiled), "[]"]
+
+
 def test_the_pivot_of_factorisations_is_in_what_eliminates(tmp_path, monkeypatch):
     from ddp.compiling import content
     from ddp.machine import algebra, triangles
