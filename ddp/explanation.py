@@ -13,6 +13,7 @@ from ddp.columns import controls
 from ddp.costs.objective import Objective
 from ddp.problem import Problem
 from ddp.status import Ending
+from ddp.system import ability
 
 if TYPE_CHECKING:
     from ddp.solution import Solution
@@ -47,7 +48,7 @@ class Explanation:
     outcome: whether it converged, cost and gradient.
     shares: each cost term with its cost, the largest first.   misses: how far targets are missed, in words.
     active: constraints and limits that hold the motion, in words.   course: what the solver did.
-    advice: what to try, empty if all is well.
+    advice: what to try, empty if all is well.   beyond: joints that leave their robot's own limits, in words.
     """
 
     outcome: str
@@ -56,6 +57,7 @@ class Explanation:
     course: str
     advice: str
     misses: tuple[str, ...] = ()
+    beyond: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return f"{self.outcome}\n\n{self.details}"
@@ -72,6 +74,7 @@ class Explanation:
             lines.append(f"  {others} other{'s' * (others > 1)} below {SEEN:.1%} each")
         lines += ["", "targets", *(f"  {miss}" for miss in self.misses)] if self.misses else []
         lines += ["", "held by", *(f"  {what}" for what in self.active or ("nothing",))]
+        lines += ["", "beyond limits", *(f"  {excess}" for excess in self.beyond)] if self.beyond else []
         lines += ["", "course", f"  {self.course}"]
         return "\n".join([*lines, "", "try", f"  {self.advice}"] if self.advice else lines)
 
@@ -83,7 +86,9 @@ def explain(solution: Solution, problem: Problem) -> Explanation:
     advice = "" if solution.converged else ADVICE.get(solution.status.ending, "")
     ordered = tuple(sorted(shares, key=lambda share: -abs(share[1])))
     misses = tuple(_misses(problem, solution.X))
-    return Explanation(str(solution), ordered, tuple(active), _course(solution), advice, misses)
+    excesses = ability(problem.dynamics, "excesses")
+    beyond = () if excesses is None else tuple(excesses(solution.X))
+    return Explanation(str(solution), ordered, tuple(active), _course(solution), advice, misses, beyond)
 
 
 def _joined(shares: Sequence[tuple[str, float]]) -> list[tuple[str, float]]:

@@ -292,6 +292,9 @@ class Abilities(Protocol):
     def doubts(self, problem: Any) -> list[str]:
         """Sentences about what a problem of this system has, and is hardly meant to have; told before a solve."""
 
+    def excesses(self, X: Array) -> list[str]:
+        """Sentences about states X (N+1, nx) that leave what the system itself allows; `explain` tells them."""
+
     def step_durations(self, count: int) -> Array:
         """How long each of the knots 0 .. count-1 takes [s], 0 for an event; without it, dt."""
 

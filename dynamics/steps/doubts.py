@@ -75,6 +75,24 @@ def _limits(robot: Robot, q: Array) -> Iterator[str]:
         yield f"x0: beyond limits of joints: {'; '.join(out[:MOST])}{more}"
 
 
+def excesses_of(robot: Robot, X: Array) -> list[str]:
+    """Sentences about joints with one number that leave their limits of position or velocity along X (N, nx)."""
+    if robot.room:
+        return []
+    model, found = robot.model, []
+    for name, i, turns in _numbers(robot):
+        j, unit = int(model.joints[model.getJointId(name)].idx_v), "rad" if turns else "m"
+        fastest = float(model.upperVelocityLimit[j])
+        for what, values, low, high, of in (
+            ("position", X[:, i], model.lowerPositionLimit[i], model.upperPositionLimit[i], unit),
+            ("velocity", X[:, robot.nq + j], -fastest, fastest, f"{unit}/s"),
+        ):
+            excess = float(np.abs(values - np.clip(values, low, high)).max()) if low < high < NO_LIMIT else 0.0
+            if excess > BEYOND:
+                found.append(f"{name} leaves its limits of {what} by {excess:.3g} {of}")
+    return found
+
+
 def _quaternions(robot: Robot, q: Array) -> Iterator[str]:
     for j in range(1, robot.model.njoints):
         joint = robot.model.joints[j]

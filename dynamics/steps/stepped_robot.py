@@ -26,7 +26,7 @@ from dynamics.robots.model import Robot, check_robot
 from dynamics.robots.space import space_of_states
 from dynamics.steps import rollouts
 from dynamics.steps.deviations import closing_callback
-from dynamics.steps.doubts import doubts_of
+from dynamics.steps.doubts import doubts_of, excesses_of
 from dynamics.steps.modes import Mode, modes_of
 from dynamics.steps.schemes import Scheme
 
@@ -337,6 +337,10 @@ class SteppedRobot(ABC):
     def doubts(self, problem: Any) -> list[str]:
         """Sentences about states, targets and torques of a problem that are hardly meant."""
         return doubts_of(self, problem)
+
+    def excesses(self, X: Array) -> list[str]:
+        """Sentences about joints that leave their robot's own limits along states X (N, nx)."""
+        return excesses_of(self.robot, X)
 
     def __getstate__(self) -> dict[str, Any]:
         of_this_process = "_scheme", "_handle", "_contraction", "_closing"

@@ -11,7 +11,7 @@ import dynamics
 from ddp import sanity
 from ddp.problem import Problem
 from ddp.solver import DDP, solve
-from dynamics.steps.doubts import doubts_of, reach_of
+from dynamics.steps.doubts import doubts_of, excesses_of, reach_of
 from problems import ALL, arm, pendulum
 from problems.costs import FramePosition
 
@@ -108,3 +108,16 @@ def test_a_doubt_is_told_once_and_copies_are_not_asked_again(monkeypatch, caplog
     assert len(asked) == 1
     solve(replace(problem, running=list(problem.running)), DDP(max_iterations=1), throw=False)
     assert [record.message for record in caplog.records].count("a doubt of a test") == 1
+
+
+def test_joints_that_leave_their_limits_are_told():
+    robot = dynamics.load("ur5")
+    X = np.zeros((3, 12))
+    assert excesses_of(robot, X) == []
+    high, fastest = robot.model.upperPositionLimit[2], robot.model.upperVelocityLimit[4]
+    X[1, 2], X[2, 10] = high + 0.25, -fastest - 0.5
+    names = robot.joint_names
+    assert excesses_of(robot, X) == [
+        f"{names[2]} leaves its limits of position by 0.25 rad",
+        f"{names[4]} leaves its limits of velocity by 0.5 rad/s",
+    ]
