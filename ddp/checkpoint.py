@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from ddp.archive import read, write
-from ddp.errors import ProblemError
+from ddp.errors import ProblemError, said
 from ddp.files import as_path, shown
 from ddp.guesses import Start
 from ddp.iterate import CLOSED
@@ -37,12 +37,23 @@ class Checkpoint:
     path: str | os.PathLike[str]
     notes: Mapping[str, str | Sequence[str]] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        as_path(self.path, "path")
+        if not isinstance(self.notes, Mapping) or not all(_is_note(*note) for note in self.notes.items()):
+            raise ProblemError(f"notes: expected texts by names, got {said(self.notes)}")
+
+
+def _is_note(name: object, text: object) -> bool:
+    """Whether a name and what it stands for are texts."""
+    texts = [text] if isinstance(text, str) else text
+    return isinstance(name, str) and isinstance(texts, (list, tuple)) and all(isinstance(one, str) for one in texts)
+
 
 class Kept:
     """A checkpoint of one problem and solver."""
 
     def __init__(self, checkpoint: Checkpoint | str | os.PathLike[str], problem: Problem, solver: object) -> None:
-        given = checkpoint if isinstance(checkpoint, Checkpoint) else Checkpoint(checkpoint)
+        given = checkpoint if isinstance(checkpoint, Checkpoint) else Checkpoint(as_path(checkpoint, "checkpoint"))
         self._path, self._notes, self._problem = as_path(given.path, "checkpoint"), given.notes, problem
         if not self._path.parent.is_dir():
             raise ProblemError(f"checkpoint: expected a file in an existing folder, got {shown(self._path)}")

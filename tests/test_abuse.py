@@ -17,15 +17,16 @@ HERE = Path(__file__).parent
 MADE_BY_OTHERS = {
     "BatchTerm", "Constraint", "ContactForces", "Contraction", "DDPError", "DerivativeCheck", "DerivativeReport",
     "Drawn", "Dynamics", "Edge", "Ending", "Expansion", "Failure", "ForwardDerivatives", "ForwardHessian",
-    "AdaptivePolicy", "ForwardTensors",
+    "AdaptivePolicy", "ContactPolicy", "ForwardTensors", "Iterations", "Watcher",
     "InverseDerivatives", "InverseHessian", "InverseTensors", "LinearSystem", "ModelError", "ProblemError", "Record",
     "Residual", "Robot", "Sensor", "Solution", "SolveError", "Status", "Term", "animate", "inline", "kernel",
     "S1", "SE2", "SE3", "SO3",
     "InternalDerivatives", "Motion", "Optima", "Optimum", "Policy", "Progress", "RayExecutor", "Rest",
     "Solutions", "TendonDerivatives",
-    "TendonHessian", "Tracking",
+    "TendonHessian", "Tracking", "save_video",
 }  # fmt: skip
-"""Protocols, errors and results, which nobody calls; decorators; and a page that is served until the program ends."""
+"""Protocols, errors and results, which nobody calls; decorators; a page that is served until the program ends; films,
+which start a browser."""
 
 
 def run(module, *arguments):

@@ -56,7 +56,11 @@ class Batch:
             raise ProblemError(f"solver: expected DDP(...), ILQR(...) or Newton(...), got {said(solver)}")
         self.threads = positive_integer("threads", threads)
         problem.renew()
-        self._solves, self._out = Solves(problem, self.solver, self.threads), Results.empty(problem, self.size)
+        self._solves = Solves(problem, self.solver, self.threads)
+        try:
+            self._out = Results.empty(problem, self.size)
+        except (MemoryError, ValueError) as reason:
+            raise ProblemError(f"size: expected as many problems as memory has room for, got {said(size)}") from reason
         self.obstacle, self.left, self._begun = self._solves.obstacle, 0, False
 
     def solve(self, over: Mapping[str, Any], guess: Start = None) -> Solutions:

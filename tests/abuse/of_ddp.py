@@ -35,6 +35,8 @@ def subjects():
     return [
         *_of_feedback(folder),
         Subject("Problem", ddp.Problem, given),
+        Subject("Batch", ddp.Batch, {"problem": plain, "size": 8}, ("solver",)),
+        Subject("Checkpoint", ddp.Checkpoint, {"path": folder / "checkpoint.npz", "notes": {"a": "b"}}),
         Subject("Problem.cost", plain.cost, {"X": X, "U": U}, (), {"X": ("terminal",)}),
         Subject("Problem.starting_at", plain.starting_at, {"x0": np.zeros(2)}),
         Subject(
