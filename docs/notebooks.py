@@ -45,7 +45,7 @@ def cells_of(page):
 
 
 def run(cell, names):
-    """What a cell of code prints, and the value of its last line if that is an expression."""
+    """Output that a cell of code prints, and the value of its last line if that is an expression."""
     tree, value, printed = ast.parse(cell.source), None, io.StringIO()
     last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
     with contextlib.redirect_stdout(printed):

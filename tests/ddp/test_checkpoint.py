@@ -13,7 +13,7 @@ from problems import cartpole, pendulum
 
 
 class EndedError(Exception):
-    """What ends a solve from outside."""
+    """Raised by a callback to end a solve from outside."""
 
 
 def ended_after(count):

@@ -15,7 +15,7 @@ REFUSED = {
     *(f"{kind}_dynamics{order}" for kind in ("contact", "impact")
       for order in ("", "_derivatives", "_hessian", "_second_derivatives")),
 }  # fmt: skip
-"""What knows no rods. All else is checked by oracles in test_rods.py, test_rod_frames.py, test_rod_forces.py,
+"""Functions that refuse rods. All else is checked by oracles in test_rods.py, test_rod_frames.py, test_rod_forces.py,
 test_rod_steps.py and test_hybrid_quantities.py, and sensors in tests/problems/test_soft_motions.py."""
 
 

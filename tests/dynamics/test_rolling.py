@@ -44,7 +44,7 @@ def tree(rng, **slides):
 
 
 def sliding_tree(rng):
-    """The same with a wheel that slides at an angle."""
+    """A random tree with a wheel that slides at an angle."""
     robot, (wheel, ball, _) = tree(rng, slides=0.7)
     return robot, [wheel, ball]
 

@@ -12,7 +12,7 @@ from ddp.errors import ProblemError
 from viz import films
 
 BROWSER = '''#!{python}
-"""What a browser does with a page that is filmed: reads it, and posts a picture of each moment."""
+"""Stand-in for a browser: read the page that is filmed, and post a picture of each moment."""
 import base64, io, json, re, sys, time, urllib.request
 from PIL import Image
 address = sys.argv[-1]
