@@ -27,9 +27,10 @@ from ddp.policy import Policy
 from ddp.problem import Problem
 from ddp.protocols import Constraint, Dynamics, Term
 from ddp.receding import RecedingHorizon
+from ddp.record import Record, Watcher
 from ddp.regulators import Regulator, discretize, lqr, tvlqr
 from ddp.search import Backtracking
-from ddp.solution import Record, Solution, Watcher
+from ddp.solution import Solution
 from ddp.solver import DDP, ILQR, Newton, solve
 from ddp.status import Ending, Status
 from ddp.system import LinearSystem, Tracking

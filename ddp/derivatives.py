@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from typing import NamedTuple, cast
 
@@ -42,6 +43,22 @@ class Derivatives(NamedTuple):
         """Hessians (N+1, nz, nz), Gauss-Newton's or exact, those of separable knots (N+1,) among them."""
         own = self.diagonal[:, :, None] * np.eye(self.diagonal.shape[1])
         return np.where(separable[:, None, None], own, self.exact if exact else self.lzz)
+
+
+def derivatives_of(system: System, N: int, dual: int, empty: Callable[[tuple[int, ...]], Array]) -> Derivatives:
+    """Arrays for N controls of a system and ``dual`` numbers of constraints, from an allocator ``empty(shape)``."""
+    n, nu, nz = system.n, system.nu, system.n + system.nu
+    return Derivatives(
+        A=empty((N, n, n)), B=empty((N, n, nu)), record=empty((N, system.record_size)),
+        l=empty((N + 1,)), lz=empty((N + 1, nz)), lzz=empty((N + 1, nz, nz)), exact=empty((N + 1, nz, nz)),
+        diagonal=empty((N + 1, nz)), dual=empty((dual,)),
+    )  # fmt: skip
+
+
+def numbers_of(system: System) -> int:
+    """Count the numbers that a solve keeps for each knot: its derivatives, and a few trajectories."""
+    nz = system.n + system.nu
+    return int(nz * system.n + system.record_size + 2 * nz * (nz + 1) + 1 + 8 * (system.nx + system.nu))
 
 
 def broken_rows(array: Array) -> NDArray[np.bool_]:

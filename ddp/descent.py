@@ -14,7 +14,7 @@ from ddp.iterate import CLOSED, Iterate
 from ddp.models.attempt import HessianModel, Limits, shift
 from ddp.models.globalisation import swept
 from ddp.protocols import Array
-from ddp.solution import Record, Watcher
+from ddp.record import Record, Watcher
 from ddp.status import End, Ending, limit_reached
 
 if TYPE_CHECKING:
@@ -145,7 +145,7 @@ class Descent:
         reason = f"{Ending.NO_STEP.value}, {most}"
         if iterate.line.unpriced is not None:
             try:
-                found = iterate.problem.fault(*iterate.line.unpriced, 0)
+                found = iterate.problem.objective.fault(*iterate.line.unpriced, 0)
             except ProblemError as failure:  # of a term's own code
                 found = str(failure)
             reason += f"; of longer ones {found}" if found else ""

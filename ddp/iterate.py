@@ -19,8 +19,9 @@ from ddp.models.globalisation import NO_SWEEP, shift, swept
 from ddp.parallel.differentiator import Differentiator, Follow
 from ddp.problem import Problem
 from ddp.protocols import Array
+from ddp.record import Record
 from ddp.search import Backtracking, Line, Search, Step
-from ddp.solution import Record, Solution
+from ddp.solution import Solution
 from ddp.status import Status
 from ddp.sweeps.backward import KEPT, VALUE, Backward, Sweep
 from ddp.sweeps.inertia import UNKNOWN
@@ -118,7 +119,7 @@ class Iterate:
             knot = int(np.argmax(broken_rows(self.gaps)))
             self.obstacle = f"the guess cannot be stepped from: f(x, u) is not finite at knot {knot}"
         elif not np.isfinite(cost := self.problem.total(self.X, self.U, notes)):
-            fault = self.problem.fault(self.X, self.U, 0) or "the total cost is not finite"
+            fault = self.problem.objective.fault(self.X, self.U, 0) or "the total cost is not finite"
             if not np.isinf(self.problem.values(self.X, self.U)).any():
                 raise ProblemError(fault)
             self.obstacle = f"the guess has no finite cost: {fault}"
@@ -300,7 +301,7 @@ class Iterate:
         smallest, control = self.backward.curvature()
         where = f"at knot {sweep.failed}, along control {control}"
         said = f"; without it, its smallest eigenvalue is {smallest:.2g} {where}"
-        term = self.problem.most_concave(self.X, self.U, sweep.failed)
+        term = self.problem.objective.most_concave(self.X, self.U, sweep.failed)
         return said + (f"; {term} has negative curvature there" if term else "")
 
     def fault(self) -> str | None:
@@ -316,7 +317,7 @@ class Iterate:
 
     def fault_of_term(self) -> str | None:
         """Which cost term is not finite, or has a derivative that is not, and at which knot; None if all are."""
-        return self.problem.fault(self.X, self.U, self.known)
+        return self.problem.objective.fault(self.X, self.U, self.known)
 
     def divergence(self, X: Array, U: Array) -> str:
         """Where a rollout that is not finite ends, and what the dynamics say about it."""

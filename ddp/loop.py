@@ -15,8 +15,8 @@ from ddp.interior.approach import approach
 from ddp.interior.solve import Minimised, minimise, struggles
 from ddp.iterate import CLOSED, Iterate
 from ddp.protocols import Array
+from ddp.record import Record, Watcher
 from ddp.saddles import away, described, judged
-from ddp.solution import Record, Watcher
 from ddp.status import End, Ending, Status
 from ddp.sweeps.backward import Sweep
 from ddp.sweeps.inertia import MINIMUM, UNKNOWN

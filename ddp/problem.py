@@ -20,7 +20,7 @@ from ddp.costs import cost_table
 from ddp.costs.batch import BatchTerm
 from ddp.costs.objective import Objective, padded
 from ddp.costs.stretches import check_stretches, weights_of
-from ddp.derivatives import EXACT, FIRST, GAUSS_NEWTON, RECORDS, Derivatives
+from ddp.derivatives import EXACT, FIRST, GAUSS_NEWTON, RECORDS, Derivatives, derivatives_of, numbers_of
 from ddp.derived_dynamics import as_system
 from ddp.errors import ProblemError, affordable, as_array, positive, positive_integer
 from ddp.guesses import Start, kept
@@ -88,7 +88,7 @@ class Problem:
         object.__setattr__(self, "dynamics", as_system(self.dynamics))
         positive("dynamics.dt", self.dynamics.dt)
         horizon = positive_integer("horizon", self.horizon)
-        affordable("horizon", horizon, horizon * _floats(self.dynamics))
+        affordable("horizon", horizon, horizon * numbers_of(self.dynamics))
         x0 = as_array("x0", self.x0, (self.dynamics.nx,)).copy()
         self.dynamics.check_state("x0", x0)
         check_knots("at", self.at, horizon)
@@ -211,7 +211,7 @@ class Problem:
         with np.errstate(all="ignore"):
             total = float(cost_table.sum_of(self.values(X, U)))
             if not np.isfinite(total):
-                raise ProblemError(self.fault(X, U, 0) or "the total cost is not finite")
+                raise ProblemError(self.objective.fault(X, U, 0) or "the total cost is not finite")
         return total
 
     def track(
@@ -237,18 +237,8 @@ class Problem:
 
     def allocate(self, empty: Callable[[tuple[int, ...]], Array] = aligned_zeros) -> Derivatives:
         """Arrays for all derivatives of this problem, from an allocator of zeros ``empty(shape)``."""
-        N, n, nu, nz = self.horizon, self.dynamics.n, self.dynamics.nu, self.dynamics.n + self.dynamics.nu
-        return Derivatives(
-            A=empty((N, n, n)),
-            B=empty((N, n, nu)),
-            record=empty((N, self.dynamics.record_size)),
-            l=empty((N + 1,)),
-            lz=empty((N + 1, nz)),
-            lzz=empty((N + 1, nz, nz)),
-            exact=empty((N + 1, nz, nz)),
-            diagonal=empty((N + 1, nz)),
-            dual=empty((0 if self.objective.lagrangian is None else state_size(self._placed),)),
-        )
+        dual = 0 if self.objective.lagrangian is None else state_size(self._placed)
+        return derivatives_of(self.dynamics, self.horizon, dual, empty)
 
     def expand(
         self, X: Array, U: Array, out: Derivatives, start: int, stop: int, made: int = FIRST | GAUSS_NEWTON
@@ -300,14 +290,6 @@ class Problem:
     def curved(self) -> bool:
         """Whether Gauss-Newton leaves anything out of the costs' Hessians."""
         return len(self.objective.curved) > 0
-
-    def fault(self, X: Array, U: Array, order: int) -> str | None:
-        """The first term whose cost or, if order > 0, derivative is not finite, as a sentence; None if all are."""
-        return self.objective.fault(X, U, order)
-
-    def most_concave(self, X: Array, U: Array, knot: int) -> str | None:
-        """The term with the most negative curvature at a knot of X (N+1, nx), U (N, nu); None if none has any."""
-        return self.objective.most_concave(X, U, knot)
 
     def terms(self) -> Iterator[tuple[str, BatchTerm, slice]]:
         """Every term with its name and the knots it belongs to, for reports; one that varies, knot by knot."""
@@ -412,9 +394,3 @@ def _arrived(*parcel: Any) -> Problem:
 def _made() -> Problem:
     """A problem without anything in it, yet."""
     return object.__new__(Problem)
-
-
-def _floats(dynamics: System) -> int:
-    """How many numbers a solve keeps for each knot: its derivatives, and a few trajectories."""
-    nz = dynamics.n + dynamics.nu
-    return int(nz * dynamics.n + dynamics.record_size + 2 * nz * (nz + 1) + 1 + 8 * (dynamics.nx + dynamics.nu))

@@ -11,8 +11,8 @@ from ddp.adjoint import costates
 from ddp.derivatives import EXACT, FIRST, RECORDS
 from ddp.iterate import Iterate
 from ddp.protocols import Array
+from ddp.record import Record
 from ddp.search import Step
-from ddp.solution import Record
 from ddp.sweeps.backward import COSTATE, Sweep
 from ddp.sweeps.inertia import Inertia, inertia
 
@@ -65,7 +65,7 @@ def described(iterate: Iterate, found: Inertia) -> str:
     control = int(np.argmax(np.abs(found.policies[0][0][found.knot])))
     what = f"a {found.kind}" if found.lowest < 0.0 else "a degenerate point"
     said = f"{what}: the exact Hessian in the controls has the curvature {found.lowest:.2g} at knot {found.knot}"
-    term = iterate.problem.most_concave(iterate.X, iterate.U, found.knot)
+    term = iterate.problem.objective.most_concave(iterate.X, iterate.U, found.knot)
     return f"{said}, along control {control}" + (f"; {term} has negative curvature there" if term else "")
 
 

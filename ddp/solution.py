@@ -6,86 +6,30 @@ import os
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 
-from ddp import columns, showing
+from ddp import columns, showing, solution_files
 from ddp.adaptive import AdaptivePolicy, adaptive_policy
 from ddp.adjoint import control_gradient
-from ddp.archive import read, refuse, write
+from ddp.archive import write
 from ddp.by_contact import ContactPolicy
-from ddp.columns import COLUMN, Columns
+from ddp.columns import Columns
 from ddp.constraints.bounds import room
 from ddp.constraints.lagrangian import Residual
 from ddp.constraints.placement import shifted
 from ddp.errors import ProblemError, as_array, choice, positive_integer, said
 from ddp.explanation import Explanation, explain
 from ddp.feedback import tracking_policy
-from ddp.files import as_path, shown
+from ddp.files import as_path
 from ddp.policy import Policy, held_policy
 from ddp.priced import priced_policy
 from ddp.problem import Problem
 from ddp.protocols import Array
-from ddp.status import Ending, Status
+from ddp.record import Record
+from ddp.status import Status
 from ddp.system import Tracking, ability
-
-FORMAT = "mayne solution"
-VERSION = 2
-"""Version of the format of files; see _ADDED for what a `Solution` has gained since."""
-
-LONGEST_HISTORY = 1_000_000
-"""Iterations of a file, at most."""
-
-SAME, NEAR = 1e-6, 1e-12
-"""How far costs of one trajectory may be apart, relative to the sum of the sizes of its knots' costs, and how far
-rounding may have moved the trajectory, relative to its largest entry: of costs that are almost zero, that decides."""
-
-
-class Record(NamedTuple):
-    """One iteration.
-
-    cost: total cost after it; with constraints, of the augmented Lagrangian.
-    gradient: max-norm of its gradient in the controls, before it.
-    expected: the decrease that the quadratic model promised for the full step.  step: the fraction taken, 0
-        if none, more than 1 where the full step brought more than promised.
-    regularization: mu on the diagonals of V_xx and Q_uu.
-    hessian: "gauss-newton", "exact" or "exact+lm", see `ddp.models`, or a model of one's own; "curvature" is
-        a step away from a saddle or a maximum: what it brought is what was expected.
-    blend: the share of the exact Hessian in the model, 0 to 1.
-    seconds: wall time of the iteration, without loading and compiling kernels.
-    contraction: what contracted the dynamics' second order in the model: "value" (V_x, DDP), "policy" (V_x under the
-        last gains), "costate" (Newton), "kept" (from an earlier iterate, see ``DDP.reuse``), "multipliers" (its own,
-        of linear steps) or "none".
-    gap: the largest component of ``f(X_k, U_k) ⊖ X_{k+1}`` after it, 0 once the states follow from the controls.
-    violation: the largest of all constraints, after it.  penalty: the largest of all constraints; of linear steps, the
-        barrier.
-    """
-
-    cost: float
-    gradient: float
-    expected: float
-    step: float
-    regularization: float
-    hessian: str
-    blend: float
-    seconds: float
-    gap: float
-    contraction: str
-    violation: float = 0.0
-    penalty: float = 0.0
-
-
-@runtime_checkable
-class Watcher(Protocol):
-    """Callback of `solve` that sees the iterates too."""
-
-    def watch(self, record: Record, X: Array, U: Array) -> None:
-        """Called after each iteration; X (N+1, nx), U (N, nu) are the solver's own: copy what is kept."""
-
-
-WORDS = "hessian", "contraction"
-"""Fields of a record that are no numbers."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -300,7 +244,7 @@ class Solution:
         """
         if not isinstance(problem, Problem):
             raise ProblemError(f"problem: expected a Problem, got {said(problem)}")
-        for name, shape in _shapes(problem).items():
+        for name, shape in solution_files.shapes(problem).items():
             if (own := getattr(self, name).shape) != shape and own != (0,):
                 raise ProblemError(f"problem: expected the one solved, {name} of {shape} there, got {own} here")
         return replace(self, problem=problem)
@@ -323,13 +267,7 @@ class Solution:
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Arrays that `save` writes, by name."""
-        content = {"format": np.array(FORMAT), "version": np.array(VERSION)}
-        content |= {name: np.asarray(getattr(self, name)) for name in _SAVED if name in _FIELDS}
-        content["ending"] = np.array(self.status.ending.name)
-        for i, name in enumerate(Record._fields):
-            rows = [record[i] for record in self.history]
-            content[COLUMN + name] = np.array(rows, str if name in WORDS else float)
-        return content
+        return solution_files.arrays(self)
 
     @staticmethod
     def load(path: str | os.PathLike[str], problem: Problem | None = None) -> Solution:
@@ -340,60 +278,11 @@ class Solution:
         file = as_path(path)
         if problem is not None and not isinstance(problem, Problem):
             raise ProblemError(f"problem: expected a Problem, got {type(problem).__name__}")
-        content = _read(file, {} if problem is None else _shapes(problem))
-        past = [content.pop(COLUMN + name).tolist() for name in Record._fields]
-        history = tuple(Record(*row) for row in zip(*past, strict=True))
-        values: dict[str, Any] = {name: value if value.ndim else value.item() for name, value in content.items()}
-        ending = values.pop("ending", "CONVERGED" if values["converged"] else "UNKNOWN")
-        refuse(file, [] if ending in Ending.__members__ else ["ending"])
-        values["status"] = Status(values["status"], Ending[ending])
-        solution = Solution(**values, history=history, problem=problem)
+        solution = Solution(**solution_files.fields(file, problem), problem=problem)
         if problem is not None:
-            _check_belongs(file, solution, problem)
+            solution_files.check_belongs(file, solution, problem)
         return solution
 
-
-_SAVED = {"X": "f2", "U": "f2", "k": "f2", "K": "f3", "cost": "f0", "gradient": "f0", "converged": "b0"}
-_SAVED |= {"status": "U0", "kind": "U0", "iterations": "i0", "seconds": "f0", "setup_seconds": "f0"}
-_SAVED |= {"multipliers": "f1", "penalties": "f1", "violation": "f0"}
-_FIELDS = (*_SAVED,)
-_SAVED |= {"ending": "U0"}
-_SAVED |= {COLUMN + name: "U1" if name in WORDS else "f1" for name in Record._fields}
-"""Contents of a file: the kind and the rank of every array."""
-
-
-_ADDED = {"kind", "setup_seconds", "ending"}
-"""Arrays that files of this version may lack, since a `Solution` has gained them later, with their defaults."""
-
-
-def _shapes(problem: Problem) -> dict[str, tuple[int, ...]]:
-    """The shapes of a solution's arrays."""
-    N, d = problem.horizon, problem.dynamics
-    return {
-        "X": (N + 1, d.nx), "U": (N, d.nu), "k": (N, d.nu), "K": (N, d.nu, d.n),
-        "multipliers": (problem.multiplier_count,), "penalties": (len(problem.placed),),
-    }  # fmt: skip
-
-
-def _read(path: Path, shapes: dict[str, tuple[int, ...]]) -> dict[str, np.ndarray]:
-    """The arrays of a solution file, checked as far as that goes without a problem."""
-    signs = read(path, {"format": "U0", "version": "i0", "iterations": "i0"})
-    if "format" not in signs or signs["format"].item() != FORMAT:  # str() of arrays loses Ctrl-C
-        raise ProblemError(f"path: {shown(path)} is not a solution file")
-    if (version := int(signs.get("version", 0))) != VERSION:
-        raise ProblemError(f"path: {shown(path)} has version {version} of the format, expected {VERSION}")
-    states = read(path, {"X": _SAVED["X"]}, shapes)
-    iterations, knots = int(signs.get("iterations", 0)), len(states.get("X", ())) - 1
-    refuse(path, [] if 0 <= iterations <= LONGEST_HISTORY else ["iterations"])
-    lengths = {name: iterations for name in _SAVED if name.startswith(COLUMN)} | dict.fromkeys("UkK", knots)
-    content = read(path, _SAVED, shapes, lengths)
-    if missing := _SAVED.keys() - _ADDED - content.keys():
-        raise ProblemError(f"path: {shown(path)} lacks {', '.join(sorted(missing))}")
-    refuse(path, [name for name in "kK" if content[name].shape[1] != content["U"].shape[1]])
-    if content["converged"]:
-        numbers = [name for name, kind in _SAVED.items() if kind[0] == "f"]
-        refuse(path, [name for name in numbers if name in content and not np.isfinite(content[name]).all()])
-    return content
 
 
 def _delay(given: float) -> float:
@@ -402,27 +291,3 @@ def _delay(given: float) -> float:
     if late < 0.0:
         raise ProblemError(f"delay: expected at least 0 s, got {late:g}")
     return late
-
-
-def _check_belongs(path: Path, solution: Solution, problem: Problem) -> None:
-    """Raise ProblemError unless the initial state and the cost are those of the problem."""
-    if not np.isfinite(solution.X).all():
-        return
-    as_array("X", solution.X, solution.X.shape)
-    if not np.allclose(solution.X[0], problem.x0, rtol=0.0, atol=1e-9):
-        raise ProblemError(
-            f"path: {shown(path)} is of another problem: it starts at {solution.X[0]}, x0 is {problem.x0}"
-        )
-    cost = problem.cost(solution.X, solution.U)
-    if abs(cost - solution.cost) > _accuracy(problem, solution.X, solution.U):
-        raise ProblemError(
-            f"path: {shown(path)} is of another problem: "
-            f"its trajectory costs {cost:.6g} here, {solution.cost:.6g} there"
-        )
-
-
-def _accuracy(problem: Problem, X: Array, U: Array) -> float:
-    """How far apart two machines may compute the cost of one trajectory."""
-    values = problem.values(X, U)
-    moved = problem.values(X + NEAR * np.abs(X).max(), U + NEAR * np.abs(U).max())
-    return float(SAME * np.abs(values).sum() + np.nan_to_num(np.abs(moved - values), posinf=0.0).sum())

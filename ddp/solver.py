@@ -26,9 +26,10 @@ from ddp.parallel.differentiator import Differentiator
 from ddp.parallel.workers import WorkerError, Workers, as_workers, differentiator
 from ddp.problem import Problem
 from ddp.protocols import Array
+from ddp.record import Record, Watcher
 from ddp.sanity import look
 from ddp.search import Backtracking, Search
-from ddp.solution import Record, Solution, Watcher
+from ddp.solution import Solution
 from ddp.status import Ending, Status
 from ddp.sweeps.inertia import MINIMUM
 

@@ -28,7 +28,8 @@ from ddp.errors import ProblemError, SolveError, as_array, axes, flag, positive,
 from ddp.guesses import Start
 from ddp.problem import Problem
 from ddp.protocols import Array
-from ddp.solution import Record, Solution
+from ddp.record import Record
+from ddp.solution import Solution
 from ddp.solver import DDP, solve
 from problems import checks
 from problems.sensitivity import gradient, phased, sensitivity, with_durations

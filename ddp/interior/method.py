@@ -23,7 +23,7 @@ from ddp.interior.measures import absolute
 from ddp.interior.point import Move, Point, Trial
 from ddp.iterate import CLOSED
 from ddp.models.attempt import EXACT, GAUSS_NEWTON, LEVENBERG_MARQUARDT
-from ddp.solution import Record
+from ddp.record import Record
 from ddp.status import End, Ending
 from ddp.sweeps.backward import Sweep
 

@@ -15,7 +15,7 @@ from ddp.interior.method import START, START_LIMITED, TOLERANCE, WARM, Interior
 from ddp.interior.point import Point
 from ddp.iterate import FULL, Iterate
 from ddp.protocols import Array
-from ddp.solution import Record
+from ddp.record import Record
 from ddp.status import End, Ending
 from ddp.sweeps.backward import Sweep
 

@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ddp.errors import REAL, ProblemError, as_array, axes, flag, integer, positive, said
+from ddp.errors import ProblemError, as_array, axes, flag, integer, positive
 from ddp.machine.aligned import aligned_zeros, working_memory
 from ddp.machine.number import QUAD
 from ddp.system import Contraction, Expansion, Stepping
@@ -28,6 +28,7 @@ from dynamics.steps import rollouts
 from dynamics.steps.deviations import closing_callback
 from dynamics.steps.doubts import doubts_of, excesses_of
 from dynamics.steps.modes import Mode, modes_of
+from dynamics.steps.pairs import is_complex, paired
 from dynamics.steps.schemes import Scheme
 
 Array = NDArray[np.float64]
@@ -170,15 +171,15 @@ class SteppedRobot(ABC):
 
     def difference(self, x0: ArrayLike, x1: ArrayLike) -> Array:
         """``x1 ⊖ x0``: (n,) or (N, n)."""
-        X0, X1, single = _paired("x0", x0, self.nx, "x1", x1, self.nx, np.float64)
+        X0, X1, single = paired("x0", x0, self.nx, "x1", x1, self.nx, np.float64)
         out = np.empty((len(X0), self.n))
         difference_batch(self.robot.tree, X0, X1, out)
         return out[0] if single else out
 
     def integrate(self, x: ArrayLike, dx: ArrayLike) -> Array:
         """``x ⊕ dx``: (nx,) or (N, nx). A complex dx gives a complex state, for complex-step derivatives."""
-        dtype = np.complex128 if any(_is_complex(value) for value in (x, dx)) else np.float64
-        X, dX, single = _paired("x", x, self.nx, "dx", dx, self.n, dtype)
+        dtype = np.complex128 if any(is_complex(value) for value in (x, dx)) else np.float64
+        X, dX, single = paired("x", x, self.nx, "dx", dx, self.n, dtype)
         out = np.empty((len(X), self.nx), dtype)
         integrate_batch(self.robot.tree, X, dX, out)
         return np.asarray(out[0] if single else out)
@@ -378,41 +379,3 @@ class SteppedRobot(ABC):
     def passive_torques(self, X: Array) -> Array:
         """Torques (M, nv) of the springs and the viscous friction that act, at states X (M, nx)."""
         return passive_torques(self._tree, X[:, : self.robot.nq], X[:, self.robot.nq :])
-
-
-def _paired(
-    a_field: str, a: ArrayLike, a_size: int, b_field: str, b: ArrayLike, b_size: int, dtype: type
-) -> tuple[Array, Array, bool]:
-    """Two arguments as batches of one length, and whether both were single samples."""
-    if (
-        isinstance(a, np.ndarray) and isinstance(b, np.ndarray)
-        and a.dtype == b.dtype == dtype
-    ):  # fmt: skip
-        if (a.shape, b.shape) == ((a_size,), (b_size,)):
-            return a[None].copy(), b[None].copy(), True
-        plain = type(a) is type(b) is np.ndarray and a.ndim == 2 and a.flags.carray and b.flags.carray
-        if plain and (a.shape, b.shape) == ((len(a), a_size), (len(a), b_size)):
-            return a, b, False
-    try:
-        A, B = (_real_or_complex(value, dtype) for value in (a, b))
-        N = max(1 if A.ndim == 1 else len(A), 1 if B.ndim == 1 else len(B))
-        first: Array = np.array(np.broadcast_to(A, (N, a_size)))
-        second: Array = np.array(np.broadcast_to(B, (N, b_size)))
-    except Exception:  # whatever numpy, or an object that says it is an array, comes up with
-        raise ProblemError(
-            f"{a_field}, {b_field}: expected numbers of shapes ({a_size},), ({b_size},) or batches of them,"
-            f" got {said(a)}, {said(b)}"
-        ) from None
-    return first, second, A.ndim == 1 and B.ndim == 1
-
-
-def _is_complex(value: ArrayLike) -> bool:
-    return isinstance(value, (np.ndarray, np.generic)) and value.dtype.kind == "c"
-
-
-def _real_or_complex(value: ArrayLike, dtype: type) -> Array:
-    """An array of ``dtype``, unless that loses what it holds."""
-    array = np.asarray(value)
-    if array.dtype.kind not in REAL + ("c" if dtype is np.complex128 else "") or np.ma.is_masked(value):
-        raise TypeError("expected numbers")
-    return array.astype(dtype)

@@ -10,7 +10,8 @@ import viz
 from ddp.errors import ProblemError
 from ddp.problem import Problem
 from ddp.protocols import Array
-from ddp.solution import Record, Solution
+from ddp.record import Record
+from ddp.solution import Solution
 from problems.command.demo import check_robot
 from problems.command.playing import wait
 from problems.registry import Entry
