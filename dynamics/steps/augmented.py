@@ -9,23 +9,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ddp.by_knot import ByKnot
-from ddp.derived_dynamics import as_system
 from ddp.errors import ModelError, ProblemError, affordable, as_array, axes, integer, line_of, positive_integer, said
 from ddp.machine.number import WIDTH
 from ddp.protocols import Array
-from ddp.system import Contraction, Expansion, Stepping, System, ability
-from ddp.tracing.function import TracedFunction, space_of, tracked
+from ddp.system import Contraction, Expansion, Stepping, ability
+from ddp.tracing.function import TracedFunction
 from ddp.tracing.groups import Euclidean
 from ddp.tracing.spaces import Space
 from ddp.tracing.trace import FollowError
 from dynamics.robots.equipment import pairs_of_limits
 from dynamics.steps import composition
+from dynamics.steps.around import Around
 
 Function = Callable[[Any, Any, Any], Any]
 
 
-class Augmented(ByKnot):
+class Augmented(Around):
     """``u = inputs(x, s, r)``, ``x' = f(x, u)``, ``s' = memory(x, s, r)``: a system of states (x, s) and controls r.
 
     system: any one, f: a robot's, with contacts or without, a function's, one of one's own, another `Augmented`.
@@ -45,7 +44,7 @@ class Augmented(ByKnot):
         control_limits: ArrayLike | None = None, name: str = "augmented",
     ) -> None:  # fmt: skip
         self._made_by: tuple[Any, ...] | None = None
-        self.system: System = as_system(system, "system")
+        super().__init__(system)
         self.inputs, self.memory, self.name = inputs, memory, name
         self.ns = integer("ns", ns)
         self.nr = self.system.nu if nr is None else positive_integer("nr", nr)
@@ -56,11 +55,9 @@ class Augmented(ByKnot):
                 raise ProblemError(f"{field}: expected a function of (x, s, r), got {said(function)}")
         if (memory is None) != (self.ns == 0):
             raise ProblemError(f"memory: expected {'a function' if self.ns else 'None'} for ns = {self.ns} numbers")
-        known = space_of(self.system)
-        if known is None:
-            raise ProblemError("system: expected one of plain numbers, or whose `space` of states is known")
-        self._space = Space((*known.parts, Euclidean(self.ns))) if self.ns else known
-        self.nx, self.nu, self.dt = self.system.nx + self.ns, self.nr, self.system.dt
+        if self.ns:
+            self._space = Space((*self._space.parts, Euclidean(self.ns)))
+        self.nx, self.nu = self.system.nx + self.ns, self.nr
         self.control_limits = np.tile([-np.inf, np.inf], (self.nr, 1))
         if control_limits is not None:
             self.control_limits = pairs_of_limits("control_limits", control_limits, self.nr, ProblemError)
@@ -97,21 +94,6 @@ class Augmented(ByKnot):
     # -- sizes and abilities -----------------------------------------------------------------------------------------
 
     @property
-    def space(self) -> Space:
-        """The space of states (x, s)."""
-        return self._space
-
-    @property
-    def thread_safe(self) -> bool:
-        """Whether the system is."""
-        return bool(ability(self.system, "thread_safe"))
-
-    @property
-    def lanes(self) -> int:
-        """How many step lengths are rolled out for the price of one: those of the system."""
-        return WIDTH if ability(self.system, "lanes") else 0
-
-    @property
     def batched(self) -> bool:
         """Whether many knots are contracted faster than one by one: whether those of the system are."""
         return bool(ability(self.system, "batched"))
@@ -129,11 +111,11 @@ class Augmented(ByKnot):
 
     def renew(self) -> bool:
         """Trace functions again, if what they read has changed; whether it has."""
-        before, renew = self._functions, getattr(self.system, "renew", None)
+        before = self._functions
         self._functions = before.renewed()
         if self._functions is not before:
             vars(self).pop("_contraction", None)
-        return bool(renew and renew()) or self._functions is not before
+        return super().renew() or self._functions is not before
 
     def _origin(self) -> str:
         parts = f"{self._functions.operations} operations, made in {self._functions.seconds:.3f} s"
@@ -201,12 +183,6 @@ class Augmented(ByKnot):
         after = np.hstack([self.system.step(states, np.ascontiguousarray(U), first), S])
         return after.reshape(X.shape)
 
-    def _called(self, x: Any, u: Any) -> Any:
-        return self.step(x, u)
-
-    def _called_at(self, x: Any, u: Any, knot: int) -> Any:
-        return self.step(x, u, knot)
-
     def check_state(self, field: str, x: Array) -> None:
         """Raise ProblemError naming ``field`` unless x is a state of the system, with finite numbers behind it."""
         states, _ = np.split(as_array(field, x, (*(None,) * (axes(x) - 1), self.nx)), [self.system.nx], axis=-1)
@@ -227,37 +203,7 @@ class Augmented(ByKnot):
         owner = words, found, given, inner, self._functions.code
         return Stepping(composition.stepping().address, words.ctypes.data, np.zeros(0), owner)
 
-    def track(
-        self, X: Array, U: Array, k: Array, K: Array, alphas: Array, gaps: Array, lower: Array, upper: Array
-    ) -> tuple[Array, Array]:
-        """Closed-loop rollouts, one for each alpha: see `System`; NaN from where they diverge."""
-        stepping = self.stepping(len(U), len(alphas))
-        if stepping is None:
-            return super().track(X, U, k, K, alphas, gaps, lower, upper)
-        return tracked(stepping, self._space, X, U, k, K, alphas, gaps, (lower, upper))
-
     # -- derivatives -------------------------------------------------------------------------------------------------
-
-    def linearize(self, x: Array, u: Array, knot: int = 0) -> tuple[Array, Array]:
-        """``A (n, n), B (n, nr)`` of one knot."""
-        out = self._expansion(x, u, knot)
-        if not np.isfinite(out.A).all():
-            raise ModelError("system: its derivatives are not finite there")
-        return out.A[0], out.B[0]
-
-    def hessian(self, x: Array, u: Array, weight: Array, knot: int = 0) -> Array:
-        """The exact Hessian (nz, nz) of ``weight @ (f(x ⊕ dx, u + du) ⊖ f(x, u))`` of one knot."""
-        out, H = self._expansion(x, u, knot), np.empty((1, self.n + self.nr, self.n + self.nr))
-        self.contract(out.record, as_array("weight", weight, (self.n,))[None], H)
-        return H[0]
-
-    def _expansion(self, x: Array, u: Array, knot: int) -> Expansion:
-        X, R = as_array("x", x, (self.nx,))[None], as_array("u", u, (self.nr,))[None]
-        out = Expansion(np.empty((1, self.n, self.n)), np.empty((1, self.n, self.nr)), np.empty((1, self.record_size)))
-        knot = integer("knot", knot)
-        self.expand(X, R, out, knot)
-        self.expand_second(X, R, out, knot)
-        return out
 
     def expand(self, X: Array, U: Array, out: Expansion, first: int = 0) -> None:
         """A, B and record of M knots."""
@@ -307,11 +253,6 @@ class Augmented(ByKnot):
         sizes = self.system.n, self.system.nu, self.ns, self.nr, self._begin
         words = np.array([inner.address, inner.context, own.address, own.context, *sizes], dtype=np.int64)
         return Contraction(composition.contracting().address, words.ctypes.data, (words, inner, own))
-
-    @property
-    def robot(self) -> Any:
-        """The system's robot, if it has one."""
-        return self.system.robot  # type: ignore[attr-defined]
 
     def made_by(self, function: Callable[..., Any], *args: Any) -> Augmented:
         """Itself, which other processes make by a function of a module: those of the composition may be local."""

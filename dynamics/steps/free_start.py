@@ -9,19 +9,16 @@ import numpy as np
 from numba import carray
 from numpy.typing import ArrayLike
 
-from ddp.by_knot import ByKnot
 from ddp.compiling.kernel import call_contraction, callback, integer_pointer, pointer
-from ddp.derived_dynamics import as_system
 from ddp.errors import ProblemError, as_array, axes, integer
-from ddp.machine.number import WIDTH
 from ddp.protocols import Array
-from ddp.system import Contraction, Expansion, Stepping, System, ability
-from ddp.tracing.function import TracedFunction, space_of, tracked
-from ddp.tracing.spaces import Space
+from ddp.system import Contraction, Expansion, Stepping, ability
+from ddp.tracing.function import TracedFunction
 from ddp.user_step import followed
+from dynamics.steps.around import Around
 
 
-class FreeStart(ByKnot):
+class FreeStart(Around):
     """``x' = x ⊕ E_k u`` at knots 0 .. before-1, then the knots of a system: its state at knot ``before`` is free.
 
     system: any one whose space of states is known.
@@ -30,12 +27,8 @@ class FreeStart(ByKnot):
     """
 
     def __init__(self, system: Any, directions: ArrayLike | None = None) -> None:
-        self.system: System = as_system(system, "system")
-        known = space_of(self.system)
-        if known is None:
-            raise ProblemError("system: expected one of plain numbers, or whose `space` of states is known")
-        self._space, n, nu = known, self.system.n, self.system.nu
-        self.nx, self.nu, self.dt = self.system.nx, nu, self.system.dt
+        super().__init__(system)
+        n, nu = self.n, self.nu
         given = np.eye(n) if directions is None else as_array("directions", directions, (n, None))
         if given.shape[1] == 0:
             raise ProblemError("directions: expected at least one column, got none")
@@ -56,21 +49,6 @@ class FreeStart(ByKnot):
         return followed("directions", moved, self.nx, self.nu, None, space)
 
     @property
-    def space(self) -> Space:
-        """The space of states."""
-        return self._space
-
-    @property
-    def thread_safe(self) -> bool:
-        """Whether the system is."""
-        return bool(ability(self.system, "thread_safe"))
-
-    @property
-    def lanes(self) -> int:
-        """How many step lengths are rolled out for the price of one."""
-        return WIDTH if ability(self.system, "lanes") else 0
-
-    @property
     def record_size(self) -> int:
         """Floats that a knot keeps: which of the knots before it is, counted from 1, or 0; then those of its kind."""
         return 1 + max(int(self.system.record_size), self.nx + self.nu)
@@ -80,11 +58,6 @@ class FreeStart(ByKnot):
         rest, own = max(0, count - self.before), ability(self.system, "step_durations")
         found = np.full(rest, self.dt) if own is None else own(rest)
         return np.concatenate([np.zeros(min(count, self.before)), found])
-
-    def renew(self) -> bool:
-        """Trace functions of the system again, if what they read has changed; whether it has."""
-        renew = getattr(self.system, "renew", None)
-        return bool(renew and renew())
 
     def nominal_control(self, x: Array) -> Array:
         """The system's."""
@@ -110,18 +83,6 @@ class FreeStart(ByKnot):
     def _called(self, x: Any, u: Any) -> Any:
         return self.system.step(x, u)
 
-    def _called_at(self, x: Any, u: Any, knot: int) -> Any:
-        return self.step(x, u, knot)
-
-    def track(
-        self, X: Array, U: Array, k: Array, K: Array, alphas: Array, gaps: Array, lower: Array, upper: Array
-    ) -> tuple[Array, Array]:
-        """Closed-loop rollouts, one for each alpha: see `System`; NaN from where they diverge."""
-        stepping = self.stepping(len(U), len(alphas))
-        if stepping is None:
-            return super().track(X, U, k, K, alphas, gaps, lower, upper)
-        return tracked(stepping, self._space, X, U, k, K, alphas, gaps, (lower, upper))
-
     def stepping(self, count: int, lanes: int) -> Stepping | None:
         """Compiled steps: see `system.Abilities`."""
         own = ability(self.system, "stepping")
@@ -131,25 +92,6 @@ class FreeStart(ByKnot):
         first = [self.before, inner.address, inner.context]
         words = np.array([*first, *(one.code.addresses["value"] for one in self._placing)], dtype=np.int64)
         return Stepping(_stepping().address, words.ctypes.data, inner.parameters, (words, inner, self._placing))
-
-    def linearize(self, x: Array, u: Array, knot: int = 0) -> tuple[Array, Array]:
-        """``A (n, n), B (n, nu)`` of one knot."""
-        out = self._expansion(x, u, knot)
-        return out.A[0], out.B[0]
-
-    def hessian(self, x: Array, u: Array, weight: Array, knot: int = 0) -> Array:
-        """The exact Hessian (nz, nz) of ``weight @ (f(x ⊕ dx, u + du) ⊖ f(x, u))`` of one knot."""
-        out, H = self._expansion(x, u, knot), np.empty((1, self.n + self.nu, self.n + self.nu))
-        self.contract(out.record, as_array("weight", weight, (self.n,))[None], H)
-        return H[0]
-
-    def _expansion(self, x: Array, u: Array, knot: int) -> Expansion:
-        X, U = as_array("x", x, (self.nx,))[None], as_array("u", u, (self.nu,))[None]
-        out = Expansion(np.empty((1, self.n, self.n)), np.empty((1, self.n, self.nu)), np.empty((1, self.record_size)))
-        knot = integer("knot", knot)
-        self.expand(X, U, out, knot)
-        self.expand_second(X, U, out, knot)
-        return out
 
     def expand(self, X: Array, U: Array, out: Expansion, first: int = 0) -> None:
         """A, B and record of M knots."""
@@ -205,11 +147,6 @@ class FreeStart(ByKnot):
         all_of = [self.system.contraction(), *(one.contraction for one in self._placing)]
         words = np.array([part for one in all_of for part in one[:2]], dtype=np.int64)
         return Contraction(_contracting().address, words.ctypes.data, (words, all_of))
-
-    @property
-    def robot(self) -> Any:
-        """The system's robot, if it has one."""
-        return self.system.robot  # type: ignore[attr-defined]
 
     def __repr__(self) -> str:
         return f"FreeStart({self.system!r}, before={self.before})"
