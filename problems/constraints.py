@@ -28,7 +28,7 @@ from dynamics.quantities import frames
 from dynamics.robots.model import Robot
 from dynamics.steps.robot_dynamics import RobotDynamics
 from problems import checks
-from problems.frame_limits import CenterOfMassLimits, FramePositionLimits, FrameVelocityLimits
+from problems.frame_limits import AXIS, CenterOfMassLimits, FramePositionLimits, FrameVelocityLimits
 from problems.kernels import constraints as constraint_kernels
 from problems.layout import Layout, scalar_joints, state_layout
 from problems.self_clearance import SelfClearance
@@ -57,9 +57,6 @@ __all__ = [
     "VelocityLimits",
 ]
 
-POSITION = Kernels(
-    constraint_kernels.position_values, constraint_kernels.position_jacobian, constraint_kernels.position_curvature
-)
 POSE = Kernels(constraint_kernels.pose_values, constraint_kernels.pose_jacobian, constraint_kernels.pose_curvature)
 STATE = Kernels(constraint_kernels.state_values, constraint_kernels.state_jacobian, constraint_kernels.state_curvature)
 
@@ -223,7 +220,7 @@ class FramePositionEquality(RobotConstraint):
         return [Mark("target", self.target_xyz, self.target_xyz, frame=self.frame)]
 
     def _bound(self) -> CompiledConstraint:
-        return bind(POSITION, self._branch, self.target_xyz, columns=self._branch.dof)
+        return bind(AXIS, self._branch, np.eye(3), self.target_xyz, columns=self._branch.dof)
 
 
 @dataclass(frozen=True, eq=False)

@@ -52,7 +52,7 @@ class FramePositionLimits(RobotConstraint):
         _along_axes(self, self.axes, self.lower, self.upper)
 
     def _bound(self) -> CompiledConstraint:
-        return bind(AXIS, self._branch, self._axes, columns=self._branch.dof)
+        return bind(AXIS, self._branch, self._axes, np.zeros(len(self._axes)), columns=self._branch.dof)
 
 
 @dataclass(frozen=True, eq=False)

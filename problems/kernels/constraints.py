@@ -13,7 +13,7 @@ import numpy as np
 from ddp import inline, kernel
 from dynamics.geometry.joint_motion import joint_log_hessian, joint_log_jacobian, twist_of
 from dynamics.geometry.lie import jlog6, log6_hessian
-from dynamics.geometry.spatial import add3, dot3, linear, load3, load6, rotate, rotate_back, scale3
+from dynamics.geometry.spatial import add3, dot3, load3, rotate_back, scale3
 from dynamics.quantities.center_of_mass import (
     inertial_workspace,
     place_center_of_mass,
@@ -47,49 +47,18 @@ def add_point_curvature(branch, memory, R, J, force, gradient, out):
 
 
 @kernel
-def position_values(branch, target, X, U, out):
-    """``p - target`` of a frame's origin p."""
-    memory, J = branch_workspace(branch, X), np.zeros((branch.count, 6))
-    for k in range(X.shape[0]):
-        _, p = place_frame(branch, X[k], memory, J)
-        for i in range(3):
-            out[k, i] = p[i] - target[i]
-
-
-@kernel
-def position_jacobian(branch, target, X, U, out):
-    """The columns of the origin's Jacobian, in the world's axes."""
-    memory, J = branch_workspace(branch, X), np.zeros((branch.count, 6))
-    for k in range(X.shape[0]):
-        R, _ = place_frame(branch, X[k], memory, J)
-        for j in range(branch.count):
-            d = rotate(R, linear(load6(J, j)))
-            for i in range(3):
-                out[k, i, j] = d[i]
-
-
-@kernel
-def position_curvature(branch, target, X, U, weight, out):
-    """Hessian of weight · p of the origin p."""
-    memory, J, gradient = branch_workspace(branch, X), np.zeros((branch.count, 6)), np.zeros(out.shape[1])
-    for k in range(X.shape[0]):
-        R, _ = place_frame(branch, X[k], memory, J)
-        add_point_curvature(branch, memory, R, J, (weight[k, 0], weight[k, 1], weight[k, 2]), gradient, out[k])
-
-
-@kernel
-def axis_values(branch, axes, X, U, out):
-    """``axes p`` of a frame's origin p."""
+def axis_values(branch, axes, offset, X, U, out):
+    """``axes p - offset`` of a frame's origin p."""
     memory, P = knots_workspace(branch.tree, X.shape[1]), np.empty((3, 8))
     for begin in range(0, X.shape[0], 8):
         place_points(branch, X, begin, memory, P)
         for lane in range(min(8, X.shape[0] - begin)):
             for i in range(axes.shape[0]):
-                out[begin + lane, i] = axes[i, 0] * P[0, lane] + axes[i, 1] * P[1, lane] + axes[i, 2] * P[2, lane]
+                out[begin + lane, i] = dot3(load3(axes, i), (P[0, lane], P[1, lane], P[2, lane])) - offset[i]
 
 
 @kernel
-def axis_jacobian(branch, axes, X, U, out):
+def axis_jacobian(branch, axes, offset, X, U, out):
     """Axes times the columns of the origin's Jacobian."""
     nx = X.shape[1]
     memory, P, D = knots_workspace(branch.tree, nx), np.empty((3, 8)), np.empty((3 * branch.count, 8))
@@ -104,7 +73,7 @@ def axis_jacobian(branch, axes, X, U, out):
 
 
 @kernel
-def axis_curvature(branch, axes, X, U, weight, out):
+def axis_curvature(branch, axes, offset, X, U, weight, out):
     """Hessian of ``(axesᵀ weight) · p``."""
     memory, J, gradient = branch_workspace(branch, X), np.zeros((branch.count, 6)), np.zeros(out.shape[1])
     for k in range(X.shape[0]):
