@@ -20,8 +20,9 @@ from ddp.errors import ProblemError, affordable, as_array, axes, positive_intege
 from ddp.protocols import Array
 from ddp.tracing.groups import Euclidean
 from dynamics.steps.augmented import Augmented
-from dynamics.steps.continuous_dynamics import IMPLICIT, ContinuousDynamics
+from dynamics.steps.continuous_dynamics import ContinuousDynamics
 from dynamics.steps.function_dynamics import FunctionDynamics
+from dynamics.steps.implicit_steps import METHODS
 
 
 def rates(system: Any, control_limits: ArrayLike | None = None) -> Augmented:
@@ -145,7 +146,7 @@ def parameters(system: FunctionDynamics | ContinuousDynamics) -> FunctionDynamic
         raise ProblemError(f"system: expected a FunctionDynamics with parameters, got {said(system)}")
     nx, size = system.nx, len(system.parameters)
     state = [*system.space.parts, Euclidean(size)]
-    if isinstance(system, ContinuousDynamics) and system.integrator in IMPLICIT:
+    if isinstance(system, ContinuousDynamics) and system.integrator in METHODS:
         f, still, own = system.f, np.zeros(size), (system.dt, system.integrator, system.substeps)
 
         def flowing(x: Any, u: Any) -> Any:

@@ -21,8 +21,8 @@ from ddp.tracing.function import TracedFunction
 from ddp.tracing.spaces import Space, as_space
 from dynamics.steps.function_dynamics import FunctionDynamics
 from dynamics.steps.implicit_flow import ImplicitSteps
-from dynamics.steps.implicit_steps import IMPLICIT_EULER, IMPLICIT_MIDPOINT, SDIRK2
-from dynamics.steps.runge_kutta import EULER, RK4
+from dynamics.steps.implicit_steps import METHODS as IMPLICIT
+from dynamics.steps.runge_kutta import METHODS as EXPLICIT
 
 Flow = Callable[..., Any]
 """``f(x, u)`` or ``f(x, u, p)``, of one knot."""
@@ -80,11 +80,8 @@ def flow(f: Flow, x: Any, u: Any, *p: Any) -> Any:
     return np.array(f(x.copy(), u.copy(), *p))
 
 
-INTEGRATORS = {"euler": explicit(EULER), "rk4": explicit(RK4), "semi-implicit-euler": semi_implicit}
+INTEGRATORS = {name: explicit(table) for name, table in EXPLICIT.items()} | {"semi-implicit-euler": semi_implicit}
 """Explicit steps by name: each makes a function ``x' = step(x, u)`` of a flow, h [s] and the space of states."""
-
-IMPLICIT = {"implicit-euler": IMPLICIT_EULER, "implicit-midpoint": IMPLICIT_MIDPOINT, "sdirk2": SDIRK2}
-"""Implicit steps by name: tables of implicit_steps.py."""
 
 MOST_PARTS = 1000
 """Parts of a step, at most: what is traced has the operations of all of them."""

@@ -56,9 +56,12 @@ def stages(rows: Sequence[tuple[float, float, float]]) -> Array:
 
 GAMMA = 1.0 - np.sqrt(0.5)
 
-IMPLICIT_EULER = stages([(1.0, 1.0, 1.0)])
-IMPLICIT_MIDPOINT = stages([(0.5, 1.0, 1.0)])
-SDIRK2 = stages([(1.0, GAMMA, (1.0 - GAMMA) / GAMMA), (1.0, GAMMA, 1.0)])
+METHODS = {
+    "implicit-euler": stages([(1.0, 1.0, 1.0)]),
+    "implicit-midpoint": stages([(0.5, 1.0, 1.0)]),
+    "sdirk2": stages([(1.0, GAMMA, (1.0 - GAMMA) / GAMMA), (1.0, GAMMA, 1.0)]),
+}
+"""Implicit steps by name."""
 
 
 class Solving(Fields):

@@ -6,7 +6,7 @@ With u held over the step and a_i = a(q_i, v_i, u), every stage leaves from q:
     v_i = v + h Σ_j A_ij a_j     q_i = q ⊕ ξ_i     ξ_i = h Σ_j A_ij v_j + h² γ_i [v_j(i), v_k(i)]          j, k < i
 
 The stage after the last is where the step ends, its row of A what the literature calls b. Where motions commute, A is
-Butcher's table of a classical method; elsewhere one bracket in a row keeps its order. With those of ``RK4`` the method
+Butcher's table of a classical method; elsewhere one bracket in a row keeps its order. With those of "rk4" the method
 is of order four on any Lie group (Munthe-Kaas & Owren 1999, Computations in a free Lie algebra; their signs are those
 of velocities in world axes).
 """
@@ -42,11 +42,14 @@ def method(A: Sequence[Sequence[float]], brackets: Mapping[int, tuple[float, int
 NONE = method([()])
 """No stages: the method of steps that are not explicit."""
 
-EULER = method([(), (1.0,)])
-RK4 = method(
-    [(), (1 / 2,), (0.0, 1 / 2), (0.0, 0.0, 1.0), (1 / 6, 1 / 3, 1 / 3, 1 / 6)],
-    {2: (1 / 8, 0, 1), 4: (1 / 12, 0, 3)},
-)
+METHODS = {
+    "euler": method([(), (1.0,)]),
+    "rk4": method(
+        [(), (1 / 2,), (0.0, 1 / 2), (0.0, 0.0, 1.0), (1 / 6, 1 / 3, 1 / 3, 1 / 6)],
+        {2: (1 / 8, 0, 1), 4: (1 / 12, 0, 3)},
+    ),
+}
+"""Explicit steps by name."""
 
 
 @kernel

@@ -31,22 +31,17 @@ from dynamics.steps import (
     implicit_linearization,
     implicit_steps,
     linearization,
+    runge_kutta,
     runge_kutta_curvature,
     runge_kutta_linearization,
 )
 from dynamics.steps.advance import advance_freely, advance_touching, free_bench, size, touching_bench
 from dynamics.steps.contractions import Contractor
 from dynamics.steps.expansions import expansion
-from dynamics.steps.implicit_steps import (
-    IMPLICIT_EULER,
-    IMPLICIT_MIDPOINT,
-    SDIRK2,
-    advance_implicitly,
-    implicit_bench,
-)
+from dynamics.steps.implicit_steps import advance_implicitly, implicit_bench
 from dynamics.steps.modes import Layout, Modes, explicit_layout, free_layout, whole_layout
 from dynamics.steps.rollouts import Roller, roller
-from dynamics.steps.runge_kutta import EULER, NONE, RK4
+from dynamics.steps.runge_kutta import NONE
 
 Array = NDArray[np.float64]
 
@@ -131,12 +126,9 @@ def implicit(method: Array) -> Scheme:
     )  # fmt: skip
 
 
-INTEGRATORS = {
-    "semi-implicit-euler": SEMI_IMPLICIT, "euler": explicit(EULER), "rk4": explicit(RK4),
-    "implicit-euler": implicit(IMPLICIT_EULER), "implicit-midpoint": implicit(IMPLICIT_MIDPOINT),
-    "sdirk2": implicit(SDIRK2),
-}  # fmt: skip
-"""Schemes of robots without contacts by name."""
+IMPLICIT = {name: implicit(table) for name, table in implicit_steps.METHODS.items()}
+"""Schemes that know rods, by name."""
 
-IMPLICIT = ("implicit-euler", "implicit-midpoint", "sdirk2")
-"""Schemes that know rods."""
+EXPLICIT = {name: explicit(table) for name, table in runge_kutta.METHODS.items()}
+INTEGRATORS = {"semi-implicit-euler": SEMI_IMPLICIT} | EXPLICIT | IMPLICIT
+"""Schemes of robots without contacts by name."""

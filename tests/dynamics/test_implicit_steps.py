@@ -10,9 +10,10 @@ import ddp
 import dynamics
 from dynamics import Robot, RobotDynamics
 from dynamics.robots.equipment import Equipment
+from dynamics.steps.implicit_steps import METHODS
 from problems.costs import ControlCost, StateCost
 
-IMPLICIT = ("implicit-euler", "implicit-midpoint", "sdirk2")
+IMPLICIT = (*METHODS,)
 
 
 @pytest.mark.parametrize("integrator", IMPLICIT)
