@@ -13,10 +13,11 @@ from ddp.errors import ProblemError
 from ddp.protocols import Array
 from ddp.system import System
 from ddp.tracing.function import space_of
-from ddp.tracing.groups import SE3, SO3, Euclidean, UnitCircle, UnitPlane
+from ddp.tracing.groups import Euclidean
 from ddp.tracing.spaces import Space
-from dynamics.geometry.joint_motion import CONTINUOUS, FREE_FLYER, GROUPS, PLANAR, SPHERICAL, UNIT_NUMBERS
+from dynamics.geometry.joint_motion import CONTINUOUS, GROUPS
 from dynamics.phases.phased_dynamics import PhasedDynamics
+from dynamics.robots.joints import NUMBERS, UNIT_NUMBERS
 from dynamics.robots.model import Robot
 from dynamics.steps.robot_dynamics import RobotDynamics
 
@@ -67,7 +68,7 @@ def state_layout(dynamics: System) -> Layout:
     return _of_space(space)
 
 
-_KINDS = {Euclidean: None, SO3: SPHERICAL, SE3: FREE_FLYER, UnitPlane: PLANAR, UnitCircle: CONTINUOUS}
+_KINDS = {type(NUMBERS[kind].space): kind for kind in UNIT_NUMBERS} | {Euclidean: None}
 """Kinds of joints that move as parts of spaces do; None: plain numbers."""
 
 

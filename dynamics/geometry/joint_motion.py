@@ -35,9 +35,6 @@ of the strains of an elastic rod, whose motion is dynamics/rods/'s."""
 GROUPS = (FREE_FLYER, SPHERICAL, PLANAR)
 """Kinds whose motions do not commute."""
 
-UNIT_NUMBERS = {FREE_FLYER: (3, 7), SPHERICAL: (0, 4), CONTINUOUS: (0, 2), PLANAR: (2, 4)}
-"""First and past the last of a kind's numbers that have length one: quaternions, (cos, sin)."""
-
 
 @inline
 def is_group(kind):

@@ -10,8 +10,7 @@ import pinocchio as pin
 from numpy.typing import ArrayLike, NDArray
 
 from ddp.errors import DDPError, ModelError, as_array
-from dynamics.geometry.joint_motion import UNIT_NUMBERS
-from dynamics.robots.joints import NO_LIMIT
+from dynamics.robots.joints import NO_LIMIT, UNIT_NUMBERS
 
 Array = NDArray[np.float64]
 

@@ -1,4 +1,4 @@
-"""Kinds of joint: which of Pinocchio's they are, and how joints that are chains of others become chains."""
+"""Kinds of joint: which of Pinocchio's they are, their numbers, and chains of joints in place of compound ones."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pinocchio as pin
 from numpy.typing import NDArray
 
 from ddp.errors import ModelError
+from ddp.tracing.groups import SE3, SO3, Euclidean, Part, UnitCircle, UnitPlane
 from dynamics.geometry.joint_motion import (
     CONTINUOUS,
     FREE_FLYER,
@@ -23,7 +24,6 @@ Array = NDArray[np.float64]
 
 NO_LIMIT = 1e10
 """Pinocchio stands in for a missing limit by the largest double, or infinity."""
-
 
 
 class Ranges(NamedTuple):
@@ -51,6 +51,26 @@ _KINDS = {
     "JointModelPlanar": PLANAR,
     "JointModelTranslation": TRANSLATION,
 }
+
+class Numbers(NamedTuple):
+    """Numbers of a joint in q and v: the space of q, and names of those of q and of v, where there are several."""
+
+    space: Part
+    positions: tuple[str, ...]
+    velocities: tuple[str, ...] = ()
+
+
+NUMBERS = {
+    FREE_FLYER: Numbers(SE3(), ("x", "y", "z", "qx", "qy", "qz", "qw"), ("vx", "vy", "vz", "wx", "wy", "wz")),
+    SPHERICAL: Numbers(SO3(), ("qx", "qy", "qz", "qw"), ("wx", "wy", "wz")),
+    PLANAR: Numbers(UnitPlane(), ("x", "y", "cos", "sin"), ("vx", "vy", "wz")),
+    CONTINUOUS: Numbers(UnitCircle(), ("cos", "sin")),
+    TRANSLATION: Numbers(Euclidean(3), ("x", "y", "z"), ("vx", "vy", "vz")),
+}
+"""Kinds with several numbers."""
+
+UNIT_NUMBERS = {kind: own.space.unit for kind, own in NUMBERS.items() if own.space.unit is not None}
+"""Numbers of a kind whose squares add up to one: quaternions, (cos, sin)."""
 
 _CHAINS = ("JointModelUniversal", "JointModelSphericalZYX", "JointModelComposite")
 

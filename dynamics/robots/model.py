@@ -12,9 +12,10 @@ import pinocchio as pin
 from numpy.typing import ArrayLike, NDArray
 
 from ddp.errors import DDPError, ModelError, ProblemError, as_array, flag, nearest, numbers, said
-from dynamics.geometry.joint_motion import FREE_FLYER, UNIT_NUMBERS
+from dynamics.geometry.joint_motion import FREE_FLYER
 from dynamics.robots import actuators, joints, loading, loop, massless_joints, omissions, plausible
 from dynamics.robots.equipment import Equipment, checked, effort_limits
+from dynamics.robots.joints import UNIT_NUMBERS
 from dynamics.robots.loop import Loop
 from dynamics.robots.tree import Tree, compiled
 
@@ -119,7 +120,7 @@ class Robot:
         """Joint, first and past the last of the numbers in q that have length one: quaternions, (cos, sin)."""
         kinds = enumerate(zip(self.tree.kind.tolist(), self.tree.iq.tolist(), strict=True))
         spans = ((b, i, UNIT_NUMBERS.get(kind)) for b, (kind, i) in kinds)
-        return [(b, i + span[0], i + span[1]) for b, i, span in spans if span]
+        return [(b, i + span.start, i + span.stop) for b, i, span in spans if span]
 
     @cached_property
     def unit_spans(self) -> Indices:

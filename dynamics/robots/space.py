@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from ddp.tracing.groups import SE3, SO3, Euclidean, Part, UnitCircle, UnitPlane
+from ddp.tracing.groups import Euclidean
 from ddp.tracing.spaces import Space
-from dynamics.geometry.joint_motion import CONTINUOUS, FREE_FLYER, PLANAR, SPHERICAL
+from dynamics.robots.joints import NUMBERS
 from dynamics.robots.tree import Tree
-
-_PARTS: dict[int, Part] = {FREE_FLYER: SE3(), SPHERICAL: SO3(), PLANAR: UnitPlane(), CONTINUOUS: UnitCircle()}
 
 
 def space_of_configurations(tree: Tree) -> Space:
     """The space of q."""
     joints = zip(tree.kind.tolist(), tree.nj.tolist(), strict=True)
-    return Space(tuple(_PARTS.get(kind) or Euclidean(size) for kind, size in joints))
+    return Space(tuple(NUMBERS[kind].space if kind in NUMBERS else Euclidean(size) for kind, size in joints))
 
 
 def space_of_states(tree: Tree) -> Space:

@@ -11,7 +11,6 @@ import pinocchio as pin
 from numpy.typing import ArrayLike, NDArray
 
 from ddp.errors import ModelError, as_array, flag, items, nearest, said, text
-from dynamics.geometry.joint_motion import UNIT_NUMBERS
 from dynamics.robots import joints
 from dynamics.robots.loop import Loop
 from dynamics.robots.model import Robot, check_robot
@@ -80,7 +79,7 @@ class Assembly:
         spring = (
             _of_joint("stiffness", stiffness), _of_joint("damping", damping), at_rest, _of_joint("armature", armature)
         )  # fmt: skip
-        if spring[0] > 0.0 and joints.kind_of(joint, 1) in UNIT_NUMBERS:
+        if spring[0] > 0.0 and joints.kind_of(joint, 1) in joints.UNIT_NUMBERS:
             raise ModelError(f"stiffness: expected a joint whose q is an angle or a length, got {said(kind)}")
         self._add(name, joint, on, placement, inertia)
         if any(spring):

@@ -9,9 +9,8 @@ import numpy as np
 import pinocchio as pin
 from numpy.typing import NDArray
 
-from dynamics.geometry.joint_motion import UNIT_NUMBERS
 from dynamics.geometry.solids import Mark
-from dynamics.robots.joints import NO_LIMIT
+from dynamics.robots.joints import NO_LIMIT, UNIT_NUMBERS
 from dynamics.robots.model import Robot
 
 Array = NDArray[np.float64]

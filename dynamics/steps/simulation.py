@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ddp.errors import ProblemError, affordable, as_array, axes, nearest, positive, said
-from dynamics.geometry.joint_motion import ROD, UNIT_NUMBERS
+from dynamics.geometry.joint_motion import ROD
+from dynamics.robots.joints import UNIT_NUMBERS
 from dynamics.steps.robot_dynamics import RobotDynamics
 
 Array = NDArray[np.float64]

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ddp.system import Cones, Contraction, Footing, Tracking
-from dynamics.geometry.joint_motion import CONTINUOUS, FREE_FLYER, PLANAR, ROD, SPHERICAL, TRANSLATION
+from dynamics.geometry.joint_motion import ROD
+from dynamics.robots.joints import NUMBERS
 from dynamics.rods.hybrid_robot import HybridRobot
 from dynamics.steps.deviations import deviation
 
@@ -23,16 +24,6 @@ Array = NDArray[np.float64]
 ERROR, RATE, SHARE = 0.02, 0.2, 0.2
 """Errors of positions [rad, m] and velocities [rad/s, m/s], and the share of the largest control, that weigh the same:
 Bryson's rule. The largest control is the motion's, or one that holds its start against gravity."""
-
-POSITIONS = {
-    FREE_FLYER: ("x", "y", "z", "qx", "qy", "qz", "qw"), SPHERICAL: ("qx", "qy", "qz", "qw"),
-    PLANAR: ("x", "y", "cos", "sin"), CONTINUOUS: ("cos", "sin"), TRANSLATION: ("x", "y", "z"),
-}  # fmt: skip
-VELOCITIES = {
-    FREE_FLYER: ("vx", "vy", "vz", "wx", "wy", "wz"), SPHERICAL: ("wx", "wy", "wz"), PLANAR: ("vx", "vy", "wz"),
-    TRANSLATION: ("vx", "vy", "vz"),
-}  # fmt: skip
-"""Numbers in q and v of joints that have several."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,12 +83,12 @@ class TrackedRobot:
         positions: list[str] = []
         velocities: list[str] = []
         for b, (kind, joint) in enumerate(zip(robot.tree.kind.tolist(), robot.joint_names, strict=True)):
-            own: Sequence[str] | None = POSITIONS.get(kind)
-            rates: Sequence[str] | None = VELOCITIES.get(kind)
+            own: Sequence[str] = NUMBERS[kind].positions if kind in NUMBERS else ()
+            rates: Sequence[str] = NUMBERS[kind].velocities if kind in NUMBERS else ()
             if isinstance(robot, HybridRobot) and kind == ROD:
                 own = rates = robot.rod_of(b).labels
-            positions += [joint] if own is None else [f"{joint}.{number}" for number in own]
-            velocities += [joint] if rates is None else [f"{joint}.{number}" for number in rates]
+            positions += [f"{joint}.{number}" for number in own] or [joint]
+            velocities += [f"{joint}.{number}" for number in rates] or [joint]
         controls = robot.cable_names if isinstance(robot, HybridRobot) else []
         for i, column in enumerate(self.system.actuation.T[len(controls) :], start=len(controls)):
             driven = np.flatnonzero(column)
