@@ -188,9 +188,9 @@ def integer(field: str, value: Any, least: int = 0, error: type[DDPError] = Prob
     return int(value)
 
 
-def positive_integer(field: str, value: int, error: type[DDPError] = ProblemError) -> int:
-    """``value`` as an int if it is a whole number greater than zero, else ``error``."""
-    return integer(field, value, 1, error)
+def positive_integer(field: str, value: int) -> int:
+    """``value`` as an int if it is a whole number greater than zero, else ProblemError."""
+    return integer(field, value, 1)
 
 
 def flag(field: str, value: Any, error: type[DDPError] = ProblemError) -> bool:
@@ -200,8 +200,8 @@ def flag(field: str, value: Any, error: type[DDPError] = ProblemError) -> bool:
     return bool(value)
 
 
-def affordable(field: str, value: float, floats: int, error: type[DDPError] = ProblemError) -> None:
-    """Raise ``error`` if a size that ``floats`` numbers depend on asks for more memory than this process may have."""
+def affordable(field: str, value: float, floats: int) -> None:
+    """Raise ProblemError if a size that ``floats`` numbers depend on asks for more memory than there may be."""
     needed, there = 8 * floats, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     limit, _ = resource.getrlimit(resource.RLIMIT_AS)
     where = "this machine has"
@@ -209,7 +209,7 @@ def affordable(field: str, value: float, floats: int, error: type[DDPError] = Pr
         there, where = limit, "this process is allowed"
     if needed > there:
         much = f"{needed / 2**30:.3g} GiB" if needed < 1 << 80 else "more than any machine has"
-        raise error(f"{field}: {said(value)} would need {much} of memory, {where} {there / 2**30:.3g} GiB")
+        raise ProblemError(f"{field}: {said(value)} would need {much} of memory, {where} {there / 2**30:.3g} GiB")
 
 
 def items(field: str, value: Iterable[Value], what: str, error: type[DDPError] = ProblemError) -> tuple[Value, ...]:
@@ -232,10 +232,10 @@ def text(field: str, value: Any, error: type[DDPError] = ProblemError) -> str:
     return value
 
 
-def choice(field: str, value: Any, known: Iterable[str], error: type[DDPError] = ProblemError) -> None:
-    """Raise ``error`` unless ``value`` is one of the names ``known``."""
+def choice(field: str, value: Any, known: Iterable[str]) -> None:
+    """Raise ProblemError unless ``value`` is one of the names ``known``."""
     if not isinstance(value, str) or value not in known:
-        raise error(f"{field}: unknown {said(value)}; {nearest(value, known)}")
+        raise ProblemError(f"{field}: unknown {said(value)}; {nearest(value, known)}")
 
 
 _LONGEST = 100

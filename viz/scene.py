@@ -85,7 +85,7 @@ def build(
     if tensions is not None:
         first = motions[0] = first._replace(tensions=as_tensions(first, tensions))
     alone = len(motions) == 1
-    world = _world(first, alone, forces, cones, obstacles, ground)
+    world = _world(first, alone, forces, obstacles, ground)
     model, Q = first.robot.model, first.Q
     frames = _paths(world, first) if frames is None else items("frames", frames, "names of frames")
     for name in frames:
@@ -166,8 +166,8 @@ def build(
 
 
 def _world(
-    first: Motion, alone: bool, forces: Mapping[str, ArrayLike] | None, cones: float | Mapping[str, float] | None,
-    obstacles: Sequence[Obstacle] | None, ground: float | None,
+    first: Motion, alone: bool, forces: Mapping[str, ArrayLike] | None, obstacles: Sequence[Obstacle] | None,
+    ground: float | None,
 ) -> World:  # fmt: skip
     """Surroundings of a solution, with those that are given instead; forces of one motion alone are drawn."""
     world = World() if first.world is None else first.world()

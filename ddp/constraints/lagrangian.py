@@ -133,11 +133,11 @@ class AugmentedTerm:
     multipliers (M, size), penalty (1,): read at every call.
     """
 
-    def __init__(self, entry: Placed, multipliers: Array, penalty: Array, known: Values, knots: slice = slice(None)):
-        self.constraint, self.multipliers, self.penalty = entry.constraint, multipliers[knots], penalty
+    def __init__(self, entry: Placed, multipliers: Array, penalty: Array, known: Values):
+        self.constraint, self.multipliers, self.penalty = entry.constraint, multipliers, penalty
         self._entry, self._known = entry, known
-        self._lower, self._upper = entry.lower[knots], entry.upper[knots]
-        self._cap, self._compliance = (HARD if s is None else s[knots] for s in (entry.cap, entry.compliance))
+        self._lower, self._upper = entry.lower, entry.upper
+        self._cap, self._compliance = (HARD if s is None else s for s in (entry.cap, entry.compliance))
 
     @property
     def thread_safe(self) -> bool:

@@ -77,6 +77,6 @@ def gauss_newton(limits: Limits) -> Model:
     return Model(limits, GAUSS_NEWTON, True)
 
 
-def levenberg_marquardt(limits: Limits, tries: int = -1) -> Model:
+def levenberg_marquardt(limits: Limits) -> Model:
     """Exact Hessians with damping, which follows how well the model's prediction came true."""
-    return Model(limits, DAMPED, True, tries)
+    return Model(limits, DAMPED, True, -1)

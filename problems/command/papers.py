@@ -187,9 +187,9 @@ def _contacts(folder: Path, seconds: float, repeat: int) -> str:
     return table(["HyQ on four feet", "by q, relative error", "by v"], rows)
 
 
-def _error(function: Callable[[Array, Array], Array], exact: Array, which: int, step: float = 1e-3) -> float:
+def _error(function: Callable[[Array, Array], Array], exact: Array, which: int) -> float:
     """Largest difference of a Jacobian (m, nv) from differences of order four, over its largest entry."""
-    nv = exact.shape[-1]
+    nv, step = exact.shape[-1], 1e-3
     columns = []
     for i in range(nv):
         values = []

@@ -79,7 +79,7 @@ class World:
         model = self.model = self.spec.compile()
         ids = [model.body(_body(robot, j)).id for j in range(1, robot.model.njoints)]
         self._feet = {model.geom(foot.frame).id: i for i, foot in enumerate(feet if ground else ())}
-        _write_inertias(self._mujoco, model, robot, ids)
+        _write_inertias(model, robot, ids)
         self._free: list[tuple[int, int, int, int, pin.SE3]] = []
         self._balls: list[tuple[int, int]] = []
         self._circles: list[tuple[int, int]] = []
@@ -258,7 +258,7 @@ def _add_joint(mujoco: Any, robot: Robot, j: int, body: Any) -> None:
         )
 
 
-def _write_inertias(mujoco: Any, model: Any, robot: Robot, ids: Sequence[int]) -> None:
+def _write_inertias(model: Any, robot: Robot, ids: Sequence[int]) -> None:
     """Write masses and inertias in the axes of their ellipsoids."""
     for body, inertia in zip(ids, list(robot.model.inertias)[1:], strict=True):
         principal, axes = np.linalg.eigh(inertia.inertia)
