@@ -9,8 +9,21 @@ import pytest
 
 from dynamics.steps import schemes
 
-PAGES = (Path(__file__).parent.parent / "CONTRIBUTING.md").read_text(encoding="utf-8").split("\n### ")[1:]
+TEXT = (Path(__file__).parent.parent / "CONTRIBUTING.md").read_text(encoding="utf-8")
+PAGES = TEXT.split("\n### ")[1:]
 BLOCKS = {page.split("\n", 1)[0]: re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL) for page in PAGES}
+
+ROOT = Path(__file__).parent.parent
+ROWS = [row for row in TEXT.splitlines() if row.startswith("| ") and ".py`" in row]
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.split(" | ")[0].strip("| "))
+def test_files_that_a_row_names_are_there(row):
+    """Names without a folder are of a folder that the row names."""
+    names = re.findall(r"`([\w/]+(?:\.py|/))`", row)
+    folders = {ROOT} | {ROOT / name if name.endswith("/") else (ROOT / name).parent for name in names if "/" in name}
+    for name in names:
+        assert any((folder / name).exists() for folder in folders), name
 
 
 def test_there_are_pages_on_what_is_added_most():
