@@ -163,7 +163,7 @@ class Batch:
         rows["parent"] = NOMINAL if was_given else NONE
         rows["X"], rows["U"], rows["k"], rows["K"] = out.X, out.U, out.k, out.K
         rows["cost"], rows["gradient"], rows["iterations"] = numbers[:, COST], numbers[:, GRADIENT], numbers[:, DONE]
-        rows["converged"] = numbers[:, ENDING] < ITERATIONS
+        rows["work"], rows["converged"] = numbers[:, DONE], numbers[:, ENDING] < ITERATIONS
         codes = np.array([NAMES.index(ending.name) for ending in ENDINGS])
         rows["ending"] = codes[np.minimum(numbers[:, ENDING], ITERATIONS).astype(int)]
         rows["kind"] = np.where(rows["converged"], MINIMUM, UNKNOWN).astype("S8")

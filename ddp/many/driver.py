@@ -14,7 +14,7 @@ from ddp.errors import DDPError, ProblemError
 from ddp.many.executors import Crew, Here, Pool, is_killed
 from ddp.many.plan import Block
 from ddp.many.progress import Reporter
-from ddp.many.rows import fail
+from ddp.many.rows import MISSED, fail
 from ddp.many.shelf import Shelf
 from ddp.many.work import Done, Task, Work, packed, run, solved
 from ddp.parallel.workers import cores
@@ -28,18 +28,23 @@ LASTING = 1.0
 WORTHWHILE = 6.0
 """Seconds of work left from which processes are started for it: that takes each about two."""
 
+ENOUGH = 2
+"""Scouts with better optima from the problem's own guess from which all samples are solved from it."""
+
 
 class Driver:
     """One run over the blocks that are not there yet.
 
     crew: who solves; None: this process at first, then processes of this machine if enough is left to do.
     retries: how often a task is done again whose worker has died.
+    verified: whether all samples that follow others are solved from the problem's own guess too.
     """
 
     def __init__(
         self, work: Work, arrays: Mapping[str, Array], points: Array, shelf: Shelf, crew: Crew | None, retries: int,
-        reporter: Reporter,
+        reporter: Reporter, verified: bool = False,
     ) -> None:  # fmt: skip
+        self._verified = verified
         self._work, self._arrays, self._points, self._shelf = work, arrays, points, shelf
         self._crew, self._retries, self._reporter, self._asked = crew, retries, reporter, crew is not None
         self._here = Here()
@@ -53,8 +58,33 @@ class Driver:
 
     def run(self, blocks: Sequence[Block]) -> None:
         """Solve all blocks that are not there; whatever ends it, what was solved is kept."""
+        scouts = [block for block in blocks if block.scout]
+        self._left = sum(len(block.rows) for block in blocks if not self._shelf.done[block.rows].all())
+        try:
+            self._solve(scouts, True)
+            self._solve([block for block in blocks if not block.scout], self._verified or self._is_missing(scouts))
+        finally:
+            self._end()
+
+    def _is_missing(self, scouts: Sequence[Block]) -> bool:
+        """Whether scouts show that neighbours miss better optima, which nothing tells of."""
+        if not scouts:
+            return False
+        starts = self._shelf.starts(np.concatenate([block.rows for block in scouts]))
+        missed = int((starts == MISSED).sum())
+        if missed < ENOUGH:
+            return False
+        logger.warning(
+            "%d of the first %d samples have better optima from the problem's own guess than from their neighbours': "
+            "all samples are solved from both, and from those of others (verify=False: from neighbours alone)",
+            missed, len(starts),
+        )  # fmt: skip
+        return True
+
+    def _solve(self, blocks: Sequence[Block], verified: bool) -> None:
+        """Solve those of some blocks that are not there."""
+        self._verifying = verified
         left = [block for block in blocks if not self._shelf.done[block.rows].all()]
-        self._left = sum(len(block.rows) for block in left)
         self._ready: deque[Block] = deque()
         self._waiting: dict[int, list[tuple[Block, set[int]]]] = {}
         for block in left:
@@ -63,12 +93,9 @@ class Driver:
                 self._ready.append(block)
             for row in needed:
                 self._waiting.setdefault(row, []).append((block, needed))
-        try:
-            while self._ready or self._flying or self._suspects:
-                self._hand_out()
-                self._gather()
-        finally:
-            self._end()
+        while self._ready or self._flying or self._suspects:
+            self._hand_out()
+            self._gather()
 
     def _hand_out(self) -> None:
         """Give tasks to the crew; those that may have killed a worker one at a time."""
@@ -115,7 +142,8 @@ class Driver:
         known = [self._shelf.policies[row] for row in needed if row in self._shelf.policies]
         policies = np.array(known, self._work.policies)
         points = self._points[rows] if len(self._points) else self._points
-        task = Task(blocks, {name: array[rows] for name, array in self._arrays.items()}, points, policies)
+        values = {name: array[rows] for name, array in self._arrays.items()}
+        task = Task(blocks, values, points, policies, self._verifying)
         crew = self._current()
         if isinstance(crew, Here):
             future = crew.submit(solved, self._work, task)

@@ -26,6 +26,9 @@ BLOCK = 32
 TOGETHER = 4
 """Anchors that are solved one after the other, at most."""
 
+SCOUTS = 48
+"""Samples, at least, that are solved from their own guesses too, to see whether neighbours miss better optima."""
+
 Indices = NDArray[np.int64]
 
 
@@ -34,11 +37,13 @@ class Block(NamedTuple):
 
     parents (m,): rows before it in the block, or in other blocks; `NOMINAL` or `NONE`.
     anchors: whether others may need their policies.
+    scout: whether it is one of those that tell whether neighbours miss optima, so that all others come later.
     """
 
     rows: Indices
     parents: Indices
     anchors: bool = False
+    scout: bool = False
 
     @property
     def needed(self) -> set[int]:
@@ -152,10 +157,16 @@ def _doubling(count: int) -> Sequence[tuple[int, int]]:
     return found
 
 
+def with_scouts(blocks: Sequence[Block]) -> list[Block]:
+    """The blocks, the first of which, `SCOUTS` samples or some more, are scouts."""
+    before = np.cumsum([0, *(len(block.rows) for block in blocks)])
+    return [block._replace(scout=bool(count < SCOUTS)) for block, count in zip(blocks, before, strict=False)]
+
+
 def of_shard(blocks: Sequence[Block], shard: tuple[int, int]) -> list[Block]:
     """Blocks of the share ``(number, count)``, number 1 .. count, with all that these need."""
     number, count = shard
-    wanted = {i for i in range(len(blocks)) if i % count == number - 1}
+    wanted = {i for i, block in enumerate(blocks) if block.scout or i % count == number - 1}
     having = {int(row): i for i, block in enumerate(blocks) if block.anchors for row in block.rows}
     waiting = list(wanted)
     while waiting:

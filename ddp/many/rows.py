@@ -17,21 +17,26 @@ Rows = NDArray[np.void]
 
 ENDINGS = tuple(ending.name for ending in Ending)
 
-STARTS = "own guess", "given guess", "neighbour", "own guess better than neighbour", "neighbour better than own guess"
-"""Where the solution of a row comes from; the last two: both were tried."""
+STARTS = (
+    "own guess", "given guess", "neighbour", "own guess better than neighbour", "neighbour better than own guess",
+    "own guess better than neighbour, which gave no sign of it", "neighbour's better optimum",
+)  # fmt: skip
+"""Where the solution of a row comes from; from the fourth on, both were tried. The last: of a neighbour whose own guess
+was better than what it had followed."""
 
-OWN, GIVEN, NEIGHBOUR, OWN_BETTER, NEIGHBOUR_BETTER = range(len(STARTS))
+OWN, GIVEN, NEIGHBOUR, OWN_BETTER, NEIGHBOUR_BETTER, MISSED, OFFERED = range(len(STARTS))
 
 LONGEST = 240
 """Bytes of a status or an error that a row keeps."""
 
 SCALARS = [
     ("row", "<i8"), ("cost", "<f8"), ("gradient", "<f8"), ("violation", "<f8"), ("iterations", "<i4"),
-    ("converged", "?"), ("ending", "i1"), ("kind", "S8"), ("start", "i1"), ("parent", "<i8"), ("moved", "<f8"),
-    ("sentence", f"S{LONGEST}"),
+    ("work", "<i4"), ("converged", "?"), ("ending", "i1"), ("kind", "S8"), ("start", "i1"), ("parent", "<i8"),
+    ("moved", "<f8"), ("sentence", f"S{LONGEST}"),
 ]  # fmt: skip
-"""Numbers of each row. parent: the row whose policy was followed, -1 the problem's own solution, -2 none. moved: root
-of the mean square of X ⊖ X_parent. sentence: why it ended, if it has not converged."""
+"""Numbers of each row. work: iterations of all solves that were tried for it. parent: the row whose policy was
+followed, -1 the problem's own solution, -2 none. moved: root of the mean square of X ⊖ X_parent. sentence: why it
+ended, if it has not converged."""
 
 ARRAYS = "X", "U", "k", "K", "multipliers", "penalties"
 
@@ -68,7 +73,7 @@ def fill(row: Any, solution: Solution) -> None:
     """Write a solution into a row."""
     for name in ("cost", "gradient", "violation", "iterations", "converged", "kind"):
         row[name] = getattr(solution, name)
-    row["ending"] = ENDINGS.index(solution.status.ending.name)
+    row["work"], row["ending"] = solution.iterations, ENDINGS.index(solution.status.ending.name)
     row["sentence"] = b"" if solution.converged else said_in(str(solution.status))
     for name in row.dtype.names[len(SCALARS) :]:
         row[name] = getattr(solution, name)
@@ -80,7 +85,7 @@ def fail(row: Any, sentence: str) -> None:
         row[name] = np.nan
     for name in row.dtype.names[len(SCALARS) :]:
         row[name] = np.nan
-    row["iterations"], row["converged"], row["kind"] = 0, False, b"unknown"
+    row["iterations"], row["work"], row["converged"], row["kind"] = 0, 0, False, b"unknown"
     row["ending"], row["sentence"] = ENDINGS.index(Ending.UNKNOWN.name), said_in(sentence)
 
 

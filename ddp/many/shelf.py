@@ -37,6 +37,9 @@ class Shelf(Protocol):
     def outlet(self) -> Outlet:
         """Where processes of this machine put rows themselves, instead of sending them."""
 
+    def starts(self, rows: NDArray[np.int64]) -> NDArray[np.int8]:
+        """Where the solutions of some rows come from, all of which are there."""
+
     def settle(self) -> None:
         """Bring what is there into its last form, as far as that goes."""
 
@@ -81,6 +84,10 @@ class Memory:
         """Know of rows."""
         self.done[numbers] = True
         self.policies.update(zip(policies["row"].tolist(), policies, strict=True))
+
+    def starts(self, rows: NDArray[np.int64]) -> NDArray[np.int8]:
+        """Where solutions come from."""
+        return np.asarray(self.rows["start"][rows])
 
     def settle(self) -> None:
         """Do nothing: rows are where they belong."""
@@ -148,6 +155,10 @@ class Parts:
             if len(mine):
                 rows[numbers[mine] - start] = part[mine]
         return rows
+
+    def starts(self) -> Iterable[tuple[NDArray[np.int64], NDArray[np.int8]]]:
+        """Indices of the rows of each file, and where their solutions come from."""
+        return [(np.asarray(part["row"]), np.asarray(part["start"])) for part in self._parts.values()]
 
     def drop(self, settled: NDArray[np.bool_]) -> None:
         """Remove files all of whose rows are settled elsewhere."""

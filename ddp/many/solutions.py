@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ddp.errors import ProblemError, integer, positive, said
 from ddp.files import as_path
-from ddp.many.rows import ARRAYS, SCALARS, STARTS, solution_of
+from ddp.many.rows import ARRAYS, MISSED, SCALARS, STARTS, solution_of
 from ddp.many.store import opened
 from ddp.problem import Problem
 from ddp.protocols import Array
@@ -46,6 +46,7 @@ class Solutions:
     """Solutions of many problems, as `solve_many` returns them; of a store, with ``Solutions.open(path, problem)``.
 
     cost, gradient, violation, iterations, converged (M,): as of `Solution`; NaN where there is none.
+    work (M,): iterations of all solves that were tried for a sample.
     start (M,): where solutions come from, an index into ``starts``.
     parent (M,): the sample whose policy was followed, -1 the problem's own solution, -2 none.
     X (M, N+1, nx), U (M, N, nu), K (M, N, nu, n), ...: what was kept; of a store, arrays of zarr, which read what is
@@ -78,7 +79,9 @@ class Solutions:
         missing = "" if done == len(self) else f", {len(self) - done} not solved yet"
         costs = self.cost[self.done & np.isfinite(self.cost)]
         range_of = f", costs {costs.min():.5g} to {costs.max():.5g}" if len(costs) else ""
-        return f"{done} solutions: {converged} converged, {done - converged} not{missing}{range_of}"
+        missed = int((self.start[self.done] == MISSED).sum())
+        told = f"; {missed} with better optima from the problem's own guess than from neighbours'" if missed else ""
+        return f"{done} solutions: {converged} converged, {done - converged} not{missing}{range_of}{told}"
 
     @cached_property
     def done(self) -> NDArray[np.bool_]:

@@ -16,7 +16,7 @@ from ddp.guesses import as_guess
 from ddp.many.driver import Driver
 from ddp.many.executors import Executor, Here, Pool, crew_of
 from ddp.many.identity import digest, identity_of
-from ddp.many.plan import BLOCK, given, independent, neighbours, of_shard, points_of
+from ddp.many.plan import BLOCK, given, independent, neighbours, of_shard, points_of, with_scouts
 from ddp.many.progress import Reporter
 from ddp.many.rows import ENDINGS, NOMINAL, STARTS, policy_type, row_type
 from ddp.many.shelf import Memory
@@ -48,6 +48,7 @@ def solve_many(
     retries: int = 1,
     progress: Any = False,
     shard: tuple[int, int] | None = None,
+    verify: bool | None = None,
 ) -> Solutions:
     """Solve a problem many times, each time with other numbers in some places.
 
@@ -63,13 +64,17 @@ def solve_many(
     start: what solves start from. None: the problem's own guess; a `Solution`, whose policy each follows; "neighbours":
         each follows the policy of the nearest sample among some that are solved before, the first ones that of the
         problem's own solution. Where that does not converge, or costs more than the way there lets expect, the
-        problem's own guess is tried as well, and the better one kept.
+        problem's own guess is tried as well, and the better one kept. See ``verify`` for what that misses.
     into: path of a zarr group (the extra ``mayne[batch]``), which is resumed if it is there; None: memory.
     keep: of "X", "U", "k", "K", "multipliers", "penalties".   dtype: what they are kept as, "float64" or "float32".
     retries: how often samples are solved again whose worker has died.
     progress: True: a line on a terminal, lines of JSON elsewhere, on standard error; or a function of a `Progress`.
     shard: ``(number, count)``, number 1 .. count: solve only a share, into a store that all shares write to. The one
         that ends last completes it.
+    verify: which samples that follow neighbours are solved from the problem's own guess as well, whatever they cost,
+        so that none ends worse than in a loop of `solve`. True: all, which takes more time than that loop. None: about
+        50 first, and all of them if two or more of these are better from it. False: none. Samples that are verified
+        offer the better optima so found to their neighbours. ``work`` counts the iterations of all that was tried.
 
     Results lie in the order of ``over``, and are the same to the last bit whoever solves and however often it was
     interrupted: guesses depend on the samples alone. A sample that does not converge, or raises an error, is a row that
@@ -91,6 +96,8 @@ def solve_many(
     as_guess(None if by_tree else start, problem.dynamics, problem.horizon)
     share = _shard(shard, into)
     tries = integer("retries", retries)
+    if verify is not None and not isinstance(verify, (bool, np.bool_)):
+        raise ProblemError(f"verify: expected None, True or False, got {said(verify)}")
     problem.renew()
     arrays = given(problem, over)
     count = len(next(iter(arrays.values())))
@@ -104,6 +111,8 @@ def solve_many(
         if crew is not None and not isinstance(crew, Here):
             packed(Work(problem, method, kind, policies))  # what cannot be sent is refused before there is a store
         plan = {"start": "tree of neighbours" if by_tree else "one solution" if start is not None else "own guess"}
+        if by_tree:
+            plan["verify"] = "where scouts show the need" if verify is None else "all" if verify else "none"
         given_start = digest((start.X, start.U, start.K)) if isinstance(start, Solution) else ""
         if into is None:
             shelf: Memory | Store = Memory(count, kind, crew is None or isinstance(crew, Pool))
@@ -121,6 +130,8 @@ def solve_many(
         size = f", {count * kind.itemsize / 1e6:.4g} MB" + (f" into {into}" if into is not None else "")
         reporter.begin(f"{count} solves of {kind.itemsize / 1e3:.3g} kB{size}", len(already), len(already), 0)
         blocks = neighbours(points, root) if root is not None else independent(count, -2 if start is None else NOMINAL)
+        if by_tree and verify is None:
+            blocks = with_scouts(blocks)
         if share is not None:
             blocks = of_shard(blocks, share)
         nominal = start if isinstance(start, Solution) else None
@@ -128,7 +139,7 @@ def solve_many(
             own = solve(problem, method, throw=False)
             nominal = own if own.converged else None
         work = Work(problem, method, kind, policies, nominal, root, compiled=count >= FEW)
-        Driver(work, arrays, points, shelf, crew, tries, reporter).run(blocks)
+        Driver(work, arrays, points, shelf, crew, tries, reporter, bool(verify)).run(blocks)
     finally:
         if crew is not None:
             crew.close()

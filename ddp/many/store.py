@@ -135,7 +135,8 @@ class Store:
         said = {"problem": "is of another problem", "over": "has other samples", "plan": "is of another plan"}
         for name, what in said.items():
             if told := difference(_flat(attributes[name]), _flat(there.get(name, {}))):
-                raise ProblemError(f"into: {shown(self.path)} {what}: {told} differs; remove it, or give another name")
+                verb = "differ" if "," in told else "differs"
+                raise ProblemError(f"into: {shown(self.path)} {what}: {told} {verb}; remove it, or give another name")
         if told := difference(attributes["versions"], there.get("versions", {})):
             logger.warning("%s was begun with other versions of %s: results may differ by rounding", self.path, told)
 
@@ -159,6 +160,13 @@ class Store:
             with self._alone():
                 for start in touched:
                     self._write_if_whole(start)
+
+    def starts(self, rows: NDArray[np.int64]) -> NDArray[np.int8]:
+        """Where solutions come from, in parts or chunks."""
+        found = np.asarray(self.group["start"][:])
+        for numbers, starts in self.parts.starts():
+            found[numbers] = starts
+        return found[rows]
 
     def settle(self) -> None:
         """Write all chunks whose rows are there, whoever solved them; remove the folder of parts if that was all."""

@@ -3,7 +3,7 @@
 problem = "arm/reach"
 into = "reach.zarr"
 samples = 1000
-start = "neighbours"            # also: solver, tolerance, max_iterations, keep, dtype, retries, processes, seed
+start = "neighbours"            # also: solver, tolerance, max_iterations, keep, dtype, retries, processes, seed, verify
 
 [parameters]                    # of the problem, as `mayne list arm/reach` shows them
 horizon = 80
@@ -43,7 +43,7 @@ SOLVERS: dict[str, Callable[..., DDP]] = {"ddp": DDP, "ilqr": ILQR, "newton": Ne
 OPTIONS: dict[str, Any] = {
     "problem": None, "into": None, "samples": None, "seed": 0, "start": None, "solver": "ddp", "tolerance": 1e-9,
     "max_iterations": 1000, "keep": list(KEPT), "dtype": "float64", "retries": 1, "processes": None, "parameters": {},
-    "over": {},
+    "over": {}, "verify": None,
 }  # fmt: skip
 """Entries of a plan, with what stands for those that it lacks."""
 
@@ -63,7 +63,7 @@ def sweep(plan: str, shard: str | None, into: str | None, quiet: bool, as_json: 
     start = None if given["start"] in (None, "own guess") else given["start"]
     solutions = solve_many(
         problem, over, _solver(given), given["processes"], start, into or given["into"], given["keep"], given["dtype"],
-        given["retries"], not quiet, None if shard is None else share(shard),
+        given["retries"], not quiet, None if shard is None else share(shard), given["verify"],
     )  # fmt: skip
     done, converged = int(solutions.done.sum()), int(solutions.converged[solutions.done].sum())
     if as_json:

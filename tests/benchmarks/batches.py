@@ -101,10 +101,11 @@ def quality(samples):
         tree, b, _ = timed(lambda own=own, over=over: ddp.solve_many(own, over, executor=1, start="neighbours"))
         best = np.fmin(cold.cost, tree.cost)
         share = [float((one.cost <= best * (1.0 + 1e-6)).mean()) for one in (cold, tree)]
+        worse, starts = tree.cost > cold.cost * (1.0 + 1e-6), np.bincount(tree.start, minlength=len(tree.starts))
         print(f"{title}: at the best optimum {share[0]:.3f} cold, {share[1]:.3f} by neighbours; iterations"
-              f" {cold.iterations.mean():.1f}, {tree.iterations.mean():.1f}; time {b / a:.2f};"
-              f" worse than cold {int((tree.cost > cold.cost * (1.0 + 1e-6)).sum())}; starts"
-              f" {np.bincount(tree.start, minlength=5).tolist()}; jumps {len(tree.consistency())}", flush=True)
+              f" {cold.iterations.mean():.1f}, {tree.iterations.mean():.1f}, all {tree.work.mean():.1f}; time"
+              f" {b / a:.2f}; worse than cold {int(worse.sum())}; starts {starts.tolist()}; jumps"
+              f" {len(tree.consistency())}", flush=True)
 
 
 def native(samples):

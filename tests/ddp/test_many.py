@@ -1,5 +1,6 @@
 """Many problems: the same bits whoever solves them, stores that resume, failures as rows."""
 
+import contextlib
 import dataclasses
 import json
 import os
@@ -118,10 +119,14 @@ def test_a_store_that_dask_makes_is_the_same_to_the_last_bit(problem, over, seri
 def test_shards_write_one_store_in_any_order(problem, over, serial, tmp_path):
     for number in (3, 1, 2):
         share = ddp.solve_many(
-            problem, over, executor=1, start="neighbours", into=tmp_path / "a.zarr", shard=(number, 3)
+            problem, over, executor=1, start="neighbours", into=tmp_path / "a.zarr", shard=(number, 3), verify=False
         )
         assert share.done.all() == (number == 2)
-    assert of(share) == of(serial)
+    alone = ddp.solve_many(
+        problem, over, executor=1, start="neighbours", into=tmp_path / "b.zarr", verify=False
+    )
+    assert of(share) == of(alone)
+    shutil.rmtree(tmp_path / "b.zarr")
     assert os.listdir(tmp_path) == ["a.zarr"]
 
 
@@ -237,6 +242,47 @@ def test_jumps_between_neighbours_are_the_borders_of_local_minima():
     assert {edge for edge in jumps if edge[0] >= 0} == edges
 
 
+@pytest.fixture(scope="module")
+def wells():
+    """States from which neighbours lead to the farther one of two wells, without a sign of it."""
+    problem = ddp.Problem(drift, [straight()], [Wells()], np.array([0.6, 0.0]), 20)
+    return problem, {"x0": np.stack([np.linspace(-1.0, 1.0, 101), np.zeros(101)], axis=1)}
+
+
+def test_scouts_find_that_neighbours_miss_optima_and_have_all_verified(wells, caplog):
+    cold = ddp.solve_many(*wells, executor=1)
+    unverified = ddp.solve_many(*wells, executor=1, start="neighbours", verify=False)
+    assert (unverified.cost > cold.cost * (1.0 + 1e-6)).any()
+    many = ddp.solve_many(*wells, executor=1, start="neighbours")
+    assert (many.cost <= cold.cost * (1.0 + 1e-6)).all()
+    assert (many.work >= many.iterations + 1).all()
+    (line,) = caplog.messages
+    assert "better optima from the problem's own guess than from their neighbours" in line
+    every = ddp.solve_many(*wells, executor=1, start="neighbours", verify=True)
+    assert np.array_equal(every.X, many.X)
+
+
+@pytest.mark.parametrize("way", ["threads", "shards", "interrupted"])
+def test_what_scouts_decide_is_the_same_whoever_solves(way, wells, tmp_path, monkeypatch):
+    given = {"start": "neighbours", "into": tmp_path / "a.zarr"}
+    if way == "threads":
+        many = ddp.solve_many(*wells, executor=ThreadPoolExecutor(3), **given)
+    elif way == "shards":
+        for number in (2, 1):
+            many = ddp.solve_many(*wells, executor=1, shard=(number, 2), **given)
+    else:
+        monkeypatch.setattr(driver, "LASTING", 1e-9)
+        for last in range(0, 101, 20):
+            def interrupt(progress, last=last):
+                if last <= progress.done < progress.total:
+                    raise KeyboardInterrupt
+
+            with contextlib.suppress(KeyboardInterrupt):
+                many = ddp.solve_many(*wells, executor=1, progress=interrupt, **given)
+        many = ddp.solve_many(*wells, executor=1, **given)
+    assert of(many) == of(ddp.solve_many(*wells, executor=1, start="neighbours", into=tmp_path / "b.zarr"))
+
+
 def test_the_best_of_many_starts_is_found_with_how_often_each_was():
     problem = ddp.Problem(drift, [straight()], [Wells()], np.array([0.05, 0.0]), 20)
     found = ddp.solve_best(problem, [np.full((20, 1), u) for u in (-0.6, -0.5, 0.4, 0.5, 0.6)], executor=1)
@@ -276,7 +322,8 @@ def test_numbers_are_kept_as_asked(problem, over, tmp_path):
 @pytest.mark.parametrize(("change", "words"), [
     ({"problem": pendulum.swing_up(horizon=60, control_weight=0.2)}, r"another problem: running\[0\] \(ControlCost\)"),
     ({"solver": ddp.ILQR()}, "is of another problem: solver differs"),
-    ({"start": None}, "is of another plan: start differs"),
+    ({"start": None}, "is of another plan: start, verify differ"),
+    ({"verify": True}, "is of another plan: verify differs"),
     ({"dtype": "float32"}, "is of another plan: dtype differs"),
     ({"over": "other"}, "has other samples: x0 differs"),
 ])  # fmt: skip
@@ -310,6 +357,7 @@ def test_what_is_no_store_is_refused(problem, over, tmp_path):
     ({"keep": ("X", "V")}, "keep: expected some of X, U, k, K"),
     ({"dtype": "int8"}, "dtype: expected 'float32' or 'float64'"),
     ({"retries": -1}, "retries: expected a whole number of at least 0"),
+    ({"verify": 1}, "verify: expected None, True or False, got 1"),
     ({"progress": 3}, "progress: expected True, False or a function"),
     ({"shard": (1, 2)}, "shard: expected together with into"),
     ({"shard": (3, 2), "into": "a.zarr"}, "shard: expected a number of at most 2"),
