@@ -1,8 +1,8 @@
 """Solves that go on from a file after whatever ended their process.
 
 A solve with a checkpoint is made of legs of iterations. After each, its solution is written, and the next leg begins
-from what was written alone: who is ended and goes on has the same result, to the last bit, as who is not. A leg begins
-with a new model of the Hessian, which costs an iteration or two.
+from what was written alone: a solve that is ended and goes on has the result, to the last bit, of one that is not. A
+leg begins with a new model of the Hessian, which costs an iteration or two.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ class Derivatives(NamedTuple):
     l (N+1,), lz (N+1, nz): cost and gradient in z = (dx, du), nz = n + nu; at knot N the x part counts alone.
     lzz (N+1, nz, nz): the Gauss-Newton Hessian.  exact (N+1, nz, nz): the exact one.
     diagonal (N+1, nz): both, where all terms of a knot are `TermAbilities`: there it stands for the other two,
-        which are not read, for to write and read numbers that lie far apart takes longer than all else about them.
+        which are not read, since writing and reading numbers that lie far apart takes longer than computing them.
     dual (.,): not a derivative, but what those of constraints depend on: `Lagrangian.state`; empty without constraints.
     """
 

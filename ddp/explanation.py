@@ -92,7 +92,7 @@ def explain(solution: Solution, problem: Problem) -> Explanation:
 
 
 def _joined(shares: Sequence[tuple[str, float]]) -> list[tuple[str, float]]:
-    """Shares, those of terms of one kind at several knots or stretches as one."""
+    """Shares, summed over knots and stretches for terms of one kind."""
     found: dict[str, list[float]] = {}
     for name, cost in shares:
         where, at, term = name.partition(": ")

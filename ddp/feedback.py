@@ -169,7 +169,7 @@ def gains(system: System, X: Array, U: Array, weights: Tracking, slack: NDArray[
 
 
 def checked(weights: Tracking, system: System) -> Tracking:
-    """Weights of the right shapes, none negative and those of controls positive; ProblemError else."""
+    """Check shapes of weights, that none is negative and that those of controls are positive."""
     if not isinstance(weights, Tracking):
         raise ProblemError(f"weights: expected Tracking(state, control, final, restoring), got {said(weights)}")
     n, nu = system.n, system.nu

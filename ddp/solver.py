@@ -170,7 +170,7 @@ class DDP:
         return AugmentedLagrangian() if self.constraints is None else self.constraints
 
     def relaxed(self, problem: Problem, guess: Start) -> Problem:
-        """The problem that descents are of: itself, or with constraints in its cost."""
+        """The problem that descents minimise: the given one, or one with its constraints in the cost."""
         return problem if self.full_space(problem) else self.holding.relaxed(problem, guess)
 
     def model(self, limits: Limits) -> HessianModel:
@@ -277,7 +277,7 @@ def _in_legs(
     problem: Problem, solver: DDP, guess: Start, crew: Workers,
     callback: Callable[[Record], None] | Watcher | None, start: Stopwatch, kept: Kept,
 ) -> Solution:  # fmt: skip
-    """Solve from what is kept on, leg by leg; see checkpoint.py."""
+    """Go on from the checkpoint, leg by leg; see checkpoint.py."""
     so_far, limit = kept.load(), solver.max_iterations
     while so_far is None or kept.goes_on(so_far, limit):
         leg, history = replace(solver, max_iterations=kept.leg(so_far, limit)), list[Record]()

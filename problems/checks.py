@@ -125,7 +125,7 @@ def pose(field: str, value: Any) -> pin.SE3:
 
 
 def one_of(field: str, value: Any, known: Iterable[str]) -> None:
-    """One of some names."""
+    """Check that a value is one of some names."""
     if not isinstance(value, str) or value not in known:
         raise ProblemError(f"{field}: expected one of {', '.join(map(repr, known))}; got {said(value)}")
 

@@ -216,7 +216,7 @@ class FramePositionEquality(RobotConstraint):
         checks.settle(self, _branch=checks.branch(self.robot, self.frame), lower=np.zeros(3), upper=np.zeros(3))
 
     def marks(self) -> list[Mark]:
-        """Its target."""
+        """Mark at the target."""
         return [Mark("target", self.target_xyz, self.target_xyz, frame=self.frame)]
 
     def _bound(self) -> CompiledConstraint:
@@ -246,7 +246,7 @@ class FramePoseEquality(RobotConstraint):
         checks.settle(self, _branch=checks.branch(self.robot, self.frame), lower=np.zeros(6), upper=np.zeros(6))
 
     def marks(self) -> list[Mark]:
-        """Its target."""
+        """Mark at the target."""
         at = self.target.translation
         return [Mark("target", at, at, rotation=self.target.rotation, frame=self.frame)]
 

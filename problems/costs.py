@@ -228,7 +228,7 @@ class CenterOfMass(MovingTerm, RobotTerm):
         checks.settle(self, _targets=self.target_xyz.reshape(-1, 3), weight=checks.spatial("weight", self.weight))
 
     def marks(self) -> list[Mark]:
-        """Its target, if it stays in place."""
+        """Mark at the target, if it stays in place."""
         return [Mark("target", self._targets[0], self._targets[0])] if len(self._targets) == 1 else []
 
     def _bound(self) -> CompiledCost:
@@ -275,7 +275,7 @@ class FramePose(RobotTerm):
         return twin
 
     def marks(self) -> list[Mark]:
-        """Its target."""
+        """Mark at the target."""
         at = self.target.translation
         return [Mark("target", at, at, rotation=self.target.rotation, frame=self.frame)]
 
@@ -306,7 +306,7 @@ class FramePosition(MovingTerm, RobotTerm):
         checks.settle(self, weight=checks.spatial("weight", self.weight))
 
     def marks(self) -> list[Mark]:
-        """Its target, if it stays in place."""
+        """Mark at the target, if it stays in place."""
         return [Mark("target", self._targets[0], self._targets[0], frame=self.frame)] if len(self._targets) == 1 else []
 
     def _bound(self) -> CompiledCost:

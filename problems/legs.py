@@ -129,7 +129,7 @@ def found(robot: Robot) -> list[str]:
 
 
 def check_feet(robot: Robot, feet: Sequence[str] | Mapping[str, str]) -> list[str]:
-    """Feet that the robot has, each once, and that some joint moves."""
+    """Check that feet are frames of the robot, each named once and moved by some joint."""
     checks.robot("robot", robot)
     several = feet.values() if isinstance(feet, Mapping) else [feet] if isinstance(feet, str) else feet
     names = list(items("feet", several, "names of frames"))

@@ -38,7 +38,7 @@ class LiftedTerm:
 
     @property
     def knots(self) -> int | None:
-        """For how many knots it is made: as the term."""
+        """Number of knots it is made for: as of the term."""
         return ability(self.term, "knots")  # type: ignore[no-any-return]
 
     def part(self, start: int, stop: int) -> LiftedTerm:

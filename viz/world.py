@@ -110,7 +110,7 @@ def _costs(problem: Any) -> Iterator[Any]:
 
 
 def _each(marks: Iterable[Mark]) -> list[Mark]:
-    """Marks, those at one place once."""
+    """Marks without repetitions at one place."""
     return list({(mark.frame, mark.start.round(6).tobytes()): mark for mark in marks}.values())
 
 

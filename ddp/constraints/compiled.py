@@ -37,7 +37,7 @@ class KernelConstraint(Protocol):
 
     @cached_property
     def compiled(self) -> CompiledConstraint:
-        """Its C function."""
+        """C function of the constraint."""
         return self._bound()
 
     def __getstate__(self) -> dict[str, Any]:

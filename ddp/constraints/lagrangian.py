@@ -99,12 +99,12 @@ class Lagrangian:
 
     @property
     def penalties(self) -> Array:
-        """One for each constraint, a view."""
+        """Penalties (constraints,), a view."""
         return self.state[len(self.state) - len(self.placed) :]
 
     @cached_property
     def terms(self) -> tuple[AugmentedTerm, ...]:
-        """One for each constraint, reading ``state``."""
+        """Terms, one for each constraint, that read ``state``."""
         return tuple(
             AugmentedTerm(entry, entry.own(self.multipliers), self.penalties[i : i + 1], self.rows.known)
             for i, entry in enumerate(self.placed)
@@ -165,7 +165,7 @@ class AugmentedTerm:
 
     @cached_property
     def compiled(self) -> CompiledCost | None:
-        """Its C function, if the constraint has one."""
+        """C function of the constraint, if it has one."""
         found = compiled(self.constraint)
         if found is None:
             return None

@@ -162,7 +162,7 @@ def _in_order(at: Mapping[Any, Any]) -> list[tuple[Any, Any, tuple[int, int]]]:
 
 
 def check_knots(name: str, given: Any, horizon: int, stretches: bool = False) -> None:
-    """A mapping whose keys are knots, or else ranges of knots before the last."""
+    """Check that a mapping's keys are knots, or ranges of knots before the last."""
     if not isinstance(given, Mapping):
         what = "terms" if name == "at" else "constraints"
         raise ProblemError(f"{name}: expected a mapping of knots to lists of {what}, got {described(given)}")

@@ -96,7 +96,7 @@ class CompiledDerivedTerm:
 
     @cached_property
     def compiled(self) -> CompiledCost:
-        """Its C function."""
+        """C function of the term."""
         try:
             return compiled(self.term.value, self.term.gradient, self.term.hessian, self.separable)
         except NumbaError as reason:

@@ -386,7 +386,7 @@ def _cut(stretches: Iterable[tuple[Entry, int, int]], start: int, stop: int) -> 
 
 
 def _weighed(entries: Sequence[tuple[range, Entry]], weights: Array) -> Iterator[tuple[range, Entry]]:
-    """Running costs where steps of time differ, apart for each run of knots with the same."""
+    """Running costs, split into runs of knots with equal steps of time."""
     for knots, entry in entries:
         for run in even(weights, knots):
             own = part(entry.term, run.start - knots.start, run.stop - knots.start)

@@ -16,7 +16,7 @@ from ddp.system import ability as of_system
 
 
 def check_stretches(during: Any, horizon: int) -> None:
-    """A mapping whose keys are ranges of knots without gaps."""
+    """Check that a mapping's keys are ranges of knots without gaps."""
     if not isinstance(during, Mapping):
         raise ProblemError(f"during: expected a mapping of ranges to lists of terms, got {type(during).__name__}")
     for knots in during:
@@ -25,14 +25,14 @@ def check_stretches(during: Any, horizon: int) -> None:
 
 
 def check_length(name: str, term: BatchTerm, knots: range) -> None:
-    """A term that differs from knot to knot has as many knots as its stretch."""
+    """Check that a term that differs from knot to knot has as many knots as its stretch."""
     count = varying(term)
     if count is not None and count != len(knots):
         raise ProblemError(f"{name}: expected a term of {len(knots)} knots, those of {knots}, got one of {count}")
 
 
 def varying(term: BatchTerm) -> int | None:
-    """For how many knots a term is made, if it differs from one to the next."""
+    """Number of knots that a term is made for, if it differs from one to the next."""
     return cast("int | None", ability(term, "knots"))
 
 

@@ -98,7 +98,7 @@ class TracedTerm:
 
     @cached_property
     def compiled(self) -> CompiledCost:
-        """Its C function."""
+        """C function of the term."""
         code = self.traced.code
         if "cost" not in code.known:
             code.known["cost"] = self._bound(), self._curvature

@@ -154,7 +154,7 @@ class Point:
         return self.costate.copy(), self.weights.copy(), self.bounds.equal.copy()
 
     def restore(self, trial: Trial, multipliers: tuple[Array, Array, Array]) -> None:
-        """Go back to where these were measured, the rows being bounded as now."""
+        """Go back to the trajectory of earlier measures; bounds of rows stay as they are."""
         self._take(trial)
         self.costate, self.weights, self.bounds.equal = multipliers
 

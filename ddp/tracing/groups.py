@@ -237,7 +237,7 @@ class SO3:
     unit = slice(0, 4)
 
     def neutral(self) -> list[float]:
-        """Not turned."""
+        """No turn."""
         return [0.0, 0.0, 0.0, 1.0]
 
     def plus(self, x: Numbers, d: Numbers) -> list[Any]:

@@ -44,7 +44,7 @@ class Solution(Fields):
 
 @cache
 def size(nb: int, nq: int, nv: int, m: int, nc: int) -> int:
-    """How many numbers of memory any kernel here takes, of m contacts and nc forces."""
+    """Numbers of memory that any kernel here takes, of m contacts and nc forces."""
     counts = {"nb": nb, "nv": nv, "m": m, "nc": nc}
     return batch.size(nb, nq, nv) + sum(fields.size(**counts) for fields in (Place, Factors, Solution, Curvature))
 

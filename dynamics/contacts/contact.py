@@ -101,7 +101,7 @@ class Contact:
 
     @property
     def size(self) -> int:
-        """How many numbers its force has."""
+        """Numbers of the contact's force."""
         return 6 if self.kind == "surface" else 3
 
     def jacobian(self, robot: Robot, q: ArrayLike) -> Array:
@@ -196,7 +196,7 @@ class Contacts(Struct):
 
 
 def forces(contacts: Contacts) -> int:
-    """How many numbers all forces have together."""
+    """Numbers of all forces together."""
     return int(np.where(contacts.kind == SURFACE, 6, 3).sum())
 
 
@@ -287,7 +287,7 @@ def _rows(poses: list[pin.SE3]) -> Array:
 
 
 def _check_targets(contacts: Sequence[Contact], frames: list[pin.Frame]) -> None:
-    """Two frames of one body cannot be pulled to places that are as far apart as they are not."""
+    """Refuse targets of two frames of one body that are not as far apart as the frames are."""
     for i, (a, frame) in enumerate(zip(contacts, frames, strict=True)):
         for b, other in zip(contacts[:i], frames[:i], strict=True):
             if other.parentJoint != frame.parentJoint or a.gains[0] == 0.0 or b.gains[0] == 0.0:

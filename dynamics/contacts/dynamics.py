@@ -246,7 +246,7 @@ class _Arguments(Stack):
         self.check(kernel(self.tree.address, memory, *self.knots, *out))
 
     def every_weight(self) -> Array:
-        """One on each unknown, one after the other."""
+        """Unit weights, one for each unknown."""
         return np.ascontiguousarray(np.broadcast_to(np.eye(self.nz), (self.N, self.nz, self.nz)))
 
     def one_weight(self, weight: ArrayLike | None, other: ArrayLike | None, name: str = "force_weight") -> Array:

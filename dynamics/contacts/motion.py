@@ -62,7 +62,7 @@ def push(memory, a, tree, m, nc):
 
 
 def push_size(tree: Tree, m: int, nc: int) -> int:
-    """How many numbers a `Push` takes beside accelerations."""
+    """Numbers that a `Push` takes beside accelerations."""
     return Standing.size(m=m) + Solving.size(tree, nc=nc)
 
 

@@ -24,7 +24,7 @@ class Controlled(Fields):
 
 
 def size(tree: Tree, nu: int) -> int:
-    """How many numbers of memory ``linearize`` takes."""
+    """Numbers of memory that ``linearize`` takes."""
     return batch.size(tree.nb, tree.nq, tree.nv) + Controlled.size(tree, nu=nu)
 
 

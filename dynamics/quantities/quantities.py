@@ -50,7 +50,7 @@ def center_of_mass(robot: Robot, q: ArrayLike) -> Array:
 
 
 def center_of_mass_derivatives(robot: Robot, q: ArrayLike) -> Array:
-    """Its Jacobian ∂c/∂q (3, nv)."""
+    """Jacobian of the centre of mass, ∂c/∂q (3, nv)."""
     return _center(Stack(robot, q), None)[1]
 
 
@@ -82,7 +82,7 @@ def frame_velocity(robot: Robot, q: ArrayLike, v: ArrayLike, frame: str, referen
 def frame_velocity_derivatives(
     robot: Robot, q: ArrayLike, v: ArrayLike, frame: str, reference: str = "local"
 ) -> Derivatives:
-    """Its derivatives, (6, nv) each."""
+    """Derivatives of a frame's velocity, (6, nv) each."""
     return Derivatives(*_velocity(Stack(robot, q), v, frame, reference, None)[1:3])
 
 
@@ -102,12 +102,12 @@ def energy(robot: Robot, q: ArrayLike, v: ArrayLike) -> Array:
 
 
 def energy_derivatives(robot: Robot, q: ArrayLike, v: ArrayLike) -> Derivatives:
-    """Its derivatives, (nv,) each."""
+    """Derivatives of the energy, (nv,) each."""
     return Derivatives(*_energy(Stack(robot, q), v)[1:3])
 
 
 def energy_hessian(robot: Robot, q: ArrayLike, v: ArrayLike) -> Hessian:
-    """Its Hessian."""
+    """Hessian of the energy."""
     return _blocks(_energy(Stack(robot, q), v)[3])
 
 
@@ -120,7 +120,7 @@ def momentum(robot: Robot, q: ArrayLike, v: ArrayLike, about: str = "center-of-m
 
 
 def momentum_derivatives(robot: Robot, q: ArrayLike, v: ArrayLike, about: str = "center-of-mass") -> Derivatives:
-    """Its derivatives, (6, nv) each; dv is the (centroidal) momentum matrix."""
+    """Derivatives of the momentum, (6, nv) each; dv is the (centroidal) momentum matrix."""
     return Derivatives(*_momentum(Stack(robot, q), v, about, None)[1:3])
 
 

@@ -63,7 +63,7 @@ class Tensors(Fields):
 
 @cache
 def size(nb: int, nq: int, nv: int, room: int = 0) -> int:
-    """How many numbers of memory any kernel here takes, but for tensors; room: of rods, as in ``Tree``."""
+    """Numbers of memory that any kernel here takes, but for tensors; room: of rods, as in ``Tree``."""
     counts = {"nb": nb, "nq": nq, "nv": nv, "wrenches": nb, "room": room}
     return sum(fields.size(**counts) for fields in (Workspace, Sample, Relation, Matrices))
 

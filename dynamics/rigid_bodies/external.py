@@ -55,7 +55,7 @@ class Wrenches(Fields):
 
 @cache
 def size(nb: int, nq: int, nv: int) -> int:
-    """How many numbers of memory the kernels take that are called from Python."""
+    """Numbers of memory of the kernels that are called from Python."""
     return Workspace.size(nb=nb, nv=nv, room=0) + Wrenches.size(nb=nb, nq=nq, nv=nv)
 
 

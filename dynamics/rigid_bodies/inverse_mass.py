@@ -27,7 +27,7 @@ class Replying(Fields):
 
 
 def size(tree: Tree) -> int:
-    """How many lanes of memory ``inverse_mass_matrix`` takes."""
+    """Lanes of memory that ``inverse_mass_matrix`` takes."""
     return -(-(Replying.size(tree) + Bodies.size(tree)) * QUAD // WIDTH)
 
 

@@ -48,7 +48,7 @@ class Equipment(NamedTuple):
 
 
 def checked(equipment: Equipment, model: pin.Model, kind: NDArray[np.int64]) -> Equipment:
-    """The equipment with arrays of its own; ModelError where it does not fit the joints, which are of these kinds."""
+    """Check equipment against joints of these kinds, and return it with arrays of its own."""
     S, limits, stiffness, springref, damped = equipment
     if S is not None:
         S = as_array("actuation", S, (model.nv, None), ModelError).copy()
@@ -65,7 +65,7 @@ def checked(equipment: Equipment, model: pin.Model, kind: NDArray[np.int64]) -> 
 
 
 def check_springs(model: pin.Model, kind: NDArray[np.int64], stiffness: Array) -> None:
-    """ModelError that names the first joint with a spring whose position is not a number in q."""
+    """Raise ModelError for the first joint with a spring whose position is not a number in q."""
     for joint, of_joint, name in zip(list(model.joints)[1:], kind, list(model.names)[1:], strict=True):
         own = stiffness[joint.idx_v : joint.idx_v + joint.nv]
         if own.any() and of_joint in UNIT_NUMBERS:

@@ -249,7 +249,7 @@ def compile_loops(
 
 
 def _check_rank(model: Mechanism, loops: Sequence[Loop], q0: Array) -> None:
-    """ModelError that names the first loop that does not hold anything more than those before it, in part."""
+    """Raise ModelError for the first loop of which a part holds nothing that loops before it do not."""
     if not loops:
         return
     rng, ranks = np.random.default_rng(0), np.zeros((SAMPLES, len(loops)), dtype=int)

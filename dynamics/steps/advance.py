@@ -59,7 +59,7 @@ class Bench(NamedTuple):
 
 
 def size(tree: Tree, stages: int, m: int, nc: int) -> int:
-    """How many numbers a bench takes, of an explicit step's stages, m contacts and nc forces at most."""
+    """Numbers that a bench takes, of an explicit step's stages, m contacts and nc forces at most."""
     contacts = push_size(tree, m, nc) + end_size(tree, m, nc)
     return Motion.size(tree) + Stages.size(tree, stages=stages) + Bodies.size(tree) + contacts
 

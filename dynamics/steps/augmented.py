@@ -226,7 +226,7 @@ class Augmented(Around):
         return own, inner
 
     def expand_second(self, X: Array, U: Array, out: Expansion, first: int = 0) -> None:
-        """Complete records where that takes time, of systems whose code is Python's."""
+        """Complete records of systems whose code is Python's; those of compiled ones are complete."""
         if not self.thread_safe:
             own, inner = self._expanded(np.ascontiguousarray(X), np.ascontiguousarray(U), first)
             self.system.expand_second(*own, inner, first)

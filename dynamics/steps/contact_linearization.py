@@ -61,7 +61,7 @@ class ContactRelation(NamedTuple):
 
 
 def size(tree: Tree, where: Layout, nu: int, stages: int, m: int, nc: int) -> int:
-    """How many numbers of memory ``contact_relation`` takes, for at most m contacts and nc forces."""
+    """Numbers of memory that ``contact_relation`` takes, for at most m contacts and nc forces."""
     counts = {"nb": tree.nb, "nv": tree.nv, "nu": nu, "m": m, "nc": nc}
     kept = sum(fields.size(tree, **counts) for fields in (Workspace, Place, Factors, Own, Turning))
     return where.end + kept + end_size(tree, m, nc)

@@ -173,7 +173,7 @@ class ContinuousDynamics(ByKnot):
 
     @property
     def variable(self) -> tuple[str, ...]:
-        """Its parameters, if it has any: see `system.Abilities`."""
+        """Names of what may vary, its parameters: see `system.Abilities`."""
         return self._steps.variable
 
     def varied(self, parameters: ArrayLike) -> ContinuousDynamics:

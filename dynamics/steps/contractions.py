@@ -70,7 +70,7 @@ class Contractor:
         self._callbacks: dict[type[Modes], Any] = {}
 
     def room(self, tree: Tree, layout: Layout, m: int, nc: int) -> int:
-        """How many lanes of memory ``contract`` takes, for at most m contacts and nc forces."""
+        """Lanes of memory that ``contract`` takes, for at most m contacts and nc forces."""
         return int(self._parts["size"](tree, layout, m, nc, WIDTH))
 
     def contraction(self, modes: Modes) -> Contraction:

@@ -123,7 +123,7 @@ class FunctionDynamics(ByKnot):
 
     @property
     def variable(self) -> tuple[str, ...]:
-        """Its parameters, if it has any: see `system.Abilities`."""
+        """Names of what may vary, its parameters: see `system.Abilities`."""
         return () if self.parameters is None else ("parameters",)
 
     def varied(self, parameters: ArrayLike) -> FunctionDynamics:

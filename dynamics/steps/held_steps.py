@@ -82,7 +82,7 @@ def as_held(contacts: Contacts) -> Contacts:
 
 
 def end_size(tree: Tree, m: int, nc: int) -> int:
-    """How many numbers ``end_at`` takes for m contacts and nc forces."""
+    """Numbers that ``end_at`` takes for m contacts and nc forces."""
     return Posture.size(tree) + Standing.size(m=m) + Held.size(tree, nc=nc)
 
 

@@ -80,7 +80,7 @@ def of_lanes(x, lanes, n):
 
 @kernel
 def size(tree, where, m, nc, lanes):
-    """How many numbers of so many lanes ``room_for`` takes, for at most m contacts and nc forces."""
+    """Numbers, of so many lanes, that ``room_for`` takes, for at most m contacts and nc forces."""
     nz, count = tree.nv + nc, numbers_of_blocks(tree, nc)
     vectors = where.K + 2 * tree.nv + 3 * nz + whole(nz)
     return bench_size(tree, m, nc) + vectors + 2 * count + registers(tree.nv, where.ld) * WIDTH // lanes

@@ -106,7 +106,7 @@ def implicit_records(memory, tree, m, nc, ld):
 
 @kernel
 def size(tree, where, m, nc, lanes):
-    """How many numbers of so many lanes ``implicit_curvature`` takes."""
+    """Numbers, of so many lanes, that ``implicit_curvature`` takes."""
     memory = floats_at(64)
     _, _, _, lp, floats, numbers = implicit_records(memory, tree, m, nc, where.ld)
     y = Assembling(Rates(floats, tree.nv, where.ld, nc).end, tree.nv, where.ld)

@@ -86,7 +86,7 @@ class ImplicitRelation(NamedTuple):
 
 
 def size(tree: Tree, where: Layout, nu: int, stages: int, m: int, nc: int) -> int:
-    """How many numbers of memory ``implicit_relation`` takes."""
+    """Numbers of memory that ``implicit_relation`` takes."""
     own = Starting.size(tree, nu=nu) + Stage.size(tree, nu=nu, nc=nc) + Rates.size(tree, ld=where.ld, nc=nc)
     return own + Workspace.size(tree) + Solving.size(tree, nc=nc) + Looping.size(tree, nc=nc, entries=m)
 

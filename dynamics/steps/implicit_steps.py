@@ -88,7 +88,7 @@ class ImplicitBench(NamedTuple):
 
 
 def size(tree: Tree, stages: int, m: int, nc: int) -> int:
-    """How many numbers of memory a step takes, of loops with nc forces and m entries of paths."""
+    """Numbers of memory that a step takes, of loops with nc forces and m entries of paths."""
     return Workspace.size(tree) + Solving.size(tree, nc=nc) + Looping.size(tree, nc=nc, entries=m)
 
 

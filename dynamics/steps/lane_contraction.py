@@ -56,7 +56,7 @@ def written(tree: Tree, bent: NDArray[np.bool_]) -> NDArray[np.int64]:
 
 
 def size(tree: Tree, bent: NDArray[np.bool_]) -> int:
-    """How many numbers of memory ``contract_knots`` takes."""
+    """Numbers of memory that ``contract_knots`` takes."""
     numbers = 4 * padded(tree.nv**2) + padded((tree.nj[bent] ** 2).sum())
     return Workspace.size(tree) + Contracting.size(tree, numbers=int(numbers))
 

@@ -59,7 +59,7 @@ class FreeRelation(NamedTuple):
 
 
 def size(tree: Tree, where: Layout, nu: int, stages: int, m: int, nc: int) -> int:
-    """How many numbers of memory ``free_relation`` takes."""
+    """Numbers of memory that ``free_relation`` takes."""
     counts = {"nb": tree.nb, "nq": tree.nq, "nv": tree.nv, "nu": nu, "ld": where.ld}
     return sum(fields.size(tree, **counts) for fields in (Motion, Workspace, Relating, Turning))
 

@@ -102,7 +102,7 @@ class RobotDynamics(SteppedRobot):
     def nominal_control(self, x: ArrayLike) -> Array:
         """The controls (nu,) that best balance gravity, springs and loads at rest where x is, by least squares.
 
-        Tendons of rods only pull. Of prescribed joints it is no acceleration, zero.
+        Tendons of rods only pull. Prescribed joints have no acceleration.
         """
         torques, state = self.holding_torques(x), np.asarray(x, dtype=np.float64)
         if not (self.robot.room or self.robot.loops or self._prescribed):

@@ -30,7 +30,7 @@ class Rolling(Fields):
 
 
 def size(roller: Roller, tree: Tree, nu: int, stages: int, m: int, nc: int) -> int:
-    """How many lanes of memory rollouts take, for an explicit step's stages, m contacts and nc forces at most."""
+    """Lanes of memory that rollouts take, for an explicit step's stages, m contacts and nc forces at most."""
     quads = Rolling.size(tree, nu=nu) + roller.size(tree, stages, m, nc)
     return -(-quads * QUAD // 8) + 1
 

@@ -70,7 +70,7 @@ def explicit_records(memory, tree, stages, ld):
 
 @kernel
 def size(tree, where, m, nc, lanes):
-    """How many numbers of so many lanes ``explicit_curvature`` takes."""
+    """Numbers, of so many lanes, that ``explicit_curvature`` takes."""
     memory, stages = floats_at(64), where.end // stage_sizes(tree.nq, tree.nv, where.ld)[1]
     _, ws, floats, numbers = explicit_records(memory, tree, stages, where.ld)
     products = numbers_between(floats, Products(floats, tree, where.ld).end)

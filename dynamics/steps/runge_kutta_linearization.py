@@ -56,7 +56,7 @@ class ExplicitRelation(NamedTuple):
 
 
 def size(tree: Tree, where: Layout, nu: int, stages: int, m: int, nc: int) -> int:
-    """How many numbers of memory ``explicit_relation`` takes."""
+    """Numbers of memory that ``explicit_relation`` takes."""
     counts = {"nb": tree.nb, "nq": tree.nq, "nv": tree.nv, "nu": nu, "ld": where.ld, "stages": stages}
     counts["staged"] = stages * tree.nv
     return sum(fields.size(tree, **counts) for fields in (Motion, Workspace, Relating, Reaching, Rates))

@@ -54,7 +54,7 @@ class Blocks(Fields):
 
 @kernel
 def numbers_of_joints(tree):
-    """How many numbers ``Blocks.joints`` are."""
+    """Numbers of ``Blocks.joints``."""
     total = 0
     for b in range(tree.nb):
         if is_group(tree.kind[b]):
@@ -64,7 +64,7 @@ def numbers_of_joints(tree):
 
 @kernel
 def numbers_of_blocks(tree, nc):
-    """How many numbers ``Blocks`` are."""
+    """Numbers of ``Blocks``."""
     nv = tree.nv
     return nv * (5 * nv + nc) + numbers_of_joints(tree)
 
@@ -121,7 +121,7 @@ def _records(memory, tree, m, nc):
 
 @kernel
 def bench_size(tree, m, nc):
-    """How many numbers of memory ``bench`` takes."""
+    """Numbers of memory that ``bench`` takes."""
     memory = floats_at(64)
     return numbers_between(memory, _records(memory, tree, m, nc)[4].end)
 

@@ -113,7 +113,7 @@ def _frames(entry: Entry, problem: Problem) -> list[str]:
 
 
 def check_contacts(entry: Entry, problem: Problem) -> PhasedDynamics:
-    """The system of a problem with contacts; ProblemError for one without."""
+    """Return the system of a problem with contacts; ProblemError for one without."""
     if not isinstance(problem.dynamics, PhasedDynamics):
         raise ProblemError(f"--schedule, --forces: expected a problem with contacts, {entry.name} has none")
     return problem.dynamics
