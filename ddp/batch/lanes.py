@@ -11,6 +11,7 @@ from ddp.machine.variables import struct_like, variable_integer, variable_real
 from ddp.models.attempt import Limits
 from ddp.models.globalisation import Globalisation
 from ddp.protocols import Array
+from ddp.sweeps.sweeping import Sweeping
 
 IDLE, BEGINS, OPENS, SEARCHES, GOES_FURTHER = range(5)
 """Stages of a lane: without a problem, or the meaning of the rollout that it waits for: its guess, the gaps of states
@@ -31,26 +32,10 @@ Decisions = struct_like("Decisions", __name__, Globalisation(Limits(), 0, False,
 """`Globalisation` of one lane."""
 
 
-class Sweeping(Struct):
-    """Arguments of a backward sweep, and what comes back: see `ddp.sweeps.tiled_sweep.sweep`."""
-
-    room: int = integer()
-    horizon: int = variable_integer()
-    blend: float = variable_real()
-    mu: float = variable_real()
-    by_costate: int = variable_integer()
-    kept: int = variable_integer()
-    held: int = variable_integer()
-    failed: int = variable_integer()
-    slope: float = variable_real()
-    change: float = variable_real()
-    gradient: float = variable_real()
-
-
 class Worker(Struct):
     """Everything that the lanes of a thread share.
 
-    follow, expand, contract, into_blocks, context: of `ddp.system.Routines`.   sweep: a C function of a `Sweeping`.
+    follow, expand, contract, into_blocks, context: of `ddp.system.Routines`.   sweeping: of all lanes' sweeps.
     A .. record: addresses of derivatives, those of one lane at a time: of ``owner``, who knows ``known`` of them.
     terms: rows of tables of costs; runs, segments, curved: see `ddp.costs.cost_table`; bends: whether Gauss-Newton's
     Hessians are not exact.   separable (N+1,).   costs (N+1,): scratch.
@@ -72,7 +57,6 @@ class Worker(Struct):
     contract: int = integer()
     into_blocks: int = integer()
     context: int = integer()
-    sweep: int = integer()
     sweeping: Sweeping = nested(Sweeping)
     eight: Eight = nested(Eight)
     A: int = integer()
@@ -143,7 +127,8 @@ class Lane(Struct):
     alpha, reached: the step that is searched, the cost of the best one beyond a full one, which is of ``longer``.
     X, U: the iterate; tried_X, tried_U: where a rollout writes; best_X, best_U: the best attempt of an iteration;
     kept_X, kept_U: the best of longer steps.
-    k, K: the policy of the last sweep.   low, high: how far controls are from their limits.   box_u, box_x: scratch.
+    k, K: the policy of the last sweep.   low, high: how far controls are from their limits.   box_u, box_x,
+    box_y: scratch.
     """
 
     worker: int = integer()
@@ -199,3 +184,4 @@ class Lane(Struct):
     high: Array = reals(constant=False)
     box_u: Array = reals(constant=False)
     box_x: Array = reals(constant=False)
+    box_y: Array = reals(constant=False)

@@ -19,10 +19,8 @@ from ddp.batch.lanes import (
     TENFOLD,
     Decisions,
     Lane,
-    Sweeping,
     Worker,
 )
-from ddp.batch.sweeps import sweep_function
 from ddp.machine.aligned import aligned_zeros
 from ddp.machine.trajectories import Eight, Trajectory
 from ddp.machine.variables import made_like
@@ -37,6 +35,7 @@ from ddp.solver import DDP
 from ddp.structure import numbers_of_blocks
 from ddp.sweeps.horizon import Horizon, horizon_of
 from ddp.sweeps.room import RoomOwner
+from ddp.sweeps.sweeping import sweep_function, sweeping_of
 from ddp.system import Routines, ability
 
 EIGHT = 8
@@ -106,11 +105,8 @@ class _Memory:
         self.routines: Routines = d.routines(N)  # type: ignore[attr-defined]
         halved, runs = structure.swept[0] > 0.0, len(structure.halves[1])
         self.room = RoomOwner(n, nu, halved, runs)
-        self.function = sweep_function(n, nu, halved, runs)
-        self.sweeping = Sweeping(
-            room=self.room.address, horizon=0, blend=0.0, mu=0.0, by_costate=0, kept=0, held=0, failed=0, slope=0.0,
-            change=0.0, gradient=0.0,
-        )  # fmt: skip
+        function = sweep_function(n, nu, halved, runs).address
+        self.sweeping = sweeping_of(function, N, self.room.address)
         sizes = [(N + 1) * nx, N * nu] * 4 + [N * nu, N * nu * n, N * n]
         rows = [aligned_zeros((EIGHT, size)) for size in sizes]
         self.rows = rows
@@ -146,6 +142,7 @@ class _Memory:
         n, nu, nz = d.n, d.nu, d.n + d.nu
         return {
             "T": np.zeros((N, nz, nz)), "low": np.zeros((N, nu)), "high": np.zeros((N, nu)), "held": np.zeros((N, nu)),
+            "rows": np.zeros((N, nu * (nz + 1))),
             "k": np.zeros((N, nu)), "K": np.zeros((N, nu, n)),
             "bends": np.zeros((N if closing.address else 1, 2, n, n)),
         }  # fmt: skip
@@ -186,7 +183,7 @@ class _Memory:
             self.boxes[index] = box
             boxed, torn_boxed = (self._boxed(index, torn) for torn in (False, True))
             boxed_trajectory = trajectory.replace(T=address(box["T"]), size=nz * nz)
-        scratch = np.zeros((N, d.nu)), np.zeros((N + 1, d.n))
+        scratch = np.zeros((N, d.nu)), np.zeros((N + 1, d.n)), np.zeros((N + 1, d.n))
         self.owners += [boxed, torn_boxed, boxed_trajectory, scratch, whole, torn_whole, blocks, torn_blocks]
         self.owners += [trajectory, decisions]
         zeros = dict.fromkeys(
@@ -202,7 +199,7 @@ class _Memory:
             blocks=0 if blocks is None else blocks.address, torn_whole=torn_whole.address,
             boxed=0 if boxed is None else boxed.address, torn_boxed=0 if torn_boxed is None else torn_boxed.address,
             boxed_trajectory=boxed_trajectory.address, low=box["low"].reshape(-1), high=box["high"].reshape(-1),
-            box_u=scratch[0].reshape(-1), box_x=scratch[1].reshape(-1),
+            box_u=scratch[0].reshape(-1), box_x=scratch[1].reshape(-1), box_y=scratch[2].reshape(-1),
             torn_blocks=0 if torn_blocks is None else torn_blocks.address, gaps=gaps, trajectory=trajectory.address,
             stage=IDLE, age=-1, X=X, U=U, tried_X=tried_X, tried_U=tried_U, best_X=best_X, best_U=best_U,
             kept_X=kept_X, kept_U=kept_U, k=k, K=K,
@@ -223,7 +220,7 @@ class _Memory:
         return Worker(
             N=N, nx=d.nx, n=d.n, nu=d.nu, records=d.record_size, follow=self.routines.follow,
             expand=self.routines.expand, contract=self.routines.contract, into_blocks=self.routines.blocks,
-            context=self.routines.context, sweep=self.function.address, sweeping=self.sweeping, eight=self.eight,
+            context=self.routines.context, sweeping=self.sweeping, eight=self.eight,
             A=address(out.A), B=address(out.B), l=address(out.l), lz=address(out.lz),
             lzz=address(out.lzz), exact=address(out.exact), diagonal=address(out.diagonal),
             record=address(out.record), owner=-1, known=0, terms=len(objective.table), runs=address(runs),

@@ -3,13 +3,12 @@
 
 from __future__ import annotations
 
-from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from ddp.batch.lanes import BY_RATIO, OWN_RULES, Sweeping, Worker
-from ddp.compiling.kernel import by_types, call_contraction, callback, kernel, specialised
+from ddp.batch.lanes import BY_RATIO, OWN_RULES, Worker
+from ddp.compiling.kernel import by_types, call_contraction, kernel, specialised
 from ddp.costs import cost_table
 from ddp.costs.bound import EXACT as EXACT_ORDER
 from ddp.costs.bound import GAUSS_NEWTON as GAUSS_NEWTON_ORDER
@@ -20,34 +19,14 @@ from ddp.machine.memory import address_of
 from ddp.models import globalisation
 from ddp.models.globalisation import DAMPED, Outcome
 from ddp.models.regularization import ByRatio, Tenfold
-from ddp.sweeps.backward import MOST_SWEEPS, multiplier_of
+from ddp.sweeps.backward import multiplier_of
 from ddp.sweeps.gaps import weigh
 from ddp.sweeps.horizon import Horizon
-from ddp.sweeps.limits import improve, write_policy
-from ddp.sweeps.sized_sweep import sweep_of
-from ddp.sweeps.tiled_sweep import NOTHING, sweep
+from ddp.sweeps.limits import sweep_within
+from ddp.sweeps.sweeping import recur
 
 COSTATE, POLICY = 1, 2
 """Numbers of `multiplier_of`."""
-
-
-recursion: Any = sweep
-"""The backward sweep: one compiled for its sizes takes its place in the template below."""
-
-
-def _sweep(context, sweeping, unused, none):  # type: ignore[no-untyped-def]
-    """Sweep, as a `Sweeping` says."""
-    s, N = Sweeping(sweeping), context
-    by_costate, kept, held = s.by_costate != 0, s.kept != 0, s.held != 0
-    found = recursion(s.horizon, s.room, 0, N, NOTHING, s.blend, s.mu, by_costate, kept, held)
-    s.failed, s.slope, s.change, s.gradient = found
-
-
-@cache
-def sweep_function(n: int, nu: int, halved: bool, runs: int) -> Any:
-    """The C function of sweeps of some sizes."""
-    own = sweep_of(n, nu, halved, runs)
-    return callback(specialised(_sweep, f"batch_{own.py_func.__name__}", recursion=own))
 
 
 @kernel
@@ -118,49 +97,27 @@ def swept(lane, blend, mu, costates):
         lane.age = 0 if kept else -1
     else:
         know(w, lane, wanted)
-    s.horizon, s.blend, s.mu, s.by_costate, s.kept, s.held = horizon, blend, mu, by_costate, kept, 0
-    recur(w, lane)
-    lane.found_slope = -s.slope
-    found = Outcome(-s.change, s.gradient, s.failed)
-    return keep_in_limits(w, lane, found) if boxed and found.failed < 0 else found
+    s.horizon = horizon
+    if boxed:
+        failed, slope, change, gradient = sweep_in_limits(w, lane, blend, mu, by_costate, kept)
+    else:
+        s.blend, s.mu, s.by_costate, s.kept, s.known = blend, mu, by_costate, kept, 0
+        recur(s.address)
+        failed, slope, change, gradient = s.failed, s.slope, s.change, s.gradient
+    left = lane.followed != 0 and abs(Horizon(horizon).action[0]) < np.inf
+    lane.followed = 1 if failed < 0 or left else 0
+    lane.found_slope = -slope
+    return Outcome(-change, gradient, failed)
 
 
 @kernel
-def recur(w, lane):
-    """Sweep as ``w.sweeping`` says."""
-    s = w.sweeping
-    call_contraction(w.sweep, w.N, s.address, 0, 0)
-    left = lane.followed != 0 and abs(Horizon(s.horizon).action[0]) < np.inf
-    lane.followed = 1 if s.failed < 0 or left else 0
-
-
-@kernel
-def keep_in_limits(w, lane, found):
-    """Policy, or a better one, whose model's step is in the box, into the lane's: see `ddp.sweeps.limits`."""
-    s, N, n, nu = w.sweeping, w.N, w.n, w.nu
-    p = Horizon(s.horizon)
-    u, x = array_at(address_of(lane.box_u), (N, nu)), array_at(address_of(lane.box_x), (N + 1, n))
-    u[:], x[:] = 0.0, 0.0
+def sweep_in_limits(w, lane, blend, mu, by_costate, kept):
+    """Sweeps of a lane within limits of controls, whose policy goes to the lane's."""
+    N, n, nu = w.N, w.n, w.nu
     k, K = array_at(address_of(lane.k), (N, nu)), array_at(address_of(lane.K), (N, nu * n))
-    value = np.inf if lane.torn else 0.0
-    for attempt in range(MOST_SWEEPS):
-        cost, slope, done = improve(s.horizon, s.blend, s.mu, value, u, x)
-        if cost < value:
-            write_policy(s.horizon, u, x, k, K)
-            value, lane.found_slope, found = cost, -slope, Outcome(-cost, found.gradient, -1)
-        elif attempt == 0:
-            for t in range(N):
-                for i in range(nu):
-                    k[t, i] = p.k[t, i]
-                for i in range(nu * n):
-                    K[t, i] = p.K[t, i]
-        if done:
-            break
-        s.kept, s.held = 1 if s.blend > 0.0 else 0, 1
-        recur(w, lane)
-        if s.failed >= 0:
-            break
-    return found
+    u, x = array_at(address_of(lane.box_u), (N, nu)), array_at(address_of(lane.box_x), (N + 1, n))
+    y = array_at(address_of(lane.box_y), (N + 1, n))
+    return sweep_within(w.sweeping.address, blend, mu, by_costate, kept, k, K, u, x, y)
 
 
 @kernel

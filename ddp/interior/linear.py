@@ -35,8 +35,7 @@ def bend(horizon, weights):
 def newton_step(horizon, x, u, y):
     """x (N+1, n), u (N, nu): the step of the last sweep; y (N+1, n): where the dynamics arrive, before their gaps."""
     p = Horizon(horizon)
-    still_u, still_x = np.zeros_like(u), np.zeros_like(x)
-    roll(p, False, 1.0, 1.0, still_u, still_x, still_u, u, x, y)
+    roll(p, False, u, x, y)
 
 
 @kernel

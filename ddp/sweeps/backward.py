@@ -17,7 +17,7 @@ with the gains K of an earlier sweep, which is v if they do not change, or with 
 of them are the same. Motion that is unstable makes costates huge, but not v, and not p under gains that stabilise it.
 
 Where a gap is open, dx' = gap + J F z + ..., and v and V are taken to where the dynamics arrive, see `gaps`. Where
-controls have limits, `box` finds those that k puts on them; they are constants of the knot, and the rest of it is as
+controls have limits, `limits` finds those that are held there; they are constants of the knot, and the rest of it is as
 above, with their rows of K zero. The recursion itself is in tiled_sweep.py, the algebra of a knot in riccati.py; where
 both are compiled for sizes of states and controls, see sized_sweep.py.
 
@@ -41,15 +41,13 @@ from ddp.protocols import Array
 from ddp.structure import Structure, numbers_of_blocks, structure_of
 from ddp.sweeps.gaps import weigh
 from ddp.sweeps.horizon import horizon_of
-from ddp.sweeps.limits import improve, write_policy
+from ddp.sweeps.limits import sweep_within
 from ddp.sweeps.room import RoomOwner
 from ddp.sweeps.segments import Segments, cut
 from ddp.sweeps.sized_sweep import sweep_of
+from ddp.sweeps.sweeping import sweep_function, sweeping_of
 from ddp.sweeps.tiled_sweep import NOTHING
 from ddp.system import Contraction, System
-
-MOST_SWEEPS = 5
-"""Sweeps for one step within control limits, at most."""
 
 VALUE, COSTATE, POLICY, AUTO = "value", "costate", "policy", "auto"
 """Vectors that contract the dynamics: V_x of the sweep (DDP), the costate (stagewise Newton), V_x under the last
@@ -137,12 +135,16 @@ class Backward:
         self._horizon.limited = int(limited)
         self._weights = self._horizon.weights
         self._k, self._K, self._action = self._horizon.k, self._horizon.K, self._horizon.action
-        shapes = ((N, nu), (N + 1, n), (N, nu), (N, nu * n)) if limited else ()
-        self._in_box = tuple(np.zeros(shape) for shape in shapes)
         if self._blockwise:
             self._take(self._in_blocks)
         sizes = n, nu, halves[0] > 0.0, len(steps[1])
         self._room, self._recursion = RoomOwner(*sizes), sweep_of(*sizes)
+        if limited:
+            function = sweep_function(*sizes).address
+            self._sweeping = sweeping_of(function, N, self._room.address, self._horizon.address)
+            self._scratch = np.zeros((N, nu)), np.zeros((N + 1, n)), np.zeros((N + 1, n))
+            self._in_box = np.zeros((N, nu)), np.zeros((N, nu, n))
+            self._in_rows = self._in_box[0], self._in_box[1].reshape(N, nu * n)
         self._segments = Segments(cut(N, min(segments, N)), *sizes) if segments > 1 else None
 
     @property
@@ -229,7 +231,7 @@ class Backward:
             found = self._swept(blend, mu, KEPT if self.age else multiplier, kept, multiplier == COSTATE)
             if self._reuse and found.failed < 0:
                 self.age = self.age or 0
-        return self._kept_in_limits(blend, mu, found) if self._limited and found.failed < 0 else found
+        return found
 
     def contract(self, weights: Array) -> None:
         """Contract the second order with weights (N, n), for sweeps `with_weights`."""
@@ -305,6 +307,12 @@ class Backward:
         blend, mu = float(blend), float(mu)
         if blend > 0.0 and not kept:
             self._contract_within()
+        if self._limited:
+            failed, slope, change, gradient = sweep_within(
+                self._sweeping.address, blend, mu, int(by_costate), int(kept), *self._in_rows, *self._scratch
+            )
+            self._followed = failed < 0 or self._left_gains()
+            return Sweep(*self._in_box, -slope, -change, gradient, failed, contraction)
         if self._segments is not None and (kept or blend == 0.0) and not (self._limited or self._horizon.torn):
             done, change, gradient = self._segments.sweep(self._horizon, blend, mu)
             if done:
@@ -319,23 +327,6 @@ class Backward:
     def _left_gains(self) -> bool:
         """Whether what a failed sweep left is a policy for weights: some of the last one's gains."""
         return self._followed and bool(np.isfinite(self._action[0, 0]))
-
-    def _kept_in_limits(self, blend: float, mu: float, found: Sweep) -> Sweep:
-        """Policy, or a better one, whose model's step is in the box: see `limits`."""
-        u, x, k, K = self._in_box
-        u[:], x[:] = 0.0, 0.0
-        value = np.inf if self._horizon.torn else 0.0  # of a step that does not move
-        best: Sweep | None = None
-        for _ in range(MOST_SWEEPS):
-            cost, slope, done = improve(self._horizon.address, float(blend), float(mu), value, u, x)
-            if cost < value:
-                write_policy(self._horizon.address, u, x, k, K)
-                best, value = found._replace(k=k, K=K.reshape(self._K.shape), d0=-slope, expected=-cost), cost
-            if done:
-                break
-            if self._swept(blend, mu, found.contraction, blend > 0.0, known=True).failed >= 0:
-                break
-        return found if best is None else best
 
 
 class Behind:

@@ -25,7 +25,8 @@ class Horizon(Struct):
     Hessians or, ``in_blocks``, those of `system.Abilities`.
     gaps (N, n), torn: whether any is open, crossed (g, 2): where they bend derivatives, bends (., 2, n, n):
     how; see gaps.py.   weights (N, n), costate (n,): see `gaps.weigh`.
-    low, high, held (N, nu): see box.py.   action (nu, nu): Q_uu of the last knot that a sweep came to.
+    low, high, held (N, nu): see limits.py.   rows (N, nu (nz + 1)): see box.py.
+    action (nu, nu): Q_uu of the last knot that a sweep came to.
     """
 
     N: int = integer()
@@ -57,6 +58,7 @@ class Horizon(Struct):
     low: Array = matrix()
     high: Array = matrix()
     held: Array = matrix(constant=False)
+    rows: Array = matrix(constant=False)
     k: Array = matrix(constant=False)
     K: Array = matrix(constant=False)
     action: Array = reals(constant=False)
@@ -75,7 +77,8 @@ def horizon_of(
         T=second, in_blocks=0, contraction=0, context=0, gaps=np.zeros((N, n)), torn=0,
         closing=closing.address, closing_context=closing.context, bends=bends, crossed=crossed,
         weights=np.zeros((N, n)), costate=np.zeros(n), limited=limited, low=-free, high=free,
-        held=np.zeros_like(free), k=np.zeros((N, nu)), K=np.zeros((N, nu, n)), action=np.zeros((nu, nu)),
+        held=np.zeros_like(free), rows=np.zeros((len(free), nu * (n + nu + 1))), k=np.zeros((N, nu)),
+        K=np.zeros((N, nu, n)), action=np.zeros((nu, nu)),
     )  # fmt: skip
 
 

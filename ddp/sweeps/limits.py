@@ -1,15 +1,18 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
-"""Control limits over the whole horizon: the quadratic model's step, kept in the box by projected Newton.
+"""Control limits over the whole horizon: the quadratic model's minimum in the box, by a primal-dual active set.
 
-A backward sweep finds which controls are held while the states are at their nominal; where its own policy leads them
-it is others, and with weak actuators quite others. So the model's step (û, x̂) is rolled out in the linear model
-and clipped,
+    minimise Σ l_z·z + ½ zᵀ H z  along  x' = gap + J (A x + B u),    low <= u <= high
 
-    u = clip(û + β (k + K x̂ - û) + K (x - x̂)),    y = F z,    x' = gap + J y,
+A backward sweep solves it where some controls are held at limits and all others are free, with gains of zero for those
+that are held. Its step is rolled out in the linear model: free controls that it takes beyond a limit are held next,
+held ones are freed whose multiplier, the gradient q_u + Q_ux x + Q_uu u, pulls them off their limit. Where neither
+is left, that is the minimum in the box, and its policy (Hintermüller, Ito & Kunisch 2002). The sets of the last
+iterate come first, so that near the optimum one sweep is enough.
 
-with β = 1, 1/2, ... until the model's cost Σ l_z·z + ½ zᵀ H z + ½ yᵀ C y falls; the next sweep holds what the
-gradient holds. It ends where nothing was clipped and no control is held that the gradient pulls off its limit: the
-minimum of the model in the box. Every step on the way may be taken, and its promise is known exactly.
+Where the sets do not settle, which such steps do not promise, the best step in the box that was met is taken: of each
+policy, its rollout within the limits. With w what clipping adds to a policy's controls, of value V, that costs
+
+    V + Σ ½ wᵀ Q_uu w
 """
 
 from __future__ import annotations
@@ -19,57 +22,107 @@ import numpy as np
 from ddp.compiling.kernel import kernel
 from ddp.machine.algebra import dot
 from ddp.sweeps.horizon import Horizon
+from ddp.sweeps.sweeping import Sweeping, recur
 
-SMALLEST, SMALLEST_OPEN = 2.0**-4, 2.0**-12
-"""The smallest β that is tried; and without feedback, K = 0 in the formula, where that does not help: then the step is
-that of projected Newton to the letter, which lowers the cost of a convex model for some β."""
+MOST_SWEEPS = 12
+"""Sweeps for one step within control limits, at most."""
+
+ROUNDING = 1e-12
+"""Steps beyond limits that are none, relative to 1 and the step."""
 
 
 @kernel
-def improve(horizon, blend, mu, value, u, x):
-    """Improve the model's step u (N, nu), x (N+1, n), of cost ``value``, by the policy of the last sweep.
+def sweep_within(sweeping, blend, mu, by_costate, kept, k, K, u, x, y):
+    """Sweep until held controls are those that the model's minimum has at limits: failed knot, slope, change, gradient.
 
-    horizon: the address of a `Horizon`, whose ``held`` becomes what the gradient at the new step holds. Returns the new
-    cost, the slope, and whether nothing is left to improve. Nothing changes, and ``value`` is returned, where no β
-    brings a decrease.
+    sweeping: the address of a `Sweeping`; blend .. kept: as of `tiled_sweep.sweep`.
+    k (N, nu), K (N, nu n) := the policy.   u (N, nu), x, y (N+1, n): scratch.
     """
-    p = Horizon(horizon)
-    U, X, W, y = np.empty_like(u), np.empty_like(x), np.empty_like(u), np.zeros_like(x)
-    G, C = np.zeros((p.N + 1, p.n + p.nu)), np.zeros_like(x)
-    for gain in (1.0, 0.0):
-        beta, smallest = 1.0, SMALLEST
-        if gain == 0.0:
-            roll(p, False, 1.0, 1.0, u, x, W, W, X, y)
-            smallest = SMALLEST_OPEN
-        while beta >= smallest:
-            clipped = roll(p, True, gain, beta, u, x, W, U, X, y)
-            cost, slope = model_cost(p, blend, mu, U, X, y, G, C)
-            if cost < value:
-                keep(u, U)
-                keep(x, X)
-                new = find_held(p, u, G, C)
-                return cost, slope, gain * beta == 1.0 and not clipped and not new
-            beta *= 0.5
-    return value, 0.0, True
+    s = Sweeping(sweeping)
+    p = Horizon(s.horizon)
+    s.blend, s.mu, s.by_costate, s.kept, s.known = blend, mu, by_costate, kept, 0
+    stay_held(p)
+    recur(sweeping)
+    failed, slope, change, gradient = s.failed, s.slope, s.change, s.gradient
+    if failed >= 0:
+        return failed, slope, change, gradient
+    best, found = np.inf if p.torn != 0 else 0.0, False
+    s.kept, s.known = 1 if blend > 0.0 else kept, 1
+    for attempt in range(MOST_SWEEPS):
+        roll(p, False, u, x, y)
+        if revise(p, u, x) == 0:
+            keep(k, p.k)
+            keep(K, p.K)
+            return -1, slope_along(p, u, x), s.change, gradient
+        cost = s.change + roll(p, True, u, x, y)
+        if cost < best:
+            best, found, slope, change = cost, True, slope_along(p, u, x), cost
+            keep(K, p.K)
+            lead_to(p, u, x, k)
+        if attempt == MOST_SWEEPS - 1:
+            break
+        recur(sweeping)
+        if s.failed >= 0 and not found:
+            return s.failed, slope, change, gradient
+        if s.failed >= 0:
+            break
+    if not found:
+        roll(p, False, u, x, y)
+        slope, change = slope_along(p, u, x), s.change
+        keep(k, p.k)
+        keep(K, p.K)
+    return -1, slope, change, gradient
+
+
+@kernel
+def stay_held(p):
+    """Of held controls, those at their limits stay so."""
+    for t in range(p.N):
+        for i in range(p.nu):
+            limit = p.low[t, i] if p.held[t, i] < 0.0 else p.high[t, i]
+            if limit != 0.0:
+                p.held[t, i] = 0.0
+
+
+@kernel
+def revise(p, u, x):
+    """Hold free controls whose step is beyond a limit, free held ones that are pulled off theirs; how many there are.
+
+    u, x: the policy's own step, not clipped.
+    """
+    n, nu, changes = p.n, p.nu, 0
+    nz = n + nu
+    for t in range(p.N):
+        for i in range(nu):
+            before, size = p.held[t, i], ROUNDING * (1.0 + abs(u[t, i]))
+            if before == 0.0:
+                if u[t, i] < p.low[t, i] - size:
+                    p.held[t, i] = -1.0
+                elif u[t, i] > p.high[t, i] + size:
+                    p.held[t, i] = 1.0
+            else:
+                row = p.rows[t][i * (nz + 1) :]
+                if before * (row[nz] + dot(row, x[t], n) + dot(row[n:], u[t], nu)) > 0.0:
+                    p.held[t, i] = 0.0
+            if p.held[t, i] != before:
+                changes += 1
+    return changes
 
 
 @kernel
 def keep(out, rows):
     """out := rows."""
-    for i in range(rows.shape[0]):
-        for j in range(rows.shape[1]):
+    for i in range(out.shape[0]):
+        for j in range(out.shape[1]):
             out[i, j] = rows[i, j]
 
 
 @kernel
-def write_policy(horizon, u, x, k, K):
-    """k (N, nu), K (N, nu n) := the policy that leads to the model's step u, x, with the gains of the last sweep."""
-    p = Horizon(horizon)
+def lead_to(p, u, x, k):
+    """k (N, nu) := what leads to the model's step u, x with the gains of the last sweep."""
     for t in range(p.N):
         for i in range(p.nu):
             k[t, i] = u[t, i] - dot(p.K[t][i * p.n :], x[t], p.n)
-        for i in range(p.nu * p.n):
-            K[t, i] = p.K[t, i]
 
 
 @kernel
@@ -79,30 +132,44 @@ def is_bent(p):
 
 
 @kernel
-def roll(p, limited, gain, beta, u, x, W, U, X, y):
-    """(U, X): the model's rollout, clipped if ``limited``, and whether anything was; y[t + 1] = F z of knot t.
+def roll(p, limited, u, x, y):
+    """u (N, nu), x (N+1, n) := the policy's step in the linear model, clipped if ``limited``; what clipping costs.
 
-    It goes to the policy's k with feedback, ``gain`` = 1, to the controls W without, ``gain`` = 0.
+    y[t + 1] (n,): F z of knot t, where the dynamics arrive before their gaps.
     """
-    n, nu, bent = p.n, p.nu, is_bent(p)
-    clipped = False
-    dx = np.empty(n)
-    X[0] = 0.0
+    n, nu, bent, cost = p.n, p.nu, is_bent(p), 0.0
+    nz = n + nu
+    added = np.zeros(nu)
+    for i in range(n):
+        x[0, i] = 0.0
     for t in range(p.N):
-        for j in range(n):
-            dx[j] = X[t, j] + (beta - 1.0) * x[t, j]
+        clipped = False
         for i in range(nu):
-            aim = p.k[t, i] if gain > 0.0 else W[t, i]
-            total = u[t, i] + beta * (aim - u[t, i]) + gain * dot(p.K[t][i * n :], dx, n)
-            U[t, i] = total
+            u[t, i] = p.k[t, i] + dot(p.K[t][i * n :], x[t], n)
             if limited:
-                U[t, i] = min(max(total, p.low[t, i]), p.high[t, i])
-            clipped = clipped or abs(U[t, i] - total) > 1e-9 * (1.0 + abs(total))
+                inside = min(max(u[t, i], p.low[t, i]), p.high[t, i])
+                added[i] = inside - u[t, i]
+                u[t, i] = inside
+                clipped = clipped or added[i] != 0.0
+        if clipped:
+            for i in range(nu):
+                cost += 0.5 * added[i] * dot(p.rows[t][i * (nz + 1) + n :], added, nu)
         for i in range(n):
-            y[t + 1, i] = dot(p.A[t][i * n :], X[t], n) + dot(p.B[t][i * nu :], U[t], nu)
+            y[t + 1, i] = dot(p.A[t][i * n :], x[t], n) + dot(p.B[t][i * nu :], u[t], nu)
         for i in range(n):
-            X[t + 1, i] = p.gaps[t, i] + (dot(p.bends[t][i * n :], y[t + 1], n) if bent else y[t + 1, i])
-    return clipped
+            x[t + 1, i] = p.gaps[t, i] + (dot(p.bends[t][i * n :], y[t + 1], n) if bent else y[t + 1, i])
+    return cost
+
+
+@kernel
+def slope_along(p, u, x):
+    """Σ l_z·z of a step u (N, nu), x (N+1, n)."""
+    slope = 0.0
+    for t in range(p.N + 1):
+        slope += dot(p.lz[t], x[t], p.n)
+        if t < p.N:
+            slope += dot(p.lz[t][p.n :], u[t], p.nu)
+    return slope
 
 
 @kernel
@@ -132,54 +199,3 @@ def add_times(g, factor, row, size):
     """g += factor times a row, their first ``size`` numbers."""
     for i in range(size):
         g[i] += factor * row[i]
-
-
-@kernel
-def model_cost(p, blend, mu, U, X, y, G, C):
-    """Σ l_z·z + ½ zᵀ H z + ½ yᵀ C y, and its linear part; G (N+1, nz), C (N+1, n): see `gradient_at`."""
-    n, nu = p.n, p.nu
-    cost, slope = 0.0, 0.0
-    for t in range(p.N + 1):
-        g, c = G[t], C[t]
-        gradient_at(p, t, blend, mu, U, X, y, g, c)
-        for i in range(n):
-            cost += 0.5 * ((g[i] + p.lz[t, i]) * X[t, i] + c[i] * y[t, i])
-            slope += p.lz[t, i] * X[t, i]
-        if t < p.N:
-            for i in range(nu):
-                cost += 0.5 * (g[n + i] + p.lz[t, n + i]) * U[t, i]
-                slope += p.lz[t, n + i] * U[t, i]
-    return cost, slope
-
-
-@kernel
-def find_held(p, U, G, C):
-    """held (N, nu): -1, 1 of controls that the model's gradient pushes against a limit; whether that is new.
-
-    G, C: as `model_cost` leaves them; they are used up.
-    """
-    n, nu = p.n, p.nu
-    s, m = np.zeros(n), np.zeros(n)
-    released = False
-    for t in range(p.N, -1, -1):
-        g, c = G[t], C[t]
-        if t < p.N:
-            for i in range(n):
-                add_times(g, m[i], p.A[t][i * n :], n)
-                add_times(g[n:], m[i], p.B[t][i * nu :], nu)
-            for i in range(nu):
-                slope, before = g[n + i], p.held[t, i]
-                p.held[t, i] = 0.0
-                if U[t, i] <= p.low[t, i] and slope > 0.0:
-                    p.held[t, i] = -1.0
-                elif U[t, i] >= p.high[t, i] and slope < 0.0:
-                    p.held[t, i] = 1.0
-                released = released or p.held[t, i] != before
-        bent = is_bent(p) and t > 0
-        for i in range(n):  # m: the gradient in y of the gap before knot t
-            s[i] = g[i]
-            m[i] = c[i] if bent else g[i]
-        if bent:
-            for i in range(n):
-                add_times(m, s[i], p.bends[t - 1][i * n :], n)
-    return released

@@ -28,7 +28,6 @@ class Room(NamedTuple):
     Z and G begins below; Q (nz, ld), V (n, lx), v (rows, lx) after its rows, q (rows, ld), N (nu, ld), K (nu, lx),
     U (6, 6), inverse, size, y (nu,), and P, M (n + rows, lx) of semi-implicit steps: see riccati.py.
     more: rows of gradients beside those of the cost, in which costs have no part.   zeros (ld,).
-    kept (nu, ld), box (4, nu), L (nu, nu): see box.py.
     """
 
     n: int
@@ -52,9 +51,6 @@ class Room(NamedTuple):
     y: int
     q: int
     zeros: int
-    kept: int
-    box: int
-    L: int
 
 
 SIZES = Room._fields.index("Z")
@@ -77,7 +73,7 @@ class RoomOwner:
         extended = (n + rows) * lx
         lengths = (
             n * ld, (2 * n + rows) * ld, (n + nu) * ld, max(lx * lx, extended), extended, extended, nu * ld, nu * lx,
-            36, nu, nu, nu, rows * ld, ld, nu * ld, 4 * nu, nu * nu,
+            36, nu, nu, nu, rows * ld, ld,
         )  # fmt: skip
         spaced = [padded(length) + WIDTH for length in lengths]  # registers may reach beyond the last row
         spaced[0] = lengths[0]

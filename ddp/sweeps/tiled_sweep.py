@@ -6,10 +6,10 @@ from __future__ import annotations
 import numpy as np
 
 from ddp.compiling.kernel import apart, call_contraction, kernel
-from ddp.machine.memory import address_of, as_matrix, floats_at
+from ddp.machine.memory import address_of, floats_at
 from ddp.machine.rows import clear_rows, copy_rows, copy_upper, write_rows
 from ddp.machine.tiles import add_product
-from ddp.sweeps.box import clamp
+from ddp.sweeps.box import hold, step_of_held
 from ddp.sweeps.gaps import arrive, cross
 from ddp.sweeps.horizon import Horizon, load_costs, own
 from ddp.sweeps.riccati import (
@@ -73,13 +73,13 @@ def sweep(horizon, room, start, stop, before, blend, mu, by_costate, kept, known
     horizon, room: addresses of a `Horizon` and a `Room`.
     before: slope, change and max-norm of later knots, which it continues: zeros where it begins.
     by_costate: what gaps' curvature is contracted with.
-    kept, known: whether T, and what limits hold, are those of an earlier sweep.
+    kept: whether T is that of an earlier sweep; known: whether bends are, and no control is held but those that are.
+    Within limits the slope is to be found by a rollout, see limits.py.
     """
     p, r = Horizon(horizon), read_room(room)
     n, nu = r.n, r.nu
     q, limited = matrix_at(r.q, 2, r.ld), p.limited != 0
     torn = p.torn != 0
-    plain = not limited and not torn
     slope, change, steepest = before
     if stop == p.N:
         start_at_end(horizon, room, blend, mu)
@@ -89,7 +89,7 @@ def sweep(horizon, room, start, stop, before, blend, mu, by_costate, kept, known
             slope, change = slope + moved[0], change + moved[1]
         if blend > 0.0 and not kept:
             call_contraction(p.contraction, p.context, address_of(p.record[t]), r.v, own(p.T, t))
-        act(p, r, t, 2 if plain else 3, blend, mu)
+        act(p, r, t, 3 if torn else 2, blend, mu)
         for i in range(nu):
             g = q[1, n + i]
             if limited and ((p.low[t, i] == 0.0 and g > 0.0) or (p.high[t, i] == 0.0 and g < 0.0)):
@@ -99,17 +99,20 @@ def sweep(horizon, room, start, stop, before, blend, mu, by_costate, kept, known
         write_rows(address_of(p.action), nu, r.Q + 8 * n * (r.ld + 1), r.ld, nu, nu)
         forget_idle(r)
         if limited:
-            done, brought = solve_in_box(horizon, room, t, known)
-        else:
-            done, brought = solve(p, r, t)
+            change += hold(horizon, room, t, known)
+        done, brought = solve(p, r, t)
         if not done:
             return t, slope, change, steepest
+        if limited:
+            for i in range(nu):
+                if p.held[t, i] != 0.0:
+                    p.k[t, i] = step_of_held(p, t, i)
         value(r)
         change += brought
-        if plain:
-            slope = 2.0 * change
-        else:
+        if torn:
             slope += follow(horizon, room, t)
+        else:
+            slope = 2.0 * change
         if not (abs(change) < np.inf):
             p.action[0] = np.nan
             return t, slope, change, steepest
@@ -140,48 +143,12 @@ def solve(p, r, t):
 
 
 @apart
-def solve_in_box(horizon, room, t, known):
-    """Find the policy of the controls that limits do not hold; the search for these is spared where all are free."""
-    p, r = Horizon(horizon), read_room(room)
-    n, nu, ld = r.n, r.nu, r.ld
-    nz, rows = n + nu, r.Q + 8 * n * ld
-    low, high, held, k, box = p.low[t], p.high[t], p.held[t], p.k[t], matrix_at(r.box, 4, nu)
-    free = True
-    for i in range(nu):
-        free = free and (not known or held[i] == 0.0)
-    if free:
-        if not known:
-            copy_rows(r.kept, ld, rows, ld, nu, nz)
-        done, brought = solve(p, r, t)
-        for i in range(nu):
-            free = free and (known or low[i] <= k[i] <= high[i])
-        if known or (done and free):
-            for i in range(nu):
-                held[i], box[0, i] = 0.0, 0.0
-            return done, brought
-        copy_rows(rows, ld, r.kept, ld, nu, nz)
-    Q, q, L = matrix_at(r.Q, nz, ld), floats_at(r.q), matrix_at(r.L, nu, nu)
-    H = as_matrix(floats_at(rows + 8 * n), nu, ld)
-    done, constant = clamp(n, Q, H, q, low, high, known, held, box, L)
-    if done:
-        done, brought = solve(p, r, t)
-        constant += brought
-    return done, constant
-
-
-@apart
 def follow(horizon, room, t):
-    """The gradient of the cost under the policy, v[2] := q_x + Kᵀ q_u of q[2]; and the slope q_u·k along k.
-
-    With limits, k is completed by the steps of the controls that they hold.
-    """
+    """The gradient of the cost under the policy, v[2] := q_x + Kᵀ q_u of q[2]; and the slope q_u·k along k."""
     p, r = Horizon(horizon), read_room(room)
     k, gradient = p.k[t], floats_at(r.q + 8 * (2 * r.ld + r.n))
-    steps = floats_at(r.box)
     slope = 0.0
     for i in range(r.nu):
-        if p.limited:
-            k[i] += steps[i]
         slope += gradient[i] * k[i]
     out = r.v + 16 * r.lx
     copy_rows(out, r.lx, r.q + 16 * r.ld, r.ld, 1, r.n)

@@ -1,0 +1,68 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
+"""Backward sweeps that kernels call: their arguments in a struct, the function compiled for their sizes."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from ddp.compiling.kernel import call_contraction, callback, kernel, specialised
+from ddp.machine.struct import Struct, integer
+from ddp.machine.variables import variable_integer, variable_real
+from ddp.sweeps.sized_sweep import sweep_of
+from ddp.sweeps.tiled_sweep import NOTHING, sweep
+
+
+class Sweeping(Struct):
+    """Arguments of a backward sweep of N knots, and what comes back: see `ddp.sweeps.tiled_sweep.sweep`.
+
+    function: address of the C function that sweeps, see `sweep_function`.
+    """
+
+    function: int = integer()
+    N: int = integer()
+    room: int = integer()
+    horizon: int = variable_integer()
+    blend: float = variable_real()
+    mu: float = variable_real()
+    by_costate: int = variable_integer()
+    kept: int = variable_integer()
+    known: int = variable_integer()
+    failed: int = variable_integer()
+    slope: float = variable_real()
+    change: float = variable_real()
+    gradient: float = variable_real()
+
+
+def sweeping_of(function: int, N: int, room: int, horizon: int = 0) -> Sweeping:
+    """A `Sweeping` that has not begun."""
+    return Sweeping(
+        function=function, N=N, room=room, horizon=horizon, blend=0.0, mu=0.0, by_costate=0, kept=0, known=0, failed=0,
+        slope=0.0, change=0.0, gradient=0.0,
+    )  # fmt: skip
+
+
+recursion: Any = sweep
+"""The backward sweep: one compiled for its sizes takes its place in the template below."""
+
+
+def _sweep(sweeping, unused, none, nothing):  # type: ignore[no-untyped-def]
+    """Sweep, as a `Sweeping` says."""
+    s = Sweeping(sweeping)
+    by_costate, kept, known = s.by_costate != 0, s.kept != 0, s.known != 0
+    found = recursion(s.horizon, s.room, 0, s.N, NOTHING, s.blend, s.mu, by_costate, kept, known)
+    s.failed, s.slope, s.change, s.gradient = found
+
+
+@cache
+def sweep_function(n: int, nu: int, halved: bool, runs: int) -> Any:
+    """The C function of sweeps of some sizes."""
+    own = sweep_of(n, nu, halved, runs)
+    return callback(specialised(_sweep, f"called_{own.py_func.__name__}", recursion=own))
+
+
+@kernel
+def recur(sweeping):
+    """Sweep as a `Sweeping` says."""
+    s = Sweeping(sweeping)
+    call_contraction(s.function, s.address, 0, 0, 0)
