@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import itertools
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -16,12 +15,17 @@ Array = NDArray[np.float64]
 
 
 class Outcome(NamedTuple):
-    """k (N, nu), K (N, nu, n), the slope along the policy, downwards, and the decrease that the model promises."""
+    """k (N, nu), K (N, nu, n), the slope along the policy, downwards, and the decrease that the model promises.
+
+    u, pull (N, nu): the policy's step, and the model's gradient there.
+    """
 
     k: Array
     K: Array
     d0: float
     expected: float
+    u: Array
+    pull: Array
 
 
 def closed(closing, gap: Array, weight: Array) -> tuple[Array, Array]:
@@ -35,24 +39,14 @@ def closed(closing, gap: Array, weight: Array) -> tuple[Array, Array]:
     return out[0], out[1]
 
 
-def in_box(H: Array, b: Array, low: Array, high: Array) -> tuple[Array, NDArray[np.bool_]]:
-    """The minimum of ½ xᵀHx + b·x over a box, by trying every set of held ones; and which are free."""
-    best = np.inf, b, b == b
-    for sides in itertools.product((-1, 0, 1), repeat=len(b)):
-        x, free = np.where(np.array(sides) < 0, low, high), np.array(sides) == 0
-        if np.isinf(x[~free]).any():
-            continue
-        x[free] = -np.linalg.solve(H[np.ix_(free, free)], b[free] + H[np.ix_(free, ~free)] @ x[~free])
-        if (x >= low).all() and (x <= high).all():
-            best = min(best, (0.5 * x @ H @ x + b @ x, x, free), key=lambda entry: entry[0])
-    return best[1], best[2]
-
-
 def dense_sweep(
     d: Derivatives, contract: Callable[[int, Array], Array], closing, blend: float, mu: float,
-    gaps: Array | None = None, limits: tuple[Array, Array] | None = None, by_costate: bool = False,
+    gaps: Array | None = None, held: Array | None = None, by_costate: bool = False,
 ) -> Outcome:  # fmt: skip
-    """All knots; ``contract(t, weight)``: the second order of the dynamics of knot t."""
+    """All knots; ``contract(t, weight)``: the second order of the dynamics of knot t.
+
+    held (N, nu): steps of controls that are constants, NaN of all others.
+    """
     N, n, nu = d.B.shape
     gaps = np.zeros((N, n)) if gaps is None else gaps
     H = d.lzz + blend * (d.exact - d.lzz)
@@ -68,13 +62,11 @@ def dense_sweep(
         F = J @ F
         q, Q = d.lz[t] + F.T @ v, curved + F.T @ V @ F
         Q[n:, n:] += mu * np.eye(nu)
-        models.append((F, curved))
+        models.append((F, curved, Q[n:].copy(), q[n:].copy()))
         p = d.lz[t, :n] + F[:, :n].T @ p
-        free, held = np.ones(nu, dtype=bool), np.zeros(nu)
-        if limits is not None:
-            held, free = in_box(Q[n:, n:], q[n:], limits[0][t], limits[1][t])
+        free = np.ones(nu, dtype=bool) if held is None else np.isnan(held[t])
         rows = n + np.flatnonzero(free)
-        k[t] = np.where(free, 0.0, held)
+        k[t] = 0.0 if held is None else np.nan_to_num(held[t])
         q = q + Q[:, n:] @ k[t]
         k[t, free] = -np.linalg.solve(Q[np.ix_(rows, rows)], q[rows])
         K[t, free] = -np.linalg.solve(Q[np.ix_(rows, rows)], Q[rows, :n])
@@ -82,12 +74,14 @@ def dense_sweep(
         v = q[:n] + K[t].T @ q[n:] + to_controls @ np.where(free, k[t], 0.0)
         V = Q[:n, :n] + K[t].T @ Q[n:, :n] + to_controls @ K[t]
         V = 0.5 * (V + V.T) + mu * np.eye(n)
-    x, slope, bent = np.zeros(n), 0.0, 0.0
-    for t, (F, curved) in enumerate(reversed(models)):
+    x, slope, bent, steps, pulls = np.zeros(n), 0.0, 0.0, [], []
+    for t, (F, curved, Q, q) in enumerate(reversed(models)):
         z = np.concatenate([x, k[t] + K[t] @ x])
         slope += d.lz[t] @ z
         bent += 0.5 * (z @ curved @ z + mu * z @ z)
         x = gaps[t] + F @ z
+        steps.append(z[n:])
+        pulls.append(q + Q @ z)
     slope += d.lz[N, :n] @ x
     bent += 0.5 * (x @ H[N, :n, :n] @ x + mu * x @ x)
-    return Outcome(k, K, -slope, -slope - bent)
+    return Outcome(k, K, -slope, -slope - bent, np.array(steps), np.array(pulls))

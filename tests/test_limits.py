@@ -1,4 +1,4 @@
-"""Control limits: the box QP against enumeration, whole solves against scipy, gains, bars, and what is refused."""
+"""Control limits: minima of models against enumeration, whole solves against scipy, gains, bars, what is refused."""
 
 import itertools
 
@@ -7,7 +7,8 @@ import pytest
 import scipy.optimize
 
 import ddp
-from ddp.sweeps.box import box_minimum
+from ddp.derivatives import Derivatives
+from ddp.sweeps.backward import VALUE, Backward
 from dynamics import FunctionDynamics
 from problems import arm, pendulum
 
@@ -26,31 +27,95 @@ def best_vertex_or_face(H, b, low, high):
     for sides in itertools.product((-1, 0, 1), repeat=len(b)):
         x = np.where(np.array(sides) < 0, low, high)
         free = np.array(sides) == 0
+        if not np.isfinite(x[~free]).all():
+            continue
         x[free] = -np.linalg.solve(H[np.ix_(free, free)], b[free] + H[np.ix_(free, ~free)] @ x[~free])
         if (x >= low - 1e-12).all() and (x <= high + 1e-12).all():
             best = min(best, (0.5 * x @ H @ x + b @ x, tuple(x)))
     return np.array(best[1])
 
 
-@pytest.mark.parametrize("nu", [1, 2, 4])
-def test_the_box_programme_finds_the_best_of_all_sets(rng, nu):
-    for _ in range(60):
-        G = rng.normal(size=(nu, nu))
-        H, b = G @ G.T + 0.1 * np.eye(nu), 3.0 * rng.normal(size=nu)
-        low, high = -rng.uniform(0.0, 1.0, nu) * (rng.random(nu) < 0.8), rng.uniform(0.1, 1.0, nu)
-        x, free, *work = (np.empty(nu) for _ in range(4))
-        assert box_minimum(H, b, low, high, x, free, *work, np.empty((nu, nu)))
-        np.testing.assert_allclose(x, best_vertex_or_face(H, b, low, high), rtol=0, atol=1e-9)
-        assert ((x > low) & (x < high) <= (free > 0.0)).all()
+def model(rng, N, n, nu):
+    """Derivatives of N knots whose costs are convex."""
+    A, B = rng.normal(size=(N, n, n)) / np.sqrt(n), rng.normal(size=(N, n, nu))
+    roots, lz = rng.normal(size=(N + 1, n + nu, n + nu)), rng.normal(size=(N + 1, n + nu))
+    lzz = roots @ roots.transpose(0, 2, 1) + 0.1 * np.eye(n + nu)
+    d = Derivatives(
+        A, B, np.zeros((N, 1)), np.zeros(N + 1), lz, lzz, lzz.copy(), np.zeros((N + 1, n + nu)), np.empty(0)
+    )  # fmt: skip
+    return d
+
+
+def dense_model(d, gaps):
+    """H (N nu, N nu) and b (N nu,) of a model, states eliminated."""
+    N, n, nu = d.B.shape
+    x, at = np.zeros((n, N * nu)), np.zeros(n)
+    H, b = np.zeros((N * nu, N * nu)), np.zeros(N * nu)
+    for t in range(N + 1):
+        own = np.zeros((nu, N * nu))
+        if t < N:
+            own[:, t * nu : (t + 1) * nu] = np.eye(nu)
+        Z, z = np.vstack([x, own]), np.concatenate([at, np.zeros(nu)])
+        last = slice(0, n) if t == N else slice(0, n + nu)
+        Z, z, L = Z[last], z[last], d.lzz[t][last, last]
+        H += Z.T @ L @ Z
+        b += Z.T @ (d.lz[t][last] + L @ z)
+        if t < N:
+            x, at = d.A[t] @ x + d.B[t] @ own, d.A[t] @ at + gaps[t]
+    return H, b
+
+
+def step_of(sweep, d, gaps):
+    """Controls of a policy in the linear model."""
+    x, steps = np.zeros(d.A.shape[1]), []
+    for A, B, k, K, gap in zip(d.A, d.B, sweep.k, sweep.K, gaps, strict=True):
+        steps.append(k + K @ x)
+        x = A @ x + B @ steps[-1] + gap
+    return np.concatenate(steps)
+
+
+@pytest.mark.parametrize(("N", "nu"), [(1, 4), (3, 2), (6, 1)])
+@pytest.mark.parametrize("torn", [False, True])
+def test_a_sweep_within_limits_finds_the_best_of_all_sets(rng, N, nu, torn):
+    system = FunctionDynamics(lambda x, u: x, 3, nu)
+    for _ in range(6):
+        d, gaps = model(rng, N, 3, nu), rng.normal(size=(N, 3)) * torn
+        backward = Backward(d, system, VALUE, limited=True)
+        backward.gaps = gaps
+        for _ in range(3):  # what is held first is what was held last
+            low = -rng.uniform(0.0, 1.0, (N, nu)) * (rng.random((N, nu)) < 0.8)
+            high = np.where(rng.random((N, nu)) < 0.2, np.inf, rng.uniform(0.1, 1.0, (N, nu)))
+            backward.limits = low, high
+            found, (H, b) = backward(0.0, 0.0), dense_model(d, gaps)
+            best = best_vertex_or_face(H, b, low.ravel(), high.ravel())
+            u = step_of(found, d, gaps)
+            np.testing.assert_allclose(u, best, rtol=0, atol=1e-8)
+            assert found.expected == pytest.approx(-(0.5 * u @ H @ u + b @ u) - cost_of_gaps(d, gaps), abs=1e-8)
+            held = (best == low.ravel()) | (best == high.ravel())
+            assert (found.K.reshape(N * nu, 3)[held] == 0.0).all()
+            d.lz[:] = rng.normal(size=d.lz.shape)
+
+
+def cost_of_gaps(d, gaps):
+    """The model's cost of no control at all."""
+    x, total = np.zeros(gaps.shape[1]), 0.0
+    for t in range(len(gaps) + 1):
+        total += d.lz[t, : len(x)] @ x + 0.5 * x @ d.lzz[t, : len(x), : len(x)] @ x
+        x = d.A[t] @ x + gaps[t] if t < len(gaps) else x
+    return total
 
 
 def test_only_what_is_free_has_to_be_convex(rng):
-    H, b, far = np.diag([1.0, -1.0]), np.array([-0.3, 5.0]), np.array([2.0, 2.0])
-    x, free, *work = (np.empty(2) for _ in range(4))
-    assert box_minimum(H, b, np.array([-2.0, 0.0]), far, x, free, *work, np.empty((2, 2)))
-    np.testing.assert_allclose(x, [0.3, 0.0], rtol=0, atol=1e-15)
-    assert free.tolist() == [1.0, 0.0]
-    assert not box_minimum(H, b, -far, far, x, free, *work, np.empty((2, 2)))
+    d = model(rng, 1, 1, 2)
+    d.lzz[:] = np.eye(3)
+    d.lzz[0, 2, 2], d.lz[0] = -1.0, [0.0, -0.3, 5.0]
+    d.B[:], d.lz[1] = 0.0, 0.0
+    backward = Backward(d, FunctionDynamics(lambda x, u: x, 1, 2), VALUE, limited=True)
+    backward.limits = np.array([[-2.0, 0.0]]), np.array([[2.0, 2.0]])
+    found = backward(0.0, 0.0)
+    np.testing.assert_allclose(found.k, [[0.3, 0.0]], rtol=0, atol=1e-15)
+    backward.limits = np.array([[-2.0, -2.0]]), np.array([[2.0, 2.0]])
+    assert backward(0.0, 0.0).failed == 0
 
 
 def test_a_swing_up_with_little_torque_pumps_energy_and_keeps_its_limits():

@@ -13,6 +13,7 @@ from ddp.descent import BOTTOMLESS, FAR
 from ddp.interior.solve import LATELY, SHORT, TOO_MANY
 from ddp.machine.addresses import array_at
 from ddp.saddles import FIRM
+from ddp.sweeps.horizon import Horizon
 
 
 @kernel
@@ -46,6 +47,10 @@ def is_at_limits(w, lane):
 def limit(w, lane):
     """Sweep within the limits of controls from now on: see `ddp.iterate.Iterate.limit`."""
     lane.limited, lane.followed, lane.age = 1, 0, -1
+    held = Horizon(lane.boxed).held
+    for t in range(w.N):
+        for i in range(w.nu):
+            held[t, i] = 0.0
     measure_room(w, lane)
 
 

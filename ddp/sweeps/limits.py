@@ -76,7 +76,7 @@ def sweep_within(sweeping, blend, mu, by_costate, kept, k, K, u, x, y):
 
 @kernel
 def stay_held(p):
-    """Of held controls, those at their limits stay so."""
+    """Let go of held controls that are not at their limits."""
     for t in range(p.N):
         for i in range(p.nu):
             limit = p.low[t, i] if p.held[t, i] < 0.0 else p.high[t, i]
