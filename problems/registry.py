@@ -92,7 +92,7 @@ ALL: dict[str, Entry] = {
         Entry(
             "soft/out-of-reach", soft.out_of_reach,
             "an arm of silicone stretches towards a point that it cannot reach",
-            ("fixed-base", "soft", "limited", "large-residual"), 8.3326, "cable-arm", ("arm/tip",),
+            ("fixed-base", "soft", "limited", "large-residual"), 8.4951, "cable-arm", ("arm/tip",),
         ),
         Entry(
             "soft/serial", soft.serial_reach,
