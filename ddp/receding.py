@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Self
 
@@ -101,6 +102,10 @@ class RecedingHorizon:
             self._policies.add(self.policy)
         assert self.policy is not None
         return self.policy
+
+    def vary(self, numbers: Mapping[str, ArrayLike]) -> None:
+        """Go on with other numbers in some places of the problem, see `Problem.varying`: targets, weights, limits."""
+        self.problem = self.problem.varying(numbers)
 
     def solve(self, x: Array, steps: int = 1) -> Solution:
         """The solution from state x (nx,), ``steps`` knots after the last one was asked for.

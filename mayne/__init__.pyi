@@ -171,6 +171,7 @@ from mayne import (
 )
 from problems import (
     ALL as ALL,
+    Driven as Driven,
     Entry as Entry,
     LiftedConstraint as LiftedConstraint,
     LiftedTerm as LiftedTerm,
@@ -189,6 +190,7 @@ from viz import (
     Signal as Signal,
     Slider as Slider,
     Sphere as Sphere,
+    Stage as Stage,
     animate as animate,
     explore as explore,
     plot_convergence as plot_convergence,

@@ -21,6 +21,7 @@ COMMANDS = {
     "check": "Check every derivative of problem NAME against differences, near its guess.",
     "compare": "Solve problem NAME with iLQR and with DDP; --html shows both motions in one scene.",
     "demo": "Solve a reach and a reorientation with iLQR and with DDP, and draw both.",
+    "drive": "Push and steer the robot of problem NAME in the browser while it plans again in MuJoCo, until Ctrl-C.",
     "list": "List the problems, or the parameters of problem NAME; NAME robots: the robots.",
     "mpc": "Control problem NAME's system over a receding horizon while it is pushed about.",
     "play": "Play the policy of problem NAME, or of FILE of `mayne solve --save`, in MuJoCo, beside a joint PD.",

@@ -24,6 +24,7 @@ from ddp.solver import solve as solve_problem
 from problems.closed_loop import close_loop, terminal_cost
 from problems.command import (
     benching,
+    driving,
     linearizing,
     listing,
     playing,
@@ -260,6 +261,7 @@ def mpc(
 
 
 main.add_command(simulating.play)
+main.add_command(driving.drive)
 main.add_command(replanning.replan)
 main.add_command(resuming.resume)
 main.add_command(teaching.teach)

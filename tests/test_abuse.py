@@ -23,10 +23,9 @@ MADE_BY_OTHERS = {
     "S1", "SE2", "SE3", "SO3",
     "InternalDerivatives", "Motion", "Optima", "Optimum", "Policy", "Progress", "RayExecutor", "Rest",
     "Solutions", "TendonDerivatives",
-    "TendonHessian", "Tracking", "save_video",
+    "TendonHessian", "Tracking",
 }  # fmt: skip
-"""Protocols, errors and results, which nobody calls; decorators; a page that is served until the program ends; films,
-which start a browser."""
+"""Protocols, errors and results, which nobody calls; decorators; a page that is served until the program ends."""
 
 
 def run(module, *arguments):

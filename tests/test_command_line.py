@@ -19,7 +19,7 @@ from problems.command import demo, dynamics_bench, output
 
 
 @pytest.mark.parametrize(
-    "command", ["", "list", "solve", "compare", "play", "replan", "view", "check", "demo", "bench"]
+    "command", ["", "list", "solve", "compare", "play", "drive", "replan", "view", "check", "demo", "bench"]
 )
 def test_every_command_explains_itself(command):
     result = mayne(*command.split(), "--help")

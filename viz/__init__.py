@@ -13,10 +13,11 @@ from viz.plots import plot_convergence
 from viz.signals import Signal, signals_of
 from viz.sliders import Slider, explore
 from viz.solutions import plot_solution
+from viz.stage import Stage
 from viz.watching import Live
 
 __all__ = [
-    "Capsule", "Drawn", "Iterations", "Live", "Signal", "Slider", "Sphere", "animate", "explore",
+    "Capsule", "Drawn", "Iterations", "Live", "Signal", "Slider", "Sphere", "Stage", "animate", "explore",
     "plot_convergence", "plot_differences", "plot_errors", "plot_forces", "plot_growth", "plot_schedule",
     "plot_solution",
     "save_html", "save_video", "signals_of",

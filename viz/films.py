@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import importlib
 import json
 import os
@@ -10,8 +11,8 @@ import queue
 import shutil
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,8 @@ BROWSERS = (
 PATIENCE = 120.0
 """How long the browser may take for a frame [s]."""
 MOST_FRAMES = 20_000
+SLOWEST = 0.002
+"""Fewest frames a second of a .gif file, which counts hundredths of a second in 16 bits."""
 LARGEST = 7680
 """Most pixels of a side."""
 
@@ -95,6 +98,8 @@ def save_video(
         "height": _side("height", height, even), "follow": flag("follow", follow),
     }  # fmt: skip
     encoder = _ffmpeg() if target.suffix.lower() == ".mp4" else None
+    if target.suffix.lower() == ".gif" and float(film["fps"]) < SLOWEST:
+        raise ProblemError(f"fps: expected at least {SLOWEST:g} for .gif, got {film['fps']:g}")
     written = _page(robot, X, dt, frames, camera)
     with tempfile.TemporaryDirectory() as folder:
         pictures = _drawn(browser, written, film, Path(folder))
@@ -189,9 +194,9 @@ def _drawn(browser: str, written: str, film: Mapping[str, Any], folder: Path) ->
     address = show(own, answer=answer, longest=most)
     pictures: list[Path] = []
     try:
-        with _opened(browser, address, int(film["width"]), int(film["height"])):
+        with _opened(browser, address, int(film["width"]), int(film["height"])) as process:
             while True:
-                told = _next(heard)
+                told = _next(heard, process)
                 if told.get("count", 0) > MOST_FRAMES:
                     raise ProblemError(f"fps, speed: expected at most {MOST_FRAMES} frames, got {told['count']}")
                 if "failed" in told:
@@ -205,15 +210,19 @@ def _drawn(browser: str, written: str, film: Mapping[str, Any], folder: Path) ->
         withdraw(address)
 
 
-def _next(heard: queue.Queue[dict[str, Any]]) -> dict[str, Any]:
-    try:
-        return heard.get(timeout=PATIENCE)
-    except queue.Empty:
-        raise ProblemError(f"save_video: the browser drew nothing for {PATIENCE:g} s") from None
+def _next(heard: queue.Queue[dict[str, Any]], process: subprocess.Popen[bytes]) -> dict[str, Any]:
+    """The next thing that the page tells; ProblemError once the browser has ended or is silent for PATIENCE."""
+    end = time.monotonic() + PATIENCE
+    while time.monotonic() < end:
+        with contextlib.suppress(queue.Empty):
+            return heard.get(timeout=0.2)
+        if process.poll() is not None and heard.empty():
+            raise ProblemError(f"save_video: the browser has ended with exit status {process.returncode}")
+    raise ProblemError(f"save_video: the browser drew nothing for {PATIENCE:g} s")
 
 
-@contextmanager
-def _opened(browser: str, address: str, width: int, height: int) -> Iterator[None]:
+@contextlib.contextmanager
+def _opened(browser: str, address: str, width: int, height: int) -> Iterator[subprocess.Popen[bytes]]:
     """Within the block, a browser without windows shows a page."""
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
         root = ["--no-sandbox"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []
@@ -223,7 +232,7 @@ def _opened(browser: str, address: str, width: int, height: int) -> Iterator[Non
         ]  # fmt: skip
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
-            yield
+            yield process
         finally:
             process.terminate()
             try:

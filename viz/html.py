@@ -113,15 +113,17 @@ def save_html(
 
 def page(
     scene: Scene, title: str, sliders: Sequence[Slider] = (), told: str = "", notes: str = "",
-    iterations: Sequence[Message] = (), live: bool = False,
+    iterations: Sequence[Message] = (), live: bool = False, stage: Message | None = None,
 ) -> str:  # fmt: skip
     """The HTML text of a scene.
 
     sliders: numbers for which the page asks the program that serves it for another scene.   told: a line about the
     scene.   notes: text for the reader: lines that begin with a number and a point are paragraphs, and those that begin
     with "Solution: " are shown on request.   iterations: variants of the scene.   live: the page asks for more of them.
+    stage: the page asks where the robot is, and tells what its reader does; numbers that its script needs.
     """
     viewer, licences = _viewer()
+    scripts = ["player.js"] if stage is None else ["player.js", "stage.js"]
     about = [_line(entry) for entry in scene.legend]
     if scene.missing:
         about.append("missing meshes: " + html.escape(", ".join(scene.missing)))
@@ -132,23 +134,24 @@ def page(
         licences=licences.replace("--", "- -"),
         style=_beside("player.css").read_text(encoding="utf-8"),
         viewer=viewer,
-        scene=block(scene, sliders, iterations, live),
+        scene=block(scene, sliders, iterations, live, stage),
         told=html.escape(told),
         notes="".join(_note(line) for line in re.split(r"\n(?=\d\.|Solution: )", notes) if line),
-        connect="'self'" if sliders or live else "'none'",
-        player=_beside("player.js").read_text(encoding="utf-8"),
+        connect="'self'" if sliders or live or stage else "'none'",
+        player="\n".join(_beside(name).read_text(encoding="utf-8") for name in scripts),
     )
 
 
 def block(
-    scene: Scene, sliders: Sequence[Slider] = (), iterations: Sequence[Message] = (), live: bool = False
-) -> str:
+    scene: Scene, sliders: Sequence[Slider] = (), iterations: Sequence[Message] = (), live: bool = False,
+    stage: Message | None = None,
+) -> str:  # fmt: skip
     """A scene as its page unpacks it."""
     header = {
         "duration": scene.duration, "radius": scene.radius, "center": scene.center.tolist(),
         "field_of_view": FIELD_OF_VIEW, "room": ROOM,
         "times": scene.times.tolist(), "path": scene.path.tolist(), "plots": panels(scene.signals),
-        "sliders": [asdict(slider) for slider in sliders], "iterations": list(iterations), "live": live,
+        "sliders": [asdict(slider) for slider in sliders], "iterations": list(iterations), "live": live, "stage": stage,
     }  # fmt: skip
     return pack(header, scene.messages)
 

@@ -31,7 +31,7 @@
     Home: () => seek(0), End: () => seek(scene.duration),
   };
   document.addEventListener("keydown", (event) => {
-    if (event.target.tagName === "SELECT" || event.ctrlKey || event.altKey || event.metaKey) return;
+    if (scene.stage || event.target.tagName === "SELECT" || event.ctrlKey || event.altKey || event.metaKey) return;
     if (["BUTTON", "SUMMARY"].includes(event.target.tagName) && event.key === " ") return;  // which presses it
     if (event.target.type === "checkbox" && event.key === " ") return;
     if (event.key in keys) { keys[event.key](); event.preventDefault(); }
@@ -88,6 +88,9 @@
     viewer.handle_command({ type: "set_transform", path: "/mayne", matrix: matrix });
   }
   find("follow").onchange = (event) => { if (!event.target.checked) move(scene.center); };
+  for (const name of ["play", "time", "clock", "speed"]) find(name).hidden = Boolean(scene.stage);
+  find("acting").hidden = !scene.stage;
+  find("follow").checked = Boolean(scene.stage && scene.stage.follows);
   const narrow = matchMedia("(max-width: 700px)").matches;
   if (narrow) find("about").open = false;
 
@@ -272,7 +275,7 @@
 
   // A film of one round, by the browser's own recorder.
   const recording = find("record");
-  recording.hidden = !(window.MediaRecorder && HTMLCanvasElement.prototype.captureStream);
+  recording.hidden = scene.stage || !(window.MediaRecorder && HTMLCanvasElement.prototype.captureStream);
   recording.onclick = () => {
     const kind = ["video/webm", "video/mp4"].find((kind) => MediaRecorder.isTypeSupported(kind));
     const recorder = new MediaRecorder(viewer.renderer.domElement.captureStream(60), { mimeType: kind, videoBitsPerSecond: 8e6 });
@@ -297,11 +300,12 @@
       requestAnimationFrame(watch);
     })();
   };
-  window.mayne = { viewer, seek, fit, follow, duration: scene.duration };
+  window.mayne = { viewer, seek, fit, follow, move, duration: scene.duration, center: scene.center, about: scene.stage };
 
   (function show() {
     const duration = scene.duration, now = Math.min(player.time, duration);
     if (player.playing) time.value = now;
+    if (scene.stage) return;  // stage.js moves the robot
     if (find("follow").checked) follow(now);
     drawPlot(now);
     find("clock").textContent = now.toFixed(2) + " / " + duration.toFixed(2) + " s";

@@ -42,7 +42,8 @@ class Scene(NamedTuple):
     name: of the robot.
     radius [m]: of a ball that all fits into, about the origin of the picture; 0: the camera was placed by hand.
     center (3,): that origin in the world [m].   times (M,) [s], path (M, 3) [m]: what a camera may follow.
-    size [m]: that radius, however the camera was placed.   drawing: of the first motion.   traced: frames with paths.
+    size [m]: that radius, however the camera was placed.   cell [m]: of the grid.
+    drawing: of the first motion.   traced: frames with paths.
     """
 
     messages: list[Message]
@@ -56,6 +57,7 @@ class Scene(NamedTuple):
     path: Array
     signals: list[tuple[str, Color | None, Mapping[str, Signal]]]
     size: float
+    cell: float
     drawing: Drawing
     traced: tuple[str, ...]
 
@@ -161,7 +163,7 @@ def build(
     return Scene(
         made.messages, made.legend, duration, missing, first.robot.name,
         radius if eye is None else 0.0, center, first.times, middle, plotted,
-        radius, drawings[0], tuple(frames),
+        radius, cell, drawings[0], tuple(frames),
     )  # fmt: skip
 
 

@@ -51,7 +51,7 @@ def replan(
     command = _commands(wanted or "0,0,0")
     pushes = {} if push is None else {0.5 * duration: velocity(push)}
     entry = find(name)
-    planner, by_command = _planner(entry, robot, options, latency)
+    planner, by_command = planner_of(entry, robot, options, latency)
     if wanted and not by_command:
         raise ProblemError(f"--command: {name} has none, it is what gaits walk by")
     with planner, progress(f"{entry.name}, playing"):
@@ -79,7 +79,7 @@ def replan(
     end(not run.fell)
 
 
-def _planner(
+def planner_of(
     entry: Entry, robot: str | None, options: Sequence[str], latency: float
 ) -> tuple[Walking | RecedingHorizon, bool]:
     """The receding horizon of a problem, and whether it walks by commands."""

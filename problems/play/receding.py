@@ -134,7 +134,7 @@ def simulate_receding(
     lasting("delay", late, count * step)
     rng = np.random.default_rng(integer("seed", seed))
     planner.restart()
-    control = _Replanned(planner, period, wanted)
+    control = Replanned(planner, period, wanted)
     with quietly():  # a fall is a result
         world = world_of(system, planner.x0, mu, soft, step)
         setting = Setting(world, system, factor, step, count, kicks, late, spread, rng)
@@ -143,7 +143,7 @@ def simulate_receding(
     return Run(play, commands, _velocity(system, play.X), np.array(control.milliseconds[1:]))
 
 
-class _Replanned:
+class Replanned:
     """A controller that asks for plans, each of which acts from when it begins."""
 
     def __init__(self, planner: Planner, every: float, command: Callable[[float], Sequence[float]]) -> None:

@@ -220,7 +220,7 @@ def played(
     X[0] = P[0] = x0
     data, fell = world.data(*np.split(X[0], [nq])), False
     least = -np.inf if world.floor is None else world.floor + FALLEN * (X[0, 2] - world.floor)
-    deviations, least_force = _deviations(robot, spread), TOUCH * _weight(robot)
+    deviations, least_force = _deviations(robot, spread), TOUCH * weight_of(robot)
     waiting = deque([np.zeros(system.nu) if first is None else first] * round(setting.late / every))
     end = count
     for k in range(count):
@@ -298,7 +298,7 @@ def _heading(x: Array) -> Array:
     return np.asarray(pin.exp3(np.array([0.0, 0.0, np.arctan2(R[1, 0], R[0, 0])])))
 
 
-def _weight(robot: Robot) -> float:
+def weight_of(robot: Robot) -> float:
     """Weight of a robot [N]."""
     return float(pin.computeTotalMass(robot.model) * np.linalg.norm(robot.model.gravity.linear))
 

@@ -1,5 +1,7 @@
 """What is abused of `viz`."""
 
+import os
+import sys
 import tempfile
 from pathlib import Path
 
@@ -9,6 +11,25 @@ import viz
 from abuse.subjects import Subject
 from ddp import solve
 from problems import pendulum
+
+BROWSER = """#!{python}
+import json, sys, urllib.request
+origin = "/".join(sys.argv[-1].split("/")[:3])
+for told in ({{"frame": 0, "picture": "data:image/png;base64,{pixel}"}}, {{"ended": True}}):
+    request = urllib.request.Request(sys.argv[-1], json.dumps(told).encode(), {{"Origin": origin}})
+    urllib.request.urlopen(request).read()
+sys.stdin.read()
+"""
+PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+
+
+def _film(folder):
+    """A film by a browser that draws one picture and ends."""
+    browser = folder / "browser"
+    browser.write_text(BROWSER.format(python=sys.executable, pixel=PIXEL))
+    browser.chmod(0o700)
+    os.environ["CHROME_PATH"] = str(browser)
+    return viz.save_video
 
 
 def subjects():
@@ -48,6 +69,20 @@ def subjects():
         Subject(
             "explore", viz.explore, {"sliders": [viz.Slider("a", 0.5, 0.0, 1.0)], "make": lambda _: (solution, "")},
             ("open_browser",),
+        ),
+        Subject(
+            "save_video", _film(folder),
+            {"path": folder / "film.gif", "robot": robot, "X": solution.X, "dt": dt, "width": 16, "height": 16},
+            others={"dt": ("dt",), "fps": ("fps", "speed"), "X": ("X", "robot"), "robot": ("robot", "X")},
+        ),
+        Subject(
+            "viz.Stage", viz.Stage,
+            {"robot": robot, "q": solution.X[0, :1], "target": np.ones(3), "commands": ("a", "b", "c")},
+            ("open_browser",),
+        ),
+        Subject(
+            "Stage.show", viz.Stage(robot, solution.X[0, :1]).show,
+            {"q": solution.X[0, :1], "told": "a", "arrow": (flat, flat), "target": flat},
         ),
         Subject("viz.Live", viz.Live, {"problem": problem, "title": "a"}),
         Subject("viz.Sphere", viz.Sphere, {"center": np.ones(3), "radius": 0.1}),

@@ -75,8 +75,7 @@ class Server(http.server.ThreadingHTTPServer):
 
     def __init__(self, text, width, height):
         super().__init__(("127.0.0.1", 0), Answer)
-        frame = f'<iframe src="page" width="{width}" height="{height}" style="border: 0"></iframe>'
-        self.texts = {"/": frame.encode(), "/page": text.encode()}  # windows are never narrower than 500 pixels
+        self.texts = {"/": frame_of("page", width, height).encode(), "/page": text.encode()}
         self.report = queue.Queue()
 
 
@@ -96,6 +95,11 @@ class Answer(http.server.BaseHTTPRequestHandler):
         """Say nothing."""
 
 
+def frame_of(address, width, height):
+    """A page in a frame of that size: windows are never narrower than 500 pixels."""
+    return f'<iframe src="{address}" width="{width}" height="{height}" style="border: 0"></iframe>'
+
+
 def look(page, width, height, picture=None):
     """Report of a page's own script on what a window of that size shows of it."""
     head, _, tail = page.read_text(encoding="utf-8").rpartition("</body>")
@@ -105,8 +109,12 @@ def look(page, width, height, picture=None):
     ]  # fmt: skip
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     if picture is not None:
-        taken = [*command, f"--window-size={width},{height}", "--virtual-time-budget=2000", f"--screenshot={picture}"]
-        subprocess.run([*taken, page.as_uri()], timeout=300, check=False, **quiet)
+        with tempfile.NamedTemporaryFile("w", suffix=".html", dir=page.parent) as around:
+            around.write(f'<body style="margin: 0">{frame_of(page.as_uri(), width, height)}')
+            around.flush()
+            size = f"--window-size={max(width, 500)},{height + 100}"
+            taken = [*command, size, "--virtual-time-budget=2000", f"--screenshot={picture}"]
+            subprocess.run([*taken, Path(around.name).as_uri()], timeout=300, check=False, **quiet)
     text = (head + LOOK + tail).replace("default-src 'none'", "default-src 'none'; connect-src 'self'")
     with Server(text, width, height) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()

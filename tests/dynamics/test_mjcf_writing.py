@@ -76,3 +76,24 @@ def test_a_foot_that_stands_is_carried_by_the_ground_at_its_height():
     assert played.ncon == 4
     world = World(robot, feet, Ground(height - 0.01, 0.6))
     assert world.data(robot.q0, np.zeros(robot.nv)).ncon == 0
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_pulled_body_accelerates_as_under_its_force(seed):
+    robot, rng = tree(seed), np.random.default_rng(seed)
+    q, v, model = robot.random_configuration(rng), rng.normal(size=robot.nv), robot.model
+    world = World(robot)
+    data = world.data(q, v)
+    joint = int(rng.integers(1, model.njoints))
+    point, force = rng.normal(size=3), rng.normal(size=3)
+    own = model.createData()
+    pin.forwardKinematics(model, own, q)
+    np.testing.assert_allclose(world.place(data, joint, point), own.oMi[joint].act(point), atol=1e-12)
+    world.pull(data, joint % (model.njoints - 1) + 1, rng.normal(size=3), rng.normal(size=3))  # one that is over
+    world.pull(data, joint, point, force)
+    mujoco.mj_forward(world.model, data)
+    local = own.oMi[joint].rotation.T @ force
+    wrenches = [pin.Force.Zero() for _ in range(model.njoints)]
+    wrenches[joint] = pin.Force(local, np.cross(point, local))
+    a = pin.aba(model, own, q, v, np.zeros(robot.nv), wrenches)
+    np.testing.assert_allclose(world.acceleration(data), a, atol=1e-10 * max(1.0, np.abs(a).max()))

@@ -2,6 +2,7 @@
 
 import contextlib
 import http.client
+import json
 import os
 import signal
 import socket
@@ -291,4 +292,25 @@ def test_nothing_is_left_of_a_viewer_that_is_killed(started, saved, number):
     for process in (starting, watched):
         process.communicate(timeout=30)
         assert session(process.pid) == set()
+    assert refuses_connections(where)
+
+
+def test_a_driven_robot_moves_while_a_page_asks_and_ctrl_c_ends_it(started):
+    process = started("-m", "problems", "drive", "pendulum/swing-up", "--horizon", "20", "--no-browser")
+    where = address_of(process.stderr)
+    told = {"who": "a", "hand": None, "command": [0.0] * 3, "target": None, "again": False}
+
+    def ask(**what):
+        origin = "http://" + urlsplit(where).netloc
+        return json.loads(urlopen(Request(where, json.dumps(told | what).encode(), {"Origin": origin})).read())
+
+    before = ask(first=True, kicks=[[0.0, 1.0, 0.0]])["places"]
+    end = time.monotonic() + 20.0
+    while ask(kicks=[])["places"] == before:
+        assert time.monotonic() < end
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=30)
+    assert process.returncode == 0
+    assert session(process.pid) == set()
     assert refuses_connections(where)

@@ -169,6 +169,21 @@ class World:
         k = self._free[0][3]
         data.qvel[k : k + 3] += velocity
 
+    def pull(self, data: Any, joint: int, point: Array, force: Array) -> None:
+        """Have a force (3,) [N], in world axes, act from now on, and no other one of these.
+
+        It acts at a point (3,) [m] of the body that joint 1, 2, ... moves, in that joint's axes.
+        """
+        body = self.body(joint)
+        data.xfrc_applied[:] = 0.0
+        data.xfrc_applied[body, :3] = force
+        data.xfrc_applied[body, 3:] = np.cross(self.place(data, joint, point) - data.xipos[body], force)
+
+    def place(self, data: Any, joint: int, point: Array) -> Array:
+        """Where a point (3,) [m], in the axes of joint 1, 2, ..., is in the world."""
+        body = self.body(joint)
+        return np.asarray(data.xpos[body] + data.xmat[body].reshape(3, 3) @ point)
+
     def heavier(self, joint: int, factor: float) -> None:
         """Multiply mass and inertia of the body that joint 1, 2, ... moves."""
         body = self.body(joint)

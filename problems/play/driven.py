@@ -1,0 +1,322 @@
+"""Robots in MuJoCo under a receding horizon, which a person pushes, steers and gives targets while they move."""
+
+from __future__ import annotations
+
+import time
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ddp.errors import ProblemError, as_array, integer, positive, said
+from ddp.protocols import Array
+from ddp.receding import RecedingHorizon
+from dynamics.phases.phased_dynamics import PhasedDynamics
+from dynamics.robots.mjcf.compiling import quietly
+from dynamics.robots.mjcf.writing import World
+from dynamics.steps.robot_dynamics import RobotDynamics
+from problems.play.receding import Replanned
+from problems.play.simulation import FALLEN, weight_of, world_of
+from problems.walking.controller import Walking
+from problems.walking.footholds import as_command
+
+FASTEST = 0.35, 0.12, 0.14
+"""Largest commands of gaits, forward and to the left over √(g h), turning over √(g/h); h: height of the robot."""
+KICK = 0.1, 0.4
+"""How long a kick lasts [s], and its force over the robot's weight."""
+STRENGTH = 0.3
+"""Largest force of a hand over the robot's weight: a sideways force of half of it tips over most who stand."""
+SLICE = 0.02
+"""Simulated time between two looks at what the person does [s]."""
+BEHIND = 0.2
+"""Time by which the simulation may be behind the clock before it gives it up and runs slower [s]."""
+
+
+class Hand(Protocol):
+    """Point (3,) of the body that a joint moves, in the joint's axes [m], and where it is drawn to, in the world's."""
+
+    @property
+    def joint(self) -> int: ...
+    @property
+    def point(self) -> Array: ...
+    @property
+    def toward(self) -> Array: ...
+
+
+class Person(Protocol):
+    """Somebody who watches and acts, as `viz.Stage` tells it.
+
+    watching: whether anybody does.   hand: what is pulled.   command (3,): in shares of the largest ones.
+    target (3,): where the target shall be [m], None for where it is.
+    """
+
+    @property
+    def watching(self) -> bool: ...
+    @property
+    def hand(self) -> Hand | None: ...
+    @property
+    def command(self) -> Array: ...
+    @property
+    def target(self) -> Array | None: ...
+
+    def asked(self) -> tuple[list[Array], bool]:
+        """Directions (3,) of kicks, and whether to start again, since the last call."""
+        ...
+
+    def show(self, q: Array, told: str, arrow: tuple[Array, Array] | None, target: Array | None) -> None:
+        """Show configuration q (nq,), a line, and a force as an arrow from one point to another."""
+        ...
+
+
+class Driven:
+    """Robot in MuJoCo, simulated as fast as a clock goes, that is pushed and steered while it plans again.
+
+        with problems.Walking("go2", "trot", latency=0.02) as walking:
+            driven = problems.Driven(walking)
+            stage = viz.Stage(driven.robot, driven.q, ground=driven.floor)
+            driven.play(stage)                            # until Ctrl-C; or without a page:
+            driven.command((0.4, 0.0, 0.2))
+            driven.pull(1, (0.0, 0.0, 0.0), (0.5, 0.3, 0.3))
+            driven.advance(0.5)
+
+    planner: `Walking`, or a `RecedingHorizon` of a robot's problem.   every [s]: time between plans.
+    rate [Hz]: of controls.   friction, softness [s]: of the ground, as of `simulate`.
+
+    A hand pulls like a spring, with 0.3 times the robot's weight at a distance of the robot's size and never more.
+    The robot starts as `simulate_receding` starts it. Time stands still while a plan is made: plans act after their
+    latency.
+    x (nx,): state.   fell: whether the base came down, or numbers overflowed: time ends there.
+    Raises ProblemError for bad input, and ModelError where MuJoCo is not installed.
+    """
+
+    def __init__(
+        self, planner: Walking | RecedingHorizon, every: float = 0.04, rate: float = 500.0, friction: float = 0.7,
+        softness: float = 0.02,
+    ) -> None:  # fmt: skip
+        if not isinstance(planner, (Walking, RecedingHorizon)):
+            raise ProblemError(f"planner: expected Walking(...) or a RecedingHorizon, got {said(planner)}")
+        if not isinstance(planner.system, (RobotDynamics, PhasedDynamics)):
+            raise ProblemError(f"planner: expected a robot's, got one of a {type(planner.system).__name__}")
+        self.planner, self.system = planner, planner.system
+        self.robot = self.system.robot
+        self._every, self._step = positive("every", every), 1.0 / positive("rate", rate)
+        friction, softness = positive("friction", friction), positive("softness", softness)
+        self._world = world_of(self.system, planner.x0, friction, softness, self._step)
+        self._substeps = round(self._step / self._world.model.opt.timestep)
+        self._target = _target_of(planner)
+        floor = self._world.floor
+        self._least = -np.inf if floor is None else floor + FALLEN * (planner.x0[2] - floor)
+        self.restart()
+        self.weight, self.size = weight_of(self.robot), _size(self._world, self._data)
+
+    @property
+    def q(self) -> Array:
+        """Configuration (nq,)."""
+        return self.x[: self.robot.nq]
+
+    @property
+    def floor(self) -> float | None:
+        """Height of the ground that is drawn [m]."""
+        return self.planner.floor if isinstance(self.planner, Walking) else self._world.floor
+
+    @property
+    def fastest(self) -> Array:
+        """Largest commands (3,) of a gait [m/s, m/s, rad/s]; zeros of what takes none."""
+        if not isinstance(self.planner, Walking):
+            return np.zeros(3)
+        stance = self.planner.windows.cycle.stance
+        speed, rate = np.sqrt(stance.gravity * stance.height), np.sqrt(stance.gravity / stance.height)
+        return np.array(FASTEST) * (speed, speed, rate)
+
+    @property
+    def target(self) -> Array | None:
+        """Place (3,) of the target of the problem [m]; None if there is none, or several."""
+        name = self._target
+        if name is None or not isinstance(self.planner, RecedingHorizon):
+            return None
+        number = self.planner.problem.number(name)
+        return np.array(number if number.ndim == 1 else number[:3, 3])
+
+    def restart(self) -> None:
+        """Begin again as the robot starts, with nothing pulled and no command; a target stays where it is."""
+        self.planner.restart()
+        self._steps, self.x, self.fell = 0, np.array(self.planner.x0), False
+        self._data = self._world.data(*np.split(self.x, [self.robot.nq]))
+        self._command = (0.0, 0.0, 0.0)
+        self._control = Replanned(self.planner, self._every, lambda t: self._command)
+        self._kick: tuple[int, Array] | None = None
+        self._pulled: tuple[int, Array, Array] | None = None
+
+    @property
+    def t(self) -> float:
+        """Simulated time since the start [s]."""
+        return self._steps * self._step
+
+    def command(self, command: ArrayLike) -> None:
+        """Walk with a velocity forward and to the left [m/s], turning [rad/s], from the next plan on; of gaits."""
+        if not isinstance(self.planner, Walking):
+            raise ProblemError("command: expected none, it is what gaits walk by")
+        self._command = as_command(np.asarray(command, dtype=float).tolist())
+
+    def aim(self, place: ArrayLike) -> None:
+        """Move the problem's target to a place (3,) [m], its attitude stays, from the next plan on."""
+        goal = as_array("place", place, (3,))
+        if self._target is None or not isinstance(self.planner, RecedingHorizon):
+            raise ProblemError("place: expected none, the problem has no target, or several")
+        number = self.planner.problem.number(self._target).copy()
+        if number.ndim == 1:
+            number[:] = goal
+        else:
+            number[:3, 3] = goal
+        self.planner.vary({self._target: number})
+
+    def pull(self, joint: int, point: ArrayLike, toward: ArrayLike) -> None:
+        """Draw a point (3,) of the body that joint 1, 2, ... moves, in the joint's axes, toward a place (3,) [m]."""
+        chosen = integer("joint", joint, 1)
+        if chosen >= self.robot.model.njoints:
+            raise ProblemError(f"joint: expected at most {self.robot.model.njoints - 1}, got {chosen}")
+        self._pulled = chosen, as_array("point", point, (3,)), as_array("toward", toward, (3,))
+
+    def release(self) -> None:
+        """Pull no more."""
+        self._pulled = None
+
+    def kick(self, direction: ArrayLike) -> None:
+        """Push the first body at its centre of mass for a tenth of a second, with 0.4 times the robot's weight."""
+        way = as_array("direction", direction, (3,))
+        length = np.linalg.norm(way)
+        if length == 0.0:
+            raise ProblemError("direction: expected one, got zeros")
+        self._kick = self._steps + round(KICK[0] / self._step), KICK[1] * self.weight * way / length
+
+    @property
+    def arrow(self) -> tuple[Array, Array] | None:
+        """Force that acts now: the point where it does, and the force [N]; None without."""
+        acting = self._acting()
+        return None if acting is None else (self._world.place(self._data, *acting[:2]), acting[2])
+
+    @property
+    def stiffness(self) -> float:
+        """Force over distance of a hand [N/m]."""
+        return STRENGTH * self.weight / self.size
+
+    def advance(self, duration: float) -> None:
+        """Simulate so many seconds; less if the robot falls."""
+        S = self.system.actuation
+        with quietly():  # a fall is a result
+            for _ in range(max(1, round(positive("duration", duration) / self._step))):
+                if self.fell:
+                    break
+                u = self._control(self.t, self.x, lambda: self._world.pressing(self._data) > 0.0)
+                self._world.apply(self._data, S @ u)
+                acting = self._acting()
+                self._world.pull(self._data, *((1, np.zeros(3), np.zeros(3)) if acting is None else acting))
+                for _ in range(self._substeps):
+                    self._world.step(self._data)
+                self.x, self._steps = np.concatenate(self._world.state(self._data)), self._steps + 1
+                self.fell = not np.isfinite(self.x).all() or (self.robot.is_floating and self.x[2] < self._least)
+
+    def play(self, person: Person, duration: float = np.inf) -> None:
+        """Let a person act, at the pace of the clock or slower, until so many seconds are simulated, or Ctrl-C.
+
+        Nothing moves while nobody watches.
+        """
+        slices, clock = 0, _Clock()
+        while slices * SLICE < duration:
+            if not person.watching:
+                time.sleep(SLICE)
+                clock.begin(slices * SLICE)
+                continue
+            self._heed(person)
+            self.advance(SLICE)
+            slices += 1
+            arrow = self.arrow
+            drawn = None if arrow is None else (arrow[0], arrow[0] + arrow[1] / self.stiffness)
+            person.show(self.q, self._told(arrow, clock.pace), drawn, self.target)
+            clock.wait(slices * SLICE)
+
+    def _heed(self, person: Person) -> None:
+        """Do what a person asks for."""
+        kicks, again = person.asked()
+        if again:
+            self.restart()
+        for way in kicks:
+            self.kick(way)
+        hand, target = person.hand, person.target
+        if hand is None:
+            self.release()
+        else:
+            self.pull(hand.joint, hand.point, hand.toward)
+        if isinstance(self.planner, Walking):
+            self.command(person.command * self.fastest)
+        if target is not None and self._target is not None:
+            self.aim(target)
+
+    def _told(self, arrow: tuple[Array, Array] | None, pace: float) -> str:
+        """Line about now."""
+        told = [f"{self.t:.1f} s, plans of {self._control.milliseconds[-1]:.0f} ms"]
+        if pace < 0.95:
+            told.append(f"{pace:.0%} of real time")
+        if self.fastest.any():
+            told.append("forward {:.2f}, left {:.2f} m/s, turning {:.2f} rad/s".format(*self._command))
+        if arrow is not None:
+            told.append(f"pushed with {np.linalg.norm(arrow[1]):.0f} N")
+        return "it fell; start again" if self.fell else "\n".join(told)
+
+    def _acting(self) -> tuple[int, Array, Array] | None:
+        """Joint, point and force that acts on it now."""
+        if self._kick is not None and self._steps < self._kick[0]:
+            return 1, np.asarray(self.robot.model.inertias[1].lever), self._kick[1]
+        if self._pulled is None:
+            return None
+        joint, point, toward = self._pulled
+        force = self.stiffness * (toward - self._world.place(self._data, joint, point))
+        most = STRENGTH * self.weight
+        return joint, point, force * most / max(most, float(np.linalg.norm(force)))
+
+
+class _Clock:
+    """Clock that a simulation follows, and how fast it does."""
+
+    def __init__(self) -> None:
+        self.pace = 1.0
+        self.begin(0.0)
+
+    def begin(self, played: float) -> None:
+        """Let so many simulated seconds be now."""
+        now = time.monotonic()
+        self._zero, self._marked = now - played, (now, played)
+
+    def wait(self, played: float) -> None:
+        """Return when so many seconds are over, or at once if they are; lost time is not made up for."""
+        now = time.monotonic()
+        since, before = self._marked
+        if now - since > 1.0:
+            self.pace, self._marked = (played - before) / (now - since), (now, played)
+        if now < self._zero + played:
+            time.sleep(self._zero + played - now)
+        elif now > self._zero + played + BEHIND:
+            self._zero = now - played
+
+
+def _target_of(planner: Walking | RecedingHorizon) -> str | None:
+    """Name by which `Problem.varying` knows the target of a problem, if it has one."""
+    if isinstance(planner, Walking):
+        return None
+    try:
+        planner.problem.resolved("target")
+    except ProblemError:
+        return None
+    return "target"
+
+
+def _size(world: World, data: Any) -> float:
+    """Twice the radius of gyration: of fixed robots about their first joint, else about the centre of mass [m]."""
+    model = world.robot.model
+    ids = [world.body(joint) for joint in range(1, model.njoints)]
+    masses = np.array([world.model.body_mass[i] for i in ids])
+    own = np.array([world.model.body_inertia[i].sum() / 2.0 for i in ids])
+    centers = np.array([data.xipos[i] for i in ids])
+    about = masses @ centers / masses.sum() if world.robot.is_floating else data.xpos[ids[0]]
+    turning = (own + masses * ((centers - about) ** 2).sum(axis=1)).sum()
+    return 2.0 * float(np.sqrt(turning / masses.sum()))

@@ -1,0 +1,154 @@
+"""Robots that are pushed and steered while they plan again do what is asked, stay up, and move as without a person."""
+
+import numpy as np
+import pinocchio as pin
+import pytest
+
+import ddp
+import problems
+from problems import arm
+from problems.command.driving import chasing
+
+
+class Person:
+    """A person as a script: what is done, by looks."""
+
+    def __init__(self, *acts):
+        self.watching, self.hand, self.command, self.target = True, None, np.zeros(3), None
+        self.acts, self.shown, self.kicks, self.again = list(acts), [], [], False
+
+    def asked(self):
+        act = self.acts.pop(0) if self.acts else {}
+        for name, value in act.items():
+            setattr(self, name, value)
+        return act.get("kicks", []), act.get("again", False)
+
+    def show(self, q, told, arrow, target):
+        self.shown.append((q, told, arrow, target))
+
+
+class Hand:
+    def __init__(self, joint, point, toward):
+        self.joint, self.point, self.toward = joint, np.array(point), np.array(toward)
+
+
+@pytest.fixture(scope="module")
+def walking():
+    with problems.Walking("solo12", latency=0.02) as made:
+        yield made
+
+
+def test_without_a_person_it_moves_as_a_simulated_receding_horizon(walking):
+    driven = problems.Driven(walking)
+    driven.command((0.2, 0.0, 0.1))
+    driven.advance(0.4)
+    run = problems.simulate_receding(walking, 0.4, (0.2, 0.0, 0.1), every=0.04, rate=500.0)
+    np.testing.assert_array_equal(driven.x, run.play.X[-1])
+    assert driven.t == pytest.approx(0.4)
+
+
+def test_a_push_moves_it_and_it_stays_on_its_feet(walking):
+    driven = problems.Driven(walking)
+    driven.advance(0.3)
+    calm = driven.x
+    driven.restart()
+    driven.advance(0.2)
+    driven.kick((0.0, 1.0, 0.0))
+    at, force = driven.arrow
+    assert np.linalg.norm(force) == pytest.approx(0.4 * driven.weight)
+    assert np.linalg.norm(at - driven.x[:3]) < driven.size
+    driven.advance(0.1)
+    nv = driven.robot.nq
+    speed = 0.4 * 9.81 * 0.1  # of all of it, if nothing resisted
+    assert 0.2 * speed < (driven.x - calm)[nv + 1] < 1.5 * speed
+    assert driven.arrow is None
+    driven.advance(1.0)
+    assert not driven.fell
+    assert abs(driven.x[nv + 1]) < 0.3 * speed
+
+
+def test_a_hand_pulls_like_a_spring_that_is_never_stronger_than_three_tenths_of_the_weight(walking):
+    driven = problems.Driven(walking)
+    here = driven.x[:3]
+    driven.pull(1, (0.0, 0.0, 0.0), here + np.array([0.01, 0.0, 0.0]))
+    np.testing.assert_allclose(driven.arrow[1], [0.01 * driven.stiffness, 0.0, 0.0], atol=1e-9)
+    driven.pull(1, (0.0, 0.0, 0.0), here + np.array([0.0, 0.0, 100.0]))
+    np.testing.assert_allclose(driven.arrow[1], [0.0, 0.0, 0.3 * driven.weight], atol=1e-9)
+    driven.release()
+    assert driven.arrow is None
+
+
+def test_a_person_pulls_steers_and_starts_again(walking):
+    driven = problems.Driven(walking)
+    person = Person(
+        {"command": np.array([1.0, 0.0, 0.0])}, *[{}] * 8, {"hand": Hand(1, [0.0, 0.0, 0.0], [0.3, 0.1, 0.2])}, {},
+        {"hand": None, "kicks": [np.array([0.0, 1.0, 0.0])]}, {"again": True, "command": np.zeros(3)},
+    )  # fmt: skip
+    driven.play(person, 0.26)
+    told = [line for _, line, _, _ in person.shown]
+    assert len(told) == 13
+    assert f"forward {driven.fastest[0]:.2f}" in told[3]
+    assert [arrow is not None for _, _, arrow, _ in person.shown] == [False] * 9 + [True] * 3 + [False]
+    assert "pushed with" in told[9]
+    assert person.shown[8][0][0] > person.shown[0][0][0]  # it walked
+    assert driven.t == pytest.approx(0.02)
+
+
+def test_a_robot_that_was_thrown_over_says_so_and_starts_again(walking):
+    driven = problems.Driven(walking)
+    driven._least = np.inf  # as if it lay
+    person = Person(*[{}] * 3, {"again": True})
+    driven.play(person, 0.06)
+    assert driven.fell
+    assert person.shown[-1][1] == "it fell; start again"
+    assert driven.t == pytest.approx(0.002)
+    driven.restart()
+    assert not driven.fell
+
+
+def test_nothing_moves_while_nobody_watches(walking):
+    driven, person = problems.Driven(walking), Person()
+    looks = iter([False, False, True])
+
+    class Late(Person):
+        watching = property(lambda self: next(looks, True), lambda self, value: None)
+
+    person = Late()
+    driven.play(person, 0.02)
+    assert len(person.shown) == 1
+
+
+def place(driven, frame):
+    model = driven.robot.model
+    data = model.createData()
+    pin.framesForwardKinematics(model, data, driven.q)
+    return data.oMf[model.getFrameId(frame)].translation
+
+
+def test_an_arm_follows_its_target_and_resists_a_pull():
+    problem = chasing(arm.reach("ur5", horizon=40))
+    with ddp.RecedingHorizon(problem, ddp.ILQR(max_iterations=2), latency=0.02) as controller:
+        driven = problems.Driven(controller)
+        first = driven.target
+        driven.advance(1.5)
+        assert np.linalg.norm(place(driven, "tool0") - first) < 0.02
+        driven.pull(6, (0.0, 0.0, 0.0), place(driven, "tool0") + np.array([0.0, 0.0, 0.1]))
+        driven.advance(0.5)
+        pulled = np.linalg.norm(place(driven, "tool0") - first)
+        assert 1e-3 < pulled < 0.05
+        driven.release()
+        moved = first + np.array([0.1, -0.1, 0.1])
+        driven.play(Person({"target": moved}), 1.5)
+        np.testing.assert_allclose(driven.target, moved)
+        assert np.linalg.norm(place(driven, "tool0") - driven.target) < 0.02
+
+
+def test_what_cannot_be_is_refused(walking):
+    driven = problems.Driven(walking)
+    for act, words in (
+        (lambda: problems.Driven(3), "planner"), (lambda: driven.pull(99, np.zeros(3), np.zeros(3)), "joint"),
+        (lambda: driven.kick(np.zeros(3)), "direction"), (lambda: driven.aim(np.zeros(3)), "place"),
+        (lambda: driven.command((1.0, 2.0)), "command"), (lambda: driven.advance(-1.0), "duration"),
+    ):  # fmt: skip
+        with pytest.raises(ddp.ProblemError, match=words):
+            act()
