@@ -8,6 +8,9 @@ them that are couples, u1, u8 and u11, are kept as three numbers.
 Most entries come in twos that are equal, and entries between unrelated degrees of freedom are zero. What differs is
 computed into ``values``, SLOTS numbers for each triple (p, t, r) on one path, and tensor_entries.py says where in it
 each entry of a tensor is found.
+
+Tensors of robots with rods are made of the Hessians of each torque alone (`rigid_body._by_torques`): of rigid ones that
+takes 1.3 (talos), 1.6 (hyq), 2.2 (ur5) times as long for forward dynamics.
 """
 
 from __future__ import annotations

@@ -8,6 +8,9 @@ rigid_bodies/hessian.py,
     qq = ½ (L_qq + L_qqᵀ)     qv = L_qv - L_qa/h     vv = L_vv     nq = (L_qa/h)ᵀ     nn = 0
 
 and for joints whose motions do not commute nq += h Dᵀ, nn = h² C, see `joint_motion.joint_curvature`.
+
+hessians.py contracts any step. With it in place of this, without `RobotDynamics.contract_batch`, whole solves by DDP
+take 1.04 (arm/throw), 1.06 (quadruped/reorientation), 1.14 (arm/reach) and 1.2 (quadrotor/loop) times as long.
 """
 
 from __future__ import annotations
