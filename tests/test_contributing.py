@@ -15,7 +15,8 @@ BLOCKS = {page.split("\n", 1)[0]: re.findall(r"```python\n(.*?)```", page, flags
 
 ROOT = Path(__file__).parent.parent
 ROWS = [row for row in TEXT.splitlines() if row.startswith("| ") and ".py`" in row]
-NAMES = {path.name for package in ("ddp", "dynamics", "problems", "viz") for path in (ROOT / package).rglob("*.py")}
+ROOMS = ("ddp", "dynamics", "problems", "viz", "tests")
+NAMES = {path.name for room in ROOMS for path in (ROOT / room).rglob("*.py")}
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.split(" | ")[0].strip("| "))
