@@ -54,7 +54,7 @@ class Clearance(RobotConstraint, Protocol):
 
     def bodies(self) -> list[BodyCapsule]:
         """The body, as far as one joint carries it."""
-        if self.robot.room:  # whose bodies bend
+        if self.robot.is_hybrid:  # whose bodies bend
             return []
         model, names = self.robot.model, self._frames()
         found = [model.frames[self.robot.frame_id(name)] for name in names]

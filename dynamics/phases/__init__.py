@@ -1,1 +1,1 @@
-"""Hybrid systems: steps whose contacts change from phase to phase."""
+"""Phases: steps whose contacts change from phase to phase."""

@@ -1,4 +1,4 @@
-"""Hybrid systems: a robot whose contacts change from phase to phase, with impacts where feet touch down."""
+"""Systems in phases: a robot whose contacts change from phase to phase, with impacts where feet touch down."""
 
 from __future__ import annotations
 

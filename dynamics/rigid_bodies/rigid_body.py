@@ -75,7 +75,7 @@ def inverse_dynamics_second_derivatives(
     """
     s = Samples(robot, q, ("v", v), ("a", a), fext, fext_frame)
     memory = InverseTensors(*(s.tensors(4) if out is None else s.earlier(out)))
-    if robot.room:
+    if robot.is_hybrid:
         _by_torques(s, inverse_dynamics_hessian, memory)
     else:
         entries = entries_of(robot.tree)
@@ -108,7 +108,7 @@ def forward_dynamics(
     s = Samples(robot, q, ("v", v), ("tau", tau), fext, fext_frame)
     world_wrenches.add_to_torques(s)
     a = np.empty((s.N, robot.nv))
-    kernel = batch.forward_dynamics_by_mass if robot.room else batch.forward_dynamics
+    kernel = batch.forward_dynamics_by_mass if robot.is_hybrid else batch.forward_dynamics
     s.check(s.run(kernel, a, rods=True))
     return s.result(a)
 
@@ -133,7 +133,7 @@ def forward_dynamics_second_derivatives(
     s = Samples(robot, q, ("v", v), ("tau", tau), fext, fext_frame)
     world_wrenches.add_to_torques(s)
     out = ForwardTensors(*s.tensors(4))
-    if robot.room:
+    if robot.is_hybrid:
         _by_torques(s, forward_dynamics_hessian, out)
     else:
         entries = entries_of(robot.tree)
@@ -224,7 +224,7 @@ def _asked(T: Array, symmetric: bool) -> Array:
 def _inverse_mass(s: Samples | Stack) -> Array:
     """M⁻¹ (N, nv, nv)."""
     tree, out = s.robot.tree, np.empty((s.N, s.robot.nv, s.robot.nv))
-    if s.robot.room:
+    if s.robot.is_hybrid:
         still, derivatives = np.zeros((s.N, s.robot.nv)), np.empty((3, *out.shape))
         memory, none = working_memory(batch.size(tree.nb, s.robot.nq, tree.nv, tree.room)), np.empty((s.N, 0, 6))
         s.check(batch.forward_dynamics_derivatives(tree.handle, memory, s.q, still, still, none, derivatives))

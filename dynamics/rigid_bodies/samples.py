@@ -107,7 +107,7 @@ class Samples:
             for field, value in (("q", q), first, second, *(() if weight is None else (weight,))):
                 as_array(field, value, np.shape(value))
             check_configurations(robot, "q", self.q)
-        if robot.room and fext is not None and fext_frame == "world":
+        if robot.is_hybrid and fext is not None and fext_frame == "world":
             raise ModelError(
                 f"fext_frame: expected 'local' for {robot.name}, which has rods (Assembly.wrench adds one that keeps"
                 " its direction)"

@@ -115,6 +115,11 @@ class Robot:
         iq, iv = int(tree.iq[b]), int(tree.iv[b])
         return range(iq, self.nq if last else int(tree.iq[b + 1])), range(iv, iv + int(tree.nj[b]))
 
+    @property
+    def is_hybrid(self) -> bool:
+        """Whether it has elastic rods: kernels are compiled for such robots apart."""
+        return self.room > 0
+
     @cached_property
     def unit_numbers(self) -> list[tuple[int, int, int]]:
         """Joint, first and past the last of the numbers in q that have length one: quaternions, (cos, sin)."""
@@ -345,7 +350,7 @@ def check_robot(robot: object, error: type[DDPError] = ModelError) -> None:
 def check_rigid(robot: Robot, error: type[DDPError] = ModelError) -> None:
     """Raise ``error`` for a robot with rods."""
     check_robot(robot, error)
-    if robot.room:
+    if robot.is_hybrid:
         raise error(f"robot: expected one of rigid bodies, got {robot.name}, which has rods")
 
 

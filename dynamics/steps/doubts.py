@@ -26,7 +26,7 @@ MOST = 3
 def doubts_of(system: Any, problem: Any) -> list[str]:
     """Sentences about what a problem of a robot's system has, and is hardly meant to have."""
     robot: Robot = system.robot
-    if robot.room:  # rods bend and stretch
+    if robot.is_hybrid:  # rods bend and stretch
         return []
     q = np.asarray(problem.x0)[: robot.nq]
     found = [*_angles(robot, q), *_limits(robot, q), *_quaternions(robot, q)]
@@ -76,7 +76,7 @@ def _limits(robot: Robot, q: Array) -> Iterator[str]:
 
 def excesses_of(robot: Robot, X: Array) -> list[str]:
     """Sentences about joints with one number that leave their limits of position or velocity along X (N, nx)."""
-    if robot.room:
+    if robot.is_hybrid:
         return []
     model, found = robot.model, []
     for name, i, turns in _numbers(robot):

@@ -1,5 +1,5 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
-"""Modes of a hybrid system: each a step of time under some contacts, one that holds them exactly (held_steps.py), or
+"""Modes of systems: each a step of time under some contacts, one that holds them exactly (held_steps.py), or
 an impact of some. A robot without contacts has one mode.
 
 One record serves every kernel: the tree, how controls act, and all modes. What a knot keeps for its second order is

@@ -61,7 +61,7 @@ class RobotDynamics(SteppedRobot):
         self._prescribed = self._dofs_of(self.prescribed)
         if self._prescribed and integrator not in schemes.IMPLICIT:
             raise ModelError(f"prescribed: expected an implicit integrator, such as 'sdirk2', got {integrator!r}")
-        if robot.room and integrator not in schemes.IMPLICIT:
+        if robot.is_hybrid and integrator not in schemes.IMPLICIT:
             raise ModelError(
                 f"integrator: expected 'sdirk2', or another implicit step, for {robot.name}, whose rods are stiff,"
                 f" got {integrator!r}"
@@ -105,7 +105,7 @@ class RobotDynamics(SteppedRobot):
         Tendons of rods only pull. Prescribed joints have no acceleration.
         """
         torques, state = self.holding_torques(x), np.asarray(x, dtype=np.float64)
-        if not (self.robot.room or self.robot.loops or self._prescribed):
+        if not (self.robot.is_hybrid or self.robot.loops or self._prescribed):
             return np.asarray(self._balance @ torques)
         G = self.driving(state[None])[0]
         if self.robot.loops:
@@ -155,7 +155,7 @@ class RobotDynamics(SteppedRobot):
 
     def routines(self, count: int) -> Routines | None:
         """Compiled work on trajectories, where all bodies are rigid and steps are not implicit."""
-        if self.robot.room or self.integrator in schemes.IMPLICIT:
+        if self.robot.is_hybrid or self.integrator in schemes.IMPLICIT:
             return None
         blockwise = self.semi_implicit is not None
         rooms = self._room_of_expansions, self._room_of_contractions, self._room_of_batches if blockwise else 0

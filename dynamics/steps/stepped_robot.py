@@ -137,7 +137,7 @@ class SteppedRobot(ABC):
     @property
     def variable(self) -> tuple[str, ...]:
         """Masses of bodies, where all are rigid: see `system.Abilities`."""
-        return () if self.robot.room else ("masses",)
+        return () if self.robot.is_hybrid else ("masses",)
 
     @property
     def masses(self) -> Array:
@@ -362,13 +362,13 @@ class SteppedRobot(ABC):
         at_rest = as_array("x", x, (self.nx,)).copy()
         at_rest[self.robot.nq :] = 0.0
         q, still = np.split(at_rest, [self.robot.nq])
-        if self.robot.room:
+        if self.robot.is_hybrid:
             return balance(self._tree, self.actuation, q[None], np.zeros((1, self.nu)))[0][0]
         return np.asarray(inverse_dynamics(self.robot, q, still, still) - self.passive_torques(at_rest[None])[0])
 
     def driving(self, X: Array) -> Array:
         """How controls act on the degrees of freedom, (M, nv, nu): S, with the pull of tendons at states X (M, nx)."""
-        if self.robot.room:
+        if self.robot.is_hybrid:
             return balance(self._tree, self.actuation, X[:, : self.robot.nq], np.zeros((len(X), self.nu)))[1]
         return np.broadcast_to(self.actuation, (len(X), *self.actuation.shape))
 

@@ -30,7 +30,7 @@ def joints_of(robot: Robot) -> list[Joint]:
     """Joints of a robot; ProblemError for those that other programs have in another form."""
     if not isinstance(robot, Robot):
         raise ProblemError(f"robot: expected a Robot, got {said(robot)}")
-    if robot.room:
+    if robot.is_hybrid:
         raise ProblemError(f"robot: expected one of rigid bodies, got {robot.name}, which has rods")
     kinds = {FREE_FLYER: FREE, SPHERICAL: BALL, CONTINUOUS: CIRCLE}
     found = []
