@@ -123,6 +123,7 @@ from dynamics import (
     frame_placement as frame_placement,
     frame_placement_derivatives as frame_placement_derivatives,
     frame_placement_hessian as frame_placement_hessian,
+    frame_position as frame_position,
     frame_velocity as frame_velocity,
     frame_velocity_derivatives as frame_velocity_derivatives,
     frame_velocity_hessian as frame_velocity_hessian,

@@ -10,7 +10,7 @@ from ddp.costs.batch import CompiledCost
 from ddp.costs.bound import bind
 from ddp.errors import as_array
 from ddp.protocols import Array
-from dynamics.quantities.quantities import POINTS
+from dynamics.quantities.momentum import POINTS
 from dynamics.robots.model import Robot
 from problems import checks
 from problems.kernels import inertia as inertial_kernels

@@ -22,8 +22,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ddp.compiling.kernel import callback, kernel, specialised
-from ddp.costs.bound import kind_of, reader_of, words_of
 from ddp.machine.addresses import array_at, integers_at
+from ddp.machine.bound import kind_of, reader_of, words_of
 
 VALUES, JACOBIAN, CURVATURE = 0, 1, 2
 """The ``order`` of a C function."""

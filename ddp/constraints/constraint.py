@@ -123,7 +123,7 @@ def _derived(name: str, given: Equality | Inequality | JittedConstraint, dynamic
 def _followed(name: str, function: Function, dynamics: System, size: int) -> TracedFunction:
     """A constraint's function, traced."""
     try:
-        found = TracedFunction("c", function, dynamics.nx, dynamics.nu, space=space_of(dynamics))
+        found = TracedFunction("c", function, dynamics.nx, dynamics.nu, space=space_of(dynamics), chained=True)
     except FollowError as reason:
         raise ProblemError(
             f"{name}: c cannot be traced for its derivatives: {reason}; a jacobian of yours does without, and so does"

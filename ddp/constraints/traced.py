@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from ddp.compiling.kernel import call_contraction, kernel
 from ddp.constraints.bound import CompiledConstraint, Kernels, bind
+from ddp.constraints.chained import chained_constraint, depends, entries_of
 from ddp.constraints.compiled import KernelConstraint
 from ddp.machine.number import WIDTH
 from ddp.protocols import Array
@@ -84,31 +85,19 @@ class TracedConstraint(KernelConstraint):
     @property
     def of_states(self) -> NDArray[np.bool_]:
         """Rows (size,) that no control enters."""
-        return np.asarray(~self._entries()[1][:, self.n :].any(axis=1))
+        return np.asarray(~depends(self.traced)[:, self.n :].any(axis=1))
 
     def _checked(self, X: Array, U: Array) -> tuple[Array, Array]:
         return np.ascontiguousarray(X, dtype=np.float64), np.ascontiguousarray(U, dtype=np.float64)
 
-    def _entries(self) -> tuple[Array, NDArray[np.bool_], NDArray[np.int64]]:
-        """Constant entries (size, nz) of the Jacobian, where it is not zero, and outputs of others: (., 2)."""
-        _, blocks, _ = self.traced.layout("first")
-        size, n, nu = self.traced.size, self.traced.n, self.traced.nu
-        template = np.concatenate([b.template.reshape(size, k) for b, k in zip(blocks, (n, nu), strict=True)], axis=1)
-        found = []
-        for block, width, begin in zip(blocks, (n, nu), (0, n), strict=True):
-            output, position = block.places.T
-            where = (position // width, begin + position % width) if width else (position, position)
-            found.append(np.stack([output, (n + nu) * where[0] + where[1]], axis=1))
-        places = np.concatenate(found)
-        there = template != 0.0
-        there.ravel()[places[:, 1]] = True
-        return template, there, places
-
     def _bound(self) -> CompiledConstraint:
+        if self.traced.uses:
+            return chained_constraint(self.traced)
         code = self.traced.code
         value, second = self.traced.layout("value"), self.traced.layout("second")
-        template, there, places = self._entries()
-        size, nz = template.shape
+        size, nz, there = self.traced.size, self.traced.nz, depends(self.traced)
+        template, places = entries_of(self.traced)
+        template = template.reshape(size, nz)
         diagonal = bool((there.sum(axis=1) <= 1).all())
         if diagonal:
             columns = np.argmax(there, axis=1)

@@ -2,7 +2,7 @@
 """A user's cost term that is only a value: traced, differentiated and compiled, evaluated with the built-in ones.
 
 Its exact Hessian is Gauss-Newton's where it is constant and positive semidefinite; elsewhere its positive semidefinite
-part stands for that.
+part stands for that. Functions that ask for quantities: chained.py.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from ddp.compiling.kernel import call_contraction, kernel
 from ddp.costs import cost_table
 from ddp.costs.batch import BatchTerm, CompiledCost
 from ddp.costs.bound import EXACT, GAUSS_NEWTON, VALUES, bind
+from ddp.costs.chained import add_gradient, chained_cost, entry
 from ddp.costs.jitted import add_hessian
 from ddp.costs.terms import DerivedTerm, TermError
 from ddp.machine.number import WIDTH
@@ -49,7 +50,8 @@ class TracedTerm:
         self._nx, self._nu = dynamics.nx, dynamics.nu
         try:
             value = getattr(term.value, "py_func", term.value)
-            self.traced = TracedFunction("value", value, self._nx, self._nu, cost=True, space=space_of(dynamics))
+            sizes, space = (self._nx, self._nu), space_of(dynamics)
+            self.traced = TracedFunction("value", value, *sizes, cost=True, space=space, chained=True)
         except FollowError as reason:
             raise TermError(
                 0, f"value cannot be traced for its derivatives: {reason}; gradient(x, u) and hessian(x, u) of yours do"
@@ -75,9 +77,9 @@ class TracedTerm:
 
     @cached_property
     def _hessian(self) -> tuple[Array, Any]:
-        """The constant part (nz, nz), and outputs and positions of what is not constant."""
+        """The constant part (ne, ne), by (dx, du, y), and outputs and positions of what is not constant."""
         _, _, (template, places) = self.traced.layout("all").blocks
-        return template.reshape(self.traced.nz, self.traced.nz), places
+        return template.reshape(self.traced.ne, self.traced.ne), places
 
     @cached_property
     def _curvature(self) -> tuple[bool, bool]:
@@ -94,12 +96,14 @@ class TracedTerm:
     @property
     def separable(self) -> bool:
         """Whether its Hessian is constant, diagonal and nowhere negative."""
-        return self._curvature[1]
+        return self._curvature[1] and not self.traced.uses
 
     @cached_property
     def compiled(self) -> CompiledCost:
         """C function of the term."""
         code = self.traced.code
+        if self.traced.uses:
+            return chained_cost(self.traced, self.is_convex)
         if "cost" not in code.known:
             code.known["cost"] = self._bound(), self._curvature
         bound, vars(self)["_curvature"] = code.known["cost"]
@@ -181,18 +185,3 @@ def evaluate(address, nx, X, U, begin, inputs, outputs):
     fill(inputs, 0, X, begin)
     fill(inputs, nx, U, begin)
     call_contraction(address, inputs.ctypes.data, outputs.ctypes.data, 0, 0)
-
-
-@kernel
-def entry(template, places, outputs, lane):
-    """A block of one number."""
-    return outputs[WIDTH * places[0, 0] + lane] if places.shape[0] > 0 else template[0]
-
-
-@kernel
-def add_gradient(template, places, outputs, lane, scale, slope):
-    """slope (nz,) += scale times a block."""
-    for i in range(template.shape[0]):
-        slope[i] += scale * template[i]
-    for j in range(places.shape[0]):
-        slope[places[j, 1]] += scale * outputs[WIDTH * places[j, 0] + lane]

@@ -14,11 +14,12 @@ import numpy as np
 from ddp.errors import ModelError
 from ddp.protocols import Array
 from ddp.system import Contraction, Stepping, System, ability
-from ddp.tracing import derivatives, evaluate
+from ddp.tracing import chain, derivatives, evaluate
 from ddp.tracing.graph import substituted
 from ddp.tracing.layout import Layout, arranged, whole
 from ddp.tracing.machine_code import Code, obtain
 from ddp.tracing.numbers import Number, digest
+from ddp.tracing.quantities import Asked, Uses, uses_of
 from ddp.tracing.reads import recalled, remember
 from ddp.tracing.spaces import NOTHING, UNIT, Space, plain_space
 from ddp.tracing.trace import Trace, compare, trace
@@ -36,6 +37,7 @@ class TracedFunction:
     cost: whether it is one number, wanted with its gradient and Hessian at once.
     space: of x, by default plain numbers; derivatives are by its tangent vectors dx (n,), at zero.
     steps: whether f is in the same space, so that derivatives are those of ``f(x ⊕ dx, u + du) ⊖ f(x, u)``.
+    chained: whether f may ask for quantities of states y (ny,); derivatives are by (dx, du, y) then, for chain.py.
 
     Raises `trace.FollowError` if f cannot be followed, ModelError if it is no step, and whatever f raises but where it
     is undefined.
@@ -43,21 +45,22 @@ class TracedFunction:
 
     def __init__(
         self, name: str, function: Callable[..., Any], nx: int, nu: int, p: Array | None = None, cost: bool = False,
-        space: Space | None = None, steps: bool = False,
+        space: Space | None = None, steps: bool = False, chained: bool = False,
     ) -> None:  # fmt: skip
         begin = time.perf_counter()
-        self._made_of = name, function, nx, nu, p, cost, space, steps
+        self._made_of = name, function, nx, nu, p, cost, space, steps, chained
         self.nx, self.nu, self.p = nx, nu, NOTHING if p is None else p
         self.space, self.steps = plain_space(nx) if space is None else space, steps
         self.n, self.nz = self.space.n, self.space.n + nu
         self._trace: Trace | None = None
         known = recalled(function, self._kind)
         if known is None:
-            found = self._trace = trace(function, self._sizes())
-            self.shape, self.digest, self._reads = found.shape, self._digest(found), found.reads
+            found = self._trace = self._follow()
+            self.shape, self.digest, self.uses, self._reads = found.shape, self._digest(found), found.uses, found.reads
         else:
-            (self.shape, self.digest), self._reads = known
-        self.size = math.prod(self.shape)
+            (self.shape, self.digest, self.uses), self._reads = known
+        self.size, self.ny = math.prod(self.shape), sum(use.quantity.size for use in self.uses)
+        self.ne = self.nz + self.ny
         self.changes = self.n if steps else self.size
         if cost and self.size != 1:
             raise ValueError(f"expected a number, got an array of shape {self.shape}")
@@ -70,7 +73,7 @@ class TracedFunction:
             compare(name, function, self._called, points)
             if steps:
                 self._check_units(name, points)
-            remember(function, self._kind, (self.shape, self.digest), self._reads)
+            remember(function, self._kind, (self.shape, self.digest, self.uses), self._reads)
         self.seconds = time.perf_counter() - begin
 
     def __reduce__(self) -> Any:
@@ -95,22 +98,28 @@ class TracedFunction:
     @property
     def _kind(self) -> tuple[Any, ...]:
         """All that its code depends on, but the function."""
-        return self._sizes(), self._made_of[5], self.space, self.steps
+        return self._sizes(), self._made_of[5], self.space, self.steps, self._made_of[8]
 
     def _found(self) -> Trace:
         """The trace; made again where only what it was is remembered, and code is not kept."""
-        return self._trace or trace(self._made_of[1], self._sizes())
+        return self._trace or self._follow()
+
+    def _follow(self) -> Trace:
+        """Follow the function."""
+        asked = Asked(self.space, self.nu) if self._made_of[8] else None
+        return trace(self._made_of[1], self._sizes(), asked)
 
     def _digest(self, found: Trace) -> bytes:
         of_space = "" if self.space.is_flat else repr(self.space)
-        return digest(found.outputs, self.nx, self.nu, len(self.p), self._made_of[5], of_space, self.steps)
+        sizes = self.nx, self.nu, len(self.p), found.arguments
+        return digest(found.outputs, *sizes, self._made_of[5], of_space, self.steps)
 
     def renewed(self) -> TracedFunction:
         """Itself, or what it is now if it is another function than when it was traced: what it reads may change."""
         if self._reads.are_those_of(self._made_of[1]):
             return self
-        found = trace(self._made_of[1], self._sizes())
-        if self._digest(found) != self.digest:
+        found = self._follow()
+        if self._digest(found) != self.digest or found.uses != self.uses:
             return TracedFunction(*self._made_of)
         self._reads = found.reads
         return self
@@ -138,6 +147,11 @@ class TracedFunction:
     def _called(self, x: Array, u: Array, *p: Array) -> Array:
         return self.values(x[None], u[None])[0]
 
+    @cached_property
+    def used(self) -> tuple[Uses, Any]:
+        """Its quantities for kernels, and what keeps them alive."""
+        return uses_of(self.uses)
+
     @property
     def code(self) -> Code:
         """Machine code, to be kept alive where its addresses are."""
@@ -155,61 +169,63 @@ class TracedFunction:
     def _moved(self, found: Trace) -> tuple[list[Number], range, Callable[[Iterable[Number]], list[Number]]]:
         """Outputs of which derivatives are taken, by which variables, and what puts values for those afterwards.
 
-        In flat spaces they are by x and u themselves; elsewhere by (dx, du), behind all other variables, at zero.
+        In flat spaces they are by x, u and y themselves; elsewhere by (dx, du, dy), behind all others, at zero.
         """
-        graph, outputs, _, count, _ = found
+        graph, outputs, count = found.graph, found.outputs, found.arguments
         if self.space.is_flat:
-            return outputs, range(self.nz), list
-        by = range(count + self.changes, count + self.changes + self.nz)
+            return outputs, range(self.ne), list
+        by = range(count + self.changes, count + self.changes + self.ne)
         variables = graph.variables(by.stop)
         moves = variables[by.start :]
         x = self.space.near_plus(variables[: self.nx], moves[: self.n])
-        u = [a + b for a, b in zip(variables[self.nx : self.nx + self.nu], moves[self.n :], strict=True)]
-        moved = substituted(graph, outputs, dict(enumerate([*x, *u])))
+        others = zip(variables[self.nx : self.nx + self.nu + self.ny], moves[self.n :], strict=True)
+        moved = substituted(graph, outputs, dict(enumerate([*x, *(a + b for a, b in others)])))
         if self.steps:
             moved = [graph.number(change) for change in self.space.near_minus(moved, outputs)]
         zero = dict.fromkeys(by, 0.0)
         return moved, by, lambda found: substituted(graph, found, zero)
 
     def _functions(self) -> tuple[dict[str, list[Number]], dict[str, Layout]]:
-        """Value, Jacobian in blocks of x and u, and Hessian of the sum with weights, which come before parameters."""
+        """Value, Jacobian in blocks of x, u, y, and Hessian of the sum with weights, which come behind all others."""
         trace_of = self._found()
-        graph, outputs, _, count, _ = trace_of
-        n, nu, nz, m = self.n, self.nu, self.nz, self.changes
+        graph, outputs, count = trace_of.graph, trace_of.outputs, trace_of.arguments
+        n, nu, nz, ne, m = self.n, self.nu, self.nz, self.ne, self.changes
         moved, by, settled = self._moved(trace_of)
         rows = [dict(zip(row, settled(row.values()), strict=True)) for row in derivatives.jacobian(graph, moved, by)]
         by_x = {n * i + j: d for i, row in enumerate(rows) for j, d in row.items() if j < n}
-        by_u = {nu * i + j - n: d for i, row in enumerate(rows) for j, d in row.items() if j >= n}
-        first = arranged(len(graph), (m * n, by_x), (m * nu, by_u))
+        by_u = {nu * i + j - n: d for i, row in enumerate(rows) for j, d in row.items() if n <= j < nz}
+        by_y = {self.ny * i + j - nz: d for i, row in enumerate(rows) for j, d in row.items() if j >= nz}
+        first = arranged(len(graph), (m * n, by_x), (m * nu, by_u), *([(m * self.ny, by_y)] if self.ny else []))
         weights = graph.variables(count + m)[count:]
         total = graph.number(sum((w * y for w, y in zip(weights, moved, strict=True)), start=graph.constant(0.0)))
         bends = derivatives.hessian(graph, total, by)
-        second = arranged(len(graph), (nz * nz, self._symmetric(bends, settled(bends.values()))))
+        second = arranged(len(graph), (ne * ne, self._symmetric(bends, settled(bends.values()))))
         found = {"value": (list(outputs), whole(len(graph), self.size)), "first": first, "second": second}
         return {name: of[0] for name, of in found.items()}, {name: of[1] for name, of in found.items()}
 
     def _cost(self) -> tuple[dict[str, list[Number]], dict[str, Layout]]:
         """Value alone, and with gradient and Hessian, of a function of one number."""
         trace_of = self._found()
-        graph, outputs, *_ = trace_of
-        nz = self.nz
+        graph, outputs, ne = trace_of.graph, trace_of.outputs, self.ne
         (moved,), by, settled = self._moved(trace_of)
         value = 1, {0: outputs[0]}
         slope, bends = derivatives.gradient(graph, moved, by), derivatives.hessian(graph, moved, by)
         slope = dict(zip(slope, settled(slope.values()), strict=True))
         bent = self._symmetric(bends, settled(bends.values()))
-        alone, together = arranged(len(graph), value), arranged(len(graph), value, (nz, slope), (nz * nz, bent))
+        alone, together = arranged(len(graph), value), arranged(len(graph), value, (ne, slope), (ne * ne, bent))
         return {"value": alone[0], "all": together[0]}, {"value": alone[1], "all": together[1]}
 
     def _symmetric(self, upper: Iterable[tuple[int, int]], values: Iterable[Number]) -> dict[int, Number]:
         pairs = zip(upper, values, strict=True)
-        return {self.nz * a + b: d for (i, j), d in pairs for a, b in ((i, j), (j, i))}
+        return {self.ne * a + b: d for (i, j), d in pairs for a, b in ((i, j), (j, i))}
 
     def values(self, X: Array, U: Array) -> Array:
         """Values (M, size) at X (M, nx), U (M, nu)."""
         out, address = np.empty((len(X), self.size)), self._code.addresses["value"]
         count, (block,), _ = self.layout("value")
-        if count == self.size:
+        if self.uses:
+            chain.evaluate_chained(address, self.used[0], X, U, np.empty((len(X), 0)), count, *block, out)
+        elif count == self.size:
             evaluate.evaluate_all(address, X, U, self.p, out)
         else:  # constants are no outputs
             evaluate.evaluate(address, X, U, np.empty((len(X), 0)), self.p, count, *block, out)

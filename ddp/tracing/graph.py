@@ -45,11 +45,13 @@ class Graph:
 
     decide: what Python's ``if`` is answered; set while a function is followed, see paths.py.
     is_strict: whether zero times what may have no value is kept, as of functions; of derivatives it is zero.
+    asked: takes what is asked of quantities, see quantities.py; None where nothing may be.
     """
 
     def __init__(self) -> None:
         self._nodes: dict[tuple[Any, ...], Node] = {}
         self.is_strict = True
+        self.asked: Any = None
         self.decide: Callable[[Truth], bool] = lambda truth: truth._refuse("a decision")
 
     def __len__(self) -> int:

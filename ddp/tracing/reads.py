@@ -24,8 +24,11 @@ LIBRARIES = {"numpy", "numba", "math", "scipy", "ddp", "llvmlite"}
 FIXED = {"ddp.tracing.spaces", "ddp.tracing.groups"}
 """Modules whose objects never change, and whose functions take numbers of a graph as they are."""
 
+GIVEN: set[Any] = set()
+"""Functions that take numbers of a graph as they are: quantities, see quantities.py."""
+
 PURE = {"abc", "builtins", "cmath", "collections", "dataclasses", "enum", "functools", "itertools", "math", "numbers",
-        "numpy", "operator", "types", "typing"}  # fmt: skip
+        "mayne", "numpy", "operator", "types", "typing"}  # fmt: skip
 """Modules whose functions and constants are the same in every call, with those that are inside of them."""
 
 UNSEEN = {"__import__", "breakpoint", "eval", "exec", "globals", "id", "input", "locals", "object", "open", "super",
@@ -194,6 +197,9 @@ def expectation(value: Any) -> Callable[[Any], bool] | None:
     if isinstance(value, (FunctionType, BuiltinFunctionType, type, np.ufunc, type(np.dot), ModuleType)):
         return _of_definition(value)
     kind: Any = type(value)
+    if kind.__module__ in FIXED and kind.__eq__ is object.__eq__:
+        same = weakref.ref(value)
+        return lambda now: now is same()
     if kind.__module__ in FIXED:
         return lambda now: type(now) is kind and bool(now == value)
     if kind in (list, tuple):
@@ -221,7 +227,7 @@ def _of_definition(value: Any) -> Callable[[Any], bool] | None:
         return partial(is_, value) if getattr(np, value.__name__, None) is value else None
     if not isinstance(value, FunctionType):
         return partial(is_, value) if room in PURE else None
-    if room in LIBRARIES:
+    if room in LIBRARIES or value in GIVEN:
         return partial(is_, value)
     code = weakref.ref(value.__code__)
     return lambda now: isinstance(now, FunctionType) and now.__code__ == code()

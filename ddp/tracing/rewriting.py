@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from ddp.tracing.arrays import FUNCTIONS, MAKING, made, traced
-from ddp.tracing.reads import ABSENT, LIBRARIES, PURE, UNSEEN, Reads, frozen, is_viewed
+from ddp.tracing.reads import ABSENT, GIVEN, LIBRARIES, PURE, UNSEEN, Reads, frozen, is_viewed
 from ddp.tracing.scalars import BUILTINS, MATH
 
 LARGEST = 100_000
@@ -72,6 +72,8 @@ class Rewriter:
     def _made(self, value: Any, place: int) -> Any:
         kind: Any = type(value)
         if isinstance(value, FunctionType):
+            if value in GIVEN:
+                return value
             if value.__module__ is not None and value.__module__.partition(".")[0] == "numpy":
                 return self._of_numpy(value)
             return self._function(value, place)

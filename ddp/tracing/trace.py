@@ -14,6 +14,7 @@ from ddp.errors import DDPError, line_of
 from ddp.tracing import arrays, paths, rewriting
 from ddp.tracing.graph import Graph
 from ddp.tracing.numbers import Node, Number, TraceError
+from ddp.tracing.quantities import Asked, Use
 from ddp.tracing.reads import Reads
 from ddp.tracing.undefined import is_raised, is_undefined
 
@@ -29,6 +30,7 @@ class Trace(NamedTuple):
     """Expressions of what a function returns, of variables that are the entries of its arguments one after another.
 
     shape: of what it returns.   arguments: how many variables there are.   reads: what it has read beside them.
+    uses: of quantities, whose numbers are the last of these variables.
     """
 
     graph: Graph
@@ -36,19 +38,23 @@ class Trace(NamedTuple):
     shape: tuple[int, ...]
     arguments: int
     reads: Reads
+    uses: tuple[Use, ...] = ()
 
 
 class FollowError(Exception):
     """Raised where a function cannot be followed, or is another one when called again; says why, and where."""
 
 
-def trace(function: Callable[..., Any], sizes: tuple[int, ...]) -> Trace:
+def trace(function: Callable[..., Any], sizes: tuple[int, ...], asked: Asked | None = None) -> Trace:
     """Follow a function of vectors of some sizes, on every way through its branches.
+
+    asked: takes its uses of quantities, if it may have some.
 
     Raises FollowError, and exceptions of the function: but where they say that it has no value, or it raises them
     itself behind a branch, it is NaN.
     """
     graph, reads = Graph(), Reads(function)
+    graph.asked = asked
     variables = graph.variables(sum(sizes))
     ends = np.cumsum(sizes)
     shapes: list[tuple[int, ...]] = []
@@ -89,7 +95,8 @@ def trace(function: Callable[..., Any], sizes: tuple[int, ...]) -> Trace:
         raise FollowError(f"it has {len(graph)} operations, more than {MOST_OPERATIONS}")
     graph.is_strict = False
     reads.settle()
-    return Trace(graph, outputs, shape, sum(sizes), reads)
+    uses = () if asked is None else tuple(asked.uses)
+    return Trace(graph, outputs, shape, sum(sizes) + sum(use.quantity.size for use in uses), reads, uses)
 
 
 @np.errstate(all="ignore")

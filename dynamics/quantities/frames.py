@@ -56,6 +56,9 @@ from dynamics.rods.motion import move_rod_virtually, span_rod
 
 LOCAL, WORLD, LOCAL_WORLD_ALIGNED = range(3)
 
+REFERENCES = {"local": LOCAL, "world": WORLD, "local-world-aligned": LOCAL_WORLD_ALIGNED}
+"""Pinocchio's reference frames: the frame's own axes; the world's, at its origin; the world's, at the frame's."""
+
 _floats = rows_at(types.float64)
 
 

@@ -42,6 +42,9 @@ from dynamics.quantities.whole import curve_whole, in_memory, place_whole
 from dynamics.rigid_bodies.kinematics import Workspace, place_composites, sum_over_subtrees
 from dynamics.rods.memory import by_rods
 
+POINTS = {"center-of-mass": True, "origin": False}
+"""Points that angular momentum may be about."""
+
 
 def place_momentum(tree, q, v, memory):
     """The mass, the centre of mass, and h about the origin; memory: ``inertial_workspace``."""

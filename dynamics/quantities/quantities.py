@@ -3,6 +3,7 @@
 Centre of mass, a frame's placement and velocity, energy and momentum. Arguments are one sample or a batch along the
 leading axis; results follow. Conventions are Pinocchio's: derivatives by q are along the local perturbation q ⊕ t e_j.
 Hessians are those in exponential coordinates, so symmetric, of the quantity weighted by ``weight``. SI units.
+Functions of costs and constraints may ask for the quantities themselves: see `ddp.tracing.quantities`.
 """
 
 from __future__ import annotations
@@ -13,20 +14,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ddp.errors import choice
+from ddp.tracing.quantities import traceable
 from dynamics.quantities import batch as quantity_batch
-from dynamics.quantities import frames
+from dynamics.quantities import frames, traced
+from dynamics.quantities.frames import REFERENCES
+from dynamics.quantities.momentum import POINTS
 from dynamics.rigid_bodies.samples import Stack
 from dynamics.robots.model import Robot
 
 Array = NDArray[np.float64]
-
-REFERENCES = {
-    "local": frames.LOCAL, "world": frames.WORLD, "local-world-aligned": frames.LOCAL_WORLD_ALIGNED,
-}  # fmt: skip
-"""Pinocchio's reference frames: the frame's own axes; the world's, at its origin; the world's, at the frame's."""
-
-POINTS = {"center-of-mass": True, "origin": False}
-"""Points that angular momentum may be about."""
 
 
 class Derivatives(NamedTuple):
@@ -44,6 +40,7 @@ class Hessian(NamedTuple):
     vv: Array
 
 
+@traceable(traced.center_of)
 def center_of_mass(robot: Robot, q: ArrayLike) -> Array:
     """The centre of mass (3,) in the world [m]."""
     return _center(Stack(robot, q), None)[0]
@@ -59,6 +56,13 @@ def center_of_mass_hessian(robot: Robot, q: ArrayLike, weight: ArrayLike) -> Arr
     return _center(Stack(robot, q), weight)[2]
 
 
+@traceable(traced.position_of)
+def frame_position(robot: Robot, q: ArrayLike, frame: str) -> Array:
+    """The origin (3,) of a frame in the world [m]: the last column of its placement."""
+    return np.ascontiguousarray(_placement(Stack(robot, q), frame, None)[0][..., :3, 3])
+
+
+@traceable(traced.placement_of)
 def frame_placement(robot: Robot, q: ArrayLike, frame: str) -> Array:
     """The homogeneous matrix M (4, 4) of a frame in the world."""
     return _placement(Stack(robot, q), frame, None)[0]
@@ -74,6 +78,7 @@ def frame_placement_hessian(robot: Robot, q: ArrayLike, frame: str, weight: Arra
     return _placement(Stack(robot, q), frame, weight)[2]
 
 
+@traceable(traced.velocity_of)
 def frame_velocity(robot: Robot, q: ArrayLike, v: ArrayLike, frame: str, reference: str = "local") -> Array:
     """A frame's velocity (6,), [linear m/s; angular rad/s]; reference: "local", "world" or "local-world-aligned"."""
     return _velocity(Stack(robot, q), v, frame, reference, None)[0]
@@ -93,6 +98,7 @@ def frame_velocity_hessian(
     return _blocks(_velocity(Stack(robot, q), v, frame, reference, weight)[3])
 
 
+@traceable(traced.energy_of)
 def energy(robot: Robot, q: ArrayLike, v: ArrayLike) -> Array:
     """Kinetic (rotors' included) and gravity's potential energy, zero at the origin's height [J]: a number, or (N,).
 
@@ -111,6 +117,7 @@ def energy_hessian(robot: Robot, q: ArrayLike, v: ArrayLike) -> Hessian:
     return _blocks(_energy(Stack(robot, q), v)[3])
 
 
+@traceable(traced.momentum_of)
 def momentum(robot: Robot, q: ArrayLike, v: ArrayLike, about: str = "center-of-mass") -> Array:
     """Momentum (6,) in world axes, [linear kg m/s; angular kg m²/s], of the links without their rotors.
 

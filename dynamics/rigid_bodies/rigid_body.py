@@ -19,7 +19,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from ddp.errors import flag
 from ddp.machine.aligned import working_memory
-from dynamics.rigid_bodies import batch, inverse_mass, world_wrenches
+from ddp.tracing.quantities import traceable
+from dynamics.rigid_bodies import batch, inverse_mass, traced, world_wrenches
 from dynamics.rigid_bodies.results import (
     ForwardDerivatives,
     ForwardHessian,
@@ -35,6 +36,7 @@ from dynamics.robots.model import Robot
 Array = NDArray[np.float64]
 
 
+@traceable(traced.torques_of)
 def inverse_dynamics(
     robot: Robot, q: ArrayLike, v: ArrayLike, a: ArrayLike, fext: ArrayLike | None = None,
     *, fext_frame: str = "local",
@@ -100,6 +102,7 @@ def inverse_dynamics_hessian(
     return s.named(out._replace(qq=_asked(out.qq, symmetric)))
 
 
+@traceable(traced.accelerations_of)
 def forward_dynamics(
     robot: Robot, q: ArrayLike, v: ArrayLike, tau: ArrayLike, fext: ArrayLike | None = None,
     *, fext_frame: str = "local",

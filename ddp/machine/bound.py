@@ -1,0 +1,95 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
+"""Arguments of kernels as words behind one address: numbers, arrays, structs, and tuples of them."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+import numba
+import numpy as np
+from numba import types
+
+from ddp.compiling.kernel import inline
+from ddp.machine.addresses import array_at, integers_at
+from ddp.machine.struct import Struct, StructType
+
+
+def words_of(value: Any, kept: list[Any]) -> list[int]:
+    """A value as words: of an array its address and shape, of a tuple those of its parts; ``kept`` holds the arrays."""
+    if isinstance(value, np.ndarray):
+        array = np.ascontiguousarray(value)
+        kept.append(array)
+        return [int(array.ctypes.data), *array.shape]
+    if isinstance(value, Struct):
+        kept.append(value)
+        return [value.start]  # kernels see its own type
+    if isinstance(value, tuple):
+        return [word for part in value for word in words_of(part, kept)]
+    return [int(np.float64(value).view(np.int64)) if isinstance(value, float) else int(value)]
+
+
+def kind_of(value: Any) -> Any:
+    """The type that kernels see: arrays contiguous and writeable, whatever they were, so that there is one of each.
+
+    numba's own `typeof` takes ten times as long, too long for terms that are bound at every step of a horizon.
+    """
+    if isinstance(value, np.ndarray):
+        return _array(value.dtype.char, value.ndim)
+    if isinstance(value, Struct):
+        return value.struct_type
+    if isinstance(value, tuple):
+        return _tuple(tuple(map(kind_of, value)), type(value))
+    return types.float64 if isinstance(value, float) else types.int64
+
+
+@cache
+def _array(character: str, axes: int) -> Any:
+    return types.Array(numba.from_dtype(np.dtype(character)), axes, "C")
+
+
+@cache
+def _tuple(kinds: tuple[Any, ...], made: type) -> Any:
+    if made is not tuple:
+        even = len(set(kinds)) == 1
+        return types.NamedUniTuple(kinds[0], len(kinds), made) if even else types.NamedTuple(kinds, made)
+    return types.BaseTuple.from_types(kinds)
+
+
+def reader_of(kind: Any) -> Any:
+    """For kernels: the value of a type whose words are at an address."""
+    names = {"__name__": __name__, "array_at": array_at, "integers_at": integers_at}
+    places = itertools.count()
+    value = _written(kind, places, names)
+    count = next(places)
+    lines = (
+        "def read(address):",
+        f"    words, numbers = integers_at(address, ({count},)), array_at(address, ({count},))",
+        f"    return {value}",
+    )
+    exec("\n".join(lines), names)
+    return inline(names["read"])
+
+
+def _written(kind: Any, places: Iterator[int], names: dict[str, Any]) -> str:
+    """The value of a type in Python, of words from a place on; ``names`` takes the classes that it names."""
+    if isinstance(kind, types.BaseTuple):
+        parts = "".join(f"{_written(part, places, names)}, " for part in kind)
+        return f"{_named(kind.instance_class, names) if isinstance(kind, types.BaseNamedTuple) else ''}({parts})"
+    place = next(places)
+    if isinstance(kind, types.Array):
+        at = {types.float64: "array_at", types.int64: "integers_at"}[kind.dtype]
+        shape = "".join(f"words[{next(places)}], " for _ in range(kind.ndim))
+        return f"{at}(words[{place}], ({shape}))"
+    if isinstance(kind, StructType):
+        return f"{_named(kind.struct, names)}(words[{place}])"
+    return f"{'numbers' if kind == types.float64 else 'words'}[{place}]"
+
+
+def _named(thing: Any, names: dict[str, Any]) -> str:
+    """A name for something, of which each other thing has another one."""
+    name = f"{thing.__name__}_{len(names)}"
+    names[name] = thing
+    return name

@@ -1,0 +1,270 @@
+"""Quantities: functions whose derivatives are kernels of their own, such as a robot's, in functions of users.
+
+To a trace their numbers are variables y behind its arguments. Their arguments are numbers of x and u as they are, or
+constants, so that derivatives by tangent vectors are known. chain.py puts both together by the chain rule.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+from functools import cache, cached_property, wraps
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ddp.compiling.kernel import callback, specialised
+from ddp.machine.addresses import array_at, integers_at
+from ddp.machine.bound import kind_of, reader_of, words_of
+from ddp.protocols import Array
+from ddp.tracing.arrays import TracedArray, has_number, made, traced
+from ddp.tracing.groups import S1, Euclidean
+from ddp.tracing.numbers import Number, TraceError
+from ddp.tracing.reads import GIVEN
+from ddp.tracing.scalars import graph_of
+from ddp.tracing.spaces import Space
+
+VALUES, FIRST, SECOND = 0, 1, 2
+"""The ``order`` of a quantity's C function: its numbers, with the Jacobian, with the weighted Hessian too."""
+
+BLOCK = 5
+"""Words of a block: where arguments, numbers, weights, Jacobian and Hessian are."""
+
+
+class Function(NamedTuple):
+    """A C function ``void(context, block, order, unused)``; ``owner`` keeps alive what ``context`` points to."""
+
+    address: int
+    context: int
+    owner: Any
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """A function of named arguments, each in a space, with ``size`` numbers.
+
+    name, key: equal for equal quantities.   kernel, arguments: see `bound`.
+    taken: of all tangent entries of its arguments, those (n,) that it depends on.
+    """
+
+    name: str
+    key: Hashable
+    size: int = field(compare=False)
+    spaces: tuple[tuple[str, Space], ...] = field(compare=False)
+    taken: NDArray[np.int64] = field(compare=False)
+    kernel: Any = field(compare=False)
+    arguments: tuple[Any, ...] = field(compare=False)
+
+    @cached_property
+    def bound(self) -> Function:
+        """Its C function, of a kernel ``(*arguments, a, order, y, weight, J, H)``.
+
+        From the numbers ``a`` of its arguments, one after the other, the kernel makes y (size,), from order FIRST on
+        J (size, n), and with order SECOND adds the Hessian (n, n) of ``weight @ y`` to H.
+        """
+        kept: list[Any] = []
+        words = np.array(words_of(self.arguments, kept), dtype=np.int64)
+        count = sum(space.nx for _, space in self.spaces)
+        function = _compiled(self.kernel, kind_of(self.arguments), (count, self.size, len(self.taken)))
+        return Function(function.address, int(words.ctypes.data), (words, kept, function))
+
+
+sizes: Any = None
+quantity: Any = None
+bound: Any = None
+
+
+def _evaluate(context, block, order, unused):  # type: ignore[no-untyped-def]
+    """The C function, but for ``sizes``, ``quantity`` and ``bound``."""
+    w = integers_at(block, (BLOCK,))
+    count, size, n = sizes
+    y, weight = array_at(w[1], (size,)), array_at(w[2], (size,))
+    quantity(
+        *bound(context), array_at(w[0], (count,)), order, y, weight, array_at(w[3], (size, n)), array_at(w[4], (n, n))
+    )
+
+
+@cache
+def _compiled(kernel: Any, kind: Any, sizes: tuple[int, int, int]) -> Any:
+    described = f"{kernel.__module__}.{kernel.__name__} {kind} {sizes}"
+    name = f"{kernel.__name__}_{hashlib.sha256(described.encode()).hexdigest()[:16]}"
+    return callback(specialised(_evaluate, name, quantity=kernel, bound=reader_of(kind), sizes=sizes))
+
+
+class Use(NamedTuple):
+    """A quantity as a function asks for it: entries are places among x and u, or constants."""
+
+    quantity: Quantity
+    entries: tuple[int | float, ...]
+    columns: tuple[int, ...]
+    """Of each tangent entry that it depends on, its place in z = (dx, du); -1 of constants."""
+
+
+class Asked:
+    """Quantities that a function of states x in a space and controls u (nu,) asks for."""
+
+    def __init__(self, space: Space, nu: int) -> None:
+        self._space, self._nu = space, nu
+        self.uses: list[Use] = []
+        self._known: dict[Any, list[Number]] = {}
+
+    @property
+    def size(self) -> int:
+        """Numbers of all together."""
+        return sum(use.quantity.size for use in self.uses)
+
+    def numbers(self, quantity: Quantity, arguments: list[list[Any]]) -> list[Number]:
+        """The numbers (size,) of a quantity at arguments, each a list of numbers of a graph and floats."""
+        graph: Any = graph_of(*[entry for argument in arguments for entry in argument])
+        entries: list[int | float] = []
+        columns: list[int] = []
+        for (name, space), argument in zip(quantity.spaces, arguments, strict=True):
+            given = [self._entry(quantity.name, name, i, entry) for i, entry in enumerate(argument)]
+            entries += given
+            columns += self._columns(quantity.name, name, space, given)
+        use = Use(quantity, tuple(entries), tuple(columns[i] for i in quantity.taken.tolist()))
+        found = self._known.get(use)
+        if found is None:
+            first = self._space.nx + self._nu + self.size
+            found = self._known[use] = graph.variables(first + quantity.size)[first:]
+            self.uses.append(use)
+        return found
+
+    def _entry(self, name: str, argument: str, i: int, entry: Any) -> int | float:
+        if not isinstance(entry, Number):
+            return float(entry)
+        if entry.op == "const":
+            return float(entry.args[0])
+        if entry.op != "var" or entry.args[0] >= self._space.nx + self._nu:
+            raise TraceError(
+                f"{name} of computed numbers ({argument}[{i}] is no number of x or u as it is, and no constant)"
+            )
+        return int(entry.args[0])
+
+    def _columns(self, name: str, argument: str, space: Space, given: list[int | float]) -> list[int]:
+        """Places in z of the tangent entries of an argument."""
+        columns: list[int] = []
+        at = 0
+        for part in space.parts:
+            own = given[at : at + part.nx]
+            if all(isinstance(entry, float) for entry in own):
+                columns += [-1] * part.n
+            elif isinstance(part, (Euclidean, S1)):
+                columns += [self._flat.get(entry, -2) if isinstance(entry, int) else -1 for entry in own]
+            else:
+                steps = [b - a for a, b in itertools.pairwise(own)] if float not in map(type, own) else []
+                begin = self._curved.get((own[0], part), -2) if steps == [1] * (part.nx - 1) else -2
+                columns += [begin + i if begin >= 0 else -2 for i in range(part.n)]
+            if -2 in columns:
+                raise TraceError(
+                    f"{name} whose {argument}[{at}:{at + part.nx}] is no such part of the state, in its order"
+                )
+            at += part.nx
+        return columns
+
+    @cached_property
+    def _flat(self) -> dict[int | float, int]:
+        """Places in z of numbers of x and u that move by what is added to them."""
+        found: dict[int | float, int] = {}
+        x = z = 0
+        for part in self._space.parts:
+            if isinstance(part, (Euclidean, S1)):
+                found |= {x + i: z + i for i in range(part.nx)}
+            x, z = x + part.nx, z + part.n
+        return found | {x + i: z + i for i in range(self._nu)}
+
+    @cached_property
+    def _curved(self) -> dict[tuple[int | float, Any], int]:
+        """Places in z of all other parts of a state, by where they begin in x, and what they are."""
+        found: dict[tuple[int | float, Any], int] = {}
+        x = z = 0
+        for part in self._space.parts:
+            found[x, part] = z
+            x, z = x + part.nx, z + part.n
+        return found
+
+
+Made = TypeVar("Made", bound=Callable[..., Any])
+
+
+def traceable(make: Callable[..., tuple[Quantity, tuple[Any, ...], Callable[[Any], Any]]]) -> Callable[[Made], Made]:
+    """Decorate a function that becomes numbers of a quantity where users' functions that call it are traced.
+
+    make: takes what the function takes, arrays as they come, and gives the quantity, its arguments, and what makes the
+    function's result of an array of its numbers.
+    """
+
+    def decorate(function: Made) -> Made:
+        @wraps(function)
+        def call(*args: Any, **named: Any) -> Any:
+            if not any(map(has_number, args)) and not any(map(has_number, named.values())):
+                return function(*args, **named)
+            quantity, arguments, result = make(*args, **named)
+            rows = [_row(name, a, space.nx) for (name, space), a in zip(quantity.spaces, arguments, strict=True)]
+            graph: Any = graph_of(*[entry for row in rows for entry in row])
+            if graph is None:  # arrays that numbers could have been written into
+                return function(*map(_floats, args), **{name: _floats(value) for name, value in named.items()})
+            if graph.asked is None:
+                raise TraceError(f"{function.__name__}, which only costs and constraints may ask for,")
+            return result(made(graph.asked.numbers(quantity, rows)))
+
+        GIVEN.add(call)
+        return call  # type: ignore[return-value]
+
+    return decorate
+
+
+def _row(name: str, value: Any, size: int) -> list[Any]:
+    """An argument as a list of numbers of a graph and floats."""
+    row = np.array(traced(value), dtype=object)
+    if row.shape != (size,):
+        raise TraceError(f"{name} of shape {row.shape} instead of ({size},)")
+    return list(row)
+
+
+def _floats(value: Any) -> Any:
+    """An array of floats for one that numbers of a graph could be written into."""
+    return np.array(value, dtype=float) if isinstance(value, TracedArray) else value
+
+
+class Uses(NamedTuple):
+    """Uses for kernels.
+
+    table (uses, 8): C function, context, size, numbers of arguments, n; where its entries, columns and numbers begin.
+    entries: places among x and u, -1 - i of the constant i.   constants: all, one after the other.
+    columns: places in z, -1 of constants.   into: places of these in ``whole`` (c,), which has each place in z once.
+    """
+
+    table: NDArray[np.int64]
+    entries: NDArray[np.int64]
+    constants: Array
+    columns: NDArray[np.int64]
+    into: NDArray[np.int64]
+    whole: NDArray[np.int64]
+
+
+def uses_of(asked: tuple[Use, ...]) -> tuple[Uses, list[Any]]:
+    """Uses for kernels, and what is to be kept alive."""
+    rows: list[list[int]] = []
+    entries: list[int] = []
+    columns: list[int] = []
+    constants: list[float] = []
+    y = 0
+    kept = [use.quantity.bound for use in asked]
+    for use, function in zip(asked, kept, strict=True):
+        sizes = use.quantity.size, len(use.entries), len(use.columns)
+        rows.append([function.address, function.context, *sizes, len(entries), len(columns), y])
+        for entry in use.entries:
+            if isinstance(entry, float):
+                constants.append(entry)
+            entries.append(-len(constants) if isinstance(entry, float) else entry)
+        columns += use.columns
+        y += use.quantity.size
+    at = np.array(columns, dtype=np.int64)
+    whole = np.unique(at[at >= 0])
+    into = np.where(at >= 0, np.searchsorted(whole, at), -1)
+    table = np.array(rows, dtype=np.int64).reshape(-1, 8)
+    return Uses(table, np.array(entries, dtype=np.int64), np.array(constants), at, into, whole), kept

@@ -1,0 +1,220 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
+"""Quantities in functions of users: their kernels for one sample, with Jacobian and weighted Hessian.
+
+Kernels are ``(*arguments, a, order, y, weight, J, H)`` of `ddp.tracing.quantities`. A placement is R by rows, then p.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ddp.compiling.kernel import kernel
+from ddp.errors import choice
+from ddp.tracing.quantities import SECOND, VALUES, Quantity
+from dynamics.geometry.spatial import load6, rotate_back, store
+from dynamics.quantities import frames
+from dynamics.quantities.center_of_mass import inertial_workspace, place_center_of_mass, pull_back_center_of_mass
+from dynamics.quantities.energy import add_energy_curvature, energy_gradient, place_energy
+from dynamics.quantities.frames import (
+    add_twist_curvature,
+    branch_workspace,
+    frame_twist,
+    place_frame,
+    pull_back_displacement,
+    twist_derivatives,
+)
+from dynamics.quantities.momentum import POINTS, about, add_momentum_curvature, momentum_derivatives, place_momentum
+from dynamics.rigid_bodies.traced import Traced, spaces_of
+from dynamics.robots.model import Robot
+
+
+@kernel
+def position(branch, a, order, y, weight, J, H):
+    """p of a frame: M Exp(d) is at ``p + R (d_l + ½ d_a × d_l)``."""
+    memory, columns = branch_workspace(branch, a), np.zeros((branch.count, 6))
+    R, p = place_frame(branch, a, memory, columns)
+    store_position(R, p, columns, order, y, J)
+    if order == SECOND:
+        G, unused = np.zeros((6, 6)), np.zeros(branch.count)
+        f = rotate_back(R, (weight[0], weight[1], weight[2]))
+        bend_position(f, G)
+        force = (f[0], f[1], f[2], 0.0, 0.0, 0.0)
+        pull_back_displacement(branch, memory, columns, force, G, 1.0, True, unused, H)
+
+
+@kernel
+def store_position(R, p, columns, order, y, J):
+    """y[-3:] := p, and the last three rows of J := R J_l."""
+    first = y.shape[0] - 3
+    for i in range(3):
+        y[first + i] = p[i]
+        if order != VALUES:
+            for j in range(columns.shape[0]):
+                c = load6(columns, j)
+                J[first + i, j] = R[3 * i] * c[0] + R[3 * i + 1] * c[1] + R[3 * i + 2] * c[2]
+
+
+@kernel
+def bend_position(f, G):
+    """G := Hessian of ``f · ½ d_a × d_l``."""
+    for i in range(3):
+        a, b = (i + 1) % 3, (i + 2) % 3
+        G[a, 3 + b] = -0.5 * f[i]
+        G[3 + b, a] = -0.5 * f[i]
+        G[b, 3 + a] = 0.5 * f[i]
+        G[3 + a, b] = 0.5 * f[i]
+
+
+@kernel
+def placement(branch, a, order, y, weight, J, H):
+    """(R, p) of a frame: M Exp(d) is turned by ``R (1 + [d_a] + ½ [d_a]²)``."""
+    memory, columns = branch_workspace(branch, a), np.zeros((branch.count, 6))
+    R, p = place_frame(branch, a, memory, columns)
+    store_position(R, p, columns, order, y, J)
+    for i in range(3):
+        r0, r1, r2 = R[3 * i], R[3 * i + 1], R[3 * i + 2]
+        y[3 * i], y[3 * i + 1], y[3 * i + 2] = r0, r1, r2
+        if order != VALUES:
+            for j in range(branch.count):
+                c = load6(columns, j)  # a row of R, times [d_a]
+                J[3 * i, j], J[3 * i + 1, j], J[3 * i + 2, j] = (
+                    r1 * c[5] - r2 * c[4], r2 * c[3] - r0 * c[5], r0 * c[4] - r1 * c[3],
+                )  # fmt: skip
+    if order == SECOND:
+        G, unused, A = np.zeros((6, 6)), np.zeros(branch.count), np.zeros((3, 3))
+        f = rotate_back(R, (weight[9], weight[10], weight[11]))
+        bend_position(f, G)
+        for i in range(3):  # A = Rᵀ W:  tr(Aᵀ [a] + ½ Aᵀ [a]²)
+            for j in range(3):
+                A[i, j] = R[i] * weight[j] + R[3 + i] * weight[3 + j] + R[6 + i] * weight[6 + j]
+        for i in range(3):
+            for j in range(3):
+                G[3 + i, 3 + j] = 0.5 * (A[i, j] + A[j, i])
+            G[3 + i, 3 + i] -= A[0, 0] + A[1, 1] + A[2, 2]
+        force = (f[0], f[1], f[2], A[2, 1] - A[1, 2], A[0, 2] - A[2, 0], A[1, 0] - A[0, 1])
+        pull_back_displacement(branch, memory, columns, force, G, 1.0, True, unused, H)
+
+
+@kernel
+def velocity(branch, dof, reference, nq, a, order, y, weight, J, H):
+    """A frame's velocity, by q and v of its branch; dof: which of all these are."""
+    m = branch.count
+    memory, columns, E, v = branch_workspace(branch, a), np.zeros((m, 6)), np.zeros((m, 6)), np.empty(m)
+    D = np.zeros((2 * m, 6))
+    for j in range(m):
+        v[j] = a[nq + dof[j]]
+    R, p = place_frame(branch, a, memory, columns)
+    V = frame_twist(branch, memory, columns, v, E)
+    store(y.reshape(1, 6), 0, twist_derivatives(reference, R, p, V, columns, E, D[:m], D[m:]))
+    if order != VALUES:
+        for i in range(6):
+            for j in range(2 * m):
+                J[i, j] = D[j, i]
+    if order == SECOND:
+        force = load6(weight.reshape(1, 6), 0)
+        add_twist_curvature(branch, memory, reference, R, p, V, columns, E, force, 1.0, m, H)
+
+
+@kernel
+def center(tree, a, order, y, weight, J, H):
+    """Centre of mass."""
+    memory, g = inertial_workspace(tree, a), np.zeros((tree.nv, 3))
+    c = place_center_of_mass(tree, a, memory, g)
+    for i in range(3):
+        y[i] = c[i]
+        if order != VALUES:
+            for j in range(tree.nv):
+                J[i, j] = g[j, i]
+    if order == SECOND:
+        force = (weight[0], weight[1], weight[2])
+        pull_back_center_of_mass(tree, memory, g, force, 0.0, 1.0, True, np.zeros(tree.nv), H)
+
+
+@kernel
+def whole_energy(tree, nq, a, order, y, weight, J, H):
+    """Kinetic and potential energy."""
+    memory, v = inertial_workspace(tree, a), a[nq:]
+    y[0] = place_energy(tree, a, v, memory)
+    if order != VALUES:
+        energy_gradient(tree, v, memory, J[0, : tree.nv], J[0, tree.nv :])
+    if order == SECOND:
+        add_energy_curvature(tree, memory, weight[0], H)
+
+
+@kernel
+def whole_momentum(tree, at_center, nq, a, order, y, weight, J, H):
+    """Momentum about a point."""
+    nv = tree.nv
+    memory, g, Dq, Dv = inertial_workspace(tree, a), np.empty((nv, 3)), np.empty((nv, 6)), np.empty((nv, 6))
+    mass, c, h = place_momentum(tree, a, a[nq:], memory)
+    store(y.reshape(1, 6), 0, about(at_center, c, h))
+    if order == VALUES:
+        return
+    momentum_derivatives(tree, at_center, mass, c, h, memory, g, Dq, Dv)
+    for i in range(6):
+        for j in range(nv):
+            J[i, j], J[i, nv + j] = Dq[j, i], Dv[j, i]
+    if order == SECOND:
+        w = load6(weight.reshape(1, 6), 0)
+        add_momentum_curvature(tree, at_center, c, h, memory, g, Dq, Dv, w, 1.0, np.zeros(nv), H)
+
+
+# -- the same for Python ---------------------------------------------------------------------------------------------
+
+
+def _branch(robot: Robot, frame: str) -> tuple[frames.Branch, Any]:
+    """The branch of a frame whose degrees of freedom are its own, and which of the robot's they are."""
+    found = frames.branch(robot, frame)
+    return found.replace(dof=np.arange(found.count)), found.dof
+
+
+def placement_of(robot: Robot, q: Any, frame: str) -> Traced:
+    """`quantities.frame_placement`."""
+    spaces, (branch, taken) = spaces_of(robot), _branch(robot, frame)
+
+    def matrix(y: Any) -> Any:
+        M = type(y)((4, 4), dtype=object)
+        M[:3, :3], M[:3, 3], M[3] = y[:9].reshape(3, 3), y[9:], (0.0, 0.0, 0.0, 1.0)
+        return M
+
+    return Quantity("frame_placement", (robot, frame), 12, spaces, taken, placement, (branch,)), (q,), matrix
+
+
+def position_of(robot: Robot, q: Any, frame: str) -> Traced:
+    """`quantities.frame_position`."""
+    spaces, (branch, taken) = spaces_of(robot), _branch(robot, frame)
+    return Quantity("frame_position", (robot, frame), 3, spaces, taken, position, (branch,)), (q,), _itself
+
+
+def velocity_of(robot: Robot, q: Any, v: Any, frame: str, reference: str = "local") -> Traced:
+    """`quantities.frame_velocity`."""
+    choice("reference", reference, frames.REFERENCES)
+    spaces, (branch, dof) = spaces_of(robot, "v"), _branch(robot, frame)
+    taken = np.concatenate([dof, robot.nv + dof])
+    key, own = (robot, frame, reference), (branch, dof, frames.REFERENCES[reference], robot.nq)
+    return Quantity("frame_velocity", key, 6, spaces, taken, velocity, own), (q, v), _itself
+
+
+def center_of(robot: Robot, q: Any) -> Traced:
+    """`quantities.center_of_mass`."""
+    spaces, taken = spaces_of(robot), np.arange(robot.nv)
+    return Quantity("center_of_mass", robot, 3, spaces, taken, center, (robot.tree,)), (q,), _itself
+
+
+def energy_of(robot: Robot, q: Any, v: Any) -> Traced:
+    """`quantities.energy`."""
+    spaces, taken, own = spaces_of(robot, "v"), np.arange(2 * robot.nv), (robot.tree, robot.nq)
+    return Quantity("energy", robot, 1, spaces, taken, whole_energy, own), (q, v), lambda y: y[0]
+
+
+def momentum_of(robot: Robot, q: Any, v: Any, about: str = "center-of-mass") -> Traced:
+    """`quantities.momentum`."""
+    choice("about", about, POINTS)
+    spaces, taken, own = spaces_of(robot, "v"), np.arange(2 * robot.nv), (robot.tree, POINTS[about], robot.nq)
+    return Quantity("momentum", (robot, about), 6, spaces, taken, whole_momentum, own), (q, v), _itself
+
+
+def _itself(y: Any) -> Any:
+    return y
