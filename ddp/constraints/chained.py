@@ -6,12 +6,14 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ddp.compiling.kernel import kernel
+from ddp.compiling.kernel import call_contraction, kernel
 from ddp.constraints.bound import CompiledConstraint, Kernels, bind
+from ddp.machine.number import WIDTH
 from ddp.tracing import chain
+from ddp.tracing.evaluate import fill, place
 from ddp.tracing.function import TracedFunction
 from ddp.tracing.layout import Block
-from ddp.tracing.quantities import FIRST, SECOND
+from ddp.tracing.quantities import FIRST
 
 
 def entries_of(traced: TracedFunction) -> Block:
@@ -68,22 +70,27 @@ def chained_jacobian(
     uses, value, count, template, places, first, m, j, j_places, second, s, h, columns, spots, X, U, J
 ):  # fmt: skip
     """Jacobian in ``columns`` of z; spots: places of ``uses.whole`` among them."""
-    M, size = J.shape[0], J.shape[1]
-    longest, of_first, _, ny = chain.room(uses)
-    ne = j.shape[0] // size
-    nz, D = ne - ny, np.empty((M, j.shape[0]))
-    chain.evaluate_chained(first, uses, X, U, np.empty((M, 0)), m, j, j_places, D)
-    a, y, B, C, E = np.empty(longest), np.empty(ny), np.empty(of_first), np.empty(0), np.empty((ny, spots.shape[0]))
-    for k in range(M):
-        chain.differentiate(uses, FIRST, X[k], U[k], y, 1.0, a, y, B, C, E, D)
-        for r in range(size):
-            for i in range(columns.shape[0]):
-                J[k, r, i] = D[k, r * ne + columns[i]]
-            for i in range(ny):
-                d = D[k, r * ne + nz + i]
-                if d != 0.0:
-                    for l in range(spots.shape[0]):
-                        J[k, r, spots[l]] += d * E[i, l]
+    M, size, nx, ny = J.shape[0], J.shape[1], X.shape[1], chain.count_of(uses)
+    ne, begin_y, memory = j.shape[0] // size, nx + U.shape[1], chain.memory_for(uses)
+    nz, D, E = ne - ny, np.empty((M, j.shape[0])), np.empty((ny, spots.shape[0]))
+    inputs, outputs = np.empty(WIDTH * (begin_y + ny)), np.empty(WIDTH * m)
+    for begin in range(0, M, WIDTH):
+        fill(inputs, 0, X, begin)
+        fill(inputs, nx, U, begin)
+        chain.measure(uses, FIRST, X, U, begin, inputs, begin_y, memory)
+        call_contraction(first, inputs.ctypes.data, outputs.ctypes.data, 0, 0)
+        place(outputs, j, j_places, begin, D)
+        for lane in range(min(WIDTH, M - begin)):
+            k = begin + lane
+            chain.write_jacobian(uses, lane, memory, E)
+            for r in range(size):
+                for i in range(columns.shape[0]):
+                    J[k, r, i] = D[k, r * ne + columns[i]]
+                for i in range(ny):
+                    d = D[k, r * ne + nz + i]
+                    if d != 0.0:
+                        for l in range(spots.shape[0]):
+                            J[k, r, spots[l]] += d * E[i, l]
 
 
 @kernel
@@ -91,18 +98,28 @@ def chained_curvature(
     uses, value, count, template, places, first, m, j, j_places, second, s, h, columns, spots, X, U, weight, H
 ):  # fmt: skip
     """Hessian by z of the constraints' weighted sum."""
-    M, size = X.shape[0], weight.shape[1]
-    longest, of_first, of_second, ny = chain.room(uses)
-    ne, n = j.shape[0] // size, h.rows.shape[0]
+    M, size, n, nx, ny = X.shape[0], weight.shape[1], h.rows.shape[0], X.shape[1], chain.count_of(uses)
+    ne, begin_y, memory = j.shape[0] // size, nx + U.shape[1], chain.memory_for(uses)
     nz, D, bends = ne - ny, np.empty((M, j.shape[0])), np.empty((M, n * n))
-    chain.evaluate_chained(first, uses, X, U, np.empty((M, 0)), m, j, j_places, D)
-    chain.evaluate_chained(second, uses, X, U, weight, s, h.template, h.places, bends)
-    a, y, w, B, C = np.empty(longest), np.empty(ny), np.empty(ny), np.empty(of_first), np.empty(of_second)
-    E, T = np.empty((ny, spots.shape[0])), np.empty((n, spots.shape[0]))
-    for k in range(M):
-        for i in range(ny):
-            w[i] = 0.0
-            for r in range(size):
-                w[i] += weight[k, r] * D[k, r * ne + nz + i]
-        chain.differentiate(uses, SECOND, X[k], U[k], w, 1.0, a, y, B, C, E, H[k])
-        chain.add_pulled_back(uses, h.rows, h.direct, bends[k].reshape(n, n), E, nz, 1.0, T, H[k])
+    E, T, w = np.empty((ny, spots.shape[0])), np.empty((n, spots.shape[0])), np.empty(ny)
+    inputs, outputs = np.empty(WIDTH * (begin_y + ny + size)), np.empty(WIDTH * max(m, s))
+    for begin in range(0, M, WIDTH):
+        many = min(WIDTH, M - begin)
+        fill(inputs, 0, X, begin)
+        fill(inputs, nx, U, begin)
+        chain.measure(uses, FIRST, X, U, begin, inputs, begin_y, memory)
+        fill(inputs, begin_y + ny, weight, begin)
+        call_contraction(first, inputs.ctypes.data, outputs.ctypes.data, 0, 0)
+        place(outputs, j, j_places, begin, D)
+        call_contraction(second, inputs.ctypes.data, outputs.ctypes.data, 0, 0)
+        place(outputs, h.template, h.places, begin, bends)
+        for lane in range(many):
+            k = begin + lane
+            for i in range(ny):
+                w[i] = 0.0
+                for r in range(size):
+                    w[i] += weight[k, r] * D[k, r * ne + nz + i]
+            chain.weigh(uses, lane, w, memory)
+            chain.write_jacobian(uses, lane, memory, E)
+            chain.add_pulled_back(uses, h.rows, h.direct, bends[k].reshape(n, n), E, nz, 1.0, T, H[k])
+        chain.add_curvatures(uses, many, begin, 1.0, memory, H)

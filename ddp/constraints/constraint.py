@@ -24,7 +24,7 @@ from ddp.errors import REAL, ProblemError, as_array, axes, choice, flag, line_of
 from ddp.protocols import Array, Constraint
 from ddp.system import System
 from ddp.tracing.function import TracedFunction, space_of
-from ddp.tracing.trace import FollowError
+from ddp.tracing.trace import FollowError, refused
 
 Function = Callable[[Any, Any], Any]
 
@@ -124,13 +124,12 @@ def _followed(name: str, function: Function, dynamics: System, size: int) -> Tra
     """A constraint's function, traced."""
     try:
         found = TracedFunction("c", function, dynamics.nx, dynamics.nu, space=space_of(dynamics), chained=True)
-    except FollowError as reason:
+    except Exception as reason:  # Python has called it at x0
+        why = reason if isinstance(reason, FollowError) else refused(reason)
         raise ProblemError(
-            f"{name}: c cannot be traced for its derivatives: {reason}; a jacobian of yours does without, and so does"
+            f"{name}: c cannot be traced for its derivatives: {why}; a jacobian of yours does without, and so does"
             ' derivatives="differences"'
         ) from reason.__cause__
-    except Exception as reason:
-        raise ProblemError(f"{name}: c raised {type(reason).__name__}: {reason}{line_of(reason)}") from reason
     if len(found.shape) > 1 or found.size != size:
         raise ProblemError(f"{name}: c: expected shape ({size},), got {found.shape}")
     return found

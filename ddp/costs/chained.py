@@ -17,7 +17,7 @@ from ddp.machine.number import WIDTH
 from ddp.tracing import chain
 from ddp.tracing.evaluate import fill
 from ddp.tracing.function import TracedFunction
-from ddp.tracing.quantities import FIRST, SECOND
+from ddp.tracing.quantities import FIRST
 
 
 def chained_cost(traced: TracedFunction, convex: bool) -> CompiledCost:
@@ -34,20 +34,18 @@ def _chained_cost(
     value, whole, count, convex, uses, l1, l1_places, l2, l2_places, g, g_places, h, first, X, U, scale, order, l, lz,
     lzz,
 ):  # fmt: skip
-    nx, nu, nz, m = X.shape[1], U.shape[1], lz.shape[1], h.rows.shape[0]
-    longest, of_first, of_second, ny = chain.room(uses)
-    a, Y, E = np.empty(longest), np.zeros((WIDTH, ny)), np.empty((ny, uses.whole.shape[0]))
-    J, C, T = np.empty(of_first), np.empty(of_second), np.empty((m, uses.whole.shape[0]))
-    slope, G, found = np.empty(nz + ny), np.empty((m, m)), np.empty((m, m))
-    inputs, outputs = np.empty(WIDTH * (nx + nu + ny)), np.empty(WIDTH * count)
+    nx, nz, m, c = X.shape[1], lz.shape[1], h.rows.shape[0], uses.whole.shape[0]
+    ny, begin_y, memory = chain.count_of(uses), nx + U.shape[1], chain.memory_for(uses)
+    E, T, slope = np.empty((ny, c)), np.empty((m, c)), np.empty(nz + ny)
+    G, found = np.empty((m, m)), np.empty((m, m))
+    inputs, outputs = np.empty(WIDTH * (begin_y + ny)), np.empty(WIDTH * count)
     for begin in range(0, X.shape[0], WIDTH):
-        chain.measure(uses, X, U, begin, a, Y)
         fill(inputs, 0, X, begin)
         fill(inputs, nx, U, begin)
-        fill(inputs, nx + nu, Y, 0)
-        address = value if order == VALUES else whole
+        chain.measure(uses, min(order, FIRST), X, U, begin, inputs, begin_y, memory)
+        address, many = value if order == VALUES else whole, min(WIDTH, X.shape[0] - begin)
         call_contraction(address, inputs.ctypes.data, outputs.ctypes.data, 0, 0)
-        for lane in range(min(WIDTH, X.shape[0] - begin)):
+        for lane in range(many):
             k = begin + lane
             if order == VALUES:
                 l[k] += scale * entry(l1, l1_places, outputs, lane)
@@ -55,7 +53,7 @@ def _chained_cost(
             l[k] += scale * entry(l2, l2_places, outputs, lane)
             for i in range(nz + ny):
                 slope[i] = 0.0
-            add_gradient(g, g_places, outputs, lane, scale, slope)
+            add_gradient(g, g_places, outputs, lane, 1.0, slope)
             for i in range(m):
                 for j in range(m):
                     G[i, j] = h.template[i * m + j]
@@ -64,15 +62,17 @@ def _chained_cost(
                 at = h.places[j, 1]
                 G[at // m, at % m] = outputs[WIDTH * h.places[j, 0] + lane]
             add_hessian(G, 1.0, order == EXACT or convex != 0, found)
-            wanted = SECOND if order == EXACT else FIRST
-            chain.differentiate(uses, wanted, X[k], U[k], slope[nz:], 1.0, a, Y[lane], J, C, E, lzz[k])
+            chain.write_jacobian(uses, lane, memory, E)
+            chain.weigh(uses, lane, slope[nz:], memory)
             for i in range(nz):
-                lz[k, i] += slope[i]
+                lz[k, i] += scale * slope[i]
             for i in range(ny):
                 if slope[nz + i] != 0.0:
-                    for j in range(uses.whole.shape[0]):
-                        lz[k, uses.whole[j]] += slope[nz + i] * E[i, j]
+                    for j in range(c):
+                        lz[k, uses.whole[j]] += scale * slope[nz + i] * E[i, j]
             chain.add_pulled_back(uses, h.rows, h.direct, found, E, nz, scale, T, lzz[k])
+        if order == EXACT:
+            chain.add_curvatures(uses, many, begin, scale, memory, lzz)
 
 
 @kernel

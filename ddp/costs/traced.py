@@ -24,7 +24,8 @@ from ddp.protocols import Array
 from ddp.system import System
 from ddp.tracing.evaluate import fill
 from ddp.tracing.function import TracedFunction, space_of
-from ddp.tracing.trace import FollowError
+from ddp.tracing.quantities import AskError
+from ddp.tracing.trace import FollowError, refused
 
 
 def is_traced(term: Any, dynamics: System) -> bool:
@@ -40,6 +41,14 @@ def is_traced(term: Any, dynamics: System) -> bool:
     return plain and space_of(dynamics) is not None
 
 
+def untraceable(why: object) -> str:
+    """Sentence for a cost that cannot be traced."""
+    return (
+        f"value cannot be traced for its derivatives: {why}; gradient(x, u) and hessian(x, u) of yours do without, and"
+        ' so does an attribute derivatives = "differences"'
+    )
+
+
 class TracedTerm:
     """A `Term` with ``value`` alone, or a `JittedTerm`, as a `BatchTerm`."""
 
@@ -53,13 +62,12 @@ class TracedTerm:
             sizes, space = (self._nx, self._nu), space_of(dynamics)
             self.traced = TracedFunction("value", value, *sizes, cost=True, space=space, chained=True)
         except FollowError as reason:
-            raise TermError(
-                0, f"value cannot be traced for its derivatives: {reason}; gradient(x, u) and hessian(x, u) of yours do"
-                ' without, and so does an attribute derivatives = "differences"'
-            ) from reason.__cause__  # fmt: skip
+            raise TermError(0, untraceable(reason)) from reason.__cause__
+        except AskError as reason:
+            raise TermError(0, f"value: {reason}") from reason
         except Exception as reason:
             self._call_once()
-            raise TermError(0, f"value raised {type(reason).__name__}: {reason}") from reason
+            raise TermError(0, untraceable(refused(reason))) from reason
 
     def _call_once(self) -> None:
         """Call the term as Python does, and raise what is wrong with it."""

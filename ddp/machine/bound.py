@@ -1,4 +1,3 @@
-# mypy: allow-untyped-defs, allow-untyped-calls
 """Arguments of kernels as words behind one address: numbers, arrays, structs, and tuples of them."""
 
 from __future__ import annotations

@@ -48,83 +48,134 @@ def curvature_of(block: Block, size: int, nz: int) -> Curvature:
     return Curvature(rows, int(np.searchsorted(rows, nz)), own, np.stack([block.places[:, 0], at], axis=1))
 
 
-@kernel
-def ask(uses, i, order, x, u, a, y, weight, J, H):
-    """Use i of quantities at one knot: its numbers into y, and from order FIRST on J and H.
+class Memory(NamedTuple):
+    """Memory for eight knots, by uses: arguments, numbers y, weights on them, Jacobians; and Hessians of one use."""
 
-    a, J, H: memory for arguments, a Jacobian and a Hessian.   y, weight (ny,): of all quantities.
-    """
-    t, nx = uses.table, x.shape[0]
-    for j in range(t[i, 3]):
-        at = uses.entries[t[i, 5] + j]
-        a[j] = uses.constants[-1 - at] if at < 0 else (x[at] if at < nx else u[at - nx])
+    arguments: Array
+    y: Array
+    weights: Array
+    J: Array
+    H: Array
+
+
+@kernel
+def memory_for(uses):
+    """Make memory."""
+    t, hessian, y, J = uses.table, 0, 0, 0
+    for i in range(t.shape[0]):
+        y, J, hessian = y + t[i, 2], J + t[i, 2] * t[i, 4], max(hessian, t[i, 4] * t[i, 4])
+    arguments = np.empty(WIDTH * uses.entries.shape[0])
+    return Memory(arguments, np.zeros(WIDTH * y), np.zeros(WIDTH * y), np.empty(WIDTH * J), np.empty(WIDTH * hessian))
+
+
+@kernel
+def count_of(uses):
+    """How many numbers all quantities have."""
+    count = 0
+    for i in range(uses.table.shape[0]):
+        count += uses.table[i, 2]
+    return count
+
+
+@kernel
+def gather(uses, X, U, first, memory):
+    """Arguments of all uses at knots first, first + 1, ...; how many of these there are."""
+    t, nx, many = uses.table, X.shape[1], min(WIDTH, X.shape[0] - first)
+    for i in range(t.shape[0]):
+        begin, count = t[i, 5], t[i, 3]
+        for lane in range(many):
+            for j in range(count):
+                at, own = uses.entries[begin + j], WIDTH * begin + lane * count + j
+                if at < 0:
+                    memory.arguments[own] = uses.constants[-1 - at]
+                else:
+                    memory.arguments[own] = X[first + lane, at] if at < nx else U[first + lane, at - nx]
+    return many
+
+
+@kernel
+def ask(uses, i, order, many, memory):
+    """Use i at as many knots: numbers, from order FIRST on with Jacobians, or for SECOND weighted Hessians alone."""
+    t = uses.table
     if order == SECOND:
-        for j in range(t[i, 4] * t[i, 4]):
-            H[j] = 0.0
-    own, result = 8 * t[i, 7], (J.ctypes.data, H.ctypes.data)
-    block = address_of_words((a.ctypes.data, y.ctypes.data + own, weight.ctypes.data + own, *result))
+        for j in range(many * t[i, 4] * t[i, 4]):
+            memory.H[j] = 0.0
+    own, wide = 8 * WIDTH * t[i, 7], 8 * WIDTH
+    block = address_of_words((
+        many, memory.arguments.ctypes.data + wide * t[i, 5], memory.y.ctypes.data + own,
+        memory.weights.ctypes.data + own, memory.J.ctypes.data + wide * t[i, 8], memory.H.ctypes.data,
+    ))  # fmt: skip
     call_contraction(t[i, 0], t[i, 1], block, order, 0)
 
 
 @kernel
-def measure(uses, X, U, first, a, Y):
-    """Y (WIDTH, ny) := all quantities at knots first, first + 1, ... as far as there are any."""
-    none = np.empty(0)
-    for lane in range(min(WIDTH, X.shape[0] - first)):
-        for i in range(uses.table.shape[0]):
-            ask(uses, i, VALUES, X[first + lane], U[first + lane], a, Y[lane], none, none, none)
-
-
-@kernel
-def room(uses):
-    """Numbers of the longest arguments, Jacobian and Hessian; and numbers of all quantities."""
-    t, count, first, second, size = uses.table, 1, 1, 1, 0
+def measure(uses, order, X, U, first, inputs, begin, memory):
+    """Numbers of all quantities at eight knots into inputs from ``begin`` on, and with order FIRST their Jacobians."""
+    many, t = gather(uses, X, U, first, memory), uses.table
     for i in range(t.shape[0]):
-        count, first = max(count, t[i, 3]), max(first, t[i, 2] * t[i, 4])
-        second, size = max(second, t[i, 4] * t[i, 4]), size + t[i, 2]
-    return count, first, second, size
+        ask(uses, i, order, many, memory)
+        for lane in range(WIDTH):
+            for r in range(t[i, 2]):
+                y = memory.y[WIDTH * t[i, 7] + min(lane, many - 1) * t[i, 2] + r]
+                inputs[WIDTH * (begin + t[i, 7] + r) + lane] = y
 
 
 @kernel
 def evaluate_chained(address, uses, X, U, W, count, template, places, out):
     """out (M, size) := a function of rows of X, U, quantities and W (M, .) with ``count`` outputs."""
-    nx, nz = X.shape[1], X.shape[1] + U.shape[1]
-    longest, _, _, ny = room(uses)
-    a, Y = np.empty(longest), np.zeros((WIDTH, ny))
+    nx, nz, ny = X.shape[1], X.shape[1] + U.shape[1], count_of(uses)
+    memory = memory_for(uses)
     inputs, outputs = np.empty(WIDTH * (nz + ny + W.shape[1])), np.empty(WIDTH * count)
     for first in range(0, out.shape[0], WIDTH):
-        measure(uses, X, U, first, a, Y)
         fill(inputs, 0, X, first)
         fill(inputs, nx, U, first)
-        fill(inputs, nz, Y, 0)
+        measure(uses, VALUES, X, U, first, inputs, nz, memory)
         fill(inputs, nz + ny, W, first)
         call_contraction(address, inputs.ctypes.data, outputs.ctypes.data, 0, 0)
         place(outputs, template, places, first, out)
 
 
 @kernel
-def differentiate(uses, order, x, u, weight, scale, a, y, J, C, E, H):
-    """E (ny, c) := Jacobian of all quantities in columns ``whole``; with order SECOND, H += scale Σ weight_i ∂²y_i."""
+def write_jacobian(uses, lane, memory, E):
+    """E (ny, c) := Jacobian of all quantities at a knot of the eight, in columns ``whole``."""
     t = uses.table
     for i in range(E.shape[0]):
         for j in range(E.shape[1]):
             E[i, j] = 0.0
     for i in range(t.shape[0]):
-        ask(uses, i, order, x, u, a, y, weight, J, C)
-        n, first = t[i, 4], t[i, 6]
+        size, n, first, row = t[i, 2], t[i, 4], t[i, 6], t[i, 7]
+        begin = WIDTH * t[i, 8] + lane * size * n
         for k in range(n):
             column = uses.into[first + k]
             if column >= 0:
-                for r in range(t[i, 2]):
-                    E[t[i, 7] + r, column] += J[r * n + k]
-        if order == SECOND:
+                for r in range(size):
+                    E[row + r, column] += memory.J[begin + r * n + k]
+
+
+@kernel
+def weigh(uses, lane, weight, memory):
+    """Weights (ny,) on all quantities at a knot of the eight."""
+    t = uses.table
+    for i in range(t.shape[0]):
+        for r in range(t[i, 2]):
+            memory.weights[WIDTH * t[i, 7] + lane * t[i, 2] + r] = weight[t[i, 7] + r]
+
+
+@kernel
+def add_curvatures(uses, many, first, scale, memory, H):
+    """H (M, nz, nz) += scale times Hessians of quantities by their weights, at as many knots from ``first`` on."""
+    t = uses.table
+    for i in range(t.shape[0]):
+        ask(uses, i, SECOND, many, memory)
+        n, begin = t[i, 4], t[i, 6]
+        for lane in range(many):
             for j in range(n):
-                row = uses.columns[first + j]
+                row = uses.columns[begin + j]
                 if row >= 0:
                     for k in range(n):
-                        column = uses.columns[first + k]
+                        column = uses.columns[begin + k]
                         if column >= 0:
-                            H[row, column] += scale * C[j * n + k]
+                            H[first + lane, row, column] += scale * memory.H[(lane * n + j) * n + k]
 
 
 @kernel

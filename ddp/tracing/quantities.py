@@ -11,27 +11,28 @@ import itertools
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from functools import cache, cached_property, wraps
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, NoReturn, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ddp.compiling.kernel import callback, specialised
+from ddp.errors import DDPError
 from ddp.machine.addresses import array_at, integers_at
 from ddp.machine.bound import kind_of, reader_of, words_of
 from ddp.protocols import Array
 from ddp.tracing.arrays import TracedArray, has_number, made, traced
 from ddp.tracing.groups import S1, Euclidean
 from ddp.tracing.numbers import Number, TraceError
-from ddp.tracing.reads import GIVEN
+from ddp.tracing.reads import FIXED, GIVEN
 from ddp.tracing.scalars import graph_of
 from ddp.tracing.spaces import Space
 
 VALUES, FIRST, SECOND = 0, 1, 2
-"""The ``order`` of a quantity's C function: its numbers, with the Jacobian, with the weighted Hessian too."""
+"""The ``order`` of a quantity's C function: its numbers; these and the Jacobian; the weighted Hessian alone."""
 
-BLOCK = 5
-"""Words of a block: where arguments, numbers, weights, Jacobian and Hessian are."""
+BLOCK = 6
+"""Words of a block: how many samples, and where their arguments, numbers, weights, Jacobians and Hessians are."""
 
 
 class Function(NamedTuple):
@@ -62,8 +63,8 @@ class Quantity:
     def bound(self) -> Function:
         """Its C function, of a kernel ``(*arguments, a, order, y, weight, J, H)``.
 
-        From the numbers ``a`` of its arguments, one after the other, the kernel makes y (size,), from order FIRST on
-        J (size, n), and with order SECOND adds the Hessian (n, n) of ``weight @ y`` to H.
+        From rows of a (M, .), the numbers of its arguments, the kernel makes y (M, size), with order FIRST also
+        J (M, size, n), or with order SECOND adds to H (M, n, n) the Hessians of ``weight @ y``, weight (M, size).
         """
         kept: list[Any] = []
         words = np.array(words_of(self.arguments, kept), dtype=np.int64)
@@ -81,10 +82,8 @@ def _evaluate(context, block, order, unused):  # type: ignore[no-untyped-def]
     """The C function, but for ``sizes``, ``quantity`` and ``bound``."""
     w = integers_at(block, (BLOCK,))
     count, size, n = sizes
-    y, weight = array_at(w[1], (size,)), array_at(w[2], (size,))
-    quantity(
-        *bound(context), array_at(w[0], (count,)), order, y, weight, array_at(w[3], (size, n)), array_at(w[4], (n, n))
-    )
+    a, y, weight = array_at(w[1], (w[0], count)), array_at(w[2], (w[0], size)), array_at(w[3], (w[0], size))
+    quantity(*bound(context), a, order, y, weight, array_at(w[4], (w[0], size, n)), array_at(w[5], (w[0], n, n)))
 
 
 @cache
@@ -94,13 +93,17 @@ def _compiled(kernel: Any, kind: Any, sizes: tuple[int, int, int]) -> Any:
     return callback(specialised(_evaluate, name, quantity=kernel, bound=reader_of(kind), sizes=sizes))
 
 
+class AskError(Exception):
+    """Raised where a quantity is asked for that there is not, such as that of an unknown frame."""
+
+
 class Use(NamedTuple):
     """A quantity as a function asks for it: entries are places among x and u, or constants."""
 
     quantity: Quantity
     entries: tuple[int | float, ...]
     columns: tuple[int, ...]
-    """Of each tangent entry that it depends on, its place in z = (dx, du); -1 of constants."""
+    """Places in z = (dx, du) of the tangent entries that it depends on; -1 of constants."""
 
 
 class Asked:
@@ -187,6 +190,16 @@ class Asked:
         return found
 
 
+def refuse(what: str) -> NoReturn:
+    """Say that something cannot be followed."""
+    raise TraceError(what)
+
+
+def is_fixed(kind: type) -> None:
+    """Note that objects of a class, and all in its module, never change."""
+    FIXED.add(kind.__module__)
+
+
 Made = TypeVar("Made", bound=Callable[..., Any])
 
 
@@ -202,7 +215,12 @@ def traceable(make: Callable[..., tuple[Quantity, tuple[Any, ...], Callable[[Any
         def call(*args: Any, **named: Any) -> Any:
             if not any(map(has_number, args)) and not any(map(has_number, named.values())):
                 return function(*args, **named)
-            quantity, arguments, result = make(*args, **named)
+            try:
+                quantity, arguments, result = make(*args, **named)
+            except DDPError as reason:
+                raise AskError(f"{function.__name__}: {reason}") from reason
+            except TraceError as reason:  # whose line is the user's
+                raise TraceError(str(reason)) from None
             rows = [_row(name, a, space.nx) for (name, space), a in zip(quantity.spaces, arguments, strict=True)]
             graph: Any = graph_of(*[entry for row in rows for entry in row])
             if graph is None:  # arrays that numbers could have been written into
@@ -233,7 +251,7 @@ def _floats(value: Any) -> Any:
 class Uses(NamedTuple):
     """Uses for kernels.
 
-    table (uses, 8): C function, context, size, numbers of arguments, n; where its entries, columns and numbers begin.
+    table (uses, 9): C function, context, size, numbers of arguments, n; begins of entries, columns, numbers, Jacobian.
     entries: places among x and u, -1 - i of the constant i.   constants: all, one after the other.
     columns: places in z, -1 of constants.   into: places of these in ``whole`` (c,), which has each place in z once.
     """
@@ -252,19 +270,19 @@ def uses_of(asked: tuple[Use, ...]) -> tuple[Uses, list[Any]]:
     entries: list[int] = []
     columns: list[int] = []
     constants: list[float] = []
-    y = 0
+    y = first = 0
     kept = [use.quantity.bound for use in asked]
     for use, function in zip(asked, kept, strict=True):
         sizes = use.quantity.size, len(use.entries), len(use.columns)
-        rows.append([function.address, function.context, *sizes, len(entries), len(columns), y])
+        rows.append([function.address, function.context, *sizes, len(entries), len(columns), y, first])
         for entry in use.entries:
             if isinstance(entry, float):
                 constants.append(entry)
             entries.append(-len(constants) if isinstance(entry, float) else entry)
         columns += use.columns
-        y += use.quantity.size
+        y, first = y + sizes[0], first + sizes[0] * sizes[2]
     at = np.array(columns, dtype=np.int64)
     whole = np.unique(at[at >= 0])
     into = np.where(at >= 0, np.searchsorted(whole, at), -1)
-    table = np.array(rows, dtype=np.int64).reshape(-1, 8)
+    table = np.array(rows, dtype=np.int64).reshape(-1, 9)
     return Uses(table, np.array(entries, dtype=np.int64), np.array(constants), at, into, whole), kept

@@ -15,7 +15,7 @@ from ddp.tracing import arrays, paths, rewriting
 from ddp.tracing.graph import Graph
 from ddp.tracing.numbers import Node, Number, TraceError
 from ddp.tracing.quantities import Asked, Use
-from ddp.tracing.reads import Reads
+from ddp.tracing.reads import GIVEN, Reads
 from ddp.tracing.undefined import is_raised, is_undefined
 
 _HERE = Path(__file__).parent
@@ -45,6 +45,18 @@ class FollowError(Exception):
     """Raised where a function cannot be followed, or is another one when called again; says why, and where."""
 
 
+def refused(reason: Exception) -> str:
+    """Why a function that Python can call cannot be followed: what it raised of numbers that remember."""
+    first = (str(reason).strip() or type(reason).__name__).splitlines()[0]
+    return f"it calls what takes plain numbers alone ({type(reason).__name__}: {first[:200]}){line_of(reason)}{may()}"
+
+
+def may() -> str:
+    """List what functions may call, if there is anything."""
+    known = ", ".join(sorted(function.__name__ for function in GIVEN))
+    return f"; it may call {known}" if known else ""
+
+
 def trace(function: Callable[..., Any], sizes: tuple[int, ...], asked: Asked | None = None) -> Trace:
     """Follow a function of vectors of some sizes, on every way through its branches.
 
@@ -65,7 +77,7 @@ def trace(function: Callable[..., Any], sizes: tuple[int, ...], asked: Asked | N
         try:
             result = rewriting.Rewriter(reads).value(function)(*given)
         except DDPError as reason:  # of a function on robots, say, that refuses numbers which remember
-            raise FollowError(f"it calls what takes plain numbers alone ({reason}){line_of(reason)}") from reason
+            raise FollowError(f"it calls what takes plain numbers alone ({reason}){line_of(reason)}{may()}") from reason
         except Exception as reason:
             if isinstance(reason, TraceError) or not (is_undefined(reason) or (answers and is_raised(reason))):
                 raise

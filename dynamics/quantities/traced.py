@@ -1,5 +1,5 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
-"""Quantities in functions of users: their kernels for one sample, with Jacobian and weighted Hessian.
+"""Quantities in functions of users: their kernels, with Jacobians and weighted Hessians.
 
 Kernels are ``(*arguments, a, order, y, weight, J, H)`` of `ddp.tracing.quantities`. A placement is R by rows, then p.
 """
@@ -15,6 +15,7 @@ from ddp.errors import choice
 from ddp.tracing.quantities import SECOND, VALUES, Quantity
 from dynamics.geometry.spatial import load6, rotate_back, store
 from dynamics.quantities import frames
+from dynamics.quantities.batch import write_transposed
 from dynamics.quantities.center_of_mass import inertial_workspace, place_center_of_mass, pull_back_center_of_mass
 from dynamics.quantities.energy import add_energy_curvature, energy_gradient, place_energy
 from dynamics.quantities.frames import (
@@ -34,18 +35,20 @@ from dynamics.robots.model import Robot
 def position(branch, a, order, y, weight, J, H):
     """p of a frame: M Exp(d) is at ``p + R (d_l + ½ d_a × d_l)``."""
     memory, columns = branch_workspace(branch, a), np.zeros((branch.count, 6))
-    R, p = place_frame(branch, a, memory, columns)
-    store_position(R, p, columns, order, y, J)
-    if order == SECOND:
-        G, unused = np.zeros((6, 6)), np.zeros(branch.count)
-        f = rotate_back(R, (weight[0], weight[1], weight[2]))
-        bend_position(f, G)
-        force = (f[0], f[1], f[2], 0.0, 0.0, 0.0)
-        pull_back_displacement(branch, memory, columns, force, G, 1.0, True, unused, H)
+    G, unused = np.zeros((6, 6)), np.zeros(branch.count)
+    for k in range(a.shape[0]):
+        R, p = place_frame(branch, a[k], memory, columns)
+        if order == SECOND:
+            f = rotate_back(R, (weight[k, 0], weight[k, 1], weight[k, 2]))
+            bend_position(f, G)
+            force = (f[0], f[1], f[2], 0.0, 0.0, 0.0)
+            pull_back_displacement(branch, memory, columns, force, G, 1.0, True, unused, H[k])
+        else:
+            write_position(R, p, columns, order, y[k], J[k])
 
 
 @kernel
-def store_position(R, p, columns, order, y, J):
+def write_position(R, p, columns, order, y, J):
     """y[-3:] := p, and the last three rows of J := R J_l."""
     first = y.shape[0] - 3
     for i in range(3):
@@ -58,7 +61,7 @@ def store_position(R, p, columns, order, y, J):
 
 @kernel
 def bend_position(f, G):
-    """G := Hessian of ``f · ½ d_a × d_l``."""
+    """G := Hessian of ``f · ½ d_a × d_l``, but for zeros."""
     for i in range(3):
         a, b = (i + 1) % 3, (i + 2) % 3
         G[a, 3 + b] = -0.5 * f[i]
@@ -71,30 +74,33 @@ def bend_position(f, G):
 def placement(branch, a, order, y, weight, J, H):
     """(R, p) of a frame: M Exp(d) is turned by ``R (1 + [d_a] + ½ [d_a]²)``."""
     memory, columns = branch_workspace(branch, a), np.zeros((branch.count, 6))
-    R, p = place_frame(branch, a, memory, columns)
-    store_position(R, p, columns, order, y, J)
-    for i in range(3):
-        r0, r1, r2 = R[3 * i], R[3 * i + 1], R[3 * i + 2]
-        y[3 * i], y[3 * i + 1], y[3 * i + 2] = r0, r1, r2
-        if order != VALUES:
-            for j in range(branch.count):
-                c = load6(columns, j)  # a row of R, times [d_a]
-                J[3 * i, j], J[3 * i + 1, j], J[3 * i + 2, j] = (
-                    r1 * c[5] - r2 * c[4], r2 * c[3] - r0 * c[5], r0 * c[4] - r1 * c[3],
-                )  # fmt: skip
-    if order == SECOND:
-        G, unused, A = np.zeros((6, 6)), np.zeros(branch.count), np.zeros((3, 3))
-        f = rotate_back(R, (weight[9], weight[10], weight[11]))
-        bend_position(f, G)
-        for i in range(3):  # A = Rᵀ W:  tr(Aᵀ [a] + ½ Aᵀ [a]²)
-            for j in range(3):
-                A[i, j] = R[i] * weight[j] + R[3 + i] * weight[3 + j] + R[6 + i] * weight[6 + j]
+    G, unused, A = np.zeros((6, 6)), np.zeros(branch.count), np.zeros((3, 3))
+    for k in range(a.shape[0]):
+        R, p = place_frame(branch, a[k], memory, columns)
+        if order == SECOND:
+            w = weight[k]
+            f = rotate_back(R, (w[9], w[10], w[11]))
+            bend_position(f, G)
+            for i in range(3):  # A = Rᵀ W:  tr(Aᵀ [a] + ½ Aᵀ [a]²)
+                for j in range(3):
+                    A[i, j] = R[i] * w[j] + R[3 + i] * w[3 + j] + R[6 + i] * w[6 + j]
+            for i in range(3):
+                for j in range(3):
+                    G[3 + i, 3 + j] = 0.5 * (A[i, j] + A[j, i])
+                G[3 + i, 3 + i] -= A[0, 0] + A[1, 1] + A[2, 2]
+            force = (f[0], f[1], f[2], A[2, 1] - A[1, 2], A[0, 2] - A[2, 0], A[1, 0] - A[0, 1])
+            pull_back_displacement(branch, memory, columns, force, G, 1.0, True, unused, H[k])
+            continue
+        write_position(R, p, columns, order, y[k], J[k])
         for i in range(3):
-            for j in range(3):
-                G[3 + i, 3 + j] = 0.5 * (A[i, j] + A[j, i])
-            G[3 + i, 3 + i] -= A[0, 0] + A[1, 1] + A[2, 2]
-        force = (f[0], f[1], f[2], A[2, 1] - A[1, 2], A[0, 2] - A[2, 0], A[1, 0] - A[0, 1])
-        pull_back_displacement(branch, memory, columns, force, G, 1.0, True, unused, H)
+            r0, r1, r2 = R[3 * i], R[3 * i + 1], R[3 * i + 2]
+            y[k, 3 * i], y[k, 3 * i + 1], y[k, 3 * i + 2] = r0, r1, r2
+            if order != VALUES:
+                for j in range(branch.count):
+                    c = load6(columns, j)  # a row of R, times [d_a]
+                    J[k, 3 * i, j] = r1 * c[5] - r2 * c[4]
+                    J[k, 3 * i + 1, j] = r2 * c[3] - r0 * c[5]
+                    J[k, 3 * i + 2, j] = r0 * c[4] - r1 * c[3]
 
 
 @kernel
@@ -103,62 +109,67 @@ def velocity(branch, dof, reference, nq, a, order, y, weight, J, H):
     m = branch.count
     memory, columns, E, v = branch_workspace(branch, a), np.zeros((m, 6)), np.zeros((m, 6)), np.empty(m)
     D = np.zeros((2 * m, 6))
-    for j in range(m):
-        v[j] = a[nq + dof[j]]
-    R, p = place_frame(branch, a, memory, columns)
-    V = frame_twist(branch, memory, columns, v, E)
-    store(y.reshape(1, 6), 0, twist_derivatives(reference, R, p, V, columns, E, D[:m], D[m:]))
-    if order != VALUES:
-        for i in range(6):
-            for j in range(2 * m):
-                J[i, j] = D[j, i]
-    if order == SECOND:
-        force = load6(weight.reshape(1, 6), 0)
-        add_twist_curvature(branch, memory, reference, R, p, V, columns, E, force, 1.0, m, H)
+    for k in range(a.shape[0]):
+        for j in range(m):
+            v[j] = a[k, nq + dof[j]]
+        R, p = place_frame(branch, a[k], memory, columns)
+        V = frame_twist(branch, memory, columns, v, E)
+        if order == SECOND:
+            force = load6(weight, k)
+            add_twist_curvature(branch, memory, reference, R, p, V, columns, E, force, 1.0, m, H[k])
+            continue
+        store(y, k, twist_derivatives(reference, R, p, V, columns, E, D[:m], D[m:]))
+        if order != VALUES:
+            write_transposed(D, J[k])
 
 
 @kernel
 def center(tree, a, order, y, weight, J, H):
     """Centre of mass."""
-    memory, g = inertial_workspace(tree, a), np.zeros((tree.nv, 3))
-    c = place_center_of_mass(tree, a, memory, g)
-    for i in range(3):
-        y[i] = c[i]
+    memory, g, unused = inertial_workspace(tree, a), np.zeros((tree.nv, 3)), np.zeros(tree.nv)
+    for k in range(a.shape[0]):
+        c = place_center_of_mass(tree, a[k], memory, g)
+        if order == SECOND:
+            force = (weight[k, 0], weight[k, 1], weight[k, 2])
+            pull_back_center_of_mass(tree, memory, g, force, 0.0, 1.0, True, unused, H[k])
+            continue
+        store(y, k, c)
         if order != VALUES:
-            for j in range(tree.nv):
-                J[i, j] = g[j, i]
-    if order == SECOND:
-        force = (weight[0], weight[1], weight[2])
-        pull_back_center_of_mass(tree, memory, g, force, 0.0, 1.0, True, np.zeros(tree.nv), H)
+            write_transposed(g, J[k])
 
 
 @kernel
 def whole_energy(tree, nq, a, order, y, weight, J, H):
     """Kinetic and potential energy."""
-    memory, v = inertial_workspace(tree, a), a[nq:]
-    y[0] = place_energy(tree, a, v, memory)
-    if order != VALUES:
-        energy_gradient(tree, v, memory, J[0, : tree.nv], J[0, tree.nv :])
-    if order == SECOND:
-        add_energy_curvature(tree, memory, weight[0], H)
+    memory = inertial_workspace(tree, a)
+    for k in range(a.shape[0]):
+        v = a[k, nq:]
+        energy = place_energy(tree, a[k], v, memory)
+        if order == SECOND:
+            add_energy_curvature(tree, memory, weight[k, 0], H[k])
+            continue
+        y[k, 0] = energy
+        if order != VALUES:
+            energy_gradient(tree, v, memory, J[k, 0, : tree.nv], J[k, 0, tree.nv :])
 
 
 @kernel
 def whole_momentum(tree, at_center, nq, a, order, y, weight, J, H):
     """Momentum about a point."""
     nv = tree.nv
-    memory, g, Dq, Dv = inertial_workspace(tree, a), np.empty((nv, 3)), np.empty((nv, 6)), np.empty((nv, 6))
-    mass, c, h = place_momentum(tree, a, a[nq:], memory)
-    store(y.reshape(1, 6), 0, about(at_center, c, h))
-    if order == VALUES:
-        return
-    momentum_derivatives(tree, at_center, mass, c, h, memory, g, Dq, Dv)
-    for i in range(6):
-        for j in range(nv):
-            J[i, j], J[i, nv + j] = Dq[j, i], Dv[j, i]
-    if order == SECOND:
-        w = load6(weight.reshape(1, 6), 0)
-        add_momentum_curvature(tree, at_center, c, h, memory, g, Dq, Dv, w, 1.0, np.zeros(nv), H)
+    memory, g, unused = inertial_workspace(tree, a), np.empty((nv, 3)), np.zeros(nv)
+    D = np.empty((2 * nv, 6))
+    for k in range(a.shape[0]):
+        mass, c, h = place_momentum(tree, a[k], a[k, nq:], memory)
+        if order != VALUES:
+            momentum_derivatives(tree, at_center, mass, c, h, memory, g, D[:nv], D[nv:])
+        if order == SECOND:
+            w = load6(weight, k)
+            add_momentum_curvature(tree, at_center, c, h, memory, g, D[:nv], D[nv:], w, 1.0, unused, H[k])
+            continue
+        store(y, k, about(at_center, c, h))
+        if order != VALUES:
+            write_transposed(D, J[k])
 
 
 # -- the same for Python ---------------------------------------------------------------------------------------------

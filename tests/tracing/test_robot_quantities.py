@@ -1,6 +1,9 @@
 """Costs and constraints of users that ask for a robot's quantities: to second order, against Pinocchio's values."""
 
 
+import pickle
+from dataclasses import replace
+
 import numpy as np
 import pinocchio as pin
 import pytest
@@ -8,8 +11,13 @@ from oracles import chain_of, random_state, random_tree
 
 import ddp
 import dynamics
+import mayne
 from ddp.constraints.constraint import made_batch
+from ddp.costs.terms import FunctionTerm
 from ddp.costs.traced import TracedTerm
+from ddp.errors import ProblemError
+from problems import arm
+from problems.costs import FramePosition
 
 ROBOTS = {
     "ur5": lambda: dynamics.load("ur5"),
@@ -100,7 +108,7 @@ def test_quantities_in_functions_are_pinocchios_to_second_order(name):
     system = dynamics.RobotDynamics(case.robot, 0.01)
     of_users = ddp.Equality(lambda x, u: case.mixed(case.asked(x, u), x, u))
     constraint = made_batch("c", of_users, system, case.x)
-    cost = TracedTerm(ddp.costs.terms.FunctionTerm(lambda x, u: np.sum(case.mixed(case.asked(x, u), x, u))), system)
+    cost = TracedTerm(FunctionTerm(lambda x, u: np.sum(case.mixed(case.asked(x, u), x, u))), system)
     X, U, weight = case.x[None], case.u[None], case.rng.normal(size=(1, 5))
     np.testing.assert_allclose(constraint.values(X, U)[0], case.truth(np.zeros(case.nz)), rtol=1e-11, atol=1e-12)
     J, H = constraint.jacobian(X, U)[0], constraint.curvature(X, U, weight)[0]
@@ -115,3 +123,135 @@ def test_quantities_in_functions_are_pinocchios_to_second_order(name):
         slope, bend = case.along(d)
         np.testing.assert_allclose(J @ d, slope, rtol=1e-8, atol=1e-8 * max(1.0, np.abs(slope).max()))
         np.testing.assert_allclose(d @ H @ d, weight[0] @ bend, atol=2e-6 * max(1.0, np.abs(weight[0] * bend).max()))
+
+
+UR5 = dynamics.load("ur5")
+PLAIN = arm.reach("ur5", horizon=20)
+TARGET = np.array([0.4, 0.2, 0.5])
+
+
+def reaching(x, u):
+    e = mayne.frame_position(UR5, x[:6], "tool0") - TARGET
+    return 0.5 * (e @ (30.0 * e))
+
+
+def of_placement(x, u):
+    e = mayne.frame_placement(UR5, x[:6], "tool0")[:3, 3] - TARGET
+    return 15.0 * (e @ e)
+
+
+def problem_with(*terms, **changes):
+    return replace(PLAIN, running=[*PLAIN.running, *terms], **changes)
+
+
+@pytest.mark.parametrize("cost", [reaching, of_placement])
+def test_a_reach_by_hand_is_the_built_in_one(cost):
+    """To the last iterate: of ``|p - target|²``, Gauss-Newton's Hessian is that of the residual."""
+    built_in = mayne.solve(problem_with(FramePosition(UR5, "tool0", TARGET, np.full(3, 30.0))))
+    by_hand = mayne.solve(problem_with(cost))
+    assert len(by_hand.history) == len(built_in.history)
+    np.testing.assert_allclose(by_hand.X, built_in.X, atol=1e-9)
+
+
+def test_quantities_of_the_robot_inside_of_a_composition():
+    """Of an arm with limited torque rates, x = (q, v, torques); of velocities that are constants, none depends."""
+    system = dynamics.augment.rates(PLAIN.dynamics)
+
+    def cost(x, u):
+        potential = mayne.energy(UR5, x[:6], np.zeros(6))
+        V = mayne.frame_velocity(UR5, x[:6], x[6:12], "tool0")
+        return reaching(x, u) + 1e-3 * potential + 1e-2 * V @ x[12:]
+
+    problem = mayne.Problem(system, x0=np.concatenate([PLAIN.x0, np.ones(6)]), horizon=5, running=[cost], terminal=[cost])
+    assert ddp.check_derivatives(problem).ok
+
+
+def test_constraints_hold_at_the_end():
+    def height(x, u):
+        return mayne.frame_position(UR5, x[:6], "tool0")[2] - 0.6
+
+    solution = mayne.solve(problem_with(reaching, terminal_constraints=[mayne.Equality(height)]))
+    assert solution.converged
+    assert abs(height(solution.X[-1], None)) < 1e-6
+
+
+class Balance:
+    """The centre of mass above a place."""
+
+    def __init__(self, robot):
+        self.robot, self.place = robot, np.array([0.1, 0.05])
+
+    def value(self, x, u):
+        away = mayne.center_of_mass(self.robot, x[: self.robot.nq])[:2] - self.place
+        return 10.0 * away @ away
+
+
+def test_a_problem_that_is_pickled_solves_as_before():
+    problem = problem_with(Balance(UR5))
+    assert mayne.solve(pickle.loads(pickle.dumps(problem))).cost == mayne.solve(problem).cost
+
+
+def test_another_robot_is_seen_in_a_term_that_was_traced():
+    term = Balance(UR5)
+    problem = problem_with(term)
+    before = mayne.solve(problem).cost
+    masses = UR5.masses * np.linspace(1.0, 5.0, len(UR5.masses))
+    term.robot = UR5.with_masses(masses)
+    after = mayne.solve(problem).cost
+    assert after != before
+    assert after == mayne.solve(problem_with(Balance(UR5.with_masses(masses)))).cost
+
+
+def test_many_problems_at_once_solve_as_they_do_alone():
+    problems = [problem_with(reaching, x0=PLAIN.x0 + 0.02 * k) for k in range(9)]
+    batch = ddp.Batch(problems[0], len(problems))
+    assert not batch.obstacle
+    solutions = batch.solve({"x0": np.array([problem.x0 for problem in problems])})
+    for problem, cost in zip(problems, solutions.cost, strict=True):
+        np.testing.assert_allclose(cost, mayne.solve(problem).cost, rtol=1e-9)
+
+
+def computed(x, u):
+    return mayne.frame_position(UR5, x[:6] + 0.1 * x[6:], "tool0")[2]
+
+
+def no_frame(x, u):
+    return mayne.frame_position(UR5, x[:6], "tool")[2]
+
+
+def inertia(x, u):
+    return mayne.mass_matrix(UR5, x[:6])[0, 0]
+
+
+def whole_state(x, u):
+    return mayne.center_of_mass(UR5, x)[2]
+
+
+def by_pinocchio(x, u):
+    return pin.neutral(UR5.model)[0] + pin.centerOfMass(UR5.model, UR5.model.createData(), np.asarray(x[:6]))[2]
+
+
+@pytest.mark.parametrize(
+    ("cost", "said"),
+    [
+        (computed, r"frame_position of computed numbers \(q\[0\] is no number of x or u as it is, and no constant\), in"
+                   r" line \d+ of test_robot_quantities.py: return mayne"),
+        (no_frame, r"frame_position: frame: ur5 has no frame 'tool'; did you mean 'tool0'"),
+        (inertia, r"takes plain numbers alone .* it may call center_of_mass, energy, forward_dynamics"),
+        (whole_state, r"q of shape \(12,\) instead of \(6,\)"),
+        (by_pinocchio, r"takes plain numbers alone \(ArgumentError.* it may call center_of_mass"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_asked_says_why(cost, said):
+    with pytest.raises(ProblemError, match=said):
+        problem_with(cost)
+
+
+def test_a_function_by_differences_may_ask_for_anything():
+    class Moved:
+        derivatives = "differences"
+
+        def value(self, x, u):
+            return computed(x, u)
+
+    assert ddp.check_derivatives(problem_with(Moved())).ok
