@@ -18,7 +18,10 @@ MACHINE = {
         "trajectories",
     )
 }  # fmt: skip
-TRACING = {f"ddp.tracing.{name}" for name in ("evaluate", "function", "groups", "quantities", "spaces", "trace", "undefined")}
+TRACING = {
+    f"ddp.tracing.{name}"
+    for name in ("evaluate", "function", "groups", "quantities", "spaces", "trace", "undefined")
+}  # fmt: skip
 VOCABULARY = {
     "ddp.errors", "ddp.compiling.kernel", "ddp.protocols", "ddp.system",
     "ddp.by_knot", "ddp.derived_dynamics", "ddp.user_step", "ddp.differences", *TRACING, *MACHINE,

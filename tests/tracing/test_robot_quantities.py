@@ -162,7 +162,8 @@ def test_quantities_of_the_robot_inside_of_a_composition():
         V = mayne.frame_velocity(UR5, x[:6], x[6:12], "tool0")
         return reaching(x, u) + 1e-3 * potential + 1e-2 * V @ x[12:]
 
-    problem = mayne.Problem(system, x0=np.concatenate([PLAIN.x0, np.ones(6)]), horizon=5, running=[cost], terminal=[cost])
+    x0 = np.concatenate([PLAIN.x0, np.ones(6)])
+    problem = mayne.Problem(system, x0=x0, horizon=5, running=[cost], terminal=[cost])
     assert ddp.check_derivatives(problem).ok
 
 
