@@ -1,1 +1,1 @@
-"""Models of the Hessian, one file each, and what protects them far from an optimum."""
+"""Models of the Hessian: what they decide at each iterate, the loop around that, rules for mu."""

@@ -1,1 +1,1 @@
-"""How numbers lie in memory: eight knots in a register, rows of tables, arrays without their overhead."""
+"""Products and elimination of matrices that have the entries of a tree; memory of results, used again."""

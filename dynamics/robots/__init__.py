@@ -1,1 +1,1 @@
-"""Robots: their files, joints, arrays for kernels, and the arguments of functions on them."""
+"""Robots: their files, their joints, their arrays for kernels."""
