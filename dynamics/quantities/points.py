@@ -2,6 +2,8 @@
 """Origins of frames at eight knots at once, and how joints move them, in the world's axes.
 
 Numbers of eight knots lie side by side: P (3, 8) of an origin, D (3 m, 8) of its Jacobian, column after column.
+frames.py places one knot at a time, with rotations, to second order: origins alone take it 2.6 (hyq) to 3.5 (talos)
+times as long, with their Jacobians 1.7 to 2.2 times.
 """
 
 from __future__ import annotations
