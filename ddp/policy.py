@@ -69,6 +69,10 @@ class Policy:
         follow(self._address, time, state, u)
         return u
 
+    def inside(self, t: float) -> float:
+        """The time nearest to t [s] that the policy has an answer for: what begins later waits, what is over holds."""
+        return float(np.clip(t, self.starts[0], self.starts[-1] + 0.999 * self.durations[-1]))
+
     def reference(self, t: float) -> Array:
         """The state (nx,) of the reference at time t [s], at its ends before and after it."""
         k, s = self.part(float(as_array("t", t, ())))

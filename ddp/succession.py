@@ -18,6 +18,9 @@ class Succession:
     def __init__(self) -> None:
         self._policies: list[Policy] = []
 
+    def __len__(self) -> int:
+        return len(self._policies)
+
     def add(self, policy: Policy) -> None:
         """Let a policy follow, unless it is the last one already."""
         if not self._policies or policy is not self._policies[-1]:

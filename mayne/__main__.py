@@ -24,6 +24,7 @@ COMMANDS = {
     "drive": "Push and steer the robot of problem NAME in the browser while it plans again in MuJoCo, until Ctrl-C.",
     "list": "List the problems, or the parameters of problem NAME; NAME robots: the robots.",
     "mpc": "Control problem NAME's system over a receding horizon while it is pushed about.",
+    "node": "Apply the policy of problem NAME, or of FILE of `mayne solve --save`, as a node of ROS 2, until Ctrl-C.",
     "play": "Play the policy of problem NAME, or of FILE of `mayne solve --save`, in MuJoCo, beside a joint PD.",
     "replan": "Control the robot of problem NAME in MuJoCo by plans made again and again, of gaits by commands.",
     "resume": "Go on with the solve that wrote FILE, of `mayne solve --checkpoint`.",

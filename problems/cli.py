@@ -28,6 +28,7 @@ from problems.command import (
     linearizing,
     listing,
     playing,
+    publishing,
     replanning,
     resuming,
     simulating,
@@ -263,6 +264,7 @@ def mpc(
 main.add_command(simulating.play)
 main.add_command(driving.drive)
 main.add_command(replanning.replan)
+main.add_command(publishing.node)
 main.add_command(resuming.resume)
 main.add_command(teaching.teach)
 main.add_command(sweeping.sweep)

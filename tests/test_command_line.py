@@ -19,7 +19,7 @@ from problems.command import demo, dynamics_bench, output
 
 
 @pytest.mark.parametrize(
-    "command", ["", "list", "solve", "compare", "play", "drive", "replan", "view", "check", "demo", "bench"]
+    "command", ["", "list", "solve", "compare", "play", "drive", "node", "replan", "view", "check", "demo", "bench"]
 )
 def test_every_command_explains_itself(command):
     result = mayne(*command.split(), "--help")
@@ -339,3 +339,9 @@ def test_receding_horizons_control_their_robots(tmp_path):
     fails_with(mayne(*trot, "--command", "fast"), 2, "--command: expected three numbers")
     fails_with(mayne(*trot, "--speed", "0.2"), 2, "--speed", "no such parameter")
     fails_with(mayne("replan", "arm/reach", "--command", "0.1,0,0"), 2, "--command", "gaits walk by")
+
+
+def test_a_node_without_ros_says_what_is_missing(tmp_path):
+    result = mayne("node", "pendulum/swing-up", "--horizon", "20", "--joints", "pivot", "--ros-args", "-r", "a:=b")
+    fails_with(result, 2, "joints[0]", "pivot")
+    fails_with(mayne("node", "pendulum/swing-up", "--horizon", "20", "--ros-args", "-r", "a:=b"), 2, "needs rclpy")

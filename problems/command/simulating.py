@@ -69,7 +69,7 @@ def play(
     check_file("--plot", plot, DRAWINGS)
     kick = None if push is None else velocity(push)
     heights = 0.0 if uneven is None else some_numbers("--uneven", uneven)
-    entry, problem, solution = _solved(name, robot, options)
+    entry, problem, solution = solved(name, robot, options)
     system = problem.dynamics
     if not isinstance(system, (RobotDynamics, PhasedDynamics)):
         raise ProblemError(f"{entry.name}: expected a robot's problem to play, got one of {type(system).__name__}")
@@ -108,7 +108,7 @@ def play(
     end(not runs["policy"].fell)
 
 
-def _solved(name: str, robot: str | None, options: tuple[str, ...]) -> tuple[Entry, Problem, Solution]:
+def solved(name: str, robot: str | None, options: tuple[str, ...]) -> tuple[Entry, Problem, Solution]:
     """The solution of a problem by its name, or of a file."""
     if name in ALL or not os.path.isfile(name):  # refuses no name, however long
         entry, problem, _ = named(name, robot, options)

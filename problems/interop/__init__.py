@@ -4,13 +4,15 @@ from problems.interop.datasets import episodes as episodes
 from problems.interop.datasets import lerobot_table as lerobot_table
 from problems.interop.drake import drake_samples as drake_samples
 from problems.interop.drake import to_drake as to_drake
+from problems.interop.following import Follower as Follower
 from problems.interop.mujoco import from_mujoco as from_mujoco
 from problems.interop.mujoco import to_mujoco as to_mujoco
 from problems.interop.ros import ros_message as ros_message
 from problems.interop.ros import to_ros as to_ros
 from problems.interop.ros import write_ros as write_ros
+from problems.interop.ros_node import run_node as run_node
 
 __all__ = [
-    "drake_samples", "episodes", "from_mujoco", "lerobot_table", "ros_message", "to_drake", "to_mujoco", "to_ros",
-    "write_ros",
+    "Follower", "drake_samples", "episodes", "from_mujoco", "lerobot_table", "ros_message", "run_node", "to_drake",
+    "to_mujoco", "to_ros", "write_ros",
 ]  # fmt: skip

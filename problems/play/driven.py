@@ -184,10 +184,11 @@ class Driven:
     def kick(self, direction: ArrayLike) -> None:
         """Push the first body at its centre of mass for a tenth of a second, with 0.4 times the robot's weight."""
         way = as_array("direction", direction, (3,))
-        length = np.linalg.norm(way)
-        if length == 0.0:
+        most = np.abs(way).max()
+        if most == 0.0:
             raise ProblemError("direction: expected one, got zeros")
-        self._kick = self._steps + round(KICK[0] / self._step), KICK[1] * self.weight * way / length
+        way = way / most  # numbers of any size
+        self._kick = self._steps + round(KICK[0] / self._step), KICK[1] * self.weight * way / np.linalg.norm(way)
 
     @property
     def arrow(self) -> tuple[Array, Array] | None:

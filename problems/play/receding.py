@@ -158,17 +158,12 @@ class Replanned:
             self._policies.add(self._planner.plan(t, x, self._command(t)))
             self.milliseconds.append(1e3 * (time.perf_counter() - start))
         policy = self._policies.at(t)
-        return policy(_within(policy, t), x)
+        return policy(policy.inside(t), x)
 
     def reference(self, t: float) -> Array:
         """The state (nx,) of the plan in force."""
         policy = self._policies.at(t)
-        return policy.reference(_within(policy, t))
-
-
-def _within(policy: Policy, t: float) -> float:
-    """A time that the policy has an answer for."""
-    return float(np.clip(t, policy.starts[0], policy.starts[-1] + 0.999 * policy.durations[-1]))
+        return policy.reference(policy.inside(t))
 
 
 def _as_function(command: Commands) -> Callable[[float], Sequence[float]]:

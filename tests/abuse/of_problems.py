@@ -139,9 +139,21 @@ def subjects():
 
 def _of_plans(ur5):
     planner = RecedingHorizon(arm.reach(ur5, horizon=3), ILQR(max_iterations=1))
+    driven, moved = problems.Driven(planner), solve(planner.problem, throw=False)
     given = {"planner": planner, "duration": 0.02, "pushes": None}
     return [
         Subject("simulate_receding", problems.simulate_receding, given, ("rate", "duration")),
+        Subject("Follower", interop.Follower, {"source": moved}, others={"source": ("source", "solution")}),
+        Subject(
+            "Follower.measure", interop.Follower(moved).measure,
+            {"now": 0.0, "names": ["elbow_joint"], "positions": [0.1], "velocities": [0.0]},
+            others={"names": ("names", "positions")},
+        ),
+        Subject("Follower.control", interop.Follower(moved).control, {"now": 0.0}),
+        Subject("Driven", problems.Driven, {"planner": planner}),
+        Subject("Driven.pull", driven.pull, {"joint": 1, "point": np.zeros(3), "toward": np.ones(3)}),
+        Subject("Driven.kick", driven.kick, {"direction": np.ones(3)}),
+        Subject("Driven.aim", driven.aim, {"place": np.ones(3)}),
         Subject("Walking", problems.Walking, {"robot": "solo12"}, ("dt", "step_duration", "support_duration")),
     ]
 

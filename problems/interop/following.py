@@ -1,0 +1,231 @@
+"""Policies and receding horizons on measured joints, by name: what a node of ROS does, without ROS."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import NamedTuple, cast
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ddp.errors import ProblemError, as_array, items, nearest, positive, said, text
+from ddp.policy import Policy
+from ddp.protocols import Array
+from ddp.receding import RecedingHorizon
+from ddp.solution import Solution
+from ddp.succession import Succession
+from dynamics.phases.phased_dynamics import PhasedDynamics
+from dynamics.steps.robot_dynamics import RobotDynamics
+from problems.interop.motion import CIRCLE, FREE, angle, joints_of, singles
+from problems.walking.controller import Walking
+from problems.walking.footholds import Command, as_command
+
+
+class Points(NamedTuple):
+    """Motion ahead: times (M,) from now on [s], positions and velocities (M, J) of the joints."""
+
+    times: Array
+    positions: Array
+    velocities: Array
+
+
+class Follower:
+    """Efforts of a robot's joints from what is measured, at any rate.
+
+        follower = interop.Follower(solution)              # or mayne.Walking(...), or a RecedingHorizon
+        follower.measure(now, names, positions, velocities)
+        efforts = follower.control(now)                    # in the order of follower.joints; None while it waits
+
+    source: a Solution, whose policy is followed once and held at its end; a `Policy`; or a receding horizon, `Walking`
+    or `RecedingHorizon`, for which `plan` is called every so often, in another thread if need be.
+    joints: names in the order of efforts; by default all with one degree of freedom that a motor moves.
+    patience [s]: the oldest measurement that is acted on.
+    within [rad, m]: largest distance of a joint from where a Solution begins, before which it is not begun.
+    waiting: why there are no efforts, or "".   started: time [s] of the first ones, or None.
+    Times are those of one clock that never goes back. Raises ProblemError for bad input.
+    """
+
+    def __init__(
+        self, source: Solution | Policy | Walking | RecedingHorizon, joints: Sequence[str] | None = None,
+        patience: float = 0.05, within: float = 0.2,
+    ) -> None:  # fmt: skip
+        policy = source.policy if isinstance(source, Solution) else source
+        if not isinstance(policy, (Policy, Walking, RecedingHorizon)):
+            raise ProblemError(
+                f"source: expected a Solution, a Policy, Walking(...) or a RecedingHorizon, got {said(source)}"
+            )
+        system = policy.system
+        if not isinstance(system, (RobotDynamics, PhasedDynamics)):
+            raise ProblemError(f"source: expected a robot's, got one of a {type(system).__name__}")
+        self.system, self.robot = system, system.robot
+        self._own = joints_of(self.robot)
+        kinds = {*(joint.name for joint in singles(self._own)), *(j.name for j in self._own if j.kind == FREE)}
+        if odd := [joint.name for joint in self._own if joint.name not in kinds]:
+            raise ProblemError(f"source: expected hinges, sliders and a free base, {self.robot.name} has {odd[0]}")
+        self._free = next((joint for joint in self._own if joint.kind == FREE), None)
+        self._singles = {joint.name: joint for joint in singles(self._own)}
+        self.joints = self._chosen(joints)
+        self._columns = [self._singles[name].iv for name in self.joints]
+        self.patience, self.within = positive("patience", patience), positive("within", within)
+        self._planner = None if isinstance(policy, Policy) else policy
+        self._policies, self._lock = Succession(), threading.Lock()
+        if isinstance(policy, Policy):
+            self._policies.add(policy)
+        self._command = Command()
+        self._x = np.full(system.nx, np.nan)
+        self._seen = dict.fromkeys([*self._singles, *([] if self._free is None else [self._free.name])], -np.inf)
+        self.waiting, self.started = "nothing is measured", cast("float | None", None)
+
+    @property
+    def walks(self) -> bool:
+        """Whether it takes commands of velocity."""
+        return isinstance(self._planner, Walking)
+
+    @property
+    def plans(self) -> bool:
+        """Whether `plan` is to be called."""
+        return self._planner is not None
+
+    @property
+    def floats(self) -> bool:
+        """Whether the base is free, and measured by `measure_base`."""
+        return self._free is not None
+
+    def warm(self) -> None:
+        """Compile what `control` and `plan` call, so that they answer in time from the first call on."""
+        if self._planner is None:
+            policy = self._policies.at(0.0)
+        else:
+            for t in (0.0, 1.0):  # the first one is made otherwise
+                policy = self._planner.plan(t, self._planner.x0)
+            self._planner.restart()
+        policy(policy.inside(0.0), policy.X[0])
+
+    def measure(self, now: float, names: Sequence[str], positions: ArrayLike, velocities: ArrayLike) -> list[str]:
+        """Take positions [rad, m] and velocities of some joints at time now [s]; returns names that it does not know.
+
+        Nothing is taken of a message with numbers that are missing or not finite: ProblemError.
+        """
+        given = _texts("names", names)
+        q, v = as_array("positions", positions, (len(given),)), as_array("velocities", velocities, (len(given),))
+        time = float(as_array("now", now, ()))
+        with self._lock:
+            for name, place, rate in zip(given, q.tolist(), v.tolist(), strict=True):
+                joint = self._singles.get(name)
+                if joint is None:
+                    continue
+                numbers = [np.cos(place), np.sin(place)] if joint.kind == CIRCLE else [place]
+                self._x[joint.iq : joint.iq + len(numbers)] = numbers
+                self._x[self.robot.nq + joint.iv] = rate
+                self._seen[name] = time
+        return [name for name in given if name not in self._singles]
+
+    def measure_base(
+        self, now: float, position: ArrayLike, quaternion: ArrayLike, linear: ArrayLike, angular: ArrayLike
+    ) -> None:
+        """Take place [m], attitude (x, y, z, w) and velocities [m/s, rad/s] of the free base, these in its own axes."""
+        if self._free is None:
+            raise ProblemError(f"position: expected none, the base of {self.robot.name} is fixed")
+        rotation = as_array("quaternion", quaternion, (4,))
+        if not 0.9 < (length := float(np.linalg.norm(rotation))) < 1.1:
+            raise ProblemError(f"quaternion: expected one of length 1, x y z w, got one of length {length:.3g}")
+        place, moving, turning = (
+            as_array(field, value, (3,))
+            for field, value in (("position", position), ("linear", linear), ("angular", angular))
+        )
+        time, iq, iv = float(as_array("now", now, ())), self._free.iq, self.robot.nq + self._free.iv
+        with self._lock:
+            self._x[iq : iq + 7] = [*place, *(rotation / length)]
+            self._x[iv : iv + 6] = [*moving, *turning]
+            self._seen[self._free.name] = time
+
+    def command(self, forward: float, left: float, turning: float) -> None:
+        """Walk with a velocity [m/s, m/s, rad/s] from the next plan on."""
+        if not self.walks:
+            raise ProblemError("command: expected none, it is what gaits walk by")
+        self._command = as_command((forward, left, turning))
+
+    def plan(self, now: float) -> bool:
+        """Plan again from what is measured, if that is whole and fresh; whether it did. For receding horizons."""
+        if self._planner is None:
+            raise ProblemError("plan: expected of receding horizons alone")
+        with self._lock:
+            x, self.waiting = self._x.copy(), self._missing(now)
+        if self.waiting:
+            return False
+        policy = self._planner.plan(now, x, self._command)
+        with self._lock:
+            self._policies.add(policy)
+        return True
+
+    def control(self, now: float) -> Array | None:
+        """Efforts [N m, N] of the joints, in their order, at time now [s]; None while it waits."""
+        time = float(as_array("now", now, ()))
+        with self._lock:
+            self.waiting = self._missing(time) or self._away(time)
+            if self.waiting:
+                return None
+            self.started = time if self.started is None else self.started
+            t = time if self.plans else time - self.started
+            policy, x = self._policies.at(t), self._x.copy()
+        u = policy(policy.inside(t), x)
+        return np.asarray((self.system.actuation @ u)[self._columns])
+
+    def ahead(self, now: float) -> Points | None:
+        """The motion that is followed from time now [s] on, for those who show it; None before there is one."""
+        with self._lock:
+            if not len(self._policies):
+                return None
+            t = now if self.plans else 0.0 if self.started is None else now - self.started
+            policy = self._policies.at(t)
+        later = policy.starts > t
+        X, nq = policy.X[later], self.robot.nq
+        joints = [self._singles[name] for name in self.joints]
+        places = np.stack([angle(X[:, :nq], joint) for joint in joints], axis=1)
+        return Points(policy.starts[later] - t, places, X[:, [nq + joint.iv for joint in joints]])
+
+    def _chosen(self, joints: Sequence[str] | None) -> list[str]:
+        moved = {joint.name for joint in self._singles.values() if self.system.actuation[joint.iv].any()}
+        acting = np.flatnonzero(self.system.actuation.any(axis=1)).tolist()
+        if {*acting} - {joint.iv for joint in self._singles.values()}:
+            raise ProblemError(f"source: expected motors at hinges and sliders alone, of {self.robot.name}")
+        if joints is None:
+            return [name for name in self._singles if name in moved]
+        chosen = _texts("joints", joints)
+        for i, name in enumerate(chosen):
+            if name not in moved:
+                hint = nearest(name, [*moved])
+                raise ProblemError(f"joints[{i}]: {self.robot.name} has no motor at {said(name)}; {hint}")
+        if len({*chosen}) < len(chosen):
+            raise ProblemError("joints: expected each once")
+        if left := moved - {*chosen}:
+            raise ProblemError(f"joints: expected all motors, {min(left)} is missing")
+        return chosen
+
+    def _missing(self, now: float) -> str:
+        """What is not measured, or too long ago."""
+        never = [name for name, time in self._seen.items() if time == -np.inf]
+        if never:
+            return f"waits for {', '.join(never[:3])}{', ...' if len(never) > 3 else ''}"
+        name = min(self._seen, key=lambda name: self._seen[name])
+        age = now - self._seen[name]
+        return f"{name} was measured {age:.2f} s ago" if age > self.patience else ""
+
+    def _away(self, now: float) -> str:
+        """Why what is followed cannot begin here."""
+        if not len(self._policies):
+            return "waits for a plan"
+        if self.plans or self.started is not None:
+            return ""
+        policy = self._policies.at(0.0)
+        error = self.system.difference(policy.reference(0.0), self._x)
+        far = {name: abs(error[joint.iv]) for name, joint in self._singles.items()}
+        name = max(far, key=lambda name: far[name])
+        return f"{name} is {far[name]:.2g} rad or m from the start" if far[name] > self.within else ""
+
+
+
+def _texts(field: str, given: Sequence[str]) -> list[str]:
+    """Names in a list."""
+    return [text(f"{field}[{i}]", name) for i, name in enumerate(items(field, given, "names of joints"))]
