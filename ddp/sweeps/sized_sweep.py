@@ -2,7 +2,8 @@
 
 The source is that of every size; known sizes let LLVM unroll its loops and drop its tests. Measured on one core, in
 microseconds a knot, as compiled for all sizes and for its own: 2 states, 1 control .24 and .04; 4, 1 .29 and .06; 12, 6
-.74 and .38; 36, 12 5.3 and 4.8, which takes the compiler 5 s. So sizes beyond `MOST_STATES` are not worth its time.
+.74 and .38; 36, 12 of semi-implicit steps 2.7 and 2.2, a twelfth of a whole solve, for 3.5 s more of the compiler; of
+other steps 3.0 and 2.7, of which gaits take a thirtieth. So sizes beyond those of `MOST` are not worth its time.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from ddp.compiling.kernel import inline, kernel, specialised
 from ddp.sweeps.room import read_room, sizes_of
 from ddp.sweeps.tiled_sweep import sweep
 
-MOST_STATES, MOST_CONTROLS = 16, 8
-"""States and controls of a sweep that is compiled for them, at most."""
+MOST = {True: (40, 16), False: (16, 8)}
+"""States and controls, at most, of a sweep that is compiled for them; whether steps are semi-implicit."""
 
 _known: Any = None
 """Placeholders in the functions that are compiled."""
@@ -29,7 +30,8 @@ def _known_sizes(address):  # type: ignore[no-untyped-def]
 
 def sweep_of(n: int, nu: int, halved: bool, runs: int) -> Any:
     """`tiled_sweep.sweep`, compiled for n states and nu controls where they are few; halved, runs: see `Room`."""
-    if n > MOST_STATES or nu > MOST_CONTROLS:
+    states, controls = MOST[halved]
+    if n > states or nu > controls:
         return sweep
     return _sized_sweep(n, nu, halved, runs)
 

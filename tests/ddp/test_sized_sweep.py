@@ -13,7 +13,7 @@ from ddp.structure import structure_of
 from ddp.sweeps import sized_sweep, tiled_sweep
 from ddp.sweeps.horizon import horizon_of
 from ddp.sweeps.room import RoomOwner
-from ddp.sweeps.sized_sweep import MOST_CONTROLS, MOST_STATES, sweep_of
+from ddp.sweeps.sized_sweep import MOST, sweep_of
 from ddp.system import Contraction
 
 N = 7
@@ -135,8 +135,6 @@ def test_known_sizes_change_rounding_alone(n, nu, bent, h):
     d = random_derivatives(rng, n, nu, h, bent)
     T = second_order(rng, d, bent)[0] if n % 2 == 0 else None
     how = {"separable": some_separable(rng), "h": h, "bent": bent, "T": T, "blend": 0.0 if T is None else 0.7}
-    assert n <= MOST_STATES
-    assert nu <= MOST_CONTROLS
     assert sweep_of(n, nu, h > 0.0, len(bent)) is not tiled_sweep.sweep
     found, expected = (swept(d, **how, sized=sized) for sized in (True, False))
     assert found[0] == expected[0] == -1
@@ -156,7 +154,8 @@ def test_a_control_that_acts_on_nothing_is_left_alone_at_its_knot():
 
 
 def test_sweeps_of_many_states_are_not_compiled_for_their_sizes():
-    assert sweep_of(MOST_STATES + 1, 1, False, 0) is sweep_of(2, MOST_CONTROLS + 1, True, 0) is tiled_sweep.sweep
+    for halved, (states, controls) in MOST.items():
+        assert sweep_of(states + 2, 1, halved, 0) is sweep_of(2, controls + 1, halved, 0) is tiled_sweep.sweep
 
 
 def test_another_process_finds_a_sweep_by_its_name():
