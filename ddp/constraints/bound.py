@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ddp.compiling.kernel import callback, kernel, specialised
 from ddp.machine.addresses import array_at, integers_at
-from ddp.machine.bound import kind_of, reader_of, words_of
+from ddp.machine.bound import kind_of, outline_of, reader_of, words_of
 
 VALUES, JACOBIAN, CURVATURE = 0, 1, 2
 """The ``order`` of a C function."""
@@ -64,15 +64,16 @@ def bind(kernels: Kernels, *arguments: Any, columns: ArrayLike, diagonal: bool =
     """Make the C function of a constraint, and its context. Arguments are copied where they must be."""
     kept: list[Any] = []
     words = np.array([*words_of(arguments, kept), 0], dtype=np.int64)
-    function = _function(kernels, kind_of(arguments))
+    function = _function(kernels, outline_of(arguments))
     own = np.array(columns, dtype=np.int64)
     where = function.address, int(words.ctypes.data)
     return CompiledConstraint(*where, own, diagonal, kernels.curvature is not None, (words, kept, function))
 
 
 @cache
-def _function(kernels: Kernels, kind: Any) -> Any:
+def _function(kernels: Kernels, outline: Any) -> Any:
     """The compiled C function: `_evaluate` of these kernels and the type of their arguments."""
+    kind = kind_of(outline)
     names = [f"{one.__module__}.{one.__name__}" for one in kernels if one is not None]
     described = f"{names} {kind}"
     name = f"{kernels.values.__name__}_{hashlib.sha256(described.encode()).hexdigest()[:16]}"

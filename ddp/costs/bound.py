@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from ddp.compiling.kernel import callback, inline, specialised
 from ddp.costs.batch import CompiledCost
 from ddp.machine.addresses import array_at, integers_at, strided_at
-from ddp.machine.bound import kind_of, reader_of, words_of
+from ddp.machine.bound import kind_of, outline_of, reader_of, words_of
 
 VALUES, GAUSS_NEWTON, EXACT = 0, 1, 2
 """The ``order`` of a C function: costs alone, or with gradients and one of two Hessians."""
@@ -84,14 +84,15 @@ def bind(
     """
     kept: list[Any] = []
     words = np.array(words_of(arguments, kept), dtype=np.int64)
-    function = _function(term, kind_of(arguments), noted, separable)
+    function = _function(term, outline_of(arguments), noted, separable)
     own = () if separable else None if blocks is None else tuple(blocks)
     return CompiledCost(function.address, int(words.ctypes.data), (words, kept, function), own)
 
 
 @cache
-def _function(term: Any, kind: Any, noted: bool, separable: bool) -> Any:
+def _function(term: Any, outline: Any, noted: bool, separable: bool) -> Any:
     """The compiled C function: `_evaluate` of this kernel and the type of its arguments."""
+    kind = kind_of(outline)
     hessians = diagonals_at if separable else matrices_at
     described = f"{term.__module__}.{term.__name__} {kind} {separable}"
     name = f"{term.__name__}_{hashlib.sha256(described.encode()).hexdigest()[:16]}"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from functools import cache
 from typing import Any
 
 import numba
@@ -21,7 +20,7 @@ def words_of(value: Any, kept: list[Any]) -> list[int]:
     if isinstance(value, np.ndarray):
         array = np.ascontiguousarray(value)
         kept.append(array)
-        return [int(array.ctypes.data), *array.shape]
+        return [array.__array_interface__["data"][0], *array.shape]
     if isinstance(value, Struct):
         kept.append(value)
         return [value.start]  # kernels see its own type
@@ -30,31 +29,31 @@ def words_of(value: Any, kept: list[Any]) -> list[int]:
     return [int(np.float64(value).view(np.int64)) if isinstance(value, float) else int(value)]
 
 
-def kind_of(value: Any) -> Any:
-    """The type that kernels see: arrays contiguous and writeable, whatever they were, so that there is one of each.
+def outline_of(value: Any) -> Any:
+    """Everything that decides about the type that kernels see of a value, quick to make and to compare.
 
-    numba's own `typeof` takes ten times as long, too long for terms that are bound at every step of a horizon.
+    Terms are bound at every step of some horizons: numba's own `typeof` takes ten times as long, and hashes of its
+    types several times.
     """
     if isinstance(value, np.ndarray):
-        return _array(value.dtype.char, value.ndim)
-    if isinstance(value, Struct):
-        return value.struct_type
+        return value.dtype.char, value.ndim
     if isinstance(value, tuple):
-        return _tuple(tuple(map(kind_of, value)), type(value))
-    return types.float64 if isinstance(value, float) else types.int64
+        return type(value), *map(outline_of, value)
+    return type(value) if isinstance(value, Struct) else float if isinstance(value, float) else int
 
 
-@cache
-def _array(character: str, axes: int) -> Any:
-    return types.Array(numba.from_dtype(np.dtype(character)), axes, "C")
-
-
-@cache
-def _tuple(kinds: tuple[Any, ...], made: type) -> Any:
-    if made is not tuple:
-        even = len(set(kinds)) == 1
-        return types.NamedUniTuple(kinds[0], len(kinds), made) if even else types.NamedTuple(kinds, made)
-    return types.BaseTuple.from_types(kinds)
+def kind_of(outline: Any) -> Any:
+    """The type that kernels see: arrays contiguous and writeable, whatever they were, so that there is one of each."""
+    if not isinstance(outline, tuple):
+        return types.float64 if outline is float else types.int64 if outline is int else outline.struct_type
+    made, *parts = outline
+    if isinstance(made, str):
+        return types.Array(numba.from_dtype(np.dtype(made)), parts[0], "C")
+    kinds = tuple(map(kind_of, parts))
+    if made is tuple:
+        return types.BaseTuple.from_types(kinds)
+    even = len(set(kinds)) == 1
+    return types.NamedUniTuple(kinds[0], len(kinds), made) if even else types.NamedTuple(kinds, made)
 
 
 def reader_of(kind: Any) -> Any:

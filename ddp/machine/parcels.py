@@ -185,24 +185,27 @@ class _Values(MutableMapping[str, Any]):
         self._found: dict[str, Any] | None = None
 
     def _all(self) -> dict[str, Any]:
+        """Values by name, each a pair of its kind and what it is made of, until somebody asks for it."""
         if self._found is None:
-            found: dict[str, Any] = {}
-            for name, (kind, value) in pickle.loads(self._pickled).items():
-                if kind == "array":
-                    value = _view(self._memory, *value)
-                elif kind == "struct":
-                    value = self._structs[value]
-                elif kind == "structs":
-                    value = tuple(self._structs[one] for one in value)
-                found[name] = value
-            self._found = found
+            self._found = pickle.loads(self._pickled)
         return self._found
 
     def __getitem__(self, name: str) -> Any:
-        return self._all()[name]
+        found = self._all()
+        kind, value = found[name]
+        if kind == "array":
+            value = _view(self._memory, *value)
+        elif kind == "struct":
+            value = self._structs[value]
+        elif kind == "structs":
+            value = tuple(self._structs[one] for one in value)
+        else:
+            return value
+        found[name] = "value", value
+        return value
 
     def __setitem__(self, name: str, value: Any) -> None:
-        self._all()[name] = value
+        self._all()[name] = "value", value
 
     def __delitem__(self, name: str) -> None:
         del self._all()[name]

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from ddp.compiling.kernel import callback, specialised
 from ddp.errors import DDPError
 from ddp.machine.addresses import array_at, integers_at
-from ddp.machine.bound import kind_of, reader_of, words_of
+from ddp.machine.bound import kind_of, outline_of, reader_of, words_of
 from ddp.protocols import Array
 from ddp.tracing.arrays import TracedArray, has_number, made, traced
 from ddp.tracing.groups import S1, Euclidean
@@ -69,7 +69,7 @@ class Quantity:
         kept: list[Any] = []
         words = np.array(words_of(self.arguments, kept), dtype=np.int64)
         count = sum(space.nx for _, space in self.spaces)
-        function = _compiled(self.kernel, kind_of(self.arguments), (count, self.size, len(self.taken)))
+        function = _compiled(self.kernel, outline_of(self.arguments), (count, self.size, len(self.taken)))
         return Function(function.address, int(words.ctypes.data), (words, kept, function))
 
 
@@ -87,7 +87,8 @@ def _evaluate(context, block, order, unused):  # type: ignore[no-untyped-def]
 
 
 @cache
-def _compiled(kernel: Any, kind: Any, sizes: tuple[int, int, int]) -> Any:
+def _compiled(kernel: Any, outline: Any, sizes: tuple[int, int, int]) -> Any:
+    kind = kind_of(outline)
     described = f"{kernel.__module__}.{kernel.__name__} {kind} {sizes}"
     name = f"{kernel.__name__}_{hashlib.sha256(described.encode()).hexdigest()[:16]}"
     return callback(specialised(_evaluate, name, quantity=kernel, bound=reader_of(kind), sizes=sizes))

@@ -186,6 +186,12 @@ class Contacts(Struct):
         """Contacts with other gains, all with the same."""
         return self.replace(gains=np.tile(gains, (self.count, 1)))
 
+    def stand_as(self, other: Contacts) -> bool:
+        """Whether these are contacts with what others are in contact with, whatever their gains."""
+        return self.count == other.count and all(
+            np.array_equal(getattr(self, name), getattr(other, name)) for name in self._fields if name != "gains"
+        )
+
     def lasting(self, h: float) -> Contacts:
         """Contacts of steps that take h [s]: what rolls stands still where they end, see rolling.py."""
         if not (self.kind == ROLLING).any():

@@ -212,8 +212,8 @@ class PhasedDynamics(SteppedRobot):
         fits = bool((contacts.reference == natural).all())
         for mode in set(self._modes_from(first, count).tolist()):
             kind, own, e, h = self._described[mode]
-            given = contacts.lasting(h) if kind == STEP else as_held(contacts) if kind == HELD else as_impacts(contacts)
-            fits = fits and own.equals(given) and (e == restitution if kind == IMPACT else restitution is None)
+            asked = own.equals(contacts.lasting(h)) if kind == STEP else own.stand_as(contacts)
+            fits = fits and asked and (e == restitution if kind == IMPACT else restitution is None)
         ld = int(self._layout.ld)
         where = self.nx + self.robot.nv + 1, int(self._layout.g), int(self._layout.Z) + self.robot.nv * ld, ld
         return where if fits else None
