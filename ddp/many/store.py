@@ -7,6 +7,7 @@ the chunk is written, file by file under other names that are changed, and marke
 
 from __future__ import annotations
 
+import glob
 import json
 import logging
 import os
@@ -76,6 +77,8 @@ class Store:
             self._create(zarr, arrays, attributes)
         self.group = opened(self.path)
         self._check(attributes)
+        for begun in self.path.parent.glob(f".{glob.escape(self.path.name)}.*.new"):  # by processes that were killed
+            shutil.rmtree(begun, ignore_errors=True)
         self._settled = self.group["done"][:].astype(bool)
         with self._alone():
             remove_partial(self.path)
@@ -123,9 +126,12 @@ class Store:
                 "done", shape=(self._count,), chunks=(self.chunk,), dtype=bool, dimension_names=["sample"], fill_value=0
             )
             os.rename(beside, self.path)
-        except OSError as reason:
-            if not self.path.exists():  # else another shard was faster
-                raise ProblemError(f"into: cannot write {shown(self.path)}: {reason.strerror or reason}") from None
+        except Exception as reason:
+            if self.path.exists():  # another shard was faster, and has removed this one's
+                return
+            if not isinstance(reason, OSError):
+                raise
+            raise ProblemError(f"into: cannot write {shown(self.path)}: {reason.strerror or reason}") from None
         finally:
             shutil.rmtree(beside, ignore_errors=True)
 

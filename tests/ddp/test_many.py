@@ -309,6 +309,15 @@ def test_a_store_is_read_back_as_it_was_kept(problem, over, serial):
     assert b"pickle" not in b"".join(name.encode() for name in files_of(path))
 
 
+def test_a_store_that_a_killed_process_had_begun_to_make_is_removed(problem, over, tmp_path):
+    begun = tmp_path / ".a[1].zarr.4321.new"
+    begun.mkdir()
+    (begun / "zarr.json").write_text("{")
+    few = {name: values[:3] for name, values in over.items()}
+    ddp.solve_many(problem, few, executor=1, into=tmp_path / "a[1].zarr")
+    assert os.listdir(tmp_path) == ["a[1].zarr"]
+
+
 def test_numbers_are_kept_as_asked(problem, over, tmp_path):
     few = {name: values[:5] for name, values in over.items()}
     many = ddp.solve_many(problem, few, executor=1, into=tmp_path / "a.zarr", keep=("X", "U"), dtype="float32")
