@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from ddp.errors import ProblemError, items, said
 from ddp.problem import Problem
 from ddp.solution import Solution
+from ddp.solution_files import shapes
 from ddp.status import Ending, Status
 
 Rows = NDArray[np.void]
@@ -41,15 +42,6 @@ ended, if it has not converged."""
 ARRAYS = "X", "U", "k", "K", "multipliers", "penalties"
 
 NONE, NOMINAL = -2, -1
-
-
-def shapes(problem: Problem) -> dict[str, tuple[int, ...]]:
-    """Shapes of the arrays of a solution."""
-    N, d = problem.horizon, problem.dynamics
-    return {
-        "X": (N + 1, d.nx), "U": (N, d.nu), "k": (N, d.nu), "K": (N, d.nu, d.n),
-        "multipliers": (problem.multiplier_count,), "penalties": (len(problem.placed),),
-    }  # fmt: skip
 
 
 def row_type(problem: Problem, keep: Sequence[str], dtype: Any) -> np.dtype[np.void]:
