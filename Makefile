@@ -10,7 +10,7 @@ AGAINST := tests/benchmarks/against_crocoddyl
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo docs test lint bench bench-before bench-crocoddyl bench-optimisers bench-starts bench-mjcf bench-policy bench-walk bench-feedback bench-own bench-batches bench-gpu bench-pages size versions kills abuse clean
+.PHONY: demo docs test lint bench bench-before bench-crocoddyl bench-limits bench-optimisers bench-starts bench-mjcf bench-policy bench-walk bench-feedback bench-own bench-batches bench-gpu bench-pages size versions kills abuse clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.installed
@@ -61,6 +61,10 @@ abuse: $(VENV)/.developed
 # What it compares and how: `make bench-crocoddyl OPTIONS=--help`. Crocoddyl lives in an environment of its own.
 bench-crocoddyl: $(VENV)/.developed $(CROCODDYL)/.installed
 	@$(BIN)/python $(AGAINST)/compare.py --python $(CROCODDYL)/bin/python $(OPTIONS)
+
+# Iterations within limits of controls beside those of Crocoddyl's box solvers.
+bench-limits: $(VENV)/.developed $(CROCODDYL)/.installed
+	@$(BIN)/python $(AGAINST)/limits.py --python $(CROCODDYL)/bin/python
 
 # Problems with limits and constraints beside IPOPT and FATROP, which live in an environment of their own; what they solve
 # is compiled: minutes, for all. `make bench-optimisers OPTIONS="--problems cartpole/rail"` has some.

@@ -12,9 +12,8 @@ import numpy as np
 
 from ddp.descent import Descent
 from ddp.interior.approach import approach
-from ddp.interior.solve import Minimised, minimise, struggles
+from ddp.interior.solve import SHORT, Minimised, minimise
 from ddp.iterate import CLOSED, Iterate
-from ddp.protocols import Array
 from ddp.record import Record, Watcher
 from ddp.saddles import away, described, judged
 from ddp.status import End, Ending, Status
@@ -60,10 +59,10 @@ def run(
         elif iterate.constrained:
             end = solver.holding.minimise(descent, left > 0)
         else:
-            watch, begun = _watch(iterate) if solver.hands_over(iterate.problem) else None, iterate.trajectory
+            watch = _watch(iterate) if solver.hands_over(iterate.problem) else None
             end = descent.run(solver.tolerance, solver.max_iterations, watch)
             if end.ending is Ending.STRUGGLES:
-                end = _handed_over(descent, begun)
+                end = _handed_over(descent)
         settled = end.ending.converged or end.ending is Ending.STATIONARY
         if not settled and not (end.ending is Ending.NO_STEP and iterate.gap < CLOSED):
             again = solver.last_sweep or end.ending is not Ending.ITERATIONS
@@ -105,14 +104,10 @@ def run(
     return Outcome(Status(status, Ending.ROUNDING if rounding else Ending.CONVERGED), sweep, kind)
 
 
-def _handed_over(descent: Descent, begun: tuple[Array, Array, Array]) -> End:
-    """End of full-space steps from where rollouts began, or of more rollouts where those had reached a much lower cost.
-
-    The beginning is a better start than where short steps have led.
-    """
+def _handed_over(descent: Descent) -> End:
+    """End of full-space steps, or of more rollouts where those end at a much higher cost than rollouts had reached."""
     iterate, solver = descent.iterate, descent.solver
     reached, cost = iterate.trajectory, iterate.cost
-    iterate.arrive(*begun)
     end = minimise(descent).end
     as_low = end.ending.converged and iterate.cost <= cost + WORSE * abs(cost)
     if as_low or len(descent.history) >= solver.max_iterations:
@@ -123,8 +118,8 @@ def _handed_over(descent: Descent, begun: tuple[Array, Array, Array]) -> End:
 
 
 def _watch(iterate: Iterate) -> Callable[[list[Record]], bool]:
-    """Whether an iterate struggles with limits of controls."""
-    return lambda history: iterate.limited and struggles(history)
+    """Whether an iterate struggles: its steps are short, as where limits clip feedback in stiff valleys."""
+    return lambda history: iterate.limited and history[-1].step <= SHORT
 
 
 def _constrained(iterate: Iterate, history: list[Record], found: Minimised) -> Outcome:

@@ -10,7 +10,6 @@ from ddp.compiling.kernel import kernel
 from ddp.constraints.bounds import rooms
 from ddp.derivatives import FIRST
 from ddp.descent import BOTTOMLESS, FAR
-from ddp.interior.solve import LATELY, SHORT, TOO_MANY
 from ddp.machine.addresses import array_at
 from ddp.saddles import FIRM
 from ddp.sweeps.horizon import Horizon
@@ -80,24 +79,6 @@ def scale_gaps(w, lane, share):
         largest = max(largest, abs(lane.gaps[i]))
         total += abs(lane.gaps[i])
     lane.gap, lane.torn = total if total != total else largest, 1 if largest > 0.0 else 0
-
-
-@kernel
-def remember(lane, alpha):
-    """Remember in bits which of the last steps were short; steps that are rejected one after the other are one."""
-    if alpha > 0.0 or lane.rejected == 0:
-        lane.short = (2 * lane.short + (1 if alpha <= SHORT else 0)) % 2**LATELY
-    lane.rejected = 0 if alpha > 0.0 else 1
-
-
-@kernel
-def struggles(lane):
-    """Whether steps are short again and again: see `ddp.interior.solve.struggles`."""
-    count, rest = 0, lane.short
-    while rest > 0:
-        count += rest % 2
-        rest //= 2
-    return count >= TOO_MANY
 
 
 @kernel

@@ -120,14 +120,13 @@ class Lane(Struct):
     whole, blocks: addresses of `Horizon`, whose second orders are Hessians or, where the dynamics know them, blocks;
     torn_whole, torn_blocks: the same with open gaps.   gaps (N, n), gap: these and the largest number of any.
     boxed, torn_boxed: with limits of controls, of which sweeps know once they are ``limited``.
-    trajectory, boxed_trajectory: addresses of a `Trajectory` of X and U.   short: bits of the last steps, which
-    of them were short; rejected: whether the last one was.
+    trajectory, boxed_trajectory: addresses of a `Trajectory` of X and U.
     scaled: whether judgements' sizes are those of the iterate.   followed, age: see `ddp.sweeps.backward.Backward`.
     slope, expected: of the sweep along which is searched; found_slope: of the last one.   gradient: of the attempt.
     alpha, reached: the step that is searched, the cost of the best one beyond a full one, which is of ``longer``.
     X, U: the iterate; tried_X, tried_U: where a rollout writes; best_X, best_U: the best attempt of an iteration;
     kept_X, kept_U: the best of longer steps.
-    k, K: the policy of the last sweep.   low, high: how far controls are from their limits.   box_u, box_x,
+    k, K: the policy of the last sweep.   low, high: how far controls are from their limits.   box_k ..
     box_y: scratch.
     """
 
@@ -143,8 +142,6 @@ class Lane(Struct):
     trajectory: int = integer()
     boxed_trajectory: int = integer()
     limited: int = variable_integer()
-    short: int = variable_integer()
-    rejected: int = variable_integer()
     problem: int = variable_integer()
     table: int = variable_integer()
     stage: int = variable_integer()
@@ -182,6 +179,8 @@ class Lane(Struct):
     gaps: Array = reals(constant=False)
     low: Array = reals(constant=False)
     high: Array = reals(constant=False)
+    box_k: Array = reals(constant=False)
+    box_K: Array = reals(constant=False)
     box_u: Array = reals(constant=False)
     box_x: Array = reals(constant=False)
     box_y: Array = reals(constant=False)

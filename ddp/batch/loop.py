@@ -19,9 +19,7 @@ from ddp.batch.iterates import (
     limit,
     measure_room,
     move,
-    remember,
     scale_gaps,
-    struggles,
 )
 from ddp.batch.lanes import (
     BEGINS,
@@ -48,6 +46,7 @@ from ddp.derivatives import FIRST, GAUSS_NEWTON
 from ddp.descent import CONVERGED as ENDS_CONVERGED
 from ddp.descent import GOES_ON, STATIONARY
 from ddp.descent import judged as end_judged
+from ddp.interior.solve import SHORT
 from ddp.iterate import ASTRAY, CLOSED, WORSE, swept_last
 from ddp.machine.memory import address_of
 from ddp.models.globalisation import NOBODY, OWN, Outcome, attempted, follow_up, searched
@@ -99,7 +98,7 @@ def load(w, lane):
     copy(lane.U, w.u0[M], nu)
     if w.alone != 0:
         clip(w, lane.U, lane.U)
-    lane.limited, lane.short, lane.rejected = 0, 0, 0
+    lane.limited = 0
     for i in range(N * nu):
         lane.k[i] = 0.0
     if w.owner == lane.index:
@@ -263,14 +262,13 @@ def finish_iteration(w, lane):
     if free and (attempt.step.alpha == 0.0 or is_at_limits(w, lane)):
         limit(w, lane)
     lane.iterations += 1
-    remember(lane, attempt.step.alpha)
     if verdict == STATIONARY or (lane.cost < 0.0 and is_far(w, lane)):
         leave(w, lane)
         return False
     if verdict != GOES_ON:
         conclude(w, lane, attempt.expected, CONVERGED if verdict == ENDS_CONVERGED else ROUNDING)
         return False
-    if w.hands_over != 0 and lane.limited != 0 and struggles(lane):
+    if w.hands_over != 0 and lane.limited != 0 and attempt.step.alpha <= SHORT:
         leave(w, lane)
         return False
     if lane.iterations >= w.limit and lane.gap >= CLOSED:

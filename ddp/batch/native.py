@@ -137,13 +137,12 @@ class _Memory:
         return self._horizon(index, shared["T"], False, torn).replace(limited=1, **shared)
 
     def _box(self) -> dict[str, Array]:
-        """Memory of one lane for sweeps within limits: their policies are not those of searches."""
+        """Memory of one lane for sweeps within limits."""
         d, N, closing = self.problem.dynamics, self.problem.horizon, self.problem.dynamics.closing()
         n, nu, nz = d.n, d.nu, d.n + d.nu
         return {
             "T": np.zeros((N, nz, nz)), "low": np.zeros((N, nu)), "high": np.zeros((N, nu)), "held": np.zeros((N, nu)),
             "rows": np.zeros((N, nu * (nz + 1))),
-            "k": np.zeros((N, nu)), "K": np.zeros((N, nu, n)),
             "bends": np.zeros((N if closing.address else 1, 2, n, n)),
         }  # fmt: skip
 
@@ -183,7 +182,9 @@ class _Memory:
             self.boxes[index] = box
             boxed, torn_boxed = (self._boxed(index, torn) for torn in (False, True))
             boxed_trajectory = trajectory.replace(T=address(box["T"]), size=nz * nz)
-        scratch = np.zeros((N, d.nu)), np.zeros((N + 1, d.n)), np.zeros((N + 1, d.n))
+        shapes = (N, d.nu), (N, d.nu * d.n), (N, d.nu), (N + 1, d.n), (N + 1, d.n)
+        scratch = [np.zeros(shape) for shape in shapes]
+        box_k, box_K, box_u, box_x, box_y = (part.reshape(-1) for part in scratch)
         self.owners += [boxed, torn_boxed, boxed_trajectory, scratch, whole, torn_whole, blocks, torn_blocks]
         self.owners += [trajectory, decisions]
         zeros = dict.fromkeys(
@@ -191,7 +192,7 @@ class _Memory:
              "gradient", "found_slope", "alpha", "longer", "reached", "gap"), 0.0
         )  # fmt: skip
         none = dict.fromkeys(
-            ("problem", "table", "torn", "limited", "short", "rejected", "scaled", "followed", "settled", "iterations"),
+            ("problem", "table", "torn", "limited", "scaled", "followed", "settled", "iterations"),
             0,
         )  # fmt: skip
         return Lane(
@@ -199,7 +200,7 @@ class _Memory:
             blocks=0 if blocks is None else blocks.address, torn_whole=torn_whole.address,
             boxed=0 if boxed is None else boxed.address, torn_boxed=0 if torn_boxed is None else torn_boxed.address,
             boxed_trajectory=boxed_trajectory.address, low=box["low"].reshape(-1), high=box["high"].reshape(-1),
-            box_u=scratch[0].reshape(-1), box_x=scratch[1].reshape(-1), box_y=scratch[2].reshape(-1),
+            box_k=box_k, box_K=box_K, box_u=box_u, box_x=box_x, box_y=box_y,
             torn_blocks=0 if torn_blocks is None else torn_blocks.address, gaps=gaps, trajectory=trajectory.address,
             stage=IDLE, age=-1, X=X, U=U, tried_X=tried_X, tried_U=tried_U, best_X=best_X, best_U=best_U,
             kept_X=kept_X, kept_U=kept_U, k=k, K=K,

@@ -112,9 +112,9 @@ def swept(lane, blend, mu, costates):
 
 @kernel
 def sweep_in_limits(w, lane, blend, mu, by_costate, kept):
-    """Sweeps of a lane within limits of controls, whose policy goes to the lane's."""
+    """Sweeps of a lane within limits of controls."""
     N, n, nu = w.N, w.n, w.nu
-    k, K = array_at(address_of(lane.k), (N, nu)), array_at(address_of(lane.K), (N, nu * n))
+    k, K = array_at(address_of(lane.box_k), (N, nu)), array_at(address_of(lane.box_K), (N, nu * n))
     u, x = array_at(address_of(lane.box_u), (N, nu)), array_at(address_of(lane.box_x), (N + 1, n))
     y = array_at(address_of(lane.box_y), (N + 1, n))
     return sweep_within(w.sweeping.address, blend, mu, by_costate, kept, k, K, u, x, y)

@@ -79,6 +79,18 @@ def room(U: Array, lower: Array, upper: Array) -> tuple[Array, Array]:
 
 
 @kernel
+def move_within(U, lower, upper):  # type: ignore[no-untyped-def]
+    """Move controls into their limits, and those that only rounding keeps from one exactly there."""
+    for t in range(U.shape[0]):
+        for i in range(U.shape[1]):
+            low, high = rooms(U[t, i], lower[t, i], upper[t, i])
+            if low >= 0.0:
+                U[t, i] = lower[t, i]
+            elif high <= 0.0:
+                U[t, i] = upper[t, i]
+
+
+@kernel
 def touches(U, lower, upper):  # type: ignore[no-untyped-def]
     """Whether any control is at a limit."""
     for t in range(U.shape[0]):

@@ -30,9 +30,8 @@ from ddp.sweeps.backward import Sweep
 TOLERANCE = 1e-8
 """The error allowed: of violations in their units, of the gradient relative to the cost that counts as one."""
 
-START, START_LIMITED, WARM, END = 0.01, 1e-4, 1e-8, 1e-9
-"""Barriers, relative to that cost: the first one with constraints, with limits of controls alone, after a warm start,
-and the last one."""
+START, WARM, END = 0.01, 1e-8, 1e-9
+"""Barriers, relative to that cost: the first one, that after a warm start, and the last one."""
 
 SOLVED, FALL, POWER = 10.0, 0.2, 1.5
 """The barrier falls once errors are smaller than so many times it: to this share, or if that is less, its power."""
@@ -50,8 +49,8 @@ later, and falls from iterate to iterate."""
 LARGE = 1e3
 """Costates of a guess that are larger are no multipliers."""
 
-SHORTEST = 1e-8
-"""Steps of a smaller fraction of the longest one are none."""
+SHORTEST, SHORTEST_WHOLE = 1e-8, 2.0**-8
+"""Steps of a smaller fraction of the longest one are none; of those that no bound cuts, within limits of controls."""
 
 PRICE, DEARER, MOST_RAISED, HALVED = 10.0, 10.0, 3, 0.5
 """Price of a unit of violation where rows are elastic; by how much and how often it rises until violations that did not
@@ -85,7 +84,7 @@ class Interior:
         self.point, self.tolerance, self.history, self._show = point, tolerance, history, show
         self._patience = patience
         self.sweep: Sweep | None = None
-        self.blends = DIRECT if point.bounds.count or point.rows.size else BLENDED
+        self.blends = DIRECT if point.boxed or point.bounds.count or point.rows.size else BLENDED
         self._mu, self._stiff, self._raised, self._missed = 0.0, False, 0, np.inf
         self._first = self._fell = len(history)
 
@@ -240,7 +239,7 @@ class Interior:
         """Go along a step: the fraction, 0 where none is accepted."""
         p, move, alpha = self.point, step.move, step.move.rows.longest
         now = p.theta, p.cost + p.bounds.value(p.barrier)
-        shortest, corrected = SHORTEST * alpha, self.blends is BLENDED
+        shortest, corrected = (SHORTEST_WHOLE if p.boxed else SHORTEST) * alpha, self.blends is BLENDED
         while alpha > shortest:
             trial = p.along(move, alpha)
             if self._accepted(trial, now, move.slope, alpha):

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ddp.constraints.bounds import measure_room, move_within, room
 from ddp.derivatives import EXACT, FIRST, GAUSS_NEWTON, RECORDS, missing
 from ddp.errors import ModelError
 from ddp.interior import measures
@@ -66,7 +67,8 @@ class Point:
 
     gaps, residual, theta, cost: see `Trial`.   costate (N+1, n), weights (N, n): see linear.py.
     scale: the cost that counts as one.   barrier: that of ``bounds``.   open: the largest gap or residual.
-    first: m, the first row of a control's limits.   limited: whether there are such rows.
+    first: m, the first row of a control's limits.   limited: whether there are such rows; boxed: whether sweeps keep to
+    these limits instead, see `sweeps.limits`, as where there are no constraints.
     """
 
     def __init__(
@@ -74,8 +76,9 @@ class Point:
         share: float = INSIDE,
     ) -> None:  # fmt: skip
         self.problem, self.dynamics, self.scale, self.barrier = problem, problem.dynamics, scale, barrier
-        self._work, self.limited = work, problem.limited
-        self.rows, self.first = problem.limited_rows if problem.limited else problem.rows, problem.multiplier_count
+        self.boxed = problem.limited and not problem.constrained
+        self._work, self.limited = work, problem.limited and not self.boxed
+        self.rows, self.first = problem.limited_rows if self.limited else problem.rows, problem.multiplier_count
         N, n = work.derivatives.A.shape[:2]
         self._n = n
         self.bounds = self.bounded_by(self.rows.lower, self.rows.upper)
@@ -86,8 +89,9 @@ class Point:
             diagonal=np.zeros_like(d.diagonal),
         )  # fmt: skip
         self.backward = Backward(
-            self._swept, problem.dynamics, VALUE, contract=work.contract, structure=problem.structure, weighted=True
-        )
+            self._swept, problem.dynamics, VALUE, limited=self.boxed, contract=work.contract,
+            structure=problem.structure, weighted=True,
+        )  # fmt: skip
         self._diagonal = problem.separable
         self.backward.separable = self._separable = self._diagonal & self.rows.separable
         self._dense = ~self._separable
@@ -101,6 +105,8 @@ class Point:
         values = self.bounds.inside(self.rows.values(X, U), share)
         if self.limited:
             U = values[self.first :].reshape(U.shape)
+        elif self.boxed:
+            U = np.clip(U, self.problem.lower, self.problem.upper)
         self.bounds.start(values, self.barrier)
         self._take(self.tried(X, U, self.bounds.primal))
 
@@ -207,12 +213,18 @@ class Point:
         if blend < 1.0 and not self._whole and self._any_dense:
             self._fill(self._work.derivatives.lzz, self._swept.lzz, self._unread)
             self._whole = True
-        return self.backward.with_weights(blend, mu, held)
+        if self.boxed:
+            measure_room(self.U, self.problem.lower, self.problem.upper, *self.backward.limits)
+        return self.backward.with_weights(blend, mu, None if self.boxed else held)
 
     def dual_residual(self) -> Array:
-        """The Lagrangian's gradient (N+1, nz) in all states but the first, and all controls."""
+        """The Lagrangian's gradient (N+1, nz) in all states but the first, and all controls that no limit holds."""
         self.pull(self.bounds.multipliers)
         stationarity(self.backward.address, self.costate, self.weights, self._error)
+        if self.boxed:
+            low, high = room(self.U, self.problem.lower, self.problem.upper)
+            slope = self._error[:-1, self._n :]
+            slope[((low >= 0.0) & (slope > 0.0)) | ((high <= 0.0) & (slope < 0.0))] = 0.0
         return self._error
 
     def adjoint(self, K: Array | None = None) -> None:
@@ -262,6 +274,8 @@ class Point:
         X = np.ascontiguousarray(self.dynamics.integrate(self.X, alpha * move.x))
         X[0] = self.X[0]
         U = self.U + alpha * move.u
+        if self.boxed:
+            move_within(U, self.problem.lower, self.problem.upper)
         primal = self.bounds.primal + alpha * move.rows.rows[PRIMAL]
         if self.limited:
             primal[0, self.first :] = np.where(self.bounds.bounded[self.first :], U.ravel(), 0.0)

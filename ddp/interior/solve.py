@@ -11,11 +11,10 @@ from ddp.costs.terms import naming
 from ddp.derivatives import broken_rows
 from ddp.errors import ProblemError, as_array
 from ddp.interior.active import finish
-from ddp.interior.method import START, START_LIMITED, TOLERANCE, WARM, Interior
+from ddp.interior.method import START, TOLERANCE, WARM, Interior
 from ddp.interior.point import Point
 from ddp.iterate import FULL, Iterate
 from ddp.protocols import Array
-from ddp.record import Record
 from ddp.status import End, Ending
 from ddp.sweeps.backward import Sweep
 
@@ -30,8 +29,8 @@ far the initial state has moved."""
 PATIENCE = 60
 """Iterations with one barrier that are too many where there is another way."""
 
-SHORT, TOO_MANY, LATELY = 0.0625, 2, 10
-"""Steps that are short, how many of them are too many, and among how many of the last ones."""
+SHORT = 0.125
+"""Steps of rollouts within limits of controls after which full-space steps take over."""
 
 NEARLY = 1e-5
 """Gaps that are closed at the end by a rollout under the policy, if constraints hold there as well."""
@@ -46,20 +45,6 @@ class Minimised(NamedTuple):
     multipliers: Array
 
 
-def struggles(history: list[Record]) -> bool:
-    """Whether steps by rollouts are short again and again, as they are where limits clip feedback in stiff valleys.
-
-    Steps that are rejected one after the other, mu being raised, count as one.
-    """
-    steps: list[float] = []
-    for record in reversed(history):
-        if record.step > 0.0 or not steps or steps[-1] > 0.0:
-            steps.append(record.step)
-        if len(steps) == LATELY:
-            break
-    return sum(step <= SHORT for step in steps) >= TOO_MANY
-
-
 def minimise(descent: Descent) -> Minimised:
     """Minimise from the descent's iterate, which is left where this ends, controls at their limits exactly there."""
     iterate, solver = descent.iterate, descent.solver
@@ -70,8 +55,7 @@ def minimise(descent: Descent) -> Minimised:
         interior = Interior(point, solver.tolerance, history, partial(descent.go_on, at=point))
         end = interior.run(min(solver.max_iterations, len(history) + FEW), warm=True)
     if point is None or not (end.ending.converged or len(history) >= solver.max_iterations):
-        first = START if iterate.constrained else START_LIMITED
-        point = Point(iterate.problem, iterate.work, iterate.X.copy(), iterate.U.copy(), scale, first * scale)
+        point = Point(iterate.problem, iterate.work, iterate.X.copy(), iterate.U.copy(), scale, START * scale)
         patience = np.inf if solver.step == "linear" else PATIENCE
         interior = Interior(point, solver.tolerance, history, partial(descent.go_on, at=point), patience)
         end = interior.run(solver.max_iterations)

@@ -142,9 +142,8 @@ class Backward:
         if limited:
             function = sweep_function(*sizes).address
             self._sweeping = sweeping_of(function, N, self._room.address, self._horizon.address)
-            self._scratch = np.zeros((N, nu)), np.zeros((N + 1, n)), np.zeros((N + 1, n))
-            self._in_box = np.zeros((N, nu)), np.zeros((N, nu, n))
-            self._in_rows = self._in_box[0], self._in_box[1].reshape(N, nu * n)
+            shapes = (N, nu), (N, nu * n), (N, nu), (N + 1, n), (N + 1, n)
+            self._scratch = tuple(np.zeros(shape) for shape in shapes)
         self._segments = Segments(cut(N, min(segments, N)), *sizes) if segments > 1 else None
 
     @property
@@ -309,10 +308,10 @@ class Backward:
             self._contract_within()
         if self._limited:
             failed, slope, change, gradient = sweep_within(
-                self._sweeping.address, blend, mu, int(by_costate), int(kept), *self._in_rows, *self._scratch
+                self._sweeping.address, blend, mu, int(by_costate), int(kept), *self._scratch
             )
             self._followed = failed < 0 or self._left_gains()
-            return Sweep(*self._in_box, -slope, -change, gradient, failed, contraction)
+            return Sweep(self._k, self._K, -slope, -change, gradient, failed, contraction)
         if self._segments is not None and (kept or blend == 0.0) and not (self._limited or self._horizon.torn):
             done, change, gradient = self._segments.sweep(self._horizon, blend, mu)
             if done:

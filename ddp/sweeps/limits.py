@@ -35,8 +35,8 @@ ROUNDING = 1e-12
 def sweep_within(sweeping, blend, mu, by_costate, kept, k, K, u, x, y):
     """Sweep until held controls are those that the model's minimum has at limits: failed knot, slope, change, gradient.
 
-    sweeping: the address of a `Sweeping`; blend .. kept: as of `tiled_sweep.sweep`.
-    k (N, nu), K (N, nu n) := the policy.   u (N, nu), x, y (N+1, n): scratch.
+    sweeping: the address of a `Sweeping`, whose `Horizon` has the policy at the end; blend .. kept: as of
+    `tiled_sweep.sweep`.   k, u (N, nu), K (N, nu n), x, y (N+1, n): scratch.
     """
     s = Sweeping(sweeping)
     p = Horizon(s.horizon)
@@ -51,13 +51,11 @@ def sweep_within(sweeping, blend, mu, by_costate, kept, k, K, u, x, y):
     for attempt in range(MOST_SWEEPS):
         roll(p, False, u, x, y)
         if revise(p, u, x) == 0:
-            keep(k, p.k)
-            keep(K, p.K)
             return -1, slope_along(p, u, x), s.change, gradient
         cost = s.change + roll(p, True, u, x, y)
         if cost < best:
             best, found, slope, change = cost, True, slope_along(p, u, x), cost
-            keep(K, p.K)
+            keep(p.N, p.nu * p.n, K, p.K)
             lead_to(p, u, x, k)
         if attempt == MOST_SWEEPS - 1:
             break
@@ -66,11 +64,12 @@ def sweep_within(sweeping, blend, mu, by_costate, kept, k, K, u, x, y):
             return s.failed, slope, change, gradient
         if s.failed >= 0:
             break
-    if not found:
+    if found:
+        keep(p.N, p.nu, p.k, k)
+        keep(p.N, p.nu * p.n, p.K, K)
+    else:
         roll(p, False, u, x, y)
         slope, change = slope_along(p, u, x), s.change
-        keep(k, p.k)
-        keep(K, p.K)
     return -1, slope, change, gradient
 
 
@@ -110,10 +109,10 @@ def revise(p, u, x):
 
 
 @kernel
-def keep(out, rows):
-    """out := rows."""
-    for i in range(out.shape[0]):
-        for j in range(out.shape[1]):
+def keep(count, size, out, rows):
+    """out (count, size) := rows."""
+    for i in range(count):
+        for j in range(size):
             out[i, j] = rows[i, j]
 
 

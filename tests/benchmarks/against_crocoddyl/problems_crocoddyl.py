@@ -72,14 +72,14 @@ class FirstJointActuation(crocoddyl.ActuationModelAbstract):
         data.dtau_du = self.selection
 
 
-def pendulum():
+def pendulum(N=100):
     model = pin.Model()
     hinge = model.addJoint(0, pin.JointModelRX(), pin.SE3.Identity(), "hinge")
     mass = pin.Inertia(1.0, np.array([0.0, 0.0, -1.0]), np.zeros((3, 3)))
     model.appendBodyToJoint(hinge, mass, pin.SE3.Identity())
     b, up = Builder(model, 0.03), np.array([np.pi, 0.0])
     running = b.control(np.zeros(1), 0.1), b.about(up, [0.1, 0.01])
-    return b.shooting(np.zeros(2), 100, running, [b.about(up, [1000.0, 1000.0])])
+    return b.shooting(np.zeros(2), N, running, [b.about(up, [1000.0, 1000.0])])
 
 
 def cartpole(actuation=FirstJointActuation):
@@ -102,24 +102,33 @@ UR5_START = np.array([0.0, -1.2, 1.4, -1.77, -1.57, 0.0])
 UR5_GOAL = np.array([1.6, -0.8, 0.9, -0.6, -0.8, 0.7])
 
 
-def ur5(target, rotation_weight):
-    model = example_robot_data.load("ur5").model
-    b, x0 = Builder(model, 0.01), np.concatenate([UR5_START, np.zeros(6)])
-    if target is None:
+def reaching(model, frame, start, target, rotation_weight):
+    nv = model.nv
+    b, x0 = Builder(model, 0.01), np.concatenate([start, np.zeros(nv)])
+    if not isinstance(target, pin.SE3):
         data = model.createData()
-        pin.framesForwardKinematics(model, data, UR5_GOAL)
-        target = data.oMf[model.getFrameId("tool0")].copy()
-    running = b.control(np.zeros(6), 1e-3), b.about(x0, np.repeat([1e-2, 0.1], 6))
-    terminal = b.pose("tool0", target, np.repeat([1000.0, rotation_weight], 3)), b.about(x0, np.repeat([0.0, 10.0], 6))
+        pin.framesForwardKinematics(model, data, target)
+        target = data.oMf[model.getFrameId(frame)].copy()
+    running = b.control(np.zeros(nv), 1e-3), b.about(x0, np.repeat([1e-2, 0.1], nv))
+    terminal = b.pose(frame, target, np.repeat([1000.0, rotation_weight], 3)), b.about(x0, np.repeat([0.0, 10.0], nv))
     return b.shooting(x0, 100, running, terminal)
 
 
 def reach():
-    return ur5(None, 1000.0)
+    return reaching(example_robot_data.load("ur5").model, "tool0", UR5_START, UR5_GOAL, 1000.0)
 
 
 def out_of_reach():
-    return ur5(pin.SE3(np.eye(3), np.array([0.4, 1.2, 0.9])), 0.0)
+    target = pin.SE3(np.eye(3), np.array([0.4, 1.2, 0.9]))
+    return reaching(example_robot_data.load("ur5").model, "tool0", UR5_START, target, 0.0)
+
+
+def panda():
+    """`arm.reach("panda")`: every joint turns half a radian towards the middle of its range."""
+    robot = example_robot_data.load("panda")
+    middle = 0.5 * (robot.model.lowerPositionLimit + robot.model.upperPositionLimit)
+    goal = robot.q0 + np.where(robot.q0 > middle, -0.5, 0.5)
+    return reaching(robot.model, "panda_hand_tcp", robot.q0, goal, 1000.0)
 
 
 def throw():
@@ -200,6 +209,8 @@ def gait(name):
 
 ALL = {
     "pendulum/swing-up": pendulum,
+    "pendulum/limited": lambda: pendulum(150),
+    "arm/panda": panda,
     "cartpole/swing-up": cartpole,
     "cartpole/full": cartpole_full,
     "arm/reach": reach,

@@ -2,8 +2,9 @@
 
 Requests: ``{"problem": name, "do": "solve" | "parts", ...}``; answers carry ``error`` where something went wrong.
 Solving: ``U`` (N, nu) controls to start from (null: the quasi-static ones), ``start`` "tiled" (every state x0) or
-"rollout" (the controls' own), ``solver`` "fddp" or "ddp", ``tolerance`` (th_stop), ``limit`` on iterations, and
-``trace``, whether to say what every iteration did (which slows it a little).
+"rollout" (the controls' own), ``solver`` "fddp", "ddp" or, with ``limits`` of controls (lower, upper), "boxfddp" or
+"boxddp", ``tolerance`` (th_stop), ``limit`` on iterations, and ``trace``, whether to say what every iteration did
+(which slows it a little).
 """
 
 import itertools
@@ -17,7 +18,10 @@ import numpy as np
 import pinocchio
 import problems_crocoddyl
 
-SOLVERS = {"fddp": crocoddyl.SolverFDDP, "ddp": crocoddyl.SolverDDP}
+SOLVERS = {
+    "fddp": crocoddyl.SolverFDDP, "ddp": crocoddyl.SolverDDP, "boxfddp": crocoddyl.SolverBoxFDDP,
+    "boxddp": crocoddyl.SolverBoxDDP,
+}  # fmt: skip
 TINY_GAP = 1e-10
 
 
@@ -65,6 +69,9 @@ def controls(problem, U):
 
 def solve(problem, request):
     us = controls(problem, request.get("U"))
+    if "limits" in request:
+        for model in problem.runningModels:
+            model.u_lb, model.u_ub = (np.array(side) for side in request["limits"])
     tiled = request.get("start", "tiled") == "tiled"
     xs = [problem.x0.copy() for _ in range(problem.T + 1)] if tiled else list(problem.rollout(us))
     answer = {"guess_cost": problem.calc(list(problem.rollout(us)), us)}
