@@ -10,7 +10,7 @@ AGAINST := tests/benchmarks/against_crocoddyl
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo docs test lint bench bench-before bench-crocoddyl bench-limits bench-optimisers bench-starts bench-mjcf bench-policy bench-walk bench-feedback bench-own bench-batches bench-gpu bench-pages size versions kills abuse clean
+.PHONY: demo docs test lint bench bench-before bench-crocoddyl bench-limits bench-optimisers bench-starts bench-mjcf bench-policy bench-walk bench-feedback bench-own bench-batches bench-gpu bench-pages bench-people size versions kills abuse clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.installed
@@ -83,6 +83,10 @@ bench-mjcf: $(VENV)/.developed
 # Policies of gaits in MuJoCo's contacts beside a joint PD: `make bench-policy OPTIONS="--gaits go2:trot"`.
 bench-policy: $(VENV)/.developed
 	@$(BIN)/python tests/benchmarks/policies.py $(OPTIONS)
+
+# Pages that answer, in headless Chromium: sliders of lessons, robots that are pushed.
+bench-people: $(VENV)/.developed
+	@$(BIN)/python tests/benchmarks/people.py $(OPTIONS)
 
 # Pages of all problems in headless Chromium: pictures, sizes, first frames; `make bench-pages OPTIONS="arm/reach"`.
 bench-pages: $(VENV)/.developed

@@ -131,10 +131,12 @@
       pen.clearRect(0, 0, wide, tall);
       pen.font = "11px system-ui, sans-serif"; pen.fillStyle = "#5a6773"; pen.strokeStyle = "#dfe3e6";
       pen.textBaseline = "middle";
-      for (let k = 0; k <= 4; k++) {
-        const value = low + (high - low) * k / 4, at = y(value);
+      const rough = (high - low) / 5, decade = Math.pow(10, Math.floor(Math.log10(rough)));
+      const apart = decade * [1, 2, 5, 10].find((step) => step * decade >= rough);
+      for (let k = Math.ceil(low / apart); k * apart <= high; k++) {
+        const at = y(k * apart);
         pen.beginPath(); pen.moveTo(left, at); pen.lineTo(wide - right, at); pen.stroke();
-        pen.textAlign = "right"; pen.fillText(Number(value.toPrecision(3)).toString(), left - 5, at);
+        pen.textAlign = "right"; pen.fillText(Number((k * apart).toPrecision(6)).toString(), left - 5, at);
       }
       pen.textAlign = "left"; pen.fillText("0", left, tall - 7);
       pen.textAlign = "right"; pen.fillText(duration.toFixed(2) + " s", wide - right, tall - 7);

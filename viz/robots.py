@@ -36,22 +36,44 @@ class Drawing(NamedTuple):
     color: Color | None
 
 
+class Shapes:
+    """Shapes of robots, read once for all that come from the same file and are built alike."""
+
+    def __init__(self) -> None:
+        self._known: list[tuple[Drawable, tuple[Bodies, tuple[str, ...]]]] = []
+
+    def of(self, robot: Drawable) -> tuple[Bodies, tuple[str, ...]]:
+        """The meshes of a robot, and the names of those that are missing."""
+        for other, found in self._known:
+            if other is robot or _alike(other, robot):
+                return found
+        found = shapes_of(robot)
+        self._known = [*self._known[-3:], (robot, found)]  # bodies that change are made by few numbers
+        return found
+
+
+def _alike(one: Drawable, other: Drawable) -> bool:
+    """Whether two robots look alike: of one file, their models equal in all numbers."""
+    source = getattr(one, "source", None)
+    return source is not None and source == getattr(other, "source", None) and one.model == other.model
+
+
 def drawings_of(
-    motions: Sequence[Motion], tints: Sequence[Color | None], frames: Sequence[str], names: Sequence[str]
-) -> tuple[list[Drawing], tuple[str, ...]]:
+    motions: Sequence[Motion], tints: Sequence[Color | None], frames: Sequence[str], names: Sequence[str],
+    read: Shapes,
+) -> tuple[list[Drawing], tuple[str, ...]]:  # fmt: skip
     """Motions as they are drawn, the shapes of each robot read once; and the meshes that are missing."""
-    known: dict[int, tuple[Bodies, tuple[str, ...]]] = {}
+    absent: list[str] = []
     found = []
     for k, (motion, tint) in enumerate(zip(motions, tints, strict=True)):
         robot = motion.robot
-        if id(robot) not in known:
-            known[id(robot)] = shapes_of(robot)
-        shapes, _ = known[id(robot)]
+        shapes, missing = read.of(robot)
+        absent += missing
         traced = names if k == 0 else frames if tint is not GHOST else ()
         indices = [_frame(robot, "frames" if name in frames else "forces", name) for name in traced]
         places, positions = kinematics(robot.model, motion.Q, indices)
         found.append(Drawing(motion, shapes, places, positions, ROBOT if k == 0 else f"/mayne/motion {k}", tint))
-    return found, tuple(dict.fromkeys(name for _, missing in known.values() for name in missing))
+    return found, tuple(dict.fromkeys(absent))
 
 
 def draw(d: Drawing, end: float) -> tuple[list[Message], list[Message]]:

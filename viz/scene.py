@@ -19,7 +19,7 @@ from viz.legend import Entry
 from viz.messages import Message, safe, set_animation, set_object, set_transform
 from viz.motions import Motion, as_motions, configurations
 from viz.obstacles import Obstacle, as_obstacles, solid
-from viz.robots import GHOST, ROBOT, Drawing, draw, drawings_of, enclosing, kinematics, stand, trace_of
+from viz.robots import GHOST, ROBOT, Drawing, Shapes, draw, drawings_of, enclosing, kinematics, stand, trace_of
 from viz.shapes import COLORS, Array, Color, tube
 from viz.signals import Signal, as_signals
 from viz.surroundings import GROUND, grid_under, surroundings
@@ -79,8 +79,9 @@ def build(
     camera: tuple[ArrayLike, ArrayLike] | None = None,
     signals: Mapping[str, Signal] | None = None,
     tensions: ArrayLike | None = None,
+    read: Shapes | None = None,
 ) -> Scene:
-    """The scene of one motion or several; the arguments as in ``save_html``."""
+    """The scene of one motion or several; the arguments as in ``save_html``.   read: shapes of earlier scenes."""
     motions = as_motions(robot, X, dt)
     own = {} if signals is None else as_signals(signals)
     first = motions[0] = motions[0]._replace(signals={**motions[0].signals, **own})
@@ -98,7 +99,7 @@ def build(
     if beside is not None:
         motions = [*motions, _beside(beside, text("beside_title", beside_title), first)]
         tints.append(GHOST)
-    drawings, missing = drawings_of(motions, tints, frames, names)
+    drawings, missing = drawings_of(motions, tints, frames, names, Shapes() if read is None else read)
     colors = dict(zip(names, itertools.cycle(COLORS), strict=False))
     paths = dict(zip(names, drawings[0].positions, strict=True))
     mu = world.friction if cones is None else cones

@@ -60,6 +60,7 @@ def explore(
     are shown on request.
     """
     from viz.html import block, page  # which writes sliders into pages
+    from viz.robots import Shapes
     from viz.scene import build
     from viz.server import show
 
@@ -71,7 +72,7 @@ def explore(
         raise ProblemError("sliders: expected at least one, each with a name of its own")
     if not callable(make):
         raise ProblemError(f"make: expected a function of the sliders' numbers, got {said(make)}")
-    one_at_a_time = threading.Lock()
+    one_at_a_time, read = threading.Lock(), Shapes()
 
     def answer(request: bytes) -> str:
         try:
@@ -79,13 +80,16 @@ def explore(
             numbers = {s.name: min(max(float(asked[s.name]), s.low), s.high) for s in given}
             with one_at_a_time:
                 motion, told = _made(make, numbers)
-                return json.dumps({"told": told, "scene": block(build(motion, frames=frames))})
+                scene = page_has.without(build(motion, frames=frames, read=read))
+                return json.dumps({"told": told, "scene": block(scene)})
         except (DDPError, ValueError, TypeError, KeyError) as reason:
             return json.dumps({"told": str(reason), "scene": None})
 
     motion, told = _made(make, {slider.name: slider.value for slider in given})
     heading, written = text("title", title), text("notes", notes)
-    address = show(page(build(motion, frames=frames), heading, given, told, written), open_browser, answer)
+    first = build(motion, frames=frames, read=read)
+    page_has = _Objects(first)
+    address = show(page(first, heading, given, told, written), open_browser, answer)
     logger.info("%s is at %s", heading, address)
     return address
 
@@ -101,3 +105,30 @@ def _made(make: Callable[[Mapping[str, float]], Found], numbers: Mapping[str, fl
     if not (isinstance(found, tuple) and len(found) == 2 and isinstance(found[1], str)):
         raise ProblemError(f"make: expected a motion and a line of text, got {said(found)}")
     return found
+
+
+class _Objects:
+    """Objects of a page's first scene, most of which later ones have too: these are not sent again."""
+
+    def __init__(self, scene: Any) -> None:
+        self._kept = scene  # so that no other array gets the identity of one of its own
+        self._first = {message["path"]: _look(message) for message in scene.messages if message["type"] == "set_object"}
+
+    def without(self, scene: Any) -> Any:
+        """A scene without the objects that pages have shown from the first one on."""
+        fresh = []
+        for message in scene.messages:
+            if message["type"] == "set_object":
+                if (look := self._first.get(message["path"])) == _look(message):
+                    continue
+                if look is not None:
+                    self._first[message["path"]] = None  # pages show something else from now on
+            fresh.append(message)
+        return scene._replace(messages=fresh)
+
+
+def _look(message: Mapping[str, Any]) -> Any:
+    """How an object looks, as far as two can be compared at once: their meshes by identity."""
+    made = message["object"]
+    meshes = [id(shape["data"]["attributes"]["position"]["array"]) for shape in made.get("geometries", [])]
+    return meshes, made.get("materials")

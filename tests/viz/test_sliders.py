@@ -11,11 +11,15 @@ import numpy as np
 import pytest
 from pages import Page, moves, unpack
 
+import dynamics
 import viz
 from ddp.errors import ProblemError
 from problems import pendulum
 from problems.command import teaching
 from problems.registry import find
+from viz.robots import Shapes
+from viz.scene import build
+from viz.sliders import _Objects
 
 
 def post(address, numbers, origin=None, raw=None):
@@ -59,6 +63,29 @@ def test_numbers_bring_the_motion_that_they_make_and_stay_in_their_range(explore
         scene = unpack(gzip.decompress(base64.b64decode(answer["scene"])))
         _, turns = moves(scene["messages"])["/mayne/robot/1 hinge", "quaternion"]
         assert np.allclose(2.0 * np.arctan2(turns[0][0], turns[0][3]), told)
+
+
+def test_what_a_page_has_shown_from_the_start_is_not_sent_again():
+    """Until it has shown something else in between: a page that goes back needs the first again."""
+    robot = dynamics.load("ur5")
+    system, turned = SimpleNamespace(robot=robot, dt=0.1), np.zeros((3, 12))
+    motion = SimpleNamespace(X=turned, U=np.zeros((2, 6)), problem=SimpleNamespace(dynamics=system))
+    read = Shapes()
+    first = build(motion, frames=["tool0"], read=read)
+    page = _Objects(first)
+    again = page.without(build(motion, frames=["tool0"], read=read))
+    sent = {m["path"] for m in again.messages if m["type"] == "set_object"}
+    assert not [path for path in sent if path.startswith("/mayne/robot") and "/axes/" not in path]
+    assert "/mayne/traces/tool0" in sent
+    assert [m for m in again.messages if m["type"] != "set_object"] == [
+        m for m in build(motion, frames=["tool0"], read=read).messages if m["type"] != "set_object"
+    ]
+    others = page.without(build(motion, frames=["tool0"], read=Shapes()))  # of other meshes
+    bodies = {m["path"] for m in others.messages if m["type"] == "set_object" and "/robot/" in m["path"]}
+    bodies = {path for path in bodies if "axes" not in path}
+    assert bodies
+    back = page.without(first)
+    assert bodies <= {m["path"] for m in back.messages if m["type"] == "set_object"}
 
 
 def test_errors_are_told_and_end_nothing(explored):
