@@ -161,7 +161,7 @@ def judged(iterate, attempt, alpha, tolerance, settled):  # type: ignore[no-unty
     settled: how many of them there were before it.
     """
     settled = settled + 1 if is_converged(iterate, attempt, iterate.resolution) else 0
-    if is_converged(iterate, attempt, tolerance * iterate.unit):
+    if is_converged(iterate, attempt, max(tolerance * iterate.unit, iterate.grain)):
         return CONVERGED, settled
     if settled == SETTLED or (alpha == 0.0 and is_converged(iterate, attempt, iterate.noise)):
         return ROUNDING, settled

@@ -73,6 +73,8 @@ class Iterate:
     control_weight: the mean size of the diagonals of l_uu there; where controls cost nothing, of l_xx; above zero in
         any case. Both are NaN until derivatives are first known.
     noise: the part of the total cost that rounding may hide: a step that brings less cannot be judged.
+    grain: the cost of states and controls that are off by what rounding leaves of them, along a random walk over the
+        horizon: what may seem to be gained at the optimum itself where that costs nothing.
     unit: the cost that counts as one: Σ|l| of all knots, without what is the same along any motion. So it is no more
         than what controls cost, ½ Σ l_uu u², and what the cost fell by: constants added to costs change nothing, and
         costs that are all multiplied by a number take the same way.
@@ -95,7 +97,7 @@ class Iterate:
         self.backward = self._sweeps()
         self.backward.separable = problem.separable
         self.curved, self.constrained = problem.curved, problem.constrained
-        self.control_weight = self.magnitude = self.unit = self.resolution = self.noise = float("nan")
+        self.control_weight = self.magnitude = self.unit = self.resolution = self.noise = self.grain = float("nan")
         self._highest = -np.inf
         X, U, gaps, notes = self._started(guess)
         self._place(X, U, gaps)
@@ -242,8 +244,8 @@ class Iterate:
         """Find what later judgements are relative to; by the exact Hessians where there are no others yet."""
         d = self.work.derivatives
         H = d.lzz if self.known & GAUSS_NEWTON else d.exact
-        found = scales(d.l, self.separable, H, d.diagonal, self.U, self.cost, self._highest)
-        self.magnitude, self.control_weight, self.unit, self.resolution, self.noise = found
+        found = scales(d.l, self.separable, H, d.diagonal, self.X, self.U, self.cost, self._highest)
+        self.magnitude, self.control_weight, self.unit, self.resolution, self.noise, self.grain = found
 
     def search(self, sweep: Sweep, longest: float) -> Step:
         """Search along the sweep's policy: see `ddp.search`."""

@@ -154,6 +154,7 @@ class Lane(Struct):
     unit: float = variable_real()
     resolution: float = variable_real()
     noise: float = variable_real()
+    grain: float = variable_real()
     scaled: int = variable_integer()
     followed: int = variable_integer()
     age: int = variable_integer()

@@ -188,8 +188,8 @@ class _Memory:
         self.owners += [boxed, torn_boxed, boxed_trajectory, scratch, whole, torn_whole, blocks, torn_blocks]
         self.owners += [trajectory, decisions]
         zeros = dict.fromkeys(
-            ("cost", "highest", "magnitude", "control_weight", "unit", "resolution", "noise", "slope", "expected",
-             "gradient", "found_slope", "alpha", "longer", "reached", "gap"), 0.0
+            ("cost", "highest", "magnitude", "control_weight", "unit", "resolution", "noise", "grain", "slope",
+             "expected", "gradient", "found_slope", "alpha", "longer", "reached", "gap"), 0.0
         )  # fmt: skip
         none = dict.fromkeys(
             ("problem", "table", "torn", "limited", "scaled", "followed", "settled", "iterations"),

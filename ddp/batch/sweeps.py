@@ -69,8 +69,8 @@ def know(w, lane, wanted):
     if not lane.scaled:
         H = lzz if known & GAUSS_NEWTON else exact
         separable = integers_at(w.separable, (N + 1,))
-        found = scales(l, separable, H, diagonal, U, lane.cost, lane.highest)
-        lane.magnitude, lane.control_weight, lane.unit, lane.resolution, lane.noise = found
+        found = scales(l, separable, H, diagonal, X, U, lane.cost, lane.highest)
+        lane.magnitude, lane.control_weight, lane.unit, lane.resolution, lane.noise, lane.grain = found
         lane.scaled = 1
 
 

@@ -14,8 +14,8 @@ DOWN_TO = 1e-6
 
 
 @kernel
-def scales(l, separable, H, diagonal, U, cost, highest):
-    """Find what judgements are relative to, of `ddp.iterate.Iterate`: magnitude, weight, unit, resolution, noise.
+def scales(l, separable, H, diagonal, X, U, cost, highest):
+    """Find what judgements are relative to, see `Iterate`: magnitude, weight, unit, resolution, noise, grain.
 
     l (N+1,): costs, in all ``cost``, which was ``highest`` once.
     """
@@ -35,7 +35,18 @@ def scales(l, separable, H, diagonal, U, cost, highest):
             weight = candidate
     changed = effort + max(0.0, highest - cost)
     unit = max(min(magnitude, changed), DOWN_TO * changed)
-    return magnitude, weight, unit, EPSILON * magnitude, 1e-12 * (unit + abs(cost))
+    grain = 0.5 * U.shape[0] * EPSILON**2 * (others * largest_square(X) + own * largest_square(U))
+    return magnitude, weight, unit, EPSILON * magnitude, max(grain, 1e-12 * (unit + abs(cost))), grain
+
+
+@kernel
+def largest_square(a):
+    """The square of the largest of numbers (., .)."""
+    largest = 0.0
+    for t in range(a.shape[0]):
+        for i in range(a.shape[1]):
+            largest = max(largest, abs(a[t, i]))
+    return largest * largest
 
 
 @kernel

@@ -3,15 +3,21 @@
 The oracles are closed forms, SciPy's minimiser, and eigenvalues of dense Hessians by differences of the cost itself.
 """
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+from oracles import random_tree
 from scipy.optimize import minimize
 from systems import Quadratic, pendulum
 
 import ddp
+import dynamics
 from ddp.augmented import AugmentedLagrangian
 from ddp.sweeps.inertia import inertia
 from dynamics.steps.function_dynamics import FunctionDynamics
+from problems import balance, find
+from problems.costs import ControlCost, StateCost
 
 SOLVERS = {"DDP": ddp.DDP(), "iLQR": ddp.ILQR(), "Newton": ddp.Newton(), "exact": ddp.DDP(hessian="exact")}
 
@@ -307,3 +313,28 @@ def test_the_default_guess_stays_where_its_own_motion_diverges():
     solution = ddp.solve(ddp.Problem(steep, [term], [term], np.array([0.1]), 60))
     assert solution.start.startswith("states that stay at x0")
     assert solution.kind == "minimum"
+
+
+@pytest.mark.parametrize("solver", [ddp.DDP(), ddp.ILQR()], ids=["DDP", "iLQR"])
+@pytest.mark.parametrize("name", ["pendulum", "cart-pole", "ur5", "tree", "talos"])
+def test_a_start_exactly_at_the_goal_has_converged(name, solver):
+    """What rounding of states costs, 1e-29 or so, is nothing to be gained, whatever weights multiply it by."""
+    if name == "talos":
+        problem = balance.standing(horizon=20)
+    elif name in ("pendulum", "cart-pole"):
+        plain = find("pendulum/swing-up" if name == "pendulum" else "cartpole/swing-up")()
+        goal = plain.dynamics.robot.neutral()
+        goal[-1] = np.pi
+        problem = replace(plain, x0=np.concatenate([goal, 0.0 * goal]))
+    else:
+        robot = dynamics.load("ur5") if name == "ur5" else random_tree(4)
+        system, rest = dynamics.RobotDynamics(robot, 0.01), np.zeros(robot.nv)
+        q = robot.random_configuration(np.random.default_rng(0))
+        x0, hold = np.concatenate([q, rest]), dynamics.inverse_dynamics(robot, q, rest, rest)
+        cost = [StateCost(system, x0, np.full(2 * robot.nv, 1e4)), ControlCost(hold, 1e-2)]
+        problem = ddp.Problem(dynamics=system, x0=x0, horizon=40, running=cost, terminal=cost[:1])
+        problem = problem.with_guess(np.tile(hold, (40, 1)))
+    solution = ddp.solve(problem, solver)
+    assert solution.converged
+    assert len(solution.history) == 1
+    assert solution.cost < 1e-22
