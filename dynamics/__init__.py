@@ -15,6 +15,7 @@ from dynamics.continuous.linearize import held_directions, linearize
 from dynamics.phases.contact_forces import ContactForces
 from dynamics.phases.phase import Phase
 from dynamics.phases.phased_dynamics import PhasedDynamics
+from dynamics.phases.reaction import ground_forces
 from dynamics.quantities.internal_forces import (
     InternalDerivatives,
     TendonDerivatives,
@@ -143,6 +144,7 @@ __all__ = [
     "frame_velocity",
     "frame_velocity_derivatives",
     "frame_velocity_hessian",
+    "ground_forces",
     "held_directions",
     "impact_dynamics",
     "impact_dynamics_derivatives",

@@ -40,11 +40,20 @@ def __getattr__(name: str) -> object:
         return version("mayne")
     origin = None if name.startswith("_") else _origins().get(name)
     if origin is None:
-        raise AttributeError(f"module 'mayne' has no attribute {name!r}")
+        raise AttributeError(f"module 'mayne' has no attribute {name!r}{_elsewhere(name)}")
     found = _imported(f"mayne.{name}") if origin == "mayne" else getattr(_imported(origin), name)
     _draw_in_notebooks()
     globals()[name] = found
     return found
+
+
+def _elsewhere(name: str) -> str:
+    """Where else a name is that mayne itself has not, in words; nothing if nowhere."""
+    if name.startswith("_"):
+        return ""
+    modules = [module for module, origin in _origins().items() if origin == "mayne"]
+    found = [f"mayne.{module}.{name}" for module in modules if hasattr(_imported(f"mayne.{module}"), name)]
+    return f"; there is {' and '.join(found[:2])}" if found else ""
 
 
 @cache

@@ -127,6 +127,7 @@ from dynamics import (
     frame_velocity as frame_velocity,
     frame_velocity_derivatives as frame_velocity_derivatives,
     frame_velocity_hessian as frame_velocity_hessian,
+    ground_forces as ground_forces,
     held_directions as held_directions,
     impact_dynamics as impact_dynamics,
     impact_dynamics_derivatives as impact_dynamics_derivatives,

@@ -135,7 +135,7 @@ def _with_arguments_of(
             given.apply_defaults()
             return general(turns, *given.args)
 
-        vars(build)["__signature__"] = signature
+        vars(build)["__signature__"], build.__annotations__ = signature, {"return": Problem}
         return _explained(STEPPING, LANDING, STANDING)(build)
 
     return made

@@ -2,10 +2,12 @@
 
 import os
 import pty
+import re
 import resource
 import subprocess
 import sys
 import types
+import typing
 from pathlib import Path
 
 import pytest
@@ -17,7 +19,7 @@ import mayne
 import problems
 import viz
 from mayne.__main__ import overview
-from problems import cli
+from problems import cli, gaits
 
 ROOT = Path(__file__).parent.parent
 MODULES = {path.stem for path in (ROOT / "mayne").glob("*.py")} - {"__init__", "__main__"}
@@ -144,3 +146,19 @@ def test_the_command_names_what_hides_a_package(tmp_path):
     code = f"import sys; sys.path.append({str(ROOT)!r}); from mayne.__main__ import main; main()"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=tmp_path)
     assert f"{tmp_path / 'problems'}, which hides" in done.stderr
+
+
+def test_the_page_of_the_api_has_every_name():
+    page = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+    told = re.findall(r"(?:auto(?:class|function|data):: |`)mayne\.(\w+)", page)
+    assert set(mayne.__all__) <= set(told)
+
+
+def test_gaits_say_that_they_return_problems():
+    for name in ("walk", "trot", "pace", "bound", "jump", "stand", "step"):
+        assert typing.get_type_hints(getattr(gaits, name))["return"] is ddp.Problem
+
+
+def test_a_name_that_is_elsewhere_is_found():
+    with pytest.raises(AttributeError, match=r"'friction_cone'; there is mayne\.costs\.friction_cone"):
+        mayne.friction_cone  # noqa: B018
