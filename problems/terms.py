@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import copy
-from functools import cached_property
-from typing import Any, Protocol, Self, runtime_checkable
+from typing import Protocol, Self, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ddp.costs import cost_table
 from ddp.costs.batch import CompiledCost
-from ddp.costs.bound import EXACT, GAUSS_NEWTON, bind
+from ddp.costs.bound import bind
+from ddp.costs.compiled import CompiledTerm
 from ddp.errors import ProblemError, as_array, flag
 from ddp.protocols import Array
 from ddp.system import System
@@ -72,54 +71,21 @@ def one_knot(x: ArrayLike, u: ArrayLike) -> tuple[Array, Array]:
     return as_array("x", x, (None,))[None], as_array("u", u, (None,))[None]
 
 
-class KernelTerm(Protocol):
+class KernelTerm(CompiledTerm, Protocol):
     """A batch term made of a kernel, `ddp.costs.bound`; it writes ``_bound`` and ``_check`` itself."""
-
-    @property
-    def thread_safe(self) -> bool:
-        """Always."""
-        return True
-
-    def _bound(self) -> CompiledCost:
-        """Its kernel with its arguments."""
 
     def _check(self, X: Array, U: Array) -> None:
         """Raise ProblemError if states X (M, nx) or controls U (M, nu) are not those it is made for."""
-
-    @cached_property
-    def compiled(self) -> CompiledCost:
-        """Its C function, `ddp.costs.batch`."""
-        return self._bound()
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "compiled"}  # addresses are of a process
 
     @property
     def knots(self) -> int | None:
         """Number of knots it is made for; None: any."""
         return None
 
-    def values(self, X: Array, U: Array) -> Array:
-        """The costs (M,) of states X (M, nx) and controls U (M, nu)."""
-        X, U = self._checked(X, U)
-        out = np.empty(len(X))
-        cost_table.values(self._alone(len(X), 1.0), X, U, out)
-        return out
-
-    def expand(self, X: Array, U: Array, weight: float, exact: bool, l: Array, lz: Array, lzz: Array) -> None:
-        """Add ``weight`` times value, gradient and Hessian to l (M,), lz (M, nz), lzz (M, nz, nz)."""
-        X, U = self._checked(X, U)
-        order, table = EXACT if exact else GAUSS_NEWTON, self._alone(len(X), float(weight))
-        cost_table.expand_matrices(table, order, X, U, l, lz, lzz)
-
     def _checked(self, X: Array, U: Array) -> tuple[Array, Array]:
-        """States and controls as kernels want them."""
         self._check(X, U)
         check_length(self.knots, len(X))
-        return np.ascontiguousarray(X, dtype=np.float64), np.ascontiguousarray(U, dtype=np.float64)
-
-    def _alone(self, M: int, weight: float) -> cost_table.Table:
-        return cost_table.table_of([(self.compiled, 0, M, weight)])
+        return CompiledTerm._checked(self, X, U)
 
 
 class StateTerm(KernelTerm, KnotTerm, Protocol):

@@ -15,7 +15,7 @@ NONE, NO_HESSIANS = np.zeros(0), np.zeros((0, 0, 0))
 
 
 class KernelConstraint(Protocol):
-    """A constraint made of kernels, `ddp.constraints.bound`; it writes ``_bound`` and ``_checked`` itself."""
+    """A constraint made of kernels, `ddp.constraints.bound`; it writes ``_bound`` itself."""
 
     lower: Array
     upper: Array
@@ -33,7 +33,8 @@ class KernelConstraint(Protocol):
         """Its kernels with their arguments."""
 
     def _checked(self, X: Array, U: Array) -> tuple[Array, Array]:
-        """X (M, nx) and U (M, nu) as kernels want them; ProblemError if they are not those it is made for."""
+        """X (M, nx) and U (M, nu) as kernels want them; of robots, ProblemError if they are not the robot's."""
+        return np.ascontiguousarray(X, dtype=np.float64), np.ascontiguousarray(U, dtype=np.float64)
 
     @cached_property
     def compiled(self) -> CompiledConstraint:

@@ -19,7 +19,7 @@ from ddp import differences
 from ddp.constraints.jitted import CompiledJittedConstraint, JittedConstraint
 from ddp.constraints.soft import Soft
 from ddp.constraints.traced import TracedConstraint
-from ddp.costs.terms import TermError
+from ddp.costs.terms import TermError, called
 from ddp.errors import REAL, ProblemError, as_array, axes, choice, flag, line_of, said
 from ddp.protocols import Array, Constraint
 from ddp.system import System
@@ -175,7 +175,7 @@ class DerivedConstraint:
         n, nz = self.dynamics.n, self.dynamics.n + self.dynamics.nu
         if self.given is None:
             return differences.jacobian(self._about(row, x, u), np.zeros(nz))
-        J = np.atleast_2d(_called(row, "jacobian", self.given, x, u))
+        J = np.atleast_2d(called(row, "jacobian", self.given, x, u))
         if J.dtype.kind not in REAL or J.shape not in {(self.lower.size, n), (self.lower.size, nz)}:
             raise TermError(row, f"jacobian: expected shape {(self.lower.size, nz)}, got {J.dtype} of shape {J.shape}")
         return np.pad(J.astype(float), ((0, 0), (0, nz - J.shape[1])))
@@ -206,15 +206,8 @@ class DerivedConstraint:
 
 def _evaluated(row: int, x: Array, u: Array, function: Function) -> Array:
     """c (size,) of one knot, or TermError."""
-    value = _called(row, "c", function, x, u)
+    value = called(row, "c", function, x, u)
     array = np.atleast_1d(np.asarray(value))
     if array.ndim != 1 or array.dtype.kind not in REAL:
         raise TermError(row, f"c: expected a real number or an array of one axis, got {reprlib.repr(value)}")
     return array.astype(np.float64)
-
-
-def _called(row: int, name: str, function: Function, x: Array, u: Array) -> Any:
-    try:
-        return function(x.copy(), u.copy())  # theirs to write on
-    except Exception as reason:
-        raise TermError(row, f"{name} raised {type(reason).__name__}: {reason}") from reason

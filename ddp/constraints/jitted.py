@@ -89,9 +89,6 @@ class CompiledJittedConstraint(KernelConstraint):
         rows = zip(X, U, strict=True)
         return np.array([called(k, "c", self.given.function, x, u) for k, (x, u) in enumerate(rows)], dtype=float)
 
-    def _checked(self, X: Array, U: Array) -> tuple[Array, Array]:
-        return np.ascontiguousarray(X, dtype=np.float64), np.ascontiguousarray(U, dtype=np.float64)
-
     def _bound(self) -> CompiledConstraint:
         given = self.given
         function = jitted(given.function)

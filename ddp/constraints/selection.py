@@ -60,6 +60,3 @@ class Selected(KernelConstraint):
 
     def _bound(self) -> CompiledConstraint:
         return selection(self.places, self.columns, self.factors)
-
-    def _checked(self, X: Array, U: Array) -> tuple[Array, Array]:
-        return np.ascontiguousarray(X, dtype=np.float64), np.ascontiguousarray(U, dtype=np.float64)

@@ -87,9 +87,6 @@ class TracedConstraint(KernelConstraint):
         """Rows (size,) that no control enters."""
         return np.asarray(~depends(self.traced)[:, self.n :].any(axis=1))
 
-    def _checked(self, X: Array, U: Array) -> tuple[Array, Array]:
-        return np.ascontiguousarray(X, dtype=np.float64), np.ascontiguousarray(U, dtype=np.float64)
-
     def _bound(self) -> CompiledConstraint:
         if self.traced.uses:
             return chained_constraint(self.traced)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -24,9 +24,9 @@ from ddp.compiling.kernel import (
     pointer,
     specialised,
 )
-from ddp.costs import cost_table
 from ddp.costs.batch import CompiledCost
-from ddp.costs.bound import EXACT, GAUSS_NEWTON, VALUES, bind
+from ddp.costs.bound import EXACT, VALUES, bind
+from ddp.costs.compiled import CompiledTerm
 from ddp.costs.terms import DerivedTerm, called
 from ddp.differences import FIRST, POINTS, SECOND, SECOND_WEIGHTS, WEIGHTS
 from ddp.errors import ProblemError
@@ -75,10 +75,8 @@ class JittedTerm:
                 raise ProblemError(f"{name}: expected a function of x and u that numba can compile, got {given}")
 
 
-class CompiledDerivedTerm:
+class CompiledDerivedTerm(CompiledTerm):
     """A `JittedTerm` as a `BatchTerm`, with the conventions of `DerivedTerm`; x, u: a state and a control to try."""
-
-    thread_safe = True
 
     def __init__(self, term: JittedTerm, dynamics: System, x: Array, u: Array) -> None:
         if (term.gradient is None or term.hessian is None) and dynamics.nx != dynamics.n:
@@ -94,27 +92,16 @@ class CompiledDerivedTerm:
         if term.hessian is not None and not self.separable:
             self._python.given(0, "hessian", term.hessian, x, u)
 
-    @cached_property
-    def compiled(self) -> CompiledCost:
-        """C function of the term."""
+    def _bound(self) -> CompiledCost:
         try:
             return compiled(self.term.value, self.term.gradient, self.term.hessian, self.separable)
         except NumbaError as reason:
             said = " ".join(line.strip() for line in str(reason).splitlines() if line.strip())
             raise ProblemError(f"numba cannot compile it: {said[:300]}") from reason
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "compiled"}  # addresses are of a process
-
     def values(self, X: Array, U: Array) -> Array:
         """The costs (M,), one call after the other: what a function raises is raised, and named."""
         return self._python.values(X, U)
-
-    def expand(self, X: Array, U: Array, weight: float, exact: bool, l: Array, lz: Array, lzz: Array) -> None:
-        """Add weight times value, gradient and Hessian, whose positive semidefinite part stands for Gauss-Newton's."""
-        table = cost_table.table_of([(self.compiled, 0, len(X), weight)])
-        order, X, U = EXACT if exact else GAUSS_NEWTON, np.ascontiguousarray(X), np.ascontiguousarray(U)
-        cost_table.expand_matrices(table, order, X, U, l, lz, lzz)
 
 
 _compiled: dict[Any, CompiledCost] = {}

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from ddp.compiling.kernel import call_contraction, kernel
-from ddp.costs import cost_table
 from ddp.costs.batch import BatchTerm, CompiledCost
-from ddp.costs.bound import EXACT, GAUSS_NEWTON, VALUES, bind
+from ddp.costs.bound import EXACT, VALUES, bind
 from ddp.costs.chained import add_gradient, chained_cost, entry
+from ddp.costs.compiled import CompiledTerm
 from ddp.costs.jitted import add_hessian
 from ddp.costs.terms import DerivedTerm, TermError
 from ddp.machine.number import WIDTH
@@ -49,10 +49,8 @@ def untraceable(why: object) -> str:
     )
 
 
-class TracedTerm:
+class TracedTerm(CompiledTerm):
     """A `Term` with ``value`` alone, or a `JittedTerm`, as a `BatchTerm`."""
-
-    thread_safe = True
 
     def __init__(self, term: Any, dynamics: System) -> None:
         self.term, self._python = term, DerivedTerm(term, dynamics)
@@ -124,23 +122,12 @@ class TracedTerm:
         cost = _separable_cost if self.separable else _cost
         return bind(cost, *where, int(self.is_convex), *blocks, separable=self.separable)
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "compiled"}  # addresses are of a process
-
     def values(self, X: Array, U: Array) -> Array:
         """The costs (M,); where one is NaN because its own code raises, that is raised."""
-        costs, table = np.empty(len(X)), cost_table.table_of([(self.compiled, 0, len(X), 1.0)])
-        X, U = np.ascontiguousarray(X), np.ascontiguousarray(U)
-        cost_table.values(table, X, U, costs)
+        costs = CompiledTerm.values(self, X, U)
         for row in np.flatnonzero(np.isnan(costs)):
             self._python.values(X[row : row + 1], U[row : row + 1])
         return costs
-
-    def expand(self, X: Array, U: Array, weight: float, exact: bool, l: Array, lz: Array, lzz: Array) -> None:
-        """Add weight times value, gradient and Hessian, whose positive semidefinite part stands for Gauss-Newton's."""
-        table = cost_table.table_of([(self.compiled, 0, len(X), weight)])
-        order, X, U = EXACT if exact else GAUSS_NEWTON, np.ascontiguousarray(X), np.ascontiguousarray(U)
-        cost_table.expand_matrices(table, order, X, U, l, lz, lzz)
 
 
 @kernel

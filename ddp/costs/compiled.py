@@ -1,0 +1,53 @@
+"""Base of compiled cost terms: batches of knots, evaluated by the C function that the horizon calls."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+
+from ddp.costs import cost_table
+from ddp.costs.batch import CompiledCost
+from ddp.costs.bound import EXACT, GAUSS_NEWTON
+from ddp.protocols import Array
+
+
+class CompiledTerm(Protocol):
+    """A batch term made of a kernel, `ddp.costs.bound`; it writes ``_bound`` itself."""
+
+    @property
+    def thread_safe(self) -> bool:
+        """Always."""
+        return True
+
+    def _bound(self) -> CompiledCost:
+        """Its kernel with its arguments."""
+
+    def _checked(self, X: Array, U: Array) -> tuple[Array, Array]:
+        """States X (M, nx) and controls U (M, nu) as kernels want them."""
+        return np.ascontiguousarray(X, dtype=np.float64), np.ascontiguousarray(U, dtype=np.float64)
+
+    @cached_property
+    def compiled(self) -> CompiledCost:
+        """C function of the term, `ddp.costs.batch`."""
+        return self._bound()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "compiled"}  # addresses are of a process
+
+    def values(self, X: Array, U: Array) -> Array:
+        """The costs (M,) of states X (M, nx) and controls U (M, nu)."""
+        X, U = self._checked(X, U)
+        out = np.empty(len(X))
+        cost_table.values(self._alone(len(X), 1.0), X, U, out)
+        return out
+
+    def expand(self, X: Array, U: Array, weight: float, exact: bool, l: Array, lz: Array, lzz: Array) -> None:
+        """Add ``weight`` times value, gradient and Hessian to l (M,), lz (M, nz), lzz (M, nz, nz)."""
+        X, U = self._checked(X, U)
+        order, table = EXACT if exact else GAUSS_NEWTON, self._alone(len(X), float(weight))
+        cost_table.expand_matrices(table, order, X, U, l, lz, lzz)
+
+    def _alone(self, M: int, weight: float) -> cost_table.Table:
+        return cost_table.table_of([(self.compiled, 0, M, weight)])
