@@ -295,6 +295,9 @@ class Abilities(Protocol):
     def excesses(self, X: Array) -> list[str]:
         """Sentences about states X (N+1, nx) that leave what the system itself allows; `explain` tells them."""
 
+    def strayed(self, X: Array, dX: Array, U: Array) -> tuple[Array, Array]:
+        """``X ⊕ dX`` (N+1, nx), but for its first state, and ``f(x_k, u_k) ⊖ x_{k+1}`` (N, n) there, unchecked."""
+
     def step_durations(self, count: int) -> Array:
         """How long each of the knots 0 .. count-1 takes [s], 0 for an event; without it, dt."""
 

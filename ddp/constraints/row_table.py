@@ -88,20 +88,48 @@ def add_squares(table, J, w, separable, H, diagonal):
         e = table[i]
         columns, size, width, a, p = columns_of(e), e[SIZE], e[WIDTH], e[ROW], e[NUMBER]
         for k in range(e[BEGIN], e[END]):
-            for r in range(size):
-                if e[DIAGONAL] != 0:
-                    square = w[a] * J[p] * J[p]
+            if e[DIAGONAL] != 0:
+                for r in range(size):
+                    square = w[a + r] * J[p + r] * J[p + r]
                     if separable[k]:
                         diagonal[k, columns[r]] += square
                     else:
                         H[k, columns[r], columns[r]] += square
-                elif w[a] != 0.0:
+            elif columns[width - 1] - columns[0] == width - 1:  # they ascend
+                add_square(J[p : p + size * width], w[a : a + size], width, columns[0], H[k])
+            else:
+                for r in range(size):
                     for j in range(width):
-                        f = w[a] * J[p + j]
+                        f = w[a + r] * J[p + width * r + j]
                         if f != 0.0:
                             for l in range(width):
-                                H[k, columns[j], columns[l]] += f * J[p + l]
-                a, p = a + 1, p + width
+                                H[k, columns[j], columns[l]] += f * J[p + width * r + l]
+            a, p = a + size, p + size * width
+
+
+@kernel
+def add_square(J, w, width, first, H):
+    """H (nz, nz) += Jᵀ diag(w) J, J of ``width`` columns, from ``first`` on of H; the upper half, then mirrored."""
+    size = w.shape[0]
+    for j in range(width):
+        row = H[first + j, first + j : first + width]
+        r = 0
+        while r < size:
+            last = min(r + 3, size - 1)
+            near, far = min(r + 1, last), min(r + 2, last)
+            f0 = w[r] * J[width * r + j]
+            f1 = w[near] * J[width * near + j] if r + 1 < size else 0.0
+            f2 = w[far] * J[width * far + j] if r + 2 < size else 0.0
+            f3 = w[last] * J[width * last + j] if r + 3 < size else 0.0
+            if f0 != 0.0 or f1 != 0.0 or f2 != 0.0 or f3 != 0.0:
+                J0, J1 = J[width * r + j : width * (r + 1)], J[width * near + j : width * (near + 1)]
+                J2, J3 = J[width * far + j : width * (far + 1)], J[width * last + j : width * (last + 1)]
+                for l in range(width - j):
+                    row[l] += f0 * J0[l] + f1 * J1[l] + f2 * J2[l] + f3 * J3[l]
+            r += 4
+    for j in range(width):
+        for l in range(j):
+            H[first + j, first + l] = H[first + l, first + j]
 
 
 @kernel

@@ -50,6 +50,7 @@ class Rows:
     cap, compliance (m,): how large multipliers may be, and how far a row gives way to a unit of them: infinite and zero
         but for soft ones, which are those that ``soft`` (m,) tells.   softened: whether there are any.
     size: m.   entries: how many numbers all Jacobians have.   known: values of those that are not compiled.
+    table: see row_table.py.
     """
 
     def __init__(self, placed: Sequence[Placed], N: int, n: int, nu: int) -> None:
@@ -83,7 +84,12 @@ class Rows:
                 self._python.append((entry, self.entries))
             rows.append(row_table.words_of(kept, entry.start, entry.stop, size, entry.first, self.entries))
             self.entries += entry.lower.size * kept.width
-        self._table = np.array(rows, dtype=np.int64).reshape(-1, row_table.WORDS)
+        self.table = np.array(rows, dtype=np.int64).reshape(-1, row_table.WORDS)
+
+    @cached_property
+    def curved(self) -> bool:
+        """Whether any row has second derivatives."""
+        return any(found.curved for found in self._alive)
 
     @property
     def is_current(self) -> bool:
@@ -92,7 +98,7 @@ class Rows:
         return all(found is None or found is kept for found, kept in zip(own, self._alive, strict=True))
 
     def __getstate__(self) -> dict[str, object]:
-        return {name: value for name, value in vars(self).items() if name not in ("_table", "_alive", "_python")}
+        return {name: value for name, value in vars(self).items() if name not in ("table", "_alive", "_python")}
 
     def __setstate__(self, state: dict[str, object]) -> None:
         vars(self).update(state)
@@ -111,7 +117,7 @@ class Rows:
         """c (m,)."""
         X, U = _knots(X, U)
         c = np.empty(self.size)
-        row_table.evaluate(self._table, VALUES, 0, self.horizon + 1, X, U, NONE, c, NO_HESSIANS)
+        row_table.evaluate(self.table, VALUES, 0, self.horizon + 1, X, U, NONE, c, NO_HESSIANS)
         for entry, _ in self._python:
             knots = slice(entry.start, entry.stop)
             with naming(entry.name, knots):
@@ -122,7 +128,7 @@ class Rows:
         """J (entries,): of each constraint (M, size, width), in the columns that it keeps."""
         X, U = _knots(X, U)
         J = np.empty(self.entries)
-        row_table.evaluate(self._table, JACOBIAN, 0, self.horizon + 1, X, U, NONE, J, NO_HESSIANS)
+        row_table.evaluate(self.table, JACOBIAN, 0, self.horizon + 1, X, U, NONE, J, NO_HESSIANS)
         for entry, begin in self._python:
             knots = slice(entry.start, entry.stop)
             with naming(entry.name, knots):
@@ -133,7 +139,7 @@ class Rows:
     def add_curvature(self, X: Array, U: Array, y: Array, H: Array) -> None:
         """H (N+1, nz, nz) += Σ_i y_i ∂²c_i, y (m,)."""
         X, U = _knots(X, U)
-        row_table.evaluate(self._table, CURVATURE, 0, self.horizon + 1, X, U, y, NONE, H)
+        row_table.evaluate(self.table, CURVATURE, 0, self.horizon + 1, X, U, y, NONE, H)
         for entry, _ in self._python:
             knots = slice(entry.start, entry.stop)
             with naming(entry.name, knots):
@@ -141,16 +147,16 @@ class Rows:
 
     def add_forces(self, J: Array, y: Array, lz: Array) -> None:
         """lz (N+1, nz) += Jᵀ y, y (m,)."""
-        row_table.add_forces(self._table, J, y, lz)
+        row_table.add_forces(self.table, J, y, lz)
 
     def add_squares(self, J: Array, w: Array, H: Array, diagonal: Array, separable: NDArray[np.bool_]) -> None:
         """Add Jᵀ diag(w) J to H (N+1, nz, nz); at ``separable`` knots (N+1,) to the diagonal (N+1, nz) instead."""
-        row_table.add_squares(self._table, J, w, separable, H, diagonal)
+        row_table.add_squares(self.table, J, w, separable, H, diagonal)
 
     def along(self, J: Array, dX: Array, dU: Array) -> Array:
         """J dz (m,) of dX (N+1, n), dU (N, nu)."""
         out = np.empty(self.size)
-        row_table.along(self._table, J, dX, dU, out)
+        row_table.along(self.table, J, dX, dU, out)
         return out
 
     def worst(self, X: Array, U: Array) -> float:

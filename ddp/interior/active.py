@@ -1,7 +1,8 @@
 """From the barrier's last iterate to the minimum: what is at its bound is held there, Newton's steps do the rest.
 
 The gains of the barrier's sweep bend controls long before their limits. Those of the policy are of a sweep in which
-controls at limits are constants, constraints at bounds equalities, and nothing else is bounded. Its step is Newton's on
+controls at limits are constants, constraints at bounds equalities, and nothing else is bounded; soft constraints that
+are violated are terms of the cost, linear ones at a price and quadratic ones with a compliance. Its step is Newton's on
 the active set, so that a few of them end at rounding; rows whose multiplier has the wrong sign are released, rows that
 a step would violate are added.
 """
@@ -13,11 +14,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from ddp.interior.point import Point, Trial
+from ddp.interior.row_steps import COMPLIANCE, PRICE
 from ddp.protocols import Array
 from ddp.sweeps.backward import Sweep
 
 AT_BOUND = 1e-4
 """Rows nearer to a bound are held, relative to the range between bounds, or to the larger one of 1 and |bound|."""
+
+PAID = 1.0 - 1e-3
+"""Multipliers of rows with a price are it where they are larger than this share of it: the row is violated."""
 
 ROUNDS, REVISED, ROUNDING = 12, 8, 1e-12
 """Newton's steps at most, after how many of them rows stay as they are, and errors that are none."""
@@ -42,8 +47,10 @@ class ActiveSet:
         self.point, self._given = point, point.bounds
         self._controls, self._shape = slice(point.first, None), point.U.shape
         given = self._given
-        self.held = given.near(AT_BOUND)
-        self._multipliers = given.multipliers * (given.equality | (self.held != 0.0))
+        self.held, y = given.near(AT_BOUND), given.multipliers
+        self._price = given.give[PRICE]
+        self._pays = np.where((self._price < np.inf) & (np.abs(y) > PAID * self._price), np.sign(y), 0.0)
+        self._multipliers = y * (given.equality | (self.held != 0.0))
 
     @property
     def of_controls(self) -> Array:
@@ -54,11 +61,15 @@ class ActiveSet:
     def impose(self) -> None:
         """Bound the point by the active rows alone: constraints as equalities; controls are held by sweeps."""
         given, point = self._given, self.point
-        at = np.where(self.held < 0.0, given.lower, given.upper)
-        held = (self.held != 0.0) & (np.arange(len(at)) < point.first)
-        lower = np.where(given.equality, given.lower, np.where(held, at, -np.inf))
-        point.bounds = point.bounded_by(lower, np.where(np.isfinite(lower), lower, np.inf))
-        point.bounds.equal = np.where(np.isfinite(lower), self._multipliers, 0.0)
+        at = np.where(given.equality | (self.held < 0.0), given.lower, given.upper)
+        held = given.equality | ((self.held != 0.0) & (np.arange(len(at)) < point.first))
+        at = np.where(held & (self._pays == 0.0), at, np.inf)
+        point.bounds = point.bounded_by(
+            np.where(at < np.inf, at, -np.inf), at, np.full(len(at), np.inf),
+            np.where(at < np.inf, given.give[COMPLIANCE], 0.0),
+        )  # fmt: skip
+        paid = np.where(self._pays != 0.0, self._pays * self._price, 0.0)
+        point.bounds.equal = np.where(at < np.inf, self._multipliers, paid)
         problem = point.problem
         point.backward.limits = problem.lower - point.U, problem.upper - point.U
         point.settle()
@@ -73,17 +84,19 @@ class ActiveSet:
 
     def revise(self) -> bool:
         """Release rows that push the wrong way, add those that are beyond bounds; whether there were any."""
-        point, given, before = self.point, self._given, self.held.copy()
-        self._multipliers = point.bounds.equal.copy()
+        point, given, before = self.point, self._given, (self.held.copy(), self._pays.copy())
+        y = point.bounds.equal.copy()
         if point.limited:
-            self._multipliers[self._controls] = point.limit_forces().ravel() * (self.held[self._controls] != 0.0)
-        self.held[self.held * self._multipliers < 0.0] = 0.0
+            y[self._controls] = point.limit_forces().ravel() * (self.held[self._controls] != 0.0)
+        self.held[self.held * y < 0.0] = 0.0
         values = point.rows.values(point.X, point.U)
-        free = before == 0.0
-        self.held[free & given.has_lower & (values < given.lower - BEYOND)] = -1.0
-        self.held[free & given.has_upper & (values > given.upper + BEYOND)] = 1.0
-        self._multipliers *= given.equality | (self.held != 0.0)
-        return not np.array_equal(self.held, before)
+        below, above = values < given.lower - BEYOND, values > given.upper + BEYOND
+        free = before[0] == 0.0
+        self.held[free & given.has_lower & below] = -1.0
+        self.held[free & given.has_upper & above] = 1.0
+        self._pays = np.where(self._pays != 0.0, self._pays * (below | above), np.sign(y) * (np.abs(y) > self._price))
+        self._multipliers = y * (given.equality | (self.held != 0.0))
+        return not (np.array_equal(self.held, before[0]) and np.array_equal(self._pays, before[1]))
 
 
 def finish(point: Point) -> Finished:

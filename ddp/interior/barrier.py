@@ -8,20 +8,22 @@ weighs rows by w and pulls them by f:
 Equalities have no slack: R = c - target, w = 1 / δ, f = ν + R / δ, a proximal method of multipliers. Control limits are
 slacks of themselves: R = 0. The multiplier of a row is y = z_U - z_L, or ν.
 
-*Elastic* rows give way: c - s = p - n, with p, n > 0 at a price ρ each, so that |ν| <= ρ. They have a step, too, where
-they cannot be met, and say so by p and n at the end. p and n are eliminated like slacks: in place of δ comes
-p / z_p + n / z_n, to which bounds add 1 / w of theirs. The kernels are in row_steps.py.
+Rows may give way, at a price ρ or with a compliance κ:
+
+    c - s = p - n,  p, n > 0 at ρ (p + n), so that |ν| <= ρ        c - s = e at ½ e² / κ, so that e = κ ν
+
+Soft constraints do, and where no step is found all constraints, at a price, are *elastic*: they have a step, too, where
+they cannot be met, and say so by p and n at the end. p, n and e are eliminated like slacks: in place of δ comes
+p / z_p + n / z_n, or κ, to which bounds add 1 / w of theirs. The kernels are in row_steps.py.
 """
 
 from __future__ import annotations
-
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ddp.interior import row_steps
-from ddp.interior.row_steps import ABOVE, BELOW, BOUNDED, EQUAL, FREE, NU, OF_N, OF_P, N, P, S
+from ddp.interior.row_steps import ABOVE, BELOW, BOUNDED, COMPLIANCE, EQUAL, FREE, NU, OF_N, OF_P, PRICE, N, P, S
 from ddp.protocols import Array
 
 PROXIMAL = 1e-8, 1.0
@@ -31,33 +33,38 @@ KEPT = 0.99
 """A step goes this share of the way to a bound, or closer where the barrier is small."""
 
 
-class RowStep(NamedTuple):
-    """A step of all rows (8, M), how long it may be until a slack or a multiplier is at its bound, and the slope."""
-
-    rows: Array
-    longest: float
-    longest_dual: float
-    slope: float
-
-
 class Barrier:
     """The rows' state, see row_steps.py.
 
-    scale: the cost that counts as one.   price: ρ of the first ``elastic`` rows; 0: none is elastic.
+    scale: the cost that counts as one.   price, compliance (M,): of rows that give way, see row_steps.py.
+    elastic: whether the ``hard`` rows (M,) give way, which would not have to be; price_of_all: at which price.
     """
 
-    def __init__(self, lower: Array, upper: Array, scale: float = 1.0) -> None:
-        self.bounds, self.scale = np.array([lower, upper]), scale
+    def __init__(
+        self, lower: Array, upper: Array, scale: float = 1.0, price: Array | None = None,
+        compliance: Array | None = None,
+    ) -> None:  # fmt: skip
+        self.bounds, self.scale, self.size = np.array([lower, upper]), scale, len(lower)
         self.equality = lower == upper
+        self.equalities = int(self.equality.sum())
         bounded = ~self.equality & (np.isfinite(lower) | np.isfinite(upper))
         self.kind: NDArray[np.int64] = np.where(self.equality, EQUAL, np.where(bounded, BOUNDED, FREE))
         self.bounded = bounded
         self.has_lower, self.has_upper = bounded & np.isfinite(lower), bounded & np.isfinite(upper)
-        self.count = int(self.has_lower.sum() + self.has_upper.sum())
-        self.size = len(lower)
+        self.give = np.array([
+            np.full(self.size, np.inf) if price is None else price,
+            np.zeros(self.size) if compliance is None else compliance,
+        ])  # fmt: skip
+        self.soft = (self.give[PRICE] < np.inf) | (self.give[COMPLIANCE] > 0.0)
+        self.elastic, self.price_of_all, self.hard = False, np.inf, np.zeros(self.size, dtype=bool)
+        self._count()
         self.state = np.zeros((8, self.size))
-        self.price, self.elastic = 0.0, 0
-        self._w, self._f, self._residual = (np.zeros(self.size) for _ in range(3))
+        self.w, self.f, self.y, self._residual = (np.zeros(self.size) for _ in range(4))
+
+    def _count(self) -> None:
+        """Count what barriers keep positive."""
+        priced = (self.give[PRICE] < np.inf) & (self.kind != FREE)
+        self.count = int(self.has_lower.sum() + self.has_upper.sum() + 2 * priced.sum())
 
     @property
     def lower(self) -> Array:
@@ -86,10 +93,9 @@ class Barrier:
     @property
     def multipliers(self) -> Array:
         """y (M,)."""
-        y = self.state[ABOVE] - self.state[BELOW]
-        y[self.equality] = self.state[NU, self.equality]
-        y[: self.elastic] = self.state[NU, : self.elastic]
-        return np.asarray(y)
+        y = np.empty(self.size)
+        row_steps.multipliers(self.state, self.kind, self.give, y)
+        return y
 
     @property
     def equal(self) -> Array:
@@ -102,8 +108,10 @@ class Barrier:
 
     @property
     def excess(self) -> float:
-        """The largest p + n of an elastic row."""
-        return float((self.state[P] + self.state[N])[: self.elastic].max(initial=0.0))
+        """The largest p + n of an elastic row that would not have to give way."""
+        if not self.elastic:
+            return 0.0
+        return float((self.state[P] + self.state[N])[self.hard].max(initial=0.0))
 
     def inside(self, c: Array, share: float) -> Array:
         """c (M,), moved off bounds by a share of max(1, |bound|) or of the range, what is less."""
@@ -123,73 +131,56 @@ class Barrier:
             high = self.has_upper & (to_upper < share * np.minimum(np.maximum(1.0, np.abs(self.upper)), width))
         return np.where(low & ~(high & (to_upper < to_lower)), -1.0, np.where(high, 1.0, 0.0))
 
-    def start(self, inside: Array, barrier: float) -> None:
-        """Take these values (M,) as slacks, and the multipliers that the barrier has there."""
+    def start(self, inside: Array, c: Array, barrier: float) -> None:
+        """Take ``inside`` (M,) as slacks of values c (M,), and the multipliers that the barrier has there."""
         slacks = np.where(self.bounded, inside, 0.0)
         self.state[:] = 0.0
         self.state[S] = slacks
         self.state[BELOW] = np.where(self.has_lower, barrier / (self.slacks - self.lower), 0.0)
         self.state[ABOVE] = np.where(self.has_upper, barrier / (self.upper - self.slacks), 0.0)
+        if self.soft.any():
+            self._start_giving(self.soft, c, self.state[ABOVE] - self.state[BELOW], barrier)
 
-    def start_warm(self, multipliers: Array, barrier: float) -> None:
+    def start_warm(self, multipliers: Array, c: Array, barrier: float) -> None:
         """Take multipliers (M,) of an earlier solution, as far as they have the sign of a bound; slacks are known."""
         self.state[BELOW] = np.where(self.has_lower, np.maximum(-multipliers, 0.1 * self.state[BELOW]), 0.0)
         self.state[ABOVE] = np.where(self.has_upper, np.maximum(multipliers, 0.1 * self.state[ABOVE]), 0.0)
         self.state[NU] = np.where(self.equality, multipliers, 0.0)
+        if self.soft.any():
+            self._start_giving(self.soft, c, multipliers, barrier)
 
-    def start_elastic(self, price: float, count: int, c: Array, barrier: float) -> None:
-        """Let the first ``count`` rows give way at a price: p - n is what they miss now, at values c (M,)."""
-        y, rows = self.multipliers, slice(0, count)
-        self.count += 2 * (count - self.elastic)
-        self.price, self.elastic = price, count
-        missed = np.where(self.equality, c - self.lower, c - self.slacks)[rows]
+    def start_elastic(self, price: float, rows: NDArray[np.bool_], c: Array, barrier: float) -> None:
+        """Let some rows (M,) give way at a price, if they do not anyway: p - n is what they miss now, at values c."""
+        y = self.multipliers
+        if not self.elastic:
+            self.elastic, self.hard = True, rows & ~self.soft
+        self.price_of_all = price
+        self.give[PRICE, self.hard] = price
+        self._count()
+        self._start_giving(self.hard, c, y, barrier)
+
+    def _start_giving(self, rows: NDArray[np.bool_], c: Array, y: Array, barrier: float) -> None:
+        """Excesses of some rows (M,), p - n what they miss at values c, and ν as near to y as prices let it be."""
+        missed = np.where(self.equality, c - self.lower, c - self.slacks)
+        priced = rows & (self.give[PRICE] < np.inf) & (self.kind != FREE)
+        compliant = rows & ~priced & (self.kind != FREE)
+        price, missed_priced = self.give[PRICE, priced], missed[priced]
         least = barrier / price
-        n = 0.5 * (least - missed + np.hypot(least, missed))
-        p = np.maximum(missed + n, 1e-12)
-        self.state[P, rows], self.state[N, rows] = p, n
-        self.state[OF_P, rows], self.state[OF_N, rows] = barrier / p, barrier / n
-        self.state[NU, rows] = np.clip(y[rows], -0.9 * price, 0.9 * price)
+        n = 0.5 * (least - missed_priced + np.hypot(least, missed_priced))
+        p = np.maximum(missed_priced + n, 1e-12)
+        n = np.maximum(n, 1e-12)
+        self.state[P, priced], self.state[N, priced] = p, n
+        self.state[OF_P, priced], self.state[OF_N, priced] = barrier / p, barrier / n
+        self.state[NU, priced] = np.clip(y[priced], -0.9 * price, 0.9 * price)
+        self.state[P, compliant] = missed[compliant]
+        self.state[NU, compliant] = missed[compliant] / self.give[COMPLIANCE, compliant]
 
     def proximal(self, barrier: float) -> float:
         """δ of equalities."""
         smallest, share = PROXIMAL
         return max(smallest, share * barrier / self.scale) / self.scale
 
-    def condensed(self, residual: Array, barrier: float) -> tuple[Array, Array]:
-        """w and f (M,)."""
-        row_steps.condense(
-            self.state, self.bounds, self.kind, self.price, self.elastic, barrier, self.proximal(barrier), residual,
-            self._w, self._f,
-        )  # fmt: skip
-        return self._w, self._f
-
-    def step(self, along: Array, residual: Array, barrier: float) -> RowStep:
-        """The rows' step, ``along`` (M,) being J z, after `condensed`."""
-        keep, step = max(KEPT, 1.0 - barrier / self.scale), np.empty_like(self.state)
-        found = row_steps.steps(
-            self.state, self.bounds, self.kind, self.price, self.elastic, barrier, self.proximal(barrier), residual,
-            self._w, self._f, along, keep, step,
-        )  # fmt: skip
-        return RowStep(step, *found)
-
-    def move(self, step: RowStep, alpha: float, barrier: float) -> None:
-        """Move multipliers: ν as far as slacks, the others by the fraction that keeps them positive."""
-        row_steps.move(
-            self.state, self.bounds, self.kind, self.elastic, barrier, step.rows, alpha, step.longest_dual
-        )  # fmt: skip
-
-    def evaluate(self, c: Array, primal: Array, barrier: float) -> tuple[Array, float]:
-        """R (M,) of values c with slacks and excesses, and their barrier function -m Σ log, with prices."""
-        residual = np.empty(self.size)
-        args = self.bounds, self.kind, self.price, self.elastic, barrier, residual
-        return residual, float(row_steps.evaluate(c, primal, *args, True))
-
     def value(self, barrier: float) -> float:
         """The barrier function with prices, of the state."""
-        args = self.bounds, self.kind, self.price, self.elastic, barrier, self._residual
+        args = self.bounds, self.kind, self.give, barrier, self._residual
         return float(row_steps.evaluate(self._residual, self.primal, *args, False))
-
-    def errors(self, barrier: float) -> tuple[float, float, float, float]:
-        """See `row_steps.errors`."""
-        found = row_steps.errors(self.state, self.bounds, self.kind, self.price, self.elastic, barrier)
-        return tuple(map(float, found))  # type: ignore[return-value]

@@ -9,19 +9,25 @@ SLOPE, COST_POWER, RESIDUAL_POWER, NEARLY = 1e-4, 2.3, 1.1, 1e-4
 """Armijo's share; when a step is to lower the cost: (-α slope)^COST_POWER > residual^RESIDUAL_POWER, and the residual
 is smaller than `NEARLY` times the first one, or 0.1."""
 
+MOST, MOST_OF_GAPS = 10.0, 3.0
+"""Residuals are at most so many times the largest of one and those that the solve and this barrier began with; where
+they are gaps alone."""
+
 EPSILON = 10 * 2.2e-16
 
 
 class Filter:
     """Pairs of a residual θ and a barrier function φ that later iterates must undercut in one of the two."""
 
-    def __init__(self, first: float) -> None:
-        self.entries: list[tuple[float, float]] = []
-        self._nearly = NEARLY * max(0.1, first)
+    def __init__(self, first: float, constrained: bool) -> None:
+        self._allowed = MOST if constrained else MOST_OF_GAPS
+        self._first, self._nearly = first, NEARLY * max(0.1, first)
+        self.clear(first)
 
-    def clear(self) -> None:
-        """Forget all: the barrier function has changed."""
-        self.entries = []
+    def clear(self, theta: float) -> None:
+        """Forget all, for the barrier function has changed, at an iterate with a residual."""
+        self.entries: list[tuple[float, float]] = []
+        self._most = self._allowed * max(1.0, self._first, theta)
 
     def accepts(
         self, theta: float, phi: float, before: tuple[float, float], slope: float, alpha: float
@@ -32,7 +38,7 @@ class Filter:
         """
         theta0, phi0 = before
         slack = EPSILON * abs(phi0)
-        if not (theta < float("inf") and phi < float("inf")):
+        if not (theta <= self._most and phi < float("inf")):
             return False, False
         for theta_j, phi_j in self.entries:
             if theta > (1.0 - FALL) * theta_j and phi >= phi_j - RISE * theta_j + slack:

@@ -69,14 +69,14 @@ def multipliers(horizon, blend, mu, x, u, y, follows, costate, weights):
 
 
 @kernel
-def stationarity(horizon, costate, weights, out):
-    """out (N+1, nz): the Lagrangian's gradient, l_z + Fᵀ w - (λ, 0), without that in x_0, which is given."""
+def stationarity(horizon, lz, costate, weights, out):
+    """out (N+1, nz): the Lagrangian's gradient, lz + Fᵀ w - (λ, 0), without that in x_0, which is given."""
     p = Horizon(horizon)
     n, nu = p.n, p.nu
     for t in range(p.N + 1):
         g = out[t]
         for i in range(n + nu):
-            g[i] = p.lz[t, i] if i < n or t < p.N else 0.0
+            g[i] = lz[t, i] if i < n or t < p.N else 0.0
         for i in range(n):
             g[i] -= costate[t, i]
             if t < p.N:

@@ -4,7 +4,8 @@
             lower the barrier where its problem is solved well enough
             stop where all errors are small
             eliminate slacks and bounds, sweep: exact, then other Hessians until one is positive definite
-            roll the step out in the linear model; go along it as far as slacks stay positive and the filter accepts
+            roll the step out in the linear model; go along it as far as slacks stay positive and the filter accepts,
+            with states that move linearly or, with constraints, follow from controls
 
 Convergence is superlinear: exact Hessians and the barrier's fall leave one or two errors of each order of magnitude.
 """
@@ -13,13 +14,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 
 from ddp.compiling.setup import working_time
 from ddp.interior.filter import Filter
-from ddp.interior.measures import absolute
 from ddp.interior.point import Move, Point, Trial
 from ddp.iterate import CLOSED
 from ddp.models.attempt import EXACT, GAUSS_NEWTON, LEVENBERG_MARQUARDT
@@ -33,14 +32,11 @@ TOLERANCE = 1e-8
 START, WARM, END = 0.01, 1e-8, 1e-9
 """Barriers, relative to that cost: the first one, that after a warm start, and the last one."""
 
-SOLVED, FALL, POWER = 10.0, 0.2, 1.5
+SOLVED, FALL, POWER = 30.0, 0.2, 1.5
 """The barrier falls once errors are smaller than so many times it: to this share, or if that is less, its power."""
 
-DIRECT, BLENDED = (1.0, 0.0), (1.0, 0.5, 0.25, 0.125, 0.0)
-"""Shares of the exact Hessian that are tried in turn: with constraints or limits; without, and where steps creep."""
-
-CREEPS, IN_A_ROW = 0.5, 2
-"""Gauss-Newton's steps creep where so many in a row are this long and leave more of the expected decrease than that."""
+BLENDED, DIRECT = (1.0, 0.5, 0.125, 0.0), (1.0, 0.0)
+"""Shares of the exact Hessian that are tried in turn; within limits of controls alone blends do not help."""
 
 FIRST_SHIFT, SMALLEST_SHIFT, RISES, DECAY, MOST_SHIFT = 1e-4, 1e-10, (100.0, 8.0), 3.0, 1e12
 """mu, added to Hessians where none is positive definite: the first, the smallest one, by how much it rises first and
@@ -63,9 +59,10 @@ at errors of that size relative to the price."""
 
 @dataclass
 class _Swept:
-    """A step and the Hessian that it is of."""
+    """A step, and the Hessian and the sweep that it is of."""
 
     move: Move
+    sweep: Sweep
     blend: float
     mu: float
 
@@ -84,25 +81,24 @@ class Interior:
         self.point, self.tolerance, self.history, self._show = point, tolerance, history, show
         self._patience = patience
         self.sweep: Sweep | None = None
-        self.blends = DIRECT if point.boxed or point.bounds.count or point.rows.size else BLENDED
+        self.blends = DIRECT if point.boxed else BLENDED
         self._mu, self._stiff, self._raised, self._missed = 0.0, False, 0, np.inf
         self._first = self._fell = len(history)
 
     def errors(self, barrier: float) -> float:
         """The largest of the dual, primal and complementarity errors, scaled as IPOPT's, in units of `TOLERANCE`."""
-        p, b = self.point, self.point.bounds
-        lack, slope, of_bounds, of_all = b.errors(barrier)
-        total, count = of_all + absolute(p.costate)[1], b.count + int(b.equality.sum()) + p.costate.size
-        dual = max(100.0, total / count / p.scale) / 100.0
-        slack = max(100.0, of_bounds / max(b.count, 1) / p.scale) / 100.0
-        return max(max(self.dual, slope) / p.scale / dual, p.open, lack / p.scale / slack)
+        p, b, e = self.point, self.point.bounds, self.judged
+        lack = max(e.high - barrier, barrier - e.low, 0.0)
+        dual = max(100.0, (e.of_all + e.costates) / (b.count + b.equalities + p.costate.size) / p.scale) / 100.0
+        slack = max(100.0, e.of_bounds / max(b.count, 1) / p.scale) / 100.0
+        return max(max(e.dual, e.slope) / p.scale / dual, p.open, lack / p.scale / slack)
 
     def _begin(self) -> None:
-        """First multipliers of the dynamics: costates, unless they are large."""
+        """First multipliers of the dynamics: costates, unless they are large, or constraints will change them."""
         p = self.point
         p.differentiate()
         p.adjoint()
-        if not np.abs(p.costate).max() <= LARGE * p.scale:
+        if p.first or not np.abs(p.costate).max() <= LARGE * p.scale:
             p.costate[:] = 0.0
             p.weights[:] = 0.0
 
@@ -111,10 +107,10 @@ class Interior:
         p, before = self.point, working_time()
         if not warm:
             self._begin()
-        self.filter = Filter(p.theta)
+        self.filter = Filter(p.theta, p.first > 0)
         while True:
             p.contract()
-            self.dual = absolute(p.dual_residual())[0]
+            self.judged = p.judge()
             self._lower_barrier()
             p.condense()
             step = self._swept()
@@ -144,7 +140,7 @@ class Interior:
                     if self._elastic():
                         continue
                     return End(Ending.NO_STEP, "no step lowers the cost or closes what is open")
-                self.filter.clear()
+                self.filter.clear(p.theta)
                 self._stiff, self._mu = True, max(FIRST_SHIFT * p.scale, 10.0 * self._mu)
             else:
                 self._stiff = False
@@ -161,7 +157,7 @@ class Interior:
         by, barrier = MISSED
         if not (p.bounds.excess > by and p.barrier <= barrier * p.scale):
             return False
-        return self.errors(p.barrier) <= barrier * max(1.0, p.bounds.price / p.scale)
+        return self.errors(p.barrier) <= barrier * max(1.0, p.bounds.price_of_all / p.scale)
 
     def _elastic(self) -> bool:
         """Let constraints give way, if they do not yet; whether there are any."""
@@ -181,12 +177,12 @@ class Interior:
             self._raised, self._missed = 0, p.bounds.excess
         self._raised += 1
         p.barrier = START * p.scale
-        p.let_go(DEARER * p.bounds.price)
+        p.let_go(DEARER * p.bounds.price_of_all)
         self._again()
 
     def _again(self) -> None:
         """Begin with another barrier function."""
-        self.filter = Filter(self.point.theta)
+        self.filter = Filter(self.point.theta, self.point.first > 0)
         self._stiff, self._mu = False, 0.0
         self._fell = len(self.history)
 
@@ -195,11 +191,11 @@ class Interior:
 
     def _lower_barrier(self) -> None:
         p, least = self.point, END * self.point.scale
-        rows = p.bounds.count or p.bounds.equality.any()
+        rows = p.bounds.count or p.bounds.equalities
         while rows and p.barrier > least and self.errors(p.barrier) < SOLVED * p.barrier / p.scale:
             relative = p.barrier / p.scale
             p.barrier = max(least, p.scale * min(FALL * relative, relative**POWER))
-            self.filter.clear()
+            self.filter.clear(p.theta)
             self._fell = len(self.history)
 
     def _swept(self) -> _Swept | None:
@@ -210,13 +206,13 @@ class Interior:
             if sweep.failed < 0:
                 if mu > 0.0:
                     self._mu = mu
-                return _Swept(self.point.move(sweep, blend, mu), blend, mu)
+                return _Swept(self.point.move(sweep, blend, mu), sweep, blend, mu)
         return None
 
     def _hessians(self) -> Iterator[tuple[float, float]]:
         """Shares of the exact Hessian, and mu."""
         if not self._stiff:
-            yield from ((blend, 0.0) for blend in (BLENDED if self._creeps() else self.blends))
+            yield from ((blend, 0.0) for blend in self.blends)
         scale, first, later = self.point.scale, *RISES
         mu, rise = (FIRST_SHIFT * scale, first) if self._mu == 0.0 else (self._mu, later)
         if self._mu > 0.0 and not self._stiff:
@@ -225,51 +221,31 @@ class Interior:
             yield self.blends[-1], mu
             mu *= rise
 
-    def _creeps(self) -> bool:
-        """Whether Gauss-Newton's model converges linearly, and slowly; within limits alone other shares do not help."""
-        if self.point.first == 0:
-            return False
-        last = self.history[max(self._first, len(self.history) - IN_A_ROW - 1) :]
-        return len(last) > IN_A_ROW and all(
-            now.blend < 1.0 and now.regularization == 0.0 and now.step >= CREEPS < now.expected / past.expected
-            for past, now in pairwise(last)
-        )
-
     def _search(self, step: _Swept) -> float:
-        """Go along a step: the fraction, 0 where none is accepted."""
-        p, move, alpha = self.point, step.move, step.move.rows.longest
+        """Go along a step: the fraction, 0 where none is accepted.
+
+        With constraints what a linear trial does not reach a rollout may; within limits alone they help nothing.
+        """
+        p, move, longest = self.point, step.move, step.move.longest
         now = p.theta, p.cost + p.bounds.value(p.barrier)
-        shortest, corrected = (SHORTEST_WHOLE if p.boxed else SHORTEST) * alpha, self.blends is BLENDED
+        alpha, rolled = longest, p.rolled(step.sweep, move, longest)
+        shortest = (SHORTEST_WHOLE if p.boxed else SHORTEST) * longest
         while alpha > shortest:
             trial = p.along(move, alpha)
-            if self._accepted(trial, now, move.slope, alpha):
-                p.accept(trial, move, alpha)
+            if self._taken(trial, move, now, alpha):
                 return alpha
-            if not corrected and now[0] < trial.theta < np.inf and self._corrected(step, trial, now, alpha):
+            if p.first and self._taken(next(rolled), move, now, alpha):
                 return alpha
-            corrected = True
             alpha *= 0.5
         return 0.0
 
-    def _corrected(self, step: _Swept, trial: Trial, now: tuple[float, float], alpha: float) -> bool:
-        """Take the second-order correction: the same Hessian's step, for what the first one would leave open."""
-        p = self.point
-        with p.opened(trial, alpha):
-            sweep = p.sweep(step.blend, step.mu)
-            if sweep.failed >= 0:
-                return False
-            move = p.move(sweep, step.blend, step.mu)
-        length = move.rows.longest
-        corrected = p.along(move, length)
-        if not self._accepted(corrected, now, step.move.slope, alpha):
-            return False
-        p.accept(corrected, move, length)
-        return True
-
-    def _accepted(self, trial: Trial, now: tuple[float, float], slope: float, alpha: float) -> bool:
-        accepted, by_cost = self.filter.accepts(trial.theta, trial.cost + trial.barrier, now, slope, alpha)
-        if accepted and not by_cost:
-            self.filter.add(*now)
+    def _taken(self, trial: Trial, move: Move, now: tuple[float, float], alpha: float) -> bool:
+        """Go to a trial alpha along a step if the filter accepts it."""
+        accepted, by_cost = self.filter.accepts(trial.theta, trial.cost + trial.barrier, now, move.slope, alpha)
+        if accepted:
+            if not by_cost:
+                self.filter.add(*now)
+            self.point.accept(trial, move, alpha)
         return accepted
 
     def _record(self, step: _Swept, alpha: float, seconds: float) -> None:
@@ -280,7 +256,7 @@ class Interior:
             hessian = EXACT if step.blend > 0.0 else GAUSS_NEWTON
         gap = float(np.abs(p.gaps).max())
         self._show(Record(
-            p.cost, self.dual, step.move.expected, alpha, step.mu, hessian, step.blend, seconds,
+            p.cost, self.judged.dual, step.move.expected, alpha, step.mu, hessian, step.blend, seconds,
             0.0 if gap < CLOSED else gap, "multipliers" if step.blend > 0.0 else "none",
             float(np.abs(p.residual).max(initial=0.0)), p.barrier,
         ))  # fmt: skip

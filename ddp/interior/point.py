@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import NamedTuple
 
 import numpy as np
@@ -11,19 +10,22 @@ import numpy as np
 from ddp.constraints.bounds import measure_room, move_within, room
 from ddp.derivatives import EXACT, FIRST, GAUSS_NEWTON, RECORDS, missing
 from ddp.errors import ModelError
-from ddp.interior import measures
-from ddp.interior.barrier import Barrier, RowStep
-from ddp.interior.linear import bend, multipliers, newton_step, stationarity
-from ddp.interior.row_steps import N, P, S
+from ddp.interior import passes
+from ddp.interior.barrier import KEPT, Barrier
+from ddp.interior.linear import bend, multipliers, stationarity
 from ddp.parallel.differentiator import Differentiator
 from ddp.problem import Problem
 from ddp.protocols import Array
 from ddp.sweeps.backward import VALUE, Backward, Sweep
+from ddp.system import ability
 
-NO_ROWS, PRIMAL = np.zeros(0), [S, P, N]
+NO_JACOBIAN = np.zeros(0)
 
 AT_LIMIT = 1e-4
 """Controls nearer to a limit have a multiplier in a warm start, relative to the range, or 1, or the limit."""
+
+HALVES = np.array([1.0, 0.5, 0.25, 0.125])
+"""Fractions of a step that are rolled out at once, in lanes."""
 
 INSIDE = 1e-2
 """How far slacks and controls begin from their bounds, see `Barrier.inside`."""
@@ -48,18 +50,36 @@ class Trial(NamedTuple):
 
 
 class Move(NamedTuple):
-    """A step: of states x (N+1, n), controls u (N, nu), rows, and the multipliers of the dynamics where it leads.
+    """A step: of states x (N+1, n), controls u (N, nu), rows (8, M), and the dynamics' multipliers where it leads.
 
+    longest, longest_dual: fractions of it until a slack, or a multiplier of a bound, is at zero all but.
     slope: of cost and barrier along it.   expected: the decrease of both that the model promises, were nothing open.
     """
 
     x: Array
     u: Array
-    rows: RowStep
+    rows: Array
     costate: Array
     weights: Array
+    longest: float
+    longest_dual: float
     slope: float
     expected: float
+
+
+class Judged(NamedTuple):
+    """Errors of a point: of the Lagrangian's gradient in x and u, and in slacks; products that the barrier makes equal.
+
+    costates, of_bounds, of_all: sums of absolute multipliers: of the dynamics, of bounds, of all rows.
+    """
+
+    dual: float
+    costates: float
+    low: float
+    high: float
+    slope: float
+    of_bounds: float
+    of_all: float
 
 
 class Point:
@@ -81,7 +101,7 @@ class Point:
         self.rows, self.first = problem.limited_rows if self.limited else problem.rows, problem.multiplier_count
         N, n = work.derivatives.A.shape[:2]
         self._n = n
-        self.bounds = self.bounded_by(self.rows.lower, self.rows.upper)
+        self.bounds = self.bounded_by(self.rows.lower, self.rows.upper, self.rows.cap, self.rows.compliance)
         d = work.derivatives
         self._plain_lz, self._error, self._unread = (np.zeros_like(d.lz) for _ in range(3))
         self._swept = d._replace(
@@ -95,48 +115,58 @@ class Point:
         self._diagonal = problem.separable
         self.backward.separable = self._separable = self._diagonal & self.rows.separable
         self._dense = ~self._separable
-        self._any_dense, self._curved = bool(self._dense.any()), not self.rows.separable.all()
+        self._any_dense, self._curved = bool(self._dense.any()), self.rows.curved
+        self._strayed = ability(problem.dynamics, "strayed") or self._stepped
         self.costate, self.weights = np.zeros((N + 1, n)), np.zeros((N, n))
-        self._w, self._whole = NO_ROWS, True
+        self._arrived, self._dX, self._moved = np.zeros((N + 1, n)), np.zeros((N + 1, n)), np.zeros(self.rows.size)
+        self._J, self._whole = NO_JACOBIAN, True
         self.start(X, U, share)
 
     def start(self, X: Array, U: Array, share: float) -> None:
         """Begin at a trajectory, its controls and slacks pushed off their bounds, see `Barrier.inside`."""
-        values = self.bounds.inside(self.rows.values(X, U), share)
+        values = self.rows.values(X, U)
+        inside = self.bounds.inside(values, share)
         if self.limited:
-            U = values[self.first :].reshape(U.shape)
+            U = inside[self.first :].reshape(U.shape)
         elif self.boxed:
             U = np.clip(U, self.problem.lower, self.problem.upper)
-        self.bounds.start(values, self.barrier)
+        self.bounds.start(inside, values, self.barrier)
         self._take(self.tried(X, U, self.bounds.primal))
 
     def warm(self, multipliers: Array, K: Array) -> None:
         """Take multipliers of constraints (m,); those of dynamics and limits follow, under gains K (N, nu, n)."""
-        bounds, y = self.bounds, np.zeros(self.rows.size)
+        bounds, y, values = self.bounds, np.zeros(self.rows.size), self.rows.values(self.X, self.U)
         y[: self.first] = multipliers
-        bounds.start_warm(y, self.barrier)
+        bounds.start_warm(y, values, self.barrier)
         self.differentiate()
         self.adjoint(K)
         if self.limited:
             y[self.first :] = self.limit_forces().ravel() * np.abs(bounds.near(AT_LIMIT)[self.first :])
-            bounds.start(bounds.slacks, self.barrier)
-            bounds.start_warm(y, self.barrier)
+            bounds.start(bounds.slacks, values, self.barrier)
+            bounds.start_warm(y, values, self.barrier)
 
-    def bounded_by(self, lower: Array, upper: Array) -> Barrier:
-        """Rows within other bounds (M,)."""
-        return Barrier(lower, upper, self.scale)
+    def bounded_by(self, lower: Array, upper: Array, price: Array, compliance: Array) -> Barrier:
+        """Rows within other bounds (M,), that give way otherwise."""
+        return Barrier(lower, upper, self.scale, price, compliance)
 
     def tried(self, X: Array, U: Array, primal: Array) -> Trial:
         """Evaluate a trajectory."""
-        d, cost = self.dynamics, self.problem.total(X, U)
-        try:
-            gaps = np.ascontiguousarray(d.difference(X[1:], d.step(X[:-1], U)))
-        except ModelError:  # there is no motion
-            gaps = np.full((len(U), d.n), np.inf)
-        residual, barrier = NO_ROWS, 0.0
-        if self.rows.size:
-            residual, barrier = self.bounds.evaluate(self.rows.values(X, U), primal, self.barrier)
-        theta, largest = measures.sizes(gaps, residual)
+        d = self.dynamics
+        return self._weighed(X, U, primal, np.ascontiguousarray(d.difference(X[1:], d.step(X[:-1], U))))
+
+    def _stepped(self, X: Array, dX: Array, U: Array) -> tuple[Array, Array]:
+        """States and gaps as `system.Abilities` of a system that lacks ``strayed``."""
+        d = self.dynamics
+        to = np.ascontiguousarray(d.integrate(X, dX))
+        to[0] = X[0]
+        return to, np.ascontiguousarray(d.difference(to[1:], d.step(to[:-1], U)))
+
+    def _weighed(self, X: Array, U: Array, primal: Array, gaps: Array) -> Trial:
+        """A trajectory whose gaps are known, evaluated."""
+        b, cost, residual = self.bounds, self.problem.total(X, U), np.empty(self.rows.size)
+        values = self.rows.values(X, U) if self.rows.size else residual
+        args = primal, b.bounds, b.kind, b.give, self.barrier, residual
+        barrier, (theta, largest) = passes.worth(gaps, values, *args)
         if not (abs(cost) < np.inf and theta < np.inf):
             cost = theta = np.inf
         return Trial(X, U, primal, cost, barrier, gaps, residual, theta, largest)
@@ -148,7 +178,8 @@ class Point:
 
     def let_go(self, price: float) -> None:
         """Let constraints give way at a price, see barrier.py."""
-        self.bounds.start_elastic(price, self.first, self.rows.values(self.X, self.U), self.barrier)
+        rows = np.arange(self.rows.size) < self.first
+        self.bounds.start_elastic(price, rows, self.rows.values(self.X, self.U), self.barrier)
         self.settle()
 
     def settle(self) -> None:
@@ -186,27 +217,26 @@ class Point:
 
     def pull(self, forces: Array) -> None:
         """The swept gradient := l_z + Jᵀ forces (M,)."""
-        self._swept.lz[:] = self._plain_lz
-        if self.rows.size:
-            self.rows.add_forces(self._J, forces, self._swept.lz)
+        passes.pull(self.rows.table, self._J, self._plain_lz, forces, self._swept.lz)
 
     def condense(self) -> None:
         """Eliminate the rows: their weights and forces come into the Hessians and the gradient that are swept."""
-        swept, d = self._swept, self._work.derivatives
-        self._w, f = self.bounds.condensed(self.residual, self.barrier)
-        self.pull(f)
-        swept.diagonal[:] = d.diagonal
+        swept, d, b = self._swept, self._work.derivatives, self.bounds
+        passes.push(
+            self.rows.table, self._J, b.state, b.bounds, b.kind, b.give, self.barrier, b.proximal(self.barrier),
+            self.residual, b.w, b.f, self._plain_lz, swept.lz,
+        )  # fmt: skip
         self._fill(d.exact, swept.exact, swept.diagonal)
-        if self._curved and self.rows.size:
-            self.rows.add_curvature(self.X, self.U, self.bounds.multipliers, swept.exact)
+        if self._curved:
+            self.rows.add_curvature(self.X, self.U, b.multipliers, swept.exact)
         self._whole = False
 
     def _fill(self, H: Array, out: Array, diagonal: Array) -> None:
-        """out := H + Jᵀ w J where that is not diagonal, diagonal += it elsewhere."""
-        if self._any_dense:
-            measures.spread(self._dense, self._diagonal, self._work.derivatives.diagonal, H, out)
-        if self.rows.size:
-            self.rows.add_squares(self._J, self._w, out, diagonal, self._separable)
+        """out := H + Jᵀ w J where that is not diagonal, diagonal := it elsewhere."""
+        passes.fill(
+            self.rows.table, self._J, self.bounds.w, self._dense, self._any_dense, self._separable, self._diagonal,
+            self._work.derivatives.diagonal, H, out, diagonal,
+        )  # fmt: skip
 
     def sweep(self, blend: float, mu: float, held: Array | None = None) -> Sweep:
         """Sweep once, after `condense`: see `Backward.with_weights`. Gauss-Newton's Hessians are made if needed."""
@@ -217,14 +247,23 @@ class Point:
             measure_room(self.U, self.problem.lower, self.problem.upper, *self.backward.limits)
         return self.backward.with_weights(blend, mu, None if self.boxed else held)
 
-    def dual_residual(self) -> Array:
-        """The Lagrangian's gradient (N+1, nz) in all states but the first, and all controls that no limit holds."""
-        self.pull(self.bounds.multipliers)
-        stationarity(self.backward.address, self.costate, self.weights, self._error)
+    def judge(self) -> Judged:
+        """Errors of the point; `dual_residual` is known then."""
+        b = self.bounds
+        dual, costates, found = passes.judge(
+            self.backward.address, self.rows.table, self._J, b.state, b.bounds, b.kind, b.give, self._plain_lz,
+            self._swept.lz, b.y, self.costate, self.weights, self._error,
+        )  # fmt: skip
         if self.boxed:
             low, high = room(self.U, self.problem.lower, self.problem.upper)
             slope = self._error[:-1, self._n :]
             slope[((low >= 0.0) & (slope > 0.0)) | ((high <= 0.0) & (slope < 0.0))] = 0.0
+            dual = float(np.abs(self._error).max())
+        return Judged(dual, costates, *found)
+
+    def dual_residual(self) -> Array:
+        """The Lagrangian's gradient (N+1, nz) in all states but the first, and all controls that no limit holds."""
+        self.judge()
         return self._error
 
     def adjoint(self, K: Array | None = None) -> None:
@@ -241,49 +280,58 @@ class Point:
         forces = self.bounds.multipliers.copy()
         forces[self.first :] = 0.0
         self.pull(forces)
-        stationarity(self.backward.address, self.costate, self.weights, self._error)
+        stationarity(self.backward.address, self._swept.lz, self.costate, self.weights, self._error)
         return -self._error[:-1, self._n :]
 
     def move(self, sweep: Sweep, blend: float, mu: float) -> Move:
         """The step of a sweep."""
-        x, u, y = np.zeros_like(self.costate), np.zeros_like(self.U), np.zeros_like(self.costate)
-        address = self.backward.address
-        newton_step(address, x, u, y)
-        costate, weights = np.empty_like(self.costate), np.empty_like(self.weights)
-        multipliers(address, blend, mu, x, u, y, True, costate, weights)
-        along = self.rows.along(self._J, x, u) if self.rows.size else NO_ROWS
-        rows = self.bounds.step(along, self.residual, self.barrier)
-        slope = measures.slope(self._plain_lz, x, u)
-        return Move(x, u, rows, costate, weights, slope + rows.slope, abs(sweep.expected))
-
-    @contextmanager
-    def opened(self, trial: Trial, alpha: float) -> Iterator[None]:
-        """Meanwhile what is open is what a trial leaves open, and alpha times what is open now."""
-        gaps, residual = self.gaps, self.residual
-        self.gaps, self.residual = trial.gaps + alpha * gaps, trial.residual + alpha * residual
-        self.backward.gaps = self.gaps
-        self.condense()
-        try:
-            yield
-        finally:
-            self.gaps, self.residual = gaps, residual
-            self.backward.gaps = gaps
+        b, keep = self.bounds, max(KEPT, 1.0 - self.barrier / self.scale)
+        x, u, rows = np.empty_like(self.costate), np.empty_like(self.U), np.empty_like(b.state)
+        to = np.empty_like(self.costate), np.empty_like(self.weights)
+        longest, longest_dual, slope = passes.stride(
+            self.backward.address, self.rows.table, self._J, b.state, b.bounds, b.kind, b.give, self.barrier,
+            self.residual, b.w, b.f, self._plain_lz, keep, (blend, mu), x, u, self._arrived, self._moved, rows, to,
+        )  # fmt: skip
+        return Move(x, u, rows, *to, longest, longest_dual, slope, abs(sweep.expected))
 
     def along(self, move: Move, alpha: float) -> Trial:
         """The trial a fraction alpha along a step."""
-        X = np.ascontiguousarray(self.dynamics.integrate(self.X, alpha * move.x))
-        X[0] = self.X[0]
-        U = self.U + alpha * move.u
+        b, U, primal = self.bounds, np.empty_like(self.U), np.empty((3, self.rows.size))
+        passes.advance(alpha, move.x, move.u, move.rows, b.state, b.kind, self.first, self.U, self._dX, U, primal)
         if self.boxed:
             move_within(U, self.problem.lower, self.problem.upper)
-        primal = self.bounds.primal + alpha * move.rows.rows[PRIMAL]
-        if self.limited:
-            primal[0, self.first :] = np.where(self.bounds.bounded[self.first :], U.ravel(), 0.0)
-        return self.tried(X, U, primal)
+        try:
+            X, gaps = self._strayed(self.X, self._dX, U)
+        except ModelError:  # there is no motion
+            X, gaps = self.X, np.full_like(self.gaps, np.inf)
+        return self._weighed(X, U, primal, gaps)
+
+    def rolled(self, sweep: Sweep, move: Move, alpha: float) -> Iterator[Trial]:
+        """Trials alpha, alpha / 2, ... along a step whose states follow from controls, under the policy of its sweep.
+
+        Where motion curves a lot gaps of linear steps are large; these leave but the rest 1 - alpha of each gap. Slacks
+        go as far as along the step, whatever constraints do. Controls stay off their limits, as steps do.
+        """
+        b, share, still = self.bounds, 1.0 - KEPT, np.zeros_like(self.U)
+        low, high = (
+            np.where(np.isfinite(limit), limit + share * (self.U - limit), limit)
+            for limit in (self.problem.lower, self.problem.upper)
+        )
+        while True:
+            alphas = alpha * HALVES
+            tracked = self.dynamics.track(self.X, self.U, sweep.k, sweep.K, alphas, self.gaps, low, high)
+            for alpha, X, U in zip(alphas, *map(np.ascontiguousarray, tracked), strict=True):
+                primal = np.empty((3, self.rows.size))
+                args = move.rows, b.state, b.kind, self.first, U, self._dX, np.empty_like(U), primal
+                passes.advance(alpha, move.x, still, *args)
+                yield self._weighed(X, U, primal, (1.0 - alpha) * self.gaps)
+            alpha *= 0.5
 
     def accept(self, trial: Trial, move: Move, alpha: float) -> None:
         """Go where a trial is; multipliers go as far along the step."""
         self._take(trial)
-        self.bounds.move(move.rows, alpha, self.barrier)
-        measures.approach(alpha, self.costate, move.costate)
-        measures.approach(alpha, self.weights, move.weights)
+        b = self.bounds
+        passes.follow(
+            b.state, b.bounds, b.kind, b.give, self.barrier, move.rows, alpha, move.longest_dual, self.costate,
+            move.costate, self.weights, move.weights,
+        )  # fmt: skip

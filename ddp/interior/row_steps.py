@@ -2,8 +2,9 @@
 """Kernels of barrier.py: one pass over all rows each.
 
 ``rows`` and ``step`` are (8, M): slacks s, multipliers z_L, z_U of their bounds, ν, excesses p, n and their z_p, z_n.
-``bounds`` (2, M).   ``kind`` (M,): `FREE`, `BOUNDED` or `EQUAL`.   price: of a unit of p and n of the rows before
-``elastic``; none are elastic where that is 0.   m: the barrier.   delta: δ of equalities.
+``bounds`` (2, M).   ``kind`` (M,): `FREE`, `BOUNDED` or `EQUAL`.   ``give`` (2, M): the price of a unit of p and n,
+infinite where a row does not give way at one; and the compliance, by how much c - s exceeds nothing for a unit of ν,
+kept in p, with its sign, and zero where a row does not give way that way.   m: the barrier.   delta: δ of equalities.
 """
 
 from __future__ import annotations
@@ -16,8 +17,16 @@ FREE, BOUNDED, EQUAL = 0, 1, 2
 
 S, BELOW, ABOVE, NU, P, N, OF_P, OF_N = range(8)
 
+PRICE, COMPLIANCE = 0, 1
+
 NEAR = 1e10
 """Multipliers stay within this factor of what the barrier says they are, m / (s - bound)."""
+
+
+@inline
+def gives(give, i):
+    """Whether a row gives way."""
+    return give[PRICE, i] < np.inf or give[COMPLIANCE, i] > 0.0
 
 
 @inline
@@ -28,21 +37,32 @@ def stiffness(rows, bounds, i, m):
 
 
 @inline
-def excess(rows, i, price, m):
+def excess(rows, give, i, m):
     """δ' = p / z_p + n / z_n, and what p - n would be after a step with ν as it is, less p - n."""
+    price, compliance = give[PRICE, i], give[COMPLIANCE, i]
+    if price == np.inf:
+        return compliance, compliance * rows[NU, i] - rows[P, i]
     p, n = rows[P, i] / rows[OF_P, i], rows[N, i] / rows[OF_N, i]
     moved = m / rows[OF_P, i] - m / rows[OF_N, i] + p * (rows[NU, i] - price) + n * (rows[NU, i] + price)
     return p + n, moved
 
 
 @kernel
-def condense(rows, bounds, kind, price, elastic, m, delta, residual, w, f):
+def multipliers(rows, kind, give, y):
+    """y (M,): z_U - z_L of bounds that do not give way, ν of all other rows."""
+    for i in range(len(kind)):
+        own = kind[i] == BOUNDED and not gives(give, i)
+        y[i] = rows[ABOVE, i] - rows[BELOW, i] if own else rows[NU, i]
+
+
+@kernel
+def condense(rows, bounds, kind, give, m, delta, residual, w, f):
     """Weights w and forces f (M,) of the rows."""
     for i in range(len(kind)):
         if kind[i] == FREE:
-            w[i], f[i] = 0.0, 0.0
-        elif i < elastic:
-            yielding, moved = excess(rows, i, price, m)
+            w[i], f[i] = 0.0, rows[NU, i]
+        elif gives(give, i):
+            yielding, moved = excess(rows, give, i, m)
             if kind[i] == BOUNDED:
                 own, slope = stiffness(rows, bounds, i, m)
                 yielding += 1.0 / own
@@ -57,17 +77,23 @@ def condense(rows, bounds, kind, price, elastic, m, delta, residual, w, f):
 
 
 @kernel
-def steps(rows, bounds, kind, price, elastic, m, delta, residual, w, f, along, keep, step):
+def steps(rows, bounds, kind, give, m, residual, w, f, along, keep, step):
     """The step (8, M) where J z is ``along``; its longest fractions, primal and dual, and the barrier's slope."""
-    step[:] = 0.0
     longest, longest_dual, rise = 1.0, 1.0, 0.0
     for i in range(len(kind)):
+        for j in range(8):
+            step[j, i] = 0.0
         if kind[i] == FREE:
             continue
-        if i < elastic or kind[i] == EQUAL:
+        soft = gives(give, i)
+        if soft or kind[i] == EQUAL:
             step[NU, i] = f[i] - rows[NU, i] + w[i] * along[i]
-        if i < elastic:
-            nu = rows[NU, i] + step[NU, i]
+        nu = rows[NU, i] + step[NU, i]
+        if soft and give[PRICE, i] == np.inf:
+            step[P, i] = give[COMPLIANCE, i] * nu - rows[P, i]
+            rise += rows[P, i] / give[COMPLIANCE, i] * step[P, i]
+        elif soft:
+            price = give[PRICE, i]
             for part, of, sign in ((P, OF_P, 1.0), (N, OF_N, -1.0)):
                 x, z = rows[part, i], rows[of, i]
                 step[part, i] = m / z + x / z * (sign * nu - price)
@@ -77,7 +103,7 @@ def steps(rows, bounds, kind, price, elastic, m, delta, residual, w, f, along, k
                 rise += (price - m / x) * step[part, i]
         if kind[i] == BOUNDED:
             own, slope = stiffness(rows, bounds, i, m)
-            moved = (rows[NU, i] + step[NU, i] - slope) / own if i < elastic else along[i] + residual[i]
+            moved = (nu - slope) / own if soft else along[i] + residual[i]
             step[S, i] = moved
             rise += slope * moved
             below, above = rows[S, i] - bounds[0, i], bounds[1, i] - rows[S, i]
@@ -98,7 +124,7 @@ def shorten(longest, room, move, keep):
 
 
 @kernel
-def move(rows, bounds, kind, elastic, m, step, alpha, dual):
+def move(rows, bounds, kind, give, m, step, alpha, dual):
     """Move all multipliers: ν by alpha, those of bounds by ``dual``; slacks and excesses have moved."""
     for i in range(len(kind)):
         rows[NU, i] += alpha * step[NU, i]
@@ -106,7 +132,7 @@ def move(rows, bounds, kind, elastic, m, step, alpha, dual):
             below, above = rows[S, i] - bounds[0, i], bounds[1, i] - rows[S, i]
             rows[BELOW, i] = near(rows[BELOW, i] + dual * step[BELOW, i], m / below)
             rows[ABOVE, i] = near(rows[ABOVE, i] + dual * step[ABOVE, i], m / above)
-        if i < elastic and kind[i] != FREE:
+        if kind[i] != FREE and give[PRICE, i] < np.inf:
             rows[OF_P, i] = near(rows[OF_P, i] + dual * step[OF_P, i], m / rows[P, i])
             rows[OF_N, i] = near(rows[OF_N, i] + dual * step[OF_N, i], m / rows[N, i])
 
@@ -118,7 +144,7 @@ def near(z, centre):
 
 
 @kernel
-def evaluate(c, primal, bounds, kind, price, elastic, m, residual, settle):
+def evaluate(c, primal, bounds, kind, give, m, residual, settle):
     """residual (M,) of values c and slacks and excesses ``primal`` (3, M); returns barrier function and prices.
 
     That is infinite if a slack is beyond its bound. To ``settle``, the larger excess becomes what leaves no
@@ -132,16 +158,23 @@ def evaluate(c, primal, bounds, kind, price, elastic, m, residual, settle):
         residual[i] = c[i] - (primal[0, i] if kind[i] == BOUNDED else bounds[0, i])
         if kind[i] == BOUNDED and m > 0.0:
             total += logarithm(primal[0, i] - bounds[0, i], m) + logarithm(bounds[1, i] - primal[0, i], m)
-        if i < elastic and settle:
-            missed = residual[i] - (primal[1, i] - primal[2, i])
-            large, small = (1, 2) if primal[1, i] >= primal[2, i] else (2, 1)
-            more, half = missed if large == 1 else -missed, 0.5 * primal[large, i]
-            primal[large, i] += max(more, -half)
-            primal[small, i] += max(0.0, -half - more)
-            residual[i] = 0.0
-        if i < elastic:
+        if not gives(give, i):
+            continue
+        price, compliance = give[PRICE, i], give[COMPLIANCE, i]
+        if price == np.inf:
+            if settle:
+                primal[1, i] = residual[i]
+            total += 0.5 * primal[1, i] * primal[1, i] / compliance
+        else:
+            if settle:
+                missed = residual[i] - (primal[1, i] - primal[2, i])
+                large, small = (1, 2) if primal[1, i] >= primal[2, i] else (2, 1)
+                more, half = missed if large == 1 else -missed, 0.5 * primal[large, i]
+                primal[large, i] += max(more, -half)
+                primal[small, i] += max(0.0, -half - more)
             total += price * (primal[1, i] + primal[2, i])
             total += logarithm(primal[1, i], m) + logarithm(primal[2, i], m)
+        residual[i] = 0.0
     return total
 
 
@@ -154,22 +187,34 @@ def logarithm(room, m):
 
 
 @kernel
-def errors(rows, bounds, kind, price, elastic, m):
-    """Complementarity, the gradient in slacks and excesses, sums of |multipliers|: of bounds, of all."""
-    lack, slope, of_bounds, of_all = 0.0, 0.0, 0.0, 0.0
+def errors(rows, bounds, kind, give):
+    """The lowest and highest product of a multiplier and what it keeps positive, the gradient in slacks and excesses.
+
+    Then sums of |multipliers|: of bounds, of all.
+    """
+    low, high, slope, of_bounds, of_all = np.inf, -np.inf, 0.0, 0.0, 0.0
     for i in range(len(kind)):
         of_all += abs(rows[NU, i])
+        if kind[i] == FREE:
+            continue
         if kind[i] == BOUNDED:
             for z, room in (
                 (rows[BELOW, i], rows[S, i] - bounds[0, i]), (rows[ABOVE, i], bounds[1, i] - rows[S, i]),
             ):
                 if room < np.inf:
-                    lack = max(lack, abs(z * room - m))
+                    low, high = min(low, z * room), max(high, z * room)
                     of_bounds += z
-        if i < elastic and kind[i] != FREE:
-            lack = max(lack, abs(rows[P, i] * rows[OF_P, i] - m), abs(rows[N, i] * rows[OF_N, i] - m))
-            of_bounds += rows[OF_P, i] + rows[OF_N, i]
-            slope = max(slope, abs(price - rows[NU, i] - rows[OF_P, i]), abs(price + rows[NU, i] - rows[OF_N, i]))
-            if kind[i] == BOUNDED:
-                slope = max(slope, abs(rows[NU, i] + rows[BELOW, i] - rows[ABOVE, i]))
-    return lack, slope, of_bounds, of_all + of_bounds
+        if not gives(give, i):
+            continue
+        price, nu = give[PRICE, i], rows[NU, i]
+        if price == np.inf:
+            slope = max(slope, abs(rows[P, i] / give[COMPLIANCE, i] - nu))
+        else:
+            for part, of, sign in ((P, OF_P, 1.0), (N, OF_N, -1.0)):
+                product = rows[part, i] * rows[of, i]
+                low, high = min(low, product), max(high, product)
+                of_bounds += rows[of, i]
+                slope = max(slope, abs(price - sign * nu - rows[of, i]))
+        if kind[i] == BOUNDED:
+            slope = max(slope, abs(nu + rows[BELOW, i] - rows[ABOVE, i]))
+    return low, high, slope, of_bounds, of_all + of_bounds

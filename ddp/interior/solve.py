@@ -26,7 +26,7 @@ FEW, NEAR_BOUNDS, FURTHER = 20, 1e-5, 1e-3
 """Iterations that a warm start has; how far its slacks and controls begin from their bounds, at least, and times how
 far the initial state has moved."""
 
-PATIENCE = 60
+PATIENCE = 120
 """Iterations with one barrier that are too many where there is another way."""
 
 SHORT = 0.125

@@ -210,6 +210,16 @@ class SteppedRobot(ABC):
         self._scheme.roller.step(*system, X, U, Xn)
         return Xn[0] if axes(x) == 1 else Xn
 
+    def strayed(self, X: Array, dX: Array, U: Array) -> tuple[Array, Array]:
+        """``X ⊕ dX`` (N+1, nx), but for its first state, and the gaps there: see `system.Abilities`."""
+        to, Xn, gaps = np.empty_like(X), np.empty((len(U), self._nx)), np.empty((len(U), self.n))
+        integrate_batch(self.robot.tree, X, dX, to)
+        to[0] = X[0]
+        memory, schedule = working_memory(self._room_of_rollouts), self._modes_from(0, len(U))
+        self._scheme.roller.step(self._handle, memory, schedule, to[:-1], U, Xn)
+        difference_batch(self.robot.tree, to[1:], Xn, gaps)
+        return to, gaps
+
     def rollout(self, x0: ArrayLike, U: ArrayLike) -> Array:
         """The states (N+1, nx) that controls U (N, nu) lead to from x0; NaN from where it diverges."""
         X, U = self._states("x0", x0, (self.nx,)), as_array("U", U, (None, self.nu))

@@ -1,0 +1,101 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
+"""An iteration's passes over the horizon and all rows, a kernel each: what point.py calls.
+
+``horizon``: the address of a `Horizon`, which is given ``lz`` (N+1, nz), the swept gradient.   table, J: the rows and
+their Jacobian, see row_table.py.   rows, bounds, kind, give, m: see row_steps.py.   plain (N+1, nz): the gradient of
+the cost.
+"""
+
+from __future__ import annotations
+
+from ddp.compiling.kernel import kernel
+from ddp.constraints.row_table import add_forces, add_squares, along
+from ddp.interior import row_steps
+from ddp.interior.linear import multipliers, newton_step, stationarity
+from ddp.interior.measures import absolute, approach, sizes, slope, spread
+
+
+@kernel
+def pull(table, J, plain, forces, lz):
+    """lz := plain + Jᵀ forces (M,)."""
+    for t in range(plain.shape[0]):
+        for i in range(plain.shape[1]):
+            lz[t, i] = plain[t, i]
+    add_forces(table, J, forces, lz)
+
+
+@kernel
+def judge(horizon, table, J, rows, bounds, kind, give, plain, lz, y, costate, weights, error):
+    """error (N+1, nz): the Lagrangian's gradient, with multipliers y (M,) of the rows, which are written.
+
+    Returns the largest number of it, the sum of |costate|, and `row_steps.errors`.
+    """
+    row_steps.multipliers(rows, kind, give, y)
+    pull(table, J, plain, y, lz)
+    stationarity(horizon, lz, costate, weights, error)
+    return absolute(error)[0], absolute(costate)[1], row_steps.errors(rows, bounds, kind, give)
+
+
+@kernel
+def push(table, J, rows, bounds, kind, give, m, delta, residual, w, f, plain, lz):
+    """w, f (M,) and lz := plain + Jᵀ f."""
+    row_steps.condense(rows, bounds, kind, give, m, delta, residual, w, f)
+    pull(table, J, plain, f, lz)
+
+
+@kernel
+def fill(table, J, w, dense, any_dense, separable, costs, own, H, out, diagonal):
+    """out := H + Jᵀ w J at ``dense`` knots, diagonal := own + it at others; costs: where H is in ``own`` (N+1, nz)."""
+    for t in range(own.shape[0]):
+        for i in range(own.shape[1]):
+            diagonal[t, i] = own[t, i]
+    if any_dense:
+        spread(dense, costs, own, H, out)
+    add_squares(table, J, w, separable, out, diagonal)
+
+
+@kernel
+def stride(horizon, table, J, rows, bounds, kind, give, m, residual, w, f, plain, keep, how, x, u, y, moved, step, to):
+    """The step of the last sweep: x, u, and y of `newton_step`, ``step`` of the rows, moved (M,) = J z.
+
+    how: blend and mu of the sweep.   to: costate and weights where it leads. Returns `row_steps.steps`, and the slope
+    of cost and barrier.
+    """
+    newton_step(horizon, x, u, y)
+    multipliers(horizon, how[0], how[1], x, u, y, True, to[0], to[1])
+    along(table, J, x, u, moved)
+    longest, longest_dual, rise = row_steps.steps(rows, bounds, kind, give, m, residual, w, f, moved, keep, step)
+    return longest, longest_dual, rise + slope(plain, x, u)
+
+
+@kernel
+def advance(alpha, x, u, step, rows, kind, first, U, dX, to_U, primal):
+    """A fraction alpha of a step: dX (N+1, n), to_U (N, nu), primal (3, M); rows from ``first`` on are of controls."""
+    nu, p = u.shape[1], (row_steps.S, row_steps.P, row_steps.N)
+    for t in range(x.shape[0]):
+        for i in range(x.shape[1]):
+            dX[t, i] = alpha * x[t, i]
+    for t in range(u.shape[0]):
+        for i in range(nu):
+            to_U[t, i] = U[t, i] + alpha * u[t, i]
+    for j in range(3):
+        for i in range(primal.shape[1]):
+            primal[j, i] = rows[p[j], i] + alpha * step[p[j], i]
+    for i in range(first, primal.shape[1]):
+        t = (i - first) // nu
+        primal[0, i] = to_U[t, i - first - t * nu] if kind[i] == row_steps.BOUNDED else 0.0
+
+
+@kernel
+def worth(gaps, c, primal, bounds, kind, give, m, residual):
+    """residual (M,) and excesses, see `row_steps.evaluate`; the barrier function, and `measures.sizes`."""
+    barrier = row_steps.evaluate(c, primal, bounds, kind, give, m, residual, True)
+    return barrier, sizes(gaps, residual)
+
+
+@kernel
+def follow(rows, bounds, kind, give, m, step, alpha, dual, costate, to_costate, weights, to_weights):
+    """All multipliers go where the states have gone, by alpha, those of bounds by ``dual``."""
+    row_steps.move(rows, bounds, kind, give, m, step, alpha, dual)
+    approach(alpha, costate, to_costate)
+    approach(alpha, weights, to_weights)
