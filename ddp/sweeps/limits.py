@@ -24,8 +24,9 @@ from ddp.machine.algebra import dot
 from ddp.sweeps.horizon import Horizon
 from ddp.sweeps.sweeping import Sweeping, recur
 
-MOST_SWEEPS = 12
-"""Sweeps for one step within control limits, at most."""
+ENOUGH_SWEEPS, MOST_SWEEPS = 12, 60
+"""Sweeps for one step within control limits, at most: where they found one that lowers the model's cost, and where they
+found none. Then another step would lead nowhere."""
 
 ROUNDING = 1e-12
 """Steps beyond limits that are none, relative to 1 and the step."""
@@ -57,7 +58,7 @@ def sweep_within(sweeping, blend, mu, by_costate, kept, k, K, u, x, y):
             best, found, slope, change = cost, True, slope_along(p, u, x), cost
             keep(p.N, p.nu * p.n, K, p.K)
             lead_to(p, u, x, k)
-        if attempt == MOST_SWEEPS - 1:
+        if attempt >= (ENOUGH_SWEEPS if found else MOST_SWEEPS) - 1:
             break
         recur(sweeping)
         if s.failed >= 0 and not found:

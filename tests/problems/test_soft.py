@@ -141,6 +141,20 @@ def test_both_methods_reach_the_same_minimum_within_the_tensions(solved, name):
     assert (missed > 0.1) == (name == "soft/out-of-reach")
 
 
+OUT_OF_REACH = [(-0.33, -0.55, -0.1), (0.51, 0.05, -0.25), (-0.04, -0.5, -0.27)]
+"""Points at 0.57 to 0.65 m from the base of an arm of 0.5 m."""
+
+
+def test_out_of_reach_in_other_directions_ddp_takes_less_than_half_of_ilqrs_iterations():
+    counts = np.zeros(2)
+    for point in OUT_OF_REACH:
+        problem = problems.find("soft/out-of-reach").build(position=point)
+        pair = [ddp.solve(problem, solver) for solver in (ddp.DDP(), ddp.ILQR())]
+        assert pair[0].cost <= pair[1].cost * (1.0 + 1e-6)
+        counts += [solution.iterations for solution in pair]
+    assert counts[0] <= 0.5 * counts[1]
+
+
 @pytest.mark.parametrize("name", REACHES)
 def test_ddp_ends_quadratically(solved, name):
     history = solved(name, ddp.DDP(tolerance=1e-13)).history
