@@ -81,6 +81,11 @@ class AdaptivePolicy:
         """How long the motion lasts [s]."""
         return self.policy.duration
 
+    @property
+    def learned(self) -> Policy:
+        """The policy with what is believed now, which learns no more."""
+        return self._now()
+
     def restart(self) -> None:
         """Forget what was learned."""
         self._believed, self._unlikely = self._given, np.zeros(len(self._delays))

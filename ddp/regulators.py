@@ -11,6 +11,7 @@ import contextlib
 import os
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -67,6 +68,19 @@ class Regulator:
         """The policy about the trajectory."""
         assert self.dynamics is not None
         return held_policy(self.dynamics, self.X, self.U, self.K, *limits_of(self.dynamics))
+
+    def export(self, path: str | os.PathLike[str]) -> Path:
+        """Write reference and gains by the names of joints (.npz, .csv, .json), as `Policy.export` does.
+
+        Of an equilibrium there is one step, from time 0 on, whose gains hold for all times.
+        Returns where it is; raises ProblemError if it cannot be written, and without a system.
+        """
+        if self.dynamics is None:
+            raise ProblemError("dynamics: export needs the system: Regulator.load(path, dynamics)")
+        if not self.stationary:
+            return self._along.export(path)
+        X, U, K = np.stack([self.X, self.X]), self.U[None], self.K[None]
+        return held_policy(self.dynamics, X, U, K, *limits_of(self.dynamics)).export(path)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write all but the system to one .npz file, completely or not at all; ProblemError if that cannot be."""

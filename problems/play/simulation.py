@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pinocchio as pin
 from numpy.typing import ArrayLike, NDArray
 
+from ddp.adaptive import AdaptivePolicy
 from ddp.by_contact import ContactPolicy
 from ddp.errors import ProblemError, affordable, as_array, axes, choice, integer, positive, said
 from ddp.problem import Problem
@@ -31,6 +33,10 @@ RADIUS, THICKNESS = 0.02, 0.01
 
 FALLEN = 0.4
 """Part of its height at the start below which a base has fallen."""
+
+HELD = 3.0
+"""How long the end of a motion that comes to rest on its feet is held, to see whether the robot falls there, in units
+of √(h/g), h the height of its base: a leaning pendulum of that height leans tenfold by then."""
 
 NOISE = (0.001, 0.002, 0.001, 0.02, 0.02, 0.05)
 """Standard deviations of measurements: place [m] and attitude [rad] of a floating base, angles of joints [rad], and the
@@ -56,7 +62,7 @@ class Play:
     error (S+1,): of a floating base, how far it is from its place at that time [m]; else the root of the mean square of
     all joints' errors [rad, m].   rms: of ``error``.
     attitude (S+1,): by how much a floating base is turned from its attitude at that time [deg]; else zeros.
-    fell: whether the base came down, and everything ends there.
+    fell: whether the base came down, and everything ends there; or does so soon after the motion, its end being held.
     """
 
     t: Array = field(repr=False)
@@ -134,11 +140,15 @@ def simulate(
     with quietly():  # a fall is a result
         relief = uneven_ground(system, solution.X, [foot.frame for foot in feet_of(system)], heights, seed)
         world = world_of(system, solution.X[0], mu, softness, every, relief)
-        setting = Setting(world, system, factor, every, count, kicks, late, spread, rng)
+        held = _held(system, world, solution.X)
+        setting = Setting(world, system, factor, every, count, kicks, late, spread, rng, held)
 
         def control(t: float, x: Array, touching: Touching) -> Array:
-            now = min(t, plan.duration * (1.0 - 1e-9))
-            u = controller(now, x, touching()) if isinstance(controller, ContactPolicy) else controller(now, x)
+            now = plan.inside(t)
+            acting: Any = controller
+            if t > now and isinstance(controller, (AdaptivePolicy, ContactPolicy)):  # nothing more is learned
+                acting = controller.learned if isinstance(controller, AdaptivePolicy) else plan
+            u = acting(now, x, touching()) if isinstance(acting, ContactPolicy) else acting(now, x)
             return as_array("policy", u, (system.nu,))
 
         return played(setting, solution.X[0], control, plan.reference, plan.U_before[0])
@@ -187,7 +197,7 @@ class Setting:
 
     mass: factor on mass and inertia, as of `simulate`.   every [s]: of each of ``count`` controls.
     kicks: velocities (3,) added to a floating base, or None, by control.   late [s]: delay of controls.
-    spread: noise of measurements, in units of `NOISE`.
+    spread: noise of measurements, in units of `NOISE`.   held [s]: how long the end is held to see whether it falls.
     """
 
     world: World
@@ -199,6 +209,7 @@ class Setting:
     late: float
     spread: float
     rng: np.random.Generator
+    held: float = 0.0
 
 
 def played(
@@ -216,14 +227,15 @@ def played(
         for joint in (1,) if robot.is_floating else range(1, robot.model.njoints):
             world.heavier(joint, setting.mass)
     S, substeps, nq = system.actuation, round(every / world.model.opt.timestep), robot.nq
-    X, U, P = np.empty((count + 1, system.nx)), np.empty((count, system.nu)), np.empty((count + 1, system.nx))
+    most = count + round(setting.held / every)
+    X, U, P = np.empty((most + 1, system.nx)), np.empty((most, system.nu)), np.empty((most + 1, system.nx))
     X[0] = P[0] = x0
     data, fell = world.data(*np.split(X[0], [nq])), False
     least = -np.inf if world.floor is None else world.floor + FALLEN * (X[0, 2] - world.floor)
     deviations, least_force = _deviations(robot, spread), TOUCH * weight_of(robot)
     waiting = deque([np.zeros(system.nu) if first is None else first] * round(setting.late / every))
     end = count
-    for k in range(count):
+    for k in range(most):
         t = k * every
         if (kick := setting.kicks.get(k)) is not None:
             world.push(data, _heading(X[0]) @ kick)
@@ -239,7 +251,7 @@ def played(
         X[k + 1] = np.concatenate(world.state(data))
         P[k + 1] = reference(t + every)
         if not np.isfinite(X[k + 1]).all() or (robot.is_floating and X[k + 1, 2] < least):
-            end, fell = k + 1, True
+            end, fell = min(k + 1, count), True
             break
     X, U, P = X[: end + 1], U[:end], P[: end + 1]
     away = system.difference(P, X)[:, : robot.nv]
@@ -248,6 +260,17 @@ def played(
     error = np.asarray(np.linalg.norm(errors, axis=1), np.float64)
     times = np.linspace(0.0, end * every, end + 1)
     return Play(times, X, U, P, error, turned, root_mean_square(error), fell)
+
+
+def _held(system: RobotDynamics | PhasedDynamics, world: World, X: Array) -> float:
+    """How long the end of a motion X (N+1, nx) is held [s]; not at all if it does not end at rest on feet."""
+    robot = system.robot
+    if world.floor is None or not robot.is_floating:
+        return 0.0
+    height, gravity = X[-1, 2] - world.floor, np.linalg.norm(robot.model.gravity.linear)
+    unit = float(np.sqrt(max(height, 0.0) / gravity))
+    speed = float(np.linalg.norm(X[-1, robot.nq : robot.nq + 3]))
+    return HELD * unit if speed * HELD * unit < 0.1 * height else 0.0
 
 
 def root_mean_square(values: Array) -> float:

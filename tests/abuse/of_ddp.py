@@ -117,6 +117,7 @@ def _of_feedback(folder):
         Subject("LinearSensor", ddp.LinearSensor, {"C": np.eye(2)}),
         Subject("Regulator.policy", regulator.policy, {"t": 0.1, "x": x}),
         Subject("Regulator.save", regulator.save, {"path": folder / "saved.npz"}),
+        Subject("Regulator.export", regulator.export, {"path": folder / "exported.npz"}),
         Subject("Regulator.load", ddp.Regulator.load, {"path": file, "dynamics": system}, (), named),
         Subject("Observer.estimate", observer.estimate, {"t": 0.1, "x": x, "u": u, "y": [x]}),
         Subject("Observer.measure", observer.measure, {"x": x}),

@@ -335,3 +335,23 @@ def test_what_does_not_fit_is_named(name, change, words):
     with pytest.raises(ProblemError) as caught:
         call(name, change)
     assert words in str(caught.value)
+
+
+def test_exported_regulators_give_a_controller_their_controls(rng, tmp_path):
+    """By the formula of the file, u + G e within the limits, of an equilibrium and along a trajectory."""
+    drone = quadrotor.loop().dynamics
+    x = np.concatenate([drone.robot.q0, np.zeros(drone.robot.nv)])
+    x[2], hover = 1.0, drone.nominal_control(x)
+    still = ddp.lqr(drone, x, hover, np.ones(drone.n), np.ones(drone.nu))
+    X, U, Q = np.tile(x, (6, 1)), np.tile(hover, (5, 1)), np.ones(drone.n)
+    along = ddp.tvlqr(drone, X, U, Q, np.ones(drone.nu), Q)
+    near = drone.integrate(x, 0.01 * rng.normal(size=drone.n))
+    for regulator, k, t in ((still, 0, 7.3), (along, 3, 3.0 * drone.dt)):
+        file = np.load(regulator.export(tmp_path / f"gains{k}.npz"), allow_pickle=False)
+        assert len(file["time"]) == (1 if regulator is still else 5)
+        e = drone.difference(np.concatenate([file["q"][k], file["v"][k]]), near)
+        u = np.clip(file["u"][k] + file["G"][k] @ e, file["lower"][k], file["upper"][k])
+        np.testing.assert_allclose(u, regulator.policy(t, near), atol=1e-9)
+    assert still.export(tmp_path / "gains.csv").read_text().startswith("time,")
+    with pytest.raises(ProblemError, match="dynamics: export needs the system"):
+        ddp.Regulator(still.X, still.U, still.K, still.P).export(tmp_path / "gains.npz")

@@ -180,3 +180,15 @@ def test_only_robots_on_feet_walk_over_uneven_ground():
 def test_only_solutions_of_robots_are_played():
     with pytest.raises(ddp.ProblemError, match="solution: expected a Solution"):
         problems.simulate(3)
+
+
+@pytest.mark.parametrize(("policy", "push", "falls"), [("adaptive", None, False), ("pd", 0.3, True)])
+def test_a_biped_that_leans_at_the_end_of_its_motion_falls(policy, push, falls):
+    """What leans too far to stand is above the ground still when the plan ends."""
+    problem = problems.find("biped/step")()
+    plan = ddp.solve(problem, throw=False)
+    run = problems.simulate(plan, policy=policy, push=push)
+    assert run.fell == falls
+    assert run.t[-1] == pytest.approx(plan.policy.duration)
+    assert len(run.X) == len(run.t) == len(run.U) + 1
+    assert run.X[-1, 2] > 0.9
