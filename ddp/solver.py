@@ -137,9 +137,7 @@ class DDP:
             _check_part("regularization", self.regularization, "Tenfold(...) or ByRatio(...)", "raised", "stepped")
 
     def full_space(self, problem: Problem) -> bool:
-        """Whether steps of a problem are linear; those of one with soft constraints are not."""
-        if problem.constrained and problem.rows.softened:
-            return False
+        """Whether steps of a problem are linear."""
         return self.step == "linear" or (self._open and problem.constrained)
 
     def approaches(self, iterate: Iterate) -> bool:
@@ -155,7 +153,7 @@ class DDP:
 
     def attempts(self, problem: Problem) -> list[DDP]:
         """Solvers to try one after the other where one fails; the first may end early if others follow."""
-        if not (self._open and problem.constrained) or problem.rows.softened:
+        if not (self._open and problem.constrained):
             return [self]
         early = replace(self, max_iterations=min(self.max_iterations, PATIENCE))
         return [early, replace(self, step="rollout")]

@@ -22,6 +22,9 @@ whether each row has its own column; whether there is curvature; where the first
 
 WORDS = 11
 
+WIDE = 8
+"""Columns from which on a square is made row by row of it, four rows of J at once."""
+
 
 def words_of(found: CompiledConstraint, begin: int, end: int, size: int, row: int, number: int) -> list[int]:
     """The words of a constraint with ``size`` rows at each of the knots begin .. end-1."""
@@ -95,15 +98,17 @@ def add_squares(table, J, w, separable, H, diagonal):
                         diagonal[k, columns[r]] += square
                     else:
                         H[k, columns[r], columns[r]] += square
-            elif columns[width - 1] - columns[0] == width - 1:  # they ascend
+            elif width >= WIDE and columns[width - 1] - columns[0] == width - 1:  # they ascend
                 add_square(J[p : p + size * width], w[a : a + size], width, columns[0], H[k])
             else:
-                for r in range(size):
-                    for j in range(width):
-                        f = w[a + r] * J[p + width * r + j]
-                        if f != 0.0:
-                            for l in range(width):
-                                H[k, columns[j], columns[l]] += f * J[p + width * r + l]
+                for j in range(width):
+                    for l in range(j + 1):
+                        total = 0.0
+                        for r in range(size):
+                            total += w[a + r] * J[p + width * r + j] * J[p + width * r + l]
+                        H[k, columns[j], columns[l]] += total
+                        if l < j:
+                            H[k, columns[l], columns[j]] += total
             a, p = a + size, p + size * width
 
 

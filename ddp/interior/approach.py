@@ -38,7 +38,8 @@ def approach(descent: Descent) -> End | None:
         if short == 0:
             before = iterate.X, iterate.U, iterate.gaps.copy()
         end = descent.run(max(COARSE, solver.tolerance) if coarse else solver.tolerance, len(history) + 1)
-        hold = not bound and problem.violation(iterate.X, iterate.U) <= TOLERANCE
+        beyond = np.abs(problem.rows.beyond(problem.rows.values(iterate.X, iterate.U)))
+        hold = not bound and float(beyond.max()) <= TOLERANCE  # soft ones as well, for here they cost nothing
         step = history[-1].step if len(history) > first else 0.0
         short = 0 if step >= LONG else short + 1 if step > 0.0 else IN_A_ROW
         if end.ending.converged:

@@ -36,7 +36,8 @@ KEPT = 0.99
 class Barrier:
     """The rows' state, see row_steps.py.
 
-    scale: the cost that counts as one.   price, compliance (M,): of rows that give way, see row_steps.py.
+    scale: the cost that counts as one.   price, compliance (M,): of rows that give way, see row_steps.py; rows that do
+    so for nothing are none.
     elastic: whether the ``hard`` rows (M,) give way, which would not have to be; price_of_all: at which price.
     """
 
@@ -45,17 +46,18 @@ class Barrier:
         compliance: Array | None = None,
     ) -> None:  # fmt: skip
         self.bounds, self.scale, self.size = np.array([lower, upper]), scale, len(lower)
-        self.equality = lower == upper
-        self.equalities = int(self.equality.sum())
-        bounded = ~self.equality & (np.isfinite(lower) | np.isfinite(upper))
-        self.kind: NDArray[np.int64] = np.where(self.equality, EQUAL, np.where(bounded, BOUNDED, FREE))
-        self.bounded = bounded
-        self.has_lower, self.has_upper = bounded & np.isfinite(lower), bounded & np.isfinite(upper)
         self.give = np.array([
             np.full(self.size, np.inf) if price is None else price,
             np.zeros(self.size) if compliance is None else compliance,
         ])  # fmt: skip
-        self.soft = (self.give[PRICE] < np.inf) | (self.give[COMPLIANCE] > 0.0)
+        counts = (self.give[PRICE] > 0.0) & (self.give[COMPLIANCE] < np.inf)
+        self.equality = (lower == upper) & counts
+        self.equalities = int(self.equality.sum())
+        bounded = ~(lower == upper) & (np.isfinite(lower) | np.isfinite(upper)) & counts
+        self.kind: NDArray[np.int64] = np.where(self.equality, EQUAL, np.where(bounded, BOUNDED, FREE))
+        self.bounded = bounded
+        self.has_lower, self.has_upper = bounded & np.isfinite(lower), bounded & np.isfinite(upper)
+        self.soft = ((self.give[PRICE] < np.inf) | (self.give[COMPLIANCE] > 0.0)) & (self.kind != FREE)
         self.elastic, self.price_of_all, self.hard = False, np.inf, np.zeros(self.size, dtype=bool)
         self._count()
         self.state = np.zeros((8, self.size))

@@ -19,6 +19,9 @@ S, BELOW, ABOVE, NU, P, N, OF_P, OF_N = range(8)
 
 PRICE, COMPLIANCE = 0, 1
 
+SMALLEST, LARGEST = 1e-120, 1e120
+"""Products of rooms between which another row's may be multiplied to them."""
+
 NEAR = 1e10
 """Multipliers stay within this factor of what the barrier says they are, m / (s - bound)."""
 
@@ -148,16 +151,18 @@ def evaluate(c, primal, bounds, kind, give, m, residual, settle):
     """residual (M,) of values c and slacks and excesses ``primal`` (3, M); returns barrier function and prices.
 
     That is infinite if a slack is beyond its bound. To ``settle``, the larger excess becomes what leaves no
-    residual of its row.
+    residual of its row. Logarithms are of products of rooms, which take most of the time otherwise.
     """
-    total = 0.0
+    total, product = 0.0, 1.0
     for i in range(len(kind)):
         residual[i] = 0.0
         if kind[i] == FREE:
             continue
         residual[i] = c[i] - (primal[0, i] if kind[i] == BOUNDED else bounds[0, i])
+        if not SMALLEST < product < LARGEST:
+            total, product = total + logarithm(product, m), 1.0
         if kind[i] == BOUNDED and m > 0.0:
-            total += logarithm(primal[0, i] - bounds[0, i], m) + logarithm(bounds[1, i] - primal[0, i], m)
+            product *= own_room(primal[0, i] - bounds[0, i]) * own_room(bounds[1, i] - primal[0, i])
         if not gives(give, i):
             continue
         price, compliance = give[PRICE, i], give[COMPLIANCE, i]
@@ -173,17 +178,21 @@ def evaluate(c, primal, bounds, kind, give, m, residual, settle):
                 primal[large, i] += max(more, -half)
                 primal[small, i] += max(0.0, -half - more)
             total += price * (primal[1, i] + primal[2, i])
-            total += logarithm(primal[1, i], m) + logarithm(primal[2, i], m)
+            product *= own_room(primal[1, i]) * own_room(primal[2, i])
         residual[i] = 0.0
-    return total
+    return total + logarithm(product, m)
 
 
 @inline
-def logarithm(room, m):
-    """The barrier of a slack; nothing where there is no bound."""
-    if room == np.inf:
-        return 0.0
-    return -m * np.log(room) if room > 0.0 else np.inf
+def own_room(room):
+    """Factor of a slack; one where there is no bound, zero beyond it."""
+    return 1.0 if room == np.inf else max(room, 0.0)
+
+
+@inline
+def logarithm(product, m):
+    """The barrier of the product of rooms."""
+    return -m * np.log(product) if product > 0.0 else np.inf
 
 
 @kernel

@@ -107,7 +107,8 @@ def _check_rows(iterate: Iterate) -> None:
 
 def _verdict(point: Point) -> str:
     """Which constraint cannot be met, and by how much, where the sum of violations is least."""
-    worst = max(point.problem.residuals(point.X, point.U), key=lambda residual: residual.worst)
+    found = zip(point.problem.residuals(point.X, point.U), point.problem.placed, strict=True)
+    worst = max((residual for residual, entry in found if entry.cap is None), key=lambda residual: residual.worst)
     return f"infeasible as far as can be seen from here: {worst}, where violations are at a minimum"
 
 

@@ -227,6 +227,22 @@ def test_an_arm_that_has_to_end_at_a_point_ends_there_in_the_best_basin():
     assert solution.stationarity() < 1e-8
 
 
+@pytest.mark.parametrize(("norm", "price"), [("L1", 1.0), ("L2", 10.0)])
+def test_soft_constraints_end_where_the_augmented_lagrangian_does(norm, price):
+    hard = on_a_rail()
+    for soft in ({"constraints": [ddp.Soft(hard.constraints[0], price, norm)]}, {
+        "terminal_constraints": [ddp.Soft(hard.terminal_constraints[0], price, norm)]
+    }):  # fmt: skip
+        problem = replace(hard, **soft)
+        found, other = ddp.solve(problem), ddp.solve(problem, ddp.DDP(step="rollout"))
+        assert "multipliers" in {record.contraction for record in found.history}
+        assert found.cost == pytest.approx(other.cost, rel=1e-7)
+        assert found.stationarity() < 1e-9
+        np.testing.assert_allclose(found.multipliers, other.multipliers, atol=1e-4 * np.abs(other.multipliers).max())
+        for ours, theirs in zip(found.residuals(), other.residuals(), strict=True):
+            np.testing.assert_allclose(ours.violation, theirs.violation, atol=1e-6)
+
+
 def test_a_kind_of_step_that_is_none_is_refused():
     with pytest.raises(ddp.ProblemError, match="step: expected one of 'rollout', 'linear', 'auto', got 'long'"):
         ddp.DDP(step="long")
