@@ -1,19 +1,24 @@
 """Many solves: what they cost beside a loop, how good their optima are, and what kills leave.
 
-    python tests/benchmarks/batches.py overhead quality kills soak twins --samples 1000
+    python tests/benchmarks/batches.py overhead quality native twins memory --samples 1000
+    python tests/benchmarks/batches.py kills --samples 30000      # until 20 drivers and 50 workers have been killed
+    python tests/benchmarks/batches.py soak --samples 100000
+    python tests/benchmarks/batches.py efficiency --samples 2000  # on a quiet machine
 
 CPU times are of this process and all its children; every comparison is made in one run.
 """
 
 import argparse
+import contextlib
+import gc
 import os
 import pickle
-import resource
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing import get_context
@@ -21,22 +26,10 @@ from pathlib import Path
 
 import numpy as np
 import pinocchio as pin
+from processes import descendants, resident, rolled, session, spent, timed
 
 import ddp
 from problems import arm, cartpole, gaits, pendulum, quadrotor, quadruped
-
-
-def cpu():
-    """CPU seconds of this process and of its children that have ended."""
-    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(one.ru_utime + one.ru_stime for one in used)
-
-
-def timed(call):
-    """A result, with CPU and wall seconds."""
-    begin, wall = cpu(), time.perf_counter()
-    result = call()
-    return result, cpu() - begin, time.perf_counter() - wall
 
 
 def near(problem, spread, count, seed=5):
@@ -49,35 +42,58 @@ def warmed(problem, X0):
     return [ddp.solve(problem.starting_at(x), throw=False) for x in X0[:2]]
 
 
+def engines():
+    """Executors that there are, as contexts, by name."""
+    @contextlib.contextmanager
+    def dask():
+        cluster = distributed.LocalCluster(2, threads_per_worker=1, dashboard_address=None)
+        with cluster, distributed.Client(cluster) as client, client.get_executor() as executor:
+            yield executor
+
+    found = {
+        "this process": lambda: contextlib.nullcontext(1), "threads": lambda: ThreadPoolExecutor(2),
+        "2 processes": lambda: contextlib.nullcontext(2),
+        "ProcessPoolExecutor": lambda: ProcessPoolExecutor(2, get_context("spawn")),
+    }  # fmt: skip
+    with contextlib.suppress(ImportError):
+        import distributed
+
+        found["Dask"] = dask
+    with contextlib.suppress(ImportError):
+        import ray
+
+        if not ray.is_initialized():
+            ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+        found["Ray"] = lambda: contextlib.nullcontext(ddp.RayExecutor())
+    return found
+
+
 def overhead(samples):
-    """CPU of a batch over that of a loop; of pools, without what it costs to start them, measured with few samples."""
-    problem = arm.reach("ur5")
+    """CPU a solve of a batch beside a loop of `solve` and beside a bare `Batch`, without what starting workers costs.
+
+    That is measured with 64 samples; CPU is of this process and of all that it has started.
+    """
+    problem, few = arm.reach("ur5"), 64
     X0 = near(problem, 0.1, samples)
     warmed(problem, X0)
-    few = 2 * 64
-    for name in ("this process", "threads", "2 processes", "ProcessPoolExecutor", "Dask"):
-        loop = min(timed(lambda: [ddp.solve(problem.starting_at(x), throw=False) for x in X0])[1] for _ in range(2))
-
-        def batch(X, name=name):
-            if name == "Dask":
-                import distributed
-
-                cluster = distributed.LocalCluster(2, threads_per_worker=1, dashboard_address=None)
-                with cluster, distributed.Client(cluster) as client, client.get_executor() as executor:
-                    return ddp.solve_many(problem, {"x0": X}, executor=executor)
-            if name == "threads":
-                with ThreadPoolExecutor(2) as executor:
-                    return ddp.solve_many(problem, {"x0": X}, executor=executor)
-            if name == "ProcessPoolExecutor":
-                with ProcessPoolExecutor(2, get_context("spawn")) as executor:
-                    return ddp.solve_many(problem, {"x0": X}, executor=executor)
-            return ddp.solve_many(problem, {"x0": X}, executor=1 if name == "this process" else 2)
-
-        small = min(timed(lambda: batch(X0[:few]))[1] for _ in range(2))
-        (_, whole, wall) = timed(lambda: batch(X0))
-        each = (whole - small) / (samples - few)
-        print(f"{name}: loop {1e3 * loop / samples:.3f} ms a solve, batch {1e3 * each:.3f} ms, overhead", end=" ")
-        print(f"{1e6 * (each - loop / samples):+.0f} us; wall {wall:.1f} s, CPU {whole:.1f} s", flush=True)
+    bare = ddp.Batch(problem, samples)
+    bare.solve({"x0": X0})
+    for name, engine in engines().items():
+        loops, bares, own = [], [], {few: [], samples: []}
+        with engine() as executor:
+            ddp.solve_many(problem, {"x0": X0}, executor=executor)
+            for _ in range(3):
+                loops.append(timed(lambda: [ddp.solve(problem.starting_at(x), throw=False) for x in X0[:200]])[1] / 200)
+                bares.append(timed(lambda: bare.solve({"x0": X0}))[1] / samples)
+                for count, used in own.items():
+                    before = spent()
+                    ddp.solve_many(problem, {"x0": X0[:count]}, executor=executor)
+                    used.append(spent() - before)
+        each = (min(own[samples]) - min(own[few])) / (samples - few)
+        loop, alone = min(loops), min(bares)
+        print(f"{name}: a solve takes {1e6 * loop:.0f} us in a loop, {1e6 * alone:.0f} us in a bare Batch,"
+              f" {1e6 * each:.0f} us in solve_many: {1e6 * (each - loop):+.0f} and {1e6 * (each - alone):+.0f} us,"
+              f" {100 * (each / loop - 1):+.1f} % of the loop's", flush=True)  # fmt: skip
 
 
 def quality(samples):
@@ -188,33 +204,96 @@ def kills(samples):
     shutil.rmtree(folder)
 
 
-def session(leader):
-    """Processes of a session."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                fields = (entry / "stat").read_text().rpartition(")")[2].split()
-            except OSError:
-                continue
-            if int(fields[3]) == leader and fields[0] != "Z":
-                found.append(int(entry.name))
-    return found
-
-
 def files(path):
     return {str(file.relative_to(path)): file.read_bytes() for file in path.rglob("*") if file.is_file()}
 
 
 def soak(samples):
-    """Memory and open files while many samples are solved in this process, and over many batches."""
-    problem = pendulum.swing_up(horizon=20)
-    own = Path("/proc/self")
-    for part in range(5):
-        X0 = 0.1 * np.random.default_rng(part).normal(size=(samples, 2))
-        ddp.solve_many(problem, {"x0": X0}, executor=1, start="neighbours" if part % 2 else None, keep=("U",))
-        memory = int((own / "statm").read_text().split()[1]) * resource.getpagesize() / 1e6
-        print(f"{(part + 1) * samples} solves: {memory:.1f} MB, {len(os.listdir(own / 'fd'))} files", flush=True)
+    """Memory, files and threads while many samples are solved in ten batches, through each way."""
+    problem, rng, part = pendulum.swing_up(horizon=20), np.random.default_rng(0), max(samples // 10, 64)
+    batch, folder = ddp.Batch(problem, part), Path(tempfile.mkdtemp(prefix="mayne-soak-"))
+    horizons = ddp.Batch(problem, part, ddp.DDP(max_iterations=1, last_sweep=False))
+
+    def many(X, **given):
+        ddp.solve_many(problem, {"x0": X}, keep=("U",), **given)
+
+    def stored(X):
+        many(X, executor=1, into=folder / "a.zarr")
+        shutil.rmtree(folder / "a.zarr")
+
+    ways = {
+        "Batch.solve": lambda X: batch.solve({"x0": X}), "Batch.step": horizons.step, "into a store": stored,
+        "neighbours": lambda X: many(X, executor=1, start="neighbours"),
+    }  # fmt: skip
+    for name, call in ways.items():
+        watched(name, call, part, rng)
+    for name, engine in engines().items():
+        with engine() as executor:
+            watched(name, lambda X, executor=executor: many(X, executor=executor), part, rng)
+    shutil.rmtree(folder)
+
+
+def watched(name, call, part, rng):
+    """Solve ten batches, and tell what the process has after the second and the last one."""
+    told = []
+    for i in range(10):
+        call(0.1 * rng.normal(size=(part, 2)))
+        if i in (1, 9):
+            gc.collect()
+            workers = sum(resident(pid) for pid in descendants(os.getpid()))
+            files, threads = (len(os.listdir(f"/proc/self/{one}")) for one in ("fd", "task"))
+            told.append(f"{resident('self'):.1f} + {workers:.0f} MB, {files} files, {threads} threads")
+    print(f"{name}: after {2 * part} solves {told[0]}; after {10 * part} {told[1]}", flush=True)
+
+
+def efficiency(samples):
+    """Wall and CPU times of one process and of two: for a quiet machine with two free cores."""
+    problem = arm.reach("ur5")
+    X0 = near(problem, 0.1, samples)
+    for executor in (1, 2):
+        ddp.solve_many(problem, {"x0": X0[:128]}, executor=executor)
+    for start in (None, "neighbours"):
+        for name in ("2 processes", "threads"):
+            alone, shared = [], []
+            with engines()[name]() as executor:
+                for _ in range(3):
+                    for used, who in ((alone, 1), (shared, executor)):
+                        given = {"executor": who, "start": start}
+                        used.append(timed(lambda given=given: ddp.solve_many(problem, {"x0": X0}, **given)))
+            (wall_1, cpu_1), (wall_2, cpu_2) = (min((w, c) for _, c, w in used) for used in (alone, shared))
+            print(f"{name}, start {start}: {wall_1:.2f} s alone, {wall_2:.2f} s shared: efficiency by wall"
+                  f" {wall_1 / wall_2 / 2:.3f}, by CPU {cpu_1 / cpu_2:.3f} (with starting processes)", flush=True)
+
+
+def memory(samples):
+    """Memory of this process after its imports, and the most that workers of a batch have."""
+    alone = subprocess.run([sys.executable, "-c", ROLLED], capture_output=True, text=True, check=True).stdout
+    print(f"imports of ddp and dynamics: {alone}", end="", flush=True)
+    problem, most = arm.reach("ur5"), {}
+
+    def watch():
+        while True:
+            for pid in descendants(os.getpid()):
+                with contextlib.suppress(OSError, ValueError, IndexError):
+                    most[pid] = np.fmax(most.get(pid, 0.0), rolled(pid))
+            time.sleep(0.1)
+
+    threading.Thread(target=watch, daemon=True).start()
+    for start in (None, "neighbours"):
+        most.clear()
+        ddp.solve_many(problem, {"x0": near(problem, 0.1, samples)}, executor=2, start=start)
+        for one in list(most.values()):
+            told = "{:.0f} MB resident, {:.0f} MB its share, {:.0f} MB its own".format(*one)
+            print(f"a process of a batch, start {start}: {told}", flush=True)
+
+
+ROLLED = """
+import sys
+import ddp, dynamics
+sys.path.insert(0, "tests/benchmarks")
+from processes import rolled
+print("{:.0f} MB resident, {:.0f} MB its share, {:.0f} MB its own".format(*rolled("self")))
+"""
 
 
 def twins(samples):
@@ -252,6 +331,6 @@ if __name__ == "__main__":
     parser.add_argument("--samples", type=int, default=1000)
     arguments = parser.parse_args()
     known = {"overhead": overhead, "quality": quality, "kills": kills, "soak": soak, "twins": twins,
-             "native": native}  # fmt: skip
+             "native": native, "efficiency": efficiency, "memory": memory}  # fmt: skip
     for one in arguments.what:
         known[one](arguments.samples)

@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import importlib.util
 import json
 import os
 import shutil
@@ -114,6 +115,20 @@ def test_a_store_that_dask_makes_is_the_same_to_the_last_bit(problem, over, seri
     with cluster, distributed.Client(cluster) as client, client.get_executor() as executor:
         again = ddp.solve_many(problem, over, executor=executor, start="neighbours", into=tmp_path / "a.zarr")
     assert of(again) == of(serial)
+
+
+if importlib.util.find_spec("ray"):  # wherever somebody has installed it
+
+    @pytest.mark.filterwarnings("ignore")  # those of Ray's own
+    def test_a_store_that_ray_makes_is_the_same_to_the_last_bit(problem, over, serial, tmp_path):
+        import ray
+
+        ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+        again = ddp.solve_many(
+            problem, over, executor=ddp.RayExecutor(), start="neighbours", into=tmp_path / "a.zarr"
+        )
+        ray.shutdown()
+        assert of(again) == of(serial)
 
 
 def test_shards_write_one_store_in_any_order(problem, over, serial, tmp_path):
