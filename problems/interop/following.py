@@ -204,7 +204,7 @@ class Follower:
         return chosen
 
     def _missing(self, now: float) -> str:
-        """What is not measured, or too long ago."""
+        """Measurements that are missing or too old, in words."""
         never = [name for name, time in self._seen.items() if time == -np.inf]
         if never:
             return f"waits for {', '.join(never[:3])}{', ...' if len(never) > 3 else ''}"
