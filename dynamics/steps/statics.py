@@ -42,9 +42,9 @@ from dynamics.rods.motion import reach_of_rod
 
 Array = NDArray[np.float64]
 
-SWEEPS, CLOSE, FARTHEST = 200, 1e-9, 0.5
+SWEEPS, CLOSE, FARTHEST, SHORTEST = 200, 1e-9, 0.5, 1e-300
 """Steps at most; the next one, were it as much shorter as the last one was, is below CLOSE; none moves a joint, or a
-quarter of a rod, farther than FARTHEST [rad, m]."""
+quarter of a rod, farther than FARTHEST [rad, m]; one below SHORTEST is none."""
 
 
 class Loaded(Struct):
@@ -128,23 +128,25 @@ def settle(tree, loops, pulls, ws, x, lp):
     going, sweeps, mu, before, last = 1.0 + zero, zero, zero, spread(np.inf, zero), zero
     for r in range(nc):
         x.force[r] = zero
+    size, stiff, scale, moved = zero, zero, zero, True
     for _ in range(SWEEPS):
-        if nc > 0:  # which couple what the tree does not
-            clear(as_vector(x.Rq), nv * nv)
-        residual_derivatives(tree, pulls, x.q, x.still, x.still, x.u, x.fext, ws, x.tau, x.R, x.Rq, x.Rv, x.M)
-        size, stiff = zero, square_root(1e-300 + squares(as_vector(x.Rq), nv * nv))
-        scale = stiff / square_root(1e-300 + squares(as_vector(x.M), nv * nv))
-        if nc > 0:
-            see_loops(tree, loops, x.q, ws, lp)
-            add_loop_stiffness(tree, loops, -1.0, x.force, ws, lp, x.Rq)
-        for i in range(nv):
-            left = x.R[i]
+        if moved:
+            if nc > 0:  # which couple what the tree does not
+                clear(as_vector(x.Rq), nv * nv)
+            residual_derivatives(tree, pulls, x.q, x.still, x.still, x.u, x.fext, ws, x.tau, x.R, x.Rq, x.Rv, x.M)
+            size, stiff = zero, square_root(1e-300 + squares(as_vector(x.Rq), nv * nv))
+            scale = stiff / square_root(1e-300 + squares(as_vector(x.M), nv * nv))
+            if nc > 0:
+                see_loops(tree, loops, x.q, ws, lp)
+                add_loop_stiffness(tree, loops, -1.0, x.force, ws, lp, x.Rq)
+            for i in range(nv):
+                left = x.R[i]
+                for r in range(nc):
+                    left = left - lp.J[r, i] * x.force[r]
+                size += left * left
             for r in range(nc):
-                left = left - lp.J[r, i] * x.force[r]
-            size += left * left
-        for r in range(nc):
-            size += (stiff * lp.e[r]) * (stiff * lp.e[r])
-        size = square_root(size)
+                size += (stiff * lp.e[r]) * (stiff * lp.e[r])
+            size = square_root(size)
         mu = where_less(before, 0.5 * size, 16.0 * mu + 0.01 * scale, mu)
         for i in range(nv):
             x.change[nc + i] = -x.R[i]
@@ -170,6 +172,7 @@ def settle(tree, loops, pulls, ws, x, lp):
         left = where_less(length, last, length * length / where_less(0.0, last, last, 1.0), length)
         last = length
         share = where_less(0.5, going * convex, where_less(FARTHEST, way, FARTHEST / way, 1.0), 0.0)
+        moved = not all_less(share, SHORTEST)
         for r in range(nc):
             x.force[r] += where_less(0.0, share, share * (x.change[r] - x.force[r]), 0.0)
         for i in range(nc, nc + nv):
@@ -177,7 +180,7 @@ def settle(tree, loops, pulls, ws, x, lp):
         integrate_configuration(tree, x.q, x.change[nc:], 1.0, x.q)
         x.outcome[1] = where_less(0.0, going, where_less(0.0, convex, left, np.inf), x.outcome[1])
         before = where_less(0.5, convex, size, before)
-        mu = where_less(0.5, convex, where_less(mu, 1e-3 * scale, 0.0, 0.25 * mu), 4.0 * mu + 0.1 * scale)
+        mu = where_less(0.5, convex, where_less(mu, 1e-3 * scale, 0.0, mu / 16.0), 4.0 * mu + 0.1 * scale)
         sweeps += going
         going = where_less(left * convex, CLOSE, where_less(0.5, convex, 0.0, going), going)
         if all_less(going, 0.5):
