@@ -28,7 +28,7 @@ lint: $(VENV)/.developed
 docs: $(VENV)/.developed
 	@$(BIN)/python -m sphinx -q -W --keep-going -b html docs site
 
-# Tutorials as executed notebooks, site/notebooks; their pages are docs/tutorials.
+# Tutorials and the course as executed notebooks, site/notebooks, as tests write them, too.
 .PHONY: notebooks
 notebooks: $(VENV)/.developed
 	@$(BIN)/python docs/notebooks.py site/notebooks

@@ -1,7 +1,8 @@
-"""Tutorials as executed notebooks: `make notebooks`, or `python docs/notebooks.py FOLDER`, writes them.
+"""Tutorials and the course as executed notebooks: `make notebooks`, or `python docs/notebooks.py FOLDER`, writes them.
 
-A tutorial is a page of Markdown whose Python blocks run one after the other. A block of text behind one is its output,
-with ``...`` for what differs from run to run; `tests/test_tutorials.py` holds pages to that.
+``--unexecuted`` leaves outputs out, for hosts where readers run them (`.binder/`). A page is Markdown whose Python
+blocks run one after the other. A block of text behind one is its output, with ``...`` for what differs from run to
+run; `tests/test_tutorials.py` holds pages to that.
 """
 
 import ast
@@ -16,7 +17,17 @@ from pathlib import Path
 from typing import NamedTuple
 
 HERE = Path(__file__).parent
-PAGES = sorted((HERE / "tutorials").glob("[0-9]*.md"))
+TUTORIALS, COURSE = (sorted((HERE / name).glob("[0-9]*.md")) for name in ("tutorials", "course"))
+PAGES = [*TUTORIALS, *COURSE]
+INSTALL = """import importlib.util
+import os
+import subprocess
+import sys
+
+if importlib.util.find_spec("mayne") is None:  # MAYNE_SOURCE: the folder or the git+https:// address of mayne's sources
+    subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", os.environ["MAYNE_SOURCE"]], check=True)"""
+"""First cell of every notebook."""
+
 BLOCK = re.compile(r"^```(python|text)\n(.*?)^```\n?", re.DOTALL | re.MULTILINE)
 
 
@@ -55,15 +66,20 @@ def run(cell, names):
     return printed.getvalue(), value
 
 
-def notebook(page):
-    """An executed page as a Jupyter notebook, version 4 of the format."""
-    names, cells = {"__name__": "__main__"}, []
-    for number, cell in enumerate(cells_of(page)):
+def notebook(page, names=None, executed=True, look=lambda cell, printed: None):
+    """A page as a Jupyter notebook, version 4 of the format, executed or not.
+
+    names: takes what the page defines.   look: is told what each cell of code has printed.
+    """
+    names, cells = {} if names is None else names, []
+    names["__name__"] = "__main__"
+    for number, cell in enumerate([Cell("code", INSTALL), *cells_of(page)]):
         about = {"id": f"cell{number}", "metadata": {}, "source": cell.source.splitlines(keepends=True)}
         if cell.kind == "markdown":
             cells.append({"cell_type": "markdown", **about})
             continue
-        printed, value = run(cell, names)
+        printed, value = run(cell, names) if executed else ("", None)
+        look(cell, printed)
         outputs = []
         if printed:
             outputs.append({"output_type": "stream", "name": "stdout", "text": printed.splitlines(keepends=True)})
@@ -72,20 +88,30 @@ def notebook(page):
             html = value._repr_html_() if hasattr(value, "_repr_html_") else None
             shown |= {"text/html": html.splitlines(keepends=True)} if html else {}
             outputs.append({"output_type": "execute_result", "execution_count": number, "data": shown, "metadata": {}})
-        cells.append({"cell_type": "code", "execution_count": number, "outputs": outputs, **about})
+        count = number if executed else None
+        cells.append({"cell_type": "code", "execution_count": count, "outputs": outputs, **about})
     kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
     return {"cells": cells, "metadata": {"kernelspec": kernel}, "nbformat": 4, "nbformat_minor": 5}
 
 
+def write(page, found, folder):
+    """Write a page's notebook into a folder: where it is."""
+    path = folder / page.parent.name / page.with_suffix(".ipynb").name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(found, indent=1, ensure_ascii=False) + os.linesep, encoding="utf-8")
+    return path
+
+
 def main():
     """Write all of them into a folder."""
-    folder = Path(sys.argv[1] if len(sys.argv) > 1 else "site/notebooks").resolve()
-    folder.mkdir(parents=True, exist_ok=True)
+    options = sys.argv[1:]
+    executed = "--unexecuted" not in options
+    folders = [option for option in options if option != "--unexecuted"]
+    folder = Path(folders[0] if folders else HERE.parent / "site" / "notebooks").resolve()
     for page in PAGES:
         with tempfile.TemporaryDirectory() as scratch, contextlib.chdir(scratch):
-            written = json.dumps(notebook(page), indent=1, ensure_ascii=False)
-        (folder / page.with_suffix(".ipynb").name).write_text(written + os.linesep, encoding="utf-8")
-        print(folder / page.with_suffix(".ipynb").name)
+            found = notebook(page, executed=executed)
+        print(write(page, found, folder))
 
 
 if __name__ == "__main__":
