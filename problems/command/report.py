@@ -7,8 +7,12 @@ import math
 import platform
 import tempfile
 from collections.abc import Mapping, Sequence
+from dataclasses import fields, is_dataclass
 from importlib.metadata import version
 from pathlib import Path
+
+import numpy as np
+import pinocchio as pin
 
 import viz
 from ddp.errors import ProblemError
@@ -26,8 +30,29 @@ table { border-collapse: collapse; } td, th { text-align: left; padding: 2px 1.2
 th { color: #5a6773; } pre { white-space: pre-wrap; font-size: 13px; background: #f4f5f5; padding: .7em 1em; }
 iframe { width: 100%; height: 34em; border: 1px solid #dfe3e6; } svg { width: 100%; height: auto; }
 @page { size: A4; margin: 15mm; }
-@media print { iframe { display: none; } h2 { break-after: avoid; } body { margin: 0; } }
+#still { display: none; }
+@media print {
+  iframe { display: none; } #still { display: block; width: 70%; margin: auto; } .unseen { display: none; }
+  h2 { break-after: avoid; } svg, tr, #still { break-inside: avoid; } body { margin: 0; font-size: 13px; }
+  pre { font-size: 11px; }
+}
 """
+STILL = """
+(function () {  // paper shows the picture that the page last showed
+  const frame = document.querySelector("iframe"), still = document.getElementById("still");
+  function take() {
+    const shown = frame.contentWindow && frame.contentWindow.mayne;
+    if (!shown) return false;
+    still.src = shown.viewer.capture_image();
+    document.getElementById("motion").classList.remove("unseen");
+    return true;
+  }
+  const trying = setInterval(() => { if (take()) clearInterval(trying); }, 500);
+  window.addEventListener("beforeprint", take);
+})();
+"""
+OWN = "robot", "dynamics", "system"
+"""Fields of terms that say no more than the problem does."""
 
 
 def write_report(
@@ -42,7 +67,8 @@ def write_report(
             check_robot(entry, problem)
             page = draw_several(entry, problem, dict(solutions), Path(folder) / "motion.html")
             text = html.escape(Path(page).read_text(encoding="utf-8"), quote=True)
-            parts += ["<h2>Motion</h2>", f'<iframe srcdoc="{text}" title="motion"></iframe>']
+            parts += ['<h2 id="motion" class="unseen">Motion</h2>', f'<iframe srcdoc="{text}" title="motion"></iframe>']
+            parts += ['<img id="still" alt="">', f"<script>{STILL}</script>"]
         except ProblemError as reason:
             parts += ["<h2>Motion</h2>", f"<p>{html.escape(str(reason))}</p>"]
         convergence = viz.plot_convergence(solutions, Path(folder) / "convergence.svg")
@@ -73,8 +99,30 @@ def _described(problem: Problem) -> str:
     lists = {"running": problem.running, "terminal": problem.terminal, "constraints": problem.constraints}
     lists |= {f"during[{where}]": terms for where, terms in problem.during.items()}
     lists |= {f"at[{k}]": terms for k, terms in problem.at.items()}
-    terms = [f"{where}[{i}] = {term!r}" for where, items in lists.items() for i, term in enumerate(items)]
-    return "\n".join([repr(problem), f"x0 = {problem.x0.tolist()}", *terms])
+    terms = [f"{where}[{i}] = {_term(term)}" for where, items in lists.items() for i, term in enumerate(items)]
+    return "\n".join([repr(problem), f"x0 = {_value(problem.x0)}", *terms])
+
+
+def _term(term: object) -> str:
+    """A term by its name and its numbers."""
+    if not is_dataclass(term):
+        return repr(term)
+    shown = [field.name for field in fields(term) if field.repr and field.init and field.name not in OWN]
+    told = ", ".join(f"{name}={_value(getattr(term, name))}" for name in shown)
+    return f"{type(term).__name__}({told})"
+
+
+def _value(value: object) -> str:
+    """A number, equal ones once, others as Python writes them."""
+    if isinstance(value, pin.SE3):
+        return f"pose at {_value(value.translation)}, rotation vector {_value(pin.log3(value.rotation))}"
+    if isinstance(value, np.ndarray) and value.ndim == 1 and value.size > 1 and (value == value[0]).all():
+        return f"{value.size} times {value[0]:g}"
+    if isinstance(value, np.ndarray):
+        return np.array2string(value, separator=", ", max_line_width=10**6, formatter={"float_kind": "{:g}".format})
+    if isinstance(value, tuple) and value and all(is_dataclass(item) for item in value):
+        return f"[{', '.join(_term(item) for item in value)}]"
+    return repr(value)
 
 
 def machine() -> str:
