@@ -141,9 +141,16 @@ class DDP:
         return self.step == "linear" or (self._open and problem.constrained)
 
     def approaches(self, iterate: Iterate) -> bool:
-        """Whether a solve with constraints begins by rollouts without them: not with an earlier one's multipliers."""
-        warm = iterate.guess is not None and iterate.guess.earlier is not None
-        return self._open and iterate.constrained and not warm
+        """Whether a solve with constraints begins by rollouts without them.
+
+        Not with an earlier solve's multipliers, nor from states that are given where equalities have to hold, from
+        which rollouts without these would lead away.
+        """
+        if not (self._open and iterate.constrained):
+            return False
+        guess = iterate.guess
+        led = guess is not None and guess.imposed and bool(iterate.problem.rows.equal.any())
+        return not led and (guess is None or guess.earlier is None)
 
     @property
     def _open(self) -> bool:
