@@ -5,12 +5,14 @@ import itertools
 import numpy as np
 import pytest
 import scipy.optimize
+from oracles import random_tree
 
 import ddp
 from ddp.derivatives import Derivatives
 from ddp.sweeps.backward import VALUE, Backward
-from dynamics import FunctionDynamics
+from dynamics import FunctionDynamics, RobotDynamics
 from problems import arm, pendulum
+from problems.costs import ControlCost, StateCost
 
 
 def limited(problem, limits, **changes):
@@ -236,6 +238,55 @@ def test_guesses_are_moved_into_their_limits_and_limits_that_are_far_change_noth
     assert far.iterations == plain.iterations
     np.testing.assert_allclose(far.U, plain.U, rtol=0, atol=1e-9)
     assert problem.lower.shape == problem.upper.shape == (100, 1)
+
+
+def random_limits(seed):
+    """A random tree moves through .24 s; limits of its controls: one-sided, none, tiny or a hand's breadth, by knot."""
+    rng = np.random.default_rng(1000 + seed)
+    system = RobotDynamics(random_tree(seed, bodies=int(rng.integers(2, 4))), 0.02)
+    x0 = np.concatenate([system.robot.random_configuration(rng), 0.3 * rng.normal(size=system.robot.nv)])
+    goal, hold = system.integrate(x0, 0.5 * rng.normal(size=system.n)), system.nominal_control(x0)
+    size, shape = np.abs(hold).mean() + 1.0, (12, system.nu)
+    low, high = hold - size * rng.uniform(size=shape), hold + size * rng.uniform(size=shape)
+    kind = rng.integers(0, 7, system.nu)
+    low[:, (kind == 0) | (kind == 2)], high[:, (kind == 1) | (kind == 2)] = -np.inf, np.inf
+    high[:, kind == 3] = low[:, kind == 3] + 1e-6
+    running = [ControlCost(hold, np.full(system.nu, 1e-2 / size)), StateCost(system, goal, np.full(system.n, 0.1))]
+    end = StateCost(system, goal, np.full(system.n, 10.0))
+    return ddp.Problem(system, running, [end], x0, 12, control_limits=(low, high))
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("seed", [1, 5, 6, 11, 14, 39])
+def test_random_trees_in_random_limits_end_where_no_control_can_improve(seed):
+    problem = random_limits(seed)
+    solution = ddp.solve(problem, ddp.DDP(tolerance=1e-12))
+    U, near = solution.U, 1e-13 * (1.0 + np.abs(solution.U))
+    assert ((problem.lower <= U) & (problem.upper >= U)).all()
+    low, high = problem.lower + near >= U, problem.upper - near <= U
+    slope = slopes(problem, U)
+    rounding = 1e-7 * (1.0 + abs(solution.cost))
+    assert (low | high).any()
+    assert np.abs(slope[~(low | high)]).max() < rounding
+    assert slope[low & ~high].min(initial=0.0) > -rounding
+    assert slope[high & ~low].max(initial=0.0) < rounding
+    assert not solution.K[low | high].any()
+    assert solution.K[~(low | high)].any(axis=1).all()
+
+
+def slopes(problem, U, h=1e-4):
+    """Differences of order four of the cost along every control, from rollouts alone."""
+
+    def cost(controls):
+        return problem.cost(problem.dynamics.rollout(problem.x0, controls), controls)
+
+    found = np.empty(U.shape)
+    for at in np.ndindex(U.shape):
+        step = np.zeros(U.shape)
+        step[at] = h
+        beside, further = (cost(U + n * step) - cost(U - n * step) for n in (1, 2))
+        found[at] = (8.0 * beside - further) / (12.0 * h)
+    return found
 
 
 @pytest.mark.parametrize(

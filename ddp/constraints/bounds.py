@@ -15,6 +15,10 @@ from ddp.protocols import Array
 from ddp.system import System, ability
 
 
+EPSILON = 2.3e-16
+"""The spacing of numbers at one."""
+
+
 class Inherited(NamedTuple):
     """Limits (nu,) that a problem has of its dynamics; one that is made of it takes those of its own."""
 
@@ -58,8 +62,13 @@ def as_limits(limits: Any, N: int, dynamics: System) -> tuple[Array, Array]:
 
 @kernel
 def rooms(u, lower, upper):  # type: ignore[no-untyped-def]
-    """How far a control is from its limits: ``lower - u``, ``upper - u``; zero where only rounding is between."""
+    """How far a control is from its limits: ``lower - u``, ``upper - u``; zero where only rounding is between.
+
+    More by what rounding may take of it, so that a step that goes there and is clipped ends exactly at the limit.
+    """
     low, high, near = lower - u, upper - u, 1e-14 * (1.0 + abs(u))
+    low -= EPSILON * (2.0 * abs(u) - low)
+    high += EPSILON * (2.0 * abs(u) + high)
     return 0.0 if low > -near else low, 0.0 if high < near else high
 
 

@@ -28,6 +28,9 @@ ENOUGH_SWEEPS, MOST_SWEEPS = 12, 60
 """Sweeps for one step within control limits, at most: where they found one that lowers the model's cost, and where they
 found none. Then another step would lead nowhere."""
 
+ENOUGH = 0.1
+"""Share of the largest decrease without limits for some held controls that is enough of a step in the box."""
+
 ROUNDING = 1e-12
 """Steps beyond limits that are none, relative to 1 and the step."""
 
@@ -47,12 +50,13 @@ def sweep_within(sweeping, blend, mu, by_costate, kept, k, K, u, x, y):
     failed, slope, change, gradient = s.failed, s.slope, s.change, s.gradient
     if failed >= 0:
         return failed, slope, change, gradient
-    best, found = np.inf if p.torn != 0 else 0.0, False
+    best, lowest, found = np.inf if p.torn != 0 else 0.0, 0.0, False
     s.kept, s.known = 1 if blend > 0.0 else kept, 1
     for attempt in range(MOST_SWEEPS):
         roll(p, False, u, x, y)
         if revise(p, u, x) == 0:
             return -1, slope_along(p, u, x), s.change, gradient
+        lowest = min(lowest, s.change)
         cost = s.change + roll(p, True, u, x, y)
         if cost < best:
             best, found, slope, change = cost, True, slope_along(p, u, x), cost
@@ -61,16 +65,12 @@ def sweep_within(sweeping, blend, mu, by_costate, kept, k, K, u, x, y):
         if attempt >= (ENOUGH_SWEEPS if found else MOST_SWEEPS) - 1:
             break
         recur(sweeping)
-        if s.failed >= 0 and not found:
-            return s.failed, slope, change, gradient
         if s.failed >= 0:
             break
-    if found:
-        keep(p.N, p.nu, p.k, k)
-        keep(p.N, p.nu * p.n, p.K, K)
-    else:
-        roll(p, False, u, x, y)
-        slope, change = slope_along(p, u, x), s.change
+    if not found or (p.torn == 0 and change > ENOUGH * lowest):
+        return max(s.failed, 0), slope, change, gradient
+    keep(p.N, p.nu, p.k, k)
+    keep(p.N, p.nu * p.n, p.K, K)
     return -1, slope, change, gradient
 
 
