@@ -14,7 +14,6 @@ from ddp.errors import ProblemError, as_array, axes, known_shape
 from ddp.protocols import Array
 from ddp.system import System, ability
 
-
 EPSILON = 2.3e-16
 """The spacing of numbers at one."""
 
