@@ -265,10 +265,10 @@ def solve(
     problem.renew()
     look(problem)
     guess = problem.guess if guess is None else guess
-    start_policy(problem, guess)
+    policy = start_policy(problem, guess)
     crew = as_workers(workers)
     if checkpoint is None:
-        outcome = _attempted(problem, solver, guess, crew, callback, start, [])
+        outcome = _attempted(problem, solver, guess, policy, crew, callback, start, [])
     else:
         kept = Kept(checkpoint, problem, replace(solver, max_iterations=1))  # however many there may be
         outcome = _in_legs(problem, solver, guess, crew, callback, start, kept)
@@ -288,18 +288,22 @@ def _in_legs(
         leg, history = replace(solver, max_iterations=kept.leg(so_far, limit)), list[Record]()
         if so_far is not None:
             guess, history, start = beginning(so_far), [*so_far.history], Stopwatch()
-        so_far = together(so_far, _attempted(problem, leg, guess, crew, callback, start, history))
+        policy = start_policy(problem, guess)
+        so_far = together(so_far, _attempted(problem, leg, guess, policy, crew, callback, start, history))
         kept.save(so_far)
     return so_far
 
 
 def _attempted(
-    problem: Problem, solver: DDP, guess: Start, crew: Workers,
+    problem: Problem, solver: DDP, guess: Start, policy: Guess, crew: Workers,
     callback: Callable[[Record], None] | Watcher | None, start: Stopwatch, history: list[Record],
 ) -> Solution:  # fmt: skip
-    """Solve in one way or, where that fails, another; history: records of what was done before."""
+    """Solve in one way or, where that fails, another.
+
+    policy: what the guess means.   history: records of what was done before.
+    """
     first, *others = solver.attempts(problem)
-    outcome = _solved(problem, first, guess, start_policy(problem, guess), crew, callback, start, history)
+    outcome = _solved(problem, first, guess, policy, crew, callback, start, history)
     tried = first
     for other in others:
         if not _may_be_better(outcome, solver, tried.full_space(problem)):

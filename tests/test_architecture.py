@@ -14,8 +14,8 @@ SOURCES = [path for package in (*PACKAGES, FRONT) for path in sorted((ROOT / pac
 MACHINE = {
     f"ddp.machine.{name}"
     for name in (
-        "addresses", "aligned", "fields", "lanes", "memory", "number", "packing", "rows", "simd", "struct", "tiles",
-        "trajectories",
+        "addresses", "aligned", "fields", "lanes", "memory", "number", "packing", "recycled", "rows", "simd", "struct",
+        "tiles", "trajectories",
     )
 }  # fmt: skip
 TRACING = {

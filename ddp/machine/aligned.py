@@ -4,23 +4,41 @@ from __future__ import annotations
 
 import math
 import threading
+from ctypes import addressof, c_char
 
 import numpy as np
 from numpy.typing import NDArray
+
+from ddp.machine.recycled import recycled
 
 WIDTH = 8
 """Doubles in a register."""
 
 
+MANY = 2**14
+"""Numbers from which on an allocator commonly asks the system for fresh pages, 128 KiB."""
+
+
 def aligned_zeros(shape: tuple[int, ...]) -> NDArray[np.float64]:
     """Zeros whose registers do not lie across two cache lines, which would cost two writes each."""
     size = math.prod(shape)
+    if size >= MANY:
+        found = recycled(shape)
+        found.fill(0.0)
+        return found
     memory = np.zeros(size + WIDTH)
-    begin = -(memory.ctypes.data // 8) % WIDTH
+    begin = -(addressof(c_char.from_buffer(memory.data)) // 8) % WIDTH  # a third of the time that numpy takes
     return memory[begin : begin + size].reshape(shape)
 
 
-_local = threading.local()
+class _Kept(threading.local):
+    """Memory that a thread keeps, as rows of registers and as floats."""
+
+    lanes: NDArray[np.float64] = np.zeros((0, WIDTH))
+    floats: NDArray[np.float64] = np.zeros(0)
+
+
+_kept = _Kept()
 
 
 def working_memory(size: int, width: int = WIDTH) -> NDArray[np.float64]:
@@ -29,8 +47,7 @@ def working_memory(size: int, width: int = WIDTH) -> NDArray[np.float64]:
     One memory a thread, kept between calls, since fresh pages cost more than arithmetic: every call that is given it
     starts anew. It is aligned to registers.
     """
-    kept = getattr(_local, "kept", None)
-    if kept is None or len(kept[0]) < size:
-        lanes = aligned_zeros((size, WIDTH))
-        kept = _local.kept = lanes, lanes.reshape(-1)
-    return kept[0] if width == WIDTH else kept[1]
+    if len(_kept.lanes) < size:
+        _kept.lanes = aligned_zeros((size, WIDTH))
+        _kept.floats = _kept.lanes.reshape(-1)
+    return _kept.lanes if width == WIDTH else _kept.floats

@@ -115,16 +115,18 @@ class Backward:
         N, n, nu = derivatives.B.shape
         nz = n + nu
         self._derivatives = derivatives
-        self._multipliers, self._reuse = multipliers, reuse
+        self._reuse = reuse
         self._dynamics = dynamics
         self._contract = contract or partial(contract_with, dynamics, derivatives.record)
-        steps, halves, self._batched, blockwise, blocks = structure or structure_of(dynamics)
+        steps, halves, batched, blockwise, blocks = structure or structure_of(dynamics)
+        self._chosen = multipliers if multipliers in (VALUE, COSTATE) else ""
+        self._at_once = batched or multipliers == POLICY
         whole = limited or weighted
         self._blockwise = blockwise and multipliers != VALUE and not whole
         self._in_blocks = aligned_zeros((N if self._blockwise else 0, numbers_of_blocks(n // 2, steps[1])))
-        self._followed = False
+        self._followed = self._torn = False
         everywhere = (multipliers != VALUE and not self._blockwise) or reuse or whole
-        self._second = np.zeros((N if everywhere else 1, nz, nz))
+        self._second = aligned_zeros((N if everywhere else 1, nz, nz))
         self.age: int | None = None
         self._limited = limited
         self._separable = np.zeros(N + 1, dtype=bool)
@@ -132,7 +134,7 @@ class Backward:
         self._closing = dynamics.closing()
         bends = np.zeros((N if whole and self._closing.address else 1, 2, n, n))
         self._horizon = horizon_of(derivatives, self._second, steps, self._closing, bends, blocks, whole)
-        self._horizon.limited = int(limited)
+        self._horizon.limited, self._taken = int(limited), self._second
         self._weights = self._horizon.weights
         self._k, self._K, self._action = self._horizon.k, self._horizon.K, self._horizon.action
         if self._blockwise:
@@ -167,8 +169,9 @@ class Backward:
 
     def _take(self, second: Array) -> None:
         """Take contracted second orders, one for each knot or one place for all, as Hessians or as blocks."""
-        if second is not self._horizon.T:
-            self._horizon.T, self._horizon.in_blocks = second, second is self._in_blocks
+        if second is not self._taken:
+            self._horizon.T = self._taken = second
+            self._horizon.in_blocks = second is self._in_blocks
 
     def _contract_within(self) -> None:
         """Let sweeps contract the dynamics' second order: its C function is not compiled before it is wanted."""
@@ -183,7 +186,8 @@ class Backward:
 
     @gaps.setter
     def gaps(self, gaps: Array) -> None:
-        self._horizon.gaps, self._horizon.torn = gaps, int(gaps.any())
+        self._torn = bool(gaps.any())
+        self._horizon.gaps, self._horizon.torn = gaps, self._torn
 
     def moved(self) -> None:
         """The derivatives are those of another trajectory."""
@@ -203,10 +207,7 @@ class Backward:
 
         Where that is open, it is the policy's if many knots are contracted at once, and a policy for them is known.
         """
-        if self._multipliers in (VALUE, COSTATE):
-            return self._multipliers
-        batched = self._batched or self._multipliers == POLICY
-        return BY_NUMBER[multiplier_of(self._followed, self._horizon.torn, batched, costates)]
+        return self._chosen or BY_NUMBER[multiplier_of(self._followed, self._torn, self._at_once, costates)]
 
     def reads_records(self, costates: bool = False) -> bool:
         """Whether the next sweep with blend > 0 reads what the dynamics' ``expand_second`` has written."""
@@ -288,15 +289,11 @@ class Backward:
 
     def _contract_before(self, multiplier: str) -> None:
         """The whole second order in one batch, the weights being known before the sweep."""
-        self._weigh(0, len(self._weights), multiplier)
+        weigh(self._horizon.address, 0, len(self._weights), multiplier == POLICY)
         second = self._in_blocks if self._blockwise else self._second
         self._contract(self._weights, second, self._blockwise)
         self._take(second)
         self.age = 0
-
-    def _weigh(self, start: int, stop: int, multiplier: str) -> None:
-        """The weights of these knots, after those of the knots behind them."""
-        weigh(self._horizon.address, start, stop, multiplier == POLICY)
 
     def _swept(
         self, blend: float, mu: float, contraction: str, kept: bool = False, by_costate: bool = False,
@@ -312,7 +309,7 @@ class Backward:
             )
             self._followed = failed < 0 or self._left_gains()
             return Sweep(self._k, self._K, -slope, -change, gradient, failed, contraction)
-        if self._segments is not None and (kept or blend == 0.0) and not (self._limited or self._horizon.torn):
+        if self._segments is not None and (kept or blend == 0.0) and not (self._limited or self._torn):
             done, change, gradient = self._segments.sweep(self._horizon, blend, mu)
             if done:
                 self._followed = True
@@ -351,7 +348,7 @@ class Behind:
 
     def weigh(self, start: int, stop: int) -> None:
         """The weights of the knots start .. stop-1 of 0 .. N."""
-        self._of._weigh(start, min(stop, self._N), self._multiplier)
+        weigh(self._of.address, start, min(stop, self._N), self._multiplier == POLICY)
 
     def contract(self, start: int, stop: int) -> None:
         """The second order of these knots with their weights."""

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from ddp.errors import DDPError, ModelError, ProblemError, as_array, axes, choice, items, numbers
 from ddp.machine.aligned import aligned_zeros, working_memory
 from ddp.machine.number import WIDTH
-from dynamics.arrays.memory import recycled
+from ddp.machine.recycled import recycled
 from dynamics.rigid_bodies.batch import size
 from dynamics.robots.checks import are_sound
 from dynamics.robots.model import Robot, check_robot

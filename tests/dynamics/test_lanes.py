@@ -13,12 +13,13 @@ from oracles import as_matrices, contract_rows, random_state, random_tree, relat
 import dynamics
 from ddp.compiling.kernel import compilations, kernel
 from ddp.errors import ProblemError
+from ddp.machine.aligned import aligned_zeros
 from ddp.machine.memory import memory_of, rows_of
 from ddp.machine.number import WIDTH
 from ddp.machine.packing import pack, unpack_columns
+from ddp.machine.recycled import recycled
 from ddp.structure import numbers_of_blocks
 from ddp.system import Expansion
-from dynamics.arrays.memory import recycled
 from dynamics.geometry.coefficients import stumpff
 
 SYSTEMS = [("ur5", "semi-implicit-euler"), ("hyq", "semi-implicit-euler"), ("ur5", "rk4"), (5, "semi-implicit-euler"),
@@ -220,6 +221,16 @@ def test_memory_that_nobody_looks_at_is_used_again():
     assert held.ctypes.data == where
     assert recycled((3, 1000)).ctypes.data != where
     assert where % 64 == 0
+
+
+def test_zeros_are_zeros_in_memory_that_others_wrote_to():
+    found = aligned_zeros((200, 100))
+    where = found.ctypes.data
+    found[:] = 1.0
+    del found
+    again = aligned_zeros((200, 100))
+    assert again.ctypes.data == where
+    assert not again.any()
 
 
 @pytest.mark.parametrize(

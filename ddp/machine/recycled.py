@@ -1,4 +1,4 @@
-"""Memory of results that nobody holds any more, for the next ones: fresh pages cost more than arithmetic."""
+"""Memory of arrays that nobody holds any more, for the next ones: fresh pages cost more than arithmetic."""
 
 from __future__ import annotations
 
@@ -11,11 +11,8 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
-KEPT = 4
-"""How many results' memory a thread keeps."""
-
-LARGEST = 64 * 2**20
-"""Larger ones [bytes] are not kept."""
+KEPT, LARGEST = 16, 2**25
+"""How many arrays' memory a thread keeps, and how many numbers in all, at most."""
 
 _ALIGNMENT = 64
 _local = threading.local()
@@ -43,7 +40,7 @@ def recycled(shape: tuple[int, ...]) -> Array:
     start = -(raw.ctypes.data // 8) % (_ALIGNMENT // 8)
     memory = raw[start : start + size].data  # arrays of a buffer are not known as parts of `raw`
     whole = np.frombuffer(memory)
-    if raw.nbytes <= LARGEST:
-        kept.append((size, weakref.ref(whole), memory))
-        del kept[:-KEPT]
+    kept.append((size, weakref.ref(whole), memory))
+    while len(kept) > KEPT or sum(known for known, _, _ in kept) > LARGEST:
+        del kept[0]
     return whole.reshape(shape)
