@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import signal
 import threading
+from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import Future, ProcessPoolExecutor
 from multiprocessing.connection import Connection, wait
@@ -15,7 +16,7 @@ import numpy as np
 
 from ddp.errors import ProblemError, positive_integer, said
 from ddp.many.shelf import Outlet
-from ddp.many.work import put_into
+from ddp.many.work import REMEMBERED, put_into
 from ddp.parallel.process_pool import GUARD, deaf_to_interrupts
 
 MOST_PROCESSES = 1024
@@ -127,7 +128,7 @@ class RayExecutor:
         if not ray.is_initialized():
             ray.init()
         self._options = {"num_cpus": 1, "max_retries": 0} | options
-        self._ray, self._put, self._remote = ray, dict[int, tuple[Any, Any]](), dict[Any, Any]()
+        self._ray, self._put, self._remote = ray, OrderedDict[int, tuple[Any, Any]](), dict[Any, Any]()
 
     def submit(self, function: Callable[..., Any], /, *arguments: Any) -> Future[Any]:
         """Run a function as a task of Ray; large bytes among its arguments go to the object store once."""
@@ -140,6 +141,8 @@ class RayExecutor:
             return argument
         if id(argument) not in self._put:
             self._put[id(argument)] = argument, self._ray.put(argument)
+            while len(self._put) > REMEMBERED:
+                self._put.popitem(last=False)
         return self._put[id(argument)][1]
 
 

@@ -137,8 +137,10 @@ def neighbours(points: Array, root: Array) -> list[Block]:
             blocks.append(Block(np.array(tree[begin:end]), parents[begin - a : end - a], True))
     if len(others):
         cells = _nearest(points[anchors], points[others])
-        for cell in range(len(anchors)):
-            rows = np.concatenate([anchors[cell : cell + 1], others[cells == cell]])
+        by_cell = others[np.argsort(cells, kind="stable")]
+        ends = np.cumsum(np.bincount(cells, minlength=len(anchors)))
+        for anchor, members in zip(anchors, np.split(by_cell, ends[:-1]), strict=True):
+            rows = np.append(anchor, members)
             known, places = np.append(NOMINAL, rows), np.vstack([root, points[rows]])
             parents = np.empty(len(known), dtype=np.int64)
             for a, b in _doubling(len(known)):

@@ -20,7 +20,8 @@ class Progress(NamedTuple):
     """State of a batch.
 
     done, total, converged, failed: samples; failed are those that have raised an error or lost their worker.
-    rate: solves per second of this run.   remaining [s]: what is left by that; NaN before any is done.
+    rate: solves per second of this run since its first ones, before which kernels are loaded and processes begin.
+    remaining [s]: what is left by that. Both are NaN until more are done.
     """
 
     done: int
@@ -31,9 +32,10 @@ class Progress(NamedTuple):
     remaining: float
 
     def __str__(self) -> str:
-        left = "" if self.remaining != self.remaining else f", {_time(self.remaining)} left"
+        known = self.rate == self.rate
+        left = f", {self.rate:.4g}/s, {_time(self.remaining)} left" if known else ""
         failed = f", {self.failed} failed" if self.failed else ""
-        return f"{self.done} of {self.total} solved, {self.converged} converged{failed}, {self.rate:.4g}/s{left}"
+        return f"{self.done} of {self.total} solved, {self.converged} converged{failed}{left}"
 
 
 class Reporter:
@@ -45,7 +47,7 @@ class Reporter:
         self._tell: Callable[[Progress], object] | None = asked if callable(asked) else None
         self._prints = asked is True and not is_quiet()
         self._terminal = self._prints and sys.stderr is not None and sys.stderr.isatty()
-        self._total, self._begin, self._last, self._drawn = total, time.perf_counter(), -SELDOM, 0
+        self._total, self._begin, self._last, self._drawn = total, float("nan"), -SELDOM, 0
         self.done = self.converged = self.failed = self._before = 0
 
     def begin(self, text: str, done: int, converged: int, failed: int) -> None:
@@ -61,6 +63,8 @@ class Reporter:
         """Count rows, and tell now and then."""
         self.done, self.converged, self.failed = self.done + done, self.converged + converged, self.failed + failed
         now = time.perf_counter()
+        if self._begin != self._begin:
+            self._begin, self._before = now, self.done
         if self._tell is not None:
             self._tell(self.state)
         if self._prints and now - self._last >= (OFTEN if self._terminal else SELDOM):
@@ -78,8 +82,8 @@ class Reporter:
     def state(self) -> Progress:
         """Progress so far."""
         solved, seconds = self.done - self._before, time.perf_counter() - self._begin
-        rate = solved / max(seconds, 1e-9)
-        remaining = (self._total - self.done) / rate if solved else float("nan")
+        rate = solved / max(seconds, 1e-9) if solved else float("nan")
+        remaining = (self._total - self.done) / rate if self.done < self._total else 0.0
         return Progress(self.done, self._total, self.converged, self.failed, rate, remaining)
 
     def _show(self, state: Progress) -> None:

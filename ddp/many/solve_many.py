@@ -127,8 +127,8 @@ def solve_many(
                 "versions": _versions(), "solver": repr(method), "starts": list(STARTS), "endings": list(ENDINGS),
             })  # fmt: skip
         already = np.flatnonzero(shelf.done)
-        size = f", {count * kind.itemsize / 1e6:.4g} MB" + (f" into {into}" if into is not None else "")
-        reporter.begin(f"{count} solves of {kind.itemsize / 1e3:.3g} kB{size}", len(already), len(already), 0)
+        size = f", {_bytes(count * kind.itemsize)}" + (f" into {into}" if into is not None else "")
+        reporter.begin(f"{count} solves of {_bytes(kind.itemsize)}{size}", len(already), len(already), 0)
         blocks = neighbours(points, root) if root is not None else independent(count, -2 if start is None else NOMINAL)
         if by_tree and verify is None:
             blocks = with_scouts(blocks)
@@ -147,6 +147,14 @@ def solve_many(
     reporter.end()
     source = shelf.rows if isinstance(shelf, Memory) else shelf.group
     return Solutions(source, arrays, problem, partial(points_of, problem, arrays))
+
+
+def _bytes(count: int) -> str:
+    """Sizes as people say them."""
+    for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if count >= size:
+            return f"{count / size:.3g} {unit}"
+    return f"{count} bytes"
 
 
 def _shard(shard: Any, into: Any) -> tuple[int, int] | None:
