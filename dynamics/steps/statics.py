@@ -179,8 +179,9 @@ def settle(tree, loops, pulls, ws, x, lp):
             x.change[i] = where_less(0.0, share, share * x.change[i], 0.0)
         integrate_configuration(tree, x.q, x.change[nc:], 1.0, x.q)
         x.outcome[1] = where_less(0.0, going, where_less(0.0, convex, left, np.inf), x.outcome[1])
+        fall = where_less(size, 0.5 * before, 0.0625, 0.25)
         before = where_less(0.5, convex, size, before)
-        mu = where_less(0.5, convex, where_less(mu, 1e-3 * scale, 0.0, mu / 16.0), 4.0 * mu + 0.1 * scale)
+        mu = where_less(0.5, convex, where_less(mu, 1e-3 * scale, 0.0, fall * mu), 4.0 * mu + 0.1 * scale)
         sweeps += going
         going = where_less(left * convex, CLOSE, where_less(0.5, convex, 0.0, going), going)
         if all_less(going, 0.5):
