@@ -148,7 +148,7 @@ def traced(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return value.view(TracedArray) if value.dtype == object else value
     has_arrays = isinstance(value, (list, tuple)) and any(isinstance(one, np.ndarray) for one in value)
-    if isinstance(value, (list, tuple)) and has_number(value) and not has_arrays:
+    if isinstance(value, (list, tuple)) and _has_number(value) and not has_arrays:
         array = np.array(_plain(value), dtype=object)
         if all(isinstance(entry, (Node, float, int, np.number, np.bool_)) for entry in array.flat):
             return array.view(TracedArray)
@@ -164,16 +164,16 @@ def _plain(value: Any) -> Any:
     return value.view(np.ndarray) if isinstance(value, np.ndarray) else value
 
 
-def has_number(value: Any) -> bool:
+def _has_number(value: Any) -> bool:
     """Whether there is a number of a graph in nested sequences."""
     if isinstance(value, (list, tuple)):
-        return any(map(has_number, value))
+        return any(map(_has_number, value))
     return isinstance(value, (Node, TracedArray))
 
 
 def made(value: Any, dtype: Any = None, copy: Any = True, ndmin: int = 0, **unused: Any) -> Any:
     """np.array of what a function gives it: of floats and numbers of a graph an array that both go into."""
-    has_some = has_number(value) or isinstance(value, TracedArray)
+    has_some = _has_number(value) or isinstance(value, TracedArray)
     array = np.array(_plain(value) if has_some else value, dtype=object if has_some else dtype, ndmin=ndmin)
     if dtype is not None and np.dtype(dtype).kind not in "fO":
         if has_some:

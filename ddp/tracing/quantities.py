@@ -21,7 +21,7 @@ from ddp.errors import DDPError
 from ddp.machine.addresses import array_at, integers_at
 from ddp.machine.bound import kind_of, outline_of, reader_of, words_of
 from ddp.protocols import Array
-from ddp.tracing.arrays import TracedArray, has_number, made, traced
+from ddp.tracing.arrays import TracedArray, made, traced
 from ddp.tracing.groups import S1, Euclidean
 from ddp.tracing.numbers import Number, TraceError
 from ddp.tracing.reads import FIXED, GIVEN
@@ -214,7 +214,7 @@ def traceable(make: Callable[..., tuple[Quantity, tuple[Any, ...], Callable[[Any
     def decorate(function: Made) -> Made:
         @wraps(function)
         def call(*args: Any, **named: Any) -> Any:
-            if not any(map(has_number, args)) and not any(map(has_number, named.values())):
+            if not any(map(_is_traced, args)) and not any(map(_is_traced, named.values())):
                 return function(*args, **named)
             try:
                 quantity, arguments, result = make(*args, **named)
@@ -234,6 +234,13 @@ def traceable(make: Callable[..., tuple[Quantity, tuple[Any, ...], Callable[[Any
         return call  # type: ignore[return-value]
 
     return decorate
+
+
+def _is_traced(value: Any) -> bool:
+    """Whether an argument is of numbers of a graph, or a list with some."""
+    if isinstance(value, (list, tuple)):
+        return any(isinstance(entry, (Number, TracedArray)) for entry in value)
+    return isinstance(value, (Number, TracedArray))
 
 
 def _row(name: str, value: Any, size: int) -> list[Any]:

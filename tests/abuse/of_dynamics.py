@@ -62,6 +62,7 @@ def subjects():
         Subject(
             "center_of_mass_hessian", dynamics.center_of_mass_hessian, {"robot": arm, "q": q, "weight": mu[:3].copy()}
         ),
+        Subject("frame_position", dynamics.frame_position, {"robot": arm, "q": q} | named),
         Subject("frame_placement", dynamics.frame_placement, {"robot": arm, "q": q} | named),
         Subject("frame_placement_derivatives", dynamics.frame_placement_derivatives, {"robot": arm, "q": q} | named),
         Subject(
