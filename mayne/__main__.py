@@ -40,7 +40,7 @@ COMMANDS = {
 
 def overview() -> click.Group:
     """The command as far as it explains itself."""
-    commands = [click.Command(name, help=text) for name, text in COMMANDS.items()]
+    commands = [click.Command(name, help=text, short_help=text) for name, text in COMMANDS.items()]
     settings = {"help_option_names": ["-h", "--help"]}
     group = click.Group("mayne", commands, help=ABOUT, context_settings=settings)
     return click.version_option(package_name="mayne")(group)

@@ -29,6 +29,11 @@ class BadInput(click.ClickException):
 class Commands(click.Group):
     """Turn the errors that mayne raises on purpose into messages."""
 
+    def add_command(self, cmd: click.Command, name: str | None = None) -> None:
+        """Add a command, which the list of commands tells of by its first paragraph, however long."""
+        cmd.short_help = " ".join((cmd.help or "").partition("\n\n")[0].split())
+        super().add_command(cmd, name)
+
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
