@@ -27,7 +27,7 @@ AT_LIMIT = 1e-4
 HALVES = np.array([1.0, 0.5, 0.25, 0.125])
 """Fractions of a step that are rolled out at once, in lanes."""
 
-INSIDE = 1e-2
+INSIDE = 0.1
 """How far slacks and controls begin from their bounds, see `Barrier.inside`."""
 
 
