@@ -58,8 +58,11 @@ class ActiveSet:
         held = self.held[self._controls]
         return held.reshape(self._shape) if held.size else np.zeros(self._shape)
 
-    def impose(self) -> None:
-        """Bound the point by the active rows alone: constraints as equalities; controls are held by sweeps."""
+    def impose(self) -> Trial:
+        """Bound the point by the active rows alone: constraints as equalities; controls are held by sweeps.
+
+        Returns the point as a trial.
+        """
         given, point = self._given, self.point
         at = np.where(given.equality | (self.held < 0.0), given.lower, given.upper)
         held = given.equality | ((self.held != 0.0) & (np.arange(len(at)) < point.first))
@@ -72,7 +75,7 @@ class ActiveSet:
         point.bounds.equal = np.where(at < np.inf, self._multipliers, paid)
         problem = point.problem
         point.backward.limits = problem.lower - point.U, problem.upper - point.U
-        point.settle()
+        return point.settle()
 
     def error(self) -> float:
         """The error of the conditions of optimality: the Lagrangian's gradient where controls are free, and gaps."""
@@ -105,7 +108,7 @@ def finish(point: Point) -> Finished:
     best: tuple[float, Trial, tuple[Array, Array, Array], Finished] | None = None
     point.barrier = 0.0
     for number in range(ROUNDS):
-        rows.impose()
+        here = rows.impose()
         point.differentiate()
         point.contract()
         error = rows.error()
@@ -118,10 +121,12 @@ def finish(point: Point) -> Finished:
         if sweep.failed >= 0:
             break
         found = Finished(sweep._replace(k=sweep.k.copy(), K=sweep.K.copy()), blend == 1.0, rows.held.copy())
-        best = error, point.measure(), point.multipliers(), found
+        best = error, here, point.multipliers(), found
+        if error <= ROUNDING:
+            break
         move = point.move(sweep, blend, 0.0)
         trial = point.along(move, 1.0)
-        if error <= ROUNDING or not trial.theta < np.inf:
+        if not trial.theta < np.inf:
             break
         point.accept(trial, move, 1.0)
         if number < REVISED and rows.revise():

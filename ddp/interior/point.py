@@ -182,9 +182,11 @@ class Point:
         self.bounds.start_elastic(price, rows, self.rows.values(self.X, self.U), self.barrier)
         self.settle()
 
-    def settle(self) -> None:
-        """Take the residual of rows that are bounded otherwise now."""
-        self._take(self.measure())
+    def settle(self) -> Trial:
+        """Take the residual of rows that are bounded otherwise now; the point itself as a trial."""
+        here = self._weighed(self.X, self.U, self.bounds.primal, self.gaps)
+        self._take(here)
+        return here
 
     def multipliers(self) -> tuple[Array, Array, Array]:
         """Copies of λ, w and those of equalities, for `restore`."""
@@ -194,10 +196,6 @@ class Point:
         """Go back to the trajectory of earlier measures; bounds of rows stay as they are."""
         self._take(trial)
         self.costate, self.weights, self.bounds.equal = multipliers
-
-    def measure(self) -> Trial:
-        """The point itself as a trial, with the rows as they are bounded now."""
-        return self.tried(self.X, self.U, self.bounds.primal)
 
     def differentiate(self) -> None:
         """Derivatives here."""
