@@ -7,8 +7,9 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from ddp.errors import ProblemError, said
+from viz.compositions import inside
 from viz.messages import Message, clip, set_animation, set_object, set_property, track
-from viz.motions import configurations, inside
+from viz.motions import configurations
 from viz.robots import ROBOT, kinematics, path_of, trace_of
 from viz.scene import PAUSE, Scene
 from viz.shapes import COLORS, Array, tube

@@ -10,10 +10,9 @@ import pinocchio as pin
 from numpy.typing import ArrayLike
 
 from ddp.errors import ProblemError, as_array, axes, said
-from dynamics.steps.augmented import Augmented
-from dynamics.steps.free_start import FreeStart
 from viz.bodies import Drawable
 from viz.chains import Chain, drawn
+from viz.compositions import inside
 from viz.contacts import instants, named
 from viz.shapes import Array
 from viz.signals import Signal, Told, signals_of
@@ -117,16 +116,6 @@ def _solution(field: str, name: str, solution: Solved) -> Motion:
     return Motion(
         name, robot, Q, instants(steps, len(Q)), signals, tensions, lambda: world_of(solution, system, X, U)
     )
-
-
-def inside(system: Any, X: Array) -> tuple[Any, Array]:
-    """The system in compositions, and its part of their states X (N+1, .)."""
-    while isinstance(system, (Augmented, FreeStart)):
-        if isinstance(system, FreeStart):
-            X = X[system.before :]
-        system = system.system
-        X = np.ascontiguousarray(X[:, : system.nx])
-    return system, X
 
 
 def configurations(field: str, X: Any, robot: Any) -> Array:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ddp.errors import ProblemError, as_array, axes, items, said, text
+from viz.compositions import inside
 from viz.contacts import named
 from viz.shapes import COLORS, GREY, Array, Color, css
 
@@ -21,6 +22,8 @@ class Told(Protocol):
 
     @property
     def t(self) -> Any: ...
+    @property
+    def X(self) -> Any: ...
     @property
     def q(self) -> Any: ...
     @property
@@ -77,19 +80,33 @@ def signals_of(solution: Told) -> dict[str, Signal]:
     if not isinstance(solution, Told):
         raise ProblemError(f"solution: expected a Solution, got {said(solution)}")
     problem, t = solution.problem, solution.t
-    ranges = getattr(getattr(problem.dynamics, "robot", None), "ranges", None)
-    if ranges is None:
+    system, X = inside(problem.dynamics, np.asarray(solution.X))
+    ranges = getattr(getattr(system, "robot", None), "ranges", None)
+    named_by: Any = getattr(system, "tracked", None)
+    if ranges is None or (system is not problem.dynamics and named_by is None):
         found = {"state": _column(t, solution.q, None)}
-    else:
-        places, rate = (ranges.lower, ranges.upper), ranges.velocity
-        found = {"position": _column(t, solution.q, places), "velocity": _column(t, solution.v, (-rate, rate))}
+    elif system is problem.dynamics:
+        found = _of_joints(t, solution.q, solution.v, ranges)
+    else:  # a robot in compositions
+        labels, rates, _ = named_by.names()
+        q, v = np.split(X, [len(labels)], axis=1)
+        since = t[len(t) - len(X) :]  # a free start may have states before
+        own = since - since[0]
+        found = _of_joints(own, dict(zip(labels, q.T, strict=True)), dict(zip(rates, v.T, strict=True)), ranges)
     u = solution.u
     applied = Signal(t[:-1], np.asarray(u), tuple(u), lower=problem.lower, upper=problem.upper, held=True)
     return found | {"control": applied}
 
 
+def _of_joints(t: Array, q: Mapping[str, Array], v: Mapping[str, Array], ranges: Any) -> dict[str, Signal]:
+    """Positions and velocities of joints by name, with their limits."""
+    rate = ranges.velocity
+    places = ranges.lower, ranges.upper
+    return {"position": _column(t, q, places), "velocity": _column(t, v, (-rate, rate))}
+
+
 def _column(t: Array, columns: Any, limits: tuple[Array, Array] | None) -> Signal:
-    values = np.asarray(columns)
+    values = np.stack([*columns.values()], axis=1) if columns else np.empty((len(t), 0))
     if limits is None or any(len(limit) != values.shape[1] for limit in limits):
         return Signal(t, values, tuple(columns))
     return Signal(t, values, tuple(columns), lower=limits[0], upper=limits[1])

@@ -8,6 +8,7 @@ import ddp
 import viz
 from ddp.errors import ProblemError
 from problems import arm, pendulum
+from problems.registry import find
 from viz.signals import panels, signals_of
 
 
@@ -77,3 +78,15 @@ def test_a_figure_of_a_solution_is_written_for_robots_and_others(solution, tmp_p
 def test_bad_input_is_named(make, message):
     with pytest.raises(ProblemError, match=message):
         make()
+
+
+def test_joints_of_a_robot_in_compositions_are_named():
+    solution = ddp.solve(find("arm/torque-rates")(), ddp.DDP(max_iterations=1), throw=False)
+    signals = viz.signals_of(solution)
+    assert signals["position"].names[2] == "elbow_joint"
+    np.testing.assert_array_equal(signals["position"].values, solution.X[:, :6])
+    np.testing.assert_array_equal(signals["velocity"].values, solution.X[:, 6:12])
+    free = ddp.solve(find("arm/best-start")(), ddp.DDP(max_iterations=1), throw=False)
+    shown = viz.signals_of(free)["position"]
+    assert shown.t[0] == 0.0
+    assert len(shown.t) == len(free.X) - free.problem.dynamics.before
