@@ -26,8 +26,9 @@ FEW, NEAR_BOUNDS, FURTHER = 20, 1e-5, 1e-3
 """Iterations that a warm start has; how far its slacks and controls begin from their bounds, at least, and times how
 far the initial state has moved."""
 
-PATIENCE = 120
-"""Iterations with one barrier that are too many where there is another way."""
+PATIENCE, PATIENCE_WITHIN = 120, 40
+"""Iterations with one barrier that are too many where there is another way: with constraints, and within limits of
+controls alone, where rollouts go on."""
 
 SHORT = 0.125
 """Steps of rollouts within limits of controls after which full-space steps take over."""
@@ -56,7 +57,7 @@ def minimise(descent: Descent) -> Minimised:
         end = interior.run(min(solver.max_iterations, len(history) + FEW), warm=True)
     if point is None or not (end.ending.converged or len(history) >= solver.max_iterations):
         point = Point(iterate.problem, iterate.work, iterate.X.copy(), iterate.U.copy(), scale, START * scale)
-        patience = np.inf if solver.step == "linear" else PATIENCE
+        patience = np.inf if solver.step == "linear" else PATIENCE if iterate.constrained else PATIENCE_WITHIN
         interior = Interior(point, solver.tolerance, history, partial(descent.go_on, at=point), patience)
         end = interior.run(solver.max_iterations)
     iterate.guess = None

@@ -10,7 +10,8 @@ is left, that is the minimum in the box, and its policy (Hintermüller, Ito & Ku
 iterate come first, so that near the optimum one sweep is enough.
 
 Where the sets do not settle, which such steps do not promise, the best step in the box that was met is taken: of each
-policy, its rollout within the limits. With w what clipping adds to a policy's controls, of value V, that costs
+policy, its rollout within the limits. If that brings little, the sweep counts as failed: a larger mu settles the sets.
+With w what clipping adds to a policy's controls, of value V, a rollout costs
 
     V + Σ ½ wᵀ Q_uu w
 """
@@ -24,11 +25,10 @@ from ddp.machine.algebra import dot
 from ddp.sweeps.horizon import Horizon
 from ddp.sweeps.sweeping import Sweeping, recur
 
-ENOUGH_SWEEPS, MOST_SWEEPS = 12, 60
-"""Sweeps for one step within control limits, at most: where they found one that lowers the model's cost, and where they
-found none. Then another step would lead nowhere."""
+MOST_SWEEPS = 12
+"""Sweeps for one step within control limits, at most."""
 
-ENOUGH = 0.1
+ENOUGH = 0.3
 """Share of the largest decrease without limits for some held controls that is enough of a step in the box."""
 
 ROUNDING = 1e-12
@@ -62,7 +62,7 @@ def sweep_within(sweeping, blend, mu, by_costate, kept, k, K, u, x, y):
             best, found, slope, change = cost, True, slope_along(p, u, x), cost
             keep(p.N, p.nu * p.n, K, p.K)
             lead_to(p, u, x, k)
-        if attempt >= (ENOUGH_SWEEPS if found else MOST_SWEEPS) - 1:
+        if attempt == MOST_SWEEPS - 1:
             break
         recur(sweeping)
         if s.failed >= 0:
