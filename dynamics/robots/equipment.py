@@ -77,9 +77,10 @@ def check_springs(model: pin.Model, kind: NDArray[np.int64], stiffness: Array) -
 
 def pairs_of_limits(field: str, value: ArrayLike, nu: int, error: type[DDPError]) -> Array:
     """Lower and upper limits (nu, 2) of controls, ±inf for none; an error unless lower < upper."""
-    if nu != 2 and np.shape(value) == (2, nu):
+    limits = as_array(field, value, (None, None), error, finite=False).copy()
+    if nu != 2 and limits.shape == (2, nu):
         raise error(f"{field}: expected shape ({nu}, 2), got (2, {nu}): give its transpose, a row of two per control")
-    limits = as_array(field, value, (nu, 2), error, finite=False).copy()
+    limits = as_array(field, limits, (nu, 2), error, finite=False)
     if (crossed := ~(limits[:, 0] < limits[:, 1])).any():
         i = int(np.argmax(crossed))
         raise error(f"{field}: expected lower < upper, got {limits[i, 0]} and {limits[i, 1]} for control {i}")
