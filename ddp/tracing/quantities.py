@@ -227,7 +227,7 @@ def traceable(make: Callable[..., tuple[Quantity, tuple[Any, ...], Callable[[Any
             if graph is None:  # arrays that numbers could have been written into
                 return function(*map(_floats, args), **{name: _floats(value) for name, value in named.items()})
             if graph.asked is None:
-                raise TraceError(f"{function.__name__}, which only costs and constraints may ask for,")
+                raise TraceError(f"{function.__name__} in a system (costs and constraints alone may call it)")
             return result(made(graph.asked.numbers(quantity, rows)))
 
         GIVEN.add(call)

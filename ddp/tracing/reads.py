@@ -197,10 +197,10 @@ def expectation(value: Any) -> Callable[[Any], bool] | None:
     if isinstance(value, (FunctionType, BuiltinFunctionType, type, np.ufunc, type(np.dot), ModuleType)):
         return _of_definition(value)
     kind: Any = type(value)
-    if kind.__module__ in FIXED and kind.__eq__ is object.__eq__:
+    if never_changes(kind) and kind.__eq__ is object.__eq__:
         same = weakref.ref(value)
         return lambda now: now is same()
-    if kind.__module__ in FIXED:
+    if never_changes(kind):
         return lambda now: type(now) is kind and bool(now == value)
     if kind in (list, tuple):
         size = len(value)
@@ -247,6 +247,11 @@ def is_viewed(value: Any) -> bool:
     return is_users(type(value)) and not isinstance(value, (type, tuple)) and hasattr(value, "__dict__")
 
 
+def never_changes(kind: type) -> bool:
+    """Whether objects of a class are those of `FIXED`, or of a class that is derived from one of these."""
+    return any(base.__module__ in FIXED for base in kind.__mro__)
+
+
 def is_users(kind: type) -> bool:
     """Whether a class is neither Python's own nor of an installed package."""
     module = kind.__module__
@@ -255,7 +260,7 @@ def is_users(kind: type) -> bool:
     if "<locals>" in kind.__qualname__ or module == "__main__":
         return True
     file = getattr(sys.modules.get(module), "__file__", None)
-    if file is None or issubclass(kind, np.ndarray) or module in FIXED:
+    if file is None or issubclass(kind, np.ndarray) or never_changes(kind):
         return False
     return module.partition(".")[0] not in sys.stdlib_module_names and not (
         "/site-packages/" in file or "/dist-packages/" in file
