@@ -88,13 +88,13 @@ def said_in(sentence: str) -> bytes:
 
 
 def solution_of(row: Any, problem: Problem) -> Solution:
-    """The solution that a row keeps, of its problem; ProblemError if it does not keep X, U and K."""
-    names = row.dtype.names
-    if missing := [name for name in ("X", "U", "K") if name not in names]:
+    """The solution that a row keeps, of its problem; ProblemError if it lacks X, U, K, or what constraints have."""
+    names, sizes = row.dtype.names, shapes(problem)
+    if missing := [name for name, shape in sizes.items() if name not in names and name != "k" and 0 not in shape]:
         raise ProblemError(f"solution: {', '.join(missing)} were not kept, see `keep`")
     own: dict[str, Any] = {
         name: np.asarray(row[name], np.float64).copy() if name in names else np.zeros(shape)
-        for name, shape in shapes(problem).items()
+        for name, shape in sizes.items()
     }
     ending = Ending[ENDINGS[int(row["ending"])]]
     sentence = row["sentence"].decode() or f"converged after {int(row['iterations'])} iterations"

@@ -120,7 +120,7 @@ class Solutions:
     def solution(self, i: int) -> Solution:
         """The solution of sample i, of its own problem; k is zeros where it was not kept.
 
-        Raises ProblemError for a sample that has none, and where X, U or K were not kept.
+        Raises ProblemError for a sample that has none, and where X, U, K or what constraints have was not kept.
         """
         index = integer("i", i)
         if index >= len(self):

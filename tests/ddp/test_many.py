@@ -412,6 +412,18 @@ def test_functions_that_cannot_be_sent_are_solved_by_this_process(problem, over,
     assert line.startswith("solving in this process alone: constraints[0] (Inequality): cannot be sent")
 
 
+def test_solutions_of_constrained_samples_keep_their_multipliers(problem, over):
+    bounded = dataclasses.replace(problem, terminal_constraints=[ddp.Equality(lambda x, u: x)])
+    states = {"x0": over["x0"][:4]}
+    many = ddp.solve_many(bounded, states, executor=1)
+    assert np.abs(many.multipliers).max() > 1e-3
+    for i in range(4):
+        assert many.solution(i).stationarity() < 1e-6
+    few = ddp.solve_many(bounded, states, executor=1, keep=("X", "U", "K"))
+    with pytest.raises(ddp.ProblemError, match="solution: multipliers, penalties were not kept, see `keep`"):
+        few.solution(0)
+
+
 def test_a_batch_too_large_for_the_disk_is_refused(problem, over, tmp_path, monkeypatch):
     usage = shutil.disk_usage(tmp_path)
     monkeypatch.setattr(shutil, "disk_usage", lambda path: usage._replace(free=1000))
