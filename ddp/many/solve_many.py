@@ -66,7 +66,8 @@ def solve_many(
         problem's own solution. Where that does not converge, or costs more than the way there lets expect, the
         problem's own guess is tried as well, and the better one kept. See ``verify`` for what that misses.
     into: path of a zarr group (the extra ``mayne[batch]``), which is resumed if it is there; None: memory.
-    keep: of "X", "U", "k", "K", "multipliers", "penalties"; the last two are of constraints alone.   dtype: what they are kept as, "float64" or "float32".
+    keep: of "X", "U", "k", "K", "multipliers", "penalties"; the last two are of constraints alone.
+    dtype: what they are kept as, "float64" or "float32".
     retries: how often samples are solved again whose worker has died.
     progress: True: a line on a terminal, lines of JSON elsewhere, on standard error; or a function of a `Progress`.
     shard: ``(number, count)``, number 1 .. count: solve only a share, into a store that all shares write to. The one
