@@ -133,6 +133,26 @@ def test_values_of_constraints_on_frames_are_those_of_the_chain():
     np.testing.assert_allclose(low, pin.centerOfMass(robot.chain, data, robot.to_chain(q))[[0, 2]], atol=1e-12)
 
 
+ASKED = {
+    "frame_position": lambda r, x: dynamics.frame_position(r, x[: r.nq], TIP) @ np.array([1.0, -2.0, 3.0]),
+    "frame_placement": lambda r, x: (dynamics.frame_placement(r, x[: r.nq], "slide")[:3, :] ** 2).sum(),
+    "frame_velocity": lambda r, x: (dynamics.frame_velocity(r, x[: r.nq], x[r.nq :], "slide") ** 2).sum(),
+    "center_of_mass": lambda r, x: (dynamics.center_of_mass(r, x[: r.nq]) ** 2).sum(),
+    "inverse_dynamics": lambda r, x: (dynamics.inverse_dynamics(r, x[: r.nq], x[r.nq :], 0.0 * x[r.nq :]) ** 2).sum(),
+}
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_costs_of_users_may_ask_for_quantities_of_robots_with_rods(name):
+    robot = build()
+    q, v = state(robot)
+    x, system = np.concatenate([q, v]), dynamics.RobotDynamics(robot, 0.01, integrator="sdirk2")
+    problem = ddp.Problem(system, [lambda x, u: u @ u], [lambda x, u: ASKED[name](robot, x)], x, 1)
+    X, U = np.stack([x, x]), np.zeros((1, system.nu))
+    assert problem.cost(X, U) == pytest.approx(ASKED[name](robot, x), rel=1e-12)
+    assert ddp.check_derivatives(problem, X, U).ok
+
+
 def functions():
     """Public functions of the problems that take a robot, and classes that do."""
     for found in pkgutil.walk_packages(problems.__path__, "problems."):
