@@ -13,16 +13,18 @@ import os
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 import ddp
+import dynamics
 import problems
 from ddp.system import Expansion
 from ddp.tracing import machine_code
 from dynamics import ContinuousDynamics, FunctionDynamics
-from problems.costs import ControlCost, StateCost
+from problems.costs import ControlCost, FramePosition, StateCost
 
 ROWS: list[tuple[str, str, str]] = []
 
@@ -111,6 +113,29 @@ def over_the_built_in() -> None:
         per = times[0] / a.iterations, times[1] / b.iterations
         measured = f"{per[0] / per[1]:.2f} ({1e6 * per[0]:.0f} over {1e6 * per[1]:.0f} us)"
         told(f"{name} by hand over built in, an iteration", measured, "1.3")
+
+
+def quantities_over_the_built_in() -> None:
+    """Iterations of reaches whose cost by hand asks for a frame, over those with the built-in term."""
+    plain = problems.find("arm/reach")()
+    robot, target = plain.dynamics.robot, np.array([0.4, 0.2, 0.5])
+
+    def position(x: Any, u: Any) -> Any:
+        e = dynamics.frame_position(robot, x[:6], "tool0") - target
+        return 15.0 * (e @ e)
+
+    def placement(x: Any, u: Any) -> Any:
+        e = dynamics.frame_placement(robot, x[:6], "tool0")[:3, 3] - target
+        return 15.0 * (e @ e)
+
+    built_in = FramePosition(robot, "tool0", target, np.full(3, 30.0))
+    for solver in (ddp.DDP(), ddp.ILQR()):
+        made = [replace(plain, running=[*plain.running, cost]) for cost in (built_in, position, placement)]
+        iterations = [ddp.solve(problem, solver).iterations for problem in made]
+        times = least([lambda problem=problem, solver=solver: ddp.solve(problem, solver) for problem in made])
+        base, *ratios = (seconds / count for seconds, count in zip(times, iterations, strict=True))
+        for name, each in zip(("frame_position", "frame_placement"), ratios, strict=True):
+            told(f"reach by {name} over built in, iteration, {solver.hessian}", f"{each / base:.2f}", "1.5")
 
 
 def rivals() -> None:
@@ -278,7 +303,10 @@ def prices() -> None:
 def main() -> None:
     """All rows."""
     print(f"{'what':<62}{'measured':<44}bar")
-    for rows in (readmes_car, over_the_built_in, spaces, rivals, compile_times, step_lengths, prices):
+    for rows in (
+        readmes_car, over_the_built_in, quantities_over_the_built_in, spaces, rivals, compile_times, step_lengths,
+        prices,
+    ):  # fmt: skip
         rows()
     for name in ("car/circles", "car/parking"):
         problem = problems.find(name)()
