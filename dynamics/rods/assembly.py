@@ -119,8 +119,8 @@ class Assembly:
             if not rod.holds(tendon):
                 logger.warning("tendon %r leaves the section of rod %r: it pulls from outside", tendon.name, rod.name)
         last = rod.gauss + 1
-        for k in range(last + 1):
-            self._new(f"{rod.name}/{k}")
+        for name in (rod.name, *(f"{rod.name}/{k}" for k in range(last + 1))):
+            self._new(name)
         self._add(rod.name, rod, on, placement, None, given)
         part = len(self.parts) - 1
         own = {f"{rod.name}/{k}": Place(part, pin.SE3.Identity(), k) for k in range(last + 1)}
@@ -189,7 +189,7 @@ class Assembly:
     def _new(self, name: str) -> None:
         taken = {*self.places, *(part.name for part in self.parts)}
         if text("name", name, ModelError) in taken:
-            raise ModelError(f"name: {self.name} has a frame {name!r} already")
+            raise ModelError(f"name: {self.name} has a part or frame {name!r} already")
 
     def _frame(self, field: str, name: str) -> Place:
         if text(field, name, ModelError) not in self.places:
