@@ -156,7 +156,11 @@ def skeleton(model: pin.Model) -> Bodies:
 
 
 def _size(model: pin.Model) -> float:
-    """A radius [m] that suits the lengths of a model's links."""
-    lengths = [np.linalg.norm(model.jointPlacements[j].translation) for j in range(2, model.njoints)]
-    lengths += [np.linalg.norm(model.inertias[j].lever) for j in range(1, model.njoints)]
-    return 0.07 * max([float(length) for length in lengths if length > 1e-3], default=1.0)
+    """A radius [m] that suits the lengths of a model's links, and of chains of many."""
+    placed = [float(np.linalg.norm(placement.translation)) for placement in model.jointPlacements]
+    lengths = placed[2:] + [float(np.linalg.norm(inertia.lever)) for inertia in model.inertias[1:]]
+    reach = [0.0] * model.njoints
+    for j in range(1, model.njoints):
+        parent = model.parents[j]
+        reach[j] = reach[parent] + placed[j] if parent > 0 else 0.0
+    return max(0.07 * max([length for length in lengths if length > 1e-3], default=1.0), 0.02 * max(reach))
