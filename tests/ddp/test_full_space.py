@@ -82,6 +82,21 @@ def test_stiff_valleys_between_limits_are_gone_through(rng, share, weight):
         assert (solution.K[~held] != 0.0).any(axis=1).all()
 
 
+def test_a_quadrotor_between_tight_bounds_arrives_in_about_the_iterations_that_it_takes_without():
+    system = quadrotor.loop().dynamics
+    x0 = np.concatenate([system.robot.neutral(), np.zeros(6)])
+    goal, hover = x0.copy(), system.nominal_control(x0)
+    goal[:3] = [2.0, 1.0, 1.0]
+    running = [ControlCost(hover, np.full(4, 0.1)), StateCost(system, goal, np.repeat([0.1, 0.01], 6))]
+    end = StateCost(system, goal, np.repeat([100.0, 10.0], [3, 9]))
+    flight = ddp.Problem(system, running, [end], x0, 50, guess=np.tile(hover, (50, 1)))
+    free, held = ddp.solve(flight), ddp.solve(replace(flight, control_limits=(np.zeros(4), 1.5 * hover)))
+    assert (held.problem.upper == held.U).mean() > 0.2
+    assert held.iterations <= 1.5 * free.iterations
+    assert held.cost == pytest.approx(27.252028, rel=1e-6)
+    assert held.stationarity() < 1e-6
+
+
 def test_limits_cost_no_iteration_where_nothing_reaches_them():
     plain = arm.reach("ur5")
     free, wide = ddp.solve(plain), ddp.solve(replace(plain, control_limits=(-1e4, 1e4)))
