@@ -197,7 +197,7 @@ def refuse(what: str) -> NoReturn:
 
 
 def is_fixed(kind: type) -> None:
-    """Note that objects of a class, and all in its module, never change."""
+    """Note that objects of a class, of all in its module, and of what is derived from these, never change."""
     FIXED.add(kind.__module__)
 
 

@@ -17,10 +17,8 @@ from ddp.tracing.spaces import Space, plain_space
 from dynamics.rigid_bodies import batch
 from dynamics.robots.model import Robot, check_robot
 from dynamics.robots.space import space_of_configurations
-from dynamics.rods.hybrid_robot import HybridRobot
 
 is_fixed(Robot)
-is_fixed(HybridRobot)
 
 Traced = tuple[Quantity, tuple[Any, ...], Callable[[Any], Any]]
 """Parts that `traceable` wants: a quantity, its arguments, and what makes a result of its numbers."""

@@ -262,21 +262,3 @@ def test_a_system_may_ask_for_none():
     said = r"forward_dynamics in a system \(costs and constraints alone may call it\)"
     with pytest.raises(ddp.ModelError, match=said):
         dynamics.FunctionDynamics(lambda x, u: x + np.sum(mayne.forward_dynamics(UR5, x[:6], x[6:], u)), 12, 6, dt=0.1)
-
-
-def test_quantities_of_soft_robots():
-    plain = mayne.soft.reach(horizon=4)
-    robot = plain.dynamics.robot
-    nq = robot.nq
-
-    def cost(x, u):
-        q, v = x[:nq], x[nq:]
-        V = mayne.frame_velocity(robot, q, v, "arm/tip", "world")
-        p, c = mayne.frame_position(robot, q, "arm/tip"), mayne.center_of_mass(robot, q)
-        return p @ c + 0.1 * V @ V + 0.01 * mayne.energy(robot, q, v)
-
-    problem = replace(plain, running=[cost], terminal=[])
-    states = plain.dynamics.rollout(plain.x0, np.full((4, plain.dynamics.nu), 0.1))
-    report = ddp.check_derivatives(problem, states, np.full((4, plain.dynamics.nu), 0.1))
-    assert [check for check in report.checks if "cost" in check.name and check.ok]
-    assert not [check for check in report.checks if "cost" in check.name and not check.ok]
