@@ -164,10 +164,12 @@ class Point:
     def _weighed(self, X: Array, U: Array, primal: Array, gaps: Array) -> Trial:
         """A trajectory whose gaps are known, evaluated."""
         b, cost, residual = self.bounds, self.problem.total(X, U), np.empty(self.rows.size)
+        if not abs(cost) < np.inf:  # constraints are not asked where there is no motion
+            return Trial(X, U, primal, np.inf, 0.0, gaps, residual, np.inf, np.inf)
         values = self.rows.values(X, U) if self.rows.size else residual
         args = primal, b.bounds, b.kind, b.give, self.barrier, residual
         barrier, (theta, largest) = passes.worth(gaps, values, *args)
-        if not (abs(cost) < np.inf and theta < np.inf):
+        if not theta < np.inf:
             cost = theta = np.inf
         return Trial(X, U, primal, cost, barrier, gaps, residual, theta, largest)
 
