@@ -87,6 +87,12 @@ class Browser:
         """A key goes "down" or "up"."""
         self._ask("Input.dispatchKeyEvent", type=f"key{kind.capitalize()}", code=code, key=key or code)
 
+    def busy(self):
+        """Processor time of the page's own thread so far [s]."""
+        self._ask("Performance.enable", timeDomain="threadTicks")
+        metrics = self._ask("Performance.getMetrics")["metrics"]
+        return next(metric["value"] for metric in metrics if metric["name"] == "TaskDuration")
+
     def picture(self, path):
         """Write the page as a .png file."""
         path.write_bytes(base64.b64decode(self._ask("Page.captureScreenshot", format="png")["data"]))
