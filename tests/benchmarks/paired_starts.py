@@ -20,7 +20,7 @@ from mayne_runs import metered
 
 import ddp
 import problems
-from ddp.interior.point import Point
+from ddp.interior.point import HALVES, Point
 from ddp.sweeps.backward import Backward
 from problems import arm, quadruped
 
@@ -63,7 +63,7 @@ def starts(name):
 def all_metered():
     """A `Meter` that counts full-space steps as well."""
     with metered() as meter:
-        sweep, along = Backward.with_weights, Point.along
+        sweep, along, rolled = Backward.with_weights, Point.along, Point.rolled
 
         def counted_sweep(self, blend, mu, held=None):
             found = sweep(self, blend, mu, held)
@@ -74,11 +74,16 @@ def all_metered():
             meter.rollouts += 1.0
             return along(self, move, alpha)
 
-        Backward.with_weights, Point.along = counted_sweep, counted_trial
+        def counted_rollouts(self, found, move, alpha):
+            for i, trial in enumerate(rolled(self, found, move, alpha)):
+                meter.rollouts += 1.0 if i % len(HALVES) == 0 else 0.0
+                yield trial
+
+        Backward.with_weights, Point.along, Point.rolled = counted_sweep, counted_trial, counted_rollouts
         try:
             yield meter
         finally:
-            Backward.with_weights, Point.along = sweep, along
+            Backward.with_weights, Point.along, Point.rolled = sweep, along, rolled
 
 
 def solved(problem, solver, guess):
