@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ddp.errors import DDPError, ProblemError
-from ddp.many.executors import Crew, Here, Pool, is_killed
+from ddp.many.executors import Crew, Here, Pool, Threads, is_killed
 from ddp.many.plan import Block
 from ddp.many.progress import Reporter
 from ddp.many.rows import MISSED, fail
@@ -28,6 +28,10 @@ LASTING = 1.0
 WORTHWHILE = 6.0
 """Seconds of work left from which processes are started for it: that takes each about two."""
 
+THREADED, LASTINGLY = 0.3, 10.0
+"""Seconds of work left from which threads share compiled loops, and how many times as much as others it takes for
+these to be worth processes."""
+
 ENOUGH = 2
 """Scouts with better optima from the problem's own guess from which all samples are solved from it."""
 
@@ -35,7 +39,7 @@ ENOUGH = 2
 class Driver:
     """One run over the blocks that are not there yet.
 
-    crew: who solves; None: this process at first, then processes of this machine if enough is left to do.
+    crew: who solves; None: this process at first, then threads or processes of this machine if enough is left to do.
     retries: how often a task is done again whose worker has died.
     verified: whether all samples that follow others are solved from the problem's own guess too.
     """
@@ -111,7 +115,12 @@ class Driver:
         """The crew; decided by what is left, once a few solves have been measured."""
         if self._crew is not None:
             return self._crew
-        if self._second and self._left * self._second > WORTHWHILE and cores() > 1:
+        spare, left = self._work.spare, self._left * self._second
+        is_compiled = bool(spare) and not spare[-1].obstacle
+        if is_compiled and THREADED < left <= LASTINGLY * WORTHWHILE and cores() > 1:
+            self._crew = Threads(cores())
+            return self._crew
+        if left > (LASTINGLY if is_compiled else 1.0) * WORTHWHILE and cores() > 1:
             try:
                 self._sent = packed(self._work)
                 self._crew = pool = Pool(cores())
@@ -145,7 +154,7 @@ class Driver:
         values = {name: array[rows] for name, array in self._arrays.items()}
         task = Task(blocks, values, points, policies, self._verifying)
         crew = self._current()
-        if isinstance(crew, Here):
+        if crew.is_here:
             future = crew.submit(solved, self._work, task)
         else:
             if self._sent is None:

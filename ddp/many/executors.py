@@ -8,7 +8,7 @@ import signal
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing.connection import Connection, wait
 from typing import Any, Protocol
 
@@ -31,9 +31,13 @@ class Executor(Protocol):
 
 
 class Crew:
-    """An executor for one batch: how many tasks it is given at a time, how it begins anew, and how it ends."""
+    """An executor for one batch: how many tasks it is given at a time, how it begins anew, and how it ends.
+
+    is_here: whether tasks share the memory of this process.
+    """
 
     at_once = 512
+    is_here = False
 
     def __init__(self, executor: Executor) -> None:
         self._executor = executor
@@ -54,6 +58,7 @@ class Here(Crew):
     """Runs tasks in this process, one after the other."""
 
     at_once = 1
+    is_here = True
 
     def __init__(self) -> None:
         """Need no executor."""
@@ -65,6 +70,20 @@ class Here(Crew):
         except Exception as reason:
             future.set_exception(reason)
         return future
+
+
+class Threads(Crew):
+    """Threads of this process, for loops that hold no lock of Python's."""
+
+    is_here = True
+
+    def __init__(self, count: int) -> None:
+        self.at_once, self._pool = 2 * count, ThreadPoolExecutor(count, thread_name_prefix="mayne")
+        super().__init__(self._pool)
+
+    def close(self) -> None:
+        """End the threads, which finish the tasks that they are at."""
+        self._pool.shutdown(wait=True, cancel_futures=True)
 
 
 class Pool(Crew):

@@ -56,11 +56,12 @@ def solve_many(
 
     over: arrays with one sample a row, (M, ...), by the names of places, see `Problem.varying`; all of the same length.
     solver: `DDP` (the default), `ILQR` or `Newton`.
-    executor: who solves. None: this process, and if enough is left to do, processes of this machine; a number of
-        processes, 1 for this one alone; or an object with ``submit`` as of `concurrent.futures`: a pool of threads or
-        processes, Dask's ``client.get_executor()``, ``MPIPoolExecutor``, loky's, ``ddp.RayExecutor()``. Processes that
-        are started here import the main script: its own call must be under ``if __name__ == "__main__":``; if it is
-        not, a number of them is refused, and None goes on in this process alone, with a warning.
+    executor: who solves. None: this process, with threads where compiled loops solve (see `Batch.obstacle`), and if
+        much is left to do, processes of this machine; a number of processes, 1 for this one alone; or an object with
+        ``submit`` as of `concurrent.futures`: a pool of threads or processes, Dask's ``client.get_executor()``,
+        ``MPIPoolExecutor``, loky's, ``ddp.RayExecutor()``. Processes that are started here import the main script: its
+        own call must be under ``if __name__ == "__main__":``; if it is not, a number of them is refused, and None goes
+        on in this process alone, with a warning.
     start: what solves start from. None: the problem's own guess; a `Solution`, whose policy each follows; "neighbours":
         each follows the policy of the nearest sample among some that are solved before, the first ones that of the
         problem's own solution. Where that does not converge, or costs more than the way there lets expect, the

@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -21,6 +22,7 @@ from many_systems import DEADLY, Deadly, Picky, Wells, drift, straight
 
 import ddp
 from ddp.many import driver
+from ddp.many.executors import Threads
 from problems import pendulum
 
 HERE = Path(__file__).parent
@@ -106,6 +108,21 @@ def test_compiled_loops_leave_the_same_bits_whoever_shares_the_samples(start, pr
         again = ddp.solve_many(problem, states, executor=executor, start=start)
         for name in ("X", "U", "K", "cost", "gradient", "iterations", "parent", "start", "moved", "sentence"):
             assert np.array_equal(getattr(again, name), getattr(serial, name), equal_nan=name == "moved"), name
+
+
+def test_threads_share_compiled_loops_where_processes_do_not_pay(problem, over, monkeypatch):
+    begun = []
+    monkeypatch.setattr(driver, "cores", lambda: 3)
+    monkeypatch.setattr(driver, "THREADED", 0.0)
+    monkeypatch.setattr(driver, "Threads", lambda count: begun.append(Threads(count)) or begun[-1])
+    states = {"x0": over["x0"]}
+    for start in (None, "neighbours"):
+        many = ddp.solve_many(problem, states, start=start)
+        serial = ddp.solve_many(problem, states, executor=1, start=start)
+        assert np.array_equal(many.X, serial.X)
+        assert np.array_equal(many.start, serial.start)
+    assert [crew.at_once for crew in begun] == [6, 6]
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("mayne_")]
 
 
 @pytest.mark.filterwarnings("ignore")  # those of Dask's own
