@@ -2,7 +2,7 @@
 
 Cables only pull, so that controls have limits, and rods damp fast modes, so that steps are L-stable ones (SDIRK2).
 Where a tip arrives, the residual vanishes and Gauss-Newton's model misses little: of `reach` iLQR and DDP take 12
-iterations. Out of reach, where the arm folds up on the way, iLQR takes 27 and DDP 16: the last ones are linear and
+iterations. Out of reach, where the arm folds up on the way, iLQR takes 27 and DDP 13: the last ones are linear and
 quadratic. ``mayne compare soft/out-of-reach`` shows both.
 """
 
