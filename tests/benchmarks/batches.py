@@ -250,8 +250,6 @@ def efficiency(samples):
     """Wall and CPU times of one process and of two: for a quiet machine with two free cores."""
     problem = arm.reach("ur5")
     X0 = near(problem, 0.1, samples)
-    for executor in (1, 2):
-        ddp.solve_many(problem, {"x0": X0[:128]}, executor=executor)
     for start in (None, "neighbours"):
         for name in ("threads", "ProcessPoolExecutor"):
             alone, shared = [], []
@@ -259,11 +257,12 @@ def efficiency(samples):
                 ddp.solve_many(problem, {"x0": X0}, executor=executor, start=start)
                 for _ in range(3):
                     for used, who in ((alone, 1), (shared, executor)):
-                        given = {"executor": who, "start": start}
-                        used.append(timed(lambda given=given: ddp.solve_many(problem, {"x0": X0}, **given)))
-            (wall_1, cpu_1), (wall_2, cpu_2) = (min((w, c) for _, c, w in used) for used in (alone, shared))
+                        before, begin = spent(), time.perf_counter()
+                        ddp.solve_many(problem, {"x0": X0}, executor=who, start=start)
+                        used.append((time.perf_counter() - begin, spent() - before))
+            (wall_1, cpu_1), (wall_2, cpu_2) = (np.min(used, axis=0) for used in (alone, shared))
             print(f"{name}, start {start}: {wall_1:.2f} s alone, {wall_2:.2f} s shared: efficiency by wall"
-                  f" {wall_1 / wall_2 / 2:.3f}, of CPU here {cpu_1 / cpu_2:.3f}", flush=True)
+                  f" {wall_1 / wall_2 / 2:.3f}, of CPU {cpu_1 / cpu_2:.3f}", flush=True)
 
 
 def memory(samples):
