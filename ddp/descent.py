@@ -163,9 +163,9 @@ def judged(iterate, attempt, alpha, tolerance, settled):  # type: ignore[no-unty
     settled: how many of them there were before it.
     """
     settled = settled + 1 if is_converged(iterate, attempt, iterate.resolution) else 0
-    if is_converged(iterate, attempt, max(tolerance * iterate.unit, iterate.grain)):
+    if is_converged(iterate, attempt, tolerance * iterate.unit):
         return CONVERGED, settled
-    if settled == SETTLED or (alpha == 0.0 and is_converged(iterate, attempt, iterate.noise)):
+    if settled == SETTLED or is_converged(iterate, attempt, iterate.noise if alpha == 0.0 else iterate.grain):
         return ROUNDING, settled
     if attempt.expected <= iterate.resolution and is_indefinite(iterate, attempt):
         return STATIONARY, settled

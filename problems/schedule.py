@@ -106,7 +106,9 @@ class Schedule:
         """Number of steps of dt [s] in each phase, at least one."""
         step = positive("dt", dt)
         counts = [max(1, round(min(phase.duration / step, 1e18))) for phase in self.phases]
-        affordable("dt", step, 100 * sum(counts))
+        longest = max(range(len(counts)), key=counts.__getitem__)
+        given = f"duration of phases[{longest}], in steps of dt = {step:g}"
+        affordable(given, self.phases[longest].duration, 100 * sum(counts))
         return counts
 
     def flags(self, dt: float) -> dict[str, NDArray[np.bool_]]:

@@ -177,6 +177,10 @@ def _of_systems(arm, solo, v, rng):
     found = [
         Subject("Robot.with_masses", arm.with_masses, {"masses": np.ones(6)}),
         Subject("RobotDynamics", RobotDynamics, {"robot": arm, "dt": 0.01, "actuation": np.eye(6)}),
+        Subject(
+            "ground_forces", dynamics.ground_forces,
+            {"system": phased, "X": np.tile(np.r_[solo.q0, np.zeros(18)], (5, 1)), "U": np.zeros((4, 12))},
+        ),
         Subject("FunctionDynamics", FunctionDynamics, {"f": _turn, "nx": 2, "nu": 1}),
         Subject("ContinuousDynamics", ContinuousDynamics, {"f": _turn, "nx": 2, "nu": 1, "dt": 0.1}),
         Subject("Phase", Phase, {"contacts": [foot], "knots": 4}),

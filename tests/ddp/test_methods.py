@@ -177,7 +177,7 @@ def test_gains_that_overflow_leave_nothing_stale():
             if spoilt:
                 assert iterate.sweep(1.0, 1e2).failed >= 0
             else:
-                iterate.backward._multipliers = VALUE
+                iterate.backward._chosen = VALUE
             sweep = iterate.sweep(1.0, 1e2)
             assert (sweep.failed, sweep.contraction) == (-1, VALUE)
             found.append(sweep.k.copy())
