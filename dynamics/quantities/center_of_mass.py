@@ -51,13 +51,14 @@ def _place(tree, q, memory, g):
     for b in range(tree.nb):
         ws.Ic[b] = move_inertia(ws.R[b], ws.p[b], tree.inertia[b])
     sum_over_subtrees(tree, ws.Ic)
-    mass, moment = 0.0, (0.0 * q[0], 0.0 * q[0], 0.0 * q[0])
+    zero = 0.0 * q[0]
+    mass, moment = zero, (zero, zero, zero)
     for b in range(tree.nb):
         if tree.parent[b] < 0:
             carried = ws.Ic[b]
-            mass += ws.Ic[b, 0].real
+            mass += carried[0]
             moment = add3(moment, mass_moment(carried))
-    for j in range(g.shape[0]):
+    for j in range(len(g)):
         carried, s = ws.Ic[tree.body[j]], ws.s[j]
         moved = add3(scale3(carried[0], linear(s)), cross3(angular(s), mass_moment(carried)))
         store(g, j, scale3(1.0 / mass, moved))
@@ -67,10 +68,10 @@ def _place(tree, q, memory, g):
 @kernel
 def _pull_back(tree, memory, g, force, stiffness, scale, curved, gradient, hessian):
     ws = Workspace(memory_of(memory), tree)
-    for k in range(g.shape[0]):
+    for k in range(len(g)):
         gk = load3(g, k)
         gradient[k] += scale * dot3(force, gk)
-        for j in range(g.shape[0]):
+        for j in range(len(g)):
             hessian[j, k] += scale * stiffness * dot3(load3(g, j), gk)
         if curved:
             hessian[k, k] += scale * dot3(force, cross3(angular(ws.s[k]), gk))

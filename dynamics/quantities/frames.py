@@ -193,7 +193,7 @@ def place_frame(branch, q, memory, J):
         if has_rod(tree, b):
             span_rod(tree, b, ws)
     R, p = placed(branch, ws)
-    for j in range(J.shape[0]):
+    for j in range(len(J)):
         s = ws.s[j]
         moved = add3(linear(s), cross3(angular(s), p))
         store(J, j, join(rotate_back(R, moved), rotate_back(R, angular(s))))
@@ -222,7 +222,7 @@ def pull_back_displacement(branch, memory, J, force, G, scale, curved, gradient,
     force (6,), G (6, 6) symmetric: gradient and Hessian of d -> f(M Exp(d)) at 0.
     """
     joint = branch.tree.body
-    for j in range(J.shape[0]):
+    for j in range(len(J)):
         a = load6(J, j)
         jd = branch.dof[j]
         gradient[jd] += scale * dot6(a, force)
@@ -231,7 +231,7 @@ def pull_back_displacement(branch, memory, J, force, G, scale, curved, gradient,
         turned = Ga  # force · ½ (J_j × J_k) = -½ (J_j ×* force) · J_k
         if curved:
             turned = add6(Ga, scale6(-0.5, cross_force(a, force)))
-        for k in range(j + 1, J.shape[0]):
+        for k in range(j + 1, len(J)):
             h = scale * dot6(load6(J, k), turned if joint[k] != joint[j] else Ga)
             hessian[jd, branch.dof[k]] += h
             hessian[branch.dof[k], jd] += h
@@ -293,7 +293,7 @@ def frame_twist(branch, memory, J, v, E):
     joint = branch.tree.body
     V = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
     before = V
-    for j in range(J.shape[0]):
+    for j in range(len(J)):
         a = load6(J, j)
         if j > 0 and joint[j] != joint[j - 1]:
             before = V
@@ -329,7 +329,7 @@ def move_branch(tree, branch, memory, v, E):
 @kernel
 def twist_derivatives(reference, R, p, V, J, E, Dq, Dv):
     """``X V``, the velocity as the reference asks for it; its derivatives by q, v into Dq, Dv (m, 6)."""
-    for j in range(J.shape[0]):
+    for j in range(len(J)):
         a = load6(J, j)
         store(Dv, j, _carrying(reference, R, p, a))
         store(Dq, j, _carrying(reference, R, p, add6(load6(E, j), cross_motion(_drift(reference, a), V))))
@@ -345,7 +345,7 @@ def add_twist_curvature(branch, memory, reference, R, p, V, J, E, force, scale, 
     """
     joint, dof = branch.tree.body, branch.dof
     f = _carrying_back(reference, R, p, force)
-    m = J.shape[0]
+    m = len(J)
     for j in range(m):
         aj, ej = load6(J, j), load6(E, j)
         oj = _drift(reference, aj)

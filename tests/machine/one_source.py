@@ -61,6 +61,13 @@ class EveryNumber:
         return expected
 
 
+@kernel
+def motion(tree, x):
+    """q, v, a and a multiplier of a sample, in one vector."""
+    nq, nv = tree.nq, tree.nv
+    return x, x[nq:], x[nq + nv :], x[nq + 2 * nv :]
+
+
 def _on_tree(address, x, y, memory):
     source(address, memory_of(x), memory_of(y), memory_of(memory))
 

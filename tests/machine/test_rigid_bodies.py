@@ -1,27 +1,23 @@
-"""One source of every rigid-body algorithm: floats, complex numbers, quads and lanes agree on random trees."""
+"""One source of every algorithm on bodies and rods: floats, complex numbers, quads and lanes agree on random trees."""
+
+from functools import cache
 
 import numpy as np
 import pytest
-from one_source import OfTrees
+from one_source import OfTrees, motion
 from oracles import random_state, random_tree
+from rod_oracles import random_hybrid
 
 import dynamics
-from ddp.compiling.kernel import kernel
+from ddp.compiling.kernel import kernel, specialised
 from ddp.machine.memory import as_matrix, as_vector
 from dynamics.rigid_bodies import batch, external, forward, inverse, tensors
 from dynamics.rigid_bodies.kinematics import Workspace, clear, composites, velocities
 from dynamics.rigid_bodies.tensor_entries import SLOTS, entries_of
-from dynamics.robots.tree import Tree
+from dynamics.robots.tree import HybridTree, Tree
 
-TREES, TOLERANCE = 100, 1e-14
+TREES, HYBRIDS, TOLERANCE = 100, 20, 1e-14
 """Of the largest number of a result: registers may sum in another order than floats do."""
-
-
-@kernel
-def motion(tree, x):
-    """q, v, a and a multiplier of a sample, in one vector."""
-    nq, nv = tree.nq, tree.nv
-    return x, x[nq:], x[nq + nv :], x[nq + 2 * nv :]
 
 
 @kernel
@@ -158,6 +154,11 @@ TIMES_INVERTED = {factors: 1, forward_relation: 2}
 """How often M⁻¹ is a factor of results: it magnifies rounding."""
 
 
+@cache
+def hybrid(seed):
+    return random_hybrid(seed, parts=3, rods=2)
+
+
 @pytest.mark.parametrize("source", SIZES, ids=lambda source: source.py_func.__name__)
 def test_every_number_gives_the_result_of_floats(source):
     run = OfTrees(source)
@@ -171,3 +172,14 @@ def test_every_number_gives_the_result_of_floats(source):
             X.append(np.concatenate([*random_state(robot, rng), wrenches]))
         room = max(batch.size(tree.nb, tree.nq, tree.nv), external.size(tree.nb, tree.nq, tree.nv))
         run.all_agree(tree.address, np.array(X), SIZES[source](tree), room, condition * TOLERANCE)
+
+
+@pytest.mark.parametrize("source", [first_derivatives, contracted_hessian], ids=lambda source: source.py_func.__name__)
+def test_every_number_gives_the_result_of_floats_on_rods(source):
+    run = OfTrees(kernel(specialised(source.py_func, f"{source.py_func.__name__}_of_rods", Tree=HybridTree)))
+    for seed in range(HYBRIDS):
+        robot, rng = hybrid(seed), np.random.default_rng(seed)
+        tree = robot.tree
+        X = np.array([np.concatenate([*random_state(robot, rng), rng.normal(size=robot.nv)]) for _ in range(9)])
+        room = batch.size(tree.nb, tree.nq, tree.nv, tree.room)
+        run.all_agree(tree.start, X, SIZES[source](tree), room, TOLERANCE)
