@@ -188,7 +188,8 @@ class Solution:
     def shift(self, steps: int = 1) -> Solution:
         """The solution as it is ``steps`` knots later, a guess for the same problem from there.
 
-        Its initial state is X[steps]; what enters at the end follows the last policy. It is not converged.
+        Its initial state is X[steps]; what enters at the end follows the last policy, or repeats the last state where
+        that overflows. It is not converged.
         """
         problem, by = self._own_problem("shift"), positive_integer("steps", steps)
         if by > problem.horizon:
@@ -197,7 +198,8 @@ class Solution:
         for _ in range(by):
             u = self.U[-1] + self.K[-1] @ d.difference(self.X[-2], X[-1])
             U.append(np.clip(u, problem.lower[-1], problem.upper[-1]))
-            X.append(d.step(X[-1], U[-1], problem.horizon - 1))
+            x = d.step(X[-1], U[-1], problem.horizon - 1)
+            X.append(x if np.isfinite(x).all() else X[-1])
         k, K = (np.concatenate([part[by:], np.repeat(part[-1:], by, axis=0)]) for part in (self.k, self.K))
         later = problem.starting_at(X[0])
         cost = later.total(np.array(X), np.array(U))

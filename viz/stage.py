@@ -13,7 +13,7 @@ import numpy as np
 import pinocchio as pin
 from numpy.typing import ArrayLike
 
-from ddp.errors import ProblemError, as_array, flag, items, said, text
+from ddp.errors import ProblemError, as_array, flag, integer, items, said, text
 from viz.bodies import Drawable
 from viz.chains import drawn
 from viz.details import TARGET, triad
@@ -144,7 +144,7 @@ class Stage:
         """Take what the reader does, and answer with what there is to see."""
         try:
             self._take(json.loads(request))
-        except (ValueError, TypeError, KeyError, ProblemError):
+        except (ValueError, TypeError, KeyError, RecursionError, ProblemError):
             return json.dumps({"told": "not understood"})
         q, told, arrow, target = self._shown
         places = kinematics(self._robot.model, q[None], [])[0][0]
@@ -164,8 +164,8 @@ class Stage:
             return
         hand, target = asked["hand"], asked["target"]
         if hand is not None:
-            joint = int(hand["joint"])
-            if not 1 <= joint < self._robot.model.njoints:
+            joint = integer("joint", hand["joint"], 1)
+            if joint >= self._robot.model.njoints:
                 raise ProblemError("joint")
             hand = Hand(joint, as_array("point", hand["point"], (3,)), as_array("toward", hand["toward"], (3,)))
         command = np.clip(as_array("command", asked["command"], (3,)), -1.0, 1.0)

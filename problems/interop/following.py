@@ -41,7 +41,7 @@ class Follower:
     or `RecedingHorizon`, for which `plan` is called every so often, in another thread if need be.
     joints: names in the order of efforts; by default all with one degree of freedom that a motor moves.
     patience [s]: the oldest measurement that is acted on.
-    within [rad, m]: largest distance of a joint from where a Solution begins, before which it is not begun.
+    within [rad, m]: largest distance of a joint, or of the base, from where a Solution begins; beyond, it is not begun.
     waiting: why there are no efforts, or "".   started: time [s] of the first ones, or None.
     Times are those of one clock that never goes back. Raises ProblemError for bad input.
     """
@@ -105,12 +105,14 @@ class Follower:
     def measure(self, now: float, names: Sequence[str], positions: ArrayLike, velocities: ArrayLike) -> list[str]:
         """Take positions [rad, m] and velocities of some joints at time now [s]; returns names that it does not know.
 
-        Nothing is taken of a message with numbers that are missing or not finite: ProblemError.
+        Nothing is taken of a message with numbers that are missing or not finite, or that is older than what is known:
+        ProblemError.
         """
         given = _texts("names", names)
         q, v = as_array("positions", positions, (len(given),)), as_array("velocities", velocities, (len(given),))
         time = float(as_array("now", now, ()))
         with self._lock:
+            self._follows(time, given)
             for name, place, rate in zip(given, q.tolist(), v.tolist(), strict=True):
                 joint = self._singles.get(name)
                 if joint is None:
@@ -136,6 +138,7 @@ class Follower:
         )
         time, iq, iv = float(as_array("now", now, ())), self._free.iq, self.robot.nq + self._free.iv
         with self._lock:
+            self._follows(time, [self._free.name])
             self._x[iq : iq + 7] = [*place, *(rotation / length)]
             self._x[iv : iv + 6] = [*moving, *turning]
             self._seen[self._free.name] = time
@@ -203,14 +206,24 @@ class Follower:
             raise ProblemError(f"joints: expected all motors, {min(left)} is missing")
         return chosen
 
+    def _follows(self, time: float, names: list[str]) -> None:
+        """Raise ProblemError where one of the joints was measured after a time [s]."""
+        for name in names:
+            if (last := self._seen.get(name, time)) > time:
+                raise ProblemError(f"now: expected {last:g} s or later, when {name} was measured, got {time:g}")
+
     def _missing(self, now: float) -> str:
-        """Measurements that are missing or too old, in words."""
+        """Measurements that are missing, too old, or of a time to come, in words."""
         never = [name for name, time in self._seen.items() if time == -np.inf]
         if never:
             return f"waits for {', '.join(never[:3])}{', ...' if len(never) > 3 else ''}"
         name = min(self._seen, key=lambda name: self._seen[name])
         age = now - self._seen[name]
-        return f"{name} was measured {age:.2f} s ago" if age > self.patience else ""
+        if age > self.patience:
+            return f"{name} was measured {age:.2f} s ago"
+        name = max(self._seen, key=lambda name: self._seen[name])
+        ahead = self._seen[name] - now
+        return f"{name} was measured {ahead:.2f} s after now" if ahead > self.patience else ""
 
     def _away(self, now: float) -> str:
         """Why what is followed cannot begin here."""
@@ -221,6 +234,9 @@ class Follower:
         policy = self._policies.at(0.0)
         error = self.system.difference(policy.reference(0.0), self._x)
         far = {name: abs(error[joint.iv]) for name, joint in self._singles.items()}
+        if self._free is not None:
+            line, turn = np.split(error[self._free.iv : self._free.iv + 6], 2)
+            far[self._free.name] = max(np.linalg.norm(line), np.linalg.norm(turn))
         name = max(far, key=lambda name: far[name])
         return f"{name} is {far[name]:.2g} rad or m from the start" if far[name] > self.within else ""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from typing import Any, Protocol
 
@@ -85,7 +86,8 @@ class Driven:
     A hand pulls like a spring, with 0.3 times the robot's weight at a distance of the robot's size and never more.
     The robot starts as `simulate_receding` starts it. Time stands still while a plan is made: plans act after their
     latency.
-    x (nx,): state.   fell: whether the base came down, or numbers overflowed: time ends there.
+    x (nx,): state, the last one that was finite.   fell: whether the base came down, or numbers overflowed: time ends
+    there.
     Raises ProblemError for bad input, and ModelError where MuJoCo is not installed.
     """
 
@@ -214,8 +216,9 @@ class Driven:
                 self._world.pull(self._data, *((1, np.zeros(3), np.zeros(3)) if acting is None else acting))
                 for _ in range(self._substeps):
                     self._world.step(self._data)
-                self.x, self._steps = np.concatenate(self._world.state(self._data)), self._steps + 1
-                self.fell = not np.isfinite(self.x).all() or (self.robot.is_floating and self.x[2] < self._least)
+                x, self._steps = np.concatenate(self._world.state(self._data)), self._steps + 1
+                self.fell = not np.isfinite(x).all() or (self.robot.is_floating and x[2] < self._least)
+                self.x = x if np.isfinite(x).all() else self.x
 
     def play(self, person: Person, duration: float = np.inf) -> None:
         """Let a person act, at the pace of the clock or slower, until so many seconds are simulated, or Ctrl-C.
@@ -266,14 +269,16 @@ class Driven:
 
     def _acting(self) -> tuple[int, Array, Array] | None:
         """Joint, point and force that acts on it now."""
+        if self.fell:
+            return None
         if self._kick is not None and self._steps < self._kick[0]:
             return 1, np.asarray(self.robot.model.inertias[1].lever), self._kick[1]
         if self._pulled is None:
             return None
         joint, point, toward = self._pulled
-        force = self.stiffness * (toward - self._world.place(self._data, joint, point))
-        most = STRENGTH * self.weight
-        return joint, point, force * most / max(most, float(np.linalg.norm(force)))
+        away = toward - self._world.place(self._data, joint, point)
+        share = 1.0 / max(1.0, math.hypot(*away) / self.size)
+        return joint, point, self.stiffness * share * away
 
 
 class _Clock:

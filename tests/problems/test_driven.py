@@ -143,6 +143,26 @@ def test_an_arm_follows_its_target_and_resists_a_pull():
         assert np.linalg.norm(place(driven, "tool0") - driven.target) < 0.02
 
 
+def test_targets_and_pulls_out_of_reach_end_nothing():
+    problem = chasing(arm.reach("ur5", horizon=20))
+    with ddp.RecedingHorizon(problem, ddp.ILQR(max_iterations=3)) as controller:
+        driven = problems.Driven(controller)
+        driven.pull(1, (0.0, 0.0, 0.0), np.full(3, 1e200))
+        np.testing.assert_allclose(driven.arrow[1], 0.3 * driven.weight / np.sqrt(3.0))
+        driven.release()
+        driven.aim(np.full(3, 1000.0))
+        driven.advance(0.16)
+        assert not driven.fell
+        driven.restart()
+        driven._data.qvel[:] = 1e200  # as after a collision that no step follows
+        person = Person()
+        driven.play(person, 0.02)
+        assert driven.fell
+        assert driven.t == 0.002
+        np.testing.assert_array_equal(driven.x, problem.x0)
+        assert person.shown[-1][1] == "it fell; start again"
+
+
 def test_what_cannot_be_is_refused(walking):
     driven = problems.Driven(walking)
     for act, words in (

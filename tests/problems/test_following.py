@@ -9,7 +9,7 @@ import pytest
 import ddp
 import problems
 from ddp.errors import ProblemError
-from problems import arm, interop, quadrotor
+from problems import arm, gaits, interop, quadrotor
 from problems.play.driven import Driven
 
 
@@ -66,6 +66,28 @@ def test_nothing_acts_before_all_is_measured_near_the_start_and_fresh(solution):
     assert "was measured 0.04 s ago" in follower.waiting
     tell(follower, 0.06, x0)
     assert follower.control(0.06) is not None
+
+
+def test_messages_that_are_late_or_of_a_time_to_come_move_nothing(solution):
+    follower = interop.Follower(solution)
+    tell(follower, 1.0, solution.X[0])
+    before = follower.control(1.0)
+    with pytest.raises(ProblemError, match="now: expected 1 s or later, when elbow_joint was"):
+        follower.measure(0.99, ["wrist_1_joint", "elbow_joint"][::-1], [0.5, 0.5], [0.0, 0.0])
+    np.testing.assert_array_equal(follower.control(1.0), before)
+    assert follower.control(0.5) is None  # the clock went back
+    assert "measured 0.50 s after now" in follower.waiting
+
+
+def test_a_base_far_from_where_a_solution_begins_waits():
+    solution = ddp.solve(gaits.trot("solo12"), throw=False)
+    follower, x = interop.Follower(solution), solution.X[0].copy()
+    x[0] += 0.5
+    tell(follower, 0.0, x)
+    assert follower.control(0.0) is None
+    assert follower.waiting.endswith("is 0.5 rad or m from the start")
+    tell(follower, 0.01, solution.X[0])
+    assert follower.control(0.01) is not None
 
 
 def test_what_is_measured_wrongly_is_refused_whole(solution):

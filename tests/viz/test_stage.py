@@ -87,7 +87,9 @@ def test_all_is_let_go_when_the_page_closes(robot, monkeypatch):
     "what",
     [
         {"hand": {"joint": 2, "point": [0.0] * 3, "toward": [0.0] * 3}}, {"hand": {"joint": 1}}, {"command": [1.0]},
-        {"command": ["a", 0, 0]}, {"target": [float("nan")] * 3}, {"kicks": [[1.0]]}, {"kicks": 3}, {"hand": [1]},
+        {"hand": {"joint": 1.7, "point": [0.0] * 3, "toward": [0.0] * 3}}, {"kicks": [float("inf")]},
+        {"hand": {"joint": float("inf"), "point": [0.0] * 3, "toward": [0.0] * 3}}, {"command": ["a", 0, 0]},
+        {"target": [float("nan")] * 3}, {"kicks": [[1.0]]}, {"kicks": 3}, {"hand": [1]},
     ],
 )  # fmt: skip
 def test_what_is_not_understood_does_nothing(robot, what):
@@ -97,6 +99,12 @@ def test_what_is_not_understood_does_nothing(robot, what):
     assert stage.hand is None
     assert stage.asked() == ([], False)
     assert tell(stage)["places"]
+
+
+def test_what_is_nested_too_deeply_is_not_understood(robot):
+    stage = viz.Stage(robot, robot.q0)
+    request = Request(stage.where, b"[" * 50_000, {"Origin": "/".join(stage.where.split("/")[:3])})
+    assert json.loads(urlopen(request, timeout=10).read()) == {"told": "not understood"}
 
 
 def test_pages_from_elsewhere_are_refused(robot):

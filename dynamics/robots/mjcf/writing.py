@@ -211,6 +211,7 @@ def _spec(mujoco: Any, robot: Robot, feet: Sequence[Foot], ground: Ground | None
     spec, model = mujoco.MjSpec(), robot.model
     spec.modelname, spec.option.timestep = robot.name, timestep
     spec.option.gravity = model.gravity.linear
+    spec.option.disableflags |= mujoco.mjtDisableBit.mjDSBL_AUTORESET  # states that overflow stay so
     spec.compiler.balanceinertia = True
     bodies = [spec.worldbody]
     for j in range(1, model.njoints):
