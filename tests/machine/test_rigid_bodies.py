@@ -6,15 +6,25 @@ import numpy as np
 import pytest
 from one_source import OfTrees, motion
 from oracles import random_state, random_tree
-from rod_oracles import random_hybrid
+from rod_oracles import TENDONS, random_hybrid, random_rod
 
 import dynamics
 from ddp.compiling.kernel import kernel, specialised
 from ddp.machine.memory import as_matrix, as_vector
+from dynamics import Assembly
 from dynamics.rigid_bodies import batch, external, forward, inverse, tensors
-from dynamics.rigid_bodies.kinematics import Workspace, clear, composites, velocities
+from dynamics.rigid_bodies.kinematics import Workspace, clear, composites, place_bodies, velocities
 from dynamics.rigid_bodies.tensor_entries import SLOTS, entries_of
 from dynamics.robots.tree import HybridTree, Tree
+from dynamics.rods.forces import (
+    add_internal_forces,
+    add_internal_stiffness,
+    add_tendon_columns,
+    add_tendon_curvature,
+    add_tendon_forces,
+    add_tendon_stiffness,
+)
+from dynamics.rods.memory import has_rod
 
 TREES, HYBRIDS, TOLERANCE = 100, 20, 1e-14
 """Of the largest number of a result: registers may sum in another order than floats do."""
@@ -139,6 +149,26 @@ def hessian_of_wrenches(address, x, y, memory):
         y[i] = result[i]
 
 
+@kernel
+def forces_of_rods(address, x, y, memory):
+    """Forces of rods, and of tendons whose tensions begin the second tangent vector, to second order."""
+    tree = Tree(address)
+    q, v, u, mu = motion(tree, x)
+    ws, n, k = Workspace(memory, tree), tree.nv, tree.cables
+    clear(y, n + 3 * n * n + 2 * n * k)
+    place_bodies(tree, q, True, ws)
+    dq, dv, qq = as_matrix(y[n:], n, n), as_matrix(y[n + n * n :], n, n), as_matrix(y[n + 2 * n * n :], n, n)
+    du, qu = as_matrix(y[n + 3 * n * n :], n, k), as_matrix(y[n + 3 * n * n + n * k :], n, k)
+    for b in range(tree.nb):
+        if has_rod(tree, b):
+            add_internal_forces(tree, b, 1.0, q, v, y)
+            add_internal_stiffness(tree, b, dq, dv)
+            add_tendon_forces(tree, b, ws, 1.0, q, u, y)
+            add_tendon_stiffness(tree, b, ws, q, u, dq)
+            add_tendon_columns(tree, b, ws, 1.0, q, 0, du)
+            add_tendon_curvature(tree, b, ws, q, u, mu, qq, qu)
+
+
 SIZES = {
     inverse_dynamics: lambda tree: tree.nv,
     first_derivatives: lambda tree: 3 * tree.nv**2,
@@ -156,7 +186,19 @@ TIMES_INVERTED = {factors: 1, forward_relation: 2}
 
 @cache
 def hybrid(seed):
-    return random_hybrid(seed, parts=3, rods=2)
+    """Two rods and a joint in any order; for the last seeds, two rods with tendons."""
+    if seed < HYBRIDS - 8:
+        return random_hybrid(seed, parts=3, rods=2)
+    rng = np.random.default_rng(seed)
+    build = Assembly(f"cables{seed}").rod(random_rod(rng, "lower"), tendons=TENDONS[:2])
+    return build.rod(random_rod(rng, "upper"), "lower/tip", tendons=TENDONS[2:4]).robot()
+
+
+OF_RODS = {
+    first_derivatives: SIZES[first_derivatives],
+    contracted_hessian: SIZES[contracted_hessian],
+    forces_of_rods: lambda tree: tree.nv + 3 * tree.nv**2 + 2 * tree.nv * tree.cables,
+}
 
 
 @pytest.mark.parametrize("source", SIZES, ids=lambda source: source.py_func.__name__)
@@ -174,7 +216,7 @@ def test_every_number_gives_the_result_of_floats(source):
         run.all_agree(tree.address, np.array(X), SIZES[source](tree), room, condition * TOLERANCE)
 
 
-@pytest.mark.parametrize("source", [first_derivatives, contracted_hessian], ids=lambda source: source.py_func.__name__)
+@pytest.mark.parametrize("source", OF_RODS, ids=lambda source: source.py_func.__name__)
 def test_every_number_gives_the_result_of_floats_on_rods(source):
     run = OfTrees(kernel(specialised(source.py_func, f"{source.py_func.__name__}_of_rods", Tree=HybridTree)))
     for seed in range(HYBRIDS):
@@ -182,4 +224,4 @@ def test_every_number_gives_the_result_of_floats_on_rods(source):
         tree = robot.tree
         X = np.array([np.concatenate([*random_state(robot, rng), rng.normal(size=robot.nv)]) for _ in range(9)])
         room = batch.size(tree.nb, tree.nq, tree.nv, tree.room)
-        run.all_agree(tree.start, X, SIZES[source](tree), room, TOLERANCE)
+        run.all_agree(tree.start, X, OF_RODS[source](tree), room, TOLERANCE)
