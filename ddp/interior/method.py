@@ -71,15 +71,15 @@ class Interior:
     """One solve, from a `Point`, to a tolerance of the expected decrease.
 
     history: of the whole solve; ``show`` adds a record of every iteration.   sweep: the last one.
-    patience: iterations with one barrier after which to give up, if at all.
+    struggles: whether to give up, judged by the iterations with one barrier; by default never.
     """
 
     def __init__(
         self, point: Point, tolerance: float, history: list[Record], show: Callable[[Record], None],
-        patience: float = np.inf,
+        struggles: Callable[[list[Record]], bool] | None = None,
     ) -> None:  # fmt: skip
         self.point, self.tolerance, self.history, self._show = point, tolerance, history, show
-        self._patience = patience
+        self._struggles = struggles
         self.sweep: Sweep | None = None
         self.blends = DIRECT if point.boxed else BLENDED
         self._mu, self._stiff, self._raised, self._missed = 0.0, False, 0, np.inf
@@ -129,7 +129,7 @@ class Interior:
             if len(self.history) >= limit:
                 said = f"the limit of {limit} iterations was reached, the last with an expected decrease of"
                 return End(Ending.ITERATIONS, f"{said} {move.expected:.2g}")
-            if len(self.history) >= self._fell + self._patience:
+            if self._struggles is not None and self._struggles(self.history[self._fell :]):
                 return End(Ending.STRUGGLES, f"full-space {Ending.STRUGGLES.value}")
             alpha = self._search(step)
             now = working_time()

@@ -15,6 +15,7 @@ from ddp.interior.method import START, TOLERANCE, WARM, Interior
 from ddp.interior.point import Point
 from ddp.iterate import FULL, Iterate
 from ddp.protocols import Array
+from ddp.record import Record
 from ddp.status import End, Ending
 from ddp.sweeps.backward import Sweep
 
@@ -30,8 +31,9 @@ PATIENCE, PATIENCE_WITHIN = 120, 40
 """Iterations with one barrier that are too many where there is another way: with constraints, and within limits of
 controls alone, where rollouts go on."""
 
-SHORT = 0.125
-"""Steps of rollouts within limits of controls after which full-space steps take over."""
+SHORT, MOST_SHORT = 0.125, 5
+"""Steps of rollouts within limits of controls after which full-space steps take over, and how many full-space steps as
+short as that are too many: these cost more, so that rollouts go on."""
 
 NEARLY = 1e-5
 """Gaps that are closed at the end by a rollout under the policy, if constraints hold there as well."""
@@ -57,8 +59,8 @@ def minimise(descent: Descent) -> Minimised:
         end = interior.run(min(solver.max_iterations, len(history) + FEW), warm=True)
     if point is None or not (end.ending.converged or len(history) >= solver.max_iterations):
         point = Point(iterate.problem, iterate.work, iterate.X.copy(), iterate.U.copy(), scale, START * scale)
-        patience = np.inf if solver.step == "linear" else PATIENCE if iterate.constrained else PATIENCE_WITHIN
-        interior = Interior(point, solver.tolerance, history, partial(descent.go_on, at=point), patience)
+        struggles = None if solver.step == "linear" else _struggles if iterate.constrained else _struggles_within
+        interior = Interior(point, solver.tolerance, history, partial(descent.go_on, at=point), struggles)
         end = interior.run(solver.max_iterations)
     iterate.guess = None
     sweep, exact = interior.sweep, False
@@ -70,6 +72,16 @@ def minimise(descent: Descent) -> Minimised:
     multipliers = point.bounds.multipliers[: point.first].copy()
     iterate.arrive(*_followed(iterate, point, sweep))
     return Minimised(end, sweep, exact, multipliers)
+
+
+def _struggles(records: list[Record]) -> bool:
+    """Whether there were too many iterations with one barrier."""
+    return len(records) >= PATIENCE
+
+
+def _struggles_within(records: list[Record]) -> bool:
+    """Whether there were too many iterations, or too many short steps, within limits of controls alone."""
+    return len(records) >= PATIENCE_WITHIN or sum(record.step <= SHORT for record in records) >= MOST_SHORT
 
 
 def _warm(iterate: Iterate, scale: float) -> Point | None:

@@ -7,6 +7,7 @@ import pytest
 import scipy.optimize
 
 import ddp
+import problems
 from dynamics import FunctionDynamics, frame_placement
 from problems import arm, cartpole, pendulum, quadrotor
 from problems.constraints import FramePositionEquality
@@ -113,6 +114,15 @@ def test_rollouts_that_struggle_with_limits_hand_over(rng):
     swung = ddp.solve(replace(pendulum.swing_up(horizon=150), control_limits=(-3.0, 3.0), guess=None))
     assert swung.iterations <= 27
     assert "multipliers" not in {record.contraction for record in swung.history}
+
+
+def test_full_space_steps_that_stay_short_give_back_to_rollouts():
+    problem = problems.find("soft/serial")()
+    guess = noisy(problem, np.random.default_rng(1002), 1.0)
+    by_default, rolled = ddp.solve(problem, guess=guess), ddp.solve(problem, ddp.DDP(step="rollout"), guess=guess)
+    assert by_default.iterations <= 1.1 * rolled.iterations
+    assert {record.contraction for record in by_default.history} >= {"policy", "none"}
+    assert by_default.cost == pytest.approx(rolled.cost, rel=1e-7)
 
 
 @pytest.mark.parametrize("moved", [0.0, 1e-3, 1e-2])
