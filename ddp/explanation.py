@@ -11,6 +11,7 @@ import numpy as np
 
 from ddp.columns import controls
 from ddp.costs.objective import Objective
+from ddp.places import TERMS, Place, things_of
 from ddp.problem import Problem
 from ddp.status import Ending
 from ddp.system import ability
@@ -114,26 +115,27 @@ def _misses(problem: Problem, X: Any) -> Iterator[str]:
 
 def _costs(problem: Problem, X: Any, U: Any) -> Iterator[tuple[str, float]]:
     """Name and cost of each term, as the only one of the problem."""
-    lists: dict[str, Any] = {"running": problem.running, "terminal": problem.terminal}
-    lists |= {f"during[{where}]": terms for where, terms in problem.during.items()}
-    lists |= {f"at[{k}]": terms for k, terms in problem.at.items()}
-    places = {f"during[{where}]": where for where in problem.during} | {f"at[{k}]": k for k in problem.at}
-    for where, terms in lists.items():
-        for i, term in enumerate(terms):
-            alone: dict[str, Any] = {"running": (), "during": {}, "at": {}, "terminal": ()}
-            kind = where.partition("[")[0]
-            alone[kind] = (term,) if where == kind else {places[where]: (term,)}
-            cost = Objective.of(problem.dynamics, problem.horizon, problem.x0, **alone, tried=True)
-            with np.errstate(all="ignore"):
-                yield f"{_where(where, places, i)} {_described(term)}", cost.total(X, U)
+    for name, place in named_terms(problem):
+        alone: dict[str, Any] = {"running": (), "during": {}, "at": {}, "terminal": ()}
+        terms = (place.thing(problem),)
+        alone[place.listed] = terms if place.key is None else {place.key: terms}
+        cost = Objective.of(problem.dynamics, problem.horizon, problem.x0, **alone, tried=True)
+        with np.errstate(all="ignore"):
+            yield name, cost.total(X, U)
 
 
-def _where(name: str, places: dict[str, Any], i: int) -> str:
+def named_terms(problem: Problem) -> Iterator[tuple[str, Place]]:
+    """Each term by the name that explanations give it, and where it is; those of one knot may have the same name."""
+    for place in things_of(problem, TERMS):
+        yield f"{_where(place)} {_described(place.thing(problem))}", place
+
+
+def _where(place: Place) -> str:
     """Where a term counts: its place in a list, or the knots."""
-    if name not in places:
-        return f"{name}[{i}]"
-    place = places[name]
-    return f"knots {place.start} to {place.stop - 1}:" if isinstance(place, range) else f"knot {place}:"
+    knots = place.key
+    if knots is None:
+        return place.path
+    return f"knots {knots.start} to {knots.stop - 1}:" if isinstance(knots, range) else f"knot {knots}:"
 
 
 def _described(term: Any) -> str:

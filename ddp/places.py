@@ -9,7 +9,7 @@ several that have the same numbers now, which are then varied together, as a coe
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -40,6 +40,12 @@ class Place(NamedTuple):
     item: int
     field: str
 
+    @property
+    def path(self) -> str:
+        """Name of the field, or, where that is empty, of the term or constraint."""
+        where = f"{self.listed}[{self.item}]" if self.key is None else f"{self.listed}[{self.key}][{self.item}]"
+        return f"{where}.{self.field}" if self.field else where
+
     def thing(self, problem: Problem) -> Any:
         """The term or constraint that has the field."""
         lists = getattr(problem, self.listed)
@@ -48,12 +54,8 @@ class Place(NamedTuple):
 
 def places_of(problem: Problem) -> dict[str, Place]:
     """All places in terms and constraints, by their names."""
-    found = {}
-    for listed, key, i, thing in _things(problem):
-        name = f"{listed}[{i}]" if key is None else f"{listed}[{key}][{i}]"
-        for field in _fields(thing):
-            found[f"{name}.{field}"] = Place(listed, key, i, field)
-    return found
+    fields_of = [where._replace(field=field) for where in things_of(problem) for field in _fields(where.thing(problem))]
+    return {place.path: place for place in fields_of}
 
 
 def resolved(problem: Problem, name: Any) -> tuple[Place, ...] | str:
@@ -122,14 +124,14 @@ def varied(problem: Problem, numbers: Mapping[str, Any]) -> Problem:
     return other if limits is None else _with_limits(other, limits)
 
 
-def _things(problem: Problem) -> Iterator[tuple[str, Any, int, Any]]:
-    """Every term and constraint, with where it is."""
-    for listed in (*TERMS, *CONSTRAINTS):
+def things_of(problem: Problem, kinds: Sequence[str] = (*TERMS, *CONSTRAINTS)) -> Iterator[Place]:
+    """Where every term and constraint of some lists is; the field is empty."""
+    for listed in kinds:
         lists = getattr(problem, listed)
         groups = lists.items() if isinstance(lists, Mapping) else [(None, lists)]
         for key, group in groups:
-            for i, thing in enumerate(group):
-                yield listed, key, i, thing
+            for i in range(len(group)):
+                yield Place(listed, key, i, "")
 
 
 def _fields(thing: Any) -> list[str]:
@@ -155,8 +157,8 @@ def _same(a: Any, b: Any) -> bool:
 
 def _varied(problem: Problem, where: tuple[str, Any, int], values: dict[str, Any]) -> Any:
     """A term or a constraint with other numbers, checked by its own constructor."""
-    listed, key, index = where
-    thing = Place(listed, key, index, "").thing(problem)
+    place = Place(*where, "")
+    thing = place.thing(problem)
     try:
         if (own := getattr(thing, "varied", None)) is not None:
             return own(**values)
@@ -164,8 +166,7 @@ def _varied(problem: Problem, where: tuple[str, Any, int], values: dict[str, Any
             return replace(thing, **values)
     except (DDPError, TypeError) as reason:
         kind = type(reason) if isinstance(reason, DDPError) else ProblemError
-        name = f"{listed}[{index}]" if key is None else f"{listed}[{key}][{index}]"
-        raise kind(f"{name} ({type(thing).__name__}): {reason}") from reason
+        raise kind(f"{place.path} ({type(thing).__name__}): {reason}") from reason
     twin = copy.copy(thing)
     for name, value in values.items():
         setattr(twin, name, value)
@@ -187,7 +188,8 @@ def _with_things(problem: Problem, changed: dict[tuple[str, Any, int], Any]) -> 
     for listed, value in lists.items():
         object.__setattr__(other, listed, tuple(value) if isinstance(value, list) else value)
     swaps = {id(Place(*where, "").thing(problem)): thing for where, thing in changed.items()}
-    objective = _swapped(problem.objective, swaps)
+    met = sum(id(where.thing(problem)) in swaps for where in things_of(problem, TERMS))
+    objective = _swapped(problem.objective, swaps) if met == len(swaps) else None  # else one term stands in two places
     if objective is None:
         terms = other.running, other.during, other.at, other.terminal
         objective = Objective.of(problem.dynamics, problem.horizon, problem.x0, *terms, tried=True)
@@ -250,4 +252,3 @@ def _with_dynamics(problem: Problem, dynamics: Any) -> Problem:
         else:
             lists[listed] = [moved(one) for one in before]
     return replace(problem, dynamics=dynamics, **lists)
-

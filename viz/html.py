@@ -136,6 +136,7 @@ def page(
         viewer=viewer,
         scene=block(scene, sliders, iterations, live, stage),
         told=html.escape(told),
+        sliders="Weights" if stage else "Sliders",
         notes="".join(_note(line) for line in re.split(r"\n(?=\d\.|Solution: )", notes) if line),
         connect="'self'" if sliders or live or stage else "'none'",
         player="\n".join(_beside(name).read_text(encoding="utf-8") for name in scripts),

@@ -236,14 +236,28 @@
     Object.assign(range, { type: "range", min: 0, max: 1, step: 0.001 });
     const shown = (part) => slider.logarithmic
       ? slider.low * Math.pow(slider.high / slider.low, part) : slider.low + part * (slider.high - slider.low);
-    range.value = slider.logarithmic
-      ? Math.log(slider.value / slider.low) / Math.log(slider.high / slider.low)
-      : (slider.value - slider.low) / (slider.high - slider.low);
+    slider.set = (chosen) => {
+      slider.value = chosen;
+      range.value = slider.logarithmic
+        ? Math.log(chosen / slider.low) / Math.log(slider.high / slider.low)
+        : (chosen - slider.low) / (slider.high - slider.low);
+      tell();
+    };
+    const first = slider.value;
+    slider.reset = () => slider.set(first);
     const tell = () => { value.textContent = number(slider.value) + (slider.unit ? " " + slider.unit : ""); };
-    range.oninput = () => { slider.value = shown(Number(range.value)); tell(); asked = true; ask(); };
+    range.oninput = () => { slider.value = shown(Number(range.value)); tell(); turned(); };
+    range.onpointerup = () => range.blur();  // keys are the robot's again
     row.append(slider.label, value, range);
     find("sliders").append(row);
-    tell();
+    slider.reset();
+  }
+  find("turning").hidden = scene.sliders.length === 0;
+  find("turning").open = !scene.stage;
+  find("reset").onclick = () => { scene.sliders.forEach((slider) => slider.reset()); turned(); };
+  function turned() {
+    asked = true;
+    if (!scene.stage) ask();  // stage.js tells them as it asks
   }
   async function ask() {
     if (asking) return;
@@ -302,7 +316,7 @@
       requestAnimationFrame(watch);
     })();
   };
-  window.mayne = { viewer, seek, fit, follow, move, duration: scene.duration, center: scene.center, about: scene.stage };
+  window.mayne = { viewer, seek, fit, follow, move, duration: scene.duration, center: scene.center, about: scene.stage, sliders: scene.sliders };
 
   (function show() {
     const duration = scene.duration, now = Math.min(player.time, duration);

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ddp.errors import DDPError, ProblemError, as_array, flag, items, line_of, said, text
+from ddp.errors import DDPError, ProblemError, as_array, flag, items, line_of, positive, said, text
 
 logger = logging.getLogger("mayne")
 
@@ -38,6 +38,12 @@ class Slider:
         if self.logarithmic and self.low <= 0.0:
             raise ProblemError(f"low: expected a positive number for a logarithmic slider, got {self.low}")
 
+    @classmethod
+    def about(cls, name: str, value: float) -> Slider:
+        """Logarithmic slider from a hundredth to a hundred times a positive number."""
+        given = positive("value", value)
+        return cls(name, given, 0.01 * given, 100.0 * given, logarithmic=True)
+
 
 Found = tuple[Any, str]
 """Motion, in any form that `save_html` takes, and a line about it."""
@@ -64,12 +70,8 @@ def explore(
     from viz.scene import build
     from viz.server import show
 
-    given = items("sliders", sliders, "viz.Sliders")
-    for i, slider in enumerate(given):
-        if not isinstance(slider, Slider):
-            raise ProblemError(f"sliders[{i}]: expected a viz.Slider, got {said(slider)}")
-    if len({slider.name for slider in given}) < len(given) or not given:
-        raise ProblemError("sliders: expected at least one, each with a name of its own")
+    if not (given := as_sliders(sliders)):
+        raise ProblemError("sliders: expected at least one, got none")
     if not callable(make):
         raise ProblemError(f"make: expected a function of the sliders' numbers, got {said(make)}")
     one_at_a_time, read = threading.Lock(), Shapes()
@@ -77,7 +79,7 @@ def explore(
     def answer(request: bytes) -> str:
         try:
             asked = json.loads(request)
-            numbers = {s.name: min(max(float(asked[s.name]), s.low), s.high) for s in given}
+            numbers = within(given, asked)
             with one_at_a_time:
                 motion, told = _made(make, numbers)
                 scene = page_has.without(build(motion, frames=frames, read=read))
@@ -92,6 +94,25 @@ def explore(
     address = show(page(first, heading, given, told, written), open_browser, answer)
     logger.info("%s is at %s", heading, address)
     return address
+
+
+def within(sliders: Sequence[Slider], asked: Mapping[str, Any]) -> dict[str, float]:
+    """Numbers that a page asks for, by the names of sliders, cut to their ranges.
+
+    Raises KeyError for one that is missing, and ProblemError for one that is no finite number.
+    """
+    return {s.name: min(max(float(as_array(s.name, asked[s.name], ())), s.low), s.high) for s in sliders}
+
+
+def as_sliders(given: Sequence[Slider]) -> list[Slider]:
+    """Sliders with names of their own. Raises ProblemError."""
+    found = items("sliders", given, "viz.Sliders")
+    for i, slider in enumerate(found):
+        if not isinstance(slider, Slider):
+            raise ProblemError(f"sliders[{i}]: expected a viz.Slider, got {said(slider)}")
+    if len({slider.name for slider in found}) < len(found):
+        raise ProblemError("sliders: expected names of their own, got one twice")
+    return list(found)
 
 
 def _made(make: Callable[[Mapping[str, float]], Found], numbers: Mapping[str, float]) -> Found:

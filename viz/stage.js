@@ -1,6 +1,6 @@
 (async function () {
   while (!window.mayne) await new Promise((done) => setTimeout(done, 20));
-  const { viewer, about, move } = window.mayne, THREE = MeshCat.THREE, find = (name) => document.getElementById(name);
+  const { viewer, about, move, sliders } = window.mayne, THREE = MeshCat.THREE, find = (name) => document.getElementById(name);
   const pane = find("pane"), root = viewer.scene_tree.find(["mayne"]).object;
   const joints = [], children = viewer.scene_tree.find(["mayne", "robot"]).children;
   for (const name in children) joints[parseInt(name)] = children[name].object;
@@ -74,8 +74,9 @@
   };
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.altKey || event.metaKey || event.target.tagName === "SELECT") return;
+    if (event.target.type === "range" && event.code.startsWith("Arrow")) return;
     if (event.code === "KeyR") again = true;
-    if (event.code === "Space" && event.target.tagName !== "BUTTON" && event.target.type !== "checkbox") kick();
+    if (event.code === "Space" && !["BUTTON", "SUMMARY"].includes(event.target.tagName) && event.target.type !== "checkbox") kick();
     else if (event.code in keys && about.commands.length) pressed.add(event.code);
     else return;
     event.preventDefault();
@@ -128,10 +129,12 @@
       who: who, first: first, command: commanded(), kicks: kicks.splice(0), again: again,
       hand: place && held.joint ? { joint: held.joint, point: held.point, toward: place } : null,
       target: place && held.ball ? place : null,
+      numbers: first ? null : Object.fromEntries(sliders.map((slider) => [slider.name, slider.value])),
     };
     again = false;
     try {
       const answer = await (await fetch(location.href, { method: "POST", body: JSON.stringify(asked) })).json();
+      if (first) sliders.forEach((slider) => slider.set(answer.numbers[slider.name]));  // as the last page left them
       first = false; failed = 0;
       find("told").textContent = answer.told;
       if (answer.places) see(answer);

@@ -24,6 +24,7 @@ from viz.robots import kinematics
 from viz.scene import build
 from viz.server import show
 from viz.shapes import Array, capsule
+from viz.sliders import Slider, as_sliders, within
 
 logger = logging.getLogger("mayne")
 
@@ -59,16 +60,18 @@ class Stage:
             stage.show(q, "a line")
 
     robot; q (nq,): where it begins.   ground: the height of a plane [m].   commands: what the reader may command, three
-    names, drawn as pads and keys.   target (3,): of a ball that can be dragged [m].
+    names, drawn as pads and keys.   target (3,): of a ball that can be dragged [m].   sliders: in a panel that unfolds.
     The newest page acts, others look on; all is let go when it closes.
     where: its address, readable until this process ends.   watching: whether a page is open.
     hand: what is pulled, or None.   command (3,): between -1 and 1.   target (3,): where the ball was dragged, or None.
+    numbers: of the sliders, by name; these and the target stay when the page closes.
     Raises ProblemError for bad input.
     """
 
     def __init__(
         self, robot: Drawable, q: ArrayLike, title: str | None = None, open_browser: bool = False,
         *, ground: float | None = None, commands: Sequence[str] = (), target: ArrayLike | None = None,
+        sliders: Sequence[Slider] = (),
     ) -> None:  # fmt: skip
         heading = None if title is None else text("title", title)
         names = [text(f"commands[{k}]", name) for k, name in enumerate(items("commands", commands, "three names"))]
@@ -99,11 +102,14 @@ class Stage:
         self.command, self.target = np.zeros(3), cast("Array | None", None)
         self._kicks: list[Array] = []
         self._again = False
+        self._sliders = as_sliders(sliders)
+        self.numbers = {slider.name: slider.value for slider in self._sliders}
         scene = scene._replace(  # of one moment: it would stay behind
             legend=[entry for entry in scene.legend if MASS not in entry.paths],
             messages=[message for message in messages if not message.get("path", "").startswith(MASS)],
         )
-        written = page(scene, heading or scene.name, notes=_hints(names, target is not None), stage=about)
+        notes = _hints(names, target is not None)
+        written = page(scene, heading or scene.name, self._sliders, notes=notes, stage=about)
         self.where = show(written, flag("open_browser", open_browser), self._answer)
         logger.info("%s moves at %s", scene.name, self.where)
 
@@ -152,7 +158,7 @@ class Stage:
             {
                 "places": places[1:].round(6).tolist(), "told": told,
                 "arrow": None if arrow is None else [end.round(6).tolist() for end in arrow],
-                "target": None if target is None else target.round(6).tolist(),
+                "target": None if target is None else target.round(6).tolist(), "numbers": self.numbers,
             }
         )  # fmt: skip
 
@@ -171,8 +177,9 @@ class Stage:
         command = np.clip(as_array("command", asked["command"], (3,)), -1.0, 1.0)
         target = None if target is None else as_array("target", target, (3,))
         kicks = [as_array("kick", way, (3,)) for way in asked["kicks"]]
+        numbers = self.numbers if asked.get("numbers") is None else within(self._sliders, asked["numbers"])
         self.hand, self.command, self._asked_at = hand, command, time.monotonic()
-        self.target = self.target if target is None else target
+        self.target, self.numbers = self.target if target is None else target, numbers
         self._kicks = [*self._kicks, *(way for way in kicks if way.any())][-8:]
         self._again = self._again or bool(asked["again"])
 

@@ -36,7 +36,7 @@ def drive(
     """Push and steer the robot of problem NAME in the browser while it plans again in MuJoCo, until Ctrl-C.
 
     Drag the robot with the mouse to pull it, and the ball of an arm's target to move that; the arrow keys, or W A S D Q
-    E, pads and gamepads walk gaits; the space bar pushes; R starts again.
+    E, pads and gamepads walk gaits; the space bar pushes; R starts again. Sliders change the weights of the plans.
     """
     entry = find(name)
     planner, gait = planner_of(entry, robot, options, latency)
@@ -50,6 +50,7 @@ def drive(
         stage = viz.Stage(
             driven.robot, driven.q, entry.description, not no_browser,
             ground=driven.floor, commands=COMMANDS if gait else (), target=driven.target,
+            sliders=[viz.Slider.about(weight, value) for weight, value in driven.weights.items()],
         )  # fmt: skip
         click.echo(f"drive {entry.name} at {stage.where} until you press Ctrl-C", err=True)
         sys.stdout.flush()

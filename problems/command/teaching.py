@@ -65,7 +65,7 @@ def sliders(entry: Entry) -> list[viz.Slider]:
     """Weights and other positive numbers of a problem's constructor, the limit of controls, and the start."""
     problem = entry()
     found = [
-        viz.Slider(name, value, 0.01 * value, 100.0 * value, logarithmic=True)
+        viz.Slider.about(name, value)
         for name, value in parameters(entry).items()
         if isinstance(value, float) and value > 0.0 and name != "dt"
     ]

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ddp.errors import ProblemError, as_array, integer, positive, said
+from ddp.errors import ProblemError, as_array, integer, nearest, positive, said
 from ddp.protocols import Array
 from ddp.receding import RecedingHorizon
 from dynamics.phases.phased_dynamics import PhasedDynamics
@@ -18,6 +19,7 @@ from dynamics.robots.mjcf.writing import World
 from dynamics.steps.robot_dynamics import RobotDynamics
 from problems.play.receding import Replanned
 from problems.play.simulation import FALLEN, weight_of, world_of
+from problems.play.weights import weights_of
 from problems.walking.controller import Walking
 from problems.walking.footholds import as_command
 
@@ -49,6 +51,7 @@ class Person(Protocol):
 
     watching: whether anybody does.   hand: what is pulled.   command (3,): in shares of the largest ones.
     target (3,): where the target shall be [m], None for where it is.
+    numbers: weights by the names of `Driven.weights`, some or all.
     """
 
     @property
@@ -59,6 +62,8 @@ class Person(Protocol):
     def command(self) -> Array: ...
     @property
     def target(self) -> Array | None: ...
+    @property
+    def numbers(self) -> Mapping[str, float]: ...
 
     def asked(self) -> tuple[list[Array], bool]:
         """Directions (3,) of kicks, and whether to start again, since the last call."""
@@ -105,7 +110,8 @@ class Driven:
         friction, softness = positive("friction", friction), positive("softness", softness)
         self._world = world_of(self.system, planner.x0, friction, softness, self._step)
         self._substeps = round(self._step / self._world.model.opt.timestep)
-        self._target = _target_of(planner)
+        self._target, self._weights = _target_of(planner), weights_of(planner)
+        self._weighed = {name: weight.largest for name, weight in self._weights.items()}
         floor = self._world.floor
         self._least = -np.inf if floor is None else floor + FALLEN * (planner.x0[2] - floor)
         self.restart()
@@ -139,8 +145,33 @@ class Driven:
         number = self.planner.problem.number(name)
         return np.array(number if number.ndim == 1 else number[:3, 3])
 
+    @property
+    def weights(self) -> dict[str, float]:
+        """Weights of plans now: the largest of each term that has one, by its name in `Solution.explain`.
+
+        Of gaits by the names of `problems.legged.Weights`. What is not weighed at all is not among them.
+        """
+        return dict(self._weighed)
+
+    def weigh(self, weights: Mapping[str, float]) -> None:
+        """Change weights, each positive, by the names of `weights`, from the next plan on.
+
+        A term's other weights change in proportion.
+        """
+        if not isinstance(weights, Mapping):
+            raise ProblemError(f"weights: expected a mapping from names to numbers, got {said(weights)}")
+        given = {}
+        for name, value in weights.items():
+            if name not in self._weights:
+                raise ProblemError(f"weights: plans have no weight {said(name)}; {nearest(name, list(self._weights))}")
+            given[name] = positive(f"weights[{name!r}]", value)
+        changed = {name: value for name, value in given.items() if value != self._weighed[name]}
+        if changed:
+            self.planner.vary({self._weights[name].place: self._weights[name].at(w) for name, w in changed.items()})
+            self._weighed |= changed
+
     def restart(self) -> None:
-        """Begin again as the robot starts, with nothing pulled and no command; a target stays where it is."""
+        """Begin again as the robot starts, with nothing pulled and no command; target and weights stay as they are."""
         self.planner.restart()
         self._steps, self.x, self.fell = 0, np.array(self.planner.x0), False
         self._data = self._world.data(*np.split(self.x, [self.robot.nq]))
@@ -255,6 +286,7 @@ class Driven:
             self.command(person.command * self.fastest)
         if target is not None and self._target is not None:
             self.aim(target)
+        self.weigh(person.numbers)
 
     def _told(self, arrow: tuple[Array, Array] | None, pace: float) -> str:
         """Line about now."""

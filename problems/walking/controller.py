@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import NamedTuple, Self
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ddp.errors import ProblemError, as_array, choice, positive, said
+from ddp.errors import ProblemError, as_array, choice, nearest, positive, said
 from ddp.guesses import Start
 from ddp.policy import Policy, as_state
 from ddp.problem import Problem
@@ -136,6 +136,19 @@ class Walking:
         """Begin again: the next plan is a first one, of a robot that stands."""
         self.last: Plan | None = None
         self._policies, self._zero = Succession(), 0.0
+
+    def vary(self, numbers: Mapping[str, ArrayLike]) -> None:
+        """Go on with other weights, by the names of `Weights`, from the next plan on."""
+        if not isinstance(numbers, Mapping):
+            raise ProblemError(f"varying: expected a mapping from names to numbers, got {said(numbers)}")
+        old = self.windows
+        known = [part.name for part in fields(old.terms.weights)]
+        for name in numbers:
+            if name not in known:
+                raise ProblemError(f"varying: gaits have no weight {said(name)}; {nearest(name, known)}")
+        given: dict[str, Any] = dict(numbers)  # checked by Weights
+        weights = replace(old.terms.weights, **given)
+        self.windows = Windows(old.cycle, replace(old.terms, weights=weights), old.lift)
 
     def plan(self, t: float, x: ArrayLike, command: Sequence[float] = (0.0, 0.0, 0.0)) -> Policy:
         """The policy from t + latency on [s], of a robot in state x (nx,) at time t; its times are absolute.

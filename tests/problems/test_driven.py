@@ -15,6 +15,7 @@ class Person:
 
     def __init__(self, *acts):
         self.watching, self.hand, self.command, self.target = True, None, np.zeros(3), None
+        self.numbers = {}
         self.acts, self.shown, self.kicks, self.again = list(acts), [], [], False
 
     def asked(self):
@@ -118,6 +119,53 @@ def test_nothing_moves_while_nobody_watches(walking):
     assert len(person.shown) == 1
 
 
+def test_weights_of_a_gait_change_the_next_plans_and_come_back(walking):
+    driven, before = problems.Driven(walking), walking.windows.terms.weights
+    assert driven.weights == {name: value for name, value in vars(before).items() if value > 0.0}
+    driven.command((0.3, 0.0, 0.0))
+    driven.advance(0.3)
+    same = driven.x
+    driven.restart()
+    driven.command((0.3, 0.0, 0.0))
+    driven.play(Person({"command": np.zeros(3)}, {"numbers": {"rotation": 0.3, "torque": 10.0}}), 0.04)
+    assert (walking.windows.terms.weights.rotation, walking.windows.terms.weights.torque) == (0.3, 10.0)
+    driven.command((0.3, 0.0, 0.0))
+    driven.advance(0.3)
+    driven.restart()
+    assert driven.weights["torque"] == 10.0  # they stay
+    driven.advance(0.1)
+    heavy = np.abs(walking.last.solution.U).mean()
+    driven.weigh({"rotation": before.rotation, "torque": before.torque})
+    assert walking.windows.terms.weights == before
+    driven.restart()
+    driven.advance(0.1)
+    assert np.abs(walking.last.solution.U).mean() > 1.001 * heavy
+    driven.restart()
+    driven.command((0.3, 0.0, 0.0))
+    driven.advance(0.3)
+    np.testing.assert_array_equal(driven.x, same)
+
+
+def test_weights_of_a_problem_are_named_as_in_explanations_and_keep_their_proportions():
+    problem = chasing(arm.reach("ur5", horizon=10))
+    with ddp.RecedingHorizon(problem, ddp.ILQR(max_iterations=2)) as controller:
+        driven = problems.Driven(controller)
+        driven.advance(0.02)
+        explained = {name for name, _ in controller.solution.explain().shares}
+        assert set(driven.weights) == explained
+        driven.weigh({"running[1] StateCost": 1.0})  # 0.01 on postures, 0.1 on speeds
+        np.testing.assert_allclose(controller.problem.number("running[1].weights"), np.repeat([0.1, 1.0], 6))
+        driven.weigh({"running[2] FramePose of tool0": 1e5})
+        assert driven.weights["terminal[0] FramePose of tool0"] == 1e3  # of the same object, which stands twice
+        assert controller.problem.number("terminal[0].weights").max() == 1e3
+        X, U = np.repeat(problem.x0[None], 11, axis=0), np.zeros((10, 6))
+        anew = controller.problem
+        anew = ddp.Problem(anew.dynamics, anew.running, anew.terminal, anew.x0, anew.horizon)
+        assert controller.problem.cost(X, U) == pytest.approx(anew.cost(X, U), rel=1e-12)
+        driven.advance(0.1)
+        assert not driven.fell
+
+
 def place(driven, frame):
     model = driven.robot.model
     data = model.createData()
@@ -169,6 +217,9 @@ def test_what_cannot_be_is_refused(walking):
         (lambda: problems.Driven(3), "planner"), (lambda: driven.pull(99, np.zeros(3), np.zeros(3)), "joint"),
         (lambda: driven.kick(np.zeros(3)), "direction"), (lambda: driven.aim(np.zeros(3)), "place"),
         (lambda: driven.command((1.0, 2.0)), "command"), (lambda: driven.advance(-1.0), "duration"),
+        (lambda: driven.weigh({"fot": 1.0}), "did you mean 'foot'"), (lambda: driven.weigh({"foot": 0.0}), "foot"),
+        (lambda: driven.weigh({"foot": np.nan}), "foot"), (lambda: driven.weigh(3), "weights"),
+        (lambda: walking.vary({"fot": 1.0}), "did you mean 'foot'"), (lambda: walking.vary({"foot": -1.0}), "foot"),
     ):  # fmt: skip
         with pytest.raises(ddp.ProblemError, match=words):
             act()

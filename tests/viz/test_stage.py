@@ -66,6 +66,20 @@ def test_what_a_reader_does_is_taken_once(robot):
     assert stage.hand is None
 
 
+def test_numbers_of_sliders_are_taken_within_their_ranges_and_stay(robot, monkeypatch):
+    stage = viz.Stage(robot, robot.q0, sliders=[viz.Slider.about("a", 2.0), viz.Slider("b", 0.5, 0.0, 1.0)])
+    page = Page(urlopen(stage.where, timeout=10).read().decode())
+    assert [(s["name"], s["low"], s["high"]) for s in page.scene["sliders"]] == [("a", 0.02, 200.0), ("b", 0.0, 1.0)]
+    assert tell(stage, first=True, numbers=None)["numbers"] == {"a": 2.0, "b": 0.5}
+    tell(stage, numbers={"a": 1e9, "b": 0.25})
+    assert stage.numbers == {"a": 200.0, "b": 0.25}
+    for wrong in ({"a": float("nan"), "b": 0.1}, {"a": float("inf"), "b": 0.1}, {"a": "much", "b": 0.1}, {"a": 1.0}, 3):
+        assert tell(stage, numbers=wrong) == {"told": "not understood"}
+    monkeypatch.setattr(stages, "GONE", 0.0)
+    assert not stage.watching
+    assert tell(stage, who="b", first=True)["numbers"] == stage.numbers == {"a": 200.0, "b": 0.25}
+
+
 def test_the_newest_page_acts_and_others_look_on(robot):
     stage = viz.Stage(robot, robot.q0)
     tell(stage, first=True, command=[1.0, 0.0, 0.0])
@@ -119,6 +133,8 @@ def test_a_stage_refuses_what_it_cannot_show(robot):
     for act, words in (
         (lambda: viz.Stage(robot, np.zeros(5)), "q"), (lambda: viz.Stage(robot, robot.q0, commands=["a"]), "commands"),
         (lambda: viz.Stage(robot, robot.q0, target=[1.0]), "target"), (lambda: stage.show(np.zeros(2)), "q"),
+        (lambda: viz.Stage(robot, robot.q0, sliders=[viz.Slider.about("a", 1.0)] * 2), "sliders"),
+        (lambda: viz.Slider.about("a", 0.0), "value"),
         (lambda: stage.show(robot.q0, "", (np.zeros(3), np.zeros(2))), "arrow"),
     ):  # fmt: skip
         with pytest.raises(ProblemError, match=words):
