@@ -154,6 +154,7 @@ def _of_plans(ur5):
         Subject("Driven.pull", driven.pull, {"joint": 1, "point": np.zeros(3), "toward": np.ones(3)}),
         Subject("Driven.kick", driven.kick, {"direction": np.ones(3)}),
         Subject("Driven.aim", driven.aim, {"place": np.ones(3)}),
+        Subject("Driven.weigh", driven.weigh, {"weights": {"running[0] ControlCost": 1.0}}),
         Subject(
             "Walking", problems.Walking, {"robot": "solo12"}, ("dt", "step_duration", "support_duration"),
             {"flight_duration": ("duration of phases",)},

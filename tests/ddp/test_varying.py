@@ -229,3 +229,13 @@ def test_what_is_of_the_main_script_is_sent_by_who_knows_how(monkeypatch):
     assert b"_arrived" not in there  # which would look for Effort in the main script of whoever receives it
     again = pickle.loads(there)
     assert np.array_equal(ddp.solve(again).X, ddp.solve(problem).X)
+
+
+def test_a_term_that_stands_in_two_places_varies_where_it_is_said():
+    once = arm.reach("ur5", horizon=5)
+    twice = replace(once, running=[*once.running, once.terminal[0]])
+    X, U = np.repeat(once.x0[None], 6, axis=0), np.zeros((5, 6))
+    running = {"running[2].weights": np.ones(6)}
+    for numbers in (running, {**running, "terminal[0].weights": np.zeros(6)}):
+        other = twice.varying(numbers)
+        assert other.cost(X, U) == pytest.approx(replace(other).cost(X, U), rel=1e-12)
