@@ -163,7 +163,7 @@ class AugmentedLagrangian:
         if relaxation is None or relaxation.objective.lagrangian is None:
             return solution
         problem, lagrangian = relaxation.plain, relaxation.lagrangian
-        finite = np.isfinite(solution.X).all()
+        finite = np.isfinite(solution.X).all() and solution.status.ending is not Ending.NO_START
         multipliers = lagrangian.multipliers
         if finite:
             multipliers, _ = lagrangian.shifts(solution.X, problem.padded(solution.U))

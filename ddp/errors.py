@@ -45,6 +45,10 @@ class ProblemError(DDPError, ValueError):
     """A problem, a guess or an option is malformed; nothing was computed."""
 
 
+class UndefinedCostError(ProblemError):
+    """The cost of a guess is not a number; that of another guess may be one."""
+
+
 class ModelError(DDPError, ValueError):
     """A robot model cannot be read, or holds something that is not supported."""
 

@@ -13,7 +13,7 @@ from ddp.constraints.bounds import measure_room, touches
 from ddp.costs.cost_table import NO_NOTES
 from ddp.costs.hessians import scales
 from ddp.derivatives import EXACT, FIRST, GAUSS_NEWTON, RECORDS, broken_rows, missing
-from ddp.errors import DDPError, ModelError, ProblemError
+from ddp.errors import DDPError, ModelError, UndefinedCostError
 from ddp.guesses import Followed
 from ddp.models.globalisation import NO_SWEEP, shift, swept
 from ddp.parallel.differentiator import Differentiator, Follow
@@ -123,7 +123,7 @@ class Iterate:
         elif not np.isfinite(cost := self.problem.total(self.X, self.U, notes)):
             fault = self.problem.objective.fault(self.X, self.U, 0) or "the total cost is not finite"
             if not np.isinf(self.problem.values(self.X, self.U)).any():
-                raise ProblemError(fault)
+                raise UndefinedCostError(fault)
             self.obstacle = f"the guess has no finite cost: {fault}"
         else:
             self.cost = cost
@@ -163,6 +163,8 @@ class Iterate:
         if self.constrained and not diverges and problem.violation(X, U) < problem.violation(guess.X, held):
             return ""
         rolled, stayed = np.inf if diverges else problem.total(X, U), problem.total(guess.X, held)
+        if np.isnan(rolled) and not guess.alone:  # costs may not be defined where a policy leads astray
+            rolled = np.inf
         if not (stayed < np.inf and rolled - stayed > ((WORSE if guess.alone else ASTRAY) - 1.0) * abs(stayed)):
             return ""
         following = "diverge" if diverges else f"cost {rolled:.3g}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Self
 
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ddp.costs.stretches import durations_of
-from ddp.errors import ProblemError, as_array, said
+from ddp.errors import ModelError, ProblemError, UndefinedCostError, as_array, said
 from ddp.guesses import Start
 from ddp.parallel.workers import Workers
 from ddp.policy import Policy, as_state
@@ -95,7 +95,12 @@ class RecedingHorizon:
             steps = max(1, int(np.ceil((now + self.latency - begun) / dt - 1e-6)))
             start = begun + steps * dt
             state = self._policies.predicted(now, state, start)
-        solution = self.solve(state, min(steps, self.problem.horizon))
+        try:
+            solution = self.solve(state, min(steps, self.problem.horizon))
+        except (UndefinedCostError, ModelError):
+            if last is None:
+                raise
+            return last
         if last is None or np.isfinite(solution.cost):
             policy = solution.feedback("solver")
             self.policy = replace(policy, starts=policy.starts + start)
@@ -111,14 +116,41 @@ class RecedingHorizon:
         """The solution from state x (nx,), ``steps`` knots after the last one was asked for.
 
         The guess is the last solution, moved on by as many knots and followed from x with its gains; the first time,
-        the user's. What does not converge is returned all the same, with its status. Raises ProblemError for an x that
-        is no state and after `close`, and SolveError if a worker dies.
+        the user's. Where that has no finite cost, others are tried: the user's, nominal controls, a system that stays
+        at x; ``solution.start`` says so. What does not converge is returned all the same, with its status. Raises
+        ProblemError for an x that is no state, after `close`, and where the cost of no guess is a number; SolveError if
+        a worker dies.
         """
         problem = self.problem.starting_at(x)
-        guess = self.guess if self.solution is None else self.solution.shift(steps)
-        outcome = self._solves.solve(problem, guess, self.solver)
-        self.solution = outcome if np.isfinite(outcome.cost) else None
-        return outcome
+        failed: list[Solution | UndefinedCostError | ModelError] = []
+        for guess in self._guesses(problem, steps):
+            try:
+                outcome = self._solves.solve(problem, guess, self.solver)
+            except (UndefinedCostError, ModelError) as fault:
+                failed.append(fault)
+                continue
+            if np.isfinite(outcome.cost):
+                if failed:
+                    why = failed[0].status if isinstance(failed[0], Solution) else failed[0]
+                    outcome = replace(outcome, start=f"{outcome.start}; the guess before these had no cost: {why}")
+                self.solution = outcome
+                return outcome
+            failed.append(outcome)
+        self.solution = None
+        for ended in failed:
+            if isinstance(ended, Solution):
+                return ended
+        raise next(fault for fault in failed if isinstance(fault, Exception))
+
+    def _guesses(self, problem: Problem, steps: int) -> Iterator[Start]:
+        """Guesses of a solve, each for where those before have no cost."""
+        if self.solution is not None:
+            yield self.solution.shift(steps)
+        yield self.guess
+        if self.guess is not None:
+            yield None
+        u = problem.dynamics.nominal_control(problem.x0)
+        yield np.tile(problem.x0, (problem.horizon + 1, 1)), np.tile(u, (problem.horizon, 1))
 
     def __getstate__(self) -> dict[str, Any]:
         kept = {name: value for name, value in vars(self).items() if name != "_solves"}

@@ -188,26 +188,31 @@ class Solution:
     def shift(self, steps: int = 1) -> Solution:
         """The solution as it is ``steps`` knots later, a guess for the same problem from there.
 
-        Its initial state is X[steps]; what enters at the end follows the last policy, or repeats the last state where
-        that overflows. It is not converged.
+        Its initial state is X[steps]; what enters at the end follows the last policy. Where that diverges, the last
+        state is repeated, and the status says so. It is not converged.
         """
         problem, by = self._own_problem("shift"), positive_integer("steps", steps)
         if by > problem.horizon:
             raise ProblemError(f"steps: expected at most {problem.horizon}, the horizon, got {by}")
-        d, X, U = problem.dynamics, [*self.X[by:]], [*self.U[by:]]
+        d, X, U, told = problem.dynamics, [*self.X[by:]], [*self.U[by:]], f"shifted by {by} knots"
         for _ in range(by):
-            u = self.U[-1] + self.K[-1] @ d.difference(self.X[-2], X[-1])
-            U.append(np.clip(u, problem.lower[-1], problem.upper[-1]))
-            x = d.step(X[-1], U[-1], problem.horizon - 1)
-            X.append(x if np.isfinite(x).all() else X[-1])
+            with np.errstate(all="ignore"):  # it may diverge
+                u = self.U[-1] + self.K[-1] @ d.difference(self.X[-2], X[-1])
+                u = np.clip(u, problem.lower[-1], problem.upper[-1])
+                after = d.step(X[-1], u, problem.horizon - 1) if np.isfinite(u).all() else u
+            if not np.isfinite(after).all():
+                u, after = self.U[-1], X[-1]
+                told = f"shifted by {by} knots; its last state is repeated where its policy diverges"
+            U.append(u)
+            X.append(after)
         k, K = (np.concatenate([part[by:], np.repeat(part[-1:], by, axis=0)]) for part in (self.k, self.K))
         later = problem.starting_at(X[0])
-        cost = later.total(np.array(X), np.array(U))
+        with np.errstate(all="ignore"):
+            cost, violation = later.total(np.array(X), np.array(U)), later.violation(np.array(X), np.array(U))
         return replace(
             self, X=np.array(X), U=np.array(U), k=k, K=K, cost=cost, converged=False,
-            multipliers=shifted(problem.placed, problem.horizon, self.multipliers, by),
-            violation=later.violation(np.array(X), np.array(U)),
-            status=Status(f"shifted by {by} knots"), kind="unknown", iterations=0, seconds=0.0, setup_seconds=0.0,
+            multipliers=shifted(problem.placed, problem.horizon, self.multipliers, by), violation=violation,
+            status=Status(told), kind="unknown", iterations=0, seconds=0.0, setup_seconds=0.0,
             history=(), problem=later,
         )  # fmt: skip
 

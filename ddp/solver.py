@@ -227,7 +227,7 @@ def solve(
         would: then these are imposed; a pair (X, U), which imposes the states X (N+1, nx), but for
         X[0] = x0: where they do not follow from U, gaps are open at first and closed on the way; a `Solution`, whose
         policy ``u = U + K (x ⊖ X)`` is followed from x0, so that it also serves where motion is unstable; where that
-        diverges or costs a hundred times as much as its states, these are imposed; None: the
+        diverges, has no finite cost or a hundred times that of its states, these are imposed; None: the
         problem's own, else the dynamics' nominal control at x0, at every knot, as if given as U. Controls are moved
         into the problem's limits.
     callback: called with the `Record` of every iteration; or a `Watcher`, which is shown states and controls too, such

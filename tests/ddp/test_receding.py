@@ -95,6 +95,63 @@ def test_a_controller_goes_on_after_a_solve_that_diverged():
         assert controller.solve(np.array([0.1, 0.0])).converged
 
 
+class Walled(Quadratic):
+    """Cost that is no number beyond a wall, which moves."""
+
+    def values(self, X, U):
+        return np.where(np.abs(X).max(axis=1) > WALL[0], np.nan, super().values(X, U))
+
+
+WALL = [np.inf]
+
+
+@pytest.fixture
+def walled():
+    WALL[0] = np.inf
+    cost = Walled(np.ones(3), np.zeros(3))
+    system = FunctionDynamics(lambda x, u: np.array([x[0] + 0.1 * x[1], x[1] + 0.1 * u[0]]), 2, 1, dt=0.1)
+    return ddp.Problem(system, [cost], [cost], np.array([1.0, 0.0]), 10)
+
+
+def test_a_policy_that_leads_to_where_costs_are_not_defined_is_not_followed(walled):
+    first = ddp.solve(walled)
+    wild = dataclasses.replace(first, K=first.K + 50.0)
+    moved, WALL[0] = walled.starting_at(np.array([1.2, 0.3])), 1.5
+    solution = ddp.solve(moved, guess=wild)
+    assert "the states of the guess" in solution.start
+    assert solution.converged
+    with pytest.raises(ddp.ProblemError, match="its cost is nan at knot"):
+        ddp.solve(moved, guess=wild.U + 50.0)  # controls have no states to fall back on
+
+
+def test_a_controller_goes_on_where_the_last_solution_has_no_cost_any_more(walled):
+    with ddp.RecedingHorizon(walled) as controller:
+        policy = controller.plan(0.0, walled.x0)
+        controller.solution = dataclasses.replace(controller.solution, K=np.zeros((10, 1, 2)))
+        WALL[0] = 0.05  # less than the last solution's speed
+        solution = controller.solve(np.array([0.01, 0.0]))
+        assert solution.converged
+        assert "the guess before these had no cost: running[0] (Walled): its cost is nan at knot" in solution.start
+        WALL[0] = 0.01
+        with pytest.raises(ddp.ProblemError, match="its cost is nan at knot 0"):
+            controller.solve(walled.x0)  # no guess has a cost there
+        assert controller.plan(0.1, walled.x0) is policy
+        WALL[0] = np.inf
+        assert controller.solve(walled.x0).converged
+
+
+def test_a_controller_goes_on_where_the_end_of_its_policy_diverges(walled):
+    first = ddp.solve(walled)
+    wild = dataclasses.replace(first, K=np.concatenate([first.K[:-1], np.full((1, 1, 2), 1e120)]))
+    later = wild.shift(3)
+    assert np.isfinite(later.X).all()
+    assert np.array_equal(later.X[-1], later.X[-2])
+    assert "its last state is repeated where its policy diverges" in later.status
+    with ddp.RecedingHorizon(walled) as controller:
+        controller.solution = wild
+        assert controller.solve(walled.x0, steps=3).converged
+
+
 @pytest.mark.parametrize("workers", [1, "threads:2", "processes:2"])
 def test_a_closed_controller_says_so(workers):
     controller = ddp.RecedingHorizon(pendulum(horizon=10), workers=workers)
