@@ -10,9 +10,8 @@ import click
 import viz
 from ddp.problem import Problem
 from ddp.receding import RecedingHorizon
-from ddp.solver import ILQR
 from problems.command.progress import progress
-from problems.command.replanning import ITERATIONS, planner_of
+from problems.command.replanning import controller_of, planner_of
 from problems.command.shell import NAME, NO_BROWSER, OPEN, OPTIONS, ROBOT
 from problems.play.driven import Driven
 from problems.registry import find
@@ -41,7 +40,7 @@ def drive(
     entry = find(name)
     planner, gait = planner_of(entry, robot, options, latency)
     if isinstance(planner, RecedingHorizon):
-        planner = RecedingHorizon(chasing(planner.problem), ILQR(max_iterations=ITERATIONS), latency=latency)
+        planner = controller_of(chasing(planner.problem), latency)
     with planner:
         driven = Driven(planner, every, friction=friction)
         with progress(f"{entry.name}, preparing"):

@@ -10,8 +10,9 @@ import click
 import numpy as np
 
 from ddp.errors import ProblemError, as_array, said
+from ddp.problem import Problem
 from ddp.receding import RecedingHorizon
-from ddp.solver import ILQR
+from ddp.solver import ILQR, solve
 from problems.command import playing
 from problems.command.output import DRAWINGS, check_file, print_json, print_table
 from problems.command.parameters import parse
@@ -87,7 +88,7 @@ def planner_of(
     if gait not in ORDERS:
         problem = named(entry.name, robot, options)[1]
         with progress(f"{entry.name}, preparing"):
-            return RecedingHorizon(problem, ILQR(max_iterations=ITERATIONS), latency=latency), False
+            return controller_of(problem, latency), False
     chosen = parse(entry, options)
     known = inspect.signature(Walking).parameters
     for option in chosen:
@@ -95,6 +96,16 @@ def planner_of(
             raise ProblemError(f"--{option.replace('_', '-')}: plans that are made again have no such parameter")
     with progress(f"{entry.name}, preparing"):
         return Walking(robot or entry.robot_name, gait, latency, **chosen), True
+
+
+def controller_of(problem: Problem, latency: float) -> RecedingHorizon:
+    """The receding horizon of a problem, whose first plan begins where a whole solve ends.
+
+    Few iterations from rest may leave an arm among obstacles with a plan that drives it out of control.
+    """
+    solved = solve(problem, throw=False)
+    guess = solved if np.isfinite(solved.cost) else None
+    return RecedingHorizon(problem, ILQR(max_iterations=ITERATIONS), guess, latency=latency)
 
 
 def _print(entry: Entry, run: Run, told: Sequence[tuple[Any, Any]]) -> None:

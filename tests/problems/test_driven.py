@@ -8,6 +8,7 @@ import ddp
 import problems
 from problems import arm
 from problems.command.driving import chasing
+from problems.command.replanning import controller_of
 
 
 class Person:
@@ -211,34 +212,19 @@ def test_targets_and_pulls_out_of_reach_end_nothing():
         assert person.shown[-1][1] == "it fell; start again"
 
 
-def test_an_arm_whose_target_was_dragged_far_and_fast_comes_back(rng):
-    problem = chasing(problems.find("arm/obstacles").build(horizon=50))
-    with ddp.RecedingHorizon(problem, ddp.ILQR(max_iterations=8), latency=0.02) as controller:
+def test_a_target_that_is_dragged_far_and_fast_does_not_end_the_program(rng):
+    with controller_of(chasing(problems.find("arm/obstacles").build()), latency=0.02) as controller:
         driven = problems.Driven(controller)
         home = driven.target
-        for _ in range(50):
-            driven.aim(rng.uniform(-2.0, 2.0, 3))
-            driven.advance(0.04)
-        assert np.linalg.norm(place(driven, "tool0") - home) > 0.1
-        driven.aim(home)
-        driven.advance(4.0)
-        assert np.linalg.norm(place(driven, "tool0") - home) < 0.02
-
-
-def test_an_arm_that_overflows_says_so_and_starts_again(rng):
-    problem = chasing(problems.find("arm/obstacles").build(horizon=50))
-    with ddp.RecedingHorizon(problem, ddp.ILQR(max_iterations=2), latency=0.02) as controller:
-        driven = problems.Driven(controller)
-        home = driven.target
-        person = Person(*[{"target": rng.uniform(-200.0, 200.0, 3)} for _ in range(30)])
-        driven.play(person, 0.6)
-        assert len(person.shown) == 30
-        driven._data.qvel[:] = 1e300  # as if it had been too much for the numbers
+        person = Person(*[{"target": rng.uniform(-2.0, 2.0, 3) * 10.0 ** (k % 3)} for k in range(40)])
+        driven.play(person, 0.8)
+        assert len(person.shown) == 40
+        driven._data.qvel[:] = 1e300  # too much for the numbers
         person = Person({}, {"target": home, "again": True})
         driven.play(person, 0.04)
-        assert [told for _, told, _, _ in person.shown][0] == "its motion diverged; start again"
+        assert person.shown[0][1] == "it fell; start again"
         assert not driven.fell
-        driven.advance(2.0)
+        driven.advance(1.0)
         assert np.linalg.norm(place(driven, "tool0") - home) < 0.02
 
 
