@@ -9,9 +9,8 @@ import click
 
 import viz
 from ddp.problem import Problem
-from ddp.receding import RecedingHorizon
 from problems.command.progress import progress
-from problems.command.replanning import controller_of, planner_of
+from problems.command.replanning import planner_of
 from problems.command.shell import NAME, NO_BROWSER, OPEN, OPTIONS, ROBOT
 from problems.play.driven import Driven
 from problems.registry import find
@@ -38,9 +37,7 @@ def drive(
     E, pads and gamepads walk gaits; the space bar pushes; R starts again. Sliders change the weights of the plans.
     """
     entry = find(name)
-    planner, gait = planner_of(entry, robot, options, latency)
-    if isinstance(planner, RecedingHorizon):
-        planner = controller_of(chasing(planner.problem), latency)
+    planner, gait = planner_of(entry, robot, options, latency, chasing)
     with planner:
         driven = Driven(planner, every, friction=friction)
         with progress(f"{entry.name}, preparing"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import click
@@ -81,14 +81,15 @@ def replan(
 
 
 def planner_of(
-    entry: Entry, robot: str | None, options: Sequence[str], latency: float
-) -> tuple[Walking | RecedingHorizon, bool]:
-    """The receding horizon of a problem, and whether it walks by commands."""
+    entry: Entry, robot: str | None, options: Sequence[str], latency: float,
+    changed: Callable[[Problem], Problem] = lambda problem: problem,
+) -> tuple[Walking | RecedingHorizon, bool]:  # fmt: skip
+    """The receding horizon of a problem, ``changed`` before, and whether it walks by commands."""
     gait = entry.name.partition("/")[2]
     if gait not in ORDERS:
         problem = named(entry.name, robot, options)[1]
         with progress(f"{entry.name}, preparing"):
-            return controller_of(problem, latency), False
+            return controller_of(changed(problem), latency), False
     chosen = parse(entry, options)
     known = inspect.signature(Walking).parameters
     for option in chosen:
