@@ -161,7 +161,7 @@ def _started() -> _Server:
         server = _Server()
     except OSError as reason:
         raise ProblemError(f"viewer: {HOST} gives no port to listen on ({reason}); write the page to a file") from None
-    threading.Thread(target=server.serve_forever, args=(0.1,), name="mayne pages", daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(0.1,), name="pages of mayne", daemon=True).start()
     return server
 
 
