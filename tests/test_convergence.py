@@ -19,7 +19,7 @@ DDP_BARS = {
     "quadruped/reorientation": (60, 2.7003),
     "quadrotor/loop": (14, 17.138),
     "soft/cable-arm": (12, 0.034256),
-    "soft/out-of-reach": (16, 8.4951),
+    "soft/out-of-reach": (13, 8.4951),
     "soft/serial": (18, 0.13935),
     "quadruped/walk": (14, 0.036221),
     "quadruped/trot": (5, 0.01934),

@@ -118,8 +118,9 @@ def test_a_solve_ends_where_no_decrease_is_representable(solver):
     assert solution.converged
     assert solution.status.startswith(f"converged to rounding after {solution.iterations} iterations, no further")
     assert solution.iterations < 200
-    assert solution.history[-1].expected < 1e-15
-    assert solution.stationarity() < 1e-7
+    *_, before, earlier, last = (record.expected for record in solution.history)
+    assert last < 1e-25 or max(before, earlier, last) < 1e-15
+    assert solution.stationarity() < 1e-9
 
 
 class Offset:

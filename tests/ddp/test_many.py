@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 import xarray
 import zarr
+from benchmarks.processes import session
 from many_systems import DEADLY, Deadly, Picky, Wells, drift, straight
 
 import ddp
@@ -204,28 +205,14 @@ def test_a_killed_batch_leaves_no_process_and_resumes_to_the_same_bits(tmp_path)
     run.send_signal(signal.SIGKILL)
     run.wait()
     until = time.monotonic() + 10.0
-    while time.monotonic() < until and in_session(run.pid):
+    while time.monotonic() < until and session(run.pid):
         time.sleep(0.05)
-    assert in_session(run.pid) == []
+    assert session(run.pid) == []
     problem, over = pendulum.swing_up(horizon=60), {"x0": 0.2 * np.random.default_rng(4).normal(size=(200, 2))}
     already = int(ddp.Solutions.open(path).done.sum())
     again = ddp.solve_many(problem, over, executor=1, start="neighbours", into=path)
     assert already < 200
     assert of(again) == of(ddp.solve_many(problem, over, executor=1, start="neighbours", into=tmp_path / "b.zarr"))
-
-
-def in_session(leader):
-    """Processes of a session that are alive."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                fields = (entry / "stat").read_text().rpartition(")")[2].split()
-            except OSError:
-                continue
-            if int(fields[3]) == leader and fields[0] != "Z":
-                found.append(int(entry.name))
-    return found
 
 
 def test_a_sample_that_raises_is_a_row_with_its_sentence():

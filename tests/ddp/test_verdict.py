@@ -318,7 +318,7 @@ def test_the_default_guess_stays_where_its_own_motion_diverges():
 @pytest.mark.parametrize("solver", [ddp.DDP(), ddp.ILQR()], ids=["DDP", "iLQR"])
 @pytest.mark.parametrize("name", ["pendulum", "cart-pole", "ur5", "tree", "talos"])
 def test_a_start_exactly_at_the_goal_has_converged(name, solver):
-    """What rounding of states costs, 1e-29 or so, is nothing to be gained, whatever weights multiply it by."""
+    """Nothing is to be gained of what rounding of states costs, 1e-29 or so, whatever weights multiply it by."""
     if name == "talos":
         problem = balance.standing(horizon=20)
     elif name in ("pendulum", "cart-pole"):

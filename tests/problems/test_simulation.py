@@ -184,7 +184,7 @@ def test_only_solutions_of_robots_are_played():
 
 @pytest.mark.parametrize(("policy", "push", "falls"), [("adaptive", None, False), ("pd", 0.3, True)])
 def test_a_biped_that_leans_at_the_end_of_its_motion_falls(policy, push, falls):
-    """What leans too far to stand is above the ground still when the plan ends."""
+    """A robot that leans too far to stand is still above the ground when the plan ends."""
     problem = problems.find("biped/step")()
     plan = ddp.solve(problem, throw=False)
     run = problems.simulate(plan, policy=policy, push=push)

@@ -60,7 +60,7 @@ class Case:
         return M + np.triu(M, 1).T
 
     def known(self, x, u):
-        """The same by Pinocchio."""
+        """Values of the quantities by Pinocchio."""
         model, data, q, v = self.model, self.data, x[: self.nq].copy(), x[self.nq :].copy()
         frame, rest = model.getFrameId("tip"), np.zeros(self.nv)
         pin.forwardKinematics(model, data, q, v)
