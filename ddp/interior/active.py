@@ -9,6 +9,7 @@ a step would violate are added.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,8 +19,10 @@ from ddp.interior.row_steps import COMPLIANCE, PRICE
 from ddp.protocols import Array
 from ddp.sweeps.backward import Sweep
 
-AT_BOUND = 1e-4
-"""Rows nearer to a bound are held, relative to the range between bounds, or to the larger one of 1 and |bound|."""
+AT_BOUND = 10.0
+"""Rows are held that are nearer to a bound than the root of so many times the barrier, relative to the cost that counts
+as one: that is between slacks of active rows and of others. Relative to the range between bounds, or to the larger one
+of 1 and |bound|."""
 
 PAID = 1.0 - 1e-3
 """Multipliers of rows with a price are it where they are larger than this share of it: the row is violated."""
@@ -33,11 +36,15 @@ BEYOND = 1e-12
 
 @dataclass
 class Finished:
-    """The last sweep, None if none succeeded; whether it was exact; and which rows (M,) are held: -1, 1, else 0."""
+    """The last sweep, None if none succeeded; whether it was exact; and which rows (M,) are held: -1, 1, else 0.
+
+    error: that of the conditions of optimality.
+    """
 
     sweep: Sweep | None
     exact: bool
     held: Array
+    error: float
 
 
 class ActiveSet:
@@ -47,7 +54,7 @@ class ActiveSet:
         self.point, self._given = point, point.bounds
         self._controls, self._shape = slice(point.first, None), point.U.shape
         given = self._given
-        self.held, y = given.near(AT_BOUND), given.multipliers
+        self.held, y = given.near(math.sqrt(AT_BOUND * point.barrier / point.scale)), given.multipliers
         self._price = given.give[PRICE]
         self._pays = np.where((self._price < np.inf) & (np.abs(y) > PAID * self._price), np.sign(y), 0.0)
         self._multipliers = y * (given.equality | (self.held != 0.0))
@@ -78,12 +85,18 @@ class ActiveSet:
         return point.settle()
 
     def error(self) -> float:
-        """The error of the conditions of optimality: the Lagrangian's gradient where controls are free, and gaps."""
+        """The error of the conditions of optimality: the Lagrangian's gradient where controls are free, what is open.
+
+        That is gaps, and by how much rows that are not held are beyond their bounds.
+        """
         residual, point = self.point.dual_residual(), self.point
         residual[:-1, residual.shape[1] - self._shape[1] :][self.of_controls != 0.0] = 0.0
         reach = np.abs(np.where(self.of_controls < 0.0, *point.backward.limits))[self.of_controls != 0.0]
         size = point.scale + np.abs(point.costate).max()
-        return float(np.abs(residual).max() / size + point.open + reach.max(initial=0.0))
+        values, given = point.rows.values(point.X, point.U), self._given
+        free = given.bounded & (self.held == 0.0) & (self._pays == 0.0)
+        beyond = np.maximum(given.lower - values, values - given.upper)[free].max(initial=0.0)
+        return float(np.abs(residual).max() / size + point.open + reach.max(initial=0.0) + beyond)
 
     def revise(self) -> bool:
         """Release rows that push the wrong way, add those that are beyond bounds; whether there were any."""
@@ -102,8 +115,12 @@ class ActiveSet:
         return not (np.array_equal(self.held, before[0]) and np.array_equal(self._pays, before[1]))
 
 
-def finish(point: Point) -> Finished:
-    """Take Newton's steps on the active set; the point is left at the best of them, bounded by its active rows."""
+def finish(point: Point, allowed: float = np.inf) -> Finished:
+    """Take Newton's steps on the active set; the point is left at the best of them, bounded by its active rows.
+
+    If its error is more than what is allowed, the point is left where it was.
+    """
+    begun = point.settle(), point.multipliers(), point.bounds, point.barrier
     rows = ActiveSet(point)
     best: tuple[float, Trial, tuple[Array, Array, Array], Finished] | None = None
     point.barrier = 0.0
@@ -120,7 +137,7 @@ def finish(point: Point) -> Finished:
             sweep, blend = point.sweep(0.0, 0.0, rows.of_controls), 0.0
         if sweep.failed >= 0:
             break
-        found = Finished(sweep._replace(k=sweep.k.copy(), K=sweep.K.copy()), blend == 1.0, rows.held.copy())
+        found = Finished(sweep._replace(k=sweep.k.copy(), K=sweep.K.copy()), blend == 1.0, rows.held.copy(), error)
         best = error, here, point.multipliers(), found
         if error <= ROUNDING:
             break
@@ -131,8 +148,10 @@ def finish(point: Point) -> Finished:
         point.accept(trial, move, 1.0)
         if number < REVISED and rows.revise():
             best = None
-    if best is None:
-        return Finished(None, False, rows.held)
+    if best is None or best[0] > allowed:
+        trial, multipliers, point.bounds, point.barrier = begun
+        point.restore(trial, multipliers)
+        return Finished(None, False, rows.held, np.inf)
     _, trial, multipliers, finished = best
     point.restore(trial, multipliers)
     return finished

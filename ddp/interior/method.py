@@ -27,10 +27,12 @@ from ddp.status import End, Ending
 from ddp.sweeps.backward import Sweep
 
 TOLERANCE = 1e-8
-"""The error allowed: of violations in their units, of the gradient relative to the cost that counts as one."""
+"""The error allowed: of violations in their units, of the gradient relative to the cost that counts as one, where no
+larger tolerance of the expected decrease is given."""
 
-START, WARM, END = 0.01, 1e-8, 1e-9
-"""Barriers, relative to that cost: the first one, that after a warm start, and the last one."""
+START, WARM, END, LARGEST_END = 0.01, 1e-8, 1e-9, 1e-6
+"""Barriers, relative to that cost: the first one, that after a warm start, and the last one, which is larger where all
+bounds together cost no more than the tolerance of the expected decrease, up to one that shows which rows are active."""
 
 SOLVED, FALL, POWER = 30.0, 0.2, 1.5
 """The barrier falls once errors are smaller than so many times it: to this share, or if that is less, its power."""
@@ -148,8 +150,8 @@ class Interior:
 
     def _solved(self, move: Move) -> bool:
         """Whether all errors are small."""
-        p = self.point
-        return p.open <= TOLERANCE and self.errors(0.0) <= TOLERANCE and move.expected <= self._enough()
+        p, allowed = self.point, max(TOLERANCE, self.tolerance)
+        return p.open <= TOLERANCE and self.errors(0.0) <= allowed and move.expected <= self._enough()
 
     def _gives_way(self) -> bool:
         """Whether rows miss their bounds by much and will still do so at the end."""
@@ -190,7 +192,8 @@ class Interior:
         return self.tolerance * (self.point.scale + abs(self.point.cost))
 
     def _lower_barrier(self) -> None:
-        p, least = self.point, END * self.point.scale
+        p = self.point
+        least = p.scale * max(END, min(LARGEST_END, self.tolerance / max(1, p.bounds.count)))
         rows = p.bounds.count or p.bounds.equalities
         while rows and p.barrier > least and self.errors(p.barrier) < SOLVED * p.barrier / p.scale:
             relative = p.barrier / p.scale

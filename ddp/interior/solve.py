@@ -11,7 +11,7 @@ from ddp.costs.terms import naming
 from ddp.derivatives import broken_rows
 from ddp.errors import ProblemError, as_array
 from ddp.interior.active import finish
-from ddp.interior.method import START, TOLERANCE, WARM, Interior
+from ddp.interior.method import END, START, TOLERANCE, WARM, Interior
 from ddp.interior.point import Point
 from ddp.iterate import FULL, Iterate
 from ddp.protocols import Array
@@ -65,7 +65,13 @@ def minimise(descent: Descent) -> Minimised:
     iterate.guess = None
     sweep, exact = interior.sweep, False
     if end.ending.converged:
-        finished = finish(point)
+        loose = interior.tolerance > END
+        finished = finish(point, TOLERANCE if loose else np.inf)
+        if loose and finished.sweep is None:  # which rows are active is not clear yet
+            interior.tolerance = END
+            point.differentiate()
+            end = interior.run(solver.max_iterations, warm=True)
+            finished = finish(point) if end.ending.converged else finished
         sweep, exact = finished.sweep, finished.exact
     elif end.ending is Ending.INFEASIBLE:
         end = End(Ending.INFEASIBLE, _verdict(point))

@@ -143,6 +143,19 @@ def test_constraints_that_cannot_be_met_are_named_and_confirmed():
         assert "terminal_constraints[0] (Equality)[1] is violated by 2." in solution.status
 
 
+def test_loose_tolerances_save_iterations_but_bend_no_constraint(rng):
+    problem, taken = on_a_rail(), []
+    guess = noisy(problem, rng, 1.0)
+    best = ddp.solve(problem, guess=guess)
+    for tolerance in (1e-6, 1e-4, 1e-2):
+        solution = ddp.solve(problem, ddp.DDP(tolerance=tolerance), guess)
+        taken.append(solution.iterations)
+        assert solution.violation <= 1e-8
+        assert solution.cost == pytest.approx(best.cost, rel=tolerance)
+    assert max(taken) <= best.iterations
+    assert taken[1] < best.iterations
+
+
 def test_rails_limits_and_ends_are_kept_to_rounding(rng):
     problem = on_a_rail()
     for _ in range(3):
