@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import click
@@ -19,7 +18,6 @@ from ddp.check import check_derivatives
 from ddp.compiling import kernel, store
 from ddp.errors import ProblemError, nearest, positive, said
 from ddp.solution import Solution
-from ddp.solver import DDP, ILQR, Newton
 from ddp.solver import solve as solve_problem
 from problems.closed_loop import close_loop, terminal_cost
 from problems.command import (
@@ -40,8 +38,6 @@ from problems.command import (
 from problems.command import demo as demonstration
 from problems.command.output import (
     COLUMNS,
-    DRAWINGS,
-    check_file,
     check_folder,
     print_json,
     print_table,
@@ -53,6 +49,7 @@ from problems.command.output import (
 from problems.command.progress import progress
 from problems.command.report import write_report
 from problems.command.shell import (
+    DRAWING,
     HTML,
     JSON,
     NAME,
@@ -61,7 +58,10 @@ from problems.command.shell import (
     OPTIONS,
     PLOT,
     ROBOT,
+    SAVE,
+    SOLVERS,
     Commands,
+    File,
     end,
     named,
     solving,
@@ -71,7 +71,6 @@ from problems.durations import TimedSolution, free_durations, solve_durations
 from problems.registry import ALL, find
 from problems.sensitivity import with_durations
 
-SOLVERS: dict[str, Callable[..., DDP]] = {"ddp": DDP, "ilqr": ILQR, "newton": Newton}
 TITLES = {"ddp": "DDP", "ilqr": "iLQR", "newton": "Newton"}
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
@@ -102,12 +101,12 @@ def list_problems(name: str | None, as_json: bool) -> None:
 @click.option("--solver", type=click.Choice(list(SOLVERS)), default="ddp", show_default=True)
 @solving
 @ROBOT
-@click.option("--save", type=click.Path(), help="Write the solution (.npz), for `mayne view`.")
-@click.option("--checkpoint", type=click.Path(), help="Write FILE on the way, for `mayne resume FILE`; go on from it.")
+@SAVE
+@click.option("--checkpoint", type=File(), help="Write FILE on the way, for `mayne resume FILE`; go on from it.")
 @HTML
 @PLOT
-@click.option("--schedule", type=click.Path(), help="Write who stands when (.png, .pdf, .svg).")
-@click.option("--forces", type=click.Path(), help="Write the forces on the feet (.png, .pdf, .svg).")
+@click.option("--schedule", type=DRAWING, help="Write who stands when (.png, .pdf, .svg).")
+@click.option("--forces", type=DRAWING, help="Write the forces on the feet (.png, .pdf, .svg).")
 @click.option("--view", is_flag=True, help="Play the motion in the browser, until Ctrl-C.")
 @click.option("--iterations", is_flag=True, help="With --html: a slider over the motions on the way.")
 @click.option("--live", is_flag=True, help="Show iterations in the browser while they are made, until Ctrl-C.")
@@ -128,11 +127,6 @@ def solve(
     no_browser: bool, durations: str | None, price_of_time: float | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Solve problem NAME; its own parameters (`mayne list NAME`) are options as well."""
-    check_file("--save", save)
-    check_file("--checkpoint", checkpoint)
-    check_file("--html", html)
-    for option, path in (("--plot", plot), ("--schedule", schedule), ("--forces", forces)):
-        check_file(option, path, DRAWINGS)
     entry, problem, chosen = named(name, robot, options)
     if schedule or forces:
         demonstration.check_contacts(entry, problem)
@@ -182,16 +176,13 @@ def solve(
 @ROBOT
 @HTML
 @PLOT
-@click.option("--report", type=click.Path(), help="Write all of the comparison as one page (.html).")
+@click.option("--report", type=File(".html"), help="Write all of the comparison as one page (.html).")
 @JSON
 def compare(
     name: str, options: tuple[str, ...], tolerance: float, max_iterations: int, workers: str, robot: str | None,
     html: str | None, plot: str | None, report: str | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Solve problem NAME with iLQR and with DDP; --html shows both motions in one scene."""
-    check_file("--html", html)
-    check_file("--report", report, [".html"])
-    check_file("--plot", plot, DRAWINGS)
     entry, problem, _ = named(name, robot, options)
     if html:
         demonstration.check_robot(entry, problem)
@@ -235,7 +226,6 @@ def mpc(
     as_json: bool,
 ) -> None:  # fmt: skip
     """Control problem NAME's system over a receding horizon while it is pushed about."""
-    check_file("--html", html)
     entry, problem, _ = named(name, robot, options)
     with progress(f"{name}, receding horizon"):
         warm(problem)
@@ -261,16 +251,6 @@ def mpc(
     end(bool(run.converged.all()))
 
 
-main.add_command(simulating.play)
-main.add_command(driving.drive)
-main.add_command(replanning.replan)
-main.add_command(publishing.node)
-main.add_command(resuming.resume)
-main.add_command(teaching.teach)
-main.add_command(sweeping.sweep)
-main.add_command(soft_simulating.simulate)
-
-
 @main.command()
 @click.argument("file", type=click.Path(exists=True, dir_okay=False))
 @click.option("--problem", "name", help="Its problem, if it was not written by `mayne solve --save`.")
@@ -282,7 +262,6 @@ def view(
     file: str, name: str | None, robot: str | None, dt: float | None, html: str | None, no_browser: bool
 ) -> None:
     """Play the motion saved in FILE in the browser, until Ctrl-C, or write it with --html."""
-    check_file("--html", html)
     signed, chosen = playing.signature(file)
     if not (name or signed):
         if robot is None or dt is None:
@@ -302,14 +281,13 @@ def view(
 @NAME
 @OPTIONS
 @ROBOT
-@click.option("--plot", type=click.Path(), help="Of linearization: write errors against steps (.png, .pdf, .svg).")
+@click.option("--plot", type=DRAWING, help="Of linearization: write errors against steps (.png, .pdf, .svg).")
 @JSON
 def check(name: str, options: tuple[str, ...], robot: str | None, plot: str | None, as_json: bool) -> None:
     """Check every derivative of problem NAME against differences, near its guess.
 
     NAME linearization: check a robot's motion in continuous time, by differences of all steps from 0.1 to 1e-13.
     """
-    check_file("--plot", plot, DRAWINGS)
     if name == "linearization":
         found = linearizing.check(robot, options, as_json)
         if plot:
@@ -367,4 +345,8 @@ def demo(folder: str) -> None:
     end(demonstration.run(Path(folder)))
 
 
-main.add_command(benching.bench)
+for command in (
+    simulating.play, driving.drive, replanning.replan, publishing.node, resuming.resume, teaching.teach, sweeping.sweep,
+    soft_simulating.simulate, benching.bench,
+):  # fmt: skip
+    main.add_command(command)

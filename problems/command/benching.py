@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import click
-import numpy as np
 
 from problems.command import dynamics_bench, papers, soft_bench
 from problems.command.output import check_file, print_json, print_table
@@ -55,19 +54,12 @@ def _bench_soft(repeat: int, as_json: bool) -> None:
     if as_json:
         print_json({"rows": [row._asdict() for row in rows]})
         return
-    print_table(soft_bench.HEADER, [
-        [r.system, str(r.degrees_of_freedom), *("" if np.isnan(x) else f"{x:.3g}" for x in r[2:])] for r in rows
-    ])  # fmt: skip
+    print_table(soft_bench.HEADER, [row.cells for row in rows])
 
 
 def _bench_dynamics(seconds: float, cold: bool, as_json: bool) -> None:
     with progress("dynamics, timing"):
-        rows = [
-            dynamics_bench.compare(case, seconds)
-            for robot in dynamics_bench.ROBOTS
-            for case in dynamics_bench.cases(robot)
-        ]
-        rows += dynamics_bench.scaling(4.0 * seconds)
+        rows = dynamics_bench.rows(seconds) + dynamics_bench.scaling(4.0 * seconds)
     starts = {}
     if cold:
         with progress("compiling all kernels of the dynamics from nothing"):
@@ -76,6 +68,6 @@ def _bench_dynamics(seconds: float, cold: bool, as_json: bool) -> None:
         print_json({"knots": dynamics_bench.KNOTS, "rows": [r._asdict() for r in rows], "first calls [s]": starts})
         return
     header = ["per knot", "robot", "µs", "reference", "ratio", "at most"]
-    print_table(header, [[r.quantity, r.robot, *(f"{x:.3g}" for x in r[2:])] for r in rows])
+    print_table(header, [row.cells for row in rows])
     for start, time_taken in starts.items():
         click.echo(f"all kernels of the dynamics, {start}: {time_taken:.1f} s")

@@ -11,7 +11,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -38,6 +39,11 @@ class Row(NamedTuple):
     reference: float
     ratio: float
     bar: float
+
+    @property
+    def cells(self) -> list[str]:
+        """A line of a table."""
+        return [self.quantity, self.robot, *(f"{x:.3g}" for x in self[2:])]
 
 
 class Case(NamedTuple):
@@ -89,37 +95,33 @@ def cases(name: str) -> Iterator[Case]:
     def tensors() -> None:
         kept[0] = dynamics.inverse_dynamics_second_derivatives(robot, s.q, s.v, s.a, out=kept[0])
 
-    def pin_inverse() -> None:
-        for i in range(KNOTS):
-            pin.computeRNEADerivatives(model, data, s.q[i], s.v[i], s.a[i])
-
-    def pin_forward() -> None:
-        for i in range(KNOTS):
-            pin.computeABADerivatives(model, data, s.q[i], s.v[i], s.a[i])
-
-    def pin_masses() -> None:
-        for i in range(KNOTS):
-            pin.computeMinverse(model, data, s.q[i])
-
-    def one_after_the_other() -> None:
-        for _ in range(KNOTS):
-            one.forward_dynamics_derivatives(q, v, a)
-
-    def pin_one_after_the_other() -> None:
-        for _ in range(KNOTS):
-            pin.computeABADerivatives(model, data, q, v, a)
-
+    same = [q] * KNOTS, [v] * KNOTS, [a] * KNOTS
+    inverse, forward, masses = (
+        partial(function, model, data)
+        for function in (pin.computeRNEADerivatives, pin.computeABADerivatives, pin.computeMinverse)
+    )
+    pin_inverse, pin_forward = per_knot(inverse, s.q, s.v, s.a), per_knot(forward, s.q, s.v, s.a)
     pairs = (
         (lambda: dynamics.inverse_dynamics_derivatives(robot, s.q, s.v, s.a), pin_inverse),
         (lambda: dynamics.forward_dynamics_derivatives(robot, s.q, s.v, s.a), pin_forward),
         (lambda: dynamics.linearize(robot, s.q, s.v, s.a), pin_forward),
-        (lambda: dynamics.inverse_mass_matrix(robot, s.q), pin_masses),
+        (lambda: dynamics.inverse_mass_matrix(robot, s.q), per_knot(masses, s.q)),
         (lambda: dynamics.forward_dynamics_both_derivatives(robot, s.q, s.v, s.a, s.weight), pin_forward),
         (tensors, pin_inverse),
-        (one_after_the_other, pin_one_after_the_other),
+        (per_knot(one.forward_dynamics_derivatives, *same), per_knot(forward, *same)),
     )
     for (quantity, bars), (ours, theirs) in zip(BARS.items(), pairs, strict=True):
         yield Case(quantity, name, ours, theirs, KNOTS, bars[ROBOTS.index(name)])
+
+
+def per_knot(function: Callable[..., object], *columns: Iterable[Array]) -> Callable[[], None]:
+    """A function of one knot, called for each row of some columns."""
+
+    def call() -> None:
+        for row in zip(*columns, strict=True):
+            function(*row)
+
+    return call
 
 
 def measure(functions: Sequence[Callable[[], object]], seconds: float) -> list[float]:
@@ -144,19 +146,22 @@ def compare(case: Case, seconds: float) -> Row:
     return Row(case.quantity, case.robot, ours, theirs, ours / theirs, case.bar)
 
 
-def chain(links: int) -> dynamics.Robot:
-    """A chain of revolute joints about x, y, z in turn, with links of random inertia."""
-    rng = np.random.default_rng(links)
-    model = pin.Model()
-    model.name = f"chain of {links}"
-    parent = 0
-    for i in range(links):
+def tree(bodies: int, branching: int = 1) -> dynamics.Robot:
+    """A tree of hinges about x, y, z in turn, each body with so many children; links of random inertia."""
+    rng, model = np.random.default_rng(bodies), pin.Model()
+    model.name = f"{bodies} bodies, {branching} children each"
+    for i in range(bodies):
         joint = (pin.JointModelRX, pin.JointModelRY, pin.JointModelRZ)[i % 3]()
-        place = pin.SE3(np.eye(3), np.array([0.0, 0.0, 0.3 if i else 0.0]))
-        parent = model.addJoint(parent, joint, place, f"joint_{i + 1}")
+        parent = 0 if i == 0 else 1 + (i - 1) // branching
+        index = model.addJoint(parent, joint, pin.SE3(np.eye(3), np.array([0.0, 0.0, 0.3 * (i > 0)])), f"joint_{i + 1}")
         inertia = pin.Inertia(1.0 + rng.random(), 0.1 * rng.normal(size=3), np.diag(0.1 + 0.1 * rng.random(3)))
-        model.appendBodyToJoint(parent, inertia, pin.SE3.Identity())
+        model.appendBodyToJoint(index, inertia, pin.SE3.Identity())
     return dynamics.load(model)
+
+
+def rows(seconds: float) -> list[Row]:
+    """All comparisons of all robots."""
+    return [compare(case, seconds) for robot in ROBOTS for case in cases(robot)]
 
 
 def both_orders(robot: dynamics.Robot) -> Callable[[], object]:
@@ -167,7 +172,7 @@ def both_orders(robot: dynamics.Robot) -> Callable[[], object]:
 
 def scaling(seconds: float) -> list[Row]:
     """Chains of revolute joints: microseconds a knot, against the growth expected from hyq's; bars on their ratio."""
-    robots = [dynamics.load("hyq"), *(chain(links) for links in CHAINS)]
+    robots = [dynamics.load("hyq"), *map(tree, CHAINS)]
     hyq, *times = (1e6 * t / KNOTS for t in measure([both_orders(robot) for robot in robots], seconds))
     rows = []
     for (links, figure), t in zip(CHAINS.items(), times, strict=True):

@@ -22,13 +22,8 @@ from problems.durations import TimedSolution
 COLUMNS = ("iterations", "cost", "gradient", "seconds", "outcome")
 
 
-DRAWINGS = (".png", ".pdf", ".svg")
-
-
-def check_file(option: str, path: str | None, suffixes: Sequence[str] = ()) -> None:
+def check_file(option: str, path: str, suffixes: Sequence[str] = ()) -> None:
     """Refuse a file that cannot be written, before there is anything to write; suffixes: its kinds, if they matter."""
-    if path is None:
-        return
     target = as_path(path, option)
     if suffixes and target.suffix.lower() not in suffixes:
         raise ProblemError(f"{option}: expected {' or '.join(suffixes)}, got {said(path)}")

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import html
-import platform
 import tempfile
 from collections.abc import Callable, Sequence
-from importlib.metadata import version
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +14,12 @@ import pinocchio as pin
 
 import dynamics
 import viz
-from ddp.files import write_atomically
 from ddp.protocols import Array
 from ddp.solver import DDP, ILQR, solve
 from problems import linearization
 from problems.command import dynamics_bench, soft_bench
 from problems.command.casadi_growth import COMPILED, casadi_growth, casadi_python
-from problems.command.report import STYLE, machine, svg_of, table
+from problems.command.report import svg_of, table, write_page
 from problems.registry import find
 
 BODIES = (5, 10, 20, 40)
@@ -46,28 +44,7 @@ def write_papers(path: Path, seconds: float, repeat: int, note: Callable[[str], 
         for title, make in SECTIONS.items():
             note(title)
             parts += [f"<h2>{html.escape(title)}</h2>", make(Path(folder), seconds, repeat)]
-    about = {
-        "mayne": version("mayne"), "Pinocchio": version("pin"), "numba": version("numba"),
-        "Python": platform.python_version(),
-        "machine": machine(),
-    }  # fmt: skip
-    command = f"mayne bench papers --page {path.name} --seconds {seconds:g} --repeat {repeat}"
-    parts += ["<h2>Made by</h2>", f"<pre>{html.escape(command)}</pre>", table(list(about), [list(about.values())])]
-    head = '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>Papers</title>'
-    write_atomically(path, f"{head}<style>{STYLE}</style></head><body>{''.join(parts)}</body></html>")
-
-
-def tree(bodies: int, branching: int) -> dynamics.Robot:
-    """A tree of hinges about x, y, z in turn, each body with so many children; links of random inertia."""
-    rng, model = np.random.default_rng(bodies), pin.Model()
-    model.name = f"{bodies} bodies, {branching} children each"
-    for i in range(bodies):
-        joint = (pin.JointModelRX, pin.JointModelRY, pin.JointModelRZ)[i % 3]()
-        parent = 0 if i == 0 else 1 + (i - 1) // branching
-        index = model.addJoint(parent, joint, pin.SE3(np.eye(3), np.array([0.0, 0.0, 0.3 * (i > 0)])), f"joint_{i + 1}")
-        inertia = pin.Inertia(1.0 + rng.random(), 0.1 * rng.normal(size=3), np.diag(0.1 + 0.1 * rng.random(3)))
-        model.appendBodyToJoint(index, inertia, pin.SE3.Identity())
-    return dynamics.load(model)
+    write_page(path, "Papers", parts, f"mayne bench papers --page {path.name} --seconds {seconds:g} --repeat {repeat}")
 
 
 def _growth(folder: Path, seconds: float, repeat: int) -> str:
@@ -75,15 +52,13 @@ def _growth(folder: Path, seconds: float, repeat: int) -> str:
     rows, curves, chains = [], dict[int, list[list[float]]](), []
     for branching in BRANCHING:
         for bodies in BODIES:
-            robot = tree(bodies, branching)
+            robot = dynamics_bench.tree(bodies, branching)
             s = dynamics_bench.Samples(*(part[:KNOTS] for part in dynamics_bench.samples(robot)))
-            model, data = robot.model, robot.model.createData()
             if branching == 1:
                 chains.append((robot, s))
 
-            def theirs(model: Any = model, data: Any = data, s: Any = s) -> None:
-                for q, v, a in zip(s.q, s.v, s.a, strict=True):
-                    pin.computeRNEADerivatives(model, data, q, v, a)
+            recursion = partial(pin.computeRNEADerivatives, robot.model, robot.model.createData())
+            theirs = dynamics_bench.per_knot(recursion, s.q, s.v, s.a)
 
             def first(robot: Any = robot, s: Any = s) -> None:
                 dynamics.inverse_dynamics_derivatives(robot, s.q, s.v, s.a)
@@ -138,12 +113,8 @@ def _casadi(
 
 def _robots(folder: Path, seconds: float, repeat: int) -> str:
     """Times for whole robots beside Pinocchio's."""
-    found = [
-        dynamics_bench.compare(case, seconds) for robot in dynamics_bench.ROBOTS for case in dynamics_bench.cases(robot)
-    ]
-    return table(["per knot", "robot", "µs", "Pinocchio [µs]", "ratio"], [
-        [r.quantity, r.robot, f"{r.microseconds:.3g}", f"{r.reference:.3g}", f"{r.ratio:.3g}"] for r in found
-    ])  # fmt: skip
+    rows = [row.cells[:-1] for row in dynamics_bench.rows(seconds)]
+    return table(["per knot", "robot", "µs", "Pinocchio [µs]", "ratio"], rows)
 
 
 def _linearisation(folder: Path, seconds: float, repeat: int) -> str:
@@ -166,24 +137,18 @@ def _contacts(folder: Path, seconds: float, repeat: int) -> str:
     moved = dynamics.contact_dynamics_derivatives(robot, q, v, tau, feet)
     struck = dynamics.impact_dynamics_derivatives(robot, q, v, feet)
 
-    def acceleration(dq: Array, dv: Array) -> Array:
-        return dynamics.contact_dynamics(robot, pin.integrate(robot.model, q, dq), v + dv, tau, feet).a
+    def about(function: Callable[..., Any], *loads: Any) -> Callable[[Array, Array], Any]:
+        return lambda dq, dv: function(robot, pin.integrate(robot.model, q, dq), v + dv, *loads)
 
-    def force(dq: Array, dv: Array) -> Array:
-        return dynamics.contact_dynamics(robot, pin.integrate(robot.model, q, dq), v + dv, tau, feet).f
-
-    def after(dq: Array, dv: Array) -> Array:
-        return dynamics.impact_dynamics(robot, pin.integrate(robot.model, q, dq), v + dv, feet).v
-
-    known = {
-        "acceleration under contacts": (acceleration, moved.a), "forces": (force, moved.f),
-        "velocity after an impact": (after, struck.v),
+    moving, striking = about(dynamics.contact_dynamics, tau, feet), about(dynamics.impact_dynamics, feet)
+    known: dict[str, tuple[Callable[[Array, Array], Array], Any]] = {
+        "acceleration under contacts": (lambda *d: moving(*d).a, moved.a), "forces": (lambda *d: moving(*d).f, moved.f),
+        "velocity after an impact": (lambda *d: striking(*d).v, struck.v),
     }  # fmt: skip
-    rows = []
-    for name, (function, rates) in known.items():
-        exact: Any = rates
-        errors = [_error(function, exact.dq, 0), _error(function, exact.dv, 1)]
-        rows.append([name, *(f"{error:.1e}" for error in errors)])
+    rows = [
+        [name, *(f"{_error(function, rate, i):.1e}" for i, rate in enumerate((exact.dq, exact.dv)))]
+        for name, (function, exact) in known.items()
+    ]
     return table(["HyQ on four feet", "by q, relative error", "by v"], rows)
 
 
@@ -204,10 +169,7 @@ def _error(function: Callable[[Array, Array], Array], exact: Array, which: int) 
 
 def _soft(folder: Path, seconds: float, repeat: int) -> str:
     """Soft and hybrid robots beside the paper's times."""
-    return table(soft_bench.HEADER, [
-        [r.system, str(r.degrees_of_freedom), *("" if np.isnan(x) else f"{x:.3g}" for x in r[2:])]
-        for r in soft_bench.rows(repeat)
-    ])  # fmt: skip
+    return table(soft_bench.HEADER, [row.cells for row in soft_bench.rows(repeat)])
 
 
 def _solvers(folder: Path, seconds: float, repeat: int) -> str:

@@ -14,10 +14,10 @@ from ddp.problem import Problem
 from ddp.receding import RecedingHorizon
 from ddp.solver import ILQR, solve
 from problems.command import playing
-from problems.command.output import DRAWINGS, check_file, print_json, print_table
+from problems.command.output import print_json, print_table
 from problems.command.parameters import parse
 from problems.command.progress import progress
-from problems.command.shell import HTML, JSON, NAME, OPEN, OPTIONS, ROBOT, end, named
+from problems.command.shell import DRAWING, HTML, JSON, NAME, OPEN, OPTIONS, ROBOT, end, named
 from problems.command.simulating import disturbing, velocity
 from problems.play.receding import Run, simulate_receding
 from problems.play.simulation import system_of
@@ -37,7 +37,7 @@ ITERATIONS = 2
 @click.option("--every", type=float, default=0.02, show_default=True, help="Time between plans [s].")
 @click.option("--latency", type=float, default=0.02, show_default=True, help="From a measurement to its plan [s].")
 @disturbing
-@click.option("--plot", type=click.Path(), help="Write the distance from the plans against time (.png, .pdf, .svg).")
+@click.option("--plot", type=DRAWING, help="Write the distance from the plans against time (.png, .pdf, .svg).")
 @ROBOT
 @HTML
 @JSON
@@ -47,8 +47,6 @@ def replan(
     plot: str | None, robot: str | None, html: str | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Control the robot of problem NAME in MuJoCo by plans made again and again, of gaits by commands."""
-    check_file("--html", html)
-    check_file("--plot", plot, DRAWINGS)
     command = _commands(wanted or "0,0,0")
     pushes = {} if push is None else {0.5 * duration: velocity(push)}
     entry = find(name)

@@ -76,14 +76,16 @@ def write_report(
         parts += ["<h2>Convergence</h2>", svg_of(convergence), "<h2>States and controls</h2>", svg_of(states)]
     for title, solution in solutions.items():
         parts += [f"<h2>{html.escape(title)}: costs, constraints, course</h2>", _pre(str(solution.explain()))]
-    parts += ["<h2>Problem</h2>", _pre(_described(problem))]
-    about = {
-        "mayne": version("mayne"), "Python": platform.python_version(), "numpy": version("numpy"),
-        "numba": version("numba"), "Pinocchio": version("pin"), "machine": machine(),
-    }  # fmt: skip
-    parts += ["<h2>Made by</h2>", _pre(" ".join(command)), table(list(about), [list(about.values())])]
-    head = f'<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>{html.escape(entry.name)}</title>'
-    write_atomically(path, f"{head}<style>{STYLE}</style></head><body>{''.join(parts)}</body></html>")
+    write_page(path, entry.name, [*parts, "<h2>Problem</h2>", _pre(_described(problem))], " ".join(command))
+
+
+def write_page(path: Path, title: str, parts: Sequence[str], command: str) -> None:
+    """Write parts of HTML as a page that ends with the command, versions and machine that made it."""
+    versions = {name: version(name.replace("Pinocchio", "pin")) for name in ("mayne", "numpy", "numba", "Pinocchio")}
+    about = versions | {"Python": platform.python_version(), "machine": machine()}
+    made = "<h2>Made by</h2>" + _pre(command) + table(list(about), [list(about.values())])
+    head = f'<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>{html.escape(title)}</title>'
+    write_atomically(path, f"{head}<style>{STYLE}</style></head><body>{''.join(parts)}{made}</body></html>")
 
 
 def _order(solution: Solution) -> str:

@@ -13,10 +13,9 @@ from ddp.checkpoint import Checkpoint
 from ddp.errors import ProblemError
 from ddp.solver import solve
 from problems.command import playing
-from problems.command.output import check_file, print_json, summary, taken
+from problems.command.output import print_json, summary, taken
 from problems.command.progress import progress
-from problems.command.shell import HTML, JSON, end, named
-from problems.command.sweeping import SOLVERS
+from problems.command.shell import HTML, JSON, SAVE, SOLVERS, end, named
 
 
 def kept(path: str, name: str, chosen: dict[str, Any], solver: str, tolerance: float) -> Checkpoint:
@@ -29,13 +28,11 @@ def kept(path: str, name: str, chosen: dict[str, Any], solver: str, tolerance: f
 @click.argument("file", type=click.Path(exists=True, dir_okay=False))
 @click.option("--max-iterations", type=int, default=1000, show_default=True, help="Iterations at most, from the start.")
 @click.option("--workers", default="1", show_default=True, help="Who shares the derivatives, as of `mayne solve`.")
-@click.option("--save", type=click.Path(), help="Write the solution (.npz), for `mayne view`.")
+@SAVE
 @HTML
 @JSON
 def resume(file: str, max_iterations: int, workers: str, save: str | None, html: str | None, as_json: bool) -> None:
     """Go on with the solve that wrote FILE, of `mayne solve --checkpoint`."""
-    check_file("--save", save)
-    check_file("--html", html)
     name, own = playing.signature(file)
     solver, tolerance = _method(file)
     entry, problem, chosen = named(name, None, (), own)

@@ -10,6 +10,8 @@ import click
 
 from ddp.errors import ModelError, ProblemError, SolveError
 from ddp.problem import Problem
+from ddp.solver import DDP, ILQR, Newton
+from problems.command.output import check_file
 from problems.command.parameters import build, parameters, parse
 from problems.command.progress import progress
 from problems.registry import Entry, find
@@ -57,12 +59,29 @@ class Commands(click.Group):
         return sys.exit(code)
 
 
+class File(click.Path):
+    """Path of a file to write, refused where it cannot be; suffixes: its kinds, if they matter."""
+
+    def __init__(self, *suffixes: str) -> None:
+        super().__init__()
+        self.suffixes = suffixes
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Check a path before there is anything to write."""
+        check_file(param.opts[0] if param else "path", value, self.suffixes)
+        return super().convert(value, param, ctx)
+
+
+DRAWING = File(".png", ".pdf", ".svg")
+SOLVERS: dict[str, Callable[..., DDP]] = {"ddp": DDP, "ilqr": ILQR, "newton": Newton}
+
 NAME = click.argument("name")
 ROBOT = click.option("--robot", help="Another robot: a name of example-robot-data or a file.")
 OPTIONS = click.argument("options", nargs=-1, type=click.UNPROCESSED, metavar="[--PARAMETER VALUE]...")
 OPEN = {"ignore_unknown_options": True}  # for the parameters of the problem, which `parse` reads
-HTML = click.option("--html", type=click.Path(), help="Write a self-contained animation.")
-PLOT = click.option("--plot", type=click.Path(), help="Write how it converged (.png, .pdf, .svg).")
+HTML = click.option("--html", type=File(), help="Write a self-contained animation.")
+SAVE = click.option("--save", type=File(), help="Write the solution (.npz), for `mayne view`.")
+PLOT = click.option("--plot", type=DRAWING, help="Write how it converged (.png, .pdf, .svg).")
 NO_BROWSER = click.option("--no-browser", is_flag=True, help="Tell the address of the viewer, and open no browser.")
 JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 

@@ -10,6 +10,7 @@ import click
 import numpy as np
 
 from ddp.errors import ProblemError, as_array, said
+from ddp.policy_files import SUFFIXES
 from ddp.problem import Problem
 from ddp.protocols import Array
 from ddp.solution import Solution
@@ -17,9 +18,9 @@ from ddp.solver import solve
 from dynamics.phases.phased_dynamics import PhasedDynamics
 from dynamics.steps.robot_dynamics import RobotDynamics
 from problems.command import playing
-from problems.command.output import DRAWINGS, check_file, print_json, print_table
+from problems.command.output import print_json, print_table
 from problems.command.progress import progress
-from problems.command.shell import HTML, JSON, OPEN, OPTIONS, ROBOT, end, named
+from problems.command.shell import DRAWING, HTML, JSON, OPEN, OPTIONS, ROBOT, File, end, named
 from problems.play import policies
 from problems.play.simulation import root_mean_square, simulate
 from problems.play.terrain import as_range
@@ -54,8 +55,8 @@ def disturbing(command: Callable[..., None]) -> Callable[..., None]:
 @click.option("--uneven", help="Highest and, with its minus, lowest ground [m]; or lowest,highest.")
 @click.option("--by-contact", is_flag=True, help="Tell the policy which feet touch the ground.")
 @click.option("--known-delay", is_flag=True, help="Let the policy know the delay.")
-@click.option("--export", "gains", type=click.Path(), help="Write the policy's gains (.npz, .csv, .json).")
-@click.option("--plot", type=click.Path(), help="Write the errors against time (.png, .pdf, .svg).")
+@click.option("--export", "gains", type=File(*SUFFIXES), help="Write the policy's gains (.npz, .csv, .json).")
+@click.option("--plot", type=DRAWING, help="Write the errors against time (.png, .pdf, .svg).")
 @ROBOT
 @HTML
 @JSON
@@ -65,8 +66,6 @@ def play(
     gains: str | None, plot: str | None, robot: str | None, html: str | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Play the policy of problem NAME, or of FILE of `mayne solve --save`, in MuJoCo, beside a joint PD."""
-    check_file("--html", html)
-    check_file("--plot", plot, DRAWINGS)
     kick = None if push is None else velocity(push)
     heights = 0.0 if uneven is None else some_numbers("--uneven", uneven)
     entry, problem, solution = solved(name, robot, options)

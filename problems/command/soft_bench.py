@@ -48,6 +48,11 @@ class Row(NamedTuple):
     rest: float
     paper_rest: float
 
+    @property
+    def cells(self) -> list[str]:
+        """A line of a table."""
+        return [self.system, str(self.degrees_of_freedom), *("" if np.isnan(x) else f"{x:.3g}" for x in self[2:])]
+
 
 HEADER = (
     "system", "DoF", "1st order [µs]", "of many", "Hessian [µs]", "of many", "10 s [s]", "paper", "rest [ms]", "paper",

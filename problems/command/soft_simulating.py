@@ -10,7 +10,7 @@ import numpy as np
 from ddp.errors import positive
 from dynamics.quantities.quantities import frame_placement
 from problems.command import playing
-from problems.command.output import check_file, print_json, print_table
+from problems.command.output import print_json, print_table
 from problems.command.progress import progress
 from problems.command.shell import HTML, JSON, end
 from problems.soft.systems import SYSTEMS, system
@@ -26,7 +26,6 @@ def simulate(
     name: str | None, seconds: float | None, tolerance: float | None, html: str | None, as_json: bool
 ) -> None:
     """Simulate system NAME, a soft or hybrid robot; without NAME, list them."""
-    check_file("--html", html)
     if name is None:
         _list(as_json)
         return

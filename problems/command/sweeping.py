@@ -21,7 +21,7 @@ file = "weights.npy"            # one sample a row; or values = [...]
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -32,13 +32,11 @@ from ddp.errors import ProblemError, as_array, integer, nearest, positive, said
 from ddp.many.solve_many import KEPT, solve_many
 from ddp.problem import Problem
 from ddp.protocols import Array
-from ddp.solver import DDP, ILQR, Newton
+from ddp.solver import DDP
 from problems.command.output import print_json
 from problems.command.parameters import build, parameters
-from problems.command.shell import JSON, end
+from problems.command.shell import JSON, SOLVERS, end
 from problems.registry import find
-
-SOLVERS: dict[str, Callable[..., DDP]] = {"ddp": DDP, "ilqr": ILQR, "newton": Newton}
 
 OPTIONS: dict[str, Any] = {
     "problem": None, "into": None, "samples": None, "seed": 0, "start": None, "solver": "ddp", "tolerance": 1e-9,

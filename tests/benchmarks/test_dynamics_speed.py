@@ -23,7 +23,7 @@ def test_derivatives_against_pinocchio(benchmark, robot, quantity):
 
 @pytest.mark.parametrize("links", dynamics_bench.CHAINS)
 def test_both_orders_of_a_chain(benchmark, links):
-    benchmark(dynamics_bench.both_orders(dynamics_bench.chain(links)))
+    benchmark(dynamics_bench.both_orders(dynamics_bench.tree(links)))
     if benchmark.enabled:
         row = next(row for row in dynamics_bench.scaling(8.0) if row.robot == f"chain {links}")
         benchmark.extra_info.update(row._asdict())
