@@ -25,7 +25,7 @@ import numpy as np
 from ddp.adjoint import control_gradient
 from ddp.constraints.lagrangian import Lagrangian, Residual, state_size
 from ddp.descent import Descent
-from ddp.errors import ProblemError, as_array, positive, positive_integer
+from ddp.errors import ProblemError, as_array, positive, positive_integer, settle_by
 from ddp.iterate import Iterate
 from ddp.problem import Problem
 from ddp.protocols import Array
@@ -86,11 +86,10 @@ class AugmentedLagrangian:
     rounds: int = 60
 
     def __post_init__(self) -> None:
-        for name in ("tolerance", "stationarity", "max_penalty"):
-            object.__setattr__(self, name, positive(f"constraints.{name}", getattr(self, name)))
-        object.__setattr__(self, "rounds", positive_integer("constraints.rounds", self.rounds))
+        settle_by(self, positive, "tolerance", "stationarity", "max_penalty", of="constraints.")
+        settle_by(self, positive_integer, "rounds", of="constraints.")
         if self.penalty is not None:
-            object.__setattr__(self, "penalty", positive("constraints.penalty", self.penalty))
+            settle_by(self, positive, "penalty", of="constraints.")
             if self.penalty > self.max_penalty:
                 raise ProblemError(
                     f"constraints.penalty: expected at most max_penalty = {self.max_penalty:g}, got {self.penalty:g}"

@@ -13,7 +13,7 @@ import numpy as np
 from ddp import differences
 from ddp.costs.batch import BatchTerm
 from ddp.derivatives import Derivatives
-from ddp.errors import ProblemError, as_array, items, said
+from ddp.errors import ProblemError, as_array, instance, items, said
 from ddp.problem import Problem
 from ddp.protocols import Array, Constraint
 from ddp.solver import start_policy
@@ -133,8 +133,7 @@ def check_derivatives(
     knots: which of 0 .. N to check; by default five evenly spread, and those of ``problem.at`` and ``constraints_at``.
     Entries that are not smooth there, where differences mean nothing, are reported as such, not as wrong.
     """
-    if not isinstance(problem, Problem):
-        raise ProblemError(f"problem: expected a Problem, got {said(problem)}")
+    instance("problem", problem, Problem)
     N, d = problem.horizon, problem.dynamics
     if X is None and U is None:
         X, U = excited(problem)

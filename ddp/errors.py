@@ -11,7 +11,7 @@ import os
 import reprlib
 import resource
 import traceback
-from collections.abc import Iterable, Mapping, Sequence, Sized
+from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -177,11 +177,26 @@ def line_of(reason: BaseException | None) -> str:
     return found
 
 
+def instance(field: str, value: object, kind: type | tuple[type, ...], expected: str = "") -> None:
+    """Raise ProblemError unless ``value`` is of a class, or of one of several; expected: such a thing, in words."""
+    if not isinstance(value, kind):
+        what = expected or f"a {getattr(kind, '__name__', kind)}"
+        raise ProblemError(f"{field}: expected {what}, got {said(value)}")
+
+
 def positive(field: str, value: float, error: type[DDPError] = ProblemError) -> float:
     """``value`` as a float if it is finite and greater than zero, else ``error``."""
     number = value if type(value) is float else float(as_array(field, value, (), error, finite=False))
     if not 0.0 < number < np.inf:
         raise error(f"{field}: expected a positive number, got {number}")
+    return number
+
+
+def at_least_zero(field: str, value: ArrayLike, unit: str = "") -> float:
+    """``value`` as a float if it is finite and at least zero, else ProblemError; unit: behind a space, of errors."""
+    number = float(as_array(field, value, ()))
+    if number < 0.0:
+        raise ProblemError(f"{field}: expected at least 0{unit}, got {number:g}")
     return number
 
 
@@ -202,6 +217,17 @@ def flag(field: str, value: Any, error: type[DDPError] = ProblemError) -> bool:
     if not isinstance(value, (bool, np.bool_)):
         raise error(f"{field}: expected True or False, got {said(value)}")
     return bool(value)
+
+
+def settle(record: object, **fields: object) -> None:
+    """Write checked fields into a frozen record, in place of what was given."""
+    for name, value in fields.items():
+        object.__setattr__(record, name, value)
+
+
+def settle_by(record: object, check: Callable[[str, Any], object], *fields: str, of: str = "") -> None:
+    """Write what a check makes of fields of a frozen record in their place; they are called ``of`` and their name."""
+    settle(record, **{name: check(of + name, getattr(record, name)) for name in fields})
 
 
 def affordable(field: str, value: float, floats: int) -> None:

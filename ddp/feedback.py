@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ddp.costs.stretches import durations_of
-from ddp.errors import ProblemError, affordable, as_array, flag, numbers, positive, said
+from ddp.errors import ProblemError, affordable, as_array, flag, instance, numbers, positive
 from ddp.policy import Policy
 from ddp.problem import Problem
 from ddp.protocols import Array
@@ -170,8 +170,7 @@ def gains(system: System, X: Array, U: Array, weights: Tracking, slack: NDArray[
 
 def checked(weights: Tracking, system: System) -> Tracking:
     """Check shapes of weights, that none is negative and that those of controls are positive."""
-    if not isinstance(weights, Tracking):
-        raise ProblemError(f"weights: expected Tracking(state, control, final, restoring), got {said(weights)}")
+    instance("weights", weights, Tracking, "Tracking(state, control, final, restoring)")
     n, nu = system.n, system.nu
     shapes = {"state": (n,), "control": (nu,), "final": (n,), "restoring": (nu, n)}
     arrays = {name: as_array(f"weights.{name}", getattr(weights, name), shape) for name, shape in shapes.items()}

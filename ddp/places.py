@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from ddp.constraints.bounds import as_limits
 from ddp.costs.entries import Entry
 from ddp.costs.objective import Objective
-from ddp.errors import DDPError, ProblemError, nearest, said
+from ddp.errors import DDPError, ProblemError, instance, nearest, said, settle
 from ddp.system import ability
 
 if TYPE_CHECKING:
@@ -60,8 +60,7 @@ def places_of(problem: Problem) -> dict[str, Place]:
 
 def resolved(problem: Problem, name: Any) -> tuple[Place, ...] | str:
     """The places that a name means, or the name of a number of the problem itself or of its dynamics."""
-    if not isinstance(name, str):
-        raise ProblemError(f"varying: expected the name of a place, got {said(name)}")
+    instance("varying", name, str, "the name of a place")
     if name in OWN:
         return name
     known, own = problem.places, ability(problem.dynamics, "variable")
@@ -185,15 +184,14 @@ def _with_things(problem: Problem, changed: dict[tuple[str, Any, int], Any]) -> 
         return replace(problem, **lists)
     other = problem.twin()
     vars(other).pop("_resolved", None)  # names may mean less by now
-    for listed, value in lists.items():
-        object.__setattr__(other, listed, tuple(value) if isinstance(value, list) else value)
+    settle(other, **{name: tuple(value) if isinstance(value, list) else value for name, value in lists.items()})
     swaps = {id(Place(*where, "").thing(problem)): thing for where, thing in changed.items()}
     met = sum(id(where.thing(problem)) in swaps for where in things_of(problem, TERMS))
     objective = _swapped(problem.objective, swaps) if met == len(swaps) else None  # else one term stands in two places
     if objective is None:
         terms = other.running, other.during, other.at, other.terminal
         objective = Objective.of(problem.dynamics, problem.horizon, problem.x0, *terms, tried=True)
-    object.__setattr__(other, "objective", objective)
+    settle(other, objective=objective)
     return other
 
 
@@ -225,8 +223,7 @@ def _with_limits(problem: Problem, given: Any) -> Problem:
         array.flags.writeable = False
     for name in ("limited", "limited_rows"):
         vars(other).pop(name, None)
-    for name, value in (("control_limits", given), ("lower", lower), ("upper", upper), ("_limits", limits)):
-        object.__setattr__(other, name, value)
+    settle(other, control_limits=given, lower=lower, upper=upper, _limits=limits)
     return other
 
 

@@ -22,7 +22,7 @@ from ddp.costs.objective import Objective, padded
 from ddp.costs.stretches import check_stretches, weights_of
 from ddp.derivatives import EXACT, FIRST, GAUSS_NEWTON, RECORDS, Derivatives, derivatives_of, numbers_of
 from ddp.derived_dynamics import as_system
-from ddp.errors import ProblemError, affordable, as_array, positive, positive_integer
+from ddp.errors import ProblemError, affordable, as_array, positive, positive_integer, settle
 from ddp.guesses import Start, kept
 from ddp.machine.aligned import aligned_zeros
 from ddp.machine.parcels import Parcel, packed, unpacked
@@ -85,7 +85,7 @@ class Problem:
     _placed: tuple[Placed, ...] = field(init=False, repr=False, default=())
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "dynamics", as_system(self.dynamics))
+        settle(self, dynamics=as_system(self.dynamics))
         positive("dynamics.dt", self.dynamics.dt)
         horizon = positive_integer("horizon", self.horizon)
         affordable("horizon", horizon, horizon * numbers_of(self.dynamics))
@@ -104,22 +104,14 @@ class Problem:
             control_limits = Inherited(lower[0], upper[0]) if in_force else None
         terms = self.running, self.during, self.at, self.terminal
         lists = self.constraints, self.constraints_at, self.terminal_constraints
-        for name, value in (
-            ("x0", x0),
-            ("control_limits", control_limits),
-            ("lower", lower),
-            ("upper", upper),
-            ("_limits", limits),
-            ("horizon", horizon),
-            ("objective", Objective.of(self.dynamics, horizon, x0, *terms)),
-            ("running", tuple(self.running)),
-            ("terminal", tuple(self.terminal)),
-            ("_placed", place(self.dynamics, horizon, x0, *lists, weights_of(self.dynamics, horizon))),
-            ("constraints", tuple(self.constraints)),
-            ("terminal_constraints", tuple(self.terminal_constraints)),
-            ("guess", kept(self.guess, self.dynamics, horizon)),
-        ):
-            object.__setattr__(self, name, value)
+        settle(
+            self, x0=x0, control_limits=control_limits, lower=lower, upper=upper, _limits=limits, horizon=horizon,
+            objective=Objective.of(self.dynamics, horizon, x0, *terms),
+            running=tuple(self.running), terminal=tuple(self.terminal),
+            _placed=place(self.dynamics, horizon, x0, *lists, weights_of(self.dynamics, horizon)),
+            constraints=tuple(self.constraints), terminal_constraints=tuple(self.terminal_constraints),
+            guess=kept(self.guess, self.dynamics, horizon),
+        )  # fmt: skip
 
     def __repr__(self) -> str:
         constraints = f", {len(self._placed)} constraints" if self._placed else ""
@@ -131,7 +123,7 @@ class Problem:
         self.dynamics.check_state("x0", x0)
         x0.flags.writeable = False
         other = self.twin()
-        object.__setattr__(other, "x0", x0)
+        settle(other, x0=x0)
         return other
 
     def varying(self, numbers: Mapping[str, ArrayLike] | None = None, /, **named: Any) -> Problem:
@@ -180,12 +172,12 @@ class Problem:
             if name in vars(self) and not vars(self)[name].is_current:
                 del vars(self)[name]
         if self.objective.renew():
-            object.__setattr__(self, "objective", replace(self.objective))  # tables are made anew
+            settle(self, objective=replace(self.objective))  # tables are made anew
 
     def with_guess(self, guess: Start) -> Problem:
         """Copy that `solve` starts from another guess; nothing but that is checked again or copied."""
         other = self.twin()
-        object.__setattr__(other, "guess", kept(guess, self.dynamics, self.horizon))
+        settle(other, guess=kept(guess, self.dynamics, self.horizon))
         return other
 
     def moved(
@@ -197,11 +189,8 @@ class Problem:
         Nothing is checked or tried but the initial state.
         """
         other = self.starting_at(x0)
-        terms = running, during, at, terminal
-        for name, value in zip(("running", "during", "at", "terminal"), terms, strict=True):
-            object.__setattr__(other, name, value)
-        object.__setattr__(other, "dynamics", dynamics)
-        object.__setattr__(other, "objective", Objective.of(dynamics, self.horizon, x0, *terms, tried=True))
+        objective = Objective.of(dynamics, self.horizon, x0, running, during, at, terminal, tried=True)
+        settle(other, dynamics=dynamics, objective=objective, running=running, during=during, at=at, terminal=terminal)
         return other
 
     def cost(self, X: Array, U: Array) -> float:
@@ -315,7 +304,7 @@ class Problem:
     def augmented(self, lagrangian: Lagrangian) -> Problem:
         """Copy whose cost includes the constraints' part of the augmented Lagrangian."""
         twin = self.twin()
-        object.__setattr__(twin, "objective", self.objective.plain.with_lagrangian(lagrangian))
+        settle(twin, objective=self.objective.plain.with_lagrangian(lagrangian))
         return twin
 
     @property
@@ -324,7 +313,7 @@ class Problem:
         if self.objective.lagrangian is None:
             return self
         twin = self.twin()
-        object.__setattr__(twin, "objective", self.objective.plain)
+        settle(twin, objective=self.objective.plain)
         return twin
 
     def __reduce__(self) -> Any:

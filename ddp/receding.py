@@ -10,14 +10,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ddp.costs.stretches import durations_of
-from ddp.errors import ModelError, ProblemError, UndefinedCostError, as_array, said
+from ddp.errors import ModelError, ProblemError, UndefinedCostError, as_array, at_least_zero, instance
 from ddp.guesses import Start
 from ddp.parallel.workers import Workers
 from ddp.policy import Policy, as_state
 from ddp.problem import Problem
 from ddp.protocols import Array
 from ddp.solution import Solution
-from ddp.solver import DDP
+from ddp.solver import DDP, as_solver
 from ddp.succession import Succession
 from ddp.successive import Successive
 from ddp.system import System, ability
@@ -50,17 +50,11 @@ class RecedingHorizon:
         self, problem: Problem, solver: DDP | None = None, guess: Start = None, workers: int | str | Workers = 1,
         latency: float = 0.0,
     ) -> None:  # fmt: skip
-        if not isinstance(problem, Problem):
-            raise ProblemError(f"problem: expected a Problem, got {said(problem)}")
+        instance("problem", problem, Problem)
         _check_recedes(problem)
-        self.solver = DDP() if solver is None else solver
-        if not isinstance(self.solver, DDP):
-            raise ProblemError(f"solver: expected DDP(...), ILQR(...) or Newton(...), got {said(solver)}")
         guess = problem.guess if guess is None else guess
-        self.problem, self.guess = problem, guess
-        self.latency = float(as_array("latency", latency, ()))
-        if self.latency < 0.0:
-            raise ProblemError(f"latency: expected at least 0 s, got {self.latency:g}")
+        self.problem, self.solver, self.guess = problem, as_solver(solver), guess
+        self.latency = at_least_zero("latency", latency, " s")
         self.restart()
         self._solves = Successive(workers)
         self._solves.prepare(problem, guess, self.solver)  # what is wrong with the guess is said here

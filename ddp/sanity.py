@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from typing import Any
 
+from ddp.errors import settle
 from ddp.system import ability
 
 logger = logging.getLogger("mayne")
@@ -19,7 +20,7 @@ def look(problem: Any) -> None:
     """Tell what a problem's system doubts about it, at its first solve; copies that differ in numbers count as it."""
     if vars(problem).get("_looked", False):
         return
-    object.__setattr__(problem, "_looked", True)
+    settle(problem, _looked=True)
     doubts = ability(problem.dynamics, "doubts")
     for doubt in () if doubts is None else doubts(problem):
         if doubt not in _told and len(_told) < MOST:

@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from ddp.compiling.portable import portable
-from ddp.errors import ProblemError, positive
+from ddp.errors import ProblemError, positive, settle_by
 from ddp.problem import Problem, Rollouts
 from ddp.protocols import Array
 
@@ -111,8 +111,7 @@ class Backtracking:
     generous: float = 1.2
 
     def __post_init__(self) -> None:
-        for name in ("share", "shortest", "generous"):
-            object.__setattr__(self, name, positive(f"search.{name}", getattr(self, name)))
+        settle_by(self, positive, "share", "shortest", "generous", of="search.")
         for name in ("share", "shortest"):
             if getattr(self, name) >= 1.0:
                 raise ProblemError(f"search.{name}: expected less than 1, got {getattr(self, name):g}")

@@ -19,7 +19,7 @@ from ddp.columns import Columns
 from ddp.constraints.bounds import room
 from ddp.constraints.lagrangian import Residual
 from ddp.constraints.placement import shifted
-from ddp.errors import ProblemError, as_array, choice, positive_integer, said
+from ddp.errors import ProblemError, at_least_zero, choice, instance, positive_integer
 from ddp.explanation import Explanation, explain
 from ddp.feedback import tracking_policy
 from ddp.files import as_path
@@ -156,7 +156,7 @@ class Solution:
         """
         problem = self._own_problem("feedback")
         choice("feedback", feedback, ("tracking", "solver", "priced"))
-        late = _delay(delay)
+        late = at_least_zero("delay", delay, " s")
         if feedback == "tracking":
             return tracking_policy(problem, self.X, self.U, weights, step, late)
         if feedback == "priced" and step is None:
@@ -174,7 +174,8 @@ class Solution:
         which feedback does not keep forces within cones of friction. Call it at least every few milliseconds, from one
         loop.
         """
-        return adaptive_policy(self._own_problem("adaptive"), self.X, self.U, weights, step, _delay(delay))
+        late = at_least_zero("delay", delay, " s")
+        return adaptive_policy(self._own_problem("adaptive"), self.X, self.U, weights, step, late)
 
     def by_contact(
         self, weights: Tracking | None = None, step: float | None = None, delay: float = 0.0
@@ -249,8 +250,7 @@ class Solution:
 
         Raises ProblemError if their sizes differ.
         """
-        if not isinstance(problem, Problem):
-            raise ProblemError(f"problem: expected a Problem, got {said(problem)}")
+        instance("problem", problem, Problem)
         for name, shape in solution_files.shapes(problem).items():
             if (own := getattr(self, name).shape) != shape and own != (0,):
                 raise ProblemError(f"problem: expected the one solved, {name} of {shape} there, got {own} here")
@@ -289,12 +289,3 @@ class Solution:
         if problem is not None:
             solution_files.check_belongs(file, solution, problem)
         return solution
-
-
-
-def _delay(given: float) -> float:
-    """A delay [s] that is not negative."""
-    late = float(as_array("delay", given, ()))
-    if late < 0.0:
-        raise ProblemError(f"delay: expected at least 0 s, got {late:g}")
-    return late

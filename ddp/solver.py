@@ -14,7 +14,18 @@ from ddp.checkpoint import Checkpoint, Kept, beginning, together
 from ddp.compiling import announce
 from ddp.compiling.interrupts import is_of_interrupt
 from ddp.compiling.setup import Stopwatch
-from ddp.errors import ProblemError, SolveError, as_array, flag, integer, positive, positive_integer, said
+from ddp.errors import (
+    ProblemError,
+    SolveError,
+    as_array,
+    flag,
+    instance,
+    integer,
+    positive,
+    positive_integer,
+    said,
+    settle_by,
+)
 from ddp.guesses import Start, as_guess
 from ddp.iterate import Guess, Iterate
 from ddp.loop import run
@@ -113,16 +124,14 @@ class DDP:
     step: Steps = "auto"
 
     def __post_init__(self) -> None:
-        for name in ("tolerance", "switch", "max_regularization"):
-            object.__setattr__(self, name, positive(name, getattr(self, name)))
-        object.__setattr__(self, "max_iterations", positive_integer("max_iterations", self.max_iterations))
+        settle_by(self, positive, "tolerance", "switch", "max_regularization")
+        settle_by(self, positive_integer, "max_iterations", "segments")
+        settle_by(self, integer, "reuse")
         for name, choices in (("hessian", Hessian), ("multipliers", Multipliers), ("step", Steps)):
             known = get_args(choices)
             value = getattr(self, name)
             if not (isinstance(value, str) and value in known) and not (name == "hessian" and callable(value)):
                 raise ProblemError(f"{name}: expected one of {', '.join(map(repr, known))}, got {said(value)}")
-        object.__setattr__(self, "segments", positive_integer("segments", self.segments))
-        object.__setattr__(self, "reuse", integer("reuse", self.reuse))
         flag("last_sweep", self.last_sweep)
         if self.max_regularization < SHIFT:
             raise ProblemError(
@@ -182,6 +191,13 @@ class DDP:
         """The model of the Hessian of one solve."""
         make = MODELS[self.hessian] if isinstance(self.hessian, str) else self.hessian
         return make(limits)
+
+
+def as_solver(solver: DDP | None) -> DDP:
+    """The solver that is given, by default `DDP`, checked."""
+    chosen = DDP() if solver is None else solver
+    instance("solver", chosen, DDP, "DDP(...), ILQR(...) or Newton(...)")
+    return chosen
 
 
 def _check_part(name: str, part: object, example: str, *methods: str) -> None:
@@ -254,11 +270,8 @@ def solve(
     leaves no process and no shared memory behind.
     """
     start = Stopwatch()
-    if not isinstance(problem, Problem):
-        raise ProblemError(f"problem: expected a Problem, got {said(problem)}")
-    solver = DDP() if solver is None else solver
-    if not isinstance(solver, DDP):
-        raise ProblemError(f"solver: expected DDP(...) or ILQR(...), got {said(solver)}")
+    instance("problem", problem, Problem)
+    solver = as_solver(solver)
     if not (callback is None or callable(callback) or isinstance(callback, Watcher)):
         raise ProblemError(f"callback: expected a function of a Record, got {said(callback)}")
     flag("throw", throw)

@@ -9,22 +9,17 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import pinocchio as pin
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from ddp.derived_dynamics import as_system
-from ddp.errors import ProblemError, as_array, axes, nearest, said
+from ddp.errors import ProblemError, as_array, axes, instance, nearest, said
 from ddp.errors import rows as rows
+from ddp.errors import settle as settle
 from ddp.protocols import Array
 from ddp.system import System
 from dynamics.quantities import frames
 from dynamics.robots.loading import READERS
 from dynamics.robots.model import Robot, load
-
-
-def settle(record: object, **fields: object) -> None:
-    """Write checked fields into a frozen record, in place of what was given."""
-    for name, value in fields.items():
-        object.__setattr__(record, name, value)
 
 
 def weight(field: str, value: Any) -> float:
@@ -86,8 +81,7 @@ def loaded(given: RobotLike, root_of_files: str | None = None) -> Robot:
     """A robot, as it is given or by its model, name or file; root_of_files: as in `dynamics.load`, for files alone."""
     if isinstance(given, Robot):
         return given
-    if not isinstance(given, (pin.Model, str, os.PathLike)):
-        raise ProblemError(f"robot: expected a Robot, a pinocchio.Model, a name or a file, got {said(given)}")
+    instance("robot", given, (pin.Model, str, os.PathLike), "a Robot, a pinocchio.Model, a name or a file")
     is_file = not isinstance(given, pin.Model) and Path(given).suffix.lower() in READERS
     return load(given, root=root_of_files if is_file else None)
 
@@ -147,6 +141,14 @@ def limits(field: str, value: Any, size: int) -> Array:
             f"{field}: expected numbers, infinite where free; got NaN at [{np.argmax(np.isnan(array))}]"
         )
     return array
+
+
+def ordered(lower: Array, upper: Array, rows: NDArray[np.int64] | None = None, unit: str = "") -> None:
+    """Refuse a lower limit above its upper one; rows: where errors say that they are."""
+    if (lower > upper).any():
+        i = int(np.argmax(lower > upper))
+        at = i if rows is None else rows[i]
+        raise ProblemError(f"lower: expected at most upper, got {lower[i]} > {upper[i]}{unit} at [{at}]")
 
 
 def system(field: str, value: Any) -> System:

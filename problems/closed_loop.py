@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ddp.errors import ProblemError, affordable, as_array, integer, positive_integer, said
+from ddp.errors import ProblemError, affordable, at_least_zero, instance, integer, positive_integer
 from ddp.guesses import Start
 from ddp.problem import Problem
 from ddp.protocols import Array
@@ -43,17 +43,14 @@ def close_loop(
     push: standard deviation of what every ``every``-th step adds to each velocity [rad/s, m/s], from a seed.
     Raises ProblemError for bad input.
     """
-    if not isinstance(problem, Problem):
-        raise ProblemError(f"problem: expected a Problem, got {said(problem)}")
+    instance("problem", problem, Problem)
     system, count, period = problem.dynamics, positive_integer("steps", steps), positive_integer("every", every)
     affordable("steps", count, 10 * count * (system.nx + system.nu))
     if not isinstance(system, RobotDynamics):
         raise ProblemError(
             f"problem: expected one of a RobotDynamics, the same at every knot, got a {type(system).__name__}"
         )
-    strength = float(as_array("push", push, ()))
-    if strength < 0.0:
-        raise ProblemError(f"push: expected at least 0, got {strength:g}")
+    strength = at_least_zero("push", push)
     rng, nv = np.random.default_rng(integer("seed", seed)), system.robot.nv
     X, U = np.empty((count + 1, system.nx)), np.empty((count, system.nu))
     milliseconds, iterations, converged = np.empty(count), np.empty(count), np.zeros(count, dtype=bool)

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from ddp.constraints.bound import CompiledConstraint, Kernels, bind
 from ddp.constraints.compiled import KernelConstraint
 from ddp.constraints.selection import selection
-from ddp.errors import ProblemError, as_array, flag, said
+from ddp.errors import ProblemError, as_array, flag, instance
 from ddp.protocols import Array
 from ddp.system import System
 from dynamics.geometry.solids import Mark
@@ -140,8 +140,7 @@ class TorqueLimits(KernelConstraint):
     _actuation: Array = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        if not isinstance(self.dynamics, (RobotDynamics, PhasedDynamics)):
-            raise ProblemError(f"dynamics: expected the dynamics of a robot, got {said(self.dynamics)}")
+        instance("dynamics", self.dynamics, (RobotDynamics, PhasedDynamics), "the dynamics of a robot")
         robot, S = self.dynamics.robot, self.dynamics.actuation
         _, group = group_of(robot, self.joints)
         limits = magnitudes("limits", robot.ranges.effort if self.limits is None else self.limits, robot.nv, group)

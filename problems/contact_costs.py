@@ -174,9 +174,7 @@ def checked_rows(
         raise ProblemError("contacts: expected at least one, got none: there are no forces in flight")
     rows = as_array("R", R, (None, given.size)).copy()
     low, high = checks.limits("lower", lower, len(rows)), checks.limits("upper", upper, len(rows))
-    if (low > high).any():
-        i = int(np.argmax(low > high))
-        raise ProblemError(f"lower: expected at most upper, got {low[i]} > {high[i]} at [{i}]")
+    checks.ordered(low, high)
     return given, rows, low, high
 
 
@@ -321,11 +319,9 @@ class StateLimits(LimitTerm):
         lower, upper = (checks.limits(name, getattr(self, name), 2 * robot.nv) for name in ("lower", "upper"))
         flat = np.concatenate([scalar_joints(robot).flat, np.arange(robot.nv)[:, None] + [robot.nq, robot.nv]])
         limited = np.isfinite(lower) | np.isfinite(upper)
-        for i in np.flatnonzero(limited):
-            if i not in flat[:, 1]:
-                raise ProblemError(f"lower, upper: expected no limit at [{i}], which is no angle or length of its own")
-            if lower[i] > upper[i]:
-                raise ProblemError(f"lower: expected at most upper, got {lower[i]} > {upper[i]} at [{i}]")
+        for i in np.setdiff1d(np.flatnonzero(limited), flat[:, 1]):
+            raise ProblemError(f"lower, upper: expected no limit at [{i}], which is no angle or length of its own")
+        checks.ordered(lower, upper)
         flat = np.ascontiguousarray(flat[limited[flat[:, 1]]])
         layout = scalar_joints(robot)._replace(flat=flat)
         checks.settle(self, lower=lower, upper=upper, weight=checks.weight("weight", self.weight))

@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ddp.costs.batch import CompiledCost
 from ddp.costs.bound import bind
-from ddp.errors import ProblemError, as_array
+from ddp.errors import as_array
 from ddp.protocols import Array
 from ddp.system import System
 from dynamics.geometry.solids import Mark
@@ -148,9 +148,7 @@ class ControlLimits(KernelTerm):
     def __post_init__(self) -> None:
         nu = as_array("lower", self.lower, (None,), finite=False).size
         lower, upper = (checks.limits(name, getattr(self, name), nu) for name in ("lower", "upper"))
-        if (lower > upper).any():
-            i = int(np.argmax(lower > upper))
-            raise ProblemError(f"lower: expected at most upper, got {lower[i]} > {upper[i]} at [{i}]")
+        checks.ordered(lower, upper)
         checks.settle(self, lower=lower, upper=upper, weights=checks.weights("weights", self.weights, nu))
 
     @property
@@ -202,11 +200,10 @@ class JointLimits(LimitTerm):
         nq = self.robot.nq
         lower = checks.limits("lower", own.lower if self.lower is None else self.lower, nq)
         upper = checks.limits("upper", own.upper if self.upper is None else self.upper, nq)
-        for i in joints.flat[:, 0]:
-            if lower[i] > upper[i]:
-                raise ProblemError(f"lower: expected at most upper, got {lower[i]} > {upper[i]} at [{i}]")
+        rows = joints.flat[:, 0]
+        checks.ordered(lower[rows], upper[rows], rows)
         checks.settle(self, weight=checks.weight("weight", self.weight), lower=lower, upper=upper)
-        checks.settle(self, _layout=joints, _bounds=(lower[joints.flat[:, 0]], upper[joints.flat[:, 0]]))
+        checks.settle(self, _layout=joints, _bounds=(lower[rows], upper[rows]))
 
 
 @dataclass(frozen=True, eq=False)

@@ -24,7 +24,18 @@ from numpy.typing import ArrayLike
 from scipy.optimize import brentq, minimize
 
 from ddp.compiling.setup import Stopwatch
-from ddp.errors import ProblemError, SolveError, as_array, axes, flag, positive, positive_integer, said
+from ddp.errors import (
+    ProblemError,
+    SolveError,
+    as_array,
+    axes,
+    flag,
+    instance,
+    positive,
+    positive_integer,
+    said,
+    settle_by,
+)
 from ddp.guesses import Start
 from ddp.problem import Problem
 from ddp.protocols import Array
@@ -64,12 +75,11 @@ class FreeDurations:
     max_iterations: int = 100
 
     def __post_init__(self) -> None:
-        for name in ("tolerance", "total"):
-            if (value := getattr(self, name)) is not None:
-                object.__setattr__(self, name, positive(name, value))
-        if self.price is not None:
-            object.__setattr__(self, "price", checks.weight("price", self.price))
-        object.__setattr__(self, "max_iterations", positive_integer("max_iterations", self.max_iterations))
+        settle_by(self, positive, "tolerance")
+        settle_by(self, positive_integer, "max_iterations")
+        for name, check in (("total", positive), ("price", checks.weight)):
+            if getattr(self, name) is not None:
+                settle_by(self, check, name)
 
 
 @dataclass(frozen=True)
@@ -136,8 +146,7 @@ def solve_durations(
     """
     start, free = Stopwatch(), FreeDurations() if free is None else free
     solver = DDP(1e-11) if solver is None else solver
-    if not isinstance(free, FreeDurations):
-        raise ProblemError(f"free: expected FreeDurations(...), got {said(free)}")
+    instance("free", free, FreeDurations, "FreeDurations(...)")
     flag("throw", throw)
     search = _Search(problem, free, solver, callback, workers)
     best, converged, status = search.run(guess)
@@ -183,8 +192,7 @@ class _Search:
         self.problem, self.free, self.solver = problem, free, solver
         self.callback, self.workers, self.history = callback, workers, list[Trial]()
         self.lower, self.upper = _bounds("lower", free.lower, 0.5 * T, T), _bounds("upper", free.upper, 2.0 * T, T)
-        for i in np.flatnonzero(self.lower > self.upper):
-            raise ProblemError(f"lower: expected at most upper, got {self.lower[i]:g} > {self.upper[i]:g} s at [{i}]")
+        checks.ordered(self.lower, self.upper, unit=" s")
         least, most = float(self.lower.sum()), float(self.upper.sum())
         total = float(T.sum()) if free.total is None and free.price is None else free.total
         if total is not None and not least - SLACK <= total <= most + SLACK:

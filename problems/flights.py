@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pinocchio as pin
 
-from ddp.errors import ProblemError, affordable, as_array, integer, positive, positive_integer, said
+from ddp.errors import ProblemError, affordable, as_array, instance, integer, positive, positive_integer, said
 from ddp.policy import Policy
 from ddp.problem import Problem
 from ddp.protocols import Array
@@ -147,8 +147,7 @@ def _attitude_errors(system: RobotDynamics, X: Array, others: Array) -> Array:
 
 def _floating(problem: Problem) -> RobotDynamics:
     """The dynamics of a problem of a floating robot; ProblemError for others."""
-    if not isinstance(problem, Problem):
-        raise ProblemError(f"problem: expected a Problem, got {said(problem)}")
+    instance("problem", problem, Problem)
     system = problem.dynamics
     if not isinstance(system, RobotDynamics) or not system.robot.is_floating:
         raise ProblemError(f"problem: expected one of a robot with a floating base, got one of {said(system)}")

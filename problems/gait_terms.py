@@ -10,7 +10,7 @@ import numpy as np
 import pinocchio as pin
 
 from ddp.costs.batch import BatchTerm
-from ddp.errors import ProblemError, positive
+from ddp.errors import ProblemError, positive, settle_by
 from ddp.protocols import Array
 from dynamics.contacts.contact import Contact
 from dynamics.phases.phased_dynamics import PhasedDynamics
@@ -63,8 +63,7 @@ class Weights:
     effort: float = 100.0
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            object.__setattr__(self, field.name, checks.weight(f"weights.{field.name}", getattr(self, field.name)))
+        settle_by(self, checks.weight, *(field.name for field in fields(self)), of="weights.")
 
     def of_state(self, units: Units, robot: Robot) -> Array:
         """Weights (n,) of a tangent state, in SI units."""
@@ -84,9 +83,7 @@ class GaitTerms:
     sole: tuple[float, float] = SOLE
 
     def __post_init__(self) -> None:
-        checks.settle(self, friction=positive("friction", self.friction), grip=positive("grip", self.grip))
-        if self.effort is not None:
-            checks.settle(self, effort=positive("effort", self.effort))
+        settle_by(self, positive, "friction", "grip", *(() if self.effort is None else ("effort",)))
 
     @property
     def inside(self) -> float:

@@ -16,7 +16,7 @@ import numpy as np
 import pinocchio as pin
 from numpy.typing import ArrayLike
 
-from ddp.errors import ProblemError, as_array, axes, positive
+from ddp.errors import ProblemError, as_array, at_least_zero, axes, positive
 from ddp.problem import Problem
 from problems import checks, legs, schedule, strides
 from problems.gait_terms import EFFORT, GRIP, Weights
@@ -103,7 +103,7 @@ def _stepping(
     stand = _stance(robot, feet, q0, ground)
     groups = turns(stand)
     speed, swing, support = _pace(stand, len(groups), speed, step_length, step_duration, support_duration)
-    flight = _at_least_zero("flight_duration", flight_duration)
+    flight = at_least_zero("flight_duration", flight_duration, " s")
     first, *middle, last = schedule.cycling(stand.feet, groups, swing, support, cycles, flight).phases
     rest = REST * stand.unit
     plan = Schedule(stand.feet, [first._replace(duration=rest), *middle, last._replace(duration=rest)])
@@ -278,7 +278,7 @@ def _pace(
     swing = STEP * stand.unit if step_duration is None else positive("step_duration", step_duration)
     support = SUPPORT * stand.unit
     if support_duration is not None:
-        support = _at_least_zero("support_duration", support_duration)
+        support = at_least_zero("support_duration", support_duration, " s")
     moving = FROUDE * stand.gravity * stand.unit if speed is None else float(as_array("speed", speed, ()))
     if length is None:
         return moving, swing, support
@@ -304,13 +304,6 @@ def _numbers(**values: float) -> list[float]:
         if abs(value) > LARGEST:
             raise ProblemError(f"{name}: expected a number of at most {LARGEST:g} in size, got {value:g}")
     return found
-
-
-def _at_least_zero(field: str, duration: float) -> float:
-    given = float(as_array(field, duration, ()))
-    if given < 0.0:
-        raise ProblemError(f"{field}: expected at least 0 s, got {given}")
-    return given
 
 
 def _stance(

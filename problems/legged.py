@@ -14,7 +14,7 @@ import pinocchio as pin
 
 from ddp.costs.batch import BatchTerm
 from ddp.costs.stretches import weights_of
-from ddp.errors import ProblemError, said
+from ddp.errors import ProblemError, instance, said
 from ddp.problem import Problem
 from ddp.protocols import Array, Constraint
 from ddp.solution import Solution
@@ -130,8 +130,7 @@ def tracking(solution: Solution, weights: Weights) -> Tracking:
     system = solution.problem.dynamics if isinstance(solution, Solution) and solution.problem else None
     if not isinstance(system, PhasedDynamics) or (units := system.tracked.units(solution.X)) is None:
         raise ProblemError(f"solution: expected that of a gait, got {said(solution)}")
-    if not isinstance(weights, Weights):
-        raise ProblemError(f"weights: expected Weights, got {said(weights)}")
+    instance("weights", weights, Weights, "Weights")
     state = weights.of_state(units, system.robot)
     return system.tracked.in_units(units, state, weights.torque, weights.final)
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ddp.costs.batch import BatchTerm, ability
-from ddp.errors import ProblemError, as_array, said
+from ddp.errors import ProblemError, as_array, instance, said
 from ddp.problem import Problem
 from ddp.protocols import Array, Constraint, CostFunction, Term
 from dynamics.steps.augmented import Augmented
@@ -96,8 +96,7 @@ class LiftedConstraint:
 def _check(thing: Any, kind: Any, system: Any) -> None:
     if isinstance(thing, type) or not isinstance(thing, kind):
         raise ProblemError(f"{kind.__name__}: expected a ready-made one, of problems.costs say, got {said(thing)}")
-    if not isinstance(system, Augmented):
-        raise ProblemError(f"system: expected an Augmented, got {said(system)}")
+    instance("system", system, Augmented, "an Augmented")
 
 
 def lifted(
@@ -113,8 +112,7 @@ def lifted(
     without: terms of the problem to leave out.
     Limits of controls are the composition's; those of the problem are left out, as they are of u.
     """
-    if not isinstance(problem, Problem):
-        raise ProblemError(f"problem: expected a Problem, got {said(problem)}")
+    instance("problem", problem, Problem)
     if not isinstance(system, Augmented) or system.system is not problem.dynamics:
         raise ProblemError(f"system: expected an Augmented around the problem's dynamics, got {said(system)}")
     objective = problem.objective
@@ -153,8 +151,7 @@ def free_start(
     directions E (n, m): default all of (n, n).   start: terms of the initial state, where it is.
     Of the solution, ``X[problem.dynamics.before :]`` and ``U[before:]`` are the motion.
     """
-    if not isinstance(problem, Problem):
-        raise ProblemError(f"problem: expected a Problem, got {said(problem)}")
+    instance("problem", problem, Problem)
     system = FreeStart(problem.dynamics, directions)
     k, N, objective = system.before, problem.horizon, problem.objective
     during: dict[range, list[Any]] = {range(k, k + N): [entry.term for entry in objective.running]}

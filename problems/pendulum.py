@@ -7,7 +7,6 @@ import pinocchio as pin
 
 from ddp.errors import positive
 from ddp.problem import Problem
-from ddp.protocols import Array
 from dynamics.robots.model import Robot, load
 from dynamics.steps.robot_dynamics import RobotDynamics
 from problems import checks
@@ -56,9 +55,4 @@ def swing_up(
         x0=np.zeros(2),
         horizon=horizon,
     )
-    return problem.with_guess(no_torque(problem))
-
-
-def no_torque(problem: Problem) -> Array:
-    """The guess that does nothing: zeros (N, nu)."""
-    return np.zeros((problem.horizon, problem.dynamics.nu))
+    return problem.with_guess(np.zeros((problem.horizon, 1)))

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from ddp.costs.batch import CompiledCost
 from ddp.costs.bound import bind
-from ddp.errors import ProblemError, as_array, axes, said
+from ddp.errors import ProblemError, as_array, axes, instance
 from ddp.protocols import Array
 from dynamics.phases.phased_dynamics import PhasedDynamics
 from dynamics.rigid_bodies.rigid_body import (
@@ -87,8 +87,7 @@ class GravityTorqueCost(KnotTerm):
     _rows: Array = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        if not isinstance(self.dynamics, (RobotDynamics, PhasedDynamics)):
-            raise ProblemError(f"dynamics: expected the dynamics of a robot, got {said(self.dynamics)}")
+        instance("dynamics", self.dynamics, (RobotDynamics, PhasedDynamics), "the dynamics of a robot")
         rows = np.flatnonzero(self.dynamics.actuation.any(axis=1))
         weights = checks.weighting("weights", self.weights, len(rows))
         checks.settle(self, _rows=rows, weights=weights)
@@ -98,14 +97,10 @@ class GravityTorqueCost(KnotTerm):
         """Numbers in a tangent vector of a state."""
         return self.dynamics.n
 
-    @property
-    def _W(self) -> Array:
-        return np.diag(self.weights) if self.weights.ndim == 1 else self.weights
-
     def values(self, X: Array, U: Array) -> Array:
         """The costs (M,) of states X (M, nx) and controls U (M, nu)."""
         r = self._excess(X, U)
-        return np.asarray(0.5 * ((r @ self._W) * r).sum(axis=1))
+        return np.asarray(0.5 * ((r @ checks.as_matrix(self.weights)) * r).sum(axis=1))
 
     def expand(self, X: Array, U: Array, weight: float, exact: bool, l: Array, lz: Array, lzz: Array) -> None:
         """Add ``weight`` times value, gradient and Hessian to l (M,), lz (M, nz), lzz (M, nz, nz)."""
@@ -115,10 +110,11 @@ class GravityTorqueCost(KnotTerm):
         J = np.zeros((len(X), len(rows), n + U.shape[1]))
         J[:, :, :nv] = -inverse_dynamics_derivatives(robot, Q, still, still).dq[:, rows]
         J[:, :, n:] = S[rows]
-        force = weight * r @ self._W
+        W = checks.as_matrix(self.weights)
+        force = weight * r @ W
         l += 0.5 * (force * r).sum(axis=1)
         lz += np.einsum("ki,kia->ka", force, J)
-        lzz += np.einsum("kia,ij,kjb->kab", J, weight * self._W, J, optimize=True)
+        lzz += np.einsum("kia,ij,kjb->kab", J, weight * W, J, optimize=True)
         if exact:
             mu = np.zeros((len(X), nv))
             mu[:, rows] = -force

@@ -13,7 +13,7 @@ import numpy as np
 import pinocchio as pin
 
 from ddp.constraints.placement import check_knots
-from ddp.errors import ProblemError, as_array, positive, positive_integer, said
+from ddp.errors import ProblemError, as_array, instance, positive, positive_integer, said
 from ddp.problem import Problem
 from ddp.protocols import Array
 from dynamics.steps.robot_dynamics import RobotDynamics
@@ -63,8 +63,7 @@ def loop(
         final_speed_weight=final_speed_weight,
     )  # fmt: skip
     frame = body.joint_names[0]
-    if not isinstance(waypoints, Mapping):
-        raise ProblemError(f"waypoints: expected a mapping from knots to pitches, got {said(waypoints)}")
+    instance("waypoints", waypoints, Mapping, "a mapping from knots to pitches")
     check_knots("waypoints", waypoints, positive_integer("horizon", horizon))
     up = float(as_array("height", height, ()))
     pitches = {knot: float(as_array(f"waypoints[{said(knot)}]", angle, ())) for knot, angle in waypoints.items()}

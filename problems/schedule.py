@@ -17,13 +17,15 @@ from numpy.typing import NDArray
 from ddp.errors import (
     ProblemError,
     affordable,
-    as_array,
+    at_least_zero,
     choice,
+    instance,
     items,
     nearest,
     positive,
     positive_integer,
     said,
+    settle,
     text,
 )
 
@@ -69,8 +71,7 @@ class Schedule:
             checked.append(Interval(stands, duration, name))
         if not checked:
             raise ProblemError("phases: expected at least one, got none")
-        object.__setattr__(self, "feet", names)
-        object.__setattr__(self, "phases", tuple(checked))
+        settle(self, feet=names, phases=tuple(checked))
         if self.flights:
             logger.info("%s", self.description)
 
@@ -126,9 +127,7 @@ def cycling(
     at the ends. flight [s]: how long none stands after each swing, instead of a support.
     """
     swing, cycles = positive("swing", swing), positive_integer("cycles", cycles)
-    support, flight = (float(as_array(name, value, ())) for name, value in (("support", support), ("flight", flight)))
-    if support < 0.0 or flight < 0.0:
-        raise ProblemError(f"support, flight: expected at least 0 s, got {support}, {flight}")
+    support, flight = at_least_zero("support", support, " s"), at_least_zero("flight", flight, " s")
     feet, swinging = _names("feet", feet), []
     for i, group in enumerate(items("groups", groups, "groups of feet")):
         swinging.append((group,) if isinstance(group, str) else items(f"groups[{i}]", group, "feet"))
@@ -218,6 +217,5 @@ def _names(field: str, feet: Sequence[str]) -> tuple[str, ...]:
 
 
 def _all(corners: Mapping[str, str]) -> tuple[str, ...]:
-    if not isinstance(corners, Mapping):
-        raise ProblemError(f"corners: expected a mapping from LF, RF, LH and RH to feet, got {said(corners)}")
+    instance("corners", corners, Mapping, "a mapping from LF, RF, LH and RH to feet")
     return tuple(corners.values())

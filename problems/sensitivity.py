@@ -27,7 +27,7 @@ from ddp.adjoint import costates
 from ddp.constraints.lagrangian import Lagrangian
 from ddp.costs.batch import ability
 from ddp.derivatives import EXACT, RECORDS, Derivatives
-from ddp.errors import ProblemError, said
+from ddp.errors import ProblemError, instance, said
 from ddp.problem import Problem
 from ddp.protocols import Array
 from ddp.solution import Solution
@@ -206,8 +206,7 @@ def _expanded(problem: Problem, X: Array, U: Array) -> Derivatives:
 
 
 def _own(solution: Solution) -> tuple[Problem, PhasedDynamics]:
-    if not isinstance(solution, Solution):
-        raise ProblemError(f"solution: expected a Solution, got {said(solution)}")
+    instance("solution", solution, Solution)
     if solution.problem is None:
         raise ProblemError("problem: a derivative by durations needs one: Solution.load(path, problem)")
     return solution.problem, phased(solution.problem)

@@ -46,9 +46,7 @@ def keep_limited(constraint: object, rows: NDArray[np.int64], lower: Array, uppe
     held = np.isfinite(lower) | np.isfinite(upper)
     if not held.any():
         raise ProblemError("limits: expected at least one that is finite, of a joint whose position is a plain number")
-    if (lower > upper).any():
-        worst = int(np.argmax(lower - upper))
-        raise ProblemError(f"lower: expected at most upper, got {lower[worst]} > {upper[worst]} at [{rows[worst, 0]}]")
+    checks.ordered(lower, upper, rows[:, 0])
     checks.settle(constraint, _rows=rows[held], lower=lower[held], upper=upper[held])
 
 
@@ -97,9 +95,7 @@ def bounded(constraint: object, lower: ArrayLike, upper: ArrayLike, size: int) -
         given = np.broadcast_to(as_array(field, value, (), finite=False), size) if axes(value) == 0 else value
         pair.append(checks.limits(field, given, size))
     low, high = pair
-    if (low > high).any():
-        worst = int(np.argmax(low > high))
-        raise ProblemError(f"lower: expected at most upper, got {low[worst]} > {high[worst]} at [{worst}]")
+    checks.ordered(low, high)
     held = np.flatnonzero(np.isfinite(low) | np.isfinite(high))
     if held.size == 0:
         raise ProblemError("lower, upper: expected at least one that is finite, got none")

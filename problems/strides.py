@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import pinocchio as pin
 
-from ddp.errors import ProblemError, as_array, positive, said
+from ddp.errors import ProblemError, as_array, positive, said, settle
 from ddp.protocols import Array
 from dynamics.contacts.contact import Contact
 from dynamics.robots.model import Robot
@@ -109,7 +109,7 @@ def lay_out(
         starts.append(knot)
         knot += count
     found = Strides(stance, schedule, dt, tuple(counts), tuple(starts), impacts, tuple(holds), swings, np.zeros((0, 0)))
-    object.__setattr__(found, "X", _states(found, heading, motion, rise, bounds))
+    settle(found, X=_states(found, heading, motion, rise, bounds))
     return found
 
 

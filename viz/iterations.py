@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from ddp.errors import ProblemError, said
+from ddp.errors import instance
 from viz.compositions import inside
 from viz.messages import Message, clip, set_animation, set_object, set_property, track
 from viz.motions import configurations
@@ -111,6 +111,5 @@ def variants(scene: Scene, system: Any, iterations: Iterations | None) -> list[M
     """Variants of a scene, one for each iteration of a page."""
     if iterations is None:
         return []
-    if not isinstance(iterations, Iterations):
-        raise ProblemError(f"iterations: expected viz.Iterations, the callback of a solve, got {said(iterations)}")
+    instance("iterations", iterations, Iterations, "viz.Iterations, the callback of a solve")
     return [variant(scene, system, iterate) for iterate in iterations.some()]

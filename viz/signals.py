@@ -10,7 +10,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ddp.errors import ProblemError, as_array, axes, items, said, text
+from ddp.errors import ProblemError, as_array, axes, instance, items, said, settle, text
 from viz.compositions import inside
 from viz.contacts import named
 from viz.shapes import COLORS, GREY, Array, Color, css
@@ -64,9 +64,7 @@ class Signal:
         shape = (len(t), count) if count != 1 or axes(self.values) > 1 else (len(t),)
         values = as_array("values", self.values, shape, finite=False).reshape(len(t), count)
         low, high = _limit("lower", self.lower, values), _limit("upper", self.upper, values)
-        own = {"t": t, "values": values, "names": names, "low": low, "high": high, "unit": text("unit", self.unit)}
-        for name, value in own.items():
-            object.__setattr__(self, name, value)
+        settle(self, t=t, values=values, names=names, low=low, high=high, unit=text("unit", self.unit))
 
 
 def _limit(which: str, limit: ArrayLike, values: Array) -> Array:
@@ -77,8 +75,7 @@ def _limit(which: str, limit: ArrayLike, values: Array) -> Array:
 
 def signals_of(solution: Told) -> dict[str, Signal]:
     """Positions, velocities and controls of a solution, with the limits of its robot and its problem."""
-    if not isinstance(solution, Told):
-        raise ProblemError(f"solution: expected a Solution, got {said(solution)}")
+    instance("solution", solution, Told, "a Solution")
     problem, t = solution.problem, solution.t
     system, X = inside(problem.dynamics, np.asarray(solution.X))
     ranges = getattr(getattr(system, "robot", None), "ranges", None)

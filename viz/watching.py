@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ddp.errors import ProblemError, flag, said, text
+from ddp.errors import ProblemError, flag, instance, said, text
 from viz.html import block, page
 from viz.iterations import Iterations, Record, variant
 from viz.motions import Solved
@@ -57,8 +57,7 @@ class Live:
 
     def finish(self, solution: Solved) -> None:
         """Show all that a solution's problem knows of it, behind the iterations."""
-        if not isinstance(solution, Solved):
-            raise ProblemError(f"solution: expected a Solution, got {said(solution)}")
+        instance("solution", solution, Solved, "a Solution")
         self._ended = solution
 
     def _answer(self, request: bytes) -> str:

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from ddp.batch.lanes import COST, DONE, ENDING, GRADIENT, ITERATIONS
 from ddp.batch.native import Guess, Results
 from ddp.batch.solves import ENDINGS, Others, Solves, guess_of
-from ddp.errors import ProblemError, as_array, positive_integer, said
+from ddp.errors import ProblemError, as_array, instance, positive_integer, said
 from ddp.guesses import Start, as_guess
 from ddp.many.plan import given
 from ddp.many.rows import ENDINGS as NAMES
@@ -20,7 +20,7 @@ from ddp.many.solutions import Solutions
 from ddp.problem import Problem
 from ddp.protocols import Array
 from ddp.solution import Solution
-from ddp.solver import DDP
+from ddp.solver import DDP, as_solver
 from ddp.sweeps.inertia import MINIMUM, UNKNOWN
 
 
@@ -48,12 +48,9 @@ class Batch:
     """
 
     def __init__(self, problem: Problem, size: int, solver: DDP | None = None, threads: int = 1) -> None:
-        if not isinstance(problem, Problem):
-            raise ProblemError(f"problem: expected a Problem, got {said(problem)}")
+        instance("problem", problem, Problem)
         self.problem, self.size = problem, positive_integer("size", size)
-        self.solver = DDP() if solver is None else solver
-        if not isinstance(self.solver, DDP):
-            raise ProblemError(f"solver: expected DDP(...), ILQR(...) or Newton(...), got {said(solver)}")
+        self.solver = as_solver(solver)
         self.threads = positive_integer("threads", threads)
         problem.renew()
         self._solves = Solves(problem, self.solver, self.threads)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ddp.errors import ProblemError, items, positive, said
+from ddp.errors import ProblemError, instance, items, positive
 from ddp.guesses import as_guess
 from ddp.many.driver import Driver
 from ddp.many.executors import Executor, crew_of
@@ -18,7 +18,7 @@ from ddp.many.shelf import Memory
 from ddp.many.work import Work
 from ddp.problem import Problem
 from ddp.solution import Solution
-from ddp.solver import DDP
+from ddp.solver import DDP, as_solver
 
 
 class Optimum(NamedTuple):
@@ -71,11 +71,8 @@ def solve_best(
 
     Raises ProblemError for bad input before any work.
     """
-    if not isinstance(problem, Problem):
-        raise ProblemError(f"problem: expected a Problem, got {said(problem)}")
-    method = DDP() if solver is None else solver
-    if not isinstance(method, DDP):
-        raise ProblemError(f"solver: expected DDP(...) or ILQR(...), got {said(solver)}")
+    instance("problem", problem, Problem)
+    method = as_solver(solver)
     given = items("guesses", guesses, "guesses")
     if not given:
         raise ProblemError("guesses: expected at least one, got none")

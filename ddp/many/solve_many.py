@@ -11,7 +11,7 @@ from typing import Any
 import numba
 import numpy as np
 
-from ddp.errors import ProblemError, integer, said
+from ddp.errors import ProblemError, instance, integer, said
 from ddp.guesses import as_guess
 from ddp.many.driver import Driver
 from ddp.many.executors import Executor, Here, Pool, crew_of
@@ -26,7 +26,7 @@ from ddp.many.work import Work, packed
 from ddp.problem import Problem
 from ddp.sanity import look
 from ddp.solution import Solution
-from ddp.solver import DDP, solve
+from ddp.solver import DDP, as_solver, solve
 
 NEIGHBOURS = "neighbours"
 
@@ -84,11 +84,8 @@ def solve_many(
 
     Raises ProblemError for bad input before any work, and for a store of another problem, which it names.
     """
-    if not isinstance(problem, Problem):
-        raise ProblemError(f"problem: expected a Problem, got {said(problem)}")
-    method = DDP() if solver is None else solver
-    if not isinstance(method, DDP):
-        raise ProblemError(f"solver: expected DDP(...) or ILQR(...), got {said(solver)}")
+    instance("problem", problem, Problem)
+    method = as_solver(solver)
     look(problem)
     by_tree = isinstance(start, str)
     if by_tree and start != NEIGHBOURS:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from ddp.compiling.portable import portable
-from ddp.errors import positive
+from ddp.errors import positive, settle_by
 from ddp.models.attempt import Attempt
 
 
@@ -43,8 +43,7 @@ class Tenfold:
     long: float = 0.5
 
     def __post_init__(self) -> None:
-        for name in ("factor", "short", "long"):
-            object.__setattr__(self, name, positive(f"regularization.{name}", getattr(self, name)))
+        settle_by(self, positive, "factor", "short", "long", of="regularization.")
 
     def raised(self, mu: float, unit: float) -> float:
         """``factor * mu``."""
@@ -67,7 +66,7 @@ class ByRatio:
     floor: float = 0.01
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "floor", positive("regularization.floor", self.floor))
+        settle_by(self, positive, "floor", of="regularization.")
 
     def raised(self, mu: float, unit: float) -> float:
         """Four times as large, at least the floor."""

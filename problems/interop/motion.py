@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pinocchio as pin
 
-from ddp.errors import ProblemError, said
+from ddp.errors import ProblemError, instance
 from ddp.protocols import Array
 from ddp.solution import Solution
 from dynamics.geometry.joint_motion import CONTINUOUS, FREE_FLYER, SPHERICAL
@@ -28,8 +28,7 @@ class Joint(NamedTuple):
 
 def joints_of(robot: Robot) -> list[Joint]:
     """Joints of a robot; ProblemError for those that other programs have in another form."""
-    if not isinstance(robot, Robot):
-        raise ProblemError(f"robot: expected a Robot, got {said(robot)}")
+    instance("robot", robot, Robot)
     if robot.is_hybrid:
         raise ProblemError(f"robot: expected one of rigid bodies, got {robot.name}, which has rods")
     kinds = {FREE_FLYER: FREE, SPHERICAL: BALL, CONTINUOUS: CIRCLE}
@@ -44,8 +43,7 @@ def joints_of(robot: Robot) -> list[Joint]:
 
 def robot_of(solution: Solution) -> Robot:
     """The robot that a solution moves."""
-    if not isinstance(solution, Solution):
-        raise ProblemError(f"solution: expected a Solution, got {said(solution)}")
+    instance("solution", solution, Solution)
     problem = solution.problem
     if problem is None:
         raise ProblemError("solution: expected one with its problem: solution.attached(problem) gives it back")

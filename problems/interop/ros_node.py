@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ddp.errors import DDPError, ProblemError, positive, said
+from ddp.errors import DDPError, instance, positive
 from problems.interop.following import Follower
 from problems.interop.motion import optional
 
@@ -29,8 +29,7 @@ def run_node(
     the last efforts. Receding horizons plan ``every`` so many seconds, in a thread beside the controls'.
     arguments: for ROS, as "--ros-args ...".   Raises ProblemError where ROS 2 is not installed, and for bad input.
     """
-    if not isinstance(follower, Follower):
-        raise ProblemError(f"follower: expected a Follower, got {said(follower)}")
+    instance("follower", follower, Follower)
     period, pause = 1.0 / positive("rate", rate), positive("every", every)
     rclpy = optional("rclpy", "run_node")
     executors = optional("rclpy.executors", "run_node")

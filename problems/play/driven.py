@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ddp.errors import ProblemError, as_array, integer, nearest, positive, said
+from ddp.errors import ProblemError, as_array, instance, integer, nearest, positive, said
 from ddp.protocols import Array
 from ddp.receding import RecedingHorizon
 from dynamics.phases.phased_dynamics import PhasedDynamics
@@ -100,8 +100,7 @@ class Driven:
         self, planner: Walking | RecedingHorizon, every: float = 0.04, rate: float = 500.0, friction: float = 0.7,
         softness: float = 0.02,
     ) -> None:  # fmt: skip
-        if not isinstance(planner, (Walking, RecedingHorizon)):
-            raise ProblemError(f"planner: expected Walking(...) or a RecedingHorizon, got {said(planner)}")
+        instance("planner", planner, (Walking, RecedingHorizon), "Walking(...) or a RecedingHorizon")
         if not isinstance(planner.system, (RobotDynamics, PhasedDynamics)):
             raise ProblemError(f"planner: expected a robot's, got one of a {type(planner.system).__name__}")
         self.planner, self.system = planner, planner.system
@@ -158,8 +157,7 @@ class Driven:
 
         A term's other weights change in proportion.
         """
-        if not isinstance(weights, Mapping):
-            raise ProblemError(f"weights: expected a mapping from names to numbers, got {said(weights)}")
+        instance("weights", weights, Mapping, "a mapping from names to numbers")
         given = {}
         for name, value in weights.items():
             if name not in self._weights:

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ddp.errors import ProblemError, affordable, as_array, choice, integer, positive, said
+from ddp.errors import ProblemError, affordable, as_array, at_least_zero, choice, instance, integer, positive, said
 from ddp.policy import Policy
 from ddp.protocols import Array
 from ddp.receding import RecedingHorizon
@@ -20,17 +20,7 @@ from dynamics.phases.phased_dynamics import PhasedDynamics
 from dynamics.robots.mjcf.compiling import quietly
 from dynamics.steps.robot_dynamics import RobotDynamics
 from problems.legs import base_pose
-from problems.play.simulation import (
-    Play,
-    Setting,
-    Touching,
-    at_least_zero,
-    lasting,
-    played,
-    pushed,
-    system_of,
-    world_of,
-)
+from problems.play.simulation import Play, Setting, Touching, lasting, played, pushed, system_of, world_of
 from problems.walking.controller import Walking
 from problems.walking.footholds import as_command, heading_of
 
@@ -115,8 +105,7 @@ def simulate_receding(
     time [s]; these, ``inside`` and the others are as of `simulate`; delay [s]: of the controls between plans.
     Raises ProblemError for bad input, and ModelError where MuJoCo is not installed.
     """
-    if not isinstance(planner, (Walking, RecedingHorizon)):
-        raise ProblemError(f"planner: expected Walking(...) or a RecedingHorizon, got {said(planner)}")
+    instance("planner", planner, (Walking, RecedingHorizon), "Walking(...) or a RecedingHorizon")
     choice("inside", inside, ("mujoco",))
     system, wanted = system_of(planner.system), _as_function(command)
     period, step = positive("every", every), 1.0 / positive("rate", rate)

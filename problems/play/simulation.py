@@ -13,7 +13,18 @@ from numpy.typing import ArrayLike, NDArray
 
 from ddp.adaptive import AdaptivePolicy
 from ddp.by_contact import ContactPolicy
-from ddp.errors import ProblemError, affordable, as_array, axes, choice, integer, positive, said
+from ddp.errors import (
+    ProblemError,
+    affordable,
+    as_array,
+    at_least_zero,
+    axes,
+    choice,
+    instance,
+    integer,
+    positive,
+    said,
+)
 from ddp.problem import Problem
 from ddp.protocols import Array
 from ddp.solution import Solution
@@ -113,8 +124,7 @@ def simulate(
 
     Raises ProblemError for bad input, and ModelError for joints that MuJoCo has not and where it is not installed.
     """
-    if not isinstance(solution, Solution):
-        raise ProblemError(f"solution: expected a Solution, got {said(solution)}")
+    instance("solution", solution, Solution)
     choice("inside", inside, ("mujoco",))
     problem, system = _problem(solution)
     check_rigid(system.robot)
@@ -299,14 +309,6 @@ def pushed(push: ArrayLike | None, field: str = "push") -> Array | None:
     if len(given) not in (2, 3):
         raise ProblemError(f"{field}: expected one number, or two or three, got {len(given)}")
     return np.concatenate([given, np.zeros(3 - len(given))])
-
-
-def at_least_zero(field: str, value: float) -> float:
-    """A number that is not negative."""
-    given = float(as_array(field, value, ()))
-    if given < 0.0:
-        raise ProblemError(f"{field}: expected at least 0, got {given:g}")
-    return given
 
 
 def lasting(field: str, value: float, duration: float) -> None:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ddp.errors import ProblemError, as_array, choice, nearest, positive, said
+from ddp.errors import ProblemError, as_array, at_least_zero, choice, instance, nearest, positive, said
 from ddp.guesses import Start
 from ddp.policy import Policy, as_state
 from ddp.problem import Problem
@@ -100,13 +100,13 @@ class Walking:
         stance = legs.stance(checks.loaded(robot, root_of_files="free-flyer"), feet, q0, ground)
         swing = gaits.STEP * stance.unit if step_duration is None else positive("step_duration", step_duration)
         given = gaits.SUPPORT * stance.unit if support_duration is None else support_duration
-        support = _not_less("support_duration", given)
-        flight = _not_less("flight_duration", flight_duration)
+        support = at_least_zero("support_duration", given, " s")
+        flight = at_least_zero("flight_duration", flight_duration, " s")
         lift = gaits.LIFT * stance.height if step_height is None else positive("step_height", step_height)
         for name, value, kind in (("weights", weights, Weights), ("solver", solver, DDP)):
             if not isinstance(value, kind):
                 raise ProblemError(f"{name}: expected {kind.__name__}(...), got {said(value)}")
-        self.latency = _not_less("latency", latency)
+        self.latency = at_least_zero("latency", latency, " s")
         dt = positive("dt", dt)
         groups = schedule.in_turn(stance.corners(), gait)
         cycle = repeating(stance, groups, swing, support, flight, dt, lift, DAMPING)
@@ -139,8 +139,7 @@ class Walking:
 
     def vary(self, numbers: Mapping[str, ArrayLike]) -> None:
         """Go on with other weights, by the names of `Weights`, from the next plan on."""
-        if not isinstance(numbers, Mapping):
-            raise ProblemError(f"varying: expected a mapping from names to numbers, got {said(numbers)}")
+        instance("varying", numbers, Mapping, "a mapping from names to numbers")
         old = self.windows
         known = [part.name for part in fields(old.terms.weights)]
         for name in numbers:
@@ -223,11 +222,3 @@ class Walking:
             return followed
         states[0], states[known:] = problem.x0, X[known:]
         return states, U
-
-
-def _not_less(field: str, value: float) -> float:
-    """A duration [s] that is not negative."""
-    given = float(as_array(field, value, ()))
-    if given < 0.0:
-        raise ProblemError(f"{field}: expected at least 0 s, got {given:g}")
-    return given

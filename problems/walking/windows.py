@@ -13,6 +13,7 @@ import numpy as np
 import pinocchio as pin
 
 from ddp.costs.batch import BatchTerm
+from ddp.errors import settle
 from ddp.problem import Problem
 from ddp.protocols import Array
 from dynamics.contacts.contact import Contact
@@ -50,16 +51,13 @@ class Windows:
         nowhere = np.zeros((2, 3))
         contacts = {_names(phase.contacts): phase.contacts for phase in system.phases if phase.contacts}
         struck = {_names(phase.struck): phase.struck for phase in system.phases if phase.struck}
-        for name, value in (
-            ("_always", terms.always(system.nu)),
-            ("_follow", terms.follow(system, np.stack([still, still]))),
-            ("_end", terms.end(system, still)),
-            ("_paths", [terms.path(foot, nowhere) for foot in stance.feet]),
-            ("_landings", [terms.landing(foot, pin.SE3.Identity()) for foot in stance.feet]),
-            ("_forces", {names: terms.forces(system, own) for names, own in contacts.items()}),
-            ("_impulses", {names: terms.impulses(system, own) for names, own in struck.items()}),
-        ):
-            object.__setattr__(self, name, value)
+        settle(
+            self, _always=terms.always(system.nu), _follow=terms.follow(system, np.stack([still, still])),
+            _end=terms.end(system, still), _paths=[terms.path(foot, nowhere) for foot in stance.feet],
+            _landings=[terms.landing(foot, pin.SE3.Identity()) for foot in stance.feet],
+            _forces={names: terms.forces(system, own) for names, own in contacts.items()},
+            _impulses={names: terms.impulses(system, own) for names, own in struck.items()},
+        )  # fmt: skip
 
     def nominal(self, step: int, path: Path, floor: float) -> Array:
         """Nominal states (N+1, nx) of a window: the body along its path, the joints as where the robot steps in place.
@@ -109,7 +107,7 @@ class Windows:
             return self._shape.moved(system, x, running, during, at, terminal)
         free = -np.inf, np.inf
         made = Problem(system, running, terminal, x, system.knots, at=at, during=during, control_limits=free)
-        object.__setattr__(self, "_shape", made)
+        settle(self, _shape=made)
         return made
 
 

@@ -238,7 +238,7 @@ def test_a_search_that_is_cut_short_says_so():
 
 
 @pytest.mark.parametrize(("free", "words"), [
-    ({"lower": 2.0, "upper": 1.0}, r"lower: expected at most upper, got 2 > 1 s at \[0\]"),
+    ({"lower": 2.0, "upper": 1.0}, r"lower: expected at most upper, got 2.0 > 1.0 s at \[0\]"),
     ({"lower": [1.0]}, r"lower: expected shape \(2,\)"),
     ({"upper": -1.0}, "upper: expected more than 0 s, got -1"),
     ({"total": 9.0}, "total: expected from 0.5 to 2 s, what bounds allow, got 9"),
