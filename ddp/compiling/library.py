@@ -54,6 +54,7 @@ class Code(NamedTuple):
 
     descriptor, signature, environment: numba's.   needs: called before it is loaded.   size: lines of instructions.
     objects: machine code, an object file; empty if callers inline the kernel.   bitcode: LLVM's, for callers.
+    names: bitcode of functions of the names that ``objects`` has, and nothing in them: for numba's list of symbols.
     """
 
     descriptor: Any
@@ -63,6 +64,7 @@ class Code(NamedTuple):
     can_raise: bool
     size: int
     objects: bytes
+    names: bytes
     bitcode: bytes
 
 
@@ -77,17 +79,19 @@ def machine(codegen: Any) -> Any:
 
 
 class Library:
-    """Code of a kernel in this process, which has loaded what it needs.
+    """Code of a kernel in this process, which has loaded what it needs: the engine has its machine code then.
 
+    LLVM's instructions take ten times the memory of their bitcode: they are there while callers link them.
     entry: what Python can call, if there is a wrapper.
     """
 
     def __init__(self, context: Any, code: Code) -> None:
-        self.code, self._codegen, self.entry = code, context.codegen(), None
+        self._codegen, self._executable, self.entry = context.codegen(), None, None
         if code.objects:
-            kept = code.descriptor.qualname, "object", (code.objects, code.bitcode)
+            kept = code.descriptor.qualname, "object", (code.objects, code.names)
             self._executable = self._codegen.unserialize_library(kept)
             self.entry = context.get_executable(self._executable, code.descriptor, code.environment)
+        self.code = code._replace(objects=b"", names=b"")
 
     @cached_property
     def module(self) -> Any:
@@ -96,7 +100,7 @@ class Library:
 
     def get_pointer_to_function(self, symbol: str) -> int:
         """Address of a function; 0 of what has no machine code."""
-        return int(self._executable.get_pointer_to_function(symbol)) if self.code.objects else 0
+        return int(self._executable.get_pointer_to_function(symbol)) if self._executable is not None else 0
 
     def get_llvm_str(self) -> str:
         """LLVM's instructions as text."""

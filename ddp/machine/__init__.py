@@ -9,8 +9,7 @@ choices, lane by lane (number.py) | floats, complex numbers, quads, lanes |
 | ``spread``, ``lane_of``, ``with_lane``, ``width`` | one lane and all of them (number.py) | all |
 | ``rows_of``, ``memory_of``, ``rows_at``, ``floats_at``, ``x[i]``, ``x[i, k]``, ``x[i:]``, ``M[i, j]`` | rows of \
 memory by one word (memory.py) | all, and integers |
-| ``address_of``, ``numbers_between``, ``as_matrix``, ``as_vector``, ``given_if``, ``is_given`` | the same memory in \
-another way (memory.py) | all |
+| ``address_of``, ``numbers_between``, ``as_matrix``, ``as_vector`` | the same memory in another way (memory.py) | all |
 | ``load``, ``load_some``, ``store``, ``store_some`` | eight floats of a vector, or the first of them, as lanes \
 (simd.py) | lanes |
 | ``multiply_add``, ``transpose``, ``stack``, ``prefetch`` | one rounding; 8 x 8 floats turned; a kernel's own floats; \

@@ -369,26 +369,3 @@ def numbers_between(typingctx, first, last):  # type: ignore[no-untyped-def]
         return builder.sdiv(builder.sub(end, begin), size)
 
     return types.intp(first, last), codegen
-
-
-@intrinsic
-def given_if(typingctx, condition, rows):  # type: ignore[no-untyped-def]
-    """The rows if a condition holds, else rows that are not ``is_given``."""
-
-    def codegen(context, builder, sig, args):  # type: ignore[no-untyped-def]
-        start = part(builder, args[1], 0)
-        chosen = builder.select(args[0], start, ir.Constant(start.type, None))
-        return builder.insert_value(args[1], chosen, 0)
-
-    return rows(types.boolean, rows), codegen
-
-
-@intrinsic
-def is_given(typingctx, rows):  # type: ignore[no-untyped-def]
-    """Whether rows are there."""
-
-    def codegen(context, builder, sig, args):  # type: ignore[no-untyped-def]
-        start = part(builder, args[0], 0)
-        return builder.icmp_unsigned("!=", start, ir.Constant(start.type, None))
-
-    return types.boolean(rows), codegen

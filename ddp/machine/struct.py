@@ -28,7 +28,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
+from ctypes import addressof, c_char
 from math import prod
+from struct import Struct as Format
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -52,9 +54,16 @@ Place = Callable[[Any], int]
 """Gives the address of an array: where it is, or where a copy of it is on another device."""
 
 
+_begin_of = (c_char * 0).from_buffer
+"""None of the bytes of a writeable buffer, at its address."""
+
+
 def _here(array: Any) -> int:
-    """Where an array is in the memory of the processor."""
-    return int(array.ctypes.data)
+    """Where an array is in the memory of the processor: by its buffer, in a third of the time of ``array.ctypes``."""
+    try:
+        return addressof(_begin_of(array))
+    except TypeError:  # it is read-only
+        return int(array.ctypes.data)
 
 
 class _Word:
@@ -65,22 +74,25 @@ class _Word:
     def __init__(self, kind: Any) -> None:
         self.kind, self.is_real = kind, kind == types.float64
 
+    def format(self) -> str:
+        """Its words for Python's ``struct``."""
+        return "d" if self.is_real else "q" * self.words
+
     def __set_name__(self, owner: Any, name: str) -> None:
-        self.name = name
+        self.name, self.packed = name, Format(self.format())
 
     def __get__(self, struct: Any, owner: Any = None) -> Any:
         return self if struct is None else struct._values[self.name]
 
     def __set__(self, struct: Any, value: Any) -> None:
         struct._values[self.name] = value = self.checked(value)
-        begin = struct._places[self.name]
-        struct._words[begin : begin + self.words] = self.written(value, _here)
+        self.packed.pack_into(struct._words, 8 * struct._places[self.name], *self.written(value, _here))
 
     def checked(self, value: Any) -> Any:
         return float(value) if self.is_real else int(value)
 
-    def written(self, value: Any, place: Place) -> list[int]:
-        return [int(np.float64(value).view(np.int64)) if self.is_real else value]
+    def written(self, value: Any, place: Place) -> tuple[float, ...]:
+        return (value,)
 
     def described(self) -> str:
         return str(self.kind)
@@ -94,22 +106,26 @@ class _Rows(_Word):
 
     def __init__(self, number: Any, columns: int | None, constant: bool) -> None:
         super().__init__(RowsType(number, columns, constant=constant))
-        self.dtype = np.int64 if number == types.int64 else np.float64
+        self.dtype = np.dtype(np.int64 if number == types.int64 else np.float64)
         self.words = 3 if columns is None else 1
+        self.is_of_any_shape = columns in (None, 1)
 
     def checked(self, value: Any) -> Any:
+        is_known = self.is_of_any_shape and type(value) is np.ndarray and value.dtype is self.dtype
+        if is_known and value.flags.c_contiguous:
+            return value
         array = np.asarray(value, dtype=self.dtype)
         if not array.flags.c_contiguous:
             array = np.ascontiguousarray(array)
         if not self.kind.constant and array is not value and array.base is not value:
-            raise TypeError(f"{self.name}: expected a contiguous array of {self.dtype.__name__}, to be written to")
+            raise TypeError(f"{self.name}: expected a contiguous array of {self.dtype}, to be written to")
         if self.kind.columns is not None and array.size % self.kind.columns:
             raise TypeError(f"{self.name}: expected rows of {self.kind.columns} numbers, got shape {array.shape}")
         return array
 
-    def written(self, value: Any, place: Place) -> list[int]:
+    def written(self, value: Any, place: Place) -> tuple[float, ...]:
         start = place(value)
-        return [start] if self.words == 1 else [start, prod(value.shape[1:]), len(value)]
+        return (start,) if self.words == 1 else (start, prod(value.shape[1:]), len(value))
 
     def read(self, context: Any, builder: Any, address: Any, begin: int) -> Any:
         start = builder.inttoptr(
@@ -125,12 +141,12 @@ class _Nested(_Word):
     def checked(self, value: Any) -> Any:
         return value
 
-    def written(self, value: Any, place: Place) -> list[int]:
+    def written(self, value: Any, place: Place) -> tuple[float, ...]:
         if not isinstance(value, Struct):
-            return [0]
+            return (0,)
         if place is not _here:
-            return [place(value.words(place))]
-        return [value.start if type(value).struct_type is self.kind else value.address]
+            return (place(value.words(place)),)
+        return (value.start if type(value).struct_type is self.kind else value.address,)
 
     def read(self, context: Any, builder: Any, address: Any, begin: int) -> Any:
         return read_word(context, builder, address, begin)
@@ -150,10 +166,10 @@ class _Several(_Word):
         kept.addresses = np.array([struct.address for struct in kept], dtype=np.int64)
         return kept
 
-    def written(self, value: Any, place: Place) -> list[int]:
+    def written(self, value: Any, place: Place) -> tuple[float, ...]:
         if place is not _here:
-            return [place(np.array([place(struct.words(place)) for struct in value], dtype=np.int64))]
-        return [place(value.addresses)]
+            return (place(np.array([place(struct.words(place)) for struct in value], dtype=np.int64)),)
+        return (place(value.addresses),)
 
     read = _Rows.read
 
@@ -228,6 +244,7 @@ class Struct:
 
     _fields: ClassVar[dict[str, Any]]
     _places: ClassVar[dict[str, int]]
+    _packed: ClassVar[Format]
     struct_type: ClassVar[StructType]
 
     def __init__(self, address: Any = None, **values: Any) -> None:
@@ -237,7 +254,7 @@ class Struct:
             raise TypeError(f"expected values of {sorted(self._fields)}, got {sorted(values)}")
         self._values = {name: field.checked(values[name]) for name, field in self._fields.items()}
         self._words = self.words(_here)
-        self.start = self.address = int(self._words.ctypes.data)
+        self.start = self.address = _here(self._words)
 
     def __init_subclass__(cls) -> None:
         declared = [item for one in reversed(cls.__mro__) for item in vars(one).items()]
@@ -246,6 +263,7 @@ class Struct:
         for name, field in cls._fields.items():
             cls._places[name] = begin
             begin += field.words
+        cls._packed = Format("".join(field.format() for field in cls._fields.values()))
         cls.struct_type = StructType(cls)
         for field in cls._fields.values():
             field.kind = cls.struct_type if field.kind is None else field.kind
@@ -255,9 +273,11 @@ class Struct:
 
     def words(self, place: Place) -> Any:
         """The words of a copy whose arrays, and structs that it names, are where ``place`` puts them."""
-        items = self._fields.items()
-        words = [word for name, field in items for word in field.written(self._values[name], place)]
-        return np.array(words, dtype=np.int64)
+        values = self._values
+        made: Any = np.empty(self._packed.size // 8, dtype=np.int64)
+        words = [word for name, field in self._fields.items() for word in field.written(values[name], place)]
+        self._packed.pack_into(made, 0, *words)
+        return made
 
     def replace(self, **changes: Any) -> Self:
         """A copy with other values of some names."""

@@ -16,7 +16,7 @@ from ddp.machine.memory import as_vector, columns_of
 from ddp.machine.number import WIDTH
 from ddp.machine.simd import add_outer, load_tile, stack, store
 from dynamics.geometry.joint_motion import ROD
-from dynamics.geometry.spatial import add3, add6, scale3, scale6
+from dynamics.geometry.spatial import add3, add6, load3_at, load6_at, scale3, scale6, store_at
 
 
 class Columns(NamedTuple):
@@ -143,20 +143,20 @@ def dense_product(n, m, inner, sign, A, B, out):
         j = min(panel, m - 6)  # the last six once more where m is no multiple of six
         if j >= 0:
             for i in range(0, whole_rows, 3):
-                x = _six(B, 0, j)
+                x = load6_at(B, 0, j)
                 a, b, c = scale6(A[i, 0], x), scale6(A[i + 1, 0], x), scale6(A[i + 2, 0], x)
                 for k in range(1, inner):
-                    x = _six(B, k, j)
+                    x = load6_at(B, k, j)
                     a, b = add6(a, scale6(A[i, k], x)), add6(b, scale6(A[i + 1, k], x))
                     c = add6(c, scale6(A[i + 2, k], x))
-                _put(out, i, j, scale6(sign, a))
-                _put(out, i + 1, j, scale6(sign, b))
-                _put(out, i + 2, j, scale6(sign, c))
+                store_at(out, i, j, scale6(sign, a))
+                store_at(out, i + 1, j, scale6(sign, b))
+                store_at(out, i + 2, j, scale6(sign, c))
             for i in range(whole_rows, n):
-                a = scale6(A[i, 0], _six(B, 0, j))
+                a = scale6(A[i, 0], load6_at(B, 0, j))
                 for k in range(1, inner):
-                    a = add6(a, scale6(A[i, k], _six(B, k, j)))
-                _put(out, i, j, scale6(sign, a))
+                    a = add6(a, scale6(A[i, k], load6_at(B, k, j)))
+                store_at(out, i, j, scale6(sign, a))
         else:
             for i in range(n):
                 for c in range(m):
@@ -195,18 +195,6 @@ def coupling_product(tree, start, A, B, m, out):
 
 
 @inline
-def _three(A, i, j):
-    """Three neighbours in a row."""
-    return A[i, j], A[i, j + 1], A[i, j + 2]
-
-
-@inline
-def _six(A, i, j):
-    """Six neighbours in a row."""
-    return A[i, j], A[i, j + 1], A[i, j + 2], A[i, j + 3], A[i, j + 4], A[i, j + 5]
-
-
-@inline
 def _begin6(start, i, j, A):
     """Start of six sums in a row."""
     return (
@@ -216,39 +204,33 @@ def _begin6(start, i, j, A):
 
 
 @inline
-def _put(A, i, j, values):
-    for k in range(len(values)):
-        A[i, j + k] = values[k]
-
-
-@inline
 def _tall_tile(inner, count, sign, A, B, out, i, j):
     """6 x 3 entries of sign A B from (i, j)."""
     m = inner[0]
-    x = _three(B, m, j)
+    x = load3_at(B, m, j)
     a, b, c = scale3(A[i, m], x), scale3(A[i + 1, m], x), scale3(A[i + 2, m], x)
     d, e, f = scale3(A[i + 3, m], x), scale3(A[i + 4, m], x), scale3(A[i + 5, m], x)
     for k in range(1, count):
         m = inner[k]
-        x = _three(B, m, j)
+        x = load3_at(B, m, j)
         a, b = add3(a, scale3(A[i, m], x)), add3(b, scale3(A[i + 1, m], x))
         c, d = add3(c, scale3(A[i + 2, m], x)), add3(d, scale3(A[i + 3, m], x))
         e, f = add3(e, scale3(A[i + 4, m], x)), add3(f, scale3(A[i + 5, m], x))
-    _put(out, i, j, scale3(sign, a))
-    _put(out, i + 1, j, scale3(sign, b))
-    _put(out, i + 2, j, scale3(sign, c))
-    _put(out, i + 3, j, scale3(sign, d))
-    _put(out, i + 4, j, scale3(sign, e))
-    _put(out, i + 5, j, scale3(sign, f))
+    store_at(out, i, j, scale3(sign, a))
+    store_at(out, i + 1, j, scale3(sign, b))
+    store_at(out, i + 2, j, scale3(sign, c))
+    store_at(out, i + 3, j, scale3(sign, d))
+    store_at(out, i + 4, j, scale3(sign, e))
+    store_at(out, i + 5, j, scale3(sign, f))
 
 
 @inline
 def _row_tile(inner, count, A, B, out, i, j):
     """1 x 3 entries of A B from (i, j)."""
-    a = scale3(A[i, inner[0]], _three(B, inner[0], j))
+    a = scale3(A[i, inner[0]], load3_at(B, inner[0], j))
     for k in range(1, count):
-        a = add3(a, scale3(A[i, inner[k]], _three(B, inner[k], j)))
-    _put(out, i, j, a)
+        a = add3(a, scale3(A[i, inner[k]], load3_at(B, inner[k], j)))
+    store_at(out, i, j, a)
 
 
 @inline
@@ -272,13 +254,13 @@ def _wide_tile(inner, count, sign, start, A, B, out, i, j):
     a, b, c = _begin6(start, i, j, A), _begin6(start, i + 1, j, A), _begin6(start, i + 2, j, A)
     for k in range(count):
         m = inner[k]
-        x = _six(B, m, j)
+        x = load6_at(B, m, j)
         a = add6(a, scale6(A[i, m], x))
         b = add6(b, scale6(A[i + 1, m], x))
         c = add6(c, scale6(A[i + 2, m], x))
-    _put(out, i, j, scale6(sign, a))
-    _put(out, i + 1, j, scale6(sign, b))
-    _put(out, i + 2, j, scale6(sign, c))
+    store_at(out, i, j, scale6(sign, a))
+    store_at(out, i + 1, j, scale6(sign, b))
+    store_at(out, i + 2, j, scale6(sign, c))
 
 
 @inline
@@ -286,8 +268,8 @@ def _long_row_tile(inner, count, sign, start, A, B, out, i, j):
     """1 x 6 entries of sign (start + A B) from (i, j)."""
     a = _begin6(start, i, j, A)
     for k in range(count):
-        a = add6(a, scale6(A[i, inner[k]], _six(B, inner[k], j)))
-    _put(out, i, j, scale6(sign, a))
+        a = add6(a, scale6(A[i, inner[k]], load6_at(B, inner[k], j)))
+    store_at(out, i, j, scale6(sign, a))
 
 
 @inline

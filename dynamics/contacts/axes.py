@@ -10,10 +10,9 @@ the frame's rotation R, in parts of three numbers f, with k on the way from the 
 from __future__ import annotations
 
 from ddp.compiling.kernel import inline, kernel
-from dynamics.contacts.algebra import part3
 from dynamics.contacts.contact import LOCAL, LOCAL_WORLD_ALIGNED, POINT, SURFACE
 from dynamics.contacts.products import threes
-from dynamics.geometry.spatial import add3, angular, cross3, dot3, rotate, rotate_back
+from dynamics.geometry.spatial import add3, angular, cross3, dot3, part3, put, rotate, rotate_back
 
 
 @inline
@@ -21,13 +20,6 @@ def is_turned(contacts, i):
     """Whether the axes of contact i are not those of the relation."""
     natural = LOCAL if contacts.kind[i] == SURFACE else LOCAL_WORLD_ALIGNED
     return contacts.reference[i] != natural
-
-
-@inline
-def _put3(A, r, x):
-    A[r] = x[0]
-    A[r + 1] = x[1]
-    A[r + 2] = x[2]
 
 
 @kernel
@@ -39,7 +31,7 @@ def turn_forces(contacts, place, back, first, f):
             for part in range(threes(contacts, i)):
                 r = first + contacts.row[i] + 3 * part
                 x = part3(f, r)
-                _put3(f, r, rotate(R, x) if (contacts.kind[i] == POINT) == back else rotate_back(R, x))
+                put(f, r, rotate(R, x) if (contacts.kind[i] == POINT) == back else rotate_back(R, x))
 
 
 @kernel

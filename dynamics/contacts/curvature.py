@@ -15,20 +15,10 @@ from __future__ import annotations
 
 from ddp.compiling.kernel import kernel
 from ddp.machine.memory import as_vector
-from dynamics.contacts.algebra import (
-    add_outer,
-    add_vector,
-    load3_at,
-    load6_at,
-    load9_at,
-    part3,
-    part6,
-    seen_from,
-    velocity_at,
-)
+from dynamics.contacts.algebra import add_outer, add_vector, seen_from, velocity_at
 from dynamics.contacts.contact import POINT, ROLLING, SURFACE
-from dynamics.contacts.kinematics import pose_curvature, pose_jacobian
 from dynamics.contacts.rolling import add_roll_curvature, slip_rate, subtract_roll_torques
+from dynamics.geometry.lie import jlog6, log6_hessian
 from dynamics.geometry.spatial import (
     add3,
     add6,
@@ -40,10 +30,16 @@ from dynamics.geometry.spatial import (
     dot3,
     dot6,
     linear,
+    load3_at,
     load6,
+    load6_at,
+    load9_at,
     matrix_rate,
+    part3,
+    part6,
     scale3,
     scale6,
+    store_at,
     sub3,
     sub6,
     times6,
@@ -213,17 +209,17 @@ def add_surface_curvature(tree, contacts, i, ws, place, nu, f, qq, qv, vv, qa):
     g = tree.gravity
     gravity = (g[0], g[1], g[2], g[3], g[4], g[5])
     if kp != 0.0:
-        pose_jacobian(place, i)
-        pose_curvature(place, i, n)
+        jlog6(place.error[i], place.Jlog)
+        log6_hessian(place.error[i], n, place.curved)
     column = place.column
     k = tree.iv[b] + tree.nj[b] - 1
     while k >= 0:
         s = ws.s[k]
-        store6(column, k, 0, seen_from(R, p, s))
-        store6(column, k, 6, seen_from(R, p, ws.psi[k]))
-        store6(column, k, 12, seen_from(R, p, add6(ws.psidd[k], cross_motion(gravity, s))))
-        store6(column, k, 18, seen_from(R, p, ws.eta[k]))
-        store6(column, k, 24, seen_from(R, p, ws.chi[k]))
+        store_at(column, k, 0, seen_from(R, p, s))
+        store_at(column, k, 6, seen_from(R, p, ws.psi[k]))
+        store_at(column, k, 12, seen_from(R, p, add6(ws.psidd[k], cross_motion(gravity, s))))
+        store_at(column, k, 18, seen_from(R, p, ws.eta[k]))
+        store_at(column, k, 24, seen_from(R, p, ws.chi[k]))
         k = tree.previous[k]
     j = tree.iv[b] + tree.nj[b] - 1
     while j >= 0:
@@ -251,13 +247,6 @@ def add_surface_curvature(tree, contacts, i, ws, place, nu, f, qq, qv, vv, qa):
                 qa[k, j] -= turned
             k = tree.previous[k]
         j = tree.previous[j]
-
-
-@kernel
-def store6(A, i, k, m):
-    """Six numbers into row i from column k."""
-    for a in range(6):
-        A[i, k + a] = m[a]
 
 
 @kernel

@@ -26,23 +26,24 @@ Accelerations in the workspace hold -gravity, as does ψ''; for points it makes 
 
 from __future__ import annotations
 
-from ddp.compiling.kernel import inline, kernel
+from ddp.compiling.kernel import kernel
 from ddp.machine.fields import Fields, rows, rows_apart
 from dynamics.contacts.algebra import seen_from, velocity_at
 from dynamics.contacts.contact import POINT, ROLLING
 from dynamics.contacts.rolling import place_wheel, roll_derivatives, slip
-from dynamics.geometry.lie import jlog6, log6, log6_hessian
+from dynamics.geometry.lie import jlog6, pose_error
 from dynamics.geometry.spatial import (
     add3,
     add6,
     angular,
     cross3,
     cross_motion,
-    load12,
+    placement,
     rotate,
     rotation_product,
     scale3,
     scale6,
+    store_below,
     sub6,
     times6,
 )
@@ -76,42 +77,7 @@ class Place(Fields):
     Jlog, curved = rows_apart("6", 6), rows_apart("6", 6)
 
 
-# -- the logarithm of a surface's error ------------------------------------------------------------------------------
-
-
-@kernel
-def pose_error(target, R, p, place, i):
-    """place.error[i] := log6(target⁻¹ (R, p))."""
-    turn, shift = seen_from_target(target, R, p)
-    place.error[i] = log6(turn, shift)
-
-
-@kernel
-def pose_jacobian(place, i):
-    """place.Jlog := Jlog6 at place.error[i]."""
-    jlog6(place.error[i], place.Jlog)
-
-
-@kernel
-def pose_curvature(place, i, nu):
-    """place.curved := the Hessian of nu·log6 at place.error[i]."""
-    log6_hessian(place.error[i], nu, place.curved)
-
-
-@inline
-def seen_from_target(target, R, p):
-    """target⁻¹ (R, p)."""
-    Rt = (target[0], target[3], target[6], target[1], target[4], target[7], target[2], target[5], target[8])
-    return rotation_product(Rt, R), rotate(Rt, (p[0] - target[9], p[1] - target[10], p[2] - target[11]))
-
-
 # -- values ----------------------------------------------------------------------------------------------------------
-
-
-@kernel
-def root_offset(tree, q, b):
-    """Where root body b, the origin of all that it carries, stands in the world."""
-    return seen_by_parent(tree, b, q)[1]
 
 
 @kernel
@@ -119,20 +85,20 @@ def place_contacts(tree, contacts, q, ws, place):
     """R, p and the error of every contact; needs placements of bodies with the origin at the root."""
     for i in range(contacts.count):
         b = contacts.body[i]
-        Rb, F = ws.R[b], load12(contacts.placement, i)
-        p = add3(ws.p[b], rotate(Rb, (F[9], F[10], F[11])))
-        R = rotation_product(Rb, (F[0], F[1], F[2], F[3], F[4], F[5], F[6], F[7], F[8]))
+        Rb, (Rf, pf) = ws.R[b], placement(contacts.placement[i])
+        p = add3(ws.p[b], rotate(Rb, pf))
+        R = rotation_product(Rb, Rf)
         place.R[i] = R
         place.p[i] = p
-        there = add3(p, root_offset(tree, q, contacts.root[i]))
+        there = add3(p, seen_by_parent(tree, contacts.root[i], q)[1])
         if contacts.kind[i] == POINT:
-            T = load12(contacts.target, i)
+            T = contacts.target[i]
             for k in range(3):
                 place.error[i, k] = there[k] - T[9 + k]
         elif contacts.kind[i] == ROLLING:
             place_wheel(contacts, i, R, there, place)
         elif contacts.gains[i, 2] != 0.0:
-            pose_error(load12(contacts.target, i), R, there, place, i)
+            place.error[i] = pose_error(contacts.target[i], R, there)
 
 
 @kernel
@@ -167,12 +133,6 @@ def move_contacts(tree, contacts, ws, place, value):
 # -- first derivatives -----------------------------------------------------------------------------------------------
 
 
-@inline
-def _put(M, r, k, m):
-    for i in range(len(m)):
-        M[r + i, k] = m[i]
-
-
 @kernel
 def contact_jacobian(tree, contacts, ws, place, J):
     """J (nc, nv), in as zeros: the velocities that the constraints see are J v."""
@@ -183,11 +143,11 @@ def contact_jacobian(tree, contacts, ws, place, J):
         while k >= 0:
             s = ws.s[k]
             if contacts.kind[i] == POINT:
-                _put(J, r, k, velocity_at(p, s))
+                store_below(J, r, k, velocity_at(p, s))
             elif contacts.kind[i] == ROLLING:
-                _put(J, r, k, slip(contacts, place, i, s))
+                store_below(J, r, k, slip(contacts, place, i, s))
             else:
-                _put(J, r, k, seen_from(R, p, s))
+                store_below(J, r, k, seen_from(R, p, s))
             k = tree.previous[k]
 
 
@@ -206,7 +166,7 @@ def contact_derivatives(tree, contacts, ws, place, dq, dv):
             roll_derivatives(tree, contacts, i, ws, place, dq, dv)
             continue
         if contacts.kind[i] != POINT and kp != 0.0:
-            pose_jacobian(place, i)
+            jlog6(place.error[i], place.Jlog)
         k = tree.iv[b] + tree.nj[b] - 1
         while k >= 0:
             s, psi, psidd, eta = ws.s[k], ws.psi[k], ws.psidd[k], ws.eta[k]
@@ -215,14 +175,14 @@ def contact_derivatives(tree, contacts, ws, place, dq, dv):
                 moved = add3(cross3(sa, u), velocity_at(p, psi))
                 turned = add3(cross3(sa, c), add3(velocity_at(p, psidd), scale3(2.0, cross3(angular(psi), u))))
                 by_v = add3(velocity_at(p, eta), scale3(2.0, cross3(sa, u)))
-                _put(dq, r, k, add3(scale3(ka, turned), add3(scale3(kd, moved), scale3(kp, P))))
-                _put(dv, r, k, add3(scale3(ka, by_v), scale3(kd, P)))
+                store_below(dq, r, k, add3(scale3(ka, turned), add3(scale3(kd, moved), scale3(kp, P))))
+                store_below(dv, r, k, add3(scale3(ka, by_v), scale3(kd, P)))
             else:
                 J, E, H = seen_from(R, p, s), seen_from(R, p, psi), seen_from(R, p, eta)
                 G = seen_from(R, p, add6(psidd, cross_motion(gravity, s)))
                 by_q = add6(scale6(ka, sub6(G, cross_motion(V, E))), scale6(kd, E))
                 if kp != 0.0:
                     by_q = add6(by_q, scale6(kp, times6(place.Jlog, J)))
-                _put(dq, r, k, by_q)
-                _put(dv, r, k, add6(scale6(ka, sub6(H, cross_motion(V, J))), scale6(kd, J)))
+                store_below(dq, r, k, by_q)
+                store_below(dv, r, k, add6(scale6(ka, sub6(H, cross_motion(V, J))), scale6(kd, J)))
             k = tree.previous[k]

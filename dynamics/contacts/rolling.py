@@ -30,7 +30,7 @@ from __future__ import annotations
 
 from ddp.compiling.kernel import inline, kernel
 from ddp.machine.number import square_root, where_less
-from dynamics.contacts.algebra import load3_at, part3, velocity_at
+from dynamics.contacts.algebra import velocity_at
 from dynamics.contacts.contact import ROLLING
 from dynamics.geometry.spatial import (
     add3,
@@ -40,9 +40,14 @@ from dynamics.geometry.spatial import (
     cross_motion,
     dot3,
     join,
+    load3_at,
+    load6_at,
+    part3,
     rotate,
     scale3,
     scale6,
+    store_at,
+    store_below,
     sub3,
 )
 
@@ -214,12 +219,6 @@ def slip(contacts, place, i, m):
     return in_rows(contacts, place, i, velocity(place, i, m))
 
 
-@inline
-def put3(A, r, k, x):
-    """Three rows of column k from row r."""
-    A[r, k], A[r + 1, k], A[r + 2, k] = x[0], x[1], x[2]
-
-
 @kernel
 def roll_derivatives(tree, contacts, i, ws, place, dq, dv):
     """Rows of ``contact_derivatives`` of one wheel; needs ``roll``."""
@@ -232,8 +231,8 @@ def roll_derivatives(tree, contacts, i, ws, place, dq, dv):
         wp = seen(contacts, i, before(tree, ws.v, own), before(tree, place.roll, own))
         J = velocity(place, i, s)
         by_q, lift = slip_rate(contacts, place, i, s, w, cross_motion(wp, s)), kp * dot3(n, J)
-        put3(dq, r, k, add3(by_q, in_rows(contacts, place, i, scale3(lift, n))))
-        put3(dv, r, k, scale3(kd, in_rows(contacts, place, i, J)))
+        store_below(dq, r, k, add3(by_q, in_rows(contacts, place, i, scale3(lift, n))))
+        store_below(dv, r, k, scale3(kd, in_rows(contacts, place, i, J)))
         k = tree.previous[k]
 
 
@@ -290,12 +289,12 @@ def add_roll_curvature(tree, contacts, i, ws, place, nu, f, qq, qv, qa):
         s, own = ws.s[k], tree.body[k]
         wp = seen(contacts, i, before(tree, ws.v, own), before(tree, place.roll, own))
         chi, x = cross_motion(wp, s), cross3(angular(s), a)
-        store_all(column, k, 0, rates(place, i, s, w, chi))
-        store_all(column, k, 6, rates(place, i, s, mu, ws.chi[k]))
-        store_all(column, k, 12, angular(chi))
-        store_all(column, k, 15, x)
-        store_all(column, k, 18, shift(contacts, i, a, x))
-        store_all(column, k, 21, velocity_at(place.p[i], s))
+        store_at(column, k, 0, rates(place, i, s, w, chi))
+        store_at(column, k, 6, rates(place, i, s, mu, ws.chi[k]))
+        store_at(column, k, 12, angular(chi))
+        store_at(column, k, 15, x)
+        store_at(column, k, 18, shift(contacts, i, a, x))
+        store_at(column, k, 21, velocity_at(place.p[i], s))
         k = tree.previous[k]
     j = tree.iv[b] + tree.nj[b] - 1
     while j >= 0:
@@ -306,7 +305,7 @@ def add_roll_curvature(tree, contacts, i, ws, place, nu, f, qq, qv, qa):
         while k >= 0 and k >= tree.iv[tree.body[j]]:
             xk, Dd, P = load3_at(column, k, 15), load3_at(column, k, 18), load3_at(column, k, 21)
             bent = bend(contacts, i, a, xj, xk, cross3(ja, xk))
-            D, Dm = load6_from(column, k, 0), load6_from(column, k, 6)
+            D, Dm = load6_at(column, k, 0), load6_at(column, k, 6)
             value = second_rate(weight, d, angular(w), Dd, D, ja, chij, P, moved, bent)
             value = value - second_rate(force, d, angular(mu), Dd, Dm, ja, chim, P, moved_mu, bent)
             if kp != 0.0:
@@ -314,7 +313,7 @@ def add_roll_curvature(tree, contacts, i, ws, place, nu, f, qq, qv, qa):
             if slides(contacts, i):
                 ej, ek = turn(contacts, i, a, xj), turn(contacts, i, a, xk)
                 both = turn_twice(contacts, i, a, xj, xk, cross3(ja, xk))
-                Dj, Djm = load6_from(column, j, 0), load6_from(column, j, 6)
+                Dj, Djm = load6_at(column, j, 0), load6_at(column, j, 6)
                 moves = velocity(place, i, w), velocity_rate(d, Dj, w, Ddj), velocity_rate(d, D, w, Dd)
                 pushes = velocity(place, i, mu), velocity_rate(d, Djm, mu, Ddj), velocity_rate(d, Dm, mu, Dd)
                 value = value + on_rows[0] * (dot3(both, moves[0]) + dot3(ek, moves[1]) + dot3(ej, moves[2]))
@@ -329,19 +328,6 @@ def add_roll_curvature(tree, contacts, i, ws, place, nu, f, qq, qv, qa):
                 qa[k, j] += ka * farther
             k = tree.previous[k]
         j = tree.previous[j]
-
-
-@inline
-def load6_from(A, i, k):
-    """Six numbers of row i from column k."""
-    return (A[i, k], A[i, k + 1], A[i, k + 2], A[i, k + 3], A[i, k + 4], A[i, k + 5])
-
-
-@inline
-def store_all(A, i, k, x):
-    """Numbers into row i from column k."""
-    for j in range(len(x)):
-        A[i, k + j] = x[j]
 
 
 @inline

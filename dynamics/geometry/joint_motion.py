@@ -25,7 +25,7 @@ from dynamics.geometry.lie import (
     right_jacobian6,
     right_jacobian6_contracted,
 )
-from dynamics.geometry.spatial import cross_motion, dot6, linear, scale3
+from dynamics.geometry.spatial import cross_motion, dot6, linear, part3, part4, put, scale3
 
 REVOLUTE, CONTINUOUS, PRISMATIC, FREE_FLYER, SPHERICAL, PLANAR, TRANSLATION, ROD = range(8)
 """One angle (helical joints also advance with it); one angle kept as (cos, sin); one length; a free body
@@ -71,14 +71,14 @@ def joint_displacement(kind, s, q, i):
     zero = 0.0 * q[i]
     one, still = 1.0 + zero, (zero, zero, zero)
     if kind == FREE_FLYER:
-        return quaternion_to_rotation(_four(q, i + 3)), _three(q, i)
+        return quaternion_to_rotation(part4(q, i + 3)), part3(q, i)
     if kind == SPHERICAL:
-        return quaternion_to_rotation(_four(q, i)), still
+        return quaternion_to_rotation(part4(q, i)), still
     if kind == PLANAR:
         c, sine = q[i + 2], q[i + 3]
         return (c, -sine, zero, sine, c, zero, zero, zero, one), (q[i], q[i + 1], zero)
     if kind == TRANSLATION:
-        return (one, zero, zero, zero, one, zero, zero, zero, one), _three(q, i)
+        return (one, zero, zero, zero, one, zero, zero, zero, one), part3(q, i)
     return (one, zero, zero, zero, one, zero, zero, zero, one), scale3(q[i], linear(s))
 
 
@@ -92,13 +92,13 @@ def move_joint(kind, nj, q, i, xi, iv, scale, out):
     Its numbers begin at i in q and in out, at iv in ξ.
     """
     if kind == FREE_FLYER:
-        _put(out, i, integrate_free_flyer(_three(q, i) + _four(q, i + 3), twist_of(kind, xi, iv, scale)))
+        put(out, i, integrate_free_flyer(part3(q, i) + part4(q, i + 3), twist_of(kind, xi, iv, scale)))
     elif kind == SPHERICAL:
-        _put(out, i, integrate_spherical(_four(q, i), scale3(scale, _three(xi, iv))))
+        put(out, i, integrate_spherical(part4(q, i), scale3(scale, part3(xi, iv))))
     elif kind == PLANAR:
-        _put(out, i, integrate_planar(_four(q, i), scale3(scale, _three(xi, iv))))
+        put(out, i, integrate_planar(part4(q, i), scale3(scale, part3(xi, iv))))
     elif kind == CONTINUOUS:
-        _put(out, i, turn_circle(q[i], q[i + 1], scale * xi[iv]))
+        put(out, i, turn_circle(q[i], q[i + 1], scale * xi[iv]))
     else:
         for k in range(nj):
             out[i + k] = q[i + k] + scale * xi[iv + k]
@@ -108,32 +108,16 @@ def move_joint(kind, nj, q, i, xi, iv, scale, out):
 def joint_difference(kind, nj, q0, q1, i, out, iv):
     """out := q1 ⊖ q0 of one joint, as pinocchio.difference, whose numbers begin at i in q0 and q1, at iv in out."""
     if kind == FREE_FLYER:
-        _put(out, iv, difference_free_flyer(_three(q0, i) + _four(q0, i + 3), _three(q1, i) + _four(q1, i + 3)))
+        put(out, iv, difference_free_flyer(part3(q0, i) + part4(q0, i + 3), part3(q1, i) + part4(q1, i + 3)))
     elif kind == SPHERICAL:
-        _put(out, iv, difference_spherical(_four(q0, i), _four(q1, i)))
+        put(out, iv, difference_spherical(part4(q0, i), part4(q1, i)))
     elif kind == PLANAR:
-        _put(out, iv, difference_planar(_four(q0, i), _four(q1, i)))
+        put(out, iv, difference_planar(part4(q0, i), part4(q1, i)))
     elif kind == CONTINUOUS:
         out[iv] = angle_of(q0[i] * q1[i] + q0[i + 1] * q1[i + 1], q0[i] * q1[i + 1] - q0[i + 1] * q1[i])
     else:
         for k in range(nj):
             out[iv + k] = q1[i + k] - q0[i + k]
-
-
-@inline
-def _three(x, i):
-    return x[i], x[i + 1], x[i + 2]
-
-
-@inline
-def _four(x, i):
-    return x[i], x[i + 1], x[i + 2], x[i + 3]
-
-
-@inline
-def _put(x, i, values):
-    for k in range(len(values)):
-        x[i + k] = values[k]
 
 
 # -- derivatives, in the joint's own numbers, of joints whose motions do not commute ---------------------------------

@@ -22,7 +22,17 @@ from __future__ import annotations
 from ddp.compiling.kernel import inline, kernel
 from ddp.machine.number import square_root, where_less
 from dynamics.geometry.coefficients import cotangent_ratios, eighth_arctangent, stumpff
-from dynamics.geometry.spatial import add3, cross3, dot3, rotate, rotate_back, scale3
+from dynamics.geometry.spatial import (
+    add3,
+    cross3,
+    dot3,
+    placement,
+    rotate,
+    rotate_back,
+    rotation_product,
+    scale3,
+    sub3,
+)
 
 # -- rotations ---------------------------------------------------------------------------------------
 
@@ -225,6 +235,14 @@ def right_jacobian6(xi, out):
     _, c1, c2, c3, c4, c5, _, _ = stumpff(dot3(w, w))
     s = dot3(w, v)
     _write((c1, -c2, c3), (s * (c3 - c2), -s * (2.0 * c4 - c3), s * (3.0 * c5 - c4)), w, v, out)
+
+
+@kernel
+def pose_error(target, R, p):
+    """log6(target⁻¹ (R, p)) of a placement of twelve numbers and a frame."""
+    Rt, pt = placement(target)
+    back = (Rt[0], Rt[3], Rt[6], Rt[1], Rt[4], Rt[7], Rt[2], Rt[5], Rt[8])
+    return log6(rotation_product(back, R), rotate_back(Rt, sub3(p, pt)))
 
 
 @kernel

@@ -120,6 +120,18 @@ def scale6(k, a):
 
 
 @inline
+def rotate6(R, x):
+    """(R l ; R a) of x = (l ; a)."""
+    return join(rotate(R, linear(x)), rotate(R, angular(x)))
+
+
+@inline
+def rotate_back6(R, x):
+    """(Rᵀ l ; Rᵀ a) of x = (l ; a)."""
+    return join(rotate_back(R, linear(x)), rotate_back(R, angular(x)))
+
+
+@inline
 def dot6(a, b):
     return a[0] * b[0] + a[1] * b[1] + a[2] * b[2] + a[3] * b[3] + a[4] * b[4] + a[5] * b[5]
 
@@ -251,7 +263,97 @@ def coriolis_transposed_times(hK, y):
     return add3(cross3((hK[0], hK[1], hK[2]), linear(y)), rotate_back(G, angular(y)))
 
 
-# -- rows of workspace arrays ------------------------------------------------------------------------
+# -- plain matrices (9,), row-major --------------------------------------------------------------------
+
+
+@inline
+def outer3(a, b):
+    """a bᵀ."""
+    return scale3(a[0], b) + scale3(a[1], b) + scale3(a[2], b)
+
+
+@inline
+def add9(A, B):
+    """A + B."""
+    return (
+        A[0] + B[0], A[1] + B[1], A[2] + B[2], A[3] + B[3], A[4] + B[4], A[5] + B[5], A[6] + B[6], A[7] + B[7],
+        A[8] + B[8],
+    )  # fmt: skip
+
+
+@inline
+def scale9(k, A):
+    """k A."""
+    return k * A[0], k * A[1], k * A[2], k * A[3], k * A[4], k * A[5], k * A[6], k * A[7], k * A[8]
+
+
+# -- parts of vectors and of rows of arrays ------------------------------------------------------------
+
+
+@inline
+def part3(x, i):
+    """Three numbers of a vector from the i-th on."""
+    return (x[i], x[i + 1], x[i + 2])
+
+
+@inline
+def part4(x, i):
+    """Four numbers of a vector from the i-th on."""
+    return (x[i], x[i + 1], x[i + 2], x[i + 3])
+
+
+@inline
+def part6(x, i):
+    """Six numbers of a vector from the i-th on."""
+    return (x[i], x[i + 1], x[i + 2], x[i + 3], x[i + 4], x[i + 5])
+
+
+@inline
+def placement(F):
+    """(R, p) of a placement of twelve numbers."""
+    return (F[0], F[1], F[2], F[3], F[4], F[5], F[6], F[7], F[8]), (F[9], F[10], F[11])
+
+
+@inline
+def put(x, i, values):
+    """Write numbers into a vector from the i-th on."""
+    for k in range(len(values)):
+        x[i + k] = values[k]
+
+
+@inline
+def load3_at(A, i, k):
+    """Three numbers of row i from column k."""
+    return (A[i, k], A[i, k + 1], A[i, k + 2])
+
+
+@inline
+def load6_at(A, i, k):
+    """Six numbers of row i from column k."""
+    return (A[i, k], A[i, k + 1], A[i, k + 2], A[i, k + 3], A[i, k + 4], A[i, k + 5])
+
+
+@inline
+def load9_at(A, i, k):
+    """Nine numbers of row i from column k."""
+    return (
+        A[i, k], A[i, k + 1], A[i, k + 2], A[i, k + 3], A[i, k + 4], A[i, k + 5], A[i, k + 6], A[i, k + 7], A[i, k + 8],
+    )  # fmt: skip
+
+
+@inline
+def store_at(A, i, k, values):
+    """Write numbers into row i from column k."""
+    for j in range(len(values)):
+        A[i, k + j] = values[j]
+
+
+@inline
+def store_below(A, i, k, values):
+    """Write numbers into column k from row i."""
+    for j in range(len(values)):
+        A[i + j, k] = values[j]
+
 
 
 @inline
@@ -283,14 +385,6 @@ def couple_rate(F, N, m):
 def matrix_rate(N, a):
     """Σ (a × x) × f over points, of N = Σ x fᵀ: (N - tr N) a."""
     return sub3(rotate(N, a), scale3(N[0] + N[4] + N[8], a))
-
-
-@inline
-def load12(A, i):
-    return (
-        A[i, 0], A[i, 1], A[i, 2], A[i, 3], A[i, 4], A[i, 5],
-        A[i, 6], A[i, 7], A[i, 8], A[i, 9], A[i, 10], A[i, 11],
-    )  # fmt: skip
 
 
 @inline

@@ -37,7 +37,9 @@ from dynamics.geometry.spatial import (
     linear,
     load6,
     move_force,
+    move_motion,
     rotate,
+    rotate6,
     rotate_back,
     rotation_product,
     scale3,
@@ -252,9 +254,7 @@ def _carrying(reference, R, p, m):
     """X m: a motion in the frame's axes, as the reference asks for it."""
     if reference == LOCAL:
         return m
-    a = rotate(R, angular(m))
-    l = rotate(R, linear(m))
-    return join(add3(l, cross3(p, a)) if reference == WORLD else l, a)
+    return move_motion(R, p, m) if reference == WORLD else rotate6(R, m)
 
 
 @inline
@@ -270,18 +270,10 @@ def _carrying_back(reference, R, p, f):
 
 @inline
 def _drift(reference, m):
-    """The motion Ω_k of the reference when joint k moves: D_k X = X (Ω_k ×)."""
+    """The motion Ω_k of the reference when joint k moves: D_k X = X (Ω_k ×). Of wrenches it is the transpose, too."""
     if reference == LOCAL:
         return scale6(0.0, m)
     return m if reference == WORLD else join(scale3(0.0, linear(m)), angular(m))
-
-
-@inline
-def _drifting(reference, f):
-    """The wrench g with m·g = (the motion of the reference under m)·f."""
-    if reference == LOCAL:
-        return scale6(0.0, f)
-    return f if reference == WORLD else join(scale3(0.0, linear(f)), angular(f))
 
 
 @kernel
@@ -385,6 +377,6 @@ def add_twist_curvature(branch, memory, reference, R, p, V, J, E, force, scale, 
     for b in range(branch.tree.nb):
         if has_rod(branch.tree, b):
             first, seen = dof[branch.tree.iv[b]], move_force(R, p, f)
-            turned = move_force(R, p, _drifting(reference, cross_force(V, f)))
+            turned = move_force(R, p, _drift(reference, cross_force(V, f)))
             curve_rod(branch.tree, b, ws, seen, turned, scale, first, hessian)
             turn_rates_of_rod(branch.tree, b, ws, seen, scale, first, nv + first, hessian)

@@ -35,8 +35,10 @@ from dynamics.geometry.spatial import (
     mass_moment,
     move_force,
     move_inertia,
+    part6,
     rotate,
-    rotate_back,
+    rotate6,
+    rotate_back6,
     rotation_product,
     scale3,
     scale6,
@@ -93,12 +95,6 @@ def less_square(I, d, U):
 
 
 @inline
-def six(x, i):
-    """Six numbers of a vector from the i-th on."""
-    return (x[i], x[i + 1], x[i + 2], x[i + 3], x[i + 4], x[i + 5])
-
-
-@inline
 def add21(I, A):
     """I + A."""
     return (
@@ -106,12 +102,6 @@ def add21(I, A):
         I[7] + A[7], I[8] + A[8], I[9] + A[9], I[10] + A[10], I[11] + A[11], I[12] + A[12], I[13] + A[13],
         I[14] + A[14], I[15] + A[15], I[16] + A[16], I[17] + A[17], I[18] + A[18], I[19] + A[19], I[20] + A[20],
     )  # fmt: skip
-
-
-@inline
-def turned(R, x):
-    """(R l ; R a) of x = (l ; a)."""
-    return join(rotate(R, linear(x)), rotate(R, angular(x)))
 
 
 @inline
@@ -144,7 +134,7 @@ def place(tree, q, v, w):
     """From the root on: R, p, s, v, a⁰."""
     nothing, g = spread(0.0, v[0]), tree.gravity
     still = (nothing, nothing, nothing, nothing, nothing, nothing)
-    falling = sub6(still, six(g, 0))
+    falling = sub6(still, part6(g, 0))
     for b in range(tree.nb):
         iv, kind, parent = tree.iv[b], tree.kind[b], tree.parent[b]
         R, p = seen_by_parent(tree, b, q)
@@ -171,7 +161,7 @@ def place(tree, q, v, w):
         if is_free(tree, b):
             for k in range(6):
                 w.s[iv + k, k] = 1.0
-            own = turned(R, six(v, iv))
+            own = rotate6(R, part6(v, iv))
         vb, a = own, falling
         if parent >= 0:
             vp = w.v[parent]
@@ -203,11 +193,11 @@ def articulate(tree, tau, fext, w):
         I = articulated(rigid)
         f = force(rigid, I, v, a)
         if len(fext) > 0:
-            f = sub6(f, move_force(R, w.p[b], six(fext[b], 0)))
+            f = sub6(f, move_force(R, w.p[b], part6(fext[b], 0)))
         if tree.heir[b] >= 0:
             I, f = add21(I, w.I[b]), add6(f, w.f[b])
         if is_free(tree, b):
-            pivot = release(tree, iv, R, turned(R, six(tau, iv)), w, I, f, pivot)
+            pivot = release(tree, iv, R, rotate6(R, part6(tau, iv)), w, I, f, pivot)
             continue
         for k in range(iv + tree.nj[b] - 1, iv - 1, -1):
             s = w.s[k]
@@ -267,9 +257,9 @@ def accelerate(tree, w, qdd):
                 for j in range(k):
                     x -= w.U[iv + k, j] * qdd[iv + j]
                 qdd[iv + k] = w.d[iv + k] * x
-            a, R = six(qdd, iv), w.R[b]
+            a, R = part6(qdd, iv), w.R[b]
             w.a[b] = a
-            a = join(rotate_back(R, linear(a)), rotate_back(R, angular(a)))
+            a = rotate_back6(R, a)
             for k in range(6):
                 qdd[iv + k] = a[k]
             continue

@@ -4,7 +4,18 @@
 from __future__ import annotations
 
 from ddp.compiling.kernel import inline, kernel
-from dynamics.geometry.spatial import add3, add6, angular, cross3, join, rotate, rotate_back, rotation_product, scale3
+from dynamics.geometry.spatial import (
+    add3,
+    add6,
+    angular,
+    cross3,
+    join,
+    placement,
+    rotate,
+    rotate_back,
+    rotation_product,
+    scale3,
+)
 from dynamics.rigid_bodies.places import add_steady, add_steady_curvature, at_place, wrench_at
 from dynamics.rods.memory import RodMemory, of_rods
 
@@ -13,7 +24,7 @@ from dynamics.rods.memory import RodMemory, of_rods
 def site(tree, c, ws, m):
     """Attitude and place of a wrench."""
     b, k, F = tree.sites[c, 0], tree.sites[c, 1], tree.site_pose[c]
-    R, p = (F[0], F[1], F[2], F[3], F[4], F[5], F[6], F[7], F[8]), (F[9], F[10], F[11])
+    R, p = placement(F)
     if k >= 0:
         return rotation_product(m.R[k], R), add3(m.p[k], rotate(m.R[k], p))
     return rotation_product(ws.R[b], R), add3(ws.p[b], rotate(ws.R[b], p))

@@ -26,12 +26,13 @@ from dynamics.geometry.spatial import (
     momentum,
     momentum_operator,
     rotate_back,
+    rotate_back6,
     scale6,
     sub3,
     sub6,
     symmetric_times,
 )
-from dynamics.rigid_bodies.inverse import felt_at_root, floats, pull, turn_back
+from dynamics.rigid_bodies.inverse import felt_at_root, floats, pull
 from dynamics.rods.hessian import carry_rod_virtually, hessian_of_rod
 from dynamics.rods.memory import RodMemory, has_rod, is_carried, is_hybrid
 from dynamics.rods.motion import move_rod_virtually
@@ -134,7 +135,7 @@ def inverse_dynamics_hessian(tree, ws, qq, qv, vv, qa):
             root = tree.body[j]
             R, before = ws.R[root], tree.iv[root]
             by_q, by_v = felt_at_root(tree, R, ws.v[root], P, Z)
-            by_a, by_w = turn_back(R, P), rotate_back(R, bw)
+            by_a, by_w = rotate_back6(R, P), rotate_back(R, bw)
             for k in range(6):
                 j = before + k
                 qq[j, i] = qq[i, j] = by_q[k]

@@ -17,7 +17,7 @@ from dynamics.geometry.spatial import (
     inertia_times,
     join,
     linear,
-    rotate_back,
+    rotate_back6,
     sub6,
 )
 from dynamics.rigid_bodies.kinematics import forces, place_bodies, sum_forces
@@ -48,7 +48,7 @@ def mass_of(tree, i, ws, M):
         j = tree.previous[j]
     if j >= 0:
         root = tree.body[j]
-        Y0 = turn_back(ws.R[root], Y)
+        Y0 = rotate_back6(ws.R[root], Y)
         for k in range(6):
             M[i, tree.iv[root] + k] = M[tree.iv[root] + k, i] = Y0[k]
     M[i, i] += tree.armature[i]
@@ -64,12 +64,6 @@ def first_felt(tree):
 def floats(kind, parent):
     """Whether a joint is a free-flyer on the world, whose s_j are the root's axes at its origin."""
     return kind == FREE_FLYER and parent < 0
-
-
-@inline
-def turn_back(R, f):
-    """Linear and angular part of f along the axes of R: for a root that floats its products with all six s_j."""
-    return join(rotate_back(R, linear(f)), rotate_back(R, angular(f)))
 
 
 @kernel
@@ -134,7 +128,7 @@ def derivatives_of(tree, i, ws, dq, dv):
             root = tree.body[j]
             R, v = ws.R[root], ws.v[root]
             by_q, by_v = felt_at_root(tree, R, v, Y, bt)
-            F0, V0 = turn_back(R, F), turn_back(R, V)
+            F0, V0 = rotate_back6(R, F), rotate_back6(R, V)
             for k in range(6):
                 j = tree.iv[root] + k
                 dq[i, j], dq[j, i], dv[i, j], dv[j, i] = by_q[k], F0[k], by_v[k], V0[k]
@@ -188,4 +182,4 @@ def felt_at_root(tree, R, v, f, n):
     """f·ψ''_j and f·η_j + n·s_ja for the s_j of a root that floats, its axes R: ψ''_j = -g × s_j and η_j = v × s_j."""
     zero = 0.0 * n[0]
     by_v = sub6(join((zero, zero, zero), n), cross_force(v, f))
-    return turn_back(R, pull(tree, f)), turn_back(R, by_v)
+    return rotate_back6(R, pull(tree, f)), rotate_back6(R, by_v)

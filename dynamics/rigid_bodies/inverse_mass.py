@@ -15,8 +15,8 @@ from ddp.machine.fields import Fields, vector
 from ddp.machine.memory import as_quads, memory_of, rows_of
 from ddp.machine.number import QUAD, WIDTH, lane_of, spread
 from ddp.machine.packing import pack, unpack_columns
-from dynamics.geometry.spatial import add6, dot6, scale6
-from dynamics.rigid_bodies.articulated import Bodies, accelerate, articulate, is_free, no_wrenches, place, turned
+from dynamics.geometry.spatial import add6, dot6, rotate6, scale6
+from dynamics.rigid_bodies.articulated import Bodies, accelerate, articulate, is_free, no_wrenches, place
 from dynamics.robots.tree import Tree
 
 
@@ -68,7 +68,7 @@ def twist(tree, j, w):
             one if c == 0 else zero, one if c == 1 else zero, one if c == 2 else zero,
             one if c == 3 else zero, one if c == 4 else zero, one if c == 5 else zero,
         )  # fmt: skip
-        torque, k = turned(w.R[b], unit), tree.iv[b] + 5
+        torque, k = rotate6(w.R[b], unit), tree.iv[b] + 5
         for i in range(6):
             w.u[tree.iv[b] + i] = torque[i]
     else:

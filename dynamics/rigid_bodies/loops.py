@@ -34,6 +34,7 @@ from dynamics.rigid_bodies.bodies import seen_by_parent
 from dynamics.rigid_bodies.kinematics import clear
 from dynamics.rods.hessian import curve_rod
 from dynamics.rods.inverse import turn_rod
+from dynamics.rods.local_maps import plus
 from dynamics.rods.memory import has_rod, of_rods
 
 
@@ -66,11 +67,6 @@ def _move_plane(s, plane):
 @inline
 def _times(plane, x):
     return plane[0] * x[0] + plane[1] * x[1] + plane[2] * x[2] + plane[3] * x[3]
-
-
-@inline
-def _plus(x, y):
-    return x[0] + y[0], x[1] + y[1], x[2] + y[2], x[3] + y[3]
 
 
 @kernel
@@ -271,10 +267,10 @@ def curve_loops(tree, loops, weight, ws, lp, out, cross):
                 i, s, side, chi = loops.path[k, 0], lp.s[k], loops.path[k, 1], lp.chi[k]
                 own = has_rod(tree, tree.body[i])
                 if side == 0:
-                    twice, once = _plus(_move_point(s, carried), _move_point(chi, x)), _move_point(s, x)
+                    twice, once = plus(_move_point(s, carried), _move_point(chi, x)), _move_point(s, x)
                     cross[i, r] -= _times(plane, twice) + _times(swept, once)
                 else:
-                    twice, once = _plus(_move_plane(s, swept), _move_plane(chi, plane)), _move_plane(s, plane)
+                    twice, once = plus(_move_plane(s, swept), _move_plane(chi, plane)), _move_plane(s, plane)
                     cross[i, r] -= _times(twice, y) + _times(once, carried)
                 for l in range(begin, end):
                     other, ahead = lp.s[l], lp.chi[l]
@@ -306,8 +302,8 @@ def curve_loops(tree, loops, weight, ws, lp, out, cross):
 def _point_thrice(plane, swept, outer, inner, turn, bend, x, carried):
     """π·D D X + Π·D D x of an outer and an inner motion, whose χ are turn and bend."""
     once = _move_point(inner, x)
-    twice = _plus(_move_point(inner, carried), _move_point(bend, x))
-    third = _plus(_move_point(outer, twice), _move_point(turn, once))
+    twice = plus(_move_point(inner, carried), _move_point(bend, x))
+    third = plus(_move_point(outer, twice), _move_point(turn, once))
     return _times(plane, third) + _times(swept, _move_point(outer, once))
 
 
@@ -315,22 +311,22 @@ def _point_thrice(plane, swept, outer, inner, turn, bend, x, carried):
 def _plane_thrice(y, carried, outer, inner, turn, bend, plane, swept):
     """D D Π·y + D D π·X."""
     once = _move_plane(inner, plane)
-    twice = _plus(_move_plane(inner, swept), _move_plane(bend, plane))
-    third = _plus(_move_plane(outer, twice), _move_plane(turn, once))
+    twice = plus(_move_plane(inner, swept), _move_plane(bend, plane))
+    third = plus(_move_plane(outer, twice), _move_plane(turn, once))
     return _times(third, y) + _times(_move_plane(outer, once), carried)
 
 
 @inline
 def _point_within(plane, swept, s, chi, other, ahead, x, carried):
     """The part of ``_point_thrice`` within a rod that ``curve_rods_of_loops`` leaves: first s, then the other one."""
-    first = _plus(_move_point(other, _move_point(s, carried)), _move_point(s, _move_point(ahead, x)))
-    third = _plus(first, _move_point(other, _move_point(chi, x)))
+    first = plus(_move_point(other, _move_point(s, carried)), _move_point(s, _move_point(ahead, x)))
+    third = plus(first, _move_point(other, _move_point(chi, x)))
     return _times(plane, third) + _times(swept, _move_point(other, _move_point(s, x)))
 
 
 @inline
 def _plane_within(y, carried, s, chi, other, ahead, plane, swept):
     """Part of ``_plane_thrice`` that ``curve_rods_of_loops`` leaves, likewise."""
-    first = _plus(_move_plane(other, _move_plane(s, swept)), _move_plane(s, _move_plane(ahead, plane)))
-    third = _plus(first, _move_plane(other, _move_plane(chi, plane)))
+    first = plus(_move_plane(other, _move_plane(s, swept)), _move_plane(s, _move_plane(ahead, plane)))
+    third = plus(first, _move_plane(other, _move_plane(chi, plane)))
     return _times(third, y) + _times(_move_plane(other, _move_plane(s, plane)), carried)

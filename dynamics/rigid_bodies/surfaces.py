@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from ddp.compiling.kernel import inline, kernel
 from ddp.machine.number import all_less, square_root, where_less
-from dynamics.geometry.spatial import add3, add6, dot3, rotate, scale3, sub3
+from dynamics.geometry.spatial import add3, add6, add9, dot3, outer3, rotate, scale3, scale9, sub3
 from dynamics.rigid_bodies.loops import shift_of_root
 from dynamics.rigid_bodies.places import add_steady, add_steady_curvature, at_place, wrench_at
 
@@ -43,31 +43,10 @@ def met(row, p, radius):
 
 
 @inline
-def outer9(a, b):
-    """a bᵀ."""
-    return scale3(a[0], b) + scale3(a[1], b) + scale3(a[2], b)
-
-
-@inline
-def sum9(A, B):
-    """A + B."""
-    return (
-        A[0] + B[0], A[1] + B[1], A[2] + B[2], A[3] + B[3], A[4] + B[4], A[5] + B[5], A[6] + B[6], A[7] + B[7],
-        A[8] + B[8],
-    )  # fmt: skip
-
-
-@inline
-def scale9(k, A):
-    """k A."""
-    return k * A[0], k * A[1], k * A[2], k * A[3], k * A[4], k * A[5], k * A[6], k * A[7], k * A[8]
-
-
-@inline
 def bent_distance(g, inverse, axis):
     """The Hessian of the distance to an axis: (1 - a aᵀ - g gᵀ) / r."""
     one = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0)
-    return scale9(inverse, sum9(one, scale9(-1.0, sum9(outer9(axis, axis), outer9(g, g)))))
+    return scale9(inverse, add9(one, scale9(-1.0, add9(outer3(axis, axis), outer3(g, g)))))
 
 
 @kernel
@@ -94,7 +73,7 @@ def see_surfaces(tree, b, q, rates, ws, m, L):
                 continue
             force, stiff, _ = pressure(row, deep)
             f, n = scale3(force, g), scale3(0.0, p)
-            K = sum9(scale9(stiff, outer9(g, g)), scale9(force, bent_distance(g, inverse, axis)))
+            K = add9(scale9(stiff, outer3(g, g)), scale9(force, bent_distance(g, inverse, axis)))
             if k < last:
                 m.f[k] = add6(m.f[k], wrench_at(f, n, p))
             else:
@@ -126,9 +105,9 @@ def curve_surfaces(tree, b, q, ws, m, L):
             u, _ = at_place(w, p)
             H = bent_distance(g, inverse, axis)
             gu, Hu = dot3(g, u), rotate(H, u)
-            K = sum9(scale9(stiff, outer9(g, g)), scale9(force, H))
-            mixed = sum9(outer9(Hu, g), outer9(g, Hu))
-            DK = sum9(scale9(bent * gu, outer9(g, g)), scale9(stiff - force * inverse, mixed))
-            DK = sum9(DK, scale9(gu * (stiff - force * inverse), H))
+            K = add9(scale9(stiff, outer3(g, g)), scale9(force, H))
+            mixed = add9(outer3(Hu, g), outer3(g, Hu))
+            DK = add9(scale9(bent * gu, outer3(g, g)), scale9(stiff - force * inverse, mixed))
+            DK = add9(DK, scale9(gu * (stiff - force * inverse), H))
             to = k if k < last else tree.points + b
             add_steady_curvature(to, p, scale3(force, g), scale3(0.0, p), K, DK, w, L)

@@ -34,6 +34,7 @@ from ddp.compiling.kernel import inline, kernel
 from dynamics.geometry.spatial import (
     add3,
     add6,
+    add9,
     angular,
     coriolis_times,
     coriolis_transposed_times,
@@ -54,7 +55,6 @@ from dynamics.geometry.spatial import (
 from dynamics.rods.inverse import add_rates, add_strained, clear_block, spread_row
 from dynamics.rods.loads import clear_curved_loads, curved_load, loads_of
 from dynamics.rods.local_maps import (
-    add9,
     coefficients,
     curved,
     moving,

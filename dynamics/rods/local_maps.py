@@ -18,7 +18,19 @@ twists, are [[0, M], [M, M_ε]]. Nothing is singular at ω = 0: a rod may be str
 from __future__ import annotations
 
 from ddp.compiling.kernel import inline
-from dynamics.geometry.spatial import add3, angular, cross3, dot3, join, linear, rotate, rotate_back, scale3
+from dynamics.geometry.spatial import (
+    add3,
+    add9,
+    angular,
+    cross3,
+    dot3,
+    join,
+    linear,
+    outer3,
+    rotate,
+    rotate_back,
+    scale3,
+)
 
 # -- hyper-dual numbers, vectors and matrices ------------------------------------------------------------------------
 
@@ -104,21 +116,6 @@ def symmetric9(A):
 def symmetric(A):
     """A + Aᵀ of a matrix."""
     return symmetric9(A[0]), symmetric9(A[1]), symmetric9(A[2]), symmetric9(A[3])
-
-
-@inline
-def add9(A, B):
-    """A + B of plain matrices."""
-    return (
-        A[0] + B[0], A[1] + B[1], A[2] + B[2], A[3] + B[3], A[4] + B[4], A[5] + B[5], A[6] + B[6], A[7] + B[7],
-        A[8] + B[8],
-    )  # fmt: skip
-
-
-@inline
-def outer3(a, b):
-    """a bᵀ of plain vectors."""
-    return scale3(a[0], b) + scale3(a[1], b) + scale3(a[2], b)
 
 
 @inline

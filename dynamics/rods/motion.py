@@ -29,6 +29,7 @@ from ddp.compiling.kernel import inline, kernel
 from dynamics.geometry.spatial import (
     add3,
     add6,
+    add9,
     cross3,
     cross_force,
     cross_motion,
@@ -42,7 +43,7 @@ from dynamics.geometry.spatial import (
     scale3,
     scale6,
 )
-from dynamics.rods.local_maps import add9, coefficients, moving, on_twist, tangent, tangent_slope
+from dynamics.rods.local_maps import coefficients, moving, on_twist, tangent, tangent_slope
 from dynamics.rods.memory import RodMemory, of_rods
 
 SAMPLED = 0.28867513459481287

@@ -29,11 +29,12 @@ from ddp.machine.fields import Fields, matrix_of, rows, rows_apart, vector
 from ddp.machine.number import all_less, spread, where_less
 from dynamics.contacts.contact import POINT, Contacts
 from dynamics.contacts.curvature import subtract_force_torques
-from dynamics.contacts.kinematics import Standing, contact_jacobian, place_contacts, pose_jacobian
+from dynamics.contacts.kinematics import Standing, contact_jacobian, place_contacts
 from dynamics.contacts.products import last_dof, threes
 from dynamics.contacts.response import eliminate, form_response, invert_kkt, invert_response, respond_to_units
 from dynamics.geometry.configuration import integrate_configuration, turn_columns
 from dynamics.geometry.joint_motion import is_group, joint_jacobian, joint_transport, twist_of
+from dynamics.geometry.lie import jlog6
 from dynamics.geometry.spatial import times6
 from dynamics.rigid_bodies.bodies import place_body
 from dynamics.rigid_bodies.forward import forward_dynamics, invert
@@ -130,7 +131,7 @@ def turn_poses(tree, contacts, place, J):
     """Turn the rows of surfaces by Jlog6 of their errors."""
     for i in range(contacts.count):
         if contacts.kind[i] != POINT:
-            pose_jacobian(place, i)
+            jlog6(place.error[i], place.Jlog)
             k, r = last_dof(tree, contacts, i), contacts.row[i]
             while k >= 0:
                 seen = (J[r, k], J[r + 1, k], J[r + 2, k], J[r + 3, k], J[r + 4, k], J[r + 5, k])

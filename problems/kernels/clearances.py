@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 
 from ddp import inline, kernel
-from dynamics.geometry.spatial import add3, dot3, linear, load6, rotate, scale3, sub3
+from dynamics.geometry.spatial import add3, dot3, linear, load6, part3, rotate, scale3, sub3
 from dynamics.quantities.frames import branch_workspace, place_frame
 from dynamics.quantities.points import knots_workspace, place_points, point_columns
 from problems.kernels.constraints import add_point_curvature
@@ -16,11 +16,6 @@ TOUCHING = 1e-12
 
 PARALLEL = 1e-12
 """Two segments are parallel if the square of the sine between them is below this."""
-
-
-@inline
-def _load(A, i):
-    return (A[i], A[i + 1], A[i + 2])
 
 
 @inline
@@ -70,8 +65,8 @@ def clearance_values(body, obstacles, X, U, out):
         for lane in range(min(8, M - begin)):
             p, d = _axis(body, P1, P2, lane)
             for o in range(obstacles.shape[0]):
-                q = _load(obstacles[o], 0)
-                e = sub3(_load(obstacles[o], 3), q)
+                q = part3(obstacles[o], 0)
+                e = sub3(part3(obstacles[o], 3), q)
                 s, t, _, _ = nearest(p, d, q, e)
                 apart = sub3(add3(p, scale3(s, d)), add3(q, scale3(t, e)))
                 out[begin + lane, o] = np.sqrt(dot3(apart, apart)) - body.radius - obstacles[o, 6]
@@ -121,8 +116,8 @@ def clearance_jacobian(body, obstacles, X, U, out):
         for lane in range(min(8, M - begin)):
             p, d = _axis(body, P1, P2, lane)
             for o in range(obstacles.shape[0]):
-                q = _load(obstacles[o], 0)
-                e = sub3(_load(obstacles[o], 3), q)
+                q = part3(obstacles[o], 0)
+                e = sub3(part3(obstacles[o], 3), q)
                 s, t, _, _ = nearest(p, d, q, e)
                 n, _ = normal(sub3(add3(p, scale3(s, d)), add3(q, scale3(t, e))))
                 row = out[begin + lane, o]
@@ -168,8 +163,8 @@ def clearance_curvature(body, obstacles, X, U, weight, out):
             w = weight[k, o]
             if w == 0.0:
                 continue
-            q = _load(obstacles[o], 0)
-            e = sub3(_load(obstacles[o], 3), q)
+            q = part3(obstacles[o], 0)
+            e = sub3(part3(obstacles[o], 3), q)
             s, t, s_free, t_free = nearest(p, d, q, e)
             apart = sub3(add3(p, scale3(s, d)), add3(q, scale3(t, e)))
             n, length = normal(apart)

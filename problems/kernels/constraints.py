@@ -12,8 +12,8 @@ import numpy as np
 
 from ddp import inline, kernel
 from dynamics.geometry.joint_motion import joint_log_hessian, joint_log_jacobian, twist_of
-from dynamics.geometry.lie import jlog6, log6_hessian
-from dynamics.geometry.spatial import add3, dot3, load3, rotate_back, scale3
+from dynamics.geometry.lie import jlog6, log6_hessian, pose_error
+from dynamics.geometry.spatial import add3, dot3, load3, part6, rotate_back, scale3
 from dynamics.quantities.center_of_mass import (
     inertial_workspace,
     place_center_of_mass,
@@ -28,8 +28,7 @@ from dynamics.quantities.frames import (
     twist_derivatives,
 )
 from dynamics.quantities.points import knots_workspace, place_points, point_columns
-from problems.kernels.frames import pose_error
-from problems.kernels.states import difference, load_six
+from problems.kernels.states import difference
 
 
 @kernel
@@ -160,7 +159,7 @@ def velocity_curvature(branch, reference, nq, nv, rows, X, U, weight, out):
         twist = frame_twist(branch, memory, J, X[k, nq:], E)
         for i in range(rows.size):
             f[rows[i]] = weight[k, i]
-        add_twist_curvature(branch, memory, reference, R, p, twist, J, E, load_six(f, 0), 1.0, nv, out[k])
+        add_twist_curvature(branch, memory, reference, R, p, twist, J, E, part6(f, 0), 1.0, nv, out[k])
 
 
 @kernel
@@ -197,12 +196,12 @@ def pose_curvature(branch, target, X, U, weight, out):
         R, p = place_frame(branch, X[k], memory, J)
         r = pose_error(target, R, p)
         jlog6(r, Jlog)
-        log6_hessian(r, load_six(weight[k], 0), G)
+        log6_hessian(r, part6(weight[k], 0), G)
         for a in range(6):
             f[a] = 0.0
             for i in range(6):
                 f[a] += Jlog[i, a] * weight[k, i]
-        pull_back_displacement(branch, memory, J, load_six(f, 0), G, 1.0, True, gradient, out[k])
+        pull_back_displacement(branch, memory, J, part6(f, 0), G, 1.0, True, gradient, out[k])
 
 
 @kernel

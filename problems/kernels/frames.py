@@ -10,8 +10,16 @@ import numpy as np
 
 from ddp import inline, kernel
 from ddp.costs.bound import EXACT, VALUES
-from dynamics.geometry.lie import jlog6, log6, log6_hessian
-from dynamics.geometry.spatial import dot3, dot6, load3, load6, rotate_back, rotation_product, sub3, times6
+from dynamics.geometry.lie import jlog6, log6_hessian, pose_error
+from dynamics.geometry.spatial import (
+    dot3,
+    dot6,
+    load3,
+    load6,
+    part6,
+    rotate_back,
+    times6,
+)
 from dynamics.quantities.center_of_mass import (
     inertial_workspace,
     place_center_of_mass,
@@ -25,23 +33,7 @@ from dynamics.quantities.frames import (
     pull_back_displacement,
     twist_derivatives,
 )
-from problems.kernels.states import load_six, row_of
-
-
-@inline
-def _load_target(F):
-    return (F[0], F[1], F[2], F[3], F[4], F[5], F[6], F[7], F[8]), (F[9], F[10], F[11])
-
-
-@inline
-def _transposed(R):
-    return (R[0], R[3], R[6], R[1], R[4], R[7], R[2], R[5], R[8])
-
-
-@inline
-def pose_error(target, R, p):
-    Rt, pt = _load_target(target)
-    return log6(rotation_product(_transposed(Rt), R), rotate_back(Rt, sub3(p, pt)))
+from problems.kernels.states import row_of
 
 
 @inline
@@ -124,8 +116,8 @@ def velocity_cost(branch, reference, nq, nv, target, weights, first, X, U, scale
         W = twist_derivatives(reference, R, p, V, J, E, D[:m], D[m:])
         for i in range(6):
             r[i] = W[i] - target[i]
-        force = times6(weights, load_six(r, 0))
-        l[k] += scale * 0.5 * dot6(load_six(r, 0), force)
+        force = times6(weights, part6(r, 0))
+        l[k] += scale * 0.5 * dot6(part6(r, 0), force)
         if order == VALUES:
             continue
         for a in range(2 * m):

@@ -10,11 +10,11 @@ import numpy as np
 
 from ddp import kernel
 from ddp.costs.bound import EXACT, VALUES
-from dynamics.geometry.spatial import dot6, load6
+from dynamics.geometry.spatial import dot6, load6, part6
 from dynamics.quantities.center_of_mass import inertial_workspace
 from dynamics.quantities.energy import add_energy_curvature, energy_gradient, place_energy
 from dynamics.quantities.momentum import about, add_momentum_curvature, momentum_derivatives, place_momentum
-from problems.kernels.states import half_square, load_six
+from problems.kernels.states import half_square
 
 
 @kernel
@@ -44,7 +44,7 @@ def momentum_cost(tree, at_center, target, weights, first, X, U, scale, order, l
     nq = X.shape[1] - nv
     memory, g, r, f = inertial_workspace(tree, X), np.empty((nv, 3)), np.empty(6), np.empty(6)
     D, unused = np.empty((2 * nv, 6)), np.zeros(nv)
-    w = load_six(weights, 0)
+    w = part6(weights, 0)
     for k in range(X.shape[0]):
         mass, c, h = place_momentum(tree, X[k, :nq], X[k, nq:], memory)
         value = about(at_center, c, h)
@@ -55,7 +55,7 @@ def momentum_cost(tree, at_center, target, weights, first, X, U, scale, order, l
         if order == VALUES:
             continue
         momentum_derivatives(tree, at_center, mass, c, h, memory, g, D[:nv], D[nv:])
-        force = load_six(f, 0)
+        force = part6(f, 0)
         for i in range(2 * nv):
             d = load6(D, i)
             lz[k, i] += scale * dot6(d, force)

@@ -17,12 +17,6 @@ from dynamics.geometry.joint_motion import CONTINUOUS, joint_difference, joint_l
 
 
 @inline
-def load_six(x, i):
-    """Six numbers of an array, from the i-th on."""
-    return (x[i], x[i + 1], x[i + 2], x[i + 3], x[i + 4], x[i + 5])
-
-
-@inline
 def row_of(targets, k):
     """The target of knot k, where there may be one for all."""
     return targets[k if targets.shape[0] > 1 else 0]
