@@ -12,12 +12,12 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-import numba
 import numpy as np
 
 from ddp import differences
-from ddp.compiling.kernel import callback, integer_pointer, pointer
+from ddp.compiling.kernel import callback
 from ddp.errors import REAL, ModelError, ProblemError, as_array, axes, line_of, numbers
+from ddp.machine.addresses import array_at, integers_at
 from ddp.machine.number import WIDTH
 from ddp.protocols import Array
 from ddp.system import Contraction, Expansion, Stepping
@@ -291,11 +291,11 @@ class ByKnot(ABC):
 
 def _contract(context: int, record: int, weight: int, hessian: int) -> None:
     """H = Σ_i w_i T_i."""
-    sizes = numba.carray(integer_pointer(context), 2)
+    sizes = integers_at(context, (2,))
     n, nz = sizes[0], sizes[1]
-    T = numba.carray(pointer(record), (n, nz * nz))
-    w = numba.carray(pointer(weight), n)
-    H = numba.carray(pointer(hessian), nz * nz)
+    T = array_at(record, (n, nz * nz))
+    w = array_at(weight, (n,))
+    H = array_at(hessian, (nz * nz,))
     H[:] = 0.0
     for i in range(n):
         for j in range(nz * nz):

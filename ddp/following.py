@@ -19,9 +19,9 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from numba import carray
 
-from ddp.compiling.kernel import call_contraction, callback, integer_pointer, kernel, pointer
+from ddp.compiling.kernel import call_contraction, callback, kernel
+from ddp.machine.addresses import array_at, integers_at
 
 HEADER = "table", "rows", "width", "nx", "n", "nu", "deviation", "context", "delay", "limits"
 """Address and extents of the table, sizes, address and context of the C function of `Tracked.deviation` (0 where states
@@ -94,8 +94,8 @@ def keep_limits(row, at, limits, n, nu, e, du):
 @kernel
 def follow(header, t, x, u):
     """u := clip(U(t + delay) + du, lower, upper), du near G (x ⊖ X(t)) within limits, of a header's address."""
-    head = carray(integer_pointer(header), 10)
-    table = carray(pointer(head[0]), (head[1], head[2]))
+    head = integers_at(header, (10,))
+    table = array_at(head[0], (head[1], head[2]))
     nx, n, nu = head[3], head[4], head[5]
     row = table[row_of(table, t)]
     s = part_of(row, t)
@@ -109,7 +109,7 @@ def follow(header, t, x, u):
     else:
         for i in range(n):
             e[i] = x[i] - at[i] - at[nx + i]
-    ahead, later = row, t + carray(pointer(head[8]), 1)[0]
+    ahead, later = row, t + array_at(head[8], (1,))[0]
     if later != t:
         ahead = table[row_of(table, later)]
         s = part_of(ahead, later)
@@ -127,8 +127,8 @@ def follow(header, t, x, u):
 
 def follow_at(header, t, x, u):  # type: ignore[no-untyped-def]
     """The C function: addresses of a header, of t, x (nx,) and u (nu,) to write."""
-    head = carray(integer_pointer(header), 10)
-    follow(header, carray(pointer(t), 1)[0], carray(pointer(x), head[3]), carray(pointer(u), head[5]))
+    head = integers_at(header, (10,))
+    follow(header, array_at(t, (1,))[0], array_at(x, (head[3],)), array_at(u, (head[5],)))
 
 
 @cache

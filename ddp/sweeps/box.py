@@ -7,9 +7,10 @@ Which ones are held is found over the whole horizon, see limits.py; here it is g
 from __future__ import annotations
 
 from ddp.compiling.kernel import apart, kernel
+from ddp.machine.addresses import array_at
 from ddp.machine.memory import floats_at
 from ddp.sweeps.horizon import Horizon
-from ddp.sweeps.room import matrix_at, read_room
+from ddp.sweeps.room import read_room
 
 
 @kernel
@@ -30,7 +31,7 @@ def hold(horizon, room, t, known):
     p, r = Horizon(horizon), read_room(room)
     n, nu = r.n, r.nu
     nz = n + nu
-    Q, q, rows = matrix_at(r.Q, nz, r.ld), floats_at(r.q), p.rows[t]
+    Q, q, rows = array_at(r.Q, (nz, r.ld)), floats_at(r.q), p.rows[t]
     some = False
     for i in range(nu):
         for j in range(nz):

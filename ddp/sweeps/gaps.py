@@ -14,19 +14,19 @@ from __future__ import annotations
 import numpy as np
 
 from ddp.compiling.kernel import call_contraction, kernel
+from ddp.machine.addresses import array_at
 from ddp.machine.memory import address_of
 from ddp.machine.rows import add_rows, copy_rows
 from ddp.machine.tiles import WIDTH, add_product
 from ddp.machine.transposed import add_transposed_times
 from ddp.sweeps.horizon import Horizon
 from ddp.sweeps.riccati import count
-from ddp.sweeps.room import matrix_at
 
 
 @kernel
 def arrive(r, gap):
     """v[0] := v[0] + V gap; the changes of the slope, v[2]·gap, and of the value, v[0]·gap + ½ gapᵀ V gap."""
-    v = matrix_at(r.v, 3, r.lx)
+    v = array_at(r.v, (3, r.lx))
     slope, change = 0.0, 0.0
     for i in range(r.n):
         slope += v[2, i] * gap[i]
@@ -50,7 +50,7 @@ def cross(r, blocks, J, C, blend):
         inside, width, there = min(end, n) - begin, end - begin, 8 * (first * n + begin)
         D, old = r.M, r.P  # J - 1, and what it multiplies
         copy_rows(D, lx, J + there, n, size, inside)
-        rest = matrix_at(D, size, lx)
+        rest = array_at(D, (size, lx))
         for i in range(size):
             rest[i, first - begin + i] -= 1.0
         copy_rows(old, lx, r.v + 8 * first, lx, 3, size)

@@ -26,6 +26,7 @@ limits ask for it: one product serves all.
 from __future__ import annotations
 
 from ddp.compiling.kernel import kernel
+from ddp.machine.addresses import array_at
 from ddp.machine.memory import floats_at
 from ddp.machine.number import with_lane
 from ddp.machine.rows import (
@@ -43,7 +44,6 @@ from ddp.machine.rows import (
 from ddp.machine.simd import load, load_some, multiply_add, store
 from ddp.machine.tiles import WIDTH, add_product, product, upper_product
 from ddp.machine.triangles import eliminate, raise_rows
-from ddp.sweeps.room import matrix_at
 
 FEW = 4
 """Matrices of so few rows are mirrored number by number."""
@@ -246,7 +246,7 @@ def add_straight(r, bent):
 def forget_idle(r):
     """Controls that nothing depends on, not even a cost, stay where they are: their rows of Q and q are zero."""
     n, nz = r.n, r.n + r.nu
-    Q, q = matrix_at(r.Q, nz, r.ld), floats_at(r.q)
+    Q, q = array_at(r.Q, (nz, r.ld)), floats_at(r.q)
     for i in range(n, nz):
         idle = q[i] == 0.0 and Q[i, i] == 0.0
         for j in range(nz):
@@ -261,7 +261,7 @@ def forget_idle(r):
 def factorize(r):
     """[Y U] over the rows u of Q, y, and N; False if Q_uu is not positive definite, or NaN."""
     n, nu, ld = r.n, r.nu, r.ld
-    Q, q = matrix_at(r.Q, n + nu, ld), floats_at(r.q)
+    Q, q = array_at(r.Q, (n + nu, ld)), floats_at(r.q)
     size, y = floats_at(r.size), floats_at(r.y)
     for i in range(nu):
         size[i], y[i] = Q[n + i, n + i], q[n + i]
@@ -274,7 +274,7 @@ def policy(r, k, K):
     n, nu, ld, lx = r.n, r.nu, r.ld, r.lx
     raise_rows(nu, r.K, lx, r.N, ld, n)
     write_rows(K, n, r.K, lx, nu, n)
-    k, N, y, inverse = floats_at(k), matrix_at(r.N, nu, ld), floats_at(r.y), floats_at(r.inverse)
+    k, N, y, inverse = floats_at(k), array_at(r.N, (nu, ld)), floats_at(r.y), floats_at(r.inverse)
     square = 0.0
     for i in range(nu):
         k[i] = -inverse[i] * y[i]

@@ -7,9 +7,9 @@ from itertools import accumulate
 from typing import NamedTuple
 
 import numpy as np
-from numba import carray, int64
+from numba import int64
 
-from ddp.compiling.kernel import kernel, pointer
+from ddp.compiling.kernel import kernel
 from ddp.machine.aligned import aligned_zeros
 from ddp.machine.memory import rows_at
 from ddp.machine.tiles import WIDTH, padded
@@ -96,7 +96,3 @@ def read_room(address):
     return Room(*(sizes_at(address) + _addresses(address + 8 * SIZES)[0]))
 
 
-@kernel
-def matrix_at(address, rows, columns):
-    """The matrix (rows, columns) at an address. As ``memory.as_matrix`` has it, sweeps of 2 states take 5 % longer."""
-    return carray(pointer(address), (rows, columns))

@@ -31,13 +31,14 @@ from typing import NamedTuple
 import numpy as np
 
 from ddp.compiling.kernel import kernel
+from ddp.machine.addresses import array_at
 from ddp.machine.memory import floats_at
 from ddp.machine.rows import clear_rows, copy_rows
 from ddp.machine.tiles import add_product
 from ddp.protocols import Array
 from ddp.sweeps.horizon import Horizon
 from ddp.sweeps.riccati import factorize, forget_idle, value
-from ddp.sweeps.room import RoomOwner, matrix_at, read_room
+from ddp.sweeps.room import RoomOwner, read_room
 from ddp.sweeps.sized_sweep import sweep_of
 from ddp.sweeps.tiled_sweep import NOTHING, act
 
@@ -154,7 +155,7 @@ def read_value(room, V, v, p):
     """V (n, n), v (n,) := the room's value; p (n,) := the costate beside it."""
     r = read_room(room)
     n = r.n
-    own, gradients = matrix_at(r.V, n, r.lx), matrix_at(r.v, 2, r.lx)
+    own, gradients = array_at(r.V, (n, r.lx)), array_at(r.v, (2, r.lx))
     for i in range(n):
         v[i], p[i] = gradients[0, i], gradients[1, i]
         for j in range(n):
@@ -166,7 +167,7 @@ def write_value(room, V, v, p):
     """Set the room's value and costate to V, v and p."""
     r = read_room(room)
     n = r.n
-    own, gradients = matrix_at(r.V, n, r.lx), matrix_at(r.v, 2, r.lx)
+    own, gradients = array_at(r.V, (n, r.lx)), array_at(r.v, (2, r.lx))
     for i in range(n):
         gradients[0, i], gradients[1, i] = v[i], p[i]
         for j in range(n):
@@ -194,7 +195,7 @@ def extend(horizon, room, start, stop, blend, mu, along, curved, offset):
     """
     p, r = Horizon(horizon), read_room(room)
     n, nu = r.n, r.nu
-    Q, q, v = matrix_at(r.Q, n + nu, r.ld), matrix_at(r.q, 2 + n, r.ld), matrix_at(r.v, 2 + n, r.lx)
+    Q, q, v = array_at(r.Q, (n + nu, r.ld)), array_at(r.q, (2 + n, r.ld)), array_at(r.v, (2 + n, r.lx))
     Y, scaled, removed = np.empty((n, nu)), np.empty((n, nu)), np.empty((n, n))
     clear_rows(r.V, r.lx, n, r.lx)
     clear_rows(r.v, r.lx, 2 + n, r.lx)
@@ -227,7 +228,7 @@ def extend(horizon, room, start, stop, blend, mu, along, curved, offset):
 def eliminate(r, q, Y, scaled, offset):
     """Y (n, nu) := Y_λᵀ of the rows q = [Q_λx Q_λu] of one knot, after `factorize`; scaled := Y_λᵀ D⁻¹; σ."""
     n, nu = r.n, r.nu
-    N, inverse, y = matrix_at(r.N, nu, r.ld), floats_at(r.inverse), floats_at(r.y)  # N = -D⁻¹ [Y U]
+    N, inverse, y = array_at(r.N, (nu, r.ld)), floats_at(r.inverse), floats_at(r.y)  # N = -D⁻¹ [Y U]
     for c in range(n):
         for i in range(nu):
             Y[c, i] = q[c, n + i]

@@ -6,6 +6,7 @@ from __future__ import annotations
 import numpy as np
 
 from ddp.compiling.kernel import apart, call_contraction, kernel
+from ddp.machine.addresses import array_at
 from ddp.machine.memory import address_of, floats_at
 from ddp.machine.rows import clear_rows, copy_rows, copy_upper, write_rows
 from ddp.machine.tiles import add_product
@@ -25,7 +26,7 @@ from ddp.sweeps.riccati import (
     policy,
     value,
 )
-from ddp.sweeps.room import matrix_at, read_room
+from ddp.sweeps.room import read_room
 
 NOTHING = (0.0, 0.0, 0.0)
 """Sums of a sweep at its end: slope, change, and the max-norm of the gradient."""
@@ -78,7 +79,7 @@ def sweep(horizon, room, start, stop, before, blend, mu, by_costate, kept, known
     """
     p, r = Horizon(horizon), read_room(room)
     n, nu = r.n, r.nu
-    q, limited = matrix_at(r.q, 2, r.ld), p.limited != 0
+    q, limited = array_at(r.q, (2, r.ld)), p.limited != 0
     torn = p.torn != 0
     slope, change, steepest = before
     if stop == p.N:

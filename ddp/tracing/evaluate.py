@@ -11,9 +11,9 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from numba import carray
 
-from ddp.compiling.kernel import call_contraction, callback, inline, integer_pointer, kernel, pointer
+from ddp.compiling.kernel import call_contraction, callback, inline, kernel
+from ddp.machine.addresses import array_at, integers_at
 from ddp.machine.memory import rows_of
 from ddp.machine.number import WIDTH, lane_of, spread, where_less
 from ddp.machine.simd import load, multiply_add, store
@@ -122,14 +122,14 @@ def contract_one(context, record, weight, hessian):  # type: ignore[no-untyped-d
     context: words, which are where the function is, how many numbers a record, the parameters and a weight have, where
     the parameters are, how many outputs there are, the template's size and address, how many places and their address.
     """
-    w = carray(integer_pointer(context), WORDS)
+    w = integers_at(context, (WORDS,))
     inputs, outputs = np.empty(WIDTH * (w[1] + w[2] + w[3])), np.empty(WIDTH * w[5])
-    share(inputs, 0, carray(pointer(record), w[1]))
-    share(inputs, w[1], carray(pointer(w[4]), w[2]))
-    share(inputs, w[1] + w[2], carray(pointer(weight), w[3]))
+    share(inputs, 0, array_at(record, (w[1],)))
+    share(inputs, w[1], array_at(w[4], (w[2],)))
+    share(inputs, w[1] + w[2], array_at(weight, (w[3],)))
     call_contraction(w[0], inputs.ctypes.data, outputs.ctypes.data, 0, 0)
-    template, places = carray(pointer(w[7]), w[6]), carray(integer_pointer(w[9]), (w[8], 2))
-    H = carray(pointer(hessian), w[6])
+    template, places = array_at(w[7], (w[6],)), integers_at(w[9], (w[8], 2))
+    H = array_at(hessian, (w[6],))
     for j in range(w[6]):
         H[j] = template[j]
     for j in range(w[8]):

@@ -14,11 +14,11 @@ from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
-from numba import carray
 
 from ddp.by_knot import ByKnot
-from ddp.compiling.kernel import call_contraction, callback, integer_pointer, kernel, pointer
+from ddp.compiling.kernel import call_contraction, callback, kernel
 from ddp.errors import as_array, axes, integer, positive, positive_integer
+from ddp.machine.addresses import array_at, integers_at
 from ddp.machine.number import WIDTH
 from ddp.protocols import Array
 from ddp.system import Contraction, Expansion, Stepping
@@ -128,15 +128,15 @@ def _bends(address, record, weight, nx, out):
 
 def _contract_one(context, record, weight, hessian):
     """C function of `system.Contraction`; context: the address of the Hessian, and nx."""
-    w = carray(integer_pointer(context), 2)
+    w = integers_at(context, (2,))
     call_contraction(w[0], record, record + 8 * w[1], weight, hessian)
 
 
 def _step_eight(inputs, outputs, context, knot):
     """C function of `system.Stepping`; context: the address of the step, nx, nu, and how many states are looked at."""
-    w = carray(integer_pointer(context), 4)
+    w = integers_at(context, (4,))
     nx, nu = w[1], w[2]
-    z, after = carray(pointer(inputs), WIDTH * (nx + nu)), carray(pointer(outputs), WIDTH * nx)
+    z, after = array_at(inputs, (WIDTH * (nx + nu),)), array_at(outputs, (WIDTH * nx,))
     own, out = np.empty(nx + nu), np.empty(nx)
     for lane in range(w[3]):
         for i in range(nx + nu):

@@ -12,9 +12,9 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from numba import carray
 
-from ddp.compiling.kernel import call_contraction, callback, integer_pointer, kernel, pointer
+from ddp.compiling.kernel import call_contraction, callback, kernel
+from ddp.machine.addresses import array_at, integers_at
 from ddp.machine.number import WIDTH
 
 
@@ -107,16 +107,16 @@ def contract_one(context, record, weight, hessian):  # type: ignore[no-untyped-d
 
     context: words, which are the contraction of the system and of (g, a), n, nu, ns, nr, and floats of f's record.
     """
-    w = carray(integer_pointer(context), WORDS)
+    w = integers_at(context, (WORDS,))
     n, nu, ns, nr, begin = w[4], w[5], w[6], w[7], w[8]
     nz = n + ns + nr
-    B = carray(pointer(record + 8 * begin), (n, nu))
-    G = carray(pointer(record + 8 * (begin + n * nu)), (nu, nz))
+    B = array_at(record + 8 * begin, (n, nu))
+    G = array_at(record + 8 * (begin + n * nu), (nu, nz))
     Hf, own = np.empty((n + nu, n + nu)), np.empty(nu + ns)
-    weights_of_functions(B, carray(pointer(weight), n + ns), own)
+    weights_of_functions(B, array_at(weight, (n + ns,)), own)
     call_contraction(w[0], w[1], record, weight, Hf.ctypes.data)
     call_contraction(w[2], w[3], record + 8 * (begin + n * nu + nu * nz), own.ctypes.data, hessian)
-    add_pulled(Hf, G, n, carray(pointer(hessian), (nz, nz)))
+    add_pulled(Hf, G, n, array_at(hessian, (nz, nz)))
 
 
 def step_eight(inputs, outputs, context, knot):  # type: ignore[no-untyped-def]
@@ -125,11 +125,11 @@ def step_eight(inputs, outputs, context, knot):  # type: ignore[no-untyped-def]
     context: words, which are the step of the system and its context, where (g, a) are, nx, nu, ns, nr, and addresses of
     memory for what they give and for what the step is given, whose parameters are there.
     """
-    w = carray(integer_pointer(context), WORDS)
+    w = integers_at(context, (WORDS,))
     nx, nu, ns = w[3], w[4], w[5]
     call_contraction(w[2], inputs, w[7], 0, 0)
-    given, found = carray(pointer(w[8]), WIDTH * (nx + nu)), carray(pointer(w[7]), WIDTH * (nu + ns))
-    x, after = carray(pointer(inputs), WIDTH * nx), carray(pointer(outputs), WIDTH * (nx + ns))
+    given, found = array_at(w[8], (WIDTH * (nx + nu),)), array_at(w[7], (WIDTH * (nu + ns),))
+    x, after = array_at(inputs, (WIDTH * nx,)), array_at(outputs, (WIDTH * (nx + ns),))
     for i in range(WIDTH * nx):
         given[i] = x[i]
     for i in range(WIDTH * nu):

@@ -15,9 +15,9 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from numba import carray
 
-from ddp.compiling.kernel import callback, kernel, pointer
+from ddp.compiling.kernel import callback, kernel
+from ddp.machine.addresses import array_at
 from ddp.system import Contraction
 from dynamics.geometry.configuration import difference_state, integrate_state
 from dynamics.geometry.joint_motion import is_group, joint_log_hessian, joint_log_jacobian, twist_of
@@ -46,8 +46,8 @@ def close_at(context, gap, weight, out):
     """The C function: addresses of a ``Tree``, a gap (n,), a weight (n,), and J, C (2, n, n) to write."""
     tree = Tree(context)
     n = 2 * tree.nv
-    both = carray(pointer(out), (2, n, n))
-    close(tree, carray(pointer(gap), n), carray(pointer(weight), n), both[0], both[1])
+    both = array_at(out, (2, n, n))
+    close(tree, array_at(gap, (n,)), array_at(weight, (n,)), both[0], both[1])
 
 
 @cache
@@ -60,10 +60,10 @@ def deviate_at(context, at, x, out):
     """The C function: out (n,) := x ⊖ (X ⊕ dx), of a ``Tree`` and of X (nx,) and dx (n,) in a row ``at``."""
     tree = Tree(context)
     nx, n = tree.nq + tree.nv, 2 * tree.nv
-    given = carray(pointer(at), nx + n)
+    given = array_at(at, (nx + n,))
     reference = np.empty(nx)
     integrate_state(tree, given[:nx], given[nx:], reference)
-    difference_state(tree, reference, carray(pointer(x), nx), carray(pointer(out), n))
+    difference_state(tree, reference, array_at(x, (nx,)), array_at(out, (n,)))
 
 
 @cache

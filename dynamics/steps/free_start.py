@@ -6,11 +6,11 @@ from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
-from numba import carray
 from numpy.typing import ArrayLike
 
-from ddp.compiling.kernel import call_contraction, callback, integer_pointer, pointer
+from ddp.compiling.kernel import call_contraction, callback
 from ddp.errors import ProblemError, as_array, axes, integer
+from ddp.machine.addresses import array_at, integers_at
 from ddp.protocols import Array
 from ddp.system import Contraction, Expansion, Stepping, ability
 from ddp.tracing.function import TracedFunction
@@ -160,14 +160,14 @@ class FreeStart(Around):
 
 def _contract_one(context, record, weight, hessian):  # type: ignore[no-untyped-def]
     """C function of `system.Contraction`; context: pairs of words, for the system and each of the knots before."""
-    kind = np.int64(carray(pointer(record), 1)[0])
-    w = carray(integer_pointer(context), 2 * kind + 2)
+    kind = np.int64(array_at(record, (1,))[0])
+    w = integers_at(context, (2 * kind + 2,))
     call_contraction(w[2 * kind], w[2 * kind + 1], record + 8, weight, hessian)
 
 
 def _step_eight(inputs, outputs, context, knot):  # type: ignore[no-untyped-def]
     """C function of `system.Stepping`; context: how many knots come before, the system's step and context, theirs."""
-    w = carray(integer_pointer(context), 4 + knot)
+    w = integers_at(context, (4 + knot,))
     if knot < w[0]:
         call_contraction(w[3 + knot], inputs, outputs, 0, 0)
     else:

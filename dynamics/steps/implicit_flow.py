@@ -17,11 +17,11 @@ from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
-from numba import carray
 from numpy.typing import NDArray
 
-from ddp.compiling.kernel import call_contraction, callback, inline, integer_pointer, kernel, pointer
+from ddp.compiling.kernel import call_contraction, callback, inline, kernel
 from ddp.errors import ModelError
+from ddp.machine.addresses import array_at, integers_at
 from ddp.machine.number import WIDTH
 from ddp.protocols import Array
 from ddp.system import Contraction, Stepping
@@ -206,8 +206,8 @@ _BLOCKS = 16
 def dense(w, block, outputs, lane, out):
     """out, a matrix, := a block of a lane."""
     at = _BLOCKS + 4 * block
-    template, columns = carray(pointer(w[at]), w[at + 1]), out.shape[1]
-    places = carray(integer_pointer(w[at + 2]), (w[at + 3], 2))
+    template, columns = array_at(w[at], (w[at + 1],)), out.shape[1]
+    places = integers_at(w[at + 2], (w[at + 3], 2))
     for j in range(template.shape[0]):
         out[j // columns, j % columns] = template[j]
     for j in range(places.shape[0]):
@@ -282,7 +282,7 @@ def find(w, given):
 @kernel
 def solve_knots(context, X, U, p, Y):
     """Y (M, nx + nk) := x and k of M knots."""
-    w = carray(integer_pointer(context), WORDS)
+    w = integers_at(context, (WORDS,))
     nx, nk = w[0], w[2]
     given = np.empty(WIDTH * (nx + nk + w[3] + w[4]))
     share(given, nx + nk + w[3], p)
@@ -297,11 +297,11 @@ def solve_knots(context, X, U, p, Y):
 
 def step_eight(inputs, outputs, context, knot):  # type: ignore[no-untyped-def]
     """C function of `system.Stepping`."""
-    w = carray(integer_pointer(context), WORDS)
+    w = integers_at(context, (WORDS,))
     nx, nk, nu = w[0], w[2], w[3]
-    own, after = carray(pointer(inputs), WIDTH * (nx + nu)), carray(pointer(outputs), WIDTH * nx)
+    own, after = array_at(inputs, (WIDTH * (nx + nu),)), array_at(outputs, (WIDTH * nx,))
     given, ends = np.empty(WIDTH * (nx + nk + nu + w[4])), np.empty(WIDTH * (nx + nk))
-    share(given, nx + nk + nu, carray(pointer(w[5]), w[4]))
+    share(given, nx + nk + nu, array_at(w[5], (w[4],)))
     for i in range(WIDTH * nx):
         given[i] = own[i]
     for i in range(WIDTH * nu):
@@ -316,14 +316,14 @@ def step_eight(inputs, outputs, context, knot):  # type: ignore[no-untyped-def]
 
 def contract_one(context, record, weight, hessian):  # type: ignore[no-untyped-def]
     """C function of `system.Contraction`."""
-    w = carray(integer_pointer(context), WORDS)
+    w = integers_at(context, (WORDS,))
     nx, n, nk, nu = w[0], w[1], w[2], w[3]
     nz, size = n + nu, n + nk + nu
-    known, on_end = carray(pointer(record), nx + nu), carray(pointer(weight), n)
+    known, on_end = array_at(record, (nx + nu,)), array_at(weight, (n,))
     given = np.empty(WIDTH * (nx + nk + nu + w[4]))
     share(given, 0, known[:nx])
     share(given, nx + nk, known[nx:])
-    share(given, nx + nk + nu, carray(pointer(w[5]), w[4]))
+    share(given, nx + nk + nu, array_at(w[5], (w[4],)))
     find(w, given)
     of_R, of_E = np.empty(WIDTH * w[10]), np.empty(WIDTH * w[11])
     call_contraction(w[7], given.ctypes.data, of_R.ctypes.data, 0, 0)
@@ -362,7 +362,7 @@ def contract_one(context, record, weight, hessian):  # type: ignore[no-untyped-d
     bent, other = np.empty((size, size)), np.empty((size, size))
     call_contraction(w[12], w[13], at.ctypes.data, on_residual.ctypes.data, bent.ctypes.data)
     call_contraction(w[14], w[15], at.ctypes.data, on_all.ctypes.data, other.ctypes.data)
-    H = carray(pointer(hessian), (nz, nz))
+    H = array_at(hessian, (nz, nz))
     for a in range(nz):
         for b in range(nz):
             H[a, b] = 0.0

@@ -10,9 +10,8 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any, NamedTuple
 
-from numba import carray
-
-from ddp.compiling.kernel import callback, integer_pointer, kernel, specialised
+from ddp.compiling.kernel import callback, kernel, specialised
+from ddp.machine.addresses import integers_at
 from ddp.machine.fields import Fields, vector
 from ddp.machine.memory import as_matrix, as_quads, floats_at, memory_of, rows_of
 from ddp.machine.number import QUAD, spread, where_less, with_lane
@@ -162,9 +161,9 @@ def _step_eight(inputs, outputs, context, t):  # type: ignore[no-untyped-def]
 
     context: words, which are the addresses of `Modes`, of memory and of modes of knots, nx, nu, and how many quads.
     """
-    w = carray(integer_pointer(context), 6)
+    w = integers_at(context, (6,))
     modes, nx, nu = Modes(w[0]), w[3], w[4]
-    mode = carray(integer_pointer(w[2]), t + 1)[t]
+    mode = integers_at(w[2], (t + 1,))[t]
     given, after = as_quads(floats_at(inputs)), as_quads(floats_at(outputs))
     own = Rolling(as_quads(floats_at(w[1])), modes.tree, nu)
     bed = bench(modes, mode, own.end)

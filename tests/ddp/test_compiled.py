@@ -28,8 +28,8 @@ def inner(x, scale):
 OUTER = """
 from typing import Any, NamedTuple
 
-from ddp.compiling.kernel import callback, kernel, pointer
-from numba import carray
+from ddp.compiling.kernel import callback, kernel
+from ddp.machine.addresses import array_at
 from inner import inner
 
 @kernel
@@ -46,7 +46,7 @@ def both(x):
 
 @callback
 def store(context, x, y, out):
-    carray(pointer(out), 1)[0] = outer(carray(pointer(x), 3))
+    array_at(out, (1,))[0] = outer(array_at(x, (3,)))
 """
 
 PROGRAM = """
