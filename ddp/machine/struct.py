@@ -30,7 +30,7 @@ import hashlib
 from collections.abc import Callable
 from ctypes import addressof, c_char
 from math import prod
-from struct import Struct as Format
+from struct import calcsize, pack_into
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -74,19 +74,20 @@ class _Word:
     def __init__(self, kind: Any) -> None:
         self.kind, self.is_real = kind, kind == types.float64
 
+    @property
     def format(self) -> str:
-        """Its words for Python's ``struct``."""
+        """Its words as Python's ``struct`` names them."""
         return "d" if self.is_real else "q" * self.words
 
     def __set_name__(self, owner: Any, name: str) -> None:
-        self.name, self.packed = name, Format(self.format())
+        self.name = name
 
     def __get__(self, struct: Any, owner: Any = None) -> Any:
         return self if struct is None else struct._values[self.name]
 
     def __set__(self, struct: Any, value: Any) -> None:
         struct._values[self.name] = value = self.checked(value)
-        self.packed.pack_into(struct._words, 8 * struct._places[self.name], *self.written(value, _here))
+        pack_into(self.format, struct._words, 8 * struct._places[self.name], *self.written(value, _here))
 
     def checked(self, value: Any) -> Any:
         return float(value) if self.is_real else int(value)
@@ -244,7 +245,7 @@ class Struct:
 
     _fields: ClassVar[dict[str, Any]]
     _places: ClassVar[dict[str, int]]
-    _packed: ClassVar[Format]
+    _format: ClassVar[str]
     struct_type: ClassVar[StructType]
 
     def __init__(self, address: Any = None, **values: Any) -> None:
@@ -263,7 +264,7 @@ class Struct:
         for name, field in cls._fields.items():
             cls._places[name] = begin
             begin += field.words
-        cls._packed = Format("".join(field.format() for field in cls._fields.values()))
+        cls._format = "".join(field.format for field in cls._fields.values())
         cls.struct_type = StructType(cls)
         for field in cls._fields.values():
             field.kind = cls.struct_type if field.kind is None else field.kind
@@ -274,9 +275,9 @@ class Struct:
     def words(self, place: Place) -> Any:
         """The words of a copy whose arrays, and structs that it names, are where ``place`` puts them."""
         values = self._values
-        made: Any = np.empty(self._packed.size // 8, dtype=np.int64)
+        made: Any = np.empty(calcsize(self._format) // 8, dtype=np.int64)
         words = [word for name, field in self._fields.items() for word in field.written(values[name], place)]
-        self._packed.pack_into(made, 0, *words)
+        pack_into(self._format, made, 0, *words)
         return made
 
     def replace(self, **changes: Any) -> Self:
