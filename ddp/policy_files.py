@@ -7,7 +7,7 @@ import io
 import json
 import os
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,36 +15,15 @@ from ddp.archive import write
 from ddp.errors import ProblemError
 from ddp.files import as_path, shown, write_atomically
 from ddp.protocols import Array
-from ddp.system import Cones, System, ability
+from ddp.system import System, ability
+
+if TYPE_CHECKING:
+    from ddp.policy import Policy
 
 SUFFIXES = ".npz", ".csv", ".json"
 
 
-class Followed(Protocol):
-    """Policy, as far as it is written."""
-
-    @property
-    def starts(self) -> Array: ...
-    @property
-    def X(self) -> Array: ...
-    @property
-    def U(self) -> Array: ...
-    @property
-    def durations(self) -> Array: ...
-    @property
-    def delay(self) -> float: ...
-    def planned(self, t: float) -> Array: ...
-    @property
-    def G(self) -> Array: ...
-    @property
-    def lower(self) -> Array: ...
-    @property
-    def upper(self) -> Array: ...
-    @property
-    def cones(self) -> Cones | None: ...
-
-
-def export(path: str | os.PathLike[str], policy: Followed, system: System) -> Path:
+def export(path: str | os.PathLike[str], policy: Policy, system: System) -> Path:
     """Write a policy: see `Policy.export`."""
     target = as_path(path)
     if target.suffix not in SUFFIXES:
@@ -72,7 +51,7 @@ def export(path: str | os.PathLike[str], policy: Followed, system: System) -> Pa
     return write_atomically(target, json.dumps(_joint_trajectory(policy, Q, V, U, names_q, names_v, names_u), indent=1))
 
 
-def controls(policy: Followed) -> Array:
+def controls(policy: Policy) -> Array:
     """Planned controls (M, nu) in the middle of each step, later by the delay."""
     if policy.delay == 0.0:
         return policy.U
@@ -90,7 +69,7 @@ def names(system: System) -> tuple[list[str], list[str], list[str]]:
 
 
 def _joint_trajectory(
-    policy: Followed, Q: Array, V: Array, U: Array, names_q: list[str], names_v: list[str], names_u: list[str]
+    policy: Policy, Q: Array, V: Array, U: Array, names_q: list[str], names_v: list[str], names_u: list[str]
 ) -> dict[str, Any]:
     """A message of ROS: joints whose position, velocity and effort are one number each."""
     joints = [name for name in names_q if name in names_v]

@@ -31,14 +31,6 @@ class Solved(Protocol):
     def problem(self) -> Any: ...
 
 
-@runtime_checkable
-class Lasting(Protocol):
-    """System whose steps last differently long."""
-
-    @property
-    def durations(self) -> Any: ...
-
-
 class Motion(NamedTuple):
     """Q (N+1, nq): configurations of ``robot`` at ``times`` (N+1,) [s], which begin at 0.
 
@@ -108,7 +100,8 @@ def _solution(field: str, name: str, solution: Solved) -> Motion:
     finite = np.isfinite(X).all(axis=1)
     X = X[: len(X) if finite.all() else int(np.argmin(finite))]
     Q = configurations(field, X, robot)
-    steps = system.durations[: len(Q) - 1] if isinstance(system, Lasting) else system.dt
+    lasting = getattr(system, "durations", None)  # where steps differ
+    steps = system.dt if lasting is None else lasting[: len(Q) - 1]
     signals = signals_of(solution) if isinstance(solution, Told) and finite.all() else {}
     pulled = len(robot.cables) if isinstance(robot, Chain) else 0
     tensions = np.asarray(solution.U)[: len(Q) - 1, :pulled] if pulled else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import pinocchio as pin
@@ -11,22 +11,12 @@ import pinocchio as pin
 from ddp.errors import ProblemError, items, said
 from dynamics.geometry.solids import Capsule as Capsule
 from dynamics.geometry.solids import Sphere as Sphere
+from dynamics.robots.capsules import BodyCapsule
 from viz.shapes import Color, Mesh, capsule
 
 OBSTACLE: Color = (0.80, 0.52, 0.25, 0.45)
 
 Obstacle: TypeAlias = Capsule
-
-
-class Segment(Protocol):
-    """Segment with a radius."""
-
-    @property
-    def start(self) -> Any: ...
-    @property
-    def end(self) -> Any: ...
-    @property
-    def radius(self) -> float: ...
 
 
 def as_obstacles(obstacles: Sequence[Obstacle]) -> list[Obstacle]:
@@ -40,7 +30,7 @@ def as_obstacles(obstacles: Sequence[Obstacle]) -> list[Obstacle]:
     return list(given)
 
 
-def solid(segment: Segment) -> Mesh:
+def solid(segment: Capsule | BodyCapsule) -> Mesh:
     """All points within the radius of a segment, as a mesh."""
     a, b = np.asarray(segment.start, dtype=np.float64), np.asarray(segment.end, dtype=np.float64)
     length = float(np.linalg.norm(b - a))

@@ -25,19 +25,6 @@ COLORS = ("#c8442f", "#1f6fb4", "#3a923a", "#8a5bb0", "#c98a1b", "#555555")
 MARKERS = ("o", "s", "^", "D", "v", "P")
 
 
-class Record(Protocol):
-    """Iteration of a solve, as far as it is plotted."""
-
-    @property
-    def cost(self) -> float: ...
-    @property
-    def gradient(self) -> float: ...
-    @property
-    def step(self) -> float: ...
-    @property
-    def hessian(self) -> str: ...
-
-
 @runtime_checkable
 class Converged(Protocol):
     """Solution, as far as it is plotted."""
@@ -81,14 +68,8 @@ def plot_convergence(
         )
         for axes, values in zip(panels, curves, strict=True):
             width = 1.2 * (len(given) - k)  # the first ones show from under the others
-            _curve(
-                axes,
-                f"{name} ({len(records)} iterations)" if name else f"{len(records)} iterations",
-                values,
-                exact,
-                k,
-                0.0 if axes is panels[2] else width,
-            )
+            label = f"{name} ({len(records)} iterations)" if name else f"{len(records)} iterations"
+            _curve(axes, label, values, exact, k, 0.0 if axes is panels[2] else width)
     names = ("cost above the lowest", "gradient norm", "step length")
     for axes, label in zip(panels, names, strict=True):
         axes.set_xlabel("iteration")
