@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 import os
-import re
 import stat
 import zipfile
 from collections.abc import Mapping
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import IO, Any, BinaryIO
 
 import numpy as np
+from numpy.lib import format as npy
 
 from ddp.compiling.interrupts import uninterrupted
 from ddp.errors import ProblemError
@@ -31,12 +31,6 @@ FEW = 16
 
 _PIECE = 1 << 20
 """Bytes that are read at once."""
-
-_HEADER = re.compile(
-    rb"\{'descr': '(?P<type>[<>|=][fibcU]\d{1,6})', 'fortran_order': (?P<columns>True|False), "
-    rb"'shape': \((?P<shape>[\d, ]{0,200})\), \} *\n"
-)
-"""The header of an array of numbers or texts, as numpy writes it."""
 
 _LONGEST_HEADER = 4096
 
@@ -159,13 +153,9 @@ _SIZES = {"f": (8,), "i": (8,), "b": (1,)}
 
 def _header(stream: IO[bytes]) -> tuple[np.dtype[Any], tuple[int, ...], bool, int]:
     """Type, shape, whether columns are contiguous, and how long the header is that says so."""
-    begin = stream.read(8)
-    if begin[:6] != b"\x93NUMPY" or begin[6:8] not in (b"\x01\x00", b"\x02\x00", b"\x03\x00"):
-        raise ValueError("no array of numpy's")
-    word = stream.read(2 if begin[6] == 1 else 4)
-    length = int.from_bytes(word, "little")
-    found = _HEADER.fullmatch(stream.read(length)) if length <= _LONGEST_HEADER else None
-    if found is None:
+    if npy.read_magic(stream) != (1, 0):  # headers of later ones may be gigabytes long
+        raise ValueError("no array as numpy writes them")
+    shape, by_columns, dtype = npy.read_array_header_1_0(stream, _LONGEST_HEADER)
+    if dtype.kind not in "fibcU" or min(shape, default=0) < 0:
         raise ValueError("an array of something else than numbers and texts")
-    shape = tuple(int(extent) for extent in found["shape"].decode().split(",") if extent.strip())
-    return np.dtype(found["type"].decode()), shape, found["columns"] == b"True", 8 + len(word) + length
+    return dtype, shape, by_columns, stream.tell()
