@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import numpy as np
 import pinocchio as pin
@@ -61,7 +60,7 @@ POSE = Kernels(constraint_kernels.pose_values, constraint_kernels.pose_jacobian,
 STATE = Kernels(constraint_kernels.state_values, constraint_kernels.state_jacobian, constraint_kernels.state_curvature)
 
 
-class _Selection(RobotConstraint, Protocol):
+class _Selection(RobotConstraint):
     """Some numbers of the state, each its own tangent coordinate: rows (index in x, index in the tangent)."""
 
     _rows: NDArray[np.int64]
@@ -84,7 +83,6 @@ class JointLimits(_Selection):
     upper: Array = None  # type: ignore[assignment]
     joints: Sequence[str] | None = None
     at_end: bool = True
-    _rows: NDArray[np.int64] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         flag("at_end", self.at_end)
@@ -110,9 +108,6 @@ class VelocityLimits(_Selection):
     limits: Array = None  # type: ignore[assignment]
     joints: Sequence[str] | None = None
     at_end: bool = True
-    lower: Array = field(init=False, repr=False)
-    upper: Array = field(init=False, repr=False)
-    _rows: NDArray[np.int64] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         flag("at_end", self.at_end)
@@ -135,8 +130,6 @@ class TorqueLimits(KernelConstraint):
     dynamics: RobotDynamics | PhasedDynamics
     limits: Array = None  # type: ignore[assignment]
     joints: Sequence[str] | None = None
-    lower: Array = field(init=False, repr=False)
-    upper: Array = field(init=False, repr=False)
     _actuation: Array = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -179,8 +172,6 @@ class StateEquality(OfSystem, StateConstraint):
     dynamics: System
     target_x: Array
     at_end: bool = True
-    lower: Array = field(init=False, repr=False)
-    upper: Array = field(init=False, repr=False)
     _layout: Layout = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -205,8 +196,6 @@ class FramePositionEquality(RobotConstraint):
     frame: str
     target_xyz: Array
     at_end: bool = True
-    lower: Array = field(init=False, repr=False)
-    upper: Array = field(init=False, repr=False)
     _branch: frames.Branch = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -233,8 +222,6 @@ class FramePoseEquality(RobotConstraint):
     frame: str
     target: pin.SE3
     at_end: bool = True
-    lower: Array = field(init=False, repr=False)
-    upper: Array = field(init=False, repr=False)
     _branch: frames.Branch = field(init=False, repr=False)
     _pose: Array = field(init=False, repr=False)
 

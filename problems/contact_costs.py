@@ -24,7 +24,7 @@ from dynamics.phases.forces import Pushes, System, as_contacts, pushes
 from dynamics.robots.model import Robot
 from problems import checks
 from problems.kernels import contacts as contact_kernels
-from problems.layout import Layout, scalar_joints
+from problems.layout import scalar_joints
 from problems.terms import KnotTerm, LimitTerm, MovingTerm
 
 Cone: TypeAlias = Callable[[float], tuple[Array, Array, Array]]
@@ -61,7 +61,6 @@ class ForceLimits(MovingTerm, KnotTerm):
     cone: Cone | None = field(default=None, repr=False)
     robot: Robot = field(init=False, repr=False)
     _pushes: Pushes = field(init=False, repr=False)
-    _targets: Array = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         given, R, lower, upper = checked_rows(
@@ -311,8 +310,6 @@ class StateLimits(LimitTerm):
     lower: Array
     upper: Array
     weight: float
-    _layout: Layout = field(init=False, repr=False)
-    _bounds: tuple[Array, Array] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         robot = checks.robot("robot", self.robot)

@@ -60,7 +60,6 @@ class StateCost(OfSystem, MovingTerm, StateTerm):
     _flat: tuple[NDArray[np.int64], NDArray[np.int64], Array, Array] | None = field(
         init=False, repr=False, default=None
     )
-    _targets: Array = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         checks.settle(self, dynamics=checks.system("dynamics", self.dynamics))
@@ -192,8 +191,6 @@ class JointLimits(LimitTerm):
     weight: float
     lower: Array | None = None
     upper: Array | None = None
-    _layout: Layout = field(init=False, repr=False)
-    _bounds: tuple[Array, Array] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         own, joints = checks.robot("robot", self.robot).ranges, scalar_joints(self.robot)
@@ -217,7 +214,6 @@ class CenterOfMass(MovingTerm, RobotTerm):
     robot: Robot
     target_xyz: Array
     weight: float | Array
-    _targets: Array = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         checks.robot("robot", self.robot)
@@ -294,7 +290,6 @@ class FramePosition(MovingTerm, RobotTerm):
     target_xyz: Array
     weight: float | Array
     _branch: frames.Branch = field(init=False, repr=False)
-    _targets: Array = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         checks.settle(self, target_xyz=checks.targets("target_xyz", self.target_xyz, 3))

@@ -8,9 +8,10 @@ where two parallel segments face each other, and, in its second derivative, wher
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -41,7 +42,7 @@ CLEARANCE = Kernels(
 )
 
 
-class Clearance(RobotConstraint, Protocol):
+class Clearance(RobotConstraint):
     """Distances (K,) [m] of a body of the robot to K obstacles, at least a margin each: the base of both clearances."""
 
     obstacles: Sequence[Capsule]
@@ -64,6 +65,7 @@ class Clearance(RobotConstraint, Protocol):
         a, b = (np.array(frame.placement.translation) for frame in (start, end))
         return [BodyCapsule(int(start.parentJoint), a, b, self._body.radius)]
 
+    @abstractmethod
     def _frames(self) -> tuple[str, ...]:
         """Names of the frames that carry the body."""
 
@@ -84,10 +86,6 @@ class SphereClearance(Clearance):
     obstacles: Sequence[Capsule]
     margin: float = 0.0
     at_end: bool = True
-    lower: Array = field(init=False, repr=False)
-    upper: Array = field(init=False, repr=False)
-    _body: Body = field(init=False, repr=False)
-    _obstacles: Array = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         flag("at_end", self.at_end)
@@ -112,10 +110,6 @@ class CapsuleClearance(Clearance):
     obstacles: Sequence[Capsule]
     margin: float = 0.0
     at_end: bool = True
-    lower: Array = field(init=False, repr=False)
-    upper: Array = field(init=False, repr=False)
-    _body: Body = field(init=False, repr=False)
-    _obstacles: Array = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         flag("at_end", self.at_end)

@@ -35,7 +35,6 @@ class Quadratic(MovingTerm, KernelTerm, KnotTerm):
     target: Array
     Q: Array
     R: ArrayLike = 0.0
-    _targets: Array = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         sizes = [np.shape(value)[-1] for value in (self.target, self.Q) if axes(value) > 0]

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from ddp.constraints.bound import CompiledConstraint, Kernels, bind
 from ddp.errors import ProblemError, flag, items, nearest, said
-from ddp.protocols import Array
 from dynamics.robots.capsules import BodyCapsule, adjacent, capsules
 from dynamics.robots.model import Robot, check_rigid
 from problems import checks
@@ -40,8 +39,6 @@ class SelfClearance(RobotConstraint):
     pairs: Sequence[tuple[str, str]] | None = None
     margin: float = 0.0
     at_end: bool = True
-    lower: Array = field(init=False, repr=False)
-    upper: Array = field(init=False, repr=False)
     left_out: tuple[tuple[str, str], ...] = field(init=False, repr=False, default=())
     _capsules: tuple[BodyCapsule, ...] = field(init=False, repr=False)
     _pairs: NDArray[np.int64] = field(init=False, repr=False)

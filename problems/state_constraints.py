@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,7 +16,7 @@ from problems import checks
 from problems.terms import OfRobot
 
 
-class StateConstraint(KernelConstraint, Protocol):
+class StateConstraint(KernelConstraint):
     """A constraint of the state alone.
 
     at_end: among a problem's ``constraints``, whether it holds at the end of the horizon too.
@@ -30,6 +30,7 @@ class StateConstraint(KernelConstraint, Protocol):
         return np.ones(len(self.lower), dtype=bool)
 
     @property
+    @abstractmethod
     def nx(self) -> int:
         """Numbers in a state."""
 
@@ -37,7 +38,7 @@ class StateConstraint(KernelConstraint, Protocol):
         return checks.rows("numbers in a state", X, self.nx), np.ascontiguousarray(U, dtype=np.float64)
 
 
-class RobotConstraint(OfRobot, StateConstraint, Protocol):
+class RobotConstraint(OfRobot, StateConstraint):
     """A constraint of a robot's state x = (q, v)."""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from abc import ABC, abstractmethod
 from typing import Protocol, Self, runtime_checkable
 
 import numpy as np
@@ -28,10 +29,11 @@ def check_length(made: int | None, M: int) -> None:
         raise ProblemError(f"made for a stretch of {made} knots, got {M}: a term for Problem.during")
 
 
-class KnotTerm(Protocol):
+class KnotTerm(ABC):
     """A batch term of states with tangents (n,), one knot at a time."""
 
     @property
+    @abstractmethod
     def n(self) -> int:
         """Numbers in a tangent vector of a state."""
 
@@ -40,9 +42,11 @@ class KnotTerm(Protocol):
         """Always."""
         return True
 
+    @abstractmethod
     def values(self, X: Array, U: Array) -> Array:
         """The costs (M,) of states X (M, nx) and controls U (M, nu)."""
 
+    @abstractmethod
     def expand(self, X: Array, U: Array, weight: float, exact: bool, l: Array, lz: Array, lzz: Array) -> None:
         """Add ``weight`` times value, gradient and Hessian to l (M,), lz (M, nz), lzz (M, nz, nz)."""
 
@@ -71,9 +75,10 @@ def one_knot(x: ArrayLike, u: ArrayLike) -> tuple[Array, Array]:
     return as_array("x", x, (None,))[None], as_array("u", u, (None,))[None]
 
 
-class KernelTerm(CompiledTerm, Protocol):
+class KernelTerm(CompiledTerm):
     """A batch term made of a kernel, `ddp.costs.bound`; it writes ``_bound`` and ``_check`` itself."""
 
+    @abstractmethod
     def _check(self, X: Array, U: Array) -> None:
         """Raise ProblemError if states X (M, nx) or controls U (M, nu) are not those it is made for."""
 
@@ -88,10 +93,11 @@ class KernelTerm(CompiledTerm, Protocol):
         return CompiledTerm._checked(self, X, U)
 
 
-class StateTerm(KernelTerm, KnotTerm, Protocol):
+class StateTerm(KernelTerm, KnotTerm):
     """A term of the state alone, x (nx,) with tangents (n,)."""
 
     @property
+    @abstractmethod
     def nx(self) -> int:
         """Numbers in a state."""
 
@@ -99,7 +105,7 @@ class StateTerm(KernelTerm, KnotTerm, Protocol):
         checks.rows("numbers in a state", X, self.nx)
 
 
-class MovingTerm(Protocol):
+class MovingTerm(ABC):
     """A term whose target may be another at each knot of a stretch, `ddp.costs.batch`.
 
     _targets (T, .): one row for each knot, or one for all.
@@ -179,11 +185,11 @@ class OfSystem(Protocol):
         return self.dynamics.n
 
 
-class RobotTerm(OfRobot, StateTerm, Protocol):
+class RobotTerm(OfRobot, StateTerm):
     """A cost term of a robot's state."""
 
 
-class LimitTerm(RobotTerm, Protocol):
+class LimitTerm(RobotTerm):
     """``½ w`` times the squares of how far some numbers of the state are beyond their limits.
 
     The Hessian is that of the quadratic pieces: w beyond a limit, 0 within.

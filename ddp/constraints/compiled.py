@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -14,13 +15,14 @@ from ddp.protocols import Array
 NONE, NO_HESSIANS = np.zeros(0), np.zeros((0, 0, 0))
 
 
-class KernelConstraint(Protocol):
+class KernelConstraint(ABC):
     """A constraint made of kernels, `ddp.constraints.bound`; it writes ``_bound`` itself."""
 
     lower: Array
     upper: Array
 
     @property
+    @abstractmethod
     def n(self) -> int:
         """Numbers in a tangent vector of a state."""
 
@@ -29,6 +31,7 @@ class KernelConstraint(Protocol):
         """Always."""
         return True
 
+    @abstractmethod
     def _bound(self) -> CompiledConstraint:
         """Its kernels with their arguments."""
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from ddp.costs.bound import EXACT, GAUSS_NEWTON
 from ddp.protocols import Array
 
 
-class CompiledTerm(Protocol):
+class CompiledTerm(ABC):
     """A batch term made of a kernel, `ddp.costs.bound`; it writes ``_bound`` itself."""
 
     @property
@@ -21,6 +22,7 @@ class CompiledTerm(Protocol):
         """Always."""
         return True
 
+    @abstractmethod
     def _bound(self) -> CompiledCost:
         """Its kernel with its arguments."""
 
