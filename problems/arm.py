@@ -22,6 +22,7 @@ from dynamics.steps.robot_dynamics import RobotDynamics
 from problems import checks
 from problems.constraints import TorqueLimits
 from problems.costs import ControlCost, FramePose, FramePosition, FrameVelocity, StateCost
+from problems.legs import frame_poses
 from problems.obstacles import Capsule, CapsuleClearance, Sphere, SphereClearance
 
 _UR5_START = (0.0, -1.2, 1.4, -1.77, -1.57, 0.0)
@@ -247,6 +248,4 @@ def _in_the_way(arm: Robot, frame: str, q: Array) -> list[Capsule]:
 def _pose(arm: Robot, frame: str, q: Array) -> pin.SE3:
     """Where a frame is at q."""
     checks.frame_name(arm, frame)
-    data = arm.model.createData()
-    pin.framesForwardKinematics(arm.model, data, q)
-    return data.oMf[arm.frame_id(frame)].copy()
+    return frame_poses(arm, q, [frame])[0]

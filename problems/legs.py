@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -101,9 +101,7 @@ def stance(
         raise ProblemError(f"robot: expected legs on a free-flying base, got {robot.name} on a fixed one")
     q = robot.q0 if q0 is None else as_array("q0", q0, (robot.nq,))
     names = tuple(found(robot) if feet is None else check_feet(robot, feet))
-    data = robot.model.createData()
-    pin.framesForwardKinematics(robot.model, data, q)
-    places = np.array([data.oMf[robot.frame_id(name)].translation for name in names])
+    places = np.array([pose.translation for pose in frame_poses(robot, q, names)])
     floor = places[:, 2].copy() if ground is None else np.full(len(names), float(as_array("ground", ground, ())))
     for name, height in zip(names, places[:, 2] - floor, strict=True):
         if height < -TOUCHING:
@@ -112,7 +110,7 @@ def stance(
             raise ProblemError(f"q0: the foot {name!r} is {height:.3g} m above the ground at the start")
     if not robot.model.gravity.linear.any():
         raise ProblemError(f"robot: expected gravity, {robot.name} has none to stand under")
-    center = np.array(pin.centerOfMass(robot.model, data, q))
+    center = np.array(pin.centerOfMass(robot.model, robot.model.createData(), q))
     mass = float(sum(inertia.mass for inertia in list(robot.model.inertias)[1:]))
     surface = all(_is(name, SURFACE_NAMES) for name in names)
     return Stance(robot, np.array(q, float), names, places, floor, center, mass, surface)
@@ -142,6 +140,23 @@ def check_feet(robot: Robot, feet: Sequence[str] | Mapping[str, str]) -> list[st
         if names.count(name) > 1:
             raise ProblemError(f"feet: {name!r} is listed {names.count(name)} times")
     return names
+
+
+def frame_poses(robot: Robot, q: Array, frames: Iterable[str]) -> list[pin.SE3]:
+    """Poses of frames in a configuration."""
+    data = robot.model.createData()
+    pin.framesForwardKinematics(robot.model, data, q)
+    return [data.oMf[robot.frame_id(frame)].copy() for frame in frames]
+
+
+def heading_of(R: Array) -> float:
+    """Angle about the vertical [rad] of where the x axis of a rotation points."""
+    return float(np.arctan2(R[1, 0], R[0, 0]))
+
+
+def upright(R: Array) -> Array:
+    """Rotation about the vertical that has the heading of another."""
+    return np.asarray(pin.exp3(np.array([0.0, 0.0, heading_of(R)])))
 
 
 def base_pose(robot: Robot, q: Array) -> pin.SE3:

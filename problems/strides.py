@@ -17,7 +17,7 @@ from ddp.protocols import Array
 from dynamics.contacts.contact import Contact
 from dynamics.robots.model import Robot
 from problems.layout import scalar_joints
-from problems.legs import Stance, base_pose, with_base
+from problems.legs import Stance, base_pose, frame_poses, upright, with_base
 from problems.schedule import Schedule
 
 Motion = Callable[[float], pin.SE3]
@@ -84,7 +84,8 @@ def lay_out(
         raise ProblemError(f"schedule: expected one of the feet {stance.feet}, got {schedule.feet}")
     counts = schedule.knots(dt)
     bounds = np.concatenate([[0.0], np.cumsum(counts) * dt])
-    heading, poses = _heading(stance), _poses(stance)
+    heading = _heading(stance)
+    poses = dict(zip(stance.feet, frame_poses(stance.robot, stance.q, stance.feet), strict=True))
 
     def held(foot: str, t: float) -> pin.SE3:
         return heading * motion(t) * heading.inverse() * poses[foot]
@@ -223,19 +224,7 @@ def _within_limits(robot: Robot, q: Array) -> Array:
 def _heading(stance: Stance) -> pin.SE3:
     """A frame below the base, with its heading."""
     base = base_pose(stance.robot, stance.q)
-    return pin.SE3(_yaw(base.rotation), np.array([*base.translation[:2], 0.0]))
-
-
-def _yaw(R: Array) -> Array:
-    angle = np.arctan2(R[1, 0], R[0, 0])
-    return np.asarray(pin.exp3(np.array([0.0, 0.0, angle])))
-
-
-def _poses(stance: Stance) -> dict[str, pin.SE3]:
-    """The frames of all feet in the standing posture."""
-    model, data = stance.robot.model, stance.robot.model.createData()
-    pin.framesForwardKinematics(model, data, stance.q)
-    return {foot: data.oMf[stance.robot.frame_id(foot)].copy() for foot in stance.feet}
+    return pin.SE3(upright(base.rotation), np.array([*base.translation[:2], 0.0]))
 
 
 def straight(velocity: tuple[float, float], turning: float, start: float, end: float, ramp: float = 0.0) -> Motion:

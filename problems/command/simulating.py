@@ -15,14 +15,12 @@ from ddp.problem import Problem
 from ddp.protocols import Array
 from ddp.solution import Solution
 from ddp.solver import solve
-from dynamics.phases.phased_dynamics import PhasedDynamics
-from dynamics.steps.robot_dynamics import RobotDynamics
 from problems.command import playing
 from problems.command.output import print_json, print_table
 from problems.command.progress import progress
 from problems.command.shell import DRAWING, HTML, JSON, OPEN, OPTIONS, ROBOT, File, end, named
 from problems.play import policies
-from problems.play.simulation import root_mean_square, simulate
+from problems.play.simulation import root_mean_square, simulate, system_of
 from problems.play.terrain import as_range
 from problems.registry import ALL, Entry
 
@@ -69,9 +67,7 @@ def play(
     kick = None if push is None else velocity(push)
     heights = 0.0 if uneven is None else some_numbers("--uneven", uneven)
     entry, problem, solution = solved(name, robot, options)
-    system = problem.dynamics
-    if not isinstance(system, (RobotDynamics, PhasedDynamics)):
-        raise ProblemError(f"{entry.name}: expected a robot's problem to play, got one of {type(system).__name__}")
+    system = system_of(problem.dynamics, entry.name)
     conditions: dict[str, Any] = {"push": kick, "mass": mass, "friction": friction, "delay": delay}
     conditions |= {"noise": noise, "rate": rate, "uneven": heights, "seed": seed}
     runs = {}

@@ -15,9 +15,8 @@ from ddp.protocols import Array
 from ddp.receding import RecedingHorizon
 from ddp.solution import Solution
 from ddp.succession import Succession
-from dynamics.phases.phased_dynamics import PhasedDynamics
-from dynamics.steps.robot_dynamics import RobotDynamics
 from problems.interop.motion import CIRCLE, FREE, angle, joints_of, singles
+from problems.play.simulation import system_of
 from problems.walking.controller import Walking
 from problems.walking.footholds import Command, as_command
 
@@ -55,9 +54,7 @@ class Follower:
             raise ProblemError(
                 f"source: expected a Solution, a Policy, Walking(...) or a RecedingHorizon, got {said(source)}"
             )
-        system = policy.system
-        if not isinstance(system, (RobotDynamics, PhasedDynamics)):
-            raise ProblemError(f"source: expected a robot's, got one of a {type(system).__name__}")
+        system = system_of(policy.system, "source")
         self.system, self.robot = system, system.robot
         self._own = joints_of(self.robot)
         kinds = {*(joint.name for joint in singles(self._own)), *(j.name for j in self._own if j.kind == FREE)}

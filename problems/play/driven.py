@@ -13,12 +13,10 @@ from numpy.typing import ArrayLike
 from ddp.errors import ProblemError, as_array, instance, integer, nearest, positive, said
 from ddp.protocols import Array
 from ddp.receding import RecedingHorizon
-from dynamics.phases.phased_dynamics import PhasedDynamics
 from dynamics.robots.mjcf.compiling import quietly
 from dynamics.robots.mjcf.writing import World
-from dynamics.steps.robot_dynamics import RobotDynamics
 from problems.play.receding import Replanned
-from problems.play.simulation import FALLEN, weight_of, world_of
+from problems.play.simulation import FALLEN, system_of, weight_of, world_of
 from problems.play.weights import weights_of
 from problems.walking.controller import Walking
 from problems.walking.footholds import as_command
@@ -101,9 +99,7 @@ class Driven:
         softness: float = 0.02,
     ) -> None:  # fmt: skip
         instance("planner", planner, (Walking, RecedingHorizon), "Walking(...) or a RecedingHorizon")
-        if not isinstance(planner.system, (RobotDynamics, PhasedDynamics)):
-            raise ProblemError(f"planner: expected a robot's, got one of a {type(planner.system).__name__}")
-        self.planner, self.system = planner, planner.system
+        self.planner, self.system = planner, system_of(planner.system, "planner")
         self.robot = self.system.robot
         self._every, self._step = positive("every", every), 1.0 / positive("rate", rate)
         friction, softness = positive("friction", friction), positive("softness", softness)

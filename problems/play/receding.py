@@ -19,10 +19,10 @@ from ddp.succession import Succession
 from dynamics.phases.phased_dynamics import PhasedDynamics
 from dynamics.robots.mjcf.compiling import quietly
 from dynamics.steps.robot_dynamics import RobotDynamics
-from problems.legs import base_pose
+from problems.legs import base_pose, heading_of
 from problems.play.simulation import Play, Setting, Touching, lasting, played, pushed, system_of, world_of
 from problems.walking.controller import Walking
-from problems.walking.footholds import as_command, heading_of
+from problems.walking.footholds import as_command
 
 Commands = Sequence[float] | Mapping[float, Sequence[float]] | Callable[[float], Sequence[float]]
 """One command (3,), commands by the times [s] from which they hold, or a function of time."""

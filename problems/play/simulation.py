@@ -34,6 +34,7 @@ from dynamics.robots.mjcf.writing import Foot, Ground, Relief, World
 from dynamics.robots.model import Robot, check_rigid
 from dynamics.steps.robot_dynamics import RobotDynamics
 from problems.gait_terms import SOLE
+from problems.legs import frame_poses, upright
 from problems.play.policies import POLICIES, named
 from problems.play.terrain import as_range, uneven_ground
 from problems.reaction import friction as friction_of
@@ -171,10 +172,10 @@ def _problem(solution: Solution) -> tuple[Problem, RobotDynamics | PhasedDynamic
     return solution.problem, system_of(solution.problem.dynamics)
 
 
-def system_of(system: object) -> RobotDynamics | PhasedDynamics:
+def system_of(system: object, field: str = "solution") -> RobotDynamics | PhasedDynamics:
     """A robot's dynamics; ProblemError for others."""
     if not isinstance(system, (RobotDynamics, PhasedDynamics)):
-        raise ProblemError(f"solution: expected a robot's, got one of a {type(system).__name__}")
+        raise ProblemError(f"{field}: expected a robot's, got one of a {type(system).__name__}")
     return system
 
 
@@ -186,7 +187,8 @@ def world_of(
     robot, feet, ground = system.robot, feet_of(system), None
     if isinstance(system, PhasedDynamics):
         height = ground_of(system)
-        level = _lowest(robot, feet, x0) if height is None else height
+        poses = frame_poses(robot, x0[: robot.nq], [foot.frame for foot in feet])
+        level = min(float(pose.translation[2]) for pose in poses) if height is None else height
         ground = Ground(level, friction, softness, relief=relief)
     timestep = every / max(1, np.ceil(every / TIMESTEP - 1e-9))
     return World(robot, feet, ground, timestep, system.damping, system.springs)
@@ -248,7 +250,7 @@ def played(
     for k in range(most):
         t = k * every
         if (kick := setting.kicks.get(k)) is not None:
-            world.push(data, _heading(X[0]) @ kick)
+            world.push(data, upright(pin.Quaternion(X[0, 3:7]).matrix()) @ kick)
             X[k] = np.concatenate(world.state(data))
         measured = system.integrate(X[k], deviations * setting.rng.normal(size=system.n)) if spread > 0.0 else X[k]
         if not np.isfinite(measured).all():
@@ -317,20 +319,6 @@ def lasting(field: str, value: float, duration: float) -> None:
         raise ProblemError(f"{field}: expected at most {duration:g} s, the motion's duration, got {value:g}")
 
 
-def _heading(x: Array) -> Array:
-    """Rotation about the vertical of a floating base."""
-    R = pin.Quaternion(x[3:7]).matrix()
-    return np.asarray(pin.exp3(np.array([0.0, 0.0, np.arctan2(R[1, 0], R[0, 0])])))
-
-
 def weight_of(robot: Robot) -> float:
     """Weight of a robot [N]."""
     return float(pin.computeTotalMass(robot.model) * np.linalg.norm(robot.model.gravity.linear))
-
-
-def _lowest(robot: Robot, feet: list[Foot], x: Array) -> float:
-    """Height of the lowest foot."""
-    model = robot.model
-    data = model.createData()
-    pin.framesForwardKinematics(model, data, x[: model.nq])
-    return min(float(data.oMf[model.getFrameId(foot.frame)].translation[2]) for foot in feet)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import pinocchio as pin
 from numpy.typing import ArrayLike
 
 from ddp.errors import ProblemError, affordable, as_array, axes, numbers
@@ -13,6 +12,7 @@ from ddp.protocols import Array
 from dynamics.phases.phased_dynamics import PhasedDynamics
 from dynamics.robots.mjcf.writing import Relief
 from dynamics.steps.robot_dynamics import RobotDynamics
+from problems.legs import frame_poses
 
 APART = 0.6
 """How far apart heights are drawn that are straight in between, in units of the height of the centre of mass. Around
@@ -53,10 +53,8 @@ def uneven_ground(
         raise ProblemError(f"uneven: expected 0, {system.robot.name} does not stand on feet")
     if (most := max(abs(low), abs(high))) >= units.height:
         raise ProblemError(f"uneven: expected less than {units.height:g} m, the robot's height, got {most:g}")
-    model = system.robot.model
-    data = model.createData()
-    pin.framesForwardKinematics(model, data, X[0, : model.nq])
-    feet = np.array([data.oMf[model.getFrameId(frame)].translation[:2] for frame in frames])
+    poses = frame_poses(system.robot, X[0, : system.robot.nq], frames)
+    feet = np.array([pose.translation[:2] for pose in poses])
     pitch, places = APART * units.height, X[np.isfinite(X).all(axis=1), :2]
     center = 0.5 * (places.max(axis=0) + places.min(axis=0))
     half = np.ptp(places, axis=0) / 2.0 + BEYOND * units.height

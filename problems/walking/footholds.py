@@ -14,7 +14,7 @@ import pinocchio as pin
 
 from ddp.errors import as_array
 from ddp.protocols import Array
-from problems.legs import base_pose
+from problems.legs import base_pose, heading_of
 from problems.walking.cycle import Cycle
 
 CAPTURE = 0.5
@@ -122,11 +122,6 @@ class Ground:
         robot = self._cycle.stance.robot
         pin.framesForwardKinematics(robot.model, self._data, x[: robot.nq])
         return np.array([self._data.oMf[frame].translation for frame in self._frames])
-
-
-def heading_of(R: Array) -> float:
-    """Angle [rad] of a base's x axis about the vertical."""
-    return float(np.arctan2(R[1, 0], R[0, 0]))
 
 
 def _turn(angle: float) -> Array:

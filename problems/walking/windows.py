@@ -21,9 +21,9 @@ from dynamics.phases.phase import stretches
 from problems.contact_costs import ForceLimits
 from problems.costs import FramePosition, StateCost
 from problems.gait_terms import GaitTerms
-from problems.legs import base_pose
+from problems.legs import base_pose, heading_of
 from problems.walking.cycle import Cycle
-from problems.walking.footholds import Path, Swing, heading_of
+from problems.walking.footholds import Path, Swing
 
 
 @dataclass(frozen=True, eq=False)
