@@ -7,57 +7,41 @@ at other knots, which costs no more than a millisecond or two.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pinocchio as pin
 
 from ddp.costs.batch import BatchTerm
-from ddp.errors import settle
 from ddp.problem import Problem
 from ddp.protocols import Array
 from dynamics.contacts.contact import Contact
 from dynamics.phases.phase import stretches
-from problems.contact_costs import ForceLimits
-from problems.costs import FramePosition, StateCost
 from problems.gait_terms import GaitTerms
 from problems.legs import base_pose, heading_of
 from problems.walking.cycle import Cycle
 from problems.walking.footholds import Path, Swing
 
 
-@dataclass(frozen=True, eq=False)
 class Windows:
     """Problems of one cycle each.
 
     terms: of the gait.   lift [m]: how high feet swing.
     """
 
-    cycle: Cycle
-    terms: GaitTerms
-    lift: float
-    _always: list[BatchTerm] = field(init=False, repr=False)
-    _follow: StateCost = field(init=False, repr=False)
-    _end: StateCost = field(init=False, repr=False)
-    _paths: list[FramePosition] = field(init=False, repr=False)
-    _landings: list[tuple[FramePosition, BatchTerm]] = field(init=False, repr=False)
-    _forces: dict[tuple[str, ...], ForceLimits] = field(init=False, repr=False)
-    _impulses: dict[tuple[str, ...], ForceLimits] = field(init=False, repr=False)
-    _shape: Problem | None = field(init=False, repr=False, default=None)
-
-    def __post_init__(self) -> None:
-        system, terms, stance = self.cycle.system, self.terms, self.cycle.stance
+    def __init__(self, cycle: Cycle, terms: GaitTerms, lift: float) -> None:
+        self.cycle, self.terms, self.lift = cycle, terms, lift
+        system, stance, nowhere = cycle.system, cycle.stance, np.zeros((2, 3))
         still = np.concatenate([stance.q, np.zeros(stance.robot.nv)])
-        nowhere = np.zeros((2, 3))
         contacts = {_names(phase.contacts): phase.contacts for phase in system.phases if phase.contacts}
         struck = {_names(phase.struck): phase.struck for phase in system.phases if phase.struck}
-        settle(
-            self, _always=terms.always(system.nu), _follow=terms.follow(system, np.stack([still, still])),
-            _end=terms.end(system, still), _paths=[terms.path(foot, nowhere) for foot in stance.feet],
-            _landings=[terms.landing(foot, pin.SE3.Identity()) for foot in stance.feet],
-            _forces={names: terms.forces(system, own) for names, own in contacts.items()},
-            _impulses={names: terms.impulses(system, own) for names, own in struck.items()},
-        )  # fmt: skip
+        self._always, self._end = terms.always(system.nu), terms.end(system, still)
+        self._follow = terms.follow(system, np.stack([still, still]))
+        self._paths = [terms.path(foot, nowhere) for foot in stance.feet]
+        self._landings: list[Any] = [terms.landing(foot, pin.SE3.Identity()) for foot in stance.feet]
+        self._forces = {names: terms.forces(system, own) for names, own in contacts.items()}
+        self._impulses = {names: terms.impulses(system, own) for names, own in struck.items()}
+        self._shape: Problem | None = None
 
     def nominal(self, step: int, path: Path, floor: float) -> Array:
         """Nominal states (N+1, nx) of a window: the body along its path, the joints as where the robot steps in place.
@@ -106,9 +90,8 @@ class Windows:
         if self._shape is not None:
             return self._shape.moved(system, x, running, during, at, terminal)
         free = -np.inf, np.inf
-        made = Problem(system, running, terminal, x, system.knots, at=at, during=during, control_limits=free)
-        settle(self, _shape=made)
-        return made
+        self._shape = Problem(system, running, terminal, x, system.knots, at=at, during=during, control_limits=free)
+        return self._shape
 
 
 def _names(contacts: Sequence[Contact]) -> tuple[str, ...]:
