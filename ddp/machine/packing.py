@@ -15,9 +15,8 @@ lanes hold, and write, equal numbers.
 from __future__ import annotations
 
 from ddp.compiling.kernel import by_types, inline, kernel
-from ddp.machine.memory import address_of, floats_at
 from ddp.machine.number import QUAD, WIDTH, LanesType, lane_of, lanes, quads, spread, width, with_lane
-from ddp.machine.simd import load, prefetch, stack, store, transpose
+from ddp.machine.simd import load, load_some, prefetch, stack, store, store_some, transpose
 
 AHEAD = 2
 """How many registers on a cache line is asked for while one is written."""
@@ -58,11 +57,12 @@ def _pack_lanes(X, t, x, m):
     if m >= WIDTH and m % WIDTH:  # the last eight overlap others
         _pack_square(X, t, last, m - WIDTH, x, square)
     elif m < WIDTH:
-        y = floats_at(address_of(x))
         for lane in range(WIDTH):
-            row = X[min(t + lane, last)]
-            for i in range(m):
-                y[WIDTH * i + lane] = row[i]
+            store(square, WIDTH * lane, load_some(X[min(t + lane, last)], 0, m))
+        transpose(square)
+        for i in range(WIDTH):
+            if i < m:
+                x[i] = load(square, WIDTH * i)
 
 
 @inline
@@ -119,7 +119,12 @@ def _unpack_one_by_one(x, m, X, t, begin):
 def _unpack_lanes(x, m, X, t, begin):
     last, square = len(X) - 1, stack(64)
     if m < WIDTH:
-        _unpack_one_by_one(x, m, X, t, begin)
+        for i in range(WIDTH):
+            if i < m:
+                store(square, WIDTH * i, x[i])
+        transpose(square)
+        for lane in range(WIDTH):
+            store_some(X[min(t + lane, last)], begin, load(square, WIDTH * lane), m)
         return
     for start in range(0, m, WIDTH):
         field = min(start, m - WIDTH)  # the last eight may overlap others

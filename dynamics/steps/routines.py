@@ -14,7 +14,7 @@ from ddp.machine.addresses import array_at, integers_at
 from ddp.machine.aligned import aligned_zeros
 from ddp.machine.fields import Fields, vector
 from ddp.machine.memory import address_of, as_matrix, columns_from, rows_at
-from ddp.machine.number import lanes, where_less
+from ddp.machine.number import WIDTH, lanes, where_less
 from ddp.machine.packing import pack, unpack, unpack_columns
 from ddp.machine.simd import load
 from ddp.machine.struct import Struct, integer, integers, real
@@ -54,48 +54,66 @@ class Work(Struct):
 
 
 class Following(Fields):
-    """States and controls of eight problems, their deviations, and the nominal ones with their policies."""
+    """States and controls of eight problems, and eight knots of the nominal ones, of policies and of what is found."""
 
     x, u, dx = vector("nq + nv"), vector("nu"), vector("2 nv")
-    X, U, k, K = vector("nq + nv"), vector("nu"), vector("nu"), vector("gains")
+    X, U, k, K = vector("8 nq + 8 nv"), vector("8 nu"), vector("8 nu"), vector("8 gains")
+    to_X, to_U = vector("8 nq + 8 nv"), vector("8 nu")
     gap, new = vector("2 nv"), vector("nq + nv")
 
 
 @kernel
 def follow(context, eight, unused, none):
-    """Roll out eight problems under their policies: an `Eight`."""
+    """Roll out eight problems under their policies: an `Eight`.
+
+    Eight knots go to and from lanes at once: their numbers fill registers, whatever the sizes are.
+    """
     w, p = Work(context), Eight(eight)
     modes, nx, nu = Modes(w.modes), p.nx, p.nu
     tree = modes.tree
     n = 2 * tree.nv
-    own, alpha, imposed = Following(lanes_at(w.rollouts), tree, nu, nu * n), load(p.alphas, 0), load(p.imposed, 0)
+    own = Following(lanes_at(w.rollouts), tree, nu, nu * n)
+    alpha, imposed, bench = load(p.alphas, 0), load(p.imposed, 0), free_bench(modes, 0, own.end)
     pack(p.X, 0, own.x, nx)
     unpack(own.x, nx, p.to_X, 0)
-    bench = free_bench(modes, 0, own.end)
-    for t in range(p.N):
-        pack(columns_from(p.X, t * nx), 0, own.X, nx)
-        pack(columns_from(p.U, t * nu), 0, own.U, nu)
-        pack(columns_from(p.k, t * nu), 0, own.k, nu)
-        pack(columns_from(p.K, t * nu * n), 0, own.K, nu * n)
-        difference_state(tree, own.X, own.x, own.dx)
-        if p.any_imposed:
-            if t > 0:
-                leave_gap(own.dx, n, imposed, own.gap, p.gaps, (t - 1) * n)
-            for i in range(nx):
-                own.x[i] = where_less(0.0, imposed, own.X[i], own.x[i])
-            for i in range(n):
-                own.dx[i] = where_less(0.0, imposed, 0.0, own.dx[i])
-        feedback(alpha, own.U, own.k, as_matrix(own.K, nu, n), p.lower[t], p.upper[t], n, nu, own.dx, own.u)
-        unpack_columns(own.u, nu, p.to_U, 0, t * nu)
-        advance_freely(modes, 0, own.x, own.u, bench)
-        if p.torn:
-            pack(columns_from(p.gaps, t * n), 0, own.gap, n)
-            cross_gap(tree, alpha, imposed, own.gap, own.x, own.dx, own.new)
-        unpack_columns(own.x, nx, p.to_X, 0, (t + 1) * nx)
+    for begin in range(0, p.N, WIDTH):
+        knots = min(WIDTH, p.N - begin)
+        pack(columns_from(p.X, begin * nx), 0, own.X, knots * nx)
+        pack(columns_from(p.U, begin * nu), 0, own.U, knots * nu)
+        pack(columns_from(p.k, begin * nu), 0, own.k, knots * nu)
+        pack(columns_from(p.K, begin * nu * n), 0, own.K, knots * nu * n)
+        for i in range(knots):
+            t, X, U = begin + i, own.X[i * nx :], own.U[i * nu :]
+            difference_state(tree, X, own.x, own.dx)
+            if p.any_imposed:
+                if t > 0:
+                    leave_gap(own.dx, n, imposed, own.gap, p.gaps, (t - 1) * n)
+                impose(imposed, X, nx, n, own.x, own.dx)
+            K = as_matrix(own.K[i * nu * n :], nu, n)
+            feedback(alpha, U, own.k[i * nu :], K, p.lower[t], p.upper[t], n, nu, own.dx, own.u)
+            for j in range(nu):
+                own.to_U[i * nu + j] = own.u[j]
+            advance_freely(modes, 0, own.x, own.u, bench)
+            if p.torn:
+                pack(columns_from(p.gaps, t * n), 0, own.gap, n)
+                cross_gap(tree, alpha, imposed, own.gap, own.x, own.dx, own.new)
+            for j in range(nx):
+                own.to_X[i * nx + j] = own.x[j]
+        unpack_columns(own.to_U, knots * nu, p.to_U, 0, begin * nu)
+        unpack_columns(own.to_X, knots * nx, p.to_X, 0, (begin + 1) * nx)
     if p.any_imposed:
         pack(columns_from(p.X, p.N * nx), 0, own.X, nx)
         difference_state(tree, own.X, own.x, own.dx)
         leave_gap(own.dx, n, imposed, own.gap, p.gaps, (p.N - 1) * n)
+
+
+@kernel
+def impose(imposed, X, nx, n, x, dx):
+    """x := X, which deviates by no dx, of problems whose states are imposed."""
+    for i in range(nx):
+        x[i] = where_less(0.0, imposed, X[i], x[i])
+    for i in range(n):
+        dx[i] = where_less(0.0, imposed, 0.0, dx[i])
 
 
 @kernel
@@ -179,9 +197,9 @@ def routines_of(
 
     expanding, contracting, blocking: rows of eight numbers that its kernels take.   groups: of blocks, None for none.
     """
-    gains = 2 * tree.nv * nu
+    following = Following.size(tree, nu=nu, gains=2 * tree.nv * nu)
     rooms = [
-        aligned_zeros((Following.size(tree, nu=nu, gains=gains) + bench_size(tree, scheme.stages, 0, 0), 8)),
+        aligned_zeros((following + bench_size(tree, scheme.stages, 0, 0), 8)),
         aligned_zeros((expanding, 8)), aligned_zeros((contracting, 8)), aligned_zeros((blocking, 8)),
     ]  # fmt: skip
     written = np.zeros(0, dtype=np.int64) if groups is None else groups
