@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ddp.costs.stretches import durations_of
-from ddp.errors import ProblemError, nearest, said
+from ddp.errors import ProblemError, choice
 from ddp.files import as_path, shown, write_atomically
 from ddp.policy_files import names
 from ddp.protocols import Array
@@ -32,9 +32,7 @@ class Columns(Mapping[str, Array]):
         self.names, self._array = tuple(labels), values
 
     def __getitem__(self, name: str) -> Array:
-        if name not in self.names:
-            hint = nearest(name, self.names) if isinstance(name, str) and self.names else "there are none"
-            raise ProblemError(f"name: there is no column {said(name)}; {hint}")
+        choice("name", name, self.names, "there is no column")
         return np.asarray(self._array[:, self.names.index(name)])
 
     def __iter__(self) -> Iterator[str]:

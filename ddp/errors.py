@@ -262,10 +262,12 @@ def text(field: str, value: Any, error: type[DDPError] = ProblemError) -> str:
     return value
 
 
-def choice(field: str, value: Any, known: Iterable[str]) -> None:
-    """Raise ProblemError unless ``value`` is one of the names ``known``."""
+def choice(
+    field: str, value: Any, known: Iterable[str], without: str = "unknown", error: type[DDPError] = ProblemError
+) -> None:
+    """Raise ``error`` unless ``value`` is one of the names ``known``; without: "panda has no joint" and the like."""
     if not isinstance(value, str) or value not in known:
-        raise ProblemError(f"{field}: unknown {said(value)}; {nearest(value, known)}")
+        raise error(f"{field}: {without} {said(value)}; {nearest(value, known)}")
 
 
 _LONGEST = 100
@@ -302,6 +304,8 @@ def numbers(values: Array) -> str:
 def nearest(name: object, known: Iterable[str]) -> str:
     """A hint for an unknown name: the nearest known ones, as a sentence fragment."""
     known = list(known)
+    if not known:
+        return "there are none"
     given = name[:_LONGEST] if isinstance(name, str) else ""
     matches = difflib.get_close_matches(given, known, n=3, cutoff=0.5)
     if matches:

@@ -14,7 +14,7 @@ import pinocchio as pin
 from numpy.typing import ArrayLike
 
 from ddp.costs.batch import BatchTerm
-from ddp.errors import ProblemError, as_array, items, nearest, said
+from ddp.errors import ProblemError, as_array, choice, items, said
 from ddp.problem import Problem
 from ddp.protocols import Array, Constraint
 from dynamics.robots.model import Robot, check_rigid
@@ -181,8 +181,7 @@ def lock(robot: Robot, joints: list[str]) -> Robot:
     """Make some joints rigid, as in the robot's usual posture."""
     checks.robot("robot", robot)
     for name in (joints := list(items("joints", joints, "names of joints"))):
-        if not isinstance(name, str) or name not in robot.joint_names:
-            raise ProblemError(f"joints: {robot.name} has no joint {said(name)}; {nearest(name, robot.joint_names)}")
+        choice("joints", name, robot.joint_names, f"{robot.name} has no joint")
     twice = [name for k, name in enumerate(joints) if name in joints[:k]]
     if twice:
         raise ProblemError(f"joints: expected each joint once, got {said(twice[0])} twice")

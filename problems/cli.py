@@ -16,7 +16,7 @@ import numpy as np
 import viz
 from ddp.check import check_derivatives
 from ddp.compiling import kernel, store
-from ddp.errors import ProblemError, nearest, positive, said
+from ddp.errors import ProblemError, choice, positive, said
 from ddp.solution import Solution
 from ddp.solver import solve as solve_problem
 from problems.closed_loop import close_loop, terminal_cost
@@ -89,10 +89,9 @@ def list_problems(name: str | None, as_json: bool) -> None:
         listing.list_robots(as_json)
     elif name is None:
         listing.list_problems(as_json)
-    elif name in ALL:
-        listing.describe(find(name), as_json)
     else:
-        raise ProblemError(f"problem: there is none called {said(name)}; {nearest(name, [*ALL, 'robots'])}")
+        choice("problem", name, [*ALL, "robots"], "there is none called")
+        listing.describe(find(name), as_json)
 
 
 @main.command(context_settings=OPEN)

@@ -9,7 +9,7 @@ import numpy as np
 import pinocchio as pin
 from numpy.typing import ArrayLike
 
-from ddp.errors import ProblemError, as_array, items, nearest, said
+from ddp.errors import ProblemError, as_array, choice, items, said
 from ddp.protocols import Array
 from dynamics.robots.model import Robot
 from problems import checks
@@ -135,8 +135,7 @@ def check_feet(robot: Robot, feet: Sequence[str] | Mapping[str, str]) -> list[st
         raise ProblemError("feet: expected the name of at least one frame, got none")
     known = [frame.name for frame in robot.model.frames]
     for name in names:
-        if not isinstance(name, str) or name not in known:
-            raise ProblemError(f"feet: {robot.name} has no frame {said(name)}; {nearest(name, known)}")
+        choice("feet", name, known, f"{robot.name} has no frame")
         if names.count(name) > 1:
             raise ProblemError(f"feet: {name!r} is listed {names.count(name)} times")
     return names

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ddp.errors import ProblemError, nearest, said
+from ddp.errors import choice
 from ddp.guesses import Start, as_guess
 from ddp.problem import Problem
 from problems import arm, cartpole, gaits, pendulum, quadrotor, quadruped, soft
@@ -154,6 +154,5 @@ ALL: dict[str, Entry] = {
 
 def find(name: str) -> Entry:
     """The problem of a name; ProblemError with the nearest names if there is none."""
-    if not isinstance(name, str) or name not in ALL:
-        raise ProblemError(f"problem: there is none called {said(name)}; {nearest(name, ALL)}")
+    choice("problem", name, ALL, "there is none called")
     return ALL[name]

@@ -21,7 +21,6 @@ from ddp.errors import (
     choice,
     instance,
     items,
-    nearest,
     positive,
     positive_integer,
     said,
@@ -61,8 +60,7 @@ class Schedule:
                 raise ProblemError(f"phases[{i}]: expected (who stands, duration) or with a name, got {said(phase)}")
             given = (phase[0],) if isinstance(phase[0], str) else items(f"phases[{i}]", phase[0], "names of feet")
             for foot in given:
-                if foot not in names:
-                    raise ProblemError(f"phases[{i}]: there is no foot {said(foot)}; {nearest(foot, names)}")
+                choice(f"phases[{i}]", foot, names, "there is no foot")
                 if given.count(foot) > 1:
                     raise ProblemError(f"phases[{i}]: {foot!r} is listed {given.count(foot)} times")
             duration = positive(f"duration of phases[{i}]", phase[1])

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ddp.constraints.bound import CompiledConstraint, Kernels, bind
-from ddp.errors import ProblemError, flag, items, nearest, said
+from ddp.errors import ProblemError, choice, flag, items, said
 from dynamics.robots.capsules import BodyCapsule, adjacent, capsules
 from dynamics.robots.model import Robot, check_rigid
 from problems import checks
@@ -99,6 +99,5 @@ def _named(pair: tuple[str, str], names: list[str], robot: str) -> tuple[int, in
     if isinstance(pair, str) or not isinstance(pair, Sequence) or len(pair) != 2 or pair[0] == pair[1]:
         raise ProblemError(f"pairs: expected names of two joints, got {said(pair)}")
     for name in pair:
-        if name not in names:
-            raise ProblemError(f"pairs: {robot} has no shapes at a joint {said(name)}; {nearest(name, names)}")
+        choice("pairs", name, names, f"{robot} has no shapes at a joint")
     return names.index(pair[0]), names.index(pair[1])

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ddp.constraints.compiled import KernelConstraint
-from ddp.errors import ProblemError, as_array, axes, items, nearest, said
+from ddp.errors import ProblemError, as_array, axes, choice, items
 from ddp.protocols import Array
 from dynamics.robots.model import Robot
 from problems import checks
@@ -82,8 +82,7 @@ def group_of(robot: Robot, joints: Sequence[str] | None) -> tuple[NDArray[np.int
     q: list[int] = []
     v: list[int] = []
     for name in names:
-        if not isinstance(name, str) or name not in robot.joint_names:
-            raise ProblemError(f"joints: {robot.name} has no joint {said(name)}; {nearest(name, robot.joint_names)}")
+        choice("joints", name, robot.joint_names, f"{robot.name} has no joint")
         numbers, dofs = robot.numbers_of(name)
         q, v = [*q, *numbers], [*v, *dofs]
     return np.array(q, dtype=np.int64), np.array(v, dtype=np.int64)

@@ -50,7 +50,7 @@ def as_friction(field: str, mu: float | Mapping[str, float], names: Sequence[str
         return dict.fromkeys(names, positive(field, mu))
     for name in mu:
         if name not in names:
-            hint = nearest(name, names) if names else "there are none"
+            hint = nearest(name, names)
             raise ProblemError(f"{field}: expected names of frames with forces, got {said(name)}; {hint}")
     return {name: positive(f"{field}[{said(name)}]", value) for name, value in mu.items()}
 

@@ -75,7 +75,7 @@ class ContactForces:
                 return slice(first, first + contact.size)
             first += contact.size
         known = [contact.frame for contact in self.contacts]
-        raise ProblemError(f"frame: no contact at {frame!r}; {nearest(frame, known) if known else 'there is none'}")
+        raise ProblemError(f"frame: no contact at {frame!r}; {nearest(frame, known)}")
 
     def values(self, X: Array, U: Array) -> Array:
         """f (M, nc) at X (M, nx), U (M, nu)."""

@@ -10,7 +10,7 @@ import numpy as np
 import pinocchio as pin
 from numpy.typing import NDArray
 
-from ddp.errors import ProblemError, choice, flag, items, nearest, said
+from ddp.errors import ProblemError, choice, flag, items
 from dynamics.geometry.configuration import difference_batch
 from dynamics.quantities.quantities import (
     frame_placement,
@@ -44,8 +44,7 @@ class JointSensor:
         known = [name for b, name in enumerate(names) if b not in floating]
         chosen = known if self.joints is None else list(items("joints", self.joints, "names of joints"))
         for i, name in enumerate(chosen):
-            if not isinstance(name, str) or name not in names:
-                raise ProblemError(f"joints[{i}]: {self.robot.name} has no joint {said(name)}; {nearest(name, names)}")
+            choice(f"joints[{i}]", name, names, f"{self.robot.name} has no joint")
         if not chosen:
             raise ProblemError("joints: expected at least one, got none")
         object.__setattr__(self, "joints", tuple(chosen))

@@ -11,7 +11,7 @@ import numpy as np
 import pinocchio as pin
 from numpy.typing import ArrayLike, NDArray
 
-from ddp.errors import DDPError, ModelError, ProblemError, as_array, flag, nearest, numbers, said
+from ddp.errors import DDPError, ModelError, ProblemError, as_array, choice, flag, nearest, numbers, said
 from dynamics.geometry.joint_motion import FREE_FLYER
 from dynamics.robots import actuators, joints, loading, loop, massless_joints, omissions, plausible
 from dynamics.robots.equipment import Equipment, checked, effort_limits
@@ -108,8 +108,7 @@ class Robot:
 
     def numbers_of(self, joint: str) -> tuple[range, range]:
         """Which numbers of q and which of v a joint has; ModelError with the nearest names if there is none."""
-        if not isinstance(joint, str) or joint not in self.joint_names:
-            raise ModelError(f"joint: {self.name} has no joint {said(joint)}; {nearest(joint, self.joint_names)}")
+        choice("joint", joint, self.joint_names, f"{self.name} has no joint", ModelError)
         tree, b = self.tree, self.joint_names.index(joint)
         last = b + 1 == tree.nb
         iq, iv = int(tree.iq[b]), int(tree.iv[b])

@@ -10,7 +10,7 @@ import numpy as np
 import pinocchio as pin
 from numpy.typing import ArrayLike, NDArray
 
-from ddp.errors import ModelError, as_array, flag, items, nearest, said, text
+from ddp.errors import ModelError, as_array, choice, flag, items, said, text
 from dynamics.robots import joints
 from dynamics.robots.loop import Loop
 from dynamics.robots.model import Robot, check_robot
@@ -149,8 +149,7 @@ class Assembly:
         names = None if rods is None else tuple(items("rods", rods, "names of rods", ModelError))
         known = [part.name for part in self.parts if part.is_rod]
         for name in names or ():
-            if text("rods", name, ModelError) not in known:
-                raise ModelError(f"rods: {self.name} has no rod {said(name)}; {nearest(name, known)}")
+            choice("rods", name, known, f"{self.name} has no rod", ModelError)
         self.contacts.append(Touching(springs, names))
         return self
 
@@ -192,8 +191,7 @@ class Assembly:
             raise ModelError(f"name: {self.name} has a part or frame {name!r} already")
 
     def _frame(self, field: str, name: str) -> Place:
-        if text(field, name, ModelError) not in self.places:
-            raise ModelError(f"{field}: {self.name} has no frame {said(name)}; {nearest(name, self.places)}")
+        choice(field, name, self.places, f"{self.name} has no frame", ModelError)
         return self.places[name]
 
     def _place(self, field: str, name: str) -> Place:

@@ -8,7 +8,7 @@ import numpy as np
 import pinocchio as pin
 from numpy.typing import ArrayLike, NDArray
 
-from ddp.errors import ModelError, ProblemError, as_array, nearest, said
+from ddp.errors import ModelError, ProblemError, as_array, choice, said
 from dynamics.robots import joints, loop
 from dynamics.robots.chain import add_chain, free_flyers
 from dynamics.robots.equipment import Equipment
@@ -209,8 +209,7 @@ class HybridRobot(Robot):
         return isinstance(name, str) and name in self.recipe.places
 
     def carrier(self, name: str) -> tuple[int, Array, int | None]:
-        if not self.has_frame(name):
-            raise ModelError(f"frame: {self.name} has no frame {said(name)}; {nearest(name, self.recipe.places)}")
+        choice("frame", name, self.recipe.places, f"{self.name} has no frame", ModelError)
         part, pose, point = self.recipe.places[name]
         return part, np.concatenate([pose.rotation.ravel(), pose.translation]), point
 

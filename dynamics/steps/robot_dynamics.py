@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ddp.errors import ModelError, choice, items, nearest, numbers, said, text
+from ddp.errors import ModelError, choice, items, numbers
 from ddp.machine.aligned import working_memory
 from ddp.system import Routines
 from dynamics.contacts.contact import compile_contacts
@@ -75,10 +75,7 @@ class RobotDynamics(SteppedRobot):
         """Degrees of freedom of prescribed joints; ModelError if one has no control of its own."""
         found: list[int] = []
         for name in names:
-            if text("prescribed", name, ModelError) not in self.robot.joint_names:
-                raise ModelError(
-                    f"prescribed: {self.robot.name} has no joint {said(name)}; {nearest(name, self.robot.joint_names)}"
-                )
+            choice("prescribed", name, self.robot.joint_names, f"{self.robot.name} has no joint", ModelError)
             b = self.robot.joint_names.index(name)
             own = range(int(self._tree.iv[b]), int(self._tree.iv[b] + self._tree.nj[b]))
             for i in own:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ddp.errors import ProblemError, affordable, as_array, axes, nearest, positive, said
+from ddp.errors import ProblemError, affordable, as_array, axes, choice, positive, said
 from dynamics.geometry.joint_motion import ROD
 from dynamics.robots.joints import UNIT_NUMBERS
 from dynamics.steps.robot_dynamics import RobotDynamics
@@ -104,9 +104,7 @@ def _followed(system: RobotDynamics, prescribed: Mapping[str, Callable[[float], 
         raise ProblemError(f"prescribed: expected functions of time by names of joints, got {said(prescribed)}")
     robot, found = system.robot, {}
     for name, function in prescribed.items():
-        if not isinstance(name, str) or name not in robot.joint_names:
-            known = nearest(name, robot.joint_names)
-            raise ProblemError(f"prescribed: {robot.name} has no joint {said(name)}; {known}")
+        choice("prescribed", name, robot.joint_names, f"{robot.name} has no joint")
         if not callable(function):
             raise ProblemError(f"prescribed[{name!r}]: expected a function of time, got {said(function)}")
         b = robot.joint_names.index(name)

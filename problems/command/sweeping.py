@@ -28,7 +28,7 @@ from typing import Any
 import click
 import numpy as np
 
-from ddp.errors import ProblemError, as_array, integer, nearest, positive, said
+from ddp.errors import ProblemError, as_array, choice, integer, positive, said
 from ddp.many.solve_many import KEPT, solve_many
 from ddp.problem import Problem
 from ddp.protocols import Array
@@ -79,8 +79,7 @@ def read(path: Path) -> dict[str, Any]:
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as reason:
         raise ProblemError(f"{path}: cannot be read as TOML: {reason}") from None
     for name in entries:
-        if name not in OPTIONS:
-            raise ProblemError(f"{path}: there is no entry {said(name)}; {nearest(name, OPTIONS)}")
+        choice(str(path), name, OPTIONS, "there is no entry")
     for name in ("problem", "into", "over"):
         if name not in entries:
             raise ProblemError(f"{path}: expected an entry {name}")
@@ -91,8 +90,7 @@ def made(given: Mapping[str, Any], folder: Path) -> tuple[Problem, dict[str, Arr
     """The problem of a plan, and what varies; files are looked for beside the plan."""
     entry = find(given["problem"])
     for name in given["parameters"]:
-        if name not in parameters(entry):
-            raise ProblemError(f"parameters: {entry.name} has no {said(name)}; {nearest(name, parameters(entry))}")
+        choice("parameters", name, parameters(entry), f"{entry.name} has no")
     problem = build(entry, given["parameters"])
     if not isinstance(given["over"], dict) or not given["over"]:
         raise ProblemError("over: expected tables of what varies, [over.x0] for one, got none")

@@ -5,7 +5,7 @@ from importlib import import_module
 
 import click
 
-from ddp.errors import ProblemError, nearest
+from ddp.errors import ProblemError, choice
 
 NAMES = "loop", "reorientation", "balance", "gaits", "throw"
 
@@ -16,8 +16,7 @@ def main(names: tuple[str, ...]) -> None:
     """Run the examples that are named, by default all of them: loop, reorientation, balance, gaits, throw."""
     try:
         for name in names:
-            if name not in NAMES:
-                raise ProblemError(f"NAME: there is no example {name!r}; {nearest(name, NAMES)}")
+            choice("NAME", name, NAMES, "there is no example")
         for name in names or NAMES:
             example = import_module(f"problems.examples.{name}")
             click.echo(str(example.__doc__).splitlines()[0])

@@ -9,7 +9,7 @@ from typing import NamedTuple, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ddp.errors import ProblemError, as_array, items, nearest, positive, said, text
+from ddp.errors import ProblemError, as_array, choice, items, positive, said, text
 from ddp.policy import Policy
 from ddp.protocols import Array
 from ddp.receding import RecedingHorizon
@@ -194,9 +194,7 @@ class Follower:
             return [name for name in self._singles if name in moved]
         chosen = _texts("joints", joints)
         for i, name in enumerate(chosen):
-            if name not in moved:
-                hint = nearest(name, [*moved])
-                raise ProblemError(f"joints[{i}]: {self.robot.name} has no motor at {said(name)}; {hint}")
+            choice(f"joints[{i}]", name, moved, f"{self.robot.name} has no motor at")
         if len({*chosen}) < len(chosen):
             raise ProblemError("joints: expected each once")
         if left := moved - {*chosen}:

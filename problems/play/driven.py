@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ddp.errors import ProblemError, as_array, instance, integer, nearest, positive, said
+from ddp.errors import ProblemError, as_array, choice, instance, integer, positive
 from ddp.protocols import Array
 from ddp.receding import RecedingHorizon
 from dynamics.robots.mjcf.compiling import quietly
@@ -156,8 +156,7 @@ class Driven:
         instance("weights", weights, Mapping, "a mapping from names to numbers")
         given = {}
         for name, value in weights.items():
-            if name not in self._weights:
-                raise ProblemError(f"weights: plans have no weight {said(name)}; {nearest(name, list(self._weights))}")
+            choice("weights", name, self._weights, "plans have no weight")
             given[name] = positive(f"weights[{name!r}]", value)
         changed = {name: value for name, value in given.items() if value != self._weighed[name]}
         if changed:

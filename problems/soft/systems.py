@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ddp.errors import ProblemError, nearest, said
+from ddp.errors import choice
 from problems.soft import cables, contact, fin_ray, parallel, serial, underwater
 from problems.soft.system import SoftSystem
 
@@ -17,6 +17,5 @@ SYSTEMS: dict[str, Callable[[], SoftSystem]] = {
 
 def system(name: str) -> SoftSystem:
     """The system of a name; ProblemError with the nearest names if there is none."""
-    if not isinstance(name, str) or name not in SYSTEMS:
-        raise ProblemError(f"system: there is none called {said(name)}; {nearest(name, SYSTEMS)}")
+    choice("system", name, SYSTEMS, "there is none called")
     return SYSTEMS[name]()

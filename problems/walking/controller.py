@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ddp.errors import ProblemError, as_array, at_least_zero, choice, instance, nearest, positive, said
+from ddp.errors import ProblemError, as_array, at_least_zero, choice, instance, positive, said
 from ddp.guesses import Start
 from ddp.policy import Policy, as_state
 from ddp.problem import Problem
@@ -143,8 +143,7 @@ class Walking:
         old = self.windows
         known = [part.name for part in fields(old.terms.weights)]
         for name in numbers:
-            if name not in known:
-                raise ProblemError(f"varying: gaits have no weight {said(name)}; {nearest(name, known)}")
+            choice("varying", name, known, "gaits have no weight")
         given: dict[str, Any] = dict(numbers)  # checked by Weights
         weights = replace(old.terms.weights, **given)
         self.windows = Windows(old.cycle, replace(old.terms, weights=weights), old.lift)
