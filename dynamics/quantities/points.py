@@ -4,6 +4,9 @@
 Numbers of eight knots lie side by side: P (3, 8) of an origin, D (3 m, 8) of its Jacobian, column after column.
 frames.py places one knot at a time, with rotations, to second order: origins alone take it 2.6 (hyq) to 3.5 (talos)
 times as long, with their Jacobians 1.7 to 2.2 times.
+
+To second order, f · p of a force f turns with each joint that moves what a later one carries: D_j D_k p = ω_j × D_k p,
+j before k, and in one joint the symmetric part of it.
 """
 
 from __future__ import annotations
@@ -12,12 +15,13 @@ import numpy as np
 from numba import types
 
 from ddp.compiling.kernel import kernel
-from ddp.machine.memory import memory_of, numbers_between, rows_at, rows_of
+from ddp.machine.memory import as_matrix, memory_of, numbers_between, rows_at, rows_of
 from ddp.machine.number import WIDTH
 from ddp.machine.packing import pack
-from dynamics.geometry.spatial import add3, angular, cross3, linear, rotate
+from dynamics.geometry.spatial import add3, angular, cross3, dot3, join, linear, rotate
 from dynamics.quantities.frames import placed
 from dynamics.rigid_bodies.kinematics import Workspace, place_bodies
+from dynamics.rods.inverse import bend_rod
 from dynamics.rods.memory import has_rod
 from dynamics.rods.motion import span_rod
 
@@ -57,6 +61,55 @@ def point_columns(branch, nx, memory, P, D):
         d = add3(linear(s), cross3(angular(s), p))
         for i in range(3):
             out[3 * j + i] = d[i]
+
+
+@kernel
+def bend_points(branch, nx, memory, P, D, f, columns, m, H):
+    """H (m m, 8) += the Hessian of f · p, f (3, 8), in ``columns`` of m, after `point_columns`."""
+    numbers, point, moved, force = memory_of(memory), memory_of(P), memory_of(D), memory_of(f)
+    ws, out, body = Workspace(numbers[nx:], branch.tree), as_matrix(memory_of(H), m, m), branch.tree.body
+    pull = (force[0], force[1], force[2])
+    for j in range(branch.count):
+        turned, own = cross3(pull, angular(ws.s[j])), (moved[3 * j], moved[3 * j + 1], moved[3 * j + 2])
+        for k in range(j, branch.count):
+            h = dot3(turned, (moved[3 * k], moved[3 * k + 1], moved[3 * k + 2]))
+            if body[j] == body[k]:
+                h = 0.5 * (h + dot3(cross3(pull, angular(ws.s[k])), own))
+            a, b = columns[j], columns[k]
+            out[a, b] += h
+            if j != k:
+                out[b, a] += h
+    for b in range(branch.tree.nb):
+        if has_rod(branch.tree, b):
+            wrench = join(pull, cross3((point[0], point[1], point[2]), pull))
+            bend_rod(branch.tree, b, ws, wrench, 1.0, columns[branch.tree.iv[b]], out)
+
+
+@kernel
+def add_form(W, D, m, size, H):
+    """H (m m, 8) += Dᵀ W D of forms W (36, 8), symmetric, and columns D (6 m, 8), of both the first ``size`` of six."""
+    form, moved, out, y = memory_of(W), memory_of(D), as_matrix(memory_of(H), m, m), memory_of(np.empty((6, 8)))
+    for a in range(m):
+        for i in range(size):
+            y[i] = form[6 * i] * moved[6 * a]
+            for k in range(1, size):
+                y[i] = y[i] + form[6 * i + k] * moved[6 * a + k]
+        for b in range(a, m):
+            h = y[0] * moved[6 * b]
+            for i in range(1, size):
+                h = h + y[i] * moved[6 * b + i]
+            out[a, b] += h
+            if a != b:
+                out[b, a] += h
+
+
+@kernel
+def add_knots(H, m, dof, begin, count, out):
+    """out (M, nz, nz) += H (m m, 8) of ``count`` knots from ``begin`` on, rows and columns ``dof`` (m,)."""
+    for lane in range(count):
+        for a in range(m):
+            for b in range(m):
+                out[begin + lane, dof[a], dof[b]] += H[m * a + b, lane]
 
 
 @kernel

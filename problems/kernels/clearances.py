@@ -6,10 +6,8 @@ from __future__ import annotations
 import numpy as np
 
 from ddp import inline, kernel
-from dynamics.geometry.spatial import add3, dot3, linear, load6, part3, rotate, scale3, sub3
-from dynamics.quantities.frames import branch_workspace, place_frame
-from dynamics.quantities.points import knots_workspace, place_points, point_columns
-from problems.kernels.constraints import add_point_curvature
+from dynamics.geometry.spatial import add3, dot3, part3, scale3, sub3
+from dynamics.quantities.points import add_form, add_knots, bend_points, knots_workspace, place_points, point_columns
 
 TOUCHING = 1e-12
 """Axes nearer than this [m] have no normal: the world's z axis stands in for it, and nothing is curved."""
@@ -92,15 +90,6 @@ def normal(apart):
 
 
 @kernel
-def _columns(R, J, place, D):
-    """The Jacobian of a frame's origin in the world's axes, into the columns ``place`` of D (3, m)."""
-    for j in range(J.shape[0]):
-        d = rotate(R, linear(load6(J, j)))
-        for i in range(3):
-            D[i, place[j]] = d[i]
-
-
-@kernel
 def clearance_jacobian(body, obstacles, X, U, out):
     """``n · ((1 - s) J_first + s J_second)``: the nearest points' own motion along the axes does not count."""
     ends, M, nx = body.ends, X.shape[0], X.shape[1]
@@ -141,52 +130,89 @@ def clearance_curvature(body, obstacles, X, U, weight, out):
 
     J = (1 - s) J_first + s J_second,   D_xx = Jᵀ J + |P - Q| n · ∂²P,   D_sx = dᵀ J + (P - Q)ᵀ (J_second - J_first),
     D_tx = -eᵀ J,   D_ss = dᵀd,   D_tt = eᵀe,   D_st = -dᵀe.
+
+    But for ∂²P this is a form W (6, 6) of how both ends move, the sum of all obstacles' at a knot.
     """
-    first, second = body.ends.first, body.ends.second
-    memory1, J1 = branch_workspace(first, X), np.zeros((first.count, 6))
-    memory2, J2 = branch_workspace(second, X), np.zeros((second.count, 6))
-    m, dof = body.ends.count, body.ends.dof
-    D1, D2, J = np.zeros((3, m)), np.zeros((3, m)), np.zeros((3, m))
-    g, ms, mt, gradient = np.zeros(m), np.zeros(m), np.zeros(m), np.zeros(out.shape[1])
-    for k in range(X.shape[0]):
-        if not weight[k].any():
+    ends, M, nx = body.ends, X.shape[0], X.shape[1]
+    first, second, m, dof = ends.first, ends.second, ends.count, ends.dof
+    memory1, memory2 = knots_workspace(first.tree, nx), knots_workspace(second.tree, nx)
+    P1, P2, D1, D2 = np.empty((3, 8)), np.empty((3, 8)), np.empty((3 * first.count, 8)), np.empty((3 * second.count, 8))
+    f1, f2, W, work = np.empty((3, 8)), np.empty((3, 8)), np.empty((36, 8)), np.empty((3, 6))
+    both, H, size = np.empty((6 * m, 8)), np.empty((m * m, 8)), 6 if body.long else 3
+    for begin in range(0, M, 8):
+        lanes = min(8, M - begin)
+        if not weight[begin : begin + lanes].any():
             continue
-        R, p = place_frame(first, X[k], memory1, J1)
-        _columns(R, J1, body.ends.first_columns, D1)
-        d, R2 = (0.0, 0.0, 0.0), R
+        place_points(first, X, begin, memory1, P1)
+        point_columns(first, nx, memory1, P1, D1)
         if body.long:
-            R2, p2 = place_frame(second, X[k], memory2, J2)
-            _columns(R2, J2, body.ends.second_columns, D2)
-            d = sub3(p2, p)
-        f1, f2 = (0.0, 0.0, 0.0), (0.0, 0.0, 0.0)
-        for o in range(obstacles.shape[0]):
-            w = weight[k, o]
-            if w == 0.0:
-                continue
-            q = part3(obstacles[o], 0)
-            e = sub3(part3(obstacles[o], 3), q)
-            s, t, s_free, t_free = nearest(p, d, q, e)
-            apart = sub3(add3(p, scale3(s, d)), add3(q, scale3(t, e)))
-            n, length = normal(apart)
-            if length <= TOUCHING:
-                continue
-            f1, f2 = add3(f1, scale3(w * (1.0 - s), n)), add3(f2, scale3(w * s, n))
-            for j in range(m):
-                g[j] = ms[j] = mt[j] = 0.0
-                for i in range(3):
-                    J[i, j] = (1.0 - s) * D1[i, j] + s * D2[i, j]
-                    g[j] += n[i] * J[i, j]
-                    ms[j] += d[i] * J[i, j] + apart[i] * (D2[i, j] - D1[i, j])
-                    mt[j] -= e[i] * J[i, j]
-            add_distance_curvature(w / length, d, e, s_free, t_free, J, g, ms, mt, m, dof, out[k])
-        add_point_curvature(first, memory1, R, J1, f1, gradient, out[k])
+            place_points(second, X, begin, memory2, P2)
+            point_columns(second, nx, memory2, P2, D2)
+        for one in (W, f1, f2, both, H):
+            one[:] = 0.0
+        for lane in range(lanes):
+            p, d = _axis(body, P1, P2, lane)
+            for o in range(obstacles.shape[0]):
+                if weight[begin + lane, o] != 0.0:
+                    _add_distance_form(p, d, obstacles[o], weight[begin + lane, o], lane, size, work, W, f1, f2)
+        _place_columns(D1, ends.first_columns, first.count, 0, both)
         if body.long:
-            add_point_curvature(second, memory2, R2, J2, f2, gradient, out[k])
+            _place_columns(D2, ends.second_columns, second.count, 3, both)
+        add_form(W, both, m, size, H)
+        bend_points(first, nx, memory1, P1, D1, f1, ends.first_columns, m, H)
+        if body.long:
+            bend_points(second, nx, memory2, P2, D2, f2, ends.second_columns, m, H)
+        add_knots(H, m, dof, begin, lanes, out)
+
+
+@inline
+def _add_distance_form(p, d, obstacle, weight, lane, size, work, W, f1, f2):
+    """W += the form of one distance at a knot, f1, f2 += what its normal pulls the ends with: see above."""
+    q = part3(obstacle, 0)
+    e = sub3(part3(obstacle, 3), q)
+    s, t, s_free, t_free = nearest(p, d, q, e)
+    apart = sub3(add3(p, scale3(s, d)), add3(q, scale3(t, e)))
+    n, length = normal(apart)
+    iss, itt, ist = free_inverse(d, e, s_free, t_free)
+    weight = weight if length > TOUCHING else 0.0
+    factor = weight / max(length, TOUCHING)
+    _scale(1.0 - s, n, e, sub3(scale3(1.0 - s, d), apart), 0, work)
+    _scale(s, n, e, add3(scale3(s, d), apart), 3, work)
+    for i in range(3):
+        f1[i, lane] += weight * work[0, i]
+        f2[i, lane] += weight * work[0, 3 + i]
+    for i in range(size):
+        ni, ei, di = factor * work[0, i], factor * work[1, i], factor * work[2, i]
+        for j in range(size):
+            dj, ej = work[2, j], work[1, j]
+            W[6 * i + j, lane] -= ni * work[0, j] + iss * di * dj + itt * ei * ej + ist * (di * ej + ei * dj)
+    for i in range(3):
+        W[7 * i, lane] += factor * (1.0 - s) * (1.0 - s)
+        W[7 * (3 + i), lane] += factor * s * s
+        W[6 * i + 3 + i, lane] += factor * s * (1.0 - s)
+        W[6 * (3 + i) + i, lane] += factor * s * (1.0 - s)
+
+
+@inline
+def _scale(share, n, e, along, begin, work):
+    """Numbers ``begin`` .. begin+2 of work (3, 6): share n, -share e, and D_sx by how an end moves."""
+    work[0, begin], work[0, begin + 1], work[0, begin + 2] = scale3(share, n)
+    work[1, begin], work[1, begin + 1], work[1, begin + 2] = scale3(-share, e)
+    work[2, begin], work[2, begin + 1], work[2, begin + 2] = along
 
 
 @kernel
-def add_distance_curvature(factor, d, e, s_free, t_free, J, g, ms, mt, m, dof, H):
-    """H[dof, dof] += factor (Jᵀ J - g gᵀ - D_xf D_ff⁻¹ D_fx), with ms = D_sx, mt = D_tx, g = nᵀ J (m,)."""
+def _place_columns(D, columns, count, begin, both):
+    """Columns D (3 count, 8) of an end, to be the numbers from ``begin`` on of the six that tell how both ends move."""
+    for j in range(count):
+        for i in range(3):
+            for lane in range(8):
+                both[6 * columns[j] + begin + i, lane] = D[3 * j + i, lane]
+
+
+@inline
+def free_inverse(d, e, s_free, t_free):
+    """D_ff⁻¹ over the free ones of s, t: its entries ss, tt, st, zero where one is not free."""
     ss, tt, st = dot3(d, d), dot3(e, e), -dot3(d, e)
     iss, itt, ist = 0.0, 0.0, 0.0
     if s_free and t_free:
@@ -196,9 +222,4 @@ def add_distance_curvature(factor, d, e, s_free, t_free, J, g, ms, mt, m, dof, H
         iss = 1.0 / ss
     elif t_free:
         itt = 1.0 / tt
-    for a in range(m):
-        for b in range(m):
-            h = -g[a] * g[b] - iss * ms[a] * ms[b] - itt * mt[a] * mt[b] - ist * (ms[a] * mt[b] + mt[a] * ms[b])
-            for i in range(3):
-                h += J[i, a] * J[i, b]
-            H[dof[a], dof[b]] += factor * h
+    return iss, itt, ist

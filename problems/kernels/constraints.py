@@ -13,7 +13,7 @@ import numpy as np
 from ddp import inline, kernel
 from dynamics.geometry.joint_motion import joint_log_hessian, joint_log_jacobian, twist_of
 from dynamics.geometry.lie import jlog6, log6_hessian, pose_error
-from dynamics.geometry.spatial import add3, dot3, load3, part6, rotate_back, scale3
+from dynamics.geometry.spatial import add3, dot3, load3, part6, scale3
 from dynamics.quantities.center_of_mass import (
     inertial_workspace,
     place_center_of_mass,
@@ -27,22 +27,8 @@ from dynamics.quantities.frames import (
     pull_back_displacement,
     twist_derivatives,
 )
-from dynamics.quantities.points import knots_workspace, place_points, point_columns
+from dynamics.quantities.points import add_knots, bend_points, knots_workspace, place_points, point_columns
 from problems.kernels.states import difference
-
-
-@kernel
-def add_point_curvature(branch, memory, R, J, force, gradient, out):
-    """Add the Hessian of ``force · p`` of a frame's origin p: M Exp(d) is at ``p + R (d_l + ½ d_a × d_l)``."""
-    f = rotate_back(R, force)
-    G = np.zeros((6, 6))
-    for i in range(3):
-        a, b = (i + 1) % 3, (i + 2) % 3
-        G[a, 3 + b] = -0.5 * f[i]
-        G[3 + b, a] = -0.5 * f[i]
-        G[b, 3 + a] = 0.5 * f[i]
-        G[3 + a, b] = 0.5 * f[i]
-    pull_back_displacement(branch, memory, J, (f[0], f[1], f[2], 0.0, 0.0, 0.0), G, 1.0, True, gradient, out)
 
 
 @kernel
@@ -74,10 +60,19 @@ def axis_jacobian(branch, axes, offset, X, U, out):
 @kernel
 def axis_curvature(branch, axes, offset, X, U, weight, out):
     """Hessian of ``(axesᵀ weight) · p``."""
-    memory, J, gradient = branch_workspace(branch, X), np.zeros((branch.count, 6)), np.zeros(out.shape[1])
-    for k in range(X.shape[0]):
-        R, _ = place_frame(branch, X[k], memory, J)
-        add_point_curvature(branch, memory, R, J, _back(axes, weight[k]), gradient, out[k])
+    nx, m, every = X.shape[1], branch.count, np.arange(branch.count)
+    memory, P, D = knots_workspace(branch.tree, nx), np.empty((3, 8)), np.empty((3 * m, 8))
+    f, H = np.empty((3, 8)), np.empty((m * m, 8))
+    for begin in range(0, X.shape[0], 8):
+        lanes = min(8, X.shape[0] - begin)
+        place_points(branch, X, begin, memory, P)
+        point_columns(branch, nx, memory, P, D)
+        f[:] = 0.0
+        H[:] = 0.0
+        for lane in range(lanes):
+            f[0, lane], f[1, lane], f[2, lane] = _back(axes, weight[begin + lane])
+        bend_points(branch, nx, memory, P, D, f, every, m, H)
+        add_knots(H, m, branch.dof, begin, lanes, out)
 
 
 @inline

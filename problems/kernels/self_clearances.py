@@ -13,7 +13,7 @@ import numpy as np
 from ddp import inline, kernel
 from dynamics.geometry.spatial import add3, cross3, dot3, scale3, sub3
 from dynamics.quantities.points import knots_workspace, place_segments
-from problems.kernels.clearances import TOUCHING, add_distance_curvature, nearest, normal
+from problems.kernels.clearances import TOUCHING, free_inverse, nearest, normal
 
 
 @inline
@@ -89,7 +89,7 @@ def self_curvature(tree, bodies, ends, radii, pairs, X, U, weight, out):
     """Add Hessians as `clearances.clearance_curvature`; the second axis moves too: D_tx = -eᵀ J - (P - Q)ᵀ ∂e/∂x."""
     m, memory = tree.nv, knots_workspace(tree, X.shape[1])
     E, S = np.empty((6 * bodies.size, 8)), np.empty((6 * m, 8))
-    J, g, ms, mt, every = np.empty((3, m)), np.empty(m), np.empty(m), np.empty(m), np.arange(m)
+    J, g, ms, mt = np.empty((3, m)), np.empty(m), np.empty(m), np.empty(m)
     for begin in range(0, X.shape[0], 8):
         place_segments(tree, bodies, ends, X, begin, memory, E, S)
         for lane in range(min(8, X.shape[0] - begin)):
@@ -114,9 +114,21 @@ def self_curvature(tree, bodies, ends, radii, pairs, X, U, weight, out):
                         ms[j] += d[k] * J[k, j]
                         mt[j] -= e[k] * J[k, j]
                     g[j] = n[0] * J[0, j] + n[1] * J[1, j] + n[2] * J[2, j]
-                add_distance_curvature(w / length, d, e, s_free, t_free, J, g, ms, mt, m, every, H)
+                _add_distance_curvature(w / length, free_inverse(d, e, s_free, t_free), J, g, ms, mt, H)
                 _add_turning(tree, bodies[a], S, lane, P, scale3(w, n), H)
                 _add_turning(tree, bodies[b], S, lane, Q, scale3(-w, n), H)
+
+
+@kernel
+def _add_distance_curvature(factor, inverse, J, g, ms, mt, H):
+    """H += factor (Jᵀ J - g gᵀ - D_xf D_ff⁻¹ D_fx), with ms = D_sx, mt = D_tx, g = nᵀ J (m,)."""
+    iss, itt, ist = inverse
+    for a in range(g.shape[0]):
+        for b in range(g.shape[0]):
+            h = -g[a] * g[b] - iss * ms[a] * ms[b] - itt * mt[a] * mt[b] - ist * (ms[a] * mt[b] + mt[a] * ms[b])
+            for i in range(3):
+                h += J[i, a] * J[i, b]
+            H[a, b] += factor * h
 
 
 @kernel
