@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,10 +15,14 @@ from ddp.protocols import Array
 from ddp.receding import RecedingHorizon
 from ddp.solution import Solution
 from ddp.succession import Succession
+from dynamics.robots.equipment import effort_limits
 from problems.interop.motion import CIRCLE, FREE, angle, joints_of, singles
 from problems.play.simulation import system_of
 from problems.walking.controller import Walking
 from problems.walking.footholds import Command, as_command
+
+ROUNDING = 1e-9
+"""Share of an effort by which one counts as cut to its limit."""
 
 
 class Points(NamedTuple):
@@ -40,9 +44,12 @@ class Follower:
     or `RecedingHorizon`, for which `plan` is called every so often, in another thread if need be.
     joints: names in the order of efforts; by default all with one degree of freedom that a motor moves.
     patience [s]: the oldest measurement that is acted on.
-    within [rad, m]: largest distance of a joint, or of the base, from where a Solution begins; beyond, it is not begun.
+    within [rad, m]: largest distance of a joint, or of the base, from where a Solution begins, and, after a stop, from
+    where any motion is by then. Beyond, a Solution gives no efforts, and a receding horizon plans afresh.
     waiting: why there are no efforts, or "".   started: time [s] of the first ones, or None.
-    Times are those of one clock that never goes back. Raises ProblemError for bad input.
+    cut: of the last efforts those beyond the limits of the robot's file, by name, as the policy wanted them [N m, N];
+    `control` returns the limits in their place.
+    Times are those of one clock; call `restart` after it was set back. Raises ProblemError for bad input.
     """
 
     def __init__(
@@ -70,9 +77,15 @@ class Follower:
         if isinstance(policy, Policy):
             self._policies.add(policy)
         self._command = Command()
-        self._x = np.full(system.nx, np.nan)
-        self._seen = dict.fromkeys([*self._singles, *([] if self._free is None else [self._free.name])], -np.inf)
-        self.waiting, self.started = "nothing is measured", cast("float | None", None)
+        self._planned = 0  # the epoch of the last plan
+        same = np.array_equal(system.actuation, self.robot.actuation)
+        self._limits = self.robot.control_limits.T if same else np.array([[-np.inf], [np.inf]])
+        self._strongest = effort_limits(self.robot.model)[self._columns].T
+        self._epoch = 0  # of restarts: a plan that was begun before one is of no use after it
+        self.waiting, self._acting = "", False
+        self.started: float | None = None
+        self.cut: dict[str, float] = {}
+        self._forget()
 
     @property
     def walks(self) -> bool:
@@ -98,6 +111,12 @@ class Follower:
                 policy = self._planner.plan(t, self._planner.x0)
             self._planner.restart()
         policy(policy.inside(0.0), policy.X[0])
+
+    def restart(self) -> None:
+        """Forget what was measured, planned and followed, as after a clock was set back: begin again at the start."""
+        with self._lock:
+            self._forget()
+            self._afresh()
 
     def measure(self, now: float, names: Sequence[str], positions: ArrayLike, velocities: ArrayLike) -> list[str]:
         """Take positions [rad, m] and velocities of some joints at time now [s]; returns names that it does not know.
@@ -151,26 +170,36 @@ class Follower:
         if self._planner is None:
             raise ProblemError("plan: expected of receding horizons alone")
         with self._lock:
-            x, self.waiting = self._x.copy(), self._missing(now)
+            x, self.waiting, epoch = self._x.copy(), self._missing(now), self._epoch
+            command, again = self._command, epoch != self._planned
         if self.waiting:
             return False
-        policy = self._planner.plan(now, x, self._command)
+        if again:
+            self._planner.restart()
+        policy = self._planner.plan(now, x, command)
         with self._lock:
-            self._policies.add(policy)
-        return True
+            self._planned = epoch
+            if epoch == self._epoch:
+                self._policies.add(policy)
+            return epoch == self._epoch
 
     def control(self, now: float) -> Array | None:
         """Efforts [N m, N] of the joints, in their order, at time now [s]; None while it waits."""
         time = float(as_array("now", now, ()))
         with self._lock:
             self.waiting = self._missing(time) or self._away(time)
+            self._acting = not self.waiting
             if self.waiting:
                 return None
             self.started = time if self.started is None else self.started
             t = time if self.plans else time - self.started
             policy, x = self._policies.at(t), self._x.copy()
-        u = policy(policy.inside(t), x)
-        return np.asarray((self.system.actuation @ u)[self._columns])
+        wanted = policy(policy.inside(t), x)
+        wanted, u = ((self.system.actuation @ v)[self._columns] for v in (wanted, np.clip(wanted, *self._limits)))
+        efforts = np.clip(u, *self._strongest)
+        over = np.abs(wanted - efforts) > ROUNDING * np.abs(wanted)
+        self.cut = {self.joints[i]: float(wanted[i]) for i in np.flatnonzero(over)}
+        return np.asarray(efforts)
 
     def ahead(self, now: float) -> Points | None:
         """The motion that is followed from time now [s] on, for those who show it; None before there is one."""
@@ -201,6 +230,17 @@ class Follower:
             raise ProblemError(f"joints: expected all motors, {min(left)} is missing")
         return chosen
 
+    def _forget(self) -> None:
+        """Know nothing of the robot, and follow nothing."""
+        self._x = np.full(self.system.nx, np.nan)
+        self._seen = dict.fromkeys([*self._singles, *([] if self._free is None else [self._free.name])], -np.inf)
+        self.waiting, self.started, self._acting, self.cut = "nothing is measured", None, False, {}
+
+    def _afresh(self) -> None:
+        """Have the next plan be a first one."""
+        if self._planner is not None:
+            self._policies, self._epoch = Succession(), self._epoch + 1
+
     def _follows(self, time: float, names: list[str]) -> None:
         """Raise ProblemError where one of the joints was measured after a time [s]."""
         for name in names:
@@ -221,20 +261,26 @@ class Follower:
         return f"{name} was measured {ahead:.2f} s after now" if ahead > self.patience else ""
 
     def _away(self, now: float) -> str:
-        """Why what is followed cannot begin here."""
+        """Why what is followed cannot begin, or go on after a stop, at time now [s]."""
         if not len(self._policies):
             return "waits for a plan"
-        if self.plans or self.started is not None:
+        if self._acting or (self.plans and self.started is None):
             return ""
-        policy = self._policies.at(0.0)
-        error = self.system.difference(policy.reference(0.0), self._x)
+        t = now if self.plans else 0.0 if self.started is None else now - self.started
+        policy = self._policies.at(t)
+        error = self.system.difference(policy.reference(policy.inside(t)), self._x)
         far = {name: abs(error[joint.iv]) for name, joint in self._singles.items()}
         if self._free is not None:
             line, turn = np.split(error[self._free.iv : self._free.iv + 6], 2)
             far[self._free.name] = max(np.linalg.norm(line), np.linalg.norm(turn))
         name = max(far, key=lambda name: far[name])
-        return f"{name} is {far[name]:.2g} rad or m from the start" if far[name] > self.within else ""
-
+        if far[name] <= self.within:
+            return ""
+        if self.plans:
+            self._afresh()
+            return "waits for a plan from where it is after the stop"
+        where = "the start" if self.started is None else f"where the motion is after {t:.1f} s; it stopped on the way"
+        return f"{name} is {far[name]:.2g} rad or m from {where}"
 
 
 def _texts(field: str, given: Sequence[str]) -> list[str]:

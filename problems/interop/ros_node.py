@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+import signal
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
+
+import numpy as np
 
 from ddp.errors import DDPError, instance, positive
 from problems.interop.following import Follower
@@ -25,24 +31,33 @@ def run_node(
     | commands | std_msgs/Float64MultiArray | written at ``rate`` [Hz]: efforts of ``follower.joints``, in their order |
     | plan | trajectory_msgs/JointTrajectory | written ``every`` so many seconds: the motion ahead |
 
-    Nothing is written before all is measured, and zeros once measurements stop: a controller of ros2_control would hold
-    the last efforts. Receding horizons plan ``every`` so many seconds, in a thread beside the controls'.
+    Nothing is written before all is measured, and zeros once measurements stop, or the node ends: a controller of
+    ros2_control would hold the last efforts. Receding horizons plan ``every`` so many seconds, in a thread beside the
+    controls'. Where ROS time is set back, as by a simulator that starts again, the follower is restarted.
     arguments: for ROS, as "--ros-args ...".   Raises ProblemError where ROS 2 is not installed, and for bad input.
     """
     instance("follower", follower, Follower)
     period, pause = 1.0 / positive("rate", rate), positive("every", every)
     rclpy = optional("rclpy", "run_node")
     executors = optional("rclpy.executors", "run_node")
-    rclpy.init(args=None if arguments is None else [*arguments])
+    signals = optional("rclpy.signals", "run_node")
+    given = None if arguments is None else [*arguments]
+    rclpy.init(args=given, signal_handler_options=signals.SignalHandlerOptions.NO)  # ROS's end before zeros are written
     try:
         node = rclpy.create_node(name)
-        _connect(node, follower, period, pause, (states, odometry, commands, velocity, plan))
-        executor = executors.MultiThreadedExecutor(num_threads=3)
+        planning = ThreadPoolExecutor(1, "mayne_planning")
+        let_go = _connect(node, follower, planning, period, pause, (states, odometry, commands, velocity, plan))
+        executor = executors.SingleThreadedExecutor()
         executor.add_node(node)
         try:
-            executor.spin()
+            with _told_to_end() as ended:
+                while rclpy.ok() and not ended.is_set():
+                    executor.spin_once(timeout_sec=0.1)
         finally:
-            executor.shutdown()
+            executor.shutdown(timeout_sec=1.0)
+            planning.shutdown(cancel_futures=True)
+            if rclpy.ok():
+                let_go()
             node.destroy_node()
     except (KeyboardInterrupt, executors.ExternalShutdownException):
         pass
@@ -51,16 +66,40 @@ def run_node(
             rclpy.shutdown()
 
 
-def _connect(node: Any, follower: Follower, period: float, pause: float, topics: tuple[str, ...]) -> None:
-    """Give a node its subscriptions, publishers and timers."""
+@contextlib.contextmanager
+def _told_to_end() -> Iterator[threading.Event]:
+    """What Ctrl-C and SIGTERM set: in the main thread, which alone hears of signals."""
+    ended = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield ended
+        return
+    kinds = signal.SIGINT, signal.SIGTERM
+    before = [signal.signal(kind, lambda *about: ended.set()) for kind in kinds]
+    try:
+        yield ended
+    finally:
+        for kind, handler in zip(kinds, before, strict=True):
+            signal.signal(kind, handler)
+
+
+def _connect(
+    node: Any, follower: Follower, planning: ThreadPoolExecutor, period: float, pause: float, topics: tuple[str, ...]
+) -> Callable[[], None]:  # fmt: skip
+    """Give a node its subscriptions, publishers and timers; returns what writes zeros if efforts were written."""
     states, odometry, commands, velocity, plan = topics
-    groups = optional("rclpy.callback_groups", "run_node")
     sensed, numbers = optional("sensor_msgs.msg", "run_node"), optional("std_msgs.msg", "run_node")
     trajectories = optional("trajectory_msgs.msg", "run_node")
-    log, unknown = node.get_logger(), set[str]()
+    qos = optional("rclpy.qos", "run_node")
+    log, unknown, last = node.get_logger(), set[str](), -np.inf
 
     def now() -> float:
-        return 1e-9 * float(node.get_clock().now().nanoseconds)
+        nonlocal last
+        time, before = 1e-9 * float(node.get_clock().now().nanoseconds), last
+        last = time
+        if time < before - follower.patience:
+            follower.restart()
+            log.warning(f"time was set back from {before:.2f} s to {time:.2f} s: begins again")
+        return time
 
     def measured(message: Any) -> None:
         try:
@@ -95,25 +134,49 @@ def _connect(node: Any, follower: Follower, period: float, pause: float, topics:
     def control() -> None:
         nonlocal acting
         found = follower.control(now())
+        if found is not None and follower.cut:
+            wanted = ", ".join(f"{name} {effort:.3g}" for name, effort in follower.cut.items())
+            log.warning(f"efforts are cut to the robot's limits: {wanted} N m or N", throttle_duration_sec=1.0)
         if found is None:
             log.warning(f"no efforts: {follower.waiting}", throttle_duration_sec=1.0)
         if found is not None or acting:
-            message = numbers.Float64MultiArray()
-            message.data = [0.0] * len(follower.joints) if found is None else found.tolist()
-            efforts.publish(message)
+            write([0.0] * len(follower.joints) if found is None else found.tolist())
         acting = found is not None
 
+    def write(values: list[float]) -> None:
+        message = numbers.Float64MultiArray()
+        message.data = values
+        efforts.publish(message)
+
+    def let_go() -> None:
+        if acting:
+            write([0.0] * len(follower.joints))
+
+    plan_of: Future[None] | None = None
+
     def planned() -> None:
-        if follower.plans:
-            try:
-                follower.plan(now())
-            except DDPError as reason:
-                log.error(f"no plan: {reason}", throttle_duration_sec=1.0)
-        points = follower.ahead(now())
+        nonlocal plan_of
+        time, stamp = now(), node.get_clock().now().to_msg()
+        if not follower.plans:
+            show(time, stamp)
+        elif plan_of is None or plan_of.done():
+            if plan_of is not None:
+                plan_of.result()  # an error that is not the follower's ends the node
+            plan_of = planning.submit(plan_again, time, stamp)
+
+    def plan_again(time: float, stamp: Any) -> None:
+        try:
+            follower.plan(time)
+        except DDPError as reason:
+            log.error(f"no plan: {reason}", throttle_duration_sec=1.0)
+        show(time, stamp)
+
+    def show(time: float, stamp: Any) -> None:
+        points = follower.ahead(time)
         if points is None:
             return
         message = trajectories.JointTrajectory()
-        message.header.stamp = node.get_clock().now().to_msg()
+        message.header.stamp = stamp
         message.joint_names = follower.joints
         for t, place, rate in zip(points.times.tolist(), points.positions, points.velocities, strict=True):
             point = trajectories.JointTrajectoryPoint()
@@ -122,16 +185,17 @@ def _connect(node: Any, follower: Follower, period: float, pause: float, topics:
             message.points.append(point)
         motion.publish(message)
 
-    apart = [groups.MutuallyExclusiveCallbackGroup() for _ in range(3)]
-    node.create_subscription(sensed.JointState, states, measured, 1, callback_group=apart[0])
+    newest = qos.QoSProfile(depth=1, reliability=qos.ReliabilityPolicy.BEST_EFFORT)  # hears reliable writers as well
+    node.create_subscription(sensed.JointState, states, measured, newest)
     if follower.floats:
         odometries = optional("nav_msgs.msg", "run_node")
-        node.create_subscription(odometries.Odometry, odometry, base_measured, 1, callback_group=apart[0])
+        node.create_subscription(odometries.Odometry, odometry, base_measured, newest)
     if follower.walks:
         twists = optional("geometry_msgs.msg", "run_node")
-        node.create_subscription(twists.Twist, velocity, commanded, 1, callback_group=apart[0])
-    node.create_timer(period, control, callback_group=apart[1])
-    node.create_timer(pause, planned, callback_group=apart[2])
+        node.create_subscription(twists.Twist, velocity, commanded, newest)
+    node.create_timer(period, control)
+    node.create_timer(pause, planned)
+    return let_go
 
 
 def _three(vector: Any) -> list[float]:

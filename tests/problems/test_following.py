@@ -1,6 +1,7 @@
 """A node of ROS drives robots by names of joints as their policies do, and lets go when measurements stop."""
 
 import sys
+import time
 from types import ModuleType, SimpleNamespace
 
 import numpy as np
@@ -32,20 +33,30 @@ def tell(follower, now, x):
         follower.measure_base(now, x[:3], -1.01 * x[3:7], x[robot.nq : robot.nq + 3], x[robot.nq + 3 : robot.nq + 6])
 
 
+def within_limits(robot, efforts):
+    return np.clip(efforts, -robot.model.effortLimit, robot.model.effortLimit)
+
+
 def test_efforts_are_the_policy_s_in_the_order_of_the_joints(solution):
     joints = ["wrist_3_joint", "elbow_joint", "shoulder_pan_joint", "wrist_1_joint", "shoulder_lift_joint"]
     joints.append("wrist_2_joint")
     follower = interop.Follower(solution, joints)
     rng, policy, system = np.random.default_rng(0), solution.policy, solution.problem.dynamics
+    most = 0
     for t in (0.0, 0.004, 0.033, 0.1, 0.1999, 0.5):
         x = policy.reference(t) + 0.01 * rng.normal(size=12)
         tell(follower, 100.0 + t, x)
         expected = system.actuation @ policy(min(t, policy.inside(1.0)), x)  # its end is held
         found = follower.control(100.0 + t)
         order = [system.robot.model.joints[system.robot.model.getJointId(name)].idx_v for name in joints]
-        np.testing.assert_allclose(found, expected[order], atol=1e-9)
+        np.testing.assert_allclose(found, within_limits(system.robot, expected)[order], atol=1e-9)
+        asked = zip(joints, expected[order], found, strict=True)
+        over = {name: effort for name, effort, given in asked if not np.isclose(effort, given)}
+        assert follower.cut == pytest.approx(over)
+        most += len(over)
         assert follower.started == 100.0
         assert follower.waiting == ""
+    assert most > 3  # policies without limits ask for more than motors have
     ahead = follower.ahead(100.1)
     np.testing.assert_allclose(ahead.times, policy.starts[policy.starts > 0.1] - 0.1, atol=1e-9)
     np.testing.assert_array_equal(ahead.positions[:, 2], policy.X[policy.starts > 0.1, 0])
@@ -64,8 +75,69 @@ def test_nothing_acts_before_all_is_measured_near_the_start_and_fresh(solution):
     assert follower.control(0.029) is not None
     assert follower.control(0.05) is None
     assert "was measured 0.04 s ago" in follower.waiting
-    tell(follower, 0.06, x0)
+    tell(follower, 0.06, solution.policy.reference(0.05))
     assert follower.control(0.06) is not None
+
+
+def test_a_motion_goes_on_after_a_stop_only_where_it_is_by_then(solution):
+    follower, reference = interop.Follower(solution), solution.policy.reference
+    tell(follower, 5.0, solution.X[0])
+    assert follower.control(5.0) is not None
+    assert follower.control(5.1) is None
+    sagged = reference(0.12) + 0.3 * (np.arange(12) == 1)
+    tell(follower, 5.12, sagged)
+    assert follower.control(5.12) is None
+    assert follower.waiting == (
+        "shoulder_lift_joint is 0.3 rad or m from where the motion is after 0.1 s; it stopped on the way"
+    )
+    tell(follower, 5.13, reference(0.13))
+    assert follower.control(5.13) is not None
+    tell(follower, 5.14, sagged)
+    assert follower.control(5.14) is not None  # pushed, not stopped: the policy is for that
+    follower.restart()
+    assert follower.control(5.14) is None
+    tell(follower, 1.0, solution.X[0])  # a clock that was set back
+    expected = within_limits(follower.robot, solution.policy(0.0, solution.X[0]))
+    np.testing.assert_allclose(follower.control(1.0), expected)
+    assert follower.started == 1.0
+
+
+def test_a_receding_horizon_plans_afresh_after_a_stop_elsewhere_or_a_restart():
+    with ddp.RecedingHorizon(arm.reach("ur5", horizon=20)) as receding:
+        follower, x0 = interop.Follower(receding), receding.x0
+        for t, x, again in ((3.0, x0, False), (3.02, x0, False), (3.2, x0 + 0.5 * (np.arange(12) == 2), True)):
+            tell(follower, t, x)
+            assert (follower.control(t) is None) == again or t == 3.0
+            if again:
+                assert follower.waiting == "waits for a plan from where it is after the stop"
+            assert follower.plan(t)
+            if again:
+                np.testing.assert_allclose(receding.solution.X[0], x)  # not predicted by the motion before
+            assert follower.control(t) is not None
+            assert follower.control(t + 0.06) is None  # too old
+        follower.restart()
+        tell(follower, 0.5, x0)
+        assert follower.control(0.5) is None
+        assert follower.plan(0.5)
+        np.testing.assert_allclose(follower.control(0.5), within_limits(follower.robot, receding.policy(0.5, x0)))
+
+
+def test_a_plan_that_a_restart_interrupts_is_not_followed(monkeypatch):
+    with ddp.RecedingHorizon(arm.reach("ur5", horizon=20)) as receding:
+        follower, plan = interop.Follower(receding), receding.plan
+        tell(follower, 3.0, receding.x0)
+
+        def interrupted(*arguments):
+            follower.restart()
+            return plan(*arguments)
+
+        monkeypatch.setattr(receding, "plan", interrupted)
+        assert not follower.plan(3.0)
+        tell(follower, 1.0, receding.x0)
+        assert follower.control(1.0) is None
+        monkeypatch.setattr(receding, "plan", plan)
+        assert follower.plan(1.0)
+        assert follower.control(1.0) is not None
 
 
 def test_messages_that_are_late_or_of_a_time_to_come_move_nothing(solution):
@@ -166,12 +238,10 @@ class Node:
         self.published[topic] = []
         return SimpleNamespace(publish=self.published[topic].append)
 
-    def create_subscription(self, kind, topic, callback, depth, callback_group=None):
-        assert callback_group is not None
+    def create_subscription(self, kind, topic, callback, depth):
         self.subscriptions[topic] = callback
 
-    def create_timer(self, period, callback, callback_group=None):
-        assert callback_group is not None
+    def create_timer(self, period, callback):
         self.timers[period] = callback
 
     def destroy_node(self):
@@ -188,26 +258,27 @@ def ros(monkeypatch):
         return told.node
 
     class Executor:
-        def __init__(self, num_threads):
-            assert num_threads >= 3
-
         def add_node(self, node):
             assert node is told.node
 
-        def spin(self):
+        def spin_once(self, timeout_sec):
             told.script(told.node)
+            raise KeyboardInterrupt
 
-        def shutdown(self):
+        def shutdown(self, timeout_sec):
             told.shut += 1
 
-    rclpy, executors, groups = ModuleType("rclpy"), ModuleType("rclpy.executors"), ModuleType("rclpy.callback_groups")
-    rclpy.init = lambda args=None: setattr(told, "arguments", args)
+    rclpy, executors = ModuleType("rclpy"), ModuleType("rclpy.executors")
+    rclpy.init = lambda args=None, signal_handler_options=None: setattr(told, "arguments", args)
     rclpy.create_node, rclpy.ok = create_node, lambda: told.shut < 2
     rclpy.shutdown = lambda: setattr(told, "shut", told.shut + 1)
-    executors.MultiThreadedExecutor = Executor
+    executors.SingleThreadedExecutor = Executor
     executors.ExternalShutdownException = type("ExternalShutdownException", (Exception,), {})
-    groups.MutuallyExclusiveCallbackGroup = object
-    modules = {"rclpy": rclpy, "rclpy.executors": executors, "rclpy.callback_groups": groups}
+    qos, signals = ModuleType("rclpy.qos"), ModuleType("rclpy.signals")
+    qos.QoSProfile, qos.ReliabilityPolicy = SimpleNamespace, SimpleNamespace(BEST_EFFORT="best effort")
+    signals.SignalHandlerOptions = SimpleNamespace(NO="none")
+    modules = {"rclpy": rclpy, "rclpy.executors": executors}
+    modules |= {"rclpy.qos": qos, "rclpy.signals": signals}
     for package in ("sensor_msgs", "std_msgs", "trajectory_msgs", "nav_msgs", "geometry_msgs"):
         modules |= {package: ModuleType(package), f"{package}.msg": Messages(f"{package}.msg")}
     for name, module in modules.items():
@@ -236,13 +307,18 @@ def test_the_node_reads_and_writes_its_topics(ros, solution):
         node.now = 8.0
         control()
         control()
-        raise KeyboardInterrupt
+        node.now = 0.5
+        control()
+        assert node.logged[-2] == "time was set back from 8.00 s to 0.50 s: begins again"
+        node.subscriptions["joint_states"](states(follower, solution.X[0]))
+        control()
 
     ros.script = script
     interop.run_node(follower, arguments=["--ros-args", "-r", "a:=b"])
-    first, *rest = [message.data for message in ros.node.published["effort_controller/commands"]]
-    np.testing.assert_allclose(first, solution.policy(0.0, solution.X[0]))
-    assert rest == [[0.0] * 6]  # once, and silence then
+    first, stop, again, end = [message.data for message in ros.node.published["effort_controller/commands"]]
+    np.testing.assert_allclose(first, within_limits(follower.robot, solution.policy(0.0, solution.X[0])))
+    assert stop == end == [0.0] * 6  # once, and silence then
+    assert again == first
     (motion,) = ros.node.published["plan"]
     assert motion.joint_names == follower.joints
     assert motion.header.stamp == 7.0
@@ -271,13 +347,16 @@ def test_a_node_of_a_gait_reads_velocities_and_the_base(ros):
             node.subscriptions["joint_states"](told)
             node.subscriptions["cmd_vel"](SimpleNamespace(linear=xyz([0.1, 0.0, 0.0]), angular=xyz([0.0, 0.0, 0.2])))
             node.timers[0.02]()
+            while follower.ahead(0.0) is None:
+                time.sleep(0.001)
             node.timers[0.002]()
 
         ros.script = script
         interop.run_node(follower)
         assert walking.last.solution.converged or walking.last.solution.iterations > 0
         assert tuple(follower._command) == (0.1, 0.0, 0.2)
-        ((efforts,),) = [ros.node.published["effort_controller/commands"]]
+        efforts, end = ros.node.published["effort_controller/commands"]
+        assert not any(end.data)
         np.testing.assert_allclose(np.linalg.norm(efforts.data), np.linalg.norm(walking.last.policy(0.0, x)), rtol=1e-9)
         assert nq == 19
         with pytest.raises(ProblemError, match="quaternion: expected one of length 1"):
