@@ -28,6 +28,7 @@ from ddp.machine.aligned import aligned_zeros
 from ddp.machine.parcels import Parcel, packed, unpacked
 from ddp.places import Place, number, places_of, resolved, varied
 from ddp.protocols import Array, CostFunction, Term
+from ddp.sanity import look
 from ddp.structure import Structure, structure_of
 from ddp.system import Expansion, System, ability
 
@@ -317,9 +318,12 @@ class Problem:
         return twin
 
     def __reduce__(self) -> Any:
-        """Send a parcel, and a plain pickle where something in it is of the main script or cannot be found by name."""
-        others = "places", "_resolved"
-        state = {name: value for name, value in vars(self).items() if name not in others}
+        """Send a parcel, and a plain pickle where something in it is of the main script or cannot be found by name.
+
+        Doubts are told first, where the robot's file was read: a process that only solves need not have its model.
+        """
+        look(self)
+        state = {name: value for name, value in vars(self).items() if name != "places"}
         try:
             return _arrived, tuple(packed(state))
         except Exception:

@@ -1,4 +1,4 @@
-"""Doubts about a problem that is well-formed and hardly meant so; told once, before its first solve."""
+"""Doubts about a problem that is well-formed and hardly meant so; told once, before it is solved or sent."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _told: set[str] = set()
 
 
 def look(problem: Any) -> None:
-    """Tell what a problem's system doubts about it, at its first solve; copies that differ in numbers count as it."""
+    """Tell what a system doubts about its problem, the first time that it, or a copy of it, is solved or sent."""
     if vars(problem).get("_looked", False):
         return
     settle(problem, _looked=True)

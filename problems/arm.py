@@ -10,13 +10,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-import pinocchio as pin
 from numpy.typing import ArrayLike
 
 from ddp.costs.batch import BatchTerm
 from ddp.errors import ProblemError, as_array, choice, items, said
 from ddp.problem import Problem
 from ddp.protocols import Array, Constraint
+from dynamics.robots.libraries import pin
 from dynamics.robots.model import Robot, check_rigid
 from dynamics.steps.robot_dynamics import RobotDynamics
 from problems import checks

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-import pinocchio as pin
 
 from ddp.errors import positive
 from ddp.problem import Problem
+from dynamics.robots.libraries import pin
 from dynamics.robots.model import Robot, load
 from dynamics.steps.robot_dynamics import RobotDynamics
 from problems import checks

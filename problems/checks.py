@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
-import pinocchio as pin
 from numpy.typing import ArrayLike, NDArray
 
 from ddp.derived_dynamics import as_system
@@ -18,6 +17,7 @@ from ddp.errors import settle as settle
 from ddp.protocols import Array
 from ddp.system import System
 from dynamics.quantities import frames
+from dynamics.robots.libraries import pin
 from dynamics.robots.loading import READERS
 from dynamics.robots.model import Robot, load
 
@@ -74,7 +74,7 @@ def robot(field: str, value: Any) -> Robot:
     return value
 
 
-RobotLike: TypeAlias = Robot | pin.Model | str | os.PathLike[str]
+RobotLike: TypeAlias = "Robot | pin.Model | str | os.PathLike[str]"
 
 
 def loaded(given: RobotLike, root_of_files: str | None = None) -> Robot:
@@ -102,9 +102,9 @@ def branch(carrier: Robot, frame: str) -> frames.Branch:
     return found
 
 
-def pose(field: str, value: Any) -> pin.SE3:
-    """A rigid pose from a pin.SE3 or a homogeneous (4, 4) matrix."""
-    matrix = as_array(field, value.homogeneous if isinstance(value, pin.SE3) else value, (4, 4))
+def pose(field: str, value: Any) -> Array:
+    """A rigid pose (12,), rotation row-major, then position, from a pin.SE3 or a homogeneous (4, 4) matrix."""
+    matrix = as_array(field, getattr(value, "homogeneous", value), (4, 4))
     (a, b, c, _), (d, e, f, _), (g, h, i, _), last = matrix.tolist()
     squares = a * a + b * b + c * c, d * d + e * e + f * f, g * g + h * h + i * i
     products = a * d + b * e + c * f, a * g + b * h + c * i, d * g + e * h + f * i
@@ -115,7 +115,7 @@ def pose(field: str, value: Any) -> pin.SE3:
             f"{field}: expected a pose [R p; 0 1] with a right-handed rotation R (R Rᵀ = 1), got one that is"
             f" off by {error:.3g}, det R = {determinant:.3g}"
         )
-    return pin.SE3(matrix[:3, :3], matrix[:3, 3])
+    return np.concatenate([matrix[:3, :3].ravel(), matrix[:3, 3]])
 
 
 def one_of(field: str, value: Any, known: Iterable[str]) -> None:

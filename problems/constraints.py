@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-import pinocchio as pin
 from numpy.typing import NDArray
 
 from ddp.constraints.bound import CompiledConstraint, Kernels, bind
@@ -24,6 +23,7 @@ from ddp.system import System
 from dynamics.geometry.solids import Mark
 from dynamics.phases.phased_dynamics import PhasedDynamics
 from dynamics.quantities import frames
+from dynamics.robots.libraries import pin
 from dynamics.robots.model import Robot
 from dynamics.steps.robot_dynamics import RobotDynamics
 from problems import checks
@@ -39,7 +39,7 @@ from problems.state_constraints import (
     limits_of,
     magnitudes,
 )
-from problems.terms import OfSystem
+from problems.terms import AtPose, OfSystem
 
 __all__ = [
     "CenterOfMassLimits",
@@ -212,7 +212,7 @@ class FramePositionEquality(RobotConstraint):
 
 
 @dataclass(frozen=True, eq=False)
-class FramePoseEquality(RobotConstraint):
+class FramePoseEquality(AtPose, RobotConstraint):
     """``oMf(q) = target``: c = log6(target⁻¹ oMf) (6,) [linear m; angular rad].
 
     target: a pin.SE3 or a homogeneous (4, 4) matrix.
@@ -227,14 +227,8 @@ class FramePoseEquality(RobotConstraint):
 
     def __post_init__(self) -> None:
         flag("at_end", self.at_end)
-        target = checks.pose("target", self.target)
-        checks.settle(self, target=target, _pose=np.concatenate([target.rotation.ravel(), target.translation]))
+        self._aim()
         checks.settle(self, _branch=checks.branch(self.robot, self.frame), lower=np.zeros(6), upper=np.zeros(6))
-
-    def marks(self) -> list[Mark]:
-        """Mark at the target."""
-        at = self.target.translation
-        return [Mark("target", at, at, rotation=self.target.rotation, frame=self.frame)]
 
     def _bound(self) -> CompiledConstraint:
         return bind(POSE, self._branch, self._pose, columns=self._branch.dof)

@@ -18,7 +18,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-import pinocchio as pin
 from numpy.typing import ArrayLike, NDArray
 
 from ddp.costs.batch import CompiledCost
@@ -28,6 +27,7 @@ from ddp.protocols import Array
 from ddp.system import System
 from dynamics.geometry.solids import Mark
 from dynamics.quantities import frames
+from dynamics.robots.libraries import pin
 from dynamics.robots.model import Robot
 from problems import checks
 from problems.kernels import frames as frame_kernels
@@ -35,7 +35,7 @@ from problems.kernels import states as state_kernels
 from problems.layout import Layout, scalar_joints, state_layout
 from problems.quadratic_costs import GravityTorqueCost as GravityTorqueCost
 from problems.quadratic_costs import Quadratic as Quadratic
-from problems.terms import KernelTerm, LimitTerm, MovingTerm, OfSystem, RobotTerm, StateTerm, one_knot
+from problems.terms import AtPose, KernelTerm, LimitTerm, MovingTerm, OfSystem, RobotTerm, StateTerm, one_knot
 
 REFERENCES = {
     "local": frames.LOCAL,
@@ -232,7 +232,7 @@ class CenterOfMass(MovingTerm, RobotTerm):
 
 
 @dataclass(frozen=True, eq=False)
-class FramePose(RobotTerm):
+class FramePose(AtPose, RobotTerm):
     """``½ Σ_i w_i log6(target⁻¹ oMf)_i²`` of a frame's pose in the world.
 
     target: a pin.SE3 or a homogeneous (4, 4) matrix.
@@ -254,10 +254,6 @@ class FramePose(RobotTerm):
             weights=checks.weighting("weights", self.weights, 6),
         )
 
-    def _aim(self) -> None:
-        target = checks.pose("target", self.target)
-        checks.settle(self, target=target, _pose=np.concatenate([target.rotation.ravel(), target.translation]))
-
     def varied(self, **numbers: Any) -> FramePose:
         """Copy with other numbers, see `Problem.varying`; a target alone is all that is checked."""
         if numbers.keys() != {"target"}:
@@ -266,11 +262,6 @@ class FramePose(RobotTerm):
         vars(twin).update(self.__getstate__() | numbers)
         twin._aim()
         return twin
-
-    def marks(self) -> list[Mark]:
-        """Mark at the target."""
-        at = self.target.translation
-        return [Mark("target", at, at, rotation=self.target.rotation, frame=self.frame)]
 
     def _bound(self) -> CompiledCost:
         own = self._branch, self._pose, checks.as_matrix(self.weights)
@@ -323,7 +314,9 @@ class FrameVelocity(RobotTerm):
     _branch: frames.Branch = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        target = self.target.vector if isinstance(self.target, pin.Motion) else self.target
+        target = self.target
+        if hasattr(target, "vector") and isinstance(target, pin.Motion):
+            target = target.vector
         checks.one_of("reference", self.reference, REFERENCES)
         checks.settle(
             self,

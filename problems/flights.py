@@ -16,13 +16,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-import pinocchio as pin
 
 from ddp.errors import ProblemError, affordable, as_array, instance, integer, positive, positive_integer, said
 from ddp.policy import Policy
 from ddp.problem import Problem
 from ddp.protocols import Array
 from ddp.solver import solve
+from dynamics.robots.libraries import pin
 from dynamics.robots.model import Robot
 from dynamics.steps.robot_dynamics import RobotDynamics
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass, fields
 from functools import cached_property
 
 import numpy as np
-import pinocchio as pin
 
 from ddp.costs.batch import BatchTerm
 from ddp.errors import ProblemError, positive, settle_by
@@ -15,6 +14,7 @@ from ddp.protocols import Array
 from dynamics.contacts.contact import Contact
 from dynamics.phases.phased_dynamics import PhasedDynamics
 from dynamics.quantities.units import Units
+from dynamics.robots.libraries import pin
 from dynamics.robots.model import Robot
 from problems import checks
 from problems.contact_costs import ForceLimits, StateLimits, friction_cone

@@ -13,11 +13,11 @@ from functools import wraps
 from typing import Concatenate, ParamSpec, TypeVar
 
 import numpy as np
-import pinocchio as pin
 from numpy.typing import ArrayLike
 
 from ddp.errors import ProblemError, as_array, at_least_zero, axes, positive
 from ddp.problem import Problem
+from dynamics.robots.libraries import pin
 from problems import checks, legs, schedule, strides
 from problems.gait_terms import EFFORT, GRIP, Weights
 from problems.legged import follow_nominal, legged

@@ -10,7 +10,6 @@ from __future__ import annotations
 from functools import partial
 
 import numpy as np
-import pinocchio as pin
 
 from ddp.costs.batch import BatchTerm
 from ddp.costs.stretches import weights_of
@@ -23,6 +22,7 @@ from dynamics.phases.phase import Phase, stretches
 from dynamics.phases.phased_dynamics import PhasedDynamics
 from dynamics.quantities.quantities import frame_velocity_derivatives
 from dynamics.rigid_bodies.rigid_body import inverse_dynamics
+from dynamics.robots.libraries import pin
 from problems import checks
 from problems.constraints import FramePoseEquality, FramePositionEquality
 from problems.contact_costs import friction_constraint

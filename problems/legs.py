@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import pinocchio as pin
 from numpy.typing import ArrayLike
 
 from ddp.errors import ProblemError, as_array, choice, items, said
 from ddp.protocols import Array
+from dynamics.robots.libraries import pin
 from dynamics.robots.model import Robot
 from problems import checks
 

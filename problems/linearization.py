@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
-import pinocchio as pin
 from numpy.typing import ArrayLike, NDArray
 
 import dynamics
 from ddp.protocols import Array
+from dynamics.robots.libraries import pin
 
 DELTAS = 10.0 ** np.arange(-1.0, -13.25, -0.25)
 """Steps of the sweep [m, rad, m/s, rad/s]."""

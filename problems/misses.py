@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-import pinocchio as pin
 
 from ddp.protocols import Array
 from dynamics.geometry.solids import Mark
 from dynamics.quantities.quantities import center_of_mass, frame_placement
+from dynamics.robots.libraries import pin
 from dynamics.robots.model import Robot
 
 

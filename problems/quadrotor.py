@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
-import pinocchio as pin
 
 from ddp.constraints.placement import check_knots
 from ddp.errors import ProblemError, as_array, instance, positive, positive_integer, said
 from ddp.problem import Problem
 from ddp.protocols import Array
+from dynamics.robots.libraries import pin
 from dynamics.steps.robot_dynamics import RobotDynamics
 from problems import checks
 from problems.costs import ControlCost, FramePose, StateCost

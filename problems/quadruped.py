@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-import pinocchio as pin
 
 from ddp.errors import ProblemError, as_array
 from ddp.problem import Problem
 from ddp.protocols import Array
+from dynamics.robots.libraries import pin
 from dynamics.robots.model import Robot
 from dynamics.steps.robot_dynamics import RobotDynamics
 from problems import checks

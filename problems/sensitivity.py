@@ -20,7 +20,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import pinocchio as pin
 from numpy.typing import ArrayLike
 
 from ddp.adjoint import costates
@@ -33,6 +32,7 @@ from ddp.protocols import Array
 from ddp.solution import Solution
 from dynamics.phases.phase import stretches
 from dynamics.phases.phased_dynamics import PhasedDynamics
+from dynamics.robots.libraries import pin
 from problems.contact_costs import ForceConstraint, ForceLimits
 from problems.duration_rates import by_durations
 

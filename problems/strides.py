@@ -8,19 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
-import pinocchio as pin
 
 from ddp.errors import ProblemError, as_array, positive, said, settle
 from ddp.protocols import Array
 from dynamics.contacts.contact import Contact
+from dynamics.robots.libraries import pin
 from dynamics.robots.model import Robot
 from problems.layout import scalar_joints
 from problems.legs import Stance, base_pose, frame_poses, upright, with_base
 from problems.schedule import Schedule
 
-Motion = Callable[[float], pin.SE3]
+Motion: TypeAlias = "Callable[[float], pin.SE3]"
 """Pose of the body at a time [s], relative to its start, in the axes of its heading at the start."""
 
 SWEEPS, DAMPING, ACCURACY = 10, 1e-6, 1e-9

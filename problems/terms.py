@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from typing import Protocol, Self, runtime_checkable
+from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,6 +16,7 @@ from ddp.errors import ProblemError, as_array, flag
 from ddp.protocols import Array
 from ddp.system import System
 from dynamics.geometry.solids import Mark
+from dynamics.robots.libraries import pin
 from dynamics.robots.model import Robot
 from problems import checks
 from problems.kernels import states
@@ -146,6 +147,35 @@ class Marked(Protocol):
     """Cost or constraint that is about places in the world."""
 
     def marks(self) -> list[Mark]: ...
+
+
+class AtPose:
+    """A function of a frame's pose beside its target, kept as numbers; Pinocchio's object is made when asked for.
+
+    _pose (12,): rotation of the target, row-major, then its position [m].
+    """
+
+    frame: str
+    _pose: Array
+
+    def _aim(self) -> None:
+        """Keep the numbers of the target that was given."""
+        checks.settle(self, _pose=checks.pose("target", vars(self).pop("target")))
+
+    def __getattr__(self, name: str) -> Any:
+        if name != "target":
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        checks.settle(self, target=pin.SE3(self._pose[:9].reshape(3, 3), self._pose[9:]))
+        return vars(self)["target"]
+
+    def __getstate__(self) -> Any:
+        state: Any = super().__getstate__()
+        return {name: value for name, value in state.items() if name != "target"}
+
+    def marks(self) -> list[Mark]:
+        """Mark at the target."""
+        at = self._pose[9:]
+        return [Mark("target", at, at, rotation=self._pose[:9].reshape(3, 3), frame=self.frame)]
 
 
 class OfRobot(Protocol):

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
-import pinocchio as pin
 
 from ddp.errors import ProblemError, positive
+from dynamics.robots.libraries import pin
 from viz.contacts import as_friction, in_contact
 from viz.messages import Message, clip, safe, set_object, set_property, track
 from viz.shapes import Array, Color, Mesh, cone, cylinder, lathe, sharpen

@@ -6,10 +6,9 @@ import logging
 from pathlib import Path
 from typing import Any, Protocol
 
-import coal
 import numpy as np
-import pinocchio as pin
 
+from dynamics.robots.libraries import coal, pin
 from viz import collada
 from viz.shapes import Array, Color, Mesh, box, capsule, cone, cylinder, ellipsoid, merge, rod, sharpen
 

@@ -7,9 +7,9 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
-import pinocchio as pin
 
 from dynamics.robots.chain import free_flyers
+from dynamics.robots.libraries import pin
 from dynamics.robots.rods import Rod
 from dynamics.robots.surroundings import Cylinder, Plane
 from dynamics.rods.hybrid_robot import HybridRobot

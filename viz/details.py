@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-import pinocchio as pin
 
+from dynamics.robots.libraries import pin
 from viz.legend import Entry
 from viz.messages import Message, clip, set_object, set_property, set_transform, track
 from viz.obstacles import OBSTACLE, solid

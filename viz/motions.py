@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
-import pinocchio as pin
 from numpy.typing import ArrayLike
 
 from ddp.errors import ProblemError, as_array, axes, said
+from dynamics.robots.libraries import pin
 from viz.bodies import Drawable
 from viz.chains import Chain, drawn
 from viz.compositions import inside

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 import numpy as np
-import pinocchio as pin
 
 from ddp.errors import ProblemError, items, said
 from dynamics.geometry.solids import Capsule as Capsule
 from dynamics.geometry.solids import Sphere as Sphere
 from dynamics.robots.capsules import BodyCapsule
+from dynamics.robots.libraries import pin
 from viz.shapes import Color, Mesh, capsule
 
 OBSTACLE: Color = (0.80, 0.52, 0.25, 0.45)

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-import pinocchio as pin
 
 from ddp.errors import ModelError, nearest, said
+from dynamics.robots.libraries import pin
 from viz.bodies import Bodies, Drawable
 from viz.chains import shapes_of
 from viz.messages import Message, clip, safe, set_object, set_transform, track

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
 
 import numpy as np
-import pinocchio as pin
 from numpy.typing import ArrayLike
 
 from ddp.errors import ProblemError, as_array, flag, integer, items, said, text
+from dynamics.robots.libraries import pin
 from viz.bodies import Drawable
 from viz.chains import drawn
 from viz.details import TARGET, triad

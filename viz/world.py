@@ -7,13 +7,13 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
-import pinocchio as pin
 from numpy.typing import NDArray
 
 from dynamics.geometry.solids import Capsule, Mark
 from dynamics.phases.phased_dynamics import PhasedDynamics
 from dynamics.phases.reaction import ground, ground_forces, standing
 from dynamics.robots.capsules import BodyCapsule
+from dynamics.robots.libraries import pin
 from dynamics.rods.hybrid_robot import HybridRobot
 from viz.shapes import Array, distinct
 

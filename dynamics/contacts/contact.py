@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pinocchio as pin
 from numpy.typing import ArrayLike, NDArray
 
 from ddp.errors import ProblemError, as_array, choice, items, numbers, positive, said
 from ddp.machine.struct import Struct, integer, integers, reals
+from dynamics.robots.libraries import pin
 from dynamics.robots.model import Robot, check_robot
 
 Array = NDArray[np.float64]

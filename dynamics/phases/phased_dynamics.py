@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
-import pinocchio as pin
 from numpy.typing import ArrayLike, NDArray
 
 from ddp.errors import ModelError, ProblemError, affordable, as_array, integer, items, numbers, said
@@ -25,6 +24,7 @@ from dynamics.continuous.linearize import held_directions
 from dynamics.phases.phase import Phase, rotated
 from dynamics.phases.tracking import TrackedPhases
 from dynamics.rigid_bodies.rigid_body import inverse_dynamics
+from dynamics.robots.libraries import pin
 from dynamics.robots.model import Robot, check_rigid
 from dynamics.steps.held_steps import as_held
 from dynamics.steps.modes import HELD, IMPACT, STEP, Mode

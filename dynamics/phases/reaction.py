@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pinocchio as pin
 from numpy.typing import ArrayLike, NDArray
 
 from ddp.errors import ProblemError, as_array, said
@@ -12,6 +11,7 @@ from dynamics.contacts.contact import Contact
 from dynamics.phases.forces import pushes
 from dynamics.phases.phase import stretches
 from dynamics.phases.phased_dynamics import PhasedDynamics
+from dynamics.robots.libraries import pin
 
 
 def ground_forces(system: PhasedDynamics, X: ArrayLike, U: ArrayLike) -> dict[str, Array]:

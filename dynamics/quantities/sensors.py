@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import pinocchio as pin
 from numpy.typing import NDArray
 
 from ddp.errors import ProblemError, choice, flag, items
@@ -18,6 +17,7 @@ from dynamics.quantities.quantities import (
     frame_velocity,
     frame_velocity_derivatives,
 )
+from dynamics.robots.libraries import pin
 from dynamics.robots.model import Robot, check_robot
 
 Array = NDArray[np.float64]

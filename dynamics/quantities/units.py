@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-import pinocchio as pin
 from numpy.typing import NDArray
 
+from dynamics.robots.libraries import pin
 from dynamics.robots.model import Robot
 
 Array = NDArray[np.float64]

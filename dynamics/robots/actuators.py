@@ -12,9 +12,9 @@ from __future__ import annotations
 import xml.etree.ElementTree as ElementTree
 
 import numpy as np
-import pinocchio as pin
 from numpy.typing import NDArray
 
+from dynamics.robots.libraries import pin
 from dynamics.robots.omissions import Omissions
 
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import itertools
 from typing import NamedTuple
 
-import coal
 import numpy as np
-import pinocchio as pin
 from numpy.typing import NDArray
 
+from dynamics.robots.libraries import coal, pin
 from dynamics.robots.model import Robot
 
 Array = NDArray[np.float64]

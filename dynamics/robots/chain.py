@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import pinocchio as pin
 from numpy.typing import NDArray
 
+from dynamics.robots.libraries import pin
 from dynamics.robots.rods import Rod
 
 Array = NDArray[np.float64]

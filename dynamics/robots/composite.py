@@ -8,10 +8,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import pinocchio as pin
 from numpy.typing import NDArray
 
 from dynamics.robots import joints
+from dynamics.robots.libraries import pin
 
 Array = NDArray[np.float64]
 

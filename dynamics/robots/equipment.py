@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-import pinocchio as pin
 from numpy.typing import ArrayLike, NDArray
 
 from ddp.errors import DDPError, ModelError, as_array
 from dynamics.robots.joints import NO_LIMIT, UNIT_NUMBERS
+from dynamics.robots.libraries import pin
 
 Array = NDArray[np.float64]
 

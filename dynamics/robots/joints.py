@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import pinocchio as pin
 from numpy.typing import NDArray
 
 from ddp.errors import ModelError
@@ -19,6 +18,7 @@ from dynamics.geometry.joint_motion import (
     SPHERICAL,
     TRANSLATION,
 )
+from dynamics.robots.libraries import pin
 
 Array = NDArray[np.float64]
 

@@ -10,14 +10,13 @@ import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import coal
 import numpy as np
-import pinocchio as pin
 from numpy.typing import NDArray
 
 from ddp.errors import ModelError, as_array, nearest, numbers, said
 from dynamics.robots import inspection, meshes, sdf, surfaces, urdf
 from dynamics.robots.equipment import Equipment
+from dynamics.robots.libraries import coal, pin
 from dynamics.robots.loop import Loop
 from dynamics.robots.mjcf import reading, shapes
 from dynamics.robots.omissions import Omissions

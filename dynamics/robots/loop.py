@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-import pinocchio as pin
 from numpy.typing import NDArray
 
 from ddp.errors import ModelError, items, said
 from ddp.machine.struct import Struct, integer, integers, reals
+from dynamics.robots.libraries import pin
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]

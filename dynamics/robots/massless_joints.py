@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 import numpy as np
-import pinocchio as pin
 from numpy.typing import NDArray
 
 from ddp.errors import ModelError
 from dynamics.robots.composite import composite
+from dynamics.robots.libraries import pin
 
 Array = NDArray[np.float64]
 

@@ -8,7 +8,6 @@ from collections.abc import Iterable
 from functools import cached_property
 
 import numpy as np
-import pinocchio as pin
 from numpy.typing import ArrayLike, NDArray
 
 from ddp.errors import DDPError, ModelError, ProblemError, as_array, choice, flag, nearest, numbers, said
@@ -16,6 +15,7 @@ from dynamics.geometry.joint_motion import FREE_FLYER
 from dynamics.robots import actuators, joints, loading, loop, massless_joints, omissions, plausible
 from dynamics.robots.equipment import Equipment, checked, effort_limits
 from dynamics.robots.joints import UNIT_NUMBERS
+from dynamics.robots.libraries import pin
 from dynamics.robots.loop import Loop
 from dynamics.robots.tree import Tree, compiled
 

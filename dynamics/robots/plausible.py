@@ -8,11 +8,11 @@ from functools import cache
 from xml.etree.ElementTree import Element
 
 import numpy as np
-import pinocchio as pin
 from numpy.typing import NDArray
 
 from ddp.errors import ModelError
 from dynamics.robots.composite import mass_matrix
+from dynamics.robots.libraries import pin
 
 Array = NDArray[np.float64]
 

@@ -12,12 +12,12 @@ from collections.abc import Collection
 from typing import NamedTuple
 
 import numpy as np
-import pinocchio as pin
 from numpy.typing import NDArray
 
 from ddp.errors import ModelError
 from dynamics.robots import loop
 from dynamics.robots.equipment import Equipment
+from dynamics.robots.libraries import pin
 from dynamics.robots.loop import Loop
 from dynamics.robots.omissions import Omissions
 

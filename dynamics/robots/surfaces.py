@@ -6,9 +6,10 @@ import re
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
-import coal
 import numpy as np
 from numpy.typing import ArrayLike
+
+from dynamics.robots.libraries import coal
 
 _INDICES = ("p", "vcount", "v", "h")
 """Elements of COLLADA whose text is whole numbers, on which the native parser waits for ever where it is not."""

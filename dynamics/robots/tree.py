@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-import pinocchio as pin
 from numpy.typing import NDArray
 
 from ddp.errors import ModelError
 from ddp.machine.struct import Struct, integer, integers, nested, reals
 from dynamics.robots import joints
+from dynamics.robots.libraries import pin
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from typing import Self
 
 import numpy as np
-import pinocchio as pin
 from numpy.typing import ArrayLike, NDArray
 
 from ddp.errors import ModelError, as_array, choice, flag, items, said, text
 from dynamics.robots import joints
+from dynamics.robots.libraries import pin
 from dynamics.robots.loop import Loop
 from dynamics.robots.model import Robot, check_robot
 from dynamics.robots.rods import Rod, Tendon

@@ -5,13 +5,13 @@ from __future__ import annotations
 from functools import cached_property
 
 import numpy as np
-import pinocchio as pin
 from numpy.typing import ArrayLike, NDArray
 
 from ddp.errors import ModelError, ProblemError, as_array, choice, said
 from dynamics.robots import joints, loop
 from dynamics.robots.chain import add_chain, free_flyers
 from dynamics.robots.equipment import Equipment
+from dynamics.robots.libraries import pin
 from dynamics.robots.model import Robot
 from dynamics.robots.rods import Rod, Tendon
 from dynamics.robots.surroundings import ContactSprings, Water

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pinocchio as pin
 from numpy.typing import NDArray
 
 from ddp.errors import ModelError
 from dynamics.geometry.configuration import integrate_batch
 from dynamics.robots.chain import Segment, segments_of
+from dynamics.robots.libraries import pin
 from dynamics.robots.rods import Rod
 
 if TYPE_CHECKING:

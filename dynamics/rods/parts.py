@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import pinocchio as pin
 from numpy.typing import NDArray
 
 from dynamics.robots import joints
 from dynamics.robots.equipment import effort_limits
+from dynamics.robots.libraries import pin
 from dynamics.robots.loop import Loop
 from dynamics.robots.model import Robot
 from dynamics.robots.rods import Rod, Tendon

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-import pinocchio as pin
 from numpy.typing import NDArray
 
 from dynamics.geometry.solids import Mark
 from dynamics.robots.joints import NO_LIMIT, UNIT_NUMBERS
+from dynamics.robots.libraries import pin
 from dynamics.robots.model import Robot
 
 Array = NDArray[np.float64]

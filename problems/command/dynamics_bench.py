@@ -16,10 +16,10 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
-import pinocchio as pin
 
 import dynamics
 from ddp.protocols import Array
+from dynamics.robots.libraries import pin
 
 KNOTS = 104
 ROBOTS = ("ur5", "hyq", "talos")

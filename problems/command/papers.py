@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pinocchio as pin
 
 import dynamics
 import viz
 from ddp.protocols import Array
 from ddp.solver import DDP, ILQR, solve
+from dynamics.robots.libraries import pin
 from problems import linearization
 from problems.command import dynamics_bench, soft_bench
 from problems.command.casadi_growth import COMPILED, casadi_growth, casadi_python

@@ -12,13 +12,13 @@ from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
-import pinocchio as pin
 
 import viz
 from ddp.errors import ProblemError
 from ddp.files import write_atomically
 from ddp.problem import Problem
 from ddp.solution import Solution
+from dynamics.robots.libraries import pin
 from problems.command.demo import check_robot, draw_several
 from problems.command.output import COLUMNS, row
 from problems.registry import Entry

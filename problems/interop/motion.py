@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
-import pinocchio as pin
 
 from ddp.errors import ProblemError, instance
 from ddp.protocols import Array
 from ddp.solution import Solution
 from dynamics.geometry.joint_motion import CONTINUOUS, FREE_FLYER, SPHERICAL
+from dynamics.robots.libraries import pin
 from dynamics.robots.model import Robot
 
 PLAIN, CIRCLE, BALL, FREE = "plain", "circle", "ball", "free"

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-import pinocchio as pin
 
 from ddp.adaptive import AdaptivePolicy
 from ddp.by_contact import ContactPolicy
 from ddp.policy import Policy
 from ddp.solution import Solution
 from dynamics.phases.phased_dynamics import PhasedDynamics
+from dynamics.robots.libraries import pin
 from dynamics.steps.robot_dynamics import RobotDynamics
 
 POLICIES = "adaptive", "contact", "tracking", "solver", "pd", "open"

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import pinocchio as pin
 from numpy.typing import ArrayLike, NDArray
 
 from ddp.adaptive import AdaptivePolicy
@@ -29,6 +28,7 @@ from ddp.problem import Problem
 from ddp.protocols import Array
 from ddp.solution import Solution
 from dynamics.phases.phased_dynamics import PhasedDynamics
+from dynamics.robots.libraries import pin
 from dynamics.robots.mjcf.compiling import quietly
 from dynamics.robots.mjcf.writing import Foot, Ground, Relief, World
 from dynamics.robots.model import Robot, check_rigid

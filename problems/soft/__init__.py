@@ -1,6 +1,8 @@
 """Soft and hybrid robots: systems ready to simulate, by name, and problems of reaching. Importing it builds none."""
 
-from problems.soft.cables import HANGING, SILICONE, cable_arm
+from typing import Any
+
+from problems.soft.cables import SILICONE, cable_arm, hanging
 from problems.soft.reaching import out_of_reach, reach, serial_reach
 from problems.soft.serial import serial_arm
 from problems.soft.system import SoftSystem
@@ -10,3 +12,10 @@ __all__ = [
     "HANGING", "SILICONE", "SYSTEMS", "SoftSystem", "cable_arm", "out_of_reach", "reach", "serial_arm", "serial_reach",
     "system",
 ]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    """``HANGING``: as a constant it would have Pinocchio imported wherever a problem is."""
+    if name == "HANGING":
+        return hanging()
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -5,19 +5,21 @@ from __future__ import annotations
 from functools import partial
 
 import numpy as np
-import pinocchio as pin
 
 from ddp.protocols import Array
+from dynamics.robots.libraries import pin
 from dynamics.robots.rods import Circle, Material, Rod, Tendon
 from dynamics.rods.assembly import Assembly
 from dynamics.rods.hybrid_robot import HybridRobot
 from problems.soft.system import SoftSystem
 
 SILICONE = Material(young=1e6, poisson=0.5, density=1000.0, damping=1e4)
-HANGING = pin.SE3(np.array([[0.0, 0.0, 1.0], [0.0, 1.0, 0.0], [-1.0, 0.0, 0.0]]), np.zeros(3))
-"""Pose of a base whose rod hangs: along -z of the world."""
-
 _BASE, _TIP = 0.03, 0.015
+
+
+def hanging() -> pin.SE3:
+    """Pose of a base whose rod hangs: along -z of the world."""
+    return pin.SE3(np.array([[0.0, 0.0, 1.0], [0.0, 1.0, 0.0], [-1.0, 0.0, 0.0]]), np.zeros(3))
 
 
 def straight(angle: float, base: float, tip: float, x: float) -> tuple[float, float]:
@@ -49,7 +51,7 @@ def assemble(name: str, gauss: int) -> Assembly:
     """The arm before it is finished."""
     rod = Rod("arm", 0.5, Circle(_BASE, _TIP), SILICONE, torsion=4, bending=4, stretch=2, shear=2, gauss=gauss)
     helices = [Tendon(f"helix {k}", partial(helix, side)) for k, side in ((1, 1.0), (2, -1.0))]
-    return Assembly(name).rod(rod, placement=HANGING, tendons=[*along(3, _BASE, _TIP), *helices])
+    return Assembly(name).rod(rod, placement=hanging(), tendons=[*along(3, _BASE, _TIP), *helices])
 
 
 def tensions(t: float) -> Array:

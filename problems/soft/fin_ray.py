@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-import pinocchio as pin
 
 from ddp.protocols import Array
+from dynamics.robots.libraries import pin
 from dynamics.robots.rods import Material, Rectangle, Rod
 from dynamics.rods.assembly import Assembly
 from dynamics.rods.hybrid_robot import HybridRobot

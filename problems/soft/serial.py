@@ -5,13 +5,13 @@ from __future__ import annotations
 from functools import partial
 
 import numpy as np
-import pinocchio as pin
 
 from ddp.protocols import Array
+from dynamics.robots.libraries import pin
 from dynamics.robots.rods import Circle, Rod
 from dynamics.rods.assembly import Assembly
 from dynamics.rods.hybrid_robot import HybridRobot
-from problems.soft.cables import HANGING, SILICONE, along
+from problems.soft.cables import SILICONE, along, hanging
 from problems.soft.system import SoftSystem
 
 JOINTS = 7
@@ -34,7 +34,7 @@ def serial_arm(cables: bool = True) -> HybridRobot:
         build.joint(f"joint{k + 1}", kind, on, at, link)
         on, at = f"joint{k + 1}", pin.SE3(np.eye(3), np.array([0.0, 0.0, -LINK]))
     rod = Rod("finger", 0.5, Circle(_BASE, _TIP), SILICONE, torsion=4, bending=4, stretch=4, gauss=6)
-    return build.rod(rod, on, at * HANGING, tendons=along(3, _BASE, _TIP) if cables else ()).robot()
+    return build.rod(rod, on, at * hanging(), tendons=along(3, _BASE, _TIP) if cables else ()).robot()
 
 
 def turn(k: int, t: float) -> float:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-import pinocchio as pin
 
 from ddp.protocols import Array
+from dynamics.robots.libraries import pin
 from dynamics.robots.rods import Circle, Rod
 from dynamics.robots.surroundings import Water
 from dynamics.rods.assembly import Assembly

@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pinocchio as pin
 
 from ddp.errors import positive
 from ddp.problem import Problem
+from dynamics.robots.libraries import pin
 from dynamics.robots.model import Robot, load
 from dynamics.steps import augment
 from dynamics.steps.augmented import Augmented

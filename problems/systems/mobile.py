@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pinocchio as pin
 from numpy.typing import ArrayLike
 
 from ddp.errors import as_array
@@ -11,6 +10,7 @@ from ddp.problem import Problem
 from dynamics.contacts.contact import Contact
 from dynamics.phases.phase import Phase
 from dynamics.phases.phased_dynamics import PhasedDynamics
+from dynamics.robots.libraries import pin
 from dynamics.robots.model import Robot, load
 from dynamics.steps.kinematic import KinematicDynamics
 from problems import checks

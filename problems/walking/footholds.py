@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-import pinocchio as pin
 
 from ddp.errors import as_array
 from ddp.protocols import Array
+from dynamics.robots.libraries import pin
 from problems.legs import base_pose, heading_of
 from problems.walking.cycle import Cycle
 

@@ -10,13 +10,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import pinocchio as pin
 
 from ddp.costs.batch import BatchTerm
 from ddp.problem import Problem
 from ddp.protocols import Array
 from dynamics.contacts.contact import Contact
 from dynamics.phases.phase import stretches
+from dynamics.robots.libraries import pin
 from problems.gait_terms import GaitTerms
 from problems.legs import base_pose, heading_of
 from problems.walking.cycle import Cycle

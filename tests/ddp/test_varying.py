@@ -2,6 +2,8 @@
 
 import copy
 import pickle
+import subprocess
+import sys
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -188,6 +190,31 @@ def test_a_problem_that_was_sent_is_the_problem(reach, solution):
     assert not again.x0.flags.writeable
     assert again.running[1].weights.flags.writeable
     assert np.array_equal(ddp.solve(pickle.loads(pickle.dumps(again))).X, solution.X)  # and on it goes
+
+
+def test_a_process_solves_what_was_sent_without_pinocchio(tmp_path):
+    aimed = arm.reach("ur5")
+    aim = aimed.number("target") @ pin.exp6(np.array([0.05, -0.1, 0.02, 0.1, 0.0, -0.2])).homogeneous
+    (tmp_path / "problem").write_bytes(pickle.dumps(aimed))
+    np.save(tmp_path / "aim.npy", aim)
+    code = (
+        "import pickle, sys, ddp, numpy as np\n"
+        "problem = pickle.load(open('problem', 'rb')).varying(target=np.load('aim.npy'))\n"
+        "np.save('X.npy', ddp.solve(problem).X)\n"
+        "sys.exit('pinocchio' in sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True)
+    assert np.array_equal(np.load(tmp_path / "X.npy"), ddp.solve(aimed.varying(target=aim)).X)
+
+
+def test_doubts_about_what_is_sent_are_told_before(caplog):
+    turned = arm.reach("ur5")
+    turned = turned.starting_at(np.degrees(turned.x0))
+    pickle.dumps(turned)
+    assert "are these degrees?" in caplog.text
+    caplog.clear()
+    ddp.solve(pickle.loads(pickle.dumps(turned)), ddp.DDP(max_iterations=1), throw=False)
+    assert not caplog.text
 
 
 def test_a_gait_that_was_sent_is_the_gait():

@@ -13,9 +13,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pinocchio as pin
 from numpy.typing import NDArray
 
+from dynamics.robots.libraries import pin
 from dynamics.robots.mjcf.states import BALL, FREE, HINGE, SLIDE, rotation
 
 Array = NDArray[np.float64]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pinocchio as pin
 from numpy.typing import NDArray
 
 from dynamics.robots import loop
+from dynamics.robots.libraries import pin
 from dynamics.robots.loop import Loop
 from dynamics.robots.mjcf.bodies import body_frame
 from dynamics.robots.mjcf.compiling import import_mujoco

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import pinocchio as pin
 from numpy.typing import NDArray
 
 from ddp.errors import ModelError
 from dynamics.robots.equipment import Equipment
+from dynamics.robots.libraries import pin
 from dynamics.robots.loop import Loop
 from dynamics.robots.mjcf.actuation import actuation
 from dynamics.robots.mjcf.bodies import pinocchio_model

@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import coal
 import numpy as np
-import pinocchio as pin
 
+from dynamics.robots.libraries import coal, pin
 from dynamics.robots.mjcf.bodies import body_frame
 from dynamics.robots.mjcf.compiling import compile_file, import_mujoco
 from dynamics.robots.mjcf.states import rotation

@@ -10,8 +10,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pinocchio as pin
 from numpy.typing import NDArray
+
+from dynamics.robots.libraries import pin
 
 Array = NDArray[np.float64]
 

@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import pinocchio as pin
 from numpy.typing import NDArray
 
 from ddp.errors import ModelError, positive
 from dynamics.geometry.joint_motion import CONTINUOUS, FREE_FLYER, PRISMATIC, REVOLUTE, SPHERICAL, TRANSLATION
 from dynamics.robots.joints import subspace
+from dynamics.robots.libraries import pin
 from dynamics.robots.mjcf.compiling import import_mujoco
 from dynamics.robots.model import Robot
 
