@@ -1,8 +1,7 @@
 """Soft and hybrid robots: systems ready to simulate, by name, and problems of reaching. Importing it builds none."""
 
-from typing import Any
-
-from problems.soft.cables import SILICONE, cable_arm, hanging
+from problems.soft import cables
+from problems.soft.cables import SILICONE, cable_arm
 from problems.soft.reaching import out_of_reach, reach, serial_reach
 from problems.soft.serial import serial_arm
 from problems.soft.system import SoftSystem
@@ -14,8 +13,8 @@ __all__ = [
 ]  # fmt: skip
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     """``HANGING``: as a constant it would have Pinocchio imported wherever a problem is."""
     if name == "HANGING":
-        return hanging()
+        return cables.hanging()
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
