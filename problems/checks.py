@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, ForwardRef, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -74,7 +74,10 @@ def robot(field: str, value: Any) -> Robot:
     return value
 
 
-RobotLike: TypeAlias = "Robot | pin.Model | str | os.PathLike[str]"
+if TYPE_CHECKING:
+    RobotLike: TypeAlias = Robot | pin.Model | str | os.PathLike[str]
+else:  # Pinocchio is imported by who evaluates the annotation
+    RobotLike = Robot | ForwardRef("pin.Model", module=__name__) | str | os.PathLike[str]
 
 
 def loaded(given: RobotLike, root_of_files: str | None = None) -> Robot:
