@@ -4,7 +4,7 @@ Pinocchio's rnea and aba, whose numbers inverse and forward dynamics must have, 
 
 - rotor inertia becomes armature: ``rotorInertia · rotorGearRatio²`` wherever the file gives no armature;
 - viscous damping is left to ``RobotDynamics(..., damping=True)``, the default for formats that have it act (MJCF);
-  dry friction and <mimic> to nobody: see omissions.py.
+  dry friction, <mimic> and what acts on planar and floating joints to nobody: see omissions.py.
 """
 
 from __future__ import annotations
@@ -34,6 +34,8 @@ def left_out(model: pin.Model, document: ElementTree.Element | None = None) -> O
         found.drop("dry friction of {} is not modelled", name)
     for name in [] if document is None else _mimics(document, model):
         found.drop("joints that mimic others move on their own: {}", name)
+    for name in [] if document is None else _unread(document, model):
+        found.drop("damping and friction of planar and floating joints are not modelled: {}", name)
     return found
 
 
@@ -50,3 +52,13 @@ def _mimics(document: ElementTree.Element, model: pin.Model) -> list[str]:
     joints = document.findall("joint")
     named = [joint.get("name", "") for joint in joints if joint.find("mimic") is not None]
     return [name for name in named if model.existJointName(name)]
+
+
+def _unread(document: ElementTree.Element, model: pin.Model) -> list[str]:
+    """Joints of several degrees of freedom with a <dynamics> of which Pinocchio takes nothing."""
+    return [
+        name
+        for joint in document.findall("joint")
+        if joint.get("type") in ("planar", "floating") and model.existJointName(name := joint.get("name", ""))
+        if any(float(value) for given in joint.findall("dynamics") for value in given.attrib.values())
+    ]

@@ -24,6 +24,8 @@ _POINT = 1e-9
 """Moments of inertia per mass [m²] that are none: those of a body 0.03 mm across."""
 _ILL = 1e12
 """Condition of the mass matrix, its diagonal scaled to ones, from which on it is ill-conditioned; robots have 1e6."""
+_SINGULAR = 1e16
+"""Condition from which on rounding alone decides whether it is singular."""
 _MOST = 12
 """Links named in a message."""
 
@@ -49,7 +51,7 @@ def announce(model: pin.Model, document: Element | None, postures: Sequence[Arra
         warn(f"{model.name}: inertias that no body can have ({wrong})")
     worst = max((np.inf if found < 0.0 else found for found in conditions), default=1.0)
     if worst > _ILL:
-        what = "singular" if worst == np.inf else f"ill-conditioned ({worst:.0e}, its diagonal scaled to ones)"
+        what = "singular" if worst > _SINGULAR else f"ill-conditioned ({worst:.0e}, its diagonal scaled to ones)"
         warn(f"{model.name}: the mass matrix is {what}")
 
 

@@ -93,6 +93,9 @@ def test_an_ill_conditioned_mass_matrix_is_said_aloud_in_any_units_and_small_tip
     model.appendBodyToJoint(second, pin.Inertia(10.0, np.zeros(3), np.eye(3)), pin.SE3.Identity())
     dynamics.load(model)
     assert "twofold: the mass matrix is ill-conditioned (" in caplog.text
+    model.inertias[1] = pin.Inertia(1e-20, np.zeros(3), 1e-20 * np.eye(3))
+    dynamics.load(model)
+    assert "twofold: the mass matrix is singular" in caplog.text
     caplog.clear()
     big = inertial(mass="1e6", moments="1e9 1e9 1e9")
     dynamics.load(arm("scaled", twice.replace('value="1"', 'value="1e-6"'), upper=big))  # condition 1e16 in SI units

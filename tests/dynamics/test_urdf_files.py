@@ -106,6 +106,19 @@ def test_the_text_of_a_file_is_the_robot_of_the_file(tmp_path, rng):
     np.testing.assert_array_equal(*[dynamics.inverse_dynamics(x, q, v, a) for x in (read, given)])
 
 
+@pytest.mark.parametrize("kind", ["planar", "floating"])
+def test_damping_and_friction_of_joints_that_pinocchio_reads_none_of_are_said_aloud(kind, caplog):
+    inside = '<axis xyz="0 0 1"/><dynamics damping="{}" friction="{}"/>'
+    free, rubbing = (
+        arm(link("c"), joint("base", "tip", "c", kind, inside.format(*numbers))) for numbers in ((0, 0), (0, 0.2))
+    )
+    dynamics.load(free, strict=True)
+    assert caplog.text == ""
+    with pytest.raises(ModelError, match="damping and friction of planar and floating joints are not modelled: base$"):
+        dynamics.load(rubbing, strict=True)
+    assert dynamics.load(rubbing).nv == dynamics.load(free).nv
+
+
 def test_prefixes_that_a_file_does_not_declare_are_read_as_ros_reads_them(caplog):
     gazebo = '<gazebo:plugin name="camera"><sensor:ray xacro:width="3"/></gazebo:plugin>'
     mimic = '<mimic joint="hinge"/><safety:limit value="2"/>'
