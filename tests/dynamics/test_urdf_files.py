@@ -114,7 +114,7 @@ def test_damping_and_friction_of_joints_that_pinocchio_reads_none_of_are_said_al
     )
     dynamics.load(free, strict=True)
     assert caplog.text == ""
-    with pytest.raises(ModelError, match="damping and friction of planar and floating joints are not modelled: base$"):
+    with pytest.raises(ModelError, match=r"damping and friction of planar and floating joints are not modelled: base$"):
         dynamics.load(rubbing, strict=True)
     assert dynamics.load(rubbing).nv == dynamics.load(free).nv
 
