@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from ddp.costs.hessians import EPSILON
 from ddp.costs.terms import naming
 from ddp.derivatives import broken_rows
 from ddp.errors import ProblemError, as_array
@@ -132,9 +133,18 @@ def _verdict(point: Point) -> str:
 
 
 def scale_of(iterate: Iterate) -> float:
-    """The cost that counts as one: one, or what the iterate costs if that is less."""
-    magnitude = float(np.abs(iterate.problem.values(iterate.X, iterate.U)).sum())
-    return min(1.0, magnitude) if magnitude > 0.0 else 1.0
+    """The cost that counts as one: one, or what the iterate costs if that is less.
+
+    It is never so little that rounding of states and controls alone leaves gradients above the tolerance.
+    """
+    problem, d = iterate.problem, iterate.work.derivatives
+    magnitude = float(np.abs(problem.values(iterate.X, iterate.U)).sum())
+    iterate.weigh()
+    H = np.where(iterate.separable[:, None], d.diagonal, np.einsum("kii->ki", d.lzz))
+    sizes = np.abs(iterate.X).max() * np.abs(H[:, : problem.dynamics.n]).sum()
+    sizes += np.abs(iterate.U).max() * np.abs(H[:-1, problem.dynamics.n :]).sum()
+    scale = max(magnitude, EPSILON * float(sizes) / TOLERANCE)
+    return min(1.0, scale) if scale > 0.0 else 1.0
 
 
 def _followed(iterate: Iterate, point: Point, sweep: Sweep | None) -> tuple[Array, Array, Array]:

@@ -58,6 +58,19 @@ def test_swing_ups_take_few_iterations_from_any_start(rng):
         assert solution.kind == "minimum"
 
 
+@pytest.mark.parametrize("moved", [0.0, 1e-9, 1e-6])
+def test_rounding_is_no_work_where_a_motion_begins_at_its_goal(moved):
+    plain, upright = pendulum.swing_up(), np.array([np.pi, 0.0])
+    end = [ddp.Equality(lambda x, u: x - upright)]
+    problem = replace(plain, x0=upright + [moved, 0.0], terminal=[], terminal_constraints=end, guess=None)
+    rolled = ddp.solve(problem, ddp.DDP(step="rollout"))
+    for solver in (LINEAR, ddp.DDP()):
+        solution = ddp.solve(problem, solver)
+        assert solution.iterations <= 6
+        assert solution.violation < 1e-8
+        assert solution.cost == pytest.approx(rolled.cost, rel=1e-5, abs=1e-28)
+
+
 def test_motions_on_manifolds_end_where_rollouts_do():
     problem = quadrotor.loop()
     linear = ddp.solve(problem, LINEAR)
