@@ -81,11 +81,11 @@ class Barrier:
     @property
     def primal(self) -> Array:
         """Slacks and excesses (3, M)."""
-        return self.state[[S, P, N]]
+        return self.state[:BELOW].copy()
 
     @primal.setter
     def primal(self, primal: Array) -> None:
-        self.state[[S, P, N]] = primal
+        self.state[:BELOW] = primal
 
     @property
     def slacks(self) -> Array:

@@ -15,9 +15,12 @@ from __future__ import annotations
 import numpy as np
 
 from ddp.compiling.kernel import call_contraction, kernel
-from ddp.machine.memory import address_of
+from ddp.machine.algebra import dot
+from ddp.machine.memory import address_of, hold, rows_of
+from ddp.machine.number import WIDTH
+from ddp.machine.simd import load_some, multiply_add, store_some
 from ddp.sweeps.horizon import Horizon, own
-from ddp.sweeps.limits import add_times, gradient_at, is_bent, roll
+from ddp.sweeps.limits import is_bent, roll
 
 
 @kernel
@@ -45,42 +48,78 @@ def multipliers(horizon, blend, mu, x, u, y, follows, costate, weights):
     follows: whether the gains are those of the last sweep; else they are zeros.
     """
     p = Horizon(horizon)
-    n, nu, bent = p.n, p.nu, is_bent(p)
-    g, c, m = np.zeros(n + nu), np.zeros(n), np.zeros(n)
+    n, nu, bent, to, x, u = p.n, p.nu, is_bent(p), rows_of(weights), rows_of(x), rows_of(u)
+    memory = np.zeros((2, n + nu))
+    g, z = rows_of(memory[0]), rows_of(memory[1])
     for t in range(p.N, -1, -1):
-        gradient_at(p, t, blend, mu, u, x, y, g, c)
+        gradient_at(p, t, blend, mu, u, x, z, g)
         if t < p.N:
-            for i in range(n):
-                add_times(g, m[i], p.A[t][i * n :], n)
-                add_times(g[n:], m[i], p.B[t][i * nu :], nu)
+            add_product(g, p.A[t], to[t], n, n, n)
+            add_product(g[n:], p.B[t], to[t], n, nu, nu)
             if follows:
-                for i in range(nu):
-                    add_times(g, g[n + i], p.K[t][i * n :], n)
+                add_product(g, p.K[t], g[n:], nu, n, n)
         for i in range(n):
-            costate[t, i] = m[i] = g[i]
+            costate[t, i] = g[i]
         if t > 0:
-            if bent:
-                for i in range(n):
-                    m[i] = c[i]
-                for i in range(n):
-                    add_times(m, g[i], p.bends[t - 1][i * n :], n)
+            w = to[t - 1]
             for i in range(n):
-                weights[t - 1, i] = m[i]
+                w[i] = g[i]
+                if bent:
+                    w[i] = blend * dot(p.bends[t - 1][(n + i) * n :], rows_of(y[t]), n)
+            if bent:
+                add_product(w, p.bends[t - 1], g, n, n, n)
+    hold(memory)
+
+
+@kernel
+def gradient_at(p, t, blend, mu, U, X, z, g):
+    """g (nz,) := l_z + H z of knot t, the last of which has no controls; z (nz,): scratch."""
+    n, nz = p.n, p.n + p.nu
+    size = nz if t < p.N else n
+    for i in range(size):
+        z[i] = X[t, i] if i < n else U[t, i - n]
+        g[i] = p.lz[t, i] + mu * z[i]
+        if p.separable[t]:
+            g[i] += p.diagonal[t, i] * z[i]
+    if blend < 1.0 and not p.separable[t]:
+        for i in range(size):
+            z[i] *= 1.0 - blend
+        add_product(g, p.lzz[t], z, size, size, nz)
+        for i in range(size):
+            z[i] = X[t, i] if i < n else U[t, i - n]
+    if blend > 0.0:
+        for i in range(size):
+            z[i] *= blend
+        if not p.separable[t]:
+            add_product(g, p.exact[t], z, size, size, nz)
+        if t < p.N:
+            add_product(g, p.T[t], z, size, size, nz)
 
 
 @kernel
 def stationarity(horizon, lz, costate, weights, out):
     """out (N+1, nz): the Lagrangian's gradient, lz + Fᵀ w - (λ, 0), without that in x_0, which is given."""
     p = Horizon(horizon)
-    n, nu = p.n, p.nu
+    n, nu, w, found = p.n, p.nu, rows_of(weights), rows_of(out)
     for t in range(p.N + 1):
-        g = out[t]
+        g = found[t]
         for i in range(n + nu):
             g[i] = lz[t, i] if i < n or t < p.N else 0.0
         for i in range(n):
             g[i] -= costate[t, i]
-            if t < p.N:
-                add_times(g, weights[t, i], p.A[t][i * n :], n)
-                add_times(g[n:], weights[t, i], p.B[t][i * nu :], nu)
+        if t < p.N:
+            add_product(g, p.A[t], w[t], n, n, n)
+            add_product(g[n:], p.B[t], w[t], n, nu, nu)
     for i in range(n):
         out[0, i] = 0.0
+
+
+@kernel
+def add_product(g, M, z, rows, columns, apart):
+    """g (columns,) += Mᵀ z (rows,), M with its rows ``apart``."""
+    for i in range(0, columns, WIDTH):
+        count = min(WIDTH, columns - i)
+        total = load_some(g, i, count)
+        for j in range(rows):
+            total = multiply_add(z[j], load_some(M, apart * j + i, count), total)
+        store_some(g, i, total, count)

@@ -109,7 +109,7 @@ class Interior:
         p, before = self.point, working_time()
         if not warm:
             self._begin()
-        self.filter = Filter(p.theta, p.first > 0)
+        self.filter, p.penalty = Filter(p.theta, p.first > 0), p.bounds.value(p.barrier)
         while True:
             p.contract()
             self.judged = p.judge()
@@ -198,6 +198,7 @@ class Interior:
         while rows and p.barrier > least and self.errors(p.barrier) < SOLVED * p.barrier / p.scale:
             relative = p.barrier / p.scale
             p.barrier = max(least, p.scale * min(FALL * relative, relative**POWER))
+            p.penalty = p.bounds.value(p.barrier)
             self.filter.clear(p.theta)
             self._fell = len(self.history)
 
@@ -230,7 +231,7 @@ class Interior:
         With constraints what a linear trial does not reach a rollout may; within limits alone they help nothing.
         """
         p, move, longest = self.point, step.move, step.move.longest
-        now = p.theta, p.cost + p.bounds.value(p.barrier)
+        now = p.theta, p.cost + p.penalty
         alpha, rolled = longest, p.rolled(step.sweep, move, longest)
         shortest = (SHORTEST_WHOLE if p.boxed else SHORTEST) * longest
         while alpha > shortest:

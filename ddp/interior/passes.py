@@ -71,16 +71,16 @@ def stride(horizon, table, J, rows, bounds, kind, give, m, residual, w, f, plain
 @kernel
 def advance(alpha, x, u, step, rows, kind, first, U, dX, to_U, primal):
     """A fraction alpha of a step: dX (N+1, n), to_U (N, nu), primal (3, M); rows from ``first`` on are of controls."""
-    nu, p = u.shape[1], (row_steps.S, row_steps.P, row_steps.N)
+    nu = u.shape[1]
     for t in range(x.shape[0]):
         for i in range(x.shape[1]):
             dX[t, i] = alpha * x[t, i]
     for t in range(u.shape[0]):
         for i in range(nu):
             to_U[t, i] = U[t, i] + alpha * u[t, i]
-    for j in range(3):
+    for j in range(row_steps.BELOW):
         for i in range(primal.shape[1]):
-            primal[j, i] = rows[p[j], i] + alpha * step[p[j], i]
+            primal[j, i] = rows[j, i] + alpha * step[j, i]
     for i in range(first, primal.shape[1]):
         t = (i - first) // nu
         primal[0, i] = to_U[t, i - first - t * nu] if kind[i] == row_steps.BOUNDED else 0.0

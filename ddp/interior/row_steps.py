@@ -1,7 +1,7 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
 """Kernels of barrier.py: one pass over all rows each.
 
-``rows`` and ``step`` are (8, M): slacks s, multipliers z_L, z_U of their bounds, ν, excesses p, n and their z_p, z_n.
+``rows`` and ``step`` are (8, M): slacks s and excesses p, n, multipliers z_L, z_U of bounds, ν, and z_p, z_n.
 ``bounds`` (2, M).   ``kind`` (M,): `FREE`, `BOUNDED` or `EQUAL`.   ``give`` (2, M): the price of a unit of p and n,
 infinite where a row does not give way at one; and the compliance, by how much c - s exceeds nothing for a unit of ν,
 kept in p, with its sign, and zero where a row does not give way that way.   m: the barrier.   delta: δ of equalities.
@@ -15,7 +15,7 @@ from ddp.compiling.kernel import inline, kernel
 
 FREE, BOUNDED, EQUAL = 0, 1, 2
 
-S, BELOW, ABOVE, NU, P, N, OF_P, OF_N = range(8)
+S, P, N, BELOW, ABOVE, NU, OF_P, OF_N = range(8)
 
 PRICE, COMPLIANCE = 0, 1
 

@@ -170,32 +170,3 @@ def slope_along(p, u, x):
         if t < p.N:
             slope += dot(p.lz[t][p.n :], u[t], p.nu)
     return slope
-
-
-@kernel
-def gradient_at(p, t, blend, mu, U, X, y, g, c):
-    """g (nz,) := l_z + H z of knot t, the last of which has no controls; c (n,) := C y of the gap before it."""
-    n, nz, bent = p.n, p.n + p.nu, is_bent(p) and t > 0
-    size = nz if t < p.N else n
-    for i in range(size):
-        g[i] = p.lz[t, i]
-    for j in range(size):
-        z = X[t, j] if j < n else U[t, j - n]
-        g[j] += mu * z
-        if p.separable[t]:
-            g[j] += p.diagonal[t, j] * z
-        elif blend < 1.0:
-            add_times(g, (1.0 - blend) * z, p.lzz[t][j * nz :], size)
-        if blend > 0.0 and not p.separable[t]:
-            add_times(g, blend * z, p.exact[t][j * nz :], size)
-        if blend > 0.0 and t < p.N:
-            add_times(g, blend * z, p.T[t][j * nz :], size)
-    for i in range(n):
-        c[i] = blend * dot(p.bends[t - 1][(n + i) * n :], y[t], n) if bent else 0.0
-
-
-@kernel
-def add_times(g, factor, row, size):
-    """g += factor times a row, their first ``size`` numbers."""
-    for i in range(size):
-        g[i] += factor * row[i]

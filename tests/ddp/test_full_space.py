@@ -62,7 +62,7 @@ def test_swing_ups_take_few_iterations_from_any_start(rng):
 def test_rounding_is_no_work_where_a_motion_begins_at_its_goal(moved):
     plain, upright = pendulum.swing_up(), np.array([np.pi, 0.0])
     end = [ddp.Equality(lambda x, u: x - upright)]
-    problem = replace(plain, x0=upright + [moved, 0.0], terminal=[], terminal_constraints=end, guess=None)
+    problem = replace(plain, x0=np.array([np.pi + moved, 0.0]), terminal=[], terminal_constraints=end, guess=None)
     rolled = ddp.solve(problem, ddp.DDP(step="rollout"))
     for solver in (LINEAR, ddp.DDP()):
         solution = ddp.solve(problem, solver)
