@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
+from functools import cached_property, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -94,8 +94,6 @@ class Iterate:
             Backward, work.derivatives, problem.dynamics, multipliers, reuse, contract=work.contract, segments=segments,
             structure=problem.structure,
         )  # fmt: skip
-        self.backward = self._sweeps()
-        self.backward.separable = problem.separable
         self.curved, self.constrained = problem.curved, problem.constrained
         self.control_weight = self.magnitude = self.unit = self.resolution = self.noise = self.grain = float("nan")
         self._highest = -np.inf
@@ -114,7 +112,8 @@ class Iterate:
         """Judge the trajectory anew: its cost, with its rollout's notes if known, and derivatives when asked for."""
         self.cost, self.obstacle = np.inf, None
         self.known = 0
-        self.backward.moved()
+        if "backward" in vars(self):
+            self.backward.moved()
         if not np.isfinite(self.X).all():
             self.obstacle = f"the guess diverges: {self.divergence(self.X, self.U)}"
         elif not self.gap < np.inf:
@@ -132,7 +131,7 @@ class Iterate:
     def _started(self, guess: Guess) -> tuple[Array, Array, Array, Array]:
         """X, U, gaps and notes of a guess; gaps that a rollout does not feel are closed by it."""
         problem, d = self.problem, self.problem.dynamics
-        self.gaps, self.gap = self.backward.gaps, 0.0
+        self.gaps, self.gap = np.zeros((problem.horizon, d.n)), 0.0
         U = guess.U
         if self.problem.limited and (guess.imposed or guess.alone):
             U = np.clip(U, problem.lower, problem.upper)
@@ -177,9 +176,23 @@ class Iterate:
         self.X, self.U = X, U
         if gaps is not self.gaps:
             self.gaps, self.gap = gaps, float(np.abs(gaps).max())
-            self.backward.gaps = gaps
+        if "backward" in vars(self):
+            self._show(self.backward)
+
+    @cached_property
+    def backward(self) -> Backward:
+        """The sweeps, made when they are first asked for: full-space steps have their own."""
+        backward = self._sweeps(limited=self.limited)
+        backward.separable = self.separable
+        self._show(backward)
+        return backward
+
+    def _show(self, backward: Backward) -> None:
+        """Show sweeps the trajectory's gaps, and how far its controls are from their limits."""
+        if backward.gaps is not self.gaps:
+            backward.gaps = self.gaps
         if self.limited:
-            measure_room(U, self.problem.lower, self.problem.upper, *self.backward.limits)
+            measure_room(self.U, self.problem.lower, self.problem.upper, *backward.limits)
 
     @property
     def trajectory(self) -> tuple[Array, Array, Array]:
@@ -280,10 +293,8 @@ class Iterate:
         """
         if self.limited or not self.problem.limited:
             return False
-        self.limited, gaps = True, self.gaps
-        self.backward = self._sweeps(limited=True)
-        self.backward.separable, self.backward.gaps = self.separable, gaps
-        self._place(self.X, self.U, gaps)
+        self.limited = True
+        vars(self).pop("backward", None)
         return True
 
     def final_sweep(self, exact: bool) -> tuple[Sweep | None, bool]:
