@@ -1,17 +1,18 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
-"""The kernels of the quantities of quantities.py over batches of samples; Hessians are zero before they are called."""
+"""The kernels of quantities over batches of samples, with Jacobians and weighted Hessians.
+
+They are ``(*arguments, a, order, y, weight, J, H)`` of `ddp.tracing.quantities`, for the functions that people call and
+for functions of users alike. A placement is R by rows, then p.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
 from ddp.compiling.kernel import kernel
-from dynamics.geometry.spatial import load6, store
-from dynamics.quantities.center_of_mass import (
-    inertial_workspace,
-    place_center_of_mass,
-    pull_back_center_of_mass,
-)
+from ddp.tracing.quantities import SECOND, VALUES
+from dynamics.geometry.spatial import load6, rotate_back, store
+from dynamics.quantities.center_of_mass import inertial_workspace, place_center_of_mass, pull_back_center_of_mass
 from dynamics.quantities.energy import add_energy_curvature, energy_gradient, place_energy
 from dynamics.quantities.frames import (
     add_twist_curvature,
@@ -25,11 +26,11 @@ from dynamics.quantities.momentum import about, add_momentum_curvature, momentum
 
 
 @kernel
-def write_columns(rows, places, out):
-    """The columns ``places`` of out := rows; element by element, which compiles in a tenth of a slice's time."""
+def write_columns(rows, places, shift, out):
+    """The columns shift + places of out := rows; element by element, which compiles in a tenth of a slice's time."""
     for j in range(rows.shape[0]):
         for i in range(out.shape[0]):
-            out[i, places[j]] = rows[j, i]
+            out[i, shift + places[j]] = rows[j, i]
 
 
 @kernel
@@ -41,15 +42,145 @@ def write_transposed(rows, out):
 
 
 @kernel
-def center_of_mass(tree, Q, weight, c, dq, qq):
-    """c (N, 3), ∂c/∂q (N, 3, nv), the Hessian of weight·c (N, nv, nv) of every sample."""
+def position(branch, a, order, y, weight, J, H):
+    """p of a frame: M Exp(d) is at ``p + R (d_l + ½ d_a × d_l)``."""
+    memory, columns = branch_workspace(branch, a), np.zeros((branch.count, 6))
+    G, unused = np.zeros((6, 6)), np.zeros(branch.count)
+    for k in range(a.shape[0]):
+        R, p = place_frame(branch, a[k], memory, columns)
+        if order == SECOND:
+            f = rotate_back(R, (weight[k, 0], weight[k, 1], weight[k, 2]))
+            bend_position(f, G)
+            force = (f[0], f[1], f[2], 0.0, 0.0, 0.0)
+            pull_back_displacement(branch, memory, columns, force, G, 1.0, True, unused, H[k])
+        else:
+            write_position(R, p, columns, order, y[k], J[k])
+
+
+@kernel
+def write_position(R, p, columns, order, y, J):
+    """y[-3:] := p, and the last three rows of J := R J_l."""
+    first = y.shape[0] - 3
+    for i in range(3):
+        y[first + i] = p[i]
+        if order != VALUES:
+            for j in range(columns.shape[0]):
+                c = load6(columns, j)
+                J[first + i, j] = R[3 * i] * c[0] + R[3 * i + 1] * c[1] + R[3 * i + 2] * c[2]
+
+
+@kernel
+def bend_position(f, G):
+    """G := Hessian of ``f · ½ d_a × d_l``, but for zeros."""
+    for i in range(3):
+        a, b = (i + 1) % 3, (i + 2) % 3
+        G[a, 3 + b] = -0.5 * f[i]
+        G[3 + b, a] = -0.5 * f[i]
+        G[b, 3 + a] = 0.5 * f[i]
+        G[3 + a, b] = 0.5 * f[i]
+
+
+@kernel
+def placement(branch, a, order, y, weight, J, H):
+    """(R, p) of a frame: M Exp(d) is turned by ``R (1 + [d_a] + ½ [d_a]²)``."""
+    memory, columns = branch_workspace(branch, a), np.zeros((branch.count, 6))
+    G, unused, A = np.zeros((6, 6)), np.zeros(branch.count), np.zeros((3, 3))
+    for k in range(a.shape[0]):
+        R, p = place_frame(branch, a[k], memory, columns)
+        if order == SECOND:
+            w = weight[k]
+            f = rotate_back(R, (w[9], w[10], w[11]))
+            bend_position(f, G)
+            for i in range(3):  # A = Rᵀ W:  tr(Aᵀ [a] + ½ Aᵀ [a]²)
+                for j in range(3):
+                    A[i, j] = R[i] * w[j] + R[3 + i] * w[3 + j] + R[6 + i] * w[6 + j]
+            for i in range(3):
+                for j in range(3):
+                    G[3 + i, 3 + j] = 0.5 * (A[i, j] + A[j, i])
+                G[3 + i, 3 + i] -= A[0, 0] + A[1, 1] + A[2, 2]
+            force = (f[0], f[1], f[2], A[2, 1] - A[1, 2], A[0, 2] - A[2, 0], A[1, 0] - A[0, 1])
+            pull_back_displacement(branch, memory, columns, force, G, 1.0, True, unused, H[k])
+            continue
+        write_position(R, p, columns, order, y[k], J[k])
+        for i in range(3):
+            r0, r1, r2 = R[3 * i], R[3 * i + 1], R[3 * i + 2]
+            y[k, 3 * i], y[k, 3 * i + 1], y[k, 3 * i + 2] = r0, r1, r2
+            if order != VALUES:
+                for j in range(branch.count):
+                    c = load6(columns, j)  # a row of R, times [d_a]
+                    J[k, 3 * i, j] = r1 * c[5] - r2 * c[4]
+                    J[k, 3 * i + 1, j] = r2 * c[3] - r0 * c[5]
+                    J[k, 3 * i + 2, j] = r0 * c[4] - r1 * c[3]
+
+
+@kernel
+def velocity(branch, dof, reference, nq, a, order, y, weight, J, H):
+    """A frame's velocity, by q and by v, in as many columns each; dof: which entries of v its branch has."""
+    m, half = branch.count, H.shape[2] // 2
+    memory, columns, E, v = branch_workspace(branch, a), np.zeros((m, 6)), np.zeros((m, 6)), np.empty(half)
+    Dq, Dv = np.zeros((m, 6)), np.zeros((m, 6))
+    for k in range(a.shape[0]):
+        for j in range(m):
+            v[branch.dof[j]] = a[k, nq + dof[j]]
+        R, p = place_frame(branch, a[k], memory, columns)
+        V = frame_twist(branch, memory, columns, v, E)
+        if order == SECOND:
+            force = load6(weight, k)
+            add_twist_curvature(branch, memory, reference, R, p, V, columns, E, force, 1.0, half, H[k])
+            continue
+        store(y, k, twist_derivatives(reference, R, p, V, columns, E, Dq, Dv))
+        if order != VALUES:
+            write_columns(Dq, branch.dof, 0, J[k])
+            write_columns(Dv, branch.dof, half, J[k])
+
+
+@kernel
+def center(tree, a, order, y, weight, J, H):
+    """Centre of mass."""
+    memory, g, unused = inertial_workspace(tree, a), np.zeros((tree.nv, 3)), np.zeros(tree.nv)
+    for k in range(a.shape[0]):
+        c = place_center_of_mass(tree, a[k], memory, g)
+        if order == SECOND:
+            force = (weight[k, 0], weight[k, 1], weight[k, 2])
+            pull_back_center_of_mass(tree, memory, g, force, 0.0, 1.0, True, unused, H[k])
+            continue
+        store(y, k, c)
+        if order != VALUES:
+            write_transposed(g, J[k])
+
+
+@kernel
+def whole_energy(tree, nq, a, order, y, weight, J, H):
+    """Kinetic and potential energy."""
+    memory = inertial_workspace(tree, a)
+    for k in range(a.shape[0]):
+        v = a[k, nq:]
+        energy = place_energy(tree, a[k], v, memory)
+        if order == SECOND:
+            add_energy_curvature(tree, memory, weight[k, 0], H[k])
+            continue
+        y[k, 0] = energy
+        if order != VALUES:
+            energy_gradient(tree, v, memory, J[k, 0, : tree.nv], J[k, 0, tree.nv :])
+
+
+@kernel
+def whole_momentum(tree, at_center, nq, a, order, y, weight, J, H):
+    """Momentum about a point."""
     nv = tree.nv
-    memory, g, unused = inertial_workspace(tree, Q), np.empty((nv, 3)), np.zeros(nv)
-    for t in range(Q.shape[0]):
-        store(c, t, place_center_of_mass(tree, Q[t], memory, g))
-        write_transposed(g, dq[t])
-        w = (weight[t, 0], weight[t, 1], weight[t, 2])
-        pull_back_center_of_mass(tree, memory, g, w, 0.0, 1.0, True, unused, qq[t])
+    memory, g, unused = inertial_workspace(tree, a), np.empty((nv, 3)), np.zeros(nv)
+    D = np.empty((2 * nv, 6))
+    for k in range(a.shape[0]):
+        mass, c, h = place_momentum(tree, a[k], a[k, nq:], memory)
+        if order != VALUES:
+            momentum_derivatives(tree, at_center, mass, c, h, memory, g, D[:nv], D[nv:])
+        if order == SECOND:
+            w = load6(weight, k)
+            add_momentum_curvature(tree, at_center, c, h, memory, g, D[:nv], D[nv:], w, 1.0, unused, H[k])
+            continue
+        store(y, k, about(at_center, c, h))
+        if order != VALUES:
+            write_transposed(D, J[k])
 
 
 @kernel
@@ -65,46 +196,5 @@ def frame_placement(branch, Q, weight, M, jacobian, qq):
             M[t, i, 3] = p[i]
             M[t, 3, i] = 0.0
         M[t, 3, 3] = 1.0
-        write_columns(J, branch.dof, jacobian[t])
+        write_columns(J, branch.dof, 0, jacobian[t])
         pull_back_displacement(branch, memory, J, load6(weight, t), G, 1.0, True, unused, qq[t])
-
-
-@kernel
-def frame_velocity(branch, reference, Q, V, weight, velocity, dq, dv, hessian):
-    """The velocity (N, 6), its derivatives (N, 6, nv), the Hessian of weight·velocity (N, 2 nv, 2 nv)."""
-    m, nv = branch.count, V.shape[1]
-    memory, J, E = branch_workspace(branch, Q), np.zeros((m, 6)), np.zeros((m, 6))
-    Dq, Dv = np.zeros((m, 6)), np.zeros((m, 6))
-    for t in range(Q.shape[0]):
-        R, p = place_frame(branch, Q[t], memory, J)
-        local = frame_twist(branch, memory, J, V[t], E)
-        store(velocity, t, twist_derivatives(reference, R, p, local, J, E, Dq, Dv))
-        write_columns(Dq, branch.dof, dq[t])
-        write_columns(Dv, branch.dof, dv[t])
-        add_twist_curvature(branch, memory, reference, R, p, local, J, E, load6(weight, t), 1.0, nv, hessian[t])
-
-
-@kernel
-def energy(tree, Q, V, value, dq, dv, hessian):
-    """E (N,), its derivatives (N, nv) and its Hessian (N, 2 nv, 2 nv)."""
-    memory = inertial_workspace(tree, Q)
-    for t in range(Q.shape[0]):
-        value[t] = place_energy(tree, Q[t], V[t], memory)
-        energy_gradient(tree, V[t], memory, dq[t], dv[t])
-        add_energy_curvature(tree, memory, 1.0, hessian[t])
-
-
-@kernel
-def momentum(tree, at_center, Q, V, weight, value, dq, dv, hessian):
-    """h (N, 6), its derivatives (N, 6, nv) and the Hessian of weight·h (N, 2 nv, 2 nv)."""
-    nv = tree.nv
-    memory, g, unused = inertial_workspace(tree, Q), np.empty((nv, 3)), np.zeros(nv)
-    Dq, Dv = np.empty((nv, 6)), np.empty((nv, 6))
-    for t in range(Q.shape[0]):
-        mass, c, h = place_momentum(tree, Q[t], V[t], memory)
-        momentum_derivatives(tree, at_center, mass, c, h, memory, g, Dq, Dv)
-        store(value, t, about(at_center, c, h))
-        write_transposed(Dq, dq[t])
-        write_transposed(Dv, dv[t])
-        w = load6(weight, t)
-        add_momentum_curvature(tree, at_center, c, h, memory, g, Dq, Dv, w, 1.0, unused, hessian[t])

@@ -8,15 +8,14 @@ Functions of costs and constraints may ask for the quantities themselves: see `d
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ddp.errors import choice
-from ddp.tracing.quantities import traceable
-from dynamics.quantities import batch as quantity_batch
-from dynamics.quantities import frames, traced
+from ddp.tracing.quantities import FIRST, SECOND, VALUES, traceable
+from dynamics.quantities import batch, frames, traced
 from dynamics.quantities.frames import REFERENCES
 from dynamics.quantities.momentum import POINTS
 from dynamics.rigid_bodies.samples import Stack
@@ -43,17 +42,17 @@ class Hessian(NamedTuple):
 @traceable(traced.center_of)
 def center_of_mass(robot: Robot, q: ArrayLike) -> Array:
     """The centre of mass (3,) in the world [m]."""
-    return _center(Stack(robot, q), None)[0]
+    return _center(Stack(robot, q), VALUES)
 
 
 def center_of_mass_derivatives(robot: Robot, q: ArrayLike) -> Array:
     """Jacobian of the centre of mass, ∂c/∂q (3, nv)."""
-    return _center(Stack(robot, q), None)[1]
+    return _center(Stack(robot, q), FIRST)
 
 
 def center_of_mass_hessian(robot: Robot, q: ArrayLike, weight: ArrayLike) -> Array:
     """The Hessian (nv, nv) of ``weight @ c``, weight (3,)."""
-    return _center(Stack(robot, q), weight)[2]
+    return _center(Stack(robot, q), SECOND, weight)
 
 
 @traceable(traced.position_of)
@@ -81,21 +80,21 @@ def frame_placement_hessian(robot: Robot, q: ArrayLike, frame: str, weight: Arra
 @traceable(traced.velocity_of)
 def frame_velocity(robot: Robot, q: ArrayLike, v: ArrayLike, frame: str, reference: str = "local") -> Array:
     """A frame's velocity (6,), [linear m/s; angular rad/s]; reference: "local", "world" or "local-world-aligned"."""
-    return _velocity(Stack(robot, q), v, frame, reference, None)[0]
+    return _velocity(Stack(robot, q), v, frame, reference, VALUES)
 
 
 def frame_velocity_derivatives(
     robot: Robot, q: ArrayLike, v: ArrayLike, frame: str, reference: str = "local"
 ) -> Derivatives:
     """Derivatives of a frame's velocity, (6, nv) each."""
-    return Derivatives(*_velocity(Stack(robot, q), v, frame, reference, None)[1:3])
+    return _halves(_velocity(Stack(robot, q), v, frame, reference, FIRST))
 
 
 def frame_velocity_hessian(
     robot: Robot, q: ArrayLike, v: ArrayLike, frame: str, weight: ArrayLike, reference: str = "local"
 ) -> Hessian:
     """The Hessian of ``weight @ frame_velocity``, weight (6,)."""
-    return _blocks(_velocity(Stack(robot, q), v, frame, reference, weight)[3])
+    return _blocks(_velocity(Stack(robot, q), v, frame, reference, SECOND, weight))
 
 
 @traceable(traced.energy_of)
@@ -104,17 +103,17 @@ def energy(robot: Robot, q: ArrayLike, v: ArrayLike) -> Array:
 
     Springs of joints take no part.
     """
-    return _energy(Stack(robot, q), v)[0]
+    return _energy(Stack(robot, q), v, VALUES)[..., 0]
 
 
 def energy_derivatives(robot: Robot, q: ArrayLike, v: ArrayLike) -> Derivatives:
     """Derivatives of the energy, (nv,) each."""
-    return Derivatives(*_energy(Stack(robot, q), v)[1:3])
+    return _halves(_energy(Stack(robot, q), v, FIRST)[..., 0, :])
 
 
 def energy_hessian(robot: Robot, q: ArrayLike, v: ArrayLike) -> Hessian:
     """Hessian of the energy."""
-    return _blocks(_energy(Stack(robot, q), v)[3])
+    return _blocks(_energy(Stack(robot, q), v, SECOND))
 
 
 @traceable(traced.momentum_of)
@@ -123,62 +122,71 @@ def momentum(robot: Robot, q: ArrayLike, v: ArrayLike, about: str = "center-of-m
 
     about: "center-of-mass", as pinocchio.computeCentroidalMomentum, or "origin", the world's.
     """
-    return _momentum(Stack(robot, q), v, about, None)[0]
+    return _momentum(Stack(robot, q), v, about, VALUES)
 
 
 def momentum_derivatives(robot: Robot, q: ArrayLike, v: ArrayLike, about: str = "center-of-mass") -> Derivatives:
     """Derivatives of the momentum, (6, nv) each; dv is the (centroidal) momentum matrix."""
-    return Derivatives(*_momentum(Stack(robot, q), v, about, None)[1:3])
+    return _halves(_momentum(Stack(robot, q), v, about, FIRST))
 
 
 def momentum_hessian(
     robot: Robot, q: ArrayLike, v: ArrayLike, weight: ArrayLike, about: str = "center-of-mass"
 ) -> Hessian:
     """The Hessian of ``weight @ momentum``, weight (6,)."""
-    return _blocks(_momentum(Stack(robot, q), v, about, weight)[3])
+    return _blocks(_momentum(Stack(robot, q), v, about, SECOND, weight))
 
 
 # -- checked arguments to kernels --------------------------------------------------------------------
 
 
-def _center(s: Stack, weight: ArrayLike | None) -> tuple[Array, ...]:
-    N, nv = s.N, s.robot.nv
-    out = np.empty((N, 3)), np.empty((N, 3, nv)), np.zeros((N, nv, nv))
-    quantity_batch.center_of_mass(s.robot.tree, s.q, s.rows("weight", weight, 3), *out)
-    return s.results(out)
+def _found(s: Stack, kernel: Any, own: tuple[Any, ...], a: Array, size: int, n: int, order: int, w: Array) -> Array:
+    """What an order of a kernel of batch.py asks for: numbers (size,), derivatives (size, n), or the Hessian (n, n)."""
+    y, J = np.empty((s.N, size)), np.zeros((s.N if order == FIRST else 0, size, n))
+    H = np.zeros((s.N if order == SECOND else 0, n, n))
+    kernel(*own, a, order, y, w, J, H)
+    return s.results(((y, J, H)[order],))[0]
+
+
+def _center(s: Stack, order: int, weight: ArrayLike | None = None) -> Array:
+    return _found(s, batch.center, (s.robot.tree,), s.q, 3, s.robot.nv, order, s.rows("weight", weight, 3))
 
 
 def _placement(s: Stack, frame: str, weight: ArrayLike | None) -> tuple[Array, ...]:
     N, nv = s.N, s.robot.nv
     out = np.empty((N, 4, 4)), np.zeros((N, 6, nv)), np.zeros((N, nv, nv))
-    branch = frames.branch(s.robot, frame)
-    quantity_batch.frame_placement(branch, s.q, s.rows("weight", weight, 6), *out)
+    batch.frame_placement(frames.branch(s.robot, frame), s.q, s.rows("weight", weight, 6), *out)
     return s.results(out)
 
 
-def _velocity(s: Stack, v: ArrayLike, frame: str, reference: str, weight: ArrayLike | None) -> tuple[Array, ...]:
+def _moving(s: Stack, v: ArrayLike) -> Array:
+    """States (N, nq + nv)."""
+    return np.concatenate([s.q, s.rows("v", v, s.robot.nv)], axis=1)
+
+
+def _velocity(
+    s: Stack, v: ArrayLike, frame: str, reference: str, order: int, weight: ArrayLike | None = None
+) -> Array:
     choice("reference", reference, REFERENCES)
-    N, nv = s.N, s.robot.nv
-    out = np.empty((N, 6)), np.zeros((N, 6, nv)), np.zeros((N, 6, nv)), np.zeros((N, 2 * nv, 2 * nv))
-    branch, V = frames.branch(s.robot, frame), s.rows("v", v, nv)
-    quantity_batch.frame_velocity(branch, REFERENCES[reference], s.q, V, s.rows("weight", weight, 6), *out)
-    return s.results(out)
+    branch, robot = frames.branch(s.robot, frame), s.robot
+    own = branch, branch.dof, REFERENCES[reference], robot.nq
+    return _found(s, batch.velocity, own, _moving(s, v), 6, 2 * robot.nv, order, s.rows("weight", weight, 6))
 
 
-def _energy(s: Stack, v: ArrayLike) -> tuple[Array, ...]:
-    N, nv = s.N, s.robot.nv
-    out = np.empty(N), np.empty((N, nv)), np.empty((N, nv)), np.zeros((N, 2 * nv, 2 * nv))
-    quantity_batch.energy(s.robot.tree, s.q, s.rows("v", v, nv), *out)
-    return s.results(out)
+def _energy(s: Stack, v: ArrayLike, order: int) -> Array:
+    own, one = (s.robot.tree, s.robot.nq), np.ones((s.N, 1))
+    return _found(s, batch.whole_energy, own, _moving(s, v), 1, 2 * s.robot.nv, order, one)
 
 
-def _momentum(s: Stack, v: ArrayLike, about: str, weight: ArrayLike | None) -> tuple[Array, ...]:
+def _momentum(s: Stack, v: ArrayLike, about: str, order: int, weight: ArrayLike | None = None) -> Array:
     choice("about", about, POINTS)
-    N, nv = s.N, s.robot.nv
-    out = np.empty((N, 6)), np.empty((N, 6, nv)), np.empty((N, 6, nv)), np.zeros((N, 2 * nv, 2 * nv))
-    V, w = s.rows("v", v, nv), s.rows("weight", weight, 6)
-    quantity_batch.momentum(s.robot.tree, POINTS[about], s.q, V, w, *out)
-    return s.results(out)
+    own = s.robot.tree, POINTS[about], s.robot.nq
+    return _found(s, batch.whole_momentum, own, _moving(s, v), 6, 2 * s.robot.nv, order, s.rows("weight", weight, 6))
+
+
+def _halves(J: Array) -> Derivatives:
+    nv = J.shape[-1] // 2
+    return Derivatives(np.ascontiguousarray(J[..., :nv]), np.ascontiguousarray(J[..., nv:]))
 
 
 def _blocks(H: Array) -> Hessian:

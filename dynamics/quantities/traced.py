@@ -1,8 +1,4 @@
-# mypy: allow-untyped-defs, allow-untyped-calls
-"""Quantities in functions of users: their kernels, with Jacobians and weighted Hessians.
-
-Kernels are ``(*arguments, a, order, y, weight, J, H)`` of `ddp.tracing.quantities`. A placement is R by rows, then p.
-"""
+"""Quantities in functions of users: their kernels (batch.py), and which numbers they depend on."""
 
 from __future__ import annotations
 
@@ -10,169 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from ddp.compiling.kernel import kernel
 from ddp.errors import choice
-from ddp.tracing.quantities import SECOND, VALUES, Quantity
-from dynamics.geometry.spatial import load6, rotate_back, store
-from dynamics.quantities import frames
-from dynamics.quantities.batch import write_transposed
-from dynamics.quantities.center_of_mass import inertial_workspace, place_center_of_mass, pull_back_center_of_mass
-from dynamics.quantities.energy import add_energy_curvature, energy_gradient, place_energy
-from dynamics.quantities.frames import (
-    add_twist_curvature,
-    branch_workspace,
-    frame_twist,
-    place_frame,
-    pull_back_displacement,
-    twist_derivatives,
-)
-from dynamics.quantities.momentum import POINTS, about, add_momentum_curvature, momentum_derivatives, place_momentum
+from ddp.tracing.quantities import Quantity
+from dynamics.quantities import batch, frames
+from dynamics.quantities.momentum import POINTS
 from dynamics.rigid_bodies.traced import Traced, spaces_of
 from dynamics.robots.model import Robot
-
-
-@kernel
-def position(branch, a, order, y, weight, J, H):
-    """p of a frame: M Exp(d) is at ``p + R (d_l + ½ d_a × d_l)``."""
-    memory, columns = branch_workspace(branch, a), np.zeros((branch.count, 6))
-    G, unused = np.zeros((6, 6)), np.zeros(branch.count)
-    for k in range(a.shape[0]):
-        R, p = place_frame(branch, a[k], memory, columns)
-        if order == SECOND:
-            f = rotate_back(R, (weight[k, 0], weight[k, 1], weight[k, 2]))
-            bend_position(f, G)
-            force = (f[0], f[1], f[2], 0.0, 0.0, 0.0)
-            pull_back_displacement(branch, memory, columns, force, G, 1.0, True, unused, H[k])
-        else:
-            write_position(R, p, columns, order, y[k], J[k])
-
-
-@kernel
-def write_position(R, p, columns, order, y, J):
-    """y[-3:] := p, and the last three rows of J := R J_l."""
-    first = y.shape[0] - 3
-    for i in range(3):
-        y[first + i] = p[i]
-        if order != VALUES:
-            for j in range(columns.shape[0]):
-                c = load6(columns, j)
-                J[first + i, j] = R[3 * i] * c[0] + R[3 * i + 1] * c[1] + R[3 * i + 2] * c[2]
-
-
-@kernel
-def bend_position(f, G):
-    """G := Hessian of ``f · ½ d_a × d_l``, but for zeros."""
-    for i in range(3):
-        a, b = (i + 1) % 3, (i + 2) % 3
-        G[a, 3 + b] = -0.5 * f[i]
-        G[3 + b, a] = -0.5 * f[i]
-        G[b, 3 + a] = 0.5 * f[i]
-        G[3 + a, b] = 0.5 * f[i]
-
-
-@kernel
-def placement(branch, a, order, y, weight, J, H):
-    """(R, p) of a frame: M Exp(d) is turned by ``R (1 + [d_a] + ½ [d_a]²)``."""
-    memory, columns = branch_workspace(branch, a), np.zeros((branch.count, 6))
-    G, unused, A = np.zeros((6, 6)), np.zeros(branch.count), np.zeros((3, 3))
-    for k in range(a.shape[0]):
-        R, p = place_frame(branch, a[k], memory, columns)
-        if order == SECOND:
-            w = weight[k]
-            f = rotate_back(R, (w[9], w[10], w[11]))
-            bend_position(f, G)
-            for i in range(3):  # A = Rᵀ W:  tr(Aᵀ [a] + ½ Aᵀ [a]²)
-                for j in range(3):
-                    A[i, j] = R[i] * w[j] + R[3 + i] * w[3 + j] + R[6 + i] * w[6 + j]
-            for i in range(3):
-                for j in range(3):
-                    G[3 + i, 3 + j] = 0.5 * (A[i, j] + A[j, i])
-                G[3 + i, 3 + i] -= A[0, 0] + A[1, 1] + A[2, 2]
-            force = (f[0], f[1], f[2], A[2, 1] - A[1, 2], A[0, 2] - A[2, 0], A[1, 0] - A[0, 1])
-            pull_back_displacement(branch, memory, columns, force, G, 1.0, True, unused, H[k])
-            continue
-        write_position(R, p, columns, order, y[k], J[k])
-        for i in range(3):
-            r0, r1, r2 = R[3 * i], R[3 * i + 1], R[3 * i + 2]
-            y[k, 3 * i], y[k, 3 * i + 1], y[k, 3 * i + 2] = r0, r1, r2
-            if order != VALUES:
-                for j in range(branch.count):
-                    c = load6(columns, j)  # a row of R, times [d_a]
-                    J[k, 3 * i, j] = r1 * c[5] - r2 * c[4]
-                    J[k, 3 * i + 1, j] = r2 * c[3] - r0 * c[5]
-                    J[k, 3 * i + 2, j] = r0 * c[4] - r1 * c[3]
-
-
-@kernel
-def velocity(branch, dof, reference, nq, a, order, y, weight, J, H):
-    """A frame's velocity, by q and v of its branch; dof: which of all these are."""
-    m = branch.count
-    memory, columns, E, v = branch_workspace(branch, a), np.zeros((m, 6)), np.zeros((m, 6)), np.empty(m)
-    D = np.zeros((2 * m, 6))
-    for k in range(a.shape[0]):
-        for j in range(m):
-            v[j] = a[k, nq + dof[j]]
-        R, p = place_frame(branch, a[k], memory, columns)
-        V = frame_twist(branch, memory, columns, v, E)
-        if order == SECOND:
-            force = load6(weight, k)
-            add_twist_curvature(branch, memory, reference, R, p, V, columns, E, force, 1.0, m, H[k])
-            continue
-        store(y, k, twist_derivatives(reference, R, p, V, columns, E, D[:m], D[m:]))
-        if order != VALUES:
-            write_transposed(D, J[k])
-
-
-@kernel
-def center(tree, a, order, y, weight, J, H):
-    """Centre of mass."""
-    memory, g, unused = inertial_workspace(tree, a), np.zeros((tree.nv, 3)), np.zeros(tree.nv)
-    for k in range(a.shape[0]):
-        c = place_center_of_mass(tree, a[k], memory, g)
-        if order == SECOND:
-            force = (weight[k, 0], weight[k, 1], weight[k, 2])
-            pull_back_center_of_mass(tree, memory, g, force, 0.0, 1.0, True, unused, H[k])
-            continue
-        store(y, k, c)
-        if order != VALUES:
-            write_transposed(g, J[k])
-
-
-@kernel
-def whole_energy(tree, nq, a, order, y, weight, J, H):
-    """Kinetic and potential energy."""
-    memory = inertial_workspace(tree, a)
-    for k in range(a.shape[0]):
-        v = a[k, nq:]
-        energy = place_energy(tree, a[k], v, memory)
-        if order == SECOND:
-            add_energy_curvature(tree, memory, weight[k, 0], H[k])
-            continue
-        y[k, 0] = energy
-        if order != VALUES:
-            energy_gradient(tree, v, memory, J[k, 0, : tree.nv], J[k, 0, tree.nv :])
-
-
-@kernel
-def whole_momentum(tree, at_center, nq, a, order, y, weight, J, H):
-    """Momentum about a point."""
-    nv = tree.nv
-    memory, g, unused = inertial_workspace(tree, a), np.empty((nv, 3)), np.zeros(nv)
-    D = np.empty((2 * nv, 6))
-    for k in range(a.shape[0]):
-        mass, c, h = place_momentum(tree, a[k], a[k, nq:], memory)
-        if order != VALUES:
-            momentum_derivatives(tree, at_center, mass, c, h, memory, g, D[:nv], D[nv:])
-        if order == SECOND:
-            w = load6(weight, k)
-            add_momentum_curvature(tree, at_center, c, h, memory, g, D[:nv], D[nv:], w, 1.0, unused, H[k])
-            continue
-        store(y, k, about(at_center, c, h))
-        if order != VALUES:
-            write_transposed(D, J[k])
-
-
-# -- the same for Python ---------------------------------------------------------------------------------------------
 
 
 def _branch(robot: Robot, frame: str) -> tuple[frames.Branch, Any]:
@@ -190,13 +29,13 @@ def placement_of(robot: Robot, q: Any, frame: str) -> Traced:
         M[:3, :3], M[:3, 3], M[3] = y[:9].reshape(3, 3), y[9:], (0.0, 0.0, 0.0, 1.0)
         return M
 
-    return Quantity("frame_placement", (robot, frame), 12, spaces, taken, placement, (branch,)), (q,), matrix
+    return Quantity("frame_placement", (robot, frame), 12, spaces, taken, batch.placement, (branch,)), (q,), matrix
 
 
 def position_of(robot: Robot, q: Any, frame: str) -> Traced:
     """`quantities.frame_position`."""
     spaces, (branch, taken) = spaces_of(robot), _branch(robot, frame)
-    return Quantity("frame_position", (robot, frame), 3, spaces, taken, position, (branch,)), (q,), _itself
+    return Quantity("frame_position", (robot, frame), 3, spaces, taken, batch.position, (branch,)), (q,), _itself
 
 
 def velocity_of(robot: Robot, q: Any, v: Any, frame: str, reference: str = "local") -> Traced:
@@ -205,26 +44,26 @@ def velocity_of(robot: Robot, q: Any, v: Any, frame: str, reference: str = "loca
     spaces, (branch, dof) = spaces_of(robot, "v"), _branch(robot, frame)
     taken = np.concatenate([dof, robot.nv + dof])
     key, own = (robot, frame, reference), (branch, dof, frames.REFERENCES[reference], robot.nq)
-    return Quantity("frame_velocity", key, 6, spaces, taken, velocity, own), (q, v), _itself
+    return Quantity("frame_velocity", key, 6, spaces, taken, batch.velocity, own), (q, v), _itself
 
 
 def center_of(robot: Robot, q: Any) -> Traced:
     """`quantities.center_of_mass`."""
     spaces, taken = spaces_of(robot), np.arange(robot.nv)
-    return Quantity("center_of_mass", robot, 3, spaces, taken, center, (robot.tree,)), (q,), _itself
+    return Quantity("center_of_mass", robot, 3, spaces, taken, batch.center, (robot.tree,)), (q,), _itself
 
 
 def energy_of(robot: Robot, q: Any, v: Any) -> Traced:
     """`quantities.energy`."""
     spaces, taken, own = spaces_of(robot, "v"), np.arange(2 * robot.nv), (robot.tree, robot.nq)
-    return Quantity("energy", robot, 1, spaces, taken, whole_energy, own), (q, v), lambda y: y[0]
+    return Quantity("energy", robot, 1, spaces, taken, batch.whole_energy, own), (q, v), lambda y: y[0]
 
 
 def momentum_of(robot: Robot, q: Any, v: Any, about: str = "center-of-mass") -> Traced:
     """`quantities.momentum`."""
     choice("about", about, POINTS)
     spaces, taken, own = spaces_of(robot, "v"), np.arange(2 * robot.nv), (robot.tree, POINTS[about], robot.nq)
-    return Quantity("momentum", (robot, about), 6, spaces, taken, whole_momentum, own), (q, v), _itself
+    return Quantity("momentum", (robot, about), 6, spaces, taken, batch.whole_momentum, own), (q, v), _itself
 
 
 def _itself(y: Any) -> Any:
