@@ -141,7 +141,7 @@ def momentum_hessian(
 
 
 def _found(s: Stack, kernel: Any, own: tuple[Any, ...], a: Array, size: int, n: int, order: int, w: Array) -> Array:
-    """What an order of a kernel of batch.py asks for: numbers (size,), derivatives (size, n), or the Hessian (n, n)."""
+    """Numbers (size,), derivatives (size, n) or the Hessian (n, n) by a kernel of batch.py, as the order asks for."""
     y, J = np.empty((s.N, size)), np.zeros((s.N if order == FIRST else 0, size, n))
     H = np.zeros((s.N if order == SECOND else 0, n, n))
     kernel(*own, a, order, y, w, J, H)
