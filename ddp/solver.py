@@ -36,7 +36,6 @@ from ddp.models.regularization import Regularization
 from ddp.parallel.differentiator import Differentiator
 from ddp.parallel.workers import WorkerError, Workers, as_workers, differentiator
 from ddp.problem import Problem
-from ddp.protocols import Array
 from ddp.record import Record, Watcher
 from ddp.sanity import look
 from ddp.search import Backtracking, Search
@@ -382,9 +381,9 @@ def start_policy(problem: Problem, guess: Start) -> Guess:
     d, N = problem.dynamics, problem.horizon
     guess = as_guess(guess, d, N)
     if guess is None:
-        guess = _repeated(as_array("dynamics.nominal_control", d.nominal_control(problem.x0), (d.nu,)), N)
+        guess = np.tile(as_array("dynamics.nominal_control", d.nominal_control(problem.x0), (d.nu,)), (N, 1))
     if isinstance(guess, np.ndarray):
-        return Guess(_repeated(problem.x0, N + 1), guess, np.zeros((N, d.nu, d.n)), alone=True)
+        return Guess(np.tile(problem.x0, (N + 1, 1)), guess, np.zeros((N, d.nu, d.n)), alone=True)
     if isinstance(guess, tuple):
         X, U = guess
         X[0] = problem.x0
@@ -393,10 +392,3 @@ def start_policy(problem: Problem, guess: Start) -> Guess:
     U[0] += guess.K[0] @ d.difference(X[0], problem.x0)
     X[0] = problem.x0
     return Guess(X, U, guess.K.copy(), earlier=guess)
-
-
-def _repeated(row: Array, count: int) -> Array:
-    """Array of ``count`` equal rows."""
-    rows = np.empty((count, row.size))
-    rows[:] = row
-    return rows
