@@ -119,8 +119,7 @@ class TracedTerm(CompiledTerm):
         code, alone, all_of = self.traced.code, self.traced.layout("value"), self.traced.layout("all")
         blocks = [part for block in (alone.blocks[0], *all_of.blocks) for part in block]
         where = code.addresses["value"], code.addresses["all"], max(alone.outputs, all_of.outputs)
-        cost = _separable_cost if self.separable else _cost
-        return bind(cost, *where, int(self.is_convex), *blocks, separable=self.separable)
+        return bind(_cost, *where, int(self.is_convex), int(self.separable), *blocks, separable=self.separable)
 
     def values(self, X: Array, U: Array) -> Array:
         """The costs (M,); where one is NaN because its own code raises, that is raised."""
@@ -132,8 +131,8 @@ class TracedTerm(CompiledTerm):
 
 @kernel
 def _cost(
-    value, whole, count, convex, l1, l1_places, l2, l2_places, g, g_places, h, h_places, first, X, U, scale, order, l,
-    lz, lzz,
+    value, whole, count, convex, separable, l1, l1_places, l2, l2_places, g, g_places, h, h_places, first, X, U, scale,
+    order, l, lz, lzz,
 ):  # fmt: skip
     nx, nz = X.shape[1], lz.shape[1]
     inputs, outputs, H = np.empty(WIDTH * (nx + U.shape[1])), np.empty(WIDTH * count), np.empty((nz, nz))
@@ -146,32 +145,16 @@ def _cost(
                 continue
             l[k] += scale * entry(l2, l2_places, outputs, lane)
             add_gradient(g, g_places, outputs, lane, scale, lz[k])
+            if separable:
+                for i in range(nz):
+                    lzz[k, i, i] += scale * h[nz * i + i]
+                continue
             for i in range(nz):
                 for j in range(nz):
                     H[i, j] = h[i * nz + j]
             for j in range(h_places.shape[0]):
                 H[h_places[j, 1] // nz, h_places[j, 1] % nz] = outputs[WIDTH * h_places[j, 0] + lane]
             add_hessian(H, scale, order == EXACT or convex != 0, lzz[k])
-
-
-@kernel
-def _separable_cost(
-    value, whole, count, convex, l1, l1_places, l2, l2_places, g, g_places, h, h_places, first, X, U, scale, order, l,
-    lz, lzz,
-):  # fmt: skip
-    nx, nz = X.shape[1], lz.shape[1]
-    inputs, outputs = np.empty(WIDTH * (nx + U.shape[1])), np.empty(WIDTH * count)
-    for begin in range(0, X.shape[0], WIDTH):
-        evaluate(value if order == VALUES else whole, nx, X, U, begin, inputs, outputs)
-        for lane in range(min(WIDTH, X.shape[0] - begin)):
-            k = begin + lane
-            if order == VALUES:
-                l[k] += scale * entry(l1, l1_places, outputs, lane)
-                continue
-            l[k] += scale * entry(l2, l2_places, outputs, lane)
-            add_gradient(g, g_places, outputs, lane, scale, lz[k])
-            for i in range(nz):
-                lzz[k, i, i] += scale * h[nz * i + i]
 
 
 @kernel
