@@ -17,6 +17,9 @@ from ddp.system import System, ability
 EPSILON = 2.3e-16
 """The spacing of numbers at one."""
 
+FIXED = "; make the dynamics of the other controls, a fixed one put in: mayne.driven(system, lambda x, r: ..., nr=...)"
+"""Advice where nothing is between the limits."""
+
 
 class Inherited(NamedTuple):
     """Limits (nu,) that a problem has of its dynamics; one that is made of it takes those of its own."""
@@ -54,7 +57,7 @@ def as_limits(limits: Any, N: int, dynamics: System) -> tuple[Array, Array]:
         knot, i = (int(index) for index in np.argwhere(crossed)[0])
         raise ProblemError(
             f"{field}: expected lower < upper, got {pair[0][knot, i]} and {pair[1][knot, i]} "
-            f"for control {i} at knot {knot}"
+            f"for control {i} at knot {knot}{FIXED if pair[0][knot, i] == pair[1][knot, i] else ''}"
         )
     return pair[0], pair[1]
 

@@ -10,7 +10,7 @@ import numpy as np
 from ddp.costs.hessians import EPSILON
 from ddp.costs.terms import naming
 from ddp.derivatives import broken_rows
-from ddp.errors import ProblemError, as_array
+from ddp.errors import UndefinedCostError, as_array
 from ddp.interior.active import finish
 from ddp.interior.method import END, START, TOLERANCE, WARM, Interior
 from ddp.interior.point import Point
@@ -111,7 +111,7 @@ def _warm(iterate: Iterate, scale: float) -> Point | None:
 
 
 def _check_rows(iterate: Iterate) -> None:
-    """Raise ProblemError for a constraint that fails, or is no number, where a solve begins."""
+    """Raise an error for a constraint that fails where a solve begins, UndefinedCostError if it is no number."""
     problem, U = iterate.problem, iterate.problem.padded(iterate.U)
     if np.isfinite(problem.rows.values(iterate.X, iterate.U)).all():
         return
@@ -122,7 +122,7 @@ def _check_rows(iterate: Iterate) -> None:
         if not np.isfinite(values).all():
             row = int(np.argmax(broken_rows(values)))
             value = values[row][~np.isfinite(values[row])][0]
-            raise ProblemError(f"{entry.name}: its value is {value} at knot {entry.start + row}")
+            raise UndefinedCostError(f"{entry.name}: its value is {value} at knot {entry.start + row}")
 
 
 def _verdict(point: Point) -> str:

@@ -12,7 +12,7 @@ import numpy as np
 from ddp.errors import ProblemError, as_array, said
 from ddp.problem import Problem
 from ddp.receding import RecedingHorizon
-from ddp.solver import ILQR, solve
+from ddp.solver import DDP, solve
 from problems.command import playing
 from problems.command.output import print_json, print_table
 from problems.command.parameters import parse
@@ -87,7 +87,7 @@ def planner_of(
     if gait not in ORDERS:
         problem = named(entry.name, robot, options)[1]
         with progress(f"{entry.name}, preparing"):
-            return controller_of(changed(problem), latency), False
+            return controller_of(problem, latency, changed), False
     chosen = parse(entry, options)
     known = inspect.signature(Walking).parameters
     for option in chosen:
@@ -97,14 +97,20 @@ def planner_of(
         return Walking(robot or entry.robot_name, gait, latency, **chosen), True
 
 
-def controller_of(problem: Problem, latency: float) -> RecedingHorizon:
-    """The receding horizon of a problem, whose first plan begins where a whole solve ends.
+def controller_of(
+    problem: Problem, latency: float, changed: Callable[[Problem], Problem] = lambda problem: problem
+) -> RecedingHorizon:
+    """The receding horizon of a ``changed`` problem, whose first plan begins where whole solves end.
 
-    Few iterations from rest may leave an arm among obstacles with a plan that drives it out of control.
+    Few iterations from rest may leave an arm among obstacles with a plan that drives it out of control. The
+    problem as it stands is solved first: one whose target counts at every knot takes eight times as long from rest.
+    Iterations are of second order: after wild drags, Gauss-Newton's do not find back to a motion that obeys limits.
     """
-    solved = solve(problem, throw=False)
-    guess = solved if np.isfinite(solved.cost) else None
-    return RecedingHorizon(problem, ILQR(max_iterations=ITERATIONS), guess, latency=latency)
+    receding, guess = changed(problem), None
+    for stage in (problem, receding) if receding is not problem else (problem,):
+        solved = solve(stage, guess=guess, throw=False)
+        guess = solved if np.isfinite(solved.cost) else None
+    return RecedingHorizon(receding, DDP(max_iterations=ITERATIONS), guess, latency=latency)
 
 
 def _print(entry: Entry, run: Run, told: Sequence[tuple[Any, Any]]) -> None:

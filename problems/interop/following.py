@@ -15,8 +15,8 @@ from ddp.protocols import Array
 from ddp.receding import RecedingHorizon
 from ddp.solution import Solution
 from ddp.succession import Succession
-from dynamics.robots.equipment import effort_limits
 from problems.interop.motion import CIRCLE, FREE, angle, joints_of, singles
+from problems.play.motors import Motors
 from problems.play.simulation import system_of
 from problems.walking.controller import Walking
 from problems.walking.footholds import Command, as_command
@@ -78,9 +78,7 @@ class Follower:
             self._policies.add(policy)
         self._command = Command()
         self._planned = 0  # the epoch of the last plan
-        same = np.array_equal(system.actuation, self.robot.actuation)
-        self._limits = self.robot.control_limits.T if same else np.array([[-np.inf], [np.inf]])
-        self._strongest = effort_limits(self.robot.model)[self._columns].T
+        self._motors = Motors(system)
         self._epoch = 0  # of restarts: a plan that was begun before one is of no use after it
         self.waiting, self._acting = "", False
         self.started: float | None = None
@@ -194,9 +192,8 @@ class Follower:
             self.started = time if self.started is None else self.started
             t = time if self.plans else time - self.started
             policy, x = self._policies.at(t), self._x.copy()
-        wanted = policy(policy.inside(t), x)
-        wanted, u = ((self.system.actuation @ v)[self._columns] for v in (wanted, np.clip(wanted, *self._limits)))
-        efforts = np.clip(u, *self._strongest)
+        u = policy(policy.inside(t), x)
+        wanted, efforts = (made[self._columns] for made in (self.system.actuation @ u, self._motors(u)))
         over = np.abs(wanted - efforts) > ROUNDING * np.abs(wanted)
         self.cut = {self.joints[i]: float(wanted[i]) for i in np.flatnonzero(over)}
         return np.asarray(efforts)

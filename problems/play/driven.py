@@ -15,6 +15,7 @@ from ddp.protocols import Array
 from ddp.receding import RecedingHorizon
 from dynamics.robots.mjcf.compiling import quietly
 from dynamics.robots.mjcf.writing import World
+from problems.play.motors import Motors
 from problems.play.receding import Replanned
 from problems.play.simulation import FALLEN, system_of, weight_of, world_of
 from problems.play.weights import weights_of
@@ -229,13 +230,13 @@ class Driven:
 
     def advance(self, duration: float) -> None:
         """Simulate so many seconds; less if the robot falls."""
-        S = self.system.actuation
+        motors = Motors(self.system)
         with quietly():  # a fall is a result
             for _ in range(max(1, round(positive("duration", duration) / self._step))):
                 if self.fell:
                     break
                 u = self._control(self.t, self.x, lambda: self._world.pressing(self._data) > 0.0)
-                self._world.apply(self._data, S @ u)
+                self._world.apply(self._data, motors(u))
                 acting = self._acting()
                 self._world.pull(self._data, *((1, np.zeros(3), np.zeros(3)) if acting is None else acting))
                 for _ in range(self._substeps):

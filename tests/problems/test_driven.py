@@ -5,10 +5,12 @@ import pinocchio as pin
 import pytest
 
 import ddp
+import dynamics
 import problems
 from problems import arm
 from problems.command.driving import chasing
 from problems.command.replanning import controller_of
+from problems.play.motors import Motors
 
 
 class Person:
@@ -213,7 +215,7 @@ def test_targets_and_pulls_out_of_reach_end_nothing():
 
 
 def test_a_target_that_is_dragged_far_and_fast_does_not_end_the_program(rng):
-    with controller_of(chasing(problems.find("arm/obstacles").build()), latency=0.02) as controller:
+    with controller_of(problems.find("arm/obstacles").build(), 0.02, chasing) as controller:
         driven = problems.Driven(controller)
         home = driven.target
         person = Person(*[{"target": rng.uniform(-2.0, 2.0, 3) * 10.0 ** (k % 3)} for k in range(40)])
@@ -226,6 +228,33 @@ def test_a_target_that_is_dragged_far_and_fast_does_not_end_the_program(rng):
         assert not driven.fell
         driven.advance(1.0)
         assert np.linalg.norm(place(driven, "tool0") - home) < 0.02
+
+
+def test_an_arm_among_obstacles_comes_back_from_wild_drags(rng):
+    with controller_of(problems.find("arm/obstacles").build(), 0.02, chasing) as controller:
+        driven = problems.Driven(controller)
+        home = driven.target
+        for k in range(30):
+            if k % 3 == 0:
+                driven.aim(home + rng.uniform(-0.5, 0.5, 3))
+            if k % 10 == 5:
+                driven.pull(int(rng.integers(2, 7)), np.zeros(3), rng.uniform(-1.0, 1.0, 3))
+            if k % 10 == 7:
+                driven.release()
+            driven.advance(0.1)
+        driven.aim(home)
+        driven.advance(3.0)
+        assert not driven.fell
+        assert np.abs(driven.x[6:]).max() < 0.01
+        assert np.linalg.norm(dynamics.frame_position(driven.robot, driven.q, "tool0") - home) < 0.01
+
+
+def test_efforts_end_at_the_limits_of_the_robot_s_file():
+    problem = arm.reach("ur5")
+    motors, u = Motors(problem.dynamics), np.array([1.0, -2.0, 3.0, -4.0, 5.0, 6.0])
+    np.testing.assert_array_equal(motors(u), u)
+    most = problem.dynamics.robot.model.effortLimit
+    np.testing.assert_array_equal(motors(1e3 * u), most * np.sign(u))
 
 
 def test_what_cannot_be_is_refused(walking):
