@@ -78,7 +78,7 @@ class AdaptivePolicy:
 
     @property
     def duration(self) -> float:
-        """How long the motion lasts [s]."""
+        """Duration of the motion [s]."""
         return self.policy.duration
 
     @property

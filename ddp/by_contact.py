@@ -20,7 +20,7 @@ from ddp.policy import as_state
 from ddp.protocols import Array
 
 SURE = 0.002
-"""How long a foot touches the ground until it has landed [s]: one that strikes a bump or bounces does so for less."""
+"""Time that a foot touches the ground until it has landed [s]: one that strikes a bump or bounces does so for less."""
 
 
 class ContactPolicy:
@@ -45,7 +45,7 @@ class ContactPolicy:
 
     @property
     def duration(self) -> float:
-        """How long the motion lasts [s]."""
+        """Duration of the motion [s]."""
         return self.policy.duration
 
     def restart(self) -> None:

@@ -79,7 +79,7 @@ class ByKnot(ABC):
 
     @property
     def lanes(self) -> int:
-        """How many step lengths are rolled out for the price of one, see `system.Abilities`."""
+        """Number of step lengths that are rolled out for the price of one, see `system.Abilities`."""
         return 0 if self.traced is None else WIDTH
 
     @property

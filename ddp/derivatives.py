@@ -62,7 +62,7 @@ def numbers_of(system: System) -> int:
 
 
 def broken_rows(array: Array) -> NDArray[np.bool_]:
-    """Which rows of an array (M, ...) hold a number that is not finite."""
+    """Flags of rows of an array (M, ...) that hold a number that is not finite."""
     return np.asarray(~np.isfinite(array).reshape(len(array), -1).all(axis=1))
 
 

@@ -103,7 +103,7 @@ def _joined(shares: Sequence[tuple[str, float]]) -> list[tuple[str, float]]:
 
 
 def _misses(problem: Problem, X: Any) -> Iterator[str]:
-    """How far the targets of terms at the end and at single knots are missed."""
+    """Misses of the targets of terms at the end and at single knots."""
     if not np.isfinite(X).all():
         return
     places = [(k, term) for k, terms in problem.at.items() for term in terms]

@@ -29,7 +29,7 @@ from ddp.regulators import tvlqr
 from ddp.system import Cones, System, Tracked, Tracking, ability
 
 UNUSED = 1e10
-"""How much more a control weighs on which feedback is not to count."""
+"""Factor of the weight of a control that feedback is to leave alone."""
 
 
 def tracking_policy(

@@ -320,7 +320,7 @@ class Iterate:
         return said + (f"; {term} has negative curvature there" if term else "")
 
     def fault(self) -> str | None:
-        """Which derivative is not finite, and at which knot, in words; None if all are."""
+        """A derivative that is not finite, and its knot, in words; None if all are."""
         d = self.work.derivatives
         named = [("derivative", d.A), ("derivative", d.B)]
         if self.known & RECORDS:
@@ -331,7 +331,7 @@ class Iterate:
         return self.fault_of_term()
 
     def fault_of_term(self) -> str | None:
-        """Which cost term is not finite, or has a derivative that is not, and at which knot; None if all are."""
+        """A cost term that is not finite, or has a derivative that is not, and its knot; None if all are."""
         return self.problem.objective.fault(self.X, self.U, self.known)
 
     def divergence(self, X: Array, U: Array) -> str:

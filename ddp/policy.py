@@ -51,7 +51,7 @@ class Policy:
 
     @property
     def duration(self) -> float:
-        """How long the motion lasts [s]."""
+        """Duration of the motion [s]."""
         return float(self.starts[-1] + self.durations[-1])
 
     def __call__(self, t: float, x: ArrayLike) -> Array:

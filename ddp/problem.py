@@ -258,7 +258,7 @@ class Problem:
 
     @cached_property
     def lanes(self) -> int:
-        """How many step lengths the dynamics roll out for the price of one, 0 if they know of none."""
+        """Number of step lengths that the dynamics roll out for the price of one, 0 if they know of none."""
         return int(ability(self.dynamics, "lanes"))
 
     @cached_property
@@ -294,7 +294,7 @@ class Problem:
 
     @property
     def multiplier_count(self) -> int:
-        """How many numbers all constraints constrain."""
+        """Number of numbers that constraints constrain."""
         return state_size(self._placed) - len(self._placed)
 
     @property

@@ -27,7 +27,7 @@ from ddp.sweeps.backward import Backward
 from ddp.system import Expansion, LinearSystem, System, ability
 
 STILL = 1e-6
-"""How far [m, rad, m/s, rad/s] a step may move an equilibrium, and how far from zero rounding may move what is zero."""
+"""The most [m, rad, m/s, rad/s] that a step may move an equilibrium, and that rounding may move what is zero."""
 
 
 @dataclass(frozen=True, eq=False)

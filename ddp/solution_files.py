@@ -117,7 +117,7 @@ def check_belongs(path: Path, solution: Solution, problem: Problem) -> None:
 
 
 def _accuracy(problem: Problem, X: Array, U: Array) -> float:
-    """How far apart two machines may compute the cost of one trajectory."""
+    """The most that costs of one trajectory may differ between two machines."""
     values = problem.values(X, U)
     moved = problem.values(X + NEAR * np.abs(X).max(), U + NEAR * np.abs(U).max())
     return float(SAME * np.abs(values).sum() + np.nan_to_num(np.abs(moved - values), posinf=0.0).sum())

@@ -179,7 +179,7 @@ class DDP:
 
     @property
     def holding(self) -> ConstraintMethod:
-        """How steps by rollouts hold constraints."""
+        """The method by which steps by rollouts hold constraints."""
         return AugmentedLagrangian() if self.constraints is None else self.constraints
 
     def relaxed(self, problem: Problem, guess: Start) -> Problem:

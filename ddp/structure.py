@@ -36,7 +36,7 @@ class Structure(NamedTuple):
 
 
 def numbers_of_blocks(m: int, bent: NDArray[np.int64]) -> int:
-    """How many numbers a knot's blocks are, see `system.Abilities`: of m velocities and the runs ``bent`` (g, 2)."""
+    """Count of the numbers of a knot's blocks, see `system.Abilities`: of m velocities and the runs ``bent`` (g, 2)."""
     return 4 * padded(m * m) + padded(int((bent[:, 1] ** 2).sum()))
 
 

@@ -223,10 +223,10 @@ class Tracked(Protocol):
         """Parts (M, n, n) of the errors at the knots 0 .. M-1, in states X (M, nx), that contacts leave free."""
 
     def driven(self) -> NDArray[np.bool_]:
-        """Which velocities (n/2,) controls act on directly."""
+        """Flags of the velocities (n/2,) that controls act on directly."""
 
     def pulling(self) -> NDArray[np.bool_]:
-        """Which controls (nu,) pull and cannot push, as tendons."""
+        """Flags of controls (nu,) that pull and cannot push, as tendons."""
 
     def cones(self, X: Array, U: Array, friction: float) -> Cones | None:
         """Limits of deviations from a motion X (N+1, nx), U (N, nu) that keep forces in their cones; None for none."""
@@ -299,7 +299,7 @@ class Abilities(Protocol):
         """``X ⊕ dX`` (N+1, nx), but for its first state, and ``f(x_k, u_k) ⊖ x_{k+1}`` (N, n) there, unchecked."""
 
     def step_durations(self, count: int) -> Array:
-        """How long each of the knots 0 .. count-1 takes [s], 0 for an event; without it, dt."""
+        """Duration [s] of each of the knots 0 .. count-1, 0 for an event; without it, dt."""
 
     def held_directions(self, x: Array) -> Array:
         """Rows C (m, n) of what cannot deviate about a state x of the first knot: motion keeps ``C dx = 0``."""

@@ -94,7 +94,7 @@ class ForceLimits(MovingTerm, KnotTerm):
         lzz[beyond] += weight * (self.weight * np.swapaxes(Rz, 1, 2) @ Rz + H)
 
     def noted(self, dynamics: object, knots: slice) -> CompiledCost | None:
-        """Its C function where these are the dynamics and note these forces at all of the knots."""
+        """The C function where these are the dynamics and note these forces at all of the knots."""
         where = self._pushes.noted(dynamics, knots)
         if where is None:
             return None
@@ -115,7 +115,7 @@ class ForceLimits(MovingTerm, KnotTerm):
         return np.asarray(self.weight * (self._excess(X, U) * rates).sum(axis=1))
 
     def _excess(self, X: Array, U: Array) -> Array:
-        """How far rows (M, nr) are beyond their limits."""
+        """Excess of rows (M, nr) over their limits."""
         r = np.einsum("ij,kj->ki", self.R, self._pushes.values(X, U)) - self._rows(len(X))
         return np.asarray(r - np.clip(r, self.lower, self.upper))
 

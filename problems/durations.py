@@ -52,7 +52,7 @@ RESOLVED, COARSE = 1e-13, 1e-3
 """Shares of the cost, and of durations, that cannot be told from rounding; and what, all the same, is no minimum."""
 
 SLACK = 1e-9
-"""How close [s] a duration at a bound is to it."""
+"""The most [s] that a duration at a bound is away from it."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -30,7 +30,7 @@ Arguments = ParamSpec("Arguments")
 Turns = Callable[[Stance], Groups]
 
 STEP, SUPPORT, REST = 1.4, 0.2, 0.7
-"""How long feet swing, all stand in between, and at both ends, in units of √(h / g)."""
+"""Durations of swings, of stances in between, and of those at both ends, in units of √(h / g)."""
 
 FROUDE, LIFT = 0.15, 0.15
 """Speed in units of √(g h), and how high feet swing in units of h."""

@@ -95,7 +95,7 @@ def _listed(pairs: Sequence[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
 
 
 def _named(pair: tuple[str, str], names: list[str], robot: str) -> tuple[int, int]:
-    """Which capsules two joints are of."""
+    """Indices of the capsules of two joints."""
     if isinstance(pair, str) or not isinstance(pair, Sequence) or len(pair) != 2 or pair[0] == pair[1]:
         raise ProblemError(f"pairs: expected names of two joints, got {said(pair)}")
     for name in pair:

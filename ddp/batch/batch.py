@@ -119,7 +119,7 @@ class Batch:
 
     @property
     def iterations(self) -> NDArray[np.int64]:
-        """How many iterations (size,) the last call took."""
+        """Numbers of iterations (size,) of the last call."""
         return self._out.numbers[:, DONE].astype(np.int64)
 
     def close(self) -> None:

@@ -33,7 +33,7 @@ class KernelConstraint(ABC):
 
     @abstractmethod
     def _bound(self) -> CompiledConstraint:
-        """Its kernels with their arguments."""
+        """The kernels with their arguments."""
 
     def _checked(self, X: Array, U: Array) -> tuple[Array, Array]:
         """X (M, nx) and U (M, nu) as kernels want them; of robots, ProblemError if they are not the robot's."""

@@ -37,11 +37,11 @@ class Placed(NamedTuple):
     compliance: Array | None = None
 
     def own(self, flat: Array) -> Array:
-        """Its part (M, size) of a vector of all multipliers."""
+        """The constraint's part (M, size) of a vector of all multipliers."""
         return flat[self.first : self.first + self.lower.size].reshape(self.lower.shape)
 
     def beyond(self, c: Array) -> Array:
-        """How far values (M, size) are above (positive) or below (negative) the bounds; 0 between them."""
+        """Violations of values (M, size): above the bounds positive, below negative; 0 between them."""
         return c - np.clip(c, self.lower, self.upper)
 
 

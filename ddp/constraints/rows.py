@@ -164,7 +164,7 @@ class Rows:
         return float(row_table.worst(self.values(X, U), *self._held))
 
     def beyond(self, c: Array) -> Array:
-        """How far c (m,) is above (positive) or below (negative) the bounds; 0 between them, NaN where c is."""
+        """Violations of c (m,): above the bounds positive, below negative; 0 between them, NaN where c is."""
         return c - np.clip(c, self.lower, self.upper)
 
 

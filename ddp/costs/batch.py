@@ -62,7 +62,7 @@ class TermAbilities(Protocol):
         """Part for its knots start .. stop-1; of one knot, it takes any number of states."""
 
     def noted(self, dynamics: System, knots: slice) -> CompiledCost | None:
-        """Its C function, which reads notes of rollouts for values and records of expansions for derivatives.
+        """The C function, which reads notes of rollouts for values and records of expansions for derivatives.
 
         None where these dynamics do not note it, or not at all of these knots. Its exact Hessian may leave out what it
         asks the dynamics, in their records, to add to the contracted second order.

@@ -24,7 +24,7 @@ class CompiledTerm(ABC):
 
     @abstractmethod
     def _bound(self) -> CompiledCost:
-        """Its kernel with its arguments."""
+        """The kernel with its arguments."""
 
     def _checked(self, X: Array, U: Array) -> tuple[Array, Array]:
         """States X (M, nx) and controls U (M, nu) as kernels want them."""

@@ -138,7 +138,7 @@ class Objective:
 
     @property
     def count(self) -> int:
-        """How many terms there are."""
+        """Number of terms."""
         return len(self.running) + len(self.at) + len(self.during) + len(self.terminal)
 
     def values(self, X: Array, U: Array) -> Array:

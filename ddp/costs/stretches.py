@@ -42,7 +42,7 @@ def part(term: BatchTerm, start: int, stop: int) -> BatchTerm:
 
 
 def durations_of(dynamics: System, horizon: int) -> Array:
-    """How long each of the knots takes (N,) [s]."""
+    """Duration (N,) of each of the knots [s]."""
     lasting = of_system(dynamics, "step_durations")
     return np.full(horizon, dynamics.dt) if lasting is None else np.asarray(lasting(horizon))
 

@@ -32,7 +32,7 @@ class Optimum(NamedTuple):
 
     @property
     def cost(self) -> float:
-        """Its cost."""
+        """The cost of the best solution."""
         return self.solution.cost
 
 

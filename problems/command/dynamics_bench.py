@@ -1,4 +1,4 @@
-"""How fast the dynamics are: against Pinocchio's C++ called per knot from Python, over chains, from a cold start.
+"""Speed of the dynamics: against Pinocchio's C++ called per knot from Python, over chains, from a cold start.
 
 One thread, warm; ``KNOTS`` random states in one call of ours, which returns new arrays (tensors: in the memory of the
 call before, as new memory would take longer than they do), and in as many of Pinocchio's.

@@ -1,4 +1,4 @@
-"""How the command line writes results: tables for people, JSON for programs."""
+"""Results as the command line writes them: tables for people, JSON for programs."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def told(timed: TimedSolution) -> dict[str, Any]:
 
 
 def taken(outcome: Solution | TimedSolution) -> str:
-    """How long a solve took, in words; with loading and compiling kernels where that can be felt."""
+    """Time of a solve, in words; with loading and compiling kernels where that can be felt."""
     setup = outcome.setup_seconds
     return f"({outcome.seconds:.2f} s{f', and {setup:.1f} s to load and compile kernels' if setup >= 0.05 else ''})"
 

@@ -1,4 +1,4 @@
-"""How fast soft and hybrid robots are: derivatives, simulated motion and rest, beside the rows of a paper.
+"""Speed of soft and hybrid robots: derivatives, simulated motion and rest, beside the rows of a paper.
 
 The paper is Mathew, Boyer, Lebastard and Renda, "Analytical derivatives of the geometric variable strain model", whose
 numbers are the best of theirs in MATLAB on a desktop of an Intel Core i9. Inputs of systems are our own: theirs are in

@@ -1,4 +1,4 @@
-"""How long derivatives and iterations of a problem take."""
+"""Times of derivatives and iterations of a problem."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ from problems.walking.footholds import as_command
 FASTEST = 0.35, 0.12, 0.14
 """Largest commands of gaits, forward and to the left over √(g h), turning over √(g/h); h: height of the robot."""
 KICK = 0.1, 0.4
-"""How long a kick lasts [s], and its force over the robot's weight."""
+"""Duration of a kick [s], and its force over the robot's weight."""
 STRENGTH = 0.3
 """Largest force of a hand over the robot's weight: a sideways force of half of it tips over most who stand."""
 SLICE = 0.02

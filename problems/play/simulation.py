@@ -275,7 +275,7 @@ def played(
 
 
 def _held(system: RobotDynamics | PhasedDynamics, world: World, X: Array) -> float:
-    """How long the end of a motion X (N+1, nx) is held [s]; not at all if it does not end at rest on feet."""
+    """Time that the end of a motion X (N+1, nx) is held [s]; not at all if it does not end at rest on feet."""
     robot = system.robot
     if world.floor is None or not robot.is_floating:
         return 0.0

@@ -40,6 +40,6 @@ class SoftSystem:
         return RobotDynamics(self.robot, self.dt, integrator=self.integrator, prescribed=tuple(self.prescribed))
 
     def simulate(self, seconds: float | None = None, tolerance: float | None = None) -> Motion:
-        """Its motion for so many seconds, by default its own; tolerance: see ``dynamics.simulate``."""
+        """Motion for so many seconds, by default the system's own time; tolerance: see ``dynamics.simulate``."""
         whole = self.seconds if seconds is None else seconds
         return simulate(self.dynamics, self.x0, self.u, whole, tolerance, self.prescribed)
