@@ -15,15 +15,15 @@ from ddp.compiling.kernel import call_contraction, inline, kernel
 from ddp.constraints.bound import CURVATURE, JACOBIAN, CompiledConstraint
 from ddp.costs.cost_table import place
 from ddp.machine.addresses import address_of_words, integers_at
+from ddp.machine.memory import rows_of
+from ddp.machine.number import WIDTH as LANES
+from ddp.machine.simd import load_some, multiply_add, store_some
 
 ADDRESS, CONTEXT, BEGIN, END, SIZE, WIDTH, COLUMNS, DIAGONAL, CURVED, ROW, NUMBER = range(11)
 """Words: C function (0: none) and context; knots begin .. end-1; rows of a knot, kept columns, where their indices are;
 whether each row has its own column; whether there is curvature; where the first row and the first number of J are."""
 
 WORDS = 11
-
-WIDE = 8
-"""Columns from which on a square is made row by row of it, four rows of J at once."""
 
 
 def words_of(found: CompiledConstraint, begin: int, end: int, size: int, row: int, number: int) -> list[int]:
@@ -87,9 +87,12 @@ def add_forces(table, J, y, lz):
 @kernel
 def add_squares(table, J, w, separable, H, diagonal):
     """Add Jᵀ diag(w) J to H (N+1, nz, nz), at separable knots (N+1,) to the diagonal (N+1, nz) and not to H."""
+    nz, of_J, of_w, of_H = H.shape[1], rows_of(J), rows_of(w), rows_of(H)
     for i in range(table.shape[0]):
         e = table[i]
         columns, size, width, a, p = columns_of(e), e[SIZE], e[WIDTH], e[ROW], e[NUMBER]
+        first = columns[0] if columns.size > 0 else 0
+        in_a_row = e[DIAGONAL] == 0 and width > 0 and columns[width - 1] - first == width - 1  # they ascend
         for k in range(e[BEGIN], e[END]):
             if e[DIAGONAL] != 0:
                 for r in range(size):
@@ -98,8 +101,8 @@ def add_squares(table, J, w, separable, H, diagonal):
                         diagonal[k, columns[r]] += square
                     else:
                         H[k, columns[r], columns[r]] += square
-            elif width >= WIDE and columns[width - 1] - columns[0] == width - 1:  # they ascend
-                add_square(J[p : p + size * width], w[a : a + size], width, columns[0], H[k])
+            elif in_a_row:
+                add_square(of_J[p:], of_w[a:], size, width, of_H[k][first * (nz + 1) :], nz)
             else:
                 for j in range(width):
                     for l in range(j + 1):
@@ -113,28 +116,18 @@ def add_squares(table, J, w, separable, H, diagonal):
 
 
 @kernel
-def add_square(J, w, width, first, H):
-    """H (nz, nz) += Jᵀ diag(w) J, J of ``width`` columns, from ``first`` on of H; the upper half, then mirrored."""
-    size = w.shape[0]
+def add_square(J, w, size, width, H, apart):
+    """H (width, width), its rows ``apart``, += Jᵀ diag(w) J of J (size, width); the upper half, then mirrored."""
     for j in range(width):
-        row = H[first + j, first + j : first + width]
-        r = 0
-        while r < size:
-            last = min(r + 3, size - 1)
-            near, far = min(r + 1, last), min(r + 2, last)
-            f0 = w[r] * J[width * r + j]
-            f1 = w[near] * J[width * near + j] if r + 1 < size else 0.0
-            f2 = w[far] * J[width * far + j] if r + 2 < size else 0.0
-            f3 = w[last] * J[width * last + j] if r + 3 < size else 0.0
-            if f0 != 0.0 or f1 != 0.0 or f2 != 0.0 or f3 != 0.0:
-                J0, J1 = J[width * r + j : width * (r + 1)], J[width * near + j : width * (near + 1)]
-                J2, J3 = J[width * far + j : width * (far + 1)], J[width * last + j : width * (last + 1)]
-                for l in range(width - j):
-                    row[l] += f0 * J0[l] + f1 * J1[l] + f2 * J2[l] + f3 * J3[l]
-            r += 4
+        for i in range(j // LANES * LANES, width, LANES):
+            count = min(LANES, width - i)
+            total = load_some(H, apart * j + i, count)
+            for r in range(size):
+                total = multiply_add(w[r] * J[width * r + j], load_some(J, width * r + i, count), total)
+            store_some(H, apart * j + i, total, count)
     for j in range(width):
         for l in range(j):
-            H[first + j, first + l] = H[first + l, first + j]
+            H[apart * j + l] = H[apart * l + j]
 
 
 @kernel
