@@ -15,9 +15,8 @@ from ddp.compiling.kernel import call_contraction, inline, kernel
 from ddp.constraints.bound import CURVATURE, JACOBIAN, CompiledConstraint
 from ddp.costs.cost_table import place
 from ddp.machine.addresses import address_of_words, integers_at
+from ddp.machine.algebra import add_square
 from ddp.machine.memory import rows_of
-from ddp.machine.number import WIDTH as LANES
-from ddp.machine.simd import load_some, multiply_add, store_some
 
 ADDRESS, CONTEXT, BEGIN, END, SIZE, WIDTH, COLUMNS, DIAGONAL, CURVED, ROW, NUMBER = range(11)
 """Words: C function (0: none) and context; knots begin .. end-1; rows of a knot, kept columns, where their indices are;
@@ -113,21 +112,6 @@ def add_squares(table, J, w, separable, H, diagonal):
                         if l < j:
                             H[k, columns[l], columns[j]] += total
             a, p = a + size, p + size * width
-
-
-@kernel
-def add_square(J, w, size, width, H, apart):
-    """H (width, width), its rows ``apart``, += Jᵀ diag(w) J of J (size, width); the upper half, then mirrored."""
-    for j in range(width):
-        for i in range(j // LANES * LANES, width, LANES):
-            count = min(LANES, width - i)
-            total = load_some(H, apart * j + i, count)
-            for r in range(size):
-                total = multiply_add(w[r] * J[width * r + j], load_some(J, width * r + i, count), total)
-            store_some(H, apart * j + i, total, count)
-    for j in range(width):
-        for l in range(j):
-            H[apart * j + l] = H[apart * l + j]
 
 
 @kernel

@@ -15,10 +15,8 @@ from __future__ import annotations
 import numpy as np
 
 from ddp.compiling.kernel import call_contraction, kernel
-from ddp.machine.algebra import dot
+from ddp.machine.algebra import add_product, dot
 from ddp.machine.memory import address_of, hold, rows_of
-from ddp.machine.number import WIDTH
-from ddp.machine.simd import load_some, multiply_add, store_some
 from ddp.sweeps.horizon import Horizon, own
 from ddp.sweeps.limits import is_bent, roll
 
@@ -112,14 +110,3 @@ def stationarity(horizon, lz, costate, weights, out):
             add_product(g[n:], p.B[t], w[t], n, nu, nu)
     for i in range(n):
         out[0, i] = 0.0
-
-
-@kernel
-def add_product(g, M, z, rows, columns, apart):
-    """g (columns,) += Mᵀ z (rows,), M with its rows ``apart``."""
-    for i in range(0, columns, WIDTH):
-        count = min(WIDTH, columns - i)
-        total = load_some(g, i, count)
-        for j in range(rows):
-            total = multiply_add(z[j], load_some(M, apart * j + i, count), total)
-        store_some(g, i, total, count)

@@ -6,6 +6,8 @@ from __future__ import annotations
 import numpy as np
 
 from ddp.compiling.kernel import kernel
+from ddp.machine.number import WIDTH
+from ddp.machine.simd import load_some, multiply_add, store_some
 
 PIVOT = 1e-15
 """A pivot this much smaller than its diagonal entry is rounding: the matrix counts as singular."""
@@ -121,3 +123,29 @@ def rotate(A, V, p, q, c, s):
         a, b = V[p, i], V[q, i]
         V[p, i], V[q, i] = c * a - s * b, s * a + c * b
     A[p, q], A[q, p] = 0.0, 0.0
+
+
+@kernel
+def add_product(g, M, z, rows, columns, apart):
+    """g (columns,) += Mᵀ z (rows,), M with its rows ``apart``."""
+    for i in range(0, columns, WIDTH):
+        count = min(WIDTH, columns - i)
+        total = load_some(g, i, count)
+        for j in range(rows):
+            total = multiply_add(z[j], load_some(M, apart * j + i, count), total)
+        store_some(g, i, total, count)
+
+
+@kernel
+def add_square(J, w, size, columns, H, apart):
+    """H (columns, columns), its rows ``apart``, += Jᵀ diag(w) J of J (size, columns); the upper half, then mirrored."""
+    for j in range(columns):
+        for i in range(j // WIDTH * WIDTH, columns, WIDTH):
+            count = min(WIDTH, columns - i)
+            total = load_some(H, apart * j + i, count)
+            for r in range(size):
+                total = multiply_add(w[r] * J[columns * r + j], load_some(J, columns * r + i, count), total)
+            store_some(H, apart * j + i, total, count)
+    for j in range(columns):
+        for l in range(j):
+            H[apart * j + l] = H[apart * l + j]
