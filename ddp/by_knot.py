@@ -20,7 +20,7 @@ from ddp.errors import REAL, ModelError, ProblemError, as_array, axes, line_of, 
 from ddp.machine.addresses import array_at, integers_at
 from ddp.machine.number import WIDTH
 from ddp.protocols import Array
-from ddp.system import Contraction, Expansion, Stepping
+from ddp.system import Contraction, Expansion, Routines, Stepping
 from ddp.tracing.function import TracedFunction
 from ddp.tracing.spaces import Space
 from ddp.tracing.undefined import is_undefined
@@ -123,6 +123,10 @@ class ByKnot(ABC):
     def stepping(self, count: int, lanes: int) -> Stepping | None:
         """Compiled steps, see `system.Abilities`; None where Python is called."""
         return None if self.traced is None else self.traced.stepping
+
+    def routines(self, count: int) -> Routines | None:
+        """Compiled work on trajectories, see `system.Abilities`; None where Python is called, or steps are implicit."""
+        return self.traced.routines() if isinstance(self.traced, TracedFunction) else None
 
     def _tracked(
         self, X: Array, U: Array, K: Array, jumps: Array, limits: tuple[Array, Array]

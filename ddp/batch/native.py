@@ -22,6 +22,7 @@ from ddp.batch.lanes import (
     Worker,
 )
 from ddp.machine.aligned import aligned_zeros
+from ddp.machine.following import Following
 from ddp.machine.trajectories import Eight, Trajectory
 from ddp.machine.variables import made_like
 from ddp.models.attempt import Limits
@@ -111,10 +112,11 @@ class _Memory:
         rows = [aligned_zeros((EIGHT, size)) for size in sizes]
         self.rows = rows
         self.alphas = aligned_zeros((EIGHT,))
+        self.following = aligned_zeros((Following.size(nx=nx, nu=nu, n=n, gains=nu * n), EIGHT))
         self.eight = Eight(
-            N=N, nx=nx, nu=nu, X=rows[0], U=rows[1], k=rows[8], K=rows[9], alphas=self.alphas, lower=problem.lower,
-            upper=problem.upper, to_X=rows[2], to_U=rows[3], gaps=rows[10], imposed=aligned_zeros((EIGHT,)), torn=0,
-            any_imposed=0,
+            N=N, nx=nx, n=n, nu=nu, memory=address(self.following), X=rows[0], U=rows[1], k=rows[8], K=rows[9],
+            alphas=self.alphas, lower=problem.lower, upper=problem.upper, to_X=rows[2], to_U=rows[3], gaps=rows[10],
+            imposed=aligned_zeros((EIGHT,)), torn=0, any_imposed=0,
         )  # fmt: skip
         self.weights = np.zeros((N, n))
         self.owners: list[Any] = []

@@ -40,12 +40,14 @@ class Eight(Struct):
     u = clip(U + alpha k + K (x ⊖ X)), from X_0.   lower, upper (N, nu).   to_X, to_U: as X and U, to be written.
     gaps (8, N, n), torn: see `ddp.system.System.track`; whether any may be open.
     imposed (8,), any_imposed: of problems where it is one, every knot begins in X, and the gap that it leaves to the
-    next one is written to their gaps; whether there are any.
+    next one is written to their gaps; whether there are any.   memory: address of a `following.Following`.
     """
 
     N: int = integer()
     nx: int = integer()
+    n: int = integer()
     nu: int = integer()
+    memory: int = integer()
     X: Array = matrix(constant=False)
     U: Array = matrix(constant=False)
     k: Array = matrix(constant=False)

@@ -1,5 +1,5 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
-"""Evaluation of traced functions for many knots, eight at once, and rollouts with a lane for each step length.
+"""Evaluation of traced functions for many knots, eight at once; rollouts.py has closed loops.
 
 A function takes numbers of a knot one after another: rows of two arrays, parameters, which all knots share, weights.
 Blocks of results are rows of a template, into which ``places`` (., 2), output and position, put what is not constant.
@@ -15,8 +15,8 @@ import numpy as np
 from ddp.compiling.kernel import call_contraction, callback, inline, kernel
 from ddp.machine.addresses import array_at, integers_at
 from ddp.machine.memory import rows_of
-from ddp.machine.number import WIDTH, lane_of, spread, where_less
-from ddp.machine.simd import load, multiply_add, store
+from ddp.machine.number import WIDTH, lane_of
+from ddp.machine.simd import load, store
 from ddp.protocols import Array
 from ddp.system import Contraction
 from ddp.tracing.layout import Layout
@@ -150,103 +150,3 @@ def contraction_of(code: Code, name: str, layout: Layout, sizes: tuple[int, int]
     where = template.size, template.ctypes.data, len(places), places.ctypes.data
     words = np.array([code.addresses[name], *given, *where], dtype=np.int64)
     return Contraction(_contracting().address, words.ctypes.data, (words, template, places, p, code))
-
-
-@kernel
-def track(step, context, p, plus, minus, X, U, k, K, alphas, gaps, lower, upper, Xs, Us):
-    """Closed-loop rollouts Xs (S, N+1, nx), Us (S, N, nu), see `system.System.track`, a lane for each step length.
-
-    step: C function ``void(inputs*, outputs*, context, knot)`` of eight states, controls and parameters.
-    plus, minus: C functions of ⊕ and ⊖; 0 where states are plain numbers.   lower, upper (N, nu) or (1, nu).
-    """
-    S, nx, nu, n = alphas.shape[0], X.shape[1], U.shape[1], gaps.shape[1]
-    given, found = np.empty(WIDTH * (nx + nu + p.shape[0])), np.empty(WIDTH * nx)
-    pair, deviation = np.empty(WIDTH * (nx + max(nx, n))), np.empty(WIDTH * max(nx, n))
-    lengths, shown = np.empty(WIDTH), np.empty(WIDTH * nu)
-    inputs, outputs, dx, own = rows_of(given), rows_of(found), rows_of(deviation), rows_of(shown)
-    share(given, nx + nu, p)
-    states, controls, closed = rows_of(Xs), rows_of(Us), not gaps.any()
-    for s in range(0, S, WIDTH):
-        many = min(WIDTH, S - s)
-        for lane in range(WIDTH):
-            lengths[lane] = alphas[min(s + lane, S - 1)]
-        alpha = load(rows_of(lengths), 0)
-        broken = 0.0 * alpha  # NaN from where a lane diverges
-        for i in range(nx):
-            store(inputs, WIDTH * i, spread(X[0, i], alpha))
-        write(inputs, nx, s, many, states, 0)
-        for t in range(U.shape[0]):
-            if minus == 0:
-                for i in range(nx):
-                    store(dx, WIDTH * i, load(inputs, WIDTH * i) - X[t, i])
-            else:
-                deviate(minus, X[t], given, pair, deviation)
-            low, high = lower[min(t, lower.shape[0] - 1)], upper[min(t, upper.shape[0] - 1)]
-            after = broken
-            for i in range(nu):
-                u = alpha * k[t, i] + U[t, i]
-                for j in range(n):
-                    u = multiply_add(spread(K[t, i, j], u), load(dx, WIDTH * j), u)
-                u = where_less(u, low[i], low[i], u)
-                u = where_less(high[i], u, high[i], u)
-                store(inputs, WIDTH * (nx + i), u)
-                store(own, WIDTH * i, u - broken)
-                after = broken_by(u, after)
-            write(own, nu, s, many, controls, t)
-            call_contraction(step, given.ctypes.data, found.ctypes.data, context, t)
-            for i in range(nx):
-                after = broken_by(load(outputs, WIDTH * i), after)
-            broken = after
-            if not closed:
-                leave_open(plus, lengths, gaps[t], found, pair)
-            for i in range(nx):
-                store(inputs, WIDTH * i, load(outputs, WIDTH * i) - broken)
-            write(inputs, nx, s, many, states, t + 1)
-
-
-@inline
-def broken_by(x, broken):
-    """NaN in lanes where x is no finite number."""
-    return where_less(x, np.inf, where_less(-np.inf, x, broken, np.nan), np.nan)
-
-
-@inline
-def write(lanes, count, first, many, out, t):
-    """Rows first, first + 1, ... of out := lanes of ``count`` numbers of knot t, as many as there are of them."""
-    for lane in range(many):
-        row = out[first + lane]
-        for i in range(count):
-            row[count * t + i] = lanes[WIDTH * i + lane]
-
-
-@kernel
-def deviate(minus, X, x, pair, dx):
-    """dx := x ⊖ X of eight states x, by the C function of ⊖."""
-    nx = X.shape[0]
-    for i in range(nx):
-        for lane in range(WIDTH):
-            pair[WIDTH * i + lane], pair[WIDTH * (nx + i) + lane] = x[WIDTH * i + lane], X[i]
-    call_contraction(minus, pair.ctypes.data, dx.ctypes.data, 0, 0)
-
-
-@kernel
-def leave_open(plus, alpha, gap, x, pair):
-    """x := x ⊕ (α - 1) gap of eight states x, and to the last bit x where the gap is closed, or α = 1."""
-    n, nx = gap.shape[0], x.shape[0] // WIDTH
-    if not gap.any():
-        return
-    if plus == 0:
-        for i in range(n):
-            for lane in range(WIDTH):
-                x[WIDTH * i + lane] += (alpha[lane] - 1.0) * gap[i]
-        return
-    for i in range(WIDTH * nx):
-        pair[i] = x[i]
-    for i in range(n):
-        for lane in range(WIDTH):
-            pair[WIDTH * (nx + i) + lane] = (alpha[lane] - 1.0) * gap[i]
-    call_contraction(plus, pair.ctypes.data, x.ctypes.data, 0, 0)
-    for i in range(nx):
-        for lane in range(WIDTH):
-            if alpha[lane] == 1.0:
-                x[WIDTH * i + lane] = pair[WIDTH * i + lane]

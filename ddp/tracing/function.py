@@ -13,8 +13,8 @@ import numpy as np
 
 from ddp.errors import ModelError
 from ddp.protocols import Array
-from ddp.system import Contraction, Stepping, System, ability
-from ddp.tracing import chain, derivatives, evaluate
+from ddp.system import Contraction, Routines, Stepping, System, ability
+from ddp.tracing import chain, derivatives, evaluate, rollouts
 from ddp.tracing.graph import substituted
 from ddp.tracing.layout import Layout, arranged, whole
 from ddp.tracing.machine_code import Code, obtain
@@ -252,31 +252,26 @@ class TracedFunction:
 
     def track(self, X: Array, U: Array, k: Array, K: Array, alphas: Array, gaps: Array, limits: Any) -> Any:
         """Closed-loop rollouts of ``x' = f(x, u)``, see `system.System`."""
-        return tracked(self.stepping, self.space, X, U, k, K, alphas, gaps, limits)
+        return rollouts.tracked(self.stepping, self.space, X, U, k, K, alphas, gaps, limits)
 
     @property
     def stepping(self) -> Stepping:
         """Itself, as a step: see `system.Abilities`."""
         return Stepping(self._code.addresses["value"], 0, self.p, self._code)
 
+    def routines(self) -> Routines | None:
+        """Compiled work on trajectories, see `system.Abilities`; None of steps that ask robots."""
+        if self.uses:
+            return None
+        names = "first", "second"
+        functions = {name: (self._code.addresses[name], self.layout(name)) for name in names}
+        return rollouts.routines_of(self.stepping, self.space, self.nu, *functions.values())
+
     @cached_property
     def contraction(self) -> Contraction:
         """The second derivatives of one knot, whose record is x and u."""
         sizes = self.nx + self.nu, self.changes
         return evaluate.contraction_of(self._code, "second", self.layout("second"), sizes, self.p)
-
-
-def tracked(
-    step: Stepping, space: Space, X: Array, U: Array, k: Array, K: Array, alphas: Array, gaps: Array, limits: Any
-) -> tuple[Array, Array]:
-    """Closed-loop rollouts of compiled steps, see `system.System.track`."""
-    Xs, Us = np.empty((len(alphas), *X.shape)), np.empty((len(alphas), *U.shape))
-    rows = (limit if limit.ndim == 2 else limit[None] for limit in limits)
-    parts = X, U, k, K, alphas, gaps, *rows
-    given = [part if part.flags.c_contiguous else np.ascontiguousarray(part) for part in parts]
-    motions = (0, 0) if space.is_plain else (space.code.addresses["plus"], space.code.addresses["minus"])
-    evaluate.track(step.address, step.context, step.parameters, *motions, *given, Xs, Us)
-    return Xs, Us
 
 
 @cache

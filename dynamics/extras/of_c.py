@@ -22,7 +22,7 @@ from ddp.machine.addresses import array_at, integers_at
 from ddp.machine.number import WIDTH
 from ddp.protocols import Array
 from ddp.system import Contraction, Expansion, Stepping
-from ddp.tracing.function import tracked
+from ddp.tracing.rollouts import tracked
 from ddp.tracing.spaces import Space, as_space
 
 

@@ -12,7 +12,8 @@ from ddp.errors import ModelError, ProblemError, as_array, integer
 from ddp.machine.number import WIDTH
 from ddp.protocols import Array
 from ddp.system import Expansion, System, ability
-from ddp.tracing.function import space_of, tracked
+from ddp.tracing.function import space_of
+from ddp.tracing.rollouts import tracked
 from ddp.tracing.spaces import Space
 
 

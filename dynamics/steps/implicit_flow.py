@@ -26,8 +26,9 @@ from ddp.machine.number import WIDTH
 from ddp.protocols import Array
 from ddp.system import Contraction, Stepping
 from ddp.tracing.evaluate import fill, share
-from ddp.tracing.function import NO_RECORD, TracedFunction, tracked
+from ddp.tracing.function import NO_RECORD, TracedFunction
 from ddp.tracing.groups import Euclidean
+from ddp.tracing.rollouts import tracked
 from ddp.tracing.spaces import NOTHING, Space
 from ddp.user_step import followed
 

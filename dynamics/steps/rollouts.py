@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from ddp.compiling.kernel import callback, kernel, specialised
 from ddp.machine.addresses import integers_at
 from ddp.machine.fields import Fields, vector
+from ddp.machine.following import feedback
 from ddp.machine.memory import as_matrix, as_quads, floats_at, memory_of, rows_of
 from ddp.machine.number import QUAD, spread, where_less, with_lane
 from ddp.machine.packing import pack, unpack, unpack_columns
@@ -68,33 +69,6 @@ def _step(context, memory, schedule, X, U, Xn):  # type: ignore[no-untyped-def]
 
 
 # -- rollouts --------------------------------------------------------------------------------------------------------
-
-
-@kernel
-def feedback(alpha, U, k, K, lower, upper, n, nu, dx, u):
-    """u := clip(U + α k + K dx), four controls at a time."""
-    i = 0
-    while i + 4 <= nu:
-        a, b = U[i] + alpha * k[i], U[i + 1] + alpha * k[i + 1]
-        c, d = U[i + 2] + alpha * k[i + 2], U[i + 3] + alpha * k[i + 3]
-        for j in range(n):
-            e = dx[j]
-            a += K[i, j] * e
-            b += K[i + 1, j] * e
-            c += K[i + 2, j] * e
-            d += K[i + 3, j] * e
-        u[i], u[i + 1], u[i + 2], u[i + 3] = a, b, c, d
-        i += 4
-    while i < nu:
-        a = U[i] + alpha * k[i]
-        for j in range(n):
-            a += K[i, j] * dx[j]
-        u[i] = a
-        i += 1
-    for i in range(nu):
-        low, high = lower[i], upper[i]
-        x = where_less(u[i], low, low, u[i])
-        u[i] = where_less(high, x, high, x)
 
 
 @kernel

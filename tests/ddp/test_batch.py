@@ -8,7 +8,8 @@ import pytest
 import ddp
 import problems
 from ddp.models.regularization import ByRatio
-from dynamics import RobotDynamics
+from dynamics import ContinuousDynamics, RobotDynamics
+from mayne import SO3, Euclidean
 
 SMALL = {name: problems.find(name).build() for name in ("pendulum/swing-up", "cartpole/swing-up", "arm/reach")}
 REACH = SMALL["arm/reach"]
@@ -63,6 +64,42 @@ def test_steps_of_runge_kutta_are_known_too():
     batch = ddp.Batch(problem, 4)
     assert batch.obstacle == ""
     compare(problem, {"x0": around(problem, 4)}, batch=batch)
+
+
+def spinning(x, u):
+    """Velocities of a rigid body: of its attitude, and Euler's equations."""
+    w, J = x[4:], np.array([1.0, 2.0, 3.0])
+    return np.concatenate([w, (u - np.cross(w, J * w)) / J])
+
+
+def balanced(x, u, p):
+    """A pendulum that stands at zero."""
+    return np.array([x[1], p[0] * np.sin(x[0]) + u[0]])
+
+
+OWN = {
+    "plain": ddp.Problem(
+        ContinuousDynamics(balanced, 2, 1, 0.05, parameters=np.array([9.81])), x0=np.array([np.pi, 0.0]), horizon=60,
+        running=[lambda x, u: 0.01 * u @ u + 0.1 * (1.0 - np.cos(x[0]))], terminal=[lambda x, u: 50.0 * x @ x],
+    ),
+    "attitudes": ddp.Problem(
+        ContinuousDynamics(spinning, 7, 3, 0.05, state=[SO3(), Euclidean(3)]),
+        x0=np.array([0, 0, 0, 1.0, 0, 0, 0]), horizon=40, running=[lambda x, u: 0.01 * u @ u],
+        terminal=[lambda x, u: 50.0 * (1.0 - (0.6 * x[0] + 0.8 * x[3]) ** 2) + 5.0 * x[4:] @ x[4:]],
+    ),
+}  # fmt: skip
+OWN["limits"] = replace(OWN["plain"], control_limits=(-6.0, 6.0))
+OWN["open gaps"] = OWN["limits"].starting_at(np.array([1.6, 0.0]))  # the states of the guess stay there
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_functions_of_users_are_solved_in_batches(name):
+    problem = OWN[name]
+    batch = ddp.Batch(problem, 10)
+    assert batch.obstacle == ""
+    assert compare(problem, {"x0": around(problem, 10, 0.1)}, batch=batch).converged.all()
+    assert batch.left < 3  # full-space steps are for `solve`
+    assert (ddp.solve(problem).history[0].gap > 0.0) == (name == "open gaps")
 
 
 @pytest.mark.parametrize("limit", [0.6, 2.0, 30.0])

@@ -1,0 +1,144 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
+"""Closed-loop rollouts of eight problems side by side, a lane for each, of any system that steps lanes.
+
+u = clip(U + α k + K (x ⊖ X)),  x' = f(x, u) ⊕ (α - 1) gap
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ddp.compiling.kernel import callback, kernel, specialised
+from ddp.machine.fields import Fields, vector
+from ddp.machine.memory import as_matrix, columns_from, rows_at
+from ddp.machine.number import WIDTH, lanes, where_less
+from ddp.machine.packing import pack, unpack, unpack_columns
+from ddp.machine.simd import load
+from ddp.machine.trajectories import Eight
+
+lanes_at = rows_at(lanes)
+"""A vector of lanes at an address, inside kernels."""
+
+
+class Following(Fields):
+    """States, controls, deviations; eight knots of what is followed, of the policy, and of what is found; gaps."""
+
+    x, u, dx = vector("nx"), vector("nu"), vector("n")
+    X, U, k, K = vector("8 nx"), vector("8 nu"), vector("8 nu"), vector("8 gains")
+    to_X, to_U, gap = vector("8 nx"), vector("8 nu"), vector("n")
+
+
+@kernel
+def feedback(alpha, U, k, K, lower, upper, n, nu, dx, u):
+    """u := clip(U + α k + K dx), four controls at a time."""
+    i = 0
+    while i + 4 <= nu:
+        a, b = U[i] + alpha * k[i], U[i + 1] + alpha * k[i + 1]
+        c, d = U[i + 2] + alpha * k[i + 2], U[i + 3] + alpha * k[i + 3]
+        for j in range(n):
+            e = dx[j]
+            a += K[i, j] * e
+            b += K[i + 1, j] * e
+            c += K[i + 2, j] * e
+            d += K[i + 3, j] * e
+        u[i], u[i + 1], u[i + 2], u[i + 3] = a, b, c, d
+        i += 4
+    while i < nu:
+        a = U[i] + alpha * k[i]
+        for j in range(n):
+            a += K[i, j] * dx[j]
+        u[i] = a
+        i += 1
+    for i in range(nu):
+        low, high = lower[i], upper[i]
+        x = where_less(u[i], low, low, u[i])
+        u[i] = where_less(high, x, high, x)
+
+
+system: Any = None
+deviate: Any = None
+advance: Any = None
+open_gap: Any = None
+"""How a system's states deviate and move: kernels of its own take their places in the template below."""
+
+
+def _follow(context, eight, unused, none):  # type: ignore[no-untyped-def]
+    """Roll out eight problems under their policies: an `Eight`.
+
+    Eight knots go to and from lanes at once: their numbers fill registers, whatever the sizes are.
+    """
+    p, s = Eight(eight), system(context)
+    nx, n, nu = p.nx, p.n, p.nu
+    own, alpha, imposed = Following(lanes_at(p.memory), nx, nu, n, nu * n), load(p.alphas, 0), load(p.imposed, 0)
+    pack(p.X, 0, own.x, nx)
+    unpack(own.x, nx, p.to_X, 0)
+    for begin in range(0, p.N, WIDTH):
+        knots = min(WIDTH, p.N - begin)
+        pack(columns_from(p.X, begin * nx), 0, own.X, knots * nx)
+        pack(columns_from(p.U, begin * nu), 0, own.U, knots * nu)
+        pack(columns_from(p.k, begin * nu), 0, own.k, knots * nu)
+        pack(columns_from(p.K, begin * nu * n), 0, own.K, knots * nu * n)
+        for i in range(knots):
+            t, X, U = begin + i, own.X[i * nx :], own.U[i * nu :]
+            deviate(s, X, own.x, own.dx)
+            if p.any_imposed:
+                if t > 0:
+                    leave_gap(own.dx, n, imposed, own.gap, p.gaps, (t - 1) * n)
+                impose(imposed, X, nx, n, own.x, own.dx)
+            K = as_matrix(own.K[i * nu * n :], nu, n)
+            feedback(alpha, U, own.k[i * nu :], K, p.lower[t], p.upper[t], n, nu, own.dx, own.u)
+            for j in range(nu):
+                own.to_U[i * nu + j] = own.u[j]
+            advance(s, t, own.x, own.u)
+            if p.torn:
+                pack(columns_from(p.gaps, t * n), 0, own.gap, n)
+                share = where_less(0.0, imposed, 0.0, alpha - 1.0)
+                for j in range(n):
+                    own.dx[j] = share * own.gap[j]
+                open_gap(s, own.x, own.dx)
+            for j in range(nx):
+                own.to_X[i * nx + j] = own.x[j]
+        unpack_columns(own.to_U, knots * nu, p.to_U, 0, begin * nu)
+        unpack_columns(own.to_X, knots * nx, p.to_X, 0, (begin + 1) * nx)
+    if p.any_imposed:
+        pack(columns_from(p.X, p.N * nx), 0, own.X, nx)
+        deviate(s, own.X, own.x, own.dx)
+        leave_gap(own.dx, n, imposed, own.gap, p.gaps, (p.N - 1) * n)
+
+
+@kernel
+def impose(imposed, X, nx, n, x, dx):
+    """x := X, which deviates by no dx, of problems whose states are imposed."""
+    for i in range(nx):
+        x[i] = where_less(0.0, imposed, X[i], x[i])
+    for i in range(n):
+        dx[i] = where_less(0.0, imposed, 0.0, dx[i])
+
+
+@kernel
+def leave_gap(dx, n, imposed, gap, gaps, begin):
+    """Gaps from ``begin`` on := dx of problems whose states are imposed, and as they are of others."""
+    pack(columns_from(gaps, begin), 0, gap, n)
+    for i in range(n):
+        gap[i] = where_less(0.0, imposed, dx[i], gap[i])
+    unpack_columns(gap, n, gaps, 0, begin)
+
+
+@kernel
+def where_moved(dx, n, moved, x, nx):
+    """x := ``moved`` by dx in lanes where dx is not zero; in others x stays, to the last bit."""
+    size = 0.0 * dx[0]
+    for i in range(n):
+        size = size + dx[i] * dx[i]
+    for i in range(nx):
+        x[i] = where_less(0.0, size, moved[i], x[i])
+
+
+def follower(name: str, system: Any, deviate: Any, advance: Any, open_gap: Any) -> Any:
+    """The C function that rolls out an `Eight` of a system, given by kernels.
+
+    ``system(context)`` is what the others take first.   ``deviate(s, X, x, dx)``: dx := x ⊖ X.
+    ``advance(s, t, x, u)``: x := the next state of knot t.   ``open_gap(s, x, dx)``: x := x ⊕ dx, see `where_moved`.
+    """
+    own = specialised(_follow, f"follow_{name}", system=system, deviate=deviate, advance=advance, open_gap=open_gap)
+    return callback(own)
