@@ -79,11 +79,11 @@ class Solves:
             raise
 
     def solution(self, problem: Problem, out: Results, i: int) -> Solution:
-        """The solution of a problem that the compiled loop solved."""
+        """The solution of a problem that the compiled loop solved; its arrays are parts of ``out``."""
         numbers, ending = out.numbers[i], int(out.numbers[i, ENDING])
         done, converged, sentence = int(numbers[DONE]), ending < ITERATIONS, self.sentence(out, i)
         return Solution(
-            X=out.X[i].copy(), U=out.U[i].copy(), k=out.k[i].copy(), K=out.K[i].copy(), cost=float(numbers[COST]),
+            X=out.X[i], U=out.U[i], k=out.k[i], K=out.K[i], cost=float(numbers[COST]),
             gradient=float(numbers[GRADIENT]), converged=converged, status=Status(sentence, ENDINGS[ending]),
             iterations=done, seconds=0.0, history=(), problem=problem, kind=MINIMUM if converged else UNKNOWN,
         )  # fmt: skip

@@ -155,7 +155,7 @@ class Driver:
         task = Task(blocks, values, points, policies, self._verifying)
         crew = self._current()
         if crew.is_here:
-            future = crew.submit(solved, self._work, task)
+            future = crew.submit(solved, self._work, task, self._shelf.inside)
         else:
             if self._sent is None:
                 self._sent = packed(self._work)

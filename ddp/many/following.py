@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -106,14 +108,15 @@ def solve_level(
     return {posed.sample.row: posed for posed in following}
 
 
-class Posed(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Posed:
     """A sample, its problem, and the policy that it follows, if any."""
 
     sample: Sample
     problem: Problem
     before: Known | None
 
-    @property
+    @cached_property
     def distance(self) -> float:
         """How far the parent is; NaN where a solution is followed that the user gave."""
         if self.sample.point is None or self.before is None or self.before.point is None:

@@ -22,10 +22,12 @@ class Shelf(Protocol):
     """Keeps finished rows and the policies of anchors.
 
     done (M,): which rows there are.   policies: those of anchors, by row.
+    inside: rows (M,) that threads of this process write to themselves; None where rows are not in memory.
     """
 
     done: NDArray[np.bool_]
     policies: dict[int, np.void]
+    inside: Rows | None
 
     def put(self, rows: Rows, policies: Rows) -> None:
         """Keep rows, and the policies of anchors among them."""
@@ -72,6 +74,7 @@ class Memory:
         if shared:
             self.outlet = Shared(multiprocessing.get_context("spawn").RawArray("b", count * kind.itemsize), kind)
         self.rows = self.outlet.rows if isinstance(self.outlet, Shared) else np.zeros(count, kind)
+        self.inside: Rows | None = self.rows
         self.done = np.zeros(count, dtype=bool)
         self.policies: dict[int, np.void] = {}
 

@@ -62,6 +62,8 @@ def zarr_or_refuse() -> Any:
 class Store:
     """A group and the rows on their way into it; see `shelf.Shelf`."""
 
+    inside: Rows | None = None
+
     def __init__(
         self, path: str | os.PathLike[str], kind: np.dtype[np.void], arrays: Mapping[str, Array],
         attributes: dict[str, Any],

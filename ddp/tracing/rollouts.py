@@ -14,8 +14,8 @@ from ddp.machine.aligned import aligned_zeros
 from ddp.machine.fields import Fields, vector
 from ddp.machine.following import feedback, follower, lanes_at, where_moved
 from ddp.machine.memory import address_of, as_matrix, rows_of
-from ddp.machine.number import WIDTH, spread, where_less, with_lane
-from ddp.machine.packing import unpack, unpack_columns
+from ddp.machine.number import WIDTH, lane_of, spread, where_less, with_lane
+from ddp.machine.packing import unpack_columns
 from ddp.machine.struct import Struct, integer, nested
 from ddp.machine.trajectories import Trajectory
 from ddp.protocols import Array
@@ -136,6 +136,19 @@ def open_gap(motion, x, dx):
 
 
 @kernel
+def write(x, m, out, s, begin):
+    """Columns from ``begin`` on of rows s, s + 1, ... := m lanes, as many as there are: steps may leave others out."""
+    many = min(WIDTH, len(out) - s)
+    if many == WIDTH:
+        unpack_columns(x, m, out, s, begin)
+        return
+    for lane in range(many):
+        row = out[s + lane]
+        for i in range(m):
+            row[begin + i] = lane_of(x[i], lane)
+
+
+@kernel
 def track(motion, X, U, k, K, alphas, gaps, lower, upper, Xs, Us):
     """Closed-loop rollouts Xs (S, N+1, nx), Us (S, N, nu), see `system.System.track`, a lane for each step length.
 
@@ -153,18 +166,18 @@ def track(motion, X, U, k, K, alphas, gaps, lower, upper, Xs, Us):
         r.broken[0] = 0.0
         for i in range(nx):
             x[i] = nominal[0, i]
-        unpack(x, nx, states, s)
+        write(x, nx, states, s, 0)
         for t in range(N):
             limit, own_gains = min(t, len(low) - 1), as_matrix(gains[t], nu, n)
             deviate(motion, nominal[t], x, r.dx)
             feedback(alpha, controls[t], steps[t], own_gains, low[limit], high[limit], n, nu, r.dx, u)
-            unpack_columns(u, nu, applied, s, t * nu)
+            write(u, nu, applied, s, t * nu)
             advance(motion, t, x, u)
             if torn:
                 for i in range(n):
                     r.dx[i] = (alpha - 1.0) * open_gaps[t, i]
                 open_gap(motion, x, r.dx)
-            unpack_columns(x, nx, states, s, (t + 1) * nx)
+            write(x, nx, states, s, (t + 1) * nx)
 
 
 def tracked(
