@@ -14,13 +14,13 @@ SOURCES = [path for package in (*PACKAGES, FRONT) for path in sorted((ROOT / pac
 MACHINE = {
     f"ddp.machine.{name}"
     for name in (
-        "addresses", "aligned", "fields", "lanes", "memory", "number", "packing", "recycled", "rows", "simd", "struct",
-        "tiles", "trajectories",
+        "addresses", "aligned", "fields", "following", "lanes", "memory", "number", "packing", "recycled", "rows",
+        "simd", "struct", "tiles", "trajectories",
     )
 }  # fmt: skip
 TRACING = {
     f"ddp.tracing.{name}"
-    for name in ("evaluate", "function", "groups", "quantities", "spaces", "trace", "undefined")
+    for name in ("evaluate", "function", "groups", "quantities", "rollouts", "spaces", "trace", "undefined")
 }  # fmt: skip
 VOCABULARY = {
     "ddp.errors", "ddp.compiling.kernel", "ddp.protocols", "ddp.system",
