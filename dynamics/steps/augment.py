@@ -18,11 +18,15 @@ from numpy.typing import ArrayLike, NDArray
 from ddp.derived_dynamics import as_system
 from ddp.errors import ProblemError, affordable, as_array, axes, positive_integer, said
 from ddp.protocols import Array
+from ddp.system import System
+from ddp.tracing.function import space_of
 from ddp.tracing.groups import Euclidean
+from dynamics.steps.around import Around
 from dynamics.steps.augmented import Augmented
 from dynamics.steps.continuous_dynamics import ContinuousDynamics
 from dynamics.steps.function_dynamics import FunctionDynamics
 from dynamics.steps.implicit_steps import METHODS
+from dynamics.steps.stepped_robot import SteppedRobot
 
 
 def rates(system: Any, control_limits: ArrayLike | None = None) -> Augmented:
@@ -86,12 +90,14 @@ def elasticity(
 
     ``u = stiffness (θ - q)``, ``inertia θ'' = r - u - damping θ'``, semi-implicit steps.
     stiffness [N m/rad]: a number, (nu,), or a function of θ - q (nu,) that gives u.   inertia [kg m²], damping
-    [N m s/rad]: numbers or (nu,).   positions (nu,): the numbers of x that motors turn, default the first nu.
+    [N m s/rad]: numbers or (nu,).   positions (nu,): the numbers of x that motors turn, plain ones, no cosine and no
+    part of a quaternion; default: those of a robot's joints that its controls drive, of other systems the first nu.
     """
     inner = as_system(system, "system")
     h, nu = inner.dt, inner.nu
     mass, friction = _each("inertia", inertia, nu), _each("damping", damping, nu, least=0.0)
-    where = _places("positions", positions, nu, inner.nx)
+    where = _places("positions", _driven_numbers(inner) if positions is None else positions, nu, inner.nx)
+    _check_plain("positions", where, inner)
     gain = None if callable(stiffness) else _each("stiffness", stiffness, nu)
     spring: Any = stiffness if gain is None else lambda bent: gain * bent
 
@@ -168,6 +174,36 @@ def _each(field: str, value: Any, count: int, least: float | None = None) -> Arr
         wanted = "positive" if least is None else "no negative"
         raise ProblemError(f"{field}: expected {wanted} numbers, got {found.min()}")
     return found
+
+
+def _driven_numbers(system: System) -> list[int]:
+    """Numbers of x that controls drive: a robot's by its actuation, the first nu of another system."""
+    inside: Any = system
+    while isinstance(inside, Around) and inside.system.nu == system.nu:
+        inside = inside.system
+    if not isinstance(inside, SteppedRobot):
+        return list(range(system.nu))
+    tree, found = inside.robot.tree, []
+    for i, column in enumerate(inside.actuation.T):
+        driven = np.flatnonzero(column)
+        j = int(np.searchsorted(tree.iv, driven[0], side="right")) - 1 if len(driven) == 1 else -1
+        if j < 0:
+            raise ProblemError(
+                f"positions: expected them given, as control {i} drives {len(driven)} degrees of freedom and not one"
+            )
+        found.append(int(tree.iq[j] + driven[0] - tree.iv[j]))
+    return found
+
+
+def _check_plain(field: str, where: NDArray[np.int64], system: System) -> None:
+    """Raise ProblemError for places of numbers that are a cosine, a sine or a part of a quaternion."""
+    space = space_of(system)
+    for unit in [] if space is None else space.units:
+        if (inside := where[(where >= unit.start) & (where < unit.stop)]).size:
+            raise ProblemError(
+                f"{field}: expected angles and lengths, got number {inside[0]} of x, a part of a quaternion or of (cos,"
+                " sin); a revolute joint with limits has its angle in x"
+            )
 
 
 def _places(field: str, value: Any, count: int, size: int) -> NDArray[np.int64]:

@@ -14,7 +14,7 @@ from dynamics.steps.free_start import FreeStart
 from problems.constraints import TorqueLimits
 from problems.costs import ControlCost, FramePosition, StateCost
 from problems.lifted import LiftedConstraint, LiftedTerm, free_start, lifted
-from tests.oracles import fourth_order, random_tree
+from tests.oracles import chain_of, fourth_order, random_tree
 
 
 def swinging(x, u, p):
@@ -29,13 +29,17 @@ def tree():
     return RobotDynamics(random_tree(5, bodies=3), 0.02)
 
 
+def continuous(actuation=None):
+    return RobotDynamics(chain_of("continuous"), 0.02, actuation)
+
+
 def mixed(x, r):
     return np.cos(x[: len(r)]) * r[0] + r * np.sin(x[1])
 
 
 COMPOSITIONS = {
     "rates": augment.rates, "delays": lambda s: augment.delays(s, 2), "motors": lambda s: augment.motors(s, 0.05),
-    "elasticity": lambda s: augment.elasticity(s, lambda d: 10.0 * d + 5.0 * d**3, 0.1, 0.01),
+    "elasticity": lambda s: augment.elasticity(s, lambda d: 10.0 * d + 5.0 * d**3, 0.1, 0.01, np.arange(s.nu) % 3),
     "driven": lambda s: augment.driven(s, mixed, s.nu),
     "remembering": lambda s: augment.remembering(s, 2, lambda x, s, r: r * s[0] + s[1] ** 2),
     "rates of motors": lambda s: augment.rates(augment.motors(s, 0.05)), "free start": FreeStart,
@@ -156,6 +160,19 @@ def test_terms_and_constraints_of_the_system_are_those_of_the_composition():
     assert report.ok, report
 
 
+def test_springs_in_series_turn_the_joints_that_controls_drive(rng):
+    """A robot with a floating base pushes its own joints: with a motor ahead of a joint by b, its torque is k b."""
+    robot, S = load("hyq"), np.zeros((18, 2))
+    S[7, 0], S[12, 1] = 1.0, 2.0
+    x = np.concatenate([robot.random_configuration(rng), rng.normal(size=robot.nv)])
+    ahead = rng.normal(size=2)
+    for plain in (RobotDynamics(robot, 0.01, S), augment.delays(RobotDynamics(robot, 0.01, S), 1)):
+        state = np.append(x, rng.normal(size=plain.nx - robot.nq - robot.nv))
+        motors = np.concatenate([x[[8, 13]] + ahead, np.zeros(2)])
+        after = augment.elasticity(plain, [30.0, 40.0], 0.1).step(np.append(state, motors), np.zeros(2))
+        np.testing.assert_allclose(after[: plain.nx], plain.step(state, [30.0, 40.0] * ahead), rtol=0, atol=1e-12)
+
+
 def quadratic(horizon=8):
     """A double integrator, and its problem from x0."""
     system = FunctionDynamics(lambda x, u: x + 0.2 * np.array([x[1], u[0]]), 2, 1, 0.2)
@@ -216,6 +233,10 @@ def test_parameters_of_a_function_are_found_as_constant_states():
         (lambda: augment.delays(OWN, 0), "steps: expected a whole number"),
         (lambda: augment.motors(OWN, -1.0), "time: expected positive numbers, got -1.0"),
         (lambda: augment.elasticity(OWN, 1.0, 1.0, positions=[0, 7]), "positions: expected places from 0 to 2"),
+        (lambda: augment.elasticity(continuous(), 1.0, 1.0), "positions: expected angles and lengths, got number 0"),
+        (lambda: augment.elasticity(continuous(np.ones((1, 1))), 1.0, 1.0, positions=[1]), "got number 1 of x"),
+        (lambda: augment.elasticity(RobotDynamics(load("ur5"), 0.01, np.ones((6, 1))), 1.0, 1.0),
+         "positions: expected them given, as control 0 drives 6 degrees of freedom"),
         (lambda: augment.driven(OWN, 3, 1), r"inputs: expected a function of \(x, r\)"),
         (lambda: augment.driven(OWN, lambda x, r: x, 1), r"inputs: expected shape \(2,\), got \(3,\)"),
         (lambda: augment.driven(OWN, lambda x, r: x[:2] * int(r[0]), 1), r"cannot be traced .* int\(\)"),
