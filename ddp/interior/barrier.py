@@ -27,7 +27,8 @@ from ddp.interior.row_steps import ABOVE, BELOW, BOUNDED, COMPLIANCE, EQUAL, FRE
 from ddp.protocols import Array
 
 PROXIMAL = 1e-8, 1.0
-"""δ of equalities is the larger one of the first number and the second one times the barrier, at costs about one."""
+"""δ of equalities is the larger one of the first number and the second one times the barrier, at costs about one; the
+latter falls to a tenth wherever δ keeps a full step from closing half of what is open, as multipliers are large."""
 
 KEPT = 0.99
 """A step goes this share of the way to a bound, or closer where the barrier is small."""
@@ -58,6 +59,7 @@ class Barrier:
         self.bounded = bounded
         self.has_lower, self.has_upper = bounded & np.isfinite(lower), bounded & np.isfinite(upper)
         self.soft = ((self.give[PRICE] < np.inf) | (self.give[COMPLIANCE] > 0.0)) & (self.kind != FREE)
+        self.share = PROXIMAL[1]
         self.elastic, self.price_of_all, self.hard = False, np.inf, np.zeros(self.size, dtype=bool)
         self._count()
         self.state = np.zeros((8, self.size))
@@ -179,8 +181,13 @@ class Barrier:
 
     def proximal(self, barrier: float) -> float:
         """δ of equalities."""
-        smallest, share = PROXIMAL
-        return max(smallest, share * barrier / self.scale) / self.scale
+        return max(PROXIMAL[0], self.share * barrier / self.scale) / self.scale
+
+    def left_open(self, step: Array, barrier: float) -> float:
+        """The largest residual of an equality that δ leaves open after a full step (8, M) of all rows."""
+        if not self.equalities:
+            return 0.0
+        return self.proximal(barrier) * float(np.abs(step[NU, self.equality]).max())
 
     def value(self, barrier: float) -> float:
         """The barrier function with prices, of the state."""

@@ -50,6 +50,9 @@ LARGE = 1e3
 SHORTEST, SHORTEST_WHOLE = 1e-8, 2.0**-8
 """Steps of a smaller fraction of the longest one are none; of those that no bound cuts, within limits of controls."""
 
+LESS_PROXIMAL = 0.1
+"""By how much equalities give way less after a full step that did not close half of what is open."""
+
 PRICE, DEARER, MOST_RAISED, HALVED = 10.0, 10.0, 3, 0.5
 """Price of a unit of violation where rows are elastic; by how much and how often it rises until violations that did not
 fall to a half are said to stay."""
@@ -133,6 +136,7 @@ class Interior:
                 return End(Ending.ITERATIONS, f"{said} {move.expected:.2g}")
             if self._struggles is not None and self._struggles(self.history[self._fell :]):
                 return End(Ending.STRUGGLES, f"full-space {Ending.STRUGGLES.value}")
+            was_open = p.open
             alpha = self._search(step)
             now = working_time()
             self._record(step, alpha, now - before)
@@ -146,6 +150,8 @@ class Interior:
                 self._stiff, self._mu = True, max(FIRST_SHIFT * p.scale, 10.0 * self._mu)
             else:
                 self._stiff = False
+                if alpha == 1.0 and p.bounds.left_open(move.rows, p.barrier) > HALVED * was_open:
+                    p.bounds.share *= LESS_PROXIMAL
                 p.differentiate()
 
     def _solved(self, move: Move) -> bool:

@@ -58,6 +58,20 @@ def test_swing_ups_take_few_iterations_from_any_start(rng):
         assert solution.kind == "minimum"
 
 
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e2, 1e4, 1e6])
+def test_costs_of_any_size_meet_equalities_in_few_iterations(scale):
+    goal = np.array([1.0, -0.5])
+    system = FunctionDynamics(lambda x, u: np.stack([x[0] + 0.3 * x[1], x[1] + 0.3 * u[0] - 0.05 * np.sin(x[0])]), 2, 1)
+    problem = ddp.Problem(
+        system, [lambda x, u: scale * (0.05 * u @ u + (x - goal) @ (x - goal))], [], np.array([-1.0, 0.0]), 8,
+        terminal_constraints=[ddp.Equality(lambda x, u: x + goal)],
+    )  # fmt: skip
+    solution = ddp.solve(problem, LINEAR)
+    assert solution.iterations <= 15
+    assert solution.violation < 1e-8
+    assert solution.cost == pytest.approx(29.197342542681 * scale, rel=1e-9)
+
+
 @pytest.mark.parametrize("moved", [0.0, 1e-9, 1e-6])
 def test_rounding_is_no_work_where_a_motion_begins_at_its_goal(moved):
     plain, upright = pendulum.swing_up(), np.array([np.pi, 0.0])
