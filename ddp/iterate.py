@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cached_property, partial
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -90,6 +90,7 @@ class Iterate:
         self._search = Backtracking() if search is None else search
         self.swept: Sweep | None = None
         self.separable, self.limited = problem.separable, False
+        self._backward: Backward | None = None
         self._sweeps = partial(
             Backward, work.derivatives, problem.dynamics, multipliers, reuse, contract=work.contract, segments=segments,
             structure=problem.structure,
@@ -112,8 +113,8 @@ class Iterate:
         """Judge the trajectory anew: its cost, with its rollout's notes if known, and derivatives when asked for."""
         self.cost, self.obstacle = np.inf, None
         self.known = 0
-        if "backward" in vars(self):
-            self.backward.moved()
+        if self._backward is not None:
+            self._backward.moved()
         if not np.isfinite(self.X).all():
             self.obstacle = f"the guess diverges: {self.divergence(self.X, self.U)}"
         elif not self.gap < np.inf:
@@ -176,15 +177,17 @@ class Iterate:
         self.X, self.U = X, U
         if gaps is not self.gaps:
             self.gaps, self.gap = gaps, float(np.abs(gaps).max())
-        if "backward" in vars(self):
-            self._show(self.backward)
+        if self._backward is not None:
+            self._show(self._backward)
 
-    @cached_property
+    @property
     def backward(self) -> Backward:
         """The sweeps, made when they are first asked for: full-space steps have their own."""
-        backward = self._sweeps(limited=self.limited)
-        backward.separable = self.separable
-        self._show(backward)
+        backward = self._backward
+        if backward is None:
+            backward = self._backward = self._sweeps(limited=self.limited)
+            backward.separable = self.separable
+            self._show(backward)
         return backward
 
     def _show(self, backward: Backward) -> None:
@@ -216,17 +219,17 @@ class Iterate:
 
     def sweep(self, blend: float, mu: float, costates: bool = False) -> Sweep:
         """A backward sweep, after the derivatives that it needs; see `Backward` for ``costates``."""
-        wanted = FIRST if blend == 1.0 else FIRST | GAUSS_NEWTON
+        wanted, backward = FIRST if blend == 1.0 else FIRST | GAUSS_NEWTON, self.backward
         if blend > 0.0:
-            wanted |= EXACT | RECORDS if self.backward.reads_records(costates) else EXACT
+            wanted |= EXACT | RECORDS if backward.reads_records(costates) else EXACT
         if wanted & ~self.known:
             follow = None if self.known else self.work.followed
             if follow is not None and (sweep := self._followed(follow, wanted, blend, mu, costates)):
                 return sweep
             self.know(wanted)
-        sweep = self.backward(blend, mu, costates)
+        sweep = backward(blend, mu, costates)
         if sweep.failed >= 0 and sweep.contraction == KEPT:  # what is kept may be too old
-            self.backward.forget()
+            backward.forget()
             return self.sweep(blend, mu, costates)
         return sweep
 
@@ -280,8 +283,8 @@ class Iterate:
             self.cost = step.cost
             self._highest = max(self._highest, step.cost)
             self.known = 0
-            if self.backward.age is not None:
-                self.backward.moved()
+            if self._backward is not None and self._backward.age is not None:
+                self._backward.moved()
         free = self.problem.limited and not self.limited
         if free and (step.alpha == 0.0 or touches(self.U, self.problem.lower, self.problem.upper)):
             self.limit()
@@ -294,7 +297,7 @@ class Iterate:
         if self.limited or not self.problem.limited:
             return False
         self.limited = True
-        vars(self).pop("backward", None)
+        self._backward = None
         return True
 
     def final_sweep(self, exact: bool) -> tuple[Sweep | None, bool]:
