@@ -10,8 +10,9 @@ is left, that is the minimum in the box, and its policy (Hintermüller, Ito & Ku
 iterate come first, so that near the optimum one sweep is enough.
 
 Where the sets do not settle, which such steps do not promise, the best step in the box that was met is taken: of each
-policy, its rollout within the limits. If that brings little, the sweep counts as failed: a larger mu settles the sets.
-With w what clipping adds to a policy's controls, of value V, a rollout costs
+policy but the first, whose sets are the last iterate's, its rollout within the limits. If that brings little, the sweep
+counts as failed: a larger mu settles the sets. With w what clipping adds to a policy's controls, of value V, a
+rollout costs
 
     V + Σ ½ wᵀ Q_uu w
 """
@@ -57,7 +58,7 @@ def sweep_within(sweeping, blend, mu, by_costate, kept, k, K, u, x, y):
         if revise(p, u, x) == 0:
             return -1, slope_along(p, u, x), s.change, gradient
         lowest = min(lowest, s.change)
-        cost = s.change + roll(p, True, u, x, y)
+        cost = s.change + roll(p, True, u, x, y) if attempt > 0 else np.inf
         if cost < best:
             best, found, slope, change = cost, True, slope_along(p, u, x), cost
             keep(p.N, p.nu * p.n, K, p.K)
