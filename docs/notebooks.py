@@ -17,7 +17,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 HERE = Path(__file__).parent
-TUTORIALS, COURSE = (sorted((HERE / name).glob("[0-9]*.md")) for name in ("tutorials", "course"))
+TUTORIALS, COURSE = (
+    sorted((HERE / name).glob("[0-9]*.md"), key=lambda page: int(page.name.partition("-")[0]))
+    for name in ("tutorials", "course")
+)
 PAGES = [*TUTORIALS, *COURSE]
 INSTALL = """import importlib.util
 import os
