@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ddp.errors import ProblemError, as_array, axes, said
+from ddp.errors import ProblemError, as_array, axes, numbers, said
 from dynamics.robots.libraries import pin
 from viz.bodies import Drawable
 from viz.chains import Chain, drawn
@@ -125,4 +125,9 @@ def configurations(field: str, X: Any, robot: Any) -> Array:
     if len(array) == 0:
         raise ProblemError(f"{field}: expected at least one state, got none")
     Q = array[:, : sizes.nq]
-    return robot.configurations(Q) if isinstance(robot, Chain) else Q
+    if isinstance(robot, Chain):
+        return robot.configurations(Q)
+    for k, q in enumerate(Q):
+        if not pin.isNormalized(sizes, q, 1e-6):
+            raise ProblemError(f"{field}[{k}]: expected quaternions and (cos, sin) of length one, got {numbers(q)}")
+    return Q

@@ -152,6 +152,15 @@ def test_bad_input_is_named(pole, change, message):
         build(pole, **arguments)
 
 
+def test_quaternions_that_are_no_rotations_are_refused():
+    robot = dynamics.load("hector")
+    X = np.tile(np.concatenate([robot.neutral(), np.zeros(robot.nv)]), (3, 1))
+    build(robot, X, 0.1)
+    X[2, 3:7] *= 2.0
+    with pytest.raises(ProblemError, match=r"X\[2\]: expected quaternions and \(cos, sin\) of length one, got"):
+        build(robot, X, 0.1)
+
+
 def test_a_file_needs_a_folder(tmp_path, pole):
     with pytest.raises(ProblemError, match="existing folder"):
         viz.save_html(tmp_path / "no" / "pole.html", pole, np.zeros((5, 4)), 0.1)
