@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from functools import cache
 from typing import Any
 
 import numpy as np
 
 from ddp import differences
-from ddp.compiling.kernel import callback
+from ddp.compiling.c_function import c_function
 from ddp.errors import REAL, ModelError, ProblemError, as_array, axes, line_of, numbers
 from ddp.machine.addresses import array_at, integers_at
 from ddp.machine.number import WIDTH
@@ -226,7 +225,7 @@ class ByKnot(ABC):
         if self.traced is not None:
             return self.traced.contraction
         sizes = np.array([self.n, self.n + self.nu], dtype=np.int64)
-        return Contraction(_contraction().address, sizes.ctypes.data, sizes)
+        return Contraction(c_function(_contract).address, sizes.ctypes.data, sizes)
 
     def closing(self) -> Contraction:
         """Log(Exp(gap) Exp(y)) to second order, compiled; gaps add to deviations in a flat space, or one not known."""
@@ -304,9 +303,3 @@ def _contract(context: int, record: int, weight: int, hessian: int) -> None:
     for i in range(n):
         for j in range(nz * nz):
             H[j] += w[i] * T[i, j]
-
-
-@cache
-def _contraction() -> Any:
-    """The C function of `_contract`."""
-    return callback(_contract)

@@ -15,12 +15,9 @@ A header of integers says where it is: `HEADER`.
 
 from __future__ import annotations
 
-from functools import cache
-from typing import Any
-
 import numpy as np
 
-from ddp.compiling.kernel import call_contraction, callback, kernel
+from ddp.compiling.kernel import call_contraction, kernel
 from ddp.machine.addresses import array_at, integers_at
 
 HEADER = "table", "rows", "width", "nx", "n", "nu", "deviation", "context", "delay", "limits"
@@ -129,9 +126,3 @@ def follow_at(header, t, x, u):  # type: ignore[no-untyped-def]
     """The C function: addresses of a header, of t, x (nx,) and u (nu,) to write."""
     head = integers_at(header, (10,))
     follow(header, array_at(t, (1,))[0], array_at(x, (head[3],)), array_at(u, (head[5],)))
-
-
-@cache
-def following_callback() -> Any:
-    """``follow_at``, compiled on first use."""
-    return callback(follow_at)

@@ -5,16 +5,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 import numpy as np
 from numba.core.errors import NumbaError
 
 from ddp.compiling import content
+from ddp.compiling.c_function import c_function
 from ddp.compiling.kernel import (
     call_contraction,
-    callback,
     inline,
     is_compilable,
     jitted,
@@ -121,7 +120,7 @@ def _compile(value: Any, gradient: Any, hessian: Any, diagonal: bool) -> Compile
     of_hessian = jitted(hessian or specialised(by_differences, "hessian", value=of_value, gradient=of_gradient))
     template = _diagonal_cost if diagonal else _cost
     term = specialised(template, "term", value=of_value, gradient=of_gradient, hessian=of_hessian)
-    return bind(jitted(term), _adding().address, separable=diagonal)
+    return bind(jitted(term), c_function(add_hessian_at).address, separable=diagonal)
 
 
 # The templates: compiled for each term, with its functions for these names.
@@ -263,12 +262,6 @@ def add_hessian_at(H, lzz, sizes, unused):  # type: ignore[no-untyped-def]
     w = integers_at(sizes, (3,))
     scale = array_at(sizes, (4,))[3]
     add_hessian(array_at(H, (w[0], w[0])), scale, w[2] == 1, array_at(lzz, (w[1], w[1])))
-
-
-@cache
-def _adding() -> Any:
-    """``add_hessian_at``, compiled on first use: what the templates need not compile for each term."""
-    return callback(add_hessian_at)
 
 
 @kernel

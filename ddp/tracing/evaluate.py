@@ -7,12 +7,10 @@ Blocks of results are rows of a template, into which ``places`` (., 2), output a
 
 from __future__ import annotations
 
-from functools import cache
-from typing import Any
-
 import numpy as np
 
-from ddp.compiling.kernel import call_contraction, callback, inline, kernel
+from ddp.compiling.c_function import c_function
+from ddp.compiling.kernel import call_contraction, inline, kernel
 from ddp.machine.addresses import array_at, integers_at
 from ddp.machine.memory import rows_of
 from ddp.machine.number import WIDTH, lane_of
@@ -136,12 +134,6 @@ def contract_one(context, record, weight, hessian):  # type: ignore[no-untyped-d
         H[places[j, 1]] = outputs[WIDTH * places[j, 0]]
 
 
-@cache
-def _contracting() -> Any:
-    """C function of `contract_one`."""
-    return callback(contract_one)
-
-
 def contraction_of(code: Code, name: str, layout: Layout, sizes: tuple[int, int], p: Array) -> Contraction:
     """A function of a record, parameters and a weight with one block, as a C function; sizes: of record and weight."""
     template, places = layout.blocks[0]
@@ -149,4 +141,4 @@ def contraction_of(code: Code, name: str, layout: Layout, sizes: tuple[int, int]
     given = record, len(p), weight, p.ctypes.data, layout.outputs
     where = template.size, template.ctypes.data, len(places), places.ctypes.data
     words = np.array([code.addresses[name], *given, *where], dtype=np.int64)
-    return Contraction(_contracting().address, words.ctypes.data, (words, template, places, p, code))
+    return Contraction(c_function(contract_one).address, words.ctypes.data, (words, template, places, p, code))

@@ -10,13 +10,14 @@ They are called from compiled loops, never through Python:
 
 from __future__ import annotations
 
-from functools import cache, cached_property
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from ddp.by_knot import ByKnot
-from ddp.compiling.kernel import call_contraction, callback, kernel
+from ddp.compiling.c_function import c_function
+from ddp.compiling.kernel import call_contraction, kernel
 from ddp.errors import as_array, axes, integer, positive, positive_integer
 from ddp.machine.addresses import array_at, integers_at
 from ddp.machine.number import WIDTH
@@ -64,7 +65,7 @@ class _OfC(ByKnot):
 
     def stepping(self, count: int, lanes: int) -> Stepping:
         words = np.array([self._addresses[0], self.nx, self.nu, min(lanes, WIDTH)], dtype=np.int64)
-        return Stepping(_stepping().address, words.ctypes.data, np.zeros(0), words)
+        return Stepping(c_function(_step_eight).address, words.ctypes.data, np.zeros(0), words)
 
     def track(
         self, X: Array, U: Array, k: Array, K: Array, alphas: Array, gaps: Array, lower: Array, upper: Array
@@ -90,7 +91,7 @@ class _OfC(ByKnot):
     @cached_property
     def _contraction(self) -> Contraction:
         words = np.array([self._addresses[2], self.nx], dtype=np.int64)
-        return Contraction(_contracting().address, words.ctypes.data, words)
+        return Contraction(c_function(_contract_one).address, words.ctypes.data, words)
 
     def _slopes(self, x: Array, u: Array) -> tuple[Array, Array]:
         A, B = np.empty((1, self.nx, self.nx)), np.empty((1, self.nx, self.nu))
@@ -144,13 +145,3 @@ def _step_eight(inputs, outputs, context, knot):
         call_contraction(w[0], own.ctypes.data, own.ctypes.data + 8 * nx, out.ctypes.data, 0)
         for i in range(nx):
             after[WIDTH * i + lane] = out[i]
-
-
-@cache
-def _contracting() -> Any:
-    return callback(_contract_one)
-
-
-@cache
-def _stepping() -> Any:
-    return callback(_step_eight)

@@ -8,12 +8,9 @@
 
 from __future__ import annotations
 
-from functools import cache
-from typing import Any
-
 import numpy as np
 
-from ddp.compiling.kernel import call_contraction, callback, kernel
+from ddp.compiling.kernel import call_contraction, kernel
 from ddp.machine.addresses import array_at, integers_at
 from ddp.machine.number import WIDTH
 
@@ -137,15 +134,3 @@ def step_eight(inputs, outputs, context, knot):  # type: ignore[no-untyped-def]
     call_contraction(w[0], w[8], outputs, w[1], knot)
     for i in range(WIDTH * ns):
         after[WIDTH * nx + i] = found[WIDTH * nu + i]
-
-
-@cache
-def contracting() -> Any:
-    """``contract_one``, compiled on first use."""
-    return callback(contract_one)
-
-
-@cache
-def stepping() -> Any:
-    """``step_eight``, compiled on first use."""
-    return callback(step_eight)

@@ -11,12 +11,10 @@ joint by joint; C depends on the weight that contracts it. Where joints move by 
 
 from __future__ import annotations
 
-from functools import cache
-from typing import Any
-
 import numpy as np
 
-from ddp.compiling.kernel import callback, kernel
+from ddp.compiling.c_function import c_function
+from ddp.compiling.kernel import kernel
 from ddp.machine.addresses import array_at
 from ddp.system import Contraction
 from dynamics.geometry.configuration import difference_state, integrate_state
@@ -50,12 +48,6 @@ def close_at(context, gap, weight, out):
     close(tree, array_at(gap, (n,)), array_at(weight, (n,)), both[0], both[1])
 
 
-@cache
-def closing_callback() -> Any:
-    """``close_at``, compiled on first use."""
-    return callback(close_at)
-
-
 def deviate_at(context, at, x, out):
     """The C function: out (n,) := x ⊖ (X ⊕ dx), of a ``Tree`` and of X (nx,) and dx (n,) in a row ``at``."""
     tree = Tree(context)
@@ -66,12 +58,6 @@ def deviate_at(context, at, x, out):
     difference_state(tree, reference, array_at(x, (nx,)), array_at(out, (n,)))
 
 
-@cache
-def _deviation() -> Any:
-    """``deviate_at``, compiled on first use."""
-    return callback(deviate_at)
-
-
 def deviation(tree: Tree) -> Contraction:
     """The C function, for the states of a tree."""
-    return Contraction(_deviation().address, tree.start, tree)  # knows joints alone
+    return Contraction(c_function(deviate_at).address, tree.start, tree)  # knows joints alone

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from functools import cache, cached_property
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ddp.compiling.kernel import call_contraction, callback
+from ddp.compiling.c_function import c_function
+from ddp.compiling.kernel import call_contraction
 from ddp.errors import ProblemError, as_array, axes, integer
 from ddp.machine.addresses import array_at, integers_at
 from ddp.protocols import Array
@@ -91,7 +92,8 @@ class FreeStart(Around):
             return None
         first = [self.before, inner.address, inner.context]
         words = np.array([*first, *(one.code.addresses["value"] for one in self._placing)], dtype=np.int64)
-        return Stepping(_stepping().address, words.ctypes.data, inner.parameters, (words, inner, self._placing))
+        owner = words, inner, self._placing
+        return Stepping(c_function(_step_eight).address, words.ctypes.data, inner.parameters, owner)
 
     def expand(self, X: Array, U: Array, out: Expansion, first: int = 0) -> None:
         """A, B and record of M knots."""
@@ -146,7 +148,7 @@ class FreeStart(Around):
     def _contraction(self) -> Contraction:
         all_of = [self.system.contraction(), *(one.contraction for one in self._placing)]
         words = np.array([part for one in all_of for part in one[:2]], dtype=np.int64)
-        return Contraction(_contracting().address, words.ctypes.data, (words, all_of))
+        return Contraction(c_function(_contract_one).address, words.ctypes.data, (words, all_of))
 
     def __repr__(self) -> str:
         return f"FreeStart({self.system!r}, before={self.before})"
@@ -172,13 +174,3 @@ def _step_eight(inputs, outputs, context, knot):  # type: ignore[no-untyped-def]
         call_contraction(w[3 + knot], inputs, outputs, 0, 0)
     else:
         call_contraction(w[1], inputs, outputs, w[2], knot - w[0])
-
-
-@cache
-def _contracting() -> Any:
-    return callback(_contract_one)
-
-
-@cache
-def _stepping() -> Any:
-    return callback(_step_eight)

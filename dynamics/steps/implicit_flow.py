@@ -13,13 +13,14 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from functools import cache, cached_property
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ddp.compiling.kernel import call_contraction, callback, inline, kernel
+from ddp.compiling.c_function import c_function
+from ddp.compiling.kernel import call_contraction, inline, kernel
 from ddp.errors import ModelError
 from ddp.machine.addresses import array_at, integers_at
 from ddp.machine.number import WIDTH
@@ -184,13 +185,13 @@ class ImplicitSteps:
     def stepping(self) -> Stepping:
         """Compiled steps: see `system.Abilities`."""
         words, owner = self.words
-        return Stepping(_stepping().address, words.ctypes.data, NOTHING, (words, owner))
+        return Stepping(c_function(step_eight).address, words.ctypes.data, NOTHING, (words, owner))
 
     @cached_property
     def contraction(self) -> Contraction:
         """The second derivatives of one knot, whose record is x and u."""
         words, owner = self.words
-        return Contraction(_contracting().address, words.ctypes.data, (words, owner))
+        return Contraction(c_function(contract_one).address, words.ctypes.data, (words, owner))
 
 
 # -- kernels -----------------------------------------------------------------------------------------------------------
@@ -377,15 +378,3 @@ def contract_one(context, record, weight, hessian):  # type: ignore[no-untyped-d
     for a in range(nz):
         for b in range(a):
             H[a, b] = H[b, a] = 0.5 * (H[a, b] + H[b, a])
-
-
-@cache
-def _stepping() -> Any:
-    """C function of `step_eight`."""
-    return callback(step_eight)
-
-
-@cache
-def _contracting() -> Any:
-    """C function of `contract_one`."""
-    return callback(contract_one)

@@ -9,6 +9,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ddp.compiling.c_function import c_function
 from ddp.errors import ProblemError, as_array, axes, flag, integer, positive
 from ddp.machine.aligned import aligned_zeros, working_memory
 from ddp.machine.number import QUAD
@@ -25,7 +26,7 @@ from dynamics.robots.equipment import pairs_of_limits
 from dynamics.robots.model import Robot, check_robot
 from dynamics.robots.space import space_of_states
 from dynamics.steps import rollouts
-from dynamics.steps.deviations import closing_callback
+from dynamics.steps.deviations import close_at
 from dynamics.steps.doubts import doubts_of, excesses_of
 from dynamics.steps.modes import Mode, modes_of
 from dynamics.steps.pairs import is_complex, paired
@@ -300,7 +301,7 @@ class SteppedRobot(ABC):
     def _closing(self) -> Contraction:
         if not self._bent.any():
             return Contraction(0, 0, None)
-        return Contraction(closing_callback().address, self._tree.start, self._tree)  # knows joints alone
+        return Contraction(c_function(close_at).address, self._tree.start, self._tree)  # knows joints alone
 
     @cached_property
     def _bent(self) -> NDArray[np.bool_]:
