@@ -23,7 +23,7 @@ TRACING = {
     for name in ("evaluate", "function", "groups", "quantities", "rollouts", "spaces", "trace", "undefined")
 }  # fmt: skip
 VOCABULARY = {
-    "ddp.errors", "ddp.compiling.kernel", "ddp.protocols", "ddp.system",
+    "ddp.errors", "ddp.compiling.c_function", "ddp.compiling.kernel", "ddp.protocols", "ddp.system",
     "ddp.by_knot", "ddp.derived_dynamics", "ddp.user_step", "ddp.differences", *TRACING, *MACHINE,
 }
 
