@@ -68,7 +68,7 @@ def run_node(
 
 @contextlib.contextmanager
 def _told_to_end() -> Iterator[threading.Event]:
-    """What Ctrl-C and SIGTERM set: in the main thread, which alone hears of signals."""
+    """Event that Ctrl-C and SIGTERM set: in the main thread, which alone hears of signals."""
     ended = threading.Event()
     if threading.current_thread() is not threading.main_thread():
         yield ended

@@ -28,5 +28,5 @@ class Motors:
     joints: Array = field(init=False, repr=False)
 
     def __call__(self, u: Array) -> Array:
-        """What controls u (nu,) make of the joints, within limits."""
+        """Effect of controls u (nu,) on the joints, within limits."""
         return np.asarray(np.clip(self.system.actuation @ np.clip(u, *self.controls), *self.joints))
