@@ -177,11 +177,13 @@ def line_of(reason: BaseException | None) -> str:
     return found
 
 
-def instance(field: str, value: object, kind: type | tuple[type, ...], expected: str = "") -> None:
-    """Raise ProblemError unless ``value`` is of a class, or of one of several; expected: such a thing, in words."""
+def instance(
+    field: str, value: object, kind: type | tuple[type, ...], expected: str = "", error: type[DDPError] = ProblemError
+) -> None:
+    """Raise ``error`` unless ``value`` is of a class, or of one of several; expected: such a thing, in words."""
     if not isinstance(value, kind):
         what = expected or f"a {getattr(kind, '__name__', kind)}"
-        raise ProblemError(f"{field}: expected {what}, got {said(value)}")
+        raise error(f"{field}: expected {what}, got {said(value)}")
 
 
 def positive(field: str, value: float, error: type[DDPError] = ProblemError) -> float:
@@ -242,16 +244,35 @@ def affordable(field: str, value: float, floats: int) -> None:
         raise ProblemError(f"{field}: {said(value)} would need {much} of memory, {where} {there / 2**30:.3g} GiB")
 
 
-def items(field: str, value: Iterable[Value], what: str, error: type[DDPError] = ProblemError) -> tuple[Value, ...]:
-    """``value`` as a tuple if it is a list or another iterable of ``what``, rather than text or a mapping."""
+def items(
+    field: str, value: Iterable[Value], what: str, error: type[DDPError] = ProblemError, some: bool = False
+) -> tuple[Value, ...]:
+    """``value`` as a tuple if it is a list or another iterable of ``what``, rather than text or a mapping.
+
+    some: whether there has to be one.
+    """
     if isinstance(value, (str, bytes, Mapping, type)):
         raise error(f"{field}: expected a list of {what}, got {said(value)}")
     try:
         if isinstance(value, Sized) and len(value) > MOST_ITEMS:
             raise ValueError("too many")
-        return tuple(value)
+        found = tuple(value)
     except Exception:
         raise error(f"{field}: expected a list of {what}, got {said(value)}") from None
+    if some and not found:
+        raise error(f"{field}: expected at least one, got none")
+    return found
+
+
+def instances(
+    field: str, value: Iterable[Value], kind: type, what: str, expected: str = "",
+    error: type[DDPError] = ProblemError, some: bool = False,
+) -> tuple[Value, ...]:  # fmt: skip
+    """`items` that are each an `instance` of a class."""
+    found = items(field, value, what, error, some)
+    for i, item in enumerate(found):
+        instance(f"{field}[{i}]", item, kind, expected, error)
+    return found
 
 
 def text(field: str, value: Any, error: type[DDPError] = ProblemError) -> str:

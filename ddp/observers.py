@@ -12,13 +12,13 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ddp.derived_dynamics import as_system
-from ddp.errors import ProblemError, as_array, axes, items, said
+from ddp.errors import ProblemError, as_array, axes, instances, items, said
 from ddp.gains import load_gains, save_gains
 from ddp.policy import as_state, knot_at
 from ddp.protocols import Array, Dynamics
@@ -154,9 +154,7 @@ def kalman(
     held (m, n): about an equilibrium, what cannot deviate, as of `ddp.lqr`.
     Raises ProblemError for what does not fit, is no equilibrium, or cannot be observed.
     """
-    system, several = as_system(dynamics), as_sensors(sensors)
-    if not several:
-        raise ProblemError("sensors: expected at least one, got none")
+    system, several = as_system(dynamics), as_sensors(sensors, some=True)
     n, m = system.n, sum(sensor.size for sensor in several)
     W, V = weights("W", W, n), weights("V", V, m, definite=True)
     if axes(x) > 1:
@@ -174,13 +172,10 @@ def kalman(
     return Observer(x.copy(), u.copy(), _gain(P, C, V), P, system, several)
 
 
-def as_sensors(sensors: Sequence[Sensor] | Sensor) -> tuple[Sensor, ...]:
-    """One sensor or several, checked."""
-    several: tuple[Any, ...] = (sensors,) if isinstance(sensors, Sensor) else items("sensors", sensors, "sensors")
-    for i, sensor in enumerate(several):
-        if not isinstance(sensor, Sensor):
-            raise ProblemError(f"sensors[{i}]: expected size, values, jacobian and difference, got {said(sensor)}")
-    return several
+def as_sensors(sensors: Sequence[Sensor] | Sensor, some: bool = False) -> tuple[Sensor, ...]:
+    """One sensor or several, checked; some: at least one."""
+    several = (sensors,) if isinstance(sensors, Sensor) else sensors
+    return instances("sensors", several, Sensor, "sensors", "size, values, jacobian and difference", some=some)
 
 
 def _along(

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ddp.constraints.bound import CompiledConstraint, Kernels, bind
-from ddp.errors import ProblemError, flag, items, said
+from ddp.errors import ProblemError, flag, instances, said
 from ddp.protocols import Array
 from dynamics.geometry.solids import Capsule as Capsule
 from dynamics.geometry.solids import Mark
@@ -130,12 +130,8 @@ class CapsuleClearance(Clearance):
 
 def _settle(constraint: Clearance, body: Body, obstacles: Sequence[Capsule], margin: float) -> None:
     """Check obstacles and margin, and write them into the constraint."""
-    obstacles = items("obstacles", obstacles, "spheres and capsules")
-    if not obstacles:
-        raise ProblemError("obstacles: expected a list of spheres and capsules, at least one; got none")
-    for i, obstacle in enumerate(obstacles):
-        if not isinstance(obstacle, Capsule):
-            raise ProblemError(f"obstacles[{i}]: expected Sphere(...) or Capsule(...), got {said(obstacle)}")
+    one = "Sphere(...) or Capsule(...)"
+    obstacles = instances("obstacles", obstacles, Capsule, "spheres and capsules", one, some=True)
     rows = np.array([[*obstacle.start, *obstacle.end, obstacle.radius] for obstacle in obstacles])
     lower = np.full(len(rows), checks.weight("margin", margin))
     upper = np.full(len(rows), np.inf)

@@ -63,7 +63,8 @@ class SelfClearance(RobotConstraint):
         ]  # fmt: skip
         checks.settle(self, margin=margin, _capsules=tuple(found))
         if self.pairs is not None:
-            self._hold([_named(pair, names, robot.name) for pair in _listed(self.pairs)], names)
+            pairs = items("pairs", self.pairs, "pairs of names of joints", some=True)
+            self._hold([_named(pair, names, robot.name) for pair in pairs], names)
             return
         self._hold(apart, names)
         x = np.concatenate([robot.q0, np.zeros(robot.nv)])
@@ -85,13 +86,6 @@ class SelfClearance(RobotConstraint):
         ends = np.array([np.concatenate([one.start, one.end]) for one in self._capsules])
         radii = np.array([one.radius for one in self._capsules])
         return bind(SELF, self.robot.tree, bodies, ends, radii, self._pairs, columns=np.arange(self.robot.nv))
-
-
-def _listed(pairs: Sequence[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
-    found = items("pairs", pairs, "pairs of names of joints")
-    if not found:
-        raise ProblemError("pairs: expected at least one, got none")
-    return found
 
 
 def _named(pair: tuple[str, str], names: list[str], robot: str) -> tuple[int, int]:

@@ -76,12 +76,9 @@ def group_of(robot: Robot, joints: Sequence[str] | None) -> tuple[NDArray[np.int
     """The numbers of q and of v that some joints have, all by default."""
     if joints is None:
         return np.arange(robot.nq), np.arange(robot.nv)
-    names = items("joints", joints, "names of joints")
-    if not names:
-        raise ProblemError("joints: expected at least one, got none")
     q: list[int] = []
     v: list[int] = []
-    for name in names:
+    for name in items("joints", joints, "names of joints", some=True):
         choice("joints", name, robot.joint_names, f"{robot.name} has no joint")
         numbers, dofs = robot.numbers_of(name)
         q, v = [*q, *numbers], [*v, *dofs]

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from ddp.errors import ProblemError, as_array, positive, said, settle
+from ddp.errors import ProblemError, as_array, instance, positive, said, settle
 from ddp.protocols import Array
 from dynamics.contacts.contact import Contact
 from dynamics.robots.libraries import pin
@@ -72,9 +72,8 @@ def lay_out(
     rise: what moves the body alone, on top of that: up and down in a jump, or to look around.
     """
     dt = positive("dt", dt)
-    for field, value, kind in (("stance", stance, Stance), ("schedule", schedule, Schedule)):
-        if not isinstance(value, kind):
-            raise ProblemError(f"{field}: expected a {kind.__name__}, got {said(value)}")
+    instance("stance", stance, Stance)
+    instance("schedule", schedule, Schedule)
     for field, moving in (("motion", motion), ("rise", rise)):
         if not callable(moving) and not (moving is None and field == "rise"):
             raise ProblemError(f"{field}: expected a function of time, got {said(moving)}")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ddp.errors import ProblemError, as_array, axes, nearest, numbers, positive, said, text
+from ddp.errors import ProblemError, as_array, axes, choice, numbers, positive, said, text
 from viz.shapes import Array
 
 Flags = NDArray[np.bool_]
@@ -49,9 +49,7 @@ def as_friction(field: str, mu: float | Mapping[str, float], names: Sequence[str
     if not isinstance(mu, Mapping):
         return dict.fromkeys(names, positive(field, mu))
     for name in mu:
-        if name not in names:
-            hint = nearest(name, names)
-            raise ProblemError(f"{field}: expected names of frames with forces, got {said(name)}; {hint}")
+        choice(field, name, names, "expected names of frames with forces, got")
     return {name: positive(f"{field}[{said(name)}]", value) for name, value in mu.items()}
 
 

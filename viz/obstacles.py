@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from ddp.errors import ProblemError, items, said
+from ddp.errors import ProblemError, instances
 from dynamics.geometry.solids import Capsule as Capsule
 from dynamics.geometry.solids import Sphere as Sphere
 from dynamics.robots.capsules import BodyCapsule
@@ -23,11 +23,8 @@ def as_obstacles(obstacles: Sequence[Obstacle]) -> list[Obstacle]:
     """Obstacles, checked."""
     if isinstance(obstacles, Capsule):
         raise ProblemError(f"obstacles: expected a sequence of them, got one {type(obstacles).__name__}")
-    given = items("obstacles", obstacles, "viz.Spheres and viz.Capsules")
-    for i, obstacle in enumerate(given):
-        if not isinstance(obstacle, Capsule):
-            raise ProblemError(f"obstacles[{i}]: expected a viz.Sphere or a viz.Capsule, got {said(obstacle)}")
-    return list(given)
+    one = "a viz.Sphere or a viz.Capsule"
+    return list(instances("obstacles", obstacles, Capsule, "viz.Spheres and viz.Capsules", one))
 
 
 def solid(segment: Capsule | BodyCapsule) -> Mesh:

@@ -112,8 +112,7 @@ def _column(t: Array, columns: Any, limits: tuple[Array, Array] | None) -> Signa
 def as_signals(signals: Mapping[str, Signal]) -> dict[str, Signal]:
     """Signals by name, checked."""
     for name, signal in named("signals", signals, "Signals").items():
-        if not isinstance(signal, Signal):
-            raise ProblemError(f"signals[{said(name)}]: expected a viz.Signal, got {said(signal)}")
+        instance(f"signals[{said(name)}]", signal, Signal, "a viz.Signal")
     return dict(signals)
 
 

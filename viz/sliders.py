@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ddp.errors import DDPError, ProblemError, as_array, flag, items, line_of, positive, said, text
+from ddp.errors import DDPError, ProblemError, as_array, flag, instances, line_of, positive, said, text
 
 logger = logging.getLogger("mayne")
 
@@ -70,8 +70,7 @@ def explore(
     from viz.scene import build
     from viz.server import show
 
-    if not (given := as_sliders(sliders)):
-        raise ProblemError("sliders: expected at least one, got none")
+    given = as_sliders(sliders, some=True)
     if not callable(make):
         raise ProblemError(f"make: expected a function of the sliders' numbers, got {said(make)}")
     one_at_a_time, read = threading.Lock(), Shapes()
@@ -104,12 +103,9 @@ def within(sliders: Sequence[Slider], asked: Mapping[str, Any]) -> dict[str, flo
     return {s.name: min(max(float(as_array(s.name, asked[s.name], ())), s.low), s.high) for s in sliders}
 
 
-def as_sliders(given: Sequence[Slider]) -> list[Slider]:
-    """Sliders with names of their own. Raises ProblemError."""
-    found = items("sliders", given, "viz.Sliders")
-    for i, slider in enumerate(found):
-        if not isinstance(slider, Slider):
-            raise ProblemError(f"sliders[{i}]: expected a viz.Slider, got {said(slider)}")
+def as_sliders(given: Sequence[Slider], some: bool = False) -> list[Slider]:
+    """Sliders with names of their own, checked; some: at least one."""
+    found = instances("sliders", given, Slider, "viz.Sliders", "a viz.Slider", some=some)
     if len({slider.name for slider in found}) < len(found):
         raise ProblemError("sliders: expected names of their own, got one twice")
     return list(found)

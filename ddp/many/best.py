@@ -73,9 +73,7 @@ def solve_best(
     """
     instance("problem", problem, Problem)
     method = as_solver(solver)
-    given = items("guesses", guesses, "guesses")
-    if not given:
-        raise ProblemError("guesses: expected at least one, got none")
+    given = items("guesses", guesses, "guesses", some=True)
     starts = []
     for i, guess in enumerate(given):
         try:

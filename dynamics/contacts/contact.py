@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ddp.errors import ProblemError, as_array, choice, items, numbers, positive, said
+from ddp.errors import ProblemError, as_array, choice, instances, numbers, positive, said
 from ddp.machine.struct import Struct, integer, integers, reals
 from dynamics.robots.libraries import pin
 from dynamics.robots.model import Robot, check_robot
@@ -223,10 +223,8 @@ def as_impacts(contacts: Contacts) -> Contacts:
 def compile_contacts(robot: Robot, contacts: Iterable[Contact] | Contact) -> Contacts:
     """The arrays of some contacts of a robot; ProblemError or ModelError names the one that is wrong."""
     check_robot(robot)
-    given = [contacts] if isinstance(contacts, Contact) else items("contacts", contacts, "Contacts")
-    for i, contact in enumerate(given):
-        if not isinstance(contact, Contact):
-            raise ProblemError(f"contacts[{i}]: expected a Contact, got {said(contact)}")
+    several = [contacts] if isinstance(contacts, Contact) else contacts
+    given = instances("contacts", several, Contact, "Contacts")
     names = [contact.frame for contact in given]
     for name in names:
         if names.count(name) > 1:

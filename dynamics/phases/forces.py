@@ -11,7 +11,7 @@ from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
-from ddp.errors import ProblemError, integer, items, rows, said
+from ddp.errors import ProblemError, instances, integer, rows, said
 from ddp.protocols import Array
 from ddp.system import Expansion
 from dynamics.contacts.contact import Contact, compile_contacts, forces
@@ -59,11 +59,7 @@ def pushes(
 
 def as_contacts(contacts: Iterable[Contact]) -> tuple[Contact, ...]:
     """Contacts, each checked."""
-    given = items("contacts", contacts, "Contacts")
-    for i, contact in enumerate(given):
-        if not isinstance(contact, Contact):
-            raise ProblemError(f"contacts[{i}]: expected a Contact, got {said(contact)}")
-    return given
+    return instances("contacts", contacts, Contact, "Contacts")
 
 
 class _Forces:

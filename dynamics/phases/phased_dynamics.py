@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ddp.errors import ModelError, ProblemError, affordable, as_array, integer, items, numbers, said
+from ddp.errors import ModelError, ProblemError, affordable, as_array, instances, integer, numbers
 from ddp.machine.number import QUAD
 from dynamics.contacts.contact import (
     LOCAL,
@@ -53,12 +53,8 @@ class PhasedDynamics(SteppedRobot):
     ) -> None:  # fmt: skip
         super().__init__(robot, dt, actuation, damping, springs, control_limits)
         check_rigid(robot)
-        self.phases = (phases,) if isinstance(phases, Phase) else items("phases", phases, "Phases")
-        for i, phase in enumerate(self.phases):
-            if not isinstance(phase, Phase):
-                raise ProblemError(f"phases[{i}]: expected a Phase, got {said(phase)}")
-        if not self.phases:
-            raise ProblemError("phases: expected at least one, got none")
+        several = (phases,) if isinstance(phases, Phase) else phases
+        self.phases = instances("phases", several, Phase, "Phases", some=True)
         knots = sum(phase.size for phase in self.phases)
         affordable("knots of the phases", knots, knots * (2 * robot.nv) ** 2)
         modes: list[Mode] = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ddp.errors import ProblemError, as_array, said
+from ddp.errors import ProblemError, as_array, instance
 from ddp.protocols import Array
 from dynamics.contacts.contact import Contact
 from dynamics.phases.forces import pushes
@@ -41,8 +41,7 @@ def ground_forces(system: PhasedDynamics, X: ArrayLike, U: ArrayLike) -> dict[st
 
 def checked(system: PhasedDynamics) -> None:
     """Raise ProblemError for what has no phases."""
-    if not isinstance(system, PhasedDynamics):
-        raise ProblemError(f"system: expected PhasedDynamics, got {said(system)}")
+    instance("system", system, PhasedDynamics, "PhasedDynamics")
 
 
 def standing(system: PhasedDynamics) -> dict[str, NDArray[np.bool_]]:

@@ -42,12 +42,10 @@ class JointSensor:
         flag("velocities", self.velocities)
         names, floating = self.robot.joint_names, set(self.robot.tree.body[self.robot.floating_dofs].tolist())
         known = [name for b, name in enumerate(names) if b not in floating]
-        chosen = known if self.joints is None else list(items("joints", self.joints, "names of joints"))
+        chosen = items("joints", known if self.joints is None else self.joints, "names of joints", some=True)
         for i, name in enumerate(chosen):
             choice(f"joints[{i}]", name, names, f"{self.robot.name} has no joint")
-        if not chosen:
-            raise ProblemError("joints: expected at least one, got none")
-        object.__setattr__(self, "joints", tuple(chosen))
+        object.__setattr__(self, "joints", chosen)
 
     @property
     def size(self) -> int:

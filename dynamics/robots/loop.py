@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ddp.errors import ModelError, items, said
+from ddp.errors import ModelError, instances, said
 from ddp.machine.struct import Struct, integer, integers, reals
 from dynamics.robots.libraries import pin
 
@@ -305,12 +305,10 @@ def independent(bodies: pin.Model | Mechanism, loops: Sequence[Loop], q0: Array)
 def given(bodies: pin.Model | Mechanism, loops: Iterable[Loop]) -> tuple[Loop, ...]:
     """Loops of bodies as they were given, checked."""
     model = mechanism(bodies)
-    found = items("loops", loops, "Loops", ModelError)
-    for i, loop in enumerate(found):
-        if not isinstance(loop, Loop):
-            raise ModelError(f"loops[{i}]: expected a Loop, got {said(loop)}")
+    found = instances("loops", loops, Loop, "Loops", error=ModelError)
+    for loop in found:
         if bodies_of(model, loop)[0] < 0:
             raise ModelError(f"{loop}: expected a frame_a that a joint moves, got one fixed to the world")
         if not rows_of(model, loop):
             raise ModelError(f"free of {loop}: expected something that is held, got {loop.free!r}")
-    return tuple(found)
+    return found

@@ -9,7 +9,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ddp.errors import ModelError, as_array, choice, flag, items, said, text
+from ddp.errors import ModelError, as_array, choice, flag, instance, items, said, text
 from dynamics.robots import joints
 from dynamics.robots.libraries import pin
 from dynamics.robots.loop import Loop
@@ -110,8 +110,7 @@ class Assembly:
         self, rod: Rod, on: str = "world", placement: pin.SE3 | None = None, tendons: Sequence[Tendon] = ()
     ) -> Self:
         """Add a rod, its base at a pose on a frame, and tendons that run through all of it."""
-        if not isinstance(rod, Rod):
-            raise ModelError(f"rod: expected a Rod, got {said(rod)}")
+        instance("rod", rod, Rod, error=ModelError)
         given = items("tendons", tendons, "Tendon", ModelError)
         for tendon in given:
             if not isinstance(tendon, Tendon):
@@ -144,8 +143,7 @@ class Assembly:
 
     def contact(self, springs: ContactSprings, rods: Sequence[str] | None = None) -> Self:
         """Let rods, by their names, or all of them, press on a surface by springs of contact."""
-        if not isinstance(springs, ContactSprings):
-            raise ModelError(f"springs: expected ContactSprings, got {said(springs)}")
+        instance("springs", springs, ContactSprings, "ContactSprings", ModelError)
         names = None if rods is None else tuple(items("rods", rods, "names of rods", ModelError))
         known = [part.name for part in self.parts if part.is_rod]
         for name in names or ():
@@ -155,8 +153,7 @@ class Assembly:
 
     def water(self, water: Water) -> Self:
         """Put the robot into water: buoyancy, drag and added mass of its rods."""
-        if not isinstance(water, Water):
-            raise ModelError(f"water: expected Water, got {said(water)}")
+        instance("water", water, Water, "Water", ModelError)
         self.in_water = water
         return self
 

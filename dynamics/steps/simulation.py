@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ddp.errors import ProblemError, affordable, as_array, axes, choice, positive, said
+from ddp.errors import ProblemError, affordable, as_array, axes, choice, instance, positive, said
 from dynamics.geometry.joint_motion import ROD
 from dynamics.robots.joints import UNIT_NUMBERS
 from dynamics.steps.robot_dynamics import RobotDynamics
@@ -48,8 +48,7 @@ def simulate(
     steps. What x0 and u say of these joints does not count. Velocities are the functions' slopes at each step's end; so
     are positions of "implicit-euler" steps, and others' to the order of the steps.
     """
-    if not isinstance(system, RobotDynamics):
-        raise ProblemError(f"system: expected a RobotDynamics, got {said(system)}")
+    instance("system", system, RobotDynamics)
     followed = _followed(system, {} if prescribed is None else prescribed)
     if followed and set(system.prescribed) != set(followed):
         s = system
@@ -100,8 +99,7 @@ class _Followed:
 
 def _followed(system: RobotDynamics, prescribed: Mapping[str, Callable[[float], float]]) -> dict[str, _Followed]:
     """The joints that follow functions of time."""
-    if not isinstance(prescribed, Mapping):
-        raise ProblemError(f"prescribed: expected functions of time by names of joints, got {said(prescribed)}")
+    instance("prescribed", prescribed, Mapping, "functions of time by names of joints")
     robot, found = system.robot, {}
     for name, function in prescribed.items():
         choice("prescribed", name, robot.joint_names, f"{robot.name} has no joint")

@@ -62,9 +62,7 @@ def lerobot_table(solutions: Iterable[Solution], task: str = "") -> Any:
 
 def _checked(solutions: Iterable[Solution]) -> list[Solution]:
     """Solutions with their problems, of one size."""
-    given = items("solutions", solutions, "Solutions")
-    if not given:
-        raise ProblemError("solutions: expected at least one, got none")
+    given = items("solutions", solutions, "Solutions", some=True)
     for i, solution in enumerate(given):
         if not isinstance(solution, Solution) or solution.problem is None:
             raise ProblemError(f"solutions[{i}]: expected a Solution with its problem, got {said(solution)}")
