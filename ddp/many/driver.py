@@ -133,11 +133,13 @@ class Driver:
         return self._here
 
     def _next(self, crew: Crew) -> list[Block]:
-        """Blocks for a task of about a second, but not so many that others wait at the end."""
+        """Blocks for a task of about a second, but not so many that others wait at the end, or for what is ready."""
         most = 1
         if self._second:
-            share = self._left / max(2 * min(crew.at_once, 2 * cores()), 1)
-            most = max(1, int(min(LASTING / self._second, share)))
+            at_once = min(crew.at_once, 2 * cores())
+            idle = max(1, at_once // 2 - len(self._flying))
+            ready = sum(len(block.rows) for block in self._ready)
+            most = max(1, int(min(LASTING / self._second, self._left / (2 * at_once), -(-ready // idle))))
         taken = [self._ready.popleft()]
         count = len(taken[0].rows)
         while self._ready and count + len(self._ready[0].rows) <= most:

@@ -7,6 +7,7 @@ import io
 import multiprocessing
 import re
 from collections.abc import Iterable
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
@@ -27,7 +28,9 @@ class Shelf(Protocol):
 
     done: NDArray[np.bool_]
     policies: dict[int, np.void]
-    inside: Rows | None
+
+    @property
+    def inside(self) -> Rows | None: ...
 
     def put(self, rows: Rows, policies: Rows) -> None:
         """Keep rows, and the policies of anchors among them."""
@@ -66,17 +69,29 @@ Outlet: TypeAlias = "Shared | Path | None"
 
 
 class Memory:
-    """Rows in one array; shared: in memory that processes of this machine can write to."""
+    """Rows in one array; may_share: which moves, once asked for, to memory that processes of this machine write to."""
 
-    def __init__(self, count: int, kind: np.dtype[np.void], shared: bool = False) -> None:
+    def __init__(self, count: int, kind: np.dtype[np.void], may_share: bool = False) -> None:
         affordable("over", count, count * kind.itemsize // 8)
-        self.outlet: Outlet = None
-        if shared:
-            self.outlet = Shared(multiprocessing.get_context("spawn").RawArray("b", count * kind.itemsize), kind)
-        self.rows = self.outlet.rows if isinstance(self.outlet, Shared) else np.zeros(count, kind)
-        self.inside: Rows | None = self.rows
+        self._may_share, self.rows = may_share, np.zeros(count, kind)
         self.done = np.zeros(count, dtype=bool)
         self.policies: dict[int, np.void] = {}
+
+    @cached_property
+    def outlet(self) -> Outlet:
+        """Shared memory, where rows are from now on."""
+        if not self._may_share:
+            return None
+        size = len(self.rows) * self.rows.itemsize
+        shared = Shared(multiprocessing.get_context("spawn").RawArray("b", size), self.rows.dtype)
+        shared.rows[self.done] = self.rows[self.done]
+        self.rows = shared.rows
+        return shared
+
+    @property
+    def inside(self) -> Rows | None:
+        """All rows."""
+        return self.rows
 
     def put(self, rows: Rows, policies: Rows) -> None:
         """Keep rows."""
