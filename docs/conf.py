@@ -1,9 +1,14 @@
 """Sphinx's configuration of the site: `make docs` builds it, and every warning is an error."""
 
 import re
+import sys
+from pathlib import Path
 
 from docutils.nodes import SkipNode
 from latex2mathml.converter import convert
+
+sys.path.insert(0, str(Path(__file__).parent))
+import notebooks
 
 project = "mayne"
 author = "The mayne authors"
@@ -75,8 +80,17 @@ def formula(writer, node):
     raise SkipNode
 
 
+def with_host(app, docname, source):
+    """Begin pages that are notebooks with what opens them on a host, where the repository's address is known."""
+    page = notebooks.HERE / f"{docname}.md"
+    if page in notebooks.PAGES and (line := notebooks.hosted(page)):
+        title, _, rest = source[0].partition("\n")
+        source[0] = f"{title}\n\n{line}\n{rest}"
+
+
 def setup(app):
-    """Register how formulas and docstrings are written."""
+    """Register how formulas and docstrings are written, and where notebooks are opened."""
+    app.connect("source-read", with_host)
     app.add_html_math_renderer("mathml", (inline_formula, None), (formula, None))
     app.connect("autodoc-process-docstring", as_markup)
     app.connect("autodoc-process-signature", plain_signature)

@@ -13,6 +13,7 @@ import os
 import re
 import sys
 import tempfile
+import tomllib
 from pathlib import Path
 from typing import NamedTuple
 
@@ -32,6 +33,22 @@ if importlib.util.find_spec("mayne") is None:  # MAYNE_SOURCE: the folder or the
 """First cell of every notebook."""
 
 BLOCK = re.compile(r"^```(python|text)\n(.*?)^```\n?", re.DOTALL | re.MULTILINE)
+
+
+def repository():
+    """Public address of the sources: of MAYNE_REPOSITORY, or of `urls.Repository` in pyproject.toml; "" without."""
+    project = tomllib.loads((HERE.parent / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    return os.environ.get("MAYNE_REPOSITORY", project.get("urls", {}).get("Repository", "")).removesuffix("/")
+
+
+def hosted(page):
+    """Line of Markdown that opens a page's notebook on Binder; "" where no repository on GitHub is known."""
+    found = re.fullmatch(r"https://github\.com/([\w.-]+/[\w.-]+?)(\.git)?", repository())
+    if found is None:
+        return ""
+    path = f"notebooks%2F{page.parent.name}%2F{page.stem}.ipynb"
+    badge = "![Open this page as a notebook](https://mybinder.org/badge_logo.svg)"
+    return f"[{badge}](https://mybinder.org/v2/gh/{found[1]}/HEAD?labpath={path})"
 
 
 class Cell(NamedTuple):
@@ -76,7 +93,10 @@ def notebook(page, names=None, executed=True, look=lambda cell, printed: None):
     """
     names, cells = {} if names is None else names, []
     names["__name__"] = "__main__"
-    for number, cell in enumerate([Cell("code", INSTALL), *cells_of(page)]):
+    install = INSTALL
+    if repository():
+        install = install.replace('["MAYNE_SOURCE"]', f'.get("MAYNE_SOURCE", "git+{repository()}")')
+    for number, cell in enumerate([Cell("code", install), *cells_of(page)]):
         about = {"id": f"cell{number}", "metadata": {}, "source": cell.source.splitlines(keepends=True)}
         if cell.kind == "markdown":
             cells.append({"cell_type": "markdown", **about})

@@ -50,6 +50,17 @@ def test_hosts_install_what_is_checked_out():
     assert "docs/notebooks.py" in (binder / "postBuild").read_text(encoding="utf-8")
 
 
+def test_pages_open_on_a_host_where_the_repository_is_known(tmp_path, monkeypatch):
+    page = notebooks.COURSE[-1]
+    monkeypatch.delenv("MAYNE_REPOSITORY", raising=False)
+    assert notebooks.hosted(page) == ""  # nobody's address is made up
+    monkeypatch.setenv("MAYNE_REPOSITORY", "https://github.com/someone/mayne.git")
+    address = "https://mybinder.org/v2/gh/someone/mayne/HEAD?labpath=notebooks%2Fcourse%2F10-learning.ipynb"
+    assert notebooks.hosted(page).endswith(f"]({address})")
+    first = "".join(notebooks.notebook(page, executed=False)["cells"][0]["source"])
+    assert 'get("MAYNE_SOURCE", "git+https://github.com/someone/mayne.git")' in first
+
+
 @pytest.mark.parametrize("pages", [notebooks.TUTORIALS, notebooks.COURSE], ids=["tutorials", "course"])
 def test_pages_are_a_ladder(pages):
     """Each leads to the next, and the site has all of them."""
