@@ -61,9 +61,8 @@ def controls(policy: Policy) -> Array:
 
 def names(system: System) -> tuple[list[str], list[str], list[str]]:
     """Names of the numbers of positions, of velocities and of controls; numbered where the system has none."""
-    tracked = ability(system, "tracked")
-    if tracked is not None:
-        named: tuple[list[str], list[str], list[str]] = tracked.names()
+    named: tuple[list[str], list[str], list[str]] | None = ability(system, "named_numbers")
+    if named is not None:
         return named
     return [f"x{i}" for i in range(system.nx)], [], [f"u{i}" for i in range(system.nu)]
 

@@ -237,9 +237,6 @@ class Tracked(Protocol):
     def deviation(self) -> Contraction:
         """The C function ``void(context, at*, x*, out*)``: out (n,) := x ⊖ (X ⊕ dx), with X and dx in a row ``at``."""
 
-    def names(self) -> tuple[list[str], list[str], list[str]]:
-        """Names of the numbers of a state's positions (nx - n/2) and velocities (n/2), and of controls (nu,)."""
-
 
 class Abilities(Protocol):
     """Optional members of a `System`, here with what stands for those that one lacks; `ability` reads them.
@@ -253,6 +250,7 @@ class Abilities(Protocol):
     notes_size: floats of a knot's notes of rollouts: what costs would have to find again, contact forces say.
     variable: names of the numbers that ``varied`` takes.
     tracked: what feedback needs to know of the system beyond the solver's, see `Tracked`; None for the solver's gains.
+    named_numbers: names of a state's positions (nx - n/2) and velocities (n/2), and of controls (nu,); None for none.
     space: the `ddp.tracing.spaces.Space` of states, so that functions of them are traced; None where it is not known.
     """
 
@@ -263,6 +261,7 @@ class Abilities(Protocol):
     batched: bool = False
     notes_size: int = 0
     tracked: Tracked | None = None
+    named_numbers: tuple[list[str], list[str], list[str]] | None = None
     space: Any = None
     variable: tuple[str, ...] = ()
 

@@ -79,13 +79,13 @@ def signals_of(solution: Told) -> dict[str, Signal]:
     problem, t = solution.problem, solution.t
     system, X = inside(problem.dynamics, np.asarray(solution.X))
     ranges = getattr(getattr(system, "robot", None), "ranges", None)
-    named_by: Any = getattr(system, "tracked", None)
-    if ranges is None or (system is not problem.dynamics and named_by is None):
+    named: Any = getattr(system, "named_numbers", None)
+    if ranges is None or named is None:
         found = {"state": _column(t, solution.q, None)}
     elif system is problem.dynamics:
         found = _of_joints(t, solution.q, solution.v, ranges)
     else:  # a robot in compositions
-        labels, rates, _ = named_by.names()
+        labels, rates, _ = named
         q, v = np.split(X, [len(labels)], axis=1)
         since = t[len(t) - len(X) :]  # a free start may have states before
         own = since - since[0]

@@ -121,10 +121,6 @@ class TrackedPhases:
         """Errors on the manifold, compiled."""
         return self.free.deviation()
 
-    def names(self) -> tuple[list[str], list[str], list[str]]:
-        """Names of the numbers of q (nq,) and v (nv,), by joints, and of controls (nu,)."""
-        return self.free.names()
-
 
 def stiffness(units: Units, robot: Robot, actuation: Array) -> Array:
     """Feedback (nu, n) of joints that resist: controls from errors of positions and velocities."""

@@ -16,6 +16,7 @@ from ddp.user_step import checked_state, followed
 from dynamics.robots.equipment import pairs_of_limits
 from dynamics.robots.model import Robot, check_rigid
 from dynamics.robots.space import space_of_states
+from dynamics.steps.names import names_of
 
 
 class KinematicDynamics(ByKnot):
@@ -50,6 +51,11 @@ class KinematicDynamics(ByKnot):
 
         self._step = step
         self._traced = followed("step", step, self.nx, self.nu, None, space)
+
+    @property
+    def named_numbers(self) -> tuple[list[str], list[str], list[str]]:
+        """Names of the numbers of q (nq,) and v (nv,), by joints, and of controls (nu,)."""
+        return names_of(self.robot, self.rates)
 
     @property
     def space(self) -> Space:

@@ -29,6 +29,7 @@ from dynamics.steps import rollouts
 from dynamics.steps.deviations import close_at
 from dynamics.steps.doubts import doubts_of, excesses_of
 from dynamics.steps.modes import Mode, modes_of
+from dynamics.steps.names import names_of
 from dynamics.steps.pairs import is_complex, paired
 from dynamics.steps.schemes import Scheme
 
@@ -94,6 +95,11 @@ class SteppedRobot(ABC):
     def nx(self) -> int:
         """Numbers in a state."""
         return self._nx
+
+    @property
+    def named_numbers(self) -> tuple[list[str], list[str], list[str]]:
+        """Names of the numbers of q (nq,) and v (nv,), by joints, and of controls (nu,)."""
+        return names_of(self.robot, self.actuation)
 
     @property
     def n(self) -> int:

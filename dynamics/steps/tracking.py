@@ -1,4 +1,4 @@
-"""Tracking of robots' motions: weights of errors by Bryson's rule, and names of what a policy reads and writes."""
+"""Tracking of robots' motions: weights of errors by Bryson's rule."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ddp.system import Cones, Contraction, Footing, Tracking
-from dynamics.geometry.joint_motion import ROD
-from dynamics.robots.joints import NUMBERS
 from dynamics.rods.hybrid_robot import HybridRobot
 from dynamics.steps.deviations import deviation
 
@@ -76,24 +74,6 @@ class TrackedRobot:
     def deviation(self) -> Contraction:
         """Errors on the manifold, compiled."""
         return deviation(self.system.robot.tree)
-
-    def names(self) -> tuple[list[str], list[str], list[str]]:
-        """Names of the numbers of q (nq,) and v (nv,), by joints, and of controls (nu,)."""
-        robot = self.system.robot
-        positions: list[str] = []
-        velocities: list[str] = []
-        for b, (kind, joint) in enumerate(zip(robot.tree.kind.tolist(), robot.joint_names, strict=True)):
-            own: Sequence[str] = NUMBERS[kind].positions if kind in NUMBERS else ()
-            rates: Sequence[str] = NUMBERS[kind].velocities if kind in NUMBERS else ()
-            if isinstance(robot, HybridRobot) and kind == ROD:
-                own = rates = robot.rod_of(b).labels
-            positions += [f"{joint}.{number}" for number in own] or [joint]
-            velocities += [f"{joint}.{number}" for number in rates] or [joint]
-        controls = robot.cable_names if isinstance(robot, HybridRobot) else []
-        for i, column in enumerate(self.system.actuation.T[len(controls) :], start=len(controls)):
-            driven = np.flatnonzero(column)
-            controls.append(velocities[driven[0]] if len(driven) == 1 else f"control {i}")
-        return positions, velocities, controls
 
     def _sizes(self) -> Array:
         """Displacement of each degree of freedom [rad, m] by a unit of it (nv,): for strains of a rod, its length."""

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import ddp
+import problems
 from ddp.errors import ProblemError
 from dynamics import FunctionDynamics
 from problems import pendulum, quadruped
@@ -77,3 +78,10 @@ def test_what_cannot_be_told_is_said(swing, tmp_path):
     alone = ddp.Solution.load(tmp_path / "swing.npz")
     with pytest.raises(ProblemError, match="problem: to_csv needs one"):
         alone.to_csv(tmp_path / "swing.csv")
+
+
+def test_robots_that_velocities_drive_name_their_joints_and_their_base():
+    solution = ddp.solve(problems.find("mobile/reach").build(), throw=False)
+    assert [*solution.q][:5] == ["cart.x", "cart.y", "cart.cos", "cart.sin", "shoulder_pan_joint"]
+    assert [*solution.v][:3] == ["cart.vx", "cart.vy", "cart.wz"]
+    assert [*solution.u][:3] == ["cart.vx", "cart.wz", "shoulder_pan_joint"]  # no wheel rolls sideways

@@ -119,7 +119,7 @@ def test_soles_turn_with_their_legs():
 
 
 def test_names_are_those_of_joints_and_their_numbers(trot):
-    q, v, u = trot.dynamics.tracked.names()
+    q, v, u = trot.dynamics.named_numbers
     robot = trot.dynamics.robot
     assert q[:7] == [f"root_joint.{number}" for number in ("x", "y", "z", "qx", "qy", "qz", "qw")]
     assert (len(q), len(v), len(u)) == (robot.nq, robot.nv, 12)
