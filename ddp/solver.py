@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Literal, get_args
 
 import numpy as np
@@ -194,9 +195,12 @@ class DDP:
 
 def as_solver(solver: DDP | None) -> DDP:
     """The solver that is given, by default `DDP`, checked."""
-    chosen = DDP() if solver is None else solver
+    chosen = _default() if solver is None else solver
     instance("solver", chosen, DDP, "DDP(...), ILQR(...) or Newton(...)")
     return chosen
+
+
+_default = cache(DDP)
 
 
 def _check_part(name: str, part: object, example: str, *methods: str) -> None:
@@ -381,9 +385,9 @@ def start_policy(problem: Problem, guess: Start) -> Guess:
     d, N = problem.dynamics, problem.horizon
     guess = as_guess(guess, d, N)
     if guess is None:
-        guess = np.tile(as_array("dynamics.nominal_control", d.nominal_control(problem.x0), (d.nu,)), (N, 1))
+        guess = np.full((N, d.nu), as_array("dynamics.nominal_control", d.nominal_control(problem.x0), (d.nu,)))
     if isinstance(guess, np.ndarray):
-        return Guess(np.tile(problem.x0, (N + 1, 1)), guess, np.zeros((N, d.nu, d.n)), alone=True)
+        return Guess(np.full((N + 1, d.nx), problem.x0), guess, np.zeros((N, d.nu, d.n)), alone=True)
     if isinstance(guess, tuple):
         X, U = guess
         X[0] = problem.x0
