@@ -36,6 +36,10 @@ SHORT, MOST_SHORT = 0.125, 5
 """Steps of rollouts within limits of controls after which full-space steps take over, and how many full-space steps as
 short as that are too many: these cost more, so that rollouts go on."""
 
+STEEP = 10.0
+"""Costs that rise by more with a coordinate, all knots together, may be in other units than constraints: IPOPT scales
+them by their gradient (Wächter & Biegler 2006, §3.8)."""
+
 NEARLY = 1e-5
 """Gaps that are closed at the end by a rollout under the policy, if constraints hold there as well."""
 
@@ -52,17 +56,15 @@ class Minimised(NamedTuple):
 def minimise(descent: Descent) -> Minimised:
     """Minimise from the descent's iterate, which is left where this ends, controls at their limits exactly there."""
     iterate, solver = descent.iterate, descent.solver
-    scale, history = scale_of(iterate), descent.history
+    scales, history = scales_of(iterate), descent.history
     _check_rows(iterate)
-    point = _warm(iterate, scale)
+    point = _warm(iterate, scales[0])
     if point is not None:
         interior = Interior(point, solver.tolerance, history, partial(descent.go_on, at=point))
         end = interior.run(min(solver.max_iterations, len(history) + FEW), warm=True)
     if point is None or not (end.ending.converged or len(history) >= solver.max_iterations):
-        point = Point(iterate.problem, iterate.work, iterate.X.copy(), iterate.U.copy(), scale, START * scale)
-        struggles = None if solver.step == "linear" else _struggles if iterate.constrained else _struggles_within
-        interior = Interior(point, solver.tolerance, history, partial(descent.go_on, at=point), struggles)
-        end = interior.run(solver.max_iterations)
+        interior, end = _from_anew(descent, scales)
+        point = interior.point
     iterate.guess = None
     sweep, exact = interior.sweep, False
     if end.ending.converged:
@@ -79,6 +81,19 @@ def minimise(descent: Descent) -> Minimised:
     multipliers = point.bounds.multipliers[: point.first].copy()
     iterate.arrive(*_followed(iterate, point, sweep))
     return Minimised(end, sweep, exact, multipliers)
+
+
+def _from_anew(descent: Descent, scales: tuple[float, ...]) -> tuple[Interior, End]:
+    """Full-space steps from the iterate, with one scale after another until constraints hold; and why they ended."""
+    iterate, solver, history = descent.iterate, descent.solver, descent.history
+    struggles = None if solver.step == "linear" else _struggles if iterate.constrained else _struggles_within
+    for scale in scales:
+        point = Point(iterate.problem, iterate.work, iterate.X.copy(), iterate.U.copy(), scale, START * scale)
+        interior = Interior(point, solver.tolerance, history, partial(descent.go_on, at=point), struggles)
+        end = interior.run(solver.max_iterations)
+        if end.ending not in (Ending.INFEASIBLE, Ending.STRUGGLES):
+            break
+    return interior, end
 
 
 def _struggles(records: list[Record]) -> bool:
@@ -132,10 +147,11 @@ def _verdict(point: Point) -> str:
     return f"infeasible as far as can be seen from here: {worst}, where violations are at a minimum"
 
 
-def scale_of(iterate: Iterate) -> float:
-    """The cost that counts as one: one, or what the iterate costs if that is less.
+def scales_of(iterate: Iterate) -> tuple[float, ...]:
+    """Costs that count as one, in the order in which they are tried: one, or what the iterate costs if that is less.
 
-    It is never so little that rounding of states and controls alone leaves gradients above the tolerance.
+    It is never so little that rounding of states and controls alone leaves gradients above the tolerance. Where
+    constraints are not held so, and gradients are `STEEP`, it is as much more as they are.
     """
     problem, d = iterate.problem, iterate.work.derivatives
     magnitude = float(np.abs(problem.values(iterate.X, iterate.U)).sum())
@@ -143,8 +159,9 @@ def scale_of(iterate: Iterate) -> float:
     H = np.where(iterate.separable[:, None], d.diagonal, np.einsum("kii->ki", d.lzz))
     sizes = np.abs(iterate.X).max() * np.abs(H[:, : problem.dynamics.n]).sum()
     sizes += np.abs(iterate.U).max() * np.abs(H[:-1, problem.dynamics.n :]).sum()
-    scale = max(magnitude, EPSILON * float(sizes) / TOLERANCE)
-    return min(1.0, scale) if scale > 0.0 else 1.0
+    scale = min(1.0, max(magnitude, EPSILON * float(sizes) / TOLERANCE)) or 1.0
+    steep = min(magnitude, float(np.abs(d.lz).sum(axis=0).max()) / STEEP)
+    return (scale, steep) if iterate.constrained and steep > scale else (scale,)
 
 
 def _followed(iterate: Iterate, point: Point, sweep: Sweep | None) -> tuple[Array, Array, Array]:

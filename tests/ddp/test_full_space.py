@@ -72,6 +72,16 @@ def test_costs_of_any_size_meet_equalities_in_few_iterations(scale):
     assert solution.cost == pytest.approx(29.197342542681 * scale, rel=1e-9)
 
 
+@pytest.mark.parametrize("scale", [1e-3, 1e3, 1e6])
+def test_costs_in_other_units_lead_to_the_same_motion_between_limits(scale):
+    plain = on_a_rail()
+    problem = replace(plain, running=[replace(term, weights=scale * term.weights) for term in plain.running])
+    for solver in (ddp.DDP(step="linear"), ddp.DDP()):
+        solution = ddp.solve(problem, solver)
+        assert solution.converged
+        assert solution.cost == pytest.approx(1.15055576 * scale, rel=1e-7)
+
+
 @pytest.mark.parametrize("moved", [0.0, 1e-9, 1e-6])
 def test_rounding_is_no_work_where_a_motion_begins_at_its_goal(moved):
     plain, upright = pendulum.swing_up(), np.array([np.pi, 0.0])
