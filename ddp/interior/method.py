@@ -47,6 +47,10 @@ later, and falls from iterate to iterate."""
 LARGE = 1e3
 """Costates of a guess that are larger are no multipliers."""
 
+CURVED, RISE = 1.0 / 16.0, 10.0
+"""Steps of a smaller fraction of what bounds allow are too long for their models: mu rises after them, and after
+none at all, by so much."""
+
 SHORTEST, SHORTEST_WHOLE = 1e-8, 2.0**-8
 """Steps of a smaller fraction of the longest one are none; of those that no bound cuts, within limits of controls."""
 
@@ -87,7 +91,7 @@ class Interior:
         self._struggles = struggles
         self.sweep: Sweep | None = None
         self.blends = DIRECT if point.boxed else BLENDED
-        self._mu, self._stiff, self._raised, self._missed = 0.0, False, 0, np.inf
+        self._mu, self._stiff, self._stuck, self._raised, self._missed = 0.0, False, False, 0, np.inf
         self._first = self._fell = len(history)
 
     def errors(self, barrier: float) -> float:
@@ -141,15 +145,17 @@ class Interior:
             now = working_time()
             self._record(step, alpha, now - before)
             before = now
-            if alpha == 0.0:
-                if self._stiff:
-                    if self._elastic():
-                        continue
-                    return End(Ending.NO_STEP, "no step lowers the cost or closes what is open")
+            if alpha == 0.0 and self._stuck:
+                if self._elastic():
+                    continue
+                return End(Ending.NO_STEP, "no step lowers the cost or closes what is open")
+            self._stuck = alpha == 0.0
+            self._stiff = self._stuck or (p.first > 0 and alpha <= CURVED * move.longest)
+            if self._stiff:
+                self._mu = max(FIRST_SHIFT * p.scale, RISE * self._mu)
+            if self._stuck:
                 self.filter.clear(p.theta)
-                self._stiff, self._mu = True, max(FIRST_SHIFT * p.scale, 10.0 * self._mu)
             else:
-                self._stiff = False
                 if alpha == 1.0 and p.bounds.left_open(move.rows, p.barrier) > HALVED * was_open:
                     p.bounds.share *= LESS_PROXIMAL
                 p.differentiate()
@@ -191,7 +197,7 @@ class Interior:
     def _again(self) -> None:
         """Begin with another barrier function."""
         self.filter = Filter(self.point.theta, self.point.first > 0)
-        self._stiff, self._mu = False, 0.0
+        self._stiff, self._stuck, self._mu = False, False, 0.0
         self._fell = len(self.history)
 
     def _enough(self) -> float:
