@@ -12,6 +12,7 @@ from dynamics import FunctionDynamics, frame_placement
 from problems import arm, cartpole, pendulum, quadrotor
 from problems.constraints import FramePositionEquality
 from problems.costs import ControlCost, StateCost
+from tests.benchmarks.optimisers import published
 
 LINEAR = ddp.DDP(step="linear", max_iterations=100)
 
@@ -178,6 +179,12 @@ def test_constraints_that_cannot_be_met_are_named_and_confirmed():
         solution = ddp.solve(problem, solver, throw=False)
         assert solution.status.ending is ddp.Ending.INFEASIBLE
         assert "terminal_constraints[0] (Equality)[1] is violated by 2." in solution.status
+
+
+def test_a_car_whose_guess_leads_through_walls_finds_the_door():
+    solution = ddp.solve(published.car_escape(), ddp.DDP(tolerance=1e-4, max_iterations=74))
+    assert solution.converged, solution.status
+    assert solution.cost == pytest.approx(0.331654, rel=1e-4)
 
 
 def test_loose_tolerances_save_iterations_but_bend_no_constraint(rng):
