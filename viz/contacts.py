@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ddp.errors import ProblemError, as_array, axes, choice, numbers, positive, said, text
+from ddp.errors import ProblemError, as_array, axes, choice, instance, numbers, positive, said, text
 from viz.shapes import Array
 
 Flags = NDArray[np.bool_]
@@ -56,22 +56,26 @@ def as_friction(field: str, mu: float | Mapping[str, float], names: Sequence[str
 def as_schedule(schedule: Mapping[str, ArrayLike]) -> dict[str, Flags]:
     """Check flags (N,) of each foot, true while it stands; N the same for all and at least 1."""
     found: dict[str, Flags] = {}
-    for name, flags in named("schedule", schedule, "flags (N,)").items():
+    for name, flags in named("schedule", schedule, "flags (N,)", some="one foot").items():
         length = len(next(iter(found.values()))) if found else None
         array = as_array(f"schedule[{said(name)}]", flags, (length,))
         if len(array) == 0 or not np.isin(array, (0.0, 1.0)).all():
             given = numbers(array)
             raise ProblemError(f"schedule[{said(name)}]: expected at least one flag, true or false, got {given}")
         found[name] = array != 0.0
-    if not found:
-        raise ProblemError("schedule: expected at least one foot, got none")
     return found
 
 
-def named(field: str, value: Any, what: str) -> Mapping[str, Any]:
-    """``value`` if it is a mapping from names, else ProblemError."""
-    if not isinstance(value, Mapping):
-        raise ProblemError(f"{field}: expected a mapping from names to {what}, got {said(value)}")
-    for name in value:
-        text(f"{field}: a name", name)
+def named(
+    field: str, value: Any, what: str, kind: type = object, one: str = "", some: str = ""
+) -> Mapping[str, Any]:
+    """``value`` if it is a mapping from names to instances of a class, each called ``one``, else ProblemError.
+
+    some: "one curve" or the like, which has to be there.
+    """
+    instance(field, value, Mapping, f"a mapping from names to {what}")
+    for name, item in value.items():
+        instance(f"{field}[{said(text(f'{field}: a name', name))}]", item, kind, one)
+    if some and not value:
+        raise ProblemError(f"{field}: expected at least {some}, got none")
     return value

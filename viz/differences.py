@@ -26,8 +26,7 @@ def plot_differences(
     steps = as_array("deltas", deltas, (None,))
     if not (steps > 0.0).all():
         raise ProblemError(f"deltas: expected positive steps, got {said(float(steps.min(initial=0.0)))}")
-    if not named("errors", errors, "errors"):
-        raise ProblemError("errors: expected at least one method, got none")
+    named("errors", errors, "errors", some="one method")
     curves = {name: as_array(f"errors[{said(name)}]", rows, (len(steps), 2)) for name, rows in errors.items()}
     target, heading = written(path), "" if title is None else text("title", title)
     figure = canvas(6.4, 4.2)

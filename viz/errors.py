@@ -23,8 +23,7 @@ def plot_errors(
     unit: of the errors. The scale ends above the second largest curve: one that falls runs out of the picture. Bad
     input raises ProblemError, which names the argument.
     """
-    if not named("errors", errors, "curves"):
-        raise ProblemError("errors: expected at least one curve, got none")
+    named("errors", errors, "curves", some="one curve")
     target, heading, measured = written(path), "" if title is None else text("title", title), text("unit", unit)
     curves = {}
     for name, curve in errors.items():

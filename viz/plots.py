@@ -45,12 +45,8 @@ def plot_convergence(
     """
     from matplotlib.ticker import MaxNLocator
 
-    given = {"": solutions} if isinstance(solutions, Converged) else named("solutions", solutions, "Solutions")
-    if not given:
-        raise ProblemError("solutions: expected at least one, got none")
-    for name, solution in given.items():
-        if not isinstance(solution, Converged):
-            raise ProblemError(f"solutions[{said(name)}]: expected a Solution, got {said(solution)}")
+    several = {"": solutions} if isinstance(solutions, Converged) else solutions
+    given = named("solutions", several, "Solutions", Converged, "a Solution", "one")
     target, heading = written(path), "" if title is None else text("title", title)
     figure = canvas(11.0, 3.6)
     panels = figure.subplots(1, 3)

@@ -10,7 +10,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ddp.errors import ProblemError, as_array, axes, instance, items, said, settle, text
+from ddp.errors import ProblemError, as_array, axes, instance, items, settle, text
 from viz.compositions import inside
 from viz.contacts import named
 from viz.shapes import COLORS, GREY, Array, Color, css
@@ -111,9 +111,7 @@ def _column(t: Array, columns: Any, limits: tuple[Array, Array] | None) -> Signa
 
 def as_signals(signals: Mapping[str, Signal]) -> dict[str, Signal]:
     """Signals by name, checked."""
-    for name, signal in named("signals", signals, "Signals").items():
-        instance(f"signals[{said(name)}]", signal, Signal, "a viz.Signal")
-    return dict(signals)
+    return dict(named("signals", signals, "Signals", Signal, "a viz.Signal"))
 
 
 def panels(signals: Sequence[tuple[str, Color | None, Mapping[str, Signal]]]) -> list[dict[str, Any]]:

@@ -33,12 +33,8 @@ def plot_solution(
     their own; at most 24 rows are drawn.
     Raises ProblemError for what is no Solution, or for solutions of systems whose numbers have other names.
     """
-    given = {"": solutions} if isinstance(solutions, Told) else named("solutions", solutions, "Solutions")
-    for name, solution in given.items():
-        if not isinstance(solution, Told):
-            raise ProblemError(f"solutions[{said(name)}]: expected a Solution, got {said(solution)}")
-    if not given:
-        raise ProblemError("solutions: expected at least one, got none")
+    several = {"": solutions} if isinstance(solutions, Told) else solutions
+    given = named("solutions", several, "Solutions", Told, "a Solution", "one")
     target, heading = written(path), "" if title is None else text("title", title)
     signals = {name: signals_of(solution) for name, solution in given.items()}
     first = next(iter(signals.values()))
