@@ -181,7 +181,7 @@ class DDP:
     @property
     def holding(self) -> ConstraintMethod:
         """The method by which steps by rollouts hold constraints."""
-        return AugmentedLagrangian() if self.constraints is None else self.constraints
+        return _held() if self.constraints is None else self.constraints
 
     def relaxed(self, problem: Problem, guess: Start) -> Problem:
         """The problem that descents minimise: the given one, or one with its constraints in the cost."""
@@ -200,7 +200,7 @@ def as_solver(solver: DDP | None) -> DDP:
     return chosen
 
 
-_default = cache(DDP)
+_default, _held = cache(DDP), cache(AugmentedLagrangian)
 
 
 def _check_part(name: str, part: object, example: str, *methods: str) -> None:
