@@ -1,4 +1,4 @@
-"""Motors: what a robot's are able to of the efforts that a policy asks for."""
+"""Motors: efforts that a policy asks for, cut to what a robot's file allows."""
 
 from __future__ import annotations
 
