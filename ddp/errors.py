@@ -324,7 +324,7 @@ def numbers(values: Array) -> str:
 
 def nearest(name: object, known: Iterable[str]) -> str:
     """A hint for an unknown name: the nearest known ones, as a sentence fragment."""
-    known = list(known)
+    known = list(dict.fromkeys(known))
     if not known:
         return "there are none"
     given = name[:_LONGEST] if isinstance(name, str) else ""

@@ -213,6 +213,7 @@ def test_numbers_with_commas_are_an_array():
         (["solve", "quadruped/trot", "--weights-torq", "1"], ["--weights-torq", "'--weights-torque'"]),
         (["solve", SMALL, "--horizen", "80"], ["--horizen", "did you mean '--horizon'"]),
         (["solve", SMALL, "--tolerence", "1"], ["--tolerence", "'--tolerance'"]),
+        (["check", "arm/reach", "--knots", "3"], ["did you mean '--plot' or '--robot' or '--dt'"]),
         (["solve", SMALL, "--horizon", "many"], ["--horizon", "whole number", "'many'"]),
         (["solve", SMALL, "--horizon", "3,4"], ["--horizon", "one number", "'3,4'"]),
         (["solve", SMALL, "--mass", "heavy"], ["--mass", "'heavy'"]),
