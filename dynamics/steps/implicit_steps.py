@@ -7,8 +7,9 @@ A stage of length h from (q, v) finds v' with which motion obeys the residual of
 
 and goes the part κ of its way: q⁺ = q ⊕ κ h v_s, v⁺ = v + κ (v' - v), where the next stage begins, or the step ends.
 With θ = 1 that is backward Euler's step, with θ = ½ the implicit midpoint rule; two stages of the former make the step
-of order two that Alexander calls SDIRK2 (1977, Diagonally implicit Runge-Kutta methods for stiff ODEs). No mass matrix
-is inverted: Newton's matrix is K = h ∂R/∂v' = M + θ h (R_v + θ h R_q Jr), Jr the right Jacobian of θ h v_s.
+of order two that Alexander calls SDIRK2 (1977, Diagonally implicit Runge-Kutta methods for stiff ODEs); loops, closed
+in positions (an equation of index three), leave it order one. No mass matrix is inverted: Newton's matrix is
+K = h ∂R/∂v' = M + θ h (R_v + θ h R_q Jr), Jr the right Jacobian of θ h v_s.
 A row of R that belongs to a prescribed joint is a_s - u instead, its control being its acceleration.
 
 Newton's method begins at v' = v and ends by one step more after one below CLOSE, so that results depend on where it

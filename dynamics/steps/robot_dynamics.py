@@ -38,7 +38,8 @@ class RobotDynamics(SteppedRobot):
     ``q' = q ⊕ dt v``; "rk4", of order four on the manifold, see runge_kutta.py. Implicit ones, for stiff springs and
     friction, see implicit_steps.py: "implicit-euler", ``v' = v + dt a(q', v', τ)``; "implicit-midpoint", of order two,
     which keeps energy; "sdirk2", of order two, which damps what is too fast for it. The first and the last end with the
-    robot's loops closed. Their derivatives are all exact.
+    robot's loops closed, and both are of order one then: halve dt to see how far off motions of closed chains are, or
+    have ``simulate`` keep to a tolerance. Their derivatives are all exact.
     damping: whether joints' viscous friction, the model's ``damping`` [N m s/rad, N s/m], acts. Default: as the format
     of the robot's file has it, ``robot.equipment.damped``: yes for MJCF; no for URDF, SDF and a ``pinocchio.Model``.
     springs: whether joints' springs, ``robot.equipment.stiffness`` [N m/rad, N/m], act. Default: yes, wherever a robot
