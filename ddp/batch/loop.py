@@ -49,10 +49,9 @@ from ddp.descent import judged as end_judged
 from ddp.interior.solve import SHORT
 from ddp.iterate import ASTRAY, CLOSED, WORSE, swept_last
 from ddp.machine.memory import address_of
+from ddp.machine.number import WIDTH
 from ddp.models.globalisation import NOBODY, OWN, Outcome, attempted, follow_up, searched
 from ddp.search import SURPASSED, TAKEN, judged
-
-LANES = 8
 
 
 @kernel
@@ -61,13 +60,13 @@ def run(worker):
     w = Worker(worker)
     busy = True
     while busy:
-        for k in range(LANES):
+        for k in range(WIDTH):
             lane = Lane(w.lanes[k])
             while lane.stage == IDLE and w.next < w.end:
                 load(w, lane)
         eight = w.eight
         eight.torn, eight.any_imposed = 0, 0
-        for k in range(LANES):
+        for k in range(WIDTH):
             lane = Lane(w.lanes[k])
             imposed = lane.stage == OPENS
             eight.imposed[k] = 1.0 if imposed else 0.0
@@ -75,7 +74,7 @@ def run(worker):
             eight.any_imposed |= 1 if imposed else 0
         call_contraction(w.follow, w.context, eight.address, 0, 0)
         busy = False
-        for k in range(LANES):
+        for k in range(WIDTH):
             lane = Lane(w.lanes[k])
             if lane.stage != IDLE:
                 arrive(w, lane)

@@ -23,6 +23,7 @@ from ddp.batch.lanes import (
 )
 from ddp.machine.aligned import aligned_zeros
 from ddp.machine.following import Following
+from ddp.machine.number import WIDTH
 from ddp.machine.trajectories import Eight, Trajectory
 from ddp.machine.variables import made_like
 from ddp.models.attempt import Limits
@@ -38,8 +39,6 @@ from ddp.sweeps.horizon import Horizon, horizon_of
 from ddp.sweeps.room import RoomOwner
 from ddp.sweeps.sweeping import sweep_function, sweeping_of
 from ddp.system import Routines, ability
-
-EIGHT = 8
 
 SHARE, ALONE = 64, 1024
 """Problems that a thread takes at a time, one of several or alone: until they are done nothing can be interrupted."""
@@ -109,14 +108,14 @@ class _Memory:
         function = sweep_function(n, nu, halved, runs).address
         self.sweeping = sweeping_of(function, N, self.room.address)
         sizes = [(N + 1) * nx, N * nu] * 4 + [N * nu, N * nu * n, N * n]
-        rows = [aligned_zeros((EIGHT, size)) for size in sizes]
+        rows = [aligned_zeros((WIDTH, size)) for size in sizes]
         self.rows = rows
-        self.alphas = aligned_zeros((EIGHT,))
-        self.following = aligned_zeros((Following.size(nx=nx, nu=nu, n=n, gains=nu * n), EIGHT))
+        self.alphas = aligned_zeros((WIDTH,))
+        self.following = aligned_zeros((Following.size(nx=nx, nu=nu, n=n, gains=nu * n), WIDTH))
         self.eight = Eight(
             N=N, nx=nx, n=n, nu=nu, memory=address(self.following), X=rows[0], U=rows[1], k=rows[8], K=rows[9],
             alphas=self.alphas, lower=problem.lower, upper=problem.upper, to_X=rows[2], to_U=rows[3], gaps=rows[10],
-            imposed=aligned_zeros((EIGHT,)), torn=0, any_imposed=0,
+            imposed=aligned_zeros((WIDTH,)), torn=0, any_imposed=0,
         )  # fmt: skip
         self.weights = np.zeros((N, n))
         self.owners: list[Any] = []
@@ -128,7 +127,7 @@ class _Memory:
         )  # fmt: skip
         self.fresh = made_like(Decisions, numbers)
         self.worker = self._worker(problem, solver)
-        self.lanes = [self._lane(index, numbers) for index in range(EIGHT)]
+        self.lanes = [self._lane(index, numbers) for index in range(WIDTH)]
         self.worker = self.worker.replace(lanes=np.array([lane.address for lane in self.lanes], dtype=np.int64))
         for lane in self.lanes:
             lane.worker = self.worker.address
@@ -235,7 +234,7 @@ class _Memory:
             last_sweep=int(solver.last_sweep), is_exact=int(solver.hessian != "gauss-newton"),
             rule=OWN_RULES if rule is None else TENFOLD if isinstance(rule, Tenfold) else BY_RATIO,
             factor=steps.factor, short=steps.short, long=steps.long, floor=ratio.floor,  # type: ignore[union-attr]
-            fresh=self.fresh, lanes=np.zeros(EIGHT, dtype=np.int64), alone=0, x0=nothing, u0=nothing, X=nothing,
+            fresh=self.fresh, lanes=np.zeros(WIDTH, dtype=np.int64), alone=0, x0=nothing, u0=nothing, X=nothing,
             U=nothing, K=nothing, tables=np.zeros(1, dtype=np.int64), table_step=0, to_X=nothing, to_U=nothing,
             to_k=nothing, to_K=nothing, numbers=nothing, next=0, end=0,
         )  # fmt: skip
