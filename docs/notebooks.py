@@ -47,8 +47,7 @@ def hosted(page):
     if found is None:
         return ""
     path = f"notebooks%2F{page.parent.name}%2F{page.stem}.ipynb"
-    badge = "![Open this page as a notebook](https://mybinder.org/badge_logo.svg)"
-    return f"[{badge}](https://mybinder.org/v2/gh/{found[1]}/HEAD?labpath={path})"
+    return f"[Open this page as a notebook on Binder](https://mybinder.org/v2/gh/{found[1]}/HEAD?labpath={path})"
 
 
 class Cell(NamedTuple):
