@@ -25,10 +25,10 @@ from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
-import pinocchio as pin
-from processes import descendants, resident, rolled, session, spent, timed
+from processes import descendants, resident, rolled, session, spent, timed, workers_of
 
 import ddp
+from dynamics.robots.libraries import pin  # workers import this file, and need no Pinocchio
 from problems import arm, cartpole, gaits, pendulum, quadrotor, quadruped
 
 
@@ -273,7 +273,7 @@ def memory(samples):
 
     def watch():
         while True:
-            for pid in descendants(os.getpid()):
+            for pid in workers_of(os.getpid()):
                 with contextlib.suppress(OSError, ValueError, IndexError):
                     most[pid] = np.fmax(most.get(pid, 0.0), rolled(pid))
             time.sleep(0.1)
@@ -281,7 +281,7 @@ def memory(samples):
     threading.Thread(target=watch, daemon=True).start()
     for start in (None, "neighbours"):
         most.clear()
-        ddp.solve_many(problem, {"x0": near(problem, 0.1, samples)}, executor=2, start=start)
+        ddp.solve_many(problem, {"x0": near(problem, 0.1, samples)}, executor=2, start=start, keep=("U",))
         for one in list(most.values()):
             told = "{:.0f} MB resident, {:.0f} MB its share, {:.0f} MB its own".format(*one)
             print(f"a process of a batch, start {start}: {told}", flush=True)

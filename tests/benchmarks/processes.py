@@ -66,6 +66,17 @@ def resident(pid):
     return 0.0
 
 
+def workers_of(root):
+    """Processes of multiprocessing that a process has started, once they run a program of their own: until then what
+    they hold is their parent's."""
+    found = []
+    for pid in descendants(root):
+        with contextlib.suppress(OSError):
+            if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes():
+                found.append(pid)
+    return found
+
+
 def rolled(pid):
     """Memory of a process [MB]: resident, its share where others have the same libraries, and what it has alone."""
     lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()[1:]
