@@ -1,5 +1,6 @@
 """The command line: what it prints, writes and answers, and how it fails."""
 
+import importlib.util
 import json
 import os
 import re
@@ -345,4 +346,5 @@ def test_receding_horizons_control_their_robots(tmp_path):
 def test_a_node_without_ros_says_what_is_missing(tmp_path):
     result = mayne("node", "pendulum/swing-up", "--horizon", "20", "--joints", "pivot", "--ros-args", "-r", "a:=b")
     fails_with(result, 2, "joints[0]", "pivot")
-    fails_with(mayne("node", "pendulum/swing-up", "--horizon", "20", "--ros-args", "-r", "a:=b"), 2, "needs rclpy")
+    if importlib.util.find_spec("rclpy") is None:  # else the node runs, see tests/problems/test_ros.py
+        fails_with(mayne("node", "pendulum/swing-up", "--horizon", "20", "--ros-args", "-r", "a:=b"), 2, "needs rclpy")
