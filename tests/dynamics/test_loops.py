@@ -265,8 +265,9 @@ def test_closed_chains_move_as_pinocchio_has_them_to_first_order_and_to_a_tolera
 
     assert 1.6 < error(60) / error(120) < 2.5
     system = RobotDynamics(robot, 0.01, integrator=integrator)
-    close = dynamics.simulate(system, x0, np.zeros(3), 0.3, tolerance=1e-3).X[-1]
-    assert np.abs(close - truth).max() < min(1e-2, 0.5 * error(30))
+    close = dynamics.simulate(system, x0, np.zeros(3), 0.3, tolerance=1e-2)
+    assert np.abs(close.X[-1] - truth).max() < 0.3 * error(30)
+    assert close.steps < 3000  # with velocities across the loop in its errors, 130 000
 
 
 def test_robots_with_loops_travel_to_other_processes():
