@@ -15,7 +15,7 @@ import numpy as np
 
 from ddp import differences
 from ddp.compiling.c_function import c_function
-from ddp.errors import REAL, ModelError, ProblemError, as_array, axes, line_of, numbers
+from ddp.errors import REAL, ModelError, ProblemError, as_array, axes, line_of, numbers, symmetric
 from ddp.machine.addresses import array_at, integers_at
 from ddp.machine.number import WIDTH
 from ddp.protocols import Array
@@ -255,11 +255,11 @@ class ByKnot(ABC):
         if self._hessian is not None:
             rows = [self._hessian(x.copy(), u.copy(), weight) for weight in np.eye(n)]
             T = np.array([as_array("hessian", row, (nz, nz), ModelError, finite=False) for row in rows])
-        elif self._linearize[1] is not None and self._is_flat:
+            return symmetric("hessian", T, error=ModelError)
+        if self._linearize[1] is not None and self._is_flat:
             T = differences.real_jacobian(lambda z: np.hstack(self._slopes(z[:n], z[n:])), np.concatenate([x, u]))
-        else:
-            return differences.second_order(*self._about(x, u))[1]
-        return 0.5 * (T + T.transpose(0, 2, 1))
+            return 0.5 * (T + T.transpose(0, 2, 1))
+        return differences.second_order(*self._about(x, u))[1]
 
     @property
     def _is_flat(self) -> bool:

@@ -167,6 +167,21 @@ def axes(value: Any) -> int:
     return found if isinstance(found, int) else 0
 
 
+def symmetric(field: str, matrices: Array, share: float = 1e-3, error: type[DDPError] = ProblemError) -> Array:
+    """Exactly symmetric matrices (..., k, k); the error where halves differ by more than a share of the largest entry.
+
+    One half alone of a Hessian would count half of every mixed derivative. NaN passes.
+    """
+    turned = np.swapaxes(matrices, -1, -2)
+    with np.errstate(invalid="ignore"):  # the difference of infinities
+        off = np.abs(matrices - turned)
+    if matrices.size and off.max() > share * np.abs(matrices).max():
+        *_, i, j = at = np.unravel_index(int(off.argmax()), off.shape)
+        halves = f"{matrices[at]:.6g} at [{i}, {j}] and {turned[at]:.6g} at [{j}, {i}]"
+        raise error(f"{field}: expected a symmetric matrix, got {halves}")
+    return np.asarray(0.5 * (matrices + turned))
+
+
 def line_of(reason: BaseException | None) -> str:
     """Where a user's own code raised an exception, as " (line 7 of car.py)": the innermost line of no library."""
     found = ""

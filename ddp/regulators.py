@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 
 from ddp.derivatives import Derivatives
 from ddp.derived_dynamics import as_system
-from ddp.errors import ProblemError, as_array, axes, numbers, positive
+from ddp.errors import ProblemError, as_array, axes, numbers, positive, symmetric
 from ddp.gains import load_gains, save_gains
 from ddp.machine.aligned import aligned_zeros
 from ddp.policy import Policy, as_state, held_policy
@@ -182,8 +182,7 @@ def weights(name: str, value: ArrayLike, n: int, knots: int | None = None, defin
     shape = {1: (n,), 3: (knots, n, n)}.get(axes(value) if knots or axes(value) == 1 else 2, (n, n))
     W = as_array(name, value, shape)
     W = np.diag(W) if W.ndim == 1 else W
-    if np.abs(W - np.swapaxes(W, -1, -2)).max(initial=0.0) > 1e-9 * np.abs(W).max(initial=0.0):
-        raise ProblemError(f"{name}: expected a symmetric matrix, got one whose halves differ")
+    W = symmetric(name, W, 1e-9)
     least = float(np.linalg.eigvalsh(W).min(initial=np.inf))
     if least <= 0.0 if definite else least < -1e-9 * np.abs(W).max(initial=0.0):
         kind = "definite" if definite else "semidefinite"
@@ -233,9 +232,7 @@ def riccati(A: Array, B: Array, Q: Array, R: Array, why: str, field: str) -> Arr
     raise ProblemError(f"{field}: expected weights of every mode that does not decay, got none of some")
 
 
-def trajectory(
-    system: System, X: ArrayLike, U: ArrayLike, names: tuple[str, str] = ("X", "U")
-) -> tuple[Array, Array]:
+def trajectory(system: System, X: ArrayLike, U: ArrayLike, names: tuple[str, str] = ("X", "U")) -> tuple[Array, Array]:
     """States (N+1, nx) and controls (N, nu), checked; names: theirs in errors."""
     U = as_array(names[1], U, (None, system.nu))
     X = as_array(names[0], X, (len(U) + 1, system.nx))

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ddp.derived_dynamics import as_system
-from ddp.errors import ProblemError, as_array, axes, instance, nearest, said
+from ddp.errors import ProblemError, as_array, axes, instance, nearest, said, symmetric
 from ddp.errors import rows as rows
 from ddp.errors import settle as settle
 from ddp.protocols import Array
@@ -48,13 +48,10 @@ def weighting(field: str, value: ArrayLike, size: int) -> Array:
         return weights(field, value, size)
     if size == 0:
         raise ProblemError(f"{field}: expected at least one weight, got none")
-    W = as_array(field, value, (size, size)).copy()
-    largest = np.abs(W).max()
-    if np.abs(W - W.T).max() > 1e-12 * largest:
-        raise ProblemError(f"{field}: expected a symmetric matrix, got one that differs from its transpose")
-    if (least := float(np.linalg.eigvalsh(W)[0])) < -1e-12 * largest:
+    W = symmetric(field, as_array(field, value, (size, size)), 1e-12)
+    if (least := float(np.linalg.eigvalsh(W)[0])) < -1e-12 * np.abs(W).max():
         raise ProblemError(f"{field}: expected a positive semidefinite matrix, got an eigenvalue of {least:.3g}")
-    return 0.5 * (W + W.T)
+    return W
 
 
 def spatial(field: str, value: ArrayLike) -> float | Array:

@@ -17,7 +17,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from ddp import differences
-from ddp.errors import REAL, DDPError, ProblemError, as_array, line_of
+from ddp.errors import REAL, DDPError, ProblemError, as_array, line_of, symmetric
 from ddp.protocols import Array, CostFunction, Term
 from ddp.system import System
 
@@ -144,6 +144,8 @@ class DerivedTerm:
         result = called(row, name, function, x, u)
         try:
             array = as_array(name, result, (None,) * rank, finite=False)
+            if rank == 2 and array.shape[0] == array.shape[1]:
+                array = symmetric(name, array)
         except ProblemError as reason:
             raise TermError(row, str(reason)) from None
         if array.shape not in {(n,) * rank, (nz,) * rank}:

@@ -176,10 +176,10 @@ def _adapted(
 
 
 def _error(s: RobotDynamics, once: Array, twice: Array, share: float) -> float:
-    """What steps of this share of dt would be apart after dt, as this one shows it.
+    """Distance after dt that steps of this share of dt would be off by, as one step and two halves of it show.
 
-    Velocities across loops do not add up: each step closes these anew. They are off by O(h), for which a share of the
-    tolerance would ask in vain.
+    Velocities across loops do not add up: each step closes them anew. They are off by O(h), which a share of the
+    tolerance could never bound: they are left out.
     """
     apart, across = s.difference(once, twice), 0.0
     if s.robot.loops:

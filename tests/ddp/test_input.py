@@ -133,6 +133,19 @@ def test_a_term_that_fails_is_named_with_its_knot(value, message):
         ddp.solve(problem(running=[TERM, Term(value)]), guess=U)
 
 
+def test_a_hessian_of_which_one_half_is_given_is_refused_and_not_averaged():
+    half = np.triu(np.ones((3, 3)))
+    term = Term(lambda x, u: 0.0)
+    term.gradient, term.hessian = lambda x, u: np.zeros(3), lambda x, u: half
+    with pytest.raises(ddp.ProblemError, match=r"running\[0\] \(Term\): hessian: .* symmetric .* 1 at \[0, 1\]"):
+        ddp.solve(problem(running=[term]))
+    system = FunctionDynamics(
+        pendulum_step, 2, 1, hessian=lambda x, u, weight: weight[0] * half, derivatives="differences"
+    )
+    with pytest.raises(ddp.ModelError, match=r"hessian: .* symmetric matrix, got 1 at \[0, 1\] and 0 at \[1, 0\]"):
+        system.hessian(np.zeros(2), np.zeros(1), np.ones(2))
+
+
 def test_a_term_that_fails_on_the_way_is_named_with_its_knot():
     with pytest.raises(
         ddp.ProblemError, match=r"running\[1\] \(Fails\): gradient raised .* at knot 5"
