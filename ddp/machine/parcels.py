@@ -215,3 +215,7 @@ class _Values(MutableMapping[str, Any]):
 
     def __len__(self) -> int:
         return len(self._all())
+
+    def __reduce__(self) -> Any:
+        """Copies are plain: structs that name each other could not be copied before their values were there."""
+        return dict, (dict(self),)

@@ -25,6 +25,9 @@ class _Library:
         setattr(self, name, found)
         return found
 
+    def __reduce__(self) -> Any:
+        return _Library, (self._name,)
+
 
 if not TYPE_CHECKING:
     coal, pin = _Library("coal"), _Library("pinocchio")

@@ -238,7 +238,8 @@ def test_a_struct_that_was_sent_can_be_changed(reach):
 
 
 def test_copies_of_problems_are_problems(reach, solution):
-    for other in (copy.copy(reach), copy.deepcopy(reach)):
+    sent = pickle.loads(pickle.dumps(reach))
+    for other in (copy.copy(reach), copy.deepcopy(reach), copy.copy(sent), copy.deepcopy(sent)):
         assert np.array_equal(ddp.solve(other).X, solution.X)
     own = ddp.Problem(
         dynamics.FunctionDynamics(lambda x, u: x + 0.1 * u, 1, 1), [Effort(1.0)], [Slope(np.ones(1))], np.zeros(1), 5
