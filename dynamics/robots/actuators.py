@@ -60,5 +60,5 @@ def _unread(document: ElementTree.Element, model: pin.Model) -> list[str]:
         name
         for joint in document.findall("joint")
         if joint.get("type") in ("planar", "floating") and model.existJointName(name := joint.get("name", ""))
-        if any(float(value) for given in joint.findall("dynamics") for value in given.attrib.values())
+        if any(float(given.get(kind, 0.0)) for given in joint.findall("dynamics") for kind in ("damping", "friction"))
     ]

@@ -108,7 +108,7 @@ def test_the_text_of_a_file_is_the_robot_of_the_file(tmp_path, rng):
 
 @pytest.mark.parametrize("kind", ["planar", "floating"])
 def test_damping_and_friction_of_joints_that_pinocchio_reads_none_of_are_said_aloud(kind, caplog):
-    inside = '<axis xyz="0 0 1"/><dynamics damping="{}" friction="{}"/>'
+    inside = '<axis xyz="0 0 1"/><dynamics damping="{}" friction="{}" unit="SI"/>'  # with a word that means nothing
     free, rubbing = (
         arm(link("c"), joint("base", "tip", "c", kind, inside.format(*numbers))) for numbers in ((0, 0), (0, 0.2))
     )
