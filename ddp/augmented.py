@@ -271,8 +271,8 @@ class _Rounds:
         problem.add_forces(iterate.X, iterate.U, np.concatenate(forces), lz)
         slope = np.abs(control_gradient(derivatives.A, derivatives.B, lz)).max() / total
         return (
-            f"infeasible as far as can be seen from here: {self.worst()}, where squared violations are at a minimum "
-            f"(a unit of control changes them by a fraction of {slope:.1g})"
+            f"infeasible as far as can be seen from here: {self.worst()}, and no step lowers the squared violations "
+            f"(relative slope {slope:.1g}); from another guess or start there may be a way"
         )
 
     def plain_cost(self) -> float:

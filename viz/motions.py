@@ -93,6 +93,8 @@ def _several(given: Mapping[Any, Any], dt: ArrayLike | None) -> list[Motion]:
 
 def _solution(field: str, name: str, solution: Solved) -> Motion:
     """A solution's motion, up to its first state that is not finite."""
+    if solution.problem is None:
+        raise ProblemError(f"{field}: expected a solution with its problem: solution.attached(problem) gives it back")
     system, X = inside(solution.problem.dynamics, np.asarray(solution.X))
     robot: Any = drawn(getattr(system, "robot", None))
     if not isinstance(getattr(robot, "model", None), pin.Model):

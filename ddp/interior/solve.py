@@ -144,7 +144,10 @@ def _verdict(point: Point) -> str:
     """Which constraint cannot be met, and by how much, where the sum of violations is least."""
     found = zip(point.problem.residuals(point.X, point.U), point.problem.placed, strict=True)
     worst = max((residual for residual, entry in found if entry.cap is None), key=lambda residual: residual.worst)
-    return f"infeasible as far as can be seen from here: {worst}, where violations are at a minimum"
+    return (
+        f"infeasible as far as can be seen from here: {worst}, where violations are at a minimum; "
+        "from another guess or start there may be a way"
+    )
 
 
 def scales_of(iterate: Iterate) -> tuple[float, ...]:

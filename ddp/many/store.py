@@ -55,7 +55,7 @@ def zarr_or_refuse() -> Any:
     try:
         import zarr
     except ImportError:
-        raise ProblemError("into: expected zarr to be installed, by the extra mayne[batch]") from None
+        raise ProblemError("into: expected zarr, got none: `pip install zarr`, or the extra mayne[batch]") from None
     return zarr
 
 

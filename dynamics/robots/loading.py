@@ -24,6 +24,11 @@ from dynamics.robots.omissions import Omissions
 logger = logging.getLogger("mayne")
 
 READERS = (".urdf", ".xml", ".mjcf", ".sdf")
+ADVICE = {
+    ".npz": "; a solution that was saved is read by Solution.load(path, problem)",
+    ".xacro": "; expand it with `xacro robot.urdf.xacro > robot.urdf`",
+}
+"""Where to go with other files that users hand over."""
 
 
 class Source(NamedTuple):
@@ -183,7 +188,8 @@ def read_file(path: Path, root: str | None, packages: tuple[str, ...] = ()) -> F
     where = f"robot file {str(path)!r}"
     suffix = path.suffix.lower()
     if suffix not in READERS:
-        raise ModelError(f"{where}: expected .urdf, .xml (MJCF) or .sdf, got {suffix or 'no suffix'}")
+        advice = ADVICE.get(suffix, "")
+        raise ModelError(f"{where}: expected .urdf, .xml (MJCF) or .sdf, got {suffix or 'no suffix'}{advice}")
     text = inspection.read_bytes(path, where)
     document = inspection.parse(text, where)
     expected = {".urdf": "robot", ".xml": "mujoco", ".mjcf": "mujoco", ".sdf": "sdf"}[suffix]

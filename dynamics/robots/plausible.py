@@ -49,6 +49,8 @@ def announce(model: pin.Model, document: Element | None, postures: Sequence[Arra
     warn = _warn_once if once else logger.warning
     if wrong:
         warn(f"{model.name}: inertias that no body can have ({wrong})")
+    if document is not None and (empty := list(_without_mass(document, model))):
+        warn(f"{model.name}: links with a shape and no <inertial>, which move as if they had no mass: {_listed(empty)}")
     worst = max((np.inf if found < 0.0 else found for found in conditions), default=1.0)
     if worst > _ILL:
         what = "singular" if worst > _SINGULAR else f"ill-conditioned ({worst:.0e}, its diagonal scaled to ones)"
@@ -98,6 +100,18 @@ def _links_of(document: Element, model: pin.Model) -> Iterator[tuple[str, float,
             xx, xy, xz, yy, yz, zz = (float(tensor.get(f"i{key}", "0")) for key in ("xx", "xy", "xz", "yy", "yz", "zz"))
             inertia = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
             yield f"link {name!r}", float(mass.get("value", "0")), inertia
+
+
+def _without_mass(document: Element, model: pin.Model) -> Iterator[str]:
+    """Names of the links of a URDF that joints move, that have a shape, and no mass, nor what is fixed to them."""
+    for joint in document.findall("joint"):
+        child, name = joint.find("child"), joint.get("name", "")
+        if child is None or not model.existJointName(name) or model.inertias[model.getJointId(name)].mass != 0.0:
+            continue
+        for link in document.findall("link"):
+            shaped = link.find("visual") is not None or link.find("collision") is not None
+            if link.get("name") == child.get("link") and shaped and link.find("inertial") is None:
+                yield f"link {link.get('name')!r}"
 
 
 def _joints_of(model: pin.Model) -> Iterator[tuple[str, float, Array]]:

@@ -61,4 +61,7 @@ def _method(file: str) -> tuple[str, float]:
             return solver, tolerance
     except (KeyError, TypeError, ValueError, RecursionError):
         pass
-    raise ProblemError(f"file: {file} is no checkpoint of `mayne solve --checkpoint`, or is damaged")
+    raise ProblemError(
+        f"file: {file} is no checkpoint of `mayne solve --checkpoint`, or is damaged; "
+        "one of `solve(..., checkpoint=)` in Python goes on by the same call"
+    )

@@ -128,6 +128,8 @@ def test_what_cannot_be_loaded_is_named(source, root, words):
         ("a.urdf", "<mujoco/>", "expected a <robot> element at the top, got <mujoco>"),
         ("a.urdf", "<robot name='a'><link name='b'/><joint name='c' type='revolute'/></robot>", "expected a <parent>"),
         ("a.txt", "hello", "expected .urdf, .xml (MJCF) or .sdf"),
+        ("a.npz", "hello", "read by Solution.load(path, problem)"),
+        ("a.urdf.xacro", "<robot/>", "expand it with `xacro "),
         ("a.sdf", "<sdf version='1.6'><model name='a'/></sdf>", "SDF"),
     ],
 )  # fmt: skip

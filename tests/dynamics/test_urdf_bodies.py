@@ -68,6 +68,22 @@ def test_plates_rods_points_and_rounding_are_bodies(tip, caplog):
     assert caplog.text == ""
 
 
+@pytest.mark.parametrize("shape", ["", "<visual><geometry><box size='1 1 1'/></geometry></visual>"])
+@pytest.mark.parametrize("fixed", ["", inertial()])
+def test_a_link_with_a_shape_moves_without_mass_in_one_warning_that_names_it(shape, fixed, caplog):
+    turns = "<axis xyz='0 1 0'/></joint>"
+    dynamics.load(
+        f"<robot name='r'><link name='base'/><link name='bare'>{shape}</link><link name='fixed'>{fixed}</link>"
+        f"<link name='tip'>{inertial()}</link>"
+        f"<joint name='a' type='continuous'><parent link='base'/><child link='bare'/>{turns}"
+        "<joint name='b' type='fixed'><parent link='bare'/><child link='fixed'/></joint>"
+        f"<joint name='c' type='continuous'><parent link='bare'/><child link='tip'/><origin xyz='1 0 0'/>{turns}"
+        "</robot>"
+    )
+    warned = ["r: links with a shape and no <inertial>, which move as if they had no mass: link 'bare'"]
+    assert [record.message for record in caplog.records] == (warned if shape and not fixed else [])
+
+
 def test_bodies_of_a_model_are_named_by_their_joints(caplog):
     model = pin.Model()
     model.name = "modelled"

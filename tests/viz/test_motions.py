@@ -100,6 +100,12 @@ def test_a_solution_is_drawn_as_its_robot_states_and_times_are(panda):
     assert build(solved).duration == pytest.approx(0.4)
 
 
+def test_a_solution_without_its_problem_is_asked_for_it(tmp_path, panda):
+    bare = SimpleNamespace(**{**vars(solution(panda, 2, 0.1)), "problem": None})
+    with pytest.raises(ProblemError, match=r"robot: expected a solution with its problem: solution.attached"):
+        viz.save_html(tmp_path / "a.html", bare)
+
+
 def test_the_camera_stands_where_it_is_put(panda):
     eye, target = np.array([2.0, 1.0, 1.5]), np.array([0.3, 0.2, 0.1])
     scene = build(panda, panda.q0, 0.1, camera=(eye, target))
