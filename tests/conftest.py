@@ -1,4 +1,4 @@
-"""What all tests share."""
+"""Fixtures of all tests."""
 
 from pathlib import Path
 
@@ -48,7 +48,7 @@ def solved():
 
 @pytest.fixture(autouse=True, scope="module")
 def _pinocchio_from_the_module_on() -> None:
-    """What fixtures of a module draw with Pinocchio is the same in every run."""
+    """Random numbers that fixtures of a module draw with Pinocchio are the same in every run."""
     pin.seed(20240607)
 
 

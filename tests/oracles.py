@@ -209,7 +209,7 @@ def as_matrices(blocks, m, bent):
 
 
 def sprung(robot, rng):
-    """The same robot with friction in its joints, and springs in those whose position is a number in q."""
+    """A copy of a robot with friction in its joints, and springs in those whose position is a number in q."""
     model = robot.model.copy()
     model.damping = rng.uniform(0.1, 1.0, model.nv)
     stiffness = np.zeros(model.nv)
@@ -222,7 +222,7 @@ def sprung(robot, rng):
 
 
 def passive(system, q, v):
-    """What joints exert of themselves (nv,): -stiffness (q - springref) - damping v, joint by joint."""
+    """Forces that joints exert of themselves (nv,): -stiffness (q - springref) - damping v, joint by joint."""
     robot, equipment = system.robot, system.robot.equipment
     tau = -np.asarray(robot.model.damping) * v * system.damping
     if equipment.stiffness is not None and system.springs:

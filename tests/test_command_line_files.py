@@ -104,7 +104,7 @@ def test_a_saved_motion_is_played_with_the_conditions_it_is_given(tmp_path):
 
 
 def test_the_papers_page_has_every_section_and_its_command(tmp_path, monkeypatch):
-    """Its measurements are the benchmarks' own; sections that take long are left out here."""
+    """Measurements of the page are the benchmarks' own; sections that take long are left out here."""
     from problems.command import papers
 
     kept = [name for name in papers.SECTIONS if name.startswith(("Linearisation", "Derivatives of contacts"))]

@@ -140,7 +140,7 @@ OF_LISTS = [
 
 
 class Word(str):
-    """What is typed on a command line."""
+    """Words that are typed on a command line."""
 
 
 OF_WORDS = [

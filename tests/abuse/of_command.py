@@ -1,4 +1,4 @@
-"""What is abused of the ``mayne`` command: every option of every command that ends by itself."""
+"""Abuse of the ``mayne`` command: every option of every command that ends by itself."""
 
 import tempfile
 from pathlib import Path

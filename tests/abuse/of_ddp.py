@@ -1,4 +1,4 @@
-"""What is abused of `ddp`."""
+"""Functions of `ddp` that are abused."""
 
 import tempfile
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What is abused of `dynamics`."""
+"""Functions of `dynamics` that are abused."""
 
 import numpy as np
 import pinocchio as pin

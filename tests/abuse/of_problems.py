@@ -1,4 +1,4 @@
-"""What is abused of `problems`."""
+"""Functions of `problems` that are abused."""
 
 import mujoco
 import numpy as np

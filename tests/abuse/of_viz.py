@@ -1,4 +1,4 @@
-"""What is abused of `viz`."""
+"""Functions of `viz` that are abused."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""What may come of a hostile input: a sound result, or a short sentence that names the argument."""
+"""Verdicts on what comes of a hostile input: a sound result, or a short sentence that names the argument."""
 
 import dataclasses
 import warnings

@@ -68,7 +68,7 @@ def duration(activity: str, folder: Path) -> float:
 
 
 def leftovers(process: subprocess.Popen[str], ports: set[int], folder: Path) -> list[str]:
-    """What is wrong after a process was told to end."""
+    """Faults after a process was told to end."""
     try:
         process.communicate(timeout=ENDS)
     except subprocess.TimeoutExpired:
@@ -100,7 +100,7 @@ def half_written(folder: Path) -> list[str]:
 
 
 def ports_of(process: int) -> set[tuple[str, int]]:
-    """What a process listens on; nothing if it has ended, or is not ours."""
+    """Ports that a process listens on; nothing if it has ended, or is not ours."""
     try:
         return listening(process)
     except OSError:

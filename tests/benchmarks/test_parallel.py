@@ -1,4 +1,4 @@
-"""What two workers and sweeps by segments bring, on 400 knots: run with ``-s --benchmark-enable`` to see the tables.
+"""Gains of two workers and of sweeps by segments, on 400 knots: run with ``-s --benchmark-enable`` to see the tables.
 
 Machines are shared. Around every round two threads of one process compute side by side: the round counts as undisturbed
 if they took little longer than one of them alone would have. The bar is asserted on the fastest of undisturbed rounds,

@@ -153,7 +153,7 @@ def test_a_jitted_cost_takes_at_most_three_times_a_built_in_one_of_the_same_size
 
 
 def without_dynamics(problem: ddp.Problem) -> ddp.Problem:
-    """Its costs alone."""
+    """Costs of the problem alone."""
     nothing = SimpleNamespace(expand=lambda *arguments: None, dt=problem.dynamics.dt)
     costs = copy.copy(problem)
     object.__setattr__(costs, "dynamics", nothing)

@@ -86,7 +86,7 @@ class Fresh:
     def run(
         self, folder: Path, program: str, cache: Path | None = None, level: str = "ERROR"
     ) -> tuple[list[str], list[str]]:
-        """What a program prints, and the kernels that it had to compile."""
+        """Lines that a program prints, and the kernels that it had to compile."""
         status, output = self.begin(folder, program, cache, True, level)
         said = output.read_text()
         output.unlink()

@@ -57,7 +57,7 @@ with progress("adding"):
 
 
 def on_a_terminal(tmp_path, code="import chain", **environment):
-    """What is written on a terminal by code that compiles the three kernels of CHAIN: pairs (when, text)."""
+    """Output on a terminal of code that compiles the three kernels of CHAIN: pairs (when, text)."""
     (tmp_path / "chain.py").write_text(CHAIN)
     command = [sys.executable, "-c", code]
     folders = {"MAYNE_CACHE_DIR": str(tmp_path / "cache"), "PYTHONPATH": f"{tmp_path}:{ROOT}"}
@@ -167,7 +167,7 @@ def test_an_interrupt_after_a_kernel_does_not_say_that_all_are_compiled(shown):
 
 @pytest.fixture
 def shown(monkeypatch):
-    """What a display is told, and the announcer that tells it."""
+    """Calls of a display, and the announcer that tells it."""
 
     class Recorder(list):
         def show(self, text):

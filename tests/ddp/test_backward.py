@@ -170,7 +170,7 @@ class Bent(NamedTuple):
 
 
 def on_manifold(rng, kinds, nu, N=12):
-    """The same, and gaps."""
+    """A random problem with gaps."""
     robot = RobotDynamics(chain_of(*kinds), 0.01) if kinds else tensors(5, nu)
     return Bent(random_derivatives(rng, N, robot.n, nu), robot), 0.3 * rng.normal(size=(N, robot.n))
 

@@ -41,7 +41,7 @@ class WrongGradient(Arrive):
 
 
 class WrongHessian(Swing):
-    """Its Hessian misses a factor, beyond knot 60 only."""
+    """A cost whose Hessian misses a factor, beyond knot 60 only."""
 
     def hessian(self, x, u):
         return np.diag([0.1, 0.01, 0.2])

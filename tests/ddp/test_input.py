@@ -1,4 +1,4 @@
-"""What is malformed is refused before any work, by its field's name; what fails on the way says where."""
+"""Malformed input is refused before any work, by its field's name; what fails on the way says where."""
 
 import math
 from dataclasses import replace
@@ -204,7 +204,7 @@ def test_a_guess_of_infinite_cost_says_which_term_and_where():
 
 def test_a_cost_that_turns_into_no_number_on_the_way_leaves_the_best_iterate():
     class Late:
-        """Its gradient fails after the first iteration."""
+        """A cost whose gradient fails after the first iteration."""
 
         def __init__(self):
             self.calls = 0

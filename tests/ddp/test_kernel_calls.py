@@ -249,7 +249,7 @@ def test_what_is_small_has_machine_code_only_where_python_calls_it():
 
 
 def either(x, more=None):
-    """What kernels call by the type of x."""
+    """Functions that kernels call by the type of x."""
 
 
 @kernel

@@ -165,7 +165,7 @@ def test_separable_terms_in_python_are_there_in_exact_iterations_too():
 
 
 def test_gains_that_overflow_leave_nothing_stale():
-    """What is contracted with them is thrown away, and V_x contracts records of this iterate."""
+    """Contractions with multipliers of theirs are thrown away, and V_x contracts records of this iterate."""
     problem = problems.find("arm/reach").build(horizon=20)
     U = problem.dynamics.nominal_control(problem.x0) + np.random.default_rng(0).normal(size=(20, 6))
     found = []

@@ -22,7 +22,7 @@ def pendulum_derivatives(x, u):
 
 
 def real_pendulum_step(x, u):
-    """The same, but nothing in it takes complex numbers."""
+    """A step of which nothing takes complex numbers."""
     speed = float(x[1]) + 0.03 * (float(u[0]) - 9.81 * math.sin(x[0]))
     return np.array([float(x[0]) + 0.03 * speed, speed])
 

@@ -1,4 +1,4 @@
-"""What an outer loop relies on: the inner one goes on from the same iterate when the costs have changed."""
+"""Promises to an outer loop: the inner one goes on from the same iterate when the costs have changed."""
 
 import numpy as np
 import pytest

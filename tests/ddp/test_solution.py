@@ -122,7 +122,7 @@ def test_a_file_that_is_no_solution_is_refused(solution, tmp_path, damage):
 
 
 def changed(path, **arrays) -> None:
-    """The same file with other arrays in it."""
+    """A copy of the file with other arrays in it."""
     with np.load(path) as archive:
         content = {name: archive[name] for name in archive.files}
     np.savez(path, **(content | arrays))

@@ -1,4 +1,4 @@
-"""What is wrong with contacts is named."""
+"""Mistakes in contacts are named."""
 
 import numpy as np
 import pinocchio as pin

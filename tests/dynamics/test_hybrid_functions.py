@@ -90,7 +90,7 @@ def test_wrenches_of_the_world_are_refused():
 
 
 def test_a_model_of_rigid_joints_alone_is_refused():
-    """Its numbers are elsewhere than those of the robot: whatever reads them would be wrong without a word."""
+    """Numbers of the model are elsewhere than those of the robot: whatever reads them would be wrong without a word."""
     robot = hybrid()
     for use in (lambda: robot.model, lambda: robot.with_masses(robot.masses), lambda: robot.frame_id("rod/tip")):
         with pytest.raises(ModelError) as refused:

@@ -1,4 +1,4 @@
-"""What holds for every tree: a hundred of them, all kinds of joints, against Pinocchio and against themselves.
+"""Properties of every tree: a hundred of them, all kinds of joints, against Pinocchio and against themselves.
 
 Depth and branching vary with the seed; so do bodies (ordinary, or rods, blocks and motes together) and states (fast,
 at rest, with rotations near half a turn, with rotations of 1e-7).

@@ -10,7 +10,7 @@ import problems
 
 
 def weighed(problem, factor):
-    """The same problem with all weights times a factor."""
+    """A copy of the problem with all weights times a factor."""
 
     def heavier(terms):
         names = ["weights" if hasattr(term, "weights") else "weight" for term in terms]

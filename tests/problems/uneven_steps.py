@@ -1,4 +1,4 @@
-"""What tests of durations share: a gait of uneven steps, and differences."""
+"""Shared by tests of durations: a gait of uneven steps, and differences."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What processes listen on, and which of a session are left, as Linux tells."""
+"""Ports that processes listen on, and processes of a session that are left, as Linux tells."""
 
 import ipaddress
 import re

@@ -1,4 +1,4 @@
-"""What a viewer reads of an HTML file and of the messages in it."""
+"""Scenes and messages that a viewer reads of an HTML file."""
 
 import base64
 import gzip
@@ -9,7 +9,7 @@ import numpy as np
 
 
 class Page(HTMLParser):
-    """What a browser would fetch, run and decode of an HTML file."""
+    """Parts that a browser would fetch, run and decode of an HTML file."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -79,7 +79,7 @@ def moves(messages):
 
 
 def at(track, time):
-    """What a track that holds its values shows at a time."""
+    """Value that a track, which holds its values, shows at a time."""
     times, values = track
     return np.asarray(values[np.searchsorted(times, time + 1e-9, side="right") - 1])
 

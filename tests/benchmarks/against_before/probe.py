@@ -81,7 +81,7 @@ def solver_of(kind):
 
 
 def outcome(solution):
-    """What two solves are compared by."""
+    """Numbers that two solves are compared by."""
     return {"iterations": solution.iterations, "cost": solution.cost, "converged": solution.converged}
 
 
