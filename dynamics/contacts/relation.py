@@ -28,7 +28,7 @@ from ddp.machine.memory import as_vector, columns_from
 from dynamics.arrays.products import dense_product
 from dynamics.contacts.curvature import subtract_force_torques
 from dynamics.contacts.kinematics import contact_derivatives, contact_jacobian, move_contacts, place_contacts
-from dynamics.contacts.response import invert_delassus, invert_kkt, respond
+from dynamics.contacts.response import invert_delassus, invert_kkt, refine, respond
 from dynamics.contacts.rolling import roll
 from dynamics.rigid_bodies.forward import forward_dynamics, invert
 from dynamics.rigid_bodies.inverse import inverse_dynamics_derivatives
@@ -102,10 +102,7 @@ def contact_forward(tree, contacts, epsilon, q, v, tau, fext, ws, place, r):
     move_contacts(tree, contacts, ws, place, r.c)  # at a = 0
     contact_jacobian(tree, contacts, ws, place, r.J)
     invert_delassus(tree, contacts, epsilon, r)
-    for i in range(r.nc):
-        for k in range(r.nv):
-            r.c[i] += r.J[i, k] * r.a[k]
-    respond(r, r.c)
+    respond(epsilon, r)
 
 
 @kernel
@@ -123,21 +120,22 @@ def impact_forward(tree, contacts, epsilon, restitution, q, v, zero, no_fext, ws
         r.c[i] = total
     for i in range(r.nv):
         r.a[i] = 0.0 * v[i]
-    respond(r, r.c)
+    respond(epsilon, r)
 
 
 @kernel
 def relate_contact(tree, contacts, epsilon, q, v, tau, fext, ws, place, r, zy):
     """Fill a ``Relation`` of motion under contacts, and zy (nz, 2 nv) := [z_q z_v]."""
     relate_residuals(tree, contacts, epsilon, q, v, tau, fext, ws, place, r)
-    derive(r, zy)
+    derive(epsilon, r, zy)
 
 
 @kernel
-def derive(r, zy):
+def derive(epsilon, r, zy):
     """[z_q z_v] := -K⁻¹ [R_q R_v]."""
     nz = r.nv + r.nc
     dense_product(nz, 2 * r.nv, nz, -1.0, r.Kinv, r.Ry, zy)
+    refine(epsilon, r, 1.0, 2 * r.nv, zy)
 
 
 @kernel
@@ -152,13 +150,14 @@ def relate_residuals(tree, contacts, epsilon, q, v, tau, fext, ws, place, r):
     resist(tree, r.dq, r.dv)
     subtract_force_torques(tree, contacts, ws, place, r.f, r.dq)
     contact_derivatives(tree, contacts, ws, place, r.cq, r.cv)
+    refine(epsilon, r, 0.0, r.nv, r.Kinv)
 
 
 @kernel
 def relate_impact(tree, contacts, epsilon, restitution, q, v, seen, zero, no_fext, ws, place, r, zy):
     """Fill a ``Relation`` of an impact, and zy := [z_q z_v]; seen (nv,) := v⁺ + e v, the velocity that contacts see."""
     impact_residuals(tree, contacts, epsilon, restitution, q, v, seen, zero, no_fext, ws, place, r)
-    derive(r, zy)
+    derive(epsilon, r, zy)
     for i in range(r.nv):
         zy[i, r.nv + i] += 1.0
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 import numpy as np
 
 from ddp.compiling.kernel import kernel
+from ddp.machine.memory import as_vector
 from ddp.machine.number import all_less, lane_of, where_less, width, with_lane
 from dynamics.arrays.products import dense_product
 from dynamics.contacts.products import path_product
@@ -197,19 +198,78 @@ def invert_regularized(A, epsilon):
 
 
 @kernel
-def respond(r, gap):
-    """f = -S gap, and a += G f."""
-    nc, nv = r.nc, r.nv
+def softness(epsilon, r):
+    """ε of every lane: the one asked for, or that of redundant contacts where they are, or zero."""
+    least = 1.0
+    for i in range(r.nc):
+        least = where_less(r.pivots[i], least, r.pivots[i], least)
+    return where_less(least, REDUNDANT, REGULARIZATION, 0.0) if epsilon == 0.0 else 0.0 * least + epsilon
+
+
+@kernel
+def respond(epsilon, r):
+    """f, and a += G f, so that c + J a + ε f = 0 for the c of r.c; r.down and r.right are scratch.
+
+    Where there is an ε, f is refined once, which takes the rounding of S from the residual.
+    """
+    nc, gap = r.nc, as_vector(r.down)
+    for i in range(nc):
+        r.f[i] = 0.0 * r.c[i]
+        gap[i] = see_acceleration(r, i)
+    push(r, gap)
+    if epsilon > 0.0 or are_redundant(r.pivots, nc):
+        soft = softness(epsilon, r)
+        for i in range(nc):
+            gap[i] = where_less(0.0, soft, see_acceleration(r, i) + soft * r.f[i], 0.0)
+        push(r, gap)
+
+
+@kernel
+def see_acceleration(r, i):
+    """Row i of c + J a."""
+    total = r.c[i]
+    for k in range(r.nv):
+        total = total + r.J[i, k] * r.a[k]
+    return total
+
+
+@kernel
+def push(r, gap):
+    """f -= S gap, and a with it."""
+    nc, nv, change = r.nc, r.nv, as_vector(r.right)
     for i in range(nc):
         total = 0.0 * gap[i]
         for j in range(nc):
             total = total - r.S[i, j] * gap[j]
-        r.f[i] = total
+        change[i] = total
+        r.f[i] = r.f[i] + total
     for i in range(nv):
         total = r.a[i]
         for k in range(nc):
-            total = total + r.G[i, k] * r.f[k]
+            total = total + r.G[i, k] * change[k]
         r.a[i] = total
+
+
+@kernel
+def refine(epsilon, r, share, columns, z):
+    """z -= K⁻¹ (0 ; share c_y + J z_a + ε z_f) in lanes with an ε, after ``invert_kkt``: columns of z_y, or of z_τ.
+
+    share: 1, or 0 of z_τ, the first columns of K⁻¹. r.c is scratch.
+    """
+    if epsilon == 0.0 and not are_redundant(r.pivots, r.nc):
+        return
+    soft, nc, nv = softness(epsilon, r), r.nc, r.nv
+    for j in range(columns):
+        for i in range(nc):
+            total = share * r.cq[i, j] + soft * z[nv + i, j]
+            for k in range(nv):
+                total = total + r.J[i, k] * z[k, j]
+            r.c[i] = where_less(0.0, soft, total, 0.0)
+        for i in range(nv + nc):
+            total = z[i, j]
+            for k in range(nc):
+                total = total - r.Kinv[i, nv + k] * r.c[k]
+            z[i, j] = total
 
 
 @kernel

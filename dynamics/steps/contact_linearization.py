@@ -22,6 +22,7 @@ from dynamics.contacts.contact import ROLLING, Contacts
 from dynamics.contacts.kinematics import Place
 from dynamics.contacts.products import threes
 from dynamics.contacts.relation import Factors, impact_residuals, relate_residuals, relation
+from dynamics.contacts.response import refine
 from dynamics.rigid_bodies.inverse import first_felt
 from dynamics.rigid_bodies.kinematics import Workspace, clear
 from dynamics.rigid_bodies.passive import actuate, drive
@@ -145,6 +146,8 @@ def relate_touching(modes, mode, w, A, B, record, t):
     else:
         relate_residuals(tree, contacts, 0.0, q, v, own.tau, w.no_fext, ws, place, r)
     product(w.columns, nz, -1.0, w.Kinv, r.Ry, w.begin, w.zy)
+    if kind != HELD:
+        refine(0.0, r, 1.0, 2 * nv, w.zy)
     if kind == IMPACT:
         for i in range(nv):
             w.zy[i, nv + i] += 1.0
