@@ -29,7 +29,11 @@ def some_contacts(frames, kind, rng, gains=(0.0, 0.0), reference="local-world-al
 
 def points_of_a_shank(robot, rng):
     """Names of three new points on the body of anymal's left fore foot, whose nine numbers hold it where six would."""
-    joint = robot.model.frames[robot.frame_id("LF_FOOT")].parentJoint
+    return points_of_a_body(robot, robot.model.frames[robot.frame_id("LF_FOOT")].parentJoint, rng)
+
+
+def points_of_a_body(robot, joint, rng):
+    """Names of three new points on the body behind a joint."""
     names = [f"point{i}" for i in range(3)]
     for name in names:
         offset = pin.SE3(np.eye(3), 0.1 * rng.normal(size=3))

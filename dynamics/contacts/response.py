@@ -29,7 +29,8 @@ REGULARIZATION = 1e-6
 """ε [1/kg] of redundant contacts: a force of 100 N lets its constraint give by 1e-4 m/s². Less, and rounding shows.
 
 Entries of S are as large as 1/ε. Their rounding leaves a residual of C a + ε f where forces do move bodies, which turns
-into the directions where they do not as q changes: ∂f/∂q takes it times 1/ε once more.
+into the directions where they do not as q changes: ∂f/∂q takes it times 1/ε once more, and Hessians so that of ∂f/∂q.
+``respond`` and ``refine`` therefore solve for what is left once more.
 """
 
 

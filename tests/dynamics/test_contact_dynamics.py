@@ -3,11 +3,12 @@
 import numpy as np
 import pinocchio as pin
 import pytest
-from contact_oracles import FEET, Constrained, some_contacts
+from contact_oracles import FEET, Constrained, points_of_a_body, some_contacts
 from oracles import fourth_order, random_state, random_tree, relative_error
 
 import dynamics
 from dynamics import Contact
+from dynamics.contacts.response import REGULARIZATION
 
 TREES = (0, 1, 3, 4, 5, 7)
 """Random trees whose last body can be held entirely, by either kind of contact."""
@@ -200,6 +201,53 @@ def test_redundant_contacts_move_as_the_independent_ones_among_them_do(rng):
     assert relative_error(exact.f.dq @ d, slope) < 1e-4
     twice = [Contact("left_sole_link", "surface"), Contact("leg_left_sole_fix_joint", "surface")]
     assert relative_error(dynamics.contact_dynamics(robot, q, v, tau, twice).a, held.a) < 1e-5
+
+
+@pytest.mark.parametrize("key", ["anymal", *TREES[:4]])
+@pytest.mark.parametrize("allowed", [True, False])
+def test_redundant_contacts_keep_their_digits_to_second_order(key, allowed, rng):
+    """Three points of one body, against Pinocchio with the same ε; its ∂f/∂q leave ε out, so its forces are differenced.
+
+    Rounding of single samples and of batches differs: that they agree shows how much of it is left.
+    """
+    robot = dynamics.load(key) if isinstance(key, str) else random_tree(key, bodies=6)
+    foot = robot.model.frames[robot.frame_id("LF_FOOT")].parentJoint if key == "anymal" else robot.model.njoints - 1
+    contacts = [Contact(name) for name in points_of_a_body(robot, foot, rng)]
+    (q, v, tau), nv = random_state(robot, rng), robot.nv
+    if allowed:
+        data = robot.model.createData()
+        frames = [robot.frame_id(contact.frame) for contact in contacts]
+        J = np.concatenate([pin.computeFrameJacobian(robot.model, data, q, frame)[:3] for frame in frames])
+        v = v - np.linalg.pinv(J, rcond=1e-9) @ (J @ v)
+    oracle = Constrained(robot, contacts)
+    oracle.settings = pin.ProximalSettings(1e-14, REGULARIZATION, 1)
+    truth = oracle.motion(q, v, tau)
+    mine = dynamics.contact_dynamics(robot, q, v, tau, contacts)
+    assert relative_error(mine.a, truth[:nv]) < 1e-9
+    assert relative_error(mine.f, truth[nv:]) < 1e-9
+    first = dynamics.contact_dynamics_derivatives(robot, q, v, tau, contacts)
+    _, by_v, by_tau = oracle.derivatives(q, v, tau)
+    for ours, theirs in ((first.a.dv, by_v[:nv]), (first.f.dv, by_v[nv:]), (first.f.dtau, by_tau[nv:])):
+        assert relative_error(ours, theirs) < 1e-7
+    d, weight = rng.normal(size=nv) / np.sqrt(nv), rng.normal(size=9)
+
+    def moved(t):
+        return pin.integrate(robot.model, q, t * d)
+
+    slope = fourth_order(lambda t: oracle.motion(moved(t), v, tau), 2e-3)
+    assert relative_error(first.f.dq @ d, slope[nv:]) < 1e-6
+    second = dynamics.contact_dynamics_hessian(robot, q, v, tau, contacts, np.zeros(nv), weight)
+    for block, of in ((second.qq, "dq"), (second.qv.T, "dv")):
+        slope = fourth_order(
+            lambda t, of=of: weight @ getattr(
+                dynamics.contact_dynamics_derivatives(robot, moved(t), v, tau, contacts).f, of), 2e-3)  # fmt: skip
+        assert relative_error(block @ d, slope) < 1e-6
+    many = [np.tile(x, (9, 1)) for x in (q, v, tau)]
+    batch = dynamics.contact_dynamics_derivatives(robot, *many, contacts)
+    assert relative_error(batch.f.dq[0], first.f.dq) < 3e-8
+    weights = np.zeros((9, nv)), np.tile(weight, (9, 1))
+    for one, of_nine in zip(second, dynamics.contact_dynamics_hessian(robot, *many, contacts, *weights), strict=True):
+        assert relative_error(of_nine[0], one) < 3e-8
 
 
 def test_batches_are_their_samples(rng):
