@@ -255,7 +255,7 @@ def push(r, gap):
 def refine(epsilon, r, share, columns, z):
     """z -= K⁻¹ (0 ; share c_y + J z_a + ε z_f) in lanes with an ε, after ``invert_kkt``: columns of z_y, or of z_τ.
 
-    share: 1, or 0 of z_τ, the first columns of K⁻¹. r.c is scratch.
+    share: 1, or 0 for z_τ, the first columns of K⁻¹. r.c is scratch.
     """
     if epsilon == 0.0 and not are_redundant(r.pivots, r.nc):
         return

@@ -206,7 +206,7 @@ def test_redundant_contacts_move_as_the_independent_ones_among_them_do(rng):
 @pytest.mark.parametrize("key", ["anymal", *TREES[:4]])
 @pytest.mark.parametrize("allowed", [True, False])
 def test_redundant_contacts_keep_their_digits_to_second_order(key, allowed, rng):
-    """Three points of one body, against Pinocchio with the same ε; its ∂f/∂q leave ε out, so its forces are differenced.
+    """Three points of one body, against Pinocchio with the same ε; its ∂f/∂q leave ε out: its forces are differenced.
 
     Rounding of single samples and of batches differs: that they agree shows how much of it is left.
     """
@@ -248,6 +248,28 @@ def test_redundant_contacts_keep_their_digits_to_second_order(key, allowed, rng)
     weights = np.zeros((9, nv)), np.tile(weight, (9, 1))
     for one, of_nine in zip(second, dynamics.contact_dynamics_hessian(robot, *many, contacts, *weights), strict=True):
         assert relative_error(of_nine[0], one) < 3e-8
+
+
+@pytest.mark.parametrize("key", TREES[:4])
+def test_impacts_of_redundant_contacts_keep_their_digits_to_second_order(key, rng):
+    robot = random_tree(key, bodies=6)
+    contacts = [Contact(name) for name in points_of_a_body(robot, robot.model.njoints - 1, rng)]
+    (q, v, _), nv = random_state(robot, rng), robot.nv
+    oracle = Constrained(robot, contacts)
+    oracle.settings = pin.ProximalSettings(1e-14, REGULARIZATION, 1)
+    d, weight = rng.normal(size=nv) / np.sqrt(nv), rng.normal(size=9)
+
+    def moved(t):
+        return pin.integrate(robot.model, q, t * d)
+
+    first = dynamics.impact_dynamics_derivatives(robot, q, v, contacts, 0.3)
+    slope = fourth_order(lambda t: oracle.impact(moved(t), v, 0.3), 2e-3)
+    assert relative_error(first[1].dq @ d, slope[nv:]) < 1e-6
+    second = dynamics.impact_dynamics_hessian(robot, q, v, contacts, np.zeros(nv), weight, 0.3)
+    slope = fourth_order(
+        lambda t: weight @ dynamics.impact_dynamics_derivatives(robot, moved(t), v, contacts, 0.3)[1].dq, 2e-3
+    )
+    assert relative_error(second.qq @ d, slope) < 1e-6
 
 
 def test_batches_are_their_samples(rng):
