@@ -2,10 +2,8 @@
 
 from ddp.packages import check_packages as check_packages  # isort: skip  # first: what hides others is told at once
 
-from ddp.adaptive import AdaptivePolicy
 from ddp.augmented import AugmentedLagrangian
 from ddp.batch.batch import Batch
-from ddp.by_contact import ContactPolicy
 from ddp.check import DerivativeCheck, DerivativeReport, check_derivatives
 from ddp.checkpoint import Checkpoint
 from ddp.compiling.kernel import inline, kernel
@@ -16,24 +14,26 @@ from ddp.constraints.soft import Soft
 from ddp.costs.batch import BatchTerm
 from ddp.costs.jitted import JittedTerm
 from ddp.errors import DDPError, ModelError, ProblemError, SolveError
+from ddp.feedback.adaptive import AdaptivePolicy
+from ddp.feedback.by_contact import ContactPolicy
+from ddp.feedback.observers import LinearSensor, Observer, Sensor, kalman
+from ddp.feedback.policy import Policy
+from ddp.feedback.regulators import Regulator, discretize, lqr, tvlqr
 from ddp.many.best import Optima, Optimum, solve_best
 from ddp.many.executors import RayExecutor
 from ddp.many.progress import Progress
 from ddp.many.solutions import Edge, Failure, Solutions
 from ddp.many.solve_many import solve_many
-from ddp.observers import LinearSensor, Observer, Sensor, kalman
 from ddp.parallel.workers import Workers
-from ddp.policy import Policy
 from ddp.problem import Problem
 from ddp.protocols import Constraint, Dynamics, Term
 from ddp.receding import RecedingHorizon
-from ddp.record import Record, Watcher
-from ddp.regulators import Regulator, discretize, lqr, tvlqr
 from ddp.search import Backtracking
-from ddp.solution import Solution
+from ddp.solutions.record import Record, Watcher
+from ddp.solutions.solution import Solution
+from ddp.solutions.status import Ending, Status
 from ddp.solver import DDP, ILQR, Newton, solve
-from ddp.status import Ending, Status
-from ddp.system import LinearSystem, Tracking
+from ddp.systems.system import LinearSystem, Tracking
 from ddp.tracing.groups import S1, SE2, SE3, SO3, Euclidean
 from ddp.tracing.spaces import Space
 

@@ -29,8 +29,8 @@ from ddp.errors import ProblemError, as_array, positive, positive_integer, settl
 from ddp.iterate import Iterate
 from ddp.problem import Problem
 from ddp.protocols import Array
-from ddp.solution import Solution
-from ddp.status import End, Ending
+from ddp.solutions.solution import Solution
+from ddp.solutions.status import End, Ending
 
 COARSE = 1e-2
 """The first tolerance, relative to the cost."""

@@ -17,7 +17,7 @@ from ddp.errors import ProblemError, as_array, instance, items, said
 from ddp.problem import Problem
 from ddp.protocols import Array, Constraint
 from ddp.solver import start_policy
-from ddp.system import Expansion
+from ddp.systems.system import Expansion
 
 FIRST_TOLERANCE = 1e-6
 """First derivatives: differences are good to 1e-9 or so; a wrong formula is rarely off by less than 1e-3."""

@@ -20,8 +20,8 @@ from ddp.guesses import Start
 from ddp.iterate import CLOSED
 from ddp.many.identity import difference, identity_of
 from ddp.problem import Problem
-from ddp.solution import Solution
-from ddp.status import Ending
+from ddp.solutions.solution import Solution
+from ddp.solutions.status import Ending
 
 LEG = 20
 """Iterations of a leg. With constraints each is as long as all before it together: their multipliers settle first."""

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ddp.compiling.portable import portable
 from ddp.protocols import Array
-from ddp.system import System, ability
+from ddp.systems.system import System, ability
 
 FIRST, GAUSS_NEWTON, EXACT, RECORDS = 1, 2, 4, 8
 """Derivatives of a trajectory: first ones, Hessians of costs of either kind, and the records of the second

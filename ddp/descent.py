@@ -14,8 +14,8 @@ from ddp.iterate import CLOSED, Iterate
 from ddp.models.attempt import HessianModel, Limits, shift
 from ddp.models.globalisation import swept
 from ddp.protocols import Array
-from ddp.record import Record, Watcher
-from ddp.status import End, Ending, limit_reached
+from ddp.solutions.record import Record, Watcher
+from ddp.solutions.status import End, Ending, limit_reached
 
 if TYPE_CHECKING:
     from ddp.solver import DDP

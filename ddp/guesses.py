@@ -8,7 +8,7 @@ import numpy as np
 
 from ddp.errors import ProblemError, as_array, axes
 from ddp.protocols import Array
-from ddp.system import System
+from ddp.systems.system import System
 
 
 @runtime_checkable

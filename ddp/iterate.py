@@ -19,10 +19,10 @@ from ddp.models.globalisation import NO_SWEEP, shift, swept
 from ddp.parallel.differentiator import Differentiator, Follow
 from ddp.problem import Problem
 from ddp.protocols import Array
-from ddp.record import Record
 from ddp.search import Backtracking, Line, Search, Step
-from ddp.solution import Solution
-from ddp.status import Status
+from ddp.solutions.record import Record
+from ddp.solutions.solution import Solution
+from ddp.solutions.status import Status
 from ddp.sweeps.backward import KEPT, VALUE, Backward, Sweep
 from ddp.sweeps.inertia import UNKNOWN
 

@@ -14,9 +14,9 @@ from ddp.descent import Descent
 from ddp.interior.approach import approach
 from ddp.interior.solve import SHORT, Minimised, minimise
 from ddp.iterate import CLOSED, Iterate
-from ddp.record import Record, Watcher
 from ddp.saddles import away, described, judged
-from ddp.status import End, Ending, Status
+from ddp.solutions.record import Record, Watcher
+from ddp.solutions.status import End, Ending, Status
 from ddp.sweeps.backward import Sweep
 from ddp.sweeps.inertia import MINIMUM, UNKNOWN
 

@@ -20,7 +20,7 @@ from ddp.constraints.bounds import as_limits
 from ddp.costs.entries import Entry
 from ddp.costs.objective import Objective
 from ddp.errors import DDPError, ProblemError, instance, nearest, said, settle
-from ddp.system import ability
+from ddp.systems.system import ability
 
 if TYPE_CHECKING:
     from ddp.problem import Problem

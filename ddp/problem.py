@@ -21,7 +21,6 @@ from ddp.costs.batch import BatchTerm
 from ddp.costs.objective import Objective, padded
 from ddp.costs.stretches import check_stretches, weights_of
 from ddp.derivatives import EXACT, FIRST, GAUSS_NEWTON, RECORDS, Derivatives, derivatives_of, numbers_of
-from ddp.derived_dynamics import as_system
 from ddp.errors import ProblemError, affordable, as_array, positive, positive_integer, settle
 from ddp.guesses import Start, kept
 from ddp.machine.aligned import aligned_zeros
@@ -29,8 +28,9 @@ from ddp.machine.parcels import Parcel, packed, unpacked
 from ddp.places import Place, number, places_of, resolved, varied
 from ddp.protocols import Array, CostFunction, Term
 from ddp.sanity import look
-from ddp.structure import Structure, structure_of
-from ddp.system import Expansion, System, ability
+from ddp.systems.derived_dynamics import as_system
+from ddp.systems.structure import Structure, structure_of
+from ddp.systems.system import Expansion, System, ability
 
 Rollouts = tuple[Array, Array, Array]
 """Trajectories of several step lengths: states (S, N+1, nx), controls (S, N, nu), notes (S, N, .), or none at all."""

@@ -1,7 +1,7 @@
 """Vocabulary of users: what a system, a cost term and a constraint of one's own must have.
 
-What the solver asks of systems and terms beyond that is in `ddp.system` and `ddp.costs.batch`; whatever one's own lack
-is derived.
+What the solver asks of systems and terms beyond that is in `ddp.systems.system` and `ddp.costs.batch`; whatever one's
+own lack is derived.
 """
 
 from __future__ import annotations

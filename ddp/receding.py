@@ -11,16 +11,16 @@ from numpy.typing import ArrayLike
 
 from ddp.costs.stretches import durations_of
 from ddp.errors import ModelError, ProblemError, UndefinedCostError, as_array, at_least_zero, instance
+from ddp.feedback.policy import Policy, as_state
+from ddp.feedback.succession import Succession
 from ddp.guesses import Start
 from ddp.parallel.workers import Workers
-from ddp.policy import Policy, as_state
 from ddp.problem import Problem
 from ddp.protocols import Array
-from ddp.solution import Solution
+from ddp.solutions.solution import Solution
 from ddp.solver import DDP, as_solver
-from ddp.succession import Succession
 from ddp.successive import Successive
-from ddp.system import System, ability
+from ddp.systems.system import System, ability
 
 
 class RecedingHorizon:

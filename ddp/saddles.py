@@ -11,8 +11,8 @@ from ddp.adjoint import costates
 from ddp.derivatives import EXACT, FIRST, RECORDS
 from ddp.iterate import Iterate
 from ddp.protocols import Array
-from ddp.record import Record
 from ddp.search import Step
+from ddp.solutions.record import Record
 from ddp.sweeps.backward import COSTATE, Sweep
 from ddp.sweeps.inertia import Inertia, inertia
 

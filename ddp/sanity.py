@@ -6,7 +6,7 @@ import logging
 from typing import Any
 
 from ddp.errors import settle
-from ddp.system import ability
+from ddp.systems.system import ability
 
 logger = logging.getLogger("mayne")
 

@@ -37,11 +37,11 @@ from ddp.models.regularization import Regularization
 from ddp.parallel.differentiator import Differentiator
 from ddp.parallel.workers import WorkerError, Workers, as_workers, differentiator
 from ddp.problem import Problem
-from ddp.record import Record, Watcher
 from ddp.sanity import look
 from ddp.search import Backtracking, Search
-from ddp.solution import Solution
-from ddp.status import Ending, Status
+from ddp.solutions.record import Record, Watcher
+from ddp.solutions.solution import Solution
+from ddp.solutions.status import Ending, Status
 from ddp.sweeps.inertia import MINIMUM
 
 PATIENCE = 200

@@ -10,7 +10,7 @@ from ddp.guesses import Start
 from ddp.parallel.differentiator import Differentiator
 from ddp.parallel.workers import Workers, as_workers, differentiator
 from ddp.problem import Problem
-from ddp.solution import Solution
+from ddp.solutions.solution import Solution
 from ddp.solver import DDP, descend_from, start_policy
 
 

@@ -6,9 +6,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ddp.errors import ProblemError, as_array, positive, positive_integer
+from ddp.feedback.regulators import Regulator, lqr
 from ddp.problem import Problem
 from ddp.protocols import Array
-from ddp.regulators import Regulator, lqr
 from dynamics.contacts.contact import Contact
 from dynamics.contacts.dynamics import impact_dynamics
 from dynamics.phases.phase import Phase

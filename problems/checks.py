@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, ForwardRef, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ddp.derived_dynamics import as_system
 from ddp.errors import ProblemError, as_array, axes, instance, nearest, said, symmetric
 from ddp.errors import rows as rows
 from ddp.errors import settle as settle
 from ddp.protocols import Array
-from ddp.system import System
+from ddp.systems.derived_dynamics import as_system
+from ddp.systems.system import System
 from dynamics.quantities import frames
 from dynamics.robots.libraries import pin
 from dynamics.robots.loading import READERS

@@ -17,7 +17,7 @@ import viz
 from ddp.check import check_derivatives
 from ddp.compiling import kernel, store
 from ddp.errors import ProblemError, choice, positive, said
-from ddp.solution import Solution
+from ddp.solutions.solution import Solution
 from ddp.solver import solve as solve_problem
 from problems.closed_loop import close_loop, terminal_cost
 from problems.command import (

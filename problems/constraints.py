@@ -19,7 +19,7 @@ from ddp.constraints.compiled import KernelConstraint
 from ddp.constraints.selection import selection
 from ddp.errors import ProblemError, as_array, flag, instance
 from ddp.protocols import Array
-from ddp.system import System
+from ddp.systems.system import System
 from dynamics.geometry.solids import Mark
 from dynamics.phases.phased_dynamics import PhasedDynamics
 from dynamics.quantities import frames

@@ -24,7 +24,7 @@ from ddp.costs.batch import CompiledCost
 from ddp.costs.bound import bind
 from ddp.errors import as_array
 from ddp.protocols import Array
-from ddp.system import System
+from ddp.systems.system import System
 from dynamics.geometry.solids import Mark
 from dynamics.quantities import frames
 from dynamics.robots.libraries import pin

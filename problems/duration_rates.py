@@ -11,7 +11,7 @@ from ddp.costs.stretches import durations_of
 from ddp.errors import ProblemError
 from ddp.problem import Problem
 from ddp.protocols import Array
-from ddp.system import ability
+from ddp.systems.system import ability
 
 
 def by_durations(

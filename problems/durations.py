@@ -39,8 +39,8 @@ from ddp.errors import (
 from ddp.guesses import Start
 from ddp.problem import Problem
 from ddp.protocols import Array
-from ddp.record import Record
-from ddp.solution import Solution
+from ddp.solutions.record import Record
+from ddp.solutions.solution import Solution
 from ddp.solver import DDP, solve
 from problems import checks
 from problems.sensitivity import gradient, phased, sensitivity, with_durations

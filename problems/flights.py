@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from ddp.errors import ProblemError, affordable, as_array, instance, integer, positive, positive_integer, said
-from ddp.policy import Policy
+from ddp.feedback.policy import Policy
 from ddp.problem import Problem
 from ddp.protocols import Array
 from ddp.solver import solve

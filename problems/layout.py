@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ddp.errors import ProblemError
 from ddp.protocols import Array
-from ddp.system import System
+from ddp.systems.system import System
 from ddp.tracing.function import space_of
 from ddp.tracing.groups import Euclidean
 from ddp.tracing.spaces import Space

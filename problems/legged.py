@@ -16,8 +16,8 @@ from ddp.costs.stretches import weights_of
 from ddp.errors import ProblemError, instance, said
 from ddp.problem import Problem
 from ddp.protocols import Array, Constraint
-from ddp.solution import Solution
-from ddp.system import Tracking
+from ddp.solutions.solution import Solution
+from ddp.systems.system import Tracking
 from dynamics.phases.phase import Phase, stretches
 from dynamics.phases.phased_dynamics import PhasedDynamics
 from dynamics.quantities.quantities import frame_velocity_derivatives

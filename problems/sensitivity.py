@@ -29,7 +29,7 @@ from ddp.derivatives import EXACT, RECORDS, Derivatives
 from ddp.errors import ProblemError, instance, said
 from ddp.problem import Problem
 from ddp.protocols import Array
-from ddp.solution import Solution
+from ddp.solutions.solution import Solution
 from dynamics.phases.phase import stretches
 from dynamics.phases.phased_dynamics import PhasedDynamics
 from dynamics.robots.libraries import pin

@@ -14,7 +14,7 @@ from ddp.costs.bound import bind
 from ddp.costs.compiled import CompiledTerm
 from ddp.errors import ProblemError, as_array, flag
 from ddp.protocols import Array
-from ddp.system import System
+from ddp.systems.system import System
 from dynamics.geometry.solids import Mark
 from dynamics.robots.libraries import pin
 from dynamics.robots.model import Robot

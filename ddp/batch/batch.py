@@ -19,7 +19,7 @@ from ddp.many.rows import GIVEN, NOMINAL, NONE, OWN, Rows, fill, row_type, said_
 from ddp.many.solutions import Solutions
 from ddp.problem import Problem
 from ddp.protocols import Array
-from ddp.solution import Solution
+from ddp.solutions.solution import Solution
 from ddp.solver import DDP, as_solver
 from ddp.sweeps.inertia import MINIMUM, UNKNOWN
 

@@ -35,7 +35,7 @@ Decisions = struct_like("Decisions", __name__, Globalisation(Limits(), 0, False,
 class Worker(Struct):
     """Everything that the lanes of a thread share.
 
-    follow, expand, contract, into_blocks, context: of `ddp.system.Routines`.   sweeping: of all lanes' sweeps.
+    follow, expand, contract, into_blocks, context: of `ddp.systems.system.Routines`.   sweeping: of all lanes' sweeps.
     A .. record: addresses of derivatives, those of one lane at a time: of ``owner``, who knows ``known`` of them.
     terms: rows of tables of costs; runs, segments, curved: see `ddp.costs.cost_table`; bends: whether Gauss-Newton's
     Hessians are not exact.   separable (N+1,).   costs (N+1,): scratch.

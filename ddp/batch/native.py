@@ -34,11 +34,11 @@ from ddp.problem import Problem
 from ddp.protocols import Array
 from ddp.search import Backtracking
 from ddp.solver import DDP
-from ddp.structure import numbers_of_blocks
 from ddp.sweeps.horizon import Horizon, horizon_of
 from ddp.sweeps.room import RoomOwner
 from ddp.sweeps.sweeping import sweep_function, sweeping_of
-from ddp.system import Routines, ability
+from ddp.systems.structure import numbers_of_blocks
+from ddp.systems.system import Routines, ability
 
 SHARE, ALONE = 64, 1024
 """Problems that a thread takes at a time, one of several or alone: until they are done nothing can be interrupted."""

@@ -11,9 +11,9 @@ from ddp.batch.native import Guess, Native, Results, obstacle
 from ddp.guesses import Followed, Start, as_guess
 from ddp.problem import Problem
 from ddp.protocols import Array
-from ddp.solution import Solution
+from ddp.solutions.solution import Solution
+from ddp.solutions.status import Ending, Status, limit_reached
 from ddp.solver import DDP, start_policy
-from ddp.status import Ending, Status, limit_reached
 from ddp.successive import Successive
 from ddp.sweeps.inertia import MINIMUM, UNKNOWN
 

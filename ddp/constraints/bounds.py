@@ -12,7 +12,7 @@ from ddp.constraints.placement import Placed, described
 from ddp.constraints.selection import Selected
 from ddp.errors import ProblemError, as_array, axes, known_shape
 from ddp.protocols import Array
-from ddp.system import System, ability
+from ddp.systems.system import System, ability
 
 EPSILON = 2.3e-16
 """The spacing of numbers at one."""

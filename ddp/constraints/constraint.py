@@ -22,7 +22,7 @@ from ddp.constraints.traced import TracedConstraint
 from ddp.costs.terms import TermError, called
 from ddp.errors import REAL, ProblemError, as_array, axes, choice, flag, line_of, said
 from ddp.protocols import Array, Constraint
-from ddp.system import System
+from ddp.systems.system import System
 from ddp.tracing.function import TracedFunction, space_of
 from ddp.tracing.trace import FollowError, refused
 

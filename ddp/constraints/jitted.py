@@ -18,7 +18,7 @@ from ddp.costs.terms import called
 from ddp.differences import FIRST
 from ddp.errors import ProblemError, flag, said
 from ddp.protocols import Array
-from ddp.system import System
+from ddp.systems.system import System
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,7 +14,7 @@ from ddp.costs.batch import ability
 from ddp.costs.terms import naming
 from ddp.errors import ProblemError, flag, said
 from ddp.protocols import Array, Constraint
-from ddp.system import System
+from ddp.systems.system import System
 
 
 class Placed(NamedTuple):

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ddp.protocols import Array
-from ddp.system import System
+from ddp.systems.system import System
 
 
 class CompiledCost(NamedTuple):

@@ -15,8 +15,8 @@ from ddp.costs.terms import DerivedTerm, FunctionTerm, naming
 from ddp.costs.traced import TracedTerm, is_traced
 from ddp.errors import ProblemError
 from ddp.protocols import Array
-from ddp.system import System
-from ddp.system import ability as of_system
+from ddp.systems.system import System
+from ddp.systems.system import ability as of_system
 
 
 class Entry(NamedTuple):

@@ -30,7 +30,7 @@ from ddp.errors import said as quoted
 from ddp.machine.addresses import array_at, integers_at
 from ddp.machine.algebra import factorise, positive_part
 from ddp.protocols import Array
-from ddp.system import System
+from ddp.systems.system import System
 
 STENCIL = tuple(zip(POINTS, WEIGHTS, strict=True))
 SECOND_STENCIL = tuple(zip(POINTS, SECOND_WEIGHTS, strict=True))

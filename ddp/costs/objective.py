@@ -21,7 +21,7 @@ from ddp.costs.terms import naming
 from ddp.costs.traced import TracedTerm
 from ddp.derivatives import Derivatives, broken_rows
 from ddp.protocols import Array
-from ddp.system import System
+from ddp.systems.system import System
 
 LARGE = 60
 """Rows of Hessians from which on only what terms write to is cleared."""

@@ -11,8 +11,8 @@ import numpy as np
 from ddp.costs.batch import BatchTerm, ability
 from ddp.errors import ProblemError, said
 from ddp.protocols import Array
-from ddp.system import System
-from ddp.system import ability as of_system
+from ddp.systems.system import System
+from ddp.systems.system import ability as of_system
 
 
 def check_stretches(during: Any, horizon: int) -> None:

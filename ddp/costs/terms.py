@@ -19,7 +19,7 @@ import numpy as np
 from ddp import differences
 from ddp.errors import REAL, DDPError, ProblemError, as_array, line_of, symmetric
 from ddp.protocols import Array, CostFunction, Term
-from ddp.system import System
+from ddp.systems.system import System
 
 
 class TermError(Exception):

@@ -21,7 +21,7 @@ from ddp.costs.jitted import add_hessian
 from ddp.costs.terms import DerivedTerm, TermError
 from ddp.machine.number import WIDTH
 from ddp.protocols import Array
-from ddp.system import System
+from ddp.systems.system import System
 from ddp.tracing.evaluate import fill
 from ddp.tracing.function import TracedFunction, space_of
 from ddp.tracing.quantities import AskError

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ddp.interior.method import TOLERANCE
-from ddp.status import End, Ending
+from ddp.solutions.status import End, Ending
 
 if TYPE_CHECKING:
     from ddp.descent import Descent

@@ -22,8 +22,8 @@ from ddp.interior.filter import Filter
 from ddp.interior.point import Move, Point, Trial
 from ddp.iterate import CLOSED
 from ddp.models.attempt import EXACT, GAUSS_NEWTON, LEVENBERG_MARQUARDT
-from ddp.record import Record
-from ddp.status import End, Ending
+from ddp.solutions.record import Record
+from ddp.solutions.status import End, Ending
 from ddp.sweeps.backward import Sweep
 
 TOLERANCE = 1e-8

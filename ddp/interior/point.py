@@ -17,7 +17,7 @@ from ddp.parallel.differentiator import Differentiator
 from ddp.problem import Problem
 from ddp.protocols import Array
 from ddp.sweeps.backward import VALUE, Backward, Sweep
-from ddp.system import ability
+from ddp.systems.system import ability
 
 NO_JACOBIAN = np.zeros(0)
 

@@ -16,8 +16,8 @@ from ddp.interior.method import END, START, TOLERANCE, WARM, Interior
 from ddp.interior.point import Point
 from ddp.iterate import FULL, Iterate
 from ddp.protocols import Array
-from ddp.record import Record
-from ddp.status import End, Ending
+from ddp.solutions.record import Record
+from ddp.solutions.status import End, Ending
 from ddp.sweeps.backward import Sweep
 
 if TYPE_CHECKING:

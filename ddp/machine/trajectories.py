@@ -1,4 +1,4 @@
-"""Trajectories as systems' compiled routines are given them: see `ddp.system.Routines`."""
+"""Trajectories as systems' compiled routines are given them: see `ddp.systems.system.Routines`."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ Array = NDArray[np.float64]
 
 
 class Trajectory(Struct):
-    """Addresses of the arrays of one trajectory of N controls, of sizes as in `ddp.system.System`.
+    """Addresses of the arrays of one trajectory of N controls, of sizes as in `ddp.systems.system.System`.
 
     X (N+1, nx), U (N, nu), A (N, n, n), B (N, n, nu), record (N, records): what routines read and write.
-    weights (N, n), T (N, .): of second orders, see `ddp.system.System.contract`.
+    weights (N, n), T (N, .): of second orders, see `ddp.systems.system.System.contract`.
     """
 
     N: int = integer()
@@ -38,7 +38,7 @@ class Eight(Struct):
 
     X (8, N+1, nx), U (8, N, nu), k (8, N, nu), K (8, N, nu, n), alphas (8,): the policies
     u = clip(U + alpha k + K (x ⊖ X)), from X_0.   lower, upper (N, nu).   to_X, to_U: as X and U, to be written.
-    gaps (8, N, n), torn: see `ddp.system.System.track`; whether any may be open.
+    gaps (8, N, n), torn: see `ddp.systems.system.System.track`; whether any may be open.
     imposed (8,), any_imposed: of problems where it is one, every knot begins in X, and the gap that it leaves to the
     next one is written to their gaps; whether there are any.   memory: address of a `following.Following`.
     """

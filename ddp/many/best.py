@@ -17,7 +17,7 @@ from ddp.many.rows import policy_type, row_type, solution_of
 from ddp.many.shelf import Memory
 from ddp.many.work import Work
 from ddp.problem import Problem
-from ddp.solution import Solution
+from ddp.solutions.solution import Solution
 from ddp.solver import DDP, as_solver
 
 

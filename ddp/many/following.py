@@ -25,7 +25,7 @@ from ddp.many.rows import (
 )
 from ddp.problem import Problem
 from ddp.protocols import Array
-from ddp.solution import Solution
+from ddp.solutions.solution import Solution
 
 STEEPER = 3.0
 """Multiple of the steepest rise of cost on the way to a sample's parent, by distance, beyond which the problem's own

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from ddp.errors import ProblemError, items, said
 from ddp.problem import Problem
-from ddp.solution import Solution
-from ddp.solution_files import shapes
-from ddp.status import Ending, Status
+from ddp.solutions.solution import Solution
+from ddp.solutions.solution_files import shapes
+from ddp.solutions.status import Ending, Status
 
 Rows = NDArray[np.void]
 

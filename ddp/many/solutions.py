@@ -15,7 +15,7 @@ from ddp.many.rows import ARRAYS, MISSED, SCALARS, STARTS, solution_of
 from ddp.many.store import opened
 from ddp.problem import Problem
 from ddp.protocols import Array
-from ddp.solution import Solution
+from ddp.solutions.solution import Solution
 
 
 class Failure(NamedTuple):

@@ -25,7 +25,7 @@ from ddp.many.store import FORMAT, VERSION, Store
 from ddp.many.work import Work, packed
 from ddp.problem import Problem
 from ddp.sanity import look
-from ddp.solution import Solution
+from ddp.solutions.solution import Solution
 from ddp.solver import DDP, as_solver, solve
 
 NEIGHBOURS = "neighbours"

@@ -21,7 +21,7 @@ from ddp.many.rows import ARRAYS, NOMINAL, Rows, policy_of
 from ddp.many.shelf import Outlet, Parts, Shared
 from ddp.problem import Problem
 from ddp.protocols import Array
-from ddp.solution import Solution
+from ddp.solutions.solution import Solution
 from ddp.solver import DDP
 
 UNSENDABLE = pickle.PicklingError, AttributeError, TypeError

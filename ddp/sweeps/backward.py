@@ -38,7 +38,6 @@ from ddp.compiling.portable import portable
 from ddp.derivatives import Derivatives, contract_with
 from ddp.machine.aligned import aligned_zeros
 from ddp.protocols import Array
-from ddp.structure import Structure, numbers_of_blocks, structure_of
 from ddp.sweeps.gaps import weigh
 from ddp.sweeps.horizon import horizon_of
 from ddp.sweeps.limits import sweep_within
@@ -47,7 +46,8 @@ from ddp.sweeps.segments import Segments, cut
 from ddp.sweeps.sized_sweep import sweep_of
 from ddp.sweeps.sweeping import sweep_function, sweeping_of
 from ddp.sweeps.tiled_sweep import NOTHING
-from ddp.system import Contraction, System
+from ddp.systems.structure import Structure, numbers_of_blocks, structure_of
+from ddp.systems.system import Contraction, System
 
 VALUE, COSTATE, POLICY, AUTO = "value", "costate", "policy", "auto"
 """Vectors that contract the dynamics: V_x of the sweep (DDP), the costate (stagewise Newton), V_x under the last

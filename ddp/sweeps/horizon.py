@@ -12,9 +12,9 @@ from ddp.machine.memory import address_of
 from ddp.machine.rows import clear_rows
 from ddp.machine.struct import Struct, integer, integer_matrix, integers, matrix, real, reals
 from ddp.protocols import Array
-from ddp.structure import Halves
 from ddp.sweeps.riccati import add_hessian, load_hessian
-from ddp.system import Contraction
+from ddp.systems.structure import Halves
+from ddp.systems.system import Contraction
 
 
 class Horizon(Struct):

@@ -16,7 +16,7 @@ from ddp.machine.memory import rows_of
 from ddp.machine.number import WIDTH, lane_of
 from ddp.machine.simd import load, store
 from ddp.protocols import Array
-from ddp.system import Contraction
+from ddp.systems.system import Contraction
 from ddp.tracing.layout import Layout
 from ddp.tracing.machine_code import Code
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from ddp.errors import ModelError
 from ddp.protocols import Array
-from ddp.system import Contraction, Routines, Stepping, System, ability
+from ddp.systems.system import Contraction, Routines, Stepping, System, ability
 from ddp.tracing import chain, derivatives, evaluate, rollouts
 from ddp.tracing.graph import substituted
 from ddp.tracing.layout import Layout, arranged, whole

@@ -19,7 +19,7 @@ from ddp.machine.packing import unpack_columns
 from ddp.machine.struct import Struct, integer, nested
 from ddp.machine.trajectories import Trajectory
 from ddp.protocols import Array
-from ddp.system import Routines, Stepping
+from ddp.systems.system import Routines, Stepping
 from ddp.tracing import evaluate
 from ddp.tracing.layout import Block, Layout
 from ddp.tracing.spaces import Space

@@ -11,7 +11,7 @@ import numpy as np
 
 from ddp.errors import ProblemError, as_array, axes, items, said
 from ddp.protocols import Array
-from ddp.system import Contraction
+from ddp.systems.system import Contraction
 from ddp.tracing import derivatives, evaluate
 from ddp.tracing.arrays import made
 from ddp.tracing.graph import Graph, substituted

@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 from ddp.errors import ProblemError, as_array, items
 from ddp.machine.aligned import working_memory
 from ddp.machine.recycled import recycled
-from ddp.system import LinearSystem
+from ddp.systems.system import LinearSystem
 from dynamics.contacts.contact import Contact, compile_contacts, refuse_rolling
 from dynamics.contacts.dynamics import contact_dynamics_derivatives
 from dynamics.continuous import flow

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from ddp.by_knot import ByKnot
 from ddp.errors import ModelError, ProblemError, as_array, axes, positive, positive_integer, said
 from ddp.protocols import Array
-from ddp.system import Expansion
+from ddp.systems.by_knot import ByKnot
+from ddp.systems.system import Expansion
 from ddp.tracing.spaces import Space, as_space
 
 Batch = Callable[..., Any]

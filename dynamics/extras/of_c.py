@@ -15,14 +15,14 @@ from typing import Any
 
 import numpy as np
 
-from ddp.by_knot import ByKnot
 from ddp.compiling.c_function import c_function
 from ddp.compiling.kernel import call_contraction, kernel
 from ddp.errors import as_array, axes, integer, positive, positive_integer
 from ddp.machine.addresses import array_at, integers_at
 from ddp.machine.number import WIDTH
 from ddp.protocols import Array
-from ddp.system import Contraction, Expansion, Stepping
+from ddp.systems.by_knot import ByKnot
+from ddp.systems.system import Contraction, Expansion, Stepping
 from ddp.tracing.rollouts import tracked
 from ddp.tracing.spaces import Space, as_space
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ddp.machine.aligned import aligned_zeros
-from ddp.system import Cones, Expansion
+from ddp.systems.system import Cones, Expansion
 from dynamics.contacts.contact import Contact, compile_contacts
 from dynamics.contacts.pyramids import pyramid
 from dynamics.phases.phase import stretches

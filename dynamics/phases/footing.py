@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from ddp.system import Footing
+from ddp.systems.system import Footing
 from dynamics.phases.phase import stretches
 from dynamics.quantities.quantities import frame_velocity_derivatives
 from dynamics.quantities.units import Units

@@ -13,7 +13,7 @@ import numpy as np
 
 from ddp.errors import ProblemError, instances, integer, rows, said
 from ddp.protocols import Array
-from ddp.system import Expansion
+from ddp.systems.system import Expansion
 from dynamics.contacts.contact import Contact, compile_contacts, forces
 from dynamics.contacts.dynamics import impact_dynamics, impact_dynamics_derivatives, impact_dynamics_hessian, number
 from dynamics.phases.contact_forces import ContactForces

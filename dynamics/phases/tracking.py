@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from ddp.system import Cones, Contraction, Footing, Tracking
+from ddp.systems.system import Cones, Contraction, Footing, Tracking
 from dynamics.contacts.contact import Contact
 from dynamics.phases.cones import cones
 from dynamics.phases.footing import footing
@@ -49,7 +49,7 @@ LEAD = 0.5
 
 @dataclass(frozen=True, eq=False)
 class TrackedPhases:
-    """Knowledge of a robot with contacts for feedback: see `ddp.system.Tracked`."""
+    """Knowledge of a robot with contacts for feedback: see `ddp.systems.system.Tracked`."""
 
     system: PhasedDynamics
 

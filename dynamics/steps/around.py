@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from ddp.by_knot import ByKnot
-from ddp.derived_dynamics import as_system
 from ddp.errors import ModelError, ProblemError, as_array, integer
 from ddp.machine.number import WIDTH
 from ddp.protocols import Array
-from ddp.system import Expansion, System, ability
+from ddp.systems.by_knot import ByKnot
+from ddp.systems.derived_dynamics import as_system
+from ddp.systems.system import Expansion, System, ability
 from ddp.tracing.function import space_of
 from ddp.tracing.rollouts import tracked
 from ddp.tracing.spaces import Space

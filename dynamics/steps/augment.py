@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ddp.derived_dynamics import as_system
 from ddp.errors import ProblemError, affordable, as_array, axes, positive_integer, said
 from ddp.protocols import Array
-from ddp.system import System
+from ddp.systems.derived_dynamics import as_system
+from ddp.systems.system import System
 from ddp.tracing.function import space_of
 from ddp.tracing.groups import Euclidean
 from dynamics.steps.around import Around

@@ -13,7 +13,7 @@ from ddp.compiling.c_function import c_function
 from ddp.errors import ModelError, ProblemError, affordable, as_array, axes, integer, line_of, positive_integer, said
 from ddp.machine.number import WIDTH
 from ddp.protocols import Array
-from ddp.system import Contraction, Expansion, Stepping, ability
+from ddp.systems.system import Contraction, Expansion, Stepping, ability
 from ddp.tracing.function import TracedFunction
 from ddp.tracing.groups import Euclidean
 from ddp.tracing.spaces import Space

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ddp.by_knot import ByKnot
 from ddp.errors import ProblemError, affordable, as_array, choice, positive, positive_integer, said
 from ddp.protocols import Array
+from ddp.systems.by_knot import ByKnot
 from ddp.tracing.function import TracedFunction
 from ddp.tracing.spaces import Space, as_space
 from dynamics.steps.function_dynamics import FunctionDynamics

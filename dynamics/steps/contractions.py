@@ -11,7 +11,7 @@ import numpy as np
 from ddp.compiling.kernel import callback, kernel, specialised
 from ddp.machine.memory import as_matrix, floats_at, hold, memory_of, rows_of
 from ddp.machine.number import WIDTH, width
-from ddp.system import Contraction
+from ddp.systems.system import Contraction
 from dynamics.robots.tree import Tree
 from dynamics.steps import hessians
 from dynamics.steps.modes import Layout, Modes, layout_of, mode_of

@@ -16,7 +16,7 @@ import numpy as np
 from ddp.compiling.c_function import c_function
 from ddp.compiling.kernel import kernel
 from ddp.machine.addresses import array_at
-from ddp.system import Contraction
+from ddp.systems.system import Contraction
 from dynamics.geometry.configuration import difference_state, integrate_state
 from dynamics.geometry.joint_motion import is_group, joint_log_hessian, joint_log_jacobian, twist_of
 from dynamics.robots.tree import Tree

@@ -13,9 +13,9 @@ from ddp.compiling.kernel import call_contraction
 from ddp.errors import ProblemError, as_array, axes, integer
 from ddp.machine.addresses import array_at, integers_at
 from ddp.protocols import Array
-from ddp.system import Contraction, Expansion, Stepping, ability
+from ddp.systems.system import Contraction, Expansion, Stepping, ability
+from ddp.systems.user_step import followed
 from ddp.tracing.function import TracedFunction
-from ddp.user_step import followed
 from dynamics.steps.around import Around
 
 

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ddp.by_knot import ByKnot
 from ddp.errors import ModelError, ProblemError, affordable, as_array, choice, positive, positive_integer, said
 from ddp.protocols import Array
+from ddp.systems.by_knot import ByKnot
+from ddp.systems.user_step import checked_state, followed
 from ddp.tracing.function import TracedFunction
 from ddp.tracing.spaces import Space, as_space
 from ddp.tracing.undefined import is_undefined
-from ddp.user_step import checked_state, followed
 
 DERIVATIVES = "traced", "differences"
 

@@ -25,13 +25,13 @@ from ddp.errors import ModelError
 from ddp.machine.addresses import array_at, integers_at
 from ddp.machine.number import WIDTH
 from ddp.protocols import Array
-from ddp.system import Contraction, Stepping
+from ddp.systems.system import Contraction, Stepping
+from ddp.systems.user_step import followed
 from ddp.tracing.evaluate import fill, share
 from ddp.tracing.function import NO_RECORD, TracedFunction
 from ddp.tracing.groups import Euclidean
 from ddp.tracing.rollouts import tracked
 from ddp.tracing.spaces import NOTHING, Space
-from ddp.user_step import followed
 
 SWEEPS, CLOSE = 40, 1e-10
 """Steps of Newton's method at most, the last of them from one below this, relative to 1 + |k|."""

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ddp.by_knot import ByKnot
 from ddp.errors import ProblemError, as_array, positive
 from ddp.protocols import Array
+from ddp.systems.by_knot import ByKnot
+from ddp.systems.user_step import checked_state, followed
 from ddp.tracing.function import TracedFunction
 from ddp.tracing.spaces import Space
-from ddp.user_step import checked_state, followed
 from dynamics.robots.equipment import pairs_of_limits
 from dynamics.robots.model import Robot, check_rigid
 from dynamics.robots.space import space_of_states

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ddp.errors import ModelError, choice, items, numbers
 from ddp.machine.aligned import working_memory
-from ddp.system import Routines
+from ddp.systems.system import Routines
 from dynamics.contacts.contact import compile_contacts
 from dynamics.geometry.joint_motion import ROD
 from dynamics.robots import loop

@@ -1,5 +1,5 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
-"""C functions of robots' steps without contacts, for batches of problems: see `ddp.system.Routines`."""
+"""C functions of robots' steps without contacts, for batches of problems: see `ddp.systems.system.Routines`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ddp.machine.following import follower, lanes_at, where_moved
 from ddp.machine.memory import address_of
 from ddp.machine.struct import Struct, integer, integers, real
 from ddp.machine.trajectories import Trajectory
-from ddp.system import Routines
+from ddp.systems.system import Routines
 from dynamics.geometry.configuration import difference_state, integrate_state
 from dynamics.robots.tree import Tree
 from dynamics.steps.advance import advance_freely, free_bench
@@ -115,7 +115,7 @@ def _contract(context, trajectory, unused, none):  # type: ignore[no-untyped-def
 
 @kernel
 def contract_into_blocks(context, trajectory, unused, none):
-    """Second order of a `Trajectory` with its weights, into T as the blocks of `ddp.system.Abilities`."""
+    """Second order of a `Trajectory` with its weights, into T as the blocks of `ddp.systems.system.Abilities`."""
     w, p = Work(context), Trajectory(trajectory)
     tree, memory = Modes(w.modes).tree, array_at(w.blocks, (w.blocking, 8))
     record, weights = array_at(p.record, (p.N, p.records)), array_at(p.weights, (p.N, p.n))

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ddp.system import Contraction
+from ddp.systems.system import Contraction
 from dynamics.robots.tree import Tree
 from dynamics.steps import (
     contact_linearization,

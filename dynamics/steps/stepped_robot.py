@@ -13,7 +13,7 @@ from ddp.compiling.c_function import c_function
 from ddp.errors import ProblemError, as_array, axes, flag, integer, positive
 from ddp.machine.aligned import aligned_zeros, working_memory
 from ddp.machine.number import QUAD
-from ddp.system import Contraction, Expansion, Stepping
+from ddp.systems.system import Contraction, Expansion, Stepping
 from ddp.tracing.spaces import Space
 from dynamics.contacts import contact
 from dynamics.geometry.configuration import difference_batch, integrate_batch

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ddp.system import Cones, Contraction, Footing, Tracking
+from ddp.systems.system import Cones, Contraction, Footing, Tracking
 from dynamics.rods.hybrid_robot import HybridRobot
 from dynamics.steps.deviations import deviation
 
@@ -26,7 +26,7 @@ Bryson's rule. The largest control is the motion's, or one that holds its start 
 
 @dataclass(frozen=True, eq=False)
 class TrackedRobot:
-    """Knowledge of a robot without contacts for feedback: see `ddp.system.Tracked`."""
+    """Knowledge of a robot without contacts for feedback: see `ddp.systems.system.Tracked`."""
 
     system: RobotDynamics | PhasedDynamics
 

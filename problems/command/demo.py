@@ -9,7 +9,7 @@ import viz
 from ddp.errors import ProblemError
 from ddp.problem import Problem
 from ddp.protocols import Array
-from ddp.solution import Solution
+from ddp.solutions.solution import Solution
 from ddp.solver import DDP, ILQR, solve
 from dynamics.phases.phased_dynamics import PhasedDynamics
 from dynamics.steps.augmented import Augmented

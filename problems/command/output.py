@@ -16,7 +16,7 @@ from rich.table import Table
 
 from ddp.errors import ProblemError, said
 from ddp.files import as_path
-from ddp.solution import Solution
+from ddp.solutions.solution import Solution
 from problems.durations import TimedSolution
 
 COLUMNS = ("iterations", "cost", "gradient", "seconds", "outcome")

@@ -14,7 +14,7 @@ import numpy as np
 import viz
 from ddp import archive
 from ddp.errors import ProblemError
-from ddp.solution import Solution
+from ddp.solutions.solution import Solution
 from dynamics import Motion, PhasedDynamics, RobotDynamics, load
 from dynamics.rods.hybrid_robot import HybridRobot
 from problems.command import demo as demonstration

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from ddp.compiling.announce import COMPILING, is_quiet, shown_by
-from ddp.record import Record
+from ddp.solutions.record import Record
 
 
 @contextmanager

@@ -17,7 +17,7 @@ import viz
 from ddp.errors import ProblemError
 from ddp.files import write_atomically
 from ddp.problem import Problem
-from ddp.solution import Solution
+from ddp.solutions.solution import Solution
 from dynamics.robots.libraries import pin
 from problems.command.demo import check_robot, draw_several
 from problems.command.output import COLUMNS, row

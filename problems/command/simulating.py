@@ -10,10 +10,10 @@ import click
 import numpy as np
 
 from ddp.errors import ProblemError, as_array, said
-from ddp.policy_files import SUFFIXES
+from ddp.feedback.policy_files import SUFFIXES
 from ddp.problem import Problem
 from ddp.protocols import Array
-from ddp.solution import Solution
+from ddp.solutions.solution import Solution
 from ddp.solver import solve
 from problems.command import playing
 from problems.command.output import print_json, print_table

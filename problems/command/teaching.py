@@ -11,9 +11,9 @@ import click
 import numpy as np
 
 import viz
-from ddp.columns import positions
 from ddp.errors import ProblemError
 from ddp.problem import Problem
+from ddp.solutions.columns import positions
 from ddp.solver import DDP, ILQR, solve
 from problems.command.demo import check_robot
 from problems.command.parameters import parameters

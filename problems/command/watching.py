@@ -10,8 +10,8 @@ import viz
 from ddp.errors import ProblemError
 from ddp.problem import Problem
 from ddp.protocols import Array
-from ddp.record import Record
-from ddp.solution import Solution
+from ddp.solutions.record import Record
+from ddp.solutions.solution import Solution
 from problems.command.demo import check_robot
 from problems.command.playing import wait
 from problems.registry import Entry

@@ -9,7 +9,7 @@ import numpy as np
 
 from ddp.errors import ProblemError, items, said, text
 from ddp.protocols import Array
-from ddp.solution import Solution
+from ddp.solutions.solution import Solution
 from problems.interop.motion import optional
 
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ddp.protocols import Array
-from ddp.solution import Solution
+from ddp.solutions.solution import Solution
 from problems.interop.motion import BALL, FREE, angle, joints_of, optional, robot_of, rotations, turned
 
 

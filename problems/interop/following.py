@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ddp.errors import ProblemError, as_array, choice, items, positive, said, text
-from ddp.policy import Policy
+from ddp.feedback.policy import Policy
+from ddp.feedback.succession import Succession
 from ddp.protocols import Array
 from ddp.receding import RecedingHorizon
-from ddp.solution import Solution
-from ddp.succession import Succession
+from ddp.solutions.solution import Solution
 from problems.interop.motion import CIRCLE, FREE, angle, joints_of, singles
 from problems.play.motors import Motors
 from problems.play.simulation import system_of

@@ -9,7 +9,7 @@ import numpy as np
 
 from ddp.errors import ProblemError, instance
 from ddp.protocols import Array
-from ddp.solution import Solution
+from ddp.solutions.solution import Solution
 from dynamics.geometry.joint_motion import CONTINUOUS, FREE_FLYER, SPHERICAL
 from dynamics.robots.libraries import pin
 from dynamics.robots.model import Robot

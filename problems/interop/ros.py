@@ -11,7 +11,7 @@ import numpy as np
 
 from ddp.errors import ProblemError
 from ddp.files import write_atomically
-from ddp.solution import Solution
+from ddp.solutions.solution import Solution
 from problems.interop.motion import angle, joints_of, optional, robot_of, singles
 
 

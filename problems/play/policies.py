@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from ddp.adaptive import AdaptivePolicy
-from ddp.by_contact import ContactPolicy
-from ddp.policy import Policy
-from ddp.solution import Solution
+from ddp.feedback.adaptive import AdaptivePolicy
+from ddp.feedback.by_contact import ContactPolicy
+from ddp.feedback.policy import Policy
+from ddp.solutions.solution import Solution
 from dynamics.phases.phased_dynamics import PhasedDynamics
 from dynamics.robots.libraries import pin
 from dynamics.steps.robot_dynamics import RobotDynamics

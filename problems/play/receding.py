@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ddp.errors import ProblemError, affordable, as_array, at_least_zero, choice, instance, integer, positive, said
-from ddp.policy import Policy
+from ddp.feedback.policy import Policy
+from ddp.feedback.succession import Succession
 from ddp.protocols import Array
 from ddp.receding import RecedingHorizon
-from ddp.succession import Succession
 from dynamics.phases.phased_dynamics import PhasedDynamics
 from dynamics.robots.mjcf.compiling import quietly
 from dynamics.steps.robot_dynamics import RobotDynamics

@@ -10,8 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ddp.adaptive import AdaptivePolicy
-from ddp.by_contact import ContactPolicy
 from ddp.errors import (
     ProblemError,
     affordable,
@@ -24,9 +22,11 @@ from ddp.errors import (
     positive,
     said,
 )
+from ddp.feedback.adaptive import AdaptivePolicy
+from ddp.feedback.by_contact import ContactPolicy
 from ddp.problem import Problem
 from ddp.protocols import Array
-from ddp.solution import Solution
+from ddp.solutions.solution import Solution
 from dynamics.phases.phased_dynamics import PhasedDynamics
 from dynamics.robots.libraries import pin
 from dynamics.robots.mjcf.compiling import quietly

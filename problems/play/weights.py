@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ddp.explanation import named_terms
 from ddp.protocols import Array
 from ddp.receding import RecedingHorizon
+from ddp.solutions.explanation import named_terms
 from problems.walking.controller import Walking
 
 FIELDS = "weight", "weights", "Q", "R"

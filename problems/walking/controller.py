@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ddp.errors import ProblemError, as_array, at_least_zero, choice, instance, positive, said
+from ddp.feedback.policy import Policy, as_state
+from ddp.feedback.succession import Succession
 from ddp.guesses import Start
-from ddp.policy import Policy, as_state
 from ddp.problem import Problem
 from ddp.protocols import Array
-from ddp.solution import Solution
+from ddp.solutions.solution import Solution
 from ddp.solver import DDP, start_policy
-from ddp.succession import Succession
 from ddp.successive import Successive
 from dynamics.phases.phased_dynamics import PhasedDynamics
 from dynamics.phases.tracking import stiffness

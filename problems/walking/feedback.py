@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ddp.policy import Policy
+from ddp.feedback.policy import Policy
 from ddp.protocols import Array
-from ddp.solution import Solution
+from ddp.solutions.solution import Solution
 from dynamics.phases.phased_dynamics import PhasedDynamics
 
 HELD = 0.15

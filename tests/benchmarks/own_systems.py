@@ -21,7 +21,7 @@ import numpy as np
 import ddp
 import dynamics
 import problems
-from ddp.system import Expansion
+from ddp.systems.system import Expansion
 from ddp.tracing import machine_code
 from dynamics import ContinuousDynamics, FunctionDynamics
 from problems.costs import ControlCost, FramePosition, StateCost

@@ -7,7 +7,7 @@ import pytest
 import ddp
 import dynamics
 from ddp.machine.aligned import aligned_zeros
-from ddp.system import Expansion
+from ddp.systems.system import Expansion
 from problems import gaits, legged
 
 ROBOTS = ["anymal", "hyq", "solo12", "a1", "go1", "go2", "b1"]

@@ -14,7 +14,7 @@ from ddp.compiling.kernel import call_contraction, kernel
 from ddp.derivatives import EXACT
 from ddp.iterate import Guess, Iterate
 from ddp.parallel.workers import differentiator
-from ddp.system import Expansion
+from ddp.systems.system import Expansion
 from problems.costs import ControlCost, StateCost
 
 N = 100

@@ -9,8 +9,8 @@ from oracles import random_state, random_tree
 
 import ddp
 import dynamics
-from ddp.adaptive import AdaptivePolicy
-from ddp.system import Cones, Footing
+from ddp.feedback.adaptive import AdaptivePolicy
+from ddp.systems.system import Cones, Footing
 
 PERIOD = 0.001
 """Of the controller [s]."""

@@ -8,7 +8,7 @@ from systems import Arrive, Quadratic, Swing, pendulum, user_pendulum
 
 import ddp
 from ddp.check import excited
-from ddp.system import Contraction
+from ddp.systems.system import Contraction
 from dynamics.steps.function_dynamics import FunctionDynamics
 
 

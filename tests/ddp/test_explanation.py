@@ -7,8 +7,8 @@ import pinocchio as pin
 import pytest
 
 import ddp
-from ddp.explanation import ADVICE
-from ddp.status import Ending
+from ddp.solutions.explanation import ADVICE
+from ddp.solutions.status import Ending
 from problems import arm, gaits, pendulum
 
 

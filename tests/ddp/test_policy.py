@@ -16,7 +16,7 @@ from systems import Quadratic
 
 import ddp
 import dynamics
-from ddp.system import Cones
+from ddp.systems.system import Cones
 from dynamics.steps.function_dynamics import FunctionDynamics
 from problems import pendulum
 from problems.costs import ControlCost, StateCost

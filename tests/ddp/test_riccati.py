@@ -5,7 +5,6 @@ import pytest
 from oracles import random_blocks
 
 from ddp.compiling.kernel import kernel
-from ddp.structure import numbers_of_blocks
 from ddp.sweeps.riccati import (
     action_value,
     add_blocks,
@@ -19,6 +18,7 @@ from ddp.sweeps.riccati import (
 )
 from ddp.sweeps.room import RoomOwner, read_room
 from ddp.sweeps.segments import read_value, write_value
+from ddp.systems.structure import numbers_of_blocks
 
 NO_BLOCKS = np.zeros((0, 0))
 SIZES = [(2, 1), (4, 1), (12, 6), (14, 7), (12, 4), (36, 12), (76, 32), (5, 3), (9, 13), (1, 2)]

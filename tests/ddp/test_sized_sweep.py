@@ -9,12 +9,12 @@ from oracles import random_blocks
 from recursion import dense_sweep
 
 from ddp.derivatives import Derivatives
-from ddp.structure import structure_of
 from ddp.sweeps import sized_sweep, tiled_sweep
 from ddp.sweeps.horizon import horizon_of
 from ddp.sweeps.room import RoomOwner
 from ddp.sweeps.sized_sweep import MOST, sweep_of
-from ddp.system import Contraction
+from ddp.systems.structure import structure_of
+from ddp.systems.system import Contraction
 
 N = 7
 NOTHING = Contraction(0, 0, None)

@@ -8,7 +8,7 @@ from scipy.optimize import minimize
 
 import ddp
 from ddp import differences
-from ddp.system import Expansion
+from ddp.systems.system import Expansion
 from dynamics import FunctionDynamics, RobotDynamics, augment, load
 from dynamics.steps.free_start import FreeStart
 from problems.constraints import TorqueLimits

@@ -12,7 +12,7 @@ from step_oracles import assert_first_order, assert_second_order
 import dynamics
 from ddp.errors import ModelError, ProblemError
 from ddp.protocols import Dynamics
-from ddp.system import Expansion
+from ddp.systems.system import Expansion
 from dynamics import Contact, Phase, PhasedDynamics
 
 

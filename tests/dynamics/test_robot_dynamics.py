@@ -11,8 +11,8 @@ import dynamics
 from ddp.compiling.kernel import call_contraction, kernel
 from ddp.errors import ProblemError
 from ddp.protocols import Dynamics
-from ddp.structure import numbers_of_blocks
-from ddp.system import Expansion
+from ddp.systems.structure import numbers_of_blocks
+from ddp.systems.system import Expansion
 from dynamics import RobotDynamics
 
 

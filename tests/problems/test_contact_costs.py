@@ -15,7 +15,7 @@ from ddp.costs.batch import BatchTerm
 from ddp.derivatives import EXACT, FIRST, RECORDS
 from ddp.errors import ProblemError
 from ddp.problem import Problem
-from ddp.system import Expansion
+from ddp.systems.system import Expansion
 from dynamics.contacts.contact import Contact
 from dynamics.phases.phase import Phase
 from dynamics.phases.phased_dynamics import PhasedDynamics

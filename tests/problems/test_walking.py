@@ -8,8 +8,8 @@ import pytest
 
 import ddp
 import problems
+from ddp.feedback.succession import Succession
 from ddp.problem import Problem
-from ddp.succession import Succession
 from problems import arm, quadrotor
 from problems.walking.footholds import Command, Ground, Path
 from problems.walking.windows import Windows

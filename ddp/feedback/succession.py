@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ddp.policy import Policy, as_state
+from ddp.feedback.policy import Policy, as_state
 from ddp.protocols import Array
 
 ROUNDING = 1e-9

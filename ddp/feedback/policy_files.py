@@ -15,10 +15,10 @@ from ddp.archive import write
 from ddp.errors import ProblemError
 from ddp.files import as_path, shown, write_atomically
 from ddp.protocols import Array
-from ddp.system import System, ability
+from ddp.systems.system import System, ability
 
 if TYPE_CHECKING:
-    from ddp.policy import Policy
+    from ddp.feedback.policy import Policy
 
 SUFFIXES = ".npz", ".csv", ".json"
 

@@ -15,13 +15,13 @@ import numpy as np
 from ddp.costs.stretches import durations_of
 from ddp.derivatives import EXACT, FIRST, RECORDS
 from ddp.errors import ProblemError
-from ddp.feedback import checked
+from ddp.feedback.feedback import checked
+from ddp.feedback.policy import Policy, held_policy
 from ddp.machine.aligned import aligned_zeros
-from ddp.policy import Policy, held_policy
 from ddp.problem import Problem
 from ddp.protocols import Array
 from ddp.sweeps.backward import Backward
-from ddp.system import Tracked, Tracking, ability
+from ddp.systems.system import Tracked, Tracking, ability
 
 PRICE = 0.01
 """Part of the weights of tracking that the path is worth. From 5 degrees and with a heavier base, HyQ's turn in the air

@@ -17,14 +17,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ddp.derivatives import Derivatives
-from ddp.derived_dynamics import as_system
 from ddp.errors import ProblemError, as_array, axes, numbers, positive, symmetric
-from ddp.gains import load_gains, save_gains
+from ddp.feedback.gains import load_gains, save_gains
+from ddp.feedback.policy import Policy, as_state, held_policy
 from ddp.machine.aligned import aligned_zeros
-from ddp.policy import Policy, as_state, held_policy
 from ddp.protocols import Array, Dynamics
 from ddp.sweeps.backward import Backward
-from ddp.system import Expansion, LinearSystem, System, ability
+from ddp.systems.derived_dynamics import as_system
+from ddp.systems.system import Expansion, LinearSystem, System, ability
 
 STILL = 1e-6
 """The most [m, rad, m/s, rad/s] that a step may move an equilibrium, and that rounding may move what is zero."""

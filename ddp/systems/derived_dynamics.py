@@ -8,12 +8,12 @@ from typing import Any, cast
 
 import numpy as np
 
-from ddp.by_knot import ByKnot
 from ddp.errors import ProblemError, positive, positive_integer, said
 from ddp.protocols import Array, Dynamics
-from ddp.system import System
+from ddp.systems.by_knot import ByKnot
+from ddp.systems.system import System
+from ddp.systems.user_step import checked_state, followed
 from ddp.tracing.function import TracedFunction
-from ddp.user_step import checked_state, followed
 
 
 class DerivedDynamics(ByKnot):

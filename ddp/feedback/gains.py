@@ -11,7 +11,7 @@ from ddp.archive import read, refuse, write
 from ddp.errors import ProblemError
 from ddp.files import as_path, shown
 from ddp.protocols import Array
-from ddp.system import System
+from ddp.systems.system import System
 
 VERSION = 1
 

@@ -13,10 +13,10 @@ from numpy.typing import ArrayLike, NDArray
 from ddp.compiling.c_function import c_function
 from ddp.costs.stretches import durations_of
 from ddp.errors import ProblemError, as_array
-from ddp.following import HEADER, ROUNDING, follow, follow_at
-from ddp.policy_files import export
+from ddp.feedback.following import HEADER, ROUNDING, follow, follow_at
+from ddp.feedback.policy_files import export
 from ddp.protocols import Array
-from ddp.system import Cones, Contraction, System, ability
+from ddp.systems.system import Cones, Contraction, System, ability
 
 
 @dataclass(frozen=True, eq=False)

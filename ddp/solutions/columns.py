@@ -13,13 +13,13 @@ import numpy as np
 
 from ddp.costs.stretches import durations_of
 from ddp.errors import ProblemError, choice
+from ddp.feedback.policy_files import names
 from ddp.files import as_path, shown, write_atomically
-from ddp.policy_files import names
 from ddp.protocols import Array
-from ddp.system import System
+from ddp.systems.system import System
 
 if TYPE_CHECKING:
-    from ddp.solution import Solution
+    from ddp.solutions.solution import Solution
 
 COLUMN = "history_"
 """Beginning of the names of the history's columns in files."""

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ddp.columns import controls
 from ddp.costs.objective import Objective
 from ddp.places import TERMS, Place, things_of
 from ddp.problem import Problem
-from ddp.status import Ending
-from ddp.system import ability
+from ddp.solutions.columns import controls
+from ddp.solutions.status import Ending
+from ddp.systems.system import ability
 
 if TYPE_CHECKING:
-    from ddp.solution import Solution
+    from ddp.solutions.solution import Solution
 
 HOLDS = 1e-6
 """Multipliers below this share of the largest do not count as holding anything."""

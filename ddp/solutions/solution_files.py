@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ddp.archive import read, refuse
-from ddp.columns import COLUMN
 from ddp.errors import ProblemError, as_array
 from ddp.files import shown
 from ddp.problem import Problem
 from ddp.protocols import Array
-from ddp.record import Record
-from ddp.status import Ending, Status
+from ddp.solutions.columns import COLUMN
+from ddp.solutions.record import Record
+from ddp.solutions.status import Ending, Status
 
 if TYPE_CHECKING:
-    from ddp.solution import Solution
+    from ddp.solutions.solution import Solution
 
 FORMAT = "mayne solution"
 VERSION = 2

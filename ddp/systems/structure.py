@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ddp.machine.tiles import padded
-from ddp.system import Contraction, System, ability
+from ddp.systems.system import Contraction, System, ability
 
 SMALL, BENT = 6, 3
 """Below this n a semi-implicit step is no faster than any, nor is it with more than one bent row among so many of n."""

@@ -17,13 +17,13 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ddp.derived_dynamics import as_system
 from ddp.errors import ProblemError, as_array, axes, instances, items, said
-from ddp.gains import load_gains, save_gains
-from ddp.policy import as_state, knot_at
+from ddp.feedback.gains import load_gains, save_gains
+from ddp.feedback.policy import as_state, knot_at
+from ddp.feedback.regulators import check_equilibrium, free_directions, linearized, riccati, trajectory, weights
 from ddp.protocols import Array, Dynamics
-from ddp.regulators import check_equilibrium, free_directions, linearized, riccati, trajectory, weights
-from ddp.system import System
+from ddp.systems.derived_dynamics import as_system
+from ddp.systems.system import System
 
 
 @runtime_checkable

@@ -10,26 +10,26 @@ from typing import Any
 
 import numpy as np
 
-from ddp import columns, showing, solution_files
-from ddp.adaptive import AdaptivePolicy, adaptive_policy
 from ddp.adjoint import control_gradient
 from ddp.archive import write
-from ddp.by_contact import ContactPolicy
-from ddp.columns import Columns
 from ddp.constraints.bounds import room
 from ddp.constraints.lagrangian import Residual
 from ddp.constraints.placement import shifted
 from ddp.errors import ProblemError, at_least_zero, choice, instance, positive_integer
-from ddp.explanation import Explanation, explain
-from ddp.feedback import tracking_policy
+from ddp.feedback.adaptive import AdaptivePolicy, adaptive_policy
+from ddp.feedback.by_contact import ContactPolicy
+from ddp.feedback.feedback import tracking_policy
+from ddp.feedback.policy import Policy, held_policy
+from ddp.feedback.priced import priced_policy
 from ddp.files import as_path
-from ddp.policy import Policy, held_policy
-from ddp.priced import priced_policy
 from ddp.problem import Problem
 from ddp.protocols import Array
-from ddp.record import Record
-from ddp.status import Status
-from ddp.system import Tracking, ability
+from ddp.solutions import columns, showing, solution_files
+from ddp.solutions.columns import Columns
+from ddp.solutions.explanation import Explanation, explain
+from ddp.solutions.record import Record
+from ddp.solutions.status import Status
+from ddp.systems.system import Tracking, ability
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,9 +14,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ddp.adaptive import AdaptivePolicy
 from ddp.errors import ProblemError, as_array, said
-from ddp.policy import as_state
+from ddp.feedback.adaptive import AdaptivePolicy
+from ddp.feedback.policy import as_state
 from ddp.protocols import Array
 
 SURE = 0.002

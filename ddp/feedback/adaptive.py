@@ -11,7 +11,7 @@ against the delay that was given is strong: until controls have jumped, or been 
 
 What feedback adds is kept within cones of friction only from when a foot has slid. On ground that holds, forces beyond
 the friction that the plan counts on bring the robot back sooner; where feet slide, they are lost. A foot has slid that
-has gone too far while it should stand (`ddp.system.Footing`), with slow creeping taken off.
+has gone too far while it should stand (`ddp.systems.system.Footing`), with slow creeping taken off.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ddp.errors import as_array
-from ddp.feedback import swept, tracking_policy
-from ddp.policy import Policy
+from ddp.feedback.feedback import swept, tracking_policy
+from ddp.feedback.policy import Policy
+from ddp.feedback.regulators import linearized
 from ddp.problem import Problem
 from ddp.protocols import Array
-from ddp.regulators import linearized
-from ddp.system import Footing, Tracked, Tracking, ability
+from ddp.systems.system import Footing, Tracked, Tracking, ability
 
 LATEST, APART = 0.01, 0.0005
 """Latest of the candidates, and how far they are apart [s]."""

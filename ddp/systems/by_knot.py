@@ -19,14 +19,14 @@ from ddp.errors import REAL, ModelError, ProblemError, as_array, axes, line_of, 
 from ddp.machine.addresses import array_at, integers_at
 from ddp.machine.number import WIDTH
 from ddp.protocols import Array
-from ddp.system import Contraction, Expansion, Routines, Stepping
+from ddp.systems.system import Contraction, Expansion, Routines, Stepping
 from ddp.tracing.function import TracedFunction
 from ddp.tracing.spaces import Space
 from ddp.tracing.undefined import is_undefined
 
 
 class ByKnot(ABC):
-    """System of one knot at a time, on a Euclidean space unless methods say otherwise; see `ddp.system.System`."""
+    """System of one knot at a time, on a Euclidean space unless methods say otherwise; see `system.System`."""
 
     nx: int
     nu: int

@@ -22,11 +22,11 @@ from numpy.typing import NDArray
 
 from ddp.costs.stretches import durations_of
 from ddp.errors import ProblemError, affordable, as_array, flag, instance, numbers, positive
-from ddp.policy import Policy
+from ddp.feedback.policy import Policy
+from ddp.feedback.regulators import tvlqr
 from ddp.problem import Problem
 from ddp.protocols import Array
-from ddp.regulators import tvlqr
-from ddp.system import Cones, System, Tracked, Tracking, ability
+from ddp.systems.system import Cones, System, Tracked, Tracking, ability
 
 UNUSED = 1e10
 """Factor of the weight of a control that feedback is to leave alone."""

@@ -1,7 +1,7 @@
 """Systems as the solver works with them: one call for many knots, compiled second orders, optional abilities.
 
 Robots' systems have all of this themselves; to a user's own `ddp.protocols.Dynamics` it is added by
-`ddp.derived_dynamics`.
+`ddp.systems.derived_dynamics`.
 """
 
 from __future__ import annotations

@@ -1,0 +1,1 @@
+"""Feedback: policies of solutions, on robots too; regulators and observers."""
