@@ -9,6 +9,7 @@ from problems.command.replanning import planner_of
 from problems.command.shell import OPEN, OPTIONS, ROBOT
 from problems.command.simulating import solved
 from problems.interop.following import Follower
+from problems.interop.motion import optional
 from problems.interop.ros_node import run_node
 from problems.registry import find
 
@@ -41,6 +42,7 @@ def node(
     source = planner_of(find(name), robot, own, latency)[0] if replan else solved(name, robot, own)[2].policy
     names = None if joints is None else [word.strip() for word in joints.split(",")]
     follower = Follower(source, names, patience)
+    optional("rclpy", "mayne node")
     with progress(f"{name}, preparing"):
         follower.warm()
     click.echo(f"efforts of {', '.join(follower.joints)} on {commands} at {rate:g} Hz until you press Ctrl-C", err=True)
