@@ -156,7 +156,11 @@ def solve_redundant(n, S, x, pivots):
 
 @kernel
 def invert_redundant(tree, contacts, n, epsilon, r):
-    """r.S := (J G + ε)⁻¹ with the ε asked for, in all lanes, or with its own in those whose contacts are redundant."""
+    """r.S := (J G + ε)⁻¹ with the ε asked for, in all lanes, or with its own in those whose contacts are redundant.
+
+    Of complex numbers only real parts are inverted. ``respond`` makes up for that once: complex steps of a and f by q
+    are right to some 5e-6 then. Refining twice would make that 1e-10; floats have no use for it.
+    """
     inverse, A = r.S, np.empty((width(r.pivots[0]), n, n))
     for lane in range(len(A)):
         for i in range(n):
