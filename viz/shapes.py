@@ -22,8 +22,12 @@ COLORS: list[Color] = [
     (1.00, 0.50, 0.05, 1.0),
     (0.58, 0.40, 0.74, 1.0),
     (0.55, 0.34, 0.29, 1.0),
+    (0.89, 0.47, 0.76, 1.0),
+    (0.60, 0.60, 0.10, 1.0),
+    (0.09, 0.70, 0.76, 1.0),
+    (0.20, 0.20, 0.35, 1.0),
 ]
-"""The colours of traces, forces and feet, in turn."""
+"""The colours of traces, forces, feet and joints, in turn: an arm of seven joints and two fingers has each once."""
 SIDES = 24
 """Segments around a round solid."""
 

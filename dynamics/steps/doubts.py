@@ -19,6 +19,8 @@ BEYOND = 1e-3
 """How far beyond a limit, or out of reach, is worth a word [rad, m]."""
 TURNS = 4.0 * np.pi
 """Angles larger than this are taken for degrees [rad]."""
+LONG = 1.0
+"""Steps of robots this long are taken for milliseconds [s]."""
 MOST = 3
 """Names in one sentence."""
 
@@ -29,7 +31,7 @@ def doubts_of(system: Any, problem: Any) -> list[str]:
     if robot.is_hybrid:  # rods bend and stretch
         return []
     q = np.asarray(problem.x0)[: robot.nq]
-    found = [*_angles(robot, q), *_limits(robot, q), *_quaternions(robot, q)]
+    found = [*_steps(system), *_angles(robot, q), *_limits(robot, q), *_quaternions(robot, q)]
     marks = [mark for term in _terms(problem) if callable(getattr(term, "marks", None)) for mark in term.marks()]
     return [*found, *_targets(robot, marks), *_torques(system, problem, q)]
 
@@ -43,6 +45,11 @@ def _terms(problem: Any) -> Iterator[Any]:
             yield from terms
     for placed in problem.placed:
         yield placed.constraint
+
+
+def _steps(system: Any) -> Iterator[str]:
+    if system.dt >= LONG:
+        yield f"dt: steps of {system.dt:g} s are long for a robot: are these milliseconds? dt is in seconds"
 
 
 def _numbers(robot: Robot) -> Iterator[tuple[str, int, bool]]:

@@ -45,6 +45,12 @@ def test_degrees_and_limits_are_told_apart(reach):
     assert said == "x0: beyond limits of joints: elbow_joint at 3.5, its limit is 3.142 rad"
 
 
+@pytest.mark.parametrize(("dt", "count"), [(20.0, 1), (0.02, 0)])
+def test_steps_in_milliseconds_are_noticed(dt, count, reach):
+    problem = replace(reach, dynamics=dynamics.RobotDynamics(reach.dynamics.robot, dt))
+    assert len([one for one in doubts(problem) if one.startswith(f"dt: steps of {dt:g} s")]) == count
+
+
 def test_a_quaternion_in_the_order_of_mujoco_is_noticed():
     model = pin.Model()
     model.addJoint(0, pin.JointModelFreeFlyer(), pin.SE3.Identity(), "root")
