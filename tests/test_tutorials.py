@@ -55,7 +55,7 @@ def test_pages_open_on_a_host_where_the_repository_is_known(tmp_path, monkeypatc
     monkeypatch.delenv("MAYNE_REPOSITORY", raising=False)
     assert notebooks.hosted(page) == ""  # nobody's address is made up
     monkeypatch.setenv("MAYNE_REPOSITORY", "https://github.com/someone/mayne.git")
-    address = "https://mybinder.org/v2/gh/someone/mayne/HEAD?labpath=notebooks%2Fcourse%2F11-manifolds.ipynb"
+    address = "https://mybinder.org/v2/gh/someone/mayne/HEAD?labpath=notebooks%2Fcourse%2F13-soft.ipynb"
     assert notebooks.hosted(page).endswith(f"]({address})")
     first = "".join(notebooks.notebook(page, executed=False)["cells"][0]["source"])
     assert 'get("MAYNE_SOURCE", "git+https://github.com/someone/mayne.git")' in first
@@ -65,7 +65,7 @@ def test_pages_open_on_a_host_where_the_repository_is_known(tmp_path, monkeypatc
 def test_pages_are_a_ladder(pages):
     """Each leads to the next, and the site has all of them."""
     index = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
-    assert len(pages) == {"tutorials": 13, "course": 11}[pages[0].parent.name]
+    assert len(pages) == {"tutorials": 13, "course": 13}[pages[0].parent.name]
     assert all(f"{page.parent.name}/{page.stem}\n" in index for page in pages)
     for page, following in pairwise(pages):
         assert re.search(rf"\]\({re.escape(following.name)}\)", page.read_text(encoding="utf-8"))
