@@ -45,9 +45,9 @@ def call_path(problem: ddp.Problem, iteration: int | None = None) -> list[str]:
     def note(record: ddp.Record) -> None:
         nonlocal recording, seen
         seen += 1
-        recording = seen == iteration - 1
-        if recording:
+        if seen == iteration - 1:
             named(iterates[-1], known)
+        recording = seen == iteration - 1
 
     with iterates_made() as iterates:
         sys.setprofile(entered)
