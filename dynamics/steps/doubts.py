@@ -19,6 +19,8 @@ BEYOND = 1e-3
 """How far beyond a limit, or out of reach, is worth a word [rad, m]."""
 TURNS = 4.0 * np.pi
 """Angles larger than this are taken for degrees [rad]."""
+BEYOND_STEP = 5e-3
+"""How far a guess may have a foot from its foothold without a word [m]."""
 LONG = 1.0
 """Steps of robots this long are taken for milliseconds [s]."""
 MOST = 3
@@ -33,7 +35,7 @@ def doubts_of(system: Any, problem: Any) -> list[str]:
     q = np.asarray(problem.x0)[: robot.nq]
     found = [*_steps(system), *_angles(robot, q), *_limits(robot, q), *_quaternions(robot, q)]
     marks = [mark for term in _terms(problem) if callable(getattr(term, "marks", None)) for mark in term.marks()]
-    return [*found, *_targets(robot, marks), *_torques(system, problem, q)]
+    return [*found, *_targets(robot, marks), *_footholds(system, problem), *_torques(system, problem, q)]
 
 
 def _terms(problem: Any) -> Iterator[Any]:
@@ -122,6 +124,30 @@ def _targets(robot: Robot, marks: list[Mark]) -> Iterator[str]:
                 f"target of {mark.frame}: {1e3 * missing:.0f} mm further than it can reach, {reach:.3f} m from its "
                 "first joint"
             )
+
+
+def _footholds(system: Any, problem: Any) -> Iterator[str]:
+    """The contact that a guess of states leaves furthest from where it is held, at ends of phases."""
+    states = problem.guess[0] if isinstance(problem.guess, tuple) else None
+    if states is None or getattr(system, "phases", None) is None:
+        return
+    robot, worst, start = system.robot, (BEYOND_STEP, ""), 0
+    data = robot.model.createData()
+    for phase in system.phases:
+        first = start + bool(phase.impact)  # an impact has a knot of its own
+        end = first + phase.knots
+        held = [contact for contact in phase.contacts if contact.kind == "point" and contact.target is not None]
+        for knot in (first, end - 1) if held and phase.held else ():
+            pin.framesForwardKinematics(robot.model, data, np.asarray(states)[knot, : robot.nq])
+            for contact in held:
+                place = data.oMf[robot.frame_id(contact.frame)].translation
+                worst = max(worst, (float(np.linalg.norm(place - contact.target)), f"{contact.frame} at knot {knot}"))
+        start = end
+    if worst[1]:
+        yield (
+            f"guess: {worst[1]} is {1e3 * worst[0]:.0f} mm from where it is held: its leg may not reach; a lower speed "
+            "or steps of shorter duration bring it nearer"
+        )
 
 
 def reach_of(robot: Robot, frame: str) -> tuple[Array, float]:

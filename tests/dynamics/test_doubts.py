@@ -12,7 +12,7 @@ from ddp import sanity
 from ddp.problem import Problem
 from ddp.solver import DDP, solve
 from dynamics.steps.doubts import doubts_of, excesses_of, reach_of
-from problems import ALL, arm, pendulum
+from problems import ALL, arm, gaits, pendulum
 from problems.costs import FramePosition
 
 KNOWN = {"arm/out-of-reach"}
@@ -49,6 +49,13 @@ def test_degrees_and_limits_are_told_apart(reach):
 def test_steps_in_milliseconds_are_noticed(dt, count, reach):
     problem = replace(reach, dynamics=dynamics.RobotDynamics(reach.dynamics.robot, dt))
     assert len([one for one in doubts(problem) if one.startswith(f"dt: steps of {dt:g} s")]) == count
+
+
+@pytest.mark.parametrize(("step", "count"), [(None, 1), (0.15, 0)])
+def test_feet_that_do_not_reach_their_footholds_are_named(step, count):
+    problem = gaits.trot("go2", speed=1.0, step_duration=step)
+    found = [one for one in doubts(problem) if one.startswith("guess: ") and "_foot at knot" in one]
+    assert len(found) == count
 
 
 def test_a_quaternion_in_the_order_of_mujoco_is_noticed():
