@@ -115,7 +115,7 @@ class ActiveSet:
         return not (np.array_equal(self.held, before[0]) and np.array_equal(self._pays, before[1]))
 
 
-def finish(point: Point, allowed: float = np.inf) -> Finished:
+def finish(point: Point, allowed: float) -> Finished:
     """Take Newton's steps on the active set; the point is left at the best of them, bounded by its active rows.
 
     If its error is more than what is allowed, the point is left where it was.

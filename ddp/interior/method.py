@@ -79,7 +79,8 @@ class _Swept:
 class Interior:
     """One solve, from a `Point`, to a tolerance of the expected decrease.
 
-    history: of the whole solve; ``show`` adds a record of every iteration.   sweep: the last one.
+    history: of the whole solve; ``show`` adds a record of every iteration.   sweep: the last one;
+    exact: whether that is of the exact Hessian, with nothing added.
     struggles: whether to give up, judged by the iterations with one barrier; by default never.
     """
 
@@ -90,6 +91,7 @@ class Interior:
         self.point, self.tolerance, self.history, self._show = point, tolerance, history, show
         self._struggles = struggles
         self.sweep: Sweep | None = None
+        self.exact = False
         self.blends = DIRECT if point.boxed else BLENDED
         self._mu, self._stiff, self._stuck, self._raised, self._missed = 0.0, False, False, 0, np.inf
         self._first = self._fell = len(history)
@@ -218,7 +220,7 @@ class Interior:
         """The step of the first Hessian that is positive definite."""
         for blend, mu in self._hessians():
             sweep = self.point.sweep(blend, mu)
-            self.sweep = sweep if sweep.failed < 0 else None
+            self.sweep, self.exact = sweep if sweep.failed < 0 else None, blend == 1.0 and mu == 0.0
             if sweep.failed < 0:
                 if mu > 0.0:
                     self._mu = mu

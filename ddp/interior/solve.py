@@ -40,6 +40,10 @@ STEEP = 10.0
 """Costs that rise by more with a coordinate, all knots together, may be in other units than constraints: IPOPT scales
 them by their gradient (Wächter & Biegler 2006, §3.8)."""
 
+DOUBTFUL = 1e-6
+"""Where Newton's steps on the active set end with a larger error, the set is wrong: the barrier's last iterate and its
+gains, which bend controls near limits, are taken."""
+
 NEARLY = 1e-5
 """Gaps that are closed at the end by a rollout under the policy, if constraints hold there as well."""
 
@@ -68,19 +72,26 @@ def minimise(descent: Descent) -> Minimised:
     iterate.guess = None
     sweep, exact = interior.sweep, False
     if end.ending.converged:
-        loose = interior.tolerance > END
-        finished = finish(point, TOLERANCE if loose else np.inf)
+        loose, last = interior.tolerance > END, _kept(interior.sweep)
+        finished = finish(point, TOLERANCE if loose else DOUBTFUL)
         if loose and finished.sweep is None:  # which rows are active is not clear yet
             interior.tolerance = END
             point.differentiate()
             end = interior.run(solver.max_iterations, warm=True)
-            finished = finish(point) if end.ending.converged else finished
-        sweep, exact = finished.sweep, finished.exact
+            last = _kept(interior.sweep)
+            finished = finish(point, DOUBTFUL) if end.ending.converged else finished
+        found = finished.sweep is not None
+        sweep, exact = (finished.sweep, finished.exact) if found else (last, interior.exact)
     elif end.ending is Ending.INFEASIBLE:
         end = End(Ending.INFEASIBLE, _verdict(point))
     multipliers = point.bounds.multipliers[: point.first].copy()
     iterate.arrive(*_followed(iterate, point, sweep))
     return Minimised(end, sweep, exact, multipliers)
+
+
+def _kept(sweep: Sweep | None) -> Sweep | None:
+    """A sweep with gains of its own, which later ones do not overwrite."""
+    return None if sweep is None else sweep._replace(k=sweep.k.copy(), K=sweep.K.copy())
 
 
 def _from_anew(descent: Descent, scales: tuple[float, ...]) -> tuple[Interior, End]:
