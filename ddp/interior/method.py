@@ -1,5 +1,6 @@
 """The primal-dual interior point (Wächter & Biegler 2006) whose linear systems are backward sweeps:
 
+    lower the first barrier where steps to its minimum lead astray
     repeat  differentiate; contract the dynamics' second order with the multipliers
             lower the barrier where its problem is solved well enough
             stop where all errors are small
@@ -19,7 +20,7 @@ import numpy as np
 
 from ddp.compiling.setup import working_time
 from ddp.interior.filter import Filter
-from ddp.interior.point import Move, Point, Trial
+from ddp.interior.point import INSIDE, Move, Point, Trial
 from ddp.iterate import CLOSED
 from ddp.models.attempt import EXACT, GAUSS_NEWTON, LEVENBERG_MARQUARDT
 from ddp.solutions.record import Record
@@ -33,6 +34,9 @@ larger tolerance of the expected decrease is given."""
 START, WARM, END, LARGEST_END = 0.01, 1e-8, 1e-9, 1e-6
 """Barriers, relative to that cost: the first one, that after a warm start, and the last one, which is larger where all
 bounds together cost no more than the tolerance of the expected decrease, up to one that shows which rows are active."""
+
+LOWER = 0.1
+"""The first barrier falls to this share where steps to its minimum lead astray, see `Interior._lower_first`."""
 
 SOLVED, FALL, POWER = 30.0, 0.2, 1.5
 """The barrier falls once errors are smaller than so many times it: to this share, or if that is less, its power."""
@@ -59,7 +63,7 @@ LESS_PROXIMAL = 0.1
 
 PRICE, DEARER, MOST_RAISED, HALVED = 10.0, 10.0, 3, 0.5
 """Price of a unit of violation where rows are elastic; by how much and how often it rises until violations that did not
-fall to a half are said to stay."""
+fall to a half are said to stay. Half is enough, too, for full steps and for lower first barriers."""
 
 GIVEN_WAY, MISSED = 1e-6, (1e-3, 1e-5)
 """Rows that are elastic and miss a bound by more violate it; by how much that is said at once, with which barrier, and
@@ -95,6 +99,7 @@ class Interior:
         self.blends = DIRECT if point.boxed else BLENDED
         self._mu, self._stiff, self._stuck, self._raised, self._missed = 0.0, False, False, 0, np.inf
         self._first = self._fell = len(history)
+        self._settled, self._strayed = True, (0.0, np.inf)
 
     def errors(self, barrier: float) -> float:
         """The largest of the dual, primal and complementarity errors, scaled as IPOPT's, in units of `TOLERANCE`."""
@@ -118,6 +123,7 @@ class Interior:
         p, before = self.point, working_time()
         if not warm:
             self._begin()
+            self._settled = p.first == 0 or p.bounds.count == 0
         self.filter, p.penalty = Filter(p.theta, p.first > 0), p.bounds.value(p.barrier)
         while True:
             p.contract()
@@ -130,6 +136,8 @@ class Interior:
                     continue
                 return End(Ending.INDEFINITE, Ending.INDEFINITE.value)
             move = step.move
+            if not self._settled and self._lower_first(move):
+                continue
             if self._solved(move) or self._gives_way():
                 if p.bounds.excess <= GIVEN_WAY:
                     return End(Ending.CONVERGED)
@@ -162,6 +170,28 @@ class Interior:
                     p.bounds.share *= LESS_PROXIMAL
                 p.differentiate()
 
+    def _lower_first(self, move: Move) -> bool:
+        """Whether to begin anew with another first barrier: a lower one, or the one before.
+
+        Where the longest first step raises the barrier function and opens more than it closes, the minimum of that
+        function is too far for linear models. A lower barrier asks for less, and is kept if its step leaves half as
+        much open as the one before; if it does not, the barrier was not the cause.
+        """
+        p = self.point
+        before, strayed = self._strayed
+        trial = p.along(move, move.longest)
+        barrier = LOWER * p.barrier
+        if before > 0.0 and not (trial.theta < np.inf and trial.theta <= HALVED * strayed):
+            self._settled, barrier = True, before
+        elif trial.theta <= p.theta or trial.cost + trial.barrier <= p.cost + p.penalty or barrier < END * p.scale:
+            self._settled = True
+            return False
+        self._strayed = p.barrier, trial.theta
+        p.barrier = barrier
+        p.start(p.X, p.U, INSIDE)
+        self._again()
+        return True
+
     def _solved(self, move: Move) -> bool:
         """Whether all errors are small."""
         p, allowed = self.point, max(TOLERANCE, self.tolerance)
@@ -180,7 +210,7 @@ class Interior:
         p = self.point
         if p.first == 0 or p.bounds.elastic:
             return False
-        p.barrier, self._raised, self._missed = START * p.scale, 0, np.inf
+        p.barrier, self._raised, self._missed, self._settled = START * p.scale, 0, np.inf, True
         p.let_go(PRICE * p.scale)
         self._begin()
         self._again()

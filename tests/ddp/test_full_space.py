@@ -12,7 +12,7 @@ from dynamics import FunctionDynamics, frame_placement
 from problems import arm, cartpole, pendulum, quadrotor
 from problems.constraints import FramePositionEquality
 from problems.costs import ControlCost, StateCost
-from tests.benchmarks.optimisers import published
+from tests.benchmarks.optimisers import limited, published
 
 LINEAR = ddp.DDP(step="linear", max_iterations=100)
 
@@ -185,6 +185,17 @@ def test_a_car_whose_guess_leads_through_walls_finds_the_door():
     solution = ddp.solve(published.car_escape(), ddp.DDP(tolerance=1e-4, max_iterations=74))
     assert solution.converged, solution.status
     assert solution.cost == pytest.approx(0.331654, rel=1e-4)
+
+
+def test_first_barriers_whose_steps_lead_astray_are_lowered():
+    problem = limited.gait("bound")
+    solution = ddp.solve(problem)
+    assert solution.converged
+    assert solution.violation <= 1e-8
+    assert solution.iterations <= 40  # 62 with the first barrier of all other problems
+    assert solution.cost < 0.2287
+    barriers = [record.penalty for record in solution.history if record.penalty > 0.0]
+    assert barriers[0] < 1e-3
 
 
 def test_loose_tolerances_save_iterations_but_bend_no_constraint(rng):
