@@ -11,6 +11,7 @@ and cached as they are.
 from __future__ import annotations
 
 import hashlib
+from array import array
 from collections.abc import Iterable
 from functools import cache
 from typing import Any, NamedTuple
@@ -83,10 +84,10 @@ def bind(
     blocks: see `CompiledCost`.
     """
     kept: list[Any] = []
-    words = np.array(words_of(arguments, kept), dtype=np.int64)
+    words = array("q", words_of(arguments, kept))
     function = _function(term, outline_of(arguments), noted, separable)
     own = () if separable else None if blocks is None else tuple(blocks)
-    return CompiledCost(function.address, int(words.ctypes.data), (words, kept, function), own)
+    return CompiledCost(function.address, words.buffer_info()[0], (words, kept, function), own)
 
 
 @cache

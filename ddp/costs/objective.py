@@ -263,11 +263,10 @@ class Objective:
             object.__setattr__(self, "_alive", compiled)
             return np.concatenate([self.plain.table, cost_table.table_of(compiled)])
         rows = []
-        for entry, knots in self.within(0, self.horizon + 1):
+        for entry, begin, end in self._stretches:
             if entry.compiled:
-                with naming(entry.name, knots):
-                    cost = ability(entry.term, "compiled")
-                    rows.append((cost, knots.start, knots.stop, entry.weight))
+                with naming(entry.name, slice(begin, end)):
+                    rows.append((ability(entry.term, "compiled"), begin, end, entry.weight))
         object.__setattr__(self, "_alive", [row[0] for row in rows])  # what the table's addresses point to
         return cost_table.table_of(rows)
 
@@ -275,8 +274,8 @@ class Objective:
     def noted(self) -> cost_table.Table:
         """The terms that read what the dynamics have noted of their knots."""
         rows = [
-            (note_reader(entry, self.dynamics, knots), knots.start, knots.stop, entry.weight)
-            for entry, knots in self.within(0, self.horizon + 1)
+            (note_reader(entry, self.dynamics, slice(begin, end)), begin, end, entry.weight)
+            for entry, begin, end in self._stretches
             if entry.noted
         ]
         return self._reading([(cost, *others) for cost, *others in rows if cost is not None])
