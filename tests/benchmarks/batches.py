@@ -315,7 +315,7 @@ def twins(samples):
         ddp.solve(problem)
         there = pickle.dumps(problem)
         first, second = [], []
-        for _ in range(5):
+        for _ in range(50):
             again = pickle.loads(there)
             first.append(timed(lambda again=again: ddp.solve(again))[1])
             second.append(timed(lambda again=again: ddp.solve(again))[1])
