@@ -278,7 +278,7 @@ class Objective:
             for entry, begin, end in self._stretches
             if entry.noted
         ]
-        return self._reading([(cost, *others) for cost, *others in rows if cost is not None])
+        return self._reading([(cost, begin, end, weight) for cost, begin, end, weight in rows if cost is not None])
 
     def _reading(self, readers: list[tuple[CompiledCost, int, int, float]]) -> cost_table.Table:
         """The table of terms that read notes."""
