@@ -161,7 +161,8 @@ def roll(tree, contacts, a, ws, place):
     for i in range(contacts.count):
         if contacts.kind[i] == ROLLING:
             for b in range(tree.nb):
-                w = before(tree, place.roll, b)
+                parent = tree.parent[b]
+                w = place.roll[parent] if parent >= 0 else scale6(0.0, ws.s[tree.iv[b]])  # roll[b] may be old NaN yet
                 for k in range(tree.iv[b], tree.iv[b] + tree.nj[b]):
                     w = add6(w, scale6(a[k], ws.s[k]))
                 place.roll[b] = w
