@@ -76,7 +76,8 @@ class Solution:
 
     def __str__(self) -> str:
         constrained = f", violation {self.violation:.1e}" if self.multipliers.size else ""
-        return f"{self.status}: cost {self.cost:.5g}, gradient {self.gradient:.1e}{constrained}"
+        gains = " (its gains are zeros: no backward pass succeeds)" if np.isnan(self.gradient) else ""
+        return f"{self.status}: cost {self.cost:.5g}, gradient {self.gradient:.1e}{gains}{constrained}"
 
     def _repr_html_(self) -> str:
         """In a notebook: its line, and its motion where `viz` draws it, as after ``import mayne``."""
