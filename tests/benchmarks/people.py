@@ -132,7 +132,7 @@ def main():
             flush=True,
         )
     print(f"{failures} failures")
-    return failures > 0
+    return bool(failures)
 
 
 if __name__ == "__main__":
