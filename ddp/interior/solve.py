@@ -41,7 +41,7 @@ STEEP = 10.0
 them by their gradient (Wächter & Biegler 2006, §3.8)."""
 
 DOUBTFUL = 1e-6
-"""Where Newton's steps on the active set end with a larger error, the set is wrong: the barrier's last iterate and its
+"""Error above which Newton's steps on the active set had a wrong set: the barrier's last iterate and its
 gains, which bend controls near limits, are taken."""
 
 NEARLY = 1e-5

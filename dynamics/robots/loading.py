@@ -28,7 +28,7 @@ ADVICE = {
     ".npz": "; a solution that was saved is read by Solution.load(path, problem)",
     ".xacro": "; expand it with `xacro robot.urdf.xacro > robot.urdf`",
 }
-"""Where to go with other files that users hand over."""
+"""Advice for other kinds of files that users hand over, by suffix."""
 
 
 class Source(NamedTuple):

@@ -20,7 +20,7 @@ BEYOND = 1e-3
 TURNS = 4.0 * np.pi
 """Angles larger than this are taken for degrees [rad]."""
 BEYOND_STEP = 5e-3
-"""How far a guess may have a foot from its foothold without a word [m]."""
+"""Least distance of a foot from its foothold that is told of [m]."""
 LONG = 1.0
 """Steps of robots this long are taken for milliseconds [s]."""
 MOST = 3
