@@ -112,8 +112,7 @@ def _regular(given: Path, target: Path) -> os.stat_result | None:
 def _replace(
     target: Path, there: os.stat_result | None, content: bytes | Callable[[BinaryIO], object], durable: bool
 ) -> None:
-    part = target.parent / f".mayne-{secrets.token_hex(8)}.part"
-    descriptor, is_named = _open(part)
+    descriptor, part, is_named = _open(target.parent)
     try:
         with os.fdopen(descriptor, "wb") as stream:
             if callable(content):
@@ -139,18 +138,23 @@ def _replace(
                 part.unlink()
 
 
-def _open(part: Path) -> tuple[int, bool]:
-    """A new file that this process holds a lock on, and whether it has its name already."""
+def _open(folder: Path) -> tuple[int, Path, bool]:
+    """A new file that this process holds a lock on, its hidden name, and whether it has that name already."""
     if hasattr(os, "O_TMPFILE") and os.path.isdir("/proc/self/fd"):
         with suppress(OSError):  # a file system without
-            descriptor = os.open(part.parent, os.O_TMPFILE | os.O_RDWR, _READABLE)
+            descriptor = os.open(folder, os.O_TMPFILE | os.O_RDWR, _READABLE)
             _lock(descriptor)
-            return descriptor, False
+            return descriptor, _hidden(folder), False
     while True:
+        part = _hidden(folder)
         descriptor = os.open(part, os.O_CREAT | os.O_EXCL | os.O_RDWR, _READABLE)
         if _lock(descriptor) is not False and part.exists():
-            return descriptor, True
-        os.close(descriptor)  # somebody took it for left, before it was locked
+            return descriptor, part, True
+        os.close(descriptor)  # another writer took it for left before it was locked, and removes it: take another name
+
+
+def _hidden(folder: Path) -> Path:
+    return folder / f".mayne-{secrets.token_hex(8)}.part"
 
 
 def _lock(descriptor: int) -> bool | None:

@@ -5,6 +5,7 @@ import signal
 import stat
 import subprocess
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,8 @@ files.write_atomically(sys.argv[1], slowly)
 """
 
 OFTEN = ALONE + """
+if sys.argv[3] == "named":
+    files.os.path.isdir = lambda path: False
 for _ in range(50):
     files.write_atomically(sys.argv[1], sys.argv[2].encode() * 50_000)
 """
@@ -162,12 +165,24 @@ def test_what_a_killed_process_leaves_goes_with_the_next_write(tmp_path, where, 
 
 def test_writers_at_once_each_write_a_whole_file(tmp_path, way):
     path = tmp_path / "file"
-    commands = ([sys.executable, "-c", OFTEN, str(path), letter] for letter in "ABC")
-    writers = [subprocess.Popen(command) for command in commands]
-    while any(writer.poll() is None for writer in writers):
-        content = path.read_bytes() if path.exists() else b""
-        assert len(content) in (0, 50_000)
-        assert len(set(content)) <= 1
-        write_atomically(path, b"D" * 50_000)
-    assert [writer.returncode for writer in writers] == [0] * 3
+    with ExitStack() as stack:
+        writers = []
+        for letter in "ABC":
+            writer = stack.enter_context(subprocess.Popen([sys.executable, "-c", OFTEN, str(path), letter, way]))
+            stack.callback(writer.kill)
+            writers.append(writer)
+        while any(writer.poll() is None for writer in writers):
+            content = path.read_bytes() if path.exists() else b""
+            assert len(content) in (0, 50_000)
+            assert len(set(content)) <= 1
+            write_atomically(path, b"D" * 50_000)
+        assert [writer.returncode for writer in writers] == [0] * 3
     assert os.listdir(tmp_path) == ["file"]
+
+
+def test_another_name_is_taken_where_a_writer_removes_the_first(tmp_path, monkeypatch):
+    monkeypatch.delattr(files.os, "O_TMPFILE", raising=False)
+    locks = iter([False, True, True])  # the first name is another's to remove, who has not done it yet
+    monkeypatch.setattr(files, "_lock", lambda descriptor: next(locks, True))
+    path = write_atomically(tmp_path / "file", b"new")
+    assert path.read_bytes() == b"new"
