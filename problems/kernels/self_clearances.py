@@ -13,7 +13,7 @@ import numpy as np
 from ddp import inline, kernel
 from dynamics.geometry.spatial import add3, cross3, dot3, scale3, sub3
 from dynamics.quantities.points import knots_workspace, place_segments
-from problems.kernels.clearances import TOUCHING, free_inverse, nearest, normal
+from dynamics.quantities.segments import TOUCHING, free_inverse, nearest, normal
 
 
 @inline
