@@ -58,6 +58,7 @@ class ActiveSet:
         self._price = given.give[PRICE]
         self._pays = np.where((self._price < np.inf) & (np.abs(y) > PAID * self._price), np.sign(y), 0.0)
         self._multipliers = y * (given.equality | (self.held != 0.0))
+        self._revised = True
 
     @property
     def of_controls(self) -> Array:
@@ -70,6 +71,14 @@ class ActiveSet:
 
         Returns the point as a trial.
         """
+        if self._revised:
+            self._bound()
+        problem, point = self.point.problem, self.point
+        point.backward.limits = problem.lower - point.U, problem.upper - point.U
+        return point.settle()
+
+    def _bound(self) -> None:
+        """The point's bounds := those of active rows."""
         given, point = self._given, self.point
         at = np.where(given.equality | (self.held < 0.0), given.lower, given.upper)
         held = given.equality | ((self.held != 0.0) & (np.arange(len(at)) < point.first))
@@ -80,9 +89,6 @@ class ActiveSet:
         )  # fmt: skip
         paid = np.where(self._pays != 0.0, self._pays * self._price, 0.0)
         point.bounds.equal = np.where(at < np.inf, self._multipliers, paid)
-        problem = point.problem
-        point.backward.limits = problem.lower - point.U, problem.upper - point.U
-        return point.settle()
 
     def error(self) -> float:
         """The error of the conditions of optimality: the Lagrangian's gradient where controls are free, what is open.
@@ -112,13 +118,15 @@ class ActiveSet:
         self.held[free & given.has_upper & above] = 1.0
         self._pays = np.where(self._pays != 0.0, self._pays * (below | above), np.sign(y) * (np.abs(y) > self._price))
         self._multipliers = y * (given.equality | (self.held != 0.0))
-        return not (np.array_equal(self.held, before[0]) and np.array_equal(self._pays, before[1]))
+        self._revised = not (np.array_equal(self.held, before[0]) and np.array_equal(self._pays, before[1]))
+        return self._revised
 
 
 def finish(point: Point, allowed: float) -> Finished:
     """Take Newton's steps on the active set; the point is left at the best of them, bounded by its active rows.
 
-    If its error is more than what is allowed, the point is left where it was.
+    Its derivatives are known, contracted with its multipliers. If its error at the end is more than what is allowed, it
+    is left where it was.
     """
     begun = point.settle(), point.multipliers(), point.bounds, point.barrier
     rows = ActiveSet(point)
@@ -126,8 +134,9 @@ def finish(point: Point, allowed: float) -> Finished:
     point.barrier = 0.0
     for number in range(ROUNDS):
         here = rows.impose()
-        point.differentiate()
-        point.contract()
+        if number > 0:
+            point.differentiate()
+            point.contract()
         error = rows.error()
         if best is not None and error >= best[0]:
             break

@@ -10,16 +10,18 @@ from ddp.compiling.kernel import kernel
 
 @kernel
 def sizes(gaps, residual):
-    """The 2-norm of all numbers of gaps (N, n) and residual (M,), and the largest one; both NaN if one is."""
-    squares, largest = 0.0, 0.0
+    """The 2-norm of all numbers of gaps (N, n) and residual (M,), and the largest of each; all NaN if a number is."""
+    squares, gap, missed = 0.0, 0.0, 0.0
     for t in range(gaps.shape[0]):
         for i in range(gaps.shape[1]):
             squares += gaps[t, i] * gaps[t, i]
-            largest = max(largest, abs(gaps[t, i]))
+            gap = max(gap, abs(gaps[t, i]))
     for i in range(residual.shape[0]):
         squares += residual[i] * residual[i]
-        largest = max(largest, abs(residual[i]))
-    return np.sqrt(squares), largest if squares == squares else squares
+        missed = max(missed, abs(residual[i]))
+    if squares != squares:
+        return squares, squares, squares
+    return np.sqrt(squares), gap, missed
 
 
 @kernel

@@ -302,9 +302,8 @@ class Interior:
             hessian = LEVENBERG_MARQUARDT if step.blend > 0.0 else GAUSS_NEWTON
         else:
             hessian = EXACT if step.blend > 0.0 else GAUSS_NEWTON
-        gap = float(np.abs(p.gaps).max())
         self._show(Record(
             p.cost, self.judged.dual, step.move.expected, alpha, step.mu, hessian, step.blend, seconds,
-            0.0 if gap < CLOSED else gap, "multipliers" if step.blend > 0.0 else "none",
-            float(np.abs(p.residual).max(initial=0.0)), p.barrier,
+            0.0 if p.gap < CLOSED else p.gap, "multipliers" if step.blend > 0.0 else "none",
+            p.missed, p.barrier,
         ))  # fmt: skip

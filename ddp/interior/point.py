@@ -34,8 +34,8 @@ INSIDE = 0.1
 class Trial(NamedTuple):
     """A trajectory X, U with slacks and excesses of its rows (3, M), and its worth.
 
-    cost: its own.  barrier: the barrier function.  gaps (N, n), residual (M,): what is open; theta: the 2-norm of both,
-    open: the largest number of both.
+    cost: its own.  barrier: the barrier function.  gaps (N, n), residual (M,): what is open; theta: the 2-norm of both.
+    gap, missed: the largest gap and the largest residual.
     """
 
     X: Array
@@ -46,7 +46,8 @@ class Trial(NamedTuple):
     gaps: Array
     residual: Array
     theta: float
-    open: float
+    gap: float
+    missed: float
 
 
 class Move(NamedTuple):
@@ -85,7 +86,7 @@ class Judged(NamedTuple):
 class Point:
     """A trajectory X, U of a problem, with multipliers; rows (M,) are constraints (m,), then control limits (N nu).
 
-    gaps, residual, theta, cost: see `Trial`.   costate (N+1, n), weights (N, n): see linear.py.
+    gaps, residual, theta, gap, missed, cost: see `Trial`.   costate (N+1, n), weights (N, n): see linear.py.
     scale: the cost that counts as one.   barrier: that of ``bounds``.   open: the largest gap or residual.
     first: m, the first row of a control's limits.   limited: whether there are such rows; boxed: whether sweeps keep to
     these limits instead, see `sweeps.limits`, as where there are no constraints.
@@ -103,7 +104,7 @@ class Point:
         self._n = n
         self.bounds = self.bounded_by(self.rows.lower, self.rows.upper, self.rows.cap, self.rows.compliance)
         d = work.derivatives
-        self._plain_lz, self._error, self._unread = (np.zeros_like(d.lz) for _ in range(3))
+        self._plain_lz, self._error, self._unread = d.lz, np.zeros_like(d.lz), np.zeros_like(d.lz)
         self._swept = d._replace(
             lz=np.zeros_like(d.lz), lzz=np.zeros_like(d.lzz), exact=np.zeros_like(d.exact),
             diagonal=np.zeros_like(d.diagonal),
@@ -165,18 +166,19 @@ class Point:
         """A trajectory whose gaps are known, evaluated."""
         b, cost, residual = self.bounds, self.problem.total(X, U), np.empty(self.rows.size)
         if not abs(cost) < np.inf:  # constraints are not asked where there is no motion
-            return Trial(X, U, primal, np.inf, 0.0, gaps, residual, np.inf, np.inf)
+            return Trial(X, U, primal, np.inf, 0.0, gaps, residual, np.inf, np.inf, np.inf)
         values = self.rows.values(X, U) if self.rows.size else residual
         args = primal, b.bounds, b.kind, b.give, self.barrier, residual
-        barrier, (theta, largest) = passes.worth(gaps, values, *args)
+        barrier, (theta, gap, missed) = passes.worth(gaps, values, *args)
         if not theta < np.inf:
             cost = theta = np.inf
-        return Trial(X, U, primal, cost, barrier, gaps, residual, theta, largest)
+        return Trial(X, U, primal, cost, barrier, gaps, residual, theta, gap, missed)
 
     def _take(self, trial: Trial) -> None:
         self.X, self.U, self.cost, self.gaps = trial.X, trial.U, trial.cost, trial.gaps
         self.residual, self.theta, self.penalty = trial.residual, trial.theta, trial.barrier
-        self.bounds.primal, self.open = trial.primal, trial.open
+        self.bounds.primal, self.gap, self.missed = trial.primal, trial.gap, trial.missed
+        self.open = max(trial.gap, trial.missed)
 
     def let_go(self, price: float) -> None:
         """Let constraints give way at a price, see barrier.py."""
@@ -201,14 +203,13 @@ class Point:
 
     def differentiate(self) -> None:
         """Derivatives here."""
-        d, known = self._work.derivatives, 0
+        known = 0
         while (made := missing(known, FIRST | GAUSS_NEWTON | EXACT | RECORDS, self.problem.curved))[0]:
             self._work.make(self.X, self.U, made[0])
             known = made[1]
         if self.rows.size:
             self._J = self.rows.jacobian(self.X, self.U)
-        self.backward.gaps = self.gaps
-        self._plain_lz[:] = d.lz
+        self.backward.take_gaps(self.gaps, self.gap > 0.0)
 
     def contract(self) -> None:
         """Contract the second order of the dynamics with the multipliers."""

@@ -186,8 +186,13 @@ class Backward:
 
     @gaps.setter
     def gaps(self, gaps: Array) -> None:
-        self._torn = bool(gaps.any())
-        self._horizon.gaps, self._horizon.torn = gaps, self._torn
+        self.take_gaps(gaps, bool(gaps.any()))
+
+    def take_gaps(self, gaps: Array, torn: bool) -> None:
+        """Take open gaps (N, n), and whether any of them is not zero."""
+        self._horizon.gaps = gaps
+        if torn is not self._torn:
+            self._horizon.torn = self._torn = torn
 
     def moved(self) -> None:
         """The derivatives are those of another trajectory."""

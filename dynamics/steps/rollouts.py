@@ -17,7 +17,12 @@ from ddp.machine.following import feedback
 from ddp.machine.memory import as_matrix, as_quads, floats_at, memory_of, rows_of
 from ddp.machine.number import QUAD, spread, where_less, with_lane
 from ddp.machine.packing import pack, unpack, unpack_columns
-from dynamics.geometry.configuration import difference_state, integrate_configuration
+from dynamics.geometry.configuration import (
+    difference_batch,
+    difference_state,
+    integrate_batch,
+    integrate_configuration,
+)
 from dynamics.robots.tree import Tree
 from dynamics.steps.advance import advance_freely, free_bench
 from dynamics.steps.modes import Modes
@@ -66,6 +71,20 @@ def _step(context, memory, schedule, X, U, Xn):  # type: ignore[no-untyped-def]
             advance(modes, mode, own.x, own.u, w)
             unpack(own.x, nx, out[:end], begin)
         t = end
+
+
+step: Any = kernel(_step)
+"""Kernel of steps, in the next template another."""
+
+
+def _stray(context, memory, schedule, X, dX, U, to, Xn, gaps):  # type: ignore[no-untyped-def]
+    """to (N+1, nx) := X ⊕ dX but for the first state, Xn (N, nx) the steps from there, gaps (N, n) := Xn ⊖ to."""
+    tree = Modes(context).tree
+    integrate_batch(tree, X, dX, to)
+    for i in range(X.shape[1]):
+        to[0, i] = X[0, i]
+    step(context, memory, schedule, to, U, Xn)
+    difference_batch(tree, to[1:], Xn, gaps)
 
 
 # -- rollouts --------------------------------------------------------------------------------------------------------
@@ -160,6 +179,7 @@ class Roller(NamedTuple):
 
     size: Callable[[Tree, int, int, int], int]
     step: Any
+    stray: Any
     track: Any
     eight: Any
 
@@ -168,10 +188,11 @@ def roller(name: str, size: Callable[[Tree, int, int, int], int], bench: Any, ad
     """Kernels of steps that are made by ``advance(modes, mode, x, u, bench(modes, mode, memory))``."""
     both = ((_step, f"step_{name}"), (_track, f"track_{name}"))
     step, track = (kernel(specialised(template, own, bench=bench, advance=advance)) for template, own in both)
+    stray = kernel(specialised(_stray, f"stray_{name}", step=step))
 
     @cache
     def eight(kind: type[Modes]) -> Any:
         own = f"step_eight_{name}_{kind.__name__}"
         return callback(specialised(_step_eight, own, bench=bench, advance=advance, Modes=kind))
 
-    return Roller(size, step, track, eight)
+    return Roller(size, step, stray, track, eight)

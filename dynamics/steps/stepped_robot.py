@@ -220,11 +220,8 @@ class SteppedRobot(ABC):
     def strayed(self, X: Array, dX: Array, U: Array) -> tuple[Array, Array]:
         """``X ⊕ dX`` (N+1, nx), but for its first state, and the gaps there: see `system.Abilities`."""
         to, Xn, gaps = np.empty_like(X), np.empty((len(U), self._nx)), np.empty((len(U), self.n))
-        integrate_batch(self.robot.tree, X, dX, to)
-        to[0] = X[0]
         memory, schedule = working_memory(self._room_of_rollouts), self._modes_from(0, len(U))
-        self._scheme.roller.step(self._handle, memory, schedule, to[:-1], U, Xn)
-        difference_batch(self.robot.tree, to[1:], Xn, gaps)
+        self._scheme.roller.stray(self._handle, memory, schedule, X, dX, U, to, Xn, gaps)
         return to, gaps
 
     def rollout(self, x0: ArrayLike, U: ArrayLike) -> Array:
