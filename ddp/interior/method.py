@@ -2,7 +2,7 @@
 
     lower the first barrier where steps to its minimum lead astray
     repeat  differentiate; contract the dynamics' second order with the multipliers
-            lower the barrier where its problem is solved well enough
+            lower the barrier where its problem is solved well enough: by errors, or by what a step promises
             stop where all errors are small
             eliminate slacks and bounds, sweep: exact, then other Hessians until one is positive definite
             roll the step out in the linear model; go along it as far as slacks stay positive and the filter accepts,
@@ -40,6 +40,10 @@ LOWER = 0.1
 
 SOLVED, FALL, POWER = 30.0, 0.2, 1.5
 """The barrier falls once errors are smaller than so many times it: to this share, or if that is less, its power."""
+
+GAINS, LEAST_GAINS = 1.0, 0.02
+"""The barrier falls, too, once a full step promises less than this share of what all bounds cost, the barrier each: the
+second one where Hessians are not exact, as these promise too little, but under the first barrier, which is a guess."""
 
 BLENDED, DIRECT = (1.0, 0.5, 0.125, 0.0), (1.0, 0.0)
 """Shares of the exact Hessian that are tried in turn; within limits of controls alone blends do not help."""
@@ -138,6 +142,8 @@ class Interior:
             move = step.move
             if not self._settled and self._lower_first(move):
                 continue
+            if self._near_minimum(step):
+                continue
             if self._solved(move) or self._gives_way():
                 if p.bounds.excess <= GIVEN_WAY:
                     return End(Ending.CONVERGED)
@@ -235,16 +241,41 @@ class Interior:
     def _enough(self) -> float:
         return self.tolerance * (self.point.scale + abs(self.point.cost))
 
+    def _least(self) -> float:
+        """The last barrier."""
+        p = self.point
+        return p.scale * max(END, min(LARGEST_END, self.tolerance / max(1, p.bounds.count)))
+
+    def _fall(self) -> None:
+        """Lower the barrier."""
+        p = self.point
+        relative = p.barrier / p.scale
+        p.barrier = max(self._least(), p.scale * min(FALL * relative, relative**POWER))
+        p.penalty = p.bounds.value(p.barrier)
+        self.filter.clear(p.theta)
+        self._fell = len(self.history)
+
     def _lower_barrier(self) -> None:
         p = self.point
-        least = p.scale * max(END, min(LARGEST_END, self.tolerance / max(1, p.bounds.count)))
+        least = self._least()
         rows = p.bounds.count or p.bounds.equalities
         while rows and p.barrier > least and self.errors(p.barrier) < SOLVED * p.barrier / p.scale:
-            relative = p.barrier / p.scale
-            p.barrier = max(least, p.scale * min(FALL * relative, relative**POWER))
-            p.penalty = p.bounds.value(p.barrier)
-            self.filter.clear(p.theta)
-            self._fell = len(self.history)
+            self._fall()
+
+    def _near_minimum(self, step: _Swept) -> bool:
+        """Lower the barrier where a full step gains less than what bounds cost; whether it did.
+
+        What is open counts with its multipliers. This asks nothing of units of states and constraints, as errors do.
+        """
+        p, move = self.point, step.move
+        if p.bounds.elastic or move.longest < 1.0 or not p.barrier > self._least():
+            return False
+        trusted = (step.blend == 1.0 and step.mu == 0.0) or self._fell == self._first
+        opened = float(np.abs(p.weights * p.gaps).sum() + np.abs(p.bounds.multipliers * p.residual).sum())
+        if move.expected + opened > (GAINS if trusted else LEAST_GAINS) * p.bounds.count * p.barrier:
+            return False
+        self._fall()
+        return True
 
     def _swept(self) -> _Swept | None:
         """The step of the first Hessian that is positive definite."""
