@@ -20,15 +20,15 @@ from ddp.protocols import Array
 CHUNKS = (0, 1, 3)
 """Where the chunks of a line search's rollouts begin, unless the dynamics do several of them for the price of one."""
 
-LONGER = np.array([2.0, 4.0])
-"""Steps beyond the full one."""
+LONGER = np.array([2.0, 4.0]), np.array([8.0, 16.0])
+"""Steps beyond the full one; the last ones are tried where the ones before are the better the longer they are."""
 
 REFUSED, TAKEN, SURPASSED = range(3)
 """Verdicts on a step: a shorter one is tried, it is taken, or longer ones are tried beside it."""
 
 
 class Step(NamedTuple):
-    """Where a line search arrived: the fraction alpha of the step, 0 if none was accepted, 2 or 4 for longer ones."""
+    """Where a line search arrived: the fraction alpha of the step, 0 if none was accepted, 2 to 16 for longer ones."""
 
     alpha: float
     cost: float
@@ -100,7 +100,7 @@ class Backtracking:
 
     share: of the promised decrease that is enough.   shortest: the smallest alpha.
     generous: where a full step brings this many times what it promised, as along a valley or away from a saddle, two
-        and four times as long ones are tried.
+        and four times as long ones are tried, and after the latter eight and sixteen times as long ones.
 
     Where closing gaps is promised to cost, it may cost twice that (FDDP's rule; Mastalli et al. 2020). Where the
     promise is less than rounding can show, a step that does not raise the cost is as good.
@@ -140,12 +140,15 @@ def chunks(longest: float, shortest: float, lanes: int) -> list[Array]:
 
 
 def _longer(step: Step, line: Line) -> Step:
-    """Twice or four times the full step, if that lowers the cost further."""
-    rolled = line.rolled_out(LONGER)
-    for lane, alpha in enumerate(LONGER.tolist()):
-        further = line.step(alpha, rolled, lane)
-        if -np.inf < further.cost < step.cost:
-            step = further
+    """The best of `LONGER` steps, if one lowers the cost further."""
+    for alphas in LONGER:
+        rolled = line.rolled_out(alphas)
+        for lane, alpha in enumerate(alphas.tolist()):
+            further = line.step(alpha, rolled, lane)
+            if -np.inf < further.cost < step.cost:
+                step = further
+        if step.alpha < alphas[-1]:
+            break
     return step
 
 

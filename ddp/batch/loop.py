@@ -143,8 +143,8 @@ def arrive(w, lane):
     else:
         if -np.inf < cost < lane.reached:
             keep(w, lane, cost)
-        if lane.alpha < 4.0:
-            ask(w, lane, 4.0)
+        if lane.alpha == 2.0 or lane.alpha == 8.0 or lane.longer == lane.alpha == 4.0:
+            ask(w, lane, 2.0 * lane.alpha)
         else:
             search_ended(w, lane, lane.longer, lane.reached, lane.kept_X, lane.kept_U)
 
