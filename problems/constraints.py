@@ -22,13 +22,14 @@ from ddp.protocols import Array
 from ddp.systems.system import System
 from dynamics.geometry.solids import Mark
 from dynamics.phases.phased_dynamics import PhasedDynamics
-from dynamics.quantities import frames
+from dynamics.quantities import traced as quantities
 from dynamics.robots.libraries import pin
 from dynamics.robots.model import Robot
 from dynamics.steps.robot_dynamics import RobotDynamics
 from problems import checks
-from problems.frame_limits import AXIS, CenterOfMassLimits, FramePositionLimits, FrameVelocityLimits
+from problems.frame_limits import CenterOfMassLimits, FramePositionLimits, FrameVelocityLimits
 from problems.kernels import constraints as constraint_kernels
+from problems.kernels.quantities import along
 from problems.layout import Layout, scalar_joints, state_layout
 from problems.self_clearance import SelfClearance
 from problems.state_constraints import (
@@ -56,7 +57,6 @@ __all__ = [
     "VelocityLimits",
 ]
 
-POSE = Kernels(constraint_kernels.pose_values, constraint_kernels.pose_jacobian, constraint_kernels.pose_curvature)
 STATE = Kernels(constraint_kernels.state_values, constraint_kernels.state_jacobian, constraint_kernels.state_curvature)
 
 
@@ -196,19 +196,19 @@ class FramePositionEquality(RobotConstraint):
     frame: str
     target_xyz: Array
     at_end: bool = True
-    _branch: frames.Branch = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         flag("at_end", self.at_end)
         checks.settle(self, target_xyz=as_array("target_xyz", self.target_xyz, (3,)).copy())
-        checks.settle(self, _branch=checks.branch(self.robot, self.frame), lower=np.zeros(3), upper=np.zeros(3))
+        checks.branch(self.robot, self.frame)
+        checks.settle(self, lower=np.zeros(3), upper=np.zeros(3))
 
     def marks(self) -> list[Mark]:
         """Mark at the target."""
         return [Mark("target", self.target_xyz, self.target_xyz, frame=self.frame)]
 
     def _bound(self) -> CompiledConstraint:
-        return bind(AXIS, self._branch, np.eye(3), self.target_xyz, columns=self._branch.dof)
+        return along(quantities.frame_position(self.robot, self.frame), np.eye(3), self.target_xyz)
 
 
 @dataclass(frozen=True, eq=False)
@@ -222,13 +222,13 @@ class FramePoseEquality(AtPose, RobotConstraint):
     frame: str
     target: pin.SE3
     at_end: bool = True
-    _branch: frames.Branch = field(init=False, repr=False)
     _pose: Array = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         flag("at_end", self.at_end)
         self._aim()
-        checks.settle(self, _branch=checks.branch(self.robot, self.frame), lower=np.zeros(6), upper=np.zeros(6))
+        checks.branch(self.robot, self.frame)
+        checks.settle(self, lower=np.zeros(6), upper=np.zeros(6))
 
     def _bound(self) -> CompiledConstraint:
-        return bind(POSE, self._branch, self._pose, columns=self._branch.dof)
+        return along(quantities.pose_error(self.robot, self.frame, self._pose), np.eye(6))

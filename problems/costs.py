@@ -26,22 +26,17 @@ from ddp.errors import as_array
 from ddp.protocols import Array
 from ddp.systems.system import System
 from dynamics.geometry.solids import Mark
-from dynamics.quantities import frames
+from dynamics.quantities import traced as quantities
+from dynamics.quantities.frames import REFERENCES
 from dynamics.robots.libraries import pin
 from dynamics.robots.model import Robot
 from problems import checks
-from problems.kernels import frames as frame_kernels
 from problems.kernels import states as state_kernels
+from problems.kernels.quantities import squared
 from problems.layout import Layout, scalar_joints, state_layout
 from problems.quadratic_costs import GravityTorqueCost as GravityTorqueCost
 from problems.quadratic_costs import Quadratic as Quadratic
 from problems.terms import AtPose, KernelTerm, LimitTerm, MovingTerm, OfSystem, RobotTerm, StateTerm, one_knot
-
-REFERENCES = {
-    "local": frames.LOCAL,
-    "world": frames.WORLD,
-    "local-world-aligned": frames.LOCAL_WORLD_ALIGNED,
-}
 
 
 @dataclass(frozen=True, eq=False)
@@ -226,9 +221,7 @@ class CenterOfMass(MovingTerm, RobotTerm):
 
     def _bound(self) -> CompiledCost:
         W = checks.as_matrix(checks.weighting("weight", self.weight, 3))
-        return bind(
-            frame_kernels.center_of_mass_cost, self.robot.tree, self._targets, W, blocks=[np.arange(self.robot.nv)]
-        )
+        return squared(quantities.center_of_mass(self.robot), self._targets, W)
 
 
 @dataclass(frozen=True, eq=False)
@@ -243,16 +236,12 @@ class FramePose(AtPose, RobotTerm):
     frame: str
     target: pin.SE3
     weights: Array
-    _branch: frames.Branch = field(init=False, repr=False)
     _pose: Array = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         self._aim()
-        checks.settle(
-            self,
-            _branch=checks.branch(self.robot, self.frame),
-            weights=checks.weighting("weights", self.weights, 6),
-        )
+        checks.branch(self.robot, self.frame)
+        checks.settle(self, weights=checks.weighting("weights", self.weights, 6))
 
     def varied(self, **numbers: Any) -> FramePose:
         """Copy with other numbers, see `Problem.varying`; a target alone is all that is checked."""
@@ -264,8 +253,8 @@ class FramePose(AtPose, RobotTerm):
         return twin
 
     def _bound(self) -> CompiledCost:
-        own = self._branch, self._pose, checks.as_matrix(self.weights)
-        return bind(frame_kernels.pose_cost, *own, blocks=[self._branch.dof])
+        error = quantities.pose_error(self.robot, self.frame, self._pose)
+        return squared(error, np.zeros((1, 6)), checks.as_matrix(self.weights))
 
 
 @dataclass(frozen=True, eq=False)
@@ -280,12 +269,11 @@ class FramePosition(MovingTerm, RobotTerm):
     frame: str
     target_xyz: Array
     weight: float | Array
-    _branch: frames.Branch = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         checks.settle(self, target_xyz=checks.targets("target_xyz", self.target_xyz, 3))
         checks.settle(self, _targets=self.target_xyz.reshape(-1, 3))
-        checks.settle(self, _branch=checks.branch(self.robot, self.frame))
+        checks.branch(self.robot, self.frame)
         checks.settle(self, weight=checks.spatial("weight", self.weight))
 
     def marks(self) -> list[Mark]:
@@ -293,8 +281,8 @@ class FramePosition(MovingTerm, RobotTerm):
         return [Mark("target", self._targets[0], self._targets[0], frame=self.frame)] if len(self._targets) == 1 else []
 
     def _bound(self) -> CompiledCost:
-        own = self._branch, self._targets, checks.as_matrix(checks.weighting("weight", self.weight, 3))
-        return bind(frame_kernels.position_cost, *own, blocks=[self._branch.dof])
+        W = checks.as_matrix(checks.weighting("weight", self.weight, 3))
+        return squared(quantities.frame_position(self.robot, self.frame), self._targets, W)
 
 
 @dataclass(frozen=True, eq=False)
@@ -311,21 +299,16 @@ class FrameVelocity(RobotTerm):
     target: Array
     weights: Array
     reference: str = "local"
-    _branch: frames.Branch = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         target = self.target
         if hasattr(target, "vector") and isinstance(target, pin.Motion):
             target = target.vector
         checks.one_of("reference", self.reference, REFERENCES)
-        checks.settle(
-            self,
-            _branch=checks.branch(self.robot, self.frame),
-            weights=checks.weighting("weights", self.weights, 6),
-        )
+        checks.branch(self.robot, self.frame)
+        checks.settle(self, weights=checks.weighting("weights", self.weights, 6))
         checks.settle(self, target=as_array("target", target, (6,)).copy())
 
     def _bound(self) -> CompiledCost:
-        nq, nv, dof = self.robot.nq, self.robot.nv, self._branch.dof
-        own = self._branch, REFERENCES[self.reference], nq, nv, self.target, checks.as_matrix(self.weights)
-        return bind(frame_kernels.velocity_cost, *own, blocks=[np.concatenate([dof, nv + dof])])
+        velocity = quantities.frame_velocity(self.robot, self.frame, self.reference)
+        return squared(velocity, self.target[None], checks.as_matrix(self.weights))

@@ -7,23 +7,15 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ddp.constraints.bound import CompiledConstraint, Kernels, bind
+from ddp.constraints.bound import CompiledConstraint
 from ddp.errors import ProblemError, as_array, axes, flag
 from ddp.protocols import Array
-from dynamics.quantities import frames
+from dynamics.quantities import traced as quantities
+from dynamics.quantities.frames import REFERENCES
 from dynamics.robots.model import Robot
 from problems import checks
-from problems.costs import REFERENCES
-from problems.kernels import constraints as constraint_kernels
+from problems.kernels.quantities import along
 from problems.state_constraints import RobotConstraint, bounded
-
-AXIS = Kernels(constraint_kernels.axis_values, constraint_kernels.axis_jacobian, constraint_kernels.axis_curvature)
-CENTER = Kernels(
-    constraint_kernels.center_values, constraint_kernels.center_jacobian, constraint_kernels.center_curvature
-)
-VELOCITY = Kernels(
-    constraint_kernels.velocity_values, constraint_kernels.velocity_jacobian, constraint_kernels.velocity_curvature
-)
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,16 +35,15 @@ class FramePositionLimits(RobotConstraint):
     upper: Array = np.inf  # type: ignore[assignment]
     axes: ArrayLike | None = None
     at_end: bool = True
-    _branch: frames.Branch = field(init=False, repr=False)
     _axes: Array = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         flag("at_end", self.at_end)
-        checks.settle(self, _branch=checks.branch(self.robot, self.frame))
+        checks.branch(self.robot, self.frame)
         _along_axes(self, self.axes, self.lower, self.upper)
 
     def _bound(self) -> CompiledConstraint:
-        return bind(AXIS, self._branch, self._axes, np.zeros(len(self._axes)), columns=self._branch.dof)
+        return along(quantities.frame_position(self.robot, self.frame), self._axes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +63,7 @@ class CenterOfMassLimits(RobotConstraint):
         _along_axes(self, self.axes, self.lower, self.upper)
 
     def _bound(self) -> CompiledConstraint:
-        return bind(CENTER, self.robot.tree, self._axes, columns=np.arange(self.robot.nv))
+        return along(quantities.center_of_mass(self.robot), self._axes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,19 +81,16 @@ class FrameVelocityLimits(RobotConstraint):
     upper: Array = np.inf  # type: ignore[assignment]
     reference: str = "local"
     at_end: bool = True
-    _branch: frames.Branch = field(init=False, repr=False)
     _rows: Array = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         flag("at_end", self.at_end)
         checks.one_of("reference", self.reference, REFERENCES)
-        checks.settle(self, _branch=checks.branch(self.robot, self.frame))
+        checks.branch(self.robot, self.frame)
         checks.settle(self, _rows=bounded(self, self.lower, self.upper, 6))
 
     def _bound(self) -> CompiledConstraint:
-        nq, nv, dof = self.robot.nq, self.robot.nv, self._branch.dof
-        own = self._branch, REFERENCES[self.reference], nq, nv, self._rows
-        return bind(VELOCITY, *own, columns=np.concatenate([dof, nv + dof]))
+        return along(quantities.frame_velocity(self.robot, self.frame, self.reference), np.eye(6)[self._rows])
 
 
 def _along_axes(constraint: object, given: ArrayLike | None, lower: ArrayLike, upper: ArrayLike) -> None:

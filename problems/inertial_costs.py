@@ -7,13 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from ddp.costs.batch import CompiledCost
-from ddp.costs.bound import bind
 from ddp.errors import as_array
 from ddp.protocols import Array
+from dynamics.quantities import traced as quantities
 from dynamics.quantities.momentum import POINTS
 from dynamics.robots.model import Robot
 from problems import checks
-from problems.kernels import inertia as inertial_kernels
+from problems.kernels.quantities import squared
 from problems.terms import RobotTerm
 
 
@@ -34,8 +34,7 @@ class Energy(RobotTerm):
         checks.settle(self, target=target, weight=checks.weight("weight", self.weight))
 
     def _bound(self) -> CompiledCost:
-        own = self.robot.tree, self.target, self.weight
-        return bind(inertial_kernels.energy_cost, *own, blocks=[np.arange(2 * self.robot.nv)])
+        return squared(quantities.energy(self.robot), np.full((1, 1), self.target), np.full((1, 1), self.weight))
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,5 +57,4 @@ class Momentum(RobotTerm):
         checks.settle(self, target=target, weights=checks.weights("weights", self.weights, 6))
 
     def _bound(self) -> CompiledCost:
-        own = self.robot.tree, POINTS[self.about], self.target, self.weights
-        return bind(inertial_kernels.momentum_cost, *own, blocks=[np.arange(2 * self.robot.nv)])
+        return squared(quantities.momentum(self.robot, self.about), self.target[None], np.diag(self.weights))

@@ -13,7 +13,6 @@ knots and results behind another. It is compiled once for all constraints of the
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 from functools import cache
 from typing import Any, NamedTuple
@@ -21,9 +20,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ddp.compiling.kernel import callback, kernel, specialised
+from ddp.compiling.kernel import kernel
 from ddp.machine.addresses import array_at, integers_at
-from ddp.machine.bound import kind_of, outline_of, reader_of, words_of
+from ddp.machine.bound import c_function, outline_of, words_of
 
 VALUES, JACOBIAN, CURVATURE = 0, 1, 2
 """The ``order`` of a C function."""
@@ -73,12 +72,7 @@ def bind(kernels: Kernels, *arguments: Any, columns: ArrayLike, diagonal: bool =
 @cache
 def _function(kernels: Kernels, outline: Any) -> Any:
     """The compiled C function: `_evaluate` of these kernels and the type of their arguments."""
-    kind = kind_of(outline)
-    names = [f"{one.__module__}.{one.__name__}" for one in kernels if one is not None]
-    described = f"{names} {kind}"
-    name = f"{kernels.values.__name__}_{hashlib.sha256(described.encode()).hexdigest()[:16]}"
-    own = kernels._replace(curvature=kernels.curvature or _straight)._asdict()
-    return callback(specialised(_evaluate, name, bound=reader_of(kind), **own))
+    return c_function(_evaluate, outline, **kernels._replace(curvature=kernels.curvature or _straight)._asdict())
 
 
 @kernel

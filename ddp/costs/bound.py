@@ -10,7 +10,6 @@ and cached as they are.
 
 from __future__ import annotations
 
-import hashlib
 from array import array
 from collections.abc import Iterable
 from functools import cache
@@ -19,10 +18,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ddp.compiling.kernel import callback, inline, specialised
+from ddp.compiling.kernel import inline
 from ddp.costs.batch import CompiledCost
 from ddp.machine.addresses import array_at, integers_at, strided_at
-from ddp.machine.bound import kind_of, outline_of, reader_of, words_of
+from ddp.machine.bound import c_function, outline_of, words_of
 
 VALUES, GAUSS_NEWTON, EXACT = 0, 1, 2
 """The ``order`` of a C function: costs alone, or with gradients and one of two Hessians."""
@@ -93,13 +92,8 @@ def bind(
 @cache
 def _function(term: Any, outline: Any, noted: bool, separable: bool) -> Any:
     """The compiled C function: `_evaluate` of this kernel and the type of its arguments."""
-    kind = kind_of(outline)
-    hessians = diagonals_at if separable else matrices_at
-    described = f"{term.__module__}.{term.__name__} {kind} {separable}"
-    name = f"{term.__name__}_{hashlib.sha256(described.encode()).hexdigest()[:16]}"
     template = _evaluate_noted if noted else _evaluate
-    function = specialised(template, name, term=term, bound=reader_of(kind), hessians=hessians)
-    return callback(function)
+    return c_function(template, outline, term=term, hessians=diagonals_at if separable else matrices_at)
 
 
 term: Any = None

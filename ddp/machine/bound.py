@@ -1,18 +1,30 @@
-"""Arguments of kernels as words behind one address: numbers, arrays, structs, and tuples of them."""
+"""C functions of kernels with bound arguments: words behind one address for numbers, arrays, structs and tuples."""
 
 from __future__ import annotations
 
+import hashlib
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numba
 import numpy as np
 from numba import types
 
-from ddp.compiling.kernel import inline
+from ddp.compiling.kernel import callback, inline, specialised
 from ddp.machine.addresses import array_at, integers_at
 from ddp.machine.struct import Struct, StructType
+
+
+def c_function(template: Callable[..., Any], outline: Any, **kernels: Any) -> Any:
+    """Compile a template ``(context, block, order, first)`` whose module has these kernels for some of its names.
+
+    bound: another name there, of what reads the kernels' arguments, of this `outline_of`, at ``context``.
+    """
+    kind = kind_of(outline)
+    described = f"{[f'{one.__module__}.{one.__name__}' for one in kernels.values()]} {kind}"
+    name = f"{next(iter(kernels.values())).__name__}_{hashlib.sha256(described.encode()).hexdigest()[:16]}"
+    return callback(specialised(template, name, bound=reader_of(kind), **kernels))
 
 
 def words_of(value: Any, kept: list[Any]) -> list[int]:

@@ -102,7 +102,7 @@ def ask(uses, i, order, many, memory):
             memory.H[j] = 0.0
     own, wide = 8 * WIDTH * t[i, 7], 8 * WIDTH
     block = address_of_words((
-        many, memory.arguments.ctypes.data + wide * t[i, 5], memory.y.ctypes.data + own,
+        many, t[i, 3], t[i, 2], t[i, 4], memory.arguments.ctypes.data + wide * t[i, 5], memory.y.ctypes.data + own,
         memory.weights.ctypes.data + own, memory.J.ctypes.data + wide * t[i, 8], memory.H.ctypes.data,
     ))  # fmt: skip
     call_contraction(t[i, 0], t[i, 1], block, order, 0)

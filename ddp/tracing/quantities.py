@@ -1,3 +1,5 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
+# mypy: allow-untyped-defs, allow-untyped-calls
 """Quantities: functions whose derivatives are kernels of their own, such as a robot's, in functions of users.
 
 To a trace their numbers are variables y behind its arguments. Their arguments are numbers of x and u as they are, or
@@ -6,7 +8,6 @@ constants, so that derivatives by tangent vectors are known. chain.py puts both 
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
@@ -16,10 +17,10 @@ from typing import Any, NamedTuple, NoReturn, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ddp.compiling.kernel import callback, specialised
+from ddp.compiling.kernel import call_contraction, kernel
 from ddp.errors import DDPError
-from ddp.machine.addresses import array_at, integers_at
-from ddp.machine.bound import kind_of, outline_of, reader_of, words_of
+from ddp.machine.addresses import address_of_words, array_at, integers_at
+from ddp.machine.bound import c_function, outline_of, words_of
 from ddp.protocols import Array
 from ddp.tracing.arrays import TracedArray, made, traced
 from ddp.tracing.groups import S1, Euclidean
@@ -31,8 +32,9 @@ from ddp.tracing.spaces import Space
 VALUES, FIRST, SECOND = 0, 1, 2
 """The ``order`` of a quantity's C function: its numbers; these and the Jacobian; the weighted Hessian alone."""
 
-BLOCK = 6
-"""Words of a block: how many samples, and where their arguments, numbers, weights, Jacobians and Hessians are."""
+BLOCK = 9
+"""Words of a block: how many samples, how many arguments, numbers y and columns each has, and where arguments, y,
+weights, Jacobians and Hessians are."""
 
 
 class Function(NamedTuple):
@@ -47,7 +49,7 @@ class Function(NamedTuple):
 class Quantity:
     """A function of named arguments, each in a space, with ``size`` numbers.
 
-    name, key: equal for equal quantities.   kernel, arguments: see `bound`.
+    name, key: equal for equal quantities.   kernel, arguments: see `bind`.
     taken: of all tangent entries of its arguments, those (n,) that it depends on.
     """
 
@@ -61,37 +63,48 @@ class Quantity:
 
     @cached_property
     def bound(self) -> Function:
-        """Its C function, of a kernel ``(*arguments, a, order, y, weight, J, H)``.
-
-        From rows of a (M, .), the numbers of its arguments, the kernel makes y (M, size), with order FIRST also
-        J (M, size, n), or with order SECOND adds to H (M, n, n) the Hessians of ``weight @ y``, weight (M, size).
-        """
-        kept: list[Any] = []
-        words = np.array(words_of(self.arguments, kept), dtype=np.int64)
-        count = sum(space.nx for _, space in self.spaces)
-        function = _compiled(self.kernel, outline_of(self.arguments), (count, self.size, len(self.taken)))
-        return Function(function.address, int(words.ctypes.data), (words, kept, function))
+        """C function of the quantity."""
+        return bind(self.kernel, *self.arguments)
 
 
-sizes: Any = None
+def bind(of: Any, *arguments: Any) -> Function:
+    """Make the C function of a quantity's kernel ``(*arguments, a, order, y, weight, J, H)``, and its context.
+
+    From rows of a (M, .), the numbers of its arguments, the kernel makes y (M, size), with order FIRST also
+    J (M, size, n), or with order SECOND adds to H (M, n, n) the Hessians of ``weight @ y``, weight (M, size).
+    """
+    kept: list[Any] = []
+    words = np.array(words_of(arguments, kept), dtype=np.int64)
+    function = _function(of, outline_of(arguments))
+    return Function(function.address, int(words.ctypes.data), (words, kept, function))
+
+
 quantity: Any = None
 bound: Any = None
 
 
 def _evaluate(context, block, order, unused):  # type: ignore[no-untyped-def]
-    """The C function, but for ``sizes``, ``quantity`` and ``bound``."""
+    """The C function, but for ``quantity`` and ``bound``."""
     w = integers_at(block, (BLOCK,))
-    count, size, n = sizes
-    a, y, weight = array_at(w[1], (w[0], count)), array_at(w[2], (w[0], size)), array_at(w[3], (w[0], size))
-    quantity(*bound(context), a, order, y, weight, array_at(w[4], (w[0], size, n)), array_at(w[5], (w[0], n, n)))
+    M, size, n = w[0], w[2], w[3]
+    a, y, weight = array_at(w[4], (M, w[1])), array_at(w[5], (M, size)), array_at(w[6], (M, size))
+    quantity(*bound(context), a, order, y, weight, array_at(w[7], (M, size, n)), array_at(w[8], (M, n, n)))
 
 
 @cache
-def _compiled(kernel: Any, outline: Any, sizes: tuple[int, int, int]) -> Any:
-    kind = kind_of(outline)
-    described = f"{kernel.__module__}.{kernel.__name__} {kind} {sizes}"
-    name = f"{kernel.__name__}_{hashlib.sha256(described.encode()).hexdigest()[:16]}"
-    return callback(specialised(_evaluate, name, quantity=kernel, bound=reader_of(kind), sizes=sizes))
+def _function(of: Any, outline: Any) -> Any:
+    """The compiled C function: `_evaluate` of this kernel and the type of its arguments."""
+    return c_function(_evaluate, outline, quantity=of)
+
+
+@kernel
+def evaluate(function, order, a, y, weight, J, H):
+    """Call a C function, (address, context), with arrays as `bind` tells of them."""
+    block = address_of_words((
+        a.shape[0], a.shape[1], y.shape[1], J.shape[2],
+        a.ctypes.data, y.ctypes.data, weight.ctypes.data, J.ctypes.data, H.ctypes.data,
+    ))  # fmt: skip
+    call_contraction(function[0], function[1], block, order, 0)
 
 
 class AskError(Exception):

@@ -31,7 +31,6 @@ from dynamics.geometry.spatial import (
     dot6,
     linear,
     load3_at,
-    load6,
     load6_at,
     load9_at,
     matrix_rate,
@@ -43,6 +42,7 @@ from dynamics.geometry.spatial import (
     sub3,
     sub6,
     times6,
+    transposed_times6,
 )
 from dynamics.rigid_bodies.kinematics import clear, sum_over_subtrees
 
@@ -247,12 +247,3 @@ def add_surface_curvature(tree, contacts, i, ws, place, nu, f, qq, qv, vv, qa):
                 qa[k, j] -= turned
             k = tree.previous[k]
         j = tree.previous[j]
-
-
-@kernel
-def transposed_times6(G, n):
-    """Gᵀ n."""
-    total = scale6(n[0], load6(G, 0))
-    for i in range(1, 6):
-        total = add6(total, scale6(n[i], load6(G, i)))
-    return total

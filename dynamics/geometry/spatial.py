@@ -376,6 +376,15 @@ def times6(G, a):
 
 
 @inline
+def transposed_times6(G, a):
+    """Gᵀ a."""
+    total = scale6(a[0], load6(G, 0))
+    for i in range(1, 6):
+        total = add6(total, scale6(a[i], load6(G, i)))
+    return total
+
+
+@inline
 def couple_rate(F, N, m):
     """Σ P(m) × f over points, of F = Σ f and N = Σ p fᵀ: m_l × F + (N - tr N) m_a."""
     return add3(cross3(linear(m), F), matrix_rate(N, angular(m)))

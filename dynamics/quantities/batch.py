@@ -1,8 +1,9 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
 """The kernels of quantities over batches of samples, with Jacobians and weighted Hessians.
 
-They are ``(*arguments, a, order, y, weight, J, H)`` of `ddp.tracing.quantities`, for the functions that people call and
-for functions of users alike. A placement is R by rows, then p.
+They are ``(*arguments, a, order, y, weight, J, H)`` of `ddp.tracing.quantities`, for the functions that people call,
+functions of users, costs and constraints alike. Samples may be longer than what is read, as states are than q.
+A placement is R by rows, then p.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ import numpy as np
 
 from ddp.compiling.kernel import kernel
 from ddp.tracing.quantities import SECOND, VALUES
-from dynamics.geometry.spatial import load6, rotate_back, store
+from dynamics.geometry import lie
+from dynamics.geometry.spatial import load6, rotate_back, store, times6, transposed_times6
 from dynamics.quantities.center_of_mass import inertial_workspace, place_center_of_mass, pull_back_center_of_mass
 from dynamics.quantities.energy import add_energy_curvature, energy_gradient, place_energy
 from dynamics.quantities.frames import (
@@ -23,6 +25,7 @@ from dynamics.quantities.frames import (
     twist_derivatives,
 )
 from dynamics.quantities.momentum import about, add_momentum_curvature, momentum_derivatives, place_momentum
+from dynamics.quantities.points import add_knots, bend_points, knots_workspace, place_points, point_columns
 
 
 @kernel
@@ -43,46 +46,57 @@ def write_transposed(rows, out):
 
 @kernel
 def position(branch, a, order, y, weight, J, H):
-    """p of a frame: M Exp(d) is at ``p + R (d_l + ½ d_a × d_l)``."""
-    memory, columns = branch_workspace(branch, a), np.zeros((branch.count, 6))
+    """p of a frame, of eight samples at once; derivatives are by the branch's own degrees of freedom."""
+    nx, m, every = a.shape[1], branch.count, np.arange(branch.count)
+    memory, P, D = knots_workspace(branch.tree, nx), np.empty((3, 8)), np.empty((3 * m, 8))
+    f, bent = np.zeros((3, 8)), np.empty((m * m, 8))
+    for begin in range(0, a.shape[0], 8):
+        lanes = min(8, a.shape[0] - begin)
+        place_points(branch, a, begin, memory, P)
+        if order != VALUES:
+            point_columns(branch, nx, memory, P, D)
+        if order == SECOND:
+            for lane in range(lanes):
+                for i in range(3):
+                    f[i, lane] = weight[begin + lane, i]
+            bent[:] = 0.0
+            bend_points(branch, nx, memory, P, D, f, every, m, bent)
+            add_knots(bent, m, every, begin, lanes, H)
+            continue
+        for lane in range(lanes):
+            for i in range(3):
+                y[begin + lane, i] = P[i, lane]
+                if order != VALUES:
+                    for j in range(m):
+                        J[begin + lane, i, j] = D[3 * j + i, lane]
+
+
+@kernel
+def pose_error(branch, target, a, order, y, weight, J, H):
+    """log6(target⁻¹ M) of a frame's placement M; derivatives as of `position`."""
+    memory, columns, Jlog = branch_workspace(branch, a), np.zeros((branch.count, 6)), np.zeros((6, 6))
     G, unused = np.zeros((6, 6)), np.zeros(branch.count)
     for k in range(a.shape[0]):
         R, p = place_frame(branch, a[k], memory, columns)
-        if order == SECOND:
-            f = rotate_back(R, (weight[k, 0], weight[k, 1], weight[k, 2]))
-            bend_position(f, G)
-            force = (f[0], f[1], f[2], 0.0, 0.0, 0.0)
-            pull_back_displacement(branch, memory, columns, force, G, 1.0, True, unused, H[k])
-        else:
-            write_position(R, p, columns, order, y[k], J[k])
-
-
-@kernel
-def write_position(R, p, columns, order, y, J):
-    """y[-3:] := p, and the last three rows of J := R J_l."""
-    first = y.shape[0] - 3
-    for i in range(3):
-        y[first + i] = p[i]
+        r = lie.pose_error(target, R, p)
         if order != VALUES:
-            for j in range(columns.shape[0]):
-                c = load6(columns, j)
-                J[first + i, j] = R[3 * i] * c[0] + R[3 * i + 1] * c[1] + R[3 * i + 2] * c[2]
-
-
-@kernel
-def bend_position(f, G):
-    """G := Hessian of ``f · ½ d_a × d_l``, but for zeros."""
-    for i in range(3):
-        a, b = (i + 1) % 3, (i + 2) % 3
-        G[a, 3 + b] = -0.5 * f[i]
-        G[3 + b, a] = -0.5 * f[i]
-        G[b, 3 + a] = 0.5 * f[i]
-        G[3 + a, b] = 0.5 * f[i]
+            lie.jlog6(r, Jlog)
+        if order == SECOND:
+            w = load6(weight, k)
+            lie.log6_hessian(r, w, G)
+            pull_back_displacement(branch, memory, columns, transposed_times6(Jlog, w), G, 1.0, True, unused, H[k])
+            continue
+        store(y, k, r)
+        if order != VALUES:
+            for j in range(branch.count):
+                moved = times6(Jlog, load6(columns, j))
+                for i in range(6):
+                    J[k, i, j] = moved[i]
 
 
 @kernel
 def placement(branch, a, order, y, weight, J, H):
-    """(R, p) of a frame: M Exp(d) is turned by ``R (1 + [d_a] + ½ [d_a]²)``."""
+    """(R, p) of a frame: M Exp(d) is at ``p + R (d_l + ½ d_a × d_l)``, turned by ``R (1 + [d_a] + ½ [d_a]²)``."""
     memory, columns = branch_workspace(branch, a), np.zeros((branch.count, 6))
     G, unused, A = np.zeros((6, 6)), np.zeros(branch.count), np.zeros((3, 3))
     for k in range(a.shape[0]):
@@ -90,27 +104,29 @@ def placement(branch, a, order, y, weight, J, H):
         if order == SECOND:
             w = weight[k]
             f = rotate_back(R, (w[9], w[10], w[11]))
-            bend_position(f, G)
             for i in range(3):  # A = Rᵀ W:  tr(Aᵀ [a] + ½ Aᵀ [a]²)
                 for j in range(3):
                     A[i, j] = R[i] * w[j] + R[3 + i] * w[3 + j] + R[6 + i] * w[6 + j]
             for i in range(3):
+                b, c = (i + 1) % 3, (i + 2) % 3
+                G[b, 3 + c] = G[3 + c, b] = -0.5 * f[i]
+                G[c, 3 + b] = G[3 + b, c] = 0.5 * f[i]
                 for j in range(3):
                     G[3 + i, 3 + j] = 0.5 * (A[i, j] + A[j, i])
                 G[3 + i, 3 + i] -= A[0, 0] + A[1, 1] + A[2, 2]
             force = (f[0], f[1], f[2], A[2, 1] - A[1, 2], A[0, 2] - A[2, 0], A[1, 0] - A[0, 1])
             pull_back_displacement(branch, memory, columns, force, G, 1.0, True, unused, H[k])
             continue
-        write_position(R, p, columns, order, y[k], J[k])
         for i in range(3):
             r0, r1, r2 = R[3 * i], R[3 * i + 1], R[3 * i + 2]
-            y[k, 3 * i], y[k, 3 * i + 1], y[k, 3 * i + 2] = r0, r1, r2
+            y[k, 3 * i], y[k, 3 * i + 1], y[k, 3 * i + 2], y[k, 9 + i] = r0, r1, r2, p[i]
             if order != VALUES:
                 for j in range(branch.count):
                     c = load6(columns, j)  # a row of R, times [d_a]
                     J[k, 3 * i, j] = r1 * c[5] - r2 * c[4]
                     J[k, 3 * i + 1, j] = r2 * c[3] - r0 * c[5]
                     J[k, 3 * i + 2, j] = r0 * c[4] - r1 * c[3]
+                    J[k, 9 + i, j] = r0 * c[0] + r1 * c[1] + r2 * c[2]
 
 
 @kernel

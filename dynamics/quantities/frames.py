@@ -107,15 +107,26 @@ class Pair(Struct):
     second_columns: NDArray[np.int64] = integers()
 
 
-_known: WeakKeyDictionary[Robot, dict[str, Branch]] = WeakKeyDictionary()
+_known: WeakKeyDictionary[Robot, dict[str, tuple[Branch, Branch]]] = WeakKeyDictionary()
 """Branches that have been asked for: making one takes longer than most of what it is for."""
 
 
 def branch(robot: Robot, frame: str) -> Branch:
     """The branch of a robot's tree that carries a frame, empty if no joint moves it."""
+    return _both(robot, frame)[0]
+
+
+def own_branch(robot: Robot, frame: str) -> Branch:
+    """The branch with derivatives by its own degrees of freedom alone: ``dof`` counts these."""
+    return _both(robot, frame)[1]
+
+
+def _both(robot: Robot, frame: str) -> tuple[Branch, Branch]:
+    """`branch` and `own_branch`."""
     known = _known.setdefault(robot, {})
     if not isinstance(frame, str) or frame not in known:
-        known[frame] = _branch(robot, frame)  # which refuses what is no name
+        made = _branch(robot, frame)  # which refuses what is no name
+        known[frame] = made, made.replace(dof=np.arange(made.count))
     return known[frame]
 
 

@@ -1,4 +1,7 @@
-"""Quantities in functions of users: their kernels (batch.py), and which numbers they depend on."""
+"""Quantities of robots for users' functions, costs and constraints: their kernels (batch.py), what they depend on.
+
+Those of (q, v) are of states, so ``taken`` are also the tangent numbers of a state that they depend on.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ddp.errors import choice
+from ddp.protocols import Array
 from ddp.tracing.quantities import Quantity
 from dynamics.quantities import batch, frames
 from dynamics.quantities.momentum import POINTS
@@ -14,56 +18,91 @@ from dynamics.rigid_bodies.traced import Traced, spaces_of
 from dynamics.robots.model import Robot
 
 
-def _branch(robot: Robot, frame: str) -> tuple[frames.Branch, Any]:
-    """The branch of a frame whose degrees of freedom are its own, and which of the robot's they are."""
-    found = frames.branch(robot, frame)
-    return found.replace(dof=np.arange(found.count)), found.dof
+def _at_frame(name: str, robot: Robot, frame: str, size: int, kernel: Any, *own: Any) -> Quantity:
+    """A quantity of a frame's placement, of the degrees of freedom that move it."""
+    arguments, dof = (frames.own_branch(robot, frame), *own), frames.branch(robot, frame).dof
+    return Quantity(name, (robot, frame), size, spaces_of(robot), dof, kernel, arguments)
+
+
+def frame_placement(robot: Robot, frame: str) -> Quantity:
+    """R by rows, then p."""
+    return _at_frame("frame_placement", robot, frame, 12, batch.placement)
+
+
+def frame_position(robot: Robot, frame: str) -> Quantity:
+    """The origin of a frame."""
+    return _at_frame("frame_position", robot, frame, 3, batch.position)
+
+
+def pose_error(robot: Robot, frame: str, target: Array) -> Quantity:
+    """log6(target⁻¹ M) of a frame's placement M; target (12,): R by rows, then p."""
+    return _at_frame("pose_error", robot, frame, 6, batch.pose_error, target)
+
+
+def frame_velocity(robot: Robot, frame: str, reference: str) -> Quantity:
+    """A frame's velocity, as the reference asks for it."""
+    choice("reference", reference, frames.REFERENCES)
+    branch, dof = frames.own_branch(robot, frame), frames.branch(robot, frame).dof
+    key, own = (robot, frame, reference), (branch, dof, frames.REFERENCES[reference], robot.nq)
+    taken = np.concatenate([dof, robot.nv + dof])
+    return Quantity("frame_velocity", key, 6, spaces_of(robot, "v"), taken, batch.velocity, own)
+
+
+def center_of_mass(robot: Robot) -> Quantity:
+    """The centre of mass."""
+    return Quantity("center_of_mass", robot, 3, spaces_of(robot), np.arange(robot.nv), batch.center, (robot.tree,))
+
+
+def energy(robot: Robot) -> Quantity:
+    """Kinetic and potential energy."""
+    own, taken = (robot.tree, robot.nq), np.arange(2 * robot.nv)
+    return Quantity("energy", robot, 1, spaces_of(robot, "v"), taken, batch.whole_energy, own)
+
+
+def momentum(robot: Robot, about: str) -> Quantity:
+    """Momentum about the centre of mass or the origin."""
+    choice("about", about, POINTS)
+    own, taken = (robot.tree, POINTS[about], robot.nq), np.arange(2 * robot.nv)
+    return Quantity("momentum", (robot, about), 6, spaces_of(robot, "v"), taken, batch.whole_momentum, own)
+
+
+# -- `quantities` of traced arguments ----------------------------------------------------------------
 
 
 def placement_of(robot: Robot, q: Any, frame: str) -> Traced:
     """`quantities.frame_placement`."""
-    spaces, (branch, taken) = spaces_of(robot), _branch(robot, frame)
 
     def matrix(y: Any) -> Any:
         M = type(y)((4, 4), dtype=object)
         M[:3, :3], M[:3, 3], M[3] = y[:9].reshape(3, 3), y[9:], (0.0, 0.0, 0.0, 1.0)
         return M
 
-    return Quantity("frame_placement", (robot, frame), 12, spaces, taken, batch.placement, (branch,)), (q,), matrix
+    return frame_placement(robot, frame), (q,), matrix
 
 
 def position_of(robot: Robot, q: Any, frame: str) -> Traced:
     """`quantities.frame_position`."""
-    spaces, (branch, taken) = spaces_of(robot), _branch(robot, frame)
-    return Quantity("frame_position", (robot, frame), 3, spaces, taken, batch.position, (branch,)), (q,), _itself
+    return frame_position(robot, frame), (q,), _itself
 
 
 def velocity_of(robot: Robot, q: Any, v: Any, frame: str, reference: str = "local") -> Traced:
     """`quantities.frame_velocity`."""
-    choice("reference", reference, frames.REFERENCES)
-    spaces, (branch, dof) = spaces_of(robot, "v"), _branch(robot, frame)
-    taken = np.concatenate([dof, robot.nv + dof])
-    key, own = (robot, frame, reference), (branch, dof, frames.REFERENCES[reference], robot.nq)
-    return Quantity("frame_velocity", key, 6, spaces, taken, batch.velocity, own), (q, v), _itself
+    return frame_velocity(robot, frame, reference), (q, v), _itself
 
 
 def center_of(robot: Robot, q: Any) -> Traced:
     """`quantities.center_of_mass`."""
-    spaces, taken = spaces_of(robot), np.arange(robot.nv)
-    return Quantity("center_of_mass", robot, 3, spaces, taken, batch.center, (robot.tree,)), (q,), _itself
+    return center_of_mass(robot), (q,), _itself
 
 
 def energy_of(robot: Robot, q: Any, v: Any) -> Traced:
     """`quantities.energy`."""
-    spaces, taken, own = spaces_of(robot, "v"), np.arange(2 * robot.nv), (robot.tree, robot.nq)
-    return Quantity("energy", robot, 1, spaces, taken, batch.whole_energy, own), (q, v), lambda y: y[0]
+    return energy(robot), (q, v), lambda y: y[0]
 
 
 def momentum_of(robot: Robot, q: Any, v: Any, about: str = "center-of-mass") -> Traced:
     """`quantities.momentum`."""
-    choice("about", about, POINTS)
-    spaces, taken, own = spaces_of(robot, "v"), np.arange(2 * robot.nv), (robot.tree, POINTS[about], robot.nq)
-    return Quantity("momentum", (robot, about), 6, spaces, taken, batch.whole_momentum, own), (q, v), _itself
+    return momentum(robot, about), (q, v), _itself
 
 
 def _itself(y: Any) -> Any:
