@@ -17,11 +17,11 @@ from dynamics.geometry.spatial import load6, rotate_back, store, times6, transpo
 from dynamics.quantities.center_of_mass import inertial_workspace, place_center_of_mass, pull_back_center_of_mass
 from dynamics.quantities.energy import add_energy_curvature, energy_gradient, place_energy
 from dynamics.quantities.frames import (
+    add_displacement_curvature,
     add_twist_curvature,
     branch_workspace,
     frame_twist,
     place_frame,
-    pull_back_displacement,
     twist_derivatives,
 )
 from dynamics.quantities.momentum import about, add_momentum_curvature, momentum_derivatives, place_momentum
@@ -75,7 +75,7 @@ def position(branch, a, order, y, weight, J, H):
 def pose_error(branch, target, a, order, y, weight, J, H):
     """log6(target⁻¹ M) of a frame's placement M; derivatives as of `position`."""
     memory, columns, Jlog = branch_workspace(branch, a), np.zeros((branch.count, 6)), np.zeros((6, 6))
-    G, unused = np.zeros((6, 6)), np.zeros(branch.count)
+    G = np.zeros((6, 6))
     for k in range(a.shape[0]):
         R, p = place_frame(branch, a[k], memory, columns)
         r = lie.pose_error(target, R, p)
@@ -84,7 +84,7 @@ def pose_error(branch, target, a, order, y, weight, J, H):
         if order == SECOND:
             w = load6(weight, k)
             lie.log6_hessian(r, w, G)
-            pull_back_displacement(branch, memory, columns, transposed_times6(Jlog, w), G, 1.0, True, unused, H[k])
+            add_displacement_curvature(branch, memory, columns, transposed_times6(Jlog, w), G, H[k])
             continue
         store(y, k, r)
         if order != VALUES:
@@ -98,7 +98,7 @@ def pose_error(branch, target, a, order, y, weight, J, H):
 def placement(branch, a, order, y, weight, J, H):
     """(R, p) of a frame: M Exp(d) is at ``p + R (d_l + ½ d_a × d_l)``, turned by ``R (1 + [d_a] + ½ [d_a]²)``."""
     memory, columns = branch_workspace(branch, a), np.zeros((branch.count, 6))
-    G, unused, A = np.zeros((6, 6)), np.zeros(branch.count), np.zeros((3, 3))
+    G, A = np.zeros((6, 6)), np.zeros((3, 3))
     for k in range(a.shape[0]):
         R, p = place_frame(branch, a[k], memory, columns)
         if order == SECOND:
@@ -115,7 +115,7 @@ def placement(branch, a, order, y, weight, J, H):
                     G[3 + i, 3 + j] = 0.5 * (A[i, j] + A[j, i])
                 G[3 + i, 3 + i] -= A[0, 0] + A[1, 1] + A[2, 2]
             force = (f[0], f[1], f[2], A[2, 1] - A[1, 2], A[0, 2] - A[2, 0], A[1, 0] - A[0, 1])
-            pull_back_displacement(branch, memory, columns, force, G, 1.0, True, unused, H[k])
+            add_displacement_curvature(branch, memory, columns, force, G, H[k])
             continue
         for i in range(3):
             r0, r1, r2 = R[3 * i], R[3 * i + 1], R[3 * i + 2]
@@ -142,7 +142,7 @@ def velocity(branch, dof, reference, nq, a, order, y, weight, J, H):
         V = frame_twist(branch, memory, columns, v, E)
         if order == SECOND:
             force = load6(weight, k)
-            add_twist_curvature(branch, memory, reference, R, p, V, columns, E, force, 1.0, half, H[k])
+            add_twist_curvature(branch, memory, reference, R, p, V, columns, E, force, half, H[k])
             continue
         store(y, k, twist_derivatives(reference, R, p, V, columns, E, Dq, Dv))
         if order != VALUES:
@@ -202,8 +202,7 @@ def whole_momentum(tree, at_center, nq, a, order, y, weight, J, H):
 @kernel
 def frame_placement(branch, Q, weight, M, jacobian, qq):
     """M (N, 4, 4), its Jacobian (N, 6, nv) and the Hessian of weight·log6(M⁻¹ M(q ⊕ δ)) of every sample."""
-    m = branch.count
-    memory, J, G, unused = branch_workspace(branch, Q), np.zeros((m, 6)), np.zeros((6, 6)), np.zeros(jacobian.shape[2])
+    memory, J, G = branch_workspace(branch, Q), np.zeros((branch.count, 6)), np.zeros((6, 6))
     for t in range(Q.shape[0]):
         R, p = place_frame(branch, Q[t], memory, J)
         for i in range(3):
@@ -213,4 +212,4 @@ def frame_placement(branch, Q, weight, M, jacobian, qq):
             M[t, 3, i] = 0.0
         M[t, 3, 3] = 1.0
         write_columns(J, branch.dof, 0, jacobian[t])
-        pull_back_displacement(branch, memory, J, load6(weight, t), G, 1.0, True, unused, qq[t])
+        add_displacement_curvature(branch, memory, J, load6(weight, t), G, qq[t])

@@ -228,33 +228,27 @@ def placed(branch, ws):
 
 
 @kernel
-def pull_back_displacement(branch, memory, J, force, G, scale, curved, gradient, hessian):
-    """Add ``scale`` times the first and second variation of a function of the frame's placement M.
+def add_displacement_curvature(branch, memory, J, force, G, hessian):
+    """Add the second variation of a function of the frame's placement M.
 
     memory, J: as ``place_frame`` left them.
     force (6,), G (6, 6) symmetric: gradient and Hessian of d -> f(M Exp(d)) at 0.
     """
     joint = branch.tree.body
     for j in range(len(J)):
-        a = load6(J, j)
-        jd = branch.dof[j]
-        gradient[jd] += scale * dot6(a, force)
+        a, jd = load6(J, j), branch.dof[j]
         Ga = times6(G, a)
-        hessian[jd, jd] += scale * dot6(a, Ga)
-        turned = Ga  # force · ½ (J_j × J_k) = -½ (J_j ×* force) · J_k
-        if curved:
-            turned = add6(Ga, scale6(-0.5, cross_force(a, force)))
+        hessian[jd, jd] += dot6(a, Ga)
+        turned = add6(Ga, scale6(-0.5, cross_force(a, force)))  # force · ½ (J_j × J_k) = -½ (J_j ×* force) · J_k
         for k in range(j + 1, len(J)):
-            h = scale * dot6(load6(J, k), turned if joint[k] != joint[j] else Ga)
+            h = dot6(load6(J, k), turned if joint[k] != joint[j] else Ga)
             hessian[jd, branch.dof[k]] += h
             hessian[branch.dof[k], jd] += h
-    if curved:
-        ws = Workspace(memory_of(memory), branch.tree)
-        for b in range(branch.tree.nb):
-            if has_rod(branch.tree, b):
-                R, p = placed(branch, ws)
-                first = branch.dof[branch.tree.iv[b]]
-                bend_rod(branch.tree, b, ws, move_force(R, p, force), scale, first, hessian)
+    ws = Workspace(memory_of(memory), branch.tree)
+    for b in range(branch.tree.nb):
+        if has_rod(branch.tree, b):
+            R, p = placed(branch, ws)
+            bend_rod(branch.tree, b, ws, move_force(R, p, force), 1.0, branch.dof[branch.tree.iv[b]], hessian)
 
 
 # -- velocity ----------------------------------------------------------------------------------------
@@ -340,8 +334,8 @@ def twist_derivatives(reference, R, p, V, J, E, Dq, Dv):
 
 
 @kernel
-def add_twist_curvature(branch, memory, reference, R, p, V, J, E, force, scale, nv, hessian):
-    """Add ``scale`` times the second variation of ``force · X V`` in (q, v); v begins at column nv.
+def add_twist_curvature(branch, memory, reference, R, p, V, J, E, force, nv, hessian):
+    """Add the second variation of ``force · X V`` in (q, v); v begins at column nv.
 
     With f = Xᵀ force and j before k:  ``D_j D_k = Ω_j × (Ω_k × V + E_k) + Ω_k × E_j + E_j × J_k``; within a rod, where
     both orders differ, D_j E_k and (D_j Ω_k) × V take the place of the last term.   memory: as ``frame_twist`` left it.
@@ -362,10 +356,10 @@ def add_twist_curvature(branch, memory, reference, R, p, V, J, E, force, scale, 
             h = dot6(f, T)
             if has_rod(branch.tree, joint[j]) and joint[j] == joint[k]:
                 T = sub6(T, cross_motion(ej, ak))
-                hessian[dof[j], dof[k]] += scale * dot6(f, T)
+                hessian[dof[j], dof[k]] += dot6(f, T)
                 if j != k:
                     T = add6(cross_motion(ok, add6(cross_motion(oj, V), ej)), cross_motion(oj, ek))
-                    hessian[dof[k], dof[j]] += scale * dot6(f, T)
+                    hessian[dof[k], dof[j]] += dot6(f, T)
                 continue
             if joint[j] == joint[k]:
                 T = add6(
@@ -373,15 +367,15 @@ def add_twist_curvature(branch, memory, reference, R, p, V, J, E, force, scale, 
                     add6(cross_motion(oj, ek), cross_motion(ek, aj)),
                 )
                 h = 0.5 * (h + dot6(f, T))
-            hessian[dof[j], dof[k]] += scale * h
+            hessian[dof[j], dof[k]] += h
             if j != k:
-                hessian[dof[k], dof[j]] += scale * h
+                hessian[dof[k], dof[j]] += h
         for k in range(m):  # by q_k of J_j:  Ω_k × J_j, and J_j × J_k if j is before k
             ak = load6(J, k)
             T = cross_motion(_drift(reference, ak), aj)
             if joint[j] < joint[k]:
                 T = add6(T, cross_motion(aj, ak))
-            h = scale * dot6(f, T)
+            h = dot6(f, T)
             hessian[dof[k], nv + dof[j]] += h
             hessian[nv + dof[j], dof[k]] += h
     ws = Workspace(memory_of(memory), branch.tree)
@@ -389,5 +383,5 @@ def add_twist_curvature(branch, memory, reference, R, p, V, J, E, force, scale, 
         if has_rod(branch.tree, b):
             first, seen = dof[branch.tree.iv[b]], move_force(R, p, f)
             turned = move_force(R, p, _drift(reference, cross_force(V, f)))
-            curve_rod(branch.tree, b, ws, seen, turned, scale, first, hessian)
-            turn_rates_of_rod(branch.tree, b, ws, seen, scale, first, nv + first, hessian)
+            curve_rod(branch.tree, b, ws, seen, turned, 1.0, first, hessian)
+            turn_rates_of_rod(branch.tree, b, ws, seen, 1.0, first, nv + first, hessian)

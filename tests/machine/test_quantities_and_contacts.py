@@ -26,11 +26,11 @@ from dynamics.quantities.energy import add_energy_curvature, energy_gradient, pl
 from dynamics.quantities.frames import (
     Branch,
     Rates,
+    add_displacement_curvature,
     add_twist_curvature,
     branch,
     frame_twist,
     place_frame,
-    pull_back_displacement,
     twist_derivatives,
 )
 from dynamics.quantities.momentum import about, add_momentum_curvature, momentum_derivatives, place_momentum
@@ -85,7 +85,7 @@ def frames(address, x, y, memory):
     scene, tree, q, v, _, _, weight = given(address, x)
     way, nv = scene.branch, tree.nv
     m, size = way.count, 6 * tree.nv
-    clear(y, 66 + 4 * size + nv + 5 * nv * nv)
+    clear(y, 66 + 4 * size + 5 * nv * nv)
     J, E, Dq, Dv = (
         as_matrix(y, m, 6), as_matrix(y[size:], m, 6), as_matrix(y[2 * size :], m, 6), as_matrix(y[3 * size :], m, 6)
     )  # fmt: skip
@@ -93,15 +93,15 @@ def frames(address, x, y, memory):
     R, p = place_frame(way, q, memory, J)
     store(as_matrix(y, 1, 9), 0, R)
     store(as_matrix(y[9:], 1, 3), 0, p)
-    G, gradient = as_matrix(y[30:], 6, 6), y[66:]
+    G = as_matrix(y[30:], 6, 6)
     for i in range(6):
         for j in range(6):
             G[i, j] = weight[i] * weight[j]
-    pull_back_displacement(way, memory, J, six(weight), G, 0.7, True, gradient, as_matrix(y[66 + nv :], nv, nv))
-    V, hessian = frame_twist(way, memory, J, v, E), as_matrix(y[66 + nv + nv * nv :], 2 * nv, 2 * nv)
+    add_displacement_curvature(way, memory, J, six(weight), G, as_matrix(y[66:], nv, nv))
+    V, hessian = frame_twist(way, memory, J, v, E), as_matrix(y[66 + nv * nv :], 2 * nv, 2 * nv)
     for reference in range(3):
         store(as_matrix(y[12:], 3, 6), reference, twist_derivatives(reference, R, p, V, J, E, Dq, Dv))
-        add_twist_curvature(way, memory, reference, R, p, V, J, E, six(weight), 0.3, nv, hessian)
+        add_twist_curvature(way, memory, reference, R, p, V, J, E, six(weight), nv, hessian)
 
 
 @kernel
@@ -217,7 +217,7 @@ def own_torques(address, x, y, memory):
 
 
 SIZES = {
-    frames: lambda scene, nv: 66 + 25 * nv + 5 * nv**2,
+    frames: lambda scene, nv: 66 + 24 * nv + 5 * nv**2,
     center_of_mass: lambda scene, nv: 3 + 4 * nv + nv**2,
     energy: lambda scene, nv: 1 + 2 * nv + 4 * nv**2,
     momentum: lambda scene, nv: 2 * (6 + 16 * nv + 4 * nv**2),
