@@ -33,10 +33,15 @@ def gives(give, i):
 
 
 @inline
-def stiffness(rows, bounds, i, m):
-    """Σ = z_L / (s - lower) + z_U / (upper - s), and the barrier's slope b there."""
-    below, above = rows[S, i] - bounds[0, i], bounds[1, i] - rows[S, i]
-    return rows[BELOW, i] / below + rows[ABOVE, i] / above, m / above - m / below
+def closeness(rows, bounds, i):
+    """1 / (s - lower), 1 / (upper - s)."""
+    return 1.0 / (rows[S, i] - bounds[0, i]), 1.0 / (bounds[1, i] - rows[S, i])
+
+
+@inline
+def stiffness(rows, i, m, low, high):
+    """Σ = z_L / (s - lower) + z_U / (upper - s), and the barrier's slope b there; low, high: see `closeness`."""
+    return rows[BELOW, i] * low + rows[ABOVE, i] * high, m * (high - low)
 
 
 @inline
@@ -67,13 +72,13 @@ def condense(rows, bounds, kind, give, m, delta, residual, w, f):
         elif gives(give, i):
             yielding, moved = excess(rows, give, i, m)
             if kind[i] == BOUNDED:
-                own, slope = stiffness(rows, bounds, i, m)
+                own, slope = stiffness(rows, i, m, *closeness(rows, bounds, i))
                 yielding += 1.0 / own
                 moved += (rows[NU, i] - slope) / own
             w[i] = 1.0 / yielding
             f[i] = rows[NU, i] + w[i] * (residual[i] - moved)
         elif kind[i] == BOUNDED:
-            own, slope = stiffness(rows, bounds, i, m)
+            own, slope = stiffness(rows, i, m, *closeness(rows, bounds, i))
             w[i], f[i] = own, slope + own * residual[i]
         else:
             w[i], f[i] = 1.0 / delta, rows[NU, i] + residual[i] / delta
@@ -105,13 +110,14 @@ def steps(rows, bounds, kind, give, m, residual, w, f, along, keep, step):
                 longest_dual = shorten(longest_dual, z, step[of, i], keep)
                 rise += (price - m / x) * step[part, i]
         if kind[i] == BOUNDED:
-            own, slope = stiffness(rows, bounds, i, m)
+            low, high = closeness(rows, bounds, i)
+            own, slope = stiffness(rows, i, m, low, high)
             moved = (nu - slope) / own if soft else along[i] + residual[i]
             step[S, i] = moved
             rise += slope * moved
+            step[BELOW, i] = (m - rows[BELOW, i] * moved) * low - rows[BELOW, i]
+            step[ABOVE, i] = (m + rows[ABOVE, i] * moved) * high - rows[ABOVE, i]
             below, above = rows[S, i] - bounds[0, i], bounds[1, i] - rows[S, i]
-            step[BELOW, i] = (m - rows[BELOW, i] * moved) / below - rows[BELOW, i]
-            step[ABOVE, i] = (m + rows[ABOVE, i] * moved) / above - rows[ABOVE, i]
             longest = shorten(shorten(longest, below, moved, keep), above, -moved, keep)
             longest_dual = shorten(longest_dual, rows[BELOW, i], step[BELOW, i], keep)
             longest_dual = shorten(longest_dual, rows[ABOVE, i], step[ABOVE, i], keep)
