@@ -18,7 +18,7 @@ from ddp.compiling.kernel import call_contraction, kernel
 from ddp.machine.algebra import add_product, dot
 from ddp.machine.memory import address_of, hold, rows_of
 from ddp.sweeps.horizon import Horizon, own
-from ddp.sweeps.limits import is_bent, roll
+from ddp.sweeps.limits import is_bent
 
 
 @kernel
@@ -30,13 +30,6 @@ def bend(horizon, weights):
         for t in range(p.N):
             at = weight + 8 * t * p.n
             call_contraction(p.closing, p.closing_context, address_of(p.gaps[t]), at, own(p.bends, t))
-
-
-@kernel
-def newton_step(horizon, x, u, y):
-    """x (N+1, n), u (N, nu): the step of the last sweep; y (N+1, n): where the dynamics arrive, before their gaps."""
-    p = Horizon(horizon)
-    roll(p, False, u, x, y)
 
 
 @kernel

@@ -11,7 +11,7 @@ from __future__ import annotations
 from ddp.compiling.kernel import kernel
 from ddp.constraints.row_table import add_forces, add_squares, along
 from ddp.interior import row_steps
-from ddp.interior.linear import multipliers, newton_step, stationarity
+from ddp.interior.linear import multipliers, stationarity
 from ddp.interior.measures import absolute, approach, sizes, slope, spread
 
 
@@ -56,12 +56,11 @@ def fill(table, J, w, dense, any_dense, separable, costs, own, H, out, diagonal)
 
 @kernel
 def stride(horizon, table, J, rows, bounds, kind, give, m, residual, w, f, plain, keep, how, x, u, y, moved, step, to):
-    """The step of the last sweep: x, u, and y of `newton_step`, ``step`` of the rows, moved (M,) = J z.
+    """``step`` of the rows for x, u, y of `limits.linear_step`, moved (M,) = J z.
 
     how: blend and mu of the sweep.   to: costate and weights where it leads. Returns `row_steps.steps`, and the slope
     of cost and barrier.
     """
-    newton_step(horizon, x, u, y)
     multipliers(horizon, how[0], how[1], x, u, y, True, to[0], to[1])
     along(table, J, x, u, moved)
     longest, longest_dual, rise = row_steps.steps(rows, bounds, kind, give, m, residual, w, f, moved, keep, step)

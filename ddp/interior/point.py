@@ -17,6 +17,7 @@ from ddp.parallel.differentiator import Differentiator
 from ddp.problem import Problem
 from ddp.protocols import Array
 from ddp.sweeps.backward import VALUE, Backward, Sweep
+from ddp.sweeps.sized_limits import linear_step_of
 from ddp.systems.system import ability
 
 NO_JACOBIAN = np.zeros(0)
@@ -117,6 +118,7 @@ class Point:
         self.backward.separable = self._separable = self._diagonal & self.rows.separable
         self._dense = ~self._separable
         self._any_dense, self._curved = bool(self._dense.any()), self.rows.curved
+        self._linear_step = linear_step_of(n, problem.dynamics.nu)
         self._strayed = ability(problem.dynamics, "strayed") or self._stepped
         self.costate, self.weights = np.zeros((N + 1, n)), np.zeros((N, n))
         self._arrived, self._dX, self._moved = np.zeros((N + 1, n)), np.zeros((N + 1, n)), np.zeros(self.rows.size)
@@ -289,6 +291,7 @@ class Point:
         b, keep = self.bounds, max(KEPT, 1.0 - self.barrier / self.scale)
         x, u, rows = np.empty_like(self.costate), np.empty_like(self.U), np.empty_like(b.state)
         to = np.empty_like(self.costate), np.empty_like(self.weights)
+        self._linear_step(self.backward.address, u, x, self._arrived)
         longest, longest_dual, slope = passes.stride(
             self.backward.address, self.rows.table, self._J, b.state, b.bounds, b.kind, b.give, self.barrier,
             self.residual, b.w, b.f, self._plain_lz, keep, (blend, mu), x, u, self._arrived, self._moved, rows, to,

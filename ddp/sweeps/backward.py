@@ -40,9 +40,9 @@ from ddp.machine.aligned import aligned_zeros
 from ddp.protocols import Array
 from ddp.sweeps.gaps import weigh
 from ddp.sweeps.horizon import horizon_of
-from ddp.sweeps.limits import sweep_within
 from ddp.sweeps.room import RoomOwner
 from ddp.sweeps.segments import Segments, cut
+from ddp.sweeps.sized_limits import within_limits_of
 from ddp.sweeps.sized_sweep import sweep_of
 from ddp.sweeps.sweeping import sweep_function, sweeping_of
 from ddp.sweeps.tiled_sweep import NOTHING
@@ -142,7 +142,7 @@ class Backward:
         sizes = n, nu, halves[0] > 0.0, len(steps[1])
         self._room, self._recursion = RoomOwner(*sizes), sweep_of(*sizes)
         if limited:
-            function = sweep_function(*sizes).address
+            function, self._within = sweep_function(*sizes).address, within_limits_of(n, nu)
             self._sweeping = sweeping_of(function, N, self._room.address, self._horizon.address)
             shapes = (N, nu), (N, nu * n), (N, nu), (N + 1, n), (N + 1, n)
             self._scratch = tuple(np.zeros(shape) for shape in shapes)
@@ -309,7 +309,7 @@ class Backward:
         if blend > 0.0 and not kept:
             self._contract_within()
         if self._limited:
-            failed, slope, change, gradient = sweep_within(
+            failed, slope, change, gradient = self._within(
                 self._sweeping.address, blend, mu, int(by_costate), int(kept), *self._scratch
             )
             self._followed = failed < 0 or self._left_gains()

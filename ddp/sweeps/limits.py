@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ddp.compiling.kernel import kernel
+from ddp.compiling.kernel import inline, kernel
 from ddp.machine.algebra import dot
 from ddp.sweeps.horizon import Horizon
 from ddp.sweeps.sweeping import Sweeping, recur
@@ -34,6 +34,12 @@ ENOUGH = 0.3
 
 ROUNDING = 1e-12
 """Steps beyond limits that are none, relative to 1 and the step."""
+
+
+@inline
+def sizes(p):
+    """States and controls of a `Horizon`; numbers take its place where they are known, see sized_sweep.py."""
+    return p.n, p.nu
 
 
 @kernel
@@ -70,16 +76,24 @@ def sweep_within(sweeping, blend, mu, by_costate, kept, k, K, u, x, y):
             break
     if not found or (p.torn == 0 and change > ENOUGH * lowest):
         return max(s.failed, 0), slope, change, gradient
-    keep(p.N, p.nu, p.k, k)
-    keep(p.N, p.nu * p.n, p.K, K)
+    n, nu = sizes(p)
+    keep(p.N, nu, p.k, k)
+    keep(p.N, nu * n, p.K, K)
     return -1, slope, change, gradient
+
+
+@kernel
+def linear_step(horizon, u, x, y):
+    """u (N, nu), x (N+1, n): the step of the last sweep; y (N+1, n): where the dynamics arrive, before their gaps."""
+    roll(Horizon(horizon), False, u, x, y)
 
 
 @kernel
 def stay_held(p):
     """Let go of held controls that are not at their limits."""
+    nu = sizes(p)[1]
     for t in range(p.N):
-        for i in range(p.nu):
+        for i in range(nu):
             limit = p.low[t, i] if p.held[t, i] < 0.0 else p.high[t, i]
             if limit != 0.0:
                 p.held[t, i] = 0.0
@@ -91,7 +105,7 @@ def revise(p, u, x):
 
     u, x: the policy's own step, not clipped.
     """
-    n, nu, changes = p.n, p.nu, 0
+    changes, (n, nu) = 0, sizes(p)
     nz = n + nu
     for t in range(p.N):
         for i in range(nu):
@@ -121,9 +135,10 @@ def keep(count, size, out, rows):
 @kernel
 def lead_to(p, u, x, k):
     """k (N, nu) := what leads to the model's step u, x with the gains of the last sweep."""
+    n, nu = sizes(p)
     for t in range(p.N):
-        for i in range(p.nu):
-            k[t, i] = u[t, i] - dot(p.K[t][i * p.n :], x[t], p.n)
+        for i in range(nu):
+            k[t, i] = u[t, i] - dot(p.K[t][i * n :], x[t], n)
 
 
 @kernel
@@ -138,7 +153,7 @@ def roll(p, limited, u, x, y):
 
     y[t + 1] (n,): F z of knot t, where the dynamics arrive before their gaps.
     """
-    n, nu, bent, cost = p.n, p.nu, is_bent(p), 0.0
+    bent, cost, (n, nu) = is_bent(p), 0.0, sizes(p)
     nz = n + nu
     added = np.zeros(nu)
     for i in range(n):
@@ -165,9 +180,9 @@ def roll(p, limited, u, x, y):
 @kernel
 def slope_along(p, u, x):
     """Σ l_z·z of a step u (N, nu), x (N+1, n)."""
-    slope = 0.0
+    slope, (n, nu) = 0.0, sizes(p)
     for t in range(p.N + 1):
-        slope += dot(p.lz[t], x[t], p.n)
+        slope += dot(p.lz[t], x[t], n)
         if t < p.N:
-            slope += dot(p.lz[t][p.n :], u[t], p.nu)
+            slope += dot(p.lz[t][n:], u[t], nu)
     return slope
