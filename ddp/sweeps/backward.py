@@ -38,12 +38,11 @@ from ddp.compiling.portable import portable
 from ddp.derivatives import Derivatives, contract_with
 from ddp.machine.aligned import aligned_zeros
 from ddp.protocols import Array
-from ddp.sweeps.gaps import weigh
 from ddp.sweeps.horizon import horizon_of
 from ddp.sweeps.room import RoomOwner
 from ddp.sweeps.segments import Segments, cut
 from ddp.sweeps.sized_limits import within_limits_of
-from ddp.sweeps.sized_sweep import sweep_of
+from ddp.sweeps.sized_sweep import sweep_of, weigh_of
 from ddp.sweeps.sweeping import sweep_function, sweeping_of
 from ddp.sweeps.tiled_sweep import NOTHING
 from ddp.systems.structure import Structure, numbers_of_blocks, structure_of
@@ -140,7 +139,7 @@ class Backward:
         if self._blockwise:
             self._take(self._in_blocks)
         sizes = n, nu, halves[0] > 0.0, len(steps[1])
-        self._room, self._recursion = RoomOwner(*sizes), sweep_of(*sizes)
+        self._room, self._recursion, self._weigh = RoomOwner(*sizes), sweep_of(*sizes), weigh_of(*sizes)
         if limited:
             function, self._within = sweep_function(*sizes).address, within_limits_of(n, nu)
             self._sweeping = sweeping_of(function, N, self._room.address, self._horizon.address)
@@ -294,7 +293,7 @@ class Backward:
 
     def _contract_before(self, multiplier: str) -> None:
         """The whole second order in one batch, the weights being known before the sweep."""
-        weigh(self._horizon.address, 0, len(self._weights), multiplier == POLICY)
+        self._weigh(self._horizon.address, 0, len(self._weights), multiplier == POLICY)
         second = self._in_blocks if self._blockwise else self._second
         self._contract(self._weights, second, self._blockwise)
         self._take(second)
@@ -353,7 +352,7 @@ class Behind:
 
     def weigh(self, start: int, stop: int) -> None:
         """The weights of the knots start .. stop-1 of 0 .. N."""
-        weigh(self._of.address, start, min(stop, self._N), self._multiplier == POLICY)
+        self._of._weigh(self._of.address, start, min(stop, self._N), self._multiplier == POLICY)
 
     def contract(self, start: int, stop: int) -> None:
         """The second order of these knots with their weights."""

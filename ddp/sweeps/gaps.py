@@ -13,12 +13,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from ddp.compiling.kernel import call_contraction, kernel
+from ddp.compiling.kernel import call_contraction, inline, kernel
 from ddp.machine.addresses import array_at
-from ddp.machine.memory import address_of
+from ddp.machine.memory import address_of, floats_at, hold, rows_of
 from ddp.machine.rows import add_rows, copy_rows
 from ddp.machine.tiles import WIDTH, add_product
-from ddp.machine.transposed import add_transposed_times
 from ddp.sweeps.horizon import Horizon
 from ddp.sweeps.riccati import count
 
@@ -64,6 +63,13 @@ def cross(r, blocks, J, C, blend):
             add_rows(own + 8 * begin, lx, blend, C + there, n, size, inside)
 
 
+@inline
+def steps_of(z, memory):
+    """n, nu, whether steps are semi-implicit, how many runs are bent, and vectors p, w (n,), l_u (nu,) to work in."""
+    vectors = rows_of(memory)
+    return z.n, z.nu, z.h > 0.0, len(z.bent), vectors, vectors[z.n :], vectors[2 * z.n :]
+
+
 @kernel
 def weigh(horizon, start, stop, follows):
     """weights (N, n) of the knots start .. stop-1: the costates of the next states, through gaps Jᵀ p.
@@ -73,41 +79,42 @@ def weigh(horizon, start, stop, follows):
     Of a semi-implicit step the rows of δq' that are not bent are δq + h δv', see riccati.py.
     """
     z = Horizon(horizon)
-    n, nu, bent = z.n, z.nu, z.bent
-    m, crossing = n // 2, z.torn != 0 and z.closing != 0
-    halves = z.h > 0.0 and count(bent, len(bent)) < m
-    own, effective, l_u = np.zeros(n + WIDTH), np.zeros(n), np.zeros(nu + WIDTH)  # sums are in whole registers
-    p, w, slope = np.int64(own.ctypes.data), np.int64(effective.ctypes.data), np.int64(l_u.ctypes.data)
-    closed = np.empty((2, n, n))
+    memory = np.empty(2 * z.n + z.nu)
+    n, nu, halved, runs, p, w, l_u = steps_of(z, memory)
+    m, crossing, bent = n // 2, z.torn != 0 and z.closing != 0, z.bent
+    halves = halved and count(bent, runs) < m
+    closed = np.empty((2, n, n) if crossing else (0, 0, 0))
     for j in range(n):
-        own[j] = z.costate[j] if stop < z.N else z.lz[stop, j]
+        p[j] = z.costate[j] if stop < z.N else z.lz[stop, j]
     for t in range(stop - 1, start - 1, -1):
-        A, B = address_of(z.A[t]), address_of(z.B[t])
         for j in range(n):
-            effective[j] = own[j]
+            w[j] = p[j]
         if crossing and is_open(z.gaps[t], n):
+            for j in range(n):
+                z.costate[j] = p[j]
             J = np.int64(closed.ctypes.data)
-            call_contraction(z.closing, z.closing_context, address_of(z.gaps[t]), p, J)
+            call_contraction(z.closing, z.closing_context, address_of(z.gaps[t]), address_of(z.costate), J)
             for j in range(n):
-                own[j] = 0.0
-            add_transposed_times(p, w, J, n, n, n)
-            for j in range(n):
-                effective[j] = own[j]
+                w[j] = 0.0
+            add_rows_times(w, p, floats_at(J), 0, n, n)
+        lz, A, B = z.lz[t], z.A[t], z.B[t]
         for j in range(n):
-            z.weights[t, j], own[j] = effective[j], z.lz[t, j]
+            z.weights[t, j], p[j] = w[j], lz[j]
         for i in range(nu):
-            l_u[i] = z.lz[t, n + i]
+            l_u[i] = lz[n + i]
         if halves:
-            for b in range(len(bent)):
-                add_rows_of(A, B, n, nu, bent[b, 0], bent[b, 1], follows, w, p, slope)
-            pass_on(m, z.h, bent, own, effective)
-            add_rows_of(A, B, n, nu, m, n - m, follows, w, p, slope)
+            for b in range(runs):
+                add_steps(A, B, n, nu, bent[b, 0], bent[b, 1], follows, w, p, l_u)
+            pass_on(m, z.h, bent, runs, p, w)
+            add_steps(A, B, n, nu, m, n - m, follows, w, p, l_u)
         else:
-            add_rows_of(A, B, n, nu, 0, n, follows, w, p, slope)
+            add_steps(A, B, n, nu, 0, n, follows, w, p, l_u)
         if follows:
-            add_transposed_times(p, slope, address_of(z.K[t]), n, nu, n)
+            add_rows_times(p, l_u, z.K[t], 0, nu, n)
     for j in range(n):
-        z.costate[j] = own[j]
+        z.costate[j] = p[j]
+    hold(memory)
+    hold(closed)
 
 
 @kernel
@@ -120,19 +127,34 @@ def is_open(gap, n):
 
 
 @kernel
-def add_rows_of(A, B, n, nu, first, count, follows, w, p, slope):
-    """p += Aᵀ w and, if the policy is followed, slope += Bᵀ w of some rows of one knot: addresses but for sizes."""
-    add_transposed_times(p, w + 8 * first, A + 8 * n * first, n, count, n)
-    if follows:
-        add_transposed_times(slope, w + 8 * first, B + 8 * nu * first, nu, count, nu)
+def add_rows_times(out, w, M, first, count, columns):
+    """out (columns,) += Mᵀ w of ``count`` rows of M, from ``first`` on, four at a time."""
+    i, end = first, first + count
+    while i + 4 <= end:
+        for j in range(columns):
+            k = i * columns + j
+            pair = w[i] * M[k] + w[i + 1] * M[k + columns]
+            out[j] += pair + (w[i + 2] * M[k + 2 * columns] + w[i + 3] * M[k + 3 * columns])
+        i += 4
+    for l in range(i, end):
+        for j in range(columns):
+            out[j] += w[l] * M[l * columns + j]
 
 
 @kernel
-def pass_on(m, h, bent, p, w):
+def add_steps(A, B, n, nu, first, count, follows, w, p, l_u):
+    """p += Aᵀ w and, if the policy is followed, l_u += Bᵀ w of some rows of one knot."""
+    add_rows_times(p, w, A, first, count, n)
+    if follows:
+        add_rows_times(l_u, w, B, first, count, nu)
+
+
+@kernel
+def pass_on(m, h, bent, runs, p, w):
     """Weights w (n,) on δq' = δq + h δv' go to δv' and, in p, to δq; those on rows that are ``bent`` stay."""
     i = 0
-    for b in range(len(bent) + 1):
-        end, after = (bent[b, 0], bent[b, 0] + bent[b, 1]) if b < len(bent) else (m, m)
+    for b in range(runs + 1):
+        end, after = (bent[b, 0], bent[b, 0] + bent[b, 1]) if b < runs else (m, m)
         for j in range(i, end):
             p[j] += w[j]
             w[m + j] += h * w[j]

@@ -30,6 +30,7 @@ from ddp.machine.addresses import array_at
 from ddp.machine.memory import floats_at
 from ddp.machine.number import with_lane
 from ddp.machine.rows import (
+    add_columns,
     add_rows,
     add_to_diagonal,
     add_upper,
@@ -39,7 +40,6 @@ from ddp.machine.rows import (
     join_rows,
     mirror,
     write_rows,
-    write_scaled,
 )
 from ddp.machine.simd import load, load_some, multiply_add, store
 from ddp.machine.tiles import WIDTH, add_product, product, upper_product
@@ -137,8 +137,8 @@ def add_blocks(r, factor, T):
     """Q += factor times the blocks of x of a second order at an address."""
     m, ld = r.n // 2, r.ld
     add_rows(r.Q, ld, factor, block_at(T, 0, m), m, m, m)
-    add_rows(r.Q + 8 * m, ld, factor, block_at(T, 1, m), m, m, m)
-    add_rows(r.Q + 8 * m * (ld + 1), ld, factor, block_at(T, 2, m), m, m, m)
+    add_columns(r.Q, ld, m, factor, block_at(T, 1, m), m, m, m)
+    add_columns(r.Q + 8 * m * ld, ld, m, factor, block_at(T, 2, m), m, m, m)
 
 
 @kernel
@@ -220,7 +220,8 @@ def action_value(r, h, bent, gradients, start, stride, lz, factor, T):
         if T != 0:
             add_rows(Z - 8 * m * ld, ld, factor, block_at(T, 3, m), m, m, m)
     elif T != 0:
-        write_scaled(H, ld, factor, block_at(T, 3, m), m, m, m)
+        clear_rows(H, ld, m, ld)
+        add_rows(H, ld, factor, block_at(T, 3, m), m, m, m)
     product(G, ld, r.zeros, 0, rest, ld, M, lx, 1, Z, ld, size)
     product(G + 8 * rest * ld, ld, H, ld, above, ld, M + 8 * rest * lx, lx, 1, Z, ld, size)
     add_product(q, ld, rows, ld, M + 8 * size * lx, lx, 1, Z, ld, size)

@@ -1,9 +1,10 @@
-"""The backward sweep compiled for its sizes, when a sweep of few states is first prepared.
+"""The backward sweep, and the weights before it, compiled for their sizes when a sweep of few states is first prepared.
 
 The source is that of every size; known sizes let LLVM unroll its loops and drop its tests. Measured on one core, in
-microseconds a knot, as compiled for all sizes and for its own: 2 states, 1 control .24 and .04; 4, 1 .29 and .06; 12, 6
-.74 and .38; 36, 12 of semi-implicit steps 2.7 and 2.2, a twelfth of a whole solve, for 3.5 s more of the compiler; of
-other steps 3.0 and 2.7, of which gaits take a thirtieth. So sizes beyond those of `MOST` are not worth its time.
+microseconds a knot, as compiled for all sizes and for its own: 2 states, 1 control .24 and .03; 4, 1 .29 and .05;
+12, 6 .74 and .38; 36, 12 of semi-implicit steps 2.7 and 2.2, a twelfth of a whole solve, for 3.5 s more of the
+compiler; of other steps 3.0 and 2.7, of which gaits take a thirtieth. So sizes beyond those of `MOST` are not worth its
+time. Weights take .020 and .010 for 2 states, .053 and .041 for 12, .21 and .16 for 36, and .5 to 1 s of the compiler.
 """
 
 from __future__ import annotations
@@ -13,10 +14,13 @@ from functools import cache
 from typing import Any
 
 from ddp.compiling.kernel import inline, kernel, specialised
+from ddp.machine.simd import stack
+from ddp.sweeps.gaps import weigh
 from ddp.sweeps.room import read_room, sizes_of
 from ddp.sweeps.tiled_sweep import sweep
 
-MOST = {True: (40, 16), False: (16, 8)}
+STATES, CONTROLS = 40, 16
+MOST = {True: (STATES, CONTROLS), False: (16, 8)}
 """States and controls, at most, of a sweep that is compiled for them; whether steps are semi-implicit."""
 
 _known: Any = None
@@ -28,12 +32,25 @@ def _known_sizes(address):  # type: ignore[no-untyped-def]
     return _known
 
 
+def _known_steps(z, memory):  # type: ignore[no-untyped-def]
+    """As `gaps.steps_of`, of known sizes: vectors whose numbers can stay in registers."""
+    n, nu, halved, runs = _known
+    return n, nu, halved != 0, runs, stack(STATES), stack(STATES), stack(CONTROLS)
+
+
+def weigh_of(n: int, nu: int, halved: bool, runs: int) -> Any:
+    """`gaps.weigh`, compiled for n states and nu controls where they are few; halved, runs: see `Room`."""
+    return _sized_weigh(n, nu, halved, runs) if _are_few(n, nu, halved) else weigh
+
+
 def sweep_of(n: int, nu: int, halved: bool, runs: int) -> Any:
     """`tiled_sweep.sweep`, compiled for n states and nu controls where they are few; halved, runs: see `Room`."""
+    return _sized_sweep(n, nu, halved, runs) if _are_few(n, nu, halved) else sweep
+
+
+def _are_few(n: int, nu: int, halved: bool) -> bool:
     states, controls = MOST[halved]
-    if n > states or nu > controls:
-        return sweep
-    return _sized_sweep(n, nu, halved, runs)
+    return n <= states and nu <= controls
 
 
 @cache
@@ -41,15 +58,28 @@ def _sized_sweep(n: int, nu: int, halved: bool, runs: int) -> Any:
     name = f"sweep_{n}_{nu}_{int(halved)}_{runs}"
     sizes = inline(specialised(_known_sizes, f"sizes_of_{name}", _known=sizes_of(n, nu, halved, runs)))
     room = inline(specialised(read_room.py_func, f"room_of_{name}", sizes_at=sizes))
-    function = specialised(sweep.py_func, name, read_room=room)
+    return _sized(name, sweep, read_room=room)
+
+
+@cache
+def _sized_weigh(n: int, nu: int, halved: bool, runs: int) -> Any:
+    name = f"weigh_{n}_{nu}_{int(halved)}_{runs}"
+    known = inline(specialised(_known_steps, f"steps_of_{name}", _known=(n, nu, int(halved), runs)))
+    return _sized(name, weigh, steps_of=known)
+
+
+def _sized(name: str, template: Any, **names: Any) -> Any:
+    """A kernel in which sizes are known."""
+    function = specialised(template.py_func, name, **names)
     function.__module__ = __name__
     return kernel(function, whole=True)
 
 
 def __getattr__(name: str) -> Any:
-    """Sweeps of all sizes by their names: what was compiled in another process finds them so."""
-    found = re.fullmatch(r"sweep_(\d+)_(\d+)_([01])_(\d+)", name)
+    """Kernels of all sizes by their names: what was compiled in another process finds them so."""
+    found = re.fullmatch(r"(sweep|weigh)_(\d+)_(\d+)_([01])_(\d+)", name)
     if found is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    n, nu, halved, runs = map(int, found.groups())
-    return _sized_sweep(n, nu, bool(halved), runs)
+    n, nu, halved, runs = map(int, found.groups()[1:])
+    make = _sized_sweep if found[1] == "sweep" else _sized_weigh
+    return make(n, nu, bool(halved), runs)

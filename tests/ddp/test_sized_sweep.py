@@ -10,9 +10,10 @@ from recursion import dense_sweep
 
 from ddp.derivatives import Derivatives
 from ddp.sweeps import sized_sweep, tiled_sweep
+from ddp.sweeps.gaps import weigh
 from ddp.sweeps.horizon import horizon_of
 from ddp.sweeps.room import RoomOwner
-from ddp.sweeps.sized_sweep import MOST, sweep_of
+from ddp.sweeps.sized_sweep import MOST, sweep_of, weigh_of
 from ddp.systems.structure import structure_of
 from ddp.systems.system import Contraction
 
@@ -142,6 +143,30 @@ def test_known_sizes_change_rounding_alone(n, nu, bent, h):
     assert np.allclose(found[2], expected[2], rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.parametrize(
+    ("n", "nu", "h", "bent"), [(2, 1, 0.0, []), (5, 3, 0.0, []), (12, 6, 0.1, []), (12, 6, 0.1, [(1, 3), (4, 2)])]
+)
+@pytest.mark.parametrize("follows", [False, True])
+def test_costates_of_known_sizes_and_of_any_are_those_of_dense_products(n, nu, h, bent, follows):
+    rng = np.random.default_rng(n + len(bent))
+    d, halves = random_derivatives(rng, n, nu, h, bent), (h, np.array(bent, np.int64).reshape(-1, 2))
+    nothing = np.zeros((1, n + nu, n + nu)), halves, NOTHING, np.zeros((1, 2, n, n)), np.zeros((0, 2), np.int64)
+    K, expected, p = rng.normal(size=(N, nu, n)), np.empty((N, n)), d.lz[N, :n]
+    for t in reversed(range(N)):
+        expected[t] = p
+        p = d.lz[t, :n] + d.A[t].T @ p + follows * K[t].T @ (d.lz[t, n:] + d.B[t].T @ p)
+    sized = weigh_of(n, nu, h > 0.0, len(bent))
+    assert sized is not weigh
+    for own in (sized, weigh):
+        for stops in ((N, 0), (N, 5, 4, 0)):
+            horizon = horizon_of(d, *nothing, False)
+            horizon.K = K
+            for stop, start in pairwise(stops):
+                own(horizon.address, start, stop, follows)
+            assert np.abs(horizon.weights - expected).max() <= 1e-13 * np.abs(expected).max()
+            assert np.abs(horizon.costate - p).max() <= 1e-13 * np.abs(p).max()
+
+
 def test_a_control_that_acts_on_nothing_is_left_alone_at_its_knot():
     d, separable = random_derivatives(np.random.default_rng(1), 12, 6, 0.1), np.ones(N + 1, bool)
     for array in (d.B[3, :, 2], d.lz[3, 14:15], d.diagonal[3, 14:15]):
@@ -156,6 +181,7 @@ def test_a_control_that_acts_on_nothing_is_left_alone_at_its_knot():
 def test_sweeps_of_many_states_are_not_compiled_for_their_sizes():
     for halved, (states, controls) in MOST.items():
         assert sweep_of(states + 2, 1, halved, 0) is sweep_of(2, controls + 1, halved, 0) is tiled_sweep.sweep
+        assert weigh_of(states + 2, 1, halved, 0) is weigh_of(2, controls + 1, halved, 0) is weigh
 
 
 def test_another_process_finds_a_sweep_by_its_name():
