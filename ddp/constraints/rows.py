@@ -92,6 +92,11 @@ class Rows:
         return any(found.curved for found in self._alive)
 
     @property
+    def compiled_alone(self) -> bool:
+        """Whether there are no constraints in Python."""
+        return not self._python
+
+    @property
     def is_current(self) -> bool:
         """Whether constraints are compiled as they were."""
         own = (compiled(entry.constraint) for entry in self.placed)
@@ -138,8 +143,11 @@ class Rows:
 
     def add_curvature(self, X: Array, U: Array, y: Array, H: Array) -> None:
         """H (N+1, nz, nz) += Σ_i y_i ∂²c_i, y (m,)."""
-        X, U = _knots(X, U)
-        row_table.evaluate(self.table, CURVATURE, 0, self.horizon + 1, X, U, y, NONE, H)
+        row_table.evaluate(self.table, CURVATURE, 0, self.horizon + 1, *_knots(X, U), y, NONE, H)
+        self.add_curvature_in_python(X, U, y, H)
+
+    def add_curvature_in_python(self, X: Array, U: Array, y: Array, H: Array) -> None:
+        """That part of `add_curvature` that is not compiled."""
         for entry, _ in self._python:
             knots = slice(entry.start, entry.stop)
             with naming(entry.name, knots):

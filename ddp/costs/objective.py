@@ -290,6 +290,12 @@ class Objective:
         """Whether there are terms that are neither compiled nor noted."""
         return bool(self._interpreted[True]) or not all(entry.compiled for entry, _, _ in self._of_constraints)
 
+    @property
+    def compiled_alone(self) -> cost_table.Table | None:
+        """Terms, if all of them are compiled and read no notes."""
+        table, noted, _, interpreted = self._tables
+        return None if interpreted or len(noted) else table
+
     @cached_property
     def _tables(self) -> tuple[cost_table.Table, cost_table.Table, NDArray[np.int64], bool]:
         """`table`, `noted`, `runs` and `interpreted`, cached together: one attribute look-up an evaluation."""

@@ -271,8 +271,8 @@ class Interior:
         if p.bounds.elastic or move.longest < 1.0 or not p.barrier > self._least():
             return False
         trusted = (step.blend == 1.0 and step.mu == 0.0) or self._fell == self._first
-        opened = float(np.abs(p.weights * p.gaps).sum() + np.abs(p.bounds.multipliers * p.residual).sum())
-        if move.expected + opened > (GAINS if trusted else LEAST_GAINS) * p.bounds.count * p.barrier:
+        least = (GAINS if trusted else LEAST_GAINS) * p.bounds.count * p.barrier
+        if move.expected > least or move.expected + p.priced_openness() > least:
             return False
         self._fall()
         return True

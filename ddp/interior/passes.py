@@ -8,8 +8,12 @@ the cost.
 
 from __future__ import annotations
 
+import numpy as np
+
 from ddp.compiling.kernel import kernel
-from ddp.constraints.row_table import add_forces, add_squares, along
+from ddp.constraints.bound import CURVATURE, VALUES
+from ddp.constraints.row_table import add_forces, add_squares, along, evaluate
+from ddp.costs.cost_table import NONE, total
 from ddp.interior import row_steps
 from ddp.interior.linear import multipliers, stationarity
 from ddp.interior.measures import absolute, approach, sizes, slope, spread
@@ -37,10 +41,16 @@ def judge(horizon, table, J, rows, bounds, kind, give, plain, lz, y, costate, we
 
 
 @kernel
-def push(table, J, rows, bounds, kind, give, m, delta, residual, w, f, plain, lz):
-    """w, f (M,) and lz := plain + Jᵀ f."""
+def condense(
+    table, J, rows, bounds, kind, give, m, delta, residual, w, f, plain, lz, dense, any_dense, separable, costs, own, H,
+    out, diagonal, curved, X, U, y,
+):  # fmt: skip
+    """w, f (M,), lz := plain + Jᵀ f, and `fill`; to Hessians that are ``curved`` Σ y_i ∂²c_i at X, U, y (M,)."""
     row_steps.condense(rows, bounds, kind, give, m, delta, residual, w, f)
     pull(table, J, plain, f, lz)
+    fill(table, J, w, dense, any_dense, separable, costs, own, H, out, diagonal)
+    if curved:
+        evaluate(table, CURVATURE, 0, X.shape[0], X, U, y, y, out)
 
 
 @kernel
@@ -55,13 +65,16 @@ def fill(table, J, w, dense, any_dense, separable, costs, own, H, out, diagonal)
 
 
 @kernel
-def stride(horizon, table, J, rows, bounds, kind, give, m, residual, w, f, plain, keep, how, x, u, y, moved, step, to):
+def stride(
+    horizon, table, J, rows, bounds, kind, give, m, residual, w, f, plain, keep, blend, mu, x, u, y, moved, step,
+    costate, weights,
+):  # fmt: skip
     """``step`` of the rows for x, u, y of `limits.linear_step`, moved (M,) = J z.
 
-    how: blend and mu of the sweep.   to: costate and weights where it leads. Returns `row_steps.steps`, and the slope
-    of cost and barrier.
+    blend, mu: of the sweep.   costate, weights: where it leads. Returns `row_steps.steps`, and the slope of cost and
+    barrier.
     """
-    multipliers(horizon, how[0], how[1], x, u, y, True, to[0], to[1])
+    multipliers(horizon, blend, mu, x, u, y, True, costate, weights)
     along(table, J, x, u, moved)
     longest, longest_dual, rise = row_steps.steps(rows, bounds, kind, give, m, residual, w, f, moved, keep, step)
     return longest, longest_dual, rise + slope(plain, x, u)
@@ -83,6 +96,17 @@ def advance(alpha, x, u, step, rows, kind, first, U, dX, to_U, primal):
     for i in range(first, primal.shape[1]):
         t = (i - first) // nu
         primal[0, i] = to_U[t, i - first - t * nu] if kind[i] == row_steps.BOUNDED else 0.0
+
+
+@kernel
+def weigh(terms, table, X, U, costs, c, gaps, primal, bounds, kind, give, m, residual):
+    """The cost of X, U by ``terms``, and `worth` of their c (M,), which is written, as are costs (N+1,)."""
+    cost = total(terms, NONE, X, U, X[:0], costs)
+    if not abs(cost) < np.inf:  # constraints are not asked where there is no motion
+        return np.inf, 0.0, (np.inf, np.inf, np.inf)
+    evaluate(table, VALUES, 0, X.shape[0], X, U, c, c, np.zeros((0, 0, 0)))
+    barrier, size = worth(gaps, c, primal, bounds, kind, give, m, residual)
+    return cost, barrier, size
 
 
 @kernel

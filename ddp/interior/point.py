@@ -122,7 +122,10 @@ class Point:
         self._strayed = ability(problem.dynamics, "strayed") or self._stepped
         self.costate, self.weights = np.zeros((N + 1, n)), np.zeros((N, n))
         self._arrived, self._dX, self._moved = np.zeros((N + 1, n)), np.zeros((N + 1, n)), np.zeros(self.rows.size)
-        self._J, self._whole = NO_JACOBIAN, True
+        self._move = np.zeros((N + 1, n)), np.zeros_like(U), self.bounds.state.copy(), *self.multipliers()[:2]
+        self._terms = problem.objective.compiled_alone if self.rows.compiled_alone else None
+        self._costs, self._values = np.zeros(N + 1), np.zeros(self.rows.size)
+        self._J, self._whole, self._contracted = NO_JACOBIAN, True, False
         self.start(X, U, share)
 
     def start(self, X: Array, U: Array, share: float) -> None:
@@ -166,12 +169,15 @@ class Point:
 
     def _weighed(self, X: Array, U: Array, primal: Array, gaps: Array) -> Trial:
         """A trajectory whose gaps are known, evaluated."""
-        b, cost, residual = self.bounds, self.problem.total(X, U), np.empty(self.rows.size)
-        if not abs(cost) < np.inf:  # constraints are not asked where there is no motion
-            return Trial(X, U, primal, np.inf, 0.0, gaps, residual, np.inf, np.inf, np.inf)
-        values = self.rows.values(X, U) if self.rows.size else residual
-        args = primal, b.bounds, b.kind, b.give, self.barrier, residual
-        barrier, (theta, gap, missed) = passes.worth(gaps, values, *args)
+        b, residual = self.bounds, np.empty(self.rows.size)
+        args = gaps, primal, b.bounds, b.kind, b.give, self.barrier, residual
+        if self._terms is not None:
+            cost, barrier, sizes = passes.weigh(self._terms, self.rows.table, X, U, self._costs, self._values, *args)
+        elif abs(cost := self.problem.total(X, U)) < np.inf:
+            barrier, sizes = passes.worth(args[0], self.rows.values(X, U), *args[1:])
+        else:  # constraints are not asked where there is no motion
+            barrier, sizes = 0.0, (np.inf, np.inf, np.inf)
+        theta, gap, missed = sizes
         if not theta < np.inf:
             cost = theta = np.inf
         return Trial(X, U, primal, cost, barrier, gaps, residual, theta, gap, missed)
@@ -202,9 +208,11 @@ class Point:
         """Go back to the trajectory of earlier measures; bounds of rows stay as they are."""
         self._take(trial)
         self.costate, self.weights, self.bounds.equal = multipliers
+        self._contracted = False
 
     def differentiate(self) -> None:
         """Derivatives here."""
+        self._contracted = False
         known = 0
         while (made := missing(known, FIRST | GAUSS_NEWTON | EXACT | RECORDS, self.problem.curved))[0]:
             self._work.make(self.X, self.U, made[0])
@@ -214,24 +222,29 @@ class Point:
         self.backward.take_gaps(self.gaps, self.gap > 0.0)
 
     def contract(self) -> None:
-        """Contract the second order of the dynamics with the multipliers."""
-        bend(self.backward.address, self.weights)
-        self.backward.contract(self.weights)
+        """Contract the second order of the dynamics with the multipliers, unless that is known."""
+        if not self._contracted:
+            bend(self.backward.address, self.weights)
+            self.backward.contract(self.weights)
+            self._contracted = True
+
+    def priced_openness(self) -> float:
+        """Gaps and residuals times their multipliers, all as absolute numbers."""
+        return float(np.abs(self.weights * self.gaps).sum() + np.abs(self.bounds.multipliers * self.residual).sum())
 
     def pull(self, forces: Array) -> None:
         """The swept gradient := l_z + Jᵀ forces (M,)."""
         passes.pull(self.rows.table, self._J, self._plain_lz, forces, self._swept.lz)
 
     def condense(self) -> None:
-        """Eliminate the rows: their weights and forces come into the Hessians and the gradient that are swept."""
+        """Eliminate the rows, after `judge`: weights and forces come into the swept Hessians and gradient."""
         swept, d, b = self._swept, self._work.derivatives, self.bounds
-        passes.push(
+        passes.condense(
             self.rows.table, self._J, b.state, b.bounds, b.kind, b.give, self.barrier, b.proximal(self.barrier),
-            self.residual, b.w, b.f, self._plain_lz, swept.lz,
+            self.residual, b.w, b.f, self._plain_lz, swept.lz, self._dense, self._any_dense, self._separable,
+            self._diagonal, d.diagonal, d.exact, swept.exact, swept.diagonal, self._curved, self.X, self.U, b.y,
         )  # fmt: skip
-        self._fill(d.exact, swept.exact, swept.diagonal)
-        if self._curved:
-            self.rows.add_curvature(self.X, self.U, b.multipliers, swept.exact)
+        self.rows.add_curvature_in_python(self.X, self.U, b.y, swept.exact)
         self._whole = False
 
     def _fill(self, H: Array, out: Array, diagonal: Array) -> None:
@@ -277,6 +290,7 @@ class Point:
         x, u = np.zeros_like(self.costate), np.zeros_like(self.U)
         bend(self.backward.address, self.weights)
         multipliers(self.backward.address, 0.0, 0.0, x, u, x, K is not None, self.costate, self.weights)
+        self._contracted = False
 
     def limit_forces(self) -> Array:
         """Forces (N, nu) that would hold controls where they are: the multipliers of limits that they are at."""
@@ -287,16 +301,15 @@ class Point:
         return -self._error[:-1, self._n :]
 
     def move(self, sweep: Sweep, blend: float, mu: float) -> Move:
-        """The step of a sweep."""
-        b, keep = self.bounds, max(KEPT, 1.0 - self.barrier / self.scale)
-        x, u, rows = np.empty_like(self.costate), np.empty_like(self.U), np.empty_like(b.state)
-        to = np.empty_like(self.costate), np.empty_like(self.weights)
+        """The step of a sweep, until that of another one takes its place."""
+        b, keep, (x, u, rows, costate, weights) = self.bounds, max(KEPT, 1.0 - self.barrier / self.scale), self._move
         self._linear_step(self.backward.address, u, x, self._arrived)
         longest, longest_dual, slope = passes.stride(
             self.backward.address, self.rows.table, self._J, b.state, b.bounds, b.kind, b.give, self.barrier,
-            self.residual, b.w, b.f, self._plain_lz, keep, (blend, mu), x, u, self._arrived, self._moved, rows, to,
+            self.residual, b.w, b.f, self._plain_lz, keep, blend, mu, x, u, self._arrived, self._moved, rows, costate,
+            weights,
         )  # fmt: skip
-        return Move(x, u, rows, *to, longest, longest_dual, slope, abs(sweep.expected))
+        return Move(x, u, rows, costate, weights, longest, longest_dual, slope, abs(sweep.expected))
 
     def along(self, move: Move, alpha: float) -> Trial:
         """The trial a fraction alpha along a step."""
@@ -334,7 +347,7 @@ class Point:
     def accept(self, trial: Trial, move: Move, alpha: float) -> None:
         """Go where a trial is; multipliers go as far along the step."""
         self._take(trial)
-        b = self.bounds
+        self._contracted, b = False, self.bounds
         passes.follow(
             b.state, b.bounds, b.kind, b.give, self.barrier, move.rows, alpha, move.longest_dual, self.costate,
             move.costate, self.weights, move.weights,
