@@ -9,26 +9,30 @@ a step would violate are added.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
 
+from ddp.interior.barrier import PROXIMAL
 from ddp.interior.point import Point, Trial
-from ddp.interior.row_steps import COMPLIANCE, PRICE
+from ddp.interior.row_steps import COMPLIANCE, PRICE, S
 from ddp.protocols import Array
 from ddp.sweeps.backward import Sweep
 
-AT_BOUND = 10.0
-"""Rows are held that are nearer to a bound than the root of so many times the barrier, relative to the cost that counts
-as one: that is between slacks of active rows and of others. Relative to the range between bounds, or to the larger one
-of 1 and |bound|."""
+CLOSER = 0.5
+"""Rows are held whose slack loses more than this share of itself in a step without barrier, and their multiplier the
+rest: near the minimum slacks of active rows lose all, and multipliers of others (El-Bakry, Tapia & Zhang 1994), in
+whatever units they are."""
+
+LEFT_OPEN = 1e-8
+"""What a step leaves open of held rows whose multipliers it changes by as much as the largest one of all: δ is no less.
+Where multipliers are small, as those of forces, a smaller δ would leave nothing of Hessians but rounding."""
 
 PAID = 1.0 - 1e-3
 """Multipliers of rows with a price are it where they are larger than this share of it: the row is violated."""
 
-ROUNDS, REVISED, ROUNDING = 12, 8, 1e-12
-"""Newton's steps at most, after how many of them rows stay as they are, and errors that are none."""
+ROUNDS, ROUNDING = 12, 1e-12
+"""Newton's steps at most, and errors that are none."""
 
 BEYOND = 1e-12
 """Rows that are beyond a bound by more, in their units, are added."""
@@ -54,11 +58,27 @@ class ActiveSet:
         self.point, self._given = point, point.bounds
         self._controls, self._shape = slice(point.first, None), point.U.shape
         given = self._given
-        self.held, y = given.near(math.sqrt(AT_BOUND * point.barrier / point.scale)), given.multipliers
+        self.held, y = self._closing(), given.multipliers
         self._price = given.give[PRICE]
         self._pays = np.where((self._price < np.inf) & (np.abs(y) > PAID * self._price), np.sign(y), 0.0)
         self._multipliers = y * (given.equality | (self.held != 0.0))
         self._revised = True
+
+    def _closing(self) -> Array:
+        """Rows (M,) that go to a bound where the barrier ends: see `CLOSER`."""
+        point, given = self.point, self._given
+        if given.count == 0:
+            return np.zeros(given.size)
+        barrier, point.barrier = point.barrier, 0.0
+        point.condense()
+        sweep, blend = point.sweep(1.0, 0.0), 1.0
+        if sweep.failed >= 0:
+            sweep, blend = point.sweep(0.0, 0.0), 0.0
+        moved = point.move(sweep, blend, 0.0).rows[S] if sweep.failed < 0 else np.zeros(given.size)
+        point.barrier = barrier
+        low = given.has_lower & (-moved > CLOSER * (given.slacks - given.lower))
+        high = given.has_upper & (moved > CLOSER * (given.upper - given.slacks))
+        return np.where(low, -1.0, np.where(high, 1.0, 0.0))
 
     @property
     def of_controls(self) -> Array:
@@ -89,6 +109,8 @@ class ActiveSet:
         )  # fmt: skip
         paid = np.where(self._pays != 0.0, self._pays * self._price, 0.0)
         point.bounds.equal = np.where(at < np.inf, self._multipliers, paid)
+        largest = np.abs(self._multipliers).max(initial=0.0) / point.scale
+        point.bounds.least_proximal = max(PROXIMAL[0], LEFT_OPEN / max(largest, LEFT_OPEN))
 
     def error(self) -> float:
         """The error of the conditions of optimality: the Lagrangian's gradient where controls are free, what is open.
@@ -155,7 +177,7 @@ def finish(point: Point, allowed: float) -> Finished:
         if not trial.theta < np.inf:
             break
         point.accept(trial, move, 1.0)
-        if number < REVISED and rows.revise():
+        if rows.revise():
             best = None
     if best is None or best[0] > allowed:
         trial, multipliers, point.bounds, point.barrier = begun

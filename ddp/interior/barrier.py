@@ -59,7 +59,7 @@ class Barrier:
         self.bounded = bounded
         self.has_lower, self.has_upper = bounded & np.isfinite(lower), bounded & np.isfinite(upper)
         self.soft = ((self.give[PRICE] < np.inf) | (self.give[COMPLIANCE] > 0.0)) & (self.kind != FREE)
-        self.share = PROXIMAL[1]
+        self.least_proximal, self.share = PROXIMAL
         self.elastic, self.price_of_all, self.hard = False, np.inf, np.zeros(self.size, dtype=bool)
         self._count()
         self.state = np.zeros((8, self.size))
@@ -181,7 +181,7 @@ class Barrier:
 
     def proximal(self, barrier: float) -> float:
         """δ of equalities."""
-        return max(PROXIMAL[0], self.share * barrier / self.scale) / self.scale
+        return max(self.least_proximal, self.share * barrier / self.scale) / self.scale
 
     def left_open(self, step: Array, barrier: float) -> float:
         """The largest residual of an equality that δ leaves open after a full step (8, M) of all rows."""

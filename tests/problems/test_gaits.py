@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import logging
 import pickle
+from dataclasses import replace
 from itertools import pairwise
 
 import crocoddyl_gaits
@@ -19,6 +20,7 @@ from ddp.iterate import Iterate
 from dynamics.contacts.dynamics import impact_dynamics
 from dynamics.robots.model import load
 from problems import gaits, legged, legs, reaction, schedule, strides
+from problems.constraints import JointLimits, TorqueLimits
 from problems.legged import Weights
 
 CROCODDYL = {
@@ -206,6 +208,37 @@ def test_cones_and_footholds_hold_as_constraints():
         for k in impacts:
             if flags[k] and not flags[k - 1]:
                 assert np.abs(path[k] - path[k + 2]).max() < 1e-8
+
+
+def test_policies_of_gaits_between_constraints_keep_what_binds(rng):
+    """Cones, joints and torques that are at their bounds stay there to first order, in exact steps of the policy."""
+    plain = gaits.bound("hyq", cones="constraint")
+    system, h, count = plain.dynamics, 1e-6, 0
+    limits = [JointLimits(system.robot), TorqueLimits(system)]
+    solution = ddp.solve(replace(plain, constraints=[*plain.constraints, *limits]))
+    assert solution.converged
+    assert solution.iterations <= 25
+    assert solution.violation < 1e-8
+    for entry in solution.problem.placed:
+        constraint, stop = entry.constraint, min(entry.stop, solution.problem.horizon)
+        for k in range(entry.start, stop):
+            x, u, K = solution.X[k : k + 1], solution.U[k : k + 1], solution.K[k]
+            values = constraint.values(x, u)
+            binds = (np.abs(values - constraint.lower) < 1e-9) | (np.abs(constraint.upper - values) < 1e-9)
+            if not binds.any():
+                continue
+            dx = rng.normal(size=(1, system.n))
+            ahead, behind = (
+                np.array([
+                    constraint.values(system.integrate(x, step * dx), u + step * dx @ gains.T)
+                    for gains in (K, np.zeros_like(K))
+                ])
+                for step in (h, -h)
+            )  # fmt: skip
+            moved, unfollowed = (np.abs(ahead - behind) / (2.0 * h))[:, binds].max(axis=1)
+            assert moved < 1e-5 < 1e-2 < unfollowed
+            count += binds.sum()
+    assert count > 50
 
 
 @pytest.mark.parametrize(("gait", "robot"), [("pace", "solo12"), ("jump", "anymal")])
