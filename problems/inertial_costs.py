@@ -10,7 +10,7 @@ from ddp.costs.batch import CompiledCost
 from ddp.errors import as_array
 from ddp.protocols import Array
 from dynamics.quantities import traced as quantities
-from dynamics.quantities.momentum import POINTS
+from dynamics.quantities.whole import POINTS
 from dynamics.robots.model import Robot
 from problems import checks
 from problems.kernels.quantities import squared

@@ -71,7 +71,8 @@ def bind(of: Any, *arguments: Any) -> Function:
     """Make the C function of a quantity's kernel ``(*arguments, a, order, y, weight, J, H)``, and its context.
 
     From rows of a (M, .), the numbers of its arguments, the kernel makes y (M, size), with order FIRST also
-    J (M, size, n), or with order SECOND adds to H (M, n, n) the Hessians of ``weight @ y``, weight (M, size).
+    J (M, size, n), or with order SECOND makes H (M, n, n), zeros before, the Hessians of ``weight @ y``, weight
+    (M, size).
     """
     kept: list[Any] = []
     words = np.array(words_of(arguments, kept), dtype=np.int64)

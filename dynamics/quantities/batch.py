@@ -1,5 +1,5 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
-"""The kernels of quantities over batches of samples, with Jacobians and weighted Hessians.
+"""The kernels of frames over batches of samples, with Jacobians and weighted Hessians.
 
 They are ``(*arguments, a, order, y, weight, J, H)`` of `ddp.tracing.quantities`, for the functions that people call,
 functions of users, costs and constraints alike. Samples may be longer than what is read, as states are than q.
@@ -14,8 +14,6 @@ from ddp.compiling.kernel import kernel
 from ddp.tracing.quantities import SECOND, VALUES
 from dynamics.geometry import lie
 from dynamics.geometry.spatial import load6, rotate_back, store, times6, transposed_times6
-from dynamics.quantities.center_of_mass import inertial_workspace, place_center_of_mass, pull_back_center_of_mass
-from dynamics.quantities.energy import add_energy_curvature, energy_gradient, place_energy
 from dynamics.quantities.frames import (
     add_displacement_curvature,
     add_twist_curvature,
@@ -24,7 +22,6 @@ from dynamics.quantities.frames import (
     place_frame,
     twist_derivatives,
 )
-from dynamics.quantities.momentum import about, add_momentum_curvature, momentum_derivatives, place_momentum
 from dynamics.quantities.points import add_knots, bend_points, knots_workspace, place_points, point_columns
 
 
@@ -34,14 +31,6 @@ def write_columns(rows, places, shift, out):
     for j in range(rows.shape[0]):
         for i in range(out.shape[0]):
             out[i, shift + places[j]] = rows[j, i]
-
-
-@kernel
-def write_transposed(rows, out):
-    """out := rowsᵀ."""
-    for j in range(rows.shape[0]):
-        for i in range(out.shape[0]):
-            out[i, j] = rows[j, i]
 
 
 @kernel
@@ -148,55 +137,6 @@ def velocity(branch, dof, reference, nq, a, order, y, weight, J, H):
         if order != VALUES:
             write_columns(Dq, branch.dof, 0, J[k])
             write_columns(Dv, branch.dof, half, J[k])
-
-
-@kernel
-def center(tree, a, order, y, weight, J, H):
-    """Centre of mass."""
-    memory, g, unused = inertial_workspace(tree, a), np.zeros((tree.nv, 3)), np.zeros(tree.nv)
-    for k in range(a.shape[0]):
-        c = place_center_of_mass(tree, a[k], memory, g)
-        if order == SECOND:
-            force = (weight[k, 0], weight[k, 1], weight[k, 2])
-            pull_back_center_of_mass(tree, memory, g, force, 0.0, 1.0, True, unused, H[k])
-            continue
-        store(y, k, c)
-        if order != VALUES:
-            write_transposed(g, J[k])
-
-
-@kernel
-def whole_energy(tree, nq, a, order, y, weight, J, H):
-    """Kinetic and potential energy."""
-    memory = inertial_workspace(tree, a)
-    for k in range(a.shape[0]):
-        v = a[k, nq:]
-        energy = place_energy(tree, a[k], v, memory)
-        if order == SECOND:
-            add_energy_curvature(tree, memory, weight[k, 0], H[k])
-            continue
-        y[k, 0] = energy
-        if order != VALUES:
-            energy_gradient(tree, v, memory, J[k, 0, : tree.nv], J[k, 0, tree.nv :])
-
-
-@kernel
-def whole_momentum(tree, at_center, nq, a, order, y, weight, J, H):
-    """Momentum about a point."""
-    nv = tree.nv
-    memory, g, unused = inertial_workspace(tree, a), np.empty((nv, 3)), np.zeros(nv)
-    D = np.empty((2 * nv, 6))
-    for k in range(a.shape[0]):
-        mass, c, h = place_momentum(tree, a[k], a[k, nq:], memory)
-        if order != VALUES:
-            momentum_derivatives(tree, at_center, mass, c, h, memory, g, D[:nv], D[nv:])
-        if order == SECOND:
-            w = load6(weight, k)
-            add_momentum_curvature(tree, at_center, c, h, memory, g, D[:nv], D[nv:], w, 1.0, unused, H[k])
-            continue
-        store(y, k, about(at_center, c, h))
-        if order != VALUES:
-            write_transposed(D, J[k])
 
 
 @kernel

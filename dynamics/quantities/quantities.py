@@ -8,16 +8,16 @@ Functions of costs and constraints may ask for the quantities themselves: see `d
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ddp.errors import choice
-from ddp.tracing.quantities import FIRST, SECOND, VALUES, traceable
+from ddp.tracing.quantities import FIRST, SECOND, VALUES, Quantity, traceable
 from dynamics.quantities import batch, frames, traced
 from dynamics.quantities.frames import REFERENCES
-from dynamics.quantities.momentum import POINTS
 from dynamics.rigid_bodies.samples import Stack
 from dynamics.robots.model import Robot
 
@@ -140,16 +140,17 @@ def momentum_hessian(
 # -- checked arguments to kernels --------------------------------------------------------------------
 
 
-def _found(s: Stack, kernel: Any, own: tuple[Any, ...], a: Array, size: int, n: int, order: int, w: Array) -> Array:
-    """Numbers (size,), derivatives (size, n) or the Hessian (n, n) by a kernel of batch.py, as the order asks for."""
+def _found(s: Stack, quantity: Quantity, a: Array, order: int, weight: Array) -> Array:
+    """Numbers (size,), derivatives (size, n) or the Hessian (n, n) of a quantity, as the order asks for."""
+    size, n = quantity.size, len(quantity.taken)
     y, J = np.empty((s.N, size)), np.zeros((s.N if order == FIRST else 0, size, n))
     H = np.zeros((s.N if order == SECOND else 0, n, n))
-    kernel(*own, a, order, y, w, J, H)
+    quantity.kernel(*quantity.arguments, a, order, y, weight, J, H)
     return s.results(((y, J, H)[order],))[0]
 
 
 def _center(s: Stack, order: int, weight: ArrayLike | None = None) -> Array:
-    return _found(s, batch.center, (s.robot.tree,), s.q, 3, s.robot.nv, order, s.rows("weight", weight, 3))
+    return _found(s, traced.center_of_mass(s.robot), s.q, order, s.rows("weight", weight, 3))
 
 
 def _placement(s: Stack, frame: str, weight: ArrayLike | None) -> tuple[Array, ...]:
@@ -170,18 +171,16 @@ def _velocity(
     choice("reference", reference, REFERENCES)
     branch, robot = frames.branch(s.robot, frame), s.robot
     own = branch, branch.dof, REFERENCES[reference], robot.nq
-    return _found(s, batch.velocity, own, _moving(s, v), 6, 2 * robot.nv, order, s.rows("weight", weight, 6))
+    every = replace(traced.frame_velocity(robot, frame, reference), arguments=own, taken=np.arange(2 * robot.nv))
+    return _found(s, every, _moving(s, v), order, s.rows("weight", weight, 6))
 
 
 def _energy(s: Stack, v: ArrayLike, order: int) -> Array:
-    own, one = (s.robot.tree, s.robot.nq), np.ones((s.N, 1))
-    return _found(s, batch.whole_energy, own, _moving(s, v), 1, 2 * s.robot.nv, order, one)
+    return _found(s, traced.energy(s.robot), _moving(s, v), order, np.ones((s.N, 1)))
 
 
 def _momentum(s: Stack, v: ArrayLike, about: str, order: int, weight: ArrayLike | None = None) -> Array:
-    choice("about", about, POINTS)
-    own = s.robot.tree, POINTS[about], s.robot.nq
-    return _found(s, batch.whole_momentum, own, _moving(s, v), 6, 2 * s.robot.nv, order, s.rows("weight", weight, 6))
+    return _found(s, traced.momentum(s.robot, about), _moving(s, v), order, s.rows("weight", weight, 6))
 
 
 def _halves(J: Array) -> Derivatives:

@@ -12,8 +12,8 @@ import numpy as np
 from ddp.errors import choice
 from ddp.protocols import Array
 from ddp.tracing.quantities import Quantity
-from dynamics.quantities import batch, frames
-from dynamics.quantities.momentum import POINTS
+from dynamics.quantities import batch, frames, whole
+from dynamics.quantities.whole import POINTS
 from dynamics.rigid_bodies.traced import Traced, spaces_of
 from dynamics.robots.model import Robot
 
@@ -50,20 +50,21 @@ def frame_velocity(robot: Robot, frame: str, reference: str) -> Quantity:
 
 def center_of_mass(robot: Robot) -> Quantity:
     """The centre of mass."""
-    return Quantity("center_of_mass", robot, 3, spaces_of(robot), np.arange(robot.nv), batch.center, (robot.tree,))
+    own = robot.tree, whole.floating(robot), 0, 0
+    return Quantity("center_of_mass", robot, 3, spaces_of(robot), np.arange(robot.nv), whole.center_of_all, own)
 
 
 def energy(robot: Robot) -> Quantity:
     """Kinetic and potential energy."""
-    own, taken = (robot.tree, robot.nq), np.arange(2 * robot.nv)
-    return Quantity("energy", robot, 1, spaces_of(robot, "v"), taken, batch.whole_energy, own)
+    own, taken = (robot.tree, whole.floating(robot), 0, 1), np.arange(2 * robot.nv)
+    return Quantity("energy", robot, 1, spaces_of(robot, "v"), taken, whole.energy_of_all, own)
 
 
 def momentum(robot: Robot, about: str) -> Quantity:
     """Momentum about the centre of mass or the origin."""
     choice("about", about, POINTS)
-    own, taken = (robot.tree, POINTS[about], robot.nq), np.arange(2 * robot.nv)
-    return Quantity("momentum", (robot, about), 6, spaces_of(robot, "v"), taken, batch.whole_momentum, own)
+    own, taken = (robot.tree, whole.floating(robot), POINTS[about], 1), np.arange(2 * robot.nv)
+    return Quantity("momentum", (robot, about), 6, spaces_of(robot, "v"), taken, whole.momentum_of_all, own)
 
 
 # -- `quantities` of traced arguments ----------------------------------------------------------------

@@ -12,7 +12,7 @@ from numba import types
 
 from ddp.compiling.kernel import kernel
 from ddp.machine.fields import Fields, rows, vector
-from ddp.machine.memory import memory_of, numbers_between, rows_at, rows_of
+from ddp.machine.memory import numbers_between, rows_at
 from dynamics.geometry.spatial import add6, cross_motion, inertia_times, momentum_operator, move_inertia, scale6
 from dynamics.rigid_bodies.bodies import carry, forces_of, move_body, place_body
 from dynamics.rods.inverse import carry_rod, sum_forces_of_rod
@@ -155,24 +155,6 @@ def sum_forces(tree, ws):
             sum_forces_of_rod(tree, b, ws)
         elif parent >= 0:
             ws.f[parent] = add6(ws.f[parent], ws.f[b])
-
-
-@kernel
-def composite_inertias(tree, ws):
-    """Ic: the inertia of each body with all it carries."""
-    for b in range(tree.nb):
-        ws.Ic[b] = ws.I[b]
-    sum_over_subtrees(tree, ws.Ic)
-
-
-@kernel
-def place_composites(tree, q, v, memory):
-    """A workspace with placements in the world, velocities and composites Ic."""
-    ws = Workspace(memory_of(memory), tree)
-    place_bodies(tree, rows_of(q), False, ws)
-    velocities(tree, rows_of(v), ws)
-    composite_inertias(tree, ws)
-    return ws
 
 
 @kernel

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -23,12 +24,17 @@ is_fixed(Robot)
 Traced = tuple[Quantity, tuple[Any, ...], Callable[[Any], Any]]
 """Parts that `traceable` wants: a quantity, its arguments, and what makes a result of its numbers."""
 
+_known: WeakKeyDictionary[Robot, tuple[Space, Space]] = WeakKeyDictionary()
+"""Spaces of q and of v that have been asked for."""
+
 
 def spaces_of(robot: Robot, *others: str) -> tuple[tuple[str, Space], ...]:
     """Spaces of q and, by name, of what has nv numbers."""
     check_robot(robot)
-    own = plain_space(robot.nv)
-    return ("q", space_of_configurations(robot.tree)), *((name, own) for name in others)
+    if robot not in _known:
+        _known[robot] = space_of_configurations(robot.tree), plain_space(robot.nv)
+    configurations, velocities = _known[robot]
+    return ("q", configurations), *((name, velocities) for name in others)
 
 
 @inline

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any, TypeVar
+
 import numpy as np
 from numpy.typing import NDArray
 
 from ddp.errors import ModelError
 from ddp.machine.struct import Struct, integer, integers, nested, reals
+from dynamics.geometry.joint_motion import FREE_FLYER
 from dynamics.robots import joints
 from dynamics.robots.libraries import pin
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
+OfTree = TypeVar("OfTree", bound="Tree")
 
 
 class Tree(Struct):
@@ -101,7 +105,6 @@ class HybridTree(Tree):
     surfaces (., 10): see ``ContactSprings.row``.   touch, touch_radius (touches,): surface and point that meet, radius
     of its sphere [m].
     root (nb,): the body on the world that carries a body.
-    floating: the tree on a free base without mass, without gravity and rotors: see quantities/whole.py; None of itself.
     """
 
     rod: Indices = integers()
@@ -148,7 +151,6 @@ class HybridTree(Tree):
     touch: Indices = integers(2)
     touch_radius: Array = reals()
     root: Indices = integers()
-    floating: HybridTree | None = nested()
 
     @property
     def handle(self) -> int | Tree:
@@ -207,6 +209,27 @@ def compiled(model: pin.Model) -> Tree:
     )  # fmt: skip
     tree.weightless = tree.replace(gravity=np.zeros(6), damping=none)
     return tree
+
+
+def on_free_base(tree: OfTree, **others: Any) -> OfTree:
+    """The tree on a free base at the world's origin, without mass: no gravity, springs, friction or rotors.
+
+    others: what else a class of trees has that is not equal.
+    """
+    parent = np.concatenate([[-1], tree.parent + 1])
+    nj, iv = np.concatenate([[6], tree.nj]), np.concatenate([[0], tree.iv + 6])
+    previous = np.concatenate([np.arange(6) - 1, np.where(tree.previous < 0, 5, tree.previous + 6)])
+    segment, relatives = segments(previous)
+    placement = np.concatenate([np.append(np.eye(3), np.zeros(3))[None], tree.placement])
+    subspace, none = np.concatenate([np.eye(6), tree.subspace]), np.zeros(tree.nv + 6)
+    return tree.replace(
+        nb=tree.nb + 1, nv=tree.nv + 6, nq=tree.nq + 7, ns=len(segment), parent=parent, heir=heirs(parent),
+        kind=np.concatenate([[FREE_FLYER], tree.kind]), iq=np.concatenate([[0], tree.iq + 7]), iv=iv, nj=nj,
+        placement=placement, turns=turns(placement, subspace[iv]), subspace=subspace,
+        inertia=np.concatenate([np.zeros((1, 10)), tree.inertia]), armature=none, gravity=np.zeros(6), damping=none,
+        stiffness=none, springref=none, body=np.repeat(np.arange(tree.nb + 1), nj), previous=previous,
+        segment=segment, relatives=relatives, weightless=None, **others,
+    )  # fmt: skip
 
 
 def turns(placement: Array, motion: Array) -> Array:

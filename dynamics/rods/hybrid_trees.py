@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dynamics.geometry.joint_motion import FREE_FLYER, ROD
+from dynamics.geometry.joint_motion import ROD
 from dynamics.robots import joints
 from dynamics.robots.rods import Rod, Tendon
 from dynamics.robots.tree import HybridTree, heirs, moments, segments, turns
+from dynamics.robots.tree import on_free_base as tree_on_free_base
 from dynamics.rods.loads import LoadMemory
 from dynamics.rods.memory import RodMemory
 
@@ -68,7 +69,7 @@ def hybrid_tree(recipe: Recipe) -> HybridTree:
         np.searchsorted(np.array(p.moves.strains), p.moves.strain) if isinstance(p.moves, Rod) else of
         for p, of in zip(parts, of_parts, strict=True)
     ]
-    made = HybridTree(
+    return HybridTree(
         nb=len(parts), nv=nv, nq=int(sizes_q.sum()), ns=len(segment), parent=parent, heir=heirs(parent), kind=kind,
         iq=iq, iv=iv, nj=nj, placement=placement, turns=turns(placement, subspace[iv]), subspace=subspace,
         inertia=np.array([moments(i, p.name) for i, p in zip(recipe.inertias, parts, strict=True)]),
@@ -91,36 +92,21 @@ def hybrid_tree(recipe: Recipe) -> HybridTree:
         viscous=np.concatenate([rod.damping().ravel() for rod in rods]),
         cables=len(tendons) + 6 * len(recipe.wrenches), tendons=len(tendons), cable=carried,
         route_of=np.cumsum(lengths) - lengths, route=np.concatenate([np.zeros((0, 4)), *routes]),
-        root=_roots(parent), floating=None, laden=0, carried=0, steady=0, wet=0, pull=np.zeros(3),
+        root=_roots(parent), laden=0, carried=0, steady=0, wet=0, pull=np.zeros(3),
         **_loads(recipe, rods, np.cumsum(count) - count, len(tendons)),
     )  # fmt: skip
-    made.floating = on_free_base(made)
-    return made
 
 
 def on_free_base(tree: HybridTree) -> HybridTree:
-    """The tree on a free base at the world's origin, without mass: no gravity, loads, springs, friction or rotors."""
-    parent = np.concatenate([[-1], tree.parent + 1])
-    nj, iv = np.concatenate([[6], tree.nj]), np.concatenate([[0], tree.iv + 6])
-    previous = np.concatenate([np.arange(6) - 1, np.where(tree.previous < 0, 5, tree.previous + 6)])
-    segment, relatives = segments(previous)
-    placement = np.concatenate([np.append(np.eye(3), np.zeros(3))[None], tree.placement])
-    subspace, none = np.concatenate([np.eye(6), tree.subspace]), np.zeros(tree.nv + 6)
+    """The tree on a free base, as `tree.on_free_base`, and without loads."""
 
     def of_dofs(values: Indices) -> Indices:
         return np.concatenate([np.zeros(6, dtype=np.int64), values])
 
-    nv, points, columns, units = tree.nv + 6, tree.points, tree.columns, tree.units
-    return tree.replace(
-        nb=tree.nb + 1, nv=nv, nq=tree.nq + 7, ns=len(segment), parent=parent, heir=heirs(parent),
-        kind=np.concatenate([[FREE_FLYER], tree.kind]), iq=np.concatenate([[0], tree.iq + 7]), iv=iv, nj=nj,
-        placement=placement, turns=turns(placement, subspace[iv]), subspace=subspace,
-        inertia=np.concatenate([np.zeros((1, 10)), tree.inertia]), armature=none, gravity=np.zeros(6), damping=none,
-        stiffness=none, springref=none, body=np.repeat(np.arange(tree.nb + 1), nj), previous=previous,
-        segment=segment, relatives=relatives, weightless=None, rod=np.concatenate([[-1], tree.rod]),
-        room=RodMemory.size(points=points, columns=columns, nv=nv, units=units),
-        strain=of_dofs(tree.strain), mode=of_dofs(tree.mode), until=of_dofs(tree.until), root=_roots(parent),
-        floating=None,
+    return tree_on_free_base(
+        tree, rod=np.concatenate([[-1], tree.rod]), strain=of_dofs(tree.strain), mode=of_dofs(tree.mode),
+        until=of_dofs(tree.until), root=_roots(np.concatenate([[-1], tree.parent + 1])),
+        room=RodMemory.size(points=tree.points, columns=tree.columns, nv=tree.nv + 6, units=tree.units),
     )  # fmt: skip
 
 

@@ -12,6 +12,7 @@ import dynamics
 from ddp.compiling.kernel import kernel
 from ddp.machine.memory import as_matrix, as_vector, columns_from
 from ddp.machine.struct import Struct, integer, matrix, nested
+from ddp.tracing.quantities import FIRST, SECOND
 from dynamics import Contact
 from dynamics.arrays.products import dense_product
 from dynamics.contacts import batch
@@ -21,8 +22,7 @@ from dynamics.contacts.hessian import Curvature, contact_hessian, impact_hessian
 from dynamics.contacts.kinematics import Place
 from dynamics.contacts.relation import Factors, relate_contact, relate_impact, relation
 from dynamics.geometry.spatial import store
-from dynamics.quantities.center_of_mass import place_center_of_mass, pull_back_center_of_mass
-from dynamics.quantities.energy import add_energy_curvature, energy_gradient, place_energy
+from dynamics.quantities import whole
 from dynamics.quantities.frames import (
     Branch,
     Rates,
@@ -33,7 +33,6 @@ from dynamics.quantities.frames import (
     place_frame,
     twist_derivatives,
 )
-from dynamics.quantities.momentum import about, add_momentum_curvature, momentum_derivatives, place_momentum
 from dynamics.rigid_bodies.hessian import virtual_velocities
 from dynamics.rigid_bodies.kinematics import Workspace, clear, composites
 from dynamics.rigid_bodies.loops import Looping, add_loop_stiffness, curve_loops, looping, see_loops
@@ -46,10 +45,14 @@ TREES, TOLERANCE = 100, 1e-14
 
 
 class Scene(Struct):
-    """A tree, the way to a frame, contacts of motion with nc forces and of an impact with ni, loops, and controls."""
+    """A tree, alone and on a free base, the way to a frame, loops, controls, contacts.
+
+    These are of motion with nc forces, and of an impact with ni.
+    """
 
     tree: Tree = nested(Tree)
     weightless: Tree = nested(Tree)
+    base: Tree = nested(Tree)
     branch: Branch = nested(Branch)
     contacts: Contacts = nested(Contacts)
     impacts: Contacts = nested(Contacts)
@@ -105,39 +108,53 @@ def frames(address, x, y, memory):
 
 
 @kernel
+def on_free_base(scene, order, q, v, weight, memory):
+    """The workspace and the record of a robot on its free base."""
+    base = scene.base
+    ws = Workspace(memory, base)
+    x = whole.Whole(ws.end, base)
+    whole.begin(base, order, x)
+    copy(q, scene.tree.nq, x.q[7:])
+    copy(v, scene.tree.nv, x.a[6:])
+    copy(weight, 6, x.weight)
+    composites(base, x.q, x.v, x.a, as_matrix(x.v, 0, 6), ws)
+    return ws, x
+
+
+@kernel
 def center_of_mass(address, x, y, memory):
-    _, tree, q, _, _, _, weight = given(address, x)
+    scene, tree, q, v, _, _, weight = given(address, x)
     nv = tree.nv
-    clear(y, 3 + 4 * nv + nv * nv)
-    g = as_matrix(y[3:], nv, 3)
-    store(as_matrix(y, 1, 3), 0, place_center_of_mass(tree, q, memory, g))
-    force, y = (weight[0], weight[1], weight[2]), y[3 + 3 * nv :]
-    pull_back_center_of_mass(tree, memory, g, force, 0.4, 0.7, True, y, as_matrix(y[nv:], nv, nv))
+    for order in (FIRST, SECOND):
+        ws, w = on_free_base(scene, order, q, v, weight, memory)
+        whole.center(tree, scene.base, 0, order, ws, w, as_matrix(y[3:], 3, nv), as_matrix(y[3 + 3 * nv :], nv, nv))
+        if order == FIRST:
+            copy(w.y, 3, y)
 
 
 @kernel
 def energy(address, x, y, memory):
-    _, tree, q, v, _, _, _ = given(address, x)
-    nv = tree.nv
-    clear(y, 1 + 2 * nv + 4 * nv * nv)
-    y[0] = place_energy(tree, q, v, memory)
-    energy_gradient(tree, v, memory, y[1:], y[1 + nv :])
-    add_energy_curvature(tree, memory, 0.7, as_matrix(y[1 + 2 * nv :], 2 * nv, 2 * nv))
+    scene, tree, q, v, _, _, weight = given(address, x)
+    n = 2 * tree.nv
+    for order in (FIRST, SECOND):
+        ws, w = on_free_base(scene, order, q, v, weight, memory)
+        whole.energy(tree, scene.base, 0, order, ws, w, as_matrix(y[1:], 1, n), as_matrix(y[1 + n :], n, n))
+        if order == FIRST:
+            copy(w.y, 1, y)
 
 
 @kernel
 def momentum(address, x, y, memory):
-    _, tree, q, v, _, _, weight = given(address, x)
-    nv = tree.nv
-    clear(y, 2 * (6 + 16 * nv + 4 * nv * nv))
-    mass, c, h = place_momentum(tree, q, v, memory)
-    for at_center in (False, True):
-        store(as_matrix(y, 1, 6), 0, about(at_center, c, h))
-        g, Dq, Dv = as_matrix(y[6:], nv, 3), as_matrix(y[6 + 3 * nv :], nv, 6), as_matrix(y[6 + 9 * nv :], nv, 6)
-        gradient, hessian = y[6 + 15 * nv :], as_matrix(y[6 + 16 * nv :], 2 * nv, 2 * nv)
-        momentum_derivatives(tree, at_center, mass, c, h, memory, g, Dq, Dv)
-        add_momentum_curvature(tree, at_center, c, h, memory, g, Dq, Dv, six(weight), 0.7, gradient, hessian)
-        y = y[6 + 16 * nv + 4 * nv * nv :]
+    scene, tree, q, v, _, _, weight = given(address, x)
+    n = 2 * tree.nv
+    for at_center in range(2):
+        J, H = as_matrix(y[6:], 6, n), as_matrix(y[6 + 6 * n :], n, n)
+        for order in (FIRST, SECOND):
+            ws, w = on_free_base(scene, order, q, v, weight, memory)
+            whole.momentum(tree, scene.base, at_center, order, ws, w, J, H)
+            if order == FIRST:
+                copy(w.y, 6, y)
+        y = y[6 + 6 * n + n * n :]
 
 
 @kernel
@@ -218,9 +235,9 @@ def own_torques(address, x, y, memory):
 
 SIZES = {
     frames: lambda scene, nv: 66 + 24 * nv + 5 * nv**2,
-    center_of_mass: lambda scene, nv: 3 + 4 * nv + nv**2,
+    center_of_mass: lambda scene, nv: 3 + 3 * nv + nv**2,
     energy: lambda scene, nv: 1 + 2 * nv + 4 * nv**2,
-    momentum: lambda scene, nv: 2 * (6 + 16 * nv + 4 * nv**2),
+    momentum: lambda scene, nv: 2 * (6 + 12 * nv + 4 * nv**2),
     motion_under_contacts: lambda scene, nv: (nv + scene.nc) * (1 + 2 * nv) + 4 * nv**2,
     impact: lambda scene, nv: (nv + scene.ni) * (1 + 2 * nv) + 2 * nv**2,
     loops: lambda scene, nv: 2 * nv**2 + scene.loops.nc * (1 + 2 * nv),
@@ -254,7 +271,8 @@ def scene_of(seed):
     contacts, impacts = regular[1 + seed // 2 % (len(regular) - 1)], as_impacts(regular[seed // 2 % len(regular)])
     tied = [Loop("tip", "there", "y z rx ry rz"), Loop("tip", "middle", "x y rx ry rz")]
     return robot, Scene(
-        tree=robot.tree, weightless=robot.tree.weightless or robot.tree, branch=branch(robot, "tip"),
+        tree=robot.tree, weightless=robot.tree.weightless or robot.tree, base=whole.floating(robot),
+        branch=branch(robot, "tip"),
         contacts=contacts, impacts=impacts, nc=forces(contacts), ni=forces(impacts),
         loops=compile_loops(robot.model, robot.tree.previous, tied, robot.q0), pulls=entries_of(np.eye(robot.nv)),
     )  # fmt: skip
@@ -264,7 +282,8 @@ def room_of(scene):
     """Numbers of memory that any source takes."""
     tree, closed = scene.tree, scene.loops
     bodies = batch.size(tree.nb, tree.nq, tree.nv, 1, max(scene.nc, scene.ni))
-    return bodies + Rates.size(tree) + Looping.size(tree, nc=closed.nc, entries=closed.entries)
+    alone = bodies + Rates.size(tree) + Looping.size(tree, nc=closed.nc, entries=closed.entries)
+    return max(alone, Workspace.size(scene.base) + whole.Whole.size(scene.base))
 
 
 @pytest.mark.parametrize("source", SIZES, ids=lambda source: source.py_func.__name__)
