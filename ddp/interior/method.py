@@ -43,7 +43,7 @@ SOLVED, FALL, POWER = 30.0, 0.2, 1.5
 
 GAINS, LEAST_GAINS = 1.0, 0.02
 """The barrier falls, too, once a full step promises less than this share of what all bounds cost, the barrier each: the
-second one where Hessians are not exact, as these promise too little, but under the first barrier, which is a guess."""
+second one where Hessians are not exact, as these promise too little, unless bounds cost more than all the rest."""
 
 BLENDED, DIRECT = (1.0, 0.5, 0.125, 0.0), (1.0, 0.0)
 """Shares of the exact Hessian that are tried in turn; within limits of controls alone blends do not help."""
@@ -102,7 +102,7 @@ class Interior:
         self.exact = False
         self.blends = DIRECT if point.boxed else BLENDED
         self._mu, self._stiff, self._stuck, self._raised, self._missed = 0.0, False, False, 0, np.inf
-        self._first = self._fell = len(history)
+        self._fell = len(history)
         self._settled, self._strayed = True, (0.0, np.inf)
 
     def errors(self, barrier: float) -> float:
@@ -270,8 +270,9 @@ class Interior:
         p, move = self.point, step.move
         if p.bounds.elastic or move.longest < 1.0 or not p.barrier > self._least():
             return False
-        trusted = (step.blend == 1.0 and step.mu == 0.0) or self._fell == self._first
-        least = (GAINS if trusted else LEAST_GAINS) * p.bounds.count * p.barrier
+        dear = p.bounds.count * p.barrier
+        trusted = (step.blend == 1.0 and step.mu == 0.0) or dear > p.scale + abs(p.cost)
+        least = (GAINS if trusted else LEAST_GAINS) * dear
         if move.expected > least or move.expected + p.priced_openness() > least:
             return False
         self._fall()

@@ -22,6 +22,9 @@ PRICE, COMPLIANCE = 0, 1
 SMALLEST, LARGEST = 1e-120, 1e120
 """Products of rooms between which another row's may be multiplied to them."""
 
+LEAST = 0.01
+"""Share of themselves that multipliers of bounds keep in a whole step."""
+
 NEAR = 1e10
 """Multipliers stay within this factor of what the barrier says they are, m / (s - bound)."""
 
@@ -134,16 +137,26 @@ def shorten(longest, room, move, keep):
 
 @kernel
 def move(rows, bounds, kind, give, m, step, alpha, dual):
-    """Move all multipliers: ν by alpha, those of bounds by ``dual``; slacks and excesses have moved."""
+    """Move all multipliers: ν by alpha, those of bounds by ``dual``; slacks and excesses have moved.
+
+    Where the step was taken whole, each of a bound goes all of it, or as far as it stays positive: no row waits for
+    the one that comes to zero first.
+    """
     for i in range(len(kind)):
         rows[NU, i] += alpha * step[NU, i]
         if kind[i] == BOUNDED:
             below, above = rows[S, i] - bounds[0, i], bounds[1, i] - rows[S, i]
-            rows[BELOW, i] = near(rows[BELOW, i] + dual * step[BELOW, i], m / below)
-            rows[ABOVE, i] = near(rows[ABOVE, i] + dual * step[ABOVE, i], m / above)
+            rows[BELOW, i] = near(moved(rows[BELOW, i], step[BELOW, i], alpha, dual), m / below)
+            rows[ABOVE, i] = near(moved(rows[ABOVE, i], step[ABOVE, i], alpha, dual), m / above)
         if kind[i] != FREE and give[PRICE, i] < np.inf:
-            rows[OF_P, i] = near(rows[OF_P, i] + dual * step[OF_P, i], m / rows[P, i])
-            rows[OF_N, i] = near(rows[OF_N, i] + dual * step[OF_N, i], m / rows[N, i])
+            rows[OF_P, i] = near(moved(rows[OF_P, i], step[OF_P, i], alpha, dual), m / rows[P, i])
+            rows[OF_N, i] = near(moved(rows[OF_N, i], step[OF_N, i], alpha, dual), m / rows[N, i])
+
+
+@inline
+def moved(z, step, alpha, dual):
+    """A bound's multiplier after a step, see `move`."""
+    return z + dual * step if alpha < 1.0 else max(z + step, LEAST * z)
 
 
 @inline
