@@ -48,6 +48,10 @@ second one where Hessians are not exact, as these promise too little, unless bou
 BLENDED, DIRECT = (1.0, 0.5, 0.125, 0.0), (1.0, 0.0)
 """Shares of the exact Hessian that are tried in turn; within limits of controls alone blends do not help."""
 
+TRUSTING = 0.1
+"""After shorter steps no larger share than theirs is tried: Hessians that are positive definite by little promise steps
+that are long, of which bounds and searches leave next to nothing."""
+
 FIRST_SHIFT, SMALLEST_SHIFT, RISES, DECAY, MOST_SHIFT = 1e-4, 1e-10, (100.0, 8.0), 3.0, 1e12
 """mu, added to Hessians where none is positive definite: the first, the smallest one, by how much it rises first and
 later, and falls from iterate to iterate."""
@@ -103,6 +107,7 @@ class Interior:
         self.blends = DIRECT if point.boxed else BLENDED
         self._mu, self._stiff, self._stuck, self._raised, self._missed = 0.0, False, False, 0, np.inf
         self._fell = len(history)
+        self._blend = self._start_blend = 0  # of ``blends``: that of the last step, and the first that is tried next
         self._settled, self._strayed = True, (0.0, np.inf)
 
     def errors(self, barrier: float) -> float:
@@ -165,6 +170,7 @@ class Interior:
                 if self._elastic():
                     continue
                 return End(Ending.NO_STEP, "no step lowers the cost or closes what is open")
+            self._start_blend = 0 if alpha > TRUSTING or p.boxed else self._blend
             self._stuck = alpha == 0.0
             self._stiff = self._stuck or (p.first > 0 and alpha <= CURVED * move.longest)
             if self._stiff:
@@ -235,7 +241,7 @@ class Interior:
     def _again(self) -> None:
         """Begin with another barrier function."""
         self.filter = Filter(self.point.theta, self.point.first > 0)
-        self._stiff, self._stuck, self._mu = False, False, 0.0
+        self._stiff, self._stuck, self._mu, self._start_blend = False, False, 0.0, 0
         self._fell = len(self.history)
 
     def _enough(self) -> float:
@@ -292,7 +298,9 @@ class Interior:
     def _hessians(self) -> Iterator[tuple[float, float]]:
         """Shares of the exact Hessian, and mu."""
         if not self._stiff:
-            yield from ((blend, 0.0) for blend in self.blends)
+            for number, blend in enumerate(self.blends[self._start_blend :], self._start_blend):
+                self._blend = number
+                yield blend, 0.0
         scale, first, later = self.point.scale, *RISES
         mu, rise = (FIRST_SHIFT * scale, first) if self._mu == 0.0 else (self._mu, later)
         if self._mu > 0.0 and not self._stiff:
