@@ -91,33 +91,47 @@ def move_joint(kind, nj, q, i, xi, iv, scale, out):
 
     Its numbers begin at i in q and in out, at iv in ξ.
     """
+    if is_group(kind) or kind == CONTINUOUS:
+        _turn_joint(kind, q, i, xi, iv, scale, out)
+    else:
+        for k in range(nj):
+            out[i + k] = q[i + k] + scale * xi[iv + k]
+
+
+@kernel
+def _turn_joint(kind, q, i, xi, iv, scale, out):
+    """`move_joint` of kinds that turn by more than a sum, apart, so that others need not load their constants."""
     if kind == FREE_FLYER:
         put(out, i, integrate_free_flyer(part3(q, i) + part4(q, i + 3), twist_of(kind, xi, iv, scale)))
     elif kind == SPHERICAL:
         put(out, i, integrate_spherical(part4(q, i), scale3(scale, part3(xi, iv))))
     elif kind == PLANAR:
         put(out, i, integrate_planar(part4(q, i), scale3(scale, part3(xi, iv))))
-    elif kind == CONTINUOUS:
-        put(out, i, turn_circle(q[i], q[i + 1], scale * xi[iv]))
     else:
-        for k in range(nj):
-            out[i + k] = q[i + k] + scale * xi[iv + k]
+        put(out, i, turn_circle(q[i], q[i + 1], scale * xi[iv]))
 
 
 @inline
 def joint_difference(kind, nj, q0, q1, i, out, iv):
     """out := q1 ⊖ q0 of one joint, as pinocchio.difference, whose numbers begin at i in q0 and q1, at iv in out."""
+    if is_group(kind) or kind == CONTINUOUS:
+        _turn_between(kind, q0, q1, i, out, iv)
+    else:
+        for k in range(nj):
+            out[iv + k] = q1[i + k] - q0[i + k]
+
+
+@kernel
+def _turn_between(kind, q0, q1, i, out, iv):
+    """`joint_difference` of kinds whose difference is no subtraction."""
     if kind == FREE_FLYER:
         put(out, iv, difference_free_flyer(part3(q0, i) + part4(q0, i + 3), part3(q1, i) + part4(q1, i + 3)))
     elif kind == SPHERICAL:
         put(out, iv, difference_spherical(part4(q0, i), part4(q1, i)))
     elif kind == PLANAR:
         put(out, iv, difference_planar(part4(q0, i), part4(q1, i)))
-    elif kind == CONTINUOUS:
-        out[iv] = angle_of(q0[i] * q1[i] + q0[i + 1] * q1[i + 1], q0[i] * q1[i + 1] - q0[i + 1] * q1[i])
     else:
-        for k in range(nj):
-            out[iv + k] = q1[i + k] - q0[i + k]
+        out[iv] = angle_of(q0[i] * q1[i] + q0[i + 1] * q1[i + 1], q0[i] * q1[i + 1] - q0[i + 1] * q1[i])
 
 
 # -- derivatives, in the joint's own numbers, of joints whose motions do not commute ---------------------------------
