@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from ddp.costs.batch import CompiledCost
 from ddp.costs.bound import bind
@@ -33,7 +33,7 @@ from dynamics.robots.model import Robot
 from problems import checks
 from problems.kernels import states as state_kernels
 from problems.kernels.quantities import squared
-from problems.layout import Layout, scalar_joints, state_layout
+from problems.layout import Layout, from_the_end, scalar_joints, state_layout
 from problems.quadratic_costs import GravityTorqueCost as GravityTorqueCost
 from problems.quadratic_costs import Quadratic as Quadratic
 from problems.terms import AtPose, KernelTerm, LimitTerm, MovingTerm, OfSystem, RobotTerm, StateTerm, one_knot
@@ -52,22 +52,15 @@ class StateCost(OfSystem, MovingTerm, StateTerm):
     target_x: Array
     weights: Array
     _layout: Layout = field(init=False, repr=False)
-    _flat: tuple[NDArray[np.int64], NDArray[np.int64], Array, Array] | None = field(
-        init=False, repr=False, default=None
-    )
 
     def __post_init__(self) -> None:
         checks.settle(self, dynamics=checks.system("dynamics", self.dynamics))
         target = checks.targets("target_x", self.target_x, self.nx)
         self.dynamics.check_state("target_x", target)
         checks.settle(self, target_x=target, weights=checks.weighting("weights", self.weights, self.dynamics.n))
-        diagonal = self.weights.ndim == 1
         layout = state_layout(self.dynamics)
-        layout = layout.weighted(self.weights) if diagonal else layout
+        layout = layout.weighted(self.weights) if self.weights.ndim == 1 else layout
         checks.settle(self, _layout=layout, _targets=target.reshape(-1, self.nx))
-        if diagonal and len(layout.circle) + len(layout.group) == 0 and target.ndim == 1:
-            column, tangent = (np.ascontiguousarray(part) for part in layout.flat.T)
-            checks.settle(self, _flat=(column, tangent, target[column], self.weights[tangent]))
 
     @property
     def separable(self) -> bool:
@@ -79,11 +72,13 @@ class StateCost(OfSystem, MovingTerm, StateTerm):
             return bind(
                 state_kernels.state_matrix_cost, self._layout, self._targets, self.weights, blocks=[np.arange(self.n)]
             )
-        if self._flat is None:
-            own = self._layout, self._targets, self.weights
-            blocks = [np.arange(t, t + nj) for _, t, _, nj in self._layout.group]
-            return bind(state_kernels.state_cost, *own, separable=self.separable, blocks=blocks)
-        return bind(state_kernels.square_cost, *self._flat, separable=True)
+        if len(self._layout.circle) + len(self._layout.group) == 0:
+            columns, tangents = self._layout.flat.T
+            flat = columns, tangents, self._targets[:, columns], self.weights[tangents]
+            return bind(state_kernels.square_cost, *flat, separable=True)
+        own = self._layout, self._targets, self.weights
+        blocks = [np.arange(t, t + nj) for _, t, _, nj in self._layout.group]
+        return bind(state_kernels.state_cost, *own, separable=self.separable, blocks=blocks)
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,7 +103,8 @@ class ControlCost(KernelTerm):
     def _bound(self) -> CompiledCost:
         if self.weights.ndim == 2:
             return bind(state_kernels.control_matrix_cost, self.target_u, self.weights)
-        return bind(state_kernels.control_cost, self.target_u, self.weights, separable=True)
+        rows = from_the_end(self.target_u.size)
+        return bind(state_kernels.square_cost, rows, rows, self.target_u[None], self.weights, separable=True)
 
     def _check(self, X: Array, U: Array) -> None:
         checks.rows("controls", U, self.target_u.size)
@@ -151,7 +147,8 @@ class ControlLimits(KernelTerm):
         return True
 
     def _bound(self) -> CompiledCost:
-        return bind(state_kernels.control_limit_cost, self.lower, self.upper, self.weights, separable=True)
+        own = self.lower, self.upper, self.weights
+        return bind(state_kernels.limit_cost, *2 * [from_the_end(self.weights.size)], *own, separable=True)
 
     def _check(self, X: Array, U: Array) -> None:
         checks.rows("controls", U, self.weights.size)

@@ -40,6 +40,11 @@ class Layout(NamedTuple):
         return Layout(flat, circle, self.group[np.array(moving, dtype=bool)])
 
 
+def from_the_end(count: int) -> NDArray[np.int64]:
+    """Places of the last numbers, which controls are in z = (dx, du)."""
+    return np.arange(-count, 0)
+
+
 def _rows(rows: Iterable[tuple[int, ...]], columns: int = 2) -> NDArray[np.int64]:
     return np.array(list(rows), dtype=np.int64).reshape(-1, columns)
 

@@ -235,4 +235,6 @@ class LimitTerm(RobotTerm):
         return True
 
     def _bound(self) -> CompiledCost:
-        return bind(states.limit_cost, self._layout, *self._bounds, self.weight, separable=True)
+        columns, tangents = self._layout.flat.T
+        weights = np.full(len(columns), self.weight)
+        return bind(states.limit_cost, columns, tangents, *self._bounds, weights, separable=True)

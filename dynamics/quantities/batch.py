@@ -137,19 +137,3 @@ def velocity(branch, dof, reference, nq, a, order, y, weight, J, H):
         if order != VALUES:
             write_columns(Dq, branch.dof, 0, J[k])
             write_columns(Dv, branch.dof, half, J[k])
-
-
-@kernel
-def frame_placement(branch, Q, weight, M, jacobian, qq):
-    """M (N, 4, 4), its Jacobian (N, 6, nv) and the Hessian of weight·log6(M⁻¹ M(q ⊕ δ)) of every sample."""
-    memory, J, G = branch_workspace(branch, Q), np.zeros((branch.count, 6)), np.zeros((6, 6))
-    for t in range(Q.shape[0]):
-        R, p = place_frame(branch, Q[t], memory, J)
-        for i in range(3):
-            for j in range(3):
-                M[t, i, j] = R[3 * i + j]
-            M[t, i, 3] = p[i]
-            M[t, 3, i] = 0.0
-        M[t, 3, 3] = 1.0
-        write_columns(J, branch.dof, 0, jacobian[t])
-        add_displacement_curvature(branch, memory, J, load6(weight, t), G, qq[t])

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ddp.errors import choice
 from ddp.tracing.quantities import FIRST, SECOND, VALUES, Quantity, traceable
-from dynamics.quantities import batch, frames, traced
+from dynamics.quantities import frames, traced
 from dynamics.quantities.frames import REFERENCES
 from dynamics.rigid_bodies.samples import Stack
 from dynamics.robots.model import Robot
@@ -58,23 +58,31 @@ def center_of_mass_hessian(robot: Robot, q: ArrayLike, weight: ArrayLike) -> Arr
 @traceable(traced.position_of)
 def frame_position(robot: Robot, q: ArrayLike, frame: str) -> Array:
     """The origin (3,) of a frame in the world [m]: the last column of its placement."""
-    return np.ascontiguousarray(_placement(Stack(robot, q), frame, None)[0][..., :3, 3])
+    s = Stack(robot, q)
+    return _found(s, traced.frame_position(robot, frame), s.q, VALUES, s.q)
 
 
 @traceable(traced.placement_of)
 def frame_placement(robot: Robot, q: ArrayLike, frame: str) -> Array:
     """The homogeneous matrix M (4, 4) of a frame in the world."""
-    return _placement(Stack(robot, q), frame, None)[0]
+    s = Stack(robot, q)
+    y = _found(s, traced.frame_placement(robot, frame), s.q, VALUES, s.q)
+    M = np.zeros((*y.shape[:-1], 4, 4))
+    M[..., :3, :3], M[..., :3, 3], M[..., 3, 3] = y[..., :9].reshape(*y.shape[:-1], 3, 3), y[..., 9:], 1.0
+    return M
 
 
 def frame_placement_derivatives(robot: Robot, q: ArrayLike, frame: str) -> Array:
     """The frame's Jacobian J (6, nv) in its own axes: M(q ⊕ δ) = M Exp(J δ + ...)."""
-    return _placement(Stack(robot, q), frame, None)[1]
+    s = Stack(robot, q)
+    return _halves(_velocity(s, s.zeros(), frame, "local", FIRST)).dv
 
 
 def frame_placement_hessian(robot: Robot, q: ArrayLike, frame: str, weight: ArrayLike) -> Array:
     """The Hessian (nv, nv) of ``weight @ log6(M⁻¹ M(q ⊕ δ))`` at δ = 0, weight (6,)."""
-    return _placement(Stack(robot, q), frame, weight)[2]
+    s = Stack(robot, q)
+    turned = _blocks(_velocity(s, s.zeros(), frame, "local", SECOND, weight)).qv  # D_k J_j in exponential coordinates
+    return np.asarray(0.5 * (turned + np.swapaxes(turned, -1, -2)))
 
 
 @traceable(traced.velocity_of)
@@ -151,13 +159,6 @@ def _found(s: Stack, quantity: Quantity, a: Array, order: int, weight: Array) ->
 
 def _center(s: Stack, order: int, weight: ArrayLike | None = None) -> Array:
     return _found(s, traced.center_of_mass(s.robot), s.q, order, s.rows("weight", weight, 3))
-
-
-def _placement(s: Stack, frame: str, weight: ArrayLike | None) -> tuple[Array, ...]:
-    N, nv = s.N, s.robot.nv
-    out = np.empty((N, 4, 4)), np.zeros((N, 6, nv)), np.zeros((N, nv, nv))
-    batch.frame_placement(frames.branch(s.robot, frame), s.q, s.rows("weight", weight, 6), *out)
-    return s.results(out)
 
 
 def _moving(s: Stack, v: ArrayLike) -> Array:

@@ -51,45 +51,31 @@ def half_square(weights, r):
 
 
 @kernel
-def control_cost(target, weights, first, X, U, scale, order, l, lz, lzz):
-    """ControlCost."""
-    n = lz.shape[1] - target.size
-    for k in range(U.shape[0]):
-        total = 0.0
-        for i in range(target.size):
-            w, d = scale * weights[i], U[k, i] - target[i]
-            total += 0.5 * w * d * d
-            if order > VALUES:
-                lz[k, n + i] += w * d
-                lzz[k, n + i, n + i] += w
-        l[k] += total
-
-
-@kernel
-def control_limit_cost(lower, upper, weights, first, X, U, scale, order, l, lz, lzz):
-    """ControlLimits: w beyond a limit, nothing within."""
-    n = lz.shape[1] - weights.size
-    for k in range(U.shape[0]):
-        for i in range(weights.size):
-            w, e = scale * weights[i], beyond(U[k, i], lower[i], upper[i])
-            l[k] += 0.5 * w * e * e
-            if order > VALUES and e != 0.0:
-                lz[k, n + i] += w * e
-                lzz[k, n + i, n + i] += w
-
-
-@kernel
-def square_cost(column, tangent, target, weights, first, X, U, scale, order, l, lz, lzz):
-    """StateCost where x is flat and has one target: ½ Σ w (x_column - target)²."""
+def square_cost(columns, tangents, targets, weights, first, X, U, scale, order, l, lz, lzz):
+    """``½ Σ w (x - target)²`` of numbers of states, or of controls, whose columns and tangents count from the end."""
     for k in range(X.shape[0]):
-        total = 0.0
-        for b in range(column.size):
-            t, w, d = tangent[b], scale * weights[b], X[k, column[b]] - target[b]
+        target, total = row_of(targets, first + k), 0.0
+        for b in range(columns.size):
+            i, t, w = columns[b], tangents[b], scale * weights[b]
+            d = (X[k, i] if i >= 0 else U[k, i]) - target[b]
             total += 0.5 * w * d * d
             if order > VALUES:
                 lz[k, t] += w * d
                 lzz[k, t, t] += w
         l[k] += total
+
+
+@kernel
+def limit_cost(columns, tangents, lower, upper, weights, first, X, U, scale, order, l, lz, lzz):
+    """``½ Σ w (how far x is beyond its limits)²``, of numbers as of `square_cost`: w beyond a limit, 0 within."""
+    for k in range(X.shape[0]):
+        for b in range(columns.size):
+            i, t, w = columns[b], tangents[b], scale * weights[b]
+            e = beyond(X[k, i] if i >= 0 else U[k, i], lower[b], upper[b])
+            l[k] += 0.5 * w * e * e
+            if order > VALUES and e != 0.0:
+                lz[k, t] += w * e
+                lzz[k, t, t] += w
 
 
 @kernel
@@ -242,16 +228,3 @@ def control_matrix_cost(target, W, first, X, U, scale, order, l, lz, lzz):
                 lz[k, n + i] += scale * f
                 for j in range(nu):
                     lzz[k, n + i, n + j] += scale * W[i, j]
-
-
-@kernel
-def limit_cost(layout, lower, upper, weight, first, X, U, scale, order, l, lz, lzz):
-    """JointLimits and StateLimits: w beyond a limit, nothing within."""
-    for k in range(X.shape[0]):
-        for b in range(layout.flat.shape[0]):
-            x, t = X[k, layout.flat[b, 0]], layout.flat[b, 1]
-            e = beyond(x, lower[b], upper[b])
-            l[k] += scale * 0.5 * weight * e * e
-            if order > VALUES and e != 0.0:
-                lz[k, t] += scale * weight * e
-                lzz[k, t, t] += scale * weight
