@@ -5,10 +5,7 @@ with a change θ of durations is, to second order,
 
     min  Σ_k ½ zᵀ L_zz z + zᵀ L_zh Eθ + ½ L_hh (Eθ)²,     dx' = A dx + B du + f_h Eθ,     dx_0 = 0,     C z + c_h Eθ = 0
 
-with the constraints c that are active. It is swept backward as in Riccati's recursion, with one linear term v a
-duration and one a multiplier ν of these constraints. The result is a quadratic form in (θ, ν), stationary in ν:
-
-    ½ [θ ; ν]ᵀ [M_θθ  M_θν ; M_νθ  M_νν] [θ ; ν],      Hessian  M_θθ - M_θν M_νν⁻¹ M_νθ
+with the constraints c that are active: see `ddp.sweeps.response`.
 
 L_zz, A, B, C, c_h and f_h are exact; L_zh and L_hh are central differences of exact derivatives, since they only steer
 Newton's method: gradients are exact, and so is what it converges to.
@@ -30,6 +27,7 @@ from ddp.errors import ProblemError, instance, said
 from ddp.problem import Problem
 from ddp.protocols import Array
 from ddp.solutions.solution import Solution
+from ddp.sweeps.response import Quadratic, Slopes, response
 from dynamics.phases.phase import stretches
 from dynamics.phases.phased_dynamics import PhasedDynamics
 from dynamics.robots.libraries import pin
@@ -112,22 +110,14 @@ def sensitivity(solution: Solution) -> Sensitivity:
     span = 2.0 * SHARE * np.where(system.durations > 0.0, system.durations, np.inf)
     Lzh, Lhh = (longer[0] - shorter[0]) / span[:, None], (longer[1] - shorter[1]) / span
     rows, C, ch = _active(problem, solution)
-    P, m = len(T), len(rows)
-    c, S = np.zeros((N + 1, nz, P + m)), np.zeros((N, system.n, P + m))
-    c[:N, :, :P], c[:, :, P:] = Lzh[:, :, None] * E[:, None, :], C
-    S[:, :, :P] = system.by_duration(X[:-1], U)[:, :, None] * E[:, None, :]
-    M, K, k = _sweep(d.A, d.B, H, c, S, (problem.lower < U) & (problem.upper > U))
-    M[:P, :P] += E.T @ (Lhh[:, None] * E)
-    M[P:, :P] += ch.T @ E
-    M[:P, P:] += E.T @ ch
-    nu = -np.linalg.pinv(M[P:, P:], hermitian=True) @ M[P:, :P]
-    k, S, by = k[:, :, :P] + k[:, :, P:] @ nu, S[:, :, :P], np.zeros((len(solution.multipliers), P))
-    by[rows] = nu
-    dX, dU = np.zeros((N + 1, system.n, P)), np.zeros((N, system.nu, P))
-    for t in range(N):
-        dU[t] = K[t] @ dX[t] + k[t]
-        dX[t + 1] = d.A[t] @ dX[t] + d.B[t] @ dU[t] + S[t]
-    return Sensitivity(solution, M[:P, :P] + M[:P, P:] @ nu, dX, dU, by)
+    P, free = len(T), (problem.lower < U) & (problem.upper > U)
+    c, S = np.zeros((N + 1, nz, P)), system.by_duration(X[:-1], U)[:, :, None] * E[:, None, :]
+    c[:N] = Lzh[:, :, None] * E[:, None, :]
+    about = Quadratic(d.A, d.B, H, free, C, np.zeros(len(rows)))
+    found = response(about, Slopes(c, S, ch.T @ E, np.zeros((system.n, P)), np.zeros((N, system.nu, P))))
+    by = np.zeros((len(solution.multipliers), P))
+    by[rows] = found.nu
+    return Sensitivity(solution, found.form + E.T @ (Lhh[:, None] * E), found.dX, found.dU, by)
 
 
 def _active(problem: Problem, solution: Solution) -> tuple[Any, Array, Array]:
@@ -147,26 +137,6 @@ def _active(problem: Problem, solution: Solution) -> tuple[Any, Array, Array]:
         rows.append(entry.first + k * own.shape[1] + i)
     wide = np.concatenate([np.zeros((N + 1, nz, 0)), *C], axis=2)
     return np.concatenate(rows), wide, np.concatenate([np.zeros((N + 1, 0)), *ch], axis=1)[:N]
-
-
-def _sweep(A: Array, B: Array, H: Array, c: Array, S: Array, free: Any) -> tuple[Array, Array, Array]:
-    """M (P, P): ½ θᵀ M θ is the minimum of Σ ½ zᵀ H z + zᵀ c θ where dx' = A dx + B du + S θ; there, du = K dx + k θ.
-
-    free (N, nu): controls that are not at a limit; the others stay.
-    """
-    (N, n, nu), P = B.shape, c.shape[2]
-    V, v, M = H[N, :n, :n], c[N, :n], np.zeros((P, P))
-    K, k = np.zeros((N, nu, n)), np.zeros((N, nu, P))
-    for t in reversed(range(N)):
-        F, u = np.hstack([A[t], B[t]]), n + np.flatnonzero(free[t])
-        M += S[t].T @ V @ S[t] + S[t].T @ v + v.T @ S[t]
-        Q, q = H[t] + F.T @ V @ F, c[t] + F.T @ (v + V @ S[t])
-        inverse = np.linalg.pinv(Q[np.ix_(u, u)], hermitian=True)  # controls of impacts act on nothing
-        K[t, u - n], k[t, u - n] = -inverse @ Q[u, :n], -inverse @ q[u]
-        V, v = Q[:n, :n] + Q[:n, u] @ K[t, u - n], q[:n] + Q[:n, u] @ k[t, u - n]
-        V = 0.5 * (V + V.T)  # or else rounding grows from knot to knot
-        M += q[u].T @ k[t, u - n]
-    return 0.5 * (M + M.T), K, k
 
 
 def _slopes(problem: Problem, solution: Solution, costate: Array) -> tuple[Array, Array]:

@@ -28,6 +28,7 @@ from ddp.solutions import columns, showing, solution_files
 from ddp.solutions.columns import Columns
 from ddp.solutions.explanation import Explanation, explain
 from ddp.solutions.record import Record
+from ddp.solutions.sensitivity import Sensitivity, sensitivity
 from ddp.solutions.status import Status
 from ddp.systems.system import Tracking, ability
 
@@ -236,6 +237,22 @@ class Solution:
         low, high = room(self.U, problem.lower, problem.upper)
         held = ((low >= 0.0) & (gradient > 0.0)) | ((high <= 0.0) & (gradient < 0.0))
         return float(np.abs(np.where(held, 0.0, gradient)).max())
+
+    def sensitivity(self, *names: str) -> Sensitivity:
+        """Derivatives of the optimum by numbers of its problem, and guesses for others: X, U, cost and multipliers.
+
+            by = solution.sensitivity("target", "x0")
+            by.dU[..., by.columns["target"]]      # (N, nu, 6)
+            solve(problem.varying(target=pose), guess=by.predicted(target=pose))
+
+        names: as of `Problem.varying`: "x0", targets, weights and prices of terms, bounds of constraints,
+        "control_limits", "dynamics.masses". They hold as long as the same limits and constraints do. Constraints with
+        multipliers count as held, controls at a limit as long as the cost pushes against it.
+
+        Raises ProblemError for names that there are not, for numbers that cannot vary one by one, as the entries of a
+        symmetric matrix, and for solutions that have not converged or were loaded without their problem.
+        """
+        return sensitivity(self, self._own_problem("sensitivity"), names)
 
     def gap(self) -> float:
         """The largest component of ``f(X_k, U_k) ⊖ X_{k+1}``, recomputed from the problem alone: 0 if X follows from U.

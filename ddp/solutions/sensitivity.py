@@ -1,0 +1,251 @@
+"""Derivatives of an optimum by its initial state and by the numbers that its problem can vary: targets, weights, masses.
+
+With the Lagrangian L of cost, dynamics and constraints, its Hessian H in z = (dx, du), and θ a change of numbers,
+
+    min  Σ_k ½ zᵀ H z + zᵀ L_zθ θ,     dx' = A dx + B du + f_θ θ,     C z + c_θ θ = D ν
+
+is what the optimum changes by, for the constraints c that hold and changes ν of their multipliers: `ddp.sweeps.response`
+with a column for each number and each multiplier. Rows of soft constraints give way by D = 1 / price; where they are
+violated at a linear price, that is their multiplier. Controls at a limit that holds them go with it.
+
+H, A, B and C are exact. L_zθ, f_θ and c_θ are differences of fourth order of exact first derivatives: exact to rounding
+where numbers enter as weights, bounds and targets of squares do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ddp.adjoint import costates
+from ddp.constraints.bounds import room
+from ddp.derivatives import EXACT, FIRST, RECORDS
+from ddp.differences import POINTS, WEIGHTS
+from ddp.errors import ProblemError, said
+from ddp.problem import Problem
+from ddp.protocols import Array
+from ddp.solutions.numbers import PLAIN, Number
+from ddp.solutions.status import Status
+from ddp.sweeps.response import Quadratic, Slopes, response
+
+if TYPE_CHECKING:
+    from ddp.solutions.solution import Solution
+
+STEP = 1e-3
+"""Step of differences: relative to numbers that are larger than it, absolute for others and along tangents."""
+
+FIRM = 1e-8
+"""A multiplier of a control limit that is larger than this, relative to what it is a sum of, holds the control."""
+
+HELD = 1e-5
+"""Constraints with a multiplier hold where they are nearer to their bound than this, relative to 1 and the bound."""
+
+PAID = 1.0 - 1e-3
+"""Multipliers of soft constraints are their price where they are larger than this share of it."""
+
+@dataclass(frozen=True, eq=False)
+class Sensitivity:
+    """Derivatives of an optimum by numbers of its problem, as `Solution.sensitivity` returns them.
+
+    dX (N+1, n, p), dU (N, nu, p): of states, as tangents at X, and of controls.
+    cost (p,): of the least cost.   multipliers (m, p): of those of constraints.
+    columns: where of p each name's are: of plain numbers the entries in a row, of poses twists [linear m; angular rad]
+        in their own axes, of states tangents (n,).
+    """
+
+    solution: Solution
+    columns: Mapping[str, slice]
+    dX: Array
+    dU: Array
+    cost: Array
+    multipliers: Array
+
+    def predicted(self, numbers: Mapping[str, Any] | None = None, /, **named: Any) -> Solution:
+        """The motion for other numbers, to first order: a guess for ``problem.varying(...)``, which is its problem.
+
+        Controls are clipped to their limits. Raises ProblemError for names that are not among ``columns``, and for
+        numbers that do not fit.
+        """
+        given, old = dict({} if numbers is None else numbers) | named, self.solution
+        for name in given:
+            if name not in self.columns:
+                raise ProblemError(f"predicted: expected some of {', '.join(self.columns)}, got {said(name)}")
+        problem = old._own_problem("predicted")
+        twin, change = problem.varying(given), np.zeros(self.dX.shape[2])
+        for name in given:
+            change[self.columns[name]] = Number.of(problem, name).towards(twin)
+        X = twin.dynamics.integrate(old.X, self.dX @ change)
+        X[0] = twin.x0
+        U = np.clip(old.U + self.dU @ change, twin.lower, twin.upper)
+        with np.errstate(all="ignore"):
+            cost, violation = twin.total(X, U), twin.violation(X, U)
+        return replace(
+            old, X=X, U=U, cost=cost, converged=False, status=Status("predicted by sensitivities"), kind="unknown",
+            multipliers=old.multipliers + self.multipliers @ change, violation=violation, iterations=0, seconds=0.0,
+            setup_seconds=0.0, history=(), problem=twin,
+        )  # fmt: skip
+
+
+def sensitivity(solution: Solution, problem: Problem, names: tuple[str, ...]) -> Sensitivity:
+    """Derivatives of an optimum by numbers of its problem; see `Solution.sensitivity`."""
+    numbers = [Number.of(problem, name) for name in names]
+    if not names or len(set(names)) < len(names):
+        raise ProblemError(f"sensitivity: expected names of numbers, each once, got {said(names)}")
+    if not solution.converged:
+        raise ProblemError(f"sensitivity: expected a solution that has converged, got one that has {solution.status}")
+    optimum = Optimum(problem, solution)
+    slopes, costs = zip(*(optimum.by(number) for number in numbers), strict=True)
+    found = response(optimum.quadratic, Slopes(*(np.concatenate(parts, axis=-1) for parts in zip(*slopes, strict=True))))
+    begin, columns = 0, {}
+    for number in numbers:
+        columns[number.name] = slice(begin, begin := begin + number.size)
+    multipliers = np.zeros((len(solution.multipliers), begin))
+    multipliers[optimum.rows] = found.nu
+    return Sensitivity(solution, columns, found.dX, found.dU, np.concatenate(costs), multipliers)
+
+
+class Optimum:
+    """The linear-quadratic problem about a solution, and how its parts change with numbers of its problem.
+
+    rows (a,): which multipliers are of constraints that hold.   quadratic: the problem, see `ddp.sweeps.response`.
+    """
+
+    def __init__(self, problem: Problem, solution: Solution) -> None:
+        self._problem, self._X, self._U = problem, solution.X, problem.padded(solution.U)
+        self._y, self._N, self._n = solution.multipliers, problem.horizon, problem.dynamics.n
+        N, X, U, y = self._N, self._X, self._U, self._y
+        d = problem.allocate()
+        problem.expand(X, U, d, 0, N + 1, FIRST | EXACT | RECORDS)
+        H = _symmetric(d.hessians(problem.separable))
+        if problem.constrained:
+            problem.add_forces(X, U, y, d.lz)
+            curvature = np.zeros_like(H)
+            problem.rows.add_curvature(X, U, y, curvature)
+            H += _symmetric(curvature)
+        self._costate, second = costates(d.A, d.lz), np.empty((N, *H.shape[1:]))
+        problem.dynamics.contract(d.record, self._costate[1:], second)
+        H[:N] += _symmetric(second)
+        self._F = np.concatenate([d.A, d.B], axis=2)
+        self._side = self._at_limits(d.lz)
+        self._paid = np.abs(y) > PAID * problem.rows.cap if problem.constrained else np.zeros(0, bool)
+        self.rows = self._holding()
+        give = problem.rows.compliance[self.rows] if problem.constrained else np.zeros(0)
+        self.quadratic = Quadratic(d.A, d.B, H, self._side == 0, self._jacobian(), give)
+
+    def by(self, number: Number) -> tuple[Slopes, Array]:
+        """What changes with a number's tangents (p,), and the derivative (p,) of the least cost."""
+        (N, n, nz), p = (self._N, self._n, self._F.shape[2]), number.size
+        F = np.zeros((n, p))
+        if number.name == "x0":
+            F[:] = np.eye(n)
+            slopes = np.zeros((N + 1, nz, p)), np.zeros((N, n, p)), np.zeros((len(self.rows), p))
+            return Slopes(*slopes, F, np.zeros((N, nz - n, p))), self._costate[0]
+        columns = np.stack([self._column(number, i) for i in range(p)], axis=-1)
+        sizes = np.cumsum([(N + 1) * nz, N * n, len(self.rows), N * (nz - n)])
+        c, S, r, du, cost = np.split(columns, sizes)
+        return Slopes(
+            c.reshape(N + 1, nz, p), S.reshape(N, n, p), r, F, du.reshape(N, nz - n, p)
+        ), cost[0]  # fmt: skip
+
+    def _column(self, number: Number, i: int) -> Array:
+        """The derivative of `_parts` along one tangent: of fourth order, or one-sided where numbers end."""
+        along, value = np.eye(number.size)[i], abs(float(number.value.ravel()[i])) if number.kind == PLAIN else 1.0
+        if np.isinf(value):
+            return np.zeros_like(self._parts(self._problem))
+
+        def central(h: float) -> Array:
+            ends = [self._parts(number.twin(point * h * along)) for point in POINTS]
+            return np.tensordot(WEIGHTS, np.array(ends), axes=1) / h
+
+        if value > STEP:
+            return central(STEP * value)
+        try:
+            return central(STEP)
+        except ProblemError:  # below zero there may be no weights
+            if value > 0.0:
+                return central(STEP * value)
+        here, one, two = (self._parts(number.twin(k * STEP * along)) for k in range(3))
+        return np.asarray((4.0 * one - 3.0 * here - two) / (2.0 * STEP))
+
+    def _parts(self, twin: Problem) -> Array:
+        """L_z, f ⊖ X', what constraints that hold miss, controls at limits, and L, at the optimum, in one row."""
+        N, n, X, U, problem, F = self._N, self._n, self._X, self._U, self._problem, self._F
+        d, on_next, y = twin.allocate(), self._costate[1:], self._y
+        after = np.zeros((N, n))
+        if twin.dynamics is problem.dynamics:
+            twin.objective.expand(X, U, d, 0, N + 1)
+        else:
+            twin.expand(X, U, d, 0, N + 1)
+            F, reached = np.concatenate([d.A, d.B], axis=2), twin.dynamics.step(X[:-1], U[:-1])
+            after = twin.dynamics.difference(X[1:], reached)
+            on_next = _seen_from(twin, X[1:], reached, on_next)
+        value, missed = float(d.l.sum() + (self._costate[1:] * after).sum()), np.zeros(0)
+        if problem.constrained:
+            rows = twin.rows
+            if rows.size != problem.rows.size:
+                raise ProblemError("it changes which rows constraints have")
+            y = np.where(self._paid, np.copysign(rows.cap, y), y)
+            twin.add_forces(X, U, y, d.lz)
+            bound = np.where(y > 0.0, rows.upper, np.where(y < 0.0, rows.lower, 0.0))
+            beyond = rows.values(X, U) - np.where(rows.equal, rows.lower, bound)
+            value += float((y * beyond - 0.5 * rows.compliance * y * y)[y != 0.0].sum())
+            missed = (beyond - rows.compliance * y)[self.rows]
+        d.lz[:N] += np.einsum("kij,ki->kj", F, on_next)
+        held = np.where(self._side < 0, twin.lower, np.where(self._side > 0, twin.upper, U[:N]))
+        value += float((self._slope * (held - U[:N])).sum())
+        return np.concatenate([d.lz.ravel(), after.ravel(), missed, held.ravel(), [value]])
+
+    def _at_limits(self, lz: Array) -> Array:
+        """Which limit (N, nu) holds a control: -1 the lower one, 1 the upper one, else 0."""
+        n, on_next, B = self._n, self._costate[1:], self._F[:, :, self._n :]
+        self._slope = slope = lz[:-1, n:] + np.einsum("kij,ki->kj", B, on_next)
+        firm = FIRM * (np.abs(lz[:-1, n:]) + np.einsum("kij,ki->kj", np.abs(B), np.abs(on_next)))
+        low, high = room(self._U[:-1], self._problem.lower, self._problem.upper)
+        return np.where((low >= 0.0) & (slope > firm), -1, np.where((high <= 0.0) & (slope < -firm), 1, 0))
+
+    def _holding(self) -> Array:
+        """Rows (a,) of constraints that hold: equalities, and what has a multiplier and is at its bound, or gives way."""
+        if not self._problem.constrained:
+            return np.zeros(0, np.int64)
+        rows, y = self._problem.rows, self._y
+        c = rows.values(self._X, self._U)
+        bound = np.where(y > 0.0, rows.upper, rows.lower)
+        with np.errstate(invalid="ignore"):
+            near = np.abs(c - bound) <= HELD * np.maximum(1.0, np.abs(bound))
+        holds = rows.equal | ((y != 0.0) & (near | (rows.compliance > 0.0)))
+        return np.flatnonzero(holds & ~rows.free & ~self._paid)
+
+    def _jacobian(self) -> Array:
+        """C (N+1, nz, a) of the rows that hold."""
+        N, nz = self._N, self._F.shape[2]
+        C = np.zeros((N + 1, nz, len(self.rows)))
+        if not len(self.rows):
+            return C
+        rows = self._problem.rows
+        for number, entry in enumerate(rows.placed):
+            own = np.flatnonzero(rows.constraint[self.rows] == number)
+            k, i = np.divmod(self.rows[own] - entry.first, entry.lower.shape[1])
+            knots = slice(entry.start, entry.stop)
+            if len(own):
+                C[entry.start + k, :, own] = entry.constraint.jacobian(self._X[knots], self._U[knots])[k, i]
+        return C
+
+
+def _symmetric(H: Array) -> Array:
+    """Symmetric matrices from their upper triangles."""
+    return np.asarray(np.triu(H) + np.triu(H, 1).transpose(0, 2, 1))
+
+
+def _seen_from(problem: Problem, at: Array, moved: Array, weights: Array) -> Array:
+    """Weights (N, n) on tangents at states ``at``, pulled back to those at ``moved``, which are near."""
+    d, h = problem.dynamics, STEP
+    if d.nx == d.n:
+        return weights
+    back = np.empty_like(weights)
+    for j, along in enumerate(h * np.eye(d.n)):
+        ahead, behind = (d.difference(at, d.integrate(moved, np.tile(way * along, (len(at), 1)))) for way in (1.0, -1.0))
+        back[:, j] = ((ahead - behind) * weights).sum(axis=1) / (2.0 * h)
+    return back

@@ -1,0 +1,108 @@
+"""Response of an optimum to the numbers that its problem depends on: a linear-quadratic problem about it.
+
+With parameters θ (P,), z = (dx, du), the Hessian H of the Lagrangian, and changes ν of the multipliers that hold,
+
+    min  Σ_k ½ zᵀ H z + zᵀ c θ,     dx' = A dx + B du + S θ,     dx_0 = F θ,     C z + r θ = D ν
+
+is swept backward as in Riccati's recursion, with a column of linear terms for each θ and each ν of a constraint that
+does not give way, D = 0. The minimum is a quadratic form in (dx_0, θ, ν), stationary in ν. What gives way is a cost.
+It is written for clarity, for one trajectory at a time.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ddp.protocols import Array
+
+class Quadratic(NamedTuple):
+    """A linear-quadratic problem about an optimum, but for what depends on parameters.
+
+    A (N, n, n), B (N, n, nu), H (N+1, nz, nz).   free (N, nu): controls that no limit holds.
+    C (N+1, nz, a): of the constraints that hold, each at its knot.   give (a,): D, how far they give way.
+    """
+
+    A: Array
+    B: Array
+    H: Array
+    free: NDArray[np.bool_]
+    C: Array
+    give: Array
+
+
+class Slopes(NamedTuple):
+    """What depends on P parameters: c (N+1, nz, P), S (N, n, P), r (a, P), F (n, P), and du (N, nu, P).
+
+    du: of controls that a limit holds, which go with it.
+    """
+
+    c: Array
+    S: Array
+    r: Array
+    F: Array
+    du: Array
+
+
+class Response(NamedTuple):
+    """dX (N+1, n, P), dU (N, nu, P), nu (a, P); form (P, P): ½ θᵀ form θ is the minimum."""
+
+    dX: Array
+    dU: Array
+    nu: Array
+    form: Array
+
+
+def response(about: Quadratic, by: Slopes) -> Response:
+    """The response of a linear-quadratic problem to its parameters; of controls that act on nothing, the shortest."""
+    (A, B, H, free, C, give), (c, S, r, F, held) = about, by
+    (N, n, nu), P, a = B.shape, r.shape[1], len(give)
+    moves = bool(held.any())
+    form = np.zeros((P, P))
+    if moves:
+        du = np.concatenate([held, np.zeros((1, nu, P))])
+        bent = H[:, :, n:] @ du
+        cross = np.einsum("kip,kiq->pq", du, c[:, n:])
+        form += cross + cross.T + np.einsum("kip,kiq->pq", du, bent[:, n:])
+        c, S, r = c + bent, S + B @ held, r + np.einsum("kia,kip->ap", C[:, n:], du)
+    hard = give == 0.0
+    size = np.abs(C).max(axis=(0, 1), initial=np.finfo(float).tiny)
+    convex = np.abs(np.einsum("kii->ki", H)).mean() / size**2  # where constraints alone make Hessians positive definite
+    price = np.where(hard, convex, 1.0 / np.where(hard, 1.0, give))
+    priced = C * price
+    H, c = H + priced @ C.transpose(0, 2, 1), c + priced @ r
+    form += r.T @ (price[:, None] * r)
+    V, v, M, K, k = _swept(
+        A, B, H, np.concatenate([c, C * hard], axis=2), np.concatenate([S, np.zeros((N, n, a))], axis=2), free
+    )  # fmt: skip
+    v_F = F.T @ v
+    crossed = M[P:, :P] + hard[:, None] * r + v_F[:, P:].T
+    nu_of = -np.linalg.pinv(M[P:, P:], hermitian=True) @ crossed
+    form += M[:P, :P] + F.T @ V @ F + v_F[:, :P] + v_F[:, :P].T + crossed.T @ nu_of
+    k = k[:, :, :P] + k[:, :, P:] @ nu_of
+    dX, dU = np.zeros((N + 1, n, P)), np.zeros((N, nu, P))
+    dX[0] = F
+    for t in range(N):
+        dU[t] = K[t] @ dX[t] + k[t]
+        dX[t + 1] = A[t] @ dX[t] + B[t] @ dU[t] + S[t]
+    along = np.einsum("kia,kip->ap", C, np.concatenate([dX, np.append(dU, np.zeros((1, nu, P)), axis=0)], axis=1))
+    return Response(dX, dU + held, nu_of + price[:, None] * (along + r), form)
+
+
+def _swept(A: Array, B: Array, H: Array, c: Array, S: Array, free: NDArray[np.bool_]) -> tuple[Array, ...]:
+    """V (n, n), v (n, P), M (P, P) of the minimum ½ dx_0ᵀ V dx_0 + dx_0ᵀ v θ + ½ θᵀ M θ; K, k of du = K dx + k θ."""
+    (N, n, nu), P = B.shape, c.shape[2]
+    V, v, M = H[N, :n, :n], c[N, :n], np.zeros((P, P))
+    K, k = np.zeros((N, nu, n)), np.zeros((N, nu, P))
+    for t in reversed(range(N)):
+        BF, u = np.hstack([A[t], B[t]]), n + np.flatnonzero(free[t])
+        M += S[t].T @ V @ S[t] + S[t].T @ v + v.T @ S[t]
+        Q, q = H[t] + BF.T @ V @ BF, c[t] + BF.T @ (v + V @ S[t])
+        inverse = np.linalg.pinv(Q[np.ix_(u, u)], hermitian=True)  # controls of impacts act on nothing
+        K[t, u - n], k[t, u - n] = -inverse @ Q[u, :n], -inverse @ q[u]
+        V, v = Q[:n, :n] + Q[:n, u] @ K[t, u - n], q[:n] + Q[:n, u] @ k[t, u - n]
+        V = 0.5 * (V + V.T)  # or else rounding grows from knot to knot
+        M += q[u].T @ k[t, u - n]
+    return V, v, 0.5 * (M + M.T), K, k
