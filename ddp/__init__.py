@@ -30,6 +30,7 @@ from ddp.protocols import Constraint, Dynamics, Term
 from ddp.receding import RecedingHorizon
 from ddp.search import Backtracking
 from ddp.solutions.record import Record, Watcher
+from ddp.solutions.sensitivity import Sensitivity
 from ddp.solutions.solution import Solution
 from ddp.solutions.status import Ending, Status
 from ddp.solver import DDP, ILQR, Newton, solve
@@ -80,6 +81,7 @@ __all__ = [
     "Record",
     "Regulator",
     "Residual",
+    "Sensitivity",
     "Sensor",
     "Soft",
     "Solution",

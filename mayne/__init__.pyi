@@ -45,6 +45,7 @@ from ddp import (
     Record as Record,
     Regulator as Regulator,
     Residual as Residual,
+    Sensitivity as Sensitivity,
     Sensor as Sensor,
     Soft as Soft,
     Solution as Solution,

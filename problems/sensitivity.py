@@ -5,7 +5,7 @@ with a change θ of durations is, to second order,
 
     min  Σ_k ½ zᵀ L_zz z + zᵀ L_zh Eθ + ½ L_hh (Eθ)²,     dx' = A dx + B du + f_h Eθ,     dx_0 = 0,     C z + c_h Eθ = 0
 
-with the constraints c that are active: see `ddp.sweeps.response`.
+with the constraints c that are active: see `ddp.solutions.response`.
 
 L_zz, A, B, C, c_h and f_h are exact; L_zh and L_hh are central differences of exact derivatives, since they only steer
 Newton's method: gradients are exact, and so is what it converges to.
@@ -26,8 +26,8 @@ from ddp.derivatives import EXACT, RECORDS, Derivatives
 from ddp.errors import ProblemError, instance, said
 from ddp.problem import Problem
 from ddp.protocols import Array
+from ddp.solutions.response import Quadratic, Slopes, response
 from ddp.solutions.solution import Solution
-from ddp.sweeps.response import Quadratic, Slopes, response
 from dynamics.phases.phase import stretches
 from dynamics.phases.phased_dynamics import PhasedDynamics
 from dynamics.robots.libraries import pin

@@ -29,6 +29,9 @@ LARGE = 60
 OF_TERMS = "separable", "runs", "curved", "segments", "interpreted", "_tables", "table", "_alive", "_of_constraints"
 """Cached properties that depend on which terms there are."""
 
+OF_SHAPES = "separable", "runs", "curved", "segments"
+"""Cached properties that depend on nothing but where terms are and which are separable, if Hessians are not `LARGE`."""
+
 MOST_RUNS = 8
 """Runs of knots whose exact Hessians are computed apart from the others."""
 
@@ -125,6 +128,11 @@ class Objective:
         """Copy with other entries of some of its fields, at the same knots; nothing is checked."""
         twin, own = object.__new__(Objective), vars(self)
         vars(twin).update({name: own[name] for name in self.__dataclass_fields__} | parts)
+        if self.dynamics.n + self.dynamics.nu < LARGE and all(
+            new is old or ability(new.term, "separable") == ability(old.term, "separable")
+            for (new, *_), (old, *_) in zip(twin._stretches, self._stretches, strict=True)
+        ):
+            vars(twin).update({name: own[name] for name in OF_SHAPES if name in own})
         return twin
 
     @cached_property

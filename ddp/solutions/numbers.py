@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,7 +17,7 @@ PLAIN, STATE, POSE = "plain", "state", "pose"
 class Number(NamedTuple):
     """A place of `Problem.varying` with the numbers that are there.
 
-    kind: "pose", moved by twists [linear m; angular rad] in its own axes; "state", by tangents at it; or "plain".
+    kind: "pose", moved by [translation m; rotation vector rad] in its own axes; "state", by tangents at it; or "plain".
     """
 
     name: str
@@ -31,7 +31,7 @@ class Number(NamedTuple):
         try:
             found, d = problem.resolved(name), problem.dynamics
         except ProblemError as reason:
-            raise ProblemError(f"sensitivity: {str(reason).removeprefix('varying: ')}") from None
+            raise ProblemError(f"names: {str(reason).removeprefix('varying: ')}") from None
         value, kind = problem.number(name), PLAIN
         if name == "control_limits":
             value = value[:, 0] if (value == value[:, :1]).all() else value
@@ -55,12 +55,12 @@ class Number(NamedTuple):
     def moved(self, tangent: Array) -> Array:
         """The numbers, moved along a tangent (size,)."""
         if self.kind == POSE:
-            from scipy.linalg import expm  # most programs need neither
+            from scipy.spatial.transform import Rotation  # which most programs need not import
 
-            v, w = tangent[:3], tangent[3:]
-            twist = np.zeros((4, 4))
-            twist[:3, :3], twist[:3, 3] = [[0.0, -w[2], w[1]], [w[2], 0.0, -w[0]], [-w[1], w[0], 0.0]], v
-            return np.asarray(self.value @ expm(twist))
+            moved = self.value.copy()
+            moved[:3, 3] += self.value[:3, :3] @ tangent[:3]
+            moved[:3, :3] @= Rotation.from_rotvec(tangent[3:]).as_matrix()
+            return moved
         if self.kind == STATE:
             d = self.problem.dynamics
             return np.asarray(d.integrate(self.value, tangent.reshape(*self.value.shape[:-1], d.n)))
@@ -72,10 +72,12 @@ class Number(NamedTuple):
         if new.shape != self.value.shape:
             raise ProblemError(f"{self.name}: expected shape {self.value.shape}, got {new.shape}")
         if self.kind == POSE:
-            from scipy.linalg import logm
+            from scipy.spatial.transform import Rotation
 
-            log = np.real(logm(np.linalg.solve(self.value, new)))
-            return np.array([*log[:3, 3], log[2, 1], log[0, 2], log[1, 0]])
+            back = self.value[:3, :3].T
+            return np.concatenate(
+                [back @ (new[:3, 3] - self.value[:3, 3]), Rotation.from_matrix(back @ new[:3, :3]).as_rotvec()]
+            )
         if self.kind == STATE:
             return np.ravel(self.problem.dynamics.difference(self.value, new))
         with np.errstate(invalid="ignore"):

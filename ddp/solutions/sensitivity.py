@@ -1,12 +1,13 @@
-"""Derivatives of an optimum by its initial state and by the numbers that its problem can vary: targets, weights, masses.
+"""Derivatives of an optimum by its initial state and by numbers that its problem can vary: targets, weights, masses.
 
 With the Lagrangian L of cost, dynamics and constraints, its Hessian H in z = (dx, du), and θ a change of numbers,
 
     min  Σ_k ½ zᵀ H z + zᵀ L_zθ θ,     dx' = A dx + B du + f_θ θ,     C z + c_θ θ = D ν
 
-is what the optimum changes by, for the constraints c that hold and changes ν of their multipliers: `ddp.sweeps.response`
-with a column for each number and each multiplier. Rows of soft constraints give way by D = 1 / price; where they are
-violated at a linear price, that is their multiplier. Controls at a limit that holds them go with it.
+is what the optimum changes by, for the constraints c that hold and changes ν of their multipliers, see
+`ddp.solutions.response`, with a column for each number and each multiplier. Rows of soft constraints give way by
+D = 1 / price; where they are violated at a linear price, that is their multiplier. Controls at a limit that holds them
+go with it.
 
 H, A, B and C are exact. L_zθ, f_θ and c_θ are differences of fourth order of exact first derivatives: exact to rounding
 where numbers enter as weights, bounds and targets of squares do.
@@ -19,6 +20,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ddp.adjoint import costates
 from ddp.constraints.bounds import room
@@ -28,8 +30,8 @@ from ddp.errors import ProblemError, said
 from ddp.problem import Problem
 from ddp.protocols import Array
 from ddp.solutions.numbers import PLAIN, Number
+from ddp.solutions.response import Quadratic, Slopes, response
 from ddp.solutions.status import Status
-from ddp.sweeps.response import Quadratic, Slopes, response
 
 if TYPE_CHECKING:
     from ddp.solutions.solution import Solution
@@ -46,14 +48,15 @@ HELD = 1e-5
 PAID = 1.0 - 1e-3
 """Multipliers of soft constraints are their price where they are larger than this share of it."""
 
+
 @dataclass(frozen=True, eq=False)
 class Sensitivity:
     """Derivatives of an optimum by numbers of its problem, as `Solution.sensitivity` returns them.
 
     dX (N+1, n, p), dU (N, nu, p): of states, as tangents at X, and of controls.
     cost (p,): of the least cost.   multipliers (m, p): of those of constraints.
-    columns: where of p each name's are: of plain numbers the entries in a row, of poses twists [linear m; angular rad]
-        in their own axes, of states tangents (n,).
+    columns: where of p each name's are: of plain numbers the entries in a row, of poses translation [m] and
+        rotation vector [rad] in their own axes, of states tangents (n,).
     """
 
     solution: Solution
@@ -93,12 +96,13 @@ def sensitivity(solution: Solution, problem: Problem, names: tuple[str, ...]) ->
     """Derivatives of an optimum by numbers of its problem; see `Solution.sensitivity`."""
     numbers = [Number.of(problem, name) for name in names]
     if not names or len(set(names)) < len(names):
-        raise ProblemError(f"sensitivity: expected names of numbers, each once, got {said(names)}")
+        raise ProblemError(f"names: expected names of numbers, each once, got {said(names)}")
     if not solution.converged:
         raise ProblemError(f"sensitivity: expected a solution that has converged, got one that has {solution.status}")
     optimum = Optimum(problem, solution)
     slopes, costs = zip(*(optimum.by(number) for number in numbers), strict=True)
-    found = response(optimum.quadratic, Slopes(*(np.concatenate(parts, axis=-1) for parts in zip(*slopes, strict=True))))
+    by = Slopes(*(np.concatenate(parts, axis=-1) for parts in zip(*slopes, strict=True)))
+    found = response(optimum.quadratic, by)
     begin, columns = 0, {}
     for number in numbers:
         columns[number.name] = slice(begin, begin := begin + number.size)
@@ -110,7 +114,7 @@ def sensitivity(solution: Solution, problem: Problem, names: tuple[str, ...]) ->
 class Optimum:
     """The linear-quadratic problem about a solution, and how its parts change with numbers of its problem.
 
-    rows (a,): which multipliers are of constraints that hold.   quadratic: the problem, see `ddp.sweeps.response`.
+    rows (a,): which multipliers are of constraints that hold.   quadratic: the problem, see `ddp.solutions.response`.
     """
 
     def __init__(self, problem: Problem, solution: Solution) -> None:
@@ -198,7 +202,7 @@ class Optimum:
         value += float((self._slope * (held - U[:N])).sum())
         return np.concatenate([d.lz.ravel(), after.ravel(), missed, held.ravel(), [value]])
 
-    def _at_limits(self, lz: Array) -> Array:
+    def _at_limits(self, lz: Array) -> NDArray[np.int64]:
         """Which limit (N, nu) holds a control: -1 the lower one, 1 the upper one, else 0."""
         n, on_next, B = self._n, self._costate[1:], self._F[:, :, self._n :]
         self._slope = slope = lz[:-1, n:] + np.einsum("kij,ki->kj", B, on_next)
@@ -206,8 +210,8 @@ class Optimum:
         low, high = room(self._U[:-1], self._problem.lower, self._problem.upper)
         return np.where((low >= 0.0) & (slope > firm), -1, np.where((high <= 0.0) & (slope < -firm), 1, 0))
 
-    def _holding(self) -> Array:
-        """Rows (a,) of constraints that hold: equalities, and what has a multiplier and is at its bound, or gives way."""
+    def _holding(self) -> NDArray[np.int64]:
+        """Rows (a,) that hold: equalities, and those with a multiplier that are at their bound, or give way."""
         if not self._problem.constrained:
             return np.zeros(0, np.int64)
         rows, y = self._problem.rows, self._y
@@ -246,6 +250,7 @@ def _seen_from(problem: Problem, at: Array, moved: Array, weights: Array) -> Arr
         return weights
     back = np.empty_like(weights)
     for j, along in enumerate(h * np.eye(d.n)):
-        ahead, behind = (d.difference(at, d.integrate(moved, np.tile(way * along, (len(at), 1)))) for way in (1.0, -1.0))
+        near = (d.integrate(moved, np.tile(way * along, (len(at), 1))) for way in (1.0, -1.0))
+        ahead, behind = (d.difference(at, one) for one in near)
         back[:, j] = ((ahead - behind) * weights).sum(axis=1) / (2.0 * h)
     return back

@@ -85,6 +85,8 @@ def subjects():
         Subject("Solution.feedback", solution.feedback, {"feedback": "solver"}),
         Subject("Policy.reference", solution.policy.reference, {"t": 0.1}),
         Subject("Policy.export", solution.policy.export, {"path": folder / "gains.csv"}),
+        Subject("Solution.sensitivity", lambda names: solution.sensitivity(names), {"names": "x0"}),
+        Subject("Sensitivity.predicted", solution.sensitivity("x0").predicted, {"numbers": {"x0": solution.X[0]}}),
         Subject("Solution.shift", solution.shift, {"steps": 1}),
         Subject("Solution.save", solution.save, {"path": folder / "other.npz"}),
         Subject("Solution.load", ddp.Solution.load, {"path": file, "problem": plain}),

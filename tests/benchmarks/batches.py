@@ -1,6 +1,7 @@
 """Many solves: what they cost beside a loop, how good their optima are, and what kills leave.
 
     python tests/benchmarks/batches.py overhead quality native twins memory --samples 1000
+    python tests/benchmarks/batches.py predictions --samples 200
     python tests/benchmarks/batches.py kills --samples 30000      # until 20 drivers and 50 workers have been killed
     python tests/benchmarks/batches.py soak --samples 100000
     python tests/benchmarks/batches.py efficiency --samples 2000  # on a quiet machine
@@ -122,6 +123,27 @@ def quality(samples):
               f" {cold.iterations.mean():.1f}, {tree.iterations.mean():.1f}, all {tree.work.mean():.1f}; time"
               f" {b / a:.2f}; worse than cold {int(worse.sum())}; starts {starts.tolist()}; jumps"
               f" {len(tree.consistency())}", flush=True)
+
+
+def predictions(samples):
+    """Iterations from the nominal policy and from predictions by `Solution.sensitivity`, and what these cost."""
+    problem, rng = arm.reach("ur5"), np.random.default_rng(5)
+    target, best = problem.terminal[0].target, ddp.solve(problem)
+    by, seconds, _ = timed(lambda: best.sensitivity("target"))
+    by, seconds, _ = timed(lambda: best.sensitivity("target"))
+    print(f"sensitivity to a pose: {1e3 * seconds:.1f} ms")
+    for half in (0.02, 0.05, 0.1, 0.2):
+        box = rng.uniform(-half, half, (samples, 3))
+        poses = [pin.SE3(target.rotation, target.translation + d).homogeneous for d in box]
+        twins = [problem.varying(target=pose) for pose in poses]
+        starts = {"the policy": [best] * samples, "predictions": [by.predicted(target=pose) for pose in poses]}
+        for name, guesses in starts.items():
+            solved, seconds, _ = timed(lambda twins=twins, guesses=guesses: [
+                ddp.solve(twin, guess=guess, throw=False) for twin, guess in zip(twins, guesses, strict=True)
+            ])
+            iterations = np.mean([one.iterations for one in solved])
+            print(f"targets within {100 * half:.0f} cm, from {name}: {iterations:.2f} iterations,"
+                  f" {1e3 * seconds / samples:.2f} ms a solve", flush=True)  # fmt: skip
 
 
 def native(samples):
@@ -331,6 +353,6 @@ if __name__ == "__main__":
     parser.add_argument("--samples", type=int, default=1000)
     arguments = parser.parse_args()
     known = {"overhead": overhead, "quality": quality, "kills": kills, "soak": soak, "twins": twins,
-             "native": native, "efficiency": efficiency, "memory": memory}  # fmt: skip
+             "native": native, "predictions": predictions, "efficiency": efficiency, "memory": memory}  # fmt: skip
     for one in arguments.what:
         known[one](arguments.samples)

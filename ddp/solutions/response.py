@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from ddp.protocols import Array
 
+
 class Quadratic(NamedTuple):
     """A linear-quadratic problem about an optimum, but for what depends on parameters.
 
@@ -34,7 +35,7 @@ class Quadratic(NamedTuple):
 
 
 class Slopes(NamedTuple):
-    """What depends on P parameters: c (N+1, nz, P), S (N, n, P), r (a, P), F (n, P), and du (N, nu, P).
+    """Slopes by P parameters: c (N+1, nz, P), S (N, n, P), r (a, P), F (n, P), and du (N, nu, P).
 
     du: of controls that a limit holds, which go with it.
     """
@@ -47,7 +48,7 @@ class Slopes(NamedTuple):
 
 
 class Response(NamedTuple):
-    """dX (N+1, n, P), dU (N, nu, P), nu (a, P); form (P, P): ½ θᵀ form θ is the minimum."""
+    """Changes dX (N+1, n, P), dU (N, nu, P), nu (a, P); form (P, P): ½ θᵀ form θ is the minimum."""
 
     dX: Array
     dU: Array
@@ -56,7 +57,7 @@ class Response(NamedTuple):
 
 
 def response(about: Quadratic, by: Slopes) -> Response:
-    """The response of a linear-quadratic problem to its parameters; of controls that act on nothing, the shortest."""
+    """Find the response of a linear-quadratic problem to its parameters; controls that act on nothing stay."""
     (A, B, H, free, C, give), (c, S, r, F, held) = about, by
     (N, n, nu), P, a = B.shape, r.shape[1], len(give)
     moves = bool(held.any())
@@ -92,7 +93,7 @@ def response(about: Quadratic, by: Slopes) -> Response:
 
 
 def _swept(A: Array, B: Array, H: Array, c: Array, S: Array, free: NDArray[np.bool_]) -> tuple[Array, ...]:
-    """V (n, n), v (n, P), M (P, P) of the minimum ½ dx_0ᵀ V dx_0 + dx_0ᵀ v θ + ½ θᵀ M θ; K, k of du = K dx + k θ."""
+    """Sweep backward: V, v, M of the minimum ½ dx_0ᵀ V dx_0 + dx_0ᵀ v θ + ½ θᵀ M θ, and K, k of du = K dx + k θ."""
     (N, n, nu), P = B.shape, c.shape[2]
     V, v, M = H[N, :n, :n], c[N, :n], np.zeros((P, P))
     K, k = np.zeros((N, nu, n)), np.zeros((N, nu, P))

@@ -1,0 +1,173 @@
+"""Derivatives of optima by numbers of their problems, beside optima that are found again, and calculus."""
+
+from dataclasses import replace
+
+import numpy as np
+import pinocchio as pin
+import pytest
+
+import ddp
+from ddp.differences import POINTS, WEIGHTS
+from ddp.errors import ProblemError
+from dynamics import FunctionDynamics
+from problems import arm, pendulum, quadruped
+from problems.constraints import StateEquality
+from problems.costs import ControlCost, StateCost
+
+PRECISE = ddp.DDP(tolerance=1e-14)
+
+
+def priced(solution):
+    """The least cost with what soft constraints cost."""
+    problem = solution.problem
+    if not problem.constrained:
+        return solution.cost
+    rows = problem.rows
+    beyond = np.abs(rows.beyond(rows.values(solution.X, solution.U)))
+    linear = np.where(np.isinf(rows.cap), 0.0, rows.cap) * beyond
+    return solution.cost + (linear + 0.5 * beyond**2 / np.where(rows.compliance > 0.0, rows.compliance, np.inf)).sum()
+
+
+def agrees(problem, name, moved, along, step, share=1e-6):
+    """Whether states, controls and cost change as those of problems that are solved again, fourth order."""
+    best = ddp.solve(problem, PRECISE)
+    by = best.sensitivity(name)
+    found = []
+    for point in POINTS:
+        other = {name: moved(point * step * along)}
+        again = ddp.solve(problem.varying(other), PRECISE, by.predicted(other))
+        assert again.converged
+        X = problem.dynamics.difference(best.X, again.X)
+        found.append([X.ravel(), (again.U - best.U).ravel(), [priced(again) - priced(best)]])
+    for parts, own in zip(zip(*found, strict=True), (by.dX @ along, by.dU @ along, by.cost @ along), strict=True):
+        seen = np.tensordot(WEIGHTS, np.array(parts), axes=1) / step
+        assert np.abs(np.ravel(own) - seen).max() < share * max(np.abs(seen).max(), 1e-3)
+    return by
+
+
+@pytest.fixture(scope="module")
+def reach():
+    return arm.reach("ur5")
+
+
+@pytest.mark.parametrize("name", [
+    "x0", "running[0].weights", "running[1].target_x", "terminal[0].weights", "dynamics.masses"
+])  # fmt: skip
+def test_an_arm_answers_as_optima_that_are_found_again(reach, name, rng):
+    value = reach.number(name)
+    along = rng.uniform(-0.3, 0.3, value.size) * (1.0 if name in ("x0", "running[1].target_x") else value.ravel())
+    agrees(reach, name, lambda d: value + d.reshape(value.shape), along, 1e-3)
+
+
+def test_a_pose_moves_along_twists_in_its_own_axes(reach, rng):
+    target = reach.terminal[0].target
+    by = agrees(reach, "target", lambda d: (target * pin.exp6(d)).homogeneous, rng.normal(size=6), 1e-4)
+    assert by.columns == {"target": slice(0, 6)}
+
+
+def test_several_names_have_their_columns_side_by_side(reach):
+    best = ddp.solve(reach)
+    both, alone = best.sensitivity("target", "x0"), best.sensitivity("x0")
+    np.testing.assert_allclose(both.dU[..., both.columns["x0"]], alone.dU, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(alone.dU[0], best.K[0], rtol=1e-7, atol=1e-9 * np.abs(best.K[0]).max())
+
+
+@pytest.mark.parametrize("name", ["x0", "terminal[0].target_x", "dynamics.masses"])
+def test_a_floating_robot_answers_along_tangents(name, rng):
+    problem = quadruped.reorientation()
+    d, value = problem.dynamics, problem.number(name)
+    plain = name == "dynamics.masses"
+    along = 0.3 * value if plain else rng.normal(size=d.n)
+    agrees(problem, name, (lambda e: value + e) if plain else (lambda e: d.integrate(value, e)), along, 1e-4)
+
+
+@pytest.mark.parametrize("name", ["x0", "control_limits", "dynamics.masses"])
+def test_controls_at_limits_go_with_them(name):
+    problem = replace(pendulum.swing_up(), control_limits=(-3.0, 3.0))
+    value = np.array([[-3.0], [3.0]]) if name == "control_limits" else problem.number(name)
+    along = np.cos(np.arange(value.size)) * np.abs(value.ravel() + (value.ravel() == 0.0))
+    by = agrees(problem, name, lambda d: value + d.reshape(value.shape), along, 1e-4)
+    assert (name == "control_limits") == bool(by.dU[np.abs(by.solution.U) >= 3.0 - 1e-12].any())
+
+
+@pytest.mark.parametrize("name", ["x0", "terminal_constraints[0].target_x", "dynamics.masses"])
+def test_an_equality_at_the_end_holds_and_moves(reach, name):
+    end = StateEquality(reach.dynamics, 1.1 * ddp.solve(reach).X[-1])
+    problem = replace(reach, terminal=[], terminal_constraints=[end])
+    value = problem.number(name)
+    along = np.cos(np.arange(value.size)) * (0.3 * value if name.endswith("masses") else 1.0)
+    by = agrees(problem, name, lambda d: value + d, along, 1e-3)
+    if name.startswith("terminal"):  # what a unit of the bound costs
+        np.testing.assert_allclose(by.cost, -by.solution.multipliers, rtol=1e-5)
+
+
+@pytest.mark.parametrize(("norm", "price", "name"), [
+    (None, 1.0, "x0"), (None, 1.0, "target"), ("L1", 0.3, "constraints[0].price"), ("L1", 0.3, "x0"), ("L2", 10.0, "x0")
+])  # fmt: skip
+def test_rows_that_hold_are_paid_for_or_give_way_change_as_they_do(reach, norm, price, name, rng):
+    fastest = 0.8 * np.abs(ddp.solve(reach).X).max(axis=0)[6:8]
+    limit = ddp.Inequality(lambda x, u: x[6:8] - fastest)
+    problem = replace(reach, constraints=[limit if norm is None else ddp.Soft(limit, price, norm)])
+    target, step = reach.terminal[0].target, 1e-5
+    if name == "target":
+        agrees(problem, name, lambda d: (target * pin.exp6(d)).homogeneous, rng.normal(size=6), step)
+    else:
+        value = problem.number(name)
+        agrees(problem, name, lambda d: value + d.reshape(value.shape), rng.normal(size=max(value.size, 1)), step)
+
+
+def test_a_linear_quadratic_problem_answers_as_calculus_says(rng):
+    A, B = np.eye(3) + 0.1 * rng.normal(size=(3, 3)), rng.normal(size=(3, 2))
+    system, N = FunctionDynamics(lambda x, u: A @ x + B @ u, 3, 2, 1.0), 6
+    goal, q, r = rng.normal(size=3), rng.uniform(0.5, 2.0, 3), rng.uniform(0.5, 2.0, 2)
+    problem = ddp.Problem(system, [StateCost(system, goal, q), ControlCost(np.zeros(2), r)],
+                          [StateCost(system, goal, 5.0 * q)], rng.normal(size=3), N)  # fmt: skip
+    by = ddp.solve(problem, PRECISE).sensitivity("target_x", "x0")
+    G = np.zeros((3 * (N + 1), 2 * N))
+    for k in range(N + 1):
+        for j in range(k):
+            G[3 * k : 3 * k + 3, 2 * j : 2 * j + 2] = np.linalg.matrix_power(A, k - 1 - j) @ B
+    Phi = np.vstack([np.linalg.matrix_power(A, k) for k in range(N + 1)])
+    W = np.kron(np.diag([1.0] * N + [5.0]), np.diag(q))
+    H = G.T @ W @ G + np.kron(np.eye(N), np.diag(r))
+    expected = np.linalg.solve(H, G.T @ W @ np.hstack([np.tile(np.eye(3), (N + 1, 1)), -Phi]))
+    np.testing.assert_allclose(by.dU.reshape(2 * N, -1), expected, atol=1e-10)
+
+
+def test_a_weight_of_zero_has_a_derivative_to_one_side(reach):
+    up = np.eye(12)[7]
+    weights = reach.running[1].weights * (1.0 - up)
+    problem = reach.varying({"running[1].weights": weights})
+    best = ddp.solve(problem, PRECISE)
+    h = 1e-4
+    twins = [weights + k * h * up for k in (1.0, 2.0)]
+    one, two = (ddp.solve(problem.varying({"running[1].weights": w}), PRECISE, best).U for w in twins)
+    seen = (4.0 * one - 3.0 * best.U - two) / (2.0 * h)
+    assert np.abs(best.sensitivity("running[1].weights").dU[..., 7] - seen).max() < 1e-3 * np.abs(seen).max()
+
+
+def test_a_prediction_misses_by_the_square_of_the_change(reach):
+    best, target = ddp.solve(reach, PRECISE), reach.terminal[0].target
+    by, missed = best.sensitivity("target"), []
+    for way in (0.02, 0.01):
+        pose = target * pin.exp6(np.array([way, -way, way, 0.0, way, 0.0]))
+        guess = by.predicted(target=pose.homogeneous)
+        assert not guess.converged
+        again = ddp.solve(guess.problem, PRECISE, guess)
+        missed.append(np.abs(again.U - guess.U).max())
+    assert 3.5 < missed[0] / missed[1] < 4.5
+
+
+def test_what_has_no_derivative_is_refused_by_name(reach):
+    best = ddp.solve(reach)
+    with pytest.raises(ProblemError, match=r"names: the problem has no number 'targets'; .*target"):
+        best.sensitivity("targets")
+    with pytest.raises(ProblemError, match="names of numbers, each once"):
+        best.sensitivity()
+    with pytest.raises(ProblemError, match="has converged"):
+        ddp.solve(reach, ddp.DDP(max_iterations=1), throw=False).sensitivity("x0")
+    matrix = reach.varying({"running[1].weights": np.diag(reach.running[1].weights)})
+    with pytest.raises(ProblemError, match=r"running\[1\].weights: .*symmetric"):
+        ddp.solve(matrix).sensitivity("running[1].weights")
+    with pytest.raises(ProblemError, match="predicted: expected some of x0, got 'target'"):
+        best.sensitivity("x0").predicted(target=np.eye(4))
