@@ -140,7 +140,7 @@ class Optimum:
         self.quadratic = Quadratic(d.A, d.B, H, self._side == 0, self._jacobian(), give)
 
     def by(self, number: Number) -> tuple[Slopes, Array]:
-        """What changes with a number's tangents (p,), and the derivative (p,) of the least cost."""
+        """Slopes by a number's tangents (p,), and the derivative (p,) of the least cost."""
         (N, n, nz), p = (self._N, self._n, self._F.shape[2]), number.size
         F = np.zeros((n, p))
         if number.name == "x0":
