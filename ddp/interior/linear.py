@@ -17,6 +17,7 @@ import numpy as np
 from ddp.compiling.kernel import call_contraction, kernel
 from ddp.machine.algebra import add_product, dot
 from ddp.machine.memory import address_of, hold, rows_of
+from ddp.machine.tiles import WIDTH
 from ddp.sweeps.horizon import Horizon, own
 from ddp.sweeps.limits import is_bent
 
@@ -40,13 +41,19 @@ def multipliers(horizon, blend, mu, x, u, y, follows, costate, weights):
     """
     p = Horizon(horizon)
     n, nu, bent, to, x, u = p.n, p.nu, is_bent(p), rows_of(weights), rows_of(x), rows_of(u)
-    memory = np.zeros((2, n + nu))
-    g, z = rows_of(memory[0]), rows_of(memory[1])
+    memory = np.zeros((4, n + nu))
+    g, z, v, on = rows_of(memory[0]), rows_of(memory[1]), rows_of(memory[2]), rows_of(memory[3])
     for t in range(p.N, -1, -1):
         gradient_at(p, t, blend, mu, u, x, z, g)
         if t < p.N:
-            add_product(g, p.A[t], to[t], n, n, n)
-            add_product(g[n:], p.B[t], to[t], n, nu, nu)
+            for i in range(n):
+                on[i] = to[t, i]
+            if blend > 0.0 and p.in_blocks != 0:
+                for i in range(n // 2):
+                    v[i] = blend * y[t + 1, n // 2 + i]
+                add_blocks(p, t, z, v, g, on[n // 2 :])
+            add_product(g, p.A[t], on, n, n, n)
+            add_product(g[n:], p.B[t], on, n, nu, nu)
             if follows:
                 add_product(g, p.K[t], g[n:], nu, n, n)
         for i in range(n):
@@ -83,8 +90,42 @@ def gradient_at(p, t, blend, mu, U, X, z, g):
             z[i] *= blend
         if not p.separable[t]:
             add_product(g, p.exact[t], z, size, size, nz)
-        if t < p.N:
+        if t < p.N and p.in_blocks == 0:
             add_product(g, p.T[t], z, size, size, nz)
+
+
+@kernel
+def add_blocks(p, t, z, v, g, on):
+    """g += T z of the `system.Abilities`' blocks of knot t, but for what δv' passes on; that is added to ``on``.
+
+    z (nz,), v (n/2,): the step, and δv', times the blend; g as `gradient_at` leaves it.
+    """
+    m = p.n // 2
+    size = (m * m + WIDTH - 1) // WIDTH * WIDTH
+    T = p.T[t]
+    qv, vv, nq, nn = T[size:], T[2 * size :], T[3 * size :], T[4 * size :]
+    add_symmetric(g, T, z, m)
+    add_symmetric(g[m:], vv, z[m:], m)
+    add_product(g[m:], qv, z, m, m, m)
+    add_product(g, nq, v, m, m, m)
+    for i in range(m):
+        g[i] += dot(qv[i * m :], z[m:], m)
+        on[i] += dot(nq[i * m :], z, m)
+    for b in range(len(p.bent)):
+        first, count = p.bent[b, 0], p.bent[b, 1]
+        add_product(on[first:], nn, v[first:], count, count, count)
+        nn = nn[count * count :]
+
+
+@kernel
+def add_symmetric(g, H, z, m):
+    """g (m,) += H z of a symmetric matrix, given by its upper half."""
+    for i in range(m):
+        row, total = H[i * m :], H[i * (m + 1)] * z[i]
+        for j in range(i + 1, m):
+            total += row[j] * z[j]
+            g[j] += row[j] * z[i]
+        g[i] += total
 
 
 @kernel

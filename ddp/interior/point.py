@@ -114,6 +114,7 @@ class Point:
             self._swept, problem.dynamics, VALUE, limited=self.boxed, contract=work.contract,
             structure=problem.structure, weighted=True,
         )  # fmt: skip
+        self._wanted = FIRST | GAUSS_NEWTON | EXACT | (0 if problem.structure.blockwise else RECORDS)
         self._diagonal = problem.separable
         self.backward.separable = self._separable = self._diagonal & self.rows.separable
         self._dense = ~self._separable
@@ -214,7 +215,7 @@ class Point:
         """Derivatives here."""
         self._contracted = False
         known = 0
-        while (made := missing(known, FIRST | GAUSS_NEWTON | EXACT | RECORDS, self.problem.curved))[0]:
+        while (made := missing(known, self._wanted, self.problem.curved))[0]:
             self._work.make(self.X, self.U, made[0])
             known = made[1]
         if self.rows.size:

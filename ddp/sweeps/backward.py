@@ -103,7 +103,7 @@ class Backward:
     segments: how many parts of the horizon are swept at once, see segments.py; where the second order is contracted
         with V_x, sweeps that have any are of one piece all the same.
     structure: of the dynamics, if it is known.
-    weighted: whether sweeps are `with_weights` alone; second orders and bends of all knots are then kept as Hessians.
+    weighted: whether sweeps are `with_weights` alone; second orders and bends of all knots are then kept.
     """
 
     def __init__(
@@ -121,10 +121,10 @@ class Backward:
         self._chosen = multipliers if multipliers in (VALUE, COSTATE) else ""
         self._at_once = batched or multipliers == POLICY
         whole = limited or weighted
-        self._blockwise = blockwise and multipliers != VALUE and not whole
+        self._blockwise = blockwise and (weighted or (multipliers != VALUE and not limited))
         self._in_blocks = aligned_zeros((N if self._blockwise else 0, numbers_of_blocks(n // 2, steps[1])))
         self._followed = self._torn = False
-        everywhere = (multipliers != VALUE and not self._blockwise) or reuse or whole
+        everywhere = (not self._blockwise and (multipliers != VALUE or whole)) or reuse
         self._second = aligned_zeros((N if everywhere else 1, nz, nz))
         self.age: int | None = None
         self._limited = limited
@@ -240,8 +240,7 @@ class Backward:
     def contract(self, weights: Array) -> None:
         """Contract the second order with weights (N, n), for sweeps `with_weights`."""
         self._weights[:] = weights
-        self._contract(self._weights, self._second, False)
-        self._take(self._second)
+        self._contract(self._weights, self._taken, self._blockwise)
 
     def with_weights(self, blend: float, mu: float, held: Array | None = None) -> Sweep:
         """Sweep once with the second order as `contract` left it.

@@ -1,0 +1,40 @@
+"""The full-space step and its multipliers against the conditions of its quadratic model, knot by knot."""
+
+import numpy as np
+import pytest
+
+from ddp.interior.point import Point
+from ddp.parallel.workers import Workers, differentiator
+from problems import arm, cartpole, quadrotor
+
+
+@pytest.mark.parametrize("build", [cartpole.swing_up, arm.reach, quadrotor.loop])
+@pytest.mark.parametrize("blend", [0.0, 0.5, 1.0])
+def test_multipliers_of_a_step_make_the_gradient_of_its_model_vanish(rng, build, blend):
+    problem, mu = build(), 1e3
+    system = problem.dynamics
+    n = system.n
+    U = np.tile(system.nominal_control(problem.x0), (problem.horizon, 1))
+    U += 0.1 * rng.normal(size=U.shape)
+    X = system.integrate(system.rollout(problem.x0, U), 0.1 * rng.normal(size=(len(U) + 1, n)))
+    X[0] = problem.x0
+    with differentiator(problem, Workers(1)) as work:
+        point = Point(problem, work, X, U, 1.0, 0.01)
+        point.differentiate()
+        weights = rng.normal(size=point.weights.shape)
+        point.weights[:] = weights
+        point.contract()
+        point.judge()
+        point.condense()
+        sweep = point.sweep(blend, mu)
+        assert sweep.failed == -1
+        step = point.move(sweep, blend, mu)
+        d = work.derivatives
+        for t, (x, u) in enumerate(zip(step.x, step.u, strict=False)):
+            H = np.diag(d.diagonal[t]) if problem.separable[t] else blend * d.exact[t] + (1.0 - blend) * d.lzz[t]
+            H = H + mu * np.eye(len(H)) + blend * system.hessian(X[t], U[t], weights[t], t)
+            gradient = d.lz[t] + H @ np.concatenate([x, u]) + np.hstack([d.A[t], d.B[t]]).T @ step.weights[t]
+            gradient[:n] -= step.costate[t]
+            size = 1.0 + np.abs(d.lz[t]).max() + np.abs(step.weights[t]).max()
+            np.testing.assert_allclose(gradient, 0.0, atol=1e-12 * size)
+    assert np.abs(step.x).max() > 1e-6
