@@ -205,6 +205,8 @@ class Iterate:
     def arrive(self, X: Array, U: Array, gaps: Array) -> None:
         """Move to another trajectory, with its gaps."""
         self._place(X, U, gaps)
+        if self._backward is not None:
+            self._backward.led_away()
         if self.problem.limited and touches(U, self.problem.lower, self.problem.upper):
             self.limit()
         if not gaps.any():

@@ -201,6 +201,10 @@ class Backward:
         """Forget all that is kept of earlier iterates."""
         self.age = None
 
+    def led_away(self) -> None:
+        """The derivatives are those of a trajectory that no sweep led to: gains are no policy for its weights."""
+        self.age, self._followed = None, False
+
     @property
     def fresh(self) -> bool:
         """Whether the next sweep with blend > 0 contracts the second order, and does not take what is there."""
