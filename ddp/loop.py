@@ -12,19 +12,18 @@ import numpy as np
 
 from ddp.descent import Descent
 from ddp.interior.approach import approach
-from ddp.interior.solve import SHORT, Minimised, minimise
+from ddp.interior.handover import handed_over, watch
+from ddp.interior.solve import Minimised, minimise
 from ddp.iterate import CLOSED, Iterate
 from ddp.saddles import away, described, judged
 from ddp.solutions.record import Record, Watcher
-from ddp.solutions.status import End, Ending, Status
+from ddp.solutions.status import Ending, Status
 from ddp.sweeps.backward import Sweep
 from ddp.sweeps.inertia import MINIMUM, UNKNOWN
 
 if TYPE_CHECKING:
     from ddp.solver import DDP
 
-WORSE = 0.01
-"""Share of the cost by which full-space steps may end above what rollouts had reached."""
 MOST_LEFT = 30
 """Saddles and maxima that are left, at most."""
 
@@ -59,10 +58,10 @@ def run(
         elif iterate.constrained:
             end = solver.holding.minimise(descent, left > 0)
         else:
-            watch = _watch(iterate) if solver.hands_over(iterate.problem) else None
-            end = descent.run(solver.tolerance, solver.max_iterations, watch)
+            struggles = watch(descent) if solver.hands_over(iterate.problem) else None
+            end = descent.run(solver.tolerance, solver.max_iterations, struggles)
             if end.ending is Ending.STRUGGLES:
-                end = _handed_over(descent)
+                end = handed_over(descent)
         settled = end.ending.converged or end.ending is Ending.STATIONARY
         if not settled and not (end.ending is Ending.NO_STEP and iterate.gap < CLOSED):
             again = solver.last_sweep or end.ending is not Ending.ITERATIONS
@@ -102,24 +101,6 @@ def run(
         gains = "; Gauss-Newton gains" if exact and not was_exact else ""
         status += f" where the exact Hessian is not positive definite (perhaps no minimum{gains})"
     return Outcome(Status(status, Ending.ROUNDING if rounding else Ending.CONVERGED), sweep, kind)
-
-
-def _handed_over(descent: Descent) -> End:
-    """End of full-space steps, or of more rollouts where those end at a much higher cost than rollouts had reached."""
-    iterate, solver = descent.iterate, descent.solver
-    reached, cost = iterate.trajectory, iterate.cost
-    end = minimise(descent).end
-    as_low = end.ending.converged and iterate.cost <= cost + WORSE * abs(cost)
-    if as_low or len(descent.history) >= solver.max_iterations:
-        return end
-    if cost < iterate.cost:
-        iterate.arrive(*reached)
-    return descent.run(solver.tolerance, solver.max_iterations)
-
-
-def _watch(iterate: Iterate) -> Callable[[list[Record]], bool]:
-    """Whether an iterate struggles: its steps are short, as where limits clip feedback in stiff valleys."""
-    return lambda history: iterate.limited and history[-1].step <= SHORT
 
 
 def _constrained(iterate: Iterate, history: list[Record], found: Minimised) -> Outcome:

@@ -28,6 +28,7 @@ from ddp.errors import (
     settle_by,
 )
 from ddp.guesses import Start, as_guess
+from ddp.interior.handover import is_underactuated
 from ddp.iterate import Guess, Iterate
 from ddp.loop import run
 from ddp.models.attempt import HessianModel, Limits
@@ -104,9 +105,10 @@ class DDP:
         "linear"   as the linear model says, gaps open on the way: the full-space primal-dual interior point of
                    `ddp.interior`, with its own multipliers, Hessians and search. Limits of controls and constraints are
                    rows with slacks, and never violated by more than the tolerance
-        "auto"     linear with constraints, after a few rollouts without them, and where rollouts struggle with limits
-                   of controls; else by rollouts, as always with options of theirs: another ``hessian``,
-                   ``multipliers`` or ``constraints``
+        "auto"     linear with constraints, after a few rollouts without them; else by rollouts until these struggle, by
+                   a step of an eighth or less within limits of controls, by two in a row where controls are fewer than
+                   the coordinates that they move, and then linear as long as that serves better. By
+                   rollouts alone with options of theirs: another ``hessian``, ``multipliers`` or ``constraints``
     """
 
     tolerance: float = 1e-9
@@ -175,8 +177,8 @@ class DDP:
         return [early, replace(self, step="rollout")]
 
     def hands_over(self, problem: Problem) -> bool:
-        """Whether steps of a problem become linear where rollouts within its limits struggle."""
-        return self._open and problem.limited and not problem.constrained
+        """Whether steps of a problem become linear where rollouts struggle."""
+        return self._open and not problem.constrained and (problem.limited or is_underactuated(problem))
 
     @property
     def holding(self) -> ConstraintMethod:

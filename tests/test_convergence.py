@@ -11,7 +11,7 @@ import problems
 
 DDP_BARS = {
     "pendulum/swing-up": (17, 2.9008),
-    "cartpole/swing-up": (55, 0.92042),
+    "cartpole/swing-up": (20, 0.92042),
     "arm/reach": (11, 1.1798),
     "arm/out-of-reach": (30, 154.55),
     "arm/obstacles": (45, 1.2057),

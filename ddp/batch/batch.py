@@ -39,10 +39,11 @@ class Batch:
     threads: how many share the problems; they work at the same time, since loops hold no lock of Python's.
 
     Iterations, endings and optima are those of `solve` from the same guess, to rounding, and depend on no other problem
-    of the batch. Dynamics are of rigid robots without contacts, or functions that are traced, in explicit steps; terms
-    are built in, traced or jitted. Whatever else problems have is ``obstacle``, in words: then `solve` does all of
-    them, one after the other. So it does with single problems that come to an end which is neither a minimum nor the
-    limit of iterations; ``left`` counts those of the last call.
+    of the batch. Without limits of controls steps are rollouts, as with ``step="rollout"`` of `DDP`. Dynamics are of
+    rigid robots without contacts, or functions that are traced, in explicit steps; terms are built in, traced or
+    jitted. Whatever else problems have is ``obstacle``, in words: then `solve` does all of them, one after the other.
+    So it does with single problems that come to an end which is neither a minimum nor the limit of iterations;
+    ``left`` counts those of the last call.
 
     Raises ProblemError for bad input.
     """

@@ -52,6 +52,9 @@ TRUSTING = 0.1
 """After shorter steps no larger share than theirs is tried: Hessians that are positive definite by little promise steps
 that are long, of which bounds and searches leave next to nothing."""
 
+PROOF = 0.5
+"""The share of the exact Hessian without which full-space steps have not proved themselves."""
+
 FIRST_SHIFT, SMALLEST_SHIFT, RISES, DECAY, MOST_SHIFT = 1e-4, 1e-10, (100.0, 8.0), 3.0, 1e12
 """mu, added to Hessians where none is positive definite: the first, the smallest one, by how much it rises first and
 later, and falls from iterate to iterate."""
@@ -94,14 +97,15 @@ class Interior:
     history: of the whole solve; ``show`` adds a record of every iteration.   sweep: the last one;
     exact: whether that is of the exact Hessian, with nothing added.
     struggles: whether to give up, judged by the iterations with one barrier; by default never.
+    proof: for how many iterations to give up, too, where Hessians are not positive definite by `PROOF`.
     """
 
     def __init__(
         self, point: Point, tolerance: float, history: list[Record], show: Callable[[Record], None],
-        struggles: Callable[[list[Record]], bool] | None = None,
+        struggles: Callable[[list[Record]], bool] | None = None, proof: int = 0,
     ) -> None:  # fmt: skip
         self.point, self.tolerance, self.history, self._show = point, tolerance, history, show
-        self._struggles = struggles
+        self._struggles, self._proof = struggles, proof
         self.sweep: Sweep | None = None
         self.exact = False
         self.blends = DIRECT if point.boxed else BLENDED
@@ -159,8 +163,6 @@ class Interior:
             if len(self.history) >= limit:
                 said = f"the limit of {limit} iterations was reached, the last with an expected decrease of"
                 return End(Ending.ITERATIONS, f"{said} {move.expected:.2g}")
-            if self._struggles is not None and self._struggles(self.history[self._fell :]):
-                return End(Ending.STRUGGLES, f"full-space {Ending.STRUGGLES.value}")
             was_open = p.open
             alpha = self._search(step)
             now = working_time()
@@ -171,6 +173,8 @@ class Interior:
                     continue
                 return End(Ending.NO_STEP, "no step lowers the cost or closes what is open")
             self._start_blend = 0 if alpha > TRUSTING or p.boxed else self._blend
+            if self._struggles is not None and self._struggles(self.history[self._fell :]):
+                return End(Ending.STRUGGLES, f"full-space {Ending.STRUGGLES.value}")
             self._stuck = alpha == 0.0
             self._stiff = self._stuck or (p.first > 0 and alpha <= CURVED * move.longest)
             if self._stiff:
@@ -297,10 +301,15 @@ class Interior:
 
     def _hessians(self) -> Iterator[tuple[float, float]]:
         """Shares of the exact Hessian, and mu."""
-        if not self._stiff:
+        proving = len(self.history) < self._first + self._proof
+        if proving or not self._stiff:
             for number, blend in enumerate(self.blends[self._start_blend :], self._start_blend):
+                if proving and blend < PROOF:
+                    break
                 self._blend = number
                 yield blend, 0.0
+        if proving:
+            return
         scale, first, later = self.point.scale, *RISES
         mu, rise = (FIRST_SHIFT * scale, first) if self._mu == 0.0 else (self._mu, later)
         if self._mu > 0.0 and not self._stiff:
@@ -345,5 +354,5 @@ class Interior:
         self._show(Record(
             p.cost, self.judged.dual, step.move.expected, alpha, step.mu, hessian, step.blend, seconds,
             0.0 if p.gap < CLOSED else p.gap, "multipliers" if step.blend > 0.0 else "none",
-            p.missed, p.barrier,
+            p.missed, p.barrier, True,
         ))  # fmt: skip

@@ -107,7 +107,7 @@ class Point:
         d = work.derivatives
         self._plain_lz, self._error, self._unread = d.lz, np.zeros_like(d.lz), np.zeros_like(d.lz)
         self._swept = d._replace(
-            lz=np.zeros_like(d.lz), lzz=np.zeros_like(d.lzz), exact=np.zeros_like(d.exact),
+            lz=np.zeros_like(d.lz), lzz=np.zeros(d.lzz.shape), exact=np.zeros(d.exact.shape),
             diagonal=np.zeros_like(d.diagonal),
         )  # fmt: skip
         self.backward = Backward(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -35,6 +36,9 @@ controls alone, where rollouts go on."""
 SHORT, MOST_SHORT = 0.125, 5
 """Steps of rollouts within limits of controls after which full-space steps take over, and how many full-space steps as
 short as that are too many: these cost more, so that rollouts go on."""
+
+AT_ONCE = 5
+"""Full-space steps in place of free rollouts that have to prove themselves; nothing is kept of no more than these."""
 
 STEEP = 10.0
 """Costs that rise by more with a coordinate, all knots together, may be in other units than constraints: IPOPT scales
@@ -97,14 +101,20 @@ def _kept(sweep: Sweep | None) -> Sweep | None:
 def _from_anew(descent: Descent, scales: tuple[float, ...]) -> tuple[Interior, End]:
     """Full-space steps from the iterate, with one scale after another until constraints hold; and why they ended."""
     iterate, solver, history = descent.iterate, descent.solver, descent.history
-    struggles = None if solver.step == "linear" else _struggles if iterate.constrained else _struggles_within
+    struggles = None if solver.step == "linear" else _ways_of_struggling(iterate)
     for scale in scales:
         point = Point(iterate.problem, iterate.work, iterate.X.copy(), iterate.U.copy(), scale, START * scale)
-        interior = Interior(point, solver.tolerance, history, partial(descent.go_on, at=point), struggles)
+        show, proof = partial(descent.go_on, at=point), AT_ONCE if struggles is _struggles_freely else 0
+        interior = Interior(point, solver.tolerance, history, show, struggles, proof)
         end = interior.run(solver.max_iterations)
         if end.ending not in (Ending.INFEASIBLE, Ending.STRUGGLES):
             break
     return interior, end
+
+
+def _ways_of_struggling(iterate: Iterate) -> Callable[[list[Record]], bool]:
+    """What tells that full-space steps are not the way."""
+    return _struggles if iterate.constrained else _struggles_within if iterate.limited else _struggles_freely
 
 
 def _struggles(records: list[Record]) -> bool:
@@ -115,6 +125,11 @@ def _struggles(records: list[Record]) -> bool:
 def _struggles_within(records: list[Record]) -> bool:
     """Whether there were too many iterations, or too many short steps, within limits of controls alone."""
     return len(records) >= PATIENCE_WITHIN or sum(record.step <= SHORT for record in records) >= MOST_SHORT
+
+
+def _struggles_freely(records: list[Record]) -> bool:
+    """Whether there were too many iterations, or more short ones than others."""
+    return len(records) >= PATIENCE_WITHIN or 2 * sum(record.step <= SHORT for record in records) > len(records)
 
 
 def _warm(iterate: Iterate, scale: float) -> Point | None:

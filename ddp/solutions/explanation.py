@@ -177,6 +177,9 @@ def _course(solution: Solution) -> str:
     kinds = ", ".join(f"{count} {name}" for name, count in Counter(record.hessian for record in past).items())
     short = sum(0.0 < record.step < 1.0 for record in past)
     refused, raised = sum(record.step == 0.0 for record in past), max(record.regularization for record in past)
+    linear = sum(record.full_space for record in past)
+    if linear:
+        kinds += f"; {'all' if linear == len(past) else linear} by full-space steps"
     parts = [f"{len(past)} iterations ({kinds})", f"{short} shortened, {refused} without a step"]
     if raised > 0.0:
         parts.append(f"regularisation up to {raised:.1e}")

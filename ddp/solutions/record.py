@@ -25,6 +25,7 @@ class Record(NamedTuple):
     gap: the largest component of ``f(X_k, U_k) ⊖ X_{k+1}`` after it, 0 once the states follow from the controls.
     violation: the largest of all constraints, after it.  penalty: the largest of all constraints; of linear steps, the
         barrier.
+    full_space: whether it is a full-space step, "linear" of ``DDP.step``.
     """
 
     cost: float
@@ -39,6 +40,7 @@ class Record(NamedTuple):
     contraction: str
     violation: float = 0.0
     penalty: float = 0.0
+    full_space: bool = False
 
 
 @runtime_checkable

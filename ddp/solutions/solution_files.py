@@ -30,19 +30,19 @@ SAME, NEAR = 1e-6, 1e-12
 """How far costs of one trajectory may be apart, relative to the sum of the sizes of its knots' costs, and how far
 rounding may have moved the trajectory, relative to its largest entry: of costs that are almost zero, that decides."""
 
-_WORDS = "hessian", "contraction"
-"""Fields of a record that are no numbers."""
+_KINDS = {"hessian": "U1", "contraction": "U1", "full_space": "b1"}
+"""Fields of a record that are no numbers, with the kind of a column of them."""
 
 _SAVED = {"X": "f2", "U": "f2", "k": "f2", "K": "f3", "cost": "f0", "gradient": "f0", "converged": "b0"}
 _SAVED |= {"status": "U0", "kind": "U0", "iterations": "i0", "seconds": "f0", "setup_seconds": "f0"}
 _SAVED |= {"multipliers": "f1", "penalties": "f1", "violation": "f0"}
 _FIELDS = (*_SAVED,)
 _SAVED |= {"ending": "U0"}
-_SAVED |= {COLUMN + name: "U1" if name in _WORDS else "f1" for name in Record._fields}
+_SAVED |= {COLUMN + name: _KINDS.get(name, "f1") for name in Record._fields}
 """Contents of a file: the kind and the rank of every array."""
 
 
-_ADDED = {"kind", "setup_seconds", "ending"}
+_ADDED = {"kind", "setup_seconds", "ending", COLUMN + "full_space"}
 """Arrays that files of this version may lack, since a `Solution` has gained them later, with their defaults."""
 
 
@@ -53,13 +53,14 @@ def arrays(solution: Solution) -> dict[str, np.ndarray]:
     content["ending"] = np.array(solution.status.ending.name)
     for i, name in enumerate(Record._fields):
         rows = [record[i] for record in solution.history]
-        content[COLUMN + name] = np.array(rows, str if name in _WORDS else float)
+        content[COLUMN + name] = np.array(rows, {"U": str, "b": bool, "f": float}[_SAVED[COLUMN + name][0]])
     return content
 
 
 def fields(path: Path, problem: Problem | None) -> dict[str, Any]:
     """All fields of a saved solution but its problem, of a problem's sizes if it is given."""
     content = _read(path, {} if problem is None else shapes(problem))
+    content.setdefault(COLUMN + "full_space", np.zeros(int(content["iterations"]), bool))
     past = [content.pop(COLUMN + name).tolist() for name in Record._fields]
     values: dict[str, Any] = {name: value if value.ndim else value.item() for name, value in content.items()}
     values["history"] = tuple(Record(*row) for row in zip(*past, strict=True))

@@ -22,13 +22,14 @@ def around(problem, count, spread=0.1, seed=0):
 
 
 def compare(problem, over, solver=None, batch=None):
-    """Check that a batch finds what `solve` finds, and return its solutions."""
+    """Check that a batch finds what `solve` finds, without limits by rollouts alone, and return its solutions."""
     count = len(next(iter(over.values())))
+    alike = ddp.DDP(step="rollout") if solver is None and not problem.limited else solver
     batch = ddp.Batch(problem, count, solver) if batch is None else batch
     found = batch.solve(over)
     for i in range(count):
         sample = problem.varying({name: values[i] for name, values in over.items()})
-        alone, own = ddp.solve(sample, solver, throw=False), found.solution(i)
+        alone, own = ddp.solve(sample, alike, throw=False), found.solution(i)
         assert (own.iterations, str(own.status), own.kind) == (alone.iterations, str(alone.status), alone.kind)
         for name in ("X", "U", "K", "cost", "gradient"):
             exact, close = getattr(alone, name), getattr(own, name)

@@ -9,7 +9,7 @@ import scipy.optimize
 import ddp
 import problems
 from dynamics import FunctionDynamics, frame_placement
-from problems import arm, cartpole, pendulum, quadrotor
+from problems import arm, cartpole, pendulum, quadrotor, quadruped
 from problems.constraints import FramePositionEquality
 from problems.costs import ControlCost, StateCost
 from tests.benchmarks.optimisers import limited, published
@@ -51,12 +51,42 @@ def test_swing_ups_take_few_iterations_from_any_start(rng):
     assert free.iterations <= 9
     assert free.cost == pytest.approx(2.9008067, rel=1e-7)
     assert free.gap() == 0.0
-    for _ in range(11):
-        problem = cartpole.swing_up()
-        solution = ddp.solve(problem, LINEAR, guess=noisy(problem, rng, 1.0))
-        assert solution.iterations <= 20
-        assert solution.cost == pytest.approx(0.9204226, rel=1e-7)
-        assert solution.kind == "minimum"
+    problem = cartpole.swing_up()
+    for solver in (LINEAR, ddp.DDP()):
+        for _ in range(11):
+            solution = ddp.solve(problem, solver, guess=noisy(problem, rng, 1.0))
+            assert solution.iterations <= 20
+            assert solution.cost == pytest.approx(0.9204226, rel=1e-7)
+            assert solution.kind == "minimum"
+
+
+def test_full_space_steps_are_for_underactuated_motions_whose_rollouts_stay_short():
+    swing = ddp.solve(cartpole.swing_up())
+    first = [record.full_space for record in swing.history].index(True)
+    assert 2 <= first <= 5
+    assert all(record.step <= 0.125 for record in swing.history[first - 2 : first])
+    assert all(record.full_space for record in swing.history[first:])
+    assert f"{swing.iterations - first} by full-space steps" in swing.explain().course
+    driven = ddp.solve(arm.out_of_reach())
+    assert max(record.step for record in driven.history[4:7]) <= 0.125
+    assert not any(record.full_space for record in driven.history)
+
+
+@pytest.mark.parametrize("name", ["reorientation", "dear controls"])
+def test_full_space_steps_that_serve_no_better_leave_nothing(name):
+    problem = quadruped.reorientation() if name == "reorientation" else cartpole.swing_up(control_weight=1.0)
+    solution, rolled = ddp.solve(problem), ddp.solve(problem, ddp.DDP(step="rollout"))
+    tried = sum(record.full_space for record in solution.history)
+    assert 0 < tried <= 2
+    assert solution.iterations <= rolled.iterations + tried
+    assert solution.cost == pytest.approx(rolled.cost, rel=1e-9)
+    np.testing.assert_allclose(solution.U, rolled.U, atol=1e-6 * np.abs(rolled.U).max())
+
+
+def test_states_follow_from_controls_where_iterations_are_few():
+    solution = ddp.solve(cartpole.swing_up(), ddp.DDP(max_iterations=30), throw=False)
+    assert not any(record.full_space for record in solution.history)
+    assert solution.gap() == 0.0
 
 
 @pytest.mark.parametrize("scale", [1e-3, 1.0, 1e2, 1e4, 1e6])
