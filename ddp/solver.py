@@ -107,8 +107,9 @@ class DDP:
                    rows with slacks, and never violated by more than the tolerance
         "auto"     linear with constraints, after a few rollouts without them; else by rollouts until these struggle, by
                    a step of an eighth or less within limits of controls, by two in a row where controls are fewer than
-                   the coordinates that they move, and then linear as long as that serves better. By
-                   rollouts alone with options of theirs: another ``hessian``, ``multipliers`` or ``constraints``
+                   the coordinates that they move, and then linear as long as that serves better. By rollouts alone
+                   with options of theirs: another ``hessian``, ``multipliers`` or ``constraints``; without limits also
+                   another ``search`` or ``regularization``
     """
 
     tolerance: float = 1e-9
@@ -178,7 +179,8 @@ class DDP:
 
     def hands_over(self, problem: Problem) -> bool:
         """Whether steps of a problem become linear where rollouts struggle."""
-        return self._open and not problem.constrained and (problem.limited or is_underactuated(problem))
+        own = self.search == _searched() and self.regularization is None
+        return self._open and not problem.constrained and (problem.limited or (own and is_underactuated(problem)))
 
     @property
     def holding(self) -> ConstraintMethod:
@@ -202,7 +204,7 @@ def as_solver(solver: DDP | None) -> DDP:
     return chosen
 
 
-_default, _held = cache(DDP), cache(AugmentedLagrangian)
+_default, _held, _searched = cache(DDP), cache(AugmentedLagrangian), cache(Backtracking)
 
 
 def _check_part(name: str, part: object, example: str, *methods: str) -> None:

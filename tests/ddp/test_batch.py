@@ -24,8 +24,9 @@ def around(problem, count, spread=0.1, seed=0):
 def compare(problem, over, solver=None, batch=None):
     """Check that a batch finds what `solve` finds, without limits by rollouts alone, and return its solutions."""
     count = len(next(iter(over.values())))
-    alike = ddp.DDP(step="rollout") if solver is None and not problem.limited else solver
     batch = ddp.Batch(problem, count, solver) if batch is None else batch
+    rolled = solver is None and not problem.limited and not batch.obstacle
+    alike = ddp.DDP(step="rollout") if rolled else solver
     found = batch.solve(over)
     for i in range(count):
         sample = problem.varying({name: values[i] for name, values in over.items()})
