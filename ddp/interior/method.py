@@ -123,11 +123,14 @@ class Interior:
         return max(max(e.dual, e.slope) / p.scale / dual, p.open, lack / p.scale / slack)
 
     def _begin(self) -> None:
-        """First multipliers of the dynamics: costates, unless they are large, or constraints will change them."""
+        """First multipliers of the dynamics: costates, unless they are large, or constraints will change them.
+
+        Where rollouts had to be short they mislead, too.
+        """
         p = self.point
         p.differentiate()
         p.adjoint()
-        if p.first or not np.abs(p.costate).max() <= LARGE * p.scale:
+        if p.first or self._proof or not np.abs(p.costate).max() <= LARGE * p.scale:
             p.costate[:] = 0.0
             p.weights[:] = 0.0
 

@@ -113,7 +113,7 @@ def _from_anew(descent: Descent, scales: tuple[float, ...]) -> tuple[Interior, E
 
 
 def _ways_of_struggling(iterate: Iterate) -> Callable[[list[Record]], bool]:
-    """What tells that full-space steps are not the way."""
+    """How to tell that full-space steps are not the way."""
     return _struggles if iterate.constrained else _struggles_within if iterate.limited else _struggles_freely
 
 

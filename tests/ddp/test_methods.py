@@ -29,7 +29,7 @@ def solved(make, solver):
 
 @pytest.mark.parametrize("make", [pendulum, cartpole])
 def test_newton_ends_where_ddp_does_with_the_same_gains(make):
-    newton, plain = (solved(make, solver(tolerance=1e-14)) for solver in (ddp.Newton, ddp.DDP))
+    newton, plain = (solved(make, solver) for solver in (ddp.Newton(1e-14), ddp.DDP(1e-14, step="rollout")))
     assert newton.cost == pytest.approx(plain.cost, rel=1e-12)
     assert newton.stationarity() < 1e-7
     np.testing.assert_allclose(newton.K[0], plain.K[0], rtol=1e-5)
@@ -41,7 +41,8 @@ def test_newton_ends_where_ddp_does_with_the_same_gains(make):
 
 @pytest.mark.parametrize("make", [pendulum, cartpole])
 def test_costates_take_over_once_exact_steps_keep_their_promises(make):
-    auto, value = (solved(make, ddp.DDP(tolerance=1e-14, multipliers=kind)) for kind in ("auto", "value"))
+    solvers = (ddp.DDP(tolerance=1e-14, multipliers=kind, step="rollout") for kind in ("auto", "value"))
+    auto, value = (solved(make, solver) for solver in solvers)
     assert auto.history[-1].contraction == "costate"
     for earlier, before, after in zip(auto.history, auto.history[1:], auto.history[2:], strict=False):
         if after.contraction == "costate":
