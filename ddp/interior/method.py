@@ -105,7 +105,7 @@ class Interior:
         struggles: Callable[[list[Record]], bool] | None = None, proof: int = 0,
     ) -> None:  # fmt: skip
         self.point, self.tolerance, self.history, self._show = point, tolerance, history, show
-        self._struggles, self._proof = struggles, proof
+        self._struggles, self._proof = struggles, len(history) + proof if proof else 0
         self.sweep: Sweep | None = None
         self.exact = False
         self.blends = DIRECT if point.boxed else BLENDED
@@ -304,7 +304,7 @@ class Interior:
 
     def _hessians(self) -> Iterator[tuple[float, float]]:
         """Shares of the exact Hessian, and mu."""
-        proving = len(self.history) < self._first + self._proof
+        proving = len(self.history) < self._proof
         if proving or not self._stiff:
             for number, blend in enumerate(self.blends[self._start_blend :], self._start_blend):
                 if proving and blend < PROOF:
