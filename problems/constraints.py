@@ -231,4 +231,4 @@ class FramePoseEquality(AtPose, RobotConstraint):
         checks.settle(self, lower=np.zeros(6), upper=np.zeros(6))
 
     def _bound(self) -> CompiledConstraint:
-        return along(quantities.pose_error(self.robot, self.frame, self._pose), np.eye(6))
+        return along(quantities.pose_error(self.robot, self.frame, self._pose))

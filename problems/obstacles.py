@@ -15,17 +15,20 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ddp.constraints.bound import CompiledConstraint, Kernels, bind
+from ddp.constraints.bound import CompiledConstraint
 from ddp.errors import ProblemError, flag, instances, said
 from ddp.protocols import Array
+from ddp.tracing.quantities import Quantity
 from dynamics.geometry.solids import Capsule as Capsule
 from dynamics.geometry.solids import Mark
 from dynamics.geometry.solids import Sphere as Sphere
 from dynamics.quantities import frames
+from dynamics.rigid_bodies.traced import spaces_of
 from dynamics.robots.capsules import BodyCapsule
 from dynamics.robots.model import Robot
 from problems import checks
-from problems.kernels import clearances
+from problems.kernels.clearances import clearance
+from problems.kernels.quantities import along
 from problems.state_constraints import RobotConstraint
 
 
@@ -35,11 +38,6 @@ class Body(NamedTuple):
     ends: frames.Pair
     radius: float
     long: bool
-
-
-CLEARANCE = Kernels(
-    clearances.clearance_values, clearances.clearance_jacobian, clearances.clearance_curvature
-)
 
 
 class Clearance(RobotConstraint):
@@ -70,7 +68,9 @@ class Clearance(RobotConstraint):
         """Names of the frames that carry the body."""
 
     def _bound(self) -> CompiledConstraint:
-        return bind(CLEARANCE, self._body, self._obstacles, columns=self._body.ends.dof)
+        own, taken = (self._body, self._obstacles), self._body.ends.dof
+        spaces, size = spaces_of(self.robot), len(self._obstacles)
+        return along(Quantity("clearance", self, size, spaces, taken, clearance, own))
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,15 +9,16 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from ddp.constraints.bound import CompiledConstraint, Kernels, bind
+from ddp.constraints.bound import CompiledConstraint
 from ddp.errors import ProblemError, choice, flag, items, said
+from ddp.tracing.quantities import Quantity
+from dynamics.rigid_bodies.traced import spaces_of
 from dynamics.robots.capsules import BodyCapsule, adjacent, capsules
 from dynamics.robots.model import Robot, check_rigid
 from problems import checks
-from problems.kernels import self_clearances
+from problems.kernels.quantities import along
+from problems.kernels.self_clearances import self_clearance
 from problems.state_constraints import RobotConstraint
-
-SELF = Kernels(self_clearances.self_values, self_clearances.self_jacobian, self_clearances.self_curvature)
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +86,9 @@ class SelfClearance(RobotConstraint):
         bodies = np.array([one.joint - 1 for one in self._capsules], dtype=np.int64)
         ends = np.array([np.concatenate([one.start, one.end]) for one in self._capsules])
         radii = np.array([one.radius for one in self._capsules])
-        return bind(SELF, self.robot.tree, bodies, ends, radii, self._pairs, columns=np.arange(self.robot.nv))
+        own, taken = (self.robot.tree, bodies, ends, radii, self._pairs), np.arange(self.robot.nv)
+        spaces, size = spaces_of(self.robot), len(self._pairs)
+        return along(Quantity("self_clearance", self, size, spaces, taken, self_clearance, own))
 
 
 def _named(pair: tuple[str, str], names: list[str], robot: str) -> tuple[int, int]:

@@ -29,9 +29,10 @@ def squared(quantity: Quantity, targets: Array, W: Array) -> CompiledCost:
     return made._replace(owner=(made.owner, function))
 
 
-def along(quantity: Quantity, axes: Array, offset: Array | float = 0.0) -> CompiledConstraint:
-    """``axes y - offset`` of directions (K, size), offset (K,) or one for all."""
+def along(quantity: Quantity, axes: Array | None = None, offset: Array | float = 0.0) -> CompiledConstraint:
+    """``axes y - offset`` of directions (K, size), offset (K,) or one for all; y itself if there are no axes."""
     function, columns = quantity.bound, quantity.taken
+    axes = np.empty((0, quantity.size)) if axes is None else axes
     own: tuple[Any, ...] = (function.address, function.context), columns, axes, np.full(len(axes), offset)
     made = bind_constraint(ALONG, *own, columns=columns)
     return made._replace(owner=(made.owner, function))
@@ -86,7 +87,11 @@ def add_block(scale, H, columns, out):
 def values_along(function, columns, axes, offset, X, U, out):
     """Values."""
     M, size = X.shape[0], axes.shape[1]
-    y, J, H = np.empty((M, size)), np.empty((0, size, columns.shape[0])), np.empty((0, 0, 0))
+    J, H = np.empty((0, size, columns.shape[0])), np.empty((0, 0, 0))
+    if axes.shape[0] == 0:
+        evaluate(function, VALUES, X, out, out, J, H)
+        return
+    y = np.empty((M, size))
     evaluate(function, VALUES, X, y, y, J, H)
     for k in range(M):
         for i in range(axes.shape[0]):
@@ -100,7 +105,11 @@ def values_along(function, columns, axes, offset, X, U, out):
 def jacobian_along(function, columns, axes, offset, X, U, out):
     """Axes times the quantity's Jacobian."""
     M, size, n = X.shape[0], axes.shape[1], columns.shape[0]
-    y, J, H = np.empty((M, size)), np.empty((M, size, n)), np.empty((0, 0, 0))
+    y, H = np.empty((M, size)), np.empty((0, 0, 0))
+    if axes.shape[0] == 0:
+        evaluate(function, FIRST, X, y, y, out, H)
+        return
+    J = np.empty((M, size, n))
     evaluate(function, FIRST, X, y, y, J, H)
     for k in range(M):
         for i in range(axes.shape[0]):
@@ -121,7 +130,10 @@ def curvature_along(function, columns, axes, offset, X, U, weight, out):
         for i in range(axes.shape[0]):
             for j in range(size):
                 f[k, j] += weight[k, i] * axes[i, j]
-    evaluate(function, SECOND, X, f, f, J, H)
+    if axes.shape[0] == 0:
+        evaluate(function, SECOND, X, f, weight, J, H)
+    else:
+        evaluate(function, SECOND, X, f, f, J, H)
     for k in range(M):
         add_block(1.0, H[k], columns, out[k])
 

@@ -1,5 +1,5 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
-"""The compiled loops of distances between capsules of one robot; conventions as in kernels/constraints.py.
+"""Distances between capsules of one robot as a quantity of `ddp.tracing.quantities`.
 
 Segments p + s d of one body and q + t e of another are nearest at P and Q, where the distance is ``n · (P - Q)``. A
 degree of freedom with the column (linear v, angular ω) moves a point by ``v + ω × P``, and points on what it carries
@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from ddp import inline, kernel
+from ddp.tracing.quantities import FIRST, SECOND
 from dynamics.geometry.spatial import add3, cross3, dot3, scale3, sub3
 from dynamics.quantities.points import knots_workspace, place_segments
 from dynamics.quantities.segments import TOUCHING, free_inverse, nearest, normal
@@ -41,82 +42,49 @@ def _last(tree, b):
 
 
 @kernel
-def self_values(tree, bodies, ends, radii, pairs, X, U, out):
-    """The distance of two axes less both radii, of pairs (K, 2) of capsules."""
-    memory = knots_workspace(tree, X.shape[1])
-    E, S = np.empty((6 * bodies.size, 8)), np.empty((6 * tree.nv, 8))
-    for begin in range(0, X.shape[0], 8):
-        place_segments(tree, bodies, ends, X, begin, memory, E, S)
-        for lane in range(min(8, X.shape[0] - begin)):
-            for i in range(pairs.shape[0]):
-                a, b = pairs[i, 0], pairs[i, 1]
-                p, d = _segment(E, a, lane)
-                q, e = _segment(E, b, lane)
-                s, t, _, _ = nearest(p, d, q, e)
-                apart = sub3(add3(p, scale3(s, d)), add3(q, scale3(t, e)))
-                out[begin + lane, i] = np.sqrt(dot3(apart, apart)) - radii[a] - radii[b]
+def self_clearance(tree, bodies, ends, radii, pairs, a, order, y, weight, J, H):
+    """The distance of two axes less both radii, of pairs (K, 2) of capsules.
 
-
-@kernel
-def self_jacobian(tree, bodies, ends, radii, pairs, X, U, out):
-    """``n · (D P - D Q)``: the nearest points' own motion along the axes does not count."""
-    memory = knots_workspace(tree, X.shape[1])
-    E, S = np.empty((6 * bodies.size, 8)), np.empty((6 * tree.nv, 8))
-    for begin in range(0, X.shape[0], 8):
-        place_segments(tree, bodies, ends, X, begin, memory, E, S)
-        for lane in range(min(8, X.shape[0] - begin)):
-            for i in range(pairs.shape[0]):
-                a, b, row = pairs[i, 0], pairs[i, 1], out[begin + lane, i]
-                p, d = _segment(E, a, lane)
-                q, e = _segment(E, b, lane)
-                s, t, _, _ = nearest(p, d, q, e)
-                P, Q = add3(p, scale3(s, d)), add3(q, scale3(t, e))
-                n, _ = normal(sub3(P, Q))
-                for j in range(tree.nv):
-                    row[j] = 0.0
-                j = _last(tree, bodies[a])
-                while j >= 0:
-                    row[j] += dot3(n, _moved(S, j, lane, P))
-                    j = tree.previous[j]
-                j = _last(tree, bodies[b])
-                while j >= 0:
-                    row[j] -= dot3(n, _moved(S, j, lane, Q))
-                    j = tree.previous[j]
-
-
-@kernel
-def self_curvature(tree, bodies, ends, radii, pairs, X, U, weight, out):
-    """Add Hessians as `clearances.clearance_curvature`; the second axis moves too: D_tx = -eᵀ J - (P - Q)ᵀ ∂e/∂x."""
-    m, memory = tree.nv, knots_workspace(tree, X.shape[1])
+    Its Jacobian is ``n · (D P - D Q)``: how nearest points move along the axes does not count. Hessians are as those of
+    `clearances.clearance`; the second axis moves too: D_tx = -eᵀ J - (P - Q)ᵀ ∂e/∂x.
+    """
+    m, memory = tree.nv, knots_workspace(tree, a.shape[1])
     E, S = np.empty((6 * bodies.size, 8)), np.empty((6 * m, 8))
-    J, g, ms, mt = np.empty((3, m)), np.empty(m), np.empty(m), np.empty(m)
-    for begin in range(0, X.shape[0], 8):
-        place_segments(tree, bodies, ends, X, begin, memory, E, S)
-        for lane in range(min(8, X.shape[0] - begin)):
-            H = out[begin + lane]
+    D, g, ms, mt = np.empty((3, m)), np.empty(m), np.empty(m), np.empty(m)
+    for begin in range(0, a.shape[0], 8):
+        place_segments(tree, bodies, ends, a, begin, memory, E, S)
+        for lane in range(min(8, a.shape[0] - begin)):
+            t = begin + lane
             for i in range(pairs.shape[0]):
-                a, b, w = pairs[i, 0], pairs[i, 1], weight[begin + lane, i]
-                p, d = _segment(E, a, lane)
-                q, e = _segment(E, b, lane)
-                s, t, s_free, t_free = nearest(p, d, q, e)
-                P, Q = add3(p, scale3(s, d)), add3(q, scale3(t, e))
+                if order == SECOND and weight[t, i] == 0.0:
+                    continue
+                one, other = pairs[i, 0], pairs[i, 1]
+                p, d = _segment(E, one, lane)
+                q, e = _segment(E, other, lane)
+                along, across, s_free, t_free = nearest(p, d, q, e)
+                P, Q = add3(p, scale3(along, d)), add3(q, scale3(across, e))
                 apart = sub3(P, Q)
                 n, length = normal(apart)
-                if w == 0.0 or length <= TOUCHING:
+                if order != SECOND:
+                    y[t, i] = np.sqrt(dot3(apart, apart)) - radii[one] - radii[other]
+                if order == FIRST:
+                    J[t, i] = 0.0
+                    _add_along(tree, bodies[one], S, lane, P, n, J[t, i])
+                    _add_along(tree, bodies[other], S, lane, Q, scale3(-1.0, n), J[t, i])
+                if order != SECOND or length <= TOUCHING:
                     continue
-                J[:] = 0.0
-                ms[:] = 0.0
-                mt[:] = 0.0
-                _add_body(tree, bodies[a], S, lane, P, d, apart, 1.0, J, ms)
-                _add_body(tree, bodies[b], S, lane, Q, e, apart, -1.0, J, mt)
+                D[:], ms[:], mt[:] = 0.0, 0.0, 0.0
+                _add_body(tree, bodies[one], S, lane, P, d, apart, 1.0, D, ms)
+                _add_body(tree, bodies[other], S, lane, Q, e, apart, -1.0, D, mt)
                 for j in range(m):
+                    g[j] = n[0] * D[0, j] + n[1] * D[1, j] + n[2] * D[2, j]
                     for k in range(3):
-                        ms[j] += d[k] * J[k, j]
-                        mt[j] -= e[k] * J[k, j]
-                    g[j] = n[0] * J[0, j] + n[1] * J[1, j] + n[2] * J[2, j]
-                _add_distance_curvature(w / length, free_inverse(d, e, s_free, t_free), J, g, ms, mt, H)
-                _add_turning(tree, bodies[a], S, lane, P, scale3(w, n), H)
-                _add_turning(tree, bodies[b], S, lane, Q, scale3(-w, n), H)
+                        ms[j] += d[k] * D[k, j]
+                        mt[j] -= e[k] * D[k, j]
+                w = weight[t, i]
+                _add_distance_curvature(w / length, free_inverse(d, e, s_free, t_free), D, g, ms, mt, H[t])
+                _add_turning(tree, bodies[one], S, lane, P, scale3(w, n), H[t])
+                _add_turning(tree, bodies[other], S, lane, Q, scale3(-w, n), H[t])
 
 
 @kernel
@@ -140,6 +108,15 @@ def _add_body(tree, b, S, lane, P, d, apart, sign, J, along):
         for k in range(3):
             J[k, j] += sign * v[k]
         along[j] += sign * dot3(apart, cross3(_three(S, 6 * j + 3, lane), d))
+        j = tree.previous[j]
+
+
+@inline
+def _add_along(tree, b, S, lane, P, n, row):
+    """row (m,) += n · D P of a point P on body b."""
+    j = _last(tree, b)
+    while j >= 0:
+        row[j] += dot3(n, _moved(S, j, lane, P))
         j = tree.previous[j]
 
 
