@@ -9,14 +9,19 @@ a step would violate are added.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
+from ddp.compiling.setup import working_time
 from ddp.interior.barrier import PROXIMAL
-from ddp.interior.point import Point, Trial
+from ddp.interior.point import Move, Point, Trial
 from ddp.interior.row_steps import COMPLIANCE, PRICE, S
+from ddp.iterate import CLOSED
+from ddp.models.attempt import EXACT, GAUSS_NEWTON
 from ddp.protocols import Array
+from ddp.solutions.record import Record
 from ddp.sweeps.backward import Sweep
 
 CLOSER = 0.5
@@ -33,6 +38,9 @@ PAID = 1.0 - 1e-3
 
 ROUNDS, ROUNDING = 12, 1e-12
 """Newton's steps at most, and errors that are none."""
+
+ASTRAY = 30.0
+"""Times the first error that is too much: these steps lead elsewhere."""
 
 BEYOND = 1e-12
 """Rows that are beyond a bound by more, in their units, are added."""
@@ -54,15 +62,15 @@ class Finished:
 class ActiveSet:
     """Rows of a point that are at bounds, as `Point.bounds` has them while Newton's steps are taken."""
 
-    def __init__(self, point: Point) -> None:
+    def __init__(self, point: Point, held: Array | None = None) -> None:
         self.point, self._given = point, point.bounds
         self._controls, self._shape = slice(point.first, None), point.U.shape
         given = self._given
-        self.held, y = self._closing(), given.multipliers
+        self.held, y = self._closing() if held is None else held, given.multipliers
         self._price = given.give[PRICE]
         self._pays = np.where((self._price < np.inf) & (np.abs(y) > PAID * self._price), np.sign(y), 0.0)
         self._multipliers = y * (given.equality | (self.held != 0.0))
-        self._revised = True
+        self._revised, self._dual = True, np.inf
 
     def _closing(self) -> Array:
         """Rows (M,) that go to a bound where the barrier ends: see `CLOSER`."""
@@ -124,7 +132,17 @@ class ActiveSet:
         values, given = point.rows.values(point.X, point.U), self._given
         free = given.bounded & (self.held == 0.0) & (self._pays == 0.0)
         beyond = np.maximum(given.lower - values, values - given.upper)[free].max(initial=0.0)
-        return float(np.abs(residual).max() / size + point.open + reach.max(initial=0.0) + beyond)
+        self._dual = float(np.abs(residual).max())
+        return float(self._dual / size + point.open + reach.max(initial=0.0) + beyond)
+
+    def record(self, move: Move, blend: float, seconds: float) -> Record:
+        """Record of a step that was taken."""
+        p = self.point
+        missed = np.abs(p.rows.beyond(p.rows.values(p.X, p.U))).max(initial=0.0)
+        return Record(
+            p.cost, self._dual, move.expected, 1.0, 0.0, EXACT if blend > 0.0 else GAUSS_NEWTON, blend, seconds,
+            0.0 if p.gap < CLOSED else p.gap, "multipliers" if blend > 0.0 else "none", float(missed), 0.0,
+        )  # fmt: skip
 
     def revise(self) -> bool:
         """Release rows that push the wrong way, add those that are beyond bounds; whether there were any."""
@@ -144,23 +162,32 @@ class ActiveSet:
         return self._revised
 
 
-def finish(point: Point, allowed: float) -> Finished:
+def finish(
+    point: Point, allowed: float, held: Array | None = None, show: Callable[[Record], None] | None = None,
+    most: int = ROUNDS,
+) -> Finished:  # fmt: skip
     """Take Newton's steps on the active set; the point is left at the best of them, bounded by its active rows.
 
     Its derivatives are known, contracted with its multipliers. If its error at the end is more than what is allowed, it
     is left where it was.
+
+    held: rows (M,) to begin with, by default those that slacks and multipliers tell.   most: steps.
+    show: told of steps that begin with a larger error than what is allowed, as of iterations; these have to end where
+    the exact Hessian is positive definite.
     """
     begun = point.settle(), point.multipliers(), point.bounds, point.barrier
-    rows = ActiveSet(point)
+    rows = ActiveSet(point, held)
     best: tuple[float, Trial, tuple[Array, Array, Array], Finished] | None = None
-    point.barrier = 0.0
-    for number in range(ROUNDS):
+    point.barrier, first, before = 0.0, np.inf, working_time()
+    for number in range(most + 1):
         here = rows.impose()
         if number > 0:
             point.differentiate()
             point.contract()
         error = rows.error()
-        if best is not None and error >= best[0]:
+        if number == 0:
+            first = max(error, allowed)
+        if error > ASTRAY * first or (best is not None and best[0] <= min(error, allowed)):
             break
         point.condense()
         sweep, blend = point.sweep(1.0, 0.0, rows.of_controls), 1.0
@@ -170,16 +197,19 @@ def finish(point: Point, allowed: float) -> Finished:
             break
         found = Finished(sweep._replace(k=sweep.k.copy(), K=sweep.K.copy()), blend == 1.0, rows.held.copy(), error)
         best = error, here, point.multipliers(), found
-        if error <= ROUNDING:
+        if error <= ROUNDING or number == most:
             break
         move = point.move(sweep, blend, 0.0)
         trial = point.along(move, 1.0)
         if not trial.theta < np.inf:
             break
         point.accept(trial, move, 1.0)
+        if show is not None and error > allowed:
+            show(rows.record(move, blend, working_time() - before))
+            before = working_time()
         if rows.revise():
             best = None
-    if best is None or best[0] > allowed:
+    if best is None or best[0] > allowed or not (best[-1].exact or show is None):
         trial, multipliers, point.bounds, point.barrier = begun
         point.restore(trial, multipliers)
         return Finished(None, False, rows.held, np.inf)

@@ -12,7 +12,7 @@ from ddp.costs.hessians import EPSILON
 from ddp.costs.terms import naming
 from ddp.derivatives import broken_rows
 from ddp.errors import UndefinedCostError, as_array
-from ddp.interior.active import finish
+from ddp.interior.active import Finished, finish
 from ddp.interior.method import END, START, TOLERANCE, WARM, Interior
 from ddp.interior.point import Point
 from ddp.iterate import FULL, Iterate
@@ -28,6 +28,10 @@ if TYPE_CHECKING:
 FEW, NEAR_BOUNDS, FURTHER = 20, 1e-5, 1e-3
 """Iterations that a warm start has; how far its slacks and controls begin from their bounds, at least, and times how
 far the initial state has moved."""
+
+AT_BOUND, MOST_HELD = 1e-3, 8
+"""Rows nearer to a bound, see `Barrier.near`, begin a warm start as bound if they have a multiplier; and how many steps
+with what binds are tried, where there are `FEW` iterations left."""
 
 PATIENCE, PATIENCE_WITHIN = 120, 40
 """Iterations with one barrier that are too many where there is another way: with constraints, and within limits of
@@ -66,11 +70,17 @@ def minimise(descent: Descent) -> Minimised:
     iterate, solver = descent.iterate, descent.solver
     scales, history = scales_of(iterate), descent.history
     _check_rows(iterate)
-    point = _warm(iterate, scales[0])
-    if point is not None:
-        interior = Interior(point, solver.tolerance, history, partial(descent.go_on, at=point))
+    warm = _warm(iterate, scales[0])
+    if warm is not None:
+        point, held = warm
+        show = partial(descent.go_on, at=point)
+        finished = _bound_as_before(point, held, show, solver.max_iterations - len(history))
+        if finished.sweep is not None:
+            iterate.guess = None
+            return _left(iterate, point, End(Ending.CONVERGED), finished.sweep, finished.exact)
+        interior = Interior(point, solver.tolerance, history, show)
         end = interior.run(min(solver.max_iterations, len(history) + FEW), warm=True)
-    if point is None or not (end.ending.converged or len(history) >= solver.max_iterations):
+    if warm is None or not (end.ending.converged or len(history) >= solver.max_iterations):
         interior, end = _from_anew(descent, scales)
         point = interior.point
     iterate.guess = None
@@ -88,9 +98,28 @@ def minimise(descent: Descent) -> Minimised:
         sweep, exact = (finished.sweep, finished.exact) if found else (last, interior.exact)
     elif end.ending is Ending.INFEASIBLE:
         end = End(Ending.INFEASIBLE, _verdict(point))
+    return _left(iterate, point, end, sweep, exact)
+
+
+def _left(iterate: Iterate, point: Point, end: End, sweep: Sweep | None, exact: bool) -> Minimised:
+    """The end of a solve; the iterate is left where the point is."""
     multipliers = point.bounds.multipliers[: point.first].copy()
     iterate.arrive(*_followed(iterate, point, sweep))
     return Minimised(end, sweep, exact, multipliers)
+
+
+def _bound_as_before(point: Point, held: Array, show: Callable[[Record], None], left: int) -> Finished:
+    """Newton's steps on the active set of an earlier solution: few, where what binds hardly changes.
+
+    Where they do not converge the point is left as it was.
+    """
+    if point.boxed or left < FEW:
+        return Finished(None, False, held, np.inf)
+    point.contract()
+    finished = finish(point, TOLERANCE, held, show, MOST_HELD)
+    if finished.sweep is None:
+        point.differentiate()
+    return finished
 
 
 def _kept(sweep: Sweep | None) -> Sweep | None:
@@ -132,8 +161,11 @@ def _struggles_freely(records: list[Record]) -> bool:
     return len(records) >= PATIENCE_WITHIN or 2 * sum(record.step <= SHORT for record in records) > len(records)
 
 
-def _warm(iterate: Iterate, scale: float) -> Point | None:
-    """A point with the multipliers of an earlier solution, if that is what the iterate began with."""
+def _warm(iterate: Iterate, scale: float) -> tuple[Point, Array] | None:
+    """A point with the multipliers of an earlier solution, if that is what the iterate began with; what bound there.
+
+    That is -1, 1, else 0 of every row (M,).
+    """
     problem, earlier = iterate.problem, None if iterate.guess is None else iterate.guess.earlier
     if earlier is None or not (problem.limited or problem.constrained):
         return None
@@ -148,7 +180,11 @@ def _warm(iterate: Iterate, scale: float) -> Point | None:
     share = max(NEAR_BOUNDS, FURTHER * moved)
     point = Point(problem, iterate.work, X, earlier.U.copy(), scale, WARM * scale, share)
     point.warm(multipliers, earlier.K)
-    return point
+    at, forced = point.bounds.near(AT_BOUND), multipliers
+    if point.limited:
+        at_limits = 1.0 * (problem.upper <= earlier.U) - (problem.lower >= earlier.U)
+        forced = np.concatenate([forced, at_limits.ravel()])
+    return point, at * (at * forced > 0.0)
 
 
 def _check_rows(iterate: Iterate) -> None:

@@ -200,7 +200,8 @@ def test_earlier_solutions_are_warm_starts_with_their_multipliers(rng, moved):
         x0 = problem.x0 + moved * rng.uniform(-1.0, 1.0, problem.x0.size)
         again = ddp.solve(problem.starting_at(x0), LINEAR, guess=first)
         assert again.converged
-        assert again.iterations <= (3 if moved == 0.0 else 9)
+        assert again.iterations <= {0.0: 1, 1e-3: 2, 1e-2: 4}[moved]
+        assert again.stationarity() < 1e-6
 
 
 def test_constraints_that_cannot_be_met_are_named_and_confirmed():
