@@ -184,10 +184,15 @@ class Roller(NamedTuple):
     eight: Any
 
 
-def roller(name: str, size: Callable[[Tree, int, int, int], int], bench: Any, advance: Any) -> Roller:
-    """Kernels of steps that are made by ``advance(modes, mode, x, u, bench(modes, mode, memory))``."""
-    both = ((_step, f"step_{name}"), (_track, f"track_{name}"))
-    step, track = (kernel(specialised(template, own, bench=bench, advance=advance)) for template, own in both)
+def roller(
+    name: str, size: Callable[[Tree, int, int, int], int], bench: Any, advance: Any, whole: bool = False
+) -> Roller:
+    """Kernels of steps that are made by ``advance(modes, mode, x, u, bench(modes, mode, memory))``.
+
+    whole: whether rollouts are compiled with all that they call inlined, where a step is so short that calls count.
+    """
+    step = kernel(specialised(_step, f"step_{name}", bench=bench, advance=advance))
+    track = kernel(specialised(_track, f"track_{name}", bench=bench, advance=advance), whole)
     stray = kernel(specialised(_stray, f"stray_{name}", step=step))
 
     @cache
