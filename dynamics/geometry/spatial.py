@@ -357,11 +357,6 @@ def store_below(A, i, k, values):
 
 
 @inline
-def load3(A, i):
-    return (A[i, 0], A[i, 1], A[i, 2])
-
-
-@inline
 def load6(A, i):
     return (A[i, 0], A[i, 1], A[i, 2], A[i, 3], A[i, 4], A[i, 5])
 
