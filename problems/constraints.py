@@ -14,12 +14,13 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from ddp.constraints.bound import CompiledConstraint, Kernels, bind
+from ddp.constraints.bound import CompiledConstraint
 from ddp.constraints.compiled import KernelConstraint
-from ddp.constraints.selection import selection
+from ddp.constraints.selection import combination, selection
 from ddp.errors import ProblemError, as_array, flag, instance
 from ddp.protocols import Array
 from ddp.systems.system import System
+from ddp.tracing.quantities import Quantity
 from dynamics.geometry.solids import Mark
 from dynamics.phases.phased_dynamics import PhasedDynamics
 from dynamics.quantities import traced as quantities
@@ -28,8 +29,8 @@ from dynamics.robots.model import Robot
 from dynamics.steps.robot_dynamics import RobotDynamics
 from problems import checks
 from problems.frame_limits import CenterOfMassLimits, FramePositionLimits, FrameVelocityLimits
-from problems.kernels import constraints as constraint_kernels
 from problems.kernels.quantities import along
+from problems.kernels.states import state_error
 from problems.layout import Layout, scalar_joints, state_layout
 from problems.self_clearance import SelfClearance
 from problems.state_constraints import (
@@ -56,8 +57,6 @@ __all__ = [
     "TorqueLimits",
     "VelocityLimits",
 ]
-
-STATE = Kernels(constraint_kernels.state_values, constraint_kernels.state_jacobian, constraint_kernels.state_curvature)
 
 
 class _Selection(RobotConstraint):
@@ -161,8 +160,7 @@ class TorqueLimits(KernelConstraint):
             acting = np.argmax(S != 0.0, axis=1)
             return selection(nx + acting, n + acting, S[np.arange(len(S)), acting])
         acting = np.flatnonzero(S.any(axis=0))
-        kernels = Kernels(constraint_kernels.torque_values, constraint_kernels.torque_jacobian)
-        return bind(kernels, acting, S[:, acting].copy(), columns=n + acting)
+        return combination(nx + acting, n + acting, S[:, acting])
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,9 +181,11 @@ class StateEquality(OfSystem, StateConstraint):
         checks.settle(self, target_x=target, lower=zeros, upper=zeros, _layout=state_layout(self.dynamics))
 
     def _bound(self) -> CompiledConstraint:
-        flat = len(self._layout.group) == 0
-        kernels = STATE._replace(curvature=None) if flat else STATE
-        return bind(kernels, self._layout, self.target_x, columns=np.arange(self.n), diagonal=flat)
+        layout, every = self._layout, np.arange(self.n)
+        if len(layout.flat) == self.n:
+            places = layout.flat[np.argsort(layout.flat[:, 1]), 0]
+            return selection(places, every, offset=self.target_x[places])
+        return along(Quantity("state_error", self, self.n, (), every, state_error, (layout, self.target_x)))
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,6 +13,7 @@ import numpy as np
 
 from ddp import inline, kernel
 from ddp.costs.bound import EXACT, VALUES
+from ddp.tracing.quantities import FIRST, SECOND
 from dynamics.geometry.joint_motion import CONTINUOUS, joint_difference, joint_log_hessian, joint_log_jacobian, twist_of
 
 
@@ -228,3 +229,29 @@ def control_matrix_cost(target, W, first, X, U, scale, order, l, lz, lzz):
                 lz[k, n + i] += scale * f
                 for j in range(nu):
                     lzz[k, n + i, n + j] += scale * W[i, j]
+
+
+@kernel
+def state_error(layout, target, a, order, y, weight, J, H):
+    """x ⊖ target as a quantity of `ddp.tracing.quantities`: J is 1 but for joints whose motions do not commute."""
+    n = y.shape[1]
+    r, block = np.zeros(n), np.zeros((6, 6))
+    for k in range(a.shape[0]):
+        difference(layout, target, a[k], r)
+        for i in range(n if order != SECOND else 0):
+            y[k, i] = r[i]
+            for j in range(n if order == FIRST else 0):
+                J[k, i, j] = 1.0 if i == j else 0.0
+        for b in range(layout.group.shape[0] if order != VALUES else 0):
+            _, t, kind, nj = layout.group[b]
+            xi = twist_of(kind, r, t, 1.0)
+            if order == FIRST:
+                joint_log_jacobian(kind, nj, xi, block)
+            else:
+                joint_log_hessian(kind, nj, xi, twist_of(kind, weight[k], t, 1.0), block)
+            for i in range(nj):
+                for j in range(nj):
+                    if order == FIRST:
+                        J[k, t + i, t + j] = block[i, j]
+                    else:
+                        H[k, t + i, t + j] += block[i, j]
