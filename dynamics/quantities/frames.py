@@ -15,8 +15,6 @@ Arrays of columns are stored as rows: J (m, 6) for the m degrees of freedom of a
 
 from __future__ import annotations
 
-from weakref import WeakKeyDictionary
-
 import numpy as np
 from numba import types
 from numpy.typing import NDArray
@@ -107,10 +105,6 @@ class Pair(Struct):
     second_columns: NDArray[np.int64] = integers()
 
 
-_known: WeakKeyDictionary[Robot, dict[str, tuple[Branch, Branch]]] = WeakKeyDictionary()
-"""Branches that have been asked for: making one takes longer than most of what it is for."""
-
-
 def branch(robot: Robot, frame: str) -> Branch:
     """The branch of a robot's tree that carries a frame, empty if no joint moves it."""
     return _both(robot, frame)[0]
@@ -122,8 +116,8 @@ def own_branch(robot: Robot, frame: str) -> Branch:
 
 
 def _both(robot: Robot, frame: str) -> tuple[Branch, Branch]:
-    """`branch` and `own_branch`."""
-    known = _known.setdefault(robot, {})
+    """`branch` and `own_branch`, which robots keep and take along: making them needs Pinocchio's model."""
+    known = robot.branches
     if not isinstance(frame, str) or frame not in known:
         made = _branch(robot, frame)  # which refuses what is no name
         known[frame] = made, made.replace(dof=np.arange(made.count))

@@ -6,6 +6,7 @@ import os
 import pickle
 from collections.abc import Iterable
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -30,6 +31,7 @@ class Robot:
     tree: the compiled arrays; q0: a usual posture (the file's reference configuration, else ``joints.rest``).
     equipment: actuators and springs that the file describes; ModelError if they do not fit the joints.
     handle: what kernels that know rods are given of the tree; room: numbers of working memory that rods take.
+    branches: parts of the tree that carry frames, as far as they have been asked for, see `dynamics.quantities.frames`.
     loops: pairs of frames that are held together, which implicit steps keep; q0 is made to close them. ModelError if
     they cannot be closed, or if one holds what others hold.
     What is compiled stays: changes of ``model`` after this (gravity, inertias) need a new ``load(model)``.
@@ -56,6 +58,7 @@ class Robot:
             tree.springref = springref
         self.tree, self.handle = tree, tree.handle
         self._resisting: dict[tuple[bool, bool], Tree] = {}
+        self.branches: dict[str, tuple[Any, Any]] = {}
         self.q0 = joints.rest(self.model) if q0 is None else np.array(q0, dtype=np.float64)
         self.loops = loop.given(self.mechanism, loops)
         if self.loops:
@@ -205,7 +208,7 @@ class Robot:
         tree.weightless = self.tree.weightless.replace(inertia=tree.inertia)
         of_masses = "model", "tree", "handle", "_resisting", "_visuals", "_sent"
         vars(twin).update({name: value for name, value in vars(self).items() if name not in of_masses})
-        vars(twin).update(tree=tree, handle=tree.handle, _resisting={}, _of=(self, wanted.copy()))
+        vars(twin).update(tree=tree, handle=tree.handle, _resisting={}, branches={}, _of=(self, wanted.copy()))
         return twin
 
     def neutral(self) -> Array:

@@ -34,6 +34,7 @@ class HybridRobot(Robot):
         self.tree = hybrid_tree(recipe)
         self.handle, self.room = self.tree.handle, self.tree.room
         self._resisting: dict[tuple[bool, bool], Tree] = {}
+        self.branches = {}
         begun = np.zeros(0) if recipe.begun is None else recipe.begun.q0
         self.q0 = np.concatenate([begun, self.neutral()[len(begun) :]])
         self.loops = loop.given(self.mechanism, recipe.loops) if recipe.loops else ()
