@@ -3,6 +3,7 @@
     lower the first barrier where steps to its minimum lead astray
     repeat  differentiate; contract the dynamics' second order with the multipliers
             lower the barrier where its problem is solved well enough: by errors, or by what a step promises
+            let sweeps keep to limits of controls from the first fall on, if these are all that is bounded
             stop where all errors are small
             eliminate slacks and bounds, sweep: exact, then other Hessians until one is positive definite
             roll the step out in the linear model; go along it as far as slacks stay positive and the filter accepts,
@@ -94,21 +95,24 @@ class _Swept:
 class Interior:
     """One solve, from a `Point`, to a tolerance of the expected decrease.
 
-    history: of the whole solve; ``show`` adds a record of every iteration.   sweep: the last one;
+    point: the iterate.   history: of the whole solve; ``show`` adds a record of every iteration, with the iterate.
+    sweep: the last one;
     exact: whether that is of the exact Hessian, with nothing added.
     struggles: whether to give up, judged by the iterations with one barrier; by default never.
     proof: for how many iterations to give up, too, where Hessians are not positive definite by `PROOF`.
     """
 
     def __init__(
-        self, point: Point, tolerance: float, history: list[Record], show: Callable[[Record], None],
+        self, point: Point, tolerance: float, history: list[Record], show: Callable[[Record, Point], None],
         struggles: Callable[[list[Record]], bool] | None = None, proof: int = 0,
     ) -> None:  # fmt: skip
         self.point, self.tolerance, self.history, self._show = point, tolerance, history, show
         self._struggles, self._proof = struggles, len(history) + proof if proof else 0
         self.sweep: Sweep | None = None
         self.exact = False
-        self.blends = DIRECT if point.boxed else BLENDED
+        self._within = point.boxed and point.first == 0  # limits of controls alone
+        self._held = False  # whether sweeps are to keep to limits of controls
+        self.blends = DIRECT if self._within else BLENDED
         self._mu, self._stiff, self._stuck, self._raised, self._missed = 0.0, False, False, 0, np.inf
         self._fell = len(history)
         self._blend = self._start_blend = 0  # of ``blends``: that of the last step, and the first that is tried next
@@ -145,6 +149,10 @@ class Interior:
             p.contract()
             self.judged = p.judge()
             self._lower_barrier()
+            if self._held and p.limited:
+                p = self.point = p.held()
+                self.judged = p.judge()
+                self._again()
             p.condense()
             step = self._swept()
             if step is None:
@@ -175,7 +183,7 @@ class Interior:
                 if self._elastic():
                     continue
                 return End(Ending.NO_STEP, "no step lowers the cost or closes what is open")
-            self._start_blend = 0 if alpha > TRUSTING or p.boxed else self._blend
+            self._start_blend = 0 if alpha > TRUSTING or self._within else self._blend
             if self._struggles is not None and self._struggles(self.history[self._fell :]):
                 return End(Ending.STRUGGLES, f"full-space {Ending.STRUGGLES.value}")
             self._stuck = alpha == 0.0
@@ -267,6 +275,7 @@ class Interior:
         p.penalty = p.bounds.value(p.barrier)
         self.filter.clear(p.theta)
         self._fell = len(self.history)
+        self._held = not p.bounds.elastic and bool(p.problem.rows.equal.all())  # the first barrier has led to a motion
 
     def _lower_barrier(self) -> None:
         p = self.point
@@ -329,7 +338,7 @@ class Interior:
         p, move, longest = self.point, step.move, step.move.longest
         now = p.theta, p.cost + p.penalty
         alpha, rolled = longest, p.rolled(step.sweep, move, longest)
-        shortest = (SHORTEST_WHOLE if p.boxed else SHORTEST) * longest
+        shortest = (SHORTEST_WHOLE if self._within else SHORTEST) * longest
         while alpha > shortest:
             trial = p.along(move, alpha)
             if self._taken(trial, move, now, alpha):
@@ -358,4 +367,4 @@ class Interior:
             p.cost, self.judged.dual, step.move.expected, alpha, step.mu, hessian, step.blend, seconds,
             0.0 if p.gap < CLOSED else p.gap, "multipliers" if step.blend > 0.0 else "none",
             p.missed, p.barrier, True,
-        ))  # fmt: skip
+        ), p)  # fmt: skip

@@ -90,15 +90,15 @@ class Point:
     gaps, residual, theta, gap, missed, cost: see `Trial`.   costate (N+1, n), weights (N, n): see linear.py.
     scale: the cost that counts as one.   barrier: that of ``bounds``.   open: the largest gap or residual.
     first: m, the first row of a control's limits.   limited: whether there are such rows; boxed: whether sweeps keep to
-    these limits instead, see `sweeps.limits`, as where there are no constraints.
+    these limits instead, see `sweeps.limits`: where they are ``held``, as where there are no constraints.
     """
 
     def __init__(
         self, problem: Problem, work: Differentiator, X: Array, U: Array, scale: float, barrier: float,
-        share: float = INSIDE,
+        share: float = INSIDE, held: bool = False,
     ) -> None:  # fmt: skip
         self.problem, self.dynamics, self.scale, self.barrier = problem, problem.dynamics, scale, barrier
-        self.boxed = problem.limited and not problem.constrained
+        self.boxed = problem.limited and (held or not problem.constrained)
         self._work, self.limited = work, problem.limited and not self.boxed
         self.rows, self.first = problem.limited_rows if self.limited else problem.rows, problem.multiplier_count
         N, n = work.derivatives.A.shape[:2]
@@ -151,6 +151,16 @@ class Point:
             y[self.first :] = self.limit_forces().ravel() * np.abs(bounds.near(AT_LIMIT)[self.first :])
             bounds.start(bounds.slacks, values, self.barrier)
             bounds.start_warm(y, values, self.barrier)
+
+    def held(self) -> Point:
+        """A point like this, after `contract`, whose sweeps keep to the limits of controls, without rows of these."""
+        other = Point(self.problem, self._work, self.X, self.U, self.scale, self.barrier, held=True)
+        other.bounds.state[:], other.bounds.share = self.bounds.state[:, : self.first], self.bounds.share
+        other.costate[:], other.weights[:] = self.costate, self.weights
+        other.settle()
+        other.differentiate()
+        other.contract()
+        return other
 
     def bounded_by(self, lower: Array, upper: Array, price: Array, compliance: Array) -> Barrier:
         """Rows within other bounds (M,), that give way otherwise."""
@@ -328,9 +338,9 @@ class Point:
         """Trials alpha, alpha / 2, ... along a step whose states follow from controls, under the policy of its sweep.
 
         Where motion curves a lot gaps of linear steps are large; these leave but the rest 1 - alpha of each gap. Slacks
-        go as far as along the step, whatever constraints do. Controls stay off their limits, as steps do.
+        go as far as along the step, whatever constraints do. Controls stay off limits with barriers, as steps do.
         """
-        b, share, still = self.bounds, 1.0 - KEPT, np.zeros_like(self.U)
+        b, share, still = self.bounds, 0.0 if self.boxed else 1.0 - KEPT, np.zeros_like(self.U)
         low, high = (
             np.where(np.isfinite(limit), limit + share * (self.U - limit), limit)
             for limit in (self.problem.lower, self.problem.upper)

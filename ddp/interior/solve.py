@@ -73,18 +73,16 @@ def minimise(descent: Descent) -> Minimised:
     warm = _warm(iterate, scales[0])
     if warm is not None:
         point, held = warm
-        show = partial(descent.go_on, at=point)
-        finished = _bound_as_before(point, held, show, solver.max_iterations - len(history))
+        finished = _bound_as_before(point, held, partial(descent.go_on, at=point), solver.max_iterations - len(history))
         if finished.sweep is not None:
             iterate.guess = None
             return _left(iterate, point, End(Ending.CONVERGED), finished.sweep, finished.exact)
-        interior = Interior(point, solver.tolerance, history, show)
+        interior = Interior(point, solver.tolerance, history, descent.go_on)
         end = interior.run(min(solver.max_iterations, len(history) + FEW), warm=True)
     if warm is None or not (end.ending.converged or len(history) >= solver.max_iterations):
         interior, end = _from_anew(descent, scales)
-        point = interior.point
     iterate.guess = None
-    sweep, exact = interior.sweep, False
+    point, sweep, exact = interior.point, interior.sweep, False
     if end.ending.converged:
         loose, last = interior.tolerance > END, _kept(interior.sweep)
         finished = finish(point, TOLERANCE if loose else DOUBTFUL)
@@ -92,7 +90,7 @@ def minimise(descent: Descent) -> Minimised:
             interior.tolerance = END
             point.differentiate()
             end = interior.run(solver.max_iterations, warm=True)
-            last = _kept(interior.sweep)
+            point, last = interior.point, _kept(interior.sweep)
             finished = finish(point, DOUBTFUL) if end.ending.converged else finished
         found = finished.sweep is not None
         sweep, exact = (finished.sweep, finished.exact) if found else (last, interior.exact)
@@ -133,8 +131,8 @@ def _from_anew(descent: Descent, scales: tuple[float, ...]) -> tuple[Interior, E
     struggles = None if solver.step == "linear" else _ways_of_struggling(iterate)
     for scale in scales:
         point = Point(iterate.problem, iterate.work, iterate.X.copy(), iterate.U.copy(), scale, START * scale)
-        show, proof = partial(descent.go_on, at=point), AT_ONCE if struggles is _struggles_freely else 0
-        interior = Interior(point, solver.tolerance, history, show, struggles, proof)
+        proof = AT_ONCE if struggles is _struggles_freely else 0
+        interior = Interior(point, solver.tolerance, history, descent.go_on, struggles, proof)
         end = interior.run(solver.max_iterations)
         if end.ending not in (Ending.INFEASIBLE, Ending.STRUGGLES):
             break

@@ -304,6 +304,32 @@ def test_a_linear_quadratic_problem_with_rows_of_all_kinds_ends_where_scipy_does
     assert (problem.lower == solution.U).any() or (problem.upper == solution.U).any()
 
 
+def test_swings_between_limits_to_an_end_meet_the_conditions_of_optimality():
+    """By differences of rollouts: they know nothing of linear models, barriers and active sets."""
+    problem = published.pendulum()
+    solution = ddp.solve(problem)
+    assert solution.converged
+    assert solution.iterations <= 40
+    low, high = (np.equal(solution.U, limit) for limit in (problem.lower, problem.upper))
+    assert low.any()
+    assert high.any()
+    assert not solution.K[low | high].any()
+
+    def lagrangian(U):
+        X = problem.dynamics.rollout(problem.x0, U)
+        return problem.total(X, U) + solution.multipliers @ problem.rows.values(X, U)
+
+    slope, moved = np.zeros_like(solution.U), 1e-5
+    for k in range(problem.horizon):
+        step = np.zeros_like(solution.U)
+        step[k] = moved
+        once, twice = (lagrangian(solution.U + a * step) - lagrangian(solution.U - a * step) for a in (1.0, 2.0))
+        slope[k] = (8.0 * once - twice) / (12.0 * moved)
+    assert np.abs(slope[~(low | high)]).max() < 1e-8
+    assert slope[low].min() > 0.0 > slope[high].max()
+    assert np.abs(problem.dynamics.rollout(problem.x0, solution.U)[-1] - [np.pi, 0.0]).max() < 1e-8
+
+
 def test_multipliers_are_prices_of_bounds(rng):
     h, state = 1e-5, rng.bit_generator.state
 
