@@ -119,7 +119,8 @@ class Lane(Struct):
     index: of the lane.   problem: its number, and ``table`` where its costs are.   stage: see `IDLE`.
     whole, blocks: addresses of `Horizon`, whose second orders are Hessians or, where the dynamics know them, blocks;
     torn_whole, torn_blocks: the same with open gaps.   gaps (N, n), gap: these and the largest number of any.
-    boxed, torn_boxed: with limits of controls, of which sweeps know once they are ``limited``.
+    boxed, boxed_blocks, torn_boxed, torn_boxed_blocks: with limits of controls, of which sweeps know once they are
+    ``limited``.
     trajectory, boxed_trajectory: addresses of a `Trajectory` of X and U.
     scaled: whether judgements' sizes are those of the iterate.   followed, age: see `ddp.sweeps.backward.Backward`.
     slope, expected: of the sweep along which is searched; found_slope: of the last one.   gradient: of the attempt.
@@ -138,7 +139,9 @@ class Lane(Struct):
     torn_whole: int = integer()
     torn_blocks: int = integer()
     boxed: int = integer()
+    boxed_blocks: int = integer()
     torn_boxed: int = integer()
+    torn_boxed_blocks: int = integer()
     trajectory: int = integer()
     boxed_trajectory: int = integer()
     limited: int = variable_integer()

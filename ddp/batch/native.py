@@ -43,6 +43,9 @@ from ddp.systems.system import Routines, ability
 SHARE, ALONE = 64, 1024
 """Problems that a thread takes at a time, one of several or alone: until they are done nothing can be interrupted."""
 
+BOXED = "boxed", "boxed_blocks", "torn_boxed", "torn_boxed_blocks"
+"""Fields of a `Lane`: what sweeps within limits read."""
+
 
 def obstacle(problem: Problem, solver: DDP) -> str:
     """Why problems cannot be solved by the compiled loop, in words; empty if they can."""
@@ -132,17 +135,16 @@ class _Memory:
         for lane in self.lanes:
             lane.worker = self.worker.address
 
-    def _boxed(self, index: int, torn: bool) -> Horizon:
+    def _boxed(self, index: int, second: Array, in_blocks: bool, torn: bool) -> Horizon:
         """Everything that a sweep of one lane reads and writes where controls have limits."""
-        shared = self.boxes[index]
-        return self._horizon(index, shared["T"], False, torn).replace(limited=1, **shared)
+        return self._horizon(index, second, in_blocks, torn).replace(limited=1, **self.boxes[index])
 
     def _box(self) -> dict[str, Array]:
         """Memory of one lane for sweeps within limits."""
         d, N, closing = self.problem.dynamics, self.problem.horizon, self.problem.dynamics.closing()
         n, nu, nz = d.n, d.nu, d.n + d.nu
         return {
-            "T": np.zeros((N, nz, nz)), "low": np.zeros((N, nu)), "high": np.zeros((N, nu)), "held": np.zeros((N, nu)),
+            "low": np.zeros((N, nu)), "high": np.zeros((N, nu)), "held": np.zeros((N, nu)),
             "rows": np.zeros((N, nu * (nz + 1))),
             "bends": np.zeros((N if closing.address else 1, 2, n, n)),
         }  # fmt: skip
@@ -177,16 +179,20 @@ class _Memory:
             B=address(out.B), record=address(out.record), weights=address(self.weights), T=address(T), size=size,
         )  # fmt: skip
         decisions = made_like(Decisions, numbers)
-        boxed, torn_boxed, boxed_trajectory, box = None, None, trajectory, {"low": nothing, "high": nothing}
+        boxed: list[Horizon | None] = [None] * len(BOXED)
+        box, each = {"low": nothing, "high": nothing}, T
         if self.problem.limited:
-            box = self._box()
+            box, each = self._box(), np.zeros((N, nz, nz))
             self.boxes[index] = box
-            boxed, torn_boxed = (self._boxed(index, torn) for torn in (False, True))
-            boxed_trajectory = trajectory.replace(T=address(box["T"]), size=nz * nz)
+            boxed = [
+                self._boxed(index, second, in_blocks, torn) if blockwise or not in_blocks else None
+                for torn in (False, True) for second, in_blocks in ((each, False), (T, True))
+            ]  # fmt: skip
+        boxed_trajectory = trajectory.replace(T=address(each), size=each[0].size)
         shapes = (N, d.nu), (N, d.nu * d.n), (N, d.nu), (N + 1, d.n), (N + 1, d.n)
         scratch = [np.zeros(shape) for shape in shapes]
         box_k, box_K, box_u, box_x, box_y = (part.reshape(-1) for part in scratch)
-        self.owners += [boxed, torn_boxed, boxed_trajectory, scratch, whole, torn_whole, blocks, torn_blocks]
+        self.owners += [boxed, boxed_trajectory, each, scratch, whole, torn_whole, blocks, torn_blocks]
         self.owners += [trajectory, decisions]
         zeros = dict.fromkeys(
             ("cost", "highest", "magnitude", "control_weight", "unit", "resolution", "noise", "grain", "slope",
@@ -199,7 +205,7 @@ class _Memory:
         return Lane(
             worker=self.worker.address, index=index, decisions=decisions, whole=whole.address,
             blocks=0 if blocks is None else blocks.address, torn_whole=torn_whole.address,
-            boxed=0 if boxed is None else boxed.address, torn_boxed=0 if torn_boxed is None else torn_boxed.address,
+            **dict(zip(BOXED, (0 if one is None else one.address for one in boxed), strict=True)),
             boxed_trajectory=boxed_trajectory.address, low=box["low"].reshape(-1), high=box["high"].reshape(-1),
             box_k=box_k, box_K=box_K, box_u=box_u, box_x=box_x, box_y=box_y,
             torn_blocks=0 if torn_blocks is None else torn_blocks.address, gaps=gaps, trajectory=trajectory.address,

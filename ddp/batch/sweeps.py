@@ -86,11 +86,13 @@ def swept(lane, blend, mu, costates):
     if blend > 0.0:
         multiplier = multiplier_of(lane.followed != 0, lane.torn != 0, w.batched != 0, costates)
         kept, by_costate = 1 if multiplier > 0 else 0, 1 if multiplier == COSTATE else 0
-        blockwise = kept and lane.blocks != 0 and not boxed
+        blockwise = kept and lane.blocks != 0
         reads = not blockwise and not (kept and lane.age >= 0)
         know(w, lane, wanted | (EXACT | RECORDS if reads else EXACT))
         if blockwise:
-            horizon = lane.torn_blocks if lane.torn else lane.blocks
+            horizon, trajectory = lane.torn_blocks if lane.torn else lane.blocks, lane.trajectory
+            if boxed:
+                horizon = lane.torn_boxed_blocks if lane.torn else lane.boxed_blocks
         if kept and lane.age < 0:
             weigh(horizon, 0, w.N, multiplier == POLICY)
             call_contraction(w.into_blocks if blockwise else w.contract, w.context, trajectory, 0, 0)

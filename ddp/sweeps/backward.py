@@ -121,10 +121,11 @@ class Backward:
         self._chosen = multipliers if multipliers in (VALUE, COSTATE) else ""
         self._at_once = batched or multipliers == POLICY
         whole = limited or weighted
-        self._blockwise = blockwise and (weighted or (multipliers != VALUE and not limited))
+        self._blockwise = blockwise and (weighted or multipliers != VALUE)
         self._in_blocks = aligned_zeros((N if self._blockwise else 0, numbers_of_blocks(n // 2, steps[1])))
         self._followed = self._torn = False
-        everywhere = (not self._blockwise and (multipliers != VALUE or whole)) or reuse
+        by_knot = limited and not weighted  # whose repeated sweeps find what V_x of the first has contracted
+        everywhere = (not self._blockwise and (multipliers != VALUE or whole)) or reuse or by_knot
         self._second = aligned_zeros((N if everywhere else 1, nz, nz))
         self.age: int | None = None
         self._limited = limited
