@@ -9,6 +9,7 @@ import numpy as np
 
 from ddp.compiling.portable import portable
 from ddp.compiling.setup import working_time
+from ddp.costs import faults
 from ddp.errors import ProblemError
 from ddp.iterate import CLOSED, Iterate
 from ddp.models.attempt import HessianModel, Limits, shift
@@ -147,7 +148,7 @@ class Descent:
         reason = f"{Ending.NO_STEP.value}, {most}"
         if iterate.line.unpriced is not None:
             try:
-                found = iterate.problem.objective.fault(*iterate.line.unpriced, 0)
+                found = faults.fault(iterate.problem.objective, *iterate.line.unpriced, 0)
             except ProblemError as failure:  # of a term's own code
                 found = str(failure)
             reason += f"; of longer ones {found}" if found else ""

@@ -10,6 +10,7 @@ import numpy as np
 from ddp.compiling.portable import portable
 from ddp.compiling.setup import Stopwatch
 from ddp.constraints.bounds import measure_room, touches
+from ddp.costs import faults
 from ddp.costs.cost_table import NO_NOTES
 from ddp.costs.hessians import scales
 from ddp.derivatives import EXACT, FIRST, GAUSS_NEWTON, RECORDS, broken_rows, missing
@@ -121,7 +122,7 @@ class Iterate:
             knot = int(np.argmax(broken_rows(self.gaps)))
             self.obstacle = f"the guess cannot be stepped from: f(x, u) is not finite at knot {knot}"
         elif not np.isfinite(cost := self.problem.total(self.X, self.U, notes)):
-            fault = self.problem.objective.fault(self.X, self.U, 0) or "the total cost is not finite"
+            fault = faults.fault(self.problem.objective, self.X, self.U, 0) or "the total cost is not finite"
             if not np.isinf(self.problem.values(self.X, self.U)).any():
                 raise UndefinedCostError(fault)
             self.obstacle = f"the guess has no finite cost: {fault}"
@@ -321,7 +322,7 @@ class Iterate:
         smallest, control = self.backward.curvature()
         where = f"at knot {sweep.failed}, along control {control}"
         said = f"; without it, its smallest eigenvalue is {smallest:.2g} {where}"
-        term = self.problem.objective.most_concave(self.X, self.U, sweep.failed)
+        term = faults.most_concave(self.problem.objective, self.X, self.U, sweep.failed)
         return said + (f"; {term} has negative curvature there" if term else "")
 
     def fault(self) -> str | None:
@@ -337,7 +338,7 @@ class Iterate:
 
     def fault_of_term(self) -> str | None:
         """A cost term that is not finite, or has a derivative that is not, and its knot; None if all are."""
-        return self.problem.objective.fault(self.X, self.U, self.known)
+        return faults.fault(self.problem.objective, self.X, self.U, self.known)
 
     def divergence(self, X: Array, U: Array) -> str:
         """Where a rollout that is not finite ends, and what the dynamics say about it."""

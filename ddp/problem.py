@@ -16,7 +16,7 @@ from ddp.constraints.constraint import ConstraintLike
 from ddp.constraints.lagrangian import Lagrangian, Residual, residuals, state_size
 from ddp.constraints.placement import Placed, check_knots, place
 from ddp.constraints.rows import Rows
-from ddp.costs import cost_table
+from ddp.costs import cost_table, faults
 from ddp.costs.batch import BatchTerm
 from ddp.costs.objective import Objective, padded
 from ddp.costs.stretches import check_stretches, weights_of
@@ -201,7 +201,7 @@ class Problem:
         with np.errstate(all="ignore"):
             total = float(cost_table.sum_of(self.values(X, U)))
             if not np.isfinite(total):
-                raise ProblemError(self.objective.fault(X, U, 0) or "the total cost is not finite")
+                raise ProblemError(faults.fault(self.objective, X, U, 0) or "the total cost is not finite")
         return total
 
     def track(

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ddp.adjoint import costates
+from ddp.costs import faults
 from ddp.derivatives import EXACT, FIRST, RECORDS
 from ddp.iterate import Iterate
 from ddp.protocols import Array
@@ -65,7 +66,7 @@ def described(iterate: Iterate, found: Inertia) -> str:
     control = int(np.argmax(np.abs(found.policies[0][0][found.knot])))
     what = f"a {found.kind}" if found.lowest < 0.0 else "a degenerate point"
     said = f"{what}: the exact Hessian in the controls has the curvature {found.lowest:.2g} at knot {found.knot}"
-    term = iterate.problem.objective.most_concave(iterate.X, iterate.U, found.knot)
+    term = faults.most_concave(iterate.problem.objective, iterate.X, iterate.U, found.knot)
     return f"{said}, along control {control}" + (f"; {term} has negative curvature there" if term else "")
 
 

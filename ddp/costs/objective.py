@@ -19,7 +19,7 @@ from ddp.costs.hessians import add_diagonals, clear_diagonals
 from ddp.costs.stretches import check_length, even, part, varying, weights_of
 from ddp.costs.terms import naming
 from ddp.costs.traced import TracedTerm
-from ddp.derivatives import Derivatives, broken_rows
+from ddp.derivatives import Derivatives
 from ddp.protocols import Array
 from ddp.systems.system import System
 
@@ -342,36 +342,6 @@ class Objective:
         """Stretches whose terms are not compiled, and those that do not read notes either."""
         plain = [stretch for stretch in self._stretches if not stretch[0].compiled]
         return plain, [stretch for stretch in plain if not stretch[0].noted]
-
-    def fault(self, X: Array, U: Array, order: int) -> str | None:
-        """The first term whose cost or, if order > 0, derivative is not finite, as a sentence; None if all are."""
-        nz, U = self.dynamics.n + self.dynamics.nu, padded(U, len(X))
-        for entry, knots in self.within(0, self.horizon + 1):
-            own, M = (X[knots], U[knots]), knots.stop - knots.start
-            with naming(entry.name, knots):
-                found = [("cost", entry.term.values(*own))]
-                for name, exact in (("Gauss-Newton Hessian", False), ("Hessian", True)):
-                    if order > 0:
-                        l, lz, lzz = np.zeros(M), np.zeros((M, nz)), np.zeros((M, nz, nz))
-                        entry.term.expand(*own, 1.0, exact, l, lz, lzz)
-                        found += [("gradient", lz), (name, lzz)]
-            for what, array in found:
-                if (bad := broken_rows(array)).any():
-                    row = int(np.argmax(bad))
-                    value = array[row] if what == "cost" else "not finite"
-                    return f"{entry.name}: its {what} is {value} at knot {knots.start + row}"
-        return None
-
-    def most_concave(self, X: Array, U: Array, knot: int) -> str | None:
-        """The term with the most negative curvature at a knot; None if none has any."""
-        nz, U = self.dynamics.n + self.dynamics.nu, padded(U, len(X))
-        found: tuple[float, str | None] = (-1e-12, None)
-        for entry, _ in self.within(knot, knot + 1):
-            l, lz, lzz = np.zeros(1), np.zeros((1, nz)), np.zeros((1, nz, nz))
-            entry.term.expand(X[knot : knot + 1], U[knot : knot + 1], entry.weight, True, l, lz, lzz)
-            if np.isfinite(lzz).all():
-                found = min(found, (float(np.linalg.eigvalsh(lzz[0])[0]), entry.name), key=lambda pair: pair[0])
-        return found[1]
 
     def terms(self) -> Iterator[tuple[str, BatchTerm, slice]]:
         """Every term with its name and the knots it belongs to, for reports; one that varies, knot by knot."""
