@@ -30,7 +30,7 @@ rest: near the minimum slacks of active rows lose all, and multipliers of others
 whatever units they are."""
 
 LEFT_OPEN = 1e-8
-"""What a step leaves open of held rows whose multipliers it changes by as much as the largest one of all: δ is no less.
+"""Least δ: what a step leaves open of held rows whose multipliers it changes by as much as the largest of all.
 Where multipliers are small, as those of forces, a smaller δ would leave nothing of Hessians but rounding."""
 
 PAID = 1.0 - 1e-3

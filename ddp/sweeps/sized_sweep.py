@@ -33,7 +33,7 @@ def _known_sizes(address):  # type: ignore[no-untyped-def]
 
 
 def _known_steps(z, memory):  # type: ignore[no-untyped-def]
-    """As `gaps.steps_of`, of known sizes: vectors whose numbers can stay in registers."""
+    """Memory as that of `gaps.steps_of`, of known sizes: vectors whose numbers can stay in registers."""
     n, nu, halved, runs = _known
     return n, nu, halved != 0, runs, stack(STATES), stack(STATES), stack(CONTROLS)
 
