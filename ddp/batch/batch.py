@@ -14,8 +14,8 @@ from ddp.batch.solves import ENDINGS, Others, Solves, guess_of
 from ddp.errors import ProblemError, as_array, instance, positive_integer, said
 from ddp.guesses import Start, as_guess
 from ddp.many.plan import given
+from ddp.many.rows import ARRAYS, GIVEN, NOMINAL, NONE, OWN, Rows, empty_rows, fill, row_type, said_in
 from ddp.many.rows import ENDINGS as NAMES
-from ddp.many.rows import GIVEN, NOMINAL, NONE, OWN, Rows, fill, row_type, said_in
 from ddp.many.solutions import Solutions
 from ddp.problem import Problem
 from ddp.protocols import Array
@@ -76,7 +76,7 @@ class Batch:
         ]
         checked = as_guess(guess, self.problem.dynamics, self.problem.horizon)
         others = self._solve(problems, guess_of(problems, checked), lambda i: checked)
-        rows = np.zeros(self.size, row_type(self.problem, ("X", "U", "k", "K", "multipliers", "penalties"), "float64"))
+        rows = empty_rows(self.size, row_type(self.problem, ARRAYS, "float64"))
         self._fill(rows, checked is not None, others)
         return Solutions(rows, arrays, self.problem)
 

@@ -16,13 +16,6 @@ from ddp.sweeps.horizon import Horizon
 
 
 @kernel
-def copy(to, source, count):
-    """Copy numbers."""
-    for i in range(count):
-        to[i] = source[i]
-
-
-@kernel
 def clip(w, U, out):
     """out := controls within their limits."""
     for t in range(w.N):
@@ -85,8 +78,14 @@ def scale_gaps(w, lane, share):
 def move(w, lane):
     """Forget what was known of the iterate before."""
     lane.scaled, lane.age = 0, -1
-    if w.owner == lane.index:
-        w.owner = -1
+    forget(lane)
+
+
+@kernel
+def forget(lane):
+    """Forget derivatives."""
+    if lane.derived.owner == lane.index:
+        lane.derived.owner = -1
 
 
 @kernel
@@ -109,7 +108,8 @@ def is_minimum(w, lane):
     N, n, nu = w.N, w.n, w.nu
     nz = n + nu
     know(w, lane, FIRST)
-    A, B, lz = array_at(w.A, (N, n, n)), array_at(w.B, (N, n, nu)), array_at(w.lz, (N + 1, nz))
+    d = lane.derived
+    A, B, lz = array_at(d.A, (N, n, n)), array_at(d.B, (N, n, nu)), array_at(d.lz, (N + 1, nz))
     p, before = np.empty(n), np.empty(n)
     for j in range(n):
         p[j] = lz[N, j]

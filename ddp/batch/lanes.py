@@ -1,6 +1,8 @@
-"""Records of a batch's compiled loop: a worker, which is one thread, and its eight lanes, each with one problem."""
+"""Records of a batch's compiled loop: a worker, which is one thread, and its lanes, each with one problem."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,11 +13,15 @@ from ddp.machine.variables import struct_like, variable_integer, variable_real
 from ddp.models.attempt import Limits
 from ddp.models.globalisation import Globalisation
 from ddp.protocols import Array
+from ddp.sweeps.lane_sweep import EightSweeps
 from ddp.sweeps.sweeping import Sweeping
 
-IDLE, BEGINS, OPENS, SEARCHES, GOES_FURTHER = range(5)
-"""Stages of a lane: without a problem, or the meaning of the rollout that it waits for: its guess, the gaps of states
-that stay at x0, a step of a search, a longer one beside a full one."""
+IDLE, SWEEPS, BEGINS, OPENS, SEARCHES, GOES_FURTHER = range(6)
+"""Stages of a lane: without a problem, waiting for a sweep, or the meaning of the rollout that it waits for: its guess,
+the gaps of states that stay at x0, a step of a search, a longer one beside a full one."""
+
+NOT_SWEPT, SHARED, ALONE = range(3)
+"""States of the sweep that an attempt begins with: not asked for, swept with others', or to be made alone."""
 
 CONVERGED, ROUNDING, ITERATIONS, LEFT = range(4)
 """Endings. What is `LEFT` is for `ddp.solve`: whatever ends otherwise, and what the loop does not know."""
@@ -32,17 +38,35 @@ Decisions = struct_like("Decisions", __name__, Globalisation(Limits(), 0, False,
 """`Globalisation` of one lane."""
 
 
+class Derived(Struct):
+    """Addresses of derivatives, those of one lane at a time: of ``owner``, who knows ``known`` of them."""
+
+    A: int = integer()
+    B: int = integer()
+    l: int = integer()
+    lz: int = integer()
+    lzz: int = integer()
+    exact: int = integer()
+    diagonal: int = integer()
+    record: int = integer()
+    owner: int = variable_integer()
+    known: int = variable_integer()
+
+
 class Worker(Struct):
     """Everything that the lanes of a thread share.
 
-    follow, expand, contract, into_blocks, context: of `ddp.systems.system.Routines`.   sweeping: of all lanes' sweeps.
-    A .. record: addresses of derivatives, those of one lane at a time: of ``owner``, who knows ``known`` of them.
+    follow, expand, contract, into_blocks, context: of `ddp.systems.system.Routines`.   sweeping: of one lane's sweep.
+    shared, share_sweeps: sweeps of all lanes at once, and their C function; 0 where each lane sweeps alone.
+    weigh: C function of `ddp.sweeps.sweeping.weighing_function`.
     terms: rows of tables of costs; runs, segments, curved: see `ddp.costs.cost_table`; bends: whether Gauss-Newton's
     Hessians are not exact.   separable (N+1,).   costs (N+1,): scratch.
     limited: whether controls have limits, those of ``eight``; hands_over: whether what struggles there is left.
     tolerance .. is_exact: of the solver.   rule, factor .. floor: of mu.
     x0 (M, nx), u0 (M, nu): where problems begin, and their first controls.   X, U, K: guesses of all or (1, ...) of
     one for all, of which the former replace the first rows; alone: of controls alone, with states that stay at x0.
+    lanes: addresses of ``count`` lanes; taken: numbers of eight that are swept or rolled out at once; turn: of the
+    lane that rolls out first.
     tables (M or 1, terms, 5).   to_X .. numbers: results.
     next, end: problems that nobody has begun.
     """
@@ -59,16 +83,9 @@ class Worker(Struct):
     context: int = integer()
     sweeping: Sweeping = nested(Sweeping)
     eight: Eight = nested(Eight)
-    A: int = integer()
-    B: int = integer()
-    l: int = integer()
-    lz: int = integer()
-    lzz: int = integer()
-    exact: int = integer()
-    diagonal: int = integer()
-    record: int = integer()
-    owner: int = variable_integer()
-    known: int = variable_integer()
+    shared: EightSweeps = nested(EightSweeps)
+    share_sweeps: int = integer()
+    weigh: int = integer()
     terms: int = integer()
     runs: int = integer()
     run_count: int = integer()
@@ -95,7 +112,10 @@ class Worker(Struct):
     long: float = real()
     floor: float = real()
     fresh: int = nested(Decisions)
+    count: int = integer()
     lanes: NDArray[np.int64] = integers()
+    taken: NDArray[np.int64] = integers(constant=False)
+    turn: int = variable_integer()
     alone: int = integer()
     x0: Array = matrix()
     u0: Array = matrix()
@@ -116,14 +136,16 @@ class Worker(Struct):
 class Lane(Struct):
     """One problem on its way; attributes are those of `ddp.iterate.Iterate`, and of a `ddp.search.Line`.
 
-    index: of the lane.   problem: its number, and ``table`` where its costs are.   stage: see `IDLE`.
+    index: of the lane.   derived: where its derivatives are.   problem: its number, and ``table`` where its costs are.
+    stage: see `IDLE`.   sweep: see `NOT_SWEPT`.
     whole, blocks: addresses of `Horizon`, whose second orders are Hessians or, where the dynamics know them, blocks;
     torn_whole, torn_blocks: the same with open gaps.   gaps (N, n), gap: these and the largest number of any.
     boxed, boxed_blocks, torn_boxed, torn_boxed_blocks: with limits of controls, of which sweeps know once they are
     ``limited``.
     trajectory, boxed_trajectory: addresses of a `Trajectory` of X and U.
     scaled: whether judgements' sizes are those of the iterate.   followed, age: see `ddp.sweeps.backward.Backward`.
-    slope, expected: of the sweep along which is searched; found_slope: of the last one.   gradient: of the attempt.
+    slope, expected: of the sweep along which is searched; found_slope: of the last one;
+    change, steepest: of one that others' sweeps had.   gradient: of the attempt.
     alpha, reached: the step that is searched, the cost of the best one beyond a full one, which is of ``longer``.
     X, U: the iterate; tried_X, tried_U: where a rollout writes; best_X, best_U: the best attempt of an iteration;
     kept_X, kept_U: the best of longer steps.
@@ -133,7 +155,8 @@ class Lane(Struct):
 
     worker: int = integer()
     index: int = integer()
-    decisions: int = nested(Decisions)
+    derived: Derived = nested(Derived)
+    decisions: Any = nested(Decisions)
     whole: int = integer()
     blocks: int = integer()
     torn_whole: int = integer()
@@ -148,6 +171,7 @@ class Lane(Struct):
     problem: int = variable_integer()
     table: int = variable_integer()
     stage: int = variable_integer()
+    sweep: int = variable_integer()
     torn: int = variable_integer()
     gap: float = variable_real()
     cost: float = variable_real()
@@ -165,6 +189,8 @@ class Lane(Struct):
     expected: float = variable_real()
     gradient: float = variable_real()
     found_slope: float = variable_real()
+    change: float = variable_real()
+    steepest: float = variable_real()
     alpha: float = variable_real()
     longer: float = variable_real()
     reached: float = variable_real()

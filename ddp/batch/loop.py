@@ -1,5 +1,6 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
-"""The compiled loop over many problems: eight roll out at once, and each goes on alone until it needs the next rollout.
+"""The compiled loop over many problems: eight roll out, or sweep, at once, and each goes on alone until it
+needs the next rollout or sweep.
 
 Decisions are those of `ddp.solve`: globalisation.py, `ddp.search.judged` and `ddp.descent.judged`. What a problem comes
 to depends on no other: a lane's arithmetic is its own, and whoever is done makes room for the next one.
@@ -12,7 +13,7 @@ import numpy as np
 from ddp.batch.iterates import (
     clip,
     close_gaps,
-    copy,
+    forget,
     is_at_limits,
     is_far,
     is_minimum,
@@ -34,13 +35,15 @@ from ddp.batch.lanes import (
     IDLE,
     ITERATIONS,
     LEFT,
+    NOT_SWEPT,
     OPENS,
     ROUNDING,
     SEARCHES,
+    SWEEPS,
     Lane,
     Worker,
 )
-from ddp.batch.sweeps import attempt_of, know, price
+from ddp.batch.sweeps import attempt_of, copy, know, price, sweep_together
 from ddp.compiling.kernel import call_contraction, kernel
 from ddp.derivatives import FIRST, GAUSS_NEWTON
 from ddp.descent import CONVERGED as ENDS_CONVERGED
@@ -56,30 +59,56 @@ from ddp.search import SURPASSED, TAKEN, judged
 
 @kernel
 def run(worker):
-    """Solve the problems from ``next`` on, to ``end``."""
+    """Solve the problems from ``next`` on, to ``end``: whatever more lanes wait for, sweeps or rollouts, comes next."""
     w = Worker(worker)
-    busy = True
-    while busy:
-        for k in range(WIDTH):
+    while True:
+        sweeping, rolling = 0, 0
+        for k in range(w.count):
             lane = Lane(w.lanes[k])
             while lane.stage == IDLE and w.next < w.end:
                 load(w, lane)
-        eight = w.eight
-        eight.torn, eight.any_imposed = 0, 0
-        for k in range(WIDTH):
-            lane = Lane(w.lanes[k])
-            imposed = lane.stage == OPENS
-            eight.imposed[k] = 1.0 if imposed else 0.0
-            eight.torn |= lane.torn
-            eight.any_imposed |= 1 if imposed else 0
-        call_contraction(w.follow, w.context, eight.address, 0, 0)
-        busy = False
-        for k in range(WIDTH):
-            lane = Lane(w.lanes[k])
-            if lane.stage != IDLE:
-                arrive(w, lane)
-                busy = busy or lane.stage != IDLE
-        busy = busy or w.next < w.end
+            sweeping += 1 if lane.stage == SWEEPS else 0
+            rolling += 1 if lane.stage >= BEGINS else 0
+        if sweeping + rolling == 0:
+            return
+        if sweeping > rolling:
+            sweep(w)
+        else:
+            roll_out(w)
+
+
+@kernel
+def sweep(w):
+    """Sweep for lanes that wait for that, and go on."""
+    sweep_together(w)
+    for k in range(w.count):
+        lane = Lane(w.lanes[k])
+        if lane.stage == SWEEPS and lane.sweep != NOT_SWEPT:
+            propose(w, lane, lane.decisions.model)
+
+
+@kernel
+def roll_out(w):
+    """Roll out for eight lanes that wait for that, and go on; where there are fewer, the first one is there again."""
+    eight, count = w.eight, 0
+    eight.torn, eight.any_imposed = 0, 0
+    for i in range(w.count):
+        k = (w.turn + i) % w.count
+        if Lane(w.lanes[k]).stage >= BEGINS and count < WIDTH:
+            w.taken[count] = k
+            count += 1
+    for i in range(WIDTH):
+        lane = Lane(w.lanes[w.taken[i if i < count else 0]])
+        eight.X[i], eight.U[i], eight.to_X[i] = address_of(lane.X), address_of(lane.U), address_of(lane.tried_X)
+        eight.k[i], eight.K[i], eight.to_U[i] = address_of(lane.k), address_of(lane.K), address_of(lane.tried_U)
+        eight.gaps[i], eight.alphas[i] = address_of(lane.gaps), lane.alpha
+        eight.imposed[i] = 1.0 if lane.stage == OPENS else 0.0
+        eight.torn |= lane.torn
+        eight.any_imposed |= 1 if lane.stage == OPENS else 0
+    w.turn = w.taken[count - 1] + 1
+    call_contraction(w.follow, w.context, eight.address, 0, 0)
+    for i in range(count):
+        arrive(w, Lane(w.lanes[w.taken[i]]))
 
 
 @kernel
@@ -100,12 +129,11 @@ def load(w, lane):
     lane.limited = 0
     for i in range(N * nu):
         lane.k[i] = 0.0
-    if w.owner == lane.index:
-        w.owner = -1
+    forget(lane)
     close_gaps(w, lane)
     lane.scaled, lane.followed, lane.age, lane.settled, lane.iterations = 0, 0, -1, 0, 0
-    lane.stage = BEGINS
-    w.eight.alphas[lane.index] = 1.0
+    lane.stage, lane.sweep = BEGINS, NOT_SWEPT
+    lane.alpha = 1.0
     renew(lane.decisions, w.fresh)
 
 
@@ -153,7 +181,6 @@ def arrive(w, lane):
 def ask(w, lane, alpha):
     """Wait for the rollout of a step."""
     lane.alpha = alpha
-    w.eight.alphas[lane.index] = alpha
 
 
 @kernel
@@ -203,11 +230,18 @@ def begin_torn(w, lane):
 
 @kernel
 def propose(w, lane, model):
-    """Sweep until there is a step to search along, or the solve is over; model: to be tried first, or `NOBODY`."""
+    """Sweep until there is a step to search along, or the solve is over; model: to be tried first, or `NOBODY`.
+
+    Where sweeps are shared, the first one of every attempt is waited for.
+    """
     s = lane.decisions
     while True:
         while model != NOBODY:
+            if w.share_sweeps != 0 and lane.sweep == NOT_SWEPT:
+                lane.stage = SWEEPS
+                return
             found = attempted(s, model, lane)
+            lane.sweep = NOT_SWEPT
             if found.failed < 0:
                 lane.expected, lane.gradient, lane.slope = found.expected, found.gradient, lane.found_slope
                 lane.stage = SEARCHES

@@ -14,13 +14,16 @@ from ddp.batch import loop
 from ddp.batch.lanes import (
     BY_RATIO,
     IDLE,
+    NOT_SWEPT,
     NUMBERS,
     OWN_RULES,
     TENFOLD,
     Decisions,
+    Derived,
     Lane,
     Worker,
 )
+from ddp.derivatives import Derivatives
 from ddp.machine.aligned import aligned_zeros
 from ddp.machine.following import Following
 from ddp.machine.number import WIDTH
@@ -35,8 +38,9 @@ from ddp.protocols import Array
 from ddp.search import Backtracking
 from ddp.solver import DDP
 from ddp.sweeps.horizon import Horizon, horizon_of
+from ddp.sweeps.lane_sweep import eight_sweeps, eight_sweeps_of
 from ddp.sweeps.room import RoomOwner
-from ddp.sweeps.sweeping import sweep_function, sweeping_of
+from ddp.sweeps.sweeping import sweep_function, sweeping_of, weighing_function
 from ddp.systems.structure import numbers_of_blocks
 from ddp.systems.system import Routines, ability
 
@@ -45,6 +49,9 @@ SHARE, ALONE = 64, 1024
 
 BOXED = "boxed", "boxed_blocks", "torn_boxed", "torn_boxed_blocks"
 """Fields of a `Lane`: what sweeps within limits read."""
+
+SHARED = 4
+"""States and controls, at most, of problems that sweep together, eight in a register: see `lane_sweep`."""
 
 
 def obstacle(problem: Problem, solver: DDP) -> str:
@@ -104,21 +111,25 @@ class _Memory:
     def __init__(self, problem: Problem, solver: DDP) -> None:
         d, N = problem.dynamics, problem.horizon
         nx, n, nu, structure = d.nx, d.n, d.nu, problem.structure
-        self.derivatives = problem.allocate()
+        sizes = n, nu, structure.swept[0] > 0.0, len(structure.halves[1])
+        self.shares = max(n, nu) <= SHARED
+        count = 2 * WIDTH if self.shares else WIDTH  # so that eight of them wait for the same
+        self.derivatives = problem.allocate(lambda shape: aligned_zeros((count if self.shares else 1, *shape)))
+        self.derived = [self._derived(own) for own in zip(*self.derivatives[:-1], strict=True)]
+        numbers_of_T = (numbers_of_blocks(n // 2, structure.halves[1]),) if structure.blockwise else (n + nu, n + nu)
+        self.T = aligned_zeros((count, N, *numbers_of_T))
         self.routines: Routines = d.routines(N)  # type: ignore[attr-defined]
-        halved, runs = structure.swept[0] > 0.0, len(structure.halves[1])
-        self.room = RoomOwner(n, nu, halved, runs)
-        function = sweep_function(n, nu, halved, runs).address
-        self.sweeping = sweeping_of(function, N, self.room.address)
-        sizes = [(N + 1) * nx, N * nu] * 4 + [N * nu, N * nu * n, N * n]
-        rows = [aligned_zeros((WIDTH, size)) for size in sizes]
+        self.room = RoomOwner(*sizes)
+        self.sweeping = sweeping_of(sweep_function(*sizes).address, N, self.room.address)
+        self.weigh = weighing_function(*sizes)
+        lengths = [(N + 1) * nx, N * nu] * 4 + [N * nu, N * nu * n, N * n]
+        rows = [aligned_zeros((count, length)) for length in lengths]
         self.rows = rows
-        self.alphas = aligned_zeros((WIDTH,))
+        places = {name: np.zeros(WIDTH, dtype=np.int64) for name in ("X", "U", "k", "K", "to_X", "to_U", "gaps")}
         self.following = aligned_zeros((Following.size(nx=nx, nu=nu, n=n, gains=nu * n), WIDTH))
         self.eight = Eight(
-            N=N, nx=nx, n=n, nu=nu, memory=address(self.following), X=rows[0], U=rows[1], k=rows[8], K=rows[9],
-            alphas=self.alphas, lower=problem.lower, upper=problem.upper, to_X=rows[2], to_U=rows[3], gaps=rows[10],
-            imposed=aligned_zeros((WIDTH,)), torn=0, any_imposed=0,
+            N=N, nx=nx, n=n, nu=nu, memory=address(self.following), alphas=aligned_zeros((WIDTH,)),
+            lower=problem.lower, upper=problem.upper, imposed=aligned_zeros((WIDTH,)), torn=0, any_imposed=0, **places,
         )  # fmt: skip
         self.weights = np.zeros((N, n))
         self.owners: list[Any] = []
@@ -129,11 +140,30 @@ class _Memory:
             GAUSS_NEWTON, solver.hessian != "auto", LM_TRIES if solver.hessian == "auto" else -1,
         )  # fmt: skip
         self.fresh = made_like(Decisions, numbers)
+        self.separable = problem.separable.astype(np.int64)
+        self.shared, self.share_sweeps = None, 0
+        if self.shares:
+            self.room_of_lanes = RoomOwner(*sizes, deep=True)
+            self.shared = eight_sweeps(
+                (N, n, nu), numbers_of_T, structure.blockwise, self.separable, structure.swept, self.room_of_lanes
+            )  # fmt: skip
+            self.share_sweeps = eight_sweeps_of(*sizes).address
         self.worker = self._worker(problem, solver)
-        self.lanes = [self._lane(index, numbers) for index in range(WIDTH)]
-        self.worker = self.worker.replace(lanes=np.array([lane.address for lane in self.lanes], dtype=np.int64))
+        self.lanes = [self._lane(index, numbers) for index in range(count)]
+        addresses = np.array([lane.address for lane in self.lanes], dtype=np.int64)
+        self.worker = self.worker.replace(count=count, lanes=addresses)
         for lane in self.lanes:
             lane.worker = self.worker.address
+
+    def _derived(self, own: tuple[Array, ...]) -> Derived:
+        """Where the derivatives of a lane are, but for those of constraints."""
+        places = {name: address(array) for name, array in zip(Derivatives._fields, own, strict=False)}
+        return Derived(**places, owner=-1, known=0)
+
+    def _of_lane(self, index: int) -> Derivatives:
+        """Derivatives of a lane, which are those of all lanes where they take turns."""
+        parts = self.derivatives._asdict().items()
+        return Derivatives(**{name: part[index if self.shares else 0] if part.size else part for name, part in parts})
 
     def _boxed(self, index: int, second: Array, in_blocks: bool, torn: bool) -> Horizon:
         """Everything that a sweep of one lane reads and writes where controls have limits."""
@@ -154,10 +184,10 @@ class _Memory:
         d, structure, rows = self.problem.dynamics, self.problem.structure, self.rows
         N, nu, n = self.problem.horizon, d.nu, d.n
         horizon = horizon_of(
-            self.derivatives, second, structure.halves, d.closing(), np.zeros((1, 2, n, n)), structure.blocks, False
+            self._of_lane(index), second, structure.halves, d.closing(), np.zeros((1, 2, n, n)), structure.blocks, False
         )
         return horizon.replace(
-            separable=self.problem.separable.astype(np.int64), in_blocks=int(in_blocks), weights=self.weights,
+            separable=self.separable, in_blocks=int(in_blocks), weights=self.weights,
             contraction=self.contraction.address, context=self.contraction.context, torn=int(torn),
             gaps=rows[10][index].reshape(N, n),
             k=rows[8][index].reshape(N, nu), K=rows[9][index].reshape(N, nu, n),
@@ -166,17 +196,15 @@ class _Memory:
     def _lane(self, index: int, numbers: Globalisation) -> Lane:
         d, structure = self.problem.dynamics, self.problem.structure
         N, nz = self.problem.horizon, d.n + d.nu
-        out, blockwise = self.derivatives, structure.blockwise
-        nothing = np.zeros(1)
-        second = np.zeros((1 if blockwise else N, nz, nz))
+        out, blockwise = self._of_lane(index), structure.blockwise
+        nothing, T = np.zeros(1), self.T[index]
+        second = np.zeros((1, nz, nz)) if blockwise else T
         whole, torn_whole = (self._horizon(index, second, False, torn) for torn in (False, True))
-        size = numbers_of_blocks(d.n // 2, structure.halves[1]) if blockwise else nz * nz
-        T = aligned_zeros((N, size)) if blockwise else whole.T
         blocks, torn_blocks = (self._horizon(index, T, True, torn) if blockwise else None for torn in (False, True))
         X, U, tried_X, tried_U, best_X, best_U, kept_X, kept_U, k, K, gaps = (row[index] for row in self.rows)
         trajectory = Trajectory(
             N=N, nx=d.nx, n=d.n, nu=d.nu, records=d.record_size, X=address(X), U=address(U), A=address(out.A),
-            B=address(out.B), record=address(out.record), weights=address(self.weights), T=address(T), size=size,
+            B=address(out.B), record=address(out.record), weights=address(self.weights), T=address(T), size=T[0].size,
         )  # fmt: skip
         decisions = made_like(Decisions, numbers)
         boxed: list[Horizon | None] = [None] * len(BOXED)
@@ -196,14 +224,14 @@ class _Memory:
         self.owners += [trajectory, decisions]
         zeros = dict.fromkeys(
             ("cost", "highest", "magnitude", "control_weight", "unit", "resolution", "noise", "grain", "slope",
-             "expected", "gradient", "found_slope", "alpha", "longer", "reached", "gap"), 0.0
+             "expected", "gradient", "found_slope", "change", "steepest", "alpha", "longer", "reached", "gap"), 0.0
         )  # fmt: skip
         none = dict.fromkeys(
-            ("problem", "table", "torn", "limited", "scaled", "followed", "settled", "iterations"),
-            0,
-        )  # fmt: skip
+            ("problem", "table", "torn", "limited", "scaled", "followed", "settled", "iterations"), 0
+        )
         return Lane(
-            worker=self.worker.address, index=index, decisions=decisions, whole=whole.address,
+            worker=self.worker.address, index=index, derived=self.derived[index if self.shares else 0],
+            sweep=NOT_SWEPT, decisions=decisions, whole=whole.address,
             blocks=0 if blocks is None else blocks.address, torn_whole=torn_whole.address,
             **dict(zip(BOXED, (0 if one is None else one.address for one in boxed), strict=True)),
             boxed_trajectory=boxed_trajectory.address, low=box["low"].reshape(-1), high=box["high"].reshape(-1),
@@ -215,13 +243,13 @@ class _Memory:
         )  # fmt: skip
 
     def _worker(self, problem: Problem, solver: DDP) -> Worker:
-        d, N, out, objective = problem.dynamics, problem.horizon, self.derivatives, problem.objective
+        d, N, objective = problem.dynamics, problem.horizon, problem.objective
         search = solver.search
         assert isinstance(search, Backtracking)
         rule = solver.regularization
         steps = rule if isinstance(rule, Tenfold) else RULES[GAUSS_NEWTON]
         ratio = rule if isinstance(rule, ByRatio) else RULES[DAMPED]
-        self.costs, self.separable = np.zeros(N + 1), problem.separable.astype(np.int64)
+        self.costs = np.zeros(N + 1)
         self.tables = objective.runs.copy(), objective.segments.copy(), objective.curved.copy()
         runs, segments, curved = self.tables
         nothing = np.zeros((1, 1))
@@ -229,9 +257,8 @@ class _Memory:
             N=N, nx=d.nx, n=d.n, nu=d.nu, records=d.record_size, follow=self.routines.follow,
             expand=self.routines.expand, contract=self.routines.contract, into_blocks=self.routines.blocks,
             context=self.routines.context, sweeping=self.sweeping, eight=self.eight,
-            A=address(out.A), B=address(out.B), l=address(out.l), lz=address(out.lz),
-            lzz=address(out.lzz), exact=address(out.exact), diagonal=address(out.diagonal),
-            record=address(out.record), owner=-1, known=0, terms=len(objective.table), runs=address(runs),
+            shared=self.shared, share_sweeps=self.share_sweeps, weigh=self.weigh.address,
+            terms=len(objective.table), runs=address(runs),
             run_count=len(runs), segments=address(segments), segment_count=len(segments), curved=address(curved),
             curved_count=len(curved), bends=int(problem.curved), separable=address(self.separable),
             costs=address(self.costs), batched=int(problem.structure.batched), limited=int(problem.limited),
@@ -240,7 +267,8 @@ class _Memory:
             last_sweep=int(solver.last_sweep), is_exact=int(solver.hessian != "gauss-newton"),
             rule=OWN_RULES if rule is None else TENFOLD if isinstance(rule, Tenfold) else BY_RATIO,
             factor=steps.factor, short=steps.short, long=steps.long, floor=ratio.floor,  # type: ignore[union-attr]
-            fresh=self.fresh, lanes=np.zeros(WIDTH, dtype=np.int64), alone=0, x0=nothing, u0=nothing, X=nothing,
+            fresh=self.fresh, count=0, lanes=np.zeros(1, dtype=np.int64), turn=0,
+            taken=np.zeros(WIDTH, dtype=np.int64), alone=0, x0=nothing, u0=nothing, X=nothing,
             U=nothing, K=nothing, tables=np.zeros(1, dtype=np.int64), table_step=0, to_X=nothing, to_U=nothing,
             to_k=nothing, to_K=nothing, numbers=nothing, next=0, end=0,
         )  # fmt: skip

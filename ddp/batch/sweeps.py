@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ddp.batch.lanes import BY_RATIO, OWN_RULES, Worker
+from ddp.batch.lanes import ALONE, BY_RATIO, OWN_RULES, SHARED, SWEEPS, Lane, Worker
 from ddp.compiling.kernel import by_types, call_contraction, kernel, specialised
 from ddp.costs import cost_table
 from ddp.costs.bound import EXACT as EXACT_ORDER
@@ -16,17 +16,25 @@ from ddp.costs.hessians import scales
 from ddp.derivatives import EXACT, FIRST, GAUSS_NEWTON, RECORDS, lacking
 from ddp.machine.addresses import array_at, integers_at
 from ddp.machine.memory import address_of
+from ddp.machine.number import WIDTH
+from ddp.machine.trajectories import Trajectory
 from ddp.models import globalisation
 from ddp.models.globalisation import DAMPED, Outcome
 from ddp.models.regularization import ByRatio, Tenfold
 from ddp.sweeps.backward import multiplier_of
-from ddp.sweeps.gaps import weigh
 from ddp.sweeps.horizon import Horizon
 from ddp.sweeps.limits import sweep_within
 from ddp.sweeps.sweeping import recur
 
-COSTATE, POLICY = 1, 2
-"""Numbers of `multiplier_of`."""
+NONE, VALUE, COSTATE, POLICY = -1, 0, 1, 2
+"""Numbers of `multiplier_of`, and of no multiplier."""
+
+
+@kernel
+def copy(to, source, count):
+    """Copy numbers."""
+    for i in range(count):
+        to[i] = source[i]
 
 
 @kernel
@@ -45,8 +53,9 @@ def price(w, lane, X, U):
 
 @kernel
 def know(w, lane, wanted):
-    """Compute what is not known yet of a lane's derivatives, in memory that all lanes share."""
-    known = w.known if w.owner == lane.index else 0
+    """Compute what is not known yet of a lane's derivatives."""
+    d = lane.derived
+    known = d.known if d.owner == lane.index else 0
     if not wanted & ~known:
         return
     made, known = lacking(known, wanted, w.bends != 0)
@@ -54,9 +63,9 @@ def know(w, lane, wanted):
         call_contraction(w.expand, w.context, lane.trajectory, made & FIRST, made & RECORDS)
     N, nz = w.N, w.n + w.nu
     X, U = array_at(address_of(lane.X), (N + 1, w.nx)), array_at(address_of(lane.U), (N, w.nu))
-    table, noted, record = table_of(w, lane), integers_at(lane.table, (0, 5)), array_at(w.record, (N, w.records))
-    l, lz, diagonal = array_at(w.l, (N + 1,)), array_at(w.lz, (N + 1, nz)), array_at(w.diagonal, (N + 1, nz))
-    lzz, exact = array_at(w.lzz, (N + 1, nz, nz)), array_at(w.exact, (N + 1, nz, nz))
+    table, noted, record = table_of(w, lane), integers_at(lane.table, (0, 5)), array_at(d.record, (N, w.records))
+    l, lz, diagonal = array_at(d.l, (N + 1,)), array_at(d.lz, (N + 1, nz)), array_at(d.diagonal, (N + 1, nz))
+    lzz, exact = array_at(d.lzz, (N + 1, nz, nz)), array_at(d.exact, (N + 1, nz, nz))
     segments = integers_at(w.segments, (w.segment_count, 3))
     if made & (FIRST | GAUSS_NEWTON):
         order, H = (GAUSS_NEWTON_ORDER, lzz) if made & GAUSS_NEWTON else (EXACT_ORDER, exact)
@@ -65,7 +74,7 @@ def know(w, lane, wanted):
     if made & EXACT and made & (FIRST | GAUSS_NEWTON) != FIRST:
         curved = integers_at(w.curved, (w.curved_count, 4))
         cost_table.expand_exact(table, noted, curved, segments, 0, N + 1, X, U, record, exact)
-    w.owner, w.known = lane.index, known
+    d.owner, d.known = lane.index, known
     if not lane.scaled:
         H = lzz if known & GAUSS_NEWTON else exact
         separable = integers_at(w.separable, (N + 1,))
@@ -75,32 +84,50 @@ def know(w, lane, wanted):
 
 
 @kernel
-def swept(lane, blend, mu, costates):
-    """A backward sweep of a lane's iterate, after the derivatives that it needs."""
-    w = Worker(lane.worker)
-    s, kept, by_costate, boxed = w.sweeping, 0, 0, lane.limited != 0
+def multiplier(w, lane, blend, costates):
+    """The number of what contracts the second order of a sweep; none, -1, without that."""
+    if blend == 0.0:
+        return NONE
+    return multiplier_of(lane.followed != 0, lane.torn != 0, w.batched != 0, costates)
+
+
+@kernel
+def prepare(w, lane, blend, by):
+    """Make what a sweep needs, its second order contracted by that multiplier; the address of its `Horizon`."""
+    kept, boxed = by > VALUE, lane.limited != 0
     horizon, trajectory = (lane.boxed, lane.boxed_trajectory) if boxed else (lane.whole, lane.trajectory)
     if lane.torn:
         horizon = lane.torn_boxed if boxed else lane.torn_whole
     wanted = FIRST if blend == 1.0 else FIRST | GAUSS_NEWTON
-    if blend > 0.0:
-        multiplier = multiplier_of(lane.followed != 0, lane.torn != 0, w.batched != 0, costates)
-        kept, by_costate = 1 if multiplier > 0 else 0, 1 if multiplier == COSTATE else 0
-        blockwise = kept and lane.blocks != 0
-        reads = not blockwise and not (kept and lane.age >= 0)
-        know(w, lane, wanted | (EXACT | RECORDS if reads else EXACT))
-        if blockwise:
-            horizon, trajectory = lane.torn_blocks if lane.torn else lane.blocks, lane.trajectory
-            if boxed:
-                horizon = lane.torn_boxed_blocks if lane.torn else lane.boxed_blocks
-        if kept and lane.age < 0:
-            weigh(horizon, 0, w.N, multiplier == POLICY)
-            call_contraction(w.into_blocks if blockwise else w.contract, w.context, trajectory, 0, 0)
-        lane.age = 0 if kept else -1
-    else:
+    if by == NONE:
         know(w, lane, wanted)
+        return horizon
+    blockwise = kept and lane.blocks != 0
+    reads = not blockwise and not (kept and lane.age >= 0)
+    know(w, lane, wanted | (EXACT | RECORDS if reads else EXACT))
+    if blockwise:
+        horizon, trajectory = lane.torn_blocks if lane.torn else lane.blocks, lane.trajectory
+        if boxed:
+            horizon = lane.torn_boxed_blocks if lane.torn else lane.boxed_blocks
+    if kept and lane.age < 0:
+        call_contraction(w.weigh, horizon, w.N, 1 if by == POLICY else 0, 0)
+        call_contraction(w.into_blocks if blockwise else w.contract, w.context, trajectory, 0, 0)
+    lane.age = 0 if kept else -1
+    return horizon
+
+
+@kernel
+def swept(lane, blend, mu, costates):
+    """A backward sweep of a lane's iterate, after the derivatives that it needs, or that which others' sweeps had."""
+    w = Worker(lane.worker)
+    if lane.sweep == SHARED:
+        lane.sweep = ALONE
+        return Outcome(-lane.change, lane.steepest, -1)
+    s, by = w.sweeping, multiplier(w, lane, blend, costates)
+    horizon = prepare(w, lane, blend, by)
+    by_costate, kept = 1 if by == COSTATE else 0, 1 if by > VALUE else 0
     s.horizon = horizon
-    if boxed:
+    if lane.limited != 0:
         failed, slope, change, gradient = sweep_in_limits(w, lane, blend, mu, by_costate, kept)
     else:
         s.blend, s.mu, s.by_costate, s.kept, s.known = blend, mu, by_costate, kept, 0
@@ -110,6 +137,50 @@ def swept(lane, blend, mu, costates):
     lane.followed = 1 if failed < 0 or left else 0
     lane.found_slope = -slope
     return Outcome(-change, gradient, failed)
+
+
+@kernel
+def sweep_together(w):
+    """Make the first sweeps of attempts that wait for one, of eight lanes at once.
+
+    Each is what `ddp.models.globalisation.attempted` asks for first. Those with open gaps or limits, or whose second
+    order is contracted within the sweep, go alone, and so do those that fail.
+    """
+    e, some = w.shared, 0
+    for k in range(w.count):
+        lane = Lane(w.lanes[k])
+        if lane.stage == SWEEPS and some < WIDTH:
+            s = lane.decisions
+            blend, mu = s.blend[s.model], globalisation.first_mu(s, s.model, lane)
+            by = multiplier(w, lane, blend, globalisation.with_costates(s, s.model))
+            lane.sweep = ALONE
+            if by != VALUE and lane.limited == 0 and lane.torn == 0:
+                prepare(w, lane, blend, by)
+                enter(e, some, lane, blend, mu)
+                w.taken[some], lane.sweep = k, SHARED
+                some += 1
+    if some == 0:
+        return
+    for i in range(some, WIDTH):
+        enter(e, i, Lane(w.lanes[w.taken[0]]), e.blends[0], e.mus[0])
+    call_contraction(w.share_sweeps, e.address, 0, 0, 0)
+    for i in range(some):
+        lane = Lane(w.lanes[w.taken[i]])
+        if e.failed[i] < 0.0:
+            copy(lane.k, e.k[i], w.N * w.nu)
+            copy(lane.K, e.K[i], w.N * w.nu * w.n)
+            lane.followed, lane.found_slope = 1, -2.0 * e.change[i]
+            lane.change, lane.steepest = e.change[i], e.steepest[i]
+        else:
+            lane.sweep = ALONE
+
+
+@kernel
+def enter(e, i, lane, blend, mu):
+    """Let a lane's sweep be the i-th of eight."""
+    d = lane.derived
+    e.A[i], e.B[i], e.lz[i], e.lzz[i], e.exact[i], e.diagonal[i] = d.A, d.B, d.lz, d.lzz, d.exact, d.diagonal
+    e.T[i], e.blends[i], e.mus[i] = Trajectory(lane.trajectory).T, blend, mu
 
 
 @kernel

@@ -19,6 +19,7 @@ lanes |
 
 Of these are made: structs and working memory by declaration (struct.py, fields.py); copies, products and elimination
 of padded matrices by their addresses (rows.py, tiles.py, triangles.py); factors of dense arrays
-(algebra.py); samples between arrays and lanes (packing.py); memory that begins where a register does (aligned.py);
-arrays at addresses and words on the stack, for C functions (addresses.py).
+(algebra.py); kernels of matrices of floats for matrices of lanes (elements.py); samples between arrays and lanes
+(packing.py, gathering.py); memory that begins where a register does (aligned.py); arrays at addresses and words on the
+stack, for C functions (addresses.py).
 """

@@ -10,9 +10,9 @@ from typing import Any
 
 from ddp.compiling.kernel import callback, kernel, specialised
 from ddp.machine.fields import Fields, vector
-from ddp.machine.memory import as_matrix, columns_from, rows_at
+from ddp.machine.gathering import gather, scatter
+from ddp.machine.memory import as_matrix, rows_at
 from ddp.machine.number import WIDTH, lanes, where_less
-from ddp.machine.packing import pack, unpack, unpack_columns
 from ddp.machine.simd import load
 from ddp.machine.trajectories import Eight
 
@@ -70,14 +70,14 @@ def _follow(context, eight, unused, none):  # type: ignore[no-untyped-def]
     p, s = Eight(eight), system(context)
     nx, n, nu = p.nx, p.n, p.nu
     own, alpha, imposed = Following(lanes_at(p.memory), nx, nu, n, nu * n), load(p.alphas, 0), load(p.imposed, 0)
-    pack(p.X, 0, own.x, nx)
-    unpack(own.x, nx, p.to_X, 0)
+    gather(p.X, 0, own.x, nx)
+    scatter(own.x, nx, p.to_X, 0)
     for begin in range(0, p.N, WIDTH):
         knots = min(WIDTH, p.N - begin)
-        pack(columns_from(p.X, begin * nx), 0, own.X, knots * nx)
-        pack(columns_from(p.U, begin * nu), 0, own.U, knots * nu)
-        pack(columns_from(p.k, begin * nu), 0, own.k, knots * nu)
-        pack(columns_from(p.K, begin * nu * n), 0, own.K, knots * nu * n)
+        gather(p.X, begin * nx, own.X, knots * nx)
+        gather(p.U, begin * nu, own.U, knots * nu)
+        gather(p.k, begin * nu, own.k, knots * nu)
+        gather(p.K, begin * nu * n, own.K, knots * nu * n)
         for i in range(knots):
             t, X, U = begin + i, own.X[i * nx :], own.U[i * nu :]
             deviate(s, X, own.x, own.dx)
@@ -91,17 +91,17 @@ def _follow(context, eight, unused, none):  # type: ignore[no-untyped-def]
                 own.to_U[i * nu + j] = own.u[j]
             advance(s, t, own.x, own.u)
             if p.torn:
-                pack(columns_from(p.gaps, t * n), 0, own.gap, n)
+                gather(p.gaps, t * n, own.gap, n)
                 share = where_less(0.0, imposed, 0.0, alpha - 1.0)
                 for j in range(n):
                     own.dx[j] = share * own.gap[j]
                 open_gap(s, own.x, own.dx)
             for j in range(nx):
                 own.to_X[i * nx + j] = own.x[j]
-        unpack_columns(own.to_U, knots * nu, p.to_U, 0, begin * nu)
-        unpack_columns(own.to_X, knots * nx, p.to_X, 0, (begin + 1) * nx)
+        scatter(own.to_U, knots * nu, p.to_U, begin * nu)
+        scatter(own.to_X, knots * nx, p.to_X, (begin + 1) * nx)
     if p.any_imposed:
-        pack(columns_from(p.X, p.N * nx), 0, own.X, nx)
+        gather(p.X, p.N * nx, own.X, nx)
         deviate(s, own.X, own.x, own.dx)
         leave_gap(own.dx, n, imposed, own.gap, p.gaps, (p.N - 1) * n)
 
@@ -118,10 +118,10 @@ def impose(imposed, X, nx, n, x, dx):
 @kernel
 def leave_gap(dx, n, imposed, gap, gaps, begin):
     """Gaps from ``begin`` on := dx of problems whose states are imposed, and as they are of others."""
-    pack(columns_from(gaps, begin), 0, gap, n)
+    gather(gaps, begin, gap, n)
     for i in range(n):
         gap[i] = where_less(0.0, imposed, dx[i], gap[i])
-    unpack_columns(gap, n, gaps, 0, begin)
+    scatter(gap, n, gaps, begin)
 
 
 @kernel

@@ -5,10 +5,13 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ddp.machine.struct import Struct, integer, matrix, reals
+from ddp.machine.struct import Struct, integer, integers, matrix, reals
 from ddp.machine.variables import variable_integer
 
 Array = NDArray[np.float64]
+
+Places = NDArray[np.int64]
+"""Addresses of eight arrays."""
 
 
 class Trajectory(Struct):
@@ -36,11 +39,12 @@ class Trajectory(Struct):
 class Eight(Struct):
     """Closed-loop rollouts of eight problems of N controls, each with a step length of its own.
 
-    X (8, N+1, nx), U (8, N, nu), k (8, N, nu), K (8, N, nu, n), alphas (8,): the policies
+    X (N+1, nx), U (N, nu), k (N, nu), K (N, nu, n), at eight addresses each, and alphas (8,): the policies
     u = clip(U + alpha k + K (x ⊖ X)), from X_0.   lower, upper (N, nu).   to_X, to_U: as X and U, to be written.
-    gaps (8, N, n), torn: see `ddp.systems.system.System.track`; whether any may be open.
+    gaps (N, n) at eight addresses, torn: see `ddp.systems.system.System.track`; whether any may be open.
     imposed (8,), any_imposed: of problems where it is one, every knot begins in X, and the gap that it leaves to the
-    next one is written to their gaps; whether there are any.   memory: address of a `following.Following`.
+    next one is written to their gaps; whether there are any.   Problems that are there
+    twice are equal in all.   memory: address of a `following.Following`.
     """
 
     N: int = integer()
@@ -48,16 +52,16 @@ class Eight(Struct):
     n: int = integer()
     nu: int = integer()
     memory: int = integer()
-    X: Array = matrix(constant=False)
-    U: Array = matrix(constant=False)
-    k: Array = matrix(constant=False)
-    K: Array = matrix(constant=False)
+    X: Places = integers(constant=False)
+    U: Places = integers(constant=False)
+    k: Places = integers(constant=False)
+    K: Places = integers(constant=False)
     alphas: Array = reals(constant=False)
     lower: Array = matrix()
     upper: Array = matrix()
-    to_X: Array = matrix(constant=False)
-    to_U: Array = matrix(constant=False)
-    gaps: Array = matrix(constant=False)
+    to_X: Places = integers(constant=False)
+    to_U: Places = integers(constant=False)
+    gaps: Places = integers(constant=False)
     imposed: Array = reals(constant=False)
     torn: int = variable_integer()
     any_imposed: int = variable_integer()

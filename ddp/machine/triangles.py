@@ -12,15 +12,24 @@ upwards, panel by panel. U has a unit diagonal: there are no square roots, and o
 
 from __future__ import annotations
 
-from ddp.compiling.kernel import for_constants, kernel
+from ddp.compiling.kernel import for_constants, inline, kernel
 from ddp.machine.algebra import PIVOT
 from ddp.machine.memory import floats_at
-from ddp.machine.number import WIDTH
+from ddp.machine.number import WIDTH, all_less, spread, where_less
 from ddp.machine.simd import load, multiply_add, stack, store
 from ddp.machine.tiles import add_product, product
 
 MOST = 6
 """Rows of a panel, at most."""
+
+BLOCK, COLUMN, REGISTERS = 36, 6, 48
+"""Floats on the stack for a panel's own block, for a number of each row, for a register of each row."""
+
+
+@inline
+def as_numbers(floats):
+    """Floats on the stack as numbers, which of other kinds take more of them."""
+    return floats
 
 
 @kernel
@@ -35,21 +44,27 @@ def last_panel(rows):
     return 1 if rows % 2 == 1 else (2 if rows % 6 > 0 else 6)
 
 
+@inline
+def magnitude(x):
+    """|x| of a number; NaN of NaN."""
+    return where_less(x, 0.0, -x, x)
+
+
 @for_constants
 def _factorize(b, Q, ld, y, size, U, inverse):
-    """Factors of a panel's own block (b, b), that begins at Q, and y := U⁻ᵀ y; False if it is not positive definite.
+    """Factors of a panel's own block (b, b), that begins at Q, and y := U⁻ᵀ y; 1 if it is positive definite, else 0.
 
     U (6, 6) := -U above its diagonal, inverse (b,) := 1 / D; size (b,): what a pivot is compared with.
     """
     Q, y, size, U, inverse = floats_at(Q), floats_at(y), floats_at(size), floats_at(U), floats_at(inverse)
-    q, known, positive = stack(36), stack(6), True
+    q, known, positive = as_numbers(stack(BLOCK)), as_numbers(stack(COLUMN)), spread(1.0, y[0])
     for i in range(b):
         known[i] = y[i]
         for k in range(i, b):
             q[MOST * i + k] = Q[i * ld + k]
     for i in range(b):
         pivot = q[MOST * i + i]
-        positive = positive and pivot > PIVOT * abs(size[i])
+        positive = where_less(PIVOT * magnitude(size[i]), pivot, positive, 0.0)
         inverse[i] = reciprocal = 1.0 / pivot
         for k in range(i + 1, b):
             U[MOST * i + k] = factor = -q[MOST * i + k] * reciprocal
@@ -64,7 +79,8 @@ def _factorize(b, Q, ld, y, size, U, inverse):
 @for_constants
 def _eliminate(b, X, ld, columns, U, inverse, N):
     """X (b, columns) := U⁻ᵀ X and N := -D⁻¹ X, with what `_factorize` found."""
-    X, U, inverse, N, known = floats_at(X), floats_at(U), floats_at(inverse), floats_at(N), stack(48)
+    X, U, inverse, N = floats_at(X), floats_at(U), floats_at(inverse), floats_at(N)
+    known = as_numbers(stack(REGISTERS))
     for c in range(0, columns, WIDTH):
         for i in range(b):
             x = load(X, i * ld + c)
@@ -80,7 +96,7 @@ def _eliminate(b, X, ld, columns, U, inverse, N):
 @for_constants
 def _raise(b, X, ldx, columns, S, lds, N, ld):
     """X (b, columns) := U⁻¹ S upwards, with -U the panel's own block of N."""
-    X, S, N, known = floats_at(X), floats_at(S), floats_at(N), stack(48)
+    X, S, N, known = floats_at(X), floats_at(S), floats_at(N), as_numbers(stack(REGISTERS))
     for c in range(0, columns, WIDTH):
         for r in range(b):
             i = b - 1 - r
@@ -94,20 +110,20 @@ def _raise(b, X, ldx, columns, S, lds, N, ld):
 
 @for_constants
 def _eliminate_panel(b, Q, ld, begin, y, size, U, inverse, N):
-    """Eliminate b rows of Q, whose own block begins at a column; False as `_factorize` says."""
-    if not _factorize(b, Q + 8 * begin, ld, y, size, U, inverse):
-        return False
-    _eliminate(b, Q, ld, ld, U, inverse, N)
-    return True
+    """Eliminate b rows of Q, whose own block begins at a column, unless it is nowhere as `_factorize` wants it."""
+    positive = _factorize(b, Q + 8 * begin, ld, y, size, U, inverse)
+    if not all_less(positive, 0.5):
+        _eliminate(b, Q, ld, ld, U, inverse, N)
+    return positive
 
 
 @kernel
 def eliminate(rows, Q, ld, first, y, size, U, inverse, N):
-    """Eliminate ``rows`` rows (., ld) at Q, whose own block begins at column ``first``; False as `_factorize` says.
+    """Eliminate ``rows`` rows (., ld) at Q, whose own block begins at column ``first``; 1 or 0 as `_factorize` says.
 
     y, size, inverse (rows,), N (., ld), U (6, 6): as above, at their addresses.
     """
-    j = 0
+    j, positive = 0, spread(1.0, floats_at(y)[0])
     while j < rows:
         b = panel(rows - j)
         row, minus = Q + 8 * j * ld, N + 8 * j * ld
@@ -117,13 +133,14 @@ def eliminate(rows, Q, ld, first, y, size, U, inverse, N):
             done = _eliminate_panel(2, row, ld, first + j, y + 8 * j, size + 8 * j, U, inverse + 8 * j, minus)
         else:
             done = _eliminate_panel(1, row, ld, first + j, y + 8 * j, size + 8 * j, U, inverse + 8 * j, minus)
-        if not done:
-            return False
+        positive = where_less(done, positive, done, positive)
+        if all_less(positive, 0.5):
+            break
         if rows > j + b:
             add_product(row + 8 * b * ld, ld, rows - j - b, ld, minus + 8 * (first + j + b), 1, ld, row, ld, b)
             add_few(y + 8 * (j + b), rows - j - b, y + 8 * j, minus + 8 * (first + j + b), ld, b)
         j += b
-    return True
+    return positive
 
 
 @kernel

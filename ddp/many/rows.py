@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ddp.errors import ProblemError, items, said
+from ddp.machine.recycled import recycled
 from ddp.problem import Problem
 from ddp.solutions.solution import Solution
 from ddp.solutions.solution_files import shapes
@@ -59,6 +60,15 @@ def row_type(problem: Problem, keep: Sequence[str], dtype: Any) -> np.dtype[np.v
     found = shapes(problem)
     kept = [name for name in ARRAYS if name in names and 0 not in found[name]]
     return np.dtype(SCALARS + [(name, number, found[name]) for name in kept])
+
+
+def empty_rows(count: int, kind: np.dtype[np.void]) -> Rows:
+    """Rows of zeros but for their arrays, which are not initialised, in memory that is used again."""
+    size = count * kind.itemsize
+    rows: Rows = recycled((-(-size // 8),)).view(np.uint8)[:size].view(kind)
+    for name, *_ in SCALARS:
+        rows[name] = np.zeros((), kind[name])
+    return rows
 
 
 def fill(row: Any, solution: Solution) -> None:

@@ -135,18 +135,31 @@ def shift(point):
 
 
 @portable
+def first_mu(s, model, point):
+    """Prepare a model's sweeps at an iterate: mu of the first one."""
+    s.failed_mu[model] = 0.0
+    s.mu[model] = shift(point) if model == EXACT else max(s.mu[model], shift(point))
+    return s.mu[model]
+
+
+@portable
+def with_costates(s, model):
+    """Whether the next sweep of a model is to be with costates."""
+    return s.trusted[model] != 0 and s.blend[model] == 1.0
+
+
+@portable
 def attempted(s, model, point):
     """The first sweep of a model that succeeds, mu raised or the blend halved until one does; else one that failed.
 
     With costates if the model kept its last promise, with V_x if not, or if that one fails. Where the damped model is
     alone and no mu helps, its blend is halved, down to Gauss-Newton's, and mu begins anew; long steps double it.
     """
-    smallest, failures, found = SHIFT * point.control_weight, 0, NO_SWEEP
+    smallest, failures, found = shift(point), 0, NO_SWEEP
     most = s.most * max(1.0, point.control_weight)
-    s.failed_mu[model] = 0.0
-    s.mu[model] = smallest if model == EXACT else max(s.mu[model], smallest)
+    first_mu(s, model, point)
     while s.mu[model] <= most and failures != s.tries[model]:
-        costates = s.trusted[model] != 0 and s.blend[model] == 1.0
+        costates = with_costates(s, model)
         found = swept(point, s.blend[model], s.mu[model], costates)
         if costates and found.failed >= 0:
             found = swept(point, s.blend[model], s.mu[model], False)

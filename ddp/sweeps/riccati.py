@@ -28,7 +28,7 @@ from __future__ import annotations
 from ddp.compiling.kernel import kernel
 from ddp.machine.addresses import array_at
 from ddp.machine.memory import floats_at
-from ddp.machine.number import with_lane
+from ddp.machine.number import all_less, where_less, with_lane
 from ddp.machine.rows import (
     add_columns,
     add_rows,
@@ -43,10 +43,13 @@ from ddp.machine.rows import (
 )
 from ddp.machine.simd import load, load_some, multiply_add, store
 from ddp.machine.tiles import WIDTH, add_product, product, upper_product
-from ddp.machine.triangles import eliminate, raise_rows
+from ddp.machine.triangles import eliminate, magnitude, raise_rows
 
 FEW = 4
 """Matrices of so few rows are mirrored number by number."""
+
+SMALLEST = 5e-324
+"""Magnitudes below this one are zero."""
 
 
 @kernel
@@ -249,18 +252,17 @@ def forget_idle(r):
     n, nz = r.n, r.n + r.nu
     Q, q = array_at(r.Q, (nz, r.ld)), floats_at(r.q)
     for i in range(n, nz):
-        idle = q[i] == 0.0 and Q[i, i] == 0.0
+        if all_less(0.0, magnitude(Q[i, i])):
+            continue
+        total = magnitude(q[i])
         for j in range(nz):
-            if not idle:
-                break
-            idle = Q[i, j] == 0.0
-        if idle:
-            Q[i, i] = 1.0
+            total += magnitude(Q[i, j])
+        Q[i, i] = where_less(total, SMALLEST, 1.0, Q[i, i])
 
 
 @kernel
 def factorize(r):
-    """[Y U] over the rows u of Q, y, and N; False if Q_uu is not positive definite, or NaN."""
+    """[Y U] over the rows u of Q, y, and N; 1 if Q_uu is positive definite, else, NaN included, 0."""
     n, nu, ld = r.n, r.nu, r.ld
     Q, q = array_at(r.Q, (n + nu, ld)), floats_at(r.q)
     size, y = floats_at(r.size), floats_at(r.y)

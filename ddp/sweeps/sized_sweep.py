@@ -27,8 +27,8 @@ _known: Any = None
 """Placeholders in the functions that are compiled."""
 
 
-def _known_sizes(address):  # type: ignore[no-untyped-def]
-    """Sizes of a ``Room``, as they are known."""
+def known_sizes(address):  # type: ignore[no-untyped-def]
+    """Give the sizes of a ``Room``, as they are known."""
     return _known
 
 
@@ -56,7 +56,7 @@ def _are_few(n: int, nu: int, halved: bool) -> bool:
 @cache
 def _sized_sweep(n: int, nu: int, halved: bool, runs: int) -> Any:
     name = f"sweep_{n}_{nu}_{int(halved)}_{runs}"
-    sizes = inline(specialised(_known_sizes, f"sizes_of_{name}", _known=sizes_of(n, nu, halved, runs)))
+    sizes = inline(specialised(known_sizes, f"sizes_of_{name}", _known=sizes_of(n, nu, halved, runs)))
     room = inline(specialised(read_room.py_func, f"room_of_{name}", sizes_at=sizes))
     return _sized(name, sweep, read_room=room)
 

@@ -5,15 +5,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from ddp.compiling.kernel import apart, call_contraction, kernel
+from ddp.compiling.kernel import apart, call_contraction, inline, kernel
 from ddp.machine.addresses import array_at
 from ddp.machine.memory import address_of, floats_at
+from ddp.machine.number import all_less, spread, where_less
 from ddp.machine.rows import clear_rows, copy_rows, copy_upper, write_rows
 from ddp.machine.tiles import add_product
+from ddp.machine.triangles import magnitude
 from ddp.sweeps.box import hold, step_of_held
 from ddp.sweeps.gaps import arrive, cross
 from ddp.sweeps.horizon import Horizon, load_costs, own
 from ddp.sweeps.riccati import (
+    SMALLEST,
     action_value,
     add_blocks,
     add_diagonal,
@@ -54,14 +57,15 @@ def act(p, r, t, rows, blend, mu):
     if not p.separable[t]:
         start, stride = r.Q, r.ld
         load_costs(p, r, t, blend)
-    if blend > 0.0 and p.in_blocks:
+    second = not all_less(blend, SMALLEST)
+    if second and p.in_blocks:
         T = own(p.T, t)
         bend(r, blend, T, bent)
     load_step(r, bent, address_of(p.A[t]), address_of(p.B[t]))
     action_value(r, p.h, bent, rows, start, stride, address_of(p.lz[t]), blend, T)
     if T != 0:
         add_blocks(r, blend, T)
-    elif blend > 0.0:
+    elif second:
         add_hessian(r, blend, own(p.T, t))
     add_diagonal(r, mu, address_of(p.diagonal[t]) if p.separable[t] else 0)  # last, registers wait for numbers
 
@@ -76,34 +80,37 @@ def sweep(horizon, room, start, stop, before, blend, mu, by_costate, kept, known
     by_costate: what gaps' curvature is contracted with.
     kept: whether T is that of an earlier sweep; known: whether bends are, and no control is held but those that are.
     Within limits the slope is to be found by a rollout, see limits.py.
+    Of lanes, ``before``, blend, mu and what is returned are lanes: where one has failed others go on.
     """
     p, r = Horizon(horizon), read_room(room)
     n, nu = r.n, r.nu
     q, limited = array_at(r.q, (2, r.ld)), p.limited != 0
     torn = p.torn != 0
     slope, change, steepest = before
+    failed = spread(-1.0, change)
     if stop == p.N:
         start_at_end(horizon, room, blend, mu)
     for t in range(stop - 1, start - 1, -1):
         if torn:
             moved = cross_gap(horizon, room, t, blend, by_costate, known)
             slope, change = slope + moved[0], change + moved[1]
-        if blend > 0.0 and not kept:
+        if not kept and not all_less(blend, SMALLEST):
             call_contraction(p.contraction, p.context, address_of(p.record[t]), r.v, own(p.T, t))
         act(p, r, t, 3 if torn else 2, blend, mu)
         for i in range(nu):
             g = q[1, n + i]
-            if limited and ((p.low[t, i] == 0.0 and g > 0.0) or (p.high[t, i] == 0.0 and g < 0.0)):
+            if limited and is_pushed(p, t, i, g):
                 continue
-            if abs(g) > steepest or np.isnan(g):  # max would forget a NaN
-                steepest = abs(g)
+            larger = where_less(magnitude(g), steepest, steepest, magnitude(g))
+            steepest = where_less(steepest, np.inf, larger, steepest)  # max would forget a NaN
         write_rows(address_of(p.action), nu, r.Q + 8 * n * (r.ld + 1), r.ld, nu, nu)
         forget_idle(r)
         if limited:
             change += hold(horizon, room, t, known)
-        done, brought = solve(p, r, t)
-        if not done:
-            return t, slope, change, steepest
+        positive, brought = solve(p, r, t)
+        failed = where_less(positive, 0.5, where_less(failed, 0.0, float(t), failed), failed)
+        if all_less(-0.5, failed):
+            return knot_of(failed), slope, change, steepest
         if limited:
             for i in range(nu):
                 if p.held[t, i] != 0.0:
@@ -114,10 +121,23 @@ def sweep(horizon, room, start, stop, before, blend, mu, by_costate, kept, known
             slope += follow(horizon, room, t)
         else:
             slope = 2.0 * change
-        if not (abs(change) < np.inf):
+        failed = where_less(magnitude(change), np.inf, failed, where_less(failed, 0.0, float(t), failed))
+        if all_less(-0.5, failed):
             p.action[0] = np.nan
-            return t, slope, change, steepest
-    return -1, slope, change, steepest
+            return knot_of(failed), slope, change, steepest
+    return knot_of(failed), slope, change, steepest
+
+
+@inline
+def knot_of(failed):
+    """The number of a knot as an integer."""
+    return int(failed)
+
+
+@kernel
+def is_pushed(p, t, i, g):
+    """Whether a control is at a limit that a gradient pushes it against."""
+    return (p.low[t, i] == 0.0 and g > 0.0) or (p.high[t, i] == 0.0 and g < 0.0)
 
 
 @apart
@@ -137,10 +157,12 @@ def cross_gap(horizon, room, t, blend, by_costate, known):
 
 @kernel
 def solve(p, r, t):
-    """Write the policy of knot t: whether there is one, and what its step changes, by the model."""
-    if not factorize(r):
-        return False, 0.0
-    return True, -0.5 * policy(r, address_of(p.k[t]), address_of(p.K[t]))
+    """Write the policy of knot t: 1 if there is one, else 0, and what its step changes, by the model."""
+    positive = factorize(r)
+    brought = spread(0.0, positive)
+    if not all_less(positive, 0.5):
+        brought = -0.5 * policy(r, address_of(p.k[t]), address_of(p.K[t]))
+    return positive, brought
 
 
 @apart

@@ -1,0 +1,144 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
+"""Kernels of matrices of floats (tiles.py, rows.py, triangles.py), compiled for matrices of lanes: `in_lanes`.
+
+Where those kernels read eight columns of a row into a register, these read one: its number for eight problems. So
+rows have no padding, and whatever is done to registers is done to numbers. Addresses of lanes are handed on as eighths,
+so that ``8 * i`` leads to the i-th number whether it is a float or a lane: `lanes_at` takes an address as an eighth,
+and `eighth_of` gives it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ddp.compiling.compiled import Kernel
+from ddp.compiling.kernel import inline, specialised
+from ddp.machine import memory, rows, simd, tiles, triangles
+from ddp.machine.addresses import array_at
+from ddp.machine.memory import address_of, as_matrix, rows_at
+from ddp.machine.number import WIDTH, lanes
+from ddp.machine.simd import multiply_add
+
+_rows_of_lanes = rows_at(lanes)
+
+
+@inline
+def lanes_at(eighth):
+    """A vector of lanes."""
+    return _rows_of_lanes(WIDTH * eighth)
+
+
+@inline
+def eighth_of(x):
+    """Where rows begin, as an eighth."""
+    return address_of(x) // WIDTH
+
+
+@inline
+def matrix_at(eighth, shape):
+    """A matrix of lanes of a shape."""
+    return as_matrix(lanes_at(eighth), shape[0], shape[1])
+
+
+@inline
+def lanes_of(floats):
+    """Floats on the stack as lanes."""
+    return _rows_of_lanes(address_of(floats))
+
+
+@inline
+def load(x, i):
+    """The number x[i]."""
+    return x[i]
+
+
+@inline
+def load_some(x, i, count):
+    """The number x[i], or zero if there is none."""
+    return x[i] if count > 0 else 0.0 * x[0]
+
+
+@inline
+def load_between(x, i, begin, end):
+    """The number x[i] where it lies between, else zero."""
+    return x[i] if begin <= 0 < end else 0.0 * x[0]
+
+
+@inline
+def one_hot(y, k):
+    """The number y."""
+    return y
+
+
+@inline
+def store(x, i, y):
+    """x[i] := y."""
+    x[i] = y
+
+
+@inline
+def store_some(x, i, y, count):
+    """x[i] := y if there is one to write."""
+    if count > 0:
+        x[i] = y
+
+
+@inline
+def mirror(x, ld):
+    """Below its diagonal, x (ld, ld) := what is above."""
+    x = lanes_at(x)
+    for i in range(ld):
+        for j in range(i):
+            x[i * ld + j] = x[j * ld + i]
+
+
+@inline
+def strip(number, C, ldc, S, lds, begin, end, a, ai, ak, B, ldb, K):
+    """C := S + a B of some rows."""
+    C, S, a, B = lanes_at(C), lanes_at(S), lanes_at(a), lanes_at(B)
+    for j in range(begin, end):
+        for r in range(number):
+            total = S[r * lds + j]
+            for k in range(K):
+                total = multiply_add(a[r * ai + k * ak], B[j + k * ldb], total)
+            C[r * ldc + j] = total
+
+
+strip.constants = tiles._strip.constants
+_ELEMENTS = {
+    memory.floats_at: lanes_at, memory.address_of: eighth_of, array_at: matrix_at, simd.load: load,
+    simd.load_some: load_some, simd.load_between: load_between, simd.one_hot: one_hot, simd.store: store,
+    simd.store_some: store_some, triangles.as_numbers: lanes_of, rows.mirror: mirror, tiles._strip: strip,
+}  # fmt: skip
+
+_SIZES = {"WIDTH": 1, **{name: WIDTH * getattr(triangles, name) for name in ("BLOCK", "COLUMN", "REGISTERS")}}
+
+
+def in_lanes(kernel: Kernel, others: Mapping[Any, Any], kept: tuple[Kernel, ...], **names: Any) -> Kernel:
+    """A kernel, and those that it calls, for matrices of lanes.
+
+    others: what takes the places of kernels that are for floats alone.   kept: kernels that stay as they are.
+    names: values of global names, of all of them.
+    """
+    instead, names = {**_ELEMENTS, **dict(zip(kept, kept, strict=True))}, {**_SIZES, **names}
+    for one, other in others.items():
+        instead[one] = _copied(other, instead, names)
+    return _copied(kernel, instead, names)
+
+
+def _copied(kernel: Kernel, instead: dict[Any, Any], names: dict[str, Any]) -> Kernel:
+    function, own = kernel.py_func, {}
+    for name in function.__code__.co_names:
+        value = function.__globals__.get(name)
+        if isinstance(value, Kernel) and value not in instead:
+            instead[value] = _copied(value, instead, names)
+        if name in names:
+            own[name] = names[name]
+        elif value is not None and value.__hash__ and instead.get(value, value) is not value:
+            own[name] = instead[value]
+    if not own:
+        return kernel
+    copy = inline(specialised(function, f"{function.__name__}_of_lanes", **own))
+    copy.constants = kernel.constants
+    return copy

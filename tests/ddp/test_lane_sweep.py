@@ -1,0 +1,69 @@
+"""Sweeps of eight problems in lanes against those of one, whose recursion they are, and where some of them fail."""
+
+import ctypes
+
+import numpy as np
+import pytest
+from test_sized_sweep import N, random_derivatives, second_order, swept
+
+from ddp.sweeps.lane_sweep import eight_sweeps, eight_sweeps_of
+from ddp.sweeps.room import RoomOwner
+
+BLENDS = np.array([0.0, 1.0, 0.4, 0.0, 0.3, 1.0, 0.0, 0.7])
+
+
+class Eight:
+    """Eight random problems that are swept at once, those of ``poisoned`` knots to fail there."""
+
+    def __init__(self, n, nu, h, bent, poisoned):
+        rng = np.random.default_rng(n)
+        self.how = {"h": h, "bent": bent}
+        self.separable = rng.random(N + 1) < 0.5
+        self.problems = [random_derivatives(rng, n, nu, h, bent) for _ in BLENDS]
+        for lane, knot in poisoned.items():
+            own, self.separable[knot] = self.problems[lane], False
+            own.B[knot], own.lzz[knot, n, n], own.exact[knot, n, n] = 0.0, -10.0, -10.0
+        orders = [second_order(rng, d, bent) for d in self.problems]
+        self.T = [np.zeros_like(T) if i in poisoned else T for i, (T, _) in enumerate(orders)]
+        self.mus, halves = rng.uniform(0.0, 0.3, size=8), (h, np.array(bent, np.int64).reshape(-1, 2))
+        sizes = n, nu, h > 0.0, len(bent)
+        self.room = RoomOwner(*sizes, deep=True)
+        flags = self.separable.astype(np.int64)
+        self.sweeps = eight_sweeps((N, n, nu), self.T[0][0].shape, True, flags, halves, self.room)
+        self.function = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 4)(eight_sweeps_of(*sizes).address)
+
+    def sweep(self, order):
+        """Failed knots, k, K, decreases and largest slopes, with the problems in some order among the lanes."""
+        for lane, i in enumerate(order):
+            for name in ("A", "B", "lz", "lzz", "exact", "diagonal"):
+                getattr(self.sweeps, name)[lane] = getattr(self.problems[i], name).ctypes.data
+            self.sweeps.T[lane], self.sweeps.blends[lane] = self.T[i].ctypes.data, BLENDS[i]
+            self.sweeps.mus[lane] = self.mus[i]
+        self.function(self.sweeps.address, 0, 0, 0)
+        s, back = self.sweeps, np.argsort(order)
+        return tuple(found[back].copy() for found in (s.failed, s.k, s.K, -s.change, s.steepest))
+
+
+@pytest.mark.parametrize(("n", "nu", "h", "bent"), [(2, 1, 0.0, []), (4, 3, 0.0, []), (12, 6, 0.1, [])])
+def test_eight_sweeps_are_those_of_each_problem(n, nu, h, bent):
+    eight = Eight(n, nu, h, bent, {3: 4, 5: 0, 6: N - 1})
+    found = eight.sweep(np.arange(8))
+    for i, d in enumerate(eight.problems):
+        alone = swept(d, eight.separable, **eight.how, T=eight.T[i], blend=BLENDS[i], mu=eight.mus[i])
+        failed, k, K, promised, steepest = (part[i] for part in found)
+        assert failed == alone[0]
+        if failed < 0:
+            np.testing.assert_allclose(k.reshape(N, nu), alone[1], rtol=1e-11, atol=1e-11)
+            np.testing.assert_allclose(K.reshape(N, nu, n), alone[2], rtol=1e-11, atol=1e-11)
+            np.testing.assert_allclose([promised, steepest], alone[3:5], rtol=1e-11)
+    assert (found[0] >= 0.0).sum() == 3
+
+
+def test_a_sweep_depends_on_none_of_its_neighbours():
+    eight = Eight(4, 1, 0.0, [], {2: 3})
+    eight.problems[6].A[:] = np.nan
+    eight.T[6][:] = np.inf  # of no interest to the others, nor where the share of the second order is zero
+    first, other = (eight.sweep(order) for order in (np.arange(8), np.array([6, 2, 7, 0, 1, 5, 3, 4])))
+    fine = first[0] < 0
+    assert fine.tolist() == [i not in (2, 6) for i in range(8)]
+    assert all(np.array_equal(a[fine], b[fine]) for a, b in zip(first, other, strict=True))
