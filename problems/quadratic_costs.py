@@ -64,7 +64,7 @@ class Quadratic(MovingTerm, KernelTerm, KnotTerm):
         if self.separable:
             return bind(state_kernels.diagonal_cost, self._targets, self.Q, R, separable=True)
         W = np.full((1, 1), R[0]) if R.size == 1 else checks.as_matrix(R)
-        return bind(state_kernels.quadratic_cost, self._targets, checks.as_matrix(self.Q), W)
+        return bind(state_kernels.quadratic_cost, self._targets, np.zeros(1), checks.as_matrix(self.Q), W)
 
     def _check(self, X: Array, U: Array) -> None:
         checks.rows("numbers in a state", X, self.n)

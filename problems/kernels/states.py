@@ -188,14 +188,18 @@ def diagonal_cost(targets, q, r, first, X, U, scale, order, l, lz, lzz):
 
 
 @kernel
-def quadratic_cost(targets, Q, R, first, X, U, scale, order, l, lz, lzz):
-    """Quadratic with matrices Q (nx, nx), R (nu, nu), or R (1, 1) for a multiple of 1."""
-    nx, nu = X.shape[1], U.shape[1]
+def quadratic_cost(targets, goal, Q, R, first, X, U, scale, order, l, lz, lzz):
+    """Quadratic with matrices Q (n, n), R (nu, nu), or R (1, 1) for a multiple of 1, and a goal of u (nu,) or (1,).
+
+    ControlCost with a matrix of weights is one without Q, n = 0.
+    """
+    n, nu = Q.shape[0], U.shape[1]
+    begin = lz.shape[1] - nu
     for k in range(X.shape[0]):
         target = row_of(targets, first + k)
-        for i in range(nx):
+        for i in range(n):
             f = 0.0
-            for j in range(nx):
+            for j in range(n):
                 f += Q[i, j] * (X[k, j] - target[j])
                 if order > VALUES:
                     lzz[k, i, j] += scale * Q[i, j]
@@ -206,29 +210,12 @@ def quadratic_cost(targets, Q, R, first, X, U, scale, order, l, lz, lzz):
             f = 0.0
             for j in range(nu):
                 w = R[i, j] if R.shape[0] == nu else (R[0, 0] if i == j else 0.0)
-                f += w * U[k, j]
+                f += w * (U[k, j] - goal[j if goal.shape[0] == nu else 0])
                 if order > VALUES:
-                    lzz[k, nx + i, nx + j] += scale * w
-            l[k] += scale * 0.5 * f * U[k, i]
+                    lzz[k, begin + i, begin + j] += scale * w
+            l[k] += scale * 0.5 * f * (U[k, i] - goal[i if goal.shape[0] == nu else 0])
             if order > VALUES:
-                lz[k, nx + i] += scale * f
-
-
-@kernel
-def control_matrix_cost(target, W, first, X, U, scale, order, l, lz, lzz):
-    """ControlCost with a matrix of weights."""
-    nu = target.size
-    n = lz.shape[1] - nu
-    for k in range(U.shape[0]):
-        for i in range(nu):
-            f = 0.0
-            for j in range(nu):
-                f += W[i, j] * (U[k, j] - target[j])
-            l[k] += scale * 0.5 * f * (U[k, i] - target[i])
-            if order > VALUES:
-                lz[k, n + i] += scale * f
-                for j in range(nu):
-                    lzz[k, n + i, n + j] += scale * W[i, j]
+                lz[k, begin + i] += scale * f
 
 
 @kernel
