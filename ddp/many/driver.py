@@ -108,7 +108,8 @@ class Driver:
                 self._submit(*self._suspects.popleft())
             return
         crew = self._current()
-        while self._ready and len(self._flying) < crew.at_once:
+        most = crew.at_once if self._second else min(crew.at_once, 2 * cores())  # tasks are small until one is measured
+        while self._ready and len(self._flying) < most:
             self._submit(self._next(crew), 0)
 
     def _current(self) -> Crew:
@@ -139,7 +140,8 @@ class Driver:
             at_once = min(crew.at_once, 2 * cores())
             idle = max(1, at_once // 2 - len(self._flying))
             ready = sum(len(block.rows) for block in self._ready)
-            most = max(1, int(min(LASTING / self._second, self._left / (2 * at_once), -(-ready // idle))))
+            given = sum(len(block.rows) for blocks, _ in self._flying.values() for block in blocks)
+            most = max(1, int(min(LASTING / self._second, (self._left - given) / (2 * at_once), -(-ready // idle))))
         taken = [self._ready.popleft()]
         count = len(taken[0].rows)
         while self._ready and count + len(self._ready[0].rows) <= most:

@@ -18,6 +18,7 @@ from ddp.errors import ProblemError, positive_integer, said
 from ddp.many.shelf import Outlet
 from ddp.many.work import REMEMBERED, put_into
 from ddp.parallel.process_pool import GUARD, deaf_to_interrupts
+from ddp.parallel.workers import cores
 
 MOST_PROCESSES = 1024
 """Processes of this machine, at most."""
@@ -84,6 +85,16 @@ class Threads(Crew):
     def close(self) -> None:
         """End the threads, which finish the tasks that they are at."""
         self._pool.shutdown(wait=True, cancel_futures=True)
+
+
+class OwnThreads(Crew):
+    """A pool of threads of the user's: tasks share the memory of this process."""
+
+    is_here = True
+
+    def __init__(self, executor: Executor) -> None:
+        super().__init__(executor)
+        self.at_once = 2 * cores()
 
 
 class Pool(Crew):
@@ -179,7 +190,7 @@ def crew_of(executor: Any) -> Crew | None:
             "executor: expected a number of processes, or an object with submit as those of concurrent.futures have,"
             f" got {said(executor)}"
         )
-    return Crew(executor)
+    return OwnThreads(executor) if isinstance(executor, ThreadPoolExecutor) else Crew(executor)
 
 
 def is_killed(reason: BaseException) -> bool:
