@@ -128,7 +128,7 @@ class ActiveSet:
         residual, point = self.point.dual_residual(), self.point
         residual[:-1, residual.shape[1] - self._shape[1] :][self.of_controls != 0.0] = 0.0
         reach = np.abs(np.where(self.of_controls < 0.0, *point.backward.limits))[self.of_controls != 0.0]
-        size = point.scale + np.abs(point.costate).max()
+        size = point.unit + np.abs(point.costate).max()
         values, given = point.rows.values(point.X, point.U), self._given
         free = given.bounded & (self.held == 0.0) & (self._pays == 0.0)
         beyond = np.maximum(given.lower - values, values - given.upper)[free].max(initial=0.0)

@@ -118,13 +118,13 @@ class Interior:
         self._blend = self._start_blend = 0  # of ``blends``: that of the last step, and the first that is tried next
         self._settled, self._strayed = True, (0.0, np.inf)
 
-    def errors(self, barrier: float) -> float:
-        """The largest of the dual, primal and complementarity errors, scaled as IPOPT's, in units of `TOLERANCE`."""
+    def errors(self, barrier: float, unit: float) -> float:
+        """The largest of the dual, primal and complementarity errors, as IPOPT's; unit: the cost that counts as one."""
         p, b, e = self.point, self.point.bounds, self.judged
         lack = max(e.high - barrier, barrier - e.low, 0.0)
-        dual = max(100.0, (e.of_all + e.costates) / (b.count + b.equalities + p.costate.size) / p.scale) / 100.0
-        slack = max(100.0, e.of_bounds / max(b.count, 1) / p.scale) / 100.0
-        return max(max(e.dual, e.slope) / p.scale / dual, p.open, lack / p.scale / slack)
+        dual = max(100.0, (e.of_all + e.costates) / (b.count + b.equalities + p.costate.size) / unit) / 100.0
+        slack = max(100.0, e.of_bounds / max(b.count, 1) / unit) / 100.0
+        return max(max(e.dual, e.slope) / unit / dual, p.open, lack / unit / slack)
 
     def _begin(self) -> None:
         """First multipliers of the dynamics: costates, unless they are large, or constraints will change them.
@@ -222,7 +222,7 @@ class Interior:
     def _solved(self, move: Move) -> bool:
         """Whether all errors are small."""
         p, allowed = self.point, max(TOLERANCE, self.tolerance)
-        return p.open <= TOLERANCE and self.errors(0.0) <= allowed and move.expected <= self._enough()
+        return p.open <= TOLERANCE and self.errors(0.0, p.unit) <= allowed and move.expected <= self._enough()
 
     def _gives_way(self) -> bool:
         """Whether rows miss their bounds by much and will still do so at the end."""
@@ -230,7 +230,7 @@ class Interior:
         by, barrier = MISSED
         if not (p.bounds.excess > by and p.barrier <= barrier * p.scale):
             return False
-        return self.errors(p.barrier) <= barrier * max(1.0, p.bounds.price_of_all / p.scale)
+        return self.errors(p.barrier, p.scale) <= barrier * max(1.0, p.bounds.price_of_all / p.scale)
 
     def _elastic(self) -> bool:
         """Let constraints give way, if they do not yet; whether there are any."""
@@ -260,12 +260,12 @@ class Interior:
         self._fell = len(self.history)
 
     def _enough(self) -> float:
-        return self.tolerance * (self.point.scale + abs(self.point.cost))
+        return self.tolerance * (self.point.unit + abs(self.point.cost))
 
     def _least(self) -> float:
         """The last barrier."""
         p = self.point
-        return p.scale * max(END, min(LARGEST_END, self.tolerance / max(1, p.bounds.count)))
+        return p.unit * max(END, min(LARGEST_END, self.tolerance / max(1, p.bounds.count)))
 
     def _fall(self) -> None:
         """Lower the barrier."""
@@ -281,7 +281,7 @@ class Interior:
         p = self.point
         least = self._least()
         rows = p.bounds.count or p.bounds.equalities
-        while rows and p.barrier > least and self.errors(p.barrier) < SOLVED * p.barrier / p.scale:
+        while rows and p.barrier > least and self.errors(p.barrier, p.scale) < SOLVED * p.barrier / p.scale:
             self._fall()
 
     def _near_minimum(self, step: _Swept) -> bool:

@@ -129,6 +129,11 @@ class Point:
         self._J, self._whole, self._contracted = NO_JACOBIAN, True, False
         self.start(X, U, share)
 
+    @property
+    def unit(self) -> float:
+        """Cost that counts as one where a solve ends: the scale, or what the point costs if that is less, or one."""
+        return min(self.scale, max(abs(self.cost), 1.0))
+
     def start(self, X: Array, U: Array, share: float) -> None:
         """Begin at a trajectory, its controls and slacks pushed off their bounds, see `Barrier.inside`."""
         values = self.rows.values(X, U)

@@ -44,10 +44,6 @@ short as that are too many: these cost more, so that rollouts go on."""
 AT_ONCE = 5
 """Full-space steps in place of free rollouts that have to prove themselves; nothing is kept of no more than these."""
 
-STEEP = 10.0
-"""Costs that rise by more with a coordinate, all knots together, may be in other units than constraints: IPOPT scales
-them by their gradient (Wächter & Biegler 2006, §3.8)."""
-
 DOUBTFUL = 1e-6
 """Error above which Newton's steps on the active set had a wrong set: the barrier's last iterate and its
 gains, which bend controls near limits, are taken."""
@@ -68,9 +64,9 @@ class Minimised(NamedTuple):
 def minimise(descent: Descent) -> Minimised:
     """Minimise from the descent's iterate, which is left where this ends, controls at their limits exactly there."""
     iterate, solver = descent.iterate, descent.solver
-    scales, history = scales_of(iterate), descent.history
+    scale, history = scale_of(iterate), descent.history
     _check_rows(iterate)
-    warm = _warm(iterate, scales[0])
+    warm = _warm(iterate, scale)
     if warm is not None:
         point, held = warm
         finished = _bound_as_before(point, held, partial(descent.go_on, at=point), solver.max_iterations - len(history))
@@ -80,7 +76,7 @@ def minimise(descent: Descent) -> Minimised:
         interior = Interior(point, solver.tolerance, history, descent.go_on)
         end = interior.run(min(solver.max_iterations, len(history) + FEW), warm=True)
     if warm is None or not (end.ending.converged or len(history) >= solver.max_iterations):
-        interior, end = _from_anew(descent, scales)
+        interior, end = _from_anew(descent, scale)
     iterate.guess = None
     point, sweep, exact = interior.point, interior.sweep, False
     if end.ending.converged:
@@ -125,18 +121,14 @@ def _kept(sweep: Sweep | None) -> Sweep | None:
     return None if sweep is None else sweep._replace(k=sweep.k.copy(), K=sweep.K.copy())
 
 
-def _from_anew(descent: Descent, scales: tuple[float, ...]) -> tuple[Interior, End]:
-    """Full-space steps from the iterate, with one scale after another until constraints hold; and why they ended."""
+def _from_anew(descent: Descent, scale: float) -> tuple[Interior, End]:
+    """Full-space steps from the iterate, and why they ended."""
     iterate, solver, history = descent.iterate, descent.solver, descent.history
     struggles = None if solver.step == "linear" else _ways_of_struggling(iterate)
-    for scale in scales:
-        point = Point(iterate.problem, iterate.work, iterate.X.copy(), iterate.U.copy(), scale, START * scale)
-        proof = AT_ONCE if struggles is _struggles_freely else 0
-        interior = Interior(point, solver.tolerance, history, descent.go_on, struggles, proof)
-        end = interior.run(solver.max_iterations)
-        if end.ending not in (Ending.INFEASIBLE, Ending.STRUGGLES):
-            break
-    return interior, end
+    point = Point(iterate.problem, iterate.work, iterate.X.copy(), iterate.U.copy(), scale, START * scale)
+    proof = AT_ONCE if struggles is _struggles_freely else 0
+    interior = Interior(point, solver.tolerance, history, descent.go_on, struggles, proof)
+    return interior, interior.run(solver.max_iterations)
 
 
 def _ways_of_struggling(iterate: Iterate) -> Callable[[list[Record]], bool]:
@@ -210,11 +202,10 @@ def _verdict(point: Point) -> str:
     )
 
 
-def scales_of(iterate: Iterate) -> tuple[float, ...]:
-    """Costs that count as one, in the order in which they are tried: one, or what the iterate costs if that is less.
+def scale_of(iterate: Iterate) -> float:
+    """Cost that counts as one: what the iterate costs, and without constraints no more than one.
 
-    It is never so little that rounding of states and controls alone leaves gradients above the tolerance. Where
-    constraints are not held so, and gradients are `STEEP`, it is as much more as they are.
+    It is never so little that rounding of states and controls alone leaves gradients above the tolerance.
     """
     problem, d = iterate.problem, iterate.work.derivatives
     magnitude = float(np.abs(problem.values(iterate.X, iterate.U)).sum())
@@ -222,9 +213,8 @@ def scales_of(iterate: Iterate) -> tuple[float, ...]:
     H = np.where(iterate.separable[:, None], d.diagonal, np.einsum("kii->ki", d.lzz))
     sizes = np.abs(iterate.X).max() * np.abs(H[:, : problem.dynamics.n]).sum()
     sizes += np.abs(iterate.U).max() * np.abs(H[:-1, problem.dynamics.n :]).sum()
-    scale = min(1.0, max(magnitude, EPSILON * float(sizes) / TOLERANCE)) or 1.0
-    steep = min(magnitude, float(np.abs(d.lz).sum(axis=0).max()) / STEEP)
-    return (scale, steep) if iterate.constrained and steep > scale else (scale,)
+    scale = max(magnitude, EPSILON * float(sizes) / TOLERANCE)
+    return (scale if iterate.constrained else min(1.0, scale)) or 1.0
 
 
 def _followed(iterate: Iterate, point: Point, sweep: Sweep | None) -> tuple[Array, Array, Array]:

@@ -41,6 +41,17 @@ def test_the_motion_is_the_same_in_any_unit_of_the_cost(name):
         assert other.cost == pytest.approx(factor * plain.cost, rel=1e-9)
 
 
+@pytest.mark.parametrize("name", ["arm/obstacles", "car/circles"])
+def test_constraints_take_as_many_iterations_in_any_unit_of_the_cost(name):
+    problem = problems.ALL[name]()
+    plain = ddp.solve(problem)
+    for factor in (1e-6, 1e-2, 1e3, 1e6):
+        other = ddp.solve(weighed(problem, factor))
+        assert abs(other.iterations - plain.iterations) <= 2
+        assert other.cost == pytest.approx(factor * plain.cost, rel=1e-9)
+        np.testing.assert_allclose(other.X, plain.X, rtol=0, atol=1e-7)
+
+
 @pytest.mark.parametrize("solver", [ddp.DDP(), ddp.ILQR(), ddp.Newton()])
 def test_powers_of_two_change_no_bit(solver):
     problem = problems.ALL["arm/reach"]()
