@@ -259,7 +259,6 @@ def solve(
     workers: how many threads or processes share the derivatives; results are the same to the last bit. A number means
         threads if dynamics, terms and constraints are all built in, processes if one is not (`Workers`);
         "threads:2" and "processes:2" force it; "auto" shares them where the first iterates show that it pays.
-
     checkpoint: a file (.npz) that is written every twenty iterations, and where it exists already goes on from there,
         with the same result, to the last bit, as if nothing had ended the solve before; the guess is that of the first
         time. A new solve needs a new name, or the file removed. It is a file of a `Solution`, too.
@@ -343,9 +342,7 @@ def _may_be_better(outcome: Solution, solver: DDP, linear: bool) -> bool:
     """Whether it is worth to hold constraints in another way; ``linear``: after full-space steps."""
     if outcome.multipliers.size == 0 or outcome.iterations >= solver.max_iterations:
         return False
-    if outcome.converged:
-        return linear and outcome.kind != MINIMUM
-    return outcome.status.ending in FAILED
+    return linear and outcome.kind != MINIMUM if outcome.converged else outcome.status.ending in FAILED
 
 
 def _solved(
