@@ -19,6 +19,9 @@ from ddp.systems.system import ability
 if TYPE_CHECKING:
     from ddp.solutions.solution import Solution
 
+FREE = "a running cost of states, as of velocities: nothing asks anything of them before the end; or "
+"""Advice where the cost falls on and on along motions that only grow longer."""
+
 HOLDS = 1e-6
 """Multipliers below this share of the largest do not count as holding anything."""
 
@@ -85,6 +88,8 @@ def explain(solution: Solution, problem: Problem) -> Explanation:
     shares = [(name, float(cost)) for name, cost in _costs(problem, solution.X, solution.U)]
     active = [*_limits(problem, solution), *_constraints(solution)]
     advice = "" if solution.converged else ADVICE.get(solution.status.ending, "")
+    if solution.status.ending is Ending.ITERATIONS and _are_free(problem, solution):
+        advice = FREE + advice
     ordered = tuple(sorted(shares, key=lambda share: -abs(share[1])))
     misses = tuple(_misses(problem, solution.X))
     excesses = ability(problem.dynamics, "excesses")
@@ -111,6 +116,17 @@ def _misses(problem: Problem, X: Any) -> Iterator[str]:
         missed = getattr(term, "missed", None)
         for told in missed(X[k]) if callable(missed) else ():
             yield told if k == -1 else f"knot {k}: {told}"
+
+
+def _are_free(problem: Problem, solution: Solution) -> bool:
+    """Whether no cost and no constraint depends on the states between the first and the last."""
+    X, N, n = solution.X, problem.horizon, problem.dynamics.n
+    if problem.constrained or N < 2 or not np.isfinite(X).all():
+        return False
+    d = problem.allocate()
+    with np.errstate(all="ignore"):
+        problem.objective.expand(X, problem.padded(solution.U), d, 0, N + 1)
+    return not d.lz[1:N, :n].any()
 
 
 def _costs(problem: Problem, X: Any, U: Any) -> Iterator[tuple[str, float]]:

@@ -1,6 +1,7 @@
 """An explanation adds up to the cost, names what holds, and knows something to try for every ending."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pinocchio as pin
@@ -58,6 +59,9 @@ def test_every_ending_that_is_no_success_has_advice():
     assert set(ADVICE) == failures
     unfinished = ddp.solve(pendulum.swing_up(), ddp.DDP(max_iterations=2), throw=False)
     assert "\ntry\n  give it more" in str(unfinished.explain())
+    controls = replace(pendulum.swing_up(), running=pendulum.swing_up().running[:1])
+    free = ddp.solve(controls, ddp.DDP(max_iterations=2), throw=False)
+    assert "\ntry\n  a running cost of states, as of velocities" in str(free.explain())
     finished = ddp.solve(pendulum.swing_up())
     assert finished.explain().advice == ""
     assert "\ntry" not in str(finished.explain())
