@@ -71,6 +71,7 @@ class ActiveSet:
         self._pays = np.where((self._price < np.inf) & (np.abs(y) > PAID * self._price), np.sign(y), 0.0)
         self._multipliers = y * (given.equality | (self.held != 0.0))
         self._revised, self._dual = True, np.inf
+        self._evaluated: tuple[Array, Array] | None = None
 
     def _closing(self) -> Array:
         """Rows (M,) that go to a bound where the barrier ends: see `CLOSER`."""
@@ -87,6 +88,13 @@ class ActiveSet:
         low = given.has_lower & (-moved > CLOSER * (given.slacks - given.lower))
         high = given.has_upper & (moved > CLOSER * (given.upper - given.slacks))
         return np.where(low, -1.0, np.where(high, 1.0, 0.0))
+
+    def _values(self) -> Array:
+        """Values of all rows (M,) at the point, evaluated once."""
+        point, known = self.point, self._evaluated
+        if known is None or known[0] is not point.X:
+            self._evaluated = known = point.X, point.rows.values(point.X, point.U)
+        return known[1]
 
     @property
     def of_controls(self) -> Array:
@@ -126,10 +134,12 @@ class ActiveSet:
         That is gaps, and by how much rows that are not held are beyond their bounds.
         """
         residual, point = self.point.dual_residual(), self.point
-        residual[:-1, residual.shape[1] - self._shape[1] :][self.of_controls != 0.0] = 0.0
-        reach = np.abs(np.where(self.of_controls < 0.0, *point.backward.limits))[self.of_controls != 0.0]
+        controls = self.of_controls
+        at = controls != 0.0
+        residual[:-1, residual.shape[1] - self._shape[1] :][at] = 0.0
+        reach = np.abs(np.where(controls < 0.0, *point.backward.limits))[at]
         size = point.unit + np.abs(point.costate).max()
-        values, given = point.rows.values(point.X, point.U), self._given
+        values, given = self._values(), self._given
         free = given.bounded & (self.held == 0.0) & (self._pays == 0.0)
         beyond = np.maximum(given.lower - values, values - given.upper)[free].max(initial=0.0)
         self._dual = float(np.abs(residual).max())
@@ -138,7 +148,7 @@ class ActiveSet:
     def record(self, move: Move, blend: float, seconds: float) -> Record:
         """Record of a step that was taken."""
         p = self.point
-        missed = np.abs(p.rows.beyond(p.rows.values(p.X, p.U))).max(initial=0.0)
+        missed = np.abs(p.rows.beyond(self._values())).max(initial=0.0)
         return Record(
             p.cost, self._dual, move.expected, 1.0, 0.0, EXACT if blend > 0.0 else GAUSS_NEWTON, blend, seconds,
             0.0 if p.gap < CLOSED else p.gap, "multipliers" if blend > 0.0 else "none", float(missed), 0.0,
@@ -151,7 +161,7 @@ class ActiveSet:
         if point.limited:
             y[self._controls] = point.limit_forces().ravel() * (self.held[self._controls] != 0.0)
         self.held[self.held * y < 0.0] = 0.0
-        values = point.rows.values(point.X, point.U)
+        values = self._values()
         below, above = values < given.lower - BEYOND, values > given.upper + BEYOND
         free = before[0] == 0.0
         self.held[free & given.has_lower & below] = -1.0
