@@ -20,8 +20,8 @@ from ddp.protocols import Array
 CHUNKS = (0, 1, 3)
 """Where the chunks of a line search's rollouts begin, unless the dynamics do several of them for the price of one."""
 
-LONGER = np.array([2.0, 4.0]), np.array([8.0, 16.0])
-"""Steps beyond the full one; the last ones are tried where the ones before are the better the longer they are."""
+LONGER = np.array([2.0, 4.0, 8.0, 16.0])
+"""Steps beyond the full one; the last two are tried where the ones before are the better the longer they are."""
 
 REFUSED, TAKEN, SURPASSED = range(3)
 """Verdicts on a step: a shorter one is tried, it is taken, or longer ones are tried beside it."""
@@ -141,14 +141,15 @@ def chunks(longest: float, shortest: float, lanes: int) -> list[Array]:
 
 def _longer(step: Step, line: Line) -> Step:
     """The best of `LONGER` steps, if one lowers the cost further."""
-    for alphas in LONGER:
-        rolled = line.rolled_out(alphas)
-        for lane, alpha in enumerate(alphas.tolist()):
-            further = line.step(alpha, rolled, lane)
-            if -np.inf < further.cost < step.cost:
-                step = further
-        if step.alpha < alphas[-1]:
+    size = len(LONGER) if line.lanes >= len(LONGER) else 2
+    for k, alpha in enumerate(LONGER.tolist()):
+        if k == 2 and step.alpha < LONGER[1]:
             break
+        if k % size == 0:
+            rolled = line.rolled_out(LONGER[k : k + size])
+        further = line.step(alpha, rolled, k % size)
+        if -np.inf < further.cost < step.cost:
+            step = further
     return step
 
 
