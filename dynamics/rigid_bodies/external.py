@@ -26,7 +26,7 @@ from ddp.compiling.kernel import inline, kernel
 from ddp.machine.fields import Fields, matrix_of, rows, rows_apart, vector
 from ddp.machine.memory import as_vector, memory_of, rows_of
 from ddp.machine.number import width
-from ddp.machine.packing import pack, unpack, unpack_columns
+from ddp.machine.packing import pack, unpack
 from dynamics.geometry.spatial import (
     add3,
     add6,
@@ -165,21 +165,6 @@ def external_hessian(address, memory, Q, wrenches, mu, qq):
         pack(mu, t, x.mu, tree.nv)
         hessian_of_sample(tree, ws, x)
         unpack(as_vector(x.dq), square, qq, t)
-
-
-@kernel
-def external_tensors(address, memory, Q, wrenches, dqdq):
-    """∂²τ_ext/∂q∂q, iterated: (N, nv, nv, nv), one multiplier after the other."""
-    Q, wrenches, dqdq = rows_of(Q), rows_of(wrenches), rows_of(dqdq)
-    tree, ws, x = _given(address, memory)
-    square = tree.nv * tree.nv
-    for t in range(0, len(Q), width(ws.end)):
-        _place(tree, ws, x, Q, wrenches, t)
-        for i in range(tree.nv):
-            clear(x.mu, tree.nv)
-            x.mu[i] = 1.0
-            hessian_of_sample(tree, ws, x)
-            unpack_columns(as_vector(x.dq), square, dqdq, t, i * square)
 
 
 @kernel

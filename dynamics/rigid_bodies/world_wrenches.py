@@ -44,9 +44,12 @@ def _first(s: Samples) -> Array:
 
 
 def _second(s: Samples) -> Array:
-    dqdq = s.tensors(1)[0]
-    external.external_tensors(*_given(s), dqdq)
-    return dqdq
+    """Tensors, from Hessians of each torque alone."""
+    nv, (tree, memory, *given) = s.robot.nv, _given(s)
+    Q, wrenches = (np.repeat(part, nv, axis=0) for part in given)
+    dqdq = np.zeros((len(Q), nv, nv))
+    external.external_hessian(tree, memory, Q, wrenches, np.tile(np.eye(nv), (s.N, 1)), dqdq)
+    return dqdq.reshape(s.N, nv, nv, nv)
 
 
 def _contracted(s: Samples, mu: Array) -> Array:
