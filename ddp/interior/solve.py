@@ -205,7 +205,8 @@ def _verdict(point: Point) -> str:
 def scale_of(iterate: Iterate) -> float:
     """Cost that counts as one: what the iterate costs, and without constraints no more than one.
 
-    It is never so little that rounding of states and controls alone leaves gradients above the tolerance.
+    With constraints it is no less than what a unit of each control costs, for there may be nothing to do without them;
+    and never so little that rounding of states and controls alone leaves gradients above the tolerance.
     """
     problem, d = iterate.problem, iterate.work.derivatives
     magnitude = float(np.abs(problem.values(iterate.X, iterate.U)).sum())
@@ -213,7 +214,8 @@ def scale_of(iterate: Iterate) -> float:
     H = np.where(iterate.separable[:, None], d.diagonal, np.einsum("kii->ki", d.lzz))
     sizes = np.abs(iterate.X).max() * np.abs(H[:, : problem.dynamics.n]).sum()
     sizes += np.abs(iterate.U).max() * np.abs(H[:-1, problem.dynamics.n :]).sum()
-    scale = max(magnitude, EPSILON * float(sizes) / TOLERANCE)
+    units = 0.5 * iterate.control_weight * iterate.U.size if iterate.constrained else 0.0
+    scale = max(magnitude, units, EPSILON * float(sizes) / TOLERANCE)
     return (scale if iterate.constrained else min(1.0, scale)) or 1.0
 
 

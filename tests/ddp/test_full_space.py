@@ -433,6 +433,16 @@ def test_a_constraint_that_does_not_matter_at_the_minimum_costs_no_iteration():
     np.testing.assert_array_equal(wide.U, free.U)
 
 
+def test_ends_are_reached_in_few_iterations_where_motion_without_them_costs_nothing():
+    free = point_to_point(0.5, 0.0)
+    held = ddp.Equality(lambda x, u: x - np.array([*UR5_TO, *np.zeros(6)]))
+    solution = ddp.solve(replace(free, terminal=[], terminal_constraints=[held]))
+    assert solution.converged
+    assert solution.iterations <= 40
+    assert solution.kind == "minimum"
+    assert np.abs(solution.X[-1] - [*UR5_TO, *np.zeros(6)]).max() < 1e-8
+
+
 def test_points_that_an_arm_cannot_reach_are_infeasible(rng):
     problem = boxed("ur5", rng, 0.5)
     robot = problem.dynamics.robot
