@@ -147,25 +147,31 @@ def predictions(samples):
 
 
 def native(samples):
-    """The compiled loop beside `solve`, problem by problem, and receding horizons of many arms."""
+    """The compiled loop beside `solve` by rollouts, problem by problem, and by default; receding horizons of arms."""
+    alike = ddp.DDP(step="rollout")
     for build in (pendulum.swing_up, cartpole.swing_up, arm.reach, quadrotor.loop):
         problem = build()
         X0 = near(problem, 0.1, samples, 1)
         batch = ddp.Batch(problem, samples)
         batch.solve({"x0": X0})
-        loop, own, alone = [], [], []
-        for part in np.array_split(X0, 5):
+        warmed(problem, X0)
+        loop, default, own, same, apart = [], [], [], 0, 0.0
+        for rows in np.array_split(np.arange(samples), 5):
             found, a, _ = timed(lambda batch=batch, X0=X0: batch.solve({"x0": X0}))
             own.append(a / samples)
-            twins = [problem.starting_at(x) for x in part]
-            solved, b, _ = timed(lambda twins=twins: [ddp.solve(twin, throw=False) for twin in twins])
-            loop.append(b / len(part))
-            alone += solved
-        same = sum(int(found.iterations[i]) == one.iterations for i, one in enumerate(alone))
-        apart = max(np.abs(found.X[i] - one.X).max() for i, one in enumerate(alone))
+            twins = [problem.starting_at(X0[i]) for i in rows]
+            solved, b, _ = timed(lambda twins=twins: [ddp.solve(twin, alike, throw=False) for twin in twins])
+            loop.append(b / len(rows))
+            for i, one in zip(rows, solved, strict=True):
+                same += int(found.iterations[i]) == one.iterations
+                apart = max(apart, np.abs(found.X[i] - one.X).max())
+            del solved, one  # loops that keep all solutions ask for fresh memory, and take longer
+            twins = [problem.starting_at(X0[i]) for i in rows]  # what a twin has made once serves again
+            default.append(timed(lambda twins=twins: [ddp.solve(twin, throw=False) for twin in twins])[1] / len(rows))
         print(f"{build.__module__}: {min(loop) / min(own):.2f} solves for one of a loop (medians"
-              f" {np.median(loop) / np.median(own):.2f}); {1e6 * min(own):.0f} us; the same iterations of {same} of"
-              f" {samples}, states {apart:.1g} apart, {batch.left} left to solve", flush=True)
+              f" {np.median(loop) / np.median(own):.2f}), {min(default) / min(own):.2f} for one by default;"
+              f" {1e6 * min(own):.0f} us; the same iterations of {same} of {samples}, states {apart:.1g} apart,"
+              f" {batch.left} left to solve", flush=True)  # fmt: skip
     problem, count = arm.reach(horizon=50), 1000
     batch, X = ddp.Batch(problem, count, ddp.DDP(max_iterations=1, last_sweep=False)), near(arm.reach(), 0.1, count)
     rates = []
