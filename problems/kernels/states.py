@@ -54,16 +54,17 @@ def half_square(weights, r):
 @kernel
 def square_cost(columns, tangents, targets, weights, first, X, U, scale, order, l, lz, lzz):
     """``½ Σ w (x - target)²`` of numbers of states, or of controls, whose columns and tangents count from the end."""
-    for k in range(X.shape[0]):
-        target, total = row_of(targets, first + k), 0.0
-        for b in range(columns.size):
-            i, t, w = columns[b], tangents[b], scale * weights[b]
-            d = (X[k, i] if i >= 0 else U[k, i]) - target[b]
-            total += 0.5 * w * d * d
+    total, each = np.zeros(X.shape[0]), 1 if targets.shape[0] > 1 else 0
+    for b in range(columns.size):
+        i, t, w = columns[b], tangents[b], scale * weights[b]
+        for k in range(X.shape[0]):  # knots do not wait for each other, as numbers of one would
+            d = (X[k, i] if i >= 0 else U[k, i]) - targets[each * (first + k), b]
+            total[k] += 0.5 * w * d * d
             if order > VALUES:
                 lz[k, t] += w * d
                 lzz[k, t, t] += w
-        l[k] += total
+    for k in range(X.shape[0]):
+        l[k] += total[k]
 
 
 @kernel
