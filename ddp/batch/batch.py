@@ -14,13 +14,13 @@ from ddp.batch.solves import ENDINGS, Others, Solves, guess_of
 from ddp.errors import ProblemError, as_array, instance, positive_integer, said
 from ddp.guesses import Start, as_guess
 from ddp.many.plan import given
-from ddp.many.rows import ARRAYS, GIVEN, NOMINAL, NONE, OWN, Rows, empty_rows, fill, row_type, said_in
+from ddp.many.rows import ARRAYS, GIVEN, NOMINAL, NONE, OWN, Rows, empty_rows, fail, fill, row_type, said_in
 from ddp.many.rows import ENDINGS as NAMES
 from ddp.many.solutions import Solutions
 from ddp.problem import Problem
 from ddp.protocols import Array
 from ddp.solutions.solution import Solution
-from ddp.solver import DDP, as_solver
+from ddp.solver import DDP, as_solver, start_policy
 from ddp.sweeps.inertia import MINIMUM, UNKNOWN
 
 
@@ -43,7 +43,8 @@ class Batch:
     rigid robots without contacts, or functions that are traced, in explicit steps; terms are built in, traced or
     jitted. Whatever else problems have is ``obstacle``, in words: then `solve` does all of them, one after the other.
     So it does with single problems that come to an end which is neither a minimum nor the limit of iterations;
-    ``left`` counts those of the last call.
+    ``left`` counts those of the last call. Problems for which it raises ProblemError, where a cost is no number, say,
+    are in ``failed``, why by place: their cost, X, U and K are NaN, and the others' are as they would be without them.
 
     Raises ProblemError for bad input.
     """
@@ -59,7 +60,8 @@ class Batch:
             self._out = Results.empty(problem, self.size)
         except (MemoryError, ValueError) as reason:
             raise ProblemError(f"size: expected as many problems as memory has room for, got {said(size)}") from reason
-        self.obstacle, self.left, self._begun = self._solves.obstacle, 0, False
+        self.obstacle, self.left, self._begun = self._solves.obstacle, 0, np.zeros(self.size, dtype=bool)
+        self.failed: dict[int, str] = {}
 
     def solve(self, over: Mapping[str, Any], guess: Start = None) -> Solutions:
         """Solve the problems that have other numbers in some places, see `Problem.varying`.
@@ -83,19 +85,23 @@ class Batch:
     def step(self, states: ArrayLike) -> Array:
         """The controls (size, nu) to apply in the states (size, nx), each problem solved from its last solution.
 
-        That is moved on by a knot and followed with its gains, as `RecedingHorizon` does; the first time, guesses are
-        the problem's own. The whole plans are ``X`` (size, N+1, nx), ``U``, ``K``, until the next call.
+        That is moved on by a knot and followed with its gains, as `RecedingHorizon` does; the first time, and where the
+        last one has failed or has no finite cost, guesses are the problem's own. The whole plans are
+        ``X`` (size, N+1, nx), ``U``, ``K``, until the next call.
         """
         d = self.problem.dynamics
         X0 = as_array("states", states, (self.size, d.nx))
         d.check_state("states", X0)
-        if self._begun:
-            guess = self._moved_on()
-            self._solve([self.problem] * self.size, guess, lambda i: _Followed(guess.X[i], guess.U[i], guess.K[i]), X0)
+        if self._begun.any():
+            guess = self._moved_on(X0)
+            starts = [
+                _Followed(guess.X[i], guess.U[i], guess.K[i]) if begun else None for i, begun in enumerate(self._begun)
+            ]
+            self._solve([self.problem] * self.size, guess, lambda i: starts[i], X0)
         else:
             problems = [self.problem.starting_at(x) for x in X0]
             self._solve(problems, guess_of(problems, None), lambda i: None)
-        self._begun = bool(np.isfinite(self._out.numbers[:, COST]).all())
+        self._begun = np.isfinite(self._out.numbers[:, COST])
         return self._out.U[:, 0].copy()
 
     @property
@@ -133,10 +139,13 @@ class Batch:
     def __exit__(self, *exception: object) -> None:
         self.close()
 
-    def _moved_on(self) -> Guess:
-        """The last solutions a knot later, as `Solution.shift` has them."""
+    def _moved_on(self, X0: Array) -> Guess:
+        """The last solutions a knot later, as `Solution.shift` has them; own guesses where there is none."""
         d, X, U, K = self.problem.dynamics, self._out.X, self._out.U, self._out.K
         N = self.problem.horizon
+        for i in np.flatnonzero(~self._begun):
+            own = start_policy(self.problem.starting_at(X0[i]), self.problem.guess)
+            X[i], U[i], K[i] = own.X, own.U, own.K
         last = U[:, -1] + np.einsum("mij,mj->mi", K[:, -1], d.difference(X[:, -2], X[:, -1]))
         last = np.clip(last, self.problem.lower[-1], self.problem.upper[-1])
         X = np.concatenate([X[:, 1:], d.step(X[:, -1], last, N - 1)[:, None]], axis=1)
@@ -148,9 +157,13 @@ class Batch:
     ) -> Others:  # fmt: skip
         """Solve all problems; those that the compiled loop has left are returned."""
         others = self._solves.run(problems, guess, start, self._out, states)
-        self.left = len(others)
-        for other in others.values():
-            if isinstance(other, Exception):
+        self.left, self.failed = len(others), {}
+        for i, other in others.items():
+            if isinstance(other, ProblemError):
+                out, self.failed[i] = self._out, str(other)
+                out.X[i] = out.U[i] = out.k[i] = out.K[i] = out.numbers[i, [COST, GRADIENT]] = np.nan
+                out.numbers[i, DONE] = 0.0
+            elif isinstance(other, Exception):
                 raise other
         return others
 
@@ -170,6 +183,8 @@ class Batch:
         for i, solution in others.items():
             if isinstance(solution, Solution):
                 fill(rows[i], solution)
+            else:
+                fail(rows[i], self.failed[i])
 
 
 class _Followed:

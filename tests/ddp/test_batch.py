@@ -188,6 +188,27 @@ def test_steps_are_those_of_receding_horizons():
         X0 = problem.dynamics.step(X0, U)
 
 
+def test_a_problem_that_fails_leaves_the_others_alone():
+    plain = SMALL["pendulum/swing-up"]
+    problem = replace(plain, running=[*plain.running, lambda x, u: 1e-3 * np.sqrt(3.0 - x[0])])
+    solver, X0 = ddp.DDP(max_iterations=2), np.array([[0.1, 0.0], [3.5, 0.0], [0.2, 0.0]])
+    batch, others, late = (ddp.Batch(problem, count, solver) for count in (3, 2, 1))
+    U = batch.step(X0)
+    assert list(batch.failed) == [1]
+    assert "its cost is nan at knot 0" in batch.failed[1]
+    assert np.isnan(U[1])
+    assert np.isnan(batch.X[1]).all()
+    assert np.array_equal(U[[0, 2]], others.step(X0[[0, 2]]))
+    X0[1] = 0.3, 0.0  # it begins anew where it can
+    U = batch.step(X0)
+    assert batch.failed == {}
+    assert np.array_equal(U[[0, 2]], others.step(X0[[0, 2]]))
+    assert np.array_equal(U[1:2], late.step(X0[1:2]))
+    X0[1] = 3.5, 0.0
+    failures = ddp.Batch(problem, 3, solver).solve({"x0": X0}).failures()
+    assert [one.sample for one in failures if "its cost is nan at knot 0" in one.status] == [1]
+
+
 def test_input_is_named():
     with pytest.raises(ddp.ProblemError, match="problem: expected a Problem, got 3"):
         ddp.Batch(3, 1)
