@@ -40,7 +40,7 @@ ROUNDS, ROUNDING = 12, 1e-12
 """Newton's steps at most, and errors that are none."""
 
 ASTRAY = 30.0
-"""Times the first error that is too much: these steps lead elsewhere."""
+"""Times the first error that is too much for steps from an earlier solution: they lead elsewhere."""
 
 BEYOND = 1e-12
 """Rows that are beyond a bound by more, in their units, are added."""
@@ -197,7 +197,9 @@ def finish(
         error = rows.error()
         if number == 0:
             first = max(error, allowed)
-        if error > ASTRAY * first or (best is not None and best[0] <= min(error, allowed)):
+        if show is not None and error > ASTRAY * first:
+            break
+        if best is not None and best[0] <= min(error, allowed):
             break
         point.condense()
         sweep, blend = point.sweep(1.0, 0.0, rows.of_controls), 1.0
