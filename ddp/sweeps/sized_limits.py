@@ -1,6 +1,6 @@
 """Kernels of limits.py compiled for their sizes, when a sweep of few states is first prepared, as in sized_sweep.py.
 
-Measured in microseconds a knot, of all sizes and for its own: the linear step of 2 states and 1 control .018 and .007,
+Measured in microseconds a knot, of all sizes and for its own: the linear step of 2 states and 1 control .020 and .013,
 of 4 and 1 .034 and .016, of 12 and 6 .13 and .08.
 """
 
@@ -42,9 +42,9 @@ def _sized(n: int, nu: int) -> tuple[Any, Any]:
     name = f"{n}_{nu}"
     sizes = inline(specialised(_known_sizes, f"sizes_of_limits_{name}", _known=(n, nu)))
     parts = {
-        part: kernel(specialised(getattr(limits, part).py_func, f"{part}_{name}", sizes=sizes))
+        part: kernel(specialised(getattr(limits, part).py_func, f"{part}_{name}", sizes=sizes), whole=True)
         for part in ("stay_held", "roll", "revise", "lead_to", "slope_along")
     }
     within = specialised(limits.sweep_within.py_func, f"within_{name}", sizes=sizes, **parts)
     step = specialised(limits.linear_step.py_func, f"linear_step_{name}", roll=parts["roll"])
-    return kernel(within, whole=True), kernel(step, whole=True)
+    return kernel(within), kernel(step)
