@@ -215,7 +215,10 @@ def kills(samples):
                     run.kill()
                     driver += 1
             run.wait()
-            time.sleep(1.0)
+            for _ in range(100):  # a worker that is still importing looks for its driver when it has done so
+                if not session(run.pid):
+                    break
+                time.sleep(0.1)
             orphans += len(session(run.pid))
             done = int(ddp.Solutions.open(path).done.sum()) if path.exists() else 0
             lost, before = lost or done < before, done
