@@ -189,7 +189,7 @@ class Interior:
             self._stuck = alpha == 0.0
             self._stiff = self._stuck or (p.first > 0 and alpha <= CURVED * move.longest)
             if self._stiff:
-                self._mu = max(FIRST_SHIFT * p.scale, RISE * self._mu)
+                self._mu = max(FIRST_SHIFT * p.unit, RISE * self._mu)
             if self._stuck:
                 self.filter.clear(p.theta)
             else:
@@ -322,7 +322,7 @@ class Interior:
                 yield blend, 0.0
         if proving:
             return
-        scale, first, later = self.point.scale, *RISES
+        scale, first, later = self.point.unit, *RISES
         mu, rise = (FIRST_SHIFT * scale, first) if self._mu == 0.0 else (self._mu, later)
         if self._mu > 0.0 and not self._stiff:
             mu = max(mu / DECAY, SMALLEST_SHIFT * scale)
