@@ -325,7 +325,7 @@ def _attempted(
     outcome = _solved(problem, first, guess, policy, crew, callback, start, history)
     tried = first
     for other in others:
-        if not _may_be_better(outcome, solver, tried.full_space(problem)):
+        if not may_be_better(outcome, solver, tried.full_space(problem)):
             break
         impossible = outcome.status.ending is Ending.INFEASIBLE
         if impossible:  # so it seems: a doubt is worth a few iterations
@@ -338,7 +338,7 @@ def _attempted(
     return outcome
 
 
-def _may_be_better(outcome: Solution, solver: DDP, linear: bool) -> bool:
+def may_be_better(outcome: Solution, solver: DDP, linear: bool) -> bool:
     """Whether it is worth to hold constraints in another way; ``linear``: after full-space steps."""
     if outcome.multipliers.size == 0 or outcome.iterations >= solver.max_iterations:
         return False

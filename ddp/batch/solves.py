@@ -13,7 +13,7 @@ from ddp.problem import Problem
 from ddp.protocols import Array
 from ddp.solutions.solution import Solution
 from ddp.solutions.status import Ending, Status, limit_reached
-from ddp.solver import DDP, start_policy
+from ddp.solver import DDP, may_be_better, solve, start_policy
 from ddp.successive import Successive
 from ddp.sweeps.inertia import MINIMUM, UNKNOWN
 
@@ -69,14 +69,18 @@ class Solves:
         return others
 
     def alone(self, problem: Problem, start: Start) -> Solution:
-        """Solve one problem by Python's loop."""
+        """Solve one problem by Python's loop, as `solve` does: in another way, too, where the first one fails."""
         if self._successive is None:
             self._successive = Successive()
+        guess, first = problem.guess if start is None else start, self._solver.attempts(problem)[0]
         try:
-            return self._successive.solve(problem, problem.guess if start is None else start, self._solver)
+            found = self._successive.solve(problem, guess, first)
         except BaseException:  # whatever state memory is in
             self._successive = None
             raise
+        if first is self._solver or not may_be_better(found, self._solver, first.full_space(problem)):
+            return found
+        return solve(problem, self._solver, guess, throw=False)
 
     def solution(self, problem: Problem, out: Results, i: int) -> Solution:
         """The solution of a problem that the compiled loop solved; its arrays are parts of ``out``."""
