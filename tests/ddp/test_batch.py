@@ -7,6 +7,7 @@ import pytest
 
 import ddp
 import problems
+from ddp.interior.handover import is_underactuated
 from ddp.models.regularization import ByRatio
 from dynamics import ContinuousDynamics, RobotDynamics
 from mayne import SO3, Euclidean
@@ -22,10 +23,10 @@ def around(problem, count, spread=0.1, seed=0):
 
 
 def compare(problem, over, solver=None, batch=None):
-    """Check that a batch finds what `solve` finds, without limits by rollouts alone, and return its solutions."""
+    """Check that a batch finds what `solve` finds, where this would hand over by rollouts, and return its solutions."""
     count = len(next(iter(over.values())))
     batch = ddp.Batch(problem, count, solver) if batch is None else batch
-    rolled = solver is None and not problem.limited and not batch.obstacle
+    rolled = solver is None and is_underactuated(problem) and not problem.limited and not batch.obstacle
     alike = ddp.DDP(step="rollout") if rolled else solver
     found = batch.solve(over)
     for i in range(count):

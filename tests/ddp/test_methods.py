@@ -29,14 +29,17 @@ def solved(make, solver):
 
 @pytest.mark.parametrize("make", [pendulum, cartpole])
 def test_newton_ends_where_ddp_does_with_the_same_gains(make):
-    newton, plain = (solved(make, solver) for solver in (ddp.Newton(1e-14), ddp.DDP(1e-14, step="rollout")))
-    assert newton.cost == pytest.approx(plain.cost, rel=1e-12)
+    newton, rolled, default = (
+        solved(make, solver) for solver in (ddp.Newton(1e-14), ddp.DDP(1e-14, step="rollout"), ddp.DDP(1e-14))
+    )
     assert newton.stationarity() < 1e-7
-    np.testing.assert_allclose(newton.K[0], plain.K[0], rtol=1e-5)
+    for plain in (rolled, default):
+        assert newton.cost == pytest.approx(plain.cost, rel=1e-12)
+        np.testing.assert_allclose(newton.K[0], plain.K[0], rtol=1e-5)
     assert {record.contraction for record in newton.history} == {"none", "costate"}
     value = solved(make, ddp.DDP(tolerance=1e-14, multipliers="value"))
     assert {record.contraction for record in value.history} == {"none", "value"}
-    assert newton.iterations <= 2 * plain.iterations
+    assert newton.iterations <= 2 * rolled.iterations
 
 
 @pytest.mark.parametrize("make", [pendulum, cartpole])
