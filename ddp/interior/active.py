@@ -68,10 +68,13 @@ class ActiveSet:
         given = self._given
         self.held, y = self._closing() if held is None else held, given.multipliers
         self._price = given.give[PRICE]
+        self._evaluated: tuple[Array, Array] | None = None
         self._pays = np.where((self._price < np.inf) & (np.abs(y) > PAID * self._price), np.sign(y), 0.0)
+        if held is not None:  # multipliers of warm starts are below their price
+            side = np.where(self._values() > given.upper + BEYOND, 1.0, -1.0 * (self._values() < given.lower - BEYOND))
+            self._pays = np.where((self._price < np.inf) & (y * side > 0.0), side, 0.0)
         self._multipliers = y * (given.equality | (self.held != 0.0))
         self._revised, self._dual = True, np.inf
-        self._evaluated: tuple[Array, Array] | None = None
 
     def _closing(self) -> Array:
         """Rows (M,) that go to a bound where the barrier ends: see `CLOSER`."""
@@ -166,7 +169,9 @@ class ActiveSet:
         free = before[0] == 0.0
         self.held[free & given.has_lower & below] = -1.0
         self.held[free & given.has_upper & above] = 1.0
-        self._pays = np.where(self._pays != 0.0, self._pays * (below | above), np.sign(y) * (np.abs(y) > self._price))
+        allowed = np.where(given.equality, np.sign(y), before[0])  # prices are paid at the bound that a row is beyond
+        pays = np.where((np.abs(y) > self._price) & (allowed * y > 0.0), np.sign(y), 0.0)
+        self._pays = np.where(self._pays != 0.0, self._pays * np.where(self._pays > 0.0, above, below), pays)
         self._multipliers = y * (given.equality | (self.held != 0.0))
         self._revised = not (np.array_equal(self.held, before[0]) and np.array_equal(self._pays, before[1]))
         return self._revised

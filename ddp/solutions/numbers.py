@@ -13,6 +13,9 @@ from ddp.protocols import Array
 
 PLAIN, STATE, POSE = "plain", "state", "pose"
 
+STATES_FIELD = "target_x"
+"""The field of terms and constraints that holds states, as of `problems.costs.StateCost`."""
+
 
 class Number(NamedTuple):
     """A place of `Problem.varying` with the numbers that are there.
@@ -40,7 +43,7 @@ class Number(NamedTuple):
         elif isinstance(found[0], Place):
             if hasattr(getattr(found[0].thing(problem), found[0].field), "homogeneous"):
                 kind = POSE
-            elif value.ndim and value.shape[-1] == d.nx != d.n:
+            elif found[0].field == STATES_FIELD and d.nx != d.n:  # by name: points and twists may have nx numbers, too
                 kind = STATE
         return Number(name, kind, value, problem)
 

@@ -43,7 +43,8 @@ FIRM = 1e-8
 """A multiplier of a control limit that is larger than this, relative to what it is a sum of, holds the control."""
 
 HELD = 1e-5
-"""Constraints with a multiplier hold where they are nearer to their bound than this, relative to 1 and the bound."""
+"""Constraints with a multiplier hold where they are nearer to their bound than this, or than its share of the largest
+force, relative to 1 and the bound."""
 
 PAID = 1.0 - 1e-3
 """Multipliers of soft constraints are their price where they are larger than this share of it."""
@@ -135,9 +136,9 @@ class Optimum:
         self._F = np.concatenate([d.A, d.B], axis=2)
         self._side = self._at_limits(d.lz)
         self._paid = np.abs(y) > PAID * problem.rows.cap if problem.constrained else np.zeros(0, bool)
-        self.rows = self._holding()
+        self.rows, C = self._holding(float(np.abs(d.lz).max()))
         give = problem.rows.compliance[self.rows] if problem.constrained else np.zeros(0)
-        self.quadratic = Quadratic(d.A, d.B, H, self._side == 0, self._jacobian(), give)
+        self.quadratic = Quadratic(d.A, d.B, H, self._side == 0, C, give)
 
     def by(self, number: Number) -> tuple[Slopes, Array]:
         """Slopes by a number's tangents (p,), and the derivative (p,) of the least cost."""
@@ -210,28 +211,32 @@ class Optimum:
         low, high = room(self._U[:-1], self._problem.lower, self._problem.upper)
         return np.where((low >= 0.0) & (slope > firm), -1, np.where((high <= 0.0) & (slope < -firm), 1, 0))
 
-    def _holding(self) -> NDArray[np.int64]:
-        """Rows (a,) that hold: equalities, and those with a multiplier that are at their bound, or give way."""
+    def _holding(self, largest: float) -> tuple[NDArray[np.int64], Array]:
+        """Rows (a,) that hold, and their C: equalities, and those with a multiplier that are at their bound, or give way.
+
+        largest: the largest slope of the Lagrangian.
+        """
         if not self._problem.constrained:
-            return np.zeros(0, np.int64)
+            return np.zeros(0, np.int64), np.zeros((self._N + 1, self._F.shape[2], 0))
         rows, y = self._problem.rows, self._y
         c = rows.values(self._X, self._U)
         bound = np.where(y > 0.0, rows.upper, rows.lower)
         with np.errstate(invalid="ignore"):
-            near = np.abs(c - bound) <= HELD * np.maximum(1.0, np.abs(bound))
-        holds = rows.equal | ((y != 0.0) & (near | (rows.compliance > 0.0)))
-        return np.flatnonzero(holds & ~rows.free & ~self._paid)
+            short = np.copysign(1.0, y) * (bound - c) / np.maximum(1.0, np.abs(bound))
+        some = np.flatnonzero((rows.equal | (y != 0.0)) & ~rows.free & ~self._paid)
+        C = self._jacobian(some)
+        push = np.abs(y[some]) * np.abs(C).max(axis=(0, 1), initial=0.0) / max(largest, np.finfo(float).tiny)
+        near = short[some] <= np.maximum(HELD, push)  # loose tolerances leave what holds further away
+        holds = (rows.equal | (rows.compliance > 0.0))[some] | near
+        return some[holds], C[:, :, holds]
 
-    def _jacobian(self) -> Array:
-        """C (N+1, nz, a) of the rows that hold."""
+    def _jacobian(self, some: NDArray[np.int64]) -> Array:
+        """C (N+1, nz, a) of some rows (a,)."""
         N, nz = self._N, self._F.shape[2]
-        C = np.zeros((N + 1, nz, len(self.rows)))
-        if not len(self.rows):
-            return C
-        rows = self._problem.rows
+        C, rows = np.zeros((N + 1, nz, len(some))), self._problem.rows
         for number, entry in enumerate(rows.placed):
-            own = np.flatnonzero(rows.constraint[self.rows] == number)
-            k, i = np.divmod(self.rows[own] - entry.first, entry.lower.shape[1])
+            own = np.flatnonzero(rows.constraint[some] == number)
+            k, i = np.divmod(some[own] - entry.first, entry.lower.shape[1])
             knots = slice(entry.start, entry.stop)
             if len(own):
                 C[entry.start + k, :, own] = entry.constraint.jacobian(self._X[knots], self._U[knots])[k, i]

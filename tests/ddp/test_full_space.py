@@ -193,6 +193,20 @@ def test_full_space_steps_that_stay_short_give_back_to_rollouts():
     assert by_default.cost == pytest.approx(rolled.cost, rel=1e-7)
 
 
+@pytest.mark.parametrize("price", [0.01, 0.03, 0.1, 0.25])
+def test_warm_starts_know_which_soft_rows_are_paid_for(price):
+    system = FunctionDynamics(lambda x, u: np.array([x[0] + 0.1 * x[1], x[1] + 0.1 * u[0]]), 2, 1, 1.0)
+    slow = ddp.Soft(ddp.Inequality(lambda x, u: x[1] - 0.6), price, "L1")
+    end = StateCost(system, np.array([1.0, 0.0]), 50.0)
+    problem = ddp.Problem(system, [ControlCost(np.zeros(1), 0.1)], [end], np.zeros(2), 20, constraints=[slow])
+    best = ddp.solve(problem)
+    again = ddp.solve(problem, guess=best)
+    assert (best.multipliers > 0.999 * price).sum() >= 7
+    assert again.iterations == 1
+    np.testing.assert_allclose(again.U, best.U, atol=1e-10)
+    np.testing.assert_allclose(again.multipliers, best.multipliers, atol=1e-10)
+
+
 @pytest.mark.parametrize("moved", [0.0, 1e-3, 1e-2])
 def test_earlier_solutions_are_warm_starts_with_their_multipliers(rng, moved):
     for problem in (point_to_point(0.5, 1e4), on_a_rail()):

@@ -9,10 +9,10 @@ import pytest
 import ddp
 from ddp.differences import POINTS, WEIGHTS
 from ddp.errors import ProblemError
-from dynamics import FunctionDynamics
+from dynamics import FunctionDynamics, RobotDynamics, load
 from problems import arm, pendulum, quadruped
 from problems.constraints import StateEquality
-from problems.costs import ControlCost, StateCost
+from problems.costs import ControlCost, FramePosition, StateCost
 
 PRECISE = ddp.DDP(tolerance=1e-14)
 
@@ -63,6 +63,32 @@ def test_a_pose_moves_along_twists_in_its_own_axes(reach, rng):
     target = reach.terminal[0].target
     by = agrees(reach, "target", lambda d: (target * pin.exp6(d)).homogeneous, rng.normal(size=6), 1e-4)
     assert by.columns == {"target": slice(0, 6)}
+
+
+def test_a_point_with_as_many_numbers_as_states_is_none():
+    model = pin.Model()
+    link = model.addJoint(0, pin.JointModelRUBZ(), pin.SE3.Identity(), "joint")
+    model.appendBodyToJoint(link, pin.Inertia(1.0, np.array([0.5, 0.0, 0.0]), 0.05 * np.eye(3)), pin.SE3.Identity())
+    tip = pin.SE3(np.eye(3), np.array([1.0, 0.0, 0.0]))
+    model.addFrame(pin.Frame("tip", link, tip, pin.FrameType.OP_FRAME))
+    robot = load(model)
+    system, point = RobotDynamics(robot, 0.05), np.array([0.5, 0.8, 0.1])
+    aim, x0 = FramePosition(robot, "tip", point, 20.0), np.array([1.0, 0.0, 0.0])
+    problem = ddp.Problem(system, [ControlCost(np.zeros(1), 0.05)], [aim], x0, 15)
+    assert (system.nx, system.n) == (3, 2)
+    agrees(problem, "target_xyz", lambda d: point + d, np.array([0.5, -0.3, 0.2]), 1e-4)
+
+
+@pytest.mark.parametrize("unit", [1.0, 1e3])
+def test_constraints_that_are_met_loosely_hold(unit):
+    system = FunctionDynamics(lambda x, u: np.array([x[0] + 0.1 * x[1], x[1] + 0.1 * u[0]]), 2, 1, 1.0)
+    costs = [ControlCost(np.zeros(1), 0.1)], [StateCost(system, np.array([1.0, 0.0]), 50.0)]
+    slow = ddp.Inequality(lambda x, u: unit * (x[1] - 0.6))
+    problem = ddp.Problem(system, *costs, np.zeros(2), 20, constraints=[slow])
+    loose = ddp.solve(problem, ddp.DDP(constraints=ddp.AugmentedLagrangian(tolerance=1e-3)))
+    assert loose.violation > 1e-5
+    own, exact = (solution.sensitivity("x0", "target_x") for solution in (loose, ddp.solve(problem, PRECISE)))
+    np.testing.assert_allclose(own.dU, exact.dU, atol=1e-10)
 
 
 def test_several_names_have_their_columns_side_by_side(reach):
