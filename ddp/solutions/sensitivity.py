@@ -212,7 +212,7 @@ class Optimum:
         return np.where((low >= 0.0) & (slope > firm), -1, np.where((high <= 0.0) & (slope < -firm), 1, 0))
 
     def _holding(self, largest: float) -> tuple[NDArray[np.int64], Array]:
-        """Rows (a,) that hold, and their C: equalities, and those with a multiplier that are at their bound, or give way.
+        """Rows (a,) that hold, and their C: equalities, and what has a multiplier and is at its bound, or gives way.
 
         largest: the largest slope of the Lagrangian.
         """
