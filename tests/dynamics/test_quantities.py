@@ -143,16 +143,26 @@ def test_momentum(case, about):
 
 
 def test_batches_are_their_samples(rng):
+    """Of nine samples eight are made at a time, in lanes; of three or one each alone."""
     robot = random_tree(5)
-    Q = np.stack([robot.random_configuration(rng) for _ in range(3)])
-    V, w = rng.normal(size=(3, robot.nv)), rng.normal(size=(3, 6))
+    Q = np.stack([robot.random_configuration(rng) for _ in range(9)])
+    V, w = rng.normal(size=(9, robot.nv)), rng.normal(size=(9, 6))
     name = robot.model.frames[-1].name
-    for t in range(3):
-        assert dynamics.energy(robot, Q, V)[t] == dynamics.energy(robot, Q[t], V[t])
-        one = dynamics.momentum_hessian(robot, Q[t], V[t], w[t])
-        np.testing.assert_array_equal(dynamics.momentum_hessian(robot, Q, V, w).qv[t], one.qv)
-        one = dynamics.frame_velocity_derivatives(robot, Q[t], V[t], name, "world")
-        np.testing.assert_array_equal(dynamics.frame_velocity_derivatives(robot, Q, V, name, "world").dq[t], one.dq)
+    functions = [
+        lambda t: dynamics.center_of_mass_hessian(robot, Q[t], w[t, ..., :3].copy()),
+        lambda t: dynamics.energy(robot, Q[t], V[t]),
+        lambda t: dynamics.energy_derivatives(robot, Q[t], V[t]).dq,
+        lambda t: dynamics.energy_hessian(robot, Q[t], V[t]).qq,
+        lambda t: dynamics.momentum_hessian(robot, Q[t], V[t], w[t]).qv,
+        lambda t: dynamics.frame_velocity_derivatives(robot, Q[t], V[t], name, "world").dq,
+    ]
+    for f in functions:
+        of_all, of_three = f(np.arange(9)), f(np.arange(3))
+        for t in range(9):
+            one = f(t)
+            np.testing.assert_allclose(of_all[t], one, rtol=1e-12, atol=1e-12 * np.abs(one).max())
+            if t < 3:
+                np.testing.assert_array_equal(of_three[t], one)
 
 
 def test_mistakes_are_named():
