@@ -3,8 +3,9 @@
 Rollouts come first, as they cost least. Within limits of controls one short step is enough: in stiff valleys limits
 clip feedback, and all that follow are short as well. Where controls are fewer than the coordinates that they move it
 takes two in a row: feedback cannot hold what nothing drives, so that a rollout strays far from the linear model where
-single knots do not. Full-space steps then have to prove themselves, by Hessians that are positive definite though at
-least half exact, and by longer steps. If they do not, rollouts go on; from where they were, if that was clear at once.
+single knots do not. There a linear step has to go further at once. Full-space steps then have to prove themselves, by
+Hessians that are positive definite though at least half exact, and by longer steps. If they do not, rollouts go on;
+from where they were, if that was clear at once.
 """
 
 from __future__ import annotations
@@ -12,13 +13,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from ddp.errors import ModelError
+from ddp.interior.filter import Filter
+from ddp.interior.point import straying
 from ddp.interior.solve import AT_ONCE, PATIENCE_WITHIN, SHORT, minimise
 from ddp.problem import Problem
 from ddp.solutions.record import Record
 from ddp.solutions.status import End
+from ddp.sweeps.sized_limits import linear_step_of
 
 if TYPE_CHECKING:
     from ddp.descent import Descent
+    from ddp.iterate import Iterate
 
 WORSE = 0.01
 """Share of the cost by which full-space steps may end above what rollouts had reached."""
@@ -30,17 +38,45 @@ def is_underactuated(problem: Problem) -> bool:
 
 
 def watch(descent: Descent) -> Callable[[list[Record]], bool]:
-    """Whether rollouts from here on struggle: their steps are short, and iterations are left for full-space steps."""
+    """Whether rollouts from here on struggle: their steps are short, and iterations are left for full-space steps.
+
+    Without limits a linear step has to go further, too; where it does not, nothing is asked again.
+    """
     iterate, begun, most = descent.iterate, len(descent.history), descent.solver.max_iterations - PATIENCE_WITHIN
     free = is_underactuated(iterate.problem)
 
     def struggles(history: list[Record]) -> bool:
+        nonlocal free
         short = history[-1].step <= SHORT
         if iterate.limited:
             return short
-        return free and short and begun + 2 <= len(history) <= most and history[-2].step <= SHORT
+        if not (free and short and begun + 2 <= len(history) <= most and history[-2].step <= SHORT):
+            return False
+        free = _goes_further(iterate)
+        return free
 
     return struggles
+
+
+def _goes_further(iterate: Iterate) -> bool:
+    """Whether a filter accepts twice `SHORT` of the first full-space step: with no multipliers yet, Gauss-Newton's.
+
+    Rollouts that go on find the derivatives known. A trial in full costs as much as some iterations of theirs.
+    """
+    sweep, d, alpha = iterate.sweep(0.0, 0.0), iterate.problem.dynamics, 2.0 * SHORT
+    if sweep.failed >= 0:
+        return False
+    (N, n), dU = iterate.gaps.shape, np.zeros_like(iterate.U)
+    dX, arrived = np.zeros((2, N + 1, n))
+    linear_step_of(n, d.nu)(iterate.backward.address, dU, dX, arrived)
+    U = iterate.U + alpha * dU
+    try:
+        X, gaps = straying(d)(iterate.X, alpha * dX, U)
+    except ModelError:  # there is no motion
+        return False
+    before = float(np.linalg.norm(iterate.gaps)), iterate.cost
+    args = float(np.linalg.norm(gaps)), iterate.problem.total(X, U), before, -sweep.d0, alpha
+    return Filter(before[0], False).accepts(*args)[0]
 
 
 def handed_over(descent: Descent) -> End:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -18,7 +18,7 @@ from ddp.problem import Problem
 from ddp.protocols import Array
 from ddp.sweeps.backward import VALUE, Backward, Sweep
 from ddp.sweeps.sized_limits import linear_step_of
-from ddp.systems.system import ability
+from ddp.systems.system import System, ability
 
 NO_JACOBIAN = np.zeros(0)
 
@@ -87,6 +87,17 @@ class Judged(NamedTuple):
     of_all: float
 
 
+def straying(dynamics: System) -> Callable[[Array, Array, Array], tuple[Array, Array]]:
+    """States and gaps as ``strayed`` of `system.Abilities`, of a system that may lack it."""
+
+    def stepped(X: Array, dX: Array, U: Array) -> tuple[Array, Array]:
+        to = np.ascontiguousarray(dynamics.integrate(X, dX))
+        to[0] = X[0]
+        return to, np.ascontiguousarray(dynamics.difference(to[1:], dynamics.step(to[:-1], U)))
+
+    return ability(dynamics, "strayed") or stepped
+
+
 class Point:
     """A trajectory X, U of a problem, with multipliers; rows (M,) are constraints (m,), then control limits (N nu).
 
@@ -123,7 +134,7 @@ class Point:
         self._dense = ~self._separable
         self._any_dense, self._curved = bool(self._dense.any()), self.rows.curved
         self._linear_step = linear_step_of(n, problem.dynamics.nu)
-        self._strayed = ability(problem.dynamics, "strayed") or self._stepped
+        self._strayed = straying(problem.dynamics)
         self.costate, self.weights = np.zeros((N + 1, n)), np.zeros((N, n))
         self._arrived, self._dX, self._moved = np.zeros((N + 1, n)), np.zeros((N + 1, n)), np.zeros(self.rows.size)
         self._move = np.zeros((N + 1, n)), np.zeros_like(U), self.bounds.state.copy(), *self.multipliers()[:2]
@@ -178,13 +189,6 @@ class Point:
         """Evaluate a trajectory."""
         d = self.dynamics
         return self._weighed(X, U, primal, np.ascontiguousarray(d.difference(X[1:], d.step(X[:-1], U))))
-
-    def _stepped(self, X: Array, dX: Array, U: Array) -> tuple[Array, Array]:
-        """States and gaps as `system.Abilities` of a system that lacks ``strayed``."""
-        d = self.dynamics
-        to = np.ascontiguousarray(d.integrate(X, dX))
-        to[0] = X[0]
-        return to, np.ascontiguousarray(d.difference(to[1:], d.step(to[:-1], U)))
 
     def _weighed(self, X: Array, U: Array, primal: Array, gaps: Array) -> Trial:
         """A trajectory whose gaps are known, evaluated."""
