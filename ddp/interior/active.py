@@ -134,7 +134,7 @@ class ActiveSet:
     def error(self) -> float:
         """The error of the conditions of optimality: the Lagrangian's gradient where controls are free, what is open.
 
-        That is gaps, and by how much rows that are not held are beyond their bounds.
+        That is gaps, by how much rows that are not held are beyond their bounds, and others by more than they give way.
         """
         residual, point = self.point.dual_residual(), self.point
         controls = self.of_controls
@@ -145,8 +145,10 @@ class ActiveSet:
         values, given = self._values(), self._given
         free = given.bounded & (self.held == 0.0) & (self._pays == 0.0)
         beyond = np.maximum(given.lower - values, values - given.upper)[free].max(initial=0.0)
-        self._dual = float(np.abs(residual).max())
-        return float(self._dual / size + point.open + reach.max(initial=0.0) + beyond)
+        self._dual, now = float(np.abs(residual).max()), point.bounds
+        soft = now.give[COMPLIANCE] > 0.0
+        unpaid = np.abs(values - now.upper - now.give[COMPLIANCE] * now.equal)[soft].max(initial=0.0)
+        return float(self._dual / size + point.open + reach.max(initial=0.0) + beyond + unpaid)
 
     def record(self, move: Move, blend: float, seconds: float) -> Record:
         """Record of a step that was taken."""

@@ -205,6 +205,16 @@ def test_full_space_steps_that_stay_short_give_back_to_rollouts():
     assert by_default.cost == pytest.approx(rolled.cost, rel=1e-7)
 
 
+def test_rows_that_give_way_do_so_in_proportion(rng):
+    problem = on_a_rail(constraints=[ddp.Soft(ddp.Inequality(lambda x, u: x[0], lower=-0.2, upper=0.2), 1.0, "L2")])
+    best = ddp.solve(problem)
+    rows = problem.rows
+    beyond = rows.beyond(rows.values(best.X, best.U))
+    soft = rows.compliance > 0.0
+    assert np.abs(beyond[soft]).max() > 1e-2
+    np.testing.assert_allclose(best.multipliers[soft] * rows.compliance[soft], beyond[soft], atol=1e-9)
+
+
 @pytest.mark.parametrize("price", [0.01, 0.03, 0.1, 0.25])
 def test_warm_starts_know_which_soft_rows_are_paid_for(price):
     system = FunctionDynamics(lambda x, u: np.array([x[0] + 0.1 * x[1], x[1] + 0.1 * u[0]]), 2, 1, 1.0)
