@@ -55,7 +55,7 @@ class Batch:
         self.solver = as_solver(solver)
         self.threads = positive_integer("threads", threads)
         problem.renew()
-        self._solves = Solves(problem, self.solver, self.threads)
+        self._solves = Solves(problem, self.solver, min(self.threads, self.size))
         try:
             self._out = Results.empty(problem, self.size)
         except (MemoryError, ValueError) as reason:
