@@ -86,11 +86,12 @@ class Sensitivity:
         U = np.clip(old.U + self.dU @ change, twin.lower, twin.upper)
         with np.errstate(all="ignore"):
             cost, violation = twin.total(X, U), twin.violation(X, U)
-        return replace(
-            old, X=X, U=U, cost=cost, converged=False, status=Status("predicted by sensitivities"), kind="unknown",
-            multipliers=old.multipliers + self.multipliers @ change, violation=violation, iterations=0, seconds=0.0,
-            setup_seconds=0.0, history=(), problem=twin,
-        )  # fmt: skip
+            found = replace(
+                old, X=X, U=U, cost=cost, converged=False, status=Status("predicted by sensitivities"), kind="unknown",
+                multipliers=old.multipliers + self.multipliers @ change, violation=violation, iterations=0, seconds=0.0,
+                setup_seconds=0.0, history=(), problem=twin,
+            )  # fmt: skip
+            return replace(found, gradient=found.stationarity())
 
 
 def sensitivity(solution: Solution, problem: Problem, names: tuple[str, ...]) -> Sensitivity:
@@ -99,7 +100,7 @@ def sensitivity(solution: Solution, problem: Problem, names: tuple[str, ...]) ->
     if not names or len(set(names)) < len(names):
         raise ProblemError(f"names: expected names of numbers, each once, got {said(names)}")
     if not solution.converged:
-        raise ProblemError(f"sensitivity: expected a solution that has converged, got one that has {solution.status}")
+        raise ProblemError(f"sensitivity: expected a solution that has converged, got one of status: {solution.status}")
     optimum = Optimum(problem, solution)
     slopes, costs = zip(*(optimum.by(number) for number in numbers), strict=True)
     by = Slopes(*(np.concatenate(parts, axis=-1) for parts in zip(*slopes, strict=True)))

@@ -179,6 +179,7 @@ def test_a_prediction_misses_by_the_square_of_the_change(reach):
         pose = target * pin.exp6(np.array([way, -way, way, 0.0, way, 0.0]))
         guess = by.predicted(target=pose.homogeneous)
         assert not guess.converged
+        assert guess.gradient == guess.stationarity() > 1e3 * best.gradient
         again = ddp.solve(guess.problem, PRECISE, guess)
         missed.append(np.abs(again.U - guess.U).max())
     assert 3.5 < missed[0] / missed[1] < 4.5
