@@ -16,7 +16,7 @@ where numbers enter as weights, bounds and targets of squares do.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,7 +26,7 @@ from ddp.adjoint import costates
 from ddp.constraints.bounds import room
 from ddp.derivatives import EXACT, FIRST, RECORDS
 from ddp.differences import POINTS, WEIGHTS
-from ddp.errors import ProblemError, said
+from ddp.errors import ProblemError, numbers, said
 from ddp.problem import Problem
 from ddp.protocols import Array
 from ddp.solutions.numbers import PLAIN, Number
@@ -60,12 +60,16 @@ class Sensitivity:
         rotation vector [rad] in their own axes, of states tangents (n,).
     """
 
-    solution: Solution
+    solution: Solution = field(repr=False)
     columns: Mapping[str, slice]
-    dX: Array
-    dU: Array
+    dX: Array = field(repr=False)
+    dU: Array = field(repr=False)
     cost: Array
-    multipliers: Array
+    multipliers: Array = field(repr=False)
+
+    def __str__(self) -> str:
+        lines = [f"derivatives of an optimum: dX {self.dX.shape}, dU {self.dU.shape}, of its cost"]
+        return "\n".join([*lines, *(f"  by {name}: {numbers(self.cost[at])}" for name, at in self.columns.items())])
 
     def predicted(self, numbers: Mapping[str, Any] | None = None, /, **named: Any) -> Solution:
         """The motion for other numbers, to first order: a guess for ``problem.varying(...)``, which is its problem.

@@ -1,5 +1,6 @@
 """Derivatives of optima by numbers of their problems, beside optima that are found again, and calculus."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -198,3 +199,13 @@ def test_what_has_no_derivative_is_refused_by_name(reach):
         ddp.solve(matrix).sensitivity("running[1].weights")
     with pytest.raises(ProblemError, match="predicted: expected some of x0, got 'target'"):
         best.sensitivity("x0").predicted(target=np.eye(4))
+
+
+def test_sensitivities_print_the_slopes_of_the_cost_by_name(reach):
+    by = ddp.solve(reach).sensitivity("x0", "terminal[0].weights")
+    lines = str(by).splitlines()
+    assert [line.split(":")[0].strip() for line in lines[1:]] == ["by x0", "by terminal[0].weights"]
+    assert len(lines) == 3
+    printed = [float(number) for number in re.findall(r"-?\d\S+", lines[2].split(":")[1].replace("]", ""))]
+    np.testing.assert_allclose(printed, by.cost[by.columns["terminal[0].weights"]], rtol=1e-5)
+    assert len(repr(by)) < 1000
