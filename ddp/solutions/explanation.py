@@ -13,6 +13,7 @@ from ddp.costs.objective import Objective
 from ddp.places import TERMS, Place, things_of
 from ddp.problem import Problem
 from ddp.solutions.columns import controls
+from ddp.solutions.kinks import kinks
 from ddp.solutions.status import Ending
 from ddp.systems.system import ability
 
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 
 FREE = "a running cost of states, as of velocities: nothing asks anything of them before the end; or "
 """Advice where the cost falls on and on along motions that only grow longer."""
+
+CREEPING = (Ending.ITERATIONS, Ending.STRUGGLES, Ending.NO_STEP)
+"""Endings that kinks lead to."""
 
 HOLDS = 1e-6
 """Multipliers below this share of the largest do not count as holding anything."""
@@ -90,6 +94,8 @@ def explain(solution: Solution, problem: Problem) -> Explanation:
     advice = "" if solution.converged else ADVICE.get(solution.status.ending, "")
     if solution.status.ending is Ending.ITERATIONS and _are_free(problem, solution):
         advice = FREE + advice
+    if solution.status.ending in CREEPING and (smooth := kinks(problem, solution.X, solution.U, _alone(problem))):
+        advice = f"{smooth}; or {advice}"
     ordered = tuple(sorted(shares, key=lambda share: -abs(share[1])))
     misses = tuple(_misses(problem, solution.X))
     excesses = ability(problem.dynamics, "excesses")
@@ -131,13 +137,18 @@ def _are_free(problem: Problem, solution: Solution) -> bool:
 
 def _costs(problem: Problem, X: Any, U: Any) -> Iterator[tuple[str, float]]:
     """Name and cost of each term, as the only one of the problem."""
+    for name, cost in _alone(problem):
+        with np.errstate(all="ignore"):
+            yield name, cost.total(X, U)
+
+
+def _alone(problem: Problem) -> Iterator[tuple[str, Objective]]:
+    """Name of each term, and it alone."""
     for name, place in named_terms(problem):
         alone: dict[str, Any] = {"running": (), "during": {}, "at": {}, "terminal": ()}
         terms = (place.thing(problem),)
         alone[place.listed] = terms if place.key is None else {place.key: terms}
-        cost = Objective.of(problem.dynamics, problem.horizon, problem.x0, **alone, tried=True)
-        with np.errstate(all="ignore"):
-            yield name, cost.total(X, U)
+        yield name, Objective.of(problem.dynamics, problem.horizon, problem.x0, **alone, tried=True)
 
 
 def named_terms(problem: Problem) -> Iterator[tuple[str, Place]]:

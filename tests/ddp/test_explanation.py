@@ -10,6 +10,7 @@ import pytest
 import ddp
 from ddp.solutions.explanation import ADVICE
 from ddp.solutions.status import Ending
+from dynamics import FunctionDynamics
 from problems import arm, gaits, pendulum
 
 
@@ -65,3 +66,23 @@ def test_every_ending_that_is_no_success_has_advice():
     finished = ddp.solve(pendulum.swing_up())
     assert finished.explain().advice == ""
     assert "\ntry" not in str(finished.explain())
+
+
+def test_kinks_at_a_motion_are_told_of():
+    """Of |u|, at whose minimum many controls are zero, and of friction from rest; not of what is steep and smooth."""
+    plain = pendulum.swing_up()
+
+    def advice(running, iterations, dynamics=plain.dynamics):
+        problem = ddp.Problem(dynamics, [running], plain.terminal, plain.x0, plain.horizon)
+        found = ddp.solve(problem, ddp.DDP(max_iterations=iterations, tolerance=1e-16), throw=False)
+        assert not found.converged
+        return found.explain().advice
+
+    def slowed(x, u):
+        return x + 0.02 * np.array([x[1], u[0] - 9.81 * np.sin(x[0]) - abs(x[1])])
+
+    kinked = advice(lambda x, u: abs(u).sum() + 1e-3 * (u @ u), 40)
+    assert re.match(r"smooth running\[0\] function, whose slope jumps at \d+ of the motion's knots, as sqrt", kinked)
+    for smooth in (lambda x, u: (u**2 + 1e-4).sum() ** 0.5, lambda x, u: abs(u - 1e3).sum() + 1e-3 * (u @ u)):
+        assert "slope" not in advice(smooth, 2)
+    assert advice(plain.running[0], 1, FunctionDynamics(slowed, 2, 1, dt=0.02)).startswith("smooth the dynamics, whose")

@@ -1,0 +1,95 @@
+"""Kinks at a motion: terms and dynamics whose slopes jump there, so that steps of second order never end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import numpy as np
+
+from ddp.costs.objective import Objective
+from ddp.derivatives import FIRST
+from ddp.errors import DDPError
+from ddp.problem import Problem
+from ddp.protocols import Array
+
+NEAR = 1e-4
+"""How far from the motion two points are, in every number of states, and of controls relative to the largest."""
+
+HALVINGS = 10
+"""How often the way between the points is halved."""
+
+JUMP, FELT = 0.3, 1e-3
+"""A slope jumps where more than the share JUMP of its change is left after all halvings, and more than the share FELT
+of the largest slope."""
+
+ADVICE = "smooth {name}, whose slope jumps at {count} of the motion's knots, as sqrt(x**2 + e**2) smooths abs(x)"
+"""Advice where a slope jumps."""
+
+Slope = Callable[[Array, Array], Array]
+
+
+def kinks(problem: Problem, X: Array, U: Array, terms: Iterable[tuple[str, Objective]]) -> str:
+    """Advice on what has a kink at most knots, of the dynamics and of named terms; empty if nothing has one.
+
+    Between two points at both sides of the motion, the half in which a slope changes more is halved again and again: a
+    smooth function's change goes down with the length, that at a kink stays.
+    """
+    if not (np.isfinite(X).all() and np.isfinite(U).all()):
+        return ""
+    d, N = problem.dynamics, problem.horizon
+    aside = NEAR * np.random.default_rng(0).choice([-1.0, 1.0], (N + 1, d.n + d.nu))
+    aside[:, d.n :] *= np.maximum(1.0, np.abs(U).max(axis=0))
+
+    def jumps(slope: Slope) -> int:
+        def at(share: Array) -> Array:
+            step = share[:, None] * aside
+            return slope(d.integrate(X, step[:, : d.n]), problem.padded(U + step[:N, d.n :]))
+
+        try:
+            return _jumps(at, N + 1)
+        except DDPError:  # points aside need not be where the function is defined
+            return 0
+
+    with np.errstate(all="ignore"):
+        found = [(name, jumps(_of(problem, term))) for name, term in terms]
+        found.append(("the dynamics", jumps(_of_steps(problem))))
+    name, count = max(found, key=lambda kink: kink[1])
+    return ADVICE.format(name=name, count=count) if count else ""
+
+
+def _jumps(at: Callable[[Array], Array], knots: int) -> int:
+    """At how many knots the slope jumps, as a function of shares (knots,) of the way aside, -1 to 1."""
+    a, b = -np.ones(knots), np.ones(knots)
+    low, high = at(a), at(b)
+    first, largest = np.abs(high - low).max(axis=1), max(float(np.abs(low).max()), float(np.abs(high).max()))
+    for _ in range(HALVINGS):
+        middle = 0.5 * (a + b)
+        here = at(middle)
+        left = np.abs(here - low).max(axis=1) > np.abs(high - here).max(axis=1)
+        a, b = np.where(left, a, middle), np.where(left, middle, b)
+        low, high = np.where(left[:, None], low, here), np.where(left[:, None], here, high)
+    last = np.abs(high - low).max(axis=1)
+    return int(((last > JUMP * first) & (last > FELT * largest)).sum())
+
+
+def _of_steps(problem: Problem) -> Slope:
+    """Jacobians (N, .) of the dynamics; of the last knot zeros."""
+
+    def slope(X: Array, U: Array) -> Array:
+        at = problem.allocate()
+        problem.expand(X, U, at, 0, problem.horizon + 1, FIRST)
+        J = np.concatenate([at.A, at.B], axis=2).reshape(problem.horizon, -1)
+        return np.concatenate([J, np.zeros((1, J.shape[1]))])
+
+    return slope
+
+
+def _of(problem: Problem, term: Objective) -> Slope:
+    """Gradients (N+1, nz) of a term."""
+
+    def slope(X: Array, U: Array) -> Array:
+        at = problem.allocate()
+        term.expand(X, U, at, 0, problem.horizon + 1)
+        return at.lz
+
+    return slope
