@@ -26,6 +26,7 @@ from ddp.solutions.solution import Solution
 from ddp.solutions.status import Status
 from ddp.sweeps.backward import KEPT, VALUE, Backward, Sweep
 from ddp.sweeps.inertia import UNKNOWN
+from ddp.systems.system import ability
 
 FULL = np.array([1.0])
 """The step length of a rollout that is no search."""
@@ -120,7 +121,9 @@ class Iterate:
             self.obstacle = f"the guess diverges: {self.divergence(self.X, self.U)}"
         elif not self.gap < np.inf:
             knot = int(np.argmax(broken_rows(self.gaps)))
-            self.obstacle = f"the guess cannot be stepped from: f(x, u) is not finite at knot {knot}"
+            undefined = ability(self.problem.dynamics, "undefined")
+            why = "" if undefined is None else f" ({undefined(self.X[knot], knot)})"
+            self.obstacle = f"the guess cannot be stepped from: f(x, u) is not finite at knot {knot}{why}"
         elif not np.isfinite(cost := self.problem.total(self.X, self.U, notes)):
             fault = faults.fault(self.problem.objective, self.X, self.U, 0) or "the total cost is not finite"
             if not np.isinf(self.problem.values(self.X, self.U)).any():

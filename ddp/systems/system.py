@@ -291,6 +291,9 @@ class Abilities(Protocol):
     def doubts(self, problem: Any) -> list[str]:
         """Sentences about what a problem of this system has, and is hardly meant to have; told before a solve."""
 
+    def undefined(self, x: Array, knot: int) -> Exception:
+        """The error of a knot that has no next state from x, which says why."""
+
     def excesses(self, X: Array) -> list[str]:
         """Sentences about states X (N+1, nx) that leave what the system itself allows; `explain` tells them."""
 

@@ -114,6 +114,15 @@ class Contact:
         R = pin.updateFramePlacement(model, data, frame).rotation
         return self.directions(R) @ (J[:3] - pin.skew(self.lowest(R)) @ J[3:])
 
+    def distance(self, robot: Robot, q: ArrayLike) -> float:
+        """How far its frame's origin is from that of the target [m], zero where there is none; q (nq,)."""
+        if self.target is None:
+            return 0.0
+        data, target = robot.model.createData(), self.target
+        pin.forwardKinematics(robot.model, data, as_array("q", q, (robot.nq,)))
+        place = pin.updateFramePlacement(robot.model, data, robot.frame_id(self.frame)).translation
+        return float(np.linalg.norm(place - (target if self.kind != "surface" else target.translation)))
+
     def height(self, robot: Robot, q: ArrayLike) -> Array:
         """Height (3,) [m] of what rolls over its plane, along the normal; zero where there is no target."""
         if self.target is None:
@@ -250,13 +259,19 @@ def compile_contacts(robot: Robot, contacts: Iterable[Contact] | Contact) -> Con
 
 def are_regular(robot: Robot, contacts: Sequence[Contact]) -> bool:
     """Whether no contact holds what others hold already, almost everywhere."""
+    held, moved = held_and_moved(robot, contacts)
+    return held == moved
+
+
+def held_and_moved(robot: Robot, contacts: Sequence[Contact]) -> tuple[int, int]:
+    """How many directions contacts hold, and how many of these the robot moves independently, almost everywhere."""
     q, rows = robot.random_configuration(np.random.default_rng(0)), [np.zeros((0, robot.nv))]
     for contact in contacts:
         J = contact.jacobian(robot, q)
         moved = np.linalg.norm(J, axis=1) > 1e-10 * np.linalg.norm(J)
         rows.append(J[moved] if contact.kind == "rolling" else J)  # wheels' rows that no joint moves hold nothing
     J = np.vstack(rows)
-    return bool(np.linalg.matrix_rank(J) == len(J))
+    return len(J), int(np.linalg.matrix_rank(J)) if J.size else 0
 
 
 def _gains(contact: Contact) -> tuple[float, float, float]:

@@ -19,6 +19,7 @@ from dynamics.contacts.contact import (
     are_regular,
     as_impacts,
     compile_contacts,
+    held_and_moved,
 )
 from dynamics.continuous.linearize import held_directions
 from dynamics.phases.phase import Phase, rotated
@@ -59,7 +60,8 @@ class PhasedDynamics(SteppedRobot):
         affordable("knots of the phases", knots, knots * (2 * robot.nv) ** 2)
         modes: list[Mode] = []
         schedule: list[int] = []
-        for phase in self.phases:
+        for i, phase in enumerate(self.phases):
+            _check_independent(robot, f"phases[{i}]", phase)
             if phase.struck:
                 schedule.append(len(modes))
                 modes.append(Mode(IMPACT, as_impacts(compile_contacts(robot, phase.struck)), phase.restitution, 0.0))
@@ -226,10 +228,12 @@ class PhasedDynamics(SteppedRobot):
 
     def _undefined(self, x: Array, knot: int) -> ModelError:
         if self._described[self._modes_from(knot, 1)[0]].kind == HELD:
-            frames = ", ".join(contact.frame for contact in self.phase_of(knot).contacts)
+            q, held = x[: self.robot.nq], self.phase_of(knot).contacts
+            away, foot = max((contact.distance(self.robot, q), contact.frame) for contact in held)
+            frames = ", ".join(contact.frame for contact in held)
             return ModelError(
                 f"{self.robot.name}: no step from x = {numbers(x)} ends with {frames} where they are held: they "
-                "depend on one another, contradict each other or are out of reach"
+                f"contradict each other, or are out of reach; the furthest from there is {foot}, {1e3 * away:.3g} mm"
             )
         return ModelError(f"{self.robot.name}: the mass matrix is singular at x = {numbers(x)}")
 
@@ -241,3 +245,16 @@ class PhasedDynamics(SteppedRobot):
 
     def __repr__(self) -> str:
         return f"PhasedDynamics({self.robot.name!r}, dt={self.dt}, knots={self.knots}, phases={len(self.phases)})"
+
+
+def _check_independent(robot: Robot, name: str, phase: Phase) -> None:
+    """Refuse contacts that are held exactly and never independent: no step of time has forces for them."""
+    if not (phase.held and phase.contacts):
+        return
+    held, moved = held_and_moved(robot, phase.contacts)
+    if moved < held:
+        raise ModelError(
+            f"{name}: {', '.join(contact.frame for contact in phase.contacts)} are held in {held} directions, of which "
+            f"{robot.name} moves {moved} independently, so that no step holds all of them exactly. Legs of two joints, "
+            "for example, cannot move their feet sideways: hold fewer at once, or take a robot whose legs have three"
+        )

@@ -132,16 +132,14 @@ def _footholds(system: Any, problem: Any) -> Iterator[str]:
     if states is None or getattr(system, "phases", None) is None:
         return
     robot, worst, start = system.robot, (BEYOND_STEP, ""), 0
-    data = robot.model.createData()
     for phase in system.phases:
         first = start + bool(phase.impact)  # an impact has a knot of its own
         end = first + phase.knots
         held = [contact for contact in phase.contacts if contact.kind == "point" and contact.target is not None]
         for knot in (first, end - 1) if held and phase.held else ():
-            pin.framesForwardKinematics(robot.model, data, np.asarray(states)[knot, : robot.nq])
+            q = np.asarray(states)[knot, : robot.nq]
             for contact in held:
-                place = data.oMf[robot.frame_id(contact.frame)].translation
-                worst = max(worst, (float(np.linalg.norm(place - contact.target)), f"{contact.frame} at knot {knot}"))
+                worst = max(worst, (contact.distance(robot, q), f"{contact.frame} at knot {knot}"))
         start = end
     if worst[1]:
         yield (

@@ -365,6 +365,10 @@ class SteppedRobot(ABC):
         vars(self).update(state)
         self._scheme, self._handle = self._scheme_of_steps(), self._modes.handle
 
+    def undefined(self, x: ArrayLike, knot: int = 0) -> Exception:
+        """The error of a knot that has no next state, which says why; x (nx,)."""
+        return self._undefined(as_array("x", x, (self.nx,)), integer("knot", knot))
+
     @abstractmethod
     def _undefined(self, x: Array, knot: int) -> Exception:
         """The error of a knot that has no next state."""

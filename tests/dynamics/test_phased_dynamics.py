@@ -9,6 +9,7 @@ from contact_oracles import FEET, Constrained, points_of_a_shank, some_contacts
 from oracles import contract_rows, fourth_order, passive, random_tree, relative_error, sprung
 from step_oracles import assert_first_order, assert_second_order
 
+import ddp
 import dynamics
 from ddp.errors import ModelError, ProblemError
 from ddp.protocols import Dynamics
@@ -185,6 +186,29 @@ def test_standing_at_rest_stays(rng):
     x = np.concatenate([robot.q0, np.zeros(robot.nv)])
     u = system.nominal_control(x)
     assert np.abs(system.rollout(x, np.tile(u, (5, 1))) - x).max() < 1e-10
+
+
+def test_feet_of_legs_of_two_joints_are_not_held_all_at_once():
+    """Sideways, four feet move by the body's three motions in that direction alone."""
+    robot = dynamics.load("solo8", root="free-flyer")
+    feet = [Contact(f"{leg}_FOOT", target=np.zeros(3)) for leg in ("FL", "FR", "HL", "HR")]
+    said = r"phases\[1\]: FL_FOOT, .* are held in 12 directions, of which solo8 moves 11 independently"
+    with pytest.raises(ModelError, match=said):
+        PhasedDynamics(robot, 0.01, [Phase(feet[::3], 2, held=True), Phase(feet, 2, held=True)])
+    assert PhasedDynamics(robot, 0.01, Phase(feet[::3], 2, held=True)).lanes
+
+
+def test_steps_out_of_reach_name_the_foot():
+    robot = dynamics.load("anymal")  # whose first foot is held 9 m ahead
+    feet = [Contact(foot, target=(9.0 * (foot == "LF_FOOT"), 0.0, 0.0)) for foot in FEET["anymal"]]
+    system = PhasedDynamics(robot, 0.01, Phase(feet, 2, held=True))
+    x = np.concatenate([robot.q0, np.zeros(robot.nv)])
+    place = pin.SE3(dynamics.frame_placement(robot, robot.q0, "LF_FOOT")).translation
+    away = 1e3 * np.linalg.norm(place - feet[0].target)
+    assert f"the furthest from there is LF_FOOT, {away:.3g} mm" in str(system.undefined(x))
+    problem = ddp.Problem(system, [], [lambda x, u: x @ x], x, 2, guess=(np.tile(x, (3, 1)), np.zeros((2, system.nu))))
+    with pytest.raises(ddp.SolveError, match=r"not finite at knot 0 \(anymal: no step from .* LF_FOOT, .* mm\)"):
+        ddp.solve(problem)
 
 
 def test_copies_are_the_same(case):
