@@ -17,7 +17,7 @@ from ddp.systems.system import System, ability
 EPSILON = 2.3e-16
 """The spacing of numbers at one."""
 
-FIXED = "; make the dynamics of the other controls, a fixed one put in: mayne.driven(system, lambda x, r: ..., nr=...)"
+FIXED = "; to hold it there, leave its limits wide and give constraints=[mayne.Equality(lambda x, u: u[{i}] - {value})]"
 """Advice where nothing is between the limits."""
 
 
@@ -55,9 +55,10 @@ def as_limits(limits: Any, N: int, dynamics: System) -> tuple[Array, Array]:
         pair.append(np.broadcast_to(array, (N, nu)).copy())
     if (crossed := ~(pair[0] < pair[1])).any():
         knot, i = (int(index) for index in np.argwhere(crossed)[0])
+        low, high = float(pair[0][knot, i]), float(pair[1][knot, i])
         raise ProblemError(
-            f"{field}: expected lower < upper, got {pair[0][knot, i]} and {pair[1][knot, i]} "
-            f"for control {i} at knot {knot}{FIXED if pair[0][knot, i] == pair[1][knot, i] else ''}"
+            f"{field}: expected lower < upper, got {low} and {high} for control {i} at knot {knot}"
+            f"{FIXED.format(i=i, value=low) if low == high and np.isfinite(low) else ''}"
         )
     return pair[0], pair[1]
 

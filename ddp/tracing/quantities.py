@@ -158,7 +158,8 @@ class Asked:
             return float(entry.args[0])
         if entry.op != "var" or entry.args[0] >= self._space.nx + self._nu:
             raise TraceError(
-                f"{name} of computed numbers ({argument}[{i}] is no number of x or u as it is, and no constant)"
+                f"{name} of computed numbers ({argument}[{i}] is no number of x or u as it is, and no constant; "
+                "make it a number of the state, which the dynamics compute)"
             )
         return int(entry.args[0])
 
@@ -241,7 +242,10 @@ def traceable(make: Callable[..., tuple[Quantity, tuple[Any, ...], Callable[[Any
             if graph is None:  # arrays that numbers could have been written into
                 return function(*map(_floats, args), **{name: _floats(value) for name, value in named.items()})
             if graph.asked is None:
-                raise TraceError(f"{function.__name__} in a system (costs and constraints alone may call it)")
+                raise TraceError(
+                    f"{function.__name__} in a system (costs and constraints alone may call it; RobotDynamics moves "
+                    "robots, and mayne.augment puts motors, delays and functions of one's own around it)"
+                )
             return result(made(graph.asked.numbers(quantity, rows)))
 
         GIVEN.add(call)

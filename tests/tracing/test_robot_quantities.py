@@ -235,7 +235,8 @@ def by_pinocchio(x, u):
 @pytest.mark.parametrize(
     ("cost", "said"),
     [
-        (computed, r"frame_position of computed numbers \(q\[0\] is no number of x or u as it is, and no constant\), in"
+        (computed, r"frame_position of computed numbers \(q\[0\] is no number of x or u as it is, and no constant; "
+                   r"make it a number of the state, which the dynamics compute\), in"
                    r" line \d+ of test_robot_quantities.py: return mayne"),
         (no_frame, r"frame_position: frame: ur5 has no frame 'tool'; did you mean 'tool0'"),
         (inertia, r"takes plain numbers alone .* it may call center_of_mass, energy, forward_dynamics"),
@@ -259,6 +260,6 @@ def test_a_function_by_differences_may_ask_for_anything():
 
 
 def test_a_system_may_ask_for_none():
-    said = r"forward_dynamics in a system \(costs and constraints alone may call it\)"
+    said = r"forward_dynamics in a system \(costs and constraints alone may call it; RobotDynamics moves robots"
     with pytest.raises(ddp.ModelError, match=said):
         dynamics.FunctionDynamics(lambda x, u: x + np.sum(mayne.forward_dynamics(UR5, x[:6], x[6:], u)), 12, 6, dt=0.1)
