@@ -99,7 +99,7 @@ class GravityTorqueCost(KnotTerm):
     def values(self, X: Array, U: Array) -> Array:
         """The costs (M,) of states X (M, nx) and controls U (M, nu)."""
         r = self._excess(X, U)
-        return np.asarray(0.5 * ((r @ checks.as_matrix(self.weights)) * r).sum(axis=1))
+        return np.asarray(0.5 * (_times(r, checks.as_matrix(self.weights)) * r).sum(axis=1))
 
     def expand(self, X: Array, U: Array, weight: float, exact: bool, l: Array, lz: Array, lzz: Array) -> None:
         """Add ``weight`` times value, gradient and Hessian to l (M,), lz (M, nz), lzz (M, nz, nz)."""
@@ -110,10 +110,10 @@ class GravityTorqueCost(KnotTerm):
         J[:, :, :nv] = -inverse_dynamics_derivatives(robot, Q, still, still).dq[:, rows]
         J[:, :, n:] = S[rows]
         W = checks.as_matrix(self.weights)
-        force = weight * r @ W
+        force = _times(weight * r, W)
         l += 0.5 * (force * r).sum(axis=1)
         lz += np.einsum("ki,kia->ka", force, J)
-        lzz += np.einsum("kia,ij,kjb->kab", J, weight * W, J, optimize=True)
+        lzz += J.transpose(0, 2, 1) @ (weight * W @ J)
         if exact:
             mu = np.zeros((len(X), nv))
             mu[:, rows] = -force
@@ -126,3 +126,8 @@ class GravityTorqueCost(KnotTerm):
         still = np.zeros((len(X), robot.nv))
         g = inverse_dynamics(robot, np.ascontiguousarray(X[:, : robot.nq]), still, still)
         return np.asarray(np.einsum("kj,ij->ki", U, self.dynamics.actuation[self._rows]) - g[:, self._rows])
+
+
+def _times(rows: Array, W: Array) -> Array:
+    """Products of rows (M, m) by W (m, m), each on its own: no rounding depends on how many there are."""
+    return np.asarray((rows[:, None, :] @ W)[:, 0])

@@ -221,6 +221,9 @@ def test_torques_beyond_gravitys_are_exact_to_second_order(robots, rng, name, wh
     S = system.actuation[rows]
     close(term.gradient(x, u)[n:], S.T @ W @ excess(x[: model.nq], None), 1e-10)
     close(term.hessian(x, u)[n:, n:], S.T @ W @ S, 1e-12)
+    X = np.stack([random_state(robot, rng) for _ in range(5)])
+    U = rng.normal(size=(5, system.nu))
+    np.testing.assert_array_equal(term.values(X[::-1], U[::-1]), term.values(X, U)[::-1])
 
 
 @pytest.mark.parametrize("about", ["origin", "center-of-mass"])
