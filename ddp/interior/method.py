@@ -49,10 +49,6 @@ second one where Hessians are not exact, as these promise too little, unless bou
 BLENDED, DIRECT = (1.0, 0.5, 0.125, 0.0), (1.0, 0.0)
 """Shares of the exact Hessian that are tried in turn; within limits of controls alone blends do not help."""
 
-TRUSTING = 0.1
-"""After shorter steps no larger share than theirs is tried: Hessians that are positive definite by little promise steps
-that are long, of which bounds and searches leave next to nothing."""
-
 PROOF = 0.5
 """The share of the exact Hessian without which full-space steps have not proved themselves."""
 
@@ -115,7 +111,6 @@ class Interior:
         self.blends = DIRECT if self._within else BLENDED
         self._mu, self._stiff, self._stuck, self._raised, self._missed = 0.0, False, False, 0, np.inf
         self._fell = len(history)
-        self._blend = self._start_blend = 0  # of ``blends``: that of the last step, and the first that is tried next
         self._settled, self._strayed = True, (0.0, np.inf)
 
     def errors(self, barrier: float, unit: float) -> float:
@@ -183,7 +178,6 @@ class Interior:
                 if self._elastic():
                     continue
                 return End(Ending.NO_STEP, "no step lowers the cost or closes what is open")
-            self._start_blend = 0 if alpha > TRUSTING or self._within else self._blend
             if self._struggles is not None and self._struggles(self.history[self._fell :]):
                 return End(Ending.STRUGGLES, f"full-space {Ending.STRUGGLES.value}")
             self._stuck = alpha == 0.0
@@ -256,7 +250,7 @@ class Interior:
     def _again(self) -> None:
         """Begin with another barrier function."""
         self.filter = Filter(self.point.theta, self.point.first > 0)
-        self._stiff, self._stuck, self._mu, self._start_blend = False, False, 0.0, 0
+        self._stiff, self._stuck, self._mu = False, False, 0.0
         self._fell = len(self.history)
 
     def _enough(self) -> float:
@@ -315,10 +309,9 @@ class Interior:
         """Shares of the exact Hessian, and mu."""
         proving = len(self.history) < self._proof
         if proving or not self._stiff:
-            for number, blend in enumerate(self.blends[self._start_blend :], self._start_blend):
+            for blend in self.blends:
                 if proving and blend < PROOF:
                     break
-                self._blend = number
                 yield blend, 0.0
         if proving:
             return
