@@ -259,19 +259,13 @@ def compile_contacts(robot: Robot, contacts: Iterable[Contact] | Contact) -> Con
 
 def are_regular(robot: Robot, contacts: Sequence[Contact]) -> bool:
     """Whether no contact holds what others hold already, almost everywhere."""
-    held, moved = held_and_moved(robot, contacts)
-    return held == moved
-
-
-def held_and_moved(robot: Robot, contacts: Sequence[Contact]) -> tuple[int, int]:
-    """How many directions contacts hold, and how many of these the robot moves independently, almost everywhere."""
     q, rows = robot.random_configuration(np.random.default_rng(0)), [np.zeros((0, robot.nv))]
     for contact in contacts:
         J = contact.jacobian(robot, q)
         moved = np.linalg.norm(J, axis=1) > 1e-10 * np.linalg.norm(J)
         rows.append(J[moved] if contact.kind == "rolling" else J)  # wheels' rows that no joint moves hold nothing
     J = np.vstack(rows)
-    return len(J), int(np.linalg.matrix_rank(J)) if J.size else 0
+    return bool(np.linalg.matrix_rank(J) == len(J))
 
 
 def _gains(contact: Contact) -> tuple[float, float, float]:

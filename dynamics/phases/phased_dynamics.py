@@ -19,7 +19,6 @@ from dynamics.contacts.contact import (
     are_regular,
     as_impacts,
     compile_contacts,
-    held_and_moved,
 )
 from dynamics.continuous.linearize import held_directions
 from dynamics.phases.phase import Phase, rotated
@@ -60,8 +59,7 @@ class PhasedDynamics(SteppedRobot):
         affordable("knots of the phases", knots, knots * (2 * robot.nv) ** 2)
         modes: list[Mode] = []
         schedule: list[int] = []
-        for i, phase in enumerate(self.phases):
-            _check_independent(robot, f"phases[{i}]", phase)
+        for phase in self.phases:
             if phase.struck:
                 schedule.append(len(modes))
                 modes.append(Mode(IMPACT, as_impacts(compile_contacts(robot, phase.struck)), phase.restitution, 0.0))
@@ -230,11 +228,16 @@ class PhasedDynamics(SteppedRobot):
         if self._described[self._modes_from(knot, 1)[0]].kind == HELD:
             q, held = x[: self.robot.nq], self.phase_of(knot).contacts
             away, foot = max((contact.distance(self.robot, q), contact.frame) for contact in held)
-            frames = ", ".join(contact.frame for contact in held)
-            return ModelError(
-                f"{self.robot.name}: no step from x = {numbers(x)} ends with {frames} where they are held: they "
-                f"contradict each other, or are out of reach; the furthest from there is {foot}, {1e3 * away:.3g} mm"
-            )
+            J = np.vstack([contact.jacobian(self.robot, q) for contact in held])
+            frames, rank = ", ".join(contact.frame for contact in held), int(np.linalg.matrix_rank(J))
+            why = "they contradict each other, or are out of reach"
+            if rank < len(J):
+                why = (
+                    f"of {len(J)} directions that are held, it moves {rank} independently; legs of two joints, for "
+                    "example, cannot move feet sideways: hold fewer at once, or take a robot whose legs have three"
+                )
+            why += f" (the furthest from there now is {foot}, {1e3 * away:.3g} mm)"
+            return ModelError(f"{self.robot.name}: no step from x = {numbers(x)} ends with {frames} in place: {why}")
         return ModelError(f"{self.robot.name}: the mass matrix is singular at x = {numbers(x)}")
 
     def _given(self) -> tuple[float, tuple[Phase, ...], Array, bool, bool, Array]:
@@ -245,16 +248,3 @@ class PhasedDynamics(SteppedRobot):
 
     def __repr__(self) -> str:
         return f"PhasedDynamics({self.robot.name!r}, dt={self.dt}, knots={self.knots}, phases={len(self.phases)})"
-
-
-def _check_independent(robot: Robot, name: str, phase: Phase) -> None:
-    """Refuse contacts that are held exactly and never independent: no step of time has forces for them."""
-    if not (phase.held and phase.contacts):
-        return
-    held, moved = held_and_moved(robot, phase.contacts)
-    if moved < held:
-        raise ModelError(
-            f"{name}: {', '.join(contact.frame for contact in phase.contacts)} are held in {held} directions, of which "
-            f"{robot.name} moves {moved} independently, so that no step holds all of them exactly. Legs of two joints, "
-            "for example, cannot move their feet sideways: hold fewer at once, or take a robot whose legs have three"
-        )
