@@ -28,9 +28,6 @@ AT_LIMIT = 1e-4
 HALVES = np.array([1.0, 0.5, 0.25, 0.125])
 """Fractions of a step that are rolled out at once, in lanes."""
 
-ROUNDED = 2.3e-16
-"""Gaps no larger than the spacing of numbers at one are closed ones that were rounded: sweeps pass them over."""
-
 INSIDE = 0.1
 """How far slacks and controls begin from their bounds, see `Barrier.inside`."""
 
@@ -242,7 +239,7 @@ class Point:
             known = made[1]
         if self.rows.size:
             self._J = self.rows.jacobian(self.X, self.U)
-        self.backward.take_gaps(self.gaps, self.gap > ROUNDED)
+        self.backward.take_gaps(self.gaps, self.gap > 0.0)
 
     def contract(self) -> None:
         """Contract the second order of the dynamics with the multipliers, unless that is known."""

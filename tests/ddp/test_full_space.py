@@ -340,6 +340,14 @@ def test_a_linear_quadratic_problem_with_rows_of_all_kinds_ends_where_scipy_does
     assert (problem.lower == solution.U).any() or (problem.upper == solution.U).any()
 
 
+def test_linear_quadratic_ends_take_the_same_iterations_from_any_start():
+    """Gaps are rounding there, and yet gradients: ends that hold to rounding make costs-to-go stiff."""
+    problem = published.double_integrator()
+    solutions = [ddp.solve(problem, guess=guess) for guess in limited.starts(problem, 4, 0.5)]
+    assert all(solution.converged for solution in solutions)
+    assert max(solution.iterations for solution in solutions) <= 10
+
+
 def test_swings_between_limits_to_an_end_meet_the_conditions_of_optimality():
     """By differences of rollouts: they know nothing of linear models, barriers and active sets."""
     problem = published.pendulum()
