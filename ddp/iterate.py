@@ -225,7 +225,7 @@ class Iterate:
 
     def sweep(self, blend: float, mu: float, costates: bool = False) -> Sweep:
         """A backward sweep, after the derivatives that it needs; see `Backward` for ``costates``."""
-        wanted, backward = FIRST if blend == 1.0 else FIRST | GAUSS_NEWTON, self.backward
+        wanted, backward = FIRST if blend == 1.0 else FIRST | GAUSS_NEWTON, self._backward or self.backward
         if blend > 0.0:
             wanted |= EXACT | RECORDS if backward.reads_records(costates) else EXACT
         if wanted & ~self.known:

@@ -120,9 +120,11 @@ def test_exact_gains_are_the_optimal_sensitivity_and_gauss_newtons_are_not(solve
 
 def test_residuals_that_stay_large_on_an_unstable_arm_do_not_stop_it():
     problem = problems.find("arm/out-of-reach").build(robot="kinova", position=(1.33, -1.94, 0.11))
-    solution = ddp.solve(problem)  # where rounding alone decides between 47 and 64 iterations
-    assert solution.iterations <= 100
-    assert solution.kind == "minimum"
+    rng = np.random.default_rng(0)
+    starts = [problem.x0 + 1e-13 * rng.normal(size=problem.x0.size) for _ in range(7)]
+    solutions = [ddp.solve(problem.starting_at(x0)) for x0 in starts]
+    assert np.median([solution.iterations for solution in solutions]) <= 60  # 45 to 72, as rounding has it
+    assert all(solution.kind == "minimum" for solution in solutions)
 
 
 def test_controls_that_make_an_arm_diverge_are_a_guess_all_the_same(rng):

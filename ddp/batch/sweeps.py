@@ -151,8 +151,9 @@ def sweep_together(w):
         lane = Lane(w.lanes[k])
         if lane.stage == SWEEPS and some < WIDTH:
             s = lane.decisions
-            blend, mu = s.blend[s.model], globalisation.first_mu(s, s.model, lane)
-            by = multiplier(w, lane, blend, globalisation.with_costates(s, s.model))
+            costates = globalisation.prepared(s, s.model, lane)[1]
+            blend, mu = s.blend[s.model], s.mu[s.model]
+            by = multiplier(w, lane, blend, costates)
             lane.sweep = ALONE
             if by != VALUE and lane.limited == 0 and lane.torn == 0:
                 prepare(w, lane, blend, by)

@@ -135,17 +135,12 @@ def shift(point):
 
 
 @portable
-def first_mu(s, model, point):
-    """Prepare a model's sweeps at an iterate: mu of the first one."""
+def prepared(s, model, point):
+    """Prepare mu of a model's first sweep at an iterate: the smallest mu, and whether to sweep with costates."""
+    smallest = SHIFT * point.control_weight
     s.failed_mu[model] = 0.0
-    s.mu[model] = shift(point) if model == EXACT else max(s.mu[model], shift(point))
-    return s.mu[model]
-
-
-@portable
-def with_costates(s, model):
-    """Whether the next sweep of a model is to be with costates."""
-    return s.trusted[model] != 0 and s.blend[model] == 1.0
+    s.mu[model] = smallest if model == EXACT else max(s.mu[model], smallest)
+    return smallest, s.trusted[model] != 0 and s.blend[model] == 1.0
 
 
 @portable
@@ -155,11 +150,9 @@ def attempted(s, model, point):
     With costates if the model kept its last promise, with V_x if not, or if that one fails. Where the damped model is
     alone and no mu helps, its blend is halved, down to Gauss-Newton's, and mu begins anew; long steps double it.
     """
-    smallest, failures, found = shift(point), 0, NO_SWEEP
-    most = s.most * max(1.0, point.control_weight)
-    first_mu(s, model, point)
+    smallest, costates = prepared(s, model, point)
+    failures, found, most = 0, NO_SWEEP, s.most * max(1.0, point.control_weight)
     while s.mu[model] <= most and failures != s.tries[model]:
-        costates = with_costates(s, model)
         found = swept(point, s.blend[model], s.mu[model], costates)
         if costates and found.failed >= 0:
             found = swept(point, s.blend[model], s.mu[model], False)
@@ -172,12 +165,13 @@ def attempted(s, model, point):
             if s.blend[model] <= SMALLEST_BLEND:
                 break
             s.blend[model] *= 0.5
+            costates = False
         else:
             s.failed_mu[model] = s.mu[model]
             s.mu[model] = raised(s, model, point)
             if s.mu[model] > most and s.alone and s.blend[model] > 0.0:  # no mu outweighs what is not convex
                 s.blend[model] = 0.5 * s.blend[model] if s.blend[model] > SMALLEST_BLEND else 0.0
-                s.mu[model], s.failed_mu[model] = smallest, 0.0
+                s.mu[model], s.failed_mu[model], costates = smallest, 0.0, False
     return found
 
 
