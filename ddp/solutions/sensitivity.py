@@ -36,8 +36,12 @@ from ddp.solutions.status import Status
 if TYPE_CHECKING:
     from ddp.solutions.solution import Solution
 
-STEP = 1e-3
-"""Step of differences: relative to numbers that are larger than it, absolute for others and along tangents."""
+STEP, SHARE, NOTHING = 1e-5, 1e-2, 1e-8
+"""Step of differences, relative to numbers above one, which seldom passes where costs have kinks; the largest share of
+a number that it may be, for some are divided by; and numbers that count as zero in this, which may be rounding."""
+
+ALONG = 1e-3
+"""Step of differences along tangents of states, which are smooth."""
 
 FIRM = 1e-8
 """A multiplier of a control limit that is larger than this, relative to what it is a sum of, holds the control."""
@@ -170,13 +174,13 @@ class Optimum:
             ends = [self._parts(number.twin(point * h * along)) for point in POINTS]
             return np.tensordot(WEIGHTS, np.array(ends), axes=1) / h
 
-        if value > STEP:
-            return central(STEP * value)
+        if value > NOTHING:
+            return central(min(STEP * max(1.0, value), SHARE * value))
         try:
             return central(STEP)
         except ProblemError:  # below zero there may be no weights
             if value > 0.0:
-                return central(STEP * value)
+                return central(SHARE * value)
         here, one, two = (self._parts(number.twin(k * STEP * along)) for k in range(3))
         return np.asarray((4.0 * one - 3.0 * here - two) / (2.0 * STEP))
 
@@ -185,10 +189,11 @@ class Optimum:
         N, n, X, U, problem, F = self._N, self._n, self._X, self._U, self._problem, self._F
         d, on_next, y = twin.allocate(), self._costate[1:], self._y
         after = np.zeros((N, n))
-        if twin.dynamics is problem.dynamics:
+        if twin.dynamics is problem.dynamics and len(twin.objective.noted) == 0:
             twin.objective.expand(X, U, d, 0, N + 1)
         else:
             twin.expand(X, U, d, 0, N + 1)
+        if twin.dynamics is not problem.dynamics:
             F, reached = np.concatenate([d.A, d.B], axis=2), twin.dynamics.step(X[:-1], U[:-1])
             after = twin.dynamics.difference(X[1:], reached)
             on_next = _seen_from(twin, X[1:], reached, on_next)
@@ -255,7 +260,7 @@ def _symmetric(H: Array) -> Array:
 
 def _seen_from(problem: Problem, at: Array, moved: Array, weights: Array) -> Array:
     """Weights (N, n) on tangents at states ``at``, pulled back to those at ``moved``, which are near."""
-    d, h = problem.dynamics, STEP
+    d, h = problem.dynamics, ALONG
     if d.nx == d.n:
         return weights
     back = np.empty_like(weights)

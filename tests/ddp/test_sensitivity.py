@@ -8,6 +8,7 @@ import pinocchio as pin
 import pytest
 
 import ddp
+import problems
 from ddp.differences import POINTS, WEIGHTS
 from ddp.errors import ProblemError
 from dynamics import FunctionDynamics, RobotDynamics, load
@@ -141,6 +142,35 @@ def test_rows_that_hold_are_paid_for_or_give_way_change_as_they_do(reach, norm, 
     else:
         value = problem.number(name)
         agrees(problem, name, lambda d: value + d.reshape(value.shape), rng.normal(size=max(value.size, 1)), step)
+
+
+def test_numbers_that_are_divided_by_may_be_small():
+    def f(x, u, p):
+        return np.array([x[0] + 0.1 * x[1], x[1] + 1e-5 / p[0] * u[0]])
+
+    system = FunctionDynamics(f, 2, 1, 1.0, parameters=np.array([1e-4]))
+    costs = [ControlCost(np.zeros(1), 0.1)], [StateCost(system, np.array([1.0, 0.0]), 50.0)]
+    problem = ddp.Problem(system, *costs, np.zeros(2), 20)
+    agrees(problem, "dynamics.parameters", lambda d: problem.number("dynamics.parameters") + d, np.ones(1), 1e-7)
+
+
+def test_numbers_of_costs_on_contact_forces_change_what_they_read():
+    problem = problems.ALL["quadruped/stand"]()
+    best = ddp.solve(problem)
+    name = next(f"during[{k}][{i}].friction" for k, terms in problem.during.items()
+                for i, term in enumerate(terms) if type(term).__name__ == "ForceLimits")  # fmt: skip
+    friction, h = problem.number(name), 1e-6
+    by = best.sensitivity(name)
+    more, less = (problem.varying({name: friction + way * h}) for way in (1.0, -1.0))
+    seen = (more.total(best.X, best.U) - less.total(best.X, best.U)) / (2.0 * h)
+    assert abs(seen) > 1e-6
+    np.testing.assert_allclose(by.cost, [seen], rtol=1e-3)  # of its envelope
+    h, U = 1e-4, []
+    for way in (1.0, -1.0):
+        other = problem.varying({name: friction + way * h})
+        U.append(ddp.solve(other, PRECISE, best).U)
+    slope = (U[0] - U[1]) / (2.0 * h)
+    assert np.abs(by.dU[..., 0] - slope).max() < 1e-4 * np.abs(slope).max()
 
 
 def test_a_linear_quadratic_problem_answers_as_calculus_says(rng):
