@@ -102,14 +102,15 @@ def add_center_curvature(base, force, ws, x, H):
 
 @kernel
 def center(tree, base, at_center, order, ws, x, J, H):
-    """c [m]."""
+    """c [m]; its Hessian from ∂τ/∂q, for τ = D (weight·mass c) where the base accelerates by ``weight`` alone."""
     nv, per_mass = tree.nv, 1.0 / ws.Ic[0, 0]
-    if order == SECOND:
-        clear(as_vector(H), nv * nv)
-        add_center_curvature(base, (per_mass * x.weight[0], per_mass * x.weight[1], per_mass * x.weight[2]), ws, x, H)
-        return
     if order != VALUES:
         mass_matrix(base, ws, x.M)
+    if order == SECOND:
+        inverse_dynamics_derivatives(base, ws, x.by_q, x.by_v)
+        clear(as_vector(H), nv * nv)
+        add_symmetric(per_mass, x.by_q, nv, H)
+        return
     for k in range(3):
         x.y[k] = per_mass * ws.Ic[0, 1 + k]
         if order != VALUES:
@@ -227,6 +228,8 @@ def _of_samples(memory, tree, base, at_center, moving, a, order, y, weight, J, H
             pack(columns_from(rows_of(a), tree.nq), t, x.a[6:], tree.nv)
         if order == SECOND:
             pack(rows_of(weight), t, x.weight, size)
+            for k in range(0 if moving else 3):
+                x.a[k] = x.weight[k]
         composites(base, x.q, x.v, x.a, as_matrix(x.v, 0, 6), ws)
         quantity(tree, base, at_center, order, ws, x, jacobian, hessian)
         if order == SECOND:

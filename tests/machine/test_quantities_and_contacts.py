@@ -108,14 +108,17 @@ def frames(address, x, y, memory):
 
 
 @kernel
-def on_free_base(scene, order, q, v, weight, memory):
+def on_free_base(scene, order, moving, q, v, weight, memory):
     """The workspace and the record of a robot on its free base."""
     base = scene.base
     ws = Workspace(memory, base)
     x = whole.Whole(ws.end, base)
     whole.begin(base, order, x)
     copy(q, scene.tree.nq, x.q[7:])
-    copy(v, scene.tree.nv, x.a[6:])
+    if moving:
+        copy(v, scene.tree.nv, x.a[6:])
+    elif order == SECOND:
+        copy(weight, 3, x.a)
     copy(weight, 6, x.weight)
     composites(base, x.q, x.v, x.a, as_matrix(x.v, 0, 6), ws)
     return ws, x
@@ -126,7 +129,7 @@ def center_of_mass(address, x, y, memory):
     scene, tree, q, v, _, _, weight = given(address, x)
     nv = tree.nv
     for order in (FIRST, SECOND):
-        ws, w = on_free_base(scene, order, q, v, weight, memory)
+        ws, w = on_free_base(scene, order, False, q, v, weight, memory)
         whole.center(tree, scene.base, 0, order, ws, w, as_matrix(y[3:], 3, nv), as_matrix(y[3 + 3 * nv :], nv, nv))
         if order == FIRST:
             copy(w.y, 3, y)
@@ -137,7 +140,7 @@ def energy(address, x, y, memory):
     scene, tree, q, v, _, _, weight = given(address, x)
     n = 2 * tree.nv
     for order in (FIRST, SECOND):
-        ws, w = on_free_base(scene, order, q, v, weight, memory)
+        ws, w = on_free_base(scene, order, True, q, v, weight, memory)
         whole.energy(tree, scene.base, 0, order, ws, w, as_matrix(y[1:], 1, n), as_matrix(y[1 + n :], n, n))
         if order == FIRST:
             copy(w.y, 1, y)
@@ -150,7 +153,7 @@ def momentum(address, x, y, memory):
     for at_center in range(2):
         J, H = as_matrix(y[6:], 6, n), as_matrix(y[6 + 6 * n :], n, n)
         for order in (FIRST, SECOND):
-            ws, w = on_free_base(scene, order, q, v, weight, memory)
+            ws, w = on_free_base(scene, order, True, q, v, weight, memory)
             whole.momentum(tree, scene.base, at_center, order, ws, w, J, H)
             if order == FIRST:
                 copy(w.y, 6, y)
