@@ -200,7 +200,7 @@ def _course(solution: Solution) -> str:
     """Iterations by model and by step."""
     past = solution.history
     if not past:
-        return "no iterations"
+        return f"{solution.iterations} iterations, without a record of each" if solution.iterations else "no iterations"
     kinds = ", ".join(f"{count} {name}" for name, count in Counter(record.hessian for record in past).items())
     short = sum(0.0 < record.step < 1.0 for record in past)
     refused, raised = sum(record.step == 0.0 for record in past), max(record.regularization for record in past)

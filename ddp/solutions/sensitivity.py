@@ -106,7 +106,8 @@ def sensitivity(solution: Solution, problem: Problem, names: tuple[str, ...]) ->
     """Derivatives of an optimum by numbers of its problem; see `Solution.sensitivity`."""
     numbers = [Number.of(problem, name) for name in names]
     if not names or len(set(names)) < len(names):
-        raise ProblemError(f"names: expected names of numbers, each once, got {said(names)}")
+        example = "" if names else ", such as 'x0'"
+        raise ProblemError(f"names: expected names of numbers{example}, each once, got {said(names)}")
     if not solution.converged:
         raise ProblemError(f"sensitivity: expected a solution that has converged, got one of status: {solution.status}")
     optimum = Optimum(problem, solution)

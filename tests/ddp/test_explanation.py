@@ -86,3 +86,11 @@ def test_kinks_at_a_motion_are_told_of():
     for smooth in (lambda x, u: (u**2 + 1e-4).sum() ** 0.5, lambda x, u: abs(u - 1e3).sum() + 1e-3 * (u @ u)):
         assert "slope" not in advice(smooth, 2)
     assert advice(plain.running[0], 1, FunctionDynamics(slowed, 2, 1, dt=0.02)).startswith("smooth the dynamics, whose")
+
+
+def test_a_course_counts_iterations_that_have_no_records():
+    """As those of batches."""
+    solution = ddp.solve(pendulum.swing_up())
+    bare = replace(solution, history=())
+    assert bare.explain().course == f"{solution.iterations} iterations, without a record of each"
+    assert replace(bare, iterations=0).explain().course == "no iterations"

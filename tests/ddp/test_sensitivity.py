@@ -220,7 +220,7 @@ def test_what_has_no_derivative_is_refused_by_name(reach):
     best = ddp.solve(reach)
     with pytest.raises(ProblemError, match=r"names: the problem has no number 'targets'; .*target"):
         best.sensitivity("targets")
-    with pytest.raises(ProblemError, match="names of numbers, each once"):
+    with pytest.raises(ProblemError, match="names of numbers, such as 'x0', each once"):
         best.sensitivity()
     with pytest.raises(ProblemError, match="has converged"):
         ddp.solve(reach, ddp.DDP(max_iterations=1), throw=False).sensitivity("x0")
