@@ -28,7 +28,7 @@ REFUSED, TAKEN, SURPASSED = range(3)
 
 
 class Step(NamedTuple):
-    """Where a line search arrived: the fraction alpha of the step, 0 if none was accepted, 2 to 16 for longer ones."""
+    """End of a line search: the fraction alpha of the step, 0 if none was accepted, 2 to 16 for longer ones."""
 
     alpha: float
     cost: float

@@ -101,7 +101,7 @@ class Results:
 
 
 def address(array: Any) -> int:
-    """Where an array begins."""
+    """Address of an array."""
     return int(array.ctypes.data)
 
 
@@ -156,7 +156,7 @@ class _Memory:
             lane.worker = self.worker.address
 
     def _derived(self, own: tuple[Array, ...]) -> Derived:
-        """Where the derivatives of a lane are, but for those of constraints."""
+        """Addresses of the derivatives of a lane, but for those of constraints."""
         places = {name: address(array) for name, array in zip(Derivatives._fields, own, strict=False)}
         return Derived(**places, owner=-1, known=0)
 

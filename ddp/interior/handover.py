@@ -1,4 +1,4 @@
-"""Where steps by rollouts hand over to full-space steps, without constraints, and where these give back.
+"""Hand over from rollouts to full-space steps, without constraints, and back where these do not serve.
 
 Rollouts come first, as they cost least. Within limits of controls one short step is enough: in stiff valleys limits
 clip feedback, and all that follow are short as well. Where controls are fewer than the coordinates that they move it

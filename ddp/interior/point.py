@@ -29,7 +29,7 @@ HALVES = np.array([1.0, 0.5, 0.25, 0.125])
 """Fractions of a step that are rolled out at once, in lanes."""
 
 INSIDE = 0.1
-"""How far slacks and controls begin from their bounds, see `Barrier.inside`."""
+"""Distance of first slacks and controls from their bounds, see `Barrier.inside`."""
 
 
 class Trial(NamedTuple):

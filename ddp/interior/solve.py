@@ -132,7 +132,7 @@ def _from_anew(descent: Descent, scale: float) -> tuple[Interior, End]:
 
 
 def _ways_of_struggling(iterate: Iterate) -> Callable[[list[Record]], bool]:
-    """How to tell that full-space steps are not the way."""
+    """Test of whether full-space steps are not the way."""
     return _struggles if iterate.constrained else _struggles_within if iterate.limited else _struggles_freely
 
 

@@ -158,7 +158,7 @@ def named_terms(problem: Problem) -> Iterator[tuple[str, Place]]:
 
 
 def _where(place: Place) -> str:
-    """Where a term counts: its place in a list, or the knots."""
+    """Place of a term in its list, or the knots at which it counts."""
     knots = place.key
     if knots is None:
         return place.path

@@ -13,10 +13,10 @@ from ddp.problem import Problem
 from ddp.protocols import Array
 
 NEAR = 1e-4
-"""How far from the motion two points are, in every number of states, and of controls relative to the largest."""
+"""Distance of two points from the motion, in every number of states, and of controls relative to the largest."""
 
 HALVINGS = 10
-"""How often the way between the points is halved."""
+"""Number of times that the way between the points is halved."""
 
 JUMP, FELT = 0.3, 1e-3
 """A slope jumps where more than the share JUMP of its change is left after all halvings, and more than the share FELT

@@ -49,7 +49,7 @@ class Number(NamedTuple):
 
     @property
     def size(self) -> int:
-        """How many tangents there are."""
+        """Number of tangents."""
         if self.kind == POSE:
             return 6
         d = self.problem.dynamics

@@ -38,7 +38,7 @@ def _inside(x):
 
 @kernel
 def nearest(p, d, q, e):
-    """Where the segments p + s d and q + t e are nearest: s, t, and whether each could move both ways (1) or not (0).
+    """Nearest points of the segments p + s d and q + t e: s, t, and whether each could move both ways (1) or not (0).
 
     After Ericson, Real-Time Collision Detection (2005), 5.1.9. Of parallel segments one of many pairs is taken.
     """
@@ -80,7 +80,7 @@ def free_inverse(d, e, s_free, t_free):
 
 @inline
 def _axis(P1, P2, long):
-    """Where the axis of a body starts, and how far it goes."""
+    """Start and extent of the axis of a body."""
     p, zero = part3(P1, 0), spread(0.0, P1[0])
     d = (zero, zero, zero)
     if long:
@@ -90,7 +90,7 @@ def _axis(P1, P2, long):
 
 @inline
 def _obstacle(obstacles, o):
-    """Where the axis of an obstacle starts, and how far it goes."""
+    """Start and extent of the axis of an obstacle."""
     q = part3(obstacles[o], 0)
     return q, sub3(part3(obstacles[o], 3), q)
 

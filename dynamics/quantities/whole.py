@@ -210,7 +210,7 @@ quantity: Any = None
 
 @kernel
 def numbers_of(base):
-    """How many numbers of working memory one sample takes."""
+    """Numbers of working memory that one sample takes."""
     memory = _floats(64)
     return numbers_between(memory, Whole(Workspace(memory, base).end, base).end)
 

@@ -31,7 +31,7 @@ def _segment(E, c, lane):
 
 @inline
 def _moved(S, j, lane, P):
-    """How a degree of freedom moves a point."""
+    """Velocity of a point by a degree of freedom."""
     return add3(_three(S, 6 * j, lane), cross3(_three(S, 6 * j + 3, lane), P))
 
 

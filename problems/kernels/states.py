@@ -38,7 +38,7 @@ def difference(layout, target, x, r):
 
 @inline
 def beyond(x, lower, upper):
-    """How far a number is beyond its limits, with its sign; NaN stays NaN."""
+    """Distance of a number beyond its limits, with its sign; NaN stays NaN."""
     return x - upper if x > upper else (x - lower if x < lower else 0.0 * x)
 
 
