@@ -94,7 +94,7 @@ def explain(solution: Solution, problem: Problem) -> Explanation:
     advice = "" if solution.converged else ADVICE.get(solution.status.ending, "")
     if solution.status.ending is Ending.ITERATIONS and _are_free(problem, solution):
         advice = FREE + advice
-    if solution.status.ending in CREEPING and (smooth := kinks(problem, solution.X, solution.U, _alone(problem))):
+    if solution.status.ending in CREEPING and (smooth := kinks(problem, solution.X, solution.U, alone(problem))):
         advice = f"{smooth}; or {advice}"
     ordered = tuple(sorted(shares, key=lambda share: -abs(share[1])))
     misses = tuple(_misses(problem, solution.X))
@@ -131,18 +131,18 @@ def _are_free(problem: Problem, solution: Solution) -> bool:
         return False
     d = problem.allocate()
     with np.errstate(all="ignore"):
-        problem.objective.expand(X, problem.padded(solution.U), d, 0, N + 1)
+        problem.expand(X, problem.padded(solution.U), d, 0, N + 1)
     return not d.lz[1:N, :n].any()
 
 
 def _costs(problem: Problem, X: Any, U: Any) -> Iterator[tuple[str, float]]:
     """Name and cost of each term, as the only one of the problem."""
-    for name, cost in _alone(problem):
+    for name, cost in alone(problem):
         with np.errstate(all="ignore"):
             yield name, cost.total(X, U)
 
 
-def _alone(problem: Problem) -> Iterator[tuple[str, Objective]]:
+def alone(problem: Problem) -> Iterator[tuple[str, Objective]]:
     """Name of each term, and it alone."""
     for name, place in named_terms(problem):
         alone: dict[str, Any] = {"running": (), "during": {}, "at": {}, "terminal": ()}

@@ -51,7 +51,7 @@ def kinks(problem: Problem, X: Array, U: Array, terms: Iterable[tuple[str, Objec
             return 0
 
     with np.errstate(all="ignore"):
-        found = [(name, jumps(_of(problem, term))) for name, term in terms]
+        found = [(name, jumps(slope_of(problem, term))) for name, term in terms]
         found.append(("the dynamics", jumps(_of_steps(problem))))
     name, count = max(found, key=lambda kink: kink[1])
     return ADVICE.format(name=name, count=count) if count else ""
@@ -84,11 +84,13 @@ def _of_steps(problem: Problem) -> Slope:
     return slope
 
 
-def _of(problem: Problem, term: Objective) -> Slope:
+def slope_of(problem: Problem, term: Objective) -> Slope:
     """Gradients (N+1, nz) of a term."""
 
     def slope(X: Array, U: Array) -> Array:
         at = problem.allocate()
+        if len(term.noted):  # terms of forces read the records of steps
+            problem.expand(X, U, at, 0, problem.horizon + 1, FIRST)
         term.expand(X, U, at, 0, problem.horizon + 1)
         return at.lz
 

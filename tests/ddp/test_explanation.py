@@ -8,7 +8,8 @@ import pinocchio as pin
 import pytest
 
 import ddp
-from ddp.solutions.explanation import ADVICE
+from ddp.solutions.explanation import ADVICE, alone
+from ddp.solutions.kinks import slope_of
 from ddp.solutions.status import Ending
 from dynamics import FunctionDynamics
 from problems import arm, gaits, pendulum
@@ -94,3 +95,14 @@ def test_a_course_counts_iterations_that_have_no_records():
     bare = replace(solution, history=())
     assert bare.explain().course == f"{solution.iterations} iterations, without a record of each"
     assert replace(bare, iterations=0).explain().course == "no iterations"
+
+
+def test_slopes_of_terms_alone_add_up_to_the_gradient(rng):
+    """Those of contact forces too, which read what steps leave."""
+    problem = gaits.trot("go2")
+    X, U = problem.guess
+    X, U = problem.dynamics.integrate(X, 1e-3 * rng.normal(size=(len(X), problem.dynamics.n))), problem.padded(U)
+    at = problem.allocate()
+    problem.expand(X, U, at, 0, problem.horizon + 1)
+    own = sum(slope_of(problem, term)(X, U) for _, term in alone(problem))
+    np.testing.assert_allclose(own, at.lz, atol=1e-12 * np.abs(at.lz).max())
