@@ -115,7 +115,12 @@ def varied(problem: Problem, numbers: Mapping[str, Any]) -> Problem:
     other = problem
     if of_dynamics:
         other = _with_dynamics(problem, ability(problem.dynamics, "varied")(**of_dynamics))
-    changed = {where: _varied(other, where, values) for where, values in of_things.items()}
+    changed, made = {}, {}  # what stands in two places remains one
+    for where, values in of_things.items():
+        key = id(Place(*where, "").thing(other)), *((name, id(value)) for name, value in values.items())
+        if key not in made:
+            made[key] = _varied(other, where, values)
+        changed[where] = made[key]
     if changed:
         other = _with_things(other, changed)
     if x0 is not None:
@@ -230,16 +235,17 @@ def _with_limits(problem: Problem, given: Any) -> Problem:
 def _with_dynamics(problem: Problem, dynamics: Any) -> Problem:
     """Copy with another system of the same sizes, to which terms and constraints refer in place of the last one."""
     old = problem.dynamics
-    instead = {id(old): dynamics}
+    instead: dict[int, Any] = {id(old): dynamics}  # what has been made, too: what stands in two places remains one
     if (robot := getattr(old, "robot", None)) is not None:
         instead[id(robot)] = dynamics.robot
 
     def moved(thing: Any) -> Any:
-        if not is_dataclass(thing) or isinstance(thing, type):
-            return thing
-        known = {field.name: getattr(thing, field.name) for field in fields(thing) if field.init}
-        others = {name: instead[id(value)] for name, value in known.items() if id(value) in instead}
-        return replace(thing, **others) if others else thing
+        """A thing that refers to the other system, or whose parts do, as a soft constraint's."""
+        if id(thing) not in instead and is_dataclass(thing) and not isinstance(thing, type):
+            known = {field.name: getattr(thing, field.name) for field in fields(thing) if field.init}
+            others = {name: new for name, value in known.items() if (new := moved(value)) is not value}
+            instead[id(thing)] = replace(thing, **others) if others else thing
+        return instead.get(id(thing), thing)
 
     lists: dict[str, Any] = {}
     for listed in (*TERMS, *CONSTRAINTS):

@@ -13,6 +13,7 @@ import pytest
 import ddp
 import dynamics
 from problems import arm, gaits, pendulum
+from problems.constraints import CenterOfMassLimits
 from problems.costs import FramePose
 
 
@@ -267,3 +268,25 @@ def test_a_term_that_stands_in_two_places_varies_where_it_is_said():
     for numbers in (running, {**running, "terminal[0].weights": np.zeros(6)}):
         other = twice.varying(numbers)
         assert other.cost(X, U) == pytest.approx(replace(other).cost(X, U), rel=1e-12)
+
+
+def test_soft_constraints_read_other_masses(reach):
+    def soft(robot):
+        return ddp.Soft(CenterOfMassLimits(robot, upper=np.full(3, 0.01)), 1.0, "L2")
+
+    problem = replace(reach, constraints=[soft(reach.dynamics.robot)])
+    other = problem.varying({"dynamics.masses": reach.number("dynamics.masses") * [1.0, 3.0, 1.0, 1.0, 1.0, 1.0]})
+    anew = replace(other, constraints=[soft(other.dynamics.robot)])
+    X, U = np.repeat(reach.x0[None], reach.horizon + 1, axis=0), np.zeros((reach.horizon, 6))
+    seen = other.rows.values(X, U)
+    assert np.array_equal(seen, anew.rows.values(X, U))
+    assert np.abs(seen - problem.rows.values(X, U)).max() > 1e-3
+
+
+@pytest.mark.parametrize("name", ["dynamics.masses", "margin"])
+def test_constraints_that_stand_in_two_places_hold_once_at_the_end(name):
+    problem = arm.obstacles()
+    assert problem.constraints[0] is problem.terminal_constraints[0]
+    other = problem.varying({name: 1.1 * problem.number(name) + 1e-3})
+    assert other.constraints[0] is other.terminal_constraints[0]
+    assert other.rows.size == problem.rows.size
