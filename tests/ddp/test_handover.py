@@ -1,0 +1,71 @@
+"""Rollouts hand over to full-space steps where these serve better, and take over again where they do not."""
+
+import itertools
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from test_full_space import noisy, point_to_point
+
+import ddp
+import problems
+from problems import arm, cartpole, pendulum, quadruped
+
+
+def test_full_space_steps_are_for_underactuated_motions_whose_rollouts_stay_short():
+    swing = ddp.solve(cartpole.swing_up())
+    first = [record.full_space for record in swing.history].index(True)
+    assert 2 <= first <= 5
+    assert all(record.step <= 0.125 for record in swing.history[first - 2 : first])
+    assert all(record.full_space for record in swing.history[first:])
+    assert f"{swing.iterations - first} by full-space steps" in swing.explain().course
+    driven = ddp.solve(arm.out_of_reach())
+    assert max(record.step for record in driven.history[4:7]) <= 0.125
+    assert not any(record.full_space for record in driven.history)
+
+
+@pytest.mark.parametrize("name", ["reorientation", "heavy pole"])
+def test_full_space_steps_that_would_be_as_short_are_not_tried(name):
+    problem = quadruped.reorientation() if name == "reorientation" else cartpole.swing_up(pole_mass=3.0)
+    solution, rolled = ddp.solve(problem), ddp.solve(problem, ddp.DDP(step="rollout"))
+    steps = [record.step for record in solution.history]
+    assert any(first <= 0.125 and second <= 0.125 for first, second in itertools.pairwise(steps))
+    assert not any(record.full_space for record in solution.history)
+    assert solution.iterations == rolled.iterations
+    np.testing.assert_array_equal(solution.U, rolled.U)
+
+
+def test_rollouts_go_on_where_full_space_steps_struggle():
+    problem = cartpole.swing_up(pole_mass=2.0, control_weight=1.0)
+    solution, rolled = ddp.solve(problem), ddp.solve(problem, ddp.DDP(step="rollout"))
+    tried = [record.full_space for record in solution.history]
+    assert any(tried)
+    assert not tried[-1]
+    assert solution.iterations <= rolled.iterations
+    assert solution.cost == pytest.approx(rolled.cost, rel=1e-9)
+    np.testing.assert_allclose(solution.U, rolled.U, atol=1e-6 * np.abs(rolled.U).max())
+
+
+def test_states_follow_from_controls_where_iterations_are_few():
+    solution = ddp.solve(cartpole.swing_up(), ddp.DDP(max_iterations=30), throw=False)
+    assert not any(record.full_space for record in solution.history)
+    assert solution.gap() == 0.0
+
+
+def test_rollouts_that_struggle_with_limits_hand_over(rng):
+    problem = point_to_point(0.25, 1e4)
+    solution = ddp.solve(problem, guess=noisy(problem, rng, 3.0))
+    assert solution.iterations <= 40
+    assert {record.contraction for record in solution.history} >= {"multipliers", "none"}
+    swung = ddp.solve(replace(pendulum.swing_up(horizon=150), control_limits=(-3.0, 3.0), guess=None))
+    assert swung.iterations <= 27
+    assert "multipliers" not in {record.contraction for record in swung.history}
+
+
+def test_full_space_steps_that_stay_short_give_back_to_rollouts():
+    problem = problems.find("soft/serial")()
+    guess = noisy(problem, np.random.default_rng(1002), 1.0)
+    by_default, rolled = ddp.solve(problem, guess=guess), ddp.solve(problem, ddp.DDP(step="rollout"), guess=guess)
+    assert by_default.iterations <= 1.1 * rolled.iterations
+    assert {record.contraction for record in by_default.history} >= {"policy", "none"}
+    assert by_default.cost == pytest.approx(rolled.cost, rel=1e-7)
