@@ -92,6 +92,11 @@ class JointLimits(_Selection):
         rows = scalar_joints(self.robot).flat
         rows = rows[np.isin(rows[:, 0], group)]
         keep_limited(self, rows, lower[rows[:, 0]], upper[rows[:, 0]])
+        if len(self.lower) < len(group):  # copies with other numbers are made of those that are limited
+            kept = set(self._rows[:, 0].tolist())
+            names = [name for name in self.robot.joint_names if kept.issuperset(self.robot.numbers_of(name)[0])]
+            if [number for name in names for number in self.robot.numbers_of(name)[0]] == self._rows[:, 0].tolist():
+                checks.settle(self, joints=tuple(names))
 
 
 @dataclass(frozen=True, eq=False)

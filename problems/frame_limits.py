@@ -100,4 +100,7 @@ def _along_axes(constraint: object, given: ArrayLike | None, lower: ArrayLike, u
     array = as_array("axes", directions, (3,) if one else (None, 3)).reshape(-1, 3)
     if len(array) == 0 or not (np.abs(array).max(axis=1) > 0.0).all():
         raise ProblemError("axes: expected directions that are not zero, at least one")
-    checks.settle(constraint, _axes=array[bounded(constraint, lower, upper, len(array))].copy())
+    kept = bounded(constraint, lower, upper, len(array))
+    checks.settle(constraint, _axes=array[kept].copy())
+    if len(kept) < len(array):
+        checks.settle(constraint, axes=array[kept].copy())  # what copies with other numbers are made of

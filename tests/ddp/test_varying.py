@@ -12,8 +12,8 @@ import pytest
 
 import ddp
 import dynamics
-from problems import arm, gaits, pendulum
-from problems.constraints import CenterOfMassLimits
+from problems import arm, gaits, pendulum, quadruped
+from problems.constraints import CenterOfMassLimits, FramePositionLimits, JointLimits
 from problems.costs import FramePose
 
 
@@ -290,3 +290,28 @@ def test_constraints_that_stand_in_two_places_hold_once_at_the_end(name):
     other = problem.varying({name: 1.1 * problem.number(name) + 1e-3})
     assert other.constraints[0] is other.terminal_constraints[0]
     assert other.rows.size == problem.rows.size
+
+
+@pytest.mark.parametrize("limited", [
+    lambda robot: CenterOfMassLimits(robot, upper=[np.inf, np.inf, 0.3]),
+    lambda robot: FramePositionLimits(robot, "tool0", lower=[-np.inf, -np.inf, 0.1]),
+    lambda robot: JointLimits(robot, -2.0, [np.inf, 2.0, 2.0, np.inf, 2.0, 2.0]),
+    lambda robot: JointLimits(robot, upper=[2.0, np.inf, 2.0, np.inf, 2.0, 1.0], lower=-np.inf),
+])  # fmt: skip
+def test_limits_of_which_some_are_infinite_vary(reach, limited):
+    problem = replace(reach, constraints=[limited(reach.dynamics.robot)])
+    X, U = np.repeat(reach.x0[None], reach.horizon + 1, axis=0), np.zeros((reach.horizon, 6))
+    heavy = problem.varying({"dynamics.masses": 2.0 * reach.number("dynamics.masses")})
+    anew = replace(heavy, constraints=[limited(heavy.dynamics.robot)])
+    assert np.array_equal(heavy.rows.values(X, U), anew.rows.values(X, U))
+    assert np.array_equal(heavy.rows.upper, anew.rows.upper)
+    lower = problem.varying({"constraints[0].upper": problem.number("constraints[0].upper") - 0.01})
+    finite = np.isfinite(problem.rows.upper)
+    np.testing.assert_allclose(lower.rows.upper[finite], problem.rows.upper[finite] - 0.01)
+
+
+def test_limits_of_the_joints_of_a_floating_robot_vary_with_masses():
+    problem = quadruped.reorientation()
+    problem = replace(problem, constraints=[JointLimits(problem.dynamics.robot)])
+    heavy = problem.varying({"dynamics.masses": 2.0 * problem.number("dynamics.masses")})
+    assert np.array_equal(heavy.constraints[0].upper, problem.constraints[0].upper)
