@@ -136,7 +136,8 @@ class Problem:
         A place is "x0", "control_limits", a field of a term or a constraint, as errors name these, or a number of the
         dynamics: "dynamics.masses" (bodies,) [kg] of robots, inertias in proportion, "dynamics.parameters" of
         functions. The field's name alone will do if no other term has one, or all have the same numbers: then all are
-        varied. Only what varies is checked again, as by its constructor. A term of one's own is traced again.
+        varied. Only what varies is checked again, as by its constructor. A term of one's own is traced again; robots
+        that functions name stay as they are, so masses do not vary there.
 
         Raises ProblemError for places that there are not, and for numbers that do not fit.
         """
