@@ -107,7 +107,7 @@ class DDP:
                    rows with slacks, and never violated by more than the tolerance
         "auto"     linear with constraints, after a few rollouts without them; else by rollouts until these struggle, by
                    a step of an eighth or less within limits of controls, by two in a row where controls are fewer than
-                   the coordinates that they move, and then linear as long as that serves better. By rollouts alone
+                   the coordinates that they move, and then linear as long as that goes further. By rollouts alone
                    with options of theirs: another ``hessian``, ``multipliers`` or ``constraints``; without limits also
                    another ``search`` or ``regularization``
     """
