@@ -11,6 +11,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -244,7 +245,8 @@ def _with_dynamics(problem: Problem, dynamics: Any) -> Problem:
         if id(thing) not in instead and is_dataclass(thing) and not isinstance(thing, type):
             known = {field.name: getattr(thing, field.name) for field in fields(thing) if field.init}
             others = {name: new for name, value in known.items() if (new := moved(value)) is not value}
-            instead[id(thing)] = replace(thing, **others) if others else thing
+            again = getattr(thing, "varied", partial(replace, thing))
+            instead[id(thing)] = again(**others) if others else thing
         return instead.get(id(thing), thing)
 
     lists: dict[str, Any] = {}

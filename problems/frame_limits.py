@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -88,6 +89,14 @@ class FrameVelocityLimits(RobotConstraint):
         checks.one_of("reference", self.reference, REFERENCES)
         checks.branch(self.robot, self.frame)
         checks.settle(self, _rows=bounded(self, self.lower, self.upper, 6))
+
+    def varied(self, **numbers: Any) -> FrameVelocityLimits:
+        """Copy with other numbers, see `Problem.varying`; bounds are of those components that have one."""
+        full: dict[str, Any] = {"lower": np.full(6, -np.inf), "upper": np.full(6, np.inf)}
+        for name, bound in full.items():
+            given = numbers.pop(name, getattr(self, name))
+            bound[self._rows] = as_array(name, given, (len(self._rows),), finite=False)
+        return replace(self, **full, **numbers)
 
     def _bound(self) -> CompiledConstraint:
         return along(quantities.frame_velocity(self.robot, self.frame, self.reference), np.eye(6)[self._rows])

@@ -13,7 +13,7 @@ import pytest
 import ddp
 import dynamics
 from problems import arm, gaits, pendulum, quadruped
-from problems.constraints import CenterOfMassLimits, FramePositionLimits, JointLimits
+from problems.constraints import CenterOfMassLimits, FramePositionLimits, FrameVelocityLimits, JointLimits
 from problems.costs import FramePose
 
 
@@ -295,6 +295,7 @@ def test_constraints_that_stand_in_two_places_hold_once_at_the_end(name):
 @pytest.mark.parametrize("limited", [
     lambda robot: CenterOfMassLimits(robot, upper=[np.inf, np.inf, 0.3]),
     lambda robot: FramePositionLimits(robot, "tool0", lower=[-np.inf, -np.inf, 0.1]),
+    lambda robot: FrameVelocityLimits(robot, "tool0", upper=[np.inf, np.inf, 1.0, 1.0, 2.0, 1.0]),
     lambda robot: JointLimits(robot, -2.0, [np.inf, 2.0, 2.0, np.inf, 2.0, 2.0]),
     lambda robot: JointLimits(robot, upper=[2.0, np.inf, 2.0, np.inf, 2.0, 1.0], lower=-np.inf),
 ])  # fmt: skip
