@@ -245,8 +245,8 @@ of_samples: Any = None
 
 
 def _of_all(tree, base, at_center, moving, a, order, y, weight, J, H):  # type: ignore[no-untyped-def]
-    """A quantity of all samples: of eight at a time, or of one where there are few; moving: 1 if v is behind q in a."""
-    if 2 * a.shape[0] < WIDTH:
+    """A quantity of all samples: of eight at a time, or of the only one; moving: 1 if v is behind q in a."""
+    if a.shape[0] == 1:
         of_samples(np.empty(numbers_of(base)), tree, base, at_center, moving, a, order, y, weight, J, H)
     else:
         of_samples(np.empty((numbers_of(base), WIDTH)), tree, base, at_center, moving, a, order, y, weight, J, H)

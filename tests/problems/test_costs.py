@@ -360,7 +360,8 @@ def test_batches_add_scaled_knots_and_do_not_depend_on_how_they_are_split(robots
             np.testing.assert_allclose(whole[0], 2.0 + 0.3 * term.values(X, U), rtol=1e-14)
             if not isinstance(term, (ControlCost, ControlLimits)):
                 for k in range(5):
-                    np.testing.assert_allclose(whole[1][k], 3.0 + 0.3 * term.gradient(X[k], U[k]), rtol=1e-13)
+                    g = 3.0 + 0.3 * term.gradient(X[k], U[k])  # an only sample may be rounded otherwise
+                    np.testing.assert_allclose(whole[1][k], g, rtol=1e-13, atol=1e-14 * np.abs(g).max())
                     H = 4.0 + 0.3 * term.hessian(X[k], U[k], exact=exact)
                     atol = 1e-12 * max(1.0, np.abs(H).max())
                     np.testing.assert_allclose(whole[2][k], H, rtol=1e-13, atol=atol)
