@@ -64,7 +64,9 @@ def row(name, solver, runs):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--python", help="of an environment with CasADi; without one mayne is alone")
-    parser.add_argument("--problems", nargs="*", choices=CASES, default=list(CASES), help="which, by name", metavar="NAME")
+    parser.add_argument(
+        "--problems", nargs="*", choices=CASES, default=list(CASES), help="which, by name", metavar="NAME"
+    )
     parser.add_argument("--starts", type=int, default=None, help="of each; default as many as the bars are about")
     parser.add_argument("--limit", type=int, default=300, help="iterations of mayne")
     options = parser.parse_args()
