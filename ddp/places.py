@@ -12,16 +12,18 @@ import copy
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ddp.constraints.bounds import as_limits
+from ddp.costs.batch import ability
 from ddp.costs.entries import Entry
 from ddp.costs.objective import Objective
 from ddp.errors import DDPError, ProblemError, instance, nearest, said, settle
-from ddp.systems.system import ability
+from ddp.systems.system import ability as of_system
 
 if TYPE_CHECKING:
     from ddp.problem import Problem
@@ -64,7 +66,7 @@ def resolved(problem: Problem, name: Any) -> tuple[Place, ...] | str:
     instance("varying", name, str, "the name of a place")
     if name in OWN:
         return name
-    known, own = problem.places, ability(problem.dynamics, "variable")
+    known, own = problem.places, of_system(problem.dynamics, "variable")
     if name.startswith("dynamics.") and name.removeprefix("dynamics.") in own:
         return name
     if name in known:
@@ -115,10 +117,10 @@ def varied(problem: Problem, numbers: Mapping[str, Any]) -> Problem:
                 of_things.setdefault((listed, key, index), {})[field] = value
     other = problem
     if of_dynamics:
-        other = _with_dynamics(problem, ability(problem.dynamics, "varied")(**of_dynamics))
+        other = _with_dynamics(problem, of_system(problem.dynamics, "varied")(**of_dynamics))
     changed, made = {}, {}  # what stands in two places remains one
     for where, values in of_things.items():
-        key = id(Place(*where, "").thing(other)), *((name, id(value)) for name, value in values.items())
+        key = len(of_things) > 1 and (id(Place(*where, "").thing(other)), *values, *map(id, values.values()))
         if key not in made:
             made[key] = _varied(other, where, values)
         changed[where] = made[key]
@@ -192,7 +194,9 @@ def _with_things(problem: Problem, changed: dict[tuple[str, Any, int], Any]) -> 
     vars(other).pop("_resolved", None)  # names may mean less by now
     settle(other, **{name: tuple(value) if isinstance(value, list) else value for name, value in lists.items()})
     swaps = {id(Place(*where, "").thing(problem)): thing for where, thing in changed.items()}
-    met = sum(id(where.thing(problem)) in swaps for where in things_of(problem, TERMS))
+    lists_of = (getattr(problem, listed) for listed in TERMS)
+    groups = (chain.from_iterable(one.values()) if isinstance(one, Mapping) else one for one in lists_of)
+    met = sum(id(term) in swaps for term in chain.from_iterable(groups))
     objective = _swapped(problem.objective, swaps) if met == len(swaps) else None  # else one term stands in two places
     if objective is None:
         terms = other.running, other.during, other.at, other.terminal
@@ -203,13 +207,15 @@ def _with_things(problem: Problem, changed: dict[tuple[str, Any, int], Any]) -> 
 
 def _swapped(objective: Objective, swaps: dict[int, Any]) -> Objective | None:
     """The objective with other terms of the same classes in place of some; None where those are not there as such."""
-    left = set(swaps)
+    left, alike = set(swaps), True
 
     def swapped(entry: Entry) -> Entry:
+        nonlocal alike
         new = swaps.get(id(entry.term))
         if new is None:
             return entry
         left.discard(id(entry.term))
+        alike = alike and ability(new, "separable") == ability(entry.term, "separable")
         return entry._replace(term=new)
 
     parts = {
@@ -217,7 +223,7 @@ def _swapped(objective: Objective, swaps: dict[int, Any]) -> Objective | None:
         "during": tuple((knots, swapped(entry)) for knots, entry in objective.during),
         "at": tuple((knot, swapped(entry)) for knot, entry in objective.at),
     }  # fmt: skip
-    return None if left else objective.with_entries(**parts)
+    return None if left else objective.with_entries(alike, **parts)
 
 
 def _with_limits(problem: Problem, given: Any) -> Problem:

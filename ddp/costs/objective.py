@@ -124,14 +124,14 @@ class Objective:
         vars(twin).update(lagrangian=lagrangian, plain=self)
         return twin
 
-    def with_entries(self, **parts: Any) -> Objective:
-        """Copy with other entries of some of its fields, at the same knots; nothing is checked."""
+    def with_entries(self, alike: bool, **parts: Any) -> Objective:
+        """Copy with other entries of some of its fields, at the same knots; nothing is checked.
+
+        alike: whether as many terms are separable, in the same places.
+        """
         twin, own = object.__new__(Objective), vars(self)
         vars(twin).update({name: own[name] for name in self.__dataclass_fields__} | parts)
-        if self.dynamics.n + self.dynamics.nu < LARGE and all(
-            new is old or ability(new.term, "separable") == ability(old.term, "separable")
-            for (new, *_), (old, *_) in zip(twin._stretches, self._stretches, strict=True)
-        ):
+        if alike and self.dynamics.n + self.dynamics.nu < LARGE:
             vars(twin).update({name: own[name] for name in OF_SHAPES if name in own})
         return twin
 
