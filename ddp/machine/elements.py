@@ -31,7 +31,7 @@ def lanes_at(eighth):
 
 @inline
 def eighth_of(x):
-    """Where rows begin, as an eighth."""
+    """Address of rows, as an eighth."""
     return address_of(x) // WIDTH
 
 

@@ -115,7 +115,7 @@ class Contact:
         return self.directions(R) @ (J[:3] - pin.skew(self.lowest(R)) @ J[3:])
 
     def distance(self, robot: Robot, q: ArrayLike) -> float:
-        """How far its frame's origin is from that of the target [m], zero where there is none; q (nq,)."""
+        """Distance of its frame's origin from that of the target [m], zero where there is none; q (nq,)."""
         if self.target is None:
             return 0.0
         data, target = robot.model.createData(), self.target
