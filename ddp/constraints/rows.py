@@ -129,10 +129,10 @@ class Rows:
                 entry.own(c)[:] = self.known(entry, *_of(X, U, knots))
         return c
 
-    def jacobian(self, X: Array, U: Array) -> Array:
-        """J (entries,): of each constraint (M, size, width), in the columns that it keeps."""
+    def jacobian(self, X: Array, U: Array, out: Array | None = None) -> Array:
+        """J (entries,): of each constraint (M, size, width), in the columns that it keeps; into ``out`` if given."""
         X, U = _knots(X, U)
-        J = np.empty(self.entries)
+        J = np.empty(self.entries) if out is None else out
         row_table.evaluate(self.table, JACOBIAN, 0, self.horizon + 1, X, U, NONE, J, NO_HESSIANS)
         for entry, begin in self._python:
             knots = slice(entry.start, entry.stop)

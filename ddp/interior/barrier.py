@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ddp.interior import row_steps
+from ddp.interior.memory import RowMemory, carved, place
 from ddp.interior.row_steps import ABOVE, BELOW, BOUNDED, COMPLIANCE, EQUAL, FREE, NU, OF_N, OF_P, PRICE, N, P, S
 from ddp.protocols import Array
 
@@ -34,8 +35,16 @@ KEPT = 0.99
 """A step goes this share of the way to a bound, or closer where the barrier is small."""
 
 
+ARRAYS: dict[str, tuple[int, ...]] = {
+    "bounds": (2,), "give": (2,), "state": (8,), "w": (), "f": (), "y": (), "residual": ()
+}  # fmt: skip
+"""Axes of arrays before that of the rows."""
+
+
 class Barrier:
     """The rows' state, see row_steps.py.
+
+    address: of a `RowMemory`.
 
     scale: the cost that counts as one.   price, compliance (M,): of rows that give way, see row_steps.py; rows that do
     so for nothing are none.
@@ -46,11 +55,13 @@ class Barrier:
         self, lower: Array, upper: Array, scale: float = 1.0, price: Array | None = None,
         compliance: Array | None = None,
     ) -> None:  # fmt: skip
-        self.bounds, self.scale, self.size = np.array([lower, upper]), scale, len(lower)
-        self.give = np.array([
-            np.full(self.size, np.inf) if price is None else price,
-            np.zeros(self.size) if compliance is None else compliance,
-        ])  # fmt: skip
+        self.scale, self.size = scale, len(lower)
+        own, places = carved({name: (*rows, self.size) for name, rows in ARRAYS.items()})
+        self.bounds, self.give, self.state = own["bounds"], own["give"], own["state"]
+        self.w, self.f, self.y, self._residual = own["w"], own["f"], own["y"], own["residual"]
+        self.bounds[0], self.bounds[1] = lower, upper
+        self.give[PRICE] = np.inf if price is None else price
+        self.give[COMPLIANCE] = 0.0 if compliance is None else compliance
         counts = (self.give[PRICE] > 0.0) & (self.give[COMPLIANCE] < np.inf)
         self.equality = (lower == upper) & counts
         self.equalities = int(self.equality.sum())
@@ -62,8 +73,9 @@ class Barrier:
         self.least_proximal, self.share = PROXIMAL
         self.elastic, self.price_of_all, self.hard = False, np.inf, np.zeros(self.size, dtype=bool)
         self._count()
-        self.state = np.zeros((8, self.size))
-        self.w, self.f, self.y, self._residual = (np.zeros(self.size) for _ in range(4))
+        del places["residual"]
+        self._memory = RowMemory(M=self.size, kind=place(self.kind), **places)
+        self.address = self._memory.address
 
     def _count(self) -> None:
         """Count what barriers keep positive."""

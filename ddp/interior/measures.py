@@ -49,6 +49,14 @@ def slope(lz, x, u):
 
 
 @kernel
+def copy(to, numbers):
+    """Numbers (M, n) into others."""
+    for t in range(numbers.shape[0]):
+        for i in range(numbers.shape[1]):
+            to[t, i] = numbers[t, i]
+
+
+@kernel
 def approach(alpha, numbers, towards):
     """Numbers (M, n) go the fraction alpha of the way."""
     for t in range(numbers.shape[0]):

@@ -139,16 +139,17 @@ class Interior:
         if not warm:
             self._begin()
             self._settled = p.first == 0 or p.bounds.count == 0
-        self.filter, p.penalty = Filter(p.theta, p.first > 0), p.bounds.value(p.barrier)
+        self.filter, p.penalty, judged = Filter(p.theta, p.first > 0), p.bounds.value(p.barrier), False
         while True:
-            p.contract()
-            self.judged = p.judge()
+            if not judged:
+                p.contract()
+                self.judged = p.judge()
+            judged = False
             self._lower_barrier()
             if self._held and p.limited:
                 p = self.point = p.held()
                 self.judged = p.judge()
                 self._again()
-            p.condense()
             step = self._swept()
             if step is None:
                 if self._elastic():
@@ -189,7 +190,7 @@ class Interior:
             else:
                 if alpha == 1.0 and p.bounds.left_open(move.rows, p.barrier) > HALVED * was_open:
                     p.bounds.share *= LESS_PROXIMAL
-                p.differentiate()
+                self.judged, judged = p.arrive(), True
 
     def _lower_first(self, move: Move) -> bool:
         """Whether to begin anew with another first barrier: a lower one, or the one before.
@@ -296,13 +297,15 @@ class Interior:
 
     def _swept(self) -> _Swept | None:
         """The step of the first Hessian that is positive definite."""
+        again = False
         for blend, mu in self._hessians():
-            sweep = self.point.sweep(blend, mu)
-            self.sweep, self.exact = sweep if sweep.failed < 0 else None, blend == 1.0 and mu == 0.0
-            if sweep.failed < 0:
+            sweep, move = self.point.propose(blend, mu, again)
+            again = True
+            self.sweep, self.exact = None if move is None else sweep, blend == 1.0 and mu == 0.0
+            if move is not None:
                 if mu > 0.0:
                     self._mu = mu
-                return _Swept(self.point.move(sweep, blend, mu), sweep, blend, mu)
+                return _Swept(move, sweep, blend, mu)
         return None
 
     def _hessians(self) -> Iterator[tuple[float, float]]:

@@ -1,124 +1,212 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
-"""An iteration's passes over the horizon and all rows, a kernel each: what point.py calls.
+"""An iteration's passes over the horizon and all rows: what point.py calls.
 
-``horizon``: the address of a `Horizon`, which is given ``lz`` (N+1, nz), the swept gradient.   table, J: the rows and
-their Jacobian, see row_table.py.   rows, bounds, kind, give, m: see row_steps.py.   plain (N+1, nz): the gradient of
-the cost.
+    arrive    derivatives, their second order contracted, the errors                       `differentiate`, `judge`
+    propose   what rows weigh eliminated, a sweep, its step and its multipliers            `condense`, `stride`
+    attempt   a fraction of the step, the gaps that it leaves, its worth                   `advance`, `weigh`
+    follow    the multipliers, where the states have gone
+
+Where dynamics, costs or constraints are not compiled, or others share the work, point.py makes what they have part in
+between the passes named last.
+
+memory, rows: addresses of a `Memory` and a `RowMemory`.   m, delta: see row_steps.py.   X (N+1, nx), U (N, nu).
+residual (M,), primal (3, M): of the rows.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from ddp.compiling.kernel import kernel
-from ddp.constraints.bound import CURVATURE, VALUES
+from ddp.compiling.kernel import call_contraction, kernel
+from ddp.constraints.bound import CURVATURE, JACOBIAN, VALUES
 from ddp.constraints.row_table import add_forces, add_squares, along, evaluate
-from ddp.costs.cost_table import NONE, total
+from ddp.costs import cost_table
+from ddp.costs.bound import GAUSS_NEWTON
 from ddp.interior import row_steps
-from ddp.interior.linear import multipliers, stationarity
-from ddp.interior.measures import absolute, approach, sizes, slope, spread
+from ddp.interior.linear import bend, multipliers, stationarity
+from ddp.interior.measures import absolute, approach, copy, sizes, slope, spread
+from ddp.interior.memory import Memory, RowMemory, arrays, row_arrays
+from ddp.machine.addresses import address_of_words, array_at, integers_at
+from ddp.sweeps.sweeping import Sweeping, recur
 
 
 @kernel
-def pull(table, J, plain, forces, lz):
-    """lz := plain + Jᵀ forces (M,)."""
-    for t in range(plain.shape[0]):
-        for i in range(plain.shape[1]):
-            lz[t, i] = plain[t, i]
-    add_forces(table, J, forces, lz)
+def arrive(memory, rows, X, U, gaps):
+    """Derivatives at X, U, where gaps (N, n) are open, contracted with the multipliers; and `judge`."""
+    p = Memory(memory)
+    a = arrays(p)
+    x, u = cost_table.place(X), cost_table.place(U)
+    trajectory = address_of_words((
+        p.N, p.nx, p.n, p.nu, p.records, x, u, p.A, p.B, p.record, cost_table.place(a.weights), p.T, p.T_size
+    ))  # fmt: skip
+    call_contraction(p.expand, p.context, trajectory, 1, p.completes)
+    differentiate(p, X, U)
+    evaluate(a.table, JACOBIAN, 0, p.N + 1, X, U, a.J, a.J, array_at(p.J, (0, 0, 0)))
+    copy(array_at(p.gaps, (p.N, p.n)), gaps)
+    bend(p.horizon, a.weights)
+    call_contraction(p.contract, p.context, trajectory, 0, 0)
+    return judge(memory, rows)
 
 
 @kernel
-def judge(horizon, table, J, rows, bounds, kind, give, plain, lz, y, costate, weights, error):
-    """error (N+1, nz): the Lagrangian's gradient, with multipliers y (M,) of the rows, which are written.
+def differentiate(p, X, U):
+    """Costs, their gradients and Hessians of both kinds."""
+    N, nz = p.N, p.n + p.nu
+    terms, noted, segments = terms_of(p), integers_at(p.terms, (0, 5)), integers_at(p.segments, (p.segment_count, 3))
+    record, l, lz = array_at(p.record, (N, p.records)), array_at(p.l, (N + 1,)), array_at(p.lz, (N + 1, nz))
+    lzz, exact = array_at(p.lzz, (N + 1, nz, nz)), array_at(p.exact, (N + 1, nz, nz))
+    runs, curved = integers_at(p.runs, (p.run_count, 5)), integers_at(p.curved, (p.curved_count, 4))
+    diagonal = array_at(p.diagonal, (N + 1, nz))
+    cost_table.expand(terms, noted, GAUSS_NEWTON, runs, segments, 0, N + 1, X, U, record, l, lz, lzz, diagonal)
+    cost_table.expand_exact(terms, noted, curved, segments, 0, N + 1, X, U, record, exact)
+
+
+@kernel
+def terms_of(p):
+    """The table of costs of a `Memory`."""
+    return integers_at(p.terms, (p.term_count, 5))
+
+
+@kernel
+def pull(memory, forces):
+    """The swept gradient := that of the costs + Jᵀ forces (M,)."""
+    a = arrays(Memory(memory))
+    copy(a.to_lz, a.lz)
+    add_forces(a.table, a.J, forces, a.to_lz)
+
+
+@kernel
+def judge(memory, rows):
+    """``error`` := the Lagrangian's gradient, with multipliers of the rows, which are written.
 
     Returns the largest number of it, the sum of |costate|, and `row_steps.errors`.
     """
-    row_steps.multipliers(rows, kind, give, y)
-    pull(table, J, plain, y, lz)
-    stationarity(horizon, lz, costate, weights, error)
-    return absolute(error)[0], absolute(costate)[1], row_steps.errors(rows, bounds, kind, give)
+    p, b = Memory(memory), row_arrays(RowMemory(rows))
+    a = arrays(p)
+    row_steps.multipliers(b.state, b.kind, b.give, b.y)
+    pull(memory, b.y)
+    stationarity(p.horizon, a.to_lz, a.costate, a.weights, a.error)
+    return absolute(a.error)[0], absolute(a.costate)[1], row_steps.errors(b.state, b.bounds, b.kind, b.give)
 
 
 @kernel
-def condense(
-    table, J, rows, bounds, kind, give, m, delta, residual, w, f, plain, lz, dense, any_dense, separable, costs, own, H,
-    out, diagonal, curved, X, U, y,
-):  # fmt: skip
-    """w, f (M,), lz := plain + Jᵀ f, and `fill`; to Hessians that are ``curved`` Σ y_i ∂²c_i at X, U, y (M,)."""
-    row_steps.condense(rows, bounds, kind, give, m, delta, residual, w, f)
-    pull(table, J, plain, f, lz)
-    fill(table, J, w, dense, any_dense, separable, costs, own, H, out, diagonal)
-    if curved:
-        evaluate(table, CURVATURE, 0, X.shape[0], X, U, y, y, out)
+def propose(memory, rows, m, delta, residual, X, U, dense, separable, costs, condensed, keep, blend, mu):
+    """`condense`, unless that is done; a sweep with ``blend`` and ``mu``; where it succeeds, `stride`.
 
-
-@kernel
-def fill(table, J, w, dense, any_dense, separable, costs, own, H, out, diagonal):
-    """out := H + Jᵀ w J at ``dense`` knots, diagonal := own + it at others; costs: where H is in ``own`` (N+1, nz)."""
-    for t in range(own.shape[0]):
-        for i in range(own.shape[1]):
-            diagonal[t, i] = own[t, i]
-    if any_dense:
-        spread(dense, costs, own, H, out)
-    add_squares(table, J, w, separable, out, diagonal)
-
-
-@kernel
-def stride(
-    horizon, table, J, rows, bounds, kind, give, m, residual, w, f, plain, keep, blend, mu, x, u, y, moved, step,
-    costate, weights,
-):  # fmt: skip
-    """``step`` of the rows for x, u, y of `limits.linear_step`, moved (M,) = J z.
-
-    blend, mu: of the sweep.   costate, weights: where it leads. Returns `row_steps.steps`, and the slope of cost and
-    barrier.
+    Returns the knot where the sweep failed, its slope, change and gradient, and what `stride` does.
     """
-    multipliers(horizon, blend, mu, x, u, y, True, costate, weights)
-    along(table, J, x, u, moved)
-    longest, longest_dual, rise = row_steps.steps(rows, bounds, kind, give, m, residual, w, f, moved, keep, step)
-    return longest, longest_dual, rise + slope(plain, x, u)
+    p = Memory(memory)
+    if not condensed:
+        condense(memory, rows, m, delta, residual, X, U, dense, separable, costs)
+    s = Sweeping(p.sweeping)
+    s.blend, s.mu = blend, mu
+    recur(p.sweeping)
+    found = (1.0, 1.0, 0.0)
+    if s.failed < 0:
+        found = stride(memory, rows, m, keep, residual, blend, mu)
+    return s.failed, s.slope, s.change, s.gradient, found
 
 
 @kernel
-def advance(alpha, x, u, step, rows, kind, first, U, dX, to_U, primal):
-    """A fraction alpha of a step: dX (N+1, n), to_U (N, nu), primal (3, M); rows from ``first`` on are of controls."""
-    nu = u.shape[1]
-    for t in range(x.shape[0]):
-        for i in range(x.shape[1]):
-            dX[t, i] = alpha * x[t, i]
-    for t in range(u.shape[0]):
-        for i in range(nu):
-            to_U[t, i] = U[t, i] + alpha * u[t, i]
+def condense(memory, rows, m, delta, residual, X, U, dense, separable, costs):
+    """Weights and forces of the rows, and what is swept: the gradient, `fill`, the curvature of the rows.
+
+    dense, separable, costs (N+1,): where Hessians are, and are not, and where those of costs are diagonals.
+    """
+    p, b = Memory(memory), row_arrays(RowMemory(rows))
+    nz = p.n + p.nu
+    row_steps.condense(b.state, b.bounds, b.kind, b.give, m, delta, residual, b.w, b.f)
+    pull(memory, b.f)
+    fill(memory, rows, True, dense, separable, costs)
+    a, out = arrays(p), array_at(p.to_exact, (p.N + 1, nz, nz))
+    evaluate(a.table, CURVATURE, 0, p.N + 1, X, U, b.y, b.y, out)
+
+
+@kernel
+def fill(memory, rows, exact, dense, separable, costs):
+    """Swept Hessians := those of the costs, ``exact`` or not, + Jᵀ w J; or the diagonal of it."""
+    p, b = Memory(memory), row_arrays(RowMemory(rows))
+    a, shape, flat = arrays(p), (p.N + 1, p.n + p.nu, p.n + p.nu), (p.N + 1, p.n + p.nu)
+    own, diagonal = array_at(p.diagonal, flat), array_at(p.to_diagonal, flat)
+    H, out = array_at(p.exact if exact else p.lzz, shape), array_at(p.to_exact if exact else p.to_lzz, shape)
+    copy(diagonal, own)
+    spread(dense, costs, own, H, out)
+    add_squares(a.table, a.J, b.w, separable, out, diagonal)
+
+
+@kernel
+def stride(memory, rows, m, keep, residual, blend, mu):
+    """The step of the last sweep, of ``blend`` and ``mu``, with all multipliers.
+
+    Returns `row_steps.steps`: its longest fractions; and the slope of cost and barrier.
+    """
+    p, b = Memory(memory), row_arrays(RowMemory(rows))
+    a = arrays(p)
+    call_contraction(p.linear_step, p.horizon, p.u, p.x, p.y)
+    multipliers(p.horizon, blend, mu, a.x, a.u, a.y, True, a.to_costate, a.to_weights)
+    along(a.table, a.J, a.x, a.u, a.moved)
+    own = row_steps.steps(b.state, b.bounds, b.kind, b.give, m, residual, b.w, b.f, a.moved, keep, a.step)
+    return own[0], own[1], own[2] + slope(a.lz, a.x, a.u)
+
+
+@kernel
+def attempt(memory, rows, alpha, m, first, X, U, to_X, to_U, primal, gaps, residual):
+    """The trial X, U, primal, gaps (N, n), residual a fraction alpha along the step, and its `weigh`."""
+    p = Memory(memory)
+    advance(memory, rows, alpha, first, U, to_U, primal, True)
+    place = cost_table.place
+    call_contraction(p.stray, p.context, address_of_words((
+        p.N, p.nx, p.n, p.nu, place(X), p.dX, place(to_U), place(to_X), p.next, place(gaps)
+    )), 0, 0)  # fmt: skip
+    return weigh(memory, rows, m, to_X, to_U, gaps, primal, residual)
+
+
+@kernel
+def advance(memory, rows, alpha, first, U, to_U, primal, moves):
+    """A fraction alpha of a step: dX, to_U if that ``moves``, primal; rows from ``first`` on are of controls."""
+    p, b = Memory(memory), row_arrays(RowMemory(rows))
+    a, nu, dX = arrays(p), p.nu, array_at(p.dX, (p.N + 1, p.n))
+    if moves:
+        for t in range(p.N + 1):
+            for i in range(p.n):
+                dX[t, i] = alpha * a.x[t, i]
+        for t in range(p.N):
+            for i in range(nu):
+                to_U[t, i] = U[t, i] + alpha * a.u[t, i]
     for j in range(row_steps.BELOW):
-        for i in range(primal.shape[1]):
-            primal[j, i] = rows[j, i] + alpha * step[j, i]
-    for i in range(first, primal.shape[1]):
+        for i in range(p.M):
+            primal[j, i] = b.state[j, i] + alpha * a.step[j, i]
+    for i in range(first, p.M):
         t = (i - first) // nu
-        primal[0, i] = to_U[t, i - first - t * nu] if kind[i] == row_steps.BOUNDED else 0.0
+        primal[0, i] = to_U[t, i - first - t * nu] if b.kind[i] == row_steps.BOUNDED else 0.0
 
 
 @kernel
-def weigh(terms, table, X, U, costs, c, gaps, primal, bounds, kind, give, m, residual):
-    """The cost of X, U by ``terms``, and `worth` of their c (M,), which is written, as are costs (N+1,)."""
-    cost = total(terms, NONE, X, U, X[:0], costs)
+def weigh(memory, rows, m, X, U, gaps, primal, residual):
+    """The cost of X, U, and `worth` of its rows."""
+    p = Memory(memory)
+    costs, c = array_at(p.costs, (p.N + 1,)), array_at(p.values, (p.M,))
+    cost = cost_table.total(terms_of(p), integers_at(p.terms, (0, 5)), X, U, X[:0], costs)
     if not abs(cost) < np.inf:  # constraints are not asked where there is no motion
         return np.inf, 0.0, (np.inf, np.inf, np.inf)
-    evaluate(table, VALUES, 0, X.shape[0], X, U, c, c, np.zeros((0, 0, 0)))
-    barrier, size = worth(gaps, c, primal, bounds, kind, give, m, residual)
+    table = arrays(p).table
+    evaluate(table, VALUES, 0, p.N + 1, X, U, c, c, array_at(p.values, (0, 0, 0)))
+    barrier, size = worth(rows, m, c, gaps, primal, residual)
     return cost, barrier, size
 
 
 @kernel
-def worth(gaps, c, primal, bounds, kind, give, m, residual):
-    """residual (M,) and excesses, see `row_steps.evaluate`; the barrier function, and `measures.sizes`."""
-    barrier = row_steps.evaluate(c, primal, bounds, kind, give, m, residual, True)
+def worth(rows, m, c, gaps, primal, residual):
+    """residual and excesses of values c (M,), see `row_steps.evaluate`; the barrier function, and `measures.sizes`."""
+    b = row_arrays(RowMemory(rows))
+    barrier = row_steps.evaluate(c, primal, b.bounds, b.kind, b.give, m, residual, True)
     return barrier, sizes(gaps, residual)
 
 
 @kernel
-def follow(rows, bounds, kind, give, m, step, alpha, dual, costate, to_costate, weights, to_weights):
+def follow(memory, rows, m, alpha, dual):
     """All multipliers go where the states have gone, by alpha, those of bounds by ``dual``."""
-    row_steps.move(rows, bounds, kind, give, m, step, alpha, dual)
-    approach(alpha, costate, to_costate)
-    approach(alpha, weights, to_weights)
+    b, a = row_arrays(RowMemory(rows)), arrays(Memory(memory))
+    row_steps.move(b.state, b.bounds, b.kind, b.give, m, a.step, alpha, dual)
+    approach(alpha, a.costate, a.to_costate)
+    approach(alpha, a.weights, a.to_weights)

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ddp.constraints.bounds import measure_room, move_within, room
+from ddp.costs.cost_table import NONE as NO_TERMS
 from ddp.derivatives import EXACT, FIRST, GAUSS_NEWTON, RECORDS, missing
 from ddp.errors import ModelError
 from ddp.interior import passes
 from ddp.interior.barrier import KEPT, Barrier
+from ddp.interior.layout import memory_of, shapes_of
 from ddp.interior.linear import bend, multipliers, stationarity
+from ddp.interior.memory import carved
 from ddp.parallel.differentiator import Differentiator
 from ddp.problem import Problem
 from ddp.protocols import Array
 from ddp.sweeps.backward import VALUE, Backward, Sweep
-from ddp.sweeps.sized_limits import linear_step_of
 from ddp.systems.system import System, ability
-
-NO_JACOBIAN = np.zeros(0)
 
 AT_LIMIT = 1e-4
 """Controls nearer to a limit have a multiplier in a warm start, relative to the range, or 1, or the limit."""
@@ -112,32 +112,37 @@ class Point:
         self.boxed = problem.limited and (held or not problem.constrained)
         self._work, self.limited = work, problem.limited and not self.boxed
         self.rows, self.first = problem.limited_rows if self.limited else problem.rows, problem.multiplier_count
-        N, n = work.derivatives.A.shape[:2]
-        self._n = n
+        self._n = problem.dynamics.n
         self.bounds = self.bounded_by(self.rows.lower, self.rows.upper, self.rows.cap, self.rows.compliance)
-        d = work.derivatives
-        self._plain_lz, self._error, self._unread = d.lz, np.zeros_like(d.lz), np.zeros_like(d.lz)
-        self._swept = d._replace(
-            lz=np.zeros_like(d.lz), lzz=np.zeros(d.lzz.shape), exact=np.zeros(d.exact.shape),
-            diagonal=np.zeros_like(d.diagonal),
-        )  # fmt: skip
+        structure = problem.structure
+        self._wanted = FIRST | GAUSS_NEWTON | EXACT | (0 if structure.blockwise else RECORDS)
+        own, places = carved(shapes_of(problem, self.rows))
+        self.costate, self.weights, self._error, self._dX, self._J = (
+            own[name] for name in ("costate", "weights", "error", "dX", "J")
+        )
+        self._step = own["x"], own["u"], own["step"], own["to_costate"], own["to_weights"]
+        self._swept = work.derivatives._replace(
+            lz=own["to_lz"], lzz=own["to_lzz"], exact=own["to_exact"], diagonal=own["to_diagonal"]
+        )
         self.backward = Backward(
-            self._swept, problem.dynamics, VALUE, limited=self.boxed, contract=work.contract,
-            structure=problem.structure, weighted=True,
+            self._swept, problem.dynamics, VALUE, limited=self.boxed, contract=work.contract, structure=structure,
+            weighted=True,
         )  # fmt: skip
-        self._wanted = FIRST | GAUSS_NEWTON | EXACT | (0 if problem.structure.blockwise else RECORDS)
-        self._diagonal = problem.separable
-        self.backward.separable = self._separable = self._diagonal & self.rows.separable
-        self._dense = ~self._separable
-        self._any_dense, self._curved = bool(self._dense.any()), self.rows.curved
-        self._linear_step = linear_step_of(n, problem.dynamics.nu)
+        self._gaps = own["gaps"]
+        self.backward.take_gaps(self._gaps, False)
+        self.backward.separable = separable = problem.separable & self.rows.separable
+        self._knots, self._any_dense = (~separable, separable, problem.separable), not separable.all()
         self._strayed = straying(problem.dynamics)
-        self.costate, self.weights = np.zeros((N + 1, n)), np.zeros((N, n))
-        self._arrived, self._dX, self._moved = np.zeros((N + 1, n)), np.zeros((N + 1, n)), np.zeros(self.rows.size)
-        self._move = np.zeros((N + 1, n)), np.zeros_like(U), self.bounds.state.copy(), *self.multipliers()[:2]
-        self._terms = problem.objective.compiled_alone if self.rows.compiled_alone else None
-        self._costs, self._values = np.zeros(N + 1), np.zeros(self.rows.size)
-        self._J, self._whole, self._contracted = NO_JACOBIAN, True, False
+        objective = problem.objective
+        terms = objective.compiled_alone if self.rows.compiled_alone else None
+        self._weighs, self._routines = terms is not None, None
+        routines = ability(problem.dynamics, "routines") if self._weighs else None
+        if routines is not None:
+            self._routines = routines(len(U), True)
+        args = NO_TERMS if terms is None else terms, self._routines
+        self._memory = memory_of(problem, self.rows, work.derivatives, self.backward, places, *args)
+        self._address = self._memory.address
+        self._whole, self._contracted = True, False
         self.start(X, U, share)
 
     @property
@@ -189,14 +194,20 @@ class Point:
 
     def _weighed(self, X: Array, U: Array, primal: Array, gaps: Array) -> Trial:
         """A trajectory whose gaps are known, evaluated."""
-        b, residual = self.bounds, np.empty(self.rows.size)
-        args = gaps, primal, b.bounds, b.kind, b.give, self.barrier, residual
-        if self._terms is not None:
-            cost, barrier, sizes = passes.weigh(self._terms, self.rows.table, X, U, self._costs, self._values, *args)
+        address, m, residual = self.bounds.address, self.barrier, np.empty(self.rows.size)
+        if self._weighs:
+            found = passes.weigh(self._address, address, m, X, U, gaps, primal, residual)
         elif abs(cost := self.problem.total(X, U)) < np.inf:
-            barrier, sizes = passes.worth(args[0], self.rows.values(X, U), *args[1:])
+            found = cost, *passes.worth(address, m, self.rows.values(X, U), gaps, primal, residual)
         else:  # constraints are not asked where there is no motion
-            barrier, sizes = 0.0, (np.inf, np.inf, np.inf)
+            found = np.inf, 0.0, (np.inf, np.inf, np.inf)
+        return self._trial(X, U, primal, gaps, residual, *found)
+
+    def _trial(
+        self, X: Array, U: Array, primal: Array, gaps: Array, residual: Array, cost: float, barrier: float,
+        sizes: tuple[float, float, float],
+    ) -> Trial:  # fmt: skip
+        """A trajectory and its worth."""
         theta, gap, missed = sizes
         if not theta < np.inf:
             cost = theta = np.inf
@@ -227,8 +238,19 @@ class Point:
     def restore(self, trial: Trial, multipliers: tuple[Array, Array, Array]) -> None:
         """Go back to the trajectory of earlier measures; bounds of rows stay as they are."""
         self._take(trial)
-        self.costate, self.weights, self.bounds.equal = multipliers
+        self.costate[:], self.weights[:], self.bounds.equal = multipliers
         self._contracted = False
+
+    def arrive(self) -> Judged:
+        """Derivatives here, contracted with the multipliers; the errors of the point."""
+        if self._routines is None or not self._work.alone:
+            self.differentiate()
+            self.contract()
+            return self.judge()
+        self.backward.tear(self.gap > 0.0)
+        found = passes.arrive(self._address, self.bounds.address, self.X, self.U, self.gaps)
+        self._contracted = True
+        return self._told(found)
 
     def differentiate(self) -> None:
         """Derivatives here."""
@@ -238,8 +260,9 @@ class Point:
             self._work.make(self.X, self.U, made[0])
             known = made[1]
         if self.rows.size:
-            self._J = self.rows.jacobian(self.X, self.U)
-        self.backward.take_gaps(self.gaps, self.gap > 0.0)
+            self.rows.jacobian(self.X, self.U, self._J)
+        self._gaps[:] = self.gaps
+        self.backward.tear(self.gap > 0.0)
 
     def contract(self) -> None:
         """Contract the second order of the dynamics with the multipliers, unless that is known."""
@@ -252,50 +275,69 @@ class Point:
         """Gaps and residuals times their multipliers, all as absolute numbers."""
         return float(np.abs(self.weights * self.gaps).sum() + np.abs(self.bounds.multipliers * self.residual).sum())
 
-    def pull(self, forces: Array) -> None:
-        """The swept gradient := l_z + Jᵀ forces (M,)."""
-        passes.pull(self.rows.table, self._J, self._plain_lz, forces, self._swept.lz)
-
     def condense(self) -> None:
         """Eliminate the rows, after `judge`: weights and forces come into the swept Hessians and gradient."""
-        swept, d, b = self._swept, self._work.derivatives, self.bounds
-        passes.condense(
-            self.rows.table, self._J, b.state, b.bounds, b.kind, b.give, self.barrier, b.proximal(self.barrier),
-            self.residual, b.w, b.f, self._plain_lz, swept.lz, self._dense, self._any_dense, self._separable,
-            self._diagonal, d.diagonal, d.exact, swept.exact, swept.diagonal, self._curved, self.X, self.U, b.y,
-        )  # fmt: skip
-        self.rows.add_curvature_in_python(self.X, self.U, b.y, swept.exact)
+        passes.condense(*self._of_rows, *self._knots)
+        self.rows.add_curvature_in_python(self.X, self.U, self.bounds.y, self._swept.exact)
         self._whole = False
 
-    def _fill(self, H: Array, out: Array, diagonal: Array) -> None:
-        """out := H + Jᵀ w J where that is not diagonal, diagonal := it elsewhere."""
-        passes.fill(
-            self.rows.table, self._J, self.bounds.w, self._dense, self._any_dense, self._separable, self._diagonal,
-            self._work.derivatives.diagonal, H, out, diagonal,
-        )  # fmt: skip
+    @property
+    def _of_rows(self) -> tuple[Any, ...]:
+        """Arguments of passes that eliminate the rows."""
+        b, m = self.bounds, self.barrier
+        return self._address, b.address, m, b.proximal(m), self.residual, self.X, self.U
 
     def sweep(self, blend: float, mu: float, held: Array | None = None) -> Sweep:
         """Sweep once, after `condense`: see `Backward.with_weights`. Gauss-Newton's Hessians are made if needed."""
-        if blend < 1.0 and not self._whole and self._any_dense:
-            self._fill(self._work.derivatives.lzz, self._swept.lzz, self._unread)
-            self._whole = True
+        self._fill(blend)
         if self.boxed:
             measure_room(self.U, self.problem.lower, self.problem.upper, *self.backward.limits)
         return self.backward.with_weights(blend, mu, None if self.boxed else held)
 
+    def _fill(self, blend: float) -> None:
+        """Make Gauss-Newton's Hessians with those of the rows, where a blend takes some of them."""
+        if blend < 1.0 and not self._whole and self._any_dense:
+            passes.fill(self._address, self.bounds.address, False, *self._knots)
+            self._whole = True
+
+    def propose(self, blend: float, mu: float, again: bool) -> tuple[Sweep, Move | None]:
+        """A sweep, after `judge`, and its step where it succeeds; again: after another sweep at this point."""
+        if self.boxed or blend < 1.0 or not self._weighs:
+            if not again:
+                self.condense()
+            again = True
+        if self.boxed:
+            sweep = self.sweep(blend, mu)
+            return sweep, self.move(sweep, blend, mu) if sweep.failed < 0 else None
+        self._fill(blend)
+        *found, lengths = passes.propose(*self._of_rows, *self._knots, again, self._keep, blend, mu)
+        self._whole &= again
+        sweep = self.backward.told(blend, *found)
+        return sweep, self._stepped(sweep, lengths) if sweep.failed < 0 else None
+
+    def _stepped(self, sweep: Sweep, lengths: tuple[float, float, float]) -> Move:
+        """The last step, until that of another sweep takes its place."""
+        x, u, rows, costate, weights = self._step
+        return Move(x, u, rows, costate, weights, *lengths, abs(sweep.expected))
+
+    @property
+    def _keep(self) -> float:
+        """Share of the way to a bound that a step goes at most."""
+        return max(KEPT, 1.0 - self.barrier / self.scale)
+
     def judge(self) -> Judged:
         """Errors of the point; `dual_residual` is known then."""
-        b = self.bounds
-        dual, costates, found = passes.judge(
-            self.backward.address, self.rows.table, self._J, b.state, b.bounds, b.kind, b.give, self._plain_lz,
-            self._swept.lz, b.y, self.costate, self.weights, self._error,
-        )  # fmt: skip
+        return self._told(passes.judge(self._address, self.bounds.address))
+
+    def _told(self, found: tuple[float, float, tuple[float, ...]]) -> Judged:
+        """Errors, where sweeps keep to limits of controls without what those hold."""
+        dual, costates, others = found
         if self.boxed:
             low, high = room(self.U, self.problem.lower, self.problem.upper)
             slope = self._error[:-1, self._n :]
             slope[((low >= 0.0) & (slope > 0.0)) | ((high <= 0.0) & (slope < 0.0))] = 0.0
             dual = float(np.abs(self._error).max())
-        return Judged(dual, costates, *found)
+        return Judged(dual, costates, *others)
 
     def dual_residual(self) -> Array:
         """The Lagrangian's gradient (N+1, nz) in all states but the first, and all controls that no limit holds."""
@@ -304,7 +346,7 @@ class Point:
 
     def adjoint(self, K: Array | None = None) -> None:
         """Multipliers of the dynamics := the costates of the point, or with gains K (N, nu, n), those under them."""
-        self.pull(self.bounds.multipliers)
+        passes.pull(self._address, self.bounds.multipliers)
         if K is not None:
             self.backward.gains[:] = K
         x, u = np.zeros_like(self.costate), np.zeros_like(self.U)
@@ -316,25 +358,24 @@ class Point:
         """Forces (N, nu) that would hold controls where they are: the multipliers of limits that they are at."""
         forces = self.bounds.multipliers.copy()
         forces[self.first :] = 0.0
-        self.pull(forces)
+        passes.pull(self._address, forces)
         stationarity(self.backward.address, self._swept.lz, self.costate, self.weights, self._error)
         return -self._error[:-1, self._n :]
 
     def move(self, sweep: Sweep, blend: float, mu: float) -> Move:
         """The step of a sweep, until that of another one takes its place."""
-        b, keep, (x, u, rows, costate, weights) = self.bounds, max(KEPT, 1.0 - self.barrier / self.scale), self._move
-        self._linear_step(self.backward.address, u, x, self._arrived)
-        longest, longest_dual, slope = passes.stride(
-            self.backward.address, self.rows.table, self._J, b.state, b.bounds, b.kind, b.give, self.barrier,
-            self.residual, b.w, b.f, self._plain_lz, keep, blend, mu, x, u, self._arrived, self._moved, rows, costate,
-            weights,
-        )  # fmt: skip
-        return Move(x, u, rows, costate, weights, longest, longest_dual, slope, abs(sweep.expected))
+        args = self._address, self.bounds.address, self.barrier, self._keep, self.residual, blend, mu
+        return self._stepped(sweep, passes.stride(*args))
 
     def along(self, move: Move, alpha: float) -> Trial:
-        """The trial a fraction alpha along a step."""
-        b, U, primal = self.bounds, np.empty_like(self.U), np.empty((3, self.rows.size))
-        passes.advance(alpha, move.x, move.u, move.rows, b.state, b.kind, self.first, self.U, self._dX, U, primal)
+        """The trial a fraction alpha along the last step."""
+        U, primal = np.empty_like(self.U), np.empty((3, self.rows.size))
+        own = self._address, self.bounds.address, alpha
+        if self._routines is not None and not self.boxed:
+            X, gaps, residual = np.empty_like(self.X), np.empty_like(self.gaps), np.empty(self.rows.size)
+            parts = X, U, primal, gaps, residual
+            return self._trial(*parts, *passes.attempt(*own, self.barrier, self.first, self.X, self.U, *parts))
+        passes.advance(*own, self.first, self.U, U, primal, True)
         if self.boxed:
             move_within(U, self.problem.lower, self.problem.upper)
         try:
@@ -349,7 +390,7 @@ class Point:
         Where motion curves a lot gaps of linear steps are large; these leave but the rest 1 - alpha of each gap. Slacks
         go as far as along the step, whatever constraints do. Controls stay off limits with barriers, as steps do.
         """
-        b, share, still = self.bounds, 0.0 if self.boxed else 1.0 - KEPT, np.zeros_like(self.U)
+        share = 0.0 if self.boxed else 1.0 - KEPT
         low, high = (
             np.where(np.isfinite(limit), limit + share * (self.U - limit), limit)
             for limit in (self.problem.lower, self.problem.upper)
@@ -359,16 +400,12 @@ class Point:
             tracked = self.dynamics.track(self.X, self.U, sweep.k, sweep.K, alphas, self.gaps, low, high)
             for alpha, X, U in zip(alphas, *map(np.ascontiguousarray, tracked), strict=True):
                 primal = np.empty((3, self.rows.size))
-                args = move.rows, b.state, b.kind, self.first, U, self._dX, np.empty_like(U), primal
-                passes.advance(alpha, move.x, still, *args)
+                passes.advance(self._address, self.bounds.address, alpha, self.first, U, U, primal, False)
                 yield self._weighed(X, U, primal, (1.0 - alpha) * self.gaps)
             alpha *= 0.5
 
     def accept(self, trial: Trial, move: Move, alpha: float) -> None:
         """Go where a trial is; multipliers go as far along the step."""
         self._take(trial)
-        self._contracted, b = False, self.bounds
-        passes.follow(
-            b.state, b.bounds, b.kind, b.give, self.barrier, move.rows, alpha, move.longest_dual, self.costate,
-            move.costate, self.weights, move.weights,
-        )  # fmt: skip
+        self._contracted = False
+        passes.follow(self._address, self.bounds.address, self.barrier, alpha, move.longest_dual)

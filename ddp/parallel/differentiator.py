@@ -46,6 +46,11 @@ class Differentiator(ABC):
     _problem: Problem
 
     @property
+    def alone(self) -> bool:
+        """Whether this thread makes everything, and nobody measures how long that takes."""
+        return False
+
+    @property
     @abstractmethod
     def description(self) -> str:
         """Description of the differentiator in words."""

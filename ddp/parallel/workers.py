@@ -118,6 +118,10 @@ class _Local(Differentiator):
         self._problem, self.derivatives = problem, derivatives
 
     @property
+    def alone(self) -> bool:
+        return True
+
+    @property
     def description(self) -> str:
         return "this thread alone"
 
@@ -234,6 +238,10 @@ class _Measured(Differentiator):
         self._now: Differentiator = _Local(problem, self.derivatives)
         self._times: list[float] = []
         self._decided = self._count == 1
+
+    @property
+    def alone(self) -> bool:
+        return self._decided and self._now.alone
 
     @property
     def description(self) -> str:

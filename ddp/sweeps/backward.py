@@ -141,9 +141,12 @@ class Backward:
             self._take(self._in_blocks)
         sizes = n, nu, halves[0] > 0.0, len(steps[1])
         self._room, self._recursion, self._weigh = RoomOwner(*sizes), sweep_of(*sizes), weigh_of(*sizes)
-        if limited:
-            function, self._within = sweep_function(*sizes).address, within_limits_of(n, nu)
+        if whole:
+            function = sweep_function(*sizes).address
             self._sweeping = sweeping_of(function, N, self._room.address, self._horizon.address)
+            self._sweeping.kept = int(weighted)
+        if limited:
+            self._within = within_limits_of(n, nu)
             shapes = (N, nu), (N, nu * n), (N, nu), (N + 1, n), (N + 1, n)
             self._scratch = tuple(np.zeros(shape) for shape in shapes)
         self._segments = Segments(cut(N, min(segments, N)), *sizes) if segments > 1 else None
@@ -191,6 +194,10 @@ class Backward:
     def take_gaps(self, gaps: Array, torn: bool) -> None:
         """Take open gaps (N, n), and whether any of them is not zero."""
         self._horizon.gaps = gaps
+        self.tear(torn)
+
+    def tear(self, torn: bool) -> None:
+        """Take whether any gap is open, where they are written in place."""
         if torn is not self._torn:
             self._horizon.torn = self._torn = torn
 
@@ -261,10 +268,24 @@ class Backward:
         self._horizon.limited = 0
         return found
 
+    def told(self, blend: float, failed: int, slope: float, change: float, gradient: float) -> Sweep:
+        """A sweep ``with_weights`` that a kernel made, by ``sweeping``."""
+        return Sweep(self._k, self._K, -slope, -change, gradient, failed, NONE if blend == 0.0 else GIVEN)
+
     @property
     def address(self) -> int:
         """Where the `Horizon` is, for kernels."""
         return self._horizon.address
+
+    @property
+    def sweeping(self) -> int:
+        """Where the `Sweeping` of sweeps ``with_weights`` or within limits is."""
+        return self._sweeping.address
+
+    @property
+    def second(self) -> Array:
+        """Second order (N, .), of sweeps ``with_weights`` as `contract` writes it."""
+        return self._taken
 
     @property
     def gains(self) -> Array:

@@ -9,8 +9,10 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from ddp.compiling.kernel import inline, kernel, specialised
+from ddp.compiling.kernel import callback, inline, kernel, specialised
+from ddp.machine.addresses import array_at
 from ddp.sweeps import limits
+from ddp.sweeps.horizon import Horizon
 from ddp.sweeps.sized_sweep import MOST
 
 _known: Any = None
@@ -48,3 +50,21 @@ def _sized(n: int, nu: int) -> tuple[Any, Any]:
     within = specialised(limits.sweep_within.py_func, f"within_{name}", sizes=sizes, **parts)
     step = specialised(limits.linear_step.py_func, f"linear_step_{name}", roll=parts["roll"])
     return kernel(within), kernel(step)
+
+
+step_template: Any = limits.linear_step
+"""The linear step: one compiled for its sizes takes its place in the template below."""
+
+
+def _step(horizon, u, x, y):  # type: ignore[no-untyped-def]
+    """Linear step of the last sweep: see `limits.linear_step`, of addresses."""
+    p = Horizon(horizon)
+    states = p.N + 1, p.n
+    step_template(horizon, array_at(u, (p.N, p.nu)), array_at(x, states), array_at(y, states))
+
+
+@cache
+def step_function(n: int, nu: int) -> Any:
+    """The C function of linear steps of some sizes."""
+    own = linear_step_of(n, nu)
+    return callback(specialised(_step, f"called_{own.py_func.__name__}", step_template=own))

@@ -70,6 +70,8 @@ class Routines(NamedTuple):
         ``first`` is not zero, and what ``expand_second`` completes where ``second`` is not.
     contract, blocks ``(context, trajectory, 0, 0)``: its second order with its weights, as ``contract`` does, and as
         ``contract_batch``, or 0 where there is none.
+    stray ``(context, words, 0, 0)``: work of ``strayed``, see `Abilities`, if that is asked for; 0 where there is none.
+        Words: N, nx, n, nu, addresses of X, dX, U, and of ``X ⊕ dX``, the steps from there (N, nx), and the gaps.
     ``owner`` keeps alive what ``context`` points to.
     """
 
@@ -79,6 +81,7 @@ class Routines(NamedTuple):
     blocks: int
     context: int
     owner: Any
+    stray: int = 0
 
 
 @runtime_checkable
@@ -271,8 +274,11 @@ class Abilities(Protocol):
     def stepping(self, count: int, lanes: int) -> Stepping | None:
         """Compiled steps of ``count`` knots, of which the first so many ``lanes`` are looked at; None for none."""
 
-    def routines(self, count: int) -> Routines | None:
-        """Compiled work on trajectories of ``count`` knots, with memory of its own; None for none."""
+    def routines(self, count: int, strays: bool = False) -> Routines | None:
+        """Compiled work on trajectories of ``count`` knots, with memory of its own; None for none.
+
+        strays: whether ``stray`` is asked for, and not ``follow``.
+        """
 
     def contract_batch(self, record: Array, weight: Array, out: Array) -> None:
         """Contract M knots of a batched semi-implicit system, by blocks that sweeps need not multiply by A and B.

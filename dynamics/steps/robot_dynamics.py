@@ -151,14 +151,16 @@ class RobotDynamics(SteppedRobot):
             self._tree.address, working_memory(self._room_of_batches), self._dt, self._written, record, weight, out
         )
 
-    def routines(self, count: int) -> Routines | None:
+    def routines(self, count: int, strays: bool = False) -> Routines | None:
         """Compiled work on trajectories, where all bodies are rigid and steps are not implicit."""
         if self.robot.is_hybrid or self.integrator in schemes.IMPLICIT:
             return None
         blockwise = self.semi_implicit is not None
         rooms = self._room_of_expansions, self._room_of_contractions, self._room_of_batches if blockwise else 0
+        straying = self._room_of_rollouts if strays else 0
         return routines_of(
-            self._scheme, self._modes, self._tree, self.nu, self._modes_from(0, count).copy(), *rooms, self._dt,
+            self._scheme, self._modes, self._tree, self.nu, self._modes_from(0, count).copy(), *rooms, straying,
+            self._dt,
             self._written if blockwise else None,
         )  # fmt: skip
 

@@ -41,6 +41,8 @@ class Work(Struct):
     contracting: int = integer()
     blocks: int = integer()
     blocking: int = integer()
+    straying: int = integer()
+    strays: int = integer()
     h: float = real()
     groups: int = integer()
     grouped: int = integer()
@@ -90,7 +92,9 @@ def nothing(context, A, B, record):  # type: ignore[no-untyped-def]
 linearize: Any = None
 complete: Any = kernel(nothing)
 contract: Any = None
-"""How knots are linearised and contracted: kernels of a `Scheme` take their places in the templates below."""
+stray: Any = None
+"""How knots are linearised and contracted, and how they stray: kernels of a `Scheme` take their places in the templates
+below."""
 
 
 def _expand(context, trajectory, first, second):  # type: ignore[no-untyped-def]
@@ -123,35 +127,68 @@ def contract_into_blocks(context, trajectory, unused, none):
     contract_knots(tree.address, memory, w.h, groups, record, weights, out)
 
 
+def _stray(context, words, unused, none):  # type: ignore[no-untyped-def]
+    """Gaps of states that stray from a trajectory, as ``words`` of `ddp.systems.system.Routines` say."""
+    w, t = Work(context), integers_at(words, (10,))
+    N, nx, n, nu = t[0], t[1], t[2], t[3]
+    stray(
+        w.modes, array_at(w.straying, (w.strays, 8)), integers_at(address_of(w.schedule), (N,)),
+        array_at(t[4], (N + 1, nx)), array_at(t[5], (N + 1, n)), array_at(t[6], (N, nu)),
+        array_at(t[7], (N + 1, nx)), array_at(t[8], (N, nx)), array_at(t[9], (N, n)),
+    )  # fmt: skip
+
+
 @cache
-def _callbacks(linearized: Any, completed: Any, contracted: Any, blockwise: bool) -> tuple[Any, Any, Any, Any]:
+def _strayer(strays: Any) -> Any:
+    """C function of a scheme's kernel that strays."""
+    return callback(specialised(_stray, f"{strays.py_func.__name__}_trajectory", stray=strays))
+
+
+@cache
+def _follower() -> Any:
+    """C function of rollouts."""
+    return follower("freely", robot, deviate, advance, open_gap)
+
+
+@cache
+def _callbacks(linearized: Any, completed: Any, contracted: Any, blockwise: bool) -> tuple[Any, Any, Any]:
     """C functions of a scheme's kernels."""
     name = linearized.py_func.__name__
     own = {"linearize": linearized, "complete": complete if completed is None else completed}
     expanding = callback(specialised(_expand, f"{name}_trajectory", **own))
     contracting = callback(specialised(_contract, f"{contracted.py_func.__name__}_trajectory", contract=contracted))
     blocks = callback(contract_into_blocks.py_func) if blockwise else None
-    return follower("freely", robot, deviate, advance, open_gap), expanding, contracting, blocks
+    return expanding, contracting, blocks
 
 
 def routines_of(
     scheme: Scheme, modes: Modes, tree: Tree, nu: int, schedule: NDArray[np.int64], expanding: int, contracting: int,
-    blocking: int, h: float, groups: NDArray[np.int64] | None,
+    blocking: int, straying: int, h: float, groups: NDArray[np.int64] | None,
 ) -> Routines:  # fmt: skip
     """The routines of a robot without contacts, with memory of their own.
 
-    expanding, contracting, blocking: rows of eight numbers that its kernels take.   groups: of blocks, None for none.
+    expanding .. straying: rows of eight numbers that its kernels take; it strays if the last are any, and follows if
+    not.   groups: of blocks, None for none.
     """
     rooms = [
         aligned_zeros((rows, 8))
-        for rows in (bench_size(tree, scheme.stages, 0, 0) + tree.nq + tree.nv, expanding, contracting, blocking)
-    ]
+        for rows in (
+            0 if straying else bench_size(tree, scheme.stages, 0, 0) + tree.nq + tree.nv, expanding, contracting,
+            blocking, straying,
+        )
+    ]  # fmt: skip
     written = np.zeros(0, dtype=np.int64) if groups is None else groups
     work = Work(
         modes=modes.start, schedule=schedule, rollouts=rooms[0].ctypes.data, expansions=rooms[1].ctypes.data,
         expanding=expanding, contractions=rooms[2].ctypes.data, contracting=contracting, h=h,
-        blocks=rooms[3].ctypes.data, blocking=blocking, groups=written.ctypes.data, grouped=len(written),
+        blocks=rooms[3].ctypes.data, blocking=blocking, straying=rooms[4].ctypes.data, strays=straying,
+        groups=written.ctypes.data, grouped=len(written),
     )  # fmt: skip
-    made = _callbacks(scheme.linearize, scheme.complete, scheme.contract, groups is not None)
-    followed, expanded, contracted, blocks = (0 if one is None else one.address for one in made)
-    return Routines(followed, expanded, contracted, blocks, work.address, (work, rooms, written, modes, made))
+    made = (
+        None if straying else _follower(),
+        *_callbacks(scheme.linearize, scheme.complete, scheme.contract, groups is not None),
+        _strayer(scheme.roller.stray) if straying else None,
+    )  # fmt: skip
+    followed, expanded, contracted, blocks, strayed = (0 if one is None else one.address for one in made)
+    owner = work, rooms, written, modes, made
+    return Routines(followed, expanded, contracted, blocks, work.address, owner, strayed)

@@ -1,0 +1,179 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
+"""Everything that the passes of an iteration read and write, behind two addresses: a point's, and its rows'.
+
+Kernels are handed an array as seven words, which takes Python a tenth of a microsecond; an iteration has thirty.
+"""
+
+from __future__ import annotations
+
+from itertools import accumulate
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ddp.compiling.kernel import inline
+from ddp.constraints.row_table import WORDS
+from ddp.machine.addresses import array_at, integers_at
+from ddp.machine.aligned import WIDTH, aligned_zeros
+from ddp.machine.struct import Struct, integer
+from ddp.protocols import Array
+
+
+class RowMemory(Struct):
+    """Addresses of what a `Barrier` has of M rows: see row_steps.py.
+
+    w, f, y (M,): weights, forces and multipliers.
+    """
+
+    M: int = integer()
+    bounds: int = integer()
+    kind: int = integer()
+    give: int = integer()
+    state: int = integer()
+    w: int = integer()
+    f: int = integer()
+    y: int = integer()
+
+
+class Memory(Struct):
+    """Sizes and addresses of a `Point`, of N controls and M rows whose Jacobians have ``entries`` numbers.
+
+    horizon: a `Horizon`.   sweeping: a `Sweeping` over it.   linear_step: see `sized_limits.step_function`.
+    table (placed, .): see row_table.py.   A .. diagonal: `Derivatives`; to_lz .. to_diagonal: those that are swept.
+    terms (term_count, 5), runs, segments, curved: see cost_table.py.
+    x (N+1, n), u (N, nu), step (8, M): a step; y (N+1, n): see `limits.linear_step`; moved (M,): J z of it.
+    costate (N+1, n), weights (N, n): multipliers of the dynamics, see linear.py; to_costate, to_weights: where the step
+    leads.   gaps (N, n): those that are swept.   error (N+1, nz): the Lagrangian's gradient.
+    dX (N+1, n), next (N, nx), costs (N+1,), values (M,): of trials.
+    expand, contract, stray, context: of `ddp.systems.system.Routines`; records: numbers of a knot's record, which
+    are for the second order, too, where it ``completes`` them.
+    T (N, T_size): the second order.
+    """
+
+    N: int = integer()
+    nx: int = integer()
+    n: int = integer()
+    nu: int = integer()
+    M: int = integer()
+    entries: int = integer()
+    placed: int = integer()
+    records: int = integer()
+    completes: int = integer()
+    T_size: int = integer()
+    term_count: int = integer()
+    run_count: int = integer()
+    segment_count: int = integer()
+    curved_count: int = integer()
+    horizon: int = integer()
+    sweeping: int = integer()
+    linear_step: int = integer()
+    expand: int = integer()
+    contract: int = integer()
+    stray: int = integer()
+    context: int = integer()
+    table: int = integer()
+    terms: int = integer()
+    runs: int = integer()
+    segments: int = integer()
+    curved: int = integer()
+    T: int = integer()
+    A: int = integer()
+    B: int = integer()
+    record: int = integer()
+    l: int = integer()
+    lz: int = integer()
+    lzz: int = integer()
+    exact: int = integer()
+    diagonal: int = integer()
+    to_lz: int = integer()
+    to_lzz: int = integer()
+    to_exact: int = integer()
+    to_diagonal: int = integer()
+    J: int = integer()
+    x: int = integer()
+    u: int = integer()
+    y: int = integer()
+    moved: int = integer()
+    step: int = integer()
+    costate: int = integer()
+    weights: int = integer()
+    to_costate: int = integer()
+    to_weights: int = integer()
+    gaps: int = integer()
+    error: int = integer()
+    dX: int = integer()
+    next: int = integer()
+    costs: int = integer()
+    values: int = integer()
+
+
+class Arrays(NamedTuple):
+    """Arrays of a `Memory`."""
+
+    table: Any
+    J: Any
+    lz: Any
+    to_lz: Any
+    x: Any
+    u: Any
+    y: Any
+    moved: Any
+    step: Any
+    costate: Any
+    weights: Any
+    to_costate: Any
+    to_weights: Any
+    error: Any
+
+
+class RowArrays(NamedTuple):
+    """Arrays of a `RowMemory`."""
+
+    bounds: Any
+    kind: Any
+    give: Any
+    state: Any
+    w: Any
+    f: Any
+    y: Any
+
+
+@inline
+def arrays(p):
+    """The `Arrays` of a `Memory`."""
+    N, n, nu, M = p.N, p.n, p.nu, p.M
+    states, controls, rows = (N + 1, n), (N, nu), (M,)
+    return Arrays(
+        integers_at(p.table, (p.placed, WORDS)), array_at(p.J, (p.entries,)), array_at(p.lz, (N + 1, n + nu)),
+        array_at(p.to_lz, (N + 1, n + nu)), array_at(p.x, states), array_at(p.u, controls), array_at(p.y, states),
+        array_at(p.moved, rows), array_at(p.step, (8, M)), array_at(p.costate, states), array_at(p.weights, (N, n)),
+        array_at(p.to_costate, states), array_at(p.to_weights, (N, n)), array_at(p.error, (N + 1, n + nu)),
+    )  # fmt: skip
+
+
+@inline
+def row_arrays(r):
+    """The `RowArrays` of a `RowMemory`."""
+    M = r.M
+    return RowArrays(
+        array_at(r.bounds, (2, M)), integers_at(r.kind, (M,)), array_at(r.give, (2, M)), array_at(r.state, (8, M)),
+        array_at(r.w, (M,)), array_at(r.f, (M,)), array_at(r.y, (M,)),
+    )  # fmt: skip
+
+
+def carved(shapes: dict[str, tuple[int, ...]]) -> tuple[dict[str, Array], dict[str, int]]:
+    """Arrays of zeros of some shapes by name, out of one piece of memory, and their addresses."""
+    sizes = [-(-prod(shape) // WIDTH) * WIDTH for shape in shapes.values()]
+    memory = aligned_zeros((sum(sizes),))
+    begins, start = list(accumulate(sizes, initial=0)), int(memory.ctypes.data)
+    views = {
+        name: memory[begin : begin + prod(shape)].reshape(shape)
+        for (name, shape), begin in zip(shapes.items(), begins, strict=False)
+    }
+    return views, {name: start + 8 * begin for name, begin in zip(shapes, begins, strict=False)}
+
+
+def place(array: Any) -> int:
+    """Where an array begins."""
+    return int(np.asarray(array).ctypes.data)
