@@ -14,7 +14,7 @@ SOURCES = [path for package in (*PACKAGES, FRONT) for path in sorted((ROOT / pac
 MACHINE = {
     f"ddp.machine.{name}"
     for name in (
-        "addresses", "aligned", "fields", "following", "lanes", "memory", "number", "packing", "recycled", "rows",
+        "addresses", "aligned", "constants", "fields", "following", "memory", "number", "packing", "recycled", "rows",
         "simd", "struct", "tiles", "trajectories",
     )
 }  # fmt: skip

@@ -56,7 +56,7 @@ class Derived(Struct):
 class Worker(Struct):
     """Everything that the lanes of a thread share.
 
-    follow, expand, contract, into_blocks, context: of `ddp.systems.system.Routines`.   sweeping: of one lane's sweep.
+    follow, expand, contract, context: of `ddp.systems.system.Routines`.   sweeping: of one lane's sweep.
     shared, share_sweeps: sweeps of all lanes at once, and their C function; 0 where each lane sweeps alone.
     weigh: C function of `ddp.sweeps.sweeping.weighing_function`.
     terms: rows of tables of costs; runs, segments, curved: see `ddp.costs.cost_table`; bends: whether Gauss-Newton's
@@ -79,7 +79,6 @@ class Worker(Struct):
     follow: int = integer()
     expand: int = integer()
     contract: int = integer()
-    into_blocks: int = integer()
     context: int = integer()
     sweeping: Sweeping = nested(Sweeping)
     eight: Eight = nested(Eight)

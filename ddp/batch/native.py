@@ -255,7 +255,7 @@ class _Memory:
         nothing = np.zeros((1, 1))
         return Worker(
             N=N, nx=d.nx, n=d.n, nu=d.nu, records=d.record_size, follow=self.routines.follow,
-            expand=self.routines.expand, contract=self.routines.contract, into_blocks=self.routines.blocks,
+            expand=self.routines.expand, contract=self.routines.contract,
             context=self.routines.context, sweeping=self.sweeping, eight=self.eight,
             shared=self.shared, share_sweeps=self.share_sweeps, weigh=self.weigh.address,
             terms=len(objective.table), runs=address(runs),

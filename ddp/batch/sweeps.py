@@ -111,7 +111,7 @@ def prepare(w, lane, blend, by):
             horizon = lane.torn_boxed_blocks if lane.torn else lane.boxed_blocks
     if kept and lane.age < 0:
         call_contraction(w.weigh, horizon, w.N, 1 if by == POLICY else 0, 0)
-        call_contraction(w.into_blocks if blockwise else w.contract, w.context, trajectory, 0, 0)
+        call_contraction(w.contract, w.context, trajectory, 0, 0)
     lane.age = 0 if kept else -1
     return horizon
 

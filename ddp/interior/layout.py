@@ -32,7 +32,7 @@ def memory_of(
     d, objective, blockwise = problem.dynamics, problem.objective, problem.structure.blockwise
     runs, segments, curved = objective.runs, objective.segments, objective.curved
     of_routines = (0, 0, 0, 0) if routines is None else (
-        routines.expand, routines.blocks if blockwise else routines.contract, routines.stray, routines.context
+        routines.expand, routines.contract, routines.stray, routines.context
     )  # fmt: skip
     expand, contract, stray, context = of_routines
     made = {name: place(array) for name, array in derivatives._asdict().items() if name != "dual"}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ddp.compiling.kernel import callback, kernel, specialised
+from ddp.compiling.kernel import kernel, specialised
 from ddp.machine.fields import Fields, vector
 from ddp.machine.gathering import gather, scatter
 from ddp.machine.memory import as_matrix, rows_at
@@ -135,10 +135,9 @@ def where_moved(dx, n, moved, x, nx):
 
 
 def follower(name: str, system: Any, deviate: Any, advance: Any, open_gap: Any) -> Any:
-    """The C function that rolls out an `Eight` of a system, given by kernels.
+    """The function that rolls out an `Eight` of a system, given by kernels; to be compiled to a C function.
 
     ``system(context)`` is what the others take first.   ``deviate(s, X, x, dx)``: dx := x ⊖ X.
     ``advance(s, t, x, u)``: x := the next state of knot t.   ``open_gap(s, x, dx)``: x := x ⊕ dx, see `where_moved`.
     """
-    own = specialised(_follow, f"follow_{name}", system=system, deviate=deviate, advance=advance, open_gap=open_gap)
-    return callback(own)
+    return specialised(_follow, name, system=system, deviate=deviate, advance=advance, open_gap=open_gap)

@@ -68,8 +68,8 @@ class Routines(NamedTuple):
     follow ``(context, eight, 0, 0)``: roll out a `ddp.machine.trajectories.Eight`.
     expand ``(context, trajectory, first, second)``: the first order of a `ddp.machine.trajectories.Trajectory` where
         ``first`` is not zero, and what ``expand_second`` completes where ``second`` is not.
-    contract, blocks ``(context, trajectory, 0, 0)``: its second order with its weights, as ``contract`` does, and as
-        ``contract_batch``, or 0 where there is none.
+    contract ``(context, trajectory, 0, 0)``: its second order with its weights, as ``contract_batch`` does where steps
+        are semi-implicit, else as ``contract``.
     stray ``(context, words, 0, 0)``: work of ``strayed``, see `Abilities`, if that is asked for; 0 where there is none.
         Words: N, nx, n, nu, addresses of X, dX, U, and of ``X ⊕ dX``, the steps from there (N, nx), and the gaps.
     ``owner`` keeps alive what ``context`` points to.
@@ -78,7 +78,6 @@ class Routines(NamedTuple):
     follow: int
     expand: int
     contract: int
-    blocks: int
     context: int
     owner: Any
     stray: int = 0
@@ -277,7 +276,7 @@ class Abilities(Protocol):
     def routines(self, count: int, strays: bool = False) -> Routines | None:
         """Compiled work on trajectories of ``count`` knots, with memory of its own; None for none.
 
-        strays: whether ``stray`` is asked for, and not ``follow``.
+        strays: whether ``stray`` is asked for, and not ``follow``, for which robots have code of their own.
         """
 
     def contract_batch(self, record: Array, weight: Array, out: Array) -> None:

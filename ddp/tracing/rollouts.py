@@ -267,7 +267,8 @@ def contract(context, trajectory, unused, none):  # type: ignore[no-untyped-def]
 @cache
 def _callbacks() -> tuple[Any, Any, Any]:
     """C functions of all traced steps."""
-    return follower("traced", system, deviate, advance, open_gap), callback(expand), callback(contract)
+    followed = follower("follow_traced", system, deviate, advance, open_gap)
+    return callback(followed), callback(expand), callback(contract)
 
 
 def entries(block: Block) -> Entries:
@@ -290,4 +291,4 @@ def routines_of(
     )  # fmt: skip
     followed, expanded, contracted = (one.address for one in _callbacks())
     owner = work, motion, memory, step, space, first, second
-    return Routines(followed, expanded, contracted, 0, work.address, owner)
+    return Routines(followed, expanded, contracted, work.address, owner)

@@ -156,12 +156,10 @@ class RobotDynamics(SteppedRobot):
         if self.robot.is_hybrid or self.integrator in schemes.IMPLICIT:
             return None
         blockwise = self.semi_implicit is not None
-        rooms = self._room_of_expansions, self._room_of_contractions, self._room_of_batches if blockwise else 0
-        straying = self._room_of_rollouts if strays else 0
+        contracting = self._room_of_batches if blockwise else self._room_of_contractions
         return routines_of(
-            self._scheme, self._modes, self._tree, self.nu, self._modes_from(0, count).copy(), *rooms, straying,
-            self._dt,
-            self._written if blockwise else None,
+            self._scheme, self._modes, self._tree, self._modes_from(0, count).copy(), self._room_of_expansions,
+            contracting, self._room_of_rollouts if strays else 0, self._written if blockwise else None,
         )  # fmt: skip
 
     def _undefined(self, x: Array, knot: int) -> ModelError:
