@@ -1,23 +1,26 @@
-"""From the barrier's last iterate to the minimum: what is at its bound is held there, Newton's steps do the rest.
+"""The active set of a minimum, settled on a quadratic model: another set costs a sweep, and no evaluation.
 
-The gains of the barrier's sweep bend controls long before their limits. Those of the policy are of a sweep in which
-controls at limits are constants, constraints at bounds equalities, and nothing else is bounded; soft constraints that
-are violated are terms of the cost, linear ones at a price and quadratic ones with a compliance. Its step is Newton's on
-the active set, so that a few of them end at rounding; rows whose multiplier has the wrong sign are released, rows that
-a step would violate are added.
+A set is tried by a sweep in which controls at limits are constants, constraints at bounds equalities, and nothing else
+is bounded; soft constraints that are violated are terms of the cost, linear ones at a price and quadratic ones with a
+compliance. Where its step leads, rows whose multiplier has the wrong sign are released, and rows beyond a bound are
+held (the primal-dual active set of Hintermüller, Ito & Kunisch 2002). Where that comes to no end an interior point
+finds the set, by sweeps alone, too.
+
+Constraints' curvature is weighed with the multipliers that the step leads to, as far as they are known: where a bound
+is met between two knots, the multiplier goes from the one to the other, and the curvature with it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
-from ddp.compiling.setup import working_time
+from ddp.interior import row_steps
 from ddp.interior.barrier import PROXIMAL
-from ddp.interior.point import Move, Point, Trial
-from ddp.interior.row_steps import COMPLIANCE, PRICE, S
+from ddp.interior.method import BLENDED, END, FALL, POWER, SOLVED, START
+from ddp.interior.point import INSIDE, Move, Point
+from ddp.interior.row_steps import COMPLIANCE, NU, PRICE, S
 from ddp.iterate import CLOSED
 from ddp.models.attempt import EXACT, GAUSS_NEWTON
 from ddp.protocols import Array
@@ -36,54 +39,55 @@ Where multipliers are small, as those of forces, a smaller δ would leave nothin
 PAID = 1.0 - 1e-3
 """Multipliers of rows with a price are it where they are larger than this share of it: the row is violated."""
 
-ROUNDS, ROUNDING = 12, 1e-12
-"""Newton's steps at most, and errors that are none."""
-
-ASTRAY = 30.0
-"""Times the first error that is too much for steps from an earlier solution: they lead elsewhere."""
-
 BEYOND = 1e-12
 """Rows that are beyond a bound by more, in their units, are added."""
 
+MOST_SWEEPS = 40
+"""Sweeps of an interior point on one quadratic model, at most."""
 
-@dataclass
-class Finished:
-    """The last sweep, None if none succeeded; whether it was exact; and which rows (M,) are held: -1, 1, else 0.
+HALFWAY = 0.5
+"""Share of the way to new multipliers that those of curvature go with each set."""
 
-    error: that of the conditions of optimality.
-    """
 
-    sweep: Sweep | None
-    exact: bool
-    held: Array
-    error: float
+class Step(NamedTuple):
+    """A sweep, its share of the exact Hessian, its step, and whether what binds is settled."""
+
+    sweep: Sweep
+    blend: float
+    move: Move
+    settled: bool
 
 
 class ActiveSet:
-    """Rows of a point that are at bounds, as `Point.bounds` has them while Newton's steps are taken."""
+    """Rows of a point that are at bounds, as `Point.bounds` has them while Newton's steps are taken.
+
+    held (M,): -1, 1 of rows at their lower and upper bounds, else 0.   y (M,): multipliers of all rows at the point,
+    target (M,): those where the last step leads.   errors: see `judge`.
+    """
 
     def __init__(self, point: Point, held: Array | None = None) -> None:
         self.point, self._given = point, point.bounds
         self._controls, self._shape = slice(point.first, None), point.U.shape
         given = self._given
-        self.held, y = self._closing() if held is None else held, given.multipliers
-        self._price = given.give[PRICE]
         self._evaluated: tuple[Array, Array] | None = None
+        self.held, y = self._closing(1.0) if held is None else held, given.multipliers
+        self._price = given.give[PRICE]
+        self._priced = (self._price < np.inf) & (given.bounded | given.equality)
         self._pays = np.where((self._price < np.inf) & (np.abs(y) > PAID * self._price), np.sign(y), 0.0)
         if held is not None:  # multipliers of warm starts are below their price
             side = np.where(self._values() > given.upper + BEYOND, 1.0, -1.0 * (self._values() < given.lower - BEYOND))
             self._pays = np.where((self._price < np.inf) & (y * side > 0.0), side, 0.0)
-        self._multipliers = y * (given.equality | (self.held != 0.0))
-        self._revised, self._dual = True, np.inf
+        self.y = self.target = np.where(given.equality | (self.held != 0.0), y, 0.0)
+        self.errors, self._dual = (np.inf, np.inf), np.inf
 
-    def _closing(self) -> Array:
-        """Rows (M,) that go to a bound where the barrier ends: see `CLOSER`."""
+    def _closing(self, blend: float) -> Array:
+        """Rows (M,) that go to a bound where the barrier ends: see `CLOSER`; blend: share of the exact Hessian."""
         point, given = self.point, self._given
         if given.count == 0:
             return np.zeros(given.size)
         barrier, point.barrier = point.barrier, 0.0
         point.condense()
-        sweep, blend = point.sweep(1.0, 0.0), 1.0
+        sweep = point.sweep(blend, 0.0)
         if sweep.failed >= 0:
             sweep, blend = point.sweep(0.0, 0.0), 0.0
         moved = point.move(sweep, blend, 0.0).rows[S] if sweep.failed < 0 else np.zeros(given.size)
@@ -105,68 +109,135 @@ class ActiveSet:
         held = self.held[self._controls]
         return held.reshape(self._shape) if held.size else np.zeros(self._shape)
 
-    def impose(self) -> Trial:
-        """Bound the point by the active rows alone: constraints as equalities; controls are held by sweeps.
-
-        Returns the point as a trial.
-        """
-        if self._revised:
-            self._bound()
-        problem, point = self.point.problem, self.point
-        point.backward.limits = problem.lower - point.U, problem.upper - point.U
-        return point.settle()
-
-    def _bound(self) -> None:
-        """The point's bounds := those of active rows."""
+    def impose(self) -> None:
+        """Bound the point by the active rows alone: constraints as equalities; controls are held by sweeps."""
         given, point = self._given, self.point
-        at = np.where(given.equality | (self.held < 0.0), given.lower, given.upper)
-        held = given.equality | ((self.held != 0.0) & (np.arange(len(at)) < point.first))
-        at = np.where(held & (self._pays == 0.0), at, np.inf)
+        held = given.equality | ((self.held != 0.0) & (np.arange(given.size) < point.first))
+        held &= self._pays == 0.0
+        at = np.where(held, np.where(given.equality | (self.held < 0.0), given.lower, given.upper), np.inf)
         point.bounds = point.bounded_by(
-            np.where(at < np.inf, at, -np.inf), at, np.full(len(at), np.inf),
-            np.where(at < np.inf, given.give[COMPLIANCE], 0.0),
-        )  # fmt: skip
-        paid = np.where(self._pays != 0.0, self._pays * self._price, 0.0)
-        point.bounds.equal = np.where(at < np.inf, self._multipliers, paid)
-        largest = np.abs(self._multipliers).max(initial=0.0) / point.scale
+            np.where(held, at, -np.inf), at, np.full(given.size, np.inf), np.where(held, given.give[COMPLIANCE], 0.0)
+        )
+        point.bounds.equal = self.y
+        largest = np.abs(self.y[: point.first]).max(initial=0.0) / point.scale
         point.bounds.least_proximal = max(PROXIMAL[0], LEFT_OPEN / max(largest, LEFT_OPEN))
+        point.backward.limits = point.problem.lower - point.U, point.problem.upper - point.U
+        point.settle(self._values())
 
-    def error(self) -> float:
-        """The error of the conditions of optimality: the Lagrangian's gradient where controls are free, what is open.
+    def judge(self) -> float:
+        """The error of the conditions of optimality at the point: of the Lagrangian's gradient, and what is open.
 
-        That is gaps, by how much rows that are not held are beyond their bounds, and others by more than they give way.
+        With the gradient count products of multipliers and what is left to bounds. Open are gaps, and by how much rows
+        are beyond their bounds, or by more than they give way.
         """
-        residual, point = self.point.dual_residual(), self.point
-        controls = self.of_controls
-        at = controls != 0.0
-        residual[:-1, residual.shape[1] - self._shape[1] :][at] = 0.0
-        reach = np.abs(np.where(controls < 0.0, *point.backward.limits))[at]
+        point, given, y, values = self.point, self._given, self.y, self._values()
         size = point.unit + np.abs(point.costate).max()
-        values, given = self._values(), self._given
-        free = given.bounded & (self.held == 0.0) & (self._pays == 0.0)
-        beyond = np.maximum(given.lower - values, values - given.upper)[free].max(initial=0.0)
-        self._dual, now = float(np.abs(residual).max()), point.bounds
-        soft = now.give[COMPLIANCE] > 0.0
-        unpaid = np.abs(values - now.upper - now.give[COMPLIANCE] * now.equal)[soft].max(initial=0.0)
-        return float(self._dual / size + point.open + reach.max(initial=0.0) + beyond + unpaid)
+        self._dual = float(np.abs(point.dual_residual()).max())
+        room = np.maximum(np.where(y < 0.0, values - given.lower, given.upper - values), 0.0)
+        products = np.abs(y * room)[given.bounded & (given.give[COMPLIANCE] == 0.0) & (y != 0.0)].max(initial=0.0)
+        over = np.maximum(np.maximum(given.lower - values, values - given.upper), 0.0)
+        left = (self._price - np.abs(y))[self._priced]  # what a unit beyond a bound is not paid for
+        products = max(products, np.abs(np.where(left < 0.0, left, left * over[self._priced])).max(initial=0.0))
+        beyond = over[~self._priced & (given.give[COMPLIANCE] == 0.0)].max(initial=0.0)
+        soft = point.bounds.give[COMPLIANCE] > 0.0
+        unpaid = np.abs(values - point.bounds.upper - given.give[COMPLIANCE] * y)[soft].max(initial=0.0)
+        self.errors = float(self._dual + products) / size, float(point.gap + beyond + unpaid)
+        return sum(self.errors)
 
-    def record(self, move: Move, blend: float, seconds: float) -> Record:
+    def settle(self, sets: int) -> Step | None:
+        """A step with what binds in the quadratic model; None if there is none.
+
+        sets: how many are tried before an interior point's; or one, which the next step may revise.
+        """
+        curving = self.y
+        for tried in range(sets):
+            if tried > 0:
+                self.impose()
+            step = self._swept(1.0, curving)
+            if step is None:
+                return None
+            if not self._revise(step.move):
+                return step._replace(settled=True)
+            curving = curving + HALFWAY * (self.target - curving)
+        if sets > 1:
+            blend = self._foreseen()
+            if blend is None:
+                return None
+            self.impose()
+            step = self._swept(blend, self.target)
+        return step
+
+    def _swept(self, blend: float, curving: Array) -> Step | None:
+        """The step with what is held, of that share of the exact Hessian or less, curved by multipliers (M,)."""
+        point = self.point
+        point.bounds.equal = np.where(point.bounds.equality, self.y, self._paid())
+        point.bounds.y[:] = curving
+        point.condense()
+        for share in BLENDED:
+            if share <= blend and (sweep := point.sweep(share, 0.0, self.of_controls)).failed < 0:
+                return Step(sweep, share, point.move(sweep, share, 0.0), False)
+        return None
+
+    def _paid(self) -> Array:
+        """Prices (M,) of rows that pay them, with the sign of the bound."""
+        return self._pays * np.where(self._pays == 0.0, 0.0, self._price)
+
+    def _foreseen(self) -> float | None:
+        """Hold what binds at the quadratic model's minimum, found by an interior point; the share of its exact Hessian.
+
+        That is smaller where this is not positive definite.
+        """
+        point, b, values, blend, relative = self.point, self._given, self._values(), 1.0, START
+        begun, held = b.state.copy(), None
+        point.bounds, point.barrier = b, START * point.scale
+        b.start(b.inside(values, INSIDE), values, point.barrier)
+        b.equal = np.where(b.equality, self.y, 0.0)
+        longest = 0.0
+        for _ in range(MOST_SWEEPS):
+            point.settle(values)
+            if point.judge().high <= SOLVED * point.barrier and longest == 1.0:
+                if relative <= END:
+                    held = self._closing(blend)
+                    break
+                relative = max(END, min(FALL * relative, relative**POWER))
+                point.barrier = relative * point.scale
+            move = point.propose(blend, 0.0, False)[1]
+            if move is None and blend > 0.0:
+                blend = 0.0
+                move = point.propose(blend, 0.0, True)[1]
+            if move is None:
+                break
+            longest = move.longest
+            b.primal += longest * move.rows[: row_steps.BELOW]
+            args = move.rows, longest, move.longest_dual
+            row_steps.move(b.state, b.bounds, b.kind, b.give, point.barrier, *args)
+        self.target = b.multipliers
+        b.state[:], point.barrier = begun, 0.0
+        if held is None:
+            return None
+        self.held = held
+        return blend
+
+    def record(self, move: Move, blend: float, alpha: float, seconds: float) -> Record:
         """Record of a step that was taken."""
         p = self.point
         missed = np.abs(p.rows.beyond(self._values())).max(initial=0.0)
         return Record(
-            p.cost, self._dual, move.expected, 1.0, 0.0, EXACT if blend > 0.0 else GAUSS_NEWTON, blend, seconds,
+            p.cost, self._dual, move.expected, alpha, 0.0, EXACT if blend > 0.0 else GAUSS_NEWTON, blend, seconds,
             0.0 if p.gap < CLOSED else p.gap, "multipliers" if blend > 0.0 else "none", float(missed), 0.0,
         )  # fmt: skip
 
-    def revise(self) -> bool:
-        """Release rows that push the wrong way, add those that are beyond bounds; whether there were any."""
+    def _revise(self, move: Move) -> bool:
+        """Release rows that push the wrong way after a step, by the linear model, hold those that are beyond bounds.
+
+        Returns whether there were any.
+        """
         point, given, before = self.point, self._given, (self.held.copy(), self._pays.copy())
-        y = point.bounds.equal.copy()
+        y, values = point.bounds.equal + move.rows[NU], self._values() + point.moved
         if point.limited:
-            y[self._controls] = point.limit_forces().ravel() * (self.held[self._controls] != 0.0)
+            y[self._controls] = -point.backward.pulls(move.x, move.u).ravel() * (self.held[self._controls] != 0.0)
+        self.target = y
         self.held[self.held * y < 0.0] = 0.0
-        values = self._values()
         below, above = values < given.lower - BEYOND, values > given.upper + BEYOND
         free = before[0] == 0.0
         self.held[free & given.has_lower & below] = -1.0
@@ -174,64 +245,4 @@ class ActiveSet:
         allowed = np.where(given.equality, np.sign(y), before[0])  # prices are paid at the bound that a row is beyond
         pays = np.where((np.abs(y) > self._price) & (allowed * y > 0.0), np.sign(y), 0.0)
         self._pays = np.where(self._pays != 0.0, self._pays * np.where(self._pays > 0.0, above, below), pays)
-        self._multipliers = y * (given.equality | (self.held != 0.0))
-        self._revised = not (np.array_equal(self.held, before[0]) and np.array_equal(self._pays, before[1]))
-        return self._revised
-
-
-def finish(
-    point: Point, allowed: float, held: Array | None = None, show: Callable[[Record], None] | None = None,
-    most: int = ROUNDS,
-) -> Finished:  # fmt: skip
-    """Take Newton's steps on the active set; the point is left at the best of them, bounded by its active rows.
-
-    Its derivatives are known, contracted with its multipliers. If its error at the end is more than what is allowed, it
-    is left where it was.
-
-    held: rows (M,) to begin with, by default those that slacks and multipliers tell.   most: steps.
-    show: told of steps that begin with a larger error than what is allowed, as of iterations; these have to end where
-    the exact Hessian is positive definite.
-    """
-    begun = point.settle(), point.multipliers(), point.bounds, point.barrier
-    rows = ActiveSet(point, held)
-    best: tuple[float, Trial, tuple[Array, Array, Array], Finished] | None = None
-    point.barrier, first, before = 0.0, np.inf, working_time()
-    for number in range(most + 1):
-        here = rows.impose()
-        if number > 0:
-            point.differentiate()
-            point.contract()
-        error = rows.error()
-        if number == 0:
-            first = max(error, allowed)
-        if show is not None and error > ASTRAY * first:
-            break
-        if best is not None and best[0] <= min(error, allowed):
-            break
-        point.condense()
-        sweep, blend = point.sweep(1.0, 0.0, rows.of_controls), 1.0
-        if sweep.failed >= 0:
-            sweep, blend = point.sweep(0.0, 0.0, rows.of_controls), 0.0
-        if sweep.failed >= 0:
-            break
-        found = Finished(sweep._replace(k=sweep.k.copy(), K=sweep.K.copy()), blend == 1.0, rows.held.copy(), error)
-        best = error, here, point.multipliers(), found
-        if error <= ROUNDING or number == most:
-            break
-        move = point.move(sweep, blend, 0.0)
-        trial = point.along(move, 1.0)
-        if not trial.theta < np.inf:
-            break
-        point.accept(trial, move, 1.0)
-        if show is not None and error > allowed:
-            show(rows.record(move, blend, working_time() - before))
-            before = working_time()
-        if rows.revise():
-            best = None
-    if best is None or best[0] > allowed or not (best[-1].exact or show is None):
-        trial, multipliers, point.bounds, point.barrier = begun
-        point.restore(trial, multipliers)
-        return Finished(None, False, rows.held, np.inf)
-    _, trial, multipliers, finished = best
-    point.restore(trial, multipliers)
-    return finished
+        return not (np.array_equal(self.held, before[0]) and np.array_equal(self._pays, before[1]))

@@ -129,7 +129,7 @@ class Barrier:
             return 0.0
         return float((self.state[P] + self.state[N])[self.hard].max(initial=0.0))
 
-    def inside(self, c: Array, share: float) -> Array:
+    def inside(self, c: Array, share: float | Array) -> Array:
         """c (M,), moved off bounds by a share of max(1, |bound|) or of the range, what is less."""
         lower, upper = self.bounds
         with np.errstate(invalid="ignore"):

@@ -28,8 +28,10 @@ AT_LIMIT = 1e-4
 HALVES = np.array([1.0, 0.5, 0.25, 0.125])
 """Fractions of a step that are rolled out at once, in lanes."""
 
-INSIDE = 0.1
-"""Distance of first slacks and controls from their bounds, see `Barrier.inside`."""
+INSIDE, NEAR_BOUNDS = 0.1, 1e-5
+"""Distance of first slacks and controls from their bounds, see `Barrier.inside`, and the least one of warm starts."""
+
+TINY = 1e-300
 
 
 class Trial(NamedTuple):
@@ -100,6 +102,7 @@ class Point:
 
     gaps, residual, theta, gap, missed, cost: see `Trial`.   costate (N+1, n), weights (N, n): see linear.py.
     scale: the cost that counts as one.   barrier: that of ``bounds``.   open: the largest gap or residual.
+    moved (M,): by how much the last step changes the rows, by their linear model.
     first: m, the first row of a control's limits.   limited: whether there are such rows; boxed: whether sweeps keep to
     these limits instead, see `sweeps.limits`: where they are ``held``, as where there are no constraints.
     """
@@ -120,6 +123,7 @@ class Point:
         self.costate, self.weights, self._error, self._dX, self._J = (
             own[name] for name in ("costate", "weights", "error", "dX", "J")
         )
+        self.moved = own["moved"]
         self._step = own["x"], own["u"], own["step"], own["to_costate"], own["to_weights"]
         self._swept = work.derivatives._replace(
             lz=own["to_lz"], lzz=own["to_lzz"], exact=own["to_exact"], diagonal=own["to_diagonal"]
@@ -150,7 +154,7 @@ class Point:
         """Cost that counts as one where a solve ends: the scale, or what the point costs if that is less, or one."""
         return min(self.scale, max(abs(self.cost), 1.0))
 
-    def start(self, X: Array, U: Array, share: float) -> None:
+    def start(self, X: Array, U: Array, share: float | Array) -> None:
         """Begin at a trajectory, its controls and slacks pushed off their bounds, see `Barrier.inside`."""
         values = self.rows.values(X, U)
         inside = self.bounds.inside(values, share)
@@ -172,6 +176,17 @@ class Point:
             y[self.first :] = self.limit_forces().ravel() * np.abs(bounds.near(AT_LIMIT)[self.first :])
             bounds.start(bounds.slacks, values, self.barrier)
             bounds.start_warm(y, values, self.barrier)
+
+    def resume(self, trial: Trial, multipliers: tuple[Array, Array, Array], y: Array, relative: float) -> None:
+        """Go back to earlier measures with multipliers y (M,) of rows, and a barrier relative to the scale.
+
+        Slacks are as far from bounds as the barrier holds them there, within limits.
+        """
+        self.barrier = relative * self.scale
+        self.start(trial.X, trial.U, np.clip(self.barrier / np.maximum(np.abs(y), TINY), NEAR_BOUNDS, INSIDE))
+        self.bounds.start_warm(y, self.rows.values(self.X, self.U), self.barrier)
+        self.costate[:], self.weights[:] = multipliers[:2]
+        self._contracted = False
 
     def held(self) -> Point:
         """A point like this, after `contract`, whose sweeps keep to the limits of controls, without rows of these."""
@@ -225,9 +240,15 @@ class Point:
         self.bounds.start_elastic(price, rows, self.rows.values(self.X, self.U), self.barrier)
         self.settle()
 
-    def settle(self) -> Trial:
-        """Take the residual of rows that are bounded otherwise now; the point itself as a trial."""
-        here = self._weighed(self.X, self.U, self.bounds.primal, self.gaps)
+    def settle(self, values: Array | None = None) -> Trial:
+        """Take the residual of rows that are bounded otherwise now; the point itself as a trial.
+
+        values (M,): of the rows here, if they are known.
+        """
+        primal, residual = self.bounds.primal, np.empty(self.rows.size)
+        values = self.rows.values(self.X, self.U) if values is None else values
+        found = passes.worth(self.bounds.address, self.barrier, values, self.gaps, primal, residual)
+        here = self._trial(self.X, self.U, primal, self.gaps, residual, self.cost, *found)
         self._take(here)
         return here
 

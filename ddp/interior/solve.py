@@ -12,9 +12,9 @@ from ddp.costs.hessians import EPSILON
 from ddp.costs.terms import naming
 from ddp.derivatives import broken_rows
 from ddp.errors import UndefinedCostError, as_array
-from ddp.interior.active import Finished, finish
+from ddp.interior.finish import Finished, finish
 from ddp.interior.method import END, START, TOLERANCE, WARM, Interior
-from ddp.interior.point import Point
+from ddp.interior.point import NEAR_BOUNDS, Point
 from ddp.iterate import FULL, Iterate
 from ddp.protocols import Array
 from ddp.solutions.record import Record
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from ddp.descent import Descent
 
 
-FEW, NEAR_BOUNDS, FURTHER = 20, 1e-5, 1e-3
-"""Iterations that a warm start has; how far its slacks and controls begin from their bounds, at least, and times how
-far the initial state has moved."""
+FEW, FURTHER = 20, 1e-3
+"""Iterations that a warm start has; how far its slacks and controls begin from their bounds, times how far the initial
+state has moved."""
 
 AT_BOUND, MOST_HELD = 1e-3, 8
 """Rows nearer to a bound, see `Barrier.near`, begin a warm start as bound if they have a multiplier; and how many steps
@@ -105,10 +105,10 @@ def _left(iterate: Iterate, point: Point, end: End, sweep: Sweep | None, exact: 
 def _bound_as_before(point: Point, held: Array, show: Callable[[Record], None], left: int) -> Finished:
     """Newton's steps on the active set of an earlier solution: few, where what binds hardly changes.
 
-    Where they do not converge the point is left as it was.
+    Where they do not converge the point is left at the best of them.
     """
     if point.boxed or left < FEW:
-        return Finished(None, False, held, np.inf)
+        return Finished(None, False)
     point.contract()
     finished = finish(point, TOLERANCE, held, show, MOST_HELD)
     if finished.sweep is None:

@@ -272,6 +272,15 @@ class Backward:
         """A sweep ``with_weights`` that a kernel made, by ``sweeping``."""
         return Sweep(self._k, self._K, -slope, -change, gradient, failed, NONE if blend == 0.0 else GIVEN)
 
+    def pulls(self, x: Array, u: Array) -> Array:
+        """Gradients (N, nu) of the action values in the controls, where a step x (N+1, n), u (N, nu) leads.
+
+        They are of the last sweep, if that was told which controls are held.
+        """
+        rows, n = self._horizon.rows.reshape(*u.shape, -1), x.shape[1]
+        moved = np.einsum("tij,tj->ti", rows[..., :n], x[:-1]) + np.einsum("tij,tj->ti", rows[..., n:-1], u)
+        return np.asarray(rows[..., -1] + moved)
+
     @property
     def address(self) -> int:
         """Where the `Horizon` is, for kernels."""

@@ -179,6 +179,19 @@ def test_earlier_solutions_are_warm_starts_with_their_multipliers(rng, moved):
         assert again.stationarity() < 1e-6
 
 
+@pytest.mark.parametrize("steps", [0, 1])
+def test_receding_horizons_keep_their_active_sets_under_pushes(rng, steps):
+    problem = limited.cluttered_reach()
+    first = ddp.solve(problem)
+    guess = first.shift(steps) if steps else first
+    for size in (1e-2, 5e-2, 5e-2):
+        x0 = guess.X[0] + size * rng.normal(size=12)
+        again = ddp.solve(problem.starting_at(x0), guess=guess)
+        assert again.iterations <= 9
+        assert again.violation <= 1e-8
+        assert again.stationarity() < 1e-6
+
+
 def test_constraints_that_cannot_be_met_are_named_and_confirmed():
     problem = on_a_rail(control_limits=(-0.5, 0.5))
     for solver in (LINEAR, ddp.DDP()):

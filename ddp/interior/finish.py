@@ -1,0 +1,106 @@
+"""Newton's steps to a minimum whose active set is known, or nearly so.
+
+They end a solve, from the barrier's last iterate: the gains of its sweep bend controls long before their limits, those
+of the policy are of a sweep with the active set held. And they begin one, from an earlier solution, whose active set is
+settled anew on each quadratic model. A few of them end at rounding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from ddp.compiling.setup import working_time
+from ddp.interior.active import ActiveSet
+from ddp.interior.method import SOLVED, START
+from ddp.interior.point import Point, Trial
+from ddp.protocols import Array
+from ddp.solutions.record import Record
+from ddp.sweeps.backward import Sweep
+
+ROUNDS, ROUNDING = 12, 1e-12
+"""Newton's steps at most, and errors that are none."""
+
+SETS = 8
+"""Sets that are tried on a quadratic model before an interior point finds one."""
+
+SHORTEST = 0.25
+"""Fraction of a step that is tried last where errors do not fall."""
+
+
+@dataclass
+class Finished:
+    """The last sweep, None if none succeeded; whether it was exact."""
+
+    sweep: Sweep | None
+    exact: bool
+
+
+def finish(
+    point: Point, allowed: float, held: Array | None = None, show: Callable[[Record], None] | None = None,
+    most: int = ROUNDS,
+) -> Finished:  # fmt: skip
+    """Take Newton's steps on the active set; the point is left at the best of them, bounded by its active rows.
+
+    Its derivatives are known, contracted with its multipliers. Steps bring one of its errors below all earlier ones, or
+    become shorter. If its error at the end is more than what is allowed, it is left where it was.
+
+    held: rows (M,) to begin with, by default those that slacks and multipliers tell.   most: steps.
+    show: told of steps that begin with a larger error than what is allowed, as of iterations; these have to end where
+    the exact Hessian is positive definite. If they do not, the point is left at the least error that was met, with a
+    barrier that belongs to it.
+    """
+    begun = point.settle(), point.multipliers(), point.bounds, point.barrier
+    rows, errors = ActiveSet(point, held), list[tuple[float, float]]()
+    best: tuple[float, Trial, tuple[Array, Array, Array], Finished] | None = None
+    nearest = np.inf, begun[0], begun[1], rows.y
+    here, multipliers = begun[:2]
+    point.barrier, before, alpha = 0.0, working_time(), 1.0
+    for number in range(most + 1):
+        rows.impose()
+        if number > 0:
+            point.differentiate()
+            point.contract()
+        error = rows.judge()
+        if best is not None and best[0] <= min(error, allowed):
+            break
+        dual, left = rows.errors
+        if show is not None and error > allowed and any(dual >= d and left >= o for d, o in errors):
+            alpha *= 0.5
+            if alpha < SHORTEST or number == most:
+                break
+            point.restore(here, multipliers)
+        else:
+            alpha, y = 1.0, rows.y
+            if error < nearest[0]:
+                nearest = error, point.settle(), point.multipliers(), y.copy()
+            errors.append(rows.errors)
+            step = rows.settle(1 if show is None else SETS)
+            if step is None:
+                break
+            here, multipliers = point.settle(), point.multipliers()
+            sweep = step.sweep._replace(k=step.sweep.k.copy(), K=step.sweep.K.copy())
+            best = (error, here, multipliers, Finished(sweep, step.blend == 1.0)) if step.settled else None
+            if error <= ROUNDING or number == most:
+                break
+        assert step is not None
+        trial = point.along(step.move, alpha)
+        if not trial.theta < np.inf:
+            break
+        point.accept(trial, step.move, alpha)
+        rows.y = y + alpha * (rows.target - y)
+        if show is not None and error > allowed:
+            show(rows.record(step.move, step.blend, alpha, working_time() - before))
+            before = working_time()
+    if best is None or best[0] > allowed or not (best[-1].exact or show is None):
+        trial, multipliers, point.bounds, point.barrier = begun
+        if show is None:
+            point.restore(trial, multipliers)
+        else:
+            point.resume(*nearest[1:], min(nearest[0] / SOLVED, START))
+        return Finished(None, False)
+    _, trial, multipliers, finished = best
+    point.restore(trial, multipliers)
+    return finished
