@@ -166,7 +166,7 @@ DOCUMENTED = {
 PRIVATE = {
     "numba.core.compiler_lock.global_compiler_lock", "numba.core.registry.CPUDispatcher",  # one symbol a kernel
     "numba.core.typing.templates.AttributeTemplate",  # fields of structs by name
-    "numba.core.runtime.rtsys", "numba.cpython.hashing",  # symbols of kept kernels without importing all of numba
+    "numba.core.runtime._nrt_python", "numba.cpython.hashing",  # symbols of kept kernels without importing all of numba
 }  # fmt: skip
 """All else that the product imports of numba: new versions may change it, and `make versions` tells."""
 

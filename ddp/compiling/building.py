@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 from typing import Any
+from zlib import compress
 
 import numba
 from llvmlite import binding
@@ -119,7 +120,7 @@ class Builder:
         text = str(self.module.get_function(descriptor.mangled_name))
         raising = any(code != "0" for code in _STATUS.findall(text)) or len(_EXCEPTION.findall(text)) > 1
         is_lasting = self._is_lasting(descriptor.env_name)
-        bitcode = self._for_linking().as_bitcode()
+        bitcode = compress(self._for_linking().as_bitcode(), 1)
         size = text.count("\n  ")
         is_inlined = is_linked(descriptor, size) and not is_called
         objects = b"" if is_inlined else machine(self.codegen).emit_object(self.module)

@@ -191,9 +191,7 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]
         made = Overload(found, object())
         needed = None
         if is_findable(self.py_func):
-            needed = library.Needed(
-                self.py_func.__module__, self.py_func.__qualname__, args, made.fndesc.mangled_name
-            )
+            needed = library.Needed(self.py_func.__module__, self.py_func.__qualname__, args, made.fndesc.mangled_name)
         call = calls.Call(made.fndesc, found.code.can_raise, [library.Callee(self.targetctx, found, needed)])
         self.targetctx.insert_func_defn([(call, made.entry_point, made.fndesc.argtypes)])
         self.overloads[args] = made

@@ -4,7 +4,7 @@ Each is made of a function's own content (parts.py) and, transitively, of that o
 names. Functions that lead back to each other have theirs from all of them together.
 
 Extensions that no kernel names, the `overload` of a function or what an operator does for a type, count with their
-modules: those that a function's module has imported, with all their functions and their source.
+modules: those that a function's module has imported, with all their functions and their code.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from types import FunctionType
 from typing import Any, NamedTuple
 
 from ddp.compiling import extensions
-from ddp.compiling.extensions import UnknownError
 from ddp.compiling.parts import Content, content_of, content_of_value, look
 from ddp.compiling.parts import chosen as chosen
+from ddp.compiling.syntax import UnknownError, code_of
 
 
 class Digest(NamedTuple):
@@ -199,15 +199,15 @@ def _own(thing: Any) -> bytes:
 
 
 def _extension(name: str) -> bytes:
-    """The digest of a module that extends numba: its source, and what its functions name."""
+    """The digest of a module that extends numba: its code, and what its functions name."""
     module, known = sys.modules[name], _extensions.get(name)
     if known is not None and known[0] is module:
         return known[1]
-    total = hashlib.sha256(extensions.source_of(name))
+    total = hashlib.sha256(code_of(getattr(module, "__file__", None)))
     for key, value in list(vars(module).items()):
         if isinstance(value, (FunctionType, type)) and value.__module__ == name:
             total.update(key.encode())
-            with suppress(UnknownError):  # of what is no kernel, and hardly writes instructions; its source counts
+            with suppress(UnknownError):  # of what is no kernel, and hardly writes instructions; its code counts
                 total.update(_Walk().of(value).own)
     _extensions[name] = module, total.digest()
     return total.digest()

@@ -11,12 +11,13 @@ import inspect
 import re
 import sys
 import sysconfig
-import time
 from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
 
 import numba.extending
+
+from ddp.compiling.syntax import source_of
 
 LIBRARIES = {"builtins", "llvmlite", "numba", "numpy"}
 """Packages whose objects count by their names, beside Python's own library."""
@@ -32,17 +33,13 @@ _TEMPLATES = "numba.core.typing.templates"
 _SPELT = re.compile(rb"overload|lower_|register_model|type_callable|typeof_impl|infer")
 """Uses of them in the source of a module that imports numba, or numba.extending, as a whole."""
 
-_IMPORTED = time.time()
-"""Sources that are younger may have changed since they were imported."""
+_COMPILING = "ddp.compiling"
+"""Beginning of the names of modules whose code counts for every kernel."""
 
 _IN_PYTHON = 1 << 9
 """The flag of classes that are made while a program runs (Py_TPFLAGS_HEAPTYPE)."""
 
 _STANDARD = str(Path(sysconfig.get_path("stdlib")))
-
-
-class UnknownError(Exception):
-    """Something that a function names cannot be compared with what another process has."""
 
 
 _reached: dict[str, frozenset[str]] = {}
@@ -106,7 +103,7 @@ def reachable(module: str) -> frozenset[str]:
 def _origins(name: str) -> frozenset[str]:
     """The modules, but for libraries, whose objects a module has imported so far."""
     module = sys.modules.get(name)
-    if module is None:
+    if module is None or name.startswith(_COMPILING):
         return frozenset()
     spec, known = getattr(module, "__spec__", None), _imports.get(name)
     if known is not None and known[0] is module:
@@ -129,7 +126,7 @@ def _numbas() -> dict[int, Any]:
 def _extends(name: str) -> bool:
     """Whether a module tells numba about more than its kernels."""
     module = sys.modules.get(name)
-    if module is None or name.startswith("ddp.compiling"):  # whose sources count anyway
+    if module is None or name.startswith(_COMPILING):
         return False
     known = _extending.get(name)
     if known is not None and known[0] is module:
@@ -138,19 +135,8 @@ def _extends(name: str) -> bool:
     found = any(id(one) in _numbas() or getattr(one, "__module__", None) == _TEMPLATES for one in values)
     if not found and any(value is numba or value is numba.extending for value in values):
         path = getattr(module, "__file__", None)
-        found = path is None or _SPELT.search(source_of(name)) is not None
+        found = path is None or _SPELT.search(source_of(path)) is not None
     spec = getattr(module, "__spec__", None)
     if spec is not None and not getattr(spec, "_initializing", False):
         _extending[name] = module, found
     return found
-
-
-def source_of(name: str) -> bytes:
-    """The source of a module as it was imported. Raises UnknownError if nobody knows."""
-    path = getattr(sys.modules[name], "__file__", None)
-    try:
-        if path is None or not path.endswith(".py") or Path(path).stat().st_mtime >= _IMPORTED:
-            raise UnknownError(f"the source of {name}")
-        return Path(path).read_bytes()
-    except OSError as reason:
-        raise UnknownError(f"the source of {name}") from reason

@@ -131,10 +131,8 @@ def by_types(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def callback(function: Callable[..., Any], signature: Any = CONTRACTION) -> Any:
-    """Compile ``function``, of integers and floats, to a C function; its ``.address`` can be called from kernels."""
-    made = Callback(function, signature, {"error_model": "numpy", "fastmath": {"contract"}})
-    made.prepare(made.args)
-    return made
+    """A C function of integers and floats, compiled when its ``.address`` is asked for, which kernels can call."""
+    return Callback(function, signature, {"error_model": "numpy", "fastmath": {"contract"}})
 
 
 @intrinsic

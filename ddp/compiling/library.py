@@ -8,6 +8,7 @@ from __future__ import annotations
 from functools import cache, cached_property
 from importlib import import_module
 from typing import Any, NamedTuple
+from zlib import decompress
 
 import numba
 from llvmlite import binding
@@ -53,7 +54,8 @@ class Code(NamedTuple):
     """A compiled kernel, as it is kept.
 
     descriptor, signature, environment: numba's.   needs: called before it is loaded.   size: lines of instructions.
-    objects: machine code, an object file; empty if callers inline the kernel.   bitcode: LLVM's, for callers.
+    objects: machine code, an object file; empty if callers inline the kernel.
+    bitcode: LLVM's, compressed, for callers.
     names: bitcode of functions of the names that ``objects`` has, and nothing in them: for numba's list of symbols.
     """
 
@@ -81,7 +83,7 @@ def machine(codegen: Any) -> Any:
 class Library:
     """Code of a kernel in this process, which has loaded what it needs: the engine has its machine code then.
 
-    LLVM's instructions take ten times the memory of their bitcode: they are there while callers link them.
+    LLVM's instructions take thirty times the memory of their bitcode: they are there while callers link them.
     entry: what Python can call, if there is a wrapper.
     """
 
@@ -96,7 +98,7 @@ class Library:
     @cached_property
     def module(self) -> Any:
         """LLVM's instructions, for callers to link."""
-        return binding.parse_bitcode(self.code.bitcode)
+        return binding.parse_bitcode(decompress(self.code.bitcode))
 
     def get_pointer_to_function(self, symbol: str) -> int:
         """Address of a function; 0 of what has no machine code."""

@@ -8,8 +8,10 @@ classes of Python, numpy, numba and llvmlite count by their names: the caller ad
 
 from __future__ import annotations
 
+import dis
 import enum
 import hashlib
+import re
 import struct
 import weakref
 from collections.abc import Callable, Iterable, Iterator
@@ -22,6 +24,9 @@ from ddp.compiling.values import add_value
 
 _DOCUMENTED = 0x4000000
 """The flag of code objects with docstrings, from Python 3.13 on."""
+
+_USES_FIRST = re.compile(b"(?:..)*?[" + re.escape(bytes(dis.hasconst)) + b"]\0", re.DOTALL)
+"""Instructions, two bytes each, one of which loads the first constant."""
 
 _OF_PYTHON = {"_abc_impl", "_is_protocol", "_is_runtime_protocol"}
 """Attributes that Python gives classes."""
@@ -82,7 +87,7 @@ class _Reader:
     def add_function(self, into: Content, function: FunctionType) -> None:
         into.modules |= {str(function.__module__), str(function.__globals__.get("__name__"))}
         self.tell(into, "function", str(function.__module__), function.__qualname__)
-        self._code(into, function.__code__, function.__doc__)
+        self._code(into, function.__code__)
         self.add(into, function.__defaults__)
         self.add(into, function.__kwdefaults__)
         cells = [self._read(into, function, place) for place in range(len(function.__code__.co_freevars))]
@@ -151,7 +156,7 @@ class _Reader:
         elif isinstance(value, ModuleType):
             self.tell(into, "module", value.__name__)
         elif isinstance(value, CodeType):
-            self._code(into, value, None)
+            self._code(into, value)
         else:
             add_value(self, into, value)
 
@@ -159,15 +164,15 @@ class _Reader:
         self.tell(into, "named")
         into.named.append(value)
 
-    def _code(self, into: Content, code: CodeType, documentation: str | None) -> None:
-        """Instructions and constants, but for what says where they are from."""
+    def _code(self, into: Content, code: CodeType) -> None:
+        """Instructions and constants, but for what says where they are from, and docstrings."""
         sizes = code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags & ~_DOCUMENTED
         names = code.co_name, *code.co_names, "", *code.co_varnames, "", *code.co_freevars, "", *code.co_cellvars
         self.tell(into, "code", str(sizes), *names)
-        for part in (code.co_code, code.co_exceptiontable):
+        instructions, constants = code.co_code, code.co_consts
+        for part in (instructions, code.co_exceptiontable):
             into.hash.update(struct.pack("<q", len(part)) + part)
-        constants = code.co_consts
-        if constants and constants[0] is not None and constants[0] == documentation:
+        if constants and type(constants[0]) is str and not _USES_FIRST.match(instructions):
             constants = (None, *constants[1:])
         self.each(into, "constants", constants)
 

@@ -14,7 +14,7 @@ import numpy as np
 from numba import types
 
 from ddp.compiling import extensions
-from ddp.compiling.extensions import UnknownError
+from ddp.compiling.syntax import UnknownError
 
 _BUILTIN = int, float, complex, str, bytes, tuple, list, set, frozenset, dict
 """Python's classes of values."""

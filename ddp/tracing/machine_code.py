@@ -10,13 +10,15 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from ddp.compiling import store
+from ddp.compiling import assembler, store
 from ddp.compiling.assembler import Linked, assembled
 from ddp.compiling.obtaining import environment
+from ddp.compiling.syntax import UnknownError, code_of
 from ddp.tracing.emit import module
 from ddp.tracing.numbers import Number
 
-_SOURCES = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py")))).digest()
+_MAKING = Path(assembler.__file__), *sorted(Path(__file__).parent.glob("*.py"))
+"""Modules that follow functions and write their code."""
 
 LONG = 10_000
 """Lines from which code is not optimised: that would take longer than it saves."""
@@ -43,16 +45,25 @@ def obtain(digest: bytes, make: Callable[[], tuple[Mapping[str, list[Number]], A
 
     make: gives outputs of functions by name, and a layout to keep with them.
     """
-    key = hashlib.sha256(b"".join((b"traced", digest, environment(), _SOURCES))).digest()
     with _lock:
-        found = _loaded.get(key)
+        found = _loaded.get(digest)
         if found is None:
-            raw = store.load("traced", key)
+            key = _key(digest)
+            raw = key and store.load("traced", key)
             if raw is None:
                 raw = pickle.dumps(_made(*make()))
-                store.save("traced", key, raw)
-            found = _loaded[key] = Code(*pickle.loads(raw))
+                if key is not None:
+                    store.save("traced", key, raw)
+            found = _loaded[digest] = Code(*pickle.loads(raw))
     return found
+
+
+def _key(digest: bytes) -> bytes | None:
+    """Key that code of a digest is kept under; None if what makes it is not what was imported."""
+    try:
+        return hashlib.sha256(b"".join((b"traced", digest, environment(), code_of(*_MAKING)))).digest()
+    except UnknownError:
+        return None
 
 
 def _made(functions: Mapping[str, list[Number]], layout: Any) -> tuple[Any, ...]:

@@ -210,16 +210,95 @@ def test_equal_names_in_two_modules_are_two_kernels(fresh, tmp_path, write):
         assert fresh.run(tmp_path, program) == (["6.0 9.0 6.0"], compiled)
 
 
-def test_comments_docstrings_and_other_folders_compile_nothing(fresh, tmp_path, write):
-    write(asking="from other import inner\n" + ASKED.format("inner(x) / 3.0"), other=DECIDED.format(2))
-    first = fresh.run(tmp_path, ASKING)
-    assert len(first[1]) == 2
-    moved = tmp_path / "elsewhere"
-    moved.mkdir()
-    for path in tmp_path.glob("*.py"):
-        text = path.read_text().replace("    return", "    '''Told.'''\n    # why\n    return")
-        (moved / path.name).write_text("'''Another file.'''\n\n\n" + text)
-    assert fresh.run(moved, ASKING, tmp_path / "cache") == (first[0], [])
+EXTENDING = """
+{0}
+from numba.extending import overload
+
+N = 2.0
+{1}
+
+class Numbers:
+    {1}
+    by = 3.0
+
+def number(x):
+    {1}
+
+@overload(number)
+def _(x):
+    {1}
+    def written(x):
+        {1}
+        return N
+    return written
+
+@kernel
+def inner(x):
+    {1}
+    total = number(0.0)
+    {2}
+    return total * (x[1] + x[2])
+"""
+
+
+def test_comments_docstrings_and_other_folders_compile_nothing(fresh, tmp_path):
+    texts = [
+        ("", '"""Told."""', ""),
+        ('"""Another file."""\n\n# of two lines', '"""Told\n\n    in other words: {}."""', "# why"),
+    ]
+    told = []
+    for name, (head, text, comment) in zip(("one", "two"), texts, strict=True):
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / "asking.py").write_text(HEAD + "from other import inner\n" + ASKED.format("inner(x) / 3.0"))
+        (folder / "other.py").write_text(HEAD + EXTENDING.format(head, text, comment))
+        for path in folder.glob("*.py"):
+            os.utime(path, (10**9, 10**9))
+        told.append(fresh.run(folder, ASKING, tmp_path / "cache"))
+    assert told[0][0] == told[1][0] == ["6.0"]
+    assert "asked" in told[0][1]
+    assert told[1][1] == []
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        "# why\nx = 1\n\ny = f(x)  # and how", '"""Doc."""\nx = 1\n"""One."""\ny = f(x)', "x = (1)\ny = f(\n    x,\n)",
+    ],
+)  # fmt: skip
+def test_text_that_python_does_not_run_is_not_in_a_syntax(other):
+    from ddp.compiling.syntax import syntax
+
+    assert syntax(other.encode()) == syntax(b"x = 1\ny = f(x)")
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("x = 1", "x = 1.0"), ("x = 0.0", "x = -0.0"), ("x = 1", "y = 1"), ("x = 'a'", "x = b'a'"),
+        ("x = 'a' 'b'", "x = 'a', 'b'"), ("f(x)", "f(*x)"), ("'a'", "('a', )"), ("'a'", "f'{a}'"),
+        ("if x:\n  y\nz", "if x:\n  y\n  z"), ("def f(x): pass", "def f(x, /): pass"), ("x: int = 1", "x: float = 1"),
+        ("def f():\n  'a'\n  return 1", "def f():\n  return 'a'"), ("a @ b", "a * b"), ("assert x", "x"),
+        ("@a\ndef f(): 'b'", "def f(): 'b'"), ("x if y else z", "z if y else x"), ("lambda: 'a'", "lambda: 'b'"),
+    ],
+)  # fmt: skip
+def test_what_python_runs_is_in_a_syntax(one, other):
+    from ddp.compiling.syntax import syntax
+
+    assert syntax(one.encode()) != syntax(other.encode())
+
+
+def test_a_text_that_a_function_uses_is_no_docstring():
+    used = [
+        "def asked(x):\n    '{}'\n    return x if N else '{}'",
+        "asked = lambda x: '{}'",
+        "def asked(x):\n    def inner(y):\n        '{}'\n        return '{}' + y\n    return inner",
+        "def asked(x):\n    return [('{}', y) for y in x]",
+    ]
+    for text in used:
+        assert named(1.0, text.replace("{}", "a")) != named(1.0, text.replace("{}", "b"))
+    unused = "def asked(x):\n    '{}'\n    def inner(y):\n        '{}'\n        return y\n    return inner"
+    assert named(1.0, unused.replace("{}", "a")) == named(1.0, unused.replace("{}", "b"))
 
 
 def test_a_file_edited_in_a_session_does_not_keep_old_code_under_the_new_name(fresh, tmp_path, write):
@@ -264,12 +343,13 @@ import sys
 import numpy as np
 from llvmlite import binding
 import asking
-added = []
+told, add_symbol = {}, binding.add_symbol
+binding.add_symbol = lambda name, address: (add_symbol(name, address), told.update({name: address}))
 asking.asked(np.arange(3.0))
 print("scipy.linalg" in sys.modules)
-binding.add_symbol = lambda name, address: added.append(name)
+before = dict(told)
 asking.asked.targetctx.refresh()
-print(added)
+print(len(before) > 20, told == before)
 """
 
 
@@ -279,7 +359,7 @@ def test_loading_tells_llvm_all_symbols_that_numba_knows_and_imports_no_scipy(tm
     for has_compiled in (True, False):
         run = [sys.executable, "-c", LOADING]
         done = subprocess.run(run, capture_output=True, text=True, check=True, env={**os.environ, **paths})
-        assert done.stdout.split() == [str(has_compiled), "[]"]
+        assert done.stdout.split() == [str(has_compiled), "True", "True"]
 
 
 def test_the_pivot_of_factorisations_is_in_what_eliminates(tmp_path, monkeypatch):
