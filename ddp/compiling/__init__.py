@@ -1,1 +1,1 @@
-"""How kernels become machine code, and stay it."""
+"""Compiles kernels to machine code, and keeps it."""

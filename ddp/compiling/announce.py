@@ -39,11 +39,11 @@ logger = logging.getLogger("mayne")
 COMPILING, LOADING = "compiling kernels (first run only)", "loading kernels"
 
 REDRAWN, LONG, SETTLED = 0.25, 0.5, 3.0
-"""How often the line is drawn anew, after how long loading is told of, and compiling is over without any more [s]."""
+"""Times [s]: between drawings of the line, of loading before it is told of, without kernels until compiling is over."""
 
 
 class Display(Protocol):
-    """Where progress is shown: `show` while kernels compile, `hide` where Python goes on, `end` once none has to."""
+    """Shows progress: `show` while kernels compile, `hide` where Python goes on, `end` once none has to."""
 
     def show(self, text: str) -> None: ...
 

@@ -1,4 +1,4 @@
-"""How a kernel becomes machine code: every kernel once, and called by its symbol.
+"""Kernels: each is compiled once for types of arguments, and called by its symbol.
 
 numba links what a kernel calls into the kernel and optimises all of it again, level by level, and gives everything a
 wrapper that Python could call. Here numba writes the instructions of one kernel (building.py), which become code of its
@@ -93,7 +93,7 @@ def is_findable(function: Any) -> bool:
 
 
 class _Typed:
-    """How a call is typed: by one signature, in whatever context."""
+    """Type of a call: one signature, in whatever context."""
 
     def __init__(self, signature: Any) -> None:
         self.signature = signature
@@ -237,7 +237,7 @@ class Callback(Kernel):
 
     @cached_property
     def address(self) -> int:
-        """Where C finds it."""
+        """Address for C."""
         self.prepare(self.args)
         made = self.overloads[self.args]
         return made.library.get_pointer_to_function(made.fndesc.llvm_cfunc_wrapper_name)

@@ -1,4 +1,4 @@
-"""How long this process has been loading and compiling kernels, which is not counted as solving.
+"""Time in which this process has been loading and compiling kernels, which is not counted as solving.
 
 numba takes its compiler's lock for both and tells when: so whatever is loaded or compiled is found, without the
 calls that lead there knowing of it. The lock lets one thread in, others that wait for it wait for kernels, too.

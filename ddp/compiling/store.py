@@ -1,4 +1,4 @@
-"""Where compiled kernels are kept: one file each, named by its kernel and its key, that proves itself when it is read.
+"""Store of compiled kernels: one file each, named by its kernel and its key, that proves itself when it is read.
 
 A file is a mark, a digest of all that follows, the key and the content. What is not what it was when it was written, or
 is under the name of something else, counts as not there. Whatever goes wrong with a file is logged, and the kernel is
@@ -41,14 +41,14 @@ MARK = b"mayne kernel 1\n"
 SUFFIX = ".kernel"
 
 PATIENCE = 300.0
-"""How long a process waits for another one that compiles the same kernel [s], before it compiles it as well."""
+"""Time that a process waits for another one that compiles the same kernel [s], before it compiles it as well."""
 
 SLOTS = 1 << 40
 """Bytes of the file of locks, none of them written, of which a kernel's is locked."""
 
 
 def cache_directory() -> Path:
-    """Where compiled kernels are kept: MAYNE_CACHE_DIR, else the user's cache folder, else a temporary one."""
+    """Folder of compiled kernels: MAYNE_CACHE_DIR, else the user's cache folder, else a temporary one."""
     chosen = os.environ.get("MAYNE_CACHE_DIR")
     if chosen:
         return _absolute(chosen)
@@ -64,7 +64,7 @@ def cache_directory() -> Path:
 
 @cache
 def _absolute(chosen: str) -> Path:
-    """Where a path was when it was first asked for: working directories change."""
+    """Path as it was when it was first asked for: working directories change."""
     return Path(chosen).absolute()
 
 
@@ -86,7 +86,7 @@ def private_folder(parent: Path) -> Path:
 
 @cache
 def folders(chosen: Path) -> tuple[Path, ...]:
-    """Where kernels are looked for, and kept in the last: the chosen folder's, and a private one if it does not serve.
+    """Folders of kernels: the chosen one's, and a private one if it does not serve. New ones are kept in the last.
 
     A folder that does not exist is made. One that can be read alone serves those who read, and the private one those
     who compile.
@@ -182,7 +182,7 @@ def _lament(folder: Path, reason: str) -> None:
 
 
 def kept() -> tuple[Path, int, int]:
-    """Where new kernels are kept, how many there are, and how many bytes."""
+    """Folder of new kernels, their number, and their bytes."""
     folder = folders(cache_directory())[-1]
     sizes = []
     for path in folder.glob(f"*{SUFFIX}"):

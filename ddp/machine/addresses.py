@@ -65,7 +65,7 @@ def strided_at(typingctx, address, shape, strides):  # type: ignore[no-untyped-d
 
 @intrinsic
 def address_of_words(typingctx, words):  # type: ignore[no-untyped-def]
-    """Where a tuple of integers lies (int64), each in a word: on the stack, until the same call is made again."""
+    """Address of a tuple of integers (int64), each in a word: on the stack, until the same call is made again."""
 
     def codegen(context, builder, sig, args):  # type: ignore[no-untyped-def]
         memory = cgutils.alloca_once(builder, args[0].type)

@@ -153,7 +153,7 @@ class Fields:
 
     @classmethod
     def size(cls, struct: Any = None, **counts: int) -> int:
-        """How many numbers it takes; counts from a struct and by name."""
+        """Count the numbers that a record takes; counts from a struct and by name."""
         known = {name: counts[name] if name in counts else int(getattr(struct, name)) for name in cls._counts}
         known[""] = 1
 

@@ -347,13 +347,13 @@ def columns_from(typingctx, matrix, k):  # type: ignore[no-untyped-def]
 
 @intrinsic
 def columns_of(typingctx, matrix):  # type: ignore[no-untyped-def]
-    """How far the rows of a matrix are apart: how many columns it has if none is left out."""
+    """Pitch of a matrix's rows, in numbers: its number of columns if none is left out."""
     return types.intp(matrix), lambda context, builder, sig, args: part(builder, args[0], 1)
 
 
 @intrinsic
 def address_of(typingctx, rows):  # type: ignore[no-untyped-def]
-    """Where rows begin (int64)."""
+    """Address of the first row (int64)."""
     if not rows.is_contiguous:
         return None
     return types.int64(rows), lambda context, builder, sig, args: builder.ptrtoint(part(builder, args[0], 0), WORD)
@@ -361,7 +361,7 @@ def address_of(typingctx, rows):  # type: ignore[no-untyped-def]
 
 @intrinsic
 def numbers_between(typingctx, first, last):  # type: ignore[no-untyped-def]
-    """How many numbers lie between the beginnings of two rows of one memory."""
+    """Count the numbers between the beginnings of two rows of one memory."""
 
     def codegen(context, builder, sig, args):  # type: ignore[no-untyped-def]
         begin, end = (builder.ptrtoint(part(builder, arg, 0), WORD) for arg in args)

@@ -44,7 +44,7 @@ class LanesType(types.Type):
         super().__init__(name=f"lanes{width}")
 
     def can_convert_from(self, typingctx: Any, other: Any) -> Any:
-        """How well a number can be given for lanes: a float as well as an integer for a float; None if not at all."""
+        """Grade the conversion of a type to lanes: a float's as that of integers to floats; None if there is none."""
         return typingctx.can_convert(types.int32, types.float64) if other == types.float64 else None
 
 
@@ -58,7 +58,7 @@ class _LanesModel(models.PrimitiveModel):
 
 
 def width_of(number: Any) -> int:
-    """How many lanes a number of some type has."""
+    """Count the lanes of a number of some type."""
     return number.width if isinstance(number, LanesType) else 1
 
 
@@ -290,6 +290,6 @@ def with_lane(typingctx, x, k, y):  # type: ignore[no-untyped-def]
 
 @intrinsic
 def width(typingctx, x):  # type: ignore[no-untyped-def]
-    """How many lanes x has: a number, or rows of numbers (memory.py)."""
+    """Count the lanes of x: a number, or rows of numbers (memory.py)."""
     lanes_of_x = width_of(getattr(x, "number", x))
     return types.intp(x), lambda context, builder, sig, args: ir.Constant(ir.IntType(64), lanes_of_x)

@@ -19,7 +19,7 @@ from ddp.machine.number import QUAD, WIDTH, LanesType, lane_of, lanes, quads, sp
 from ddp.machine.simd import load, load_some, prefetch, stack, store, store_some, transpose
 
 AHEAD = 2
-"""How many registers on a cache line is asked for while one is written."""
+"""Distance, in registers, of the cache line that is asked for while one is written."""
 
 
 def pack(X, t, x, m):  # type: ignore[no-untyped-def]

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 
 KEPT, LARGEST = 16, 2**25
-"""How many arrays' memory a thread keeps, and how many numbers in all, at most."""
+"""Limits of what a thread keeps: arrays, and numbers in all of them."""
 
 _ALIGNMENT = 64
 _local = threading.local()

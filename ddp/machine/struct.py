@@ -59,7 +59,7 @@ _begin_of = (c_char * 0).from_buffer
 
 
 def _here(array: Any) -> int:
-    """Where an array is in the memory of the processor: by its buffer, in a third of the time of ``array.ctypes``."""
+    """Address of an array in the memory of the processor: by its buffer, in a third of the time of ``array.ctypes``."""
     try:
         return addressof(_begin_of(array))
     except TypeError:  # it is read-only
@@ -76,7 +76,7 @@ class _Word:
 
     @property
     def format(self) -> str:
-        """Its words as Python's ``struct`` names them."""
+        """Format of the words, as Python's ``struct`` names them."""
         return "d" if self.is_real else "q" * self.words
 
     def __set_name__(self, owner: Any, name: str) -> None:

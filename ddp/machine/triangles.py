@@ -34,13 +34,13 @@ def as_numbers(floats):
 
 @kernel
 def panel(rows):
-    """How many of the remaining rows the next panel takes."""
+    """Count the rows that the next panel takes of those that remain."""
     return 6 if rows >= 6 else (2 if rows >= 2 else 1)
 
 
 @kernel
 def last_panel(rows):
-    """How many of the rows the last panel has taken."""
+    """Count the rows that the last panel has taken."""
     return 1 if rows % 2 == 1 else (2 if rows % 6 > 0 else 6)
 
 

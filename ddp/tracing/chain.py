@@ -70,7 +70,7 @@ def memory_for(uses):
 
 @kernel
 def count_of(uses):
-    """How many numbers all quantities have."""
+    """Count the numbers of all quantities."""
     count = 0
     for i in range(uses.table.shape[0]):
         count += uses.table[i, 2]

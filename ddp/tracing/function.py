@@ -115,7 +115,7 @@ class TracedFunction:
         return digest(found.outputs, *sizes, self._made_of[5], of_space, self.steps)
 
     def renewed(self) -> TracedFunction:
-        """Itself, or what it is now if it is another function than when it was traced: what it reads may change."""
+        """The function as it is now: itself, or traced again if what it reads has changed."""
         if self._reads.are_those_of(self._made_of[1]):
             return self
         found = self._follow()
@@ -149,7 +149,7 @@ class TracedFunction:
 
     @cached_property
     def used(self) -> tuple[Uses, Any]:
-        """Its quantities for kernels, and what keeps them alive."""
+        """Quantities of the function for kernels, and what keeps them alive."""
         return uses_of(self.uses)
 
     @property
@@ -256,7 +256,7 @@ class TracedFunction:
 
     @property
     def stepping(self) -> Stepping:
-        """Itself, as a step: see `system.Abilities`."""
+        """The function as a step: see `system.Abilities`."""
         return Stepping(self._code.addresses["value"], 0, self.p, self._code)
 
     def routines(self) -> Routines | None:

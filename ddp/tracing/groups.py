@@ -205,7 +205,7 @@ class _Plane:
         return [x[0] + c * p - s * q, x[1] + s * p + c * q]
 
     def _seen(self, y: Numbers, x: Numbers) -> tuple[Any, Any]:
-        """Where y is in the axes of x."""
+        """Place of y in the axes of x."""
         (c, s), p, q = self._axis(x), y[0] - x[0], y[1] - x[1]
         return c * p + s * q, c * q - s * p
 

@@ -23,7 +23,7 @@ from ddp.tracing.numbers import Node, Number, digest
 PARTS = Euclidean, S1, SO3, SE2, SE3, UnitCircle, UnitPlane
 
 UNIT = 1e-6
-"""How far from one the norm of a unit quaternion may be."""
+"""Tolerance of the norm of a unit quaternion."""
 
 
 @dataclass(frozen=True)

@@ -133,7 +133,7 @@ def compare(name: str, function: Callable[..., Any], compiled: Callable[..., Any
 
 
 def users_line(reason: BaseException) -> str:
-    """Where a function of a user's is in a traceback, and its text: the innermost line of no library."""
+    """Describe where a traceback leaves a user's function: the innermost line of no library, with its text."""
     found = ""
     frame = reason.__traceback__
     while frame is not None:
