@@ -5,6 +5,7 @@
         R, p = rows("n", 9), rows("n", 3)    # of one count: side by side, so that a record is a pointer and constants
         x = vector("2 n + 1")                # apart, contiguous
         M = matrix_of("n", "n")              # apart
+        place = nested(Place)                # another declaration, whose fields are ws.place.R, ...
 
     ws = Bodies(memory, chain)               # in kernels: ws.R[b], ws.M[i, j], len(ws.M); ws.end is what follows
     Bodies.size(chain)                       # in Python: how many numbers it takes; or Bodies.size(n=2)
@@ -16,7 +17,7 @@ Nothing is initialised, and nothing checked.
 from __future__ import annotations
 
 import re
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeGuard
 
 from numba import types
 from numba.core.typing.templates import AttributeTemplate
@@ -69,10 +70,15 @@ def matrix_of(count: str, columns: str) -> Any:
     return _Field(_count(count), None, _count(columns), False)
 
 
+def nested(fields: type[Fields]) -> Any:
+    """Fields of another declaration, of the same counts."""
+    return fields
+
+
 class _Block:
     """Fields that begin at one word of a record: of one count side by side, or one alone.
 
-    pitch: numbers in a row of all of them (of a matrix: ``width``).   first: the place of its address in a record.
+    pitch: numbers in a row of all of them (of a matrix: ``width``).
     """
 
     def __init__(self, count: Count, pitch: int, width: Count) -> None:
@@ -87,9 +93,11 @@ class FieldsType(types.Type):
         apart = "" if step == 1 else f"_{step}_apart"
         super().__init__(name=f"{named(fields, fields._described)}_{number}{apart}")
 
-    def field(self, name: str) -> RowsType:
+    def field(self, name: str) -> Any:
         """The type of a field."""
         field, block = self.fields._fields[name], self.fields._blocks[self.fields._places[name][0]]
+        if _is_record(field):
+            return FieldsType(field, self.number, self.step)
         return RowsType(self.number, field.columns, None if field.columns is None else block.pitch, step=self.step)
 
     @property
@@ -100,14 +108,15 @@ class FieldsType(types.Type):
 
 @register_model(FieldsType)
 class _FieldsModel(models.StructModel):
-    """An address for each block, pitch and count for each matrix after it, and the end."""
+    """A record for each nested one, an address for each block, pitch and count for each matrix, and the end."""
 
     def __init__(self, manager: Any, kind: Any) -> None:
         pointer = types.CPointer(kind.number)
-        members = []
+        members: list[tuple[str, Any]] = []
         for k, block in enumerate(kind.fields._blocks):
-            members.append((f"block{k}", pointer))
-            if block.width:
+            is_record = _is_record(block)
+            members.append((f"block{k}", FieldsType(block, kind.number, kind.step) if is_record else pointer))
+            if not is_record and block.width:
                 members += [(f"pitch{k}", types.intp), (f"count{k}", types.intp)]
         super().__init__(manager, kind, [*members, ("end", pointer)])
 
@@ -115,8 +124,9 @@ class _FieldsModel(models.StructModel):
 class Fields:
     """Working memory by declaration: ``Name(memory, struct, *counts)`` in kernels, ``Name.size(...)`` in Python."""
 
-    _fields: ClassVar[dict[str, _Field]]
-    _blocks: ClassVar[list[_Block]]
+    _fields: ClassVar[dict[str, Any]]
+    _blocks: ClassVar[list[Any]]
+    """Blocks of fields, and nested declarations."""
     _places: ClassVar[dict[str, tuple[int, int]]]
     """Place of a field: its block, and how many numbers before it a row has."""
     _counts: ClassVar[list[str]]
@@ -129,10 +139,16 @@ class Fields:
         raise TypeError(f"{type(self).__name__} is for kernels")
 
     def __init_subclass__(cls) -> None:
-        cls._fields = {name: value for name, value in vars(cls).items() if isinstance(value, _Field)}
+        own = {name: value for name, value in vars(cls).items() if isinstance(value, _Field) or _is_record(value)}
+        cls._fields = {**getattr(cls, "_fields", {}), **own}
         cls._blocks, cls._places, cls._counts = [], {}, []
         shared: dict[Count, int] = {}
         for name, field in cls._fields.items():
+            if _is_record(field):
+                cls._places[name] = len(cls._blocks), 0
+                cls._blocks.append(field)
+                cls._counts += [one for one in field._counts if one not in cls._counts]
+                continue
             at = shared.get(field.count) if field.shared else None
             if at is None:
                 at = len(cls._blocks)
@@ -145,9 +161,7 @@ class Fields:
             for _, one in (*field.count, *field.width):
                 if one and one not in cls._counts:
                     cls._counts.append(one)
-        cls._described = ", ".join(
-            f"{name}: {f.count} {f.columns} {f.width} {f.shared}" for name, f in cls._fields.items()
-        )
+        cls._described = ", ".join(f"{name}: {_described(field)}" for name, field in cls._fields.items())
         type_callable(cls)(_typer_of_fields(cls))
         lower_builtin(cls, RowsType, types.VarArg(types.Any))(_lower_fields)
 
@@ -155,20 +169,36 @@ class Fields:
     def size(cls, struct: Any = None, **counts: int) -> int:
         """Count the numbers that a record takes; counts from a struct and by name."""
         known = {name: counts[name] if name in counts else int(getattr(struct, name)) for name in cls._counts}
-        known[""] = 1
+        return cls._size({**known, "": 1})
 
+    @classmethod
+    def _size(cls, known: dict[str, int]) -> int:
         def value(count: Count) -> int:
             return sum(factor * known[name] for factor, name in count)
 
-        return sum(value(block.count) * (value(block.width) if block.width else block.pitch) for block in cls._blocks)
+        return sum(
+            block._size(known) if _is_record(block)
+            else value(block.count) * (value(block.width) if block.width else block.pitch)
+            for block in cls._blocks
+        )  # fmt: skip
+
+
+def _is_record(value: Any) -> TypeGuard[type[Fields]]:
+    return isinstance(value, type)
+
+
+def _described(field: Any) -> str:
+    if _is_record(field):
+        return f"({field._described})"
+    return f"{field.count} {field.columns} {field.width} {field.shared}"
 
 
 def _typer_of_fields(cls: type[Fields]) -> Any:
     def typer(context):
-        def result(memory, a=None, b=None, c=None, d=None):
+        def result(memory, a=None, b=None, c=None, d=None, e=None):
             if not isinstance(memory, RowsType) or memory.columns != 1:
                 return None
-            given = [one for one in (a, b, c, d) if one is not None]
+            given = [one for one in (a, b, c, d, e) if one is not None]
             numbers = [types.intp if isinstance(one, types.Integer) else one for one in given]
             return FieldsType(cls, memory.number, memory.step)(memory, *numbers)
 
@@ -193,16 +223,26 @@ def _lower_fields(context, builder, sig, args):
         raise TypeError(f"{kind.fields.__name__}: expected counts {missing} after the struct, got {len(more)}")
     known.update(zip(missing, more, strict=True))
 
+    return _record(context, builder, kind, part(builder, args[0], 0), known)[0]
+
+
+def _record(context: Any, builder: Any, kind: FieldsType, start: Any, known: dict[str, Any]) -> tuple[Any, Any]:
+    """A record that begins at an address, of known counts, and where it ends."""
+
     def total(count: Count) -> Any:
         return sum_of_products(builder, [(factor, known[name]) for factor, name in count])
 
-    start, words = part(builder, args[0], 0), []
+    words = []
     for block in kind.fields._blocks:
+        if _is_record(block):
+            one, start = _record(context, builder, FieldsType(block, kind.number, kind.step), start, known)
+            words.append(one)
+            continue
         count = total(block.count)
         pitch = total(block.width) if block.width else word(block.pitch)
         words += [start, pitch, count] if block.width else [start]
         start = after(builder, start, builder.mul(count, pitch), kind.step)
-    return made(context, builder, kind, *words, start)
+    return made(context, builder, kind, *words, start), start
 
 
 @infer_getattr
@@ -219,10 +259,12 @@ class _FieldsAttributes(AttributeTemplate):
 def _fields_attribute(context, builder, kind, value, name):
     places = [0]
     for block in kind.fields._blocks:
-        places.append(places[-1] + (3 if block.width else 1))
+        places.append(places[-1] + (3 if not _is_record(block) and block.width else 1))
     if name == "end":
         return made(context, builder, kind.rest, part(builder, value, places[-1]))
     at, before = kind.fields._places[name]
+    if isinstance(kind.fields._blocks[at], type):
+        return part(builder, value, places[at])
     start = after(builder, part(builder, value, places[at]), word(before), kind.step)
     sizes = [part(builder, value, places[at] + k) for k in (1, 2)] if kind.fields._blocks[at].width else []
     return made(context, builder, kind.field(name), start, *sizes)

@@ -13,10 +13,8 @@ turn out to be redundant, by their pivots, are solved again with ``REGULARIZATIO
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
-
 from ddp.compiling.kernel import inline, kernel
-from ddp.machine.fields import Fields, matrix_of, vector
+from ddp.machine.fields import Fields, matrix_of, nested, vector
 from ddp.machine.number import spread
 from dynamics.contacts.contact import ROLLING, SURFACE
 from dynamics.contacts.kinematics import Standing, move_contacts, place_contacts
@@ -25,45 +23,18 @@ from dynamics.contacts.response import are_redundant, eliminate, solve_redundant
 from dynamics.contacts.rolling import settle_still_rows, units_of_wheel
 from dynamics.geometry.spatial import cross3, dot6, join, scale6, sub6
 from dynamics.rigid_bodies.articulated import accelerate
-from dynamics.robots.tree import Tree
 
 
-class Solving(Fields):
-    """See ``Push``."""
-
-    f, pivots, c = vector("nc"), vector("nc"), vector("nc")
-    Y, G, S = matrix_of("nc", "nv"), matrix_of("nv", "nc"), matrix_of("nc", "nc")
-
-
-class Push(NamedTuple):
+class Push(Fields):
     """Contacts and their response.
 
-    place: contacts, see `Standing`.   a (nv,), f (nc,): accelerations and forces.   pivots (nc,): of S.
-    c (nc,), Y (nc, nv), S (nc, nc): see above, S overwritten by its factors.   G (nv, nc): M⁻¹ Jᵀ.   end: what follows.
+    place: contacts, see `Standing`.   a, f: accelerations and forces.   pivots: of S.
+    c, Y, S: see above, S overwritten by its factors.   G: M⁻¹ Jᵀ.
     """
 
-    place: Any
-    a: Any
-    f: Any
-    pivots: Any
-    c: Any
-    Y: Any
-    G: Any
-    S: Any
-    end: Any
-
-
-@kernel
-def push(memory, a, tree, m, nc):
-    """A `Push` of m contacts and nc forces, of accelerations a."""
-    place = Standing(memory, m)
-    x = Solving(place.end, tree, nc)
-    return Push(place, a, x.f, x.pivots, x.c, x.Y, x.G, x.S, x.end)
-
-
-def push_size(tree: Tree, m: int, nc: int) -> int:
-    """Numbers that a `Push` takes beside accelerations."""
-    return Standing.size(m=m) + Solving.size(tree, nc=nc)
+    place = nested(Standing)
+    a, f, pivots, c = vector("nv"), vector("nc"), vector("nc"), vector("nc")
+    Y, G, S = matrix_of("nc", "nv"), matrix_of("nv", "nc"), matrix_of("nc", "nc")
 
 
 @kernel

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ddp.compiling.kernel import inline, kernel
-from ddp.machine.fields import Fields, vector
+from ddp.machine.fields import Fields, matrix_of, nested, vector
 from ddp.machine.memory import address_of, as_matrix, as_vector, columns_from, columns_of, rows_of
 from ddp.machine.number import lane_of, width
 from ddp.machine.packing import unpack
@@ -26,22 +26,26 @@ from dynamics.contacts.response import refine
 from dynamics.rigid_bodies.inverse import first_felt
 from dynamics.rigid_bodies.kinematics import Workspace, clear
 from dynamics.rigid_bodies.passive import actuate, drive
-from dynamics.robots.tree import Tree
-from dynamics.steps.held_steps import end_at, end_size, relate_held
+from dynamics.steps.held_steps import End, clear_end, relate_held
 from dynamics.steps.linearization import Turning, turn_rows
-from dynamics.steps.modes import HELD, IMPACT, Layout, Modes, layout_of, step_of
+from dynamics.steps.modes import HELD, IMPACT, Modes, layout_of, step_of
 
 
-class Own(Fields):
-    """Controls, torques, what contacts see, zeros."""
+class ContactMemory(Fields):
+    """Working memory of numbers: records of knots, what contacts see, zeros, scratch.
 
-    u, tau, seen, zero = vector("nu"), vector("nv"), vector("nv"), vector("nv")
+    later: where held steps end.
+    """
+
+    record, u, tau, seen, zero = vector("record"), vector("nu"), vector("nv"), vector("nv"), vector("nv")
+    ws, place, factors = nested(Workspace), nested(Place), nested(Factors)
+    turning, later, no_fext = nested(Turning), nested(End), matrix_of("0", "6")
 
 
 class ContactRelation(NamedTuple):
     """Working memory of ``relate_touching`` for one mode.
 
-    q, u: where knots are read; q begins a record of theirs, of which kinv, zy are the matrices.
+    q, u: where knots are read; q begins a record of theirs, of which Kinv, zy are the matrices.
     columns: the entries of [R_q R_v], made of ``arrays``.   begin: the first column with any.
     """
 
@@ -49,23 +53,11 @@ class ContactRelation(NamedTuple):
     u: Any
     Kinv: Any
     zy: Any
-    ws: Any
-    place: Any
-    r: Any
     own: Any
-    turning: Any
-    end: Any
-    no_fext: Any
+    r: Any
     columns: Columns
     arrays: Any
     begin: int
-
-
-def size(tree: Tree, where: Layout, nu: int, stages: int, m: int, nc: int) -> int:
-    """Numbers of memory that ``contact_relation`` takes, for at most m contacts and nc forces."""
-    counts = {"nb": tree.nb, "nv": tree.nv, "nu": nu, "m": m, "nc": nc}
-    kept = sum(fields.size(tree, **counts) for fields in (Workspace, Place, Factors, Own, Turning))
-    return where.end + kept + end_size(tree, m, nc)
 
 
 @kernel
@@ -113,23 +105,17 @@ def contact_relation(modes, mode, memory):
     """Working memory of ``relate_touching``."""
     tree, where, contacts = modes.tree, layout_of(modes), Contacts(modes.contacts[mode])
     nc, n, m = modes.table[mode, 2], tree.nq + 2 * tree.nv, contacts.count
-    nz, a, f = tree.nv + nc, memory[n - tree.nv :], memory[n + 1 :]
-    Kinv, zy = as_matrix(memory[where.K :], nz, where.lk), as_matrix(memory[where.Z :], nz, where.ld)
-    ws = Workspace(memory[where.end :], tree)
-    place = Place(ws.end, tree, m)
-    factors = Factors(place.end, tree, nc)
-    own = Own(factors.end, tree, modes.nu)
-    turning = Turning(own.end, tree, modes.nu)
-    clear(memory, where.end)
+    own = ContactMemory(memory, tree, where.end, modes.nu, m, nc)
+    nz, a, f = tree.nv + nc, own.record[n - tree.nv :], own.record[n + 1 :]
+    Kinv, zy = as_matrix(own.record[where.K :], nz, where.lk), as_matrix(own.record[where.Z :], nz, where.ld)
+    clear(own.record, where.end)
     clear(own.zero, tree.nv)
-    memory[n] = 1.0 * mode
+    clear_end(tree, nc, own.later)
+    own.record[n] = 1.0 * mode
     arrays = columns_of_residuals(tree, contacts, nc)
     columns = Columns(len(arrays[0]), rows_of(arrays[0]), rows_of(arrays[1]))
-    return ContactRelation(
-        memory, own.u, Kinv, zy, ws, place, relation(tree, nc, a, f, Kinv, factors), own,
-        turning, end_at(turning.end, tree, m, nc), as_matrix(turning.end, 0, 6), columns, arrays,
-        first_seen(tree, contacts),
-    )  # fmt: skip
+    r = relation(tree, nc, a, f, Kinv, own.factors)
+    return ContactRelation(own.record, own.u, Kinv, zy, own, r, columns, arrays, first_seen(tree, contacts))
 
 
 @inline
@@ -137,14 +123,14 @@ def relate_touching(modes, mode, w, A, B, record, t):
     """A, B and records of the knots from t on, of steps under contacts or impacts."""
     tree, contacts, r, own, h = modes.tree, Contacts(modes.contacts[mode]), w.r, w.own, step_of(modes, mode)
     kind, nv, nu, nz, ld = modes.table[mode, 0], tree.nv, modes.nu, len(w.zy), modes.ld
-    q, v, ws, place, still = w.q, w.q[tree.nq :], w.ws, w.place, tree.weightless
+    q, v, ws, place, still = w.q, w.q[tree.nq :], own.ws, own.place, tree.weightless
     actuate(tree, modes.pulls, w.u, q, v, own.tau)
     if kind == HELD:
-        relate_held(tree, contacts, h, q, v, own.tau, w.no_fext, ws, place, r, w.end)
+        relate_held(tree, contacts, h, q, v, own.tau, own.no_fext, ws, place, r, own.later)
     elif kind == IMPACT:
-        impact_residuals(still, contacts, 0.0, modes.own[mode, 0], q, v, own.seen, own.zero, w.no_fext, ws, place, r)
+        impact_residuals(still, contacts, 0.0, modes.own[mode, 0], q, v, own.seen, own.zero, own.no_fext, ws, place, r)
     else:
-        relate_residuals(tree, contacts, 0.0, q, v, own.tau, w.no_fext, ws, place, r)
+        relate_residuals(tree, contacts, 0.0, q, v, own.tau, own.no_fext, ws, place, r)
     product(w.columns, nz, -1.0, w.Kinv, r.Ry, w.begin, w.zy)
     if kind != HELD:
         refine(0.0, r, 1.0, 2 * nv, w.zy)
@@ -160,7 +146,7 @@ def relate_touching(modes, mode, w, A, B, record, t):
         else:
             spread_step(record[i][modes.Z :], ld, h, nv, nu, A[i], B[i])
     if kind != IMPACT:
-        turn_rows(tree, h, nu, v, r.a, as_vector(w.zy), ld, w.turning, A, B, t)
+        turn_rows(tree, h, nu, v, r.a, as_vector(w.zy), ld, own.turning, A, B, t)
     judge(nv, r.nc, r, kind == HELD, A, t)
 
 

@@ -20,12 +20,11 @@ Contacts are given with the gains (0, 0, 1): what must vanish is the error alone
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
-
 import numpy as np
 
 from ddp.compiling.kernel import kernel
-from ddp.machine.fields import Fields, matrix_of, rows, rows_apart, vector
+from ddp.machine.fields import Fields, matrix_of, nested, rows, rows_apart, vector
+from ddp.machine.memory import as_vector
 from ddp.machine.number import all_less, spread, where_less
 from dynamics.contacts.contact import POINT, Contacts
 from dynamics.contacts.curvature import subtract_force_torques
@@ -39,9 +38,8 @@ from dynamics.geometry.spatial import times6
 from dynamics.rigid_bodies.bodies import place_body
 from dynamics.rigid_bodies.forward import forward_dynamics, invert
 from dynamics.rigid_bodies.inverse import inverse_dynamics_derivatives
-from dynamics.rigid_bodies.kinematics import add_accelerations
+from dynamics.rigid_bodies.kinematics import add_accelerations, clear
 from dynamics.rigid_bodies.passive import resist
-from dynamics.robots.tree import Tree
 
 SWEEPS, CLOSE = 12, 1e-9
 """Steps of Newton's method at most, the last from errors below this [m, rad], which it squares."""
@@ -53,28 +51,16 @@ class Posture(Fields):
     R, p, s = rows("nb", 9), rows("nb", 3), rows("nv", 6)
 
 
-class Held(Fields):
-    """See ``End``; T: scratch."""
-
-    q, xi, e = vector("nq"), vector("nv"), vector("nc")
-    J, C, T = matrix_of("nc", "nv"), matrix_of("nc", "nv"), rows_apart("6", 6)
-
-
-class End(NamedTuple):
+class End(Fields):
     """Where steps end.
 
-    ws, place: bodies and contacts at q'.   q (nq,), xi (nv,): q' and h v'.   e (nc,): errors.
-    J, C (nc, nv): e_q' and e_q' Jr, zeros where a degree of freedom moves no contact.
+    ws, place: bodies and contacts at q'.   q, xi: q' and h v'.   e: errors.
+    J, C: e_q' and e_q' Jr, zeros where a degree of freedom moves no contact.   T: scratch.
     """
 
-    ws: Any
-    place: Any
-    q: Any
-    xi: Any
-    e: Any
-    J: Any
-    C: Any
-    T: Any
+    ws, place = nested(Posture), nested(Standing)
+    q, xi, e = vector("nq"), vector("nv"), vector("nc")
+    J, C, T = matrix_of("nc", "nv"), matrix_of("nc", "nv"), rows_apart("6", 6)
 
 
 def as_held(contacts: Contacts) -> Contacts:
@@ -82,22 +68,11 @@ def as_held(contacts: Contacts) -> Contacts:
     return contacts.asking(0.0, 0.0, 1.0)
 
 
-def end_size(tree: Tree, m: int, nc: int) -> int:
-    """Numbers that ``end_at`` takes for m contacts and nc forces."""
-    return Posture.size(tree) + Standing.size(m=m) + Held.size(tree, nc=nc)
-
-
 @kernel
-def end_at(memory, tree, m, nc):
-    """An `End` of the numbers of the memory."""
-    ws = Posture(memory, tree)
-    place = Standing(ws.end, m)
-    x = Held(place.end, tree, nc)
-    for r in range(nc):
-        for k in range(tree.nv):
-            x.J[r, k] = 0.0
-            x.C[r, k] = 0.0
-    return End(ws, place, x.q, x.xi, x.e, x.J, x.C, x.T)
+def clear_end(tree, nc, w):
+    """J, C := 0."""
+    clear(as_vector(w.J), nc * tree.nv)
+    clear(as_vector(w.C), nc * tree.nv)
 
 
 @kernel

@@ -7,10 +7,9 @@ register.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
-
 from ddp.compiling.kernel import inline, kernel
-from ddp.machine.memory import address_of, as_matrix, as_vector, columns_of, floats_at
+from ddp.machine.fields import Fields, nested, vector
+from ddp.machine.memory import address_of, as_matrix, as_vector, columns_of, floats_at, numbers_between
 from ddp.machine.number import WIDTH, width
 from ddp.machine.packing import pack, unpack
 from ddp.machine.rows import add_transposed, clear_rows, copy_rows, mirror, write_rows, write_scaled
@@ -19,9 +18,9 @@ from dynamics.contacts.contact import Contacts
 from dynamics.geometry.joint_motion import is_group
 from dynamics.steps.modes import HELD, IMPACT, layout_of, step_of, whole
 from dynamics.steps.second_order import (
+    Bench,
     Blocks,
-    bench,
-    bench_size,
+    clear_bench,
     curve_impact,
     curve_step,
     numbers_of_blocks,
@@ -31,45 +30,32 @@ from dynamics.steps.second_order import (
 )
 
 
-class Room(NamedTuple):
-    """Memory for knots of one mode, as many as a number has lanes.
+class Room(Fields):
+    """Memory for knots of one mode, as many as a number has lanes, before floats of each: see ``floats_of_knots``.
 
-    kept: the knots' records up to K⁻¹.
-    weight (2 nv,), on_z (nz,), omega (nz,): weights on steps, z and residuals.   own: their ``Blocks``.
-    bench: scratch of second_order.py.   Of each knot alone, floats: rows of -on_z, of ω, of its blocks, and registers
-    to work in.
+    kept: the knots' records up to K⁻¹.   weight, on_z, omega: weights on steps, z and residuals.
     """
 
-    kept: Any
-    weight: Any
-    on_z: Any
-    omega: Any
-    own: Any
-    bench: Any
-    rows_of_z: Any
-    rows_of_omega: Any
-    rows_of_blocks: Any
-    space: Any
+    kept, weight, on_z, omega = vector("kept"), vector("2 nv"), vector("nv + nc"), vector("nv + nc")
+    own, bench = nested(Blocks), nested(Bench)
 
 
 @kernel
 def room_for(modes, mode, memory):
     """A `Room` for a mode."""
-    tree, where, m = modes.tree, layout_of(modes), modes.table[mode, 1]
-    nc, nv, lanes = modes.table[mode, 2], tree.nv, width(memory)
-    nz, lx, count = nv + nc, whole(nv + nc), numbers_of_blocks(tree, nc)
-    weight = memory[where.K :]
-    on_z = weight[2 * nv :]
-    omega = on_z[nz:]
-    own = Blocks(omega[nz:], tree, nc, numbers_of_joints(tree))
-    scratch = bench(own.end, tree, m, nc)
-    z = scratch.rest
-    w = z[nz:]
-    x = w[lx:]
-    return Room(
-        memory, weight, on_z, omega, own, scratch, of_lanes(z, lanes, nz),
-        of_lanes(w, lanes, lx), of_lanes(x, lanes, count), x[count:],
-    )  # fmt: skip
+    tree, m, nc = modes.tree, modes.table[mode, 1], modes.table[mode, 2]
+    w = Room(memory, tree, layout_of(modes).K, nc, numbers_of_joints(tree), m)
+    clear_bench(tree, nc, w.bench)
+    return w
+
+
+@kernel
+def floats_of_knots(tree, nc, w):
+    """Of each knot: rows of -on_z, of ω, of its blocks; then registers to work in."""
+    nz, lx, count, lanes = tree.nv + nc, whole(tree.nv + nc), numbers_of_blocks(tree, nc), width(w.kept)
+    of_omega = w.end[nz:]
+    blocks = of_omega[lx:]
+    return of_lanes(w.end, lanes, nz), of_lanes(of_omega, lanes, lx), of_lanes(blocks, lanes, count), blocks[count:]
 
 
 @kernel
@@ -81,9 +67,9 @@ def of_lanes(x, lanes, n):
 @kernel
 def size(tree, where, m, nc, lanes):
     """Numbers, of so many lanes, that ``room_for`` takes, for at most m contacts and nc forces."""
-    nz, count = tree.nv + nc, numbers_of_blocks(tree, nc)
-    vectors = where.K + 2 * tree.nv + 3 * nz + whole(nz)
-    return bench_size(tree, m, nc) + vectors + 2 * count + registers(tree.nv, where.ld) * WIDTH // lanes
+    nz, memory = tree.nv + nc, floats_at(64)
+    numbers = numbers_between(memory, Room(memory, tree, where.K, nc, numbers_of_joints(tree), m).end)
+    return numbers + nz + whole(nz) + numbers_of_blocks(tree, nc) + registers(tree.nv, where.ld) * WIDTH // lanes
 
 
 @kernel
@@ -109,18 +95,19 @@ def curve(modes, mode, w, record, weight, out):
         weigh_accelerations(tree, h, v, a, w.weight, w.bench.J, w.on_z)
     for i in range(nc):
         w.on_z[nv + i] = -g[i]
-    unpack(w.on_z, nz, w.rows_of_z[:count], 0)
+    on_z, omega, blocks, space = floats_of_knots(tree, nc, w)
+    unpack(w.on_z, nz, on_z[:count], 0)
     for i in range(count):
-        weigh_residuals(record[i][where.K :], where.lk, nz, w.rows_of_z[i], w.rows_of_omega[i])
-    pack(w.rows_of_omega[:count], 0, w.omega, nz)
+        weigh_residuals(record[i][where.K :], where.lk, nz, on_z[i], omega[i])
+    pack(omega[:count], 0, w.omega, nz)
     if kind == IMPACT:
         curve_impact(tree, contacts, modes.own[mode, 0], motion, w.omega, w.bench, w.own)
     else:
         curve_step(tree, contacts, acting, kind, h, motion, w.weight, w.omega, w.bench, w.own)
-    unpack(as_vector(w.own.qq), columns_of(w.rows_of_blocks), w.rows_of_blocks[:count], 0)
+    unpack(as_vector(w.own.qq), columns_of(blocks), blocks[:count], 0)
     for i in range(count):
-        zy, x = record[i][where.Z :], w.rows_of_blocks[i]
-        assemble(tree, kind, h, modes.nu, nz, zy, where.ld, x, floats_at(address_of(w.space)), out[i])
+        zy = record[i][where.Z :]
+        assemble(tree, kind, h, modes.nu, nz, zy, where.ld, blocks[i], floats_at(address_of(space)), out[i])
 
 
 @kernel

@@ -12,18 +12,9 @@ second_order.py. sym[A] = A + Aᵀ. Knots of eight lanes at a time, or one; prod
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
-
 from ddp.compiling.kernel import inline, kernel
-from ddp.machine.fields import Fields, matrix_of, rows_apart, vector
-from ddp.machine.memory import (
-    address_of,
-    as_matrix,
-    as_vector,
-    columns_from,
-    floats_at,
-    numbers_between,
-)
+from ddp.machine.fields import Fields, matrix_of, nested, rows_apart, vector
+from ddp.machine.memory import address_of, as_matrix, as_vector, columns_from, floats_at, numbers_between
 from ddp.machine.number import width
 from ddp.machine.packing import pack, unpack_columns
 from ddp.machine.rows import add_rows, add_transposed, clear_rows, mirror, write_rows
@@ -53,7 +44,7 @@ from dynamics.steps.implicit_steps import Solving, see_stage
 from dynamics.steps.modes import step_of, whole
 
 
-class Weighing(Fields):
+class ImplicitCurvature(Fields):
     """q, v, z, K of a stage in a record; weights on its end, v', and e, R; λ; J of a joint; blocks, zeros at first.
 
     pull: tensions of tendons, the first controls of a stage.
@@ -63,6 +54,7 @@ class Weighing(Fields):
     weight, on_next, omega, force, J = vector("2 nv"), vector("nv"), vector("nv + nc"), vector("nc"), rows_apart("6", 6)
     qq, qv, vv, qa = matrix_of("nv", "nv"), matrix_of("nv", "nv"), matrix_of("nv", "nv"), matrix_of("nv", "nv")
     ql, qu, pull = matrix_of("nv", "nc"), matrix_of("nv", "cables"), vector("cables")
+    ws, s, loops = nested(Workspace), nested(Solving), nested(Looping)
 
 
 class Assembling(Fields):
@@ -81,55 +73,42 @@ class Adjoint(Fields):
     H = matrix_of("ld", "ld")
 
 
-class ImplicitCurvature(NamedTuple):
-    """Working memory of ``curve_implicitly``; knots: rows of floats for ``Adjoint``; r, y: floats."""
-
-    x: Any
-    ws: Any
-    s: Any
-    lp: Any
-    knots: Any
-    r: Any
-    y: Any
-
-
-@kernel
-def implicit_records(memory, tree, m, nc, ld):
-    """Working memory of knots, floats that follow, and how many of them are an ``Adjoint``."""
-    x = Weighing(memory, tree, nc)
-    ws = Workspace(x.end, tree)
-    s = Solving(ws.end, tree, nc)
-    lp = Looping(s.end, tree, nc, m)
-    floats = floats_at(address_of(lp.end))
-    return x, ws, s, lp, floats, numbers_between(floats, Adjoint(floats, tree, nc, ld).end)
-
-
 @kernel
 def size(tree, where, m, nc, lanes):
     """Numbers, of so many lanes, that ``implicit_curvature`` takes."""
     memory = floats_at(64)
-    _, _, _, lp, floats, numbers = implicit_records(memory, tree, m, nc, where.ld)
-    y = Assembling(Rates(floats, tree.nv, where.ld, nc).end, tree.nv, where.ld)
-    return numbers_between(memory, lp.end) + numbers + (numbers_between(floats, y.end) + 16) // lanes + 1
+    numbers, _, y = floats_of_knots(tree, nc, where.ld, 1, memory)
+    rest = numbers_between(memory, y.end) - numbers
+    of_knots = numbers_between(memory, ImplicitCurvature(memory, tree, nc, m).end)
+    return of_knots + numbers + (rest + 16) // lanes + 1
+
+
+@kernel
+def floats_of_knots(tree, nc, ld, lanes, floats):
+    """Numbers of an ``Adjoint``, of which there is one to a lane, and ``Rates`` and an ``Assembling`` after these."""
+    numbers = numbers_between(floats, Adjoint(floats, tree, nc, ld).end)
+    r = Rates(floats[lanes * numbers :], tree.nv, ld, nc)
+    return numbers, r, Assembling(r.end, tree.nv, ld)
 
 
 @kernel
 def implicit_curvature(modes, mode, memory):
     """Working memory of ``curve_implicitly``."""
-    tree, nc, ld, lanes = modes.tree, modes.loops.nc, modes.ld, width(memory)
-    x, ws, s, lp, floats, numbers = implicit_records(memory, tree, modes.loops.entries, nc, ld)
-    clear(as_vector(x.qq), tree.nv * (4 * tree.nv + nc + tree.cables))
-    clear(as_vector(lp.J), nc * tree.nv)
-    r = Rates(floats[lanes * numbers :], tree.nv, ld, nc)
-    return ImplicitCurvature(x, ws, s, lp, as_matrix(floats, lanes, numbers), r, Assembling(r.end, tree.nv, ld))
+    tree, nc = modes.tree, modes.loops.nc
+    w = ImplicitCurvature(memory, tree, nc, modes.loops.entries)
+    clear(as_vector(w.qq), tree.nv * (4 * tree.nv + nc + tree.cables))
+    clear(as_vector(w.loops.J), nc * tree.nv)
+    return w
 
 
 @inline
 def curve_implicitly(modes, mode, w, record, weight, out):
     """Hessians of some knots, as many as there are in a record, at most one to a lane."""
     tree, method, nu, dt, ld, loops = modes.tree, modes.method, modes.nu, step_of(modes, mode), modes.ld, modes.loops
-    nq, nv, count, nc, x, r = tree.nq, tree.nv, len(method), loops.nc, w.x, w.r
-    n, nz, own, knots = 2 * nv, 2 * nv + nu, numbers_of_stage(nq, nv, nu, nc), w.knots[: len(record)]
+    nq, nv, count, nc, floats = tree.nq, tree.nv, len(method), loops.nc, floats_at(address_of(w.end))
+    n, nz, own = 2 * nv, 2 * nv + nu, numbers_of_stage(nq, nv, nu, nc)
+    numbers, r, y = floats_of_knots(tree, nc, ld, width(w.q), floats)
+    knots = as_matrix(floats, len(record), numbers)
     for k in range(len(record)):
         a = Adjoint(knots[k], tree, nc, ld)
         clear(as_vector(a.H), ld * ld)
@@ -137,18 +116,18 @@ def curve_implicitly(modes, mode, w, record, weight, out):
             a.carried[j] = weight[k, j]
     for i in range(count - 1, -1, -1):
         theta, h, kappa = method[i, 0], dt * method[i, 1], method[i, 2]
-        pack(columns_from(record, i * own), 0, x.q, nq + n + nc + (nv + nc) * (nv + nc))
-        pack(columns_from(record, (i + 1) * own - nu), 0, x.pull, tree.cables)
-        pack(knots, 0, x.weight, n)
-        weigh_stage(tree, loops, modes.pulls, theta, h, kappa, x, w.ws, w.s, w.lp)
-        unpack_columns(x.on_next, nv, knots, 0, n)
-        unpack_columns(as_vector(x.qq), nv * (4 * nv + nc + tree.cables), knots, 0, n + nv)
+        pack(columns_from(record, i * own), 0, w.q, nq + n + nc + (nv + nc) * (nv + nc))
+        pack(columns_from(record, (i + 1) * own - nu), 0, w.pull, tree.cables)
+        pack(knots, 0, w.weight, n)
+        weigh_stage(tree, loops, modes.pulls, theta, h, kappa, w)
+        unpack_columns(w.on_next, nv, knots, 0, n)
+        unpack_columns(as_vector(w.qq), nv * (4 * nv + nc + tree.cables), knots, 0, n + nv)
         for k in range(len(record)):
             a, kept = Adjoint(knots[k], tree, nc, ld), record[k][i * own :]
             begin_rates(tree, nu, nc, i, count, record[k], r)
             rates_of_stage(tree, nu, nc, theta, i, kept, r)
             both = a.carried, a.on_next
-            add_stage(tree, nu, nc, theta, h, kappa, kept, both, as_vector(a.blocks), r, w.y, as_vector(a.H))
+            add_stage(tree, nu, nc, theta, h, kappa, kept, both, as_vector(a.blocks), r, y, as_vector(a.H))
     for k in range(len(record)):
         H = address_of(Adjoint(knots[k], tree, nc, ld).H)
         add_transposed(H, ld, ld)
@@ -157,9 +136,9 @@ def curve_implicitly(modes, mode, w, record, weight, out):
 
 
 @kernel
-def weigh_stage(tree, loops, pulls, theta, h, kappa, x, ws, s, lp):
+def weigh_stage(tree, loops, pulls, theta, h, kappa, x):
     """Weights on v' and on e and R, and the blocks of ω·R + ν·e."""
-    nv, nc = tree.nv, loops.nc
+    nv, nc, ws, s, lp = tree.nv, loops.nc, x.ws, x.s, x.loops
     for i in range(nv + nc):
         s.z[i] = x.z[i]
     for i in range(nv):

@@ -17,10 +17,8 @@ A record holds q, v, z = (h λ, v'), the factors of K, Z, u of every stage, then
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
-
 from ddp.compiling.kernel import inline, kernel
-from ddp.machine.fields import Fields, matrix_of, rows_apart, vector
+from ddp.machine.fields import Fields, matrix_of, nested, rows_apart, vector
 from ddp.machine.memory import address_of, as_vector, floats_at
 from ddp.machine.number import width
 from ddp.machine.packing import unpack_columns
@@ -30,10 +28,9 @@ from dynamics.arrays.elimination import solve_columns
 from dynamics.geometry.configuration import turn_columns
 from dynamics.geometry.joint_motion import is_group, joint_rates, joint_transport, twist_of
 from dynamics.rigid_bodies.kinematics import Workspace
-from dynamics.rigid_bodies.loops import Looping, looping
+from dynamics.rigid_bodies.loops import Looping
 from dynamics.rigid_bodies.residual import residual_by_controls
-from dynamics.robots.tree import Tree
-from dynamics.steps.implicit_steps import Solving, end_stage, solve_stage, solving
+from dynamics.steps.implicit_steps import Solving, clear_solving, end_stage, solve_stage
 from dynamics.steps.modes import Layout, step_of, whole
 
 
@@ -42,12 +39,6 @@ class Stage(Fields):
 
     q, v, z = vector("nq"), vector("nv"), vector("nv + nc")
     K, Z, u = matrix_of("nv + nc", "nv + nc"), matrix_of("nv + nc", "2 nv + nu"), vector("nu")
-
-
-class Starting(Fields):
-    """State and controls of knots, and T of a joint."""
-
-    x, u, T = vector("nq + nv"), vector("nu"), rows_apart("6", 6)
 
 
 class Rates(Fields):
@@ -72,51 +63,35 @@ def numbers_of_stage(nq, nv, nu, nc):
     return nq + nv + nz + nz * nz + nz * (2 * nv + nu) + nu
 
 
-class ImplicitRelation(NamedTuple):
-    """Working memory of ``relate_implicitly``; q, u: where knots are read; r: floats."""
+class ImplicitRelation(Fields):
+    """Working memory of ``relate_implicitly``, before ``Rates``; q: states of knots.   T: of a joint."""
 
-    q: Any
-    u: Any
-    x: Any
-    kept: Any
-    ws: Any
-    s: Any
-    lp: Any
-    r: Any
-
-
-def size(tree: Tree, where: Layout, nu: int, stages: int, m: int, nc: int) -> int:
-    """Numbers of memory that ``implicit_relation`` takes."""
-    own = Starting.size(tree, nu=nu) + Stage.size(tree, nu=nu, nc=nc) + Rates.size(tree, ld=where.ld, nc=nc)
-    return own + Workspace.size(tree) + Solving.size(tree, nc=nc) + Looping.size(tree, nc=nc, entries=m)
+    q, u, T, kept = vector("nq + nv"), vector("nu"), rows_apart("6", 6), nested(Stage)
+    ws, s, loops = nested(Workspace), nested(Solving), nested(Looping)
 
 
 @kernel
 def implicit_relation(modes, mode, memory):
     """Working memory of ``relate_implicitly``."""
-    tree, nc = modes.tree, modes.loops.nc
-    x = Starting(memory, tree, modes.nu)
-    kept = Stage(x.end, tree, nc, modes.nu)
-    ws = Workspace(kept.end, tree)
-    s = solving(ws.end, tree, nc)
-    lp = looping(s.end, tree, modes.loops)
-    r = Rates(floats_at(address_of(lp.end)), tree.nv, modes.ld, nc)
-    return ImplicitRelation(x.x, x.u, x, kept, ws, s, lp, r)
+    w = ImplicitRelation(memory, modes.tree, modes.nu, modes.loops.nc, modes.loops.entries)
+    clear_solving(modes.tree, modes.loops.nc, w.s, w.loops)
+    return w
 
 
 @inline
 def relate_implicitly(modes, mode, w, A, B, record, t):
     """A, B and records of the knots from t on."""
     tree, method, dt, nu, nc, ld = modes.tree, modes.method, step_of(modes, mode), modes.nu, modes.loops.nc, modes.ld
-    nq, nv, count, x, s, kept, r = tree.nq, tree.nv, len(method), w.x, w.s, w.kept, w.r
+    nq, nv, count, x, s = tree.nq, tree.nv, len(method), w.q, w.s
+    r = Rates(floats_at(address_of(w.end)), nv, ld, nc)
     n, own = 2 * nv, numbers_of_stage(nq, nv, nu, nc)
     for i in range(count):
         theta, h, kappa = method[i, 0], dt * method[i, 1], method[i, 2]
-        wrong = solve_stage(modes, i > 0, theta, h, x.x, x.x[nq:], x.u, w.ws, s, w.lp, True)
-        keep_stage(tree, modes.pulls, nu, nc, theta, h, wrong, x, w.ws, s, w.lp, modes.loops, kept)
-        unpack_columns(kept.q, own, record, t, i * own)
-        end_stage(tree, nc, theta, h, kappa, wrong, x.x, s)
-    for k in range(t, min(t + width(x.end), len(A))):
+        wrong = solve_stage(modes, i > 0, theta, h, x, x[nq:], w.u, w.ws, s, w.loops, True)
+        keep_stage(tree, modes.pulls, nu, nc, theta, h, wrong, modes.loops, w)
+        unpack_columns(w.kept.q, own, record, t, i * own)
+        end_stage(tree, nc, theta, h, kappa, wrong, x, s)
+    for k in range(t, min(t + width(x), len(A))):
         for i in range(count):
             begin_rates(tree, nu, nc, i, count, record[k], r)
             rates_of_stage(tree, nu, nc, method[i, 0], i, record[k][i * own :], r)
@@ -137,13 +112,13 @@ def write_columns(n, nu, r, out):
 
 
 @kernel
-def keep_stage(tree, pulls, nu, nc, theta, h, wrong, x, ws, s, lp, loops, kept):
+def keep_stage(tree, pulls, nu, nc, theta, h, wrong, loops, w):
     """Write what records keep of a solved stage."""
-    nq, nv = tree.nq, tree.nv
+    nq, nv, s, lp, kept = tree.nq, tree.nv, w.s, w.loops, w.kept
     for i in range(nq):
-        kept.q[i] = x.x[i]
+        kept.q[i] = w.q[i]
     for i in range(nv):
-        kept.v[i] = x.x[nq + i]
+        kept.v[i] = w.q[nq + i]
         for j in range(nv):
             kept.Z[nc + i, j] = -h * s.Rq[i, j]
             kept.Z[nc + i, nv + j] = s.M[i, j] - ((1.0 - theta) * h) * s.G[i, j]
@@ -159,12 +134,12 @@ def keep_stage(tree, pulls, nu, nc, theta, h, wrong, x, ws, s, lp, loops, kept):
             kept.Z[i, nv + j] = 0.0 * wrong
     for b in range(tree.nb):
         if is_group(tree.kind[b]):
-            joint_transport(tree.kind[b], tree.nj[b], twist_of(tree.kind[b], s.xi, tree.iv[b], 1.0), x.T)
-            turn_columns(nv, tree.iv[b], tree.nj[b], x.T, s.Rq, -h, kept.Z[nc:], 0)
-            turn_columns(nc, tree.iv[b], tree.nj[b], x.T, lp.J, -1.0 / h, kept.Z, 0)
+            joint_transport(tree.kind[b], tree.nj[b], twist_of(tree.kind[b], s.xi, tree.iv[b], 1.0), w.T)
+            turn_columns(nv, tree.iv[b], tree.nj[b], w.T, s.Rq, -h, kept.Z[nc:], 0)
+            turn_columns(nc, tree.iv[b], tree.nj[b], w.T, lp.J, -1.0 / h, kept.Z, 0)
     for j in range(nu):
-        kept.u[j] = x.u[j]
-    residual_by_controls(tree, pulls, s.q, -h, 2 * nv, ws, kept.Z[nc:])
+        kept.u[j] = w.u[j]
+    residual_by_controls(tree, pulls, s.q, -h, 2 * nv, w.ws, kept.Z[nc:])
     for e in range(len(pulls)):
         if pulls[e, 3] != 0.0:
             i = int(pulls[e, 0])

@@ -22,22 +22,21 @@ none depends on its neighbours; one that finds no end becomes NaN.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ddp.compiling.kernel import kernel
-from ddp.machine.fields import Fields, matrix_of, rows_apart, vector
+from ddp.machine.fields import Fields, matrix_of, nested, rows_apart, vector
 from ddp.machine.memory import as_vector
 from ddp.machine.number import all_less, spread, where_less
 from dynamics.arrays.elimination import eliminate, solve
 from dynamics.geometry.configuration import integrate_configuration, turn_columns
 from dynamics.geometry.joint_motion import is_group, joint_jacobian, twist_of
 from dynamics.rigid_bodies.kinematics import Workspace, clear
-from dynamics.rigid_bodies.loops import Looping, add_loop_stiffness, looping, see_loops
+from dynamics.rigid_bodies.loops import Looping, add_loop_stiffness, see_loops
 from dynamics.rigid_bodies.residual import residual, residual_derivatives
-from dynamics.robots.tree import Tree
+from dynamics.steps.advance import NoPush
 from dynamics.steps.modes import step_of
 
 Array = NDArray[np.float64]
@@ -79,35 +78,26 @@ class Solving(Fields):
     Rq, G, M, K = matrix_of("nv", "nv"), matrix_of("nv", "nv"), matrix_of("nv", "nv"), matrix_of("nv + nc", "nv + nc")
 
 
-class ImplicitBench(NamedTuple):
-    """Working memory of implicit steps; f: the forces of loops [N, N m]."""
+class ImplicitBench(Fields):
+    """Working memory of implicit steps."""
 
-    ws: Any
-    s: Any
-    loops: Any
-    f: Any
-
-
-def size(tree: Tree, stages: int, m: int, nc: int) -> int:
-    """Numbers of memory that a step takes, of loops with nc forces and m entries of paths."""
-    return Workspace.size(tree) + Solving.size(tree, nc=nc) + Looping.size(tree, nc=nc, entries=m)
+    ws, s, loops, push = nested(Workspace), nested(Solving), nested(Looping), nested(NoPush)
 
 
 @kernel
-def solving(memory, tree, nc):
-    """Scratch of a stage."""
-    s, nz = Solving(memory, tree, nc), tree.nv + nc
+def clear_solving(tree, nc, s, loops):
+    """Zeros where nothing is written between unrelated degrees of freedom."""
+    nz = tree.nv + nc
     clear(as_vector(s.Rq), 3 * tree.nv * tree.nv + nz * nz)
-    return s
+    clear(as_vector(loops.J), nc * tree.nv)
 
 
 @kernel
 def implicit_bench(modes, mode, memory):
     """Working memory of implicit steps."""
-    loops = modes.loops
-    ws = Workspace(memory, modes.tree)
-    s = solving(ws.end, modes.tree, loops.nc)
-    return ImplicitBench(ws, s, looping(s.end, modes.tree, loops), s.force)
+    w = ImplicitBench(memory, modes.tree, modes.loops.nc, modes.loops.entries)
+    clear_solving(modes.tree, modes.loops.nc, w.s, w.loops)
+    return w
 
 
 @kernel

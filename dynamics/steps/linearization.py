@@ -10,10 +10,8 @@ T = J = 1 but for free-flyers, spherical and planar joints, see geometry/joint_m
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
-
 from ddp.compiling.kernel import inline, kernel
-from ddp.machine.fields import Fields, matrix_of, rows_apart, vector
+from ddp.machine.fields import Fields, matrix_of, nested, rows_apart, vector
 from ddp.machine.memory import address_of, as_vector, columns_from, rows_of
 from ddp.machine.packing import unpack, unpack_columns
 from ddp.machine.rows import clear_rows, write_scaled
@@ -23,8 +21,7 @@ from dynamics.rigid_bodies.implicit import first_order
 from dynamics.rigid_bodies.inverse import first_felt, inverse_dynamics_derivatives
 from dynamics.rigid_bodies.kinematics import Workspace, add_accelerations, clear
 from dynamics.rigid_bodies.passive import actuate, drive, resist
-from dynamics.robots.tree import Tree
-from dynamics.steps.modes import Layout, Modes, step_of
+from dynamics.steps.modes import Modes, step_of
 from dynamics.steps.step_rows import write_steps
 
 
@@ -38,7 +35,7 @@ class Relating(Fields):
     """Scratch of ``relate_controls``; LD, dq and dv begin as zeros."""
 
     LD, dq, dv = matrix_of("nv", "nv"), matrix_of("nv", "nv"), matrix_of("nv", "nv")
-    D, tau, u, no_fext = vector("nv"), vector("nv"), vector("nu"), matrix_of("0", "6")
+    D, tau, no_fext = vector("nv"), vector("nv"), matrix_of("0", "6")
 
 
 class Turning(Fields):
@@ -47,40 +44,28 @@ class Turning(Fields):
     T, J, rows = rows_apart("6", 6), rows_apart("6", 6), vector("12 nv + 6 nu")
 
 
-class FreeRelation(NamedTuple):
-    """Working memory of ``relate_freely``; q, u: of x and r, where knots are read."""
+class FreeRelation(Motion):
+    """Working memory of ``relate_freely``, with controls."""
 
-    q: Any
-    u: Any
-    x: Any
-    ws: Any
-    r: Any
-    turning: Any
-
-
-def size(tree: Tree, where: Layout, nu: int, stages: int, m: int, nc: int) -> int:
-    """Numbers of memory that ``free_relation`` takes."""
-    counts = {"nb": tree.nb, "nq": tree.nq, "nv": tree.nv, "nu": nu, "ld": where.ld}
-    return sum(fields.size(tree, **counts) for fields in (Motion, Workspace, Relating, Turning))
+    u, ws, r, turning = vector("nu"), nested(Workspace), nested(Relating), nested(Turning)
 
 
 @kernel
 def free_relation(modes, mode, memory):
     """Working memory of ``relate_freely``."""
-    x = Motion(memory, modes.tree, modes.ld)
-    ws = Workspace(x.end, modes.tree)
-    r = relating(ws.end, modes.tree, modes.nu)
-    return FreeRelation(x.q, r.u, x, ws, r, Turning(r.end, modes.tree, modes.nu))
+    w = FreeRelation(memory, modes.tree, modes.ld, modes.nu)
+    clear(as_vector(w.r.LD), 3 * modes.tree.nv * modes.tree.nv)
+    return w
 
 
 @inline
 def relate_freely(modes, mode, w, A, B, record, t):
     """A, B of the knots from t on, and q, v, a, M⁻¹ in their records."""
-    tree, h, x = modes.tree, step_of(modes, mode), w.x
-    relate_controls(tree, modes.pulls, modes.nu, x, w.ws, w.r)
-    unpack(x.q, tree.nq + 2 * tree.nv + tree.nv * tree.nv, record, t)
-    write_steps(tree, h, as_vector(x.Z), modes.ld, modes.nu, A, B, t)
-    turn_rows(tree, h, modes.nu, x.v, x.a, as_vector(x.Z), modes.ld, w.turning, A, B, t)
+    tree, h, Z = modes.tree, step_of(modes, mode), as_vector(w.Z)
+    relate_controls(tree, modes.pulls, modes.nu, w.u, w, w.ws, w.r)
+    unpack(w.q, tree.nq + 2 * tree.nv + tree.nv * tree.nv, record, t)
+    write_steps(tree, h, Z, modes.ld, modes.nu, A, B, t)
+    turn_rows(tree, h, modes.nu, w.v, w.a, Z, modes.ld, w.turning, A, B, t)
 
 
 @kernel
@@ -144,18 +129,10 @@ def turn_rates(nj, h, J, x, start, stride, m, out, ld):
 
 
 @kernel
-def relating(memory, tree, nu):
-    """Scratch of ``relate_controls``."""
-    r = Relating(memory, tree, nu)
-    clear(as_vector(r.LD), 3 * tree.nv * tree.nv)
-    return r
-
-
-@kernel
-def relate_controls(tree, pulls, nu, x, ws, r):
-    """a = M⁻¹ (S u + passive torques - bias), M⁻¹, a_q, a_v, a_u of a ``Motion`` x that holds q, v under u in r."""
+def relate_controls(tree, pulls, nu, u, x, ws, r):
+    """a = M⁻¹ (S u + passive torques - bias), M⁻¹, a_q, a_v, a_u of a ``Motion`` x that holds q, v; r: ``Relating``."""
     nv = tree.nv
-    actuate(tree, pulls, r.u, x.q, x.v, r.tau)
+    actuate(tree, pulls, u, x.q, x.v, r.tau)
     forward_dynamics(tree, x.q, x.v, r.tau, r.no_fext, ws, r.LD, r.D, x.a)
     invert(tree, r.LD, r.dq, r.dv, x.Minv)
     add_accelerations(tree, x.a, ws)

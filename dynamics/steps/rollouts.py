@@ -6,7 +6,6 @@ Under α:  u = clip(U + α k + K (x ⊖ X)),  x' = f(x, u) ⊕ (α - 1) gap.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -36,7 +35,7 @@ class Rolling(Fields):
 
 def size(roller: Roller, tree: Tree, nu: int, stages: int, m: int, nc: int) -> int:
     """Lanes of memory that rollouts take, for an explicit step's stages, m contacts and nc forces at most."""
-    quads = Rolling.size(tree, nu=nu) + roller.size(tree, stages, m, nc)
+    quads = Rolling.size(tree, nu=nu) + roller.room.size(tree, stages=stages, m=m, nc=nc, entries=m)
     return -(-quads * QUAD // 8) + 1
 
 
@@ -143,7 +142,7 @@ def _track(  # type: ignore[no-untyped-def]
                     own.u[i] = controls[t, i]
             unpack_columns(own.u, nu, to_U, begin, t * nu)
             advance(modes, mode, own.x, own.u, w)
-            unpack_columns(w.f, min(modes.table[mode, 2], most), to_notes, begin, t * most)
+            unpack_columns(w.push.f, min(modes.table[mode, 2], most), to_notes, begin, t * most)
             if len(torn) > 0:
                 open_gap(tree, alpha, torn[t], own.x, own.dx, own.q)
             unpack_columns(own.x, nx, to_X, begin, (t + 1) * nx)
@@ -173,22 +172,20 @@ def _step_eight(inputs, outputs, context, t):  # type: ignore[no-untyped-def]
 class Roller(NamedTuple):
     """Kernels of steps and rollouts.
 
-    size ``(tree, stages, m, nc)``: how many numbers of memory a step takes.   eight ``(kind of Modes)``: a C function
-    of eight states, see `_step_eight`.
+    room: the memory that a step takes.   eight ``(kind of Modes)``: a C function of eight states, see `_step_eight`.
     """
 
-    size: Callable[[Tree, int, int, int], int]
+    room: type[Fields]
     step: Any
     stray: Any
     track: Any
     eight: Any
 
 
-def roller(
-    name: str, size: Callable[[Tree, int, int, int], int], bench: Any, advance: Any, whole: bool = False
-) -> Roller:
+def roller(name: str, room: type[Fields], bench: Any, advance: Any, whole: bool = False) -> Roller:
     """Kernels of steps that are made by ``advance(modes, mode, x, u, bench(modes, mode, memory))``.
 
+    room: what the bench is a record of; its ``push.f`` are contact forces.
     whole: whether rollouts are compiled with all that they call inlined, where a step is so short that calls count.
     """
     step = kernel(specialised(_step, f"step_{name}", bench=bench, advance=advance))
@@ -200,4 +197,4 @@ def roller(
         own = f"step_eight_{name}_{kind.__name__}"
         return callback(specialised(_step_eight, own, bench=bench, advance=advance, Modes=kind))
 
-    return Roller(size, step, stray, track, eight)
+    return Roller(room, step, stray, track, eight)

@@ -26,8 +26,7 @@ from ddp.machine.trajectories import Trajectory
 from ddp.systems.system import Routines
 from dynamics.geometry.configuration import difference_state, integrate_state
 from dynamics.robots.tree import Tree
-from dynamics.steps.advance import advance_freely, free_bench
-from dynamics.steps.advance import size as bench_size
+from dynamics.steps.advance import FreeBench, advance_freely, free_bench
 from dynamics.steps.lane_contraction import contract_knots
 from dynamics.steps.modes import Modes, step_of
 from dynamics.steps.schemes import Scheme
@@ -80,7 +79,7 @@ def robot(context):  # type: ignore[no-untyped-def]
     w = Work(context)
     modes = Modes(modes_of(w))
     bench = free_bench(modes, 0, lanes_at(w.rollouts))
-    return Robot(modes, bench, bench.f)
+    return Robot(modes, bench, bench.end)
 
 
 @inline
@@ -186,7 +185,7 @@ def routines_of(
     expanding .. straying: rows of eight numbers that its kernels take; it strays if the last are any. If not it
     follows, and all is compiled for this robot.   groups: of blocks, None for none.
     """
-    following = 0 if straying else bench_size(tree, scheme.stages, 0, 0) + tree.nq + tree.nv
+    following = 0 if straying else FreeBench.size(tree, stages=scheme.stages) + tree.nq + tree.nv
     rooms = [aligned_zeros((rows, 8)) for rows in (following, expanding, contracting, straying)]
     written = np.zeros(0, dtype=np.int64) if groups is None else groups
     rollouts, expansions, contractions, strayed = (room.ctypes.data for room in rooms)

@@ -8,10 +8,8 @@ through the brackets, which are bilinear. contractions.py has the loop over knot
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
-
 from ddp.compiling.kernel import inline, kernel
-from ddp.machine.fields import Fields, matrix_of, rows_apart, vector
+from ddp.machine.fields import Fields, matrix_of, nested, rows_apart, vector
 from ddp.machine.memory import address_of, as_matrix, as_vector, columns_from, floats_at, numbers_between
 from ddp.machine.number import width
 from ddp.machine.packing import pack, unpack
@@ -27,11 +25,12 @@ from dynamics.steps.runge_kutta_linearization import rates_of, relate_twist
 from dynamics.steps.second_order import weigh_residuals
 
 
-class Curving(Fields):
+class ExplicitCurvature(Fields):
     """Motion of a stage, ω and blocks of the Hessian of ωᵀ ID, of as many knots as a number has lanes."""
 
     q, v, a, omega = vector("nq"), vector("nv"), vector("nv"), vector("nv")
     qq, qv, vv, qz = matrix_of("nv", "nv"), matrix_of("nv", "nv"), matrix_of("nv", "nv"), matrix_of("nv", "nv")
+    ws, no_fext = nested(Workspace), matrix_of("0", "6")
 
 
 class Adjoint(Fields):
@@ -49,48 +48,28 @@ class Products(Fields):
     J, C, D = rows_apart("6", 6), rows_apart("6", 6), rows_apart("6", 6)
 
 
-class ExplicitCurvature(NamedTuple):
-    """Working memory of ``curve_explicitly``; knots: rows of floats for ``Adjoint``."""
-
-    x: Any
-    ws: Any
-    no_fext: Any
-    knots: Any
-    products: Any
-
-
-@kernel
-def explicit_records(memory, tree, stages, ld):
-    """``Curving``, a workspace, floats that follow, and how many of them are an ``Adjoint``."""
-    x = Curving(memory, tree)
-    ws = Workspace(x.end, tree)
-    floats = floats_at(address_of(ws.end))
-    return x, ws, floats, numbers_between(floats, Adjoint(floats, tree, ld, stages).end)
-
-
 @kernel
 def size(tree, where, m, nc, lanes):
     """Numbers, of so many lanes, that ``explicit_curvature`` takes."""
     memory, stages = floats_at(64), where.end // stage_sizes(tree.nq, tree.nv, where.ld)[1]
-    _, ws, floats, numbers = explicit_records(memory, tree, stages, where.ld)
-    products = numbers_between(floats, Products(floats, tree, where.ld).end)
-    return numbers_between(memory, ws.end) + numbers + products // lanes + 2
+    numbers = numbers_between(memory, Adjoint(memory, tree, where.ld, stages).end)
+    products = numbers_between(memory, Products(memory, tree, where.ld).end)
+    return numbers_between(memory, ExplicitCurvature(memory, tree).end) + numbers + products // lanes + 2
 
 
 @kernel
 def explicit_curvature(modes, mode, memory):
     """Working memory of ``curve_explicitly``."""
-    tree, ld, lanes = modes.tree, modes.ld, width(memory)
-    x, ws, floats, numbers = explicit_records(memory, tree, len(modes.method) - 1, ld)
-    products = Products(floats[lanes * numbers :], tree, ld)
-    return ExplicitCurvature(x, ws, as_matrix(ws.end, 0, 6), as_matrix(floats, lanes, numbers), products)
+    return ExplicitCurvature(memory, modes.tree)
 
 
 @inline
 def curve_explicitly(modes, mode, w, record, weight, out):
     """Hessians of some knots, as many as there are in a record, at most one to a lane."""
-    tree, method, nu, h, ld, x = modes.tree, modes.method, modes.nu, step_of(modes, mode), modes.ld, w.x
-    nq, nv, stages, knots = tree.nq, tree.nv, len(method) - 1, w.knots[: len(record)]
+    tree, method, nu, h, ld = modes.tree, modes.method, modes.nu, step_of(modes, mode), modes.ld
+    nq, nv, stages, floats = tree.nq, tree.nv, len(method) - 1, floats_at(address_of(w.end))
+    numbers = numbers_between(floats, Adjoint(floats, tree, ld, stages).end)
+    knots, products = as_matrix(floats, len(record), numbers), Products(floats[width(w.q) * numbers :], tree, ld)
     nz, (own, size) = 2 * nv + nu, stage_sizes(nq, nv, ld)
     for k in range(len(record)):
         y = Adjoint(knots[k], tree, ld, stages)
@@ -100,16 +79,16 @@ def curve_explicitly(modes, mode, w, record, weight, out):
     for i in range(stages - 1, -1, -1):
         for k in range(len(record)):
             y, K = Adjoint(knots[k], tree, ld, stages), record[k][i * size + nq + 2 * nv :]
-            leave_stage(tree, method, h, i + 1, nz, record[k], w.products, y)
+            leave_stage(tree, method, h, i + 1, nz, record[k], products, y)
             weigh_residuals(K, nv, nv, y.on_a[i], y.omega)
-        pack(columns_from(record, i * size), 0, x.q, nq + 2 * nv)
-        pack(knots, 0, x.omega, nv)
-        composites(tree, x.q, x.v, x.a, w.no_fext, w.ws)
-        curve_motion(tree, x.omega, w.ws, x)
-        unpack(as_vector(x.qq), 4 * nv * nv, columns_from(knots, ld), 0)
+        pack(columns_from(record, i * size), 0, w.q, nq + 2 * nv)
+        pack(knots, 0, w.omega, nv)
+        composites(tree, w.q, w.v, w.a, w.no_fext, w.ws)
+        curve_motion(tree, w.omega, w.ws, w)
+        unpack(as_vector(w.qq), 4 * nv * nv, columns_from(knots, ld), 0)
         for k in range(len(record)):
             y, Z = Adjoint(knots[k], tree, ld, stages), record[k][i * size + own - nv * ld :]
-            curve_acceleration(tree, i, nu, Z, w.products, y)
+            curve_acceleration(tree, i, nu, Z, products, y)
     for k in range(len(record)):
         H = address_of(Adjoint(knots[k], tree, ld, stages).H)
         mirror(H, ld)

@@ -12,10 +12,8 @@ stage after the last are [A B]. Accelerations are of eight knots at a time, rate
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
-
 from ddp.compiling.kernel import inline, kernel
-from ddp.machine.fields import Fields, matrix_of, rows_apart, vector
+from ddp.machine.fields import Fields, matrix_of, nested, rows_apart, vector
 from ddp.machine.memory import address_of, as_matrix, as_vector, columns_of, floats_at, numbers_between
 from ddp.machine.number import spread, width
 from ddp.machine.packing import unpack, unpack_columns
@@ -23,17 +21,20 @@ from ddp.machine.rows import add_rows, clear_rows, copy_rows, write_scaled
 from ddp.machine.tiles import add_product
 from dynamics.geometry.joint_motion import is_group, joint_bracket, joint_rates, twist_of
 from dynamics.rigid_bodies.kinematics import Workspace, clear
-from dynamics.robots.tree import Tree
-from dynamics.steps.linearization import Motion, Relating, relate_controls, relating
-from dynamics.steps.modes import Layout, stage_sizes, step_of
+from dynamics.steps.linearization import Motion, Relating, relate_controls
+from dynamics.steps.modes import stage_sizes, step_of
 from dynamics.steps.runge_kutta import reach_stage
 
 
-class Reaching(Fields):
-    """Motions of eight knots: q, v where a step begins, ξ of the last stage reached, velocities and rates of all."""
+class ExplicitRelation(Fields):
+    """Working memory of ``relate_explicitly``, before ``Rates`` of each knot.
 
-    q, v, xi = vector("nq"), vector("nv"), vector("nv")
+    q, v: where a step begins.   xi: ξ of the last stage reached, x its motion.   velocities, rates: of all stages.
+    """
+
+    q, v, u, xi = vector("nq"), vector("nv"), vector("nu"), vector("nv")
     velocities, rates = matrix_of("stages", "nv"), matrix_of("stages", "nv")
+    x, ws, r = nested(Motion), nested(Workspace), nested(Relating)
 
 
 class Rates(Fields):
@@ -43,58 +44,37 @@ class Rates(Fields):
     T, J = rows_apart("6", 6), rows_apart("6", 6)
 
 
-class ExplicitRelation(NamedTuple):
-    """Working memory of ``relate_explicitly``; q, u: where knots are read; knots: rows of floats for ``Rates``."""
-
-    q: Any
-    u: Any
-    x: Any
-    ws: Any
-    r: Any
-    s: Any
-    knots: Any
-
-
-def size(tree: Tree, where: Layout, nu: int, stages: int, m: int, nc: int) -> int:
-    """Numbers of memory that ``explicit_relation`` takes."""
-    counts = {"nb": tree.nb, "nq": tree.nq, "nv": tree.nv, "nu": nu, "ld": where.ld, "stages": stages}
-    counts["staged"] = stages * tree.nv
-    return sum(fields.size(tree, **counts) for fields in (Motion, Workspace, Relating, Reaching, Rates))
-
-
 @kernel
 def explicit_relation(modes, mode, memory):
     """Working memory of ``relate_explicitly``."""
-    tree, stages, ld = modes.tree, len(modes.method) - 1, modes.ld
-    x = Motion(memory, tree, ld)
-    clear(as_vector(x.Z), tree.nv * ld)
-    ws = Workspace(x.end, tree)
-    r = relating(ws.end, tree, modes.nu)
-    s = Reaching(r.end, tree, stages)
-    floats = floats_at(address_of(s.end))
-    numbers = numbers_between(floats, Rates(floats, tree, ld, stages * tree.nv).end)
-    return ExplicitRelation(s.q, r.u, x, ws, r, s, as_matrix(floats, width(memory), numbers))
+    tree = modes.tree
+    w = ExplicitRelation(memory, tree, modes.nu, len(modes.method) - 1, modes.ld)
+    clear(as_vector(w.x.Z), tree.nv * modes.ld)
+    clear(as_vector(w.r.LD), 3 * tree.nv * tree.nv)
+    return w
 
 
 @inline
 def relate_explicitly(modes, mode, w, A, B, record, t):
     """A, B and records of the knots from t on."""
-    tree, method, h, nu, x, s, ld = modes.tree, modes.method, step_of(modes, mode), modes.nu, w.x, w.s, modes.ld
+    tree, method, h, nu, x, ld = modes.tree, modes.method, step_of(modes, mode), modes.nu, w.x, modes.ld
     nv, stages, count = tree.nv, len(method) - 1, min(width(x.q), len(A) - t)
-    n, (own, size) = 2 * nv, stage_sizes(tree.nq, nv, ld)
+    n, (own, size), floats = 2 * nv, stage_sizes(tree.nq, nv, ld), floats_at(address_of(w.end))
+    numbers = numbers_between(floats, Rates(floats, tree, ld, stages * nv).end)
+    knots = as_matrix(floats, width(x.q), numbers)
     for i in range(stages + 1):
-        reach_stage(tree, method, h, i, s.q, s.v, spread(0.0, s.v[0]), s.velocities, s.rates, s.xi, x.q, x.v)
-        unpack(s.xi, nv, w.knots[:count], 0)
+        reach_stage(tree, method, h, i, w.q, w.v, spread(0.0, w.v[0]), w.velocities, w.rates, w.xi, x.q, x.v)
+        unpack(w.xi, nv, knots[:count], 0)
         if i < stages:
-            relate_controls(tree, modes.pulls, nu, x, w.ws, w.r)
+            relate_controls(tree, modes.pulls, nu, w.u, x, w.ws, w.r)
             unpack_columns(x.q, own, record, t, i * size)
             for j in range(nv):
-                s.velocities[i, j] = x.v[j]
-                s.rates[i, j] = x.a[j]
+                w.velocities[i, j] = x.v[j]
+                w.rates[i, j] = x.a[j]
         for k in range(count):
-            relate_stage(tree, method, h, i, nu, ld, Rates(w.knots[k], tree, ld, stages * nv), record[t + k])
+            relate_stage(tree, method, h, i, nu, ld, Rates(knots[k], tree, ld, stages * nv), record[t + k])
     for k in range(count):
-        of_end = Rates(w.knots[k], tree, ld, stages * nv).end_rates
+        of_end = Rates(knots[k], tree, ld, stages * nv).end_rates
         write_scaled(address_of(A[t + k]), n, 1.0, address_of(of_end), ld, n, n)
         write_scaled(address_of(B[t + k]), nu, 1.0, address_of(as_vector(of_end)[n:]), ld, n, nu)
 

@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ddp.machine.fields import Fields
 from ddp.systems.system import Contraction
 from dynamics.robots.tree import Tree
 from dynamics.steps import (
@@ -35,10 +36,10 @@ from dynamics.steps import (
     runge_kutta_curvature,
     runge_kutta_linearization,
 )
-from dynamics.steps.advance import advance_freely, advance_touching, free_bench, size, touching_bench
+from dynamics.steps.advance import Bench, FreeBench, advance_freely, advance_touching, free_bench, touching_bench
 from dynamics.steps.contractions import Contractor
 from dynamics.steps.expansions import expansion
-from dynamics.steps.implicit_steps import advance_implicitly, implicit_bench
+from dynamics.steps.implicit_steps import ImplicitBench, advance_implicitly, implicit_bench
 from dynamics.steps.modes import Layout, Modes, explicit_layout, free_layout, whole_layout
 from dynamics.steps.rollouts import Roller, roller
 from dynamics.steps.runge_kutta import NONE
@@ -55,8 +56,8 @@ class Scheme(NamedTuple):
     contract ``(modes, memory, record, weight, out)``: second order of many knots.
     contraction ``(modes)``: second order of single knots, as a C function.
     layout ``(nq, nv, nu, nc, stages)``: of records.
-    room ``(tree, layout, nu, stages, m, nc)``: how many numbers of memory ``linearize`` takes, for at most m contacts
-    and nc forces.   contract_room ``(tree, layout, m, nc)``: those that ``contract`` takes.
+    memory: that ``linearize`` works in.   contract_room ``(tree, layout, m, nc)``: how many numbers ``contract`` takes,
+    for at most m contacts and nc forces.
     method: a table, of explicit steps see runge_kutta.py, of implicit ones implicit_steps.py.   stages: of it.
     halves: whether δq' = δq + h δv' but for joints whose motions do not commute, which makes sweeps faster.
     batched: whether ``contract`` takes many knots at once faster than one by one.
@@ -69,7 +70,7 @@ class Scheme(NamedTuple):
     contract: Any
     contraction: Callable[[Modes], Contraction]
     layout: Callable[[int, int, int, int, int], Layout]
-    room: Callable[[Tree, Layout, int, int, int, int], int]
+    memory: tuple[type[Fields], ...]
     contract_room: Callable[[Tree, Layout, int, int], int]
     method: Array = NONE
     stages: int = 0
@@ -77,8 +78,14 @@ class Scheme(NamedTuple):
     batched: bool = True
     holds: bool = False
 
+    def room(self, tree: Tree, layout: Layout, nu: int, m: int, nc: int) -> int:
+        """Numbers of memory that ``linearize`` takes, for at most m contacts and nc forces."""
+        counts = {"nu": nu, "ld": layout.ld, "record": layout.end, "m": m, "nc": nc, "entries": m}
+        counts |= {"stages": self.stages, "staged": self.stages * tree.nv}
+        return sum(fields.size(tree, **counts) for fields in self.memory)
 
-_FREE = roller("freely", size, free_bench, advance_freely, whole=True)
+
+_FREE = roller("freely", FreeBench, free_bench, advance_freely, whole=True)
 """Rollouts of 1, 2, 6 and 18 degrees of freedom take .85, .88, .94 and .94 of the time, for 2.5 s of the compiler."""
 
 _EXPAND_EXPLICITLY = expansion(
@@ -89,7 +96,7 @@ _STAGES = Contractor(
     "stages", runge_kutta_curvature.size, runge_kutta_curvature.explicit_curvature,
     runge_kutta_curvature.curve_explicitly,
 )  # fmt: skip
-_IMPLICIT = roller("implicitly", implicit_steps.size, implicit_bench, advance_implicitly)
+_IMPLICIT = roller("implicitly", ImplicitBench, implicit_bench, advance_implicitly)
 _EXPAND_IMPLICITLY = expansion(
     "implicitly", implicit_linearization.implicit_relation, implicit_linearization.relate_implicitly
 )
@@ -100,14 +107,15 @@ _IMPLICIT_STAGES = Contractor(
 
 SEMI_IMPLICIT = Scheme(
     _FREE, expansion("freely", linearization.free_relation, linearization.relate_freely), linearization.keep_rates,
-    _ONE_STAGE.contract, _ONE_STAGE.contraction, free_layout, linearization.size, _ONE_STAGE.room, halves=True,
+    _ONE_STAGE.contract, _ONE_STAGE.contraction, free_layout, (linearization.FreeRelation,), _ONE_STAGE.room,
+    halves=True,
 )  # fmt: skip
 
 TOUCHING = Scheme(
-    roller("touching", size, touching_bench, advance_touching),
+    roller("touching", Bench, touching_bench, advance_touching),
     expansion("touching", contact_linearization.contact_relation, contact_linearization.relate_touching),
     contact_linearization.forget_weights, _ONE_STAGE.contract, _ONE_STAGE.contraction, whole_layout,
-    contact_linearization.size, _ONE_STAGE.room,
+    (contact_linearization.ContactMemory,), _ONE_STAGE.room,
 )  # fmt: skip
 
 
@@ -115,7 +123,8 @@ def explicit(method: Array) -> Scheme:
     """The scheme of explicit steps by a method of runge_kutta.py."""
     return Scheme(
         _FREE, _EXPAND_EXPLICITLY, None, _STAGES.contract, _STAGES.contraction, explicit_layout,
-        runge_kutta_linearization.size, _STAGES.room, method, len(method) - 1, batched=False,
+        (runge_kutta_linearization.ExplicitRelation, runge_kutta_linearization.Rates), _STAGES.room, method,
+        len(method) - 1, batched=False,
     )  # fmt: skip
 
 
@@ -123,8 +132,9 @@ def implicit(method: Array) -> Scheme:
     """The scheme of implicit steps by a method of implicit_steps.py."""
     return Scheme(
         _IMPLICIT, _EXPAND_IMPLICITLY, None, _IMPLICIT_STAGES.contract, _IMPLICIT_STAGES.contraction,
-        implicit_linearization.implicit_layout, implicit_linearization.size, _IMPLICIT_STAGES.room, method, len(method),
-        holds=bool((method[:, 0] == 1.0).all()),
+        implicit_linearization.implicit_layout,
+        (implicit_linearization.ImplicitRelation, implicit_linearization.Rates), _IMPLICIT_STAGES.room, method,
+        len(method), holds=bool((method[:, 0] == 1.0).all()),
     )  # fmt: skip
 
 

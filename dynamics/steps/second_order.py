@@ -22,11 +22,9 @@ hessians.py makes Hessians of all that, with η = h² a_z δz + h δv.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
-
-from ddp.compiling.kernel import inline, kernel
-from ddp.machine.fields import Fields, matrix_of, rows_apart, vector
-from ddp.machine.memory import address_of, as_matrix, as_vector, floats_at, numbers_between
+from ddp.compiling.kernel import kernel
+from ddp.machine.fields import Fields, matrix_of, nested, rows_apart, vector
+from ddp.machine.memory import address_of, as_vector, numbers_between
 from ddp.machine.rows import clear_rows
 from ddp.machine.tiles import add_product
 from dynamics.contacts.curvature import add_contact_curvature
@@ -69,76 +67,28 @@ def numbers_of_blocks(tree, nc):
     return nv * (5 * nv + nc) + numbers_of_joints(tree)
 
 
-class Own(Fields):
-    """Scratch of a ``Bench``."""
+class Bench(Fields):
+    """Scratch of one knot. ws, place: where it begins;  later, there: where it ends, motionless.
 
+    after, xi: q' and v'.   zero, still: zeros.
+    """
+
+    ws, place, later, there = nested(Workspace), nested(Place), nested(Workspace), nested(Place)
     after, xi, on_next, still = vector("nq"), vector("nv"), vector("nv"), vector("nv")
     seen, nu, zero, gap = vector("nv + nc"), vector("nc"), vector("nc"), vector("nc")
     C, D, T, J = rows_apart("6", 6), rows_apart("6", 6), rows_apart("6", 6), rows_apart("6", 6)
     Je, unused = matrix_of("nc", "nv"), matrix_of("nc", "nv")
-    other, cross = matrix_of("nv", "nv"), matrix_of("nv", "nv")
-
-
-class Bench(NamedTuple):
-    """Scratch of one knot. ws, place: where it begins;  end, there: where it ends, motionless.
-
-    after (nq,), xi (nv,): q' and v'.   seen (nz,), nu, gap (nc,), on_next (nv,): vectors.   zero (nc,), still (nv,):
-    zeros.   C, D, T, J (6, 6).   Je, unused (nc, nv), other, cross (nv, nv).   rest: memory that follows.
-    """
-
-    ws: Any
-    place: Any
-    end: Any
-    there: Any
-    after: Any
-    xi: Any
-    on_next: Any
-    still: Any
-    seen: Any
-    nu: Any
-    zero: Any
-    gap: Any
-    C: Any
-    D: Any
-    T: Any
-    J: Any
-    Je: Any
-    unused: Any
-    other: Any
-    cross: Any
-    no_fext: Any
-    rest: Any
-
-
-@inline
-def _records(memory, tree, m, nc):
-    ws = Workspace(memory, tree)
-    place = Place(ws.end, tree, m)
-    end = Workspace(place.end, tree)
-    there = Place(end.end, tree, m)
-    return ws, place, end, there, Own(there.end, tree, nc)
+    other, cross, no_fext = matrix_of("nv", "nv"), matrix_of("nv", "nv"), matrix_of("0", "6")
 
 
 @kernel
-def bench_size(tree, m, nc):
-    """Numbers of memory that ``bench`` takes."""
-    memory = floats_at(64)
-    return numbers_between(memory, _records(memory, tree, m, nc)[4].end)
-
-
-@kernel
-def bench(memory, tree, m, nc):
-    """Scratch for m contacts and nc forces."""
-    ws, place, end, there, x = _records(memory, tree, m, nc)
-    clear(as_vector(end.R), numbers_between(end.R, end.end))
-    clear(as_vector(there.R), numbers_between(there.R, there.end))
-    clear(as_vector(x.Je), 2 * nc * tree.nv)
-    clear(x.zero, nc)
-    clear(x.still, tree.nv)
-    return Bench(
-        ws, place, end, there, x.after, x.xi, x.on_next, x.still, x.seen, x.nu, x.zero, x.gap, x.C, x.D, x.T, x.J, x.Je,
-        x.unused, x.other, x.cross, as_matrix(x.end, 0, 6), x.end,
-    )  # fmt: skip
+def clear_bench(tree, nc, w):
+    """Zeros where nothing is written between unrelated degrees of freedom."""
+    clear(as_vector(w.later.R), numbers_between(w.later.R, w.later.end))
+    clear(as_vector(w.there.R), numbers_between(w.there.R, w.there.end))
+    clear(as_vector(w.Je), 2 * nc * tree.nv)
+    clear(w.zero, nc)
+    clear(w.still, tree.nv)
 
 
 @kernel
@@ -195,12 +145,12 @@ def curve_end(tree, contacts, h, q, v, a, omega, w, W):
     integrate_configuration(tree, q, w.xi, h, w.after)
     for i in range(nc):
         w.nu[i] = omega[nv + i] / (h * h)
-    place_bodies(tree, w.after, True, w.end)
-    place_contacts(tree, contacts, w.after, w.end, w.there)
-    contact_derivatives(tree, contacts, w.end, w.there, w.Je, w.unused)
+    place_bodies(tree, w.after, True, w.later)
+    place_contacts(tree, contacts, w.after, w.later, w.there)
+    contact_derivatives(tree, contacts, w.later, w.there, w.Je, w.unused)
     clear(as_vector(W), nv * nv)
     clear(as_vector(w.other), nv * nv)
-    add_contact_curvature(tree, contacts, w.end, w.there, w.nu, w.zero, W, w.other, w.other, w.other)
+    add_contact_curvature(tree, contacts, w.later, w.there, w.nu, w.zero, W, w.other, w.other, w.other)
     for i in range(nv):
         for k in range(nc):
             w.on_next[i] += w.Je[k, i] * w.nu[k]

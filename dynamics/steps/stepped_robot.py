@@ -86,7 +86,7 @@ class SteppedRobot(ABC):
         self._modes = modes_of(tree, loops, self.actuation, self._prescribed, scheme.method, modes, self._layout)
         self._handle = self._modes.handle
         self._room_of_rollouts = rollouts.size(scheme.roller, tree, nu, stages, *most)
-        self._room_of_expansions = scheme.room(tree, self._layout, nu, stages, *most)
+        self._room_of_expansions = scheme.room(tree, self._layout, nu, *most)
         self._room_of_contractions = scheme.contract_room(tree, self._layout, *most)
 
     # -- sizes and abilities -----------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from ddp.compiling.kernel import kernel
+from ddp.machine import fields
 from ddp.machine.fields import Fields, matrix_of, rows, vector
 from ddp.machine.memory import (
     as_matrix,
@@ -192,6 +193,43 @@ def test_working_memory_is_as_large_as_declared_and_all_of_it_is_fields(chain, l
     assert sorted(np.bincount(memory[:size].real.astype(int).ravel())[1:].tolist()) == sorted(
         (WIDTH if lanes else 1) * np.array([18, 6, 5 + m, 2 * m, 2 * m])
     )
+
+
+class Inner(Fields):
+    R, p = rows("n", 9), rows("n", 3)
+
+
+class Outer(Inner):
+    x, again, other, y = vector("m"), fields.nested(Inner), fields.nested(Work), vector("2")
+
+
+@kernel
+def walk_through_nested(address, memory, m, found):
+    w = Outer(memory_of(memory), Chain(address), m)
+    found[0] = numbers_between(memory_of(memory), w.end)
+    for b in range(2):
+        for k in range(9):
+            w.R[b, k] = w.again.R[b, k] = w.other.R[b, k] = 1.0
+        for k in range(3):
+            w.p[b, k] = w.again.p[b, k] = w.other.p[b, k] = 1.0
+        w.y[b] = 1.0
+        for k in range(m):
+            w.other.M[b, k] = 1.0
+    for k in range(m):
+        w.x[k] = w.other.a[k, 0] = w.other.a[k, 1] = 1.0
+    for k in range(5 + m):
+        w.other.x[k] = 1.0
+
+
+@pytest.mark.parametrize("lanes", [False, True])
+def test_nested_and_inherited_fields_lie_one_behind_the_other(chain, lanes):
+    size, found = Outer.size(chain, m=3), np.zeros(1)
+    assert size == Outer.size(n=2, m=3) == 24 + 3 + 24 + Work.size(n=2, m=3) + 2
+    memory = guarded(size, lanes, np.float64)
+    walk_through_nested(chain.address, memory, 3, found)
+    assert found[0] == size
+    assert (memory[:size] == 1.0).all(), "a number of the memory belongs to no field"
+    assert (memory[size:] == -77.0).all(), "a field lies beyond the memory"
 
 
 quads2 = rows_at(quads, 2)
