@@ -135,17 +135,13 @@ class ControlLimits(KernelTerm):
     lower: Array
     upper: Array
     weights: Array
+    separable = True
 
     def __post_init__(self) -> None:
         nu = as_array("lower", self.lower, (None,), finite=False).size
         lower, upper = (checks.limits(name, getattr(self, name), nu) for name in ("lower", "upper"))
         checks.ordered(lower, upper)
         checks.settle(self, lower=lower, upper=upper, weights=checks.weights("weights", self.weights, nu))
-
-    @property
-    def separable(self) -> bool:
-        """Always."""
-        return True
 
     def _bound(self) -> CompiledCost:
         own = self.lower, self.upper, self.weights

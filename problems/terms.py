@@ -38,10 +38,7 @@ class KnotTerm(ABC):
     def n(self) -> int:
         """Numbers in a tangent vector of a state."""
 
-    @property
-    def thread_safe(self) -> bool:
-        """Always."""
-        return True
+    thread_safe = True
 
     @abstractmethod
     def values(self, X: Array, U: Array) -> Array:
@@ -226,13 +223,9 @@ class LimitTerm(RobotTerm):
     """
 
     weight: float
+    separable = True
     _layout: Layout
     _bounds: tuple[Array, Array]
-
-    @property
-    def separable(self) -> bool:
-        """Always."""
-        return True
 
     def _bound(self) -> CompiledCost:
         columns, tangents = self._layout.flat.T

@@ -26,10 +26,7 @@ class KernelConstraint(ABC):
     def n(self) -> int:
         """Numbers in a tangent vector of a state."""
 
-    @property
-    def thread_safe(self) -> bool:
-        """Always."""
-        return True
+    thread_safe = True
 
     @abstractmethod
     def _bound(self) -> CompiledConstraint:

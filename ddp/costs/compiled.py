@@ -17,10 +17,7 @@ from ddp.protocols import Array
 class CompiledTerm(ABC):
     """A batch term made of a kernel, `ddp.costs.bound`; it writes ``_bound`` itself."""
 
-    @property
-    def thread_safe(self) -> bool:
-        """Always."""
-        return True
+    thread_safe = True
 
     @abstractmethod
     def _bound(self) -> CompiledCost:

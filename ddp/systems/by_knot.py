@@ -31,6 +31,8 @@ class ByKnot(ABC):
     nx: int
     nu: int
     dt: float
+    _space: Space | None = None
+    _traced: TracedFunction | None = None
     _linearize: tuple[str, Callable[..., Any] | None] = "linearize", None
     """A function of one's own that gives A and B of a knot, and its name."""
     _hessian: Callable[..., Any] | None = None
@@ -47,12 +49,12 @@ class ByKnot(ABC):
     @property
     def traced(self) -> TracedFunction | None:
         """f as compiled code with its derivatives; None where Python is called, and f differenced."""
-        return None
+        return self._traced
 
     @property
     def space(self) -> Space | None:
         """The space of states; None where it is not known."""
-        return None
+        return self._space
 
     def __str__(self) -> str:
         name = getattr(getattr(self, "f", self), "__name__", type(self).__name__)

@@ -13,7 +13,6 @@ from ddp.protocols import Array, Dynamics
 from ddp.systems.by_knot import ByKnot
 from ddp.systems.system import System
 from ddp.systems.user_step import checked_state, followed
-from ddp.tracing.function import TracedFunction
 
 
 class DerivedDynamics(ByKnot):
@@ -38,11 +37,6 @@ class DerivedDynamics(ByKnot):
         self._traced = None
         if getattr(own, "derivatives", None) == "traced" and given == (None, None, None):
             self._traced = followed("step", own.step, self.nx, self.nu)
-
-    @property
-    def traced(self) -> TracedFunction | None:
-        """The step as compiled code, if its owner asks for that."""
-        return self._traced
 
     def renew(self) -> None:
         """Trace the step again, if what it reads has changed."""

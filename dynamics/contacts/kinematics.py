@@ -64,17 +64,15 @@ class Standing(Fields):
     Jlog = rows_apart("6", 6)
 
 
-class Place(Fields):
+class Place(Standing):
     """`Standing`, and what derivatives need.
 
     force (nb, 12), dual (nb, 36): sums over subtrees.   column (nv, 30): J, E, G, H and X of a surface.
     roll (nb, 6): twists of accelerations, where anything rolls.   curved (6, 6): of a surface's error.
     """
 
-    R, p, u, c, V, error = rows("m", 9), rows("m", 3), rows("m", 3), rows("m", 3), rows("m", 6), rows("m", 6)
-    axle, d, held, roll = rows("m", 3), rows("m", 3), rows("m", 3), rows_apart("nb", 6)
-    force, dual, column = rows_apart("nb", 12), rows_apart("nb", 36), rows_apart("nv", 30)
-    Jlog, curved = rows_apart("6", 6), rows_apart("6", 6)
+    roll, force, dual = rows_apart("nb", 6), rows_apart("nb", 12), rows_apart("nb", 36)
+    column, curved = rows_apart("nv", 30), rows_apart("6", 6)
 
 
 # -- values ----------------------------------------------------------------------------------------------------------

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ddp.errors import ModelError, ProblemError, affordable, as_array, instances, integer, numbers
-from ddp.machine.number import QUAD
 from dynamics.contacts.contact import (
     LOCAL,
     LOCAL_WORLD_ALIGNED,
@@ -70,12 +69,8 @@ class PhasedDynamics(SteppedRobot):
             modes.append(Mode(HELD, as_held(contacts), 0.0, h) if exactly else Mode(STEP, contacts.lasting(h), 0.0, h))
         self._compose(TOUCHING, modes, schedule)
         touching = [contacts for phase in self.phases for contacts in (phase.contacts, phase.struck)]
-        self._regular = all(are_regular(robot, contacts) for contacts in touching)
-
-    @property
-    def lanes(self) -> int:
-        """How many step lengths a rollout does for the price of one: 0 where contacts may be redundant."""
-        return QUAD if self._regular else 0
+        if not all(are_regular(robot, contacts) for contacts in touching):
+            self.lanes = 0  # contacts may be redundant
 
     @property
     def knots(self) -> int:

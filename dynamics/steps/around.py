@@ -20,6 +20,8 @@ from ddp.tracing.spaces import Space
 class Around(ByKnot):
     """System around another one, ``system``, whose space of states is known."""
 
+    _space: Space
+
     def __init__(self, system: Any) -> None:
         self.system: System = as_system(system, "system")
         known = space_of(self.system)
@@ -27,11 +29,6 @@ class Around(ByKnot):
             raise ProblemError("system: expected one of plain numbers, or whose `space` of states is known")
         self._space = known
         self.nx, self.nu, self.dt = self.system.nx, self.system.nu, self.system.dt
-
-    @property
-    def space(self) -> Space:
-        """The space of states."""
-        return self._space
 
     @property
     def thread_safe(self) -> bool:

@@ -21,6 +21,7 @@ from ddp.systems.derived_dynamics import as_system
 from ddp.systems.system import System
 from ddp.tracing.function import space_of
 from ddp.tracing.groups import Euclidean
+from ddp.tracing.spaces import as_space
 from dynamics.steps.around import Around
 from dynamics.steps.augmented import Augmented
 from dynamics.steps.continuous_dynamics import ContinuousDynamics
@@ -151,7 +152,7 @@ def parameters(system: FunctionDynamics | ContinuousDynamics) -> FunctionDynamic
     if not isinstance(system, (FunctionDynamics, ContinuousDynamics)) or system.parameters is None:
         raise ProblemError(f"system: expected a FunctionDynamics with parameters, got {said(system)}")
     nx, size = system.nx, len(system.parameters)
-    state = [*system.space.parts, Euclidean(size)]
+    state = [*as_space(system.state, nx).parts, Euclidean(size)]
     if isinstance(system, ContinuousDynamics) and system.integrator in METHODS:
         f, still, own = system.f, np.zeros(size), (system.dt, system.integrator, system.substeps)
 

@@ -154,7 +154,7 @@ class ContinuousDynamics(ByKnot):
         return self._steps.f
 
     @property
-    def space(self) -> Space:
+    def space(self) -> Space | None:
         """The space of states."""
         return self._steps.space
 

@@ -104,16 +104,6 @@ class FunctionDynamics(ByKnot):
         vars(own).update(_space=traced.space, _traced=traced, _linearize=("jacobian", None), _hessian=None)
         return own
 
-    @property
-    def space(self) -> Space:
-        """The space of states."""
-        return self._space
-
-    @property
-    def traced(self) -> TracedFunction | None:
-        """f as compiled code with its derivatives; None where Python is called."""
-        return self._traced
-
     def renew(self) -> bool:
         """Trace f again, if what it reads has changed; whether it has."""
         before = self._traced

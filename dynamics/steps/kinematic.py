@@ -8,11 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ddp.errors import ProblemError, as_array, positive
-from ddp.protocols import Array
 from ddp.systems.by_knot import ByKnot
 from ddp.systems.user_step import checked_state, followed
-from ddp.tracing.function import TracedFunction
-from ddp.tracing.spaces import Space
 from dynamics.robots.equipment import pairs_of_limits
 from dynamics.robots.model import Robot, check_rigid
 from dynamics.robots.space import space_of_states
@@ -56,20 +53,6 @@ class KinematicDynamics(ByKnot):
     def named_numbers(self) -> tuple[list[str], list[str], list[str]]:
         """Names of the numbers of q (nq,) and v (nv,), by joints, and of controls (nu,)."""
         return names_of(self.robot, self.rates)
-
-    @property
-    def space(self) -> Space:
-        """The space of states."""
-        return self._space
-
-    @property
-    def traced(self) -> TracedFunction:
-        """The step as compiled code with its derivatives."""
-        return self._traced
-
-    def check_state(self, field: str, x: Array) -> None:
-        """Raise ProblemError if an x (..., nx) is not a state of this robot."""
-        self._space.check(field, x)
 
     def _called(self, x: Any, u: Any) -> Any:
         return checked_state("step", self._step, x, u, self.nx)

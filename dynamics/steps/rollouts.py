@@ -35,7 +35,7 @@ class Rolling(Fields):
 
 def size(roller: Roller, tree: Tree, nu: int, stages: int, m: int, nc: int) -> int:
     """Lanes of memory that rollouts take, for an explicit step's stages, m contacts and nc forces at most."""
-    quads = Rolling.size(tree, nu=nu) + roller.room.size(tree, stages=stages, m=m, nc=nc, entries=m)
+    quads = Rolling.size(tree, nu=nu) + roller.size(tree, stages, m, nc)
     return -(-quads * QUAD // 8) + 1
 
 
@@ -180,6 +180,10 @@ class Roller(NamedTuple):
     stray: Any
     track: Any
     eight: Any
+
+    def size(self, tree: Tree, stages: int, m: int, nc: int) -> int:
+        """Numbers of memory that a step takes."""
+        return self.room.size(tree, stages=stages, m=m, nc=nc, entries=m)
 
 
 def roller(name: str, room: type[Fields], bench: Any, advance: Any, whole: bool = False) -> Roller:

@@ -121,15 +121,9 @@ class SteppedRobot(ABC):
         """Floats that a knot keeps for its second order, see modes.py."""
         return int(self._layout.end)
 
-    @property
-    def thread_safe(self) -> bool:
-        """Always: every thread has its own workspace."""
-        return True
-
-    @property
-    def lanes(self) -> int:
-        """How many step lengths a rollout does for the price of one."""
-        return QUAD
+    thread_safe = True
+    lanes = QUAD
+    """Step lengths that a rollout does for the price of one."""
 
     @property
     def batched(self) -> bool:
