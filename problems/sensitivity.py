@@ -5,9 +5,9 @@ with a change θ of durations is, to second order,
 
     min  Σ_k ½ zᵀ L_zz z + zᵀ L_zh Eθ + ½ L_hh (Eθ)²,     dx' = A dx + B du + f_h Eθ,     dx_0 = 0,     C z + c_h Eθ = 0
 
-with the constraints c that are active: see `ddp.solutions.response`.
+with the constraints c that hold: see `ddp.solutions.sensitivity`.
 
-L_zz, A, B, C, c_h and f_h are exact; L_zh and L_hh are central differences of exact derivatives, since they only steer
+L_zz, A, B and C are exact; what changes with h are central differences of exact derivatives, since they only steer
 Newton's method: gradients are exact, and so is what it converges to.
 """
 
@@ -19,24 +19,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ddp.adjoint import costates
-from ddp.constraints.lagrangian import Lagrangian
-from ddp.costs.batch import ability
-from ddp.derivatives import EXACT, RECORDS, Derivatives
 from ddp.errors import ProblemError, instance, said
 from ddp.problem import Problem
 from ddp.protocols import Array
-from ddp.solutions.response import Quadratic, Slopes, response
+from ddp.solutions.response import Slopes, response
+from ddp.solutions.sensitivity import Optimum, seen_from
 from ddp.solutions.solution import Solution
 from dynamics.phases.phase import stretches
 from dynamics.phases.phased_dynamics import PhasedDynamics
-from dynamics.robots.libraries import pin
 from problems.contact_costs import ForceConstraint, ForceLimits
 from problems.duration_rates import by_durations
 
-SHARE, STIFFEST = 1e-4, 1e3
-"""Step of differences as a share of a duration; and a bound on penalties, which make L_zz convex where multipliers
-alone do not: they have no part in what is stationary, and stiffer ones leave too few digits to the recursion."""
+SHARE = 1e-4
+"""Step of differences as a share of a duration."""
 
 
 def phased(problem: Problem) -> PhasedDynamics:
@@ -97,57 +92,28 @@ class Sensitivity:
 
 def sensitivity(solution: Solution) -> Sensitivity:
     """Second order of the best cost by the durations of phases, at an optimum."""
-    (problem, system), X, U = _own(solution), solution.X, solution.U
-    goal, N, nz = _relaxed(problem, solution), problem.horizon, system.n + system.nu
-    d = _expanded(goal, X, U)
-    goal.expand(X, goal.padded(U), d, 0, N + 1, EXACT | RECORDS)
-    costate, curved = costates(d.A, d.lz)[1:], np.empty((N, nz, nz))
-    system.contract(d.record, costate, curved)
-    H = d.hessians(goal.separable)
-    H[:-1] += curved
-    E, T = _knot_shares(system), system.phase_durations
-    longer, shorter = (_slopes(with_durations(problem, T * (1.0 + e)), solution, costate) for e in (SHARE, -SHARE))
+    problem, system = _own(solution)
+    optimum, E, T = Optimum(problem, solution), _knot_shares(system), system.phase_durations
     span = 2.0 * SHARE * np.where(system.durations > 0.0, system.durations, np.inf)
-    Lzh, Lhh = (longer[0] - shorter[0]) / span[:, None], (longer[1] - shorter[1]) / span
-    rows, C, ch = _active(problem, solution)
-    P, free = len(T), (problem.lower < U) & (problem.upper > U)
-    c, S = np.zeros((N + 1, nz, P)), system.by_duration(X[:-1], U)[:, :, None] * E[:, None, :]
-    c[:N] = Lzh[:, :, None] * E[:, None, :]
-    about = Quadratic(d.A, d.B, H, free, C, np.zeros(len(rows)))
-    found = response(about, Slopes(c, S, ch.T @ E, np.zeros((system.n, P)), np.zeros((N, system.nu, P))))
-    by = np.zeros((len(solution.multipliers), P))
-    by[rows] = found.nu
-    return Sensitivity(solution, found.form + E.T @ (Lhh[:, None] * E), found.dX, found.dU, by)
+    ends = [with_durations(problem, T * (1.0 + e)) for e in (SHARE, -SHARE)]
+    longer, shorter = (optimum.parts(end) for end in ends)
+    by = optimum.slopes((longer - shorter)[:, None])[0]  # each knot's of its own duration
+    shares = np.vstack([E / span[:, None], np.zeros((1, E.shape[1]))])
+    found = response(optimum.quadratic, Slopes(
+        by.c * shares[:, None], by.S * shares[:-1, None], by.r * shares[optimum.knots],
+        np.zeros((system.n, len(T))), by.du * shares[:-1, None],
+    ))  # fmt: skip
+    later, sooner = (_rates(end, solution, optimum.costate[1:]) for end in ends)
+    multipliers = np.zeros((len(solution.multipliers), len(T)))
+    multipliers[optimum.rows] = found.nu
+    hessian = found.form + E.T @ (((later - sooner) / span)[:, None] * E)
+    return Sensitivity(solution, hessian, found.dX, found.dU, multipliers)
 
 
-def _active(problem: Problem, solution: Solution) -> tuple[Any, Array, Array]:
-    """Which multipliers are of active constraints (a,), their C (N+1, nz, a) and c_h (N, a)."""
-    rows, C, ch = [np.zeros(0, int)], [], []
-    N, nz = problem.horizon, problem.dynamics.n + problem.dynamics.nu
-    for entry in problem.placed:
-        knots, own = slice(entry.start, entry.stop), entry.own(solution.multipliers)
-        k, i = np.nonzero((own != 0.0) | (entry.lower == entry.upper))
-        at, one = (solution.X[knots], problem.padded(solution.U)[knots]), np.arange(len(k))
-        C.append(np.zeros((N + 1, nz, len(k))))
-        ch.append(np.zeros((N + 1, len(k))))
-        if len(k):
-            C[-1][entry.start + k, :, one] = entry.constraint.jacobian(*at)[k, i]
-            if (by_duration := ability(entry.constraint, "by_duration")) is not None:
-                ch[-1][entry.start + k, one] = by_duration(*at)[k, i]
-        rows.append(entry.first + k * own.shape[1] + i)
-    wide = np.concatenate([np.zeros((N + 1, nz, 0)), *C], axis=2)
-    return np.concatenate(rows), wide, np.concatenate([np.zeros((N + 1, 0)), *ch], axis=1)[:N]
-
-
-def _slopes(problem: Problem, solution: Solution, costate: Array) -> tuple[Array, Array]:
-    """L_z (N, nz) and L_h (N,) in other durations, next states x' seen from those of the solution: δ(x' ⊖ X')."""
-    (X, U), system, goal = (solution.X, solution.U), phased(problem), _relaxed(problem, solution)
-    d, seen, model, nq, nv = _expanded(goal, X, U), costate.copy(), system.robot.model, system.robot.nq, system.robot.nv
-    for t, after in enumerate(system.step(X[:-1], U)):
-        seen[t, :nv] = pin.dDifference(model, X[t + 1, :nq], after[:nq], pin.ARG1).T @ costate[t, :nv]
-    Lz = d.lz[:-1] + np.einsum("kij,ki->kj", np.concatenate([d.A, d.B], axis=2), seen)
-    multipliers = goal.lagrangian.shifts(X, goal.padded(U))[0] if goal.constrained else solution.multipliers
-    return Lz, by_durations(problem, X, U, multipliers, seen)
+def _rates(problem: Problem, solution: Solution, costate: Array) -> Array:
+    """L_h (N,) in other durations, next states x' seen from those of the solution: δ(x' ⊖ X')."""
+    X, U, reached = solution.X, solution.U, phased(problem).step(solution.X[:-1], solution.U)
+    return by_durations(problem, X, U, solution.multipliers, seen_from(problem, X[1:], reached, costate))
 
 
 def _knot_shares(system: PhasedDynamics) -> Array:
@@ -156,23 +122,6 @@ def _knot_shares(system: PhasedDynamics) -> Array:
     for p, knots in enumerate(stretches(system.phases)):
         E[knots.start : knots.stop, p] = 1.0 / max(len(knots), 1)
     return E
-
-
-def _relaxed(problem: Problem, solution: Solution) -> Problem:
-    """The problem with its constraints as cost, as they were last."""
-    if not problem.constrained:
-        return problem
-    stiff = np.where(solution.penalties > 0.0, np.minimum(solution.penalties, STIFFEST), STIFFEST)
-    state = np.concatenate([solution.multipliers, stiff])
-    return problem.augmented(Lagrangian(problem.rows, state))
-
-
-def _expanded(problem: Problem, X: Array, U: Array) -> Derivatives:
-    d = problem.allocate()
-    if problem.constrained:
-        d.dual[:] = problem.lagrangian.state
-    problem.expand(X, problem.padded(U), d, 0, problem.horizon + 1)
-    return d
 
 
 def _own(solution: Solution) -> tuple[Problem, PhasedDynamics]:

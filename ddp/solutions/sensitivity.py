@@ -15,6 +15,7 @@ where numbers enter as weights, bounds and targets of squares do.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -32,6 +33,7 @@ from ddp.protocols import Array
 from ddp.solutions.numbers import PLAIN, Number
 from ddp.solutions.response import Quadratic, Slopes, response
 from ddp.solutions.status import Status
+from ddp.systems.structure import blocks_of
 
 if TYPE_CHECKING:
     from ddp.solutions.solution import Solution
@@ -125,7 +127,8 @@ def sensitivity(solution: Solution, problem: Problem, names: tuple[str, ...]) ->
 class Optimum:
     """The linear-quadratic problem about a solution, and how its parts change with numbers of its problem.
 
-    rows (a,): which multipliers are of constraints that hold.   quadratic: the problem, see `ddp.solutions.response`.
+    rows (a,): which multipliers are of constraints that hold, knots (a,): at which of the horizon.   quadratic: the
+    problem, see `ddp.solutions.response`.   costate (N+1, n): of the Lagrangian.
     """
 
     def __init__(self, problem: Problem, solution: Solution) -> None:
@@ -140,39 +143,40 @@ class Optimum:
             curvature = np.zeros_like(H)
             problem.rows.add_curvature(X, U, y, curvature)
             H += _symmetric(curvature)
-        self._costate, second = costates(d.A, d.lz), np.empty((N, *H.shape[1:]))
-        problem.dynamics.contract(d.record, self._costate[1:], second)
+        self.costate, second = costates(d.A, d.lz), np.empty((N, *H.shape[1:]))
+        problem.dynamics.contract(d.record, self.costate[1:], second)
         H[:N] += _symmetric(second)
         self._F = np.concatenate([d.A, d.B], axis=2)
         self._side = self._at_limits(d.lz)
         self._paid = np.abs(y) > PAID * problem.rows.cap if problem.constrained else np.zeros(0, bool)
         self.rows, C = self._holding(float(np.abs(d.lz).max()))
+        self.knots = self._places(self.rows)[0]
         give = problem.rows.compliance[self.rows] if problem.constrained else np.zeros(0)
         self.quadratic = Quadratic(d.A, d.B, H, self._side == 0, C, give)
 
     def by(self, number: Number) -> tuple[Slopes, Array]:
         """Slopes by a number's tangents (p,), and the derivative (p,) of the least cost."""
-        (N, n, nz), p = (self._N, self._n, self._F.shape[2]), number.size
-        F = np.zeros((n, p))
         if number.name == "x0":
-            F[:] = np.eye(n)
-            slopes = np.zeros((N + 1, nz, p)), np.zeros((N, n, p)), np.zeros((len(self.rows), p))
-            return Slopes(*slopes, F, np.zeros((N, nz - n, p))), self._costate[0]
-        columns = np.stack([self._column(number, i) for i in range(p)], axis=-1)
-        sizes = np.cumsum([(N + 1) * nz, N * n, len(self.rows), N * (nz - n)])
-        c, S, r, du, cost = np.split(columns, sizes)
+            still = np.zeros((len(self.parts(self._problem)), self._n))
+            return self.slopes(still)[0]._replace(F=np.eye(self._n)), self.costate[0]
+        return self.slopes(np.stack([self._column(number, i) for i in range(number.size)], axis=-1))
+
+    def slopes(self, columns: Array) -> tuple[Slopes, Array]:
+        """Slopes and derivatives (p,) of the least cost, of derivatives (., p) of ``parts``."""
+        (N, n, nz), p = (self._N, self._n, self._F.shape[2]), columns.shape[1]
+        c, S, r, du, cost = np.split(columns, np.cumsum([(N + 1) * nz, N * n, len(self.rows), N * (nz - n)]))
         return Slopes(
-            c.reshape(N + 1, nz, p), S.reshape(N, n, p), r, F, du.reshape(N, nz - n, p)
+            c.reshape(N + 1, nz, p), S.reshape(N, n, p), r, np.zeros((n, p)), du.reshape(N, nz - n, p)
         ), cost[0]  # fmt: skip
 
     def _column(self, number: Number, i: int) -> Array:
-        """The derivative of `_parts` along one tangent: of fourth order, or one-sided where numbers end."""
+        """The derivative of `parts` along one tangent: of fourth order, or one-sided where numbers end."""
         along, value = np.eye(number.size)[i], abs(float(number.value.ravel()[i])) if number.kind == PLAIN else 1.0
         if np.isinf(value):
-            return np.zeros_like(self._parts(self._problem))
+            return np.zeros_like(self.parts(self._problem))
 
         def central(h: float) -> Array:
-            ends = [self._parts(number.twin(point * h * along)) for point in POINTS]
+            ends = [self.parts(number.twin(point * h * along)) for point in POINTS]
             return np.tensordot(WEIGHTS, np.array(ends), axes=1) / h
 
         if value > NOTHING:
@@ -182,13 +186,13 @@ class Optimum:
         except ProblemError:  # below zero there may be no weights
             if value > 0.0:
                 return central(SHARE * value)
-        here, one, two = (self._parts(number.twin(k * STEP * along)) for k in range(3))
+        here, one, two = (self.parts(number.twin(k * STEP * along)) for k in range(3))
         return np.asarray((4.0 * one - 3.0 * here - two) / (2.0 * STEP))
 
-    def _parts(self, twin: Problem) -> Array:
+    def parts(self, twin: Problem) -> Array:
         """L_z, f ⊖ X', what constraints that hold miss, controls at limits, and L, at the optimum, in one row."""
         N, n, X, U, problem, F = self._N, self._n, self._X, self._U, self._problem, self._F
-        d, on_next, y = twin.allocate(), self._costate[1:], self._y
+        d, on_next, y = twin.allocate(), self.costate[1:], self._y
         after = np.zeros((N, n))
         if twin.dynamics is problem.dynamics and len(twin.objective.noted) == 0:
             twin.objective.expand(X, U, d, 0, N + 1)
@@ -197,8 +201,8 @@ class Optimum:
         if twin.dynamics is not problem.dynamics:
             F, reached = np.concatenate([d.A, d.B], axis=2), twin.dynamics.step(X[:-1], U[:-1])
             after = twin.dynamics.difference(X[1:], reached)
-            on_next = _seen_from(twin, X[1:], reached, on_next)
-        value, missed = float(d.l.sum() + (self._costate[1:] * after).sum()), np.zeros(0)
+            on_next = seen_from(twin, X[1:], reached, on_next)
+        value, missed = float(d.l.sum() + (self.costate[1:] * after).sum()), np.zeros(0)
         if problem.constrained:
             rows = twin.rows
             if rows.size != problem.rows.size:
@@ -216,7 +220,7 @@ class Optimum:
 
     def _at_limits(self, lz: Array) -> NDArray[np.int64]:
         """Which limit (N, nu) holds a control: -1 the lower one, 1 the upper one, else 0."""
-        n, on_next, B = self._n, self._costate[1:], self._F[:, :, self._n :]
+        n, on_next, B = self._n, self.costate[1:], self._F[:, :, self._n :]
         self._slope = slope = lz[:-1, n:] + np.einsum("kij,ki->kj", B, on_next)
         firm = FIRM * (np.abs(lz[:-1, n:]) + np.einsum("kij,ki->kj", np.abs(B), np.abs(on_next)))
         low, high = room(self._U[:-1], self._problem.lower, self._problem.upper)
@@ -244,14 +248,21 @@ class Optimum:
     def _jacobian(self, some: NDArray[np.int64]) -> Array:
         """C (N+1, nz, a) of some rows (a,)."""
         N, nz = self._N, self._F.shape[2]
-        C, rows = np.zeros((N + 1, nz, len(some))), self._problem.rows
+        C, rows, (knots, columns) = np.zeros((N + 1, nz, len(some))), self._problem.rows, self._places(some)
         for number, entry in enumerate(rows.placed):
-            own = np.flatnonzero(rows.constraint[some] == number)
-            k, i = np.divmod(some[own] - entry.first, entry.lower.shape[1])
-            knots = slice(entry.start, entry.stop)
-            if len(own):
-                C[entry.start + k, :, own] = entry.constraint.jacobian(self._X[knots], self._U[knots])[k, i]
+            if len(own := np.flatnonzero(rows.constraint[some] == number)):
+                at, k = slice(entry.start, entry.stop), knots[own] - entry.start
+                C[knots[own], :, own] = entry.constraint.jacobian(self._X[at], self._U[at])[k, columns[own]]
         return C
+
+    def _places(self, some: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The knots (a,) of some rows, and which rows of their constraints they are."""
+        knots, columns = np.zeros((2, len(some)), np.int64)
+        for number, entry in enumerate(self._problem.rows.placed if len(some) else ()):
+            own = self._problem.rows.constraint[some] == number
+            k, columns[own] = np.divmod(some[own] - entry.first, entry.lower.shape[1])
+            knots[own] = entry.start + k
+        return knots, columns
 
 
 def _symmetric(H: Array) -> Array:
@@ -259,13 +270,15 @@ def _symmetric(H: Array) -> Array:
     return np.asarray(np.triu(H) + np.triu(H, 1).transpose(0, 2, 1))
 
 
-def _seen_from(problem: Problem, at: Array, moved: Array, weights: Array) -> Array:
+def seen_from(problem: Problem, at: Array, moved: Array, weights: Array) -> Array:
     """Weights (N, n) on tangents at states ``at``, pulled back to those at ``moved``, which are near."""
-    d, h = problem.dynamics, ALONG
+    d, h, closing = problem.dynamics, ALONG, problem.dynamics.closing()
     if d.nx == d.n:
         return weights
-    back = np.empty_like(weights)
-    for j, along in enumerate(h * np.eye(d.n)):
+    bent = [range(first, first + size) for first, size in blocks_of(closing, d.n)] if closing.address else [range(d.n)]
+    back = weights.copy()
+    for j in itertools.chain(*bent):
+        along = h * np.eye(d.n)[j]
         near = (d.integrate(moved, np.tile(way * along, (len(at), 1))) for way in (1.0, -1.0))
         ahead, behind = (d.difference(at, one) for one in near)
         back[:, j] = ((ahead - behind) * weights).sum(axis=1) / (2.0 * h)
