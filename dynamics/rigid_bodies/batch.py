@@ -233,6 +233,22 @@ def forward_dynamics_by_mass(address, memory, Q, V, tau, fext, A):
     return -1
 
 
+@kernel
+def inverse_mass_matrix(address, memory, Q, V, tau, fext, out):
+    """M⁻¹ (N, nv, nv) of every sample; the first that fails, or -1."""
+    Q, V, tau, fext, out = rows_of(Q), rows_of(V), rows_of(tau), rows_of(fext), rows_of(out)
+    tree, ws, x, r = relating(address, memory, fext)
+    for t in range(0, len(Q), width(ws.end)):
+        take(x, tree, Q, V, tau, fext, t)
+        forward.forward_dynamics(tree, x.q, x.first, x.second, x.fext, ws, r.LD, r.D, r.a)
+        forward.invert(tree, r.LD, r.dq, r.dv, r.Minv)
+        unpack(as_vector(r.Minv), tree.nv * tree.nv, out, t)
+        failed = first_failure(tree, r.D, r.a, t, len(Q))
+        if failed >= 0:
+            return failed
+    return -1
+
+
 def accelerate(tree, q, v, a, fext, ws):
     """Make composites and rows of a = 0 those of a, after ``forward.forward_dynamics``."""
 

@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from ddp.errors import flag
 from ddp.machine.aligned import working_memory
 from ddp.tracing.quantities import traceable
-from dynamics.rigid_bodies import batch, inverse_mass, traced, world_wrenches
+from dynamics.rigid_bodies import batch, traced, world_wrenches
 from dynamics.rigid_bodies.results import (
     ForwardDerivatives,
     ForwardHessian,
@@ -186,7 +186,7 @@ def mass_matrix(robot: Robot, q: ArrayLike) -> Array:
 
 
 def inverse_mass_matrix(robot: Robot, q: ArrayLike) -> Array:
-    """M⁻¹ (nv, nv), by articulated bodies under unit torques, or from M of rods. ModelError if M is singular."""
+    """M⁻¹ (nv, nv), of the factors of M. ModelError if M is singular."""
     s = Stack(robot, q)
     return s.results((_inverse_mass(s),))[0]
 
@@ -226,11 +226,8 @@ def _asked(T: Array, symmetric: bool) -> Array:
 
 def _inverse_mass(s: Samples | Stack) -> Array:
     """M⁻¹ (N, nv, nv)."""
-    tree, out = s.robot.tree, np.empty((s.N, s.robot.nv, s.robot.nv))
-    if s.robot.is_hybrid:
-        still, derivatives = np.zeros((s.N, s.robot.nv)), np.empty((3, *out.shape))
-        memory, none = working_memory(batch.size(tree.nb, s.robot.nq, tree.nv, tree.room)), np.empty((s.N, 0, 6))
-        s.check(batch.forward_dynamics_derivatives(tree.handle, memory, s.q, still, still, none, derivatives))
-        return derivatives[2]
-    s.check(inverse_mass.inverse_mass_matrix(tree.address, working_memory(inverse_mass.size(tree)), s.q, out))
+    robot, out = s.robot, np.empty((s.N, s.robot.nv, s.robot.nv))
+    memory = working_memory(batch.size(robot.tree.nb, robot.nq, robot.nv, robot.room))
+    still, none = np.zeros((s.N, robot.nv)), np.empty((s.N, 0, 6))
+    s.check(batch.inverse_mass_matrix(robot.handle, memory, s.q, still, still, none, out))
     return out
