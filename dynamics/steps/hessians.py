@@ -51,7 +51,7 @@ def room_for(modes, mode, memory):
 
 @kernel
 def floats_of_knots(tree, nc, w):
-    """Of each knot: rows of -on_z, of ω, of its blocks; then registers to work in."""
+    """Rows of -on_z, of ω and of blocks, one for each knot; then registers to work in."""
     nz, lx, count, lanes = tree.nv + nc, whole(tree.nv + nc), numbers_of_blocks(tree, nc), width(w.kept)
     of_omega = w.end[nz:]
     blocks = of_omega[lx:]
