@@ -339,6 +339,13 @@ class Problem:
         vars(twin).update(copy.deepcopy(vars(self), memo))
         return twin
 
+    def differs_in_start(self, other: Problem) -> bool:
+        """Whether it is the other problem but, perhaps, for its initial state, its guess and limits of controls."""
+        return (
+            self.dynamics is other.dynamics and self.objective is other.objective and self._placed is other._placed
+            and self.horizon == other.horizon
+        )  # fmt: skip
+
     def twin(self) -> Problem:
         """Shallow copy that shares all cached properties, for others to be entered."""
         twin = object.__new__(Problem)

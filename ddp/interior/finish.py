@@ -20,8 +20,9 @@ from ddp.protocols import Array
 from ddp.solutions.record import Record
 from ddp.sweeps.backward import Sweep
 
-ROUNDS, ROUNDING = 12, 1e-12
-"""Newton's steps at most, and errors that are none."""
+ROUNDS, CLOSE, ROUNDING = 12, 1e-9, 1e-12
+"""Newton's steps at most; errors from which one step ends at rounding, as they fall by their square, and gains stay as
+they are; and errors that are none."""
 
 SETS = 8
 """Sets that are tried on a quadratic model before an interior point finds one."""
@@ -91,6 +92,10 @@ def finish(
             break
         point.accept(trial, step.move, alpha)
         rows.y = y + alpha * (rows.target - y)
+        if best is not None and error <= CLOSE and alpha == 1.0 and trial.theta <= max(here.theta, ROUNDING):
+            point.bounds.equal = rows.y
+            best = error, trial, point.multipliers(), best[-1]
+            break
         if show is not None and error > allowed:
             show(rows.record(step.move, step.blend, alpha, working_time() - before))
             before = working_time()

@@ -1,15 +1,66 @@
-"""The `Memory` of a point: its own arrays, and the addresses of all that a solve, its problem and its sweeps have."""
+"""Where full-space steps work: arrays, sweeps and their `Memory`, made once for derivatives that serve many solves."""
 
 from __future__ import annotations
 
 from ddp.constraints.rows import Rows
+from ddp.costs.cost_table import NONE as NO_TERMS
 from ddp.costs.cost_table import Table
 from ddp.derivatives import Derivatives
-from ddp.interior.memory import Memory, place
+from ddp.interior.memory import Memory, carved, place
+from ddp.parallel.differentiator import Differentiator
 from ddp.problem import Problem
-from ddp.sweeps.backward import Backward
+from ddp.sweeps.backward import VALUE, Backward
 from ddp.sweeps.sized_limits import step_function
-from ddp.systems.system import Routines
+from ddp.systems.system import Routines, ability
+
+
+class Workplace:
+    """Everything of a `Point` that is the same wherever its problem begins; one point at a time may use it.
+
+    own: arrays by the names of a `Memory`.   swept: the derivatives that ``backward`` sweeps.   boxed: see `Point`.
+    knots: which knots (N+1,) have dense Hessians, which have not, and which have not without the rows; dense: whether
+    any has.   terms, routines: of compiled costs and constraints, and of dynamics where these are compiled as well.
+    """
+
+    def __init__(self, problem: Problem, rows: Rows, work: Differentiator, boxed: bool) -> None:
+        self.rows, self.objective = rows, problem.objective
+        d, structure = work.derivatives, problem.structure
+        self.own, places = carved(shapes_of(problem, rows))
+        self.swept = d._replace(
+            lz=self.own["to_lz"], lzz=self.own["to_lzz"], exact=self.own["to_exact"], diagonal=self.own["to_diagonal"]
+        )
+        self.backward = Backward(
+            self.swept, problem.dynamics, VALUE, limited=boxed, contract=work.contract, structure=structure,
+            weighted=True,
+        )  # fmt: skip
+        self.backward.take_gaps(self.own["gaps"], False)
+        self.backward.separable = separable = problem.separable & rows.separable
+        self.knots, self.dense = (~separable, separable, problem.separable), not separable.all()
+        self.terms = problem.objective.compiled_alone if rows.compiled_alone else None
+        routines = None if self.terms is None else ability(problem.dynamics, "routines")
+        self.routines: Routines | None = None if routines is None else routines(problem.horizon, True)
+        args = NO_TERMS if self.terms is None else self.terms, self.routines
+        self.memory = memory_of(problem, rows, d, self.backward, places, *args)
+
+    def serves(self, problem: Problem, rows: Rows) -> bool:
+        """Whether it is of this problem, wherever that begins."""
+        return self.rows is rows and self.objective is problem.objective
+
+    def clear(self) -> None:
+        """Forget the last point."""
+        for name in ("costate", "weights", "step"):
+            self.own[name].fill(0.0)
+        self.backward.begin()
+
+
+def workplace(problem: Problem, rows: Rows, work: Differentiator, boxed: bool) -> Workplace:
+    """The `Workplace` that derivatives have for a problem, as good as new."""
+    found = work.kept.get(boxed)
+    if isinstance(found, Workplace) and found.serves(problem, rows):
+        found.clear()
+    else:
+        found = work.kept[boxed] = Workplace(problem, rows, work, boxed)
+    return found
 
 
 def shapes_of(problem: Problem, rows: Rows) -> dict[str, tuple[int, ...]]:

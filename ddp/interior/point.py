@@ -8,18 +8,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ddp.constraints.bounds import measure_room, move_within, room
-from ddp.costs.cost_table import NONE as NO_TERMS
 from ddp.derivatives import EXACT, FIRST, GAUSS_NEWTON, RECORDS, missing
 from ddp.errors import ModelError
 from ddp.interior import passes
 from ddp.interior.barrier import KEPT, Barrier
-from ddp.interior.layout import memory_of, shapes_of
+from ddp.interior.layout import workplace
 from ddp.interior.linear import bend, multipliers, stationarity
-from ddp.interior.memory import carved
 from ddp.parallel.differentiator import Differentiator
 from ddp.problem import Problem
 from ddp.protocols import Array
-from ddp.sweeps.backward import VALUE, Backward, Sweep
+from ddp.sweeps.backward import Sweep
 from ddp.systems.system import System, ability
 
 AT_LIMIT = 1e-4
@@ -117,35 +115,17 @@ class Point:
         self.rows, self.first = problem.limited_rows if self.limited else problem.rows, problem.multiplier_count
         self._n = problem.dynamics.n
         self.bounds = self.bounded_by(self.rows.lower, self.rows.upper, self.rows.cap, self.rows.compliance)
-        structure = problem.structure
-        self._wanted = FIRST | GAUSS_NEWTON | EXACT | (0 if structure.blockwise else RECORDS)
-        own, places = carved(shapes_of(problem, self.rows))
-        self.costate, self.weights, self._error, self._dX, self._J = (
-            own[name] for name in ("costate", "weights", "error", "dX", "J")
+        place = workplace(problem, self.rows, work, self.boxed)
+        own, self._swept, self.backward, self._routines = place.own, place.swept, place.backward, place.routines
+        self.costate, self.weights, self._error, self._dX, self._J, self._gaps = (
+            own[name] for name in ("costate", "weights", "error", "dX", "J", "gaps")
         )
         self.moved = own["moved"]
         self._step = own["x"], own["u"], own["step"], own["to_costate"], own["to_weights"]
-        self._swept = work.derivatives._replace(
-            lz=own["to_lz"], lzz=own["to_lzz"], exact=own["to_exact"], diagonal=own["to_diagonal"]
-        )
-        self.backward = Backward(
-            self._swept, problem.dynamics, VALUE, limited=self.boxed, contract=work.contract, structure=structure,
-            weighted=True,
-        )  # fmt: skip
-        self._gaps = own["gaps"]
-        self.backward.take_gaps(self._gaps, False)
-        self.backward.separable = separable = problem.separable & self.rows.separable
-        self._knots, self._any_dense = (~separable, separable, problem.separable), not separable.all()
+        self._wanted = FIRST | GAUSS_NEWTON | EXACT | (0 if problem.structure.blockwise else RECORDS)
+        self._knots, self._any_dense, self._weighs = place.knots, place.dense, place.terms is not None
+        self._place, self._address = place, place.memory.address
         self._strayed = straying(problem.dynamics)
-        objective = problem.objective
-        terms = objective.compiled_alone if self.rows.compiled_alone else None
-        self._weighs, self._routines = terms is not None, None
-        routines = ability(problem.dynamics, "routines") if self._weighs else None
-        if routines is not None:
-            self._routines = routines(len(U), True)
-        args = NO_TERMS if terms is None else terms, self._routines
-        self._memory = memory_of(problem, self.rows, work.derivatives, self.backward, places, *args)
-        self._address = self._memory.address
         self._whole, self._contracted = True, False
         self.start(X, U, share)
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ddp.derivatives import Derivatives
 from ddp.protocols import Array
@@ -44,6 +45,11 @@ class Differentiator(ABC):
     derivatives: Derivatives
     followed: Follow | None = None
     _problem: Problem
+
+    @cached_property
+    def kept(self) -> dict[Any, Any]:
+        """Memory of those who work with these derivatives, for the next solve of the same problem."""
+        return {}
 
     @property
     def alone(self) -> bool:

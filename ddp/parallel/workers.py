@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -42,6 +43,9 @@ SHARES = 4
 WORTHWHILE = {THREADS: 0.5e-3, PROCESSES: 0.2}
 """The time [s] that the derivatives of an iterate must take for "auto" to share them. Threads: ten times what it
 takes to tell them. Processes: starting them takes about two seconds, that must come back within a solve."""
+
+LARGEST = 2**20
+"""Numbers of Hessians up to which derivatives are kept for the next solve."""
 
 TRIED = 2
 """Iterates that "auto" differentiates alone before it decides, by the fastest: kernels may be compiled in them."""
@@ -89,6 +93,7 @@ def differentiator(problem: Problem, workers: Workers | int) -> Iterator[Differe
         if isinstance(work, Processes):
             work.start()
         yield work
+        _last.keep(work)
     finally:
         work.close()
 
@@ -96,7 +101,7 @@ def differentiator(problem: Problem, workers: Workers | int) -> Iterator[Differe
 def _differentiator(problem: Problem, asked: Workers) -> Differentiator:
     count = AUTO if asked.count == AUTO else min(int(asked.count), problem.horizon + 1)
     if count == 1:
-        return _Local(problem, problem.allocate())
+        return _last.take(problem) or _Local(problem, problem.allocate())
     kind = asked.kind if asked.kind != AUTO else (THREADS if thread_safe(problem) else PROCESSES)
     if count == AUTO:
         return _Measured(problem, kind)
@@ -133,6 +138,30 @@ class _Local(Differentiator):
 
     def make(self, X: Array, U: Array, made: int) -> None:
         self._problem.expand(X, U, self.derivatives, 0, len(X), made)
+
+    def turned(self, problem: Problem) -> bool:
+        """Whether it serves a problem, which it turns to then: one that differs from its own in its start alone."""
+        same = problem.differs_in_start(self._problem)
+        self._problem = problem if same else self._problem
+        return same
+
+
+class _Last(threading.local):
+    """Derivatives of a thread's last solve, for the next one of the same problem, wherever that begins."""
+
+    _work: _Local | None = None
+
+    def keep(self, work: Differentiator) -> None:
+        """Keep what one thread made, and is not large."""
+        self._work = work if isinstance(work, _Local) and work.derivatives.exact.size <= LARGEST else None
+
+    def take(self, problem: Problem) -> _Local | None:
+        """Derivatives of a problem of the same terms, constraints and dynamics, if these were the last."""
+        found, self._work = self._work, None
+        return found if found is not None and found.turned(problem) else None
+
+
+_last = _Last()
 
 
 class _Threads(Differentiator):

@@ -209,6 +209,12 @@ class Backward:
         """Forget all that is kept of earlier iterates."""
         self.age = None
 
+    def begin(self) -> None:
+        """Hold no controls and no gaps, as the first sweep of a solve; gains stay."""
+        self.led_away()
+        self.tear(False)
+        self._horizon.held.fill(0.0)
+
     def led_away(self) -> None:
         """The derivatives are those of a trajectory that no sweep led to: gains are no policy for its weights."""
         self.age, self._followed = None, False

@@ -447,3 +447,15 @@ def test_points_that_an_arm_cannot_reach_are_infeasible(rng):
     assert solution.status.ending is ddp.Ending.INFEASIBLE
     assert "(FramePositionEquality)" in solution.status
     assert solution.iterations <= 300
+
+
+@pytest.mark.parametrize("build", [limited.rail, limited.bounded_flight, limited.boxed_reach, cartpole.swing_up])
+def test_memory_of_an_earlier_solve_changes_no_bit(build):
+    solver, problem = ddp.DDP(step="auto" if build is not cartpole.swing_up else "linear"), build()
+    first = ddp.solve(problem, solver)
+    moved = problem.starting_at(problem.dynamics.integrate(problem.x0, np.full(problem.dynamics.n, 1e-3)))
+    ddp.solve(moved, solver, guess=first)  # with the derivatives, sweeps and rows of the first
+    ddp.solve(build(), solver)  # with its own
+    for again in (ddp.solve(problem, solver), ddp.solve(problem, solver)):
+        for name in ("X", "U", "k", "K", "multipliers"):
+            np.testing.assert_array_equal(getattr(again, name), getattr(first, name))
