@@ -15,14 +15,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ddp.compiling.kernel import kernel
 from ddp.machine.addresses import array_at, integers_at
-from ddp.machine.bound import c_function, outline_of, words_of
+from ddp.machine.bound import Bound, c_function
 
 VALUES, JACOBIAN, CURVATURE = 0, 1, 2
 """The ``order`` of a C function."""
@@ -31,19 +31,21 @@ BLOCK = 11
 """Words of a block: M, nx, nu, nz, size, width, and where X, U, weights, c or J, and H are."""
 
 
-class CompiledConstraint(NamedTuple):
+class CompiledConstraint(Bound):
     """A compiled constraint: its C function, and the structure of its Jacobian.
 
     columns (width,): the entries of z that it depends on; of a ``diagonal`` one, the one of each row, and width is 1.
-    curved: whether it has second derivatives.   owner: keeps alive what ``context`` points to.
+    curved: whether it has second derivatives.
     """
 
-    address: int
-    context: int
     columns: NDArray[np.int64]
     diagonal: bool
     curved: bool
-    owner: Any
+
+    def structured(self, columns: ArrayLike, diagonal: bool, curved: bool) -> Self:
+        """Enter the structure of the Jacobian."""
+        self.columns, self.diagonal, self.curved = np.array(columns, dtype=np.int64), diagonal, curved
+        return self
 
     @property
     def width(self) -> int:
@@ -61,12 +63,19 @@ class Kernels(NamedTuple):
 
 def bind(kernels: Kernels, *arguments: Any, columns: ArrayLike, diagonal: bool = False) -> CompiledConstraint:
     """Make the C function of a constraint, and its context. Arguments are copied where they must be."""
-    kept: list[Any] = []
-    words = np.array([*words_of(arguments, kept), 0], dtype=np.int64)
-    function = _function(kernels, outline_of(arguments))
-    own = np.array(columns, dtype=np.int64)
-    where = function.address, int(words.ctypes.data)
-    return CompiledConstraint(*where, own, diagonal, kernels.curvature is not None, (words, kept, function))
+    made = CompiledConstraint(_function, (kernels,), arguments)
+    return made.structured(columns, diagonal, kernels.curvature is not None)
+
+
+class _Nowhere(NamedTuple):
+    """A C function that there is not."""
+
+    address: int = 0
+
+
+def interpreted(nz: int) -> CompiledConstraint:
+    """The structure of a constraint in Python, of which nothing is known; its address is 0."""
+    return CompiledConstraint(lambda outline: _Nowhere(), (), ()).structured(np.arange(nz), False, True)
 
 
 @cache

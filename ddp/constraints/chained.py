@@ -54,7 +54,7 @@ def chained_constraint(traced: TracedFunction) -> CompiledConstraint:
         code.addresses["second"], second.outputs, curvature, columns, np.searchsorted(columns, uses.whole),
         columns=columns,
     )  # fmt: skip
-    return made._replace(owner=(made.owner, code, kept))
+    return made.owned(code, kept)
 
 
 @kernel

@@ -97,7 +97,7 @@ class CompiledJittedConstraint(KernelConstraint):
         names = {"function": function, "jacobian": jacobian, "hessian": hessian}
         kernels = Kernels(*(jitted(specialised(one, "c", **names)) for one in (_values, _jacobian, _curvature)))
         try:
-            return bind(kernels, 0, columns=np.arange(self.n + self.dynamics.nu))
+            return bind(kernels, 0, columns=np.arange(self.n + self.dynamics.nu)).owned(kernels)
         except NumbaError as reason:
             text = " ".join(line.strip() for line in str(reason).splitlines() if line.strip())
             raise ProblemError(f"numba cannot compile it: {text[:300]}") from reason

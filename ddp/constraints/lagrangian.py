@@ -171,9 +171,8 @@ class AugmentedTerm:
             return None
         kind = int(found.diagonal), int(found.curved)
         own = self._lower, self._upper, self._cap, self._compliance, self.multipliers, self.penalty
-        given = *found[:2], found.columns, *kind, *own
-        cost = bind(augmented_cost, *given, separable=self.separable, blocks=[found.columns])
-        return cost._replace(owner=(cost.owner, found))
+        given = found.address, found.context, found.columns, *kind, *own
+        return bind(augmented_cost, *given, separable=self.separable, blocks=[found.columns]).owned(found)
 
     def values(self, X: Array, U: Array) -> Array:
         """The costs (M,)."""

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ddp.constraints import row_table
-from ddp.constraints.bound import CURVATURE, JACOBIAN, VALUES, CompiledConstraint
+from ddp.constraints.bound import CURVATURE, JACOBIAN, VALUES, CompiledConstraint, interpreted
 from ddp.constraints.placement import Placed
 from ddp.costs.batch import ability
 from ddp.costs.terms import naming
@@ -75,7 +75,7 @@ class Rows:
 
     def _make_table(self) -> None:
         own = [compiled(entry.constraint) for entry in self.placed]
-        dense = CompiledConstraint(0, 0, np.arange(self.nz), False, True, None)
+        dense = interpreted(self.nz)
         self._alive = [found or dense for found in own]  # what the table's addresses point to
         rows, self.entries, self._python = [], 0, []
         for entry, found, kept in zip(self.placed, own, self._alive, strict=True):

@@ -111,4 +111,4 @@ class TracedConstraint(KernelConstraint):
             code.addresses["second"], second.outputs, *second.blocks[0],
             columns=columns, diagonal=diagonal,
         )  # fmt: skip
-        return made._replace(owner=(made.owner, code))
+        return made.owned(code)

@@ -5,26 +5,23 @@ A user's own term, `ddp.protocols.Term`, is made into one by `ddp.costs.terms`.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ddp.machine.bound import Bound
 from ddp.protocols import Array
 from ddp.systems.system import System
 
 
-class CompiledCost(NamedTuple):
+class CompiledCost(Bound):
     """A compiled cost term: the C function ``void(context, block, order, first)`` of `ddp.costs.bound`.
 
-    ``owner`` keeps alive what ``context`` points to.
     blocks: of z, whose rows and columns of the Hessian it writes to beside the diagonal; None: any.
     """
 
-    address: int
-    context: int
-    owner: Any
-    blocks: tuple[NDArray[np.int64], ...] | None = None
+    blocks: tuple[NDArray[np.int64], ...] | None
 
 
 @runtime_checkable

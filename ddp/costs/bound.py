@@ -10,7 +10,6 @@ and cached as they are.
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Iterable
 from functools import cache
 from typing import Any, NamedTuple
@@ -21,7 +20,7 @@ from numpy.typing import NDArray
 from ddp.compiling.kernel import inline
 from ddp.costs.batch import CompiledCost
 from ddp.machine.addresses import array_at, integers_at, strided_at
-from ddp.machine.bound import c_function, outline_of, words_of
+from ddp.machine.bound import c_function
 
 VALUES, GAUSS_NEWTON, EXACT = 0, 1, 2
 """The ``order`` of a C function: costs alone, or with gradients and one of two Hessians."""
@@ -82,15 +81,13 @@ def bind(
     separable: whether the term is `TermAbilities`: of lzz, the kernel then writes to diagonals alone.
     blocks: see `CompiledCost`.
     """
-    kept: list[Any] = []
-    words = array("q", words_of(arguments, kept))
-    function = _function(term, outline_of(arguments), noted, separable)
-    own = () if separable else None if blocks is None else tuple(blocks)
-    return CompiledCost(function.address, words.buffer_info()[0], (words, kept, function), own)
+    made = CompiledCost(_function, (term, noted, separable), arguments)
+    made.blocks = () if separable else None if blocks is None else tuple(blocks)
+    return made
 
 
 @cache
-def _function(term: Any, outline: Any, noted: bool, separable: bool) -> Any:
+def _function(term: Any, noted: bool, separable: bool, outline: Any) -> Any:
     """The compiled C function: `_evaluate` of this kernel and the type of its arguments."""
     template = _evaluate_noted if noted else _evaluate
     return c_function(template, outline, term=term, hessians=diagonals_at if separable else matrices_at)

@@ -26,7 +26,7 @@ def chained_cost(traced: TracedFunction, convex: bool) -> CompiledCost:
     curvature, (uses, kept) = chain.curvature_of(bends, traced.ne, traced.nz), traced.used
     where = code.addresses["value"], code.addresses["all"], max(alone.outputs, count)
     found = bind(_chained_cost, *where, int(convex), uses, *alone.blocks[0], *own, *slope, curvature)
-    return found._replace(owner=(found.owner, code, kept))
+    return found.owned(code, kept)
 
 
 @kernel

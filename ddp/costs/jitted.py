@@ -120,7 +120,8 @@ def _compile(value: Any, gradient: Any, hessian: Any, diagonal: bool) -> Compile
     of_hessian = jitted(hessian or specialised(by_differences, "hessian", value=of_value, gradient=of_gradient))
     template = _diagonal_cost if diagonal else _cost
     term = specialised(template, "term", value=of_value, gradient=of_gradient, hessian=of_hessian)
-    return bind(jitted(term), c_function(add_hessian_at).address, separable=diagonal)
+    adds = c_function(add_hessian_at)
+    return bind(jitted(term), adds.address, separable=diagonal).owned(adds)
 
 
 # The templates: compiled for each term, with its functions for these names.

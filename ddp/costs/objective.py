@@ -109,7 +109,7 @@ class Objective:
             at=tuple((k, reads(entry, k, k + 1)) for k, entry in of_knots),
         )  # fmt: skip
         _ = found.table  # what cannot be compiled is told here
-        vars(found)["noted"] = found._reading(readers)
+        vars(found)["_readers"] = readers
         return found
 
     def renew(self) -> bool:
@@ -141,7 +141,7 @@ class Objective:
         return self
 
     def __getstate__(self) -> dict[str, Any]:
-        of_this_process = "table", "_alive", "noted", "_readers", "_tables", "_of_constraints"  # addresses
+        of_this_process = "table", "_alive", "noted", "_tables", "_of_constraints"  # addresses
         return {name: value for name, value in vars(self).items() if name not in of_this_process}
 
     @property
@@ -281,17 +281,17 @@ class Objective:
     @cached_property
     def noted(self) -> cost_table.Table:
         """The terms that read what the dynamics have noted of their knots."""
+        return cost_table.table_of(self._readers)
+
+    @cached_property
+    def _readers(self) -> list[tuple[CompiledCost, int, int, float]]:
+        """The C functions of `noted`, their knots and weights."""
         rows = [
             (note_reader(entry, self.dynamics, slice(begin, end)), begin, end, entry.weight)
             for entry, begin, end in self._stretches
             if entry.noted
         ]
-        return self._reading([(cost, begin, end, weight) for cost, begin, end, weight in rows if cost is not None])
-
-    def _reading(self, readers: list[tuple[CompiledCost, int, int, float]]) -> cost_table.Table:
-        """The table of terms that read notes."""
-        object.__setattr__(self, "_readers", [row[0] for row in readers])  # what the table's addresses point to
-        return cost_table.table_of(readers)
+        return [(cost, begin, end, weight) for cost, begin, end, weight in rows if cost is not None]
 
     @cached_property
     def interpreted(self) -> bool:

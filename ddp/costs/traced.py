@@ -113,7 +113,7 @@ class TracedTerm(CompiledTerm):
         if "cost" not in code.known:
             code.known["cost"] = self._bound(), self._curvature
         bound, vars(self)["_curvature"] = code.known["cost"]
-        return bound._replace(owner=(bound.owner, code))  # type: ignore[no-any-return]
+        return bound.owned(code)  # type: ignore[no-any-return]
 
     def _bound(self) -> CompiledCost:
         code, alone, all_of = self.traced.code, self.traced.layout("value"), self.traced.layout("all")

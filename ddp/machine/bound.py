@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import itertools
-from collections.abc import Callable, Iterator
-from typing import Any
+from array import array
+from collections.abc import Callable, Hashable, Iterator
+from functools import cached_property
+from typing import Any, Self
 
 import numba
 import numpy as np
@@ -14,6 +17,51 @@ from numba import types
 from ddp.compiling.kernel import callback, inline, specialised
 from ddp.machine.addresses import array_at, integers_at
 from ddp.machine.struct import Struct, StructType
+
+
+class Bound:
+    """A C function of kernels with its arguments bound: where it is, ``address``, and where these are, ``context``.
+
+    make, key: ``make(*key, outline)`` gives the C function for arguments of an `outline_of`.
+    arguments: numbers, arrays, structs, other bound functions, and tuples of these; copied where they must be.
+
+    It is sent as its arguments, and bound again once somebody there asks for an address.
+    """
+
+    def __init__(self, make: Callable[..., Any], key: tuple[Hashable, ...], arguments: tuple[Any, ...]) -> None:
+        self._make, self._key, self._arguments, self._owner = make, key, arguments, ()
+        _ = self._here  # what cannot be compiled is told now
+
+    @cached_property
+    def _here(self) -> tuple[int, int, Any]:
+        kept: list[Any] = []
+        words = array("q", words_of(self._arguments, kept))
+        function = self._make(*self._key, outline_of(self._arguments))
+        return function.address, words.buffer_info()[0], (words, kept, function)
+
+    @property
+    def address(self) -> int:
+        """Where the C function is."""
+        return self._here[0]
+
+    @property
+    def context(self) -> int:
+        """Where its arguments are."""
+        return self._here[1]
+
+    def owned(self, *owner: Any) -> Self:
+        """Copy for arguments of which some are addresses, that keeps alive what these point to. It cannot be sent."""
+        other = copy.copy(self)
+        other._here, other._owner = self._here, owner
+        return other
+
+    @property
+    def can_be_sent(self) -> bool:
+        """Whether none of the arguments is an address."""
+        return not self._owner
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_here"}
 
 
 def c_function(template: Callable[..., Any], outline: Any, **kernels: Any) -> Any:
@@ -38,6 +86,9 @@ def words_of(value: Any, kept: list[Any]) -> list[int]:
         return [value.start]  # kernels see its own type
     if isinstance(value, tuple):
         return [word for part in value for word in words_of(part, kept)]
+    if isinstance(value, Bound):
+        kept.append(value)
+        return [value.address, value.context]
     return [int(np.float64(value).view(np.int64)) if isinstance(value, float) else int(value)]
 
 
@@ -51,6 +102,8 @@ def outline_of(value: Any) -> Any:
         return value.dtype.char, value.ndim
     if isinstance(value, tuple):
         return type(value), *map(outline_of, value)
+    if isinstance(value, Bound):
+        return tuple, int, int
     return type(value) if isinstance(value, Struct) else float if isinstance(value, float) else int
 
 

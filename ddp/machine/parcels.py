@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from ddp.machine.aligned import aligned_zeros
+from ddp.machine.bound import Bound
 from ddp.machine.struct import Struct
 
 ALIGNED = 64
@@ -67,7 +68,11 @@ class _Packer(pickle.Pickler):
     def reducer_override(self, value: Any) -> Any:
         if getattr(value, "__module__", None) == "__main__" and hasattr(value, "__qualname__"):
             raise NotPackedError(f"{value.__qualname__} is of the main script")
-        return NotImplemented
+        bound = getattr(value, "__dict__", {}).get("compiled")
+        if not isinstance(bound, Bound) or not bound.can_be_sent:
+            return NotImplemented
+        make, arguments, state, *_ = value.__reduce_ex__(pickle.HIGHEST_PROTOCOL)
+        return make, arguments, state | {"compiled": bound}  # which copies, to be changed, have to make anew
 
     def struct(self, value: Struct) -> int:
         """Number of a struct, those that it has put aside, too."""
@@ -136,17 +141,6 @@ def packed(state: Any) -> Parcel:
     return Parcel(stream.getvalue(), content, arrays, structs, np.array(pointers, np.int64).tobytes(), details)
 
 
-class _Unpacker(pickle.Unpickler):
-    """Takes arrays and structs out of a block."""
-
-    def __init__(self, parcel: Parcel, arrays: list[np.ndarray], structs: list[Struct]) -> None:
-        super().__init__(io.BytesIO(parcel.objects))
-        self._arrays, self._structs = arrays, structs
-
-    def persistent_load(self, place: Any) -> Any:
-        return self._arrays[place] if place >= 0 else self._structs[-1 - place]
-
-
 def unpacked(parcel: Parcel) -> Any:
     """Objects of a parcel."""
     memory = aligned_zeros((len(parcel.block) // 8,))
@@ -164,14 +158,16 @@ def unpacked(parcel: Parcel) -> Any:
             start=start, address=start,
         )
         structs.append(struct)
-    return _Unpacker(parcel, made, structs).load()
+    objects: Any = pickle.Unpickler(io.BytesIO(parcel.objects))
+    objects.persistent_load = [*made, *reversed(structs)].__getitem__
+    return objects.load()
 
 
 def _view(memory: np.ndarray, offset: int, shape: tuple[int, ...], kind: str, writeable: bool) -> np.ndarray:
     """Array of a block."""
     array: np.ndarray = np.ndarray(shape, kind, memory, offset)
     if not writeable:
-        array.flags.writeable = False
+        array.setflags(write=False)
     return array
 
 

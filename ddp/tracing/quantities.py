@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from ddp.compiling.kernel import call_contraction, kernel
 from ddp.errors import DDPError
 from ddp.machine.addresses import address_of_words, array_at, integers_at
-from ddp.machine.bound import c_function, outline_of, words_of
+from ddp.machine.bound import Bound, c_function
 from ddp.protocols import Array
 from ddp.tracing.arrays import TracedArray, made, traced
 from ddp.tracing.groups import S1, Euclidean
@@ -35,14 +35,6 @@ VALUES, FIRST, SECOND = 0, 1, 2
 BLOCK = 9
 """Words of a block: how many samples, how many arguments, numbers y and columns each has, and where arguments, y,
 weights, Jacobians and Hessians are."""
-
-
-class Function(NamedTuple):
-    """A C function ``void(context, block, order, unused)``; ``owner`` keeps alive what ``context`` points to."""
-
-    address: int
-    context: int
-    owner: Any
 
 
 @dataclass(frozen=True)
@@ -62,22 +54,21 @@ class Quantity:
     arguments: tuple[Any, ...] = field(compare=False)
 
     @cached_property
-    def bound(self) -> Function:
+    def bound(self) -> Bound:
         """C function of the quantity."""
         return bind(self.kernel, *self.arguments)
 
 
-def bind(of: Any, *arguments: Any) -> Function:
-    """Make the C function of a quantity's kernel ``(*arguments, a, order, y, weight, J, H)``, and its context.
+def bind(of: Any, *arguments: Any) -> Bound:
+    """Make the C function ``void(context, block, order, unused)`` of a quantity's kernel, and its context.
+
+    The kernel is ``(*arguments, a, order, y, weight, J, H)``.
 
     From rows of a (M, .), the numbers of its arguments, the kernel makes y (M, size), with order FIRST also
     J (M, size, n), or with order SECOND makes H (M, n, n), zeros before, the Hessians of ``weight @ y``, weight
     (M, size).
     """
-    kept: list[Any] = []
-    words = np.array(words_of(arguments, kept), dtype=np.int64)
-    function = _function(of, outline_of(arguments))
-    return Function(function.address, int(words.ctypes.data), (words, kept, function))
+    return Bound(_function, (of,), arguments)
 
 
 quantity: Any = None

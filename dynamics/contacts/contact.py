@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ddp.errors import ProblemError, as_array, choice, instances, numbers, positive, said
 from ddp.machine.struct import Struct, integer, integers, reals
+from dynamics.quantities.quantities import frame_placement, frame_velocity_derivatives
 from dynamics.robots.libraries import pin
 from dynamics.robots.model import Robot, check_robot
 
@@ -106,13 +107,11 @@ class Contact:
 
     def jacobian(self, robot: Robot, q: ArrayLike) -> Array:
         """Derivatives J (size, nv) of what it holds still, velocities J v, in the axes of its force; q (nq,)."""
-        model, data, frame = robot.model, robot.model.createData(), robot.frame_id(self.frame)
-        axes = pin.LOCAL if self.reference == "local" else pin.LOCAL_WORLD_ALIGNED
-        J = pin.computeFrameJacobian(model, data, as_array("q", q, (robot.nq,)), frame, axes)
+        J = frame_velocity_derivatives(robot, q, np.zeros(robot.nv), self.frame, self.reference).dv
         if self.kind != "rolling":
-            return np.asarray(J[: self.size])
-        R = pin.updateFramePlacement(model, data, frame).rotation
-        return self.directions(R) @ (J[:3] - pin.skew(self.lowest(R)) @ J[3:])
+            return J[: self.size]
+        R = frame_placement(robot, q, self.frame)[:3, :3]
+        return self.directions(R) @ (J[:3] - np.cross(self.lowest(R), J[3:], axisb=0).T)
 
     def distance(self, robot: Robot, q: ArrayLike) -> float:
         """Distance of its frame's origin from that of the target [m], zero where there is none; q (nq,)."""

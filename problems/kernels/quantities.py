@@ -7,8 +7,6 @@ numbers, ``columns`` (n,), and Hessians of weighted sums. Kernels here call its 
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ddp import kernel
@@ -24,18 +22,13 @@ from problems.kernels.states import row_of
 
 def squared(quantity: Quantity, targets: Array, W: Array) -> CompiledCost:
     """``½ (y - target)ᵀ W (y - target)``, W (size, size); targets (T, size): one for each knot, or one for all."""
-    function, columns = quantity.bound, quantity.taken
-    made = bind_cost(square, (function.address, function.context), columns, targets, W, blocks=[columns])
-    return made._replace(owner=(made.owner, function))
+    return bind_cost(square, quantity.bound, quantity.taken, targets, W, blocks=[quantity.taken])
 
 
 def along(quantity: Quantity, axes: Array | None = None, offset: Array | float = 0.0) -> CompiledConstraint:
     """``axes y - offset`` of directions (K, size), offset (K,) or one for all; y itself if there are no axes."""
-    function, columns = quantity.bound, quantity.taken
-    axes = np.empty((0, quantity.size)) if axes is None else axes
-    own: tuple[Any, ...] = (function.address, function.context), columns, axes, np.full(len(axes), offset)
-    made = bind_constraint(ALONG, *own, columns=columns)
-    return made._replace(owner=(made.owner, function))
+    columns, axes = quantity.taken, np.empty((0, quantity.size)) if axes is None else axes
+    return bind_constraint(ALONG, quantity.bound, columns, axes, np.full(len(axes), offset), columns=columns)
 
 
 @kernel

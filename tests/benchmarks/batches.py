@@ -185,20 +185,26 @@ def native(samples):
 
 SCRIPT = """
 import sys, numpy as np, ddp
-from problems import pendulum
+from batches import killed
 if __name__ == "__main__":
-    over = {"x0": 0.2 * np.random.default_rng(4).normal(size=(int(sys.argv[2]), 2))}
-    ddp.solve_many(pendulum.swing_up(), over, executor=2, start=sys.argv[3] or None, into=sys.argv[1], retries=3)
+    killed(sys.argv[1], int(sys.argv[2]), sys.argv[3], 2)
 """
 
 
-def kills(samples):
+def killed(path, samples, start, executor):
+    """The batch that is killed: cold pendulums, or quadrupeds that follow neighbours, both some minutes of work."""
+    problem = quadruped.reorientation() if start else pendulum.swing_up()
+    over = {"x0": near(problem, 0.05 if start else 0.2, samples // 3 if start else samples)}
+    ddp.solve_many(problem, over, executor=executor, start=start or None, into=path, keep=("X", "U"), retries=3)
+
+
+def kills(samples, starts=("", "neighbours")):
     """Driver and workers killed at random moments until the store is whole; compared with one that was left alone."""
     folder, rng = Path(tempfile.mkdtemp(prefix="mayne-kills-")), np.random.default_rng()
     script = folder / "script.py"
     script.write_text(SCRIPT)
     env = os.environ | {"PYTHONPATH": os.pathsep.join([os.getcwd(), *sys.path])}
-    for start in ("", "neighbours"):
+    for start in starts:
         path, driver, workers, orphans, runs, before = folder / f"a{start}.zarr", 0, 0, 0, 0, -1
         lost = False
         while True:
@@ -224,8 +230,7 @@ def kills(samples):
             lost, before = lost or done < before, done
             if run.returncode == 0:
                 break
-        over = {"x0": 0.2 * np.random.default_rng(4).normal(size=(samples, 2))}
-        ddp.solve_many(pendulum.swing_up(), over, executor=1, start=start or None, into=folder / f"b{start}.zarr")
+        killed(folder / f"b{start}.zarr", samples, start, 1)
         same = files(path) == files(folder / f"b{start}.zarr")
         left = {one.name for one in folder.iterdir()} - {f"a{start}.zarr", f"b{start}.zarr", "script.py"}
         print(f"start {start or 'cold'}: {runs} runs, driver killed {driver} times, workers {workers}; same bits"
