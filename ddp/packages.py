@@ -1,11 +1,14 @@
-"""Whether the packages of mayne that Python finds are mayne's own, which were installed together.
+"""Whether the packages of mayne that Python finds are mayne's own, which were installed together, and which they are.
 
 Their names are short: a user's script ``ddp.py``, a module ``dynamics.py``, a folder ``problems/`` or another
 distribution's ``viz`` hides them, and what Python then says names none of that. Checked when `ddp` or `mayne` is
 imported; mayne runs this file by itself, so it needs nothing else.
 """
 
+import hashlib
+import os
 import sys
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -18,6 +21,18 @@ def check_packages(folder: Path) -> None:
         own, found = folder / name / "__init__.py", _found(name)
         if found is None or not (own.is_file() and Path(found).is_file() and own.samefile(found)):
             raise ImportError(_reason(name, found, own), name=name, path=found)
+
+
+@cache
+def edition() -> str:
+    """Digest of all that moves and solves problems, by which pickles know who wrote them."""
+    found, above = hashlib.blake2b(digest_size=8), Path(__file__).resolve().parents[1]
+    for name in PACKAGES[:-1]:  # pictures are in no pickle
+        for folder, _, files in sorted(os.walk(above / name)):
+            for file in sorted(file for file in files if file.endswith(".py")):
+                with open(os.path.join(folder, file), "rb") as source:
+                    found.update(file.encode() + source.read())
+    return found.hexdigest()
 
 
 def _found(name: str) -> str | None:

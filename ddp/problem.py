@@ -25,6 +25,7 @@ from ddp.errors import ProblemError, affordable, as_array, positive, positive_in
 from ddp.guesses import Start, kept
 from ddp.machine.aligned import aligned_zeros
 from ddp.machine.parcels import Parcel, packed, unpacked
+from ddp.packages import edition
 from ddp.places import Place, number, places_of, resolved, varied
 from ddp.protocols import Array, CostFunction, Term
 from ddp.sanity import look
@@ -326,9 +327,12 @@ class Problem:
         look(self)
         state = {name: value for name, value in vars(self).items() if name != "places"}
         try:
-            return _arrived, tuple(packed(state))
+            return _made, (edition(),), packed(state)
         except Exception:
-            return _made, (), state
+            return _made, (edition(),), state
+
+    def __setstate__(self, state: Any) -> None:
+        vars(self).update(unpacked(state) if isinstance(state, Parcel) else state)
 
     def __copy__(self) -> Problem:
         return self.twin()
@@ -385,13 +389,11 @@ class Problem:
         return Rows((*self._placed, *own), self.horizon, self.dynamics.n, self.dynamics.nu)
 
 
-def _arrived(*parcel: Any) -> Problem:
-    """A problem that was sent here."""
-    problem = object.__new__(Problem)
-    vars(problem).update(unpacked(Parcel(*parcel)))
-    return problem
-
-
-def _made() -> Problem:
-    """A problem without anything in it, yet."""
+def _made(written: Any = None) -> Problem:
+    """A problem without anything in it, yet; ProblemError if what comes was written by other sources than these."""
+    if written != edition():
+        raise ProblemError(
+            "problem: another version of mayne wrote this pickle: make the problem again with this one, or read it with"
+            " that version; where processes exchange problems, install the same version for all of them"
+        )
     return object.__new__(Problem)

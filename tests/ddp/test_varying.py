@@ -255,7 +255,7 @@ def test_what_is_of_the_main_script_is_sent_by_who_knows_how(monkeypatch):
     monkeypatch.setattr(Effort, "__module__", "__main__")
     problem = own_problem()
     there = cloudpickle.dumps(problem)
-    assert b"_arrived" not in there  # which would look for Effort in the main script of whoever receives it
+    assert b"Parcel" not in there  # which would look for Effort in the main script of whoever receives it
     again = pickle.loads(there)
     assert np.array_equal(ddp.solve(again).X, ddp.solve(problem).X)
 
