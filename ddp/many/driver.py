@@ -15,7 +15,7 @@ from ddp.many.executors import Crew, Here, Pool, Threads, is_killed
 from ddp.many.plan import Block
 from ddp.many.progress import Reporter
 from ddp.many.rows import MISSED, fail
-from ddp.many.shelf import Shelf
+from ddp.many.shelf import Shared, Shelf
 from ddp.many.work import Done, Task, Work, packed, run, solved
 from ddp.parallel.workers import cores
 from ddp.protocols import Array
@@ -52,8 +52,6 @@ class Driver:
         self._work, self._arrays, self._points, self._shelf = work, arrays, points, shelf
         self._crew, self._retries, self._reporter, self._asked = crew, retries, reporter, crew is not None
         self._here = Here()
-        if isinstance(crew, Pool):
-            crew.outlet = shelf.outlet
         self._sent: tuple[str, bytes] | None = None
         self._second = 0.0
         self._flying: dict[Future[Any], tuple[list[Block], int]] = {}
@@ -124,12 +122,10 @@ class Driver:
         if left > (LASTINGLY if is_compiled else 1.0) * WORTHWHILE and cores() > 1:
             try:
                 self._sent = packed(self._work)
-                self._crew = pool = Pool(cores())
+                self._crew = Pool(cores())
             except ProblemError as reason:  # functions that cannot be sent, or a daemonic process
                 logger.warning("solving in this process alone: %s", reason)
                 self._crew = self._here
-            else:
-                pool.outlet = self._shelf.outlet
             return self._crew
         return self._here
 
@@ -168,8 +164,9 @@ class Driver:
 
     def _submitted(self, crew: Crew, task: Task) -> Future[Any]:
         assert self._sent is not None
+        outlet = self._shelf.outlet
         try:
-            return crew.submit(run, *self._sent, task)
+            return crew.submit(run, *self._sent, task, outlet if crew.is_local or isinstance(outlet, Shared) else None)
         except BrokenExecutor as reason:
             future: Future[Any] = Future()
             future.set_exception(reason)

@@ -15,8 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from ddp.errors import ProblemError, positive_integer, said
-from ddp.many.shelf import Outlet
-from ddp.many.work import REMEMBERED, put_into
+from ddp.many.work import REMEMBERED
 from ddp.parallel.process_pool import GUARD, deaf_to_interrupts
 from ddp.parallel.workers import cores
 
@@ -34,11 +33,11 @@ class Executor(Protocol):
 class Crew:
     """An executor for one batch: how many tasks it is given at a time, how it begins anew, and how it ends.
 
-    is_here: whether tasks share the memory of this process.
+    is_here: whether tasks share the memory of this process.   is_local: whether they write files where it reads them.
     """
 
     at_once = 512
-    is_here = False
+    is_here = is_local = False
 
     def __init__(self, executor: Executor) -> None:
         self._executor = executor
@@ -98,10 +97,9 @@ class OwnThreads(Crew):
 
 
 class Pool(Crew):
-    """Processes of this machine, which begin with the first task and end with this one, however it ends.
+    """Processes of this machine, which begin with the first task and end with this one, however it ends."""
 
-    outlet: where they put rows, if not None.
-    """
+    is_local = True
 
     def __init__(self, count: int) -> None:
         if multiprocessing.current_process().daemon:
@@ -110,13 +108,12 @@ class Pool(Crew):
                 "processes: give executor=1, or start it with daemon=False"
             )
         self.at_once, self._count, self._worked = 2 * count, count, False
-        self.outlet: Outlet = None
         self._pool: ProcessPoolExecutor | None = None
 
     def _begin(self) -> ProcessPoolExecutor:
         spawn = multiprocessing.get_context("spawn")
         self._theirs, self._ours = spawn.Pipe(duplex=False)
-        self._pool = ProcessPoolExecutor(self._count, spawn, _settle_in, (self._theirs, self.outlet))
+        self._pool = ProcessPoolExecutor(self._count, spawn, _settle_in, (self._theirs,))
         return self._pool
 
     def submit(self, function: Callable[..., Any], *arguments: Any) -> Future[Any]:
@@ -198,9 +195,8 @@ def is_killed(reason: BaseException) -> bool:
     return bool({cls.__name__ for cls in type(reason).__mro__} & {"KilledWorker", "WorkerCrashedError"})
 
 
-def _settle_in(pipe: Connection, outlet: Outlet) -> None:
-    """Begin a worker's life: end with the parent or its pool, leave Ctrl-C to them, put rows where they say."""
-    put_into(outlet)
+def _settle_in(pipe: Connection) -> None:
+    """Begin a worker's life: end with the parent or its pool, leave Ctrl-C to them."""
     threading.Thread(target=_end_with, args=(pipe,), daemon=True).start()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 

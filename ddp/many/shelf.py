@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import io
-import multiprocessing
+import mmap
+import os
 import re
+import secrets
 from collections.abc import Iterable
-from functools import cached_property
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,15 +55,24 @@ class Shelf(Protocol):
 
 
 class Shared(NamedTuple):
-    """Rows of a type in memory that processes share, which has no name and so leaves nothing behind."""
+    """Rows of a type in memory of one process, as others of its machine open it: without a name, it leaves nothing.
 
-    block: Any
+    path: of the file that it is of that process.   target: what this leads to, where it is that process indeed.
+    """
+
+    path: str
+    target: str
     type: np.dtype[np.void]
 
-    @property
-    def rows(self) -> Rows:
-        """All rows."""
-        return np.frombuffer(self.block, self.type)
+    def opened(self) -> Rows | None:
+        """All rows; None where they are not found, as on another machine."""
+        try:
+            if os.readlink(self.path) != self.target:
+                return None
+            file = os.open(self.path, os.O_RDWR)
+        except OSError:
+            return None
+        return _mapped(file, self.type)
 
 
 Outlet: TypeAlias = "Shared | Path | None"
@@ -69,24 +80,28 @@ Outlet: TypeAlias = "Shared | Path | None"
 
 
 class Memory:
-    """Rows in one array; may_share: which moves, once asked for, to memory that processes of this machine write to."""
+    """Rows in one array, which moves, once the outlet is asked for, to memory that other processes write to."""
 
-    def __init__(self, count: int, kind: np.dtype[np.void], may_share: bool = False) -> None:
+    def __init__(self, count: int, kind: np.dtype[np.void]) -> None:
         affordable("over", count, count * kind.itemsize // 8)
-        self._may_share, self.rows = may_share, np.zeros(count, kind)
+        self.rows, self._file = np.zeros(count, kind), -1
+        self._outlet: Shared | None = None
         self.done = np.zeros(count, dtype=bool)
         self.policies: dict[int, np.void] = {}
 
-    @cached_property
+    @property
     def outlet(self) -> Outlet:
-        """Shared memory, where rows are from now on."""
-        if not self._may_share:
-            return None
-        size = len(self.rows) * self.rows.itemsize
-        shared = Shared(multiprocessing.get_context("spawn").RawArray("b", size), self.rows.dtype)
-        shared.rows[self.done] = self.rows[self.done]
-        self.rows = shared.rows
-        return shared
+        """Shared memory, where rows are from now on; None where the system has none of this kind."""
+        if self._file < 0 and hasattr(os, "memfd_create"):
+            name = f"mayne-{secrets.token_hex(8)}"
+            with suppress(OSError):  # then they are sent
+                self._file = os.memfd_create(name)
+                os.truncate(self._file, self.rows.nbytes)
+                shared = _mapped(os.dup(self._file), self.rows.dtype)
+                shared[self.done] = self.rows[self.done]
+                path = f"/proc/{os.getpid()}/fd/{self._file}"
+                self._outlet, self.rows = Shared(path, f"/memfd:{name} (deleted)", shared.dtype), shared
+        return self._outlet
 
     @property
     def inside(self) -> Rows | None:
@@ -111,7 +126,18 @@ class Memory:
         """Do nothing: rows are where they belong."""
 
     def close(self) -> None:
-        """Do nothing."""
+        """Let nobody open the memory any more."""
+        if self._file >= 0:
+            os.close(self._file)
+            self._file, self._outlet = -1, None
+
+
+def _mapped(file: int, kind: np.dtype[np.void]) -> Rows:
+    """Rows in an open file, which is closed."""
+    try:
+        return np.frombuffer(mmap.mmap(file, 0), kind)
+    finally:
+        os.close(file)
 
 
 class Parts:

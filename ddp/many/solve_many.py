@@ -14,7 +14,7 @@ import numpy as np
 from ddp.errors import ProblemError, instance, integer, said
 from ddp.guesses import as_guess
 from ddp.many.driver import Driver
-from ddp.many.executors import Executor, Here, Pool, crew_of
+from ddp.many.executors import Executor, Here, crew_of
 from ddp.many.identity import digest, identity_of
 from ddp.many.plan import BLOCK, given, independent, neighbours, of_shard, points_of, with_scouts
 from ddp.many.progress import Reporter
@@ -114,7 +114,7 @@ def solve_many(
             plan["verify"] = "where scouts show the need" if verify is None else "all" if verify else "none"
         given_start = digest((start.X, start.U, start.K)) if isinstance(start, Solution) else ""
         if into is None:
-            shelf: Memory | Store = Memory(count, kind, crew is None or isinstance(crew, Pool))
+            shelf: Memory | Store = Memory(count, kind)
         else:
             shelf = Store(into, kind, arrays, {
                 "format": FORMAT, "version": VERSION, "problem": identity_of(problem, method),

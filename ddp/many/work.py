@@ -8,6 +8,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -79,9 +80,6 @@ class Done(NamedTuple):
 Brief = np.dtype([("row", "<i8"), ("cost", "<f8"), ("converged", "?")])
 """Type of what is told of rows that are in their place already."""
 
-_outlets: list[Outlet] = [None]
-"""Where this process puts rows: the last one."""
-
 _works: OrderedDict[str, Work] = OrderedDict()
 """Batches that this process has met, by their digests."""
 
@@ -108,29 +106,21 @@ def _sendable(part: Any) -> bool:
     return True
 
 
-def run(digest: str, pickled: bytes, task: Task) -> Done:
+def run(digest: str, pickled: bytes, task: Task, outlet: Outlet = None) -> Done:
     """Solve the blocks of a task; a sample whose solve raises is a row with its sentence.
 
-    Where there is an outlet, rows go there, and those that are returned are `Brief`.
+    Where there is an outlet, and this process finds it, rows go there, and those that are returned are `Brief`.
     """
     work = _works.get(digest)
     if work is None:
         work = _works[digest] = pickle.loads(pickled)
         while len(_works) > REMEMBERED:
             _works.popitem(last=False)
-    outlet = _outlets[-1]
-    if outlet is None:
-        return solved(work, task)
-    if isinstance(outlet, Shared):
-        return solved(work, task, outlet.rows)
-    done = solved(work, task)
+    done = solved(work, task, outlet.opened() if isinstance(outlet, Shared) else None)
+    if not isinstance(outlet, Path):
+        return done
     Parts(outlet).put(done.rows, done.policies)
     return done._replace(rows=brief(done.rows))
-
-
-def put_into(outlet: Outlet) -> None:
-    """Have this process put rows into an outlet from now on."""
-    _outlets.append(outlet)
 
 
 def brief(rows: Rows, which: Any = slice(None)) -> Rows:
