@@ -77,7 +77,10 @@ def given(problem: Problem, over: Any) -> dict[str, Array]:
     count = next(iter(lengths.values()))
     if not 1 <= count <= 1000 * MOST_ITEMS:
         raise ProblemError(f"over: expected at least one sample, got {count}")
-    problem.varying({name: values[0] for name, values in arrays.items()})
+    try:
+        problem.varying({name: values[0] for name, values in arrays.items()})
+    except ProblemError as reason:
+        raise ProblemError(f"over, sample 0 of {count}: {reason}") from None
     return arrays
 
 

@@ -11,11 +11,16 @@ from numpy.typing import NDArray
 
 from ddp.errors import ProblemError, integer, positive, said
 from ddp.files import as_path
+from ddp.many.identity import difference, identity_of
+from ddp.many.plan import points_of
 from ddp.many.rows import ARRAYS, MISSED, SCALARS, STARTS, solution_of
 from ddp.many.store import opened
 from ddp.problem import Problem
 from ddp.protocols import Array
 from ddp.solutions.solution import Solution
+
+ALIKE = 1e-5
+"""Root mean square difference of states, relative to their largest number, up to which solutions are the same."""
 
 
 class Failure(NamedTuple):
@@ -56,19 +61,25 @@ class Solutions:
 
     starts = STARTS
 
-    def __init__(self, source: Any, over: dict[str, Array], problem: Problem | None, points: Any = None) -> None:
-        self._source, self.over, self.problem, self._points = source, over, problem, points
+    def __init__(self, source: Any, over: dict[str, Array], problem: Problem | None) -> None:
+        self._source, self.over, self.problem = source, over, problem
 
     @staticmethod
     def open(path: str | os.PathLike[str], problem: Problem | None = None) -> Solutions:
         """Solutions in a store, of which some may be missing yet; with its problem, they can be taken out.
 
-        Raises ProblemError if the path is no store.
+        Raises ProblemError if the path is no store, and, naming what differs, if it is one of another problem.
         """
         if problem is not None and not isinstance(problem, Problem):
             raise ProblemError(f"problem: expected a Problem, got {said(problem)}")
-        group = opened(as_path(path))
+        group = opened(as_path(path), "path")
         over = {name.removeprefix("over."): group[name][:] for name in group.array_keys() if name.startswith("over.")}
+        if problem is not None:
+            free = {"solver"} | over.keys()  # other solvers are no other problem, nor are numbers that vary
+            there = {name: said for name, said in group.attrs["problem"].items() if name not in free}
+            here = {name: said for name, said in identity_of(problem, None).items() if name not in free}
+            if told := difference(here, there):
+                raise ProblemError(f"problem: {path} is a store of another problem, which differs in {told}")
         return Solutions(group, over, problem)
 
     def __len__(self) -> int:
@@ -152,17 +163,26 @@ class Solutions:
         least = positive("ratio", ratio)
         parents, moved = self.parent, self.moved
         of = np.flatnonzero(self.done & (parents >= -1) & np.isfinite(moved))
-        if self._points is None or len(of) == 0:
+        if len(of) == 0:
             return []
-        points, root = self._points()
+        if self.problem is None:
+            raise ProblemError("problem: expected one: Solutions.open(path, problem)")
+        points, root = points_of(self.problem, self.over)
         before = np.where((parents[of] >= 0)[:, None], points[np.maximum(parents[of], 0)], root)
         distance = np.linalg.norm(points[of] - before, axis=1)
         rate = moved[of] / np.maximum(distance, 1e-12)
         typical = float(np.median(rate)) or 1.0
         jumps = [
             Edge(int(parents[i]), int(i), float(moved[i]), float(r / typical))
-            for i, r in zip(of, rate, strict=True) if r > least * typical
+            for i, r in zip(of, rate, strict=True) if r > least * typical and not self._is_alike(int(i))
         ]  # fmt: skip
         return sorted(jumps, key=lambda edge: -edge.ratio)
+
+    def _is_alike(self, i: int) -> bool:
+        """Whether a sample differs from its parent by no more than where solves end, as far as states were kept."""
+        try:
+            return bool(self.moved[i] <= ALIKE * np.abs(self.X[i]).max())
+        except ProblemError:
+            return False
 
 

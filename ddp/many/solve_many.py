@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import platform
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any
 
 import numba
@@ -145,7 +144,7 @@ def solve_many(
     shelf.settle()
     reporter.end()
     source = shelf.rows if isinstance(shelf, Memory) else shelf.group
-    return Solutions(source, arrays, problem, partial(points_of, problem, arrays))
+    return Solutions(source, arrays, problem)
 
 
 def _bytes(count: int) -> str:

@@ -194,10 +194,14 @@ class Store:
         if self._settled[start:stop].all() or not self.done[start:stop].all():
             return
         rows = self.parts.gathered(start, stop, self._kind)
-        for name in self._kind.names or ():
-            if name != "row":
-                self.group[name][start:stop] = as_stored(name, rows[name])
-        self.group["done"][start:stop] = True
+        try:
+            for name in self._kind.names or ():
+                if name != "row":
+                    self.group[name][start:stop] = as_stored(name, rows[name])
+            self.group["done"][start:stop] = True
+        except OSError as reason:
+            told = f"cannot write {shown(self.path)}: {reason.strerror or reason}"
+            raise ProblemError(f"into: {told}; what was solved is kept, and the same call goes on from there") from None
         self._settled[start:stop] = True
         self.parts.drop(self._settled)
 
@@ -225,16 +229,18 @@ def chunk_rows(kind: np.dtype[np.void], count: int) -> int:
     return min(count, 1 << int(np.clip(np.log2(CHUNK / largest), 5, 13)))
 
 
-def opened(path: Path) -> Any:
-    """The group of a store; ProblemError for what is none."""
+def opened(path: Path, field: str = "into") -> Any:
+    """The group of a store; ProblemError, which begins with the name of the argument, for what is none."""
     zarr = zarr_or_refuse()
+    if not path.exists():
+        raise ProblemError(f"{field}: there is no store {shown(path)}")
     try:
         group = zarr.open_group(str(path), mode="r+")
         sign = group.attrs.get("format"), group.attrs.get("version")
     except Exception as reason:
-        raise ProblemError(f"into: {shown(path)} is no store of solves ({type(reason).__name__})") from None
+        raise ProblemError(f"{field}: {shown(path)} is no store of solves ({type(reason).__name__})") from None
     if sign != (FORMAT, VERSION):
-        raise ProblemError(f"into: {shown(path)} is no store of solves of this version")
+        raise ProblemError(f"{field}: {shown(path)} is no store of solves of this version")
     return group
 
 

@@ -194,7 +194,7 @@ if __name__ == "__main__":
 def killed(path, samples, start, executor):
     """The batch that is killed: cold pendulums, or quadrupeds that follow neighbours, both some minutes of work."""
     problem = quadruped.reorientation() if start else pendulum.swing_up()
-    over = {"x0": near(problem, 0.05 if start else 0.2, samples // 3 if start else samples)}
+    over = {"x0": near(problem, 0.05 if start else 0.2, samples // 20 if start else samples)}
     ddp.solve_many(problem, over, executor=executor, start=start or None, into=path, keep=("X", "U"), retries=3)
 
 
@@ -212,9 +212,13 @@ def kills(samples, starts=("", "neighbours")):
             run = subprocess.Popen(command, env=env, start_new_session=True, stderr=subprocess.DEVNULL)
             runs += 1
             while run.poll() is None:
-                time.sleep(rng.uniform(1.0, 6.0))
+                there = parts_of(path)
+                begin = time.monotonic()
+                while run.poll() is None and parts_of(path) == there:  # kills while something is solved count
+                    time.sleep(0.05)
+                time.sleep(rng.uniform(0.0, min(3.0, time.monotonic() - begin)))
                 alive = [pid for pid in session(run.pid) if pid != run.pid]
-                if rng.random() < 0.7 and alive and workers < 50:
+                if run.poll() is None and rng.random() < 0.7 and alive and workers < 50:
                     os.kill(int(rng.choice(alive)), signal.SIGKILL)
                     workers += 1
                 elif driver < 20 and run.poll() is None:
@@ -238,6 +242,12 @@ def kills(samples, starts=("", "neighbours")):
         for name in ("a", "b"):
             shutil.rmtree(folder / f"{name}{start}.zarr")
     shutil.rmtree(folder)
+
+
+def parts_of(path):
+    """Names of what a batch has written."""
+    folder = path.with_name(f"{path.name}.parts")
+    return set(os.listdir(folder)) if folder.is_dir() else set()
 
 
 def files(path):

@@ -5,13 +5,15 @@ import dataclasses
 import importlib.util
 import json
 import os
+import pickle
 import shutil
 import signal
 import subprocess
 import sys
 import threading
 import time
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +24,7 @@ from benchmarks.processes import session
 from many_systems import DEADLY, Deadly, Picky, Wells, drift, straight
 
 import ddp
-from ddp.many import driver
+from ddp.many import driver, shelf
 from ddp.many.executors import Threads
 from problems import pendulum
 
@@ -318,6 +320,13 @@ def test_a_store_is_read_back_as_it_was_kept(problem, over, serial):
     path = serial._source.store.root
     opened = ddp.Solutions.open(path, problem)
     assert str(opened) == str(serial)
+    assert opened.consistency() == serial.consistency()
+    with pytest.raises(ddp.ProblemError, match="path: there is no store"):
+        ddp.Solutions.open(Path(f"{path}.other"))
+    with pytest.raises(ddp.ProblemError, match=r"problem: expected one: Solutions\.open"):
+        ddp.Solutions.open(path).consistency()
+    with pytest.raises(ddp.ProblemError, match=r"is a store of another problem, which differs in .*horizon"):
+        ddp.Solutions.open(path, pendulum.swing_up(horizon=problem.horizon + 1))
     there = opened.solution(17)
     assert there.stationarity() < 1e-6
     assert np.array_equal(there.X, serial.X[17])
@@ -426,6 +435,43 @@ def test_solutions_of_constrained_samples_keep_their_multipliers(problem, over):
     few = ddp.solve_many(bounded, states, executor=1, keep=("X", "U", "K"))
     with pytest.raises(ddp.ProblemError, match="solution: multipliers, penalties were not kept, see `keep`"):
         few.solution(0)
+
+
+def test_samples_that_are_equal_are_no_jumps(problem):
+    many = ddp.solve_many(problem, {"x0": np.tile([0.1, 0.2], (40, 1))}, executor=1, start="neighbours")
+    assert many.consistency() == []
+
+
+def test_memory_of_a_batch_is_found_by_who_is_told_and_only_while_it_is_solved():
+    kind = np.dtype([("row", "<i8"), ("X", "<f8", (3,))])
+    memory = shelf.Memory(5, kind)
+    first = np.array([(3, np.ones(3))], kind)
+    memory.put(first, np.zeros(0, [("row", "<i8")]))
+    outlet = pickle.loads(pickle.dumps(memory.outlet))
+    code = (
+        "import pickle, sys, numpy as np\n"
+        "outlet = pickle.loads(bytes.fromhex(sys.argv[1]))\n"
+        "outlet.opened()['X'][1] = 7.0\n"
+        "sys.exit(outlet._replace(target='/memfd:another (deleted)').opened() is not None)"
+    )
+    subprocess.run([sys.executable, "-c", code, pickle.dumps(outlet).hex()], check=True)
+    assert memory.rows["X"][1].tolist() == [7.0] * 3
+    assert memory.rows[3] == first[0]
+    memory.close()
+    assert outlet.opened() is None
+    assert memory.rows["X"][1].tolist() == [7.0] * 3
+
+
+@pytest.mark.parametrize("is_shared", [True, False])
+def test_pools_of_ones_own_leave_the_same_bits_with_and_without_shared_memory(is_shared, problem, over, monkeypatch):
+    if not is_shared:
+        monkeypatch.delattr(os, "memfd_create")
+    given = {name: values[:70] for name, values in over.items()}
+    with ProcessPoolExecutor(2, get_context("spawn")) as pool:
+        many = ddp.solve_many(problem, given, executor=pool, start="neighbours")
+    alone = ddp.solve_many(problem, given, executor=1, start="neighbours")
+    for name in ("X", "U", "K", "cost", "parent", "start", "work"):
+        assert np.array_equal(getattr(many, name), getattr(alone, name)), name
 
 
 def test_a_batch_too_large_for_the_disk_is_refused(problem, over, tmp_path, monkeypatch):

@@ -12,6 +12,7 @@ import pytest
 
 import ddp
 import dynamics
+from ddp.packages import edition
 from problems import arm, gaits, pendulum, quadruped
 from problems.constraints import CenterOfMassLimits, FramePositionLimits, FrameVelocityLimits, JointLimits
 from problems.costs import FramePose
@@ -227,6 +228,26 @@ def test_a_gait_that_was_sent_is_the_gait():
     assert again.dynamics.phases[0].contacts[0].frame == trot.dynamics.phases[0].contacts[0].frame
     x, y = (one.varying(friction=0.5).values(here.X, 3.0 * here.U) for one in (trot, again))
     assert np.array_equal(x, y)
+
+
+def test_what_terms_have_bound_is_sent_with_them(reach):
+    known = pickle.loads(pickle.dumps(reach)).objective
+    assert all("compiled" in vars(entry.term) for entry, _, _ in known._stretches)
+    other = copy.copy(known.running[0].term)
+    assert "compiled" not in vars(other)  # copies may be changed
+
+
+def test_a_process_solves_a_gait_that_was_sent_without_pinocchio():
+    code = "import pickle, sys, ddp\nddp.solve(pickle.load(sys.stdin.buffer))\nsys.exit('pinocchio' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], input=pickle.dumps(gaits.trot("go2")), check=True)
+
+
+def test_problems_that_another_version_wrote_are_refused(reach):
+    there = pickle.dumps(reach)
+    other = there.replace(edition().encode(), b"0" * len(edition()))
+    assert other != there
+    with pytest.raises(ddp.ProblemError, match="another version of mayne wrote this pickle"):
+        pickle.loads(other)
 
 
 def test_a_struct_that_was_sent_can_be_changed(reach):
