@@ -275,7 +275,7 @@ class Problem:
 
     @property
     def separable(self) -> NDArray[np.bool_]:
-        """Where (N+1,) every term is separable: the Hessian is diagonal, and Gauss-Newton's exact."""
+        """Flags (N+1,) of knots at which every term is separable: the Hessian is diagonal, and Gauss-Newton's exact."""
         return self.objective.separable
 
     @property

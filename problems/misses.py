@@ -12,7 +12,7 @@ from dynamics.robots.model import Robot
 
 
 def miss(robot: Robot, mark: Mark, x: Array) -> str:
-    """How far a frame, or the centre of mass, is from its target in a state x (nx,): millimetres and degrees."""
+    """Say how far a frame, or the centre of mass, is from its target in a state x (nx,): millimetres and degrees."""
     q = x[: robot.nq]
     if not mark.frame:
         return f"the centre of mass is {_length(center_of_mass(robot, q) - mark.start)} from its target"

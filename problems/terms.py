@@ -181,7 +181,7 @@ class OfRobot(Protocol):
     robot: Robot
 
     def missed(self, x: Array) -> list[str]:
-        """How far a state x (nx,) is from each of the targets, in words; nothing where there are none."""
+        """Distances of a state x (nx,) from each of the targets, in words; nothing where there are none."""
         marks = self.marks() if isinstance(self, Marked) else []
         return [miss(self.robot, mark, x) for mark in marks if mark.kind == "target"]
 

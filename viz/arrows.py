@@ -44,7 +44,7 @@ class Contact(NamedTuple):
 
     @property
     def tips(self) -> Array:
-        """Where the arrows end, at the states in contact."""
+        """Ends of the arrows, at the states in contact."""
         touching = in_contact(self.held)
         return (self.path + self.scale * self.held)[touching]
 
@@ -92,7 +92,7 @@ def legend(contacts: list[Contact]) -> list[tuple[str, Color]]:
 
 
 def root(name: str) -> str:
-    """Where the arrow and the cone of a frame are in the scene."""
+    """Path of a frame's arrow and cone in the scene."""
     return f"/mayne/contacts/{safe(name)}"
 
 

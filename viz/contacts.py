@@ -40,7 +40,7 @@ def as_forces(forces: Mapping[str, ArrayLike], rows: Sequence[int] = ()) -> dict
 
 
 def in_contact(force: Array) -> Flags:
-    """Where a frame is in contact (N,): where its force (N, 3) is not zero."""
+    """Flags (N,) of a frame in contact: true where its force (N, 3) is not zero."""
     return np.asarray((force != 0.0).any(axis=1))
 
 

@@ -31,7 +31,7 @@ BROWSERS = (
     "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",
 )  # fmt: skip
 PATIENCE = 120.0
-"""How long the browser may take for a frame [s]."""
+"""Time that the browser may take for a frame [s]."""
 MOST_FRAMES = 20_000
 SLOWEST = 0.002
 """Fewest frames a second of a .gif file, which counts hundredths of a second in 16 bits."""
@@ -115,7 +115,7 @@ def save_video(
 
 
 def _target(path: str | os.PathLike[str]) -> Path:
-    """Where a film is written, checked."""
+    """File that a film is written to, checked."""
     target = as_path(path)
     if target.suffix.lower() not in (".mp4", ".gif", ""):
         raise ProblemError(f"path: expected .mp4, .gif, or a folder for frames, got {said(str(target))}")

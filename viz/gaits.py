@@ -109,7 +109,7 @@ def plot_forces(
 
 
 def spans(flags: Flags, times: Array) -> list[tuple[float, float]]:
-    """Where each run of true flags (N,) starts, and how long it lasts; times (N+1,)."""
+    """Start and duration of each run of true flags (N,); times (N+1,)."""
     change = np.flatnonzero(np.diff(np.concatenate([[False], flags, [False]]).astype(np.int8)))
     ends = times[change].reshape(-1, 2)
     return [(float(start), float(end - start)) for start, end in ends]

@@ -32,7 +32,7 @@ from viz.surroundings import FIELD_OF_VIEW, ROOM
 
 
 class Drawn(NamedTuple):
-    """Where something was drawn (a file or an address), and the names of the meshes that were missing."""
+    """File or address of what was drawn, and the names of the meshes that were missing."""
 
     where: str
     missing: tuple[str, ...]

@@ -13,7 +13,7 @@ from viz.shapes import Array, Color, Mesh
 Message = dict[str, Any]
 
 FOREVER = 10**9
-"""How often a motion starts over."""
+"""Number of times that a motion starts over."""
 HELD = 2300
 """three.js's name for keys that hold until the next one."""
 
@@ -29,7 +29,7 @@ def set_property(path: str, name: str, value: Any) -> Message:
 
 
 def set_transform(path: str, translation: Array, rotation: Array | None = None) -> Message:
-    """Where what is at ``path`` is in its parent: ``p -> rotation p + translation`` [m]."""
+    """Place what is at ``path`` in its parent: ``p -> rotation p + translation`` [m]."""
     matrix = np.eye(4)
     matrix[:3, 3] = translation
     if rotation is not None:
@@ -86,7 +86,7 @@ def track(name: str, kind: str, times: Sequence[float], values: NDArray[Any], he
 
 
 def clip(path: str, tracks: Sequence[Message]) -> Message:
-    """How the object at ``path`` moves."""
+    """Motion of the object at ``path``."""
     return {"path": path, "clip": {"fps": 1.0, "name": "motion", "tracks": list(tracks)}}
 
 

@@ -44,7 +44,7 @@ def pack(header: Message, messages: list[Message]) -> str:
 
 
 def _array(rows: NDArray[Any]) -> tuple[Message, bytes]:
-    """How an array (count, 3) of vertices (floats) or triangles (integers) is written, and its bytes."""
+    """Describe how an array (count, 3) of vertices (floats) or triangles (integers) is written, and give its bytes."""
     if rows.dtype.kind == "i":
         moves = np.diff(rows.ravel(), prepend=0)
         zigzag = ((moves << 1) ^ (moves >> 63)).astype("<u4")

@@ -89,7 +89,7 @@ def write(figure: Figure, target: Path) -> Path:
 
 
 def written(path: str | os.PathLike[str]) -> Path:
-    """Where a plot is written, checked."""
+    """File that a plot is written to, checked."""
     target = as_path(path)
     if target.suffix.lower() not in (".png", ".pdf", ".svg"):
         raise ProblemError(f"path: expected .png, .pdf or .svg, got {said(str(target))}")

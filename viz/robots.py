@@ -17,7 +17,7 @@ from viz.motions import Motion
 from viz.shapes import Array, Color
 
 ROBOT = "/mayne/robot"
-"""Where the first robot is in the scene."""
+"""Path of the first robot in the scene."""
 GHOST: Color = (0.16, 0.50, 0.73, 0.28)
 
 
@@ -143,10 +143,10 @@ def _clip(path: str, places: Array, times: Sequence[float]) -> Message:
 
 
 def path_of(d: Drawing, root: str, joint: int) -> str:
-    """Where a joint's bodies are in the scene."""
+    """Path of a joint's bodies in the scene."""
     return f"{root}/{joint} {safe(d.motion.robot.model.names[joint])}"
 
 
 def trace_of(d: Drawing, frame: str) -> str:
-    """Where a frame's path is in the scene."""
+    """Path of a frame's trace in the scene."""
     return f"/mayne/traces/{safe(frame)}" + ("" if d.root == ROBOT else f" of {safe(d.root)}")

@@ -26,7 +26,7 @@ from viz.surroundings import GROUND, grid_under, surroundings
 from viz.world import World
 
 PAUSE = 0.6
-"""How long the last state is held before the motion starts over [s]."""
+"""Time that the last state is held before the motion starts over [s]."""
 BESIDE = "the motion beside it"
 """Name of a second motion in the legend."""
 TINTS: list[Color] = [

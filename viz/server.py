@@ -31,7 +31,7 @@ HOST = "127.0.0.1"
 LONGEST = 100_000
 """Most bytes that a page may post."""
 PATIENCE = 3.0
-"""How long a program that ends waits for the browser that it has opened to read its page [s]."""
+"""Time that a program which ends waits for the browser that it has opened to read its page [s]."""
 TEXT_BROWSERS = ("www-browser", "links", "elinks", "lynx", "w3m")
 """Browsers without WebGL, which would take the terminal."""
 

@@ -145,7 +145,7 @@ class _Objects:
 
 
 def _look(message: Mapping[str, Any]) -> Any:
-    """How an object looks, as far as two can be compared at once: their meshes by identity."""
+    """Look of an object, as far as two can be compared at once: their meshes by identity."""
     made = message["object"]
     meshes = [id(shape["data"]["attributes"]["position"]["array"]) for shape in made.get("geometries", [])]
     return meshes, made.get("materials")

@@ -49,7 +49,7 @@ def height(ground: float) -> float:
 
 
 def distance_to_see(radius: float) -> float:
-    """How far a camera is from the middle of a ball that it sees whole [m]."""
+    """Distance of a camera from the middle of a ball that it sees whole [m]."""
     return ROOM * radius / math.sin(math.radians(0.5 * FIELD_OF_VIEW))
 
 

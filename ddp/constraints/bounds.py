@@ -65,7 +65,7 @@ def as_limits(limits: Any, N: int, dynamics: System) -> tuple[Array, Array]:
 
 @kernel
 def rooms(u, lower, upper):  # type: ignore[no-untyped-def]
-    """How far a control is from its limits: ``lower - u``, ``upper - u``; zero where only rounding is between.
+    """Distances of a control from its limits: ``lower - u``, ``upper - u``; zero where only rounding is between.
 
     More by what rounding may take of it, so that a step that goes there and is clipped ends exactly at the limit.
     """

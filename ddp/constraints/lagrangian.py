@@ -60,7 +60,7 @@ class Residual:
 
 
 def state_size(placed: Sequence[Placed]) -> int:
-    """How many multipliers and penalties there are."""
+    """Number of multipliers and penalties."""
     return sum(entry.lower.size for entry in placed) + len(placed)
 
 

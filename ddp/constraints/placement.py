@@ -1,4 +1,4 @@
-"""Where a problem's constraints are imposed: the user's lists, checked, named and tried on a few knots."""
+"""Placement of a problem's constraints: the user's lists, checked, named and tried on a few knots."""
 
 from __future__ import annotations
 

@@ -111,7 +111,7 @@ class Rows:
 
     @cached_property
     def separable(self) -> NDArray[np.bool_]:
-        """Where (N+1,) every row has a column of its own and no curvature: Jᵀ w J is diagonal."""
+        """Flags (N+1,) of knots at which every row has a column of its own and no curvature: Jᵀ w J is diagonal."""
         mask = np.ones(self.horizon + 1, dtype=bool)
         for entry, found in zip(self.placed, self._alive, strict=True):
             if not found.diagonal or found.curved:

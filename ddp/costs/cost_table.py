@@ -37,7 +37,7 @@ def _bits(number: float) -> int:
 
 @inline
 def place(array):
-    """Where an array begins."""
+    """Address of an array."""
     return np.int64(array.ctypes.data)
 
 

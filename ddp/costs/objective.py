@@ -210,7 +210,7 @@ class Objective:
 
     @cached_property
     def separable(self) -> NDArray[np.bool_]:
-        """Where (N+1,) every term is separable: the Hessian is diagonal, and Gauss-Newton's exact."""
+        """Flags (N+1,) of knots at which every term is separable: the Hessian is diagonal, and Gauss-Newton's exact."""
         mask = np.ones(self.horizon + 1, dtype=bool) if self.plain is self else self.plain.separable.copy()
         for entry, begin, end in (*(self._stretches if self.plain is self else ()), *self._of_constraints):
             if not ability(entry.term, "separable"):

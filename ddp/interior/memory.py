@@ -175,5 +175,5 @@ def carved(shapes: dict[str, tuple[int, ...]]) -> tuple[dict[str, Array], dict[s
 
 
 def place(array: Any) -> int:
-    """Where an array begins."""
+    """Address of an array."""
     return int(np.asarray(array).ctypes.data)

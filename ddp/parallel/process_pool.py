@@ -56,7 +56,7 @@ class _Shared:
 
     @staticmethod
     def size(problem: Problem) -> int:
-        """How many floats that takes."""
+        """Number of floats that it takes."""
         sizes: list[int] = []
 
         def count(shape: tuple[int, ...]) -> Array:

@@ -27,7 +27,7 @@ LONGEST_HISTORY = 1_000_000
 """Iterations of a file, at most."""
 
 SAME, NEAR = 1e-6, 1e-12
-"""How far costs of one trajectory may be apart, relative to the sum of the sizes of its knots' costs, and how far
+"""Distance that costs of one trajectory may have, relative to the sum of the sizes of its knots' costs, and how far
 rounding may have moved the trajectory, relative to its largest entry: of costs that are almost zero, that decides."""
 
 _KINDS = {"hessian": "U1", "contraction": "U1", "full_space": "b1"}

@@ -24,7 +24,7 @@ LOCAL, LOCAL_WORLD_ALIGNED = range(2)
 REFERENCES = {"local": LOCAL, "local-world-aligned": LOCAL_WORLD_ALIGNED}
 
 _APART = 1e-3
-"""How far apart [m, rad] two references of one body may stand from what its frames allow."""
+"""Distance [m, rad] that two references of one body may be off what its frames allow."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -51,7 +51,7 @@ from dynamics.rigid_bodies.bodies import seen_by_parent
 
 
 class Standing(Fields):
-    """Where contacts are and how they move.
+    """Places of contacts and their motion.
 
     R (m, 9), p (m, 3): each frame's placement, from its root's origin.   u (m, 3): the velocity of a point, P(v).
     c (m, 3): its classical acceleration less gravity.   V (m, 6): the twist of a surface in its own axes.

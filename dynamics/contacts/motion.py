@@ -39,14 +39,14 @@ class Push(Fields):
 
 @kernel
 def see_motion(tree, contacts, q, w, x):
-    """Where contacts are, and c of steps."""
+    """Place contacts, and find c of steps."""
     place_contacts(tree, contacts, q, w, x.place)
     move_contacts(tree, contacts, w, x.place, x.c)
 
 
 @kernel
 def see_impact(tree, contacts, nc, restitution, q, w, x):
-    """Where contacts are, and c of impacts, (1 + e) J v."""
+    """Place contacts, and find c of impacts, (1 + e) J v."""
     see_motion(tree, contacts, q, w, x)
     for i in range(nc):
         x.c[i] *= 1.0 + restitution

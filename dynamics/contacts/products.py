@@ -9,7 +9,7 @@ from dynamics.contacts.contact import SURFACE
 
 @inline
 def threes(contacts, i):
-    """How many threes of rows a contact has."""
+    """Count the threes of rows that a contact has."""
     return 2 if contacts.kind[i] == SURFACE else 1
 
 

@@ -276,7 +276,7 @@ class GpuDynamics:
 
 
 def _address(array: Any) -> int:
-    """Where an array is in the memory of the GPU."""
+    """Address of an array in the memory of the GPU."""
     return int(array.__cuda_array_interface__["data"][0])
 
 
@@ -286,7 +286,7 @@ def _sent(array: Any) -> Any:
 
 
 def _rows(q: Any) -> int:
-    """How many samples q (N, nq) has."""
+    """Number of samples of q (N, nq)."""
     shape = np.shape(q) if not cuda.is_cuda_array(q) else q.__cuda_array_interface__["shape"]
     if len(shape) != 2:
         raise ProblemError(f"q: expected (N, nq) of arrays on a GPU, got shape {tuple(shape)}")

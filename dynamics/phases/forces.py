@@ -41,7 +41,7 @@ class Pushes(Protocol):
         """∂f/∂h (M, size), h how long the knot takes."""
 
     def noted(self, dynamics: object, knots: slice) -> tuple[int, int, int, int] | None:
-        """Where these dynamics note f at some knots, if they do: `PhasedDynamics.noted_forces`."""
+        """Place of f among what these dynamics note at some knots, if they do: `PhasedDynamics.noted_forces`."""
 
 
 def pushes(

@@ -79,12 +79,12 @@ class PhasedDynamics(SteppedRobot):
 
     @property
     def durations(self) -> Array:
-        """How long each knot takes [s]: its step of time, or 0 at an impact."""
+        """Duration of each knot [s]: its step of time, or 0 at an impact."""
         return self.step_durations(self.knots)
 
     @property
     def phase_durations(self) -> Array:
-        """How long each phase takes [s]."""
+        """Duration of each phase [s]."""
         return np.array([phase.knots * (self.dt if phase.dt is None else phase.dt) for phase in self.phases])
 
     def phase_of(self, knot: int) -> Phase:
@@ -191,7 +191,7 @@ class PhasedDynamics(SteppedRobot):
     def noted_forces(
         self, contacts: Contacts, first: int, count: int, restitution: float | None = None
     ) -> tuple[int, int, int, int] | None:
-        """Where the forces f (nc,) of these contacts are at some knots, all of them steps of time under just them.
+        """Place of the forces f (nc,) of these contacts at some knots, all of them steps of time under just them.
 
         restitution: of impacts, if it is their impulses that are asked for.
 
@@ -215,7 +215,7 @@ class PhasedDynamics(SteppedRobot):
         return TrackedPhases(self)
 
     def step_durations(self, count: int) -> Array:
-        """How long each of the knots 0 .. count-1 takes [s], 0 for an impact; beyond the phases, as in the last one."""
+        """Durations of the knots 0 .. count-1 [s], 0 for an impact; beyond the phases, as in the last one."""
         steps = np.array([mode.step for mode in self._described])
         return steps[self._modes_from(0, count)]
 

@@ -70,7 +70,7 @@ def size(nb: int, nq: int, nv: int, room: int = 0) -> int:
 
 @cache
 def room_of_tensors(nv: int, triples: int) -> int:
-    """How many numbers the kernels of tensors take beyond ``size``."""
+    """Numbers that the kernels of tensors take beyond ``size``."""
     return Values.size(triples=triples) + Tensors.size(nv=nv, square=nv * nv)
 
 

@@ -79,7 +79,7 @@ def looping(memory, tree, loops):
 
 @kernel
 def shift_of_root(tree, root, q):
-    """Where the reference point of kinematics.py is in the world: the frame of a body on the world."""
+    """Place of kinematics.py's reference point in the world: the frame of a body on the world."""
     if has_rod(tree, root):
         zero, F = 0.0 * q[0], tree.placement[root]
         return F[9] + zero, F[10] + zero, F[11] + zero

@@ -31,7 +31,7 @@ def pressure(row, deep):
 
 @inline
 def met(row, p, radius):
-    """How deep a sphere at p is in a surface; the gradient g of that, 1/r and the axis of a cylinder."""
+    """Depth of a sphere at p in a surface; the gradient g of that, 1/r and the axis of a cylinder."""
     origin, axis = (row[0], row[1], row[2]), (row[3], row[4], row[5])
     x = sub3(p, origin)
     along = dot3(axis, x)

@@ -1,5 +1,5 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
-"""Where the entries of the second derivatives of inverse dynamics are found among what tensors.py computes."""
+"""Places of the entries of inverse dynamics' second derivatives among the numbers that tensors.py computes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ddp.compiling.kernel import kernel
 from dynamics.robots.tree import Tree
 
 SLOTS = 14
-"""How many different numbers a triple of degrees of freedom has in the four tensors."""
+"""Different numbers that a triple of degrees of freedom has in the four tensors."""
 
 _GROUP = 8
 

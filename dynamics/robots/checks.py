@@ -12,7 +12,7 @@ _SHORTEST, _LONGEST = (1.0 - 1e-6) ** 2, (1.0 + 1e-6) ** 2
 
 @kernel
 def count_finite(x):
-    """How many entries of an array are numbers."""
+    """Count the entries of an array that are numbers."""
     count, numbers = 0, x.reshape(-1)
     for i in range(numbers.size):
         count += abs(numbers[i]) < np.inf

@@ -32,7 +32,7 @@ ADVICE = {
 
 
 class Source(NamedTuple):
-    """Where a robot was read from.
+    """File, name or model that a robot was read from.
 
     path: the file, empty for a text.   packages: the folders that ``package://`` may mean.
     urdf: the text of a URDF as it was checked, empty for other formats.   mjcf: that of an MJCF, empty for others.

@@ -171,7 +171,7 @@ def closed(bodies: pin.Model | Mechanism, loops: Sequence[Loop], q: Array) -> Ar
 
 
 def distances(m: Mechanism, loops: Sequence[Loop], q: Array) -> tuple[Array, Array]:
-    """How far held directions are from being held [m, rad], and how that changes; unlike e, not zero at half a turn."""
+    """Distances of held directions from being held [m, rad], and their rates; unlike e, not zero at half a turn."""
     poses, e, J = [*m.poses(q), (pin.SE3.Identity(), np.zeros((6, m.nv)))], [], []
     for loop in loops:
         ends = []

@@ -161,7 +161,7 @@ class HybridRobot(Robot):
         return bool(self.recipe.parts[body].tendons)
 
     def coordinates(self, name: str) -> slice:
-        """Where the coordinates of a rod, or the velocities of a joint, are among v (nv,)."""
+        """Places of a rod's coordinates, or a joint's velocities, among v (nv,)."""
         own = self.numbers_of(name)[1]
         return slice(own.start, own.stop)
 

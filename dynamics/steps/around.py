@@ -37,7 +37,7 @@ class Around(ByKnot):
 
     @property
     def lanes(self) -> int:
-        """How many step lengths are rolled out for the price of one: those of the system."""
+        """Step lengths that are rolled out for the price of one: those of the system."""
         return WIDTH if ability(self.system, "lanes") else 0
 
     @property

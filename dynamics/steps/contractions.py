@@ -19,7 +19,7 @@ from dynamics.steps.modes import Layout, Modes, layout_of, mode_of
 size: Any = hessians.size
 bench: Any = hessians.room_for
 curve: Any = hessians.curve
-"""How a system's knots are curved: in the two templates below others take their place, see ``Contractor``."""
+"""Kernels by which knots are curved: in the two templates below others take their place, see ``Contractor``."""
 
 
 @kernel

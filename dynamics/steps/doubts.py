@@ -16,7 +16,7 @@ from dynamics.robots.model import Robot
 Array = NDArray[np.float64]
 
 BEYOND = 1e-3
-"""How far beyond a limit, or out of reach, is worth a word [rad, m]."""
+"""Distance beyond a limit, or out of reach, that is worth a word [rad, m]."""
 TURNS = 4.0 * np.pi
 """Angles larger than this are taken for degrees [rad]."""
 BEYOND_STEP = 5e-3

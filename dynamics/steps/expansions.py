@@ -15,7 +15,7 @@ from dynamics.steps.rollouts import run_end
 
 bench: Any = free_relation
 relate: Any = relate_freely
-"""How a system's knots are related: in the template below others take their place, see ``expansion``."""
+"""Kernels by which knots are related: in the template below others take their place, see ``expansion``."""
 
 
 @inline

@@ -55,7 +55,7 @@ class FreeStart(Around):
         return 1 + max(int(self.system.record_size), self.nx + self.nu)
 
     def step_durations(self, count: int) -> Array:
-        """How long each of the knots 0 .. count-1 takes [s]: those before take no time."""
+        """Durations of the knots 0 .. count-1 [s]: those before take no time."""
         rest, own = max(0, count - self.before), ability(self.system, "step_durations")
         found = np.full(rest, self.dt) if own is None else own(rest)
         return np.concatenate([np.zeros(min(count, self.before)), found])

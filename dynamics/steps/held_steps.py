@@ -46,13 +46,13 @@ SWEEPS, CLOSE = 12, 1e-9
 
 
 class Posture(Fields):
-    """Where bodies are, from their roots' origins, and the motions of degrees of freedom."""
+    """Places of bodies, from their roots' origins, and the motions of degrees of freedom."""
 
     R, p, s = rows("nb", 9), rows("nb", 3), rows("nv", 6)
 
 
 class End(Fields):
-    """Where steps end.
+    """Configuration at which steps end, and contacts there.
 
     ws, place: bodies and contacts at q'.   q, xi: q' and h v'.   e: errors.
     J, C: e_q' and e_q' Jr, zeros where a degree of freedom moves no contact.   T: scratch.

@@ -74,7 +74,7 @@ def size(tree, where, m, nc, lanes):
 
 @kernel
 def registers(nv, ld):
-    """How many registers ``assemble`` works in."""
+    """Number of registers that ``assemble`` works in."""
     return (ld * (ld + nv + max(nv, 6)) + 8 * WIDTH) // WIDTH + 4
 
 

@@ -56,7 +56,7 @@ class ImplicitSteps:
         whole = Space((*space.parts, Euclidean(self.nk)))
 
         def begins(x: Any, k: Any) -> Any:
-            """Where each stage begins, and the step ends."""
+            """States at which each stage begins, and the step ends."""
             found = [x]
             for i, (_, _, far) in enumerate(stages):
                 found.append(space.plus(found[-1], far * k[n * i : n * (i + 1)]))
@@ -88,7 +88,7 @@ class ImplicitSteps:
 
     @property
     def seconds(self) -> float:
-        """How long they took to be made."""
+        """Seconds that making them took."""
         return self._residual.seconds + self._end.seconds
 
     def renewed(self) -> ImplicitSteps:

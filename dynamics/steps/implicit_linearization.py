@@ -58,7 +58,7 @@ def implicit_layout(nq: int, nv: int, nu: int, most: int, stages: int) -> Layout
 
 @kernel
 def numbers_of_stage(nq, nv, nu, nc):
-    """How many numbers a record keeps of a stage, see ``Stage``."""
+    """Count the numbers that a record keeps of a stage, see ``Stage``."""
     nz = nv + nc
     return nq + nv + nz + nz * nz + nz * (2 * nv + nu) + nu
 

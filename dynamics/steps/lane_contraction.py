@@ -42,7 +42,7 @@ class Contracting(Fields):
 
 
 def written(tree: Tree, bent: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Where groups of eight begin, among the numbers of one knot's blocks, that have entries.
+    """Begins of the groups of eight that have entries, among the numbers of one knot's blocks.
 
     bent (nb,): which bodies' joints have motions that do not commute.
     """

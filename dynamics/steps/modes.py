@@ -87,7 +87,7 @@ class Mode(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """Where parts of a record begin: g, K⁻¹, z_y, its end; and how far rows of K⁻¹ and z_y are apart, lk and ld."""
+    """Begins of a record's parts: g, K⁻¹, z_y, its end; and how far rows of K⁻¹ and z_y are apart, lk and ld."""
 
     g: int
     K: int

@@ -53,7 +53,7 @@ def run_end(schedule, t):
 
 bench: Any = free_bench
 advance: Any = advance_freely
-"""How a system's knots are stepped: in the two templates below others take their place, see ``roller``."""
+"""Kernels by which knots are stepped: in the two templates below others take their place, see ``roller``."""
 
 
 def _step(context, memory, schedule, X, U, Xn):  # type: ignore[no-untyped-def]

@@ -111,7 +111,7 @@ linearize: Any = None
 complete: Any = None
 contract: Any = None
 stray: Any = None
-"""How knots are linearised and contracted, and how they stray: kernels of a `Scheme` take their places in the templates
+"""Kernels by which knots are linearised, contracted and stray: those of a `Scheme` take their places in the templates
 below."""
 
 _follow = follower("follow_freely", inline(robot), deviate, advance, open_gap)

@@ -379,7 +379,7 @@ class SteppedRobot(ABC):
         return np.asarray(inverse_dynamics(self.robot, q, still, still) - self.passive_torques(at_rest[None])[0])
 
     def driving(self, X: Array) -> Array:
-        """How controls act on the degrees of freedom, (M, nv, nu): S, with the pull of tendons at states X (M, nx)."""
+        """Matrices (M, nv, nu) by which controls act: S, with the pull of tendons at states X (M, nx)."""
         if self.robot.is_hybrid:
             return balance(self._tree, self.actuation, X[:, : self.robot.nq], np.zeros((len(X), self.nu)))[1]
         return np.broadcast_to(self.actuation, (len(X), *self.actuation.shape))

@@ -17,7 +17,7 @@ from problems.kernels.states import beyond, row_of
 
 @kernel
 def excess(R, target, lower, upper, f, e):
-    """How far each row of R f - target is beyond its limits, into e (nr,); the sum of squares."""
+    """Write how far each row of R f - target is beyond its limits into e (nr,); the sum of squares."""
     total = 0.0
     for i in range(R.shape[0]):
         value = -target[i]

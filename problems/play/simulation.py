@@ -47,7 +47,7 @@ FALLEN = 0.4
 """Part of its height at the start below which a base has fallen."""
 
 HELD = 3.0
-"""How long the end of a motion that comes to rest on its feet is held, to see whether the robot falls there, in units
+"""Time for which a motion that comes to rest on its feet is held at its end, to see whether the robot falls, in units
 of √(h/g), h the height of its base: a leaning pendulum of that height leans tenfold by then."""
 
 NOISE = (0.001, 0.002, 0.001, 0.02, 0.02, 0.05)

@@ -15,14 +15,14 @@ from dynamics.steps.robot_dynamics import RobotDynamics
 from problems.legs import frame_poses
 
 APART = 0.6
-"""How far apart heights are drawn that are straight in between, in units of the height of the centre of mass. Around
+"""Distance between heights that are drawn, straight in between, in units of the height of the centre of mass. Around
 feet at the start a quarter of it is level, and from three quarters on there is nothing of that."""
 
 FINE = 8
 """Points of the ground in this distance."""
 
 BEYOND = 4.0
-"""How far the ground reaches beyond the motion, in the same units."""
+"""Distance that the ground reaches beyond the motion, in the same units."""
 
 
 def as_range(uneven: ArrayLike) -> tuple[float, float]:

@@ -23,13 +23,13 @@ def hanging() -> pin.SE3:
 
 
 def straight(angle: float, base: float, tip: float, x: float) -> tuple[float, float]:
-    """Where a cable along a rod is at X/L, its distance from the axis going from ``base`` to ``tip`` [m]."""
+    """Place at X/L of a cable along a rod, whose distance from the axis goes from ``base`` to ``tip`` [m]."""
     distance = base + (tip - base) * x
     return distance * np.sin(angle), distance * np.cos(angle)
 
 
 def helix(side: float, x: float) -> tuple[float, float]:
-    """Where a cable is that winds around the axis twice, at the tip's radius, to one side or the other."""
+    """Place of a cable that winds around the axis twice, at the tip's radius, to one side or the other."""
     return _TIP * np.sin(4.0 * np.pi * x), side * _TIP * np.cos(4.0 * np.pi * x)
 
 

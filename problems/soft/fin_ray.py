@@ -60,7 +60,7 @@ def _wall(x: float, angle: float) -> pin.SE3:
 
 
 def slide(t: float) -> float:
-    """Where the slider is at a time [s]: 5 mm to and fro, once a second."""
+    """Place of the slider at a time [s]: 5 mm to and fro, once a second."""
     return 0.005 * float(np.sin(2.0 * np.pi * t))
 
 

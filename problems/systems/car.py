@@ -66,7 +66,7 @@ CIRCLES, RADIUS = 3.0 * np.array([[0.25, 0.25], [0.5, 0.5], [0.75, 0.75]]), 0.25
 
 
 def clearances(x: Any, u: Any) -> Any:
-    """How far squares of distances are below those of radii: not above zero."""
+    """Squares of radii less those of distances: not above zero."""
     return RADIUS**2 - ((x[:2] - CIRCLES) ** 2).sum(axis=1)
 
 

@@ -70,7 +70,7 @@ def _stretched(horizon: int, x: Any, u: Any) -> Any:
 
 
 def _missed(distance: float, x: Any, u: Any) -> Any:
-    """How far a point mass is from rest at a distance."""
+    """Difference of a point mass from rest at a distance."""
     return x[:2] - np.array([distance, 0.0])
 
 

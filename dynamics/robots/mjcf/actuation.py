@@ -105,7 +105,7 @@ def _columns(
 
 
 def _law(mujoco: Any, m: Any, i: int) -> str:
-    """How actuator i makes its force: "constant" gain, "lag" before one, or the name of another law."""
+    """Name the law by which actuator i makes its force: "constant" gain, "lag" before one, or another."""
     Gain, Bias, Dyn = mujoco.mjtGain, mujoco.mjtBias, mujoco.mjtDyn
     gain, bias, dynamics = int(m.actuator_gaintype[i]), int(m.actuator_biastype[i]), int(m.actuator_dyntype[i])
     if m.actuator_plugin[i] >= 0:

@@ -103,7 +103,7 @@ def _read(element: Element, part: _Part, where: str) -> _Part | None:
 
 
 def _folders(parts: list[_Part], main: Path) -> set[Path]:
-    """Where MuJoCo may look for a file: wider than it does, as what is not regular is none anywhere."""
+    """Folders in which MuJoCo may look for a file: more than it does, as what is not regular is none anywhere."""
     beside = {file.parent for part in parts for file in (*part.files[-1:], part.model, main)}
     compilers = [element for part in parts for element in part.root.iter("compiler")]
     inside = {compiler.get(name, "") for compiler in compilers for name in _FOLDERS}

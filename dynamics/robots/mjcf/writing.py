@@ -180,7 +180,7 @@ class World:
         data.xfrc_applied[body, 3:] = np.cross(self.place(data, joint, point) - data.xipos[body], force)
 
     def place(self, data: Any, joint: int, point: Array) -> Array:
-        """Where a point (3,) [m], in the axes of joint 1, 2, ..., is in the world."""
+        """Place in the world of a point (3,) [m] that is given in the axes of joint 1, 2, ..."""
         body = self.body(joint)
         return np.asarray(data.xpos[body] + data.xmat[body].reshape(3, 3) @ point)
 
