@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
-
 import numpy as np
 import pinocchio as pin
 import pytest
@@ -11,7 +9,6 @@ import residual_oracle as oracles
 
 import ddp
 from ddp.constraints.lagrangian import Lagrangian, state_size
-from ddp.costs.batch import BatchTerm
 from ddp.errors import ProblemError
 from dynamics.robots.model import load
 from dynamics.steps.function_dynamics import FunctionDynamics
@@ -321,123 +318,3 @@ def test_given_joint_limits_replace_the_models(robots):
     x = np.zeros(12)
     x[2] = -0.3
     assert term.value(x, np.zeros(6)) == pytest.approx(0.5 * 0.04, rel=1e-12)
-
-
-def every_term(robot, rng):
-    """One of each kind on a robot, for the frame of its last body."""
-    system = RobotDynamics(robot, 0.01)
-    frame, x = robot.model.frames[-1].name, random_state(robot, rng)
-    return [
-        StateCost(system, x, rng.uniform(size=system.n)),
-        ControlCost(np.zeros(system.nu), rng.uniform(size=system.nu)),
-        ControlLimits(np.full(system.nu, -0.5), np.full(system.nu, 0.4), rng.uniform(size=system.nu)),
-        JointLimits(robot, 1.0),
-        CenterOfMass(robot, np.zeros(3), 1.0),
-        FramePose(robot, frame, pin.SE3.Identity(), np.ones(6)),
-        FramePosition(robot, frame, np.zeros(3), 1.0),
-        FrameVelocity(robot, frame, np.zeros(6), np.ones(6), "world"),
-        Energy(robot, 1.0, 1.0),
-        Momentum(robot, np.zeros(6), np.ones(6)),
-    ]
-
-
-@pytest.mark.parametrize("name", ["ur5", "hyq", "mixed"])
-def test_batches_add_scaled_knots_and_do_not_depend_on_how_they_are_split(robots, rng, name):
-    robot = robots[name]
-    X = np.array([random_state(robot, rng) for _ in range(5)])
-    for term in every_term(robot, rng):
-        assert isinstance(term, BatchTerm)
-        nu = RobotDynamics(robot, 0.01).nu
-        U, nz = rng.normal(size=(5, nu)), 2 * robot.nv + nu
-        for exact in (False, True):
-            whole = np.full(5, 2.0), np.full((5, nz), 3.0), np.full((5, nz, nz), 4.0)
-            term.expand(X, U, 0.3, exact, *whole)
-            parts = np.full(5, 2.0), np.full((5, nz), 3.0), np.full((5, nz, nz), 4.0)
-            for rows in (slice(0, 2), slice(2, 5)):
-                term.expand(X[rows], U[rows], 0.3, exact, *(part[rows] for part in parts))
-            for a, b in zip(whole, parts, strict=True):
-                np.testing.assert_array_equal(a, b)
-            np.testing.assert_allclose(whole[0], 2.0 + 0.3 * term.values(X, U), rtol=1e-14)
-            if not isinstance(term, (ControlCost, ControlLimits)):
-                for k in range(5):
-                    g = 3.0 + 0.3 * term.gradient(X[k], U[k])  # an only sample may be rounded otherwise
-                    np.testing.assert_allclose(whole[1][k], g, rtol=1e-13, atol=1e-14 * np.abs(g).max())
-                    H = 4.0 + 0.3 * term.hessian(X[k], U[k], exact=exact)
-                    atol = 1e-12 * max(1.0, np.abs(H).max())
-                    np.testing.assert_allclose(whole[2][k], H, rtol=1e-13, atol=atol)
-
-
-def test_terms_survive_pickling(robots, rng):
-    X = np.array([random_state(robots["hyq"], rng)])
-    for term in every_term(robots["hyq"], rng):
-        copy = pickle.loads(pickle.dumps(term))
-        np.testing.assert_array_equal(copy.values(X, np.ones((1, 12))), term.values(X, np.ones((1, 12))))
-
-
-def test_terms_are_immutable(robots):
-    with pytest.raises(AttributeError):
-        FramePosition(robots["ur5"], "tool0", np.zeros(3), 1.0).weight = 2.0
-
-
-MISTAKES = [
-    ("weights", lambda r, s: StateCost(s, s_zero(s), np.ones(3))),
-    ("weights", lambda r, s: StateCost(s, s_zero(s), -np.ones(s.n))),
-    ("weights", lambda r, s: StateCost(s, s_zero(s), np.full(s.n, np.nan))),
-    ("target_x", lambda r, s: StateCost(s, np.zeros(3), np.ones(s.n))),
-    ("target_x", lambda r, s: StateCost(s, np.zeros(s.nx), np.ones(s.n))),  # a quaternion of length zero
-    ("target_u", lambda r, s: ControlCost(np.zeros((2, 2)), np.ones(2))),
-    ("weights", lambda r, s: ControlCost(np.zeros(2), np.ones(3))),
-    ("did you mean 'rf_foot'", lambda r, s: FramePose(r, "rf_fot", pin.SE3.Identity(), np.ones(6))),
-    ("target", lambda r, s: FramePose(r, "rf_foot", 2.0 * np.eye(4), np.ones(6))),
-    ("target", lambda r, s: FramePose(r, "rf_foot", np.eye(3), np.ones(6))),
-    ("target", lambda r, s: FramePose(r, "rf_foot", np.diag([1.0, 1.0, -1.0, 1.0]), np.ones(6))),
-    ("weights", lambda r, s: FramePose(r, "rf_foot", np.eye(4), np.ones(5))),
-    ("fixed to the world", lambda r, s: FramePose(r, "universe", np.eye(4), np.ones(6))),
-    ("target_xyz", lambda r, s: FramePosition(r, "rf_foot", np.array([0.0, np.inf, 0.0]), 1.0)),
-    ("weight", lambda r, s: FramePosition(r, "rf_foot", np.zeros(3), -1.0)),
-    ("weight", lambda r, s: FramePosition(r, "rf_foot", np.zeros(3), np.ones(2))),
-    ("weights: expected a symmetric", lambda r, s: ControlCost(np.zeros(2), [[1.0, 0.5], [0.0, 1.0]])),
-    ("weights: .* semidefinite .* eigenvalue of -1", lambda r, s: ControlCost(np.zeros(2), [[0.0, 1.0], [1.0, 0.0]])),
-    ("target, Q: expected one of", lambda r, s: Quadratic(0.0, 1.0)),
-    ("Q: expected shape", lambda r, s: Quadratic(np.zeros(2), np.ones(3))),
-    ("R: expected no negative weight", lambda r, s: Quadratic(np.zeros(2), 1.0, [-1.0])),
-    ("dynamics: expected the dynamics of a robot", lambda r, s: GravityTorqueCost(r, 1.0)),
-    ("weights: expected shape", lambda r, s: GravityTorqueCost(s, np.ones(18))),
-    ("reference", lambda r, s: FrameVelocity(r, "rf_foot", np.zeros(6), np.ones(6), "body")),
-    ("target", lambda r, s: FrameVelocity(r, "rf_foot", np.zeros(3), np.ones(6))),
-    ("target_xyz", lambda r, s: CenterOfMass(r, np.zeros(2), 1.0)),
-    ("target", lambda r, s: Energy(r, np.zeros(2), 1.0)),
-    ("weight", lambda r, s: Energy(r, 0.0, -1.0)),
-    ("about", lambda r, s: Momentum(r, np.zeros(6), np.ones(6), "com")),
-    ("weights", lambda r, s: Momentum(r, np.zeros(6), np.ones(3))),
-    ("robot", lambda r, s: CenterOfMass("hyq", np.zeros(3), 1.0)),
-    ("robot", lambda r, s: FramePosition("hyq", "rf_foot", np.zeros(3), 1.0)),
-    ("lower", lambda r, s: JointLimits(r, 1.0, lower=np.full(19, 9.0))),
-    ("upper", lambda r, s: JointLimits(r, 1.0, upper=np.full(3, 9.0))),
-    ("upper", lambda r, s: JointLimits(r, 1.0, upper=np.full(19, np.nan))),
-    ("lower: expected real numbers", lambda r, s: JointLimits(r, 1.0, lower="abc")),
-    ("dynamics: expected an object", lambda r, s: StateCost(None, np.zeros(3), np.ones(3))),
-    ("dynamics: expected an object", lambda r, s: StateCost(RobotDynamics, np.zeros(3), np.ones(3))),
-    ("reference: expected one of", lambda r, s: FrameVelocity(r, "rf_foot", np.zeros(6), np.ones(6), ["local"])),
-    ("frame: hyq has no frame", lambda r, s: FramePosition(r, ["rf_foot"], np.zeros(3), 1.0)),
-]
-
-
-def s_zero(system):
-    return np.concatenate([system.robot.neutral(), np.zeros(system.robot.nv)])
-
-
-@pytest.mark.parametrize(("named", "make"), MISTAKES)
-def test_mistakes_are_named_when_the_term_is_made(robots, named, make):
-    with pytest.raises(ProblemError, match=named):
-        make(robots["hyq"], RobotDynamics(robots["hyq"], 0.01))
-
-
-def test_a_term_refuses_states_of_another_robot(robots):
-    term = FramePosition(robots["ur5"], "tool0", np.zeros(3), 1.0)
-    with pytest.raises(ProblemError, match="made for 12 numbers in a state, the dynamics has 37"):
-        term.values(np.zeros((4, 37)), np.zeros((4, 12)))
-    with pytest.raises(ProblemError, match="made for 2 controls, the dynamics has 6"):
-        ControlCost(np.zeros(2), np.ones(2)).values(np.zeros((4, 12)), np.zeros((4, 6)))
-    with pytest.raises(ProblemError, match=r"expected an array of shape \(M, 12\), got \(12,\)"):
-        term.values(np.zeros(12), np.zeros(6))

@@ -1,0 +1,76 @@
+"""Options of a robot's discrete steps and what they are given: defaults, and checks at the border."""
+
+
+import numpy as np
+import pinocchio as pin
+import pytest
+
+import dynamics
+from ddp.errors import ProblemError
+from dynamics import RobotDynamics
+
+
+def test_controls_default_to_all_joints_but_a_floating_root():
+    assert RobotDynamics(dynamics.load("ur5"), 0.01).nu == 6
+    assert RobotDynamics(dynamics.load("hyq"), 0.01).nu == 12
+
+
+def test_nominal_control_balances_gravity(rng):
+    system = RobotDynamics(dynamics.load("panda"), 0.01)
+    x = np.concatenate([system.robot.random_configuration(rng), np.zeros(9)])
+    assert np.abs(system.step(x, system.nominal_control(x)) - x).max() < 1e-13
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"dt": 0.0}, "dt: expected a positive number, got 0.0"),
+        ({"dt": float("nan")}, "dt: expected a positive number, got nan"),
+        ({"dt": 0.01, "actuation": np.zeros((5, 3))}, "actuation: expected 6 rows of numbers, got (5, 3)"),
+        ({"dt": 0.01, "integrator": "rk5"}, "integrator: unknown 'rk5'"),
+        ({"dt": 0.01, "robot": "ur5"}, "robot: expected a Robot from dynamics.load, got 'ur5'"),
+    ],
+)
+def test_bad_options_are_named(arguments, words):
+    with pytest.raises(ProblemError) as caught:
+        RobotDynamics(**{"robot": dynamics.load("ur5"), **arguments})
+    assert words in str(caught.value)
+
+
+def test_a_state_with_a_quaternion_that_is_not_unit_is_refused():
+    system = RobotDynamics(dynamics.load("hyq"), 0.01)
+    x = np.concatenate([system.robot.q0, np.zeros(18)])
+    x[3:7] *= 1.01
+    with pytest.raises(ProblemError, match=r"x0\[3:7\].*expected a unit quaternion"):
+        system.check_state("x0", x)
+
+
+def test_what_a_step_is_given_is_checked_like_everything_else():
+    system = RobotDynamics(dynamics.load("hyq"), 0.01)
+    x = np.concatenate([2.0 * system.robot.q0, np.zeros(18)])
+    for call in (lambda: system.step(x, np.zeros(12)), lambda: system.linearize(x, np.zeros(12)),
+                 lambda: system.rollout(x, np.zeros((3, 12)))):  # fmt: skip
+        with pytest.raises(ProblemError, match="expected a unit quaternion"):
+            call()
+    rest = np.concatenate([system.robot.q0, np.zeros(18)])
+    with pytest.raises(ProblemError, match="u: expected 2 controls for 2 states, got 3"):
+        system.step(np.tile(rest, (2, 1)), np.zeros((3, 12)))
+    with pytest.raises(ProblemError, match="x0, x1: expected numbers of shapes"):
+        system.difference(np.zeros((3, 37)), np.zeros((2, 37)))
+    with pytest.raises(ProblemError, match="x, dx: expected numbers of shapes"):
+        system.integrate("a", np.zeros(36))
+
+
+def test_changing_the_actuation_given_changes_nothing():
+    S = np.eye(6)
+    system = RobotDynamics(dynamics.load("ur5"), 0.01, actuation=S)
+    before = system.step(np.zeros(12), np.ones(6))
+    S[:] = 0.0
+    assert np.array_equal(system.step(np.zeros(12), np.ones(6)), before)
+
+
+def test_a_floating_base_that_is_not_the_first_joint_is_not_driven(rng):
+    model = dynamics.load("ur5").model.copy()
+    joint = model.addJoint(0, pin.JointModelFreeFlyer(), pin.SE3.Identity(), "ball")
+    model.appendBodyToJoint(joint, pin.Inertia(1.0, np.zeros(3), np.eye(3)), pin.SE3.Identity())
+    assert RobotDynamics(dynamics.load(model), 0.01).nu == 6
