@@ -25,6 +25,9 @@ SMALLEST, LARGEST = 1e-120, 1e120
 LEAST = 0.01
 """Share of themselves that multipliers of bounds keep in a whole step."""
 
+LEFT_BEHIND = 0.1
+"""Slacks with less than this share of the room that their row's value has take that value, see `evaluate`."""
+
 NEAR = 1e10
 """Multipliers stay within this factor of what the barrier says they are, m / (s - bound)."""
 
@@ -169,8 +172,10 @@ def near(z, centre):
 def evaluate(c, primal, bounds, kind, give, m, residual, settle):
     """residual (M,) of values c and slacks and excesses ``primal`` (3, M); returns barrier function and prices.
 
-    That is infinite if a slack is beyond its bound. To ``settle``, the larger excess becomes what leaves no
-    residual of its row. Logarithms are of products of rooms, which take most of the time otherwise.
+    That is infinite if a slack is beyond its bound. To ``settle``, the larger excess becomes what leaves no residual of
+    its row, and slacks that are left far behind take its value (Byrd, Hribar & Nocedal 1999): steps are linear, and one
+    slack at its bound stops them all where constraints curve away from it. Both lower what is open and the barrier.
+    Logarithms are of products of rooms, which take most of the time otherwise.
     """
     total, product = 0.0, 1.0
     for i in range(len(kind)):
@@ -178,10 +183,13 @@ def evaluate(c, primal, bounds, kind, give, m, residual, settle):
         if kind[i] == FREE:
             continue
         residual[i] = c[i] - (primal[0, i] if kind[i] == BOUNDED else bounds[0, i])
+        own = settle and kind[i] == BOUNDED and not gives(give, i)
+        if own and LEFT_BEHIND * rooms(c[i], bounds, i) > rooms(primal[0, i], bounds, i):
+            primal[0, i], residual[i] = c[i], 0.0
         if not SMALLEST < product < LARGEST:
             total, product = total + logarithm(product, m), 1.0
         if kind[i] == BOUNDED and m > 0.0:
-            product *= own_room(primal[0, i] - bounds[0, i]) * own_room(bounds[1, i] - primal[0, i])
+            product *= rooms(primal[0, i], bounds, i)
         if not gives(give, i):
             continue
         price, compliance = give[PRICE, i], give[COMPLIANCE, i]
@@ -200,6 +208,12 @@ def evaluate(c, primal, bounds, kind, give, m, residual, settle):
             product *= own_room(primal[1, i]) * own_room(primal[2, i])
         residual[i] = 0.0
     return total + logarithm(product, m)
+
+
+@inline
+def rooms(x, bounds, i):
+    """Product of what is left to both bounds."""
+    return own_room(x - bounds[0, i]) * own_room(bounds[1, i] - x)
 
 
 @inline
