@@ -195,20 +195,23 @@ class Interior:
     def _lower_first(self, move: Move) -> bool:
         """Whether to begin anew with another first barrier: a lower one, or the one before.
 
-        Where the longest first step raises the barrier function and opens more than it closes, the minimum of that
-        function is too far for linear models. A lower barrier asks for less, and is kept if its step leaves half as
-        much open as the one before; if it does not, the barrier was not the cause.
+        Where the filter refuses the longest first step, though bounds allow most of it, the minimum of the barrier
+        function is too far for linear models. A lower barrier asks for less, and is kept if its step is accepted, or
+        if by curvature a full one would open half as much as the one before; else the barrier was not the cause.
         """
-        p = self.point
+        p, alpha = self.point, move.longest
         before, strayed = self._strayed
-        trial = p.along(move, move.longest)
+        trial = p.along(move, alpha)
+        args = trial.theta, trial.cost + trial.barrier, (p.theta, p.cost + p.penalty), move.slope, alpha
+        accepted = self.filter.accepts(*args)[0]
+        opens = (trial.theta - (1.0 - alpha) * p.theta) / alpha**2
         barrier = LOWER * p.barrier
-        if before > 0.0 and not (trial.theta < np.inf and trial.theta <= HALVED * strayed):
+        if before > 0.0 and not (accepted or opens <= HALVED * strayed):
             self._settled, barrier = True, before
-        elif trial.theta <= p.theta or trial.cost + trial.barrier <= p.cost + p.penalty or barrier < END * p.scale:
+        elif accepted or alpha < HALVED or barrier < END * p.scale:
             self._settled = True
             return False
-        self._strayed = p.barrier, trial.theta
+        self._strayed = p.barrier, opens
         p.barrier = barrier
         p.start(p.X, p.U, INSIDE)
         self._again()
