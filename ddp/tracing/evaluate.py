@@ -66,21 +66,6 @@ def place(outputs, template, places, first, out):
 
 
 @kernel
-def evaluate_all(address, X, U, p, out):
-    """out (M, size) := a function of rows of X (M, .), U (M, .) whose outputs are all of a row, in order."""
-    nx, nz, size = X.shape[1], X.shape[1] + U.shape[1], out.shape[1]
-    inputs, outputs = np.empty(WIDTH * (nz + p.shape[0])), np.empty(WIDTH * size)
-    share(inputs, nz, p)
-    for first in range(0, out.shape[0], WIDTH):
-        fill(inputs, 0, X, first)
-        fill(inputs, nx, U, first)
-        call_contraction(address, inputs.ctypes.data, outputs.ctypes.data, 0, 0)
-        for lane in range(min(WIDTH, out.shape[0] - first)):
-            for i in range(size):
-                out[first + lane, i] = outputs[WIDTH * i + lane]
-
-
-@kernel
 def evaluate(address, X, U, W, p, count, template, places, out):
     """out (M, size) := a function of rows of X (M, .), U (M, .), W (M, .) with ``count`` outputs."""
     nx, nz, end = X.shape[1], X.shape[1] + U.shape[1], X.shape[1] + U.shape[1] + p.shape[0]

@@ -225,9 +225,7 @@ class TracedFunction:
         count, (block,), _ = self.layout("value")
         if self.uses:
             chain.evaluate_chained(address, self.used[0], X, U, np.empty((len(X), 0)), count, *block, out)
-        elif count == self.size:
-            evaluate.evaluate_all(address, X, U, self.p, out)
-        else:  # constants are no outputs
+        else:
             evaluate.evaluate(address, X, U, np.empty((len(X), 0)), self.p, count, *block, out)
         return out
 

@@ -16,7 +16,7 @@ from ddp.tracing import derivatives, evaluate
 from ddp.tracing.arrays import made
 from ddp.tracing.graph import Graph, substituted
 from ddp.tracing.groups import S1, SE2, SE3, SO3, Euclidean, Part, UnitCircle, UnitPlane
-from ddp.tracing.layout import arranged
+from ddp.tracing.layout import arranged, whole
 from ddp.tracing.machine_code import Code, obtain
 from ddp.tracing.numbers import Node, Number, digest
 
@@ -135,7 +135,8 @@ class Space:
 
         def make() -> Any:
             closing, layout = self._closing(graph)
-            return {**functions, "closing": closing}, {"closing": layout}
+            layouts = {name: whole(len(graph), len(numbers)) for name, numbers in functions.items()}
+            return {**functions, "closing": closing}, {**layouts, "closing": layout}
 
         return obtain(key, make)
 
@@ -165,8 +166,9 @@ class Space:
         """``plus`` or ``minus`` of M pairs, as far as one is alone of all."""
         count = max(len(X), len(D))
         given = (np.ascontiguousarray(np.broadcast_to(rows, (count, rows.shape[1])), dtype=float) for rows in (X, D))
-        out = np.empty((count, self.nx if name == "plus" else self.n))
-        evaluate.evaluate_all(self.code.addresses[name], *given, NOTHING, out)
+        size, (block,), _ = self.code.layout[name]
+        out = np.empty((count, size))
+        evaluate.evaluate(self.code.addresses[name], *given, np.empty((count, 0)), NOTHING, size, *block, out)
         return out
 
     @cached_property
