@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
@@ -31,8 +31,39 @@ GOES_ON, CONVERGED, ROUNDING, STATIONARY = range(4)
 ENDINGS = None, Ending.CONVERGED, Ending.ROUNDING, Ending.STATIONARY
 """Verdicts of `judged`, and endings by them."""
 
+LONG = 0.25
+"""Steps from which on no iterate struggles."""
+
 SETTLED = 3
 """After this many iterations in a row that could not have been told from rounding, there is nothing to be gained."""
+
+
+class Improved(NamedTuple):
+    """An iteration that was made: a verdict of `judged`, and numbers of its `Record`."""
+
+    verdict: int
+    cost: float
+    gradient: float
+    expected: float
+    step: float
+    mu: float
+    hessian: str
+    blend: float
+    gap: float
+    contraction: str
+
+
+class Compiled(Protocol):
+    """Iterations without Python between their parts; iterate and model are up to date once it has left."""
+
+    def serves(self, model: HessianModel) -> bool:
+        """Whether it can make the next iteration."""
+
+    def improve(self, model: HessianModel, tolerance: float) -> Improved | None:
+        """Make an iteration; None, and it has left, if no sweep succeeds."""
+
+    def leave(self) -> None:
+        """Leave all as it is to the iterate and the model; nothing if that is done."""
 
 
 class Trajectory(Protocol):
@@ -45,13 +76,16 @@ class Trajectory(Protocol):
 class Descent:
     """One solve's way down: its iterate, the model that chooses sweeps, and a record of every iteration.
 
-    model: made for this solve by ``solver.hessian``.   limits: what the model is told.
+    model: made for this solve by ``solver.hessian``.   limits: what the model is told.   compiled: what makes whole
+    iterations in its stead, where all parts are built in.
     """
 
     def __init__(
-        self, iterate: Iterate, solver: DDP, history: list[Record], callback: Callable[[Record], None] | Watcher | None
-    ) -> None:
+        self, iterate: Iterate, solver: DDP, history: list[Record], callback: Callable[[Record], None] | Watcher | None,
+        compiled: Compiled | None = None,
+    ) -> None:  # fmt: skip
         self.iterate, self.solver, self.history = iterate, solver, history
+        self._compiled, self._settled = compiled, 0
         self._watcher: Watcher | None = None
         if callback is not None and isinstance(callback, Watcher):  # to ask a protocol takes 20 µs
             self._watcher, callback = callback, self._show
@@ -84,41 +118,64 @@ class Descent:
 
         limit: of the solve's iterations.
         """
+        end = self._descend(tolerance, limit, struggles)
+        if self._compiled is not None:
+            self._compiled.leave()
+        return end
+
+    def _descend(self, tolerance: float, limit: int, struggles: Callable[[list[Record]], bool] | None) -> End:
         iterate, history = self.iterate, self.history
-        settled, before = 0, working_time()
+        self._settled, before = 0, working_time()
         iterate.weigh()
         while len(history) < limit:
-            attempt = self.model.iterate(iterate)
-            if attempt is None:
+            improved = self._improve(tolerance)
+            if improved is None:
                 if iterate.limit():
                     continue
                 if not history and (fault := iterate.fault_of_term()):
                     raise ProblemError(fault)
                 return self._why_no_step()
-            ending: Ending | None = None
-            if iterate.gap < CLOSED and attempt.expected <= max(tolerance * iterate.unit, iterate.noise):
-                number, settled = judged(iterate, attempt, attempt.step.alpha, tolerance, settled)
-                ending = ENDINGS[number]
-            else:
-                settled = 0
-            iterate.accept(attempt.step)
+            verdict, cost, gradient, expected, alpha, mu, hessian, blend, gap, contraction = improved
             now = working_time()
             violation, penalty = iterate.violated() if iterate.constrained else (0.0, 0.0)
-            record = Record(
-                attempt.step.cost, attempt.gradient, attempt.expected, attempt.step.alpha, attempt.mu, attempt.hessian,
-                attempt.blend, now - before, iterate.gap, attempt.contraction, violation, penalty,
+            history.append(
+                Record(
+                    cost, gradient, expected, alpha, mu, hessian, blend, now - before, gap, contraction, violation,
+                    penalty,
+                )
             )  # fmt: skip
             before = now
-            history.append(record)
             if self._callback is not None:
-                self._callback(record)
-            if ending is not None:
+                self._callback(history[-1])
+            if (ending := ENDINGS[verdict]) is not None:
                 return End(ending)
-            if iterate.cost < 0.0 and self.endless():
+            if cost < 0.0 and self.endless():
                 return End(Ending.BOTTOMLESS, Ending.BOTTOMLESS.value)
-            if struggles is not None and struggles(history):
-                return End(Ending.STRUGGLES, Ending.STRUGGLES.value)
+            if struggles is not None and alpha < LONG:
+                if self._compiled is not None:
+                    self._compiled.leave()
+                if struggles(history):
+                    return End(Ending.STRUGGLES, Ending.STRUGGLES.value)
         return End(Ending.ITERATIONS, limit_reached(limit, history[-1].expected if history else None))
+
+    def _improve(self, tolerance: float) -> Improved | None:
+        """Make an iteration; None if no sweep succeeds."""
+        iterate, compiled = self.iterate, self._compiled
+        if compiled is not None and compiled.serves(self.model):
+            return compiled.improve(self.model, tolerance)
+        attempt = self.model.iterate(iterate)
+        if attempt is None:
+            return None
+        verdict = GOES_ON
+        if iterate.gap < CLOSED and attempt.expected <= max(tolerance * iterate.unit, iterate.noise):
+            verdict, self._settled = judged(iterate, attempt, attempt.step.alpha, tolerance, self._settled)
+        else:
+            self._settled = 0
+        iterate.accept(attempt.step)
+        return Improved(
+            verdict, attempt.step.cost, attempt.gradient, attempt.expected, attempt.step.alpha, attempt.mu,
+            attempt.hessian, attempt.blend, iterate.gap, attempt.contraction,
+        )  # fmt: skip
 
     def endless(self) -> bool:
         """Whether the cost falls ever faster: see `BOTTOMLESS`."""

@@ -94,12 +94,12 @@ class Iterate:
         self.separable, self.limited = problem.separable, False
         self._backward: Backward | None = None
         self._sweeps = partial(
-            Backward, work.derivatives, problem.dynamics, multipliers, reuse, contract=work.contract, segments=segments,
-            structure=problem.structure,
+            Backward, work.derivatives, problem.dynamics, multipliers, reuse, contract=work.contraction,
+            segments=segments, structure=problem.structure,
         )  # fmt: skip
         self.curved, self.constrained = problem.curved, problem.constrained
         self.control_weight = self.magnitude = self.unit = self.resolution = self.noise = self.grain = float("nan")
-        self._highest = -np.inf
+        self.highest = -np.inf
         X, U, gaps, notes = self._started(guess)
         self._place(X, U, gaps)
         self.evaluate(notes)
@@ -131,7 +131,7 @@ class Iterate:
             self.obstacle = f"the guess has no finite cost: {fault}"
         else:
             self.cost = cost
-            self._highest = cost
+            self.highest = cost
 
     def _started(self, guess: Guess) -> tuple[Array, Array, Array, Array]:
         """X, U, gaps and notes of a guess; gaps that a rollout does not feel are closed by it."""
@@ -193,6 +193,13 @@ class Iterate:
             backward.separable = self.separable
             self._show(backward)
         return backward
+
+    def adopt(self, backward: Backward) -> None:
+        """Take sweeps that an earlier solve has left, as if they were new."""
+        self._backward = backward
+        backward.separable = self.separable
+        backward.led_away()
+        self._show(backward)
 
     def _show(self, backward: Backward) -> None:
         """Show sweeps the trajectory's gaps, and how far its controls are from their limits."""
@@ -268,7 +275,7 @@ class Iterate:
         """Find what later judgements are relative to; by the exact Hessians where there are no others yet."""
         d = self.work.derivatives
         H = d.lzz if self.known & GAUSS_NEWTON else d.exact
-        found = scales(d.l, self.separable, H, d.diagonal, self.X, self.U, self.cost, self._highest)
+        found = scales(d.l, self.separable, H, d.diagonal, self.X, self.U, self.cost, self.highest)
         self.magnitude, self.control_weight, self.unit, self.resolution, self.noise, self.grain = found
 
     def search(self, sweep: Sweep, longest: float) -> Step:
@@ -287,7 +294,7 @@ class Iterate:
             else:
                 self.X, self.U = step.X, step.U
             self.cost = step.cost
-            self._highest = max(self._highest, step.cost)
+            self.highest = max(self.highest, step.cost)
             self.known = 0
             if self._backward is not None and self._backward.age is not None:
                 self._backward.moved()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from ddp.batch.alone import Chosen
 from ddp.descent import Descent
 from ddp.interior.approach import approach
 from ddp.interior.handover import handed_over, watch
@@ -42,7 +43,7 @@ def run(
     """Descend until there is a reason to stop; saddles and maxima are left along negative curvature."""
     if iterate.obstacle is not None:
         return Outcome(Status(f"not converged, {iterate.obstacle}", Ending.NO_START))
-    descent, left = Descent(iterate, solver, history, callback), 0
+    descent, left = Descent(iterate, solver, history, callback, Chosen(iterate, solver)), 0
     exact = descent.model.exact
     while True:
         if solver.full_space(iterate.problem):

@@ -25,9 +25,14 @@ HOME = Path(__file__).resolve().parent.parent
 ROOMS = ("ddp", "dynamics", "problems")
 
 
+class InPython(ddp.Backtracking):
+    """Search of one's own, with which iterations are not compiled in one piece."""
+
+
 def call_path(problem: ddp.Problem, iteration: int | None = None) -> list[str]:
     """Lines of the calls from the end of the iteration before to the end of this one; default: the last one."""
-    count = ddp.solve(problem, throw=False).iterations
+    solver = ddp.DDP(search=InPython())
+    count = ddp.solve(problem, solver, throw=False).iterations
     iteration = count if iteration is None else iteration
     lines: list[str] = []
     known: dict[int, str] = {}
@@ -52,7 +57,7 @@ def call_path(problem: ddp.Problem, iteration: int | None = None) -> list[str]:
     with iterates_made() as iterates:
         sys.setprofile(entered)
         try:
-            ddp.solve(problem, callback=note, throw=False)
+            ddp.solve(problem, solver, callback=note, throw=False)
         finally:
             sys.setprofile(None)
     least = min((int(line[:4]) for line in lines), default=0)

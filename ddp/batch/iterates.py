@@ -5,12 +5,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from ddp.batch.sweeps import know
+from ddp.batch.lanes import IDLE, NO_STEP
+from ddp.batch.sweeps import attempt_of, copy, know
 from ddp.compiling.kernel import kernel
 from ddp.constraints.bounds import rooms
 from ddp.derivatives import FIRST
-from ddp.descent import BOTTOMLESS, FAR
+from ddp.descent import BOTTOMLESS, FAR, GOES_ON, judged
+from ddp.iterate import CLOSED
 from ddp.machine.addresses import array_at
+from ddp.models.globalisation import OWN
 from ddp.saddles import FIRM
 from ddp.sweeps.horizon import Horizon
 
@@ -21,7 +24,7 @@ def clip(w, U, out):
     for t in range(w.N):
         for i in range(w.nu):
             k = t * w.nu + i
-            out[k] = min(max(U[k], w.eight.lower[t, i]), w.eight.upper[t, i])
+            out[k] = min(max(U[k], w.lower[t, i]), w.upper[t, i])
 
 
 @kernel
@@ -30,7 +33,7 @@ def is_at_limits(w, lane):
     for t in range(w.N):
         for i in range(w.nu):
             u = lane.U[t * w.nu + i]
-            if u <= w.eight.lower[t, i] or u >= w.eight.upper[t, i]:
+            if u <= w.lower[t, i] or u >= w.upper[t, i]:
                 return True
     return False
 
@@ -52,7 +55,7 @@ def measure_room(w, lane):
     for t in range(w.N):
         for i in range(w.nu):
             k = t * w.nu + i
-            lane.low[k], lane.high[k] = rooms(lane.U[k], w.eight.lower[t, i], w.eight.upper[t, i])
+            lane.low[k], lane.high[k] = rooms(lane.U[k], w.lower[t, i], w.upper[t, i])
 
 
 @kernel
@@ -135,3 +138,42 @@ def is_minimum(w, lane):
         for j in range(n):
             p[j] = before[j]
     return True
+
+
+@kernel
+def begin_iteration(s):
+    """Begin with the model of the mode."""
+    s.model, s.entered, s.place = s.mode, s.mode, OWN
+
+
+@kernel
+def accept(w, lane):
+    """Go where the best attempt of an iteration led: the verdict on it, and whether limits of controls bind there."""
+    attempt, verdict = attempt_of(lane.decisions, lane.decisions.best), GOES_ON
+    if lane.gap < CLOSED and attempt.expected <= max(w.tolerance * lane.unit, lane.noise):
+        verdict, lane.settled = judged(lane, attempt, attempt.step.alpha, w.tolerance, lane.settled)
+    else:
+        lane.settled = 0
+    if attempt.step.alpha > 0.0:
+        copy(lane.X, lane.best_X, (w.N + 1) * w.nx)
+        copy(lane.U, lane.best_U, w.N * w.nu)
+        lane.cost, lane.highest = attempt.step.cost, max(lane.highest, attempt.step.cost)
+        if lane.torn:
+            scale_gaps(w, lane, 1.0 - attempt.step.alpha)
+        move(w, lane)
+        if lane.limited:
+            measure_room(w, lane)
+    free = w.limited != 0 and lane.limited == 0
+    return verdict, free and (attempt.step.alpha == 0.0 or is_at_limits(w, lane))
+
+
+@kernel
+def report(w, lane, verdict, touches):
+    """Report an iteration of a lane that is alone; touches: whether it ended at limits of controls, or at no step."""
+    s, out = lane.decisions, w.single.numbers
+    lane.stage = IDLE
+    out[0], out[1] = float(verdict), 1.0 if touches else 0.0
+    if verdict != NO_STEP:
+        m = s.best
+        out[2], out[3], out[4], out[5] = s.cost[m], s.gradient[m], s.expected[m], s.alpha[m]
+        out[6], out[7], out[8], out[9] = s.used_mu[m], float(m), s.used_blend[m], float(lane.contracted[m])

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ddp.machine.struct import Struct, integer, integers, matrix, nested, real, reals
-from ddp.machine.trajectories import Eight
+from ddp.machine.trajectories import Eight, Lengths
 from ddp.machine.variables import struct_like, variable_integer, variable_real
 from ddp.models.attempt import Limits
 from ddp.models.globalisation import Globalisation
@@ -53,15 +53,47 @@ class Derived(Struct):
     known: int = variable_integer()
 
 
+NO_STEP = -1
+"""Verdict, beside those of `ddp.descent.judged`, on an iteration in which no sweep succeeded."""
+
+REPORTED = 10
+"""Numbers of an iteration of a lane that is alone: see `ddp.batch.iterates.report`."""
+
+
+class Single(Struct):
+    """A lane that is alone, as in `ddp.solve`, which looks at each of its iterations.
+
+    track: address of the routine that rolls out ``lengths``, ``count`` of them at most for the price of one, into
+    X (count, (N+1) nx), U (count, N nu).   numbers: of the last iteration.
+    diverged, lost: whether the last step that was tried diverged, or any, into lost_X, lost_U.   unpriced_X, unpriced_U
+    are of the last one whose cost was no number.
+    """
+
+    track: int = integer()
+    lengths: Lengths = nested(Lengths)
+    count: int = integer()
+    X: Array = matrix(constant=False)
+    U: Array = matrix(constant=False)
+    numbers: Array = reals(constant=False)
+    diverged: int = variable_integer()
+    lost: int = variable_integer()
+    lost_X: Array = reals(constant=False)
+    lost_U: Array = reals(constant=False)
+    unpriced_X: Array = reals(constant=False)
+    unpriced_U: Array = reals(constant=False)
+
+
 class Worker(Struct):
     """Everything that the lanes of a thread share.
 
+    single: of a lane that is alone, see `Single`; 0 in batches, whose lanes roll out together.
     follow, expand, contract, context: of `ddp.systems.system.Routines`.   sweeping: of one lane's sweep.
     shared, share_sweeps: sweeps of all lanes at once, and their C function; 0 where each lane sweeps alone.
     weigh: C function of `ddp.sweeps.sweeping.weighing_function`.
     terms: rows of tables of costs; runs, segments, curved: see `ddp.costs.cost_table`; bends: whether Gauss-Newton's
     Hessians are not exact.   separable (N+1,).   costs (N+1,): scratch.
-    limited: whether controls have limits, those of ``eight``; hands_over: whether what struggles there is left.
+    limited, lower, upper (N, nu): whether controls have limits, and which; hands_over: whether what struggles there is
+    left.
     tolerance .. is_exact: of the solver.   rule, factor .. floor: of mu.
     x0 (M, nx), u0 (M, nu): where problems begin, and their first controls.   X, U, K: guesses of all or (1, ...) of
     one for all, of which the former replace the first rows; alone: of controls alone, with states that stay at x0.
@@ -71,6 +103,7 @@ class Worker(Struct):
     next, end: problems that nobody has begun.
     """
 
+    single: Single = nested(Single)
     N: int = integer()
     nx: int = integer()
     n: int = integer()
@@ -97,8 +130,10 @@ class Worker(Struct):
     costs: int = integer()
     batched: int = integer()
     limited: int = integer()
+    lower: Array = matrix()
+    upper: Array = matrix()
     hands_over: int = integer()
-    tolerance: float = real()
+    tolerance: float = variable_real()
     limit: int = integer()
     share: float = real()
     shortest: float = real()
@@ -145,6 +180,9 @@ class Lane(Struct):
     scaled: whether judgements' sizes are those of the iterate.   followed, age: see `ddp.sweeps.backward.Backward`.
     slope, expected: of the sweep along which is searched; found_slope: of the last one;
     change, steepest: of one that others' sweeps had.   gradient: of the attempt.
+    by: what contracted the second order of the last sweep, and ``contracted`` (3,) of the models' last attempts.
+    ahead: rollouts of shorter or longer steps that are known already.   unpriced: whether this search met a step whose
+    cost is no number.
     alpha, reached: the step that is searched, the cost of the best one beyond a full one, which is of ``longer``.
     X, U: the iterate; tried_X, tried_U: where a rollout writes; best_X, best_U: the best attempt of an iteration;
     kept_X, kept_U: the best of longer steps.
@@ -184,6 +222,10 @@ class Lane(Struct):
     scaled: int = variable_integer()
     followed: int = variable_integer()
     age: int = variable_integer()
+    by: int = variable_integer()
+    contracted: NDArray[np.int64] = integers(constant=False)
+    ahead: int = variable_integer()
+    unpriced: int = variable_integer()
     slope: float = variable_real()
     expected: float = variable_real()
     gradient: float = variable_real()

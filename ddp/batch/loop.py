@@ -11,6 +11,8 @@ from __future__ import annotations
 import numpy as np
 
 from ddp.batch.iterates import (
+    accept,
+    begin_iteration,
     clip,
     close_gaps,
     forget,
@@ -18,8 +20,7 @@ from ddp.batch.iterates import (
     is_far,
     is_minimum,
     limit,
-    measure_room,
-    move,
+    report,
     scale_gaps,
 )
 from ddp.batch.lanes import (
@@ -35,6 +36,7 @@ from ddp.batch.lanes import (
     IDLE,
     ITERATIONS,
     LEFT,
+    NO_STEP,
     NOT_SWEPT,
     OPENS,
     ROUNDING,
@@ -43,12 +45,11 @@ from ddp.batch.lanes import (
     Lane,
     Worker,
 )
-from ddp.batch.sweeps import attempt_of, copy, know, price, sweep_together
+from ddp.batch.sweeps import copy, know, price, sweep_together
 from ddp.compiling.kernel import call_contraction, kernel
 from ddp.derivatives import FIRST, GAUSS_NEWTON
 from ddp.descent import CONVERGED as ENDS_CONVERGED
 from ddp.descent import GOES_ON, STATIONARY
-from ddp.descent import judged as end_judged
 from ddp.interior.solve import SHORT
 from ddp.iterate import ASTRAY, CLOSED, WORSE, swept_last
 from ddp.machine.memory import address_of
@@ -108,7 +109,8 @@ def roll_out(w):
     w.turn = w.taken[count - 1] + 1
     call_contraction(w.follow, w.context, eight.address, 0, 0)
     for i in range(count):
-        arrive(w, Lane(w.lanes[w.taken[i]]))
+        lane = Lane(w.lanes[w.taken[i]])
+        arrive(w, lane, price(w, lane, lane.tried_X, lane.tried_U))
 
 
 @kernel
@@ -149,9 +151,8 @@ def renew(s, f):
 
 
 @kernel
-def arrive(w, lane):
-    """Go on from where a rollout led."""
-    cost = price(w, lane, lane.tried_X, lane.tried_U)
+def arrive(w, lane, cost):
+    """Go on from where a rollout led, at that cost."""
     if lane.stage == BEGINS:
         begin(w, lane, cost)
     elif lane.stage == OPENS:
@@ -162,7 +163,7 @@ def arrive(w, lane):
             search_ended(w, lane, lane.alpha, cost, lane.tried_X, lane.tried_U)
         elif found == SURPASSED:
             keep(w, lane, cost)
-            lane.stage = GOES_FURTHER
+            lane.stage, lane.ahead = GOES_FURTHER, 0
             ask(w, lane, 2.0)
         elif lane.alpha >= 2.0 * w.shortest:
             ask(w, lane, 0.5 * lane.alpha)
@@ -244,13 +245,14 @@ def propose(w, lane, model):
             lane.sweep = NOT_SWEPT
             if found.failed < 0:
                 lane.expected, lane.gradient, lane.slope = found.expected, found.gradient, lane.found_slope
-                lane.stage = SEARCHES
+                lane.contracted[model] = lane.by
+                lane.stage, lane.ahead, lane.unpriced = SEARCHES, 0, 0
                 ask(w, lane, max(s.longest[model], w.shortest))
                 return
             model = follow_up(s, lane, False)
         if not finish_iteration(w, lane):
             return
-        s.model, s.entered, s.place = s.mode, s.mode, OWN
+        begin_iteration(s)
         model = s.mode
 
 
@@ -271,44 +273,34 @@ def search_ended(w, lane, alpha, cost, X, U):
 def finish_iteration(w, lane):
     """Accept the best attempt of an iteration; whether another one follows."""
     s = lane.decisions
-    free = w.limited != 0 and lane.limited == 0
-    if s.best == NOBODY and free:
+    if w.single.address != 0:
+        verdict, touches = accept(w, lane) if s.best != NOBODY else (NO_STEP, False)
+        report(w, lane, verdict, touches)
+        return False
+    if s.best == NOBODY and w.limited != 0 and lane.limited == 0:
         limit(w, lane)
         return True
     if s.best == NOBODY:
         leave(w, lane)
         return False
-    attempt, verdict = attempt_of(s, s.best), GOES_ON
-    if lane.gap < CLOSED and attempt.expected <= max(w.tolerance * lane.unit, lane.noise):
-        verdict, lane.settled = end_judged(lane, attempt, attempt.step.alpha, w.tolerance, lane.settled)
-    else:
-        lane.settled = 0
-    if attempt.step.alpha > 0.0:
-        copy(lane.X, lane.best_X, (w.N + 1) * w.nx)
-        copy(lane.U, lane.best_U, w.N * w.nu)
-        lane.cost, lane.highest = attempt.step.cost, max(lane.highest, attempt.step.cost)
-        if lane.torn:
-            scale_gaps(w, lane, 1.0 - attempt.step.alpha)
-        move(w, lane)
-        if lane.limited:
-            measure_room(w, lane)
-    if free and (attempt.step.alpha == 0.0 or is_at_limits(w, lane)):
+    verdict, touches = accept(w, lane)
+    if touches:
         limit(w, lane)
     lane.iterations += 1
     if verdict == STATIONARY or (lane.cost < 0.0 and is_far(w, lane)):
         leave(w, lane)
         return False
     if verdict != GOES_ON:
-        conclude(w, lane, attempt.expected, CONVERGED if verdict == ENDS_CONVERGED else ROUNDING)
+        conclude(w, lane, s.expected[s.best], CONVERGED if verdict == ENDS_CONVERGED else ROUNDING)
         return False
-    if w.hands_over != 0 and lane.limited != 0 and attempt.step.alpha <= SHORT:
+    if w.hands_over != 0 and lane.limited != 0 and s.alpha[s.best] <= SHORT:
         leave(w, lane)
         return False
     if lane.iterations >= w.limit and lane.gap >= CLOSED:
         leave(w, lane)
         return False
     if lane.iterations >= w.limit:
-        conclude(w, lane, attempt.expected, ITERATIONS)
+        conclude(w, lane, s.expected[s.best], ITERATIONS)
         return False
     return True
 

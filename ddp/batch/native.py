@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,13 +36,15 @@ from ddp.models.regularization import ByRatio, Tenfold
 from ddp.problem import Problem
 from ddp.protocols import Array
 from ddp.search import Backtracking
-from ddp.solver import DDP
 from ddp.sweeps.horizon import Horizon, horizon_of
 from ddp.sweeps.lane_sweep import eight_sweeps, eight_sweeps_of
 from ddp.sweeps.room import RoomOwner
 from ddp.sweeps.sweeping import sweep_function, sweeping_of, weighing_function
 from ddp.systems.structure import numbers_of_blocks
 from ddp.systems.system import Routines, ability
+
+if TYPE_CHECKING:
+    from ddp.solver import DDP
 
 SHARE, ALONE = 64, 1024
 """Problems that a thread takes at a time, one of several or alone: until they are done nothing can be interrupted."""
@@ -56,6 +58,19 @@ SHARED = 4
 
 def obstacle(problem: Problem, solver: DDP) -> str:
     """Why problems cannot be solved by the compiled loop, in words; empty if they can."""
+    if (found := option(problem, solver)) or routines_of(problem) is not None:
+        return found
+    return f"dynamics of {type(problem.dynamics).__name__}"
+
+
+def routines_of(problem: Problem, alone: bool = False) -> Routines | None:
+    """Routines of a problem's dynamics, with memory of their own; None if there are none."""
+    make = ability(problem.dynamics, "routines")
+    return None if make is None else make(problem.horizon, alone)
+
+
+def option(problem: Problem, solver: DDP) -> str:
+    """Name what, but dynamics, keeps problems from the compiled loop; empty if nothing does."""
     objective = problem.objective
     if problem.constrained:
         return "constraints"
@@ -63,8 +78,6 @@ def obstacle(problem: Problem, solver: DDP) -> str:
         return "cost terms in Python"
     if len(objective.noted):
         return "costs on contact forces"
-    if ability(problem.dynamics, "routines") is None or problem.dynamics.routines(problem.horizon) is None:  # type: ignore[attr-defined]
-        return f"dynamics of {type(problem.dynamics).__name__}"
     plain = isinstance(solver.hessian, str) and solver.multipliers == "auto" and solver.constraints is None
     own = type(solver.search) is Backtracking and type(solver.regularization) in (type(None), Tenfold, ByRatio)
     if not (plain and own and solver.reuse == 0 and solver.segments == 1 and solver.step != "linear"):
@@ -118,7 +131,9 @@ class _Memory:
         self.derived = [self._derived(own) for own in zip(*self.derivatives[:-1], strict=True)]
         numbers_of_T = (numbers_of_blocks(n // 2, structure.halves[1]),) if structure.blockwise else (n + nu, n + nu)
         self.T = aligned_zeros((count, N, *numbers_of_T))
-        self.routines: Routines = d.routines(N)  # type: ignore[attr-defined]
+        routines = routines_of(problem)
+        assert routines is not None
+        self.routines = routines
         self.room = RoomOwner(*sizes)
         self.sweeping = sweeping_of(sweep_function(*sizes).address, N, self.room.address)
         self.weigh = weighing_function(*sizes)
@@ -139,7 +154,6 @@ class _Memory:
             Limits(solver.tolerance, solver.switch, solver.max_regularization), DAMPED if solver.hessian == "exact" else
             GAUSS_NEWTON, solver.hessian != "auto", LM_TRIES if solver.hessian == "auto" else -1,
         )  # fmt: skip
-        self.fresh = made_like(Decisions, numbers)
         self.separable = problem.separable.astype(np.int64)
         self.shared, self.share_sweeps = None, 0
         if self.shares:
@@ -148,7 +162,12 @@ class _Memory:
                 (N, n, nu), numbers_of_T, structure.blockwise, self.separable, structure.swept, self.room_of_lanes
             )  # fmt: skip
             self.share_sweeps = eight_sweeps_of(*sizes).address
-        self.worker = self._worker(problem, solver)
+        self.worker, self.owner = worker_of(
+            problem, solver, self.routines, sweeping=self.sweeping, eight=self.eight, shared=self.shared,
+            share_sweeps=self.share_sweeps, weigh=self.weigh.address, follow=self.routines.address("follow"),
+            contract=self.routines.address("contract"),
+            fresh=made_like(Decisions, numbers),
+        )  # fmt: skip
         self.lanes = [self._lane(index, numbers) for index in range(count)]
         addresses = np.array([lane.address for lane in self.lanes], dtype=np.int64)
         self.worker = self.worker.replace(count=count, lanes=addresses)
@@ -222,61 +241,63 @@ class _Memory:
         box_k, box_K, box_u, box_x, box_y = (part.reshape(-1) for part in scratch)
         self.owners += [boxed, boxed_trajectory, each, scratch, whole, torn_whole, blocks, torn_blocks]
         self.owners += [trajectory, decisions]
-        zeros = dict.fromkeys(
-            ("cost", "highest", "magnitude", "control_weight", "unit", "resolution", "noise", "grain", "slope",
-             "expected", "gradient", "found_slope", "change", "steepest", "alpha", "longer", "reached", "gap"), 0.0
-        )  # fmt: skip
-        none = dict.fromkeys(
-            ("problem", "table", "torn", "limited", "scaled", "followed", "settled", "iterations"), 0
-        )
-        return Lane(
+        return lane_of(
             worker=self.worker.address, index=index, derived=self.derived[index if self.shares else 0],
-            sweep=NOT_SWEPT, decisions=decisions, whole=whole.address,
+            decisions=decisions, whole=whole.address,
             blocks=0 if blocks is None else blocks.address, torn_whole=torn_whole.address,
             **dict(zip(BOXED, (0 if one is None else one.address for one in boxed), strict=True)),
             boxed_trajectory=boxed_trajectory.address, low=box["low"].reshape(-1), high=box["high"].reshape(-1),
             box_k=box_k, box_K=box_K, box_u=box_u, box_x=box_x, box_y=box_y,
             torn_blocks=0 if torn_blocks is None else torn_blocks.address, gaps=gaps, trajectory=trajectory.address,
-            stage=IDLE, age=-1, X=X, U=U, tried_X=tried_X, tried_U=tried_U, best_X=best_X, best_U=best_U,
-            kept_X=kept_X, kept_U=kept_U, k=k, K=K,
-            **zeros, **none,
-        )  # fmt: skip
-
-    def _worker(self, problem: Problem, solver: DDP) -> Worker:
-        d, N, objective = problem.dynamics, problem.horizon, problem.objective
-        search = solver.search
-        assert isinstance(search, Backtracking)
-        rule = solver.regularization
-        steps = rule if isinstance(rule, Tenfold) else RULES[GAUSS_NEWTON]
-        ratio = rule if isinstance(rule, ByRatio) else RULES[DAMPED]
-        self.costs = np.zeros(N + 1)
-        self.tables = objective.runs.copy(), objective.segments.copy(), objective.curved.copy()
-        runs, segments, curved = self.tables
-        nothing = np.zeros((1, 1))
-        return Worker(
-            N=N, nx=d.nx, n=d.n, nu=d.nu, records=d.record_size, follow=self.routines.follow,
-            expand=self.routines.expand, contract=self.routines.contract,
-            context=self.routines.context, sweeping=self.sweeping, eight=self.eight,
-            shared=self.shared, share_sweeps=self.share_sweeps, weigh=self.weigh.address,
-            terms=len(objective.table), runs=address(runs),
-            run_count=len(runs), segments=address(segments), segment_count=len(segments), curved=address(curved),
-            curved_count=len(curved), bends=int(problem.curved), separable=address(self.separable),
-            costs=address(self.costs), batched=int(problem.structure.batched), limited=int(problem.limited),
-            hands_over=int(solver.hands_over(problem)), tolerance=solver.tolerance,
-            limit=solver.max_iterations, share=search.share, shortest=search.shortest, generous=search.generous,
-            last_sweep=int(solver.last_sweep), is_exact=int(solver.hessian != "gauss-newton"),
-            rule=OWN_RULES if rule is None else TENFOLD if isinstance(rule, Tenfold) else BY_RATIO,
-            factor=steps.factor, short=steps.short, long=steps.long, floor=ratio.floor,  # type: ignore[union-attr]
-            fresh=self.fresh, count=0, lanes=np.zeros(1, dtype=np.int64), turn=0,
-            taken=np.zeros(WIDTH, dtype=np.int64), alone=0, x0=nothing, u0=nothing, X=nothing,
-            U=nothing, K=nothing, tables=np.zeros(1, dtype=np.int64), table_step=0, to_X=nothing, to_U=nothing,
-            to_k=nothing, to_K=nothing, numbers=nothing, next=0, end=0,
+            X=X, U=U, tried_X=tried_X, tried_U=tried_U, best_X=best_X, best_U=best_U, kept_X=kept_X, kept_U=kept_U,
+            k=k, K=K,
         )  # fmt: skip
 
     def run(self, begin: int, end: int) -> None:
         """Solve some of the problems that the worker was given."""
         self.worker.next, self.worker.end = begin, end
         loop.run(self.worker.address)
+
+
+def lane_of(**given: Any) -> Lane:
+    """A lane without a problem, of which all else is zero."""
+    zeros: dict[str, Any] = {name: 0 for name, field in Lane._fields.items() if field.format in "dq"}
+    arrays = dict.fromkeys(("low", "high", "box_k", "box_K", "box_u", "box_x", "box_y"), np.zeros(1))
+    none = {"stage": IDLE, "age": -1, "sweep": NOT_SWEPT, "contracted": np.zeros(3, dtype=np.int64)}
+    return Lane(**zeros | arrays | none | given)
+
+
+def worker_of(problem: Problem, solver: DDP, routines: Routines, **given: Any) -> tuple[Worker, Any]:
+    """A worker without lanes, who solves problems like one, and what it points to."""
+    d, N, objective = problem.dynamics, problem.horizon, problem.objective
+    search, rule = solver.search, solver.regularization
+    assert isinstance(search, Backtracking)
+    steps = rule if isinstance(rule, Tenfold) else RULES[GAUSS_NEWTON]
+    ratio = rule if isinstance(rule, ByRatio) else RULES[DAMPED]
+    runs, segments, curved = tables = objective.runs.copy(), objective.segments.copy(), objective.curved.copy()
+    separable, costs = problem.separable.astype(np.int64), np.zeros(N + 1)
+    nothing, none = np.zeros((1, 1)), np.zeros(1, dtype=np.int64)
+    own = {
+        "single": None, "eight": None, "shared": None, "share_sweeps": 0, "follow": 0, "contract": 0,
+        "count": 0, "lanes": none,
+    }  # fmt: skip
+    worker = Worker(
+        **own | given,
+        N=N, nx=d.nx, n=d.n, nu=d.nu, records=d.record_size, expand=routines.address("expand"),
+        context=routines.context, terms=len(objective.table), runs=address(runs), run_count=len(runs),
+        segments=address(segments), segment_count=len(segments), curved=address(curved), curved_count=len(curved),
+        bends=int(problem.curved), separable=address(separable), costs=address(costs),
+        batched=int(problem.structure.batched), limited=int(problem.limited), lower=problem.lower, upper=problem.upper,
+        hands_over=int(solver.hands_over(problem)), tolerance=solver.tolerance, limit=solver.max_iterations,
+        share=search.share, shortest=search.shortest, generous=search.generous, last_sweep=int(solver.last_sweep),
+        is_exact=int(solver.hessian != "gauss-newton"),
+        rule=OWN_RULES if rule is None else TENFOLD if isinstance(rule, Tenfold) else BY_RATIO,
+        factor=steps.factor, short=steps.short, long=steps.long, floor=ratio.floor,  # type: ignore[union-attr]
+        turn=0, taken=np.zeros(WIDTH, dtype=np.int64), alone=0, x0=nothing, u0=nothing, X=nothing, U=nothing, K=nothing,
+        tables=none, table_step=0, to_X=nothing, to_U=nothing, to_k=nothing, to_K=nothing, numbers=nothing,
+        next=0, end=0,
+    )  # fmt: skip
+    return worker, (tables, separable, costs, routines)
 
 
 class Native:

@@ -124,6 +124,7 @@ def swept(lane, blend, mu, costates):
         lane.sweep = ALONE
         return Outcome(-lane.change, lane.steepest, -1)
     s, by = w.sweeping, multiplier(w, lane, blend, costates)
+    lane.by = by
     horizon = prepare(w, lane, blend, by)
     by_costate, kept = 1 if by == COSTATE else 0, 1 if by > VALUE else 0
     s.horizon = horizon

@@ -38,7 +38,8 @@ class Workplace:
         self.knots, self.dense = (~separable, separable, problem.separable), not separable.all()
         self.terms = problem.objective.compiled_alone if rows.compiled_alone else None
         routines = None if self.terms is None else ability(problem.dynamics, "routines")
-        self.routines: Routines | None = None if routines is None else routines(problem.horizon, True)
+        made: Routines | None = None if routines is None else routines(problem.horizon, True)
+        self.routines = made if made is not None and made.strays else None
         args = NO_TERMS if self.terms is None else self.terms, self.routines
         self.memory = memory_of(problem, rows, d, self.backward, places, *args)
 
@@ -83,7 +84,7 @@ def memory_of(
     d, objective, blockwise = problem.dynamics, problem.objective, problem.structure.blockwise
     runs, segments, curved = objective.runs, objective.segments, objective.curved
     of_routines = (0, 0, 0, 0) if routines is None else (
-        routines.expand, routines.contract, routines.stray, routines.context
+        *map(routines.address, ("expand", "contract", "stray")), routines.context
     )  # fmt: skip
     expand, contract, stray, context = of_routines
     made = {name: place(array) for name, array in derivatives._asdict().items() if name != "dual"}

@@ -1,3 +1,4 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
 """Trajectories as systems' compiled routines are given them: see `ddp.systems.system.Routines`."""
 
 from __future__ import annotations
@@ -5,6 +6,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from ddp.compiling.kernel import inline
+from ddp.machine.addresses import array_at
+from ddp.machine.memory import address_of
 from ddp.machine.struct import Struct, integer, integers, matrix, reals
 from ddp.machine.variables import variable_integer
 
@@ -65,3 +69,38 @@ class Eight(Struct):
     imposed: Array = reals(constant=False)
     torn: int = variable_integer()
     any_imposed: int = variable_integer()
+
+
+class Lengths(Struct):
+    """Closed-loop rollouts of one problem under several step lengths: see `ddp.systems.system.System.track`.
+
+    Addresses of X (N+1, nx), U (N, nu), k (N, nu), K (N, nu, n), gaps (N, n), lower, upper (N, nu), and of what is
+    written: to_X (count, N+1, nx), to_U (count, N, nu).   alphas (count,).
+    """
+
+    N: int = integer()
+    nx: int = integer()
+    n: int = integer()
+    nu: int = integer()
+    X: int = integer()
+    U: int = integer()
+    k: int = integer()
+    K: int = integer()
+    gaps: int = integer()
+    lower: int = integer()
+    upper: int = integer()
+    to_X: int = integer()
+    to_U: int = integer()
+    count: int = variable_integer()
+    alphas: Array = reals(constant=False)
+
+
+@inline
+def rolled_out(p):
+    """Arrays of `Lengths`: X, U, k, K, alphas, gaps, lower, upper, and those to be written."""
+    N, nx, n, nu, count = p.N, p.nx, p.n, p.nu, p.count
+    policy = array_at(p.X, (N + 1, nx)), array_at(p.U, (N, nu)), array_at(p.k, (N, nu)), array_at(p.K, (N, nu, n))
+    alphas, gaps = array_at(address_of(p.alphas), (count,)), array_at(p.gaps, (N, n))
+    lower, upper = array_at(p.lower, (N, nu)), array_at(p.upper, (N, nu))
+    to_X, to_U = array_at(p.to_X, (count, N + 1, nx)), array_at(p.to_U, (count, N, nu))
+    return (*policy, alphas, gaps, lower, upper, to_X, to_U)

@@ -24,7 +24,7 @@ class Model:
     """
 
     def __init__(self, limits: Limits, mode: int, alone: bool, tries: int = -1) -> None:
-        self._limits, self.numbers = limits, Globalisation(limits, mode, alone, tries)
+        self.limits, self.numbers = limits, Globalisation(limits, mode, alone, tries)
         self.exact = not alone or mode == DAMPED
         numbers: Any = self.numbers
         numbers.rules = [limits.regularization or rule for rule in RULES]
@@ -44,7 +44,7 @@ class Model:
     def iterate(self, point: Point) -> Attempt | None:
         """The best attempt of one iteration."""
         s = self.numbers
-        s.tolerance = self._limits.tolerance
+        s.tolerance = self.limits.tolerance
         model = s.model = s.entered = s.mode
         s.place = OWN
         while model != NOBODY:

@@ -61,6 +61,11 @@ class Differentiator(ABC):
     def description(self) -> str:
         """Description of the differentiator in words."""
 
+    @property
+    def contraction(self) -> Callable[[Array, Array, bool], None] | None:
+        """Function that contracts for sweeps; None for the dynamics' own."""
+        return self.contract
+
     @abstractmethod
     def contract(self, weights: Array, out: Array, in_blocks: bool = False) -> None:
         """Contract the second order with weights (N, n) into ``out`` (N, nz, nz), or ``in_blocks``: see `Abilities`."""

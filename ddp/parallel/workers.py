@@ -130,6 +130,8 @@ class _Local(Differentiator):
     def description(self) -> str:
         return "this thread alone"
 
+    contraction = None
+
     def contract(self, weights: Array, out: Array, in_blocks: bool = False) -> None:
         contract_with(self._problem.dynamics, self.derivatives.record, weights, out, in_blocks)
 

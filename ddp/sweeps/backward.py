@@ -38,7 +38,7 @@ from ddp.compiling.portable import portable
 from ddp.derivatives import Derivatives, contract_with
 from ddp.machine.aligned import aligned_zeros
 from ddp.protocols import Array
-from ddp.sweeps.horizon import horizon_of
+from ddp.sweeps.horizon import Horizon, horizon_of
 from ddp.sweeps.room import RoomOwner
 from ddp.sweeps.segments import Segments, cut
 from ddp.sweeps.sized_limits import within_limits_of
@@ -131,6 +131,7 @@ class Backward:
         self._limited = limited
         self._separable = np.zeros(N + 1, dtype=bool)
         self._contraction: Contraction | None = None
+        self._others: list[Horizon] = []
         self._closing = dynamics.closing()
         bends = np.zeros((N if whole and self._closing.address else 1, 2, n, n))
         self._horizon = horizon_of(derivatives, self._second, steps, self._closing, bends, blocks, whole)
@@ -139,7 +140,7 @@ class Backward:
         self._k, self._K, self._action = self._horizon.k, self._horizon.K, self._horizon.action
         if self._blockwise:
             self._take(self._in_blocks)
-        sizes = n, nu, halves[0] > 0.0, len(steps[1])
+        self.sizes = sizes = n, nu, halves[0] > 0.0, len(steps[1])
         self._room, self._recursion, self._weigh = RoomOwner(*sizes), sweep_of(*sizes), weigh_of(*sizes)
         if whole:
             function = sweep_function(*sizes).address
@@ -180,7 +181,36 @@ class Backward:
         """Let sweeps contract the dynamics' second order: its C function is not compiled before it is wanted."""
         if self._contraction is None:
             self._contraction = self._dynamics.contraction()
-            self._horizon.contraction, self._horizon.context = self._contraction[:2]
+            for horizon in (self._horizon, *self._others):
+                horizon.contraction, horizon.context = self._contraction[:2]
+
+    def contraction(self) -> Contraction:
+        """The dynamics' second order of one knot, as sweeps call it."""
+        self._contract_within()
+        assert self._contraction is not None
+        return self._contraction
+
+    def horizons(self, contraction: int) -> tuple[Horizon, Horizon | None]:
+        """All that sweeps read and write, with second orders as Hessians, and as blocks where dynamics know them.
+
+        contraction: address of a C function for sweeps to call until `contraction` is known.
+        """
+        known = self._contraction
+        called, context = (contraction, 0) if known is None else known[:2]
+        whole = self._horizon.replace(T=self._second, in_blocks=0, contraction=called, context=context)
+        self._others = [whole]
+        return whole, whole.replace(T=self._in_blocks, in_blocks=1) if self._blockwise else None
+
+    @property
+    def state(self) -> tuple[int, int]:
+        """For how many iterates contracted second orders have been kept, -1 for not, and whether gains are a policy."""
+        return -1 if self.age is None else self.age, int(self._followed)
+
+    @state.setter
+    def state(self, state: tuple[int, int]) -> None:
+        self.age, self._followed = None if state[0] < 0 else state[0], state[1] != 0
+        if self.age is not None:
+            self._take(self._in_blocks if self._blockwise else self._second)
 
     @property
     def gaps(self) -> Array:
@@ -301,6 +331,11 @@ class Backward:
     def second(self) -> Array:
         """Second order (N, .), of sweeps ``with_weights`` as `contract` writes it."""
         return self._taken
+
+    @property
+    def room(self) -> int:
+        """Where sweeps work: address of a `Room`."""
+        return self._room.address
 
     @property
     def gains(self) -> Array:

@@ -125,9 +125,9 @@ class ByKnot(ABC):
         """Compiled steps, see `system.Abilities`; None where Python is called."""
         return None if self.traced is None else self.traced.stepping
 
-    def routines(self, count: int, strays: bool = False) -> Routines | None:
-        """Compiled work on trajectories, see `system.Abilities`; None where Python is called, or steps stray."""
-        return self.traced.routines() if isinstance(self.traced, TracedFunction) and not strays else None
+    def routines(self, count: int, alone: bool = False) -> Routines | None:
+        """Compiled work on trajectories, see `system.Abilities`; None where Python is called, or steps are implicit."""
+        return self.traced.routines() if isinstance(self.traced, TracedFunction) else None
 
     def _tracked(
         self, X: Array, U: Array, K: Array, jumps: Array, limits: tuple[Array, Array]

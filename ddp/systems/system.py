@@ -6,7 +6,7 @@ Robots' systems have all of this themselves; to a user's own `ddp.protocols.Dyna
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -65,22 +65,31 @@ class Stepping(NamedTuple):
 class Routines(NamedTuple):
     """Compiled work of a system on whole trajectories, for one thread at a time: C functions of four words each.
 
+    functions: what makes each, by name; it is compiled when its ``address`` is first asked for.
     follow ``(context, eight, 0, 0)``: roll out a `ddp.machine.trajectories.Eight`.
+    track ``(context, lengths, 0, 0)``: roll out a `ddp.machine.trajectories.Lengths`, as ``track`` does.
     expand ``(context, trajectory, first, second)``: the first order of a `ddp.machine.trajectories.Trajectory` where
         ``first`` is not zero, and what ``expand_second`` completes where ``second`` is not.
     contract ``(context, trajectory, 0, 0)``: its second order with its weights, as ``contract_batch`` does where steps
         are semi-implicit, else as ``contract``.
-    stray ``(context, words, 0, 0)``: work of ``strayed``, see `Abilities`, if that is asked for; 0 where there is none.
+    stray ``(context, words, 0, 0)``: work of ``strayed``, see `Abilities`, which not all have.
         Words: N, nx, n, nu, addresses of X, dX, U, and of ``X ⊕ dX``, the steps from there (N, nx), and the gaps.
     ``owner`` keeps alive what ``context`` points to.
     """
 
-    follow: int
-    expand: int
-    contract: int
+    functions: Mapping[str, Callable[[], Any]]
     context: int
     owner: Any
-    stray: int = 0
+
+    @property
+    def strays(self) -> bool:
+        """Whether there is ``stray``."""
+        return "stray" in self.functions
+
+    def address(self, name: str) -> int:
+        """Where a routine is, 0 if there is none of that name."""
+        make = self.functions.get(name)
+        return 0 if make is None else int(make().address)
 
 
 @runtime_checkable
@@ -273,10 +282,10 @@ class Abilities(Protocol):
     def stepping(self, count: int, lanes: int) -> Stepping | None:
         """Compiled steps of ``count`` knots, of which the first so many ``lanes`` are looked at; None for none."""
 
-    def routines(self, count: int, strays: bool = False) -> Routines | None:
+    def routines(self, count: int, alone: bool = False) -> Routines | None:
         """Compiled work on trajectories of ``count`` knots, with memory of its own; None for none.
 
-        strays: whether ``stray`` is asked for, and not ``follow``, for which robots have code of their own.
+        alone: whether for one problem and not for many, for which robots have code of their own.
         """
 
     def contract_batch(self, record: Array, weight: Array, out: Array) -> None:

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from functools import cache
+from collections.abc import Callable
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from ddp.machine.memory import address_of, as_matrix, rows_of
 from ddp.machine.number import WIDTH, lane_of, spread, where_less, with_lane
 from ddp.machine.packing import unpack_columns
 from ddp.machine.struct import Struct, integer, nested
-from ddp.machine.trajectories import Trajectory
+from ddp.machine.trajectories import Lengths, Trajectory, rolled_out
 from ddp.protocols import Array
 from ddp.systems.system import Routines, Stepping
 from ddp.tracing import evaluate
@@ -264,11 +265,19 @@ def contract(context, trajectory, unused, none):  # type: ignore[no-untyped-def]
     )  # fmt: skip
 
 
-@cache
-def _callbacks() -> tuple[Any, Any, Any]:
-    """C functions of all traced steps."""
-    followed = follower("follow_traced", system, deviate, advance, open_gap)
-    return callback(followed), callback(expand), callback(contract)
+def track_lengths(context, lengths, unused, none):  # type: ignore[no-untyped-def]
+    """Roll out `Lengths`."""
+    X, U, k, K, alphas, gaps, lower, upper, Xs, Us = rolled_out(Lengths(lengths))
+    track(Work(context).motion, X, U, k, K, alphas, gaps, lower, upper, Xs, Us)
+
+
+_callback = cache(callback)
+FUNCTIONS: dict[str, Callable[[], Any]] = {
+    "follow": partial(_callback, follower("follow_traced", system, deviate, advance, open_gap)),
+    "track": partial(_callback, track_lengths), "expand": partial(_callback, expand),
+    "contract": partial(_callback, contract),
+}  # fmt: skip
+"""Makers of the C functions of all traced steps."""
 
 
 def entries(block: Block) -> Entries:
@@ -289,6 +298,5 @@ def routines_of(
         first_outputs=first[1].outputs, A=A, B=B, second=second[0], second_outputs=second[1].outputs,
         H=entries(second[1].blocks[0]),
     )  # fmt: skip
-    followed, expanded, contracted = (one.address for one in _callbacks())
     owner = work, motion, memory, step, space, first, second
-    return Routines(followed, expanded, contracted, work.address, owner)
+    return Routines(FUNCTIONS, work.address, owner)

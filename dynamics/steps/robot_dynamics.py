@@ -151,15 +151,16 @@ class RobotDynamics(SteppedRobot):
             self._tree.address, working_memory(self._room_of_batches), self._dt, self._written, record, weight, out
         )
 
-    def routines(self, count: int, strays: bool = False) -> Routines | None:
+    def routines(self, count: int, alone: bool = False) -> Routines | None:
         """Compiled work on trajectories, where all bodies are rigid and steps are not implicit."""
         if self.robot.is_hybrid or self.integrator in schemes.IMPLICIT:
             return None
         blockwise = self.semi_implicit is not None
-        contracting = self._room_of_batches if blockwise else self._room_of_contractions
+        rooms = self._room_of_rollouts, self._room_of_expansions
         return routines_of(
-            self._scheme, self._modes, self._tree, self._modes_from(0, count).copy(), self._room_of_expansions,
-            contracting, self._room_of_rollouts if strays else 0, self._written if blockwise else None,
+            self._scheme, self._modes, self._tree, self._modes_from(0, count).copy(), *rooms,
+            self._room_of_batches if blockwise else self._room_of_contractions,
+            self._written if blockwise else None, alone,
         )  # fmt: skip
 
     def _undefined(self, x: Array, knot: int) -> ModelError:

@@ -8,7 +8,7 @@ the compiler.
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,7 +22,7 @@ from ddp.machine.constants import frozen, place
 from ddp.machine.following import follower, lanes_at, where_moved
 from ddp.machine.memory import address_of
 from ddp.machine.struct import Struct, integer, integers
-from ddp.machine.trajectories import Trajectory
+from ddp.machine.trajectories import Lengths, Trajectory, rolled_out
 from ddp.systems.system import Routines
 from dynamics.geometry.configuration import difference_state, integrate_state
 from dynamics.robots.tree import Tree
@@ -35,18 +35,19 @@ from dynamics.steps.schemes import Scheme
 class Work(Struct):
     """Everything that the routines of one thread need: addresses of `Modes` and of memory, and how much of it.
 
-    schedule (N,): modes of knots.   groups: what `lane_contraction.contract_knots` is given.
+    schedule (N,): modes of knots.   rollouts, tracks: of eight problems, and of one.
+    groups: what `lane_contraction.contract_knots` is given.
     """
 
     modes: int = integer()
     schedule: NDArray[np.int64] = integers()
     rollouts: int = integer()
+    tracks: int = integer()
+    tracking: int = integer()
     expansions: int = integer()
     expanding: int = integer()
     contractions: int = integer()
     contracting: int = integer()
-    straying: int = integer()
-    strays: int = integer()
     groups: int = integer()
     grouped: int = integer()
 
@@ -107,12 +108,22 @@ def nothing(context, A, B, record):
     """Complete no record."""
 
 
+track: Any = None
 linearize: Any = None
 complete: Any = None
 contract: Any = None
 stray: Any = None
-"""Kernels by which knots are linearised, contracted and stray: those of a `Scheme` take their places in the templates
-below."""
+"""Kernels by which knots are rolled out, linearised, contracted and stray: those of a `Scheme` take their places in the
+templates below."""
+
+
+def _track(context, lengths, unused, none):  # type: ignore[no-untyped-def]
+    """Roll out `Lengths`."""
+    w, p = Work(context), Lengths(lengths)
+    X, U, k, K, alphas, gaps, lower, upper, Xs, Us = rolled_out(p)
+    memory, schedule = array_at(w.tracks, (w.tracking, 8)), integers_at(address_of(w.schedule), (p.N,))
+    notes = array_at(p.to_U, (p.count, p.N, 0))
+    track(modes_of(w), memory, schedule, X, U, k, K, alphas, gaps, lower, upper, Xs, Us, notes)
 
 _follow = follower("follow_freely", inline(robot), deviate, advance, open_gap)
 
@@ -151,7 +162,7 @@ def _stray(context, words, unused, none):  # type: ignore[no-untyped-def]
     w, t = Work(context), integers_at(words, (10,))
     N, nx, n, nu = t[0], t[1], t[2], t[3]
     stray(
-        modes_of(w), array_at(w.straying, (w.strays, 8)), integers_at(address_of(w.schedule), (N,)),
+        modes_of(w), array_at(w.tracks, (w.tracking, 8)), integers_at(address_of(w.schedule), (N,)),
         array_at(t[4], (N + 1, nx)), array_at(t[5], (N + 1, n)), array_at(t[6], (N, nu)),
         array_at(t[7], (N + 1, nx)), array_at(t[8], (N, nx)), array_at(t[9], (N, n)),
     )  # fmt: skip
@@ -167,7 +178,7 @@ def _compiled(template: Any, scheme: Scheme, modes: Modes | None) -> Any:
     """C function of a scheme's kernels, for one robot if its modes are given."""
     own = {
         "linearize": scheme.linearize, "complete": nothing if scheme.complete is None else scheme.complete,
-        "contract": scheme.contract, "stray": scheme.roller.stray,
+        "contract": scheme.contract, "stray": scheme.roller.stray, "track": scheme.roller.track,
     }  # fmt: skip
     if modes is None:
         return _shared(template, tuple(own.items()))
@@ -177,27 +188,27 @@ def _compiled(template: Any, scheme: Scheme, modes: Modes | None) -> Any:
 
 
 def routines_of(
-    scheme: Scheme, modes: Modes, tree: Tree, schedule: NDArray[np.int64], expanding: int, contracting: int,
-    straying: int, groups: NDArray[np.int64] | None,
+    scheme: Scheme, modes: Modes, tree: Tree, schedule: NDArray[np.int64], tracking: int, expanding: int,
+    contracting: int, groups: NDArray[np.int64] | None, alone: bool,
 ) -> Routines:  # fmt: skip
     """The routines of a robot without contacts, with memory of their own.
 
-    expanding .. straying: rows of eight numbers that its kernels take; it strays if the last are any. If not it
-    follows, and all is compiled for this robot.   groups: of blocks, None for none.
+    tracking .. contracting: rows of eight numbers that its kernels take.   groups: of blocks, None for none.
+    alone: whether they are for one problem, and of all robots; or for many, and compiled for this robot.
     """
-    following = 0 if straying else FreeBench.size(tree, stages=scheme.stages) + tree.nq + tree.nv
-    rooms = [aligned_zeros((rows, 8)) for rows in (following, expanding, contracting, straying)]
+    following = 0 if alone else FreeBench.size(tree, stages=scheme.stages) + tree.nq + tree.nv
+    rooms = [aligned_zeros((rows, 8)) for rows in (following, tracking if alone else 0, expanding, contracting)]
     written = np.zeros(0, dtype=np.int64) if groups is None else groups
-    rollouts, expansions, contractions, strayed = (room.ctypes.data for room in rooms)
+    rollouts, tracks, expansions, contractions = (room.ctypes.data for room in rooms)
     work = Work(
-        modes=modes.start, schedule=schedule, rollouts=rollouts, expansions=expansions, expanding=expanding,
-        contractions=contractions, contracting=contracting, straying=strayed, strays=straying,
+        modes=modes.start, schedule=schedule, rollouts=rollouts, tracks=tracks, tracking=tracking,
+        expansions=expansions, expanding=expanding, contractions=contractions, contracting=contracting,
         groups=written.ctypes.data, grouped=len(written),
     )  # fmt: skip
-    templates = _stray if straying else _follow, _expand, _contract if groups is None else _contract_into_blocks
-    made = [_compiled(template, scheme, None if straying else modes) for template in templates]
-    moves, expands, contracts = (one.address for one in made)
-    owner = work, rooms, written, modes, made
-    if straying:
-        return Routines(0, expands, contracts, work.address, owner, moves)
-    return Routines(moves, expands, contracts, work.address, owner)
+    moves = {"track": _track, "stray": _stray} if alone else {"follow": _follow}
+    contract = _contract if groups is None else _contract_into_blocks
+    functions = {
+        name: cache(partial(_compiled, template, scheme, None if alone else modes))  # which keeps what it has made
+        for name, template in {**moves, "expand": _expand, "contract": contract}.items()
+    }  # fmt: skip
+    return Routines(functions, work.address, (work, rooms, written, modes))

@@ -30,6 +30,6 @@ def calls_of_iterations(problem, solver):
     return [after - before for before, after in pairwise(ends)]
 
 
-@pytest.mark.parametrize(("name", "bound"), [("arm/reach", 40), ("quadruped/trot", 80)])
+@pytest.mark.parametrize(("name", "bound"), [("arm/reach", 10), ("quadruped/trot", 80)])
 def test_an_iteration_takes_few_python_calls(name, bound):
     assert statistics.median(calls_of_iterations(problems.find(name).build(), ddp.DDP())) <= bound

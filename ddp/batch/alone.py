@@ -1,0 +1,269 @@
+"""The compiled loop of batches for one problem alone: an iteration of `ddp.solve` in one call.
+
+It works in the memory of an `Iterate` and its sweeps, which go on from there at any time, and so to the same bits.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ddp.batch import single
+from ddp.batch.lanes import NO_STEP, REPORTED, Decisions, Derived, Single
+from ddp.batch.native import address, lane_of, option, routines_of, worker_of
+from ddp.derivatives import Derivatives
+from ddp.descent import Improved
+from ddp.iterate import Iterate
+from ddp.machine.aligned import aligned_zeros
+from ddp.machine.number import WIDTH
+from ddp.machine.trajectories import Lengths, Trajectory
+from ddp.machine.variables import made_like
+from ddp.machine.written import assign, read_all, read_like, write_like
+from ddp.models.attempt import NAMES, HessianModel, Limits
+from ddp.models.built_in import Mixed, Model
+from ddp.models.globalisation import Globalisation
+from ddp.problem import Problem
+from ddp.sweeps.backward import BY_NUMBER, NONE, Backward, Sweep
+from ddp.sweeps.sweeping import sweep_function, sweeping_of, weighing_function
+from ddp.systems.system import Routines, ability
+
+if TYPE_CHECKING:
+    from ddp.solver import DDP
+
+C_FUNCTION = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 4)
+
+CONTRACTIONS = (*BY_NUMBER, NONE)
+"""Multipliers by their numbers, of which -1 is none."""
+
+SOON = 12
+"""Iterations in Python that take as long as it takes to lay out memory for compiled ones."""
+
+_KINDS: set[tuple[Any, ...]] = set()
+"""Kinds of solves that this process has known."""
+
+FOUND = "cost", "highest", "magnitude", "control_weight", "unit", "resolution", "noise", "grain"
+"""Numbers of a trajectory that a lane and an iterate both have."""
+
+
+class Chosen:
+    """The way of a solve's iterations: in Python at first, compiled where that pays.
+
+    To lay out memory takes as long as Python does for some iterations: compiled ones come after so many, `SOON`, or at
+    once where memory serves again, and in the first solve of a kind in a process, which is the one that may compile.
+    """
+
+    def __init__(self, iterate: Iterate, solver: DDP) -> None:
+        self._iterate, self._solver, self._count = iterate, solver, 0
+        self._loop: Alone | None = None
+        problem, kept, d = iterate.problem, iterate.work.kept, iterate.problem.dynamics
+        knows = ability(d, "routines") is not None
+        self._possible = knows and iterate.work.alone and not option(problem, solver)
+        if not self._possible:
+            return
+        kind = type(d), d.n, d.nu, getattr(d, "integrator", ""), solver.hessian
+        found = kept.setdefault(solver.hessian, 0)
+        kept[solver.hessian] = found or 1
+        if isinstance(found, Alone) and found.fits(problem, solver):
+            iterate.adopt(found.backward)
+            found.turn_to(problem)
+            self._loop = found
+        elif found == 1 or kind not in _KINDS:
+            self._begin()
+        _KINDS.add(kind)
+
+    def _begin(self) -> None:
+        """Lay out memory, if the dynamics have routines."""
+        iterate, solver = self._iterate, self._solver
+        if not _is_plain(iterate):
+            return
+        routines = routines_of(iterate.problem, True)
+        self._possible = routines is not None
+        if routines is not None:
+            self._loop = iterate.work.kept[solver.hessian] = Alone(iterate, solver, routines)
+
+    def serves(self, model: HessianModel) -> bool:
+        """Whether it can make the next iteration, with this model."""
+        if self._loop is None and self._possible:
+            self._count += 1
+            if self._count > SOON:
+                self._begin()
+        if self._loop is None:
+            return False
+        return self._loop.is_inside or (_is_plain(self._iterate) and type(model) in (Model, Mixed))
+
+    def improve(self, model: HessianModel, tolerance: float) -> Improved | None:
+        """Make an iteration; None, and it has left, if no sweep succeeds."""
+        assert self._loop is not None
+        if not self._loop.is_inside:
+            assert isinstance(model, Model)
+            self._loop.enter(self._iterate, model, tolerance)
+        return self._loop.improve()
+
+    def leave(self) -> None:
+        """Leave all as it is to the iterate and the model."""
+        if self._loop is not None:
+            self._loop.leave()
+
+
+class Alone:
+    """The only lane of a worker, in place of an iterate without open gaps whose sweeps know no limits of controls."""
+
+    def __init__(self, iterate: Iterate, solver: DDP, routines: Routines) -> None:
+        problem, backward, out = iterate.problem, iterate.backward, iterate.work.derivatives
+        d, N = problem.dynamics, problem.horizon
+        nx, n, nu = d.nx, d.n, d.nu
+        self._dynamics, self.backward = d, backward
+        self._options, self._traced = _options(solver), getattr(d, "traced", None)
+        self._shapes = problem.objective.runs
+        self._at: tuple[Iterate, Model] | None = None
+        shapes = [(N + 1, nx), (N, nu)] * 6
+        X, U, *others = self._rows = [aligned_zeros(shape) for shape in shapes]
+        Xs, Us = aligned_zeros((problem.lanes, (N + 1) * nx)), aligned_zeros((problem.lanes, N * nu))
+        self.X, self.U = X, U
+        self._second, self._failures = _contracting(backward)
+        self._whole, self._blocks = backward.horizons(ctypes.cast(self._second, ctypes.c_void_p).value or 0)
+        T = self._whole.T if self._blocks is None else self._blocks.T
+        weights, gaps = self._whole.weights, np.zeros((N, n))
+        policy = address(self._whole.k), address(self._whole.K)
+        self._lengths = Lengths(
+            N=N, nx=nx, n=n, nu=nu, X=address(X), U=address(U), k=policy[0], K=policy[1], gaps=address(gaps),
+            lower=0, upper=0, to_X=address(Xs), to_U=address(Us), count=0, alphas=np.zeros(WIDTH),
+        )  # fmt: skip
+        self._numbers = np.zeros(REPORTED)
+        tried_X, tried_U, best_X, best_U, kept_X, kept_U, lost_X, lost_U, unpriced_X, unpriced_U = others
+        self._single = Single(
+            track=routines.address("track"), lengths=self._lengths, count=problem.lanes, X=Xs, U=Us,
+            numbers=self._numbers, diverged=0, lost=0, lost_X=lost_X, lost_U=lost_U, unpriced_X=unpriced_X,
+            unpriced_U=unpriced_U,
+        )  # fmt: skip
+        self._trajectory = Trajectory(
+            N=N, nx=nx, n=n, nu=nu, records=d.record_size, X=address(X), U=address(U), A=address(out.A),
+            B=address(out.B), record=address(out.record), weights=address(weights), T=address(T), size=T[0].size,
+        )  # fmt: skip
+        sizes = backward.sizes
+        second = solver.hessian != "gauss-newton"
+        self._decisions = made_like(Decisions, Globalisation(Limits(), 0, False, -1))
+        places = {name: address(array) for name, array in zip(Derivatives._fields, out[:-1], strict=False)}
+        self._derived = Derived(**places, owner=-1, known=0)
+        self._worker, self._owner = worker_of(
+            problem, solver, routines, single=self._single, fresh=None,
+            sweeping=sweeping_of(sweep_function(*sizes).address, N, backward.room),
+            weigh=weighing_function(*sizes).address if second else 0,
+            contract=routines.address("contract") if second else 0,
+        )  # fmt: skip
+        whole, blocks = self._whole.address, 0 if self._blocks is None else self._blocks.address
+        self._lane = lane_of(
+            worker=self._worker.address, derived=self._derived, decisions=self._decisions, whole=whole, blocks=blocks,
+            torn_whole=whole, torn_blocks=blocks, boxed=whole, boxed_blocks=blocks, torn_boxed=whole,
+            torn_boxed_blocks=blocks, trajectory=self._trajectory.address, boxed_trajectory=self._trajectory.address,
+            X=X, U=U, tried_X=tried_X, tried_U=tried_U, best_X=best_X, best_U=best_U,
+            kept_X=kept_X, kept_U=kept_U, k=self._whole.k.reshape(-1), K=self._whole.K.reshape(-1), gaps=gaps,
+        )  # fmt: skip
+        self._worker.lanes = np.array([self._lane.address])
+        self.turn_to(problem)
+
+    def fits(self, problem: Problem, solver: DDP) -> bool:
+        """Whether memory serves for a problem: one with other numbers in the same places."""
+        d = problem.dynamics
+        alike = d is self._dynamics and getattr(d, "traced", None) is self._traced  # functions may be traced anew
+        return alike and problem.objective.runs is self._shapes and _options(solver) == self._options
+
+    def turn_to(self, problem: Problem) -> None:
+        """Serve another problem."""
+        self._at = None
+        worker, lengths = self._worker, self._lengths
+        table = problem.objective.table
+        self._table, self._lane.table = table, address(table)
+        worker.terms, worker.lower, worker.upper = len(table), problem.lower, problem.upper
+        worker.limited = int(problem.limited)
+        lengths.lower, lengths.upper = address(worker.lower), address(worker.upper)
+
+    @property
+    def is_inside(self) -> bool:
+        """Whether an iterate has been entered and not left."""
+        return self._at is not None
+
+    def improve(self) -> Improved | None:
+        """Make an iteration; None, and the iterate is left, if no sweep succeeds."""
+        assert self._at is not None
+        iterate = self._at[0]
+        single.iterate(self._worker.address)
+        if self._failures:
+            raise self._failures.pop()
+        verdict, touches, cost, gradient, expected, alpha, mu, m, blend, by = self._numbers.tolist()
+        if verdict == NO_STEP:
+            self.leave()
+            return None
+        iterate.cost = cost
+        if touches:
+            self.leave()
+            iterate.limit()
+        named = NAMES[int(m)], blend, 0.0, CONTRACTIONS[int(by)]
+        return Improved(int(verdict), cost, gradient, expected, alpha, mu, *named)
+
+    def enter(self, iterate: Iterate, model: Model, tolerance: float) -> None:
+        """Go on where an iterate and a model are."""
+        self._at = iterate, model
+        lane, numbers = self._lane, model.numbers
+        self.X[:], self.U[:] = iterate.X, iterate.U
+        iterate.X, iterate.U = self.X, self.U
+        age, followed = iterate.backward.state
+        found = {name: getattr(iterate, name) for name in FOUND}
+        assign(lane, found | {"settled": 0, "scaled": iterate.known != 0, "age": age, "followed": followed})
+        assign(self._derived, {"owner": 0, "known": iterate.known})
+        assign(self._single, {"lost": 0, "diverged": 0})
+        assign(self._worker, {"tolerance": tolerance})
+        numbers.tolerance = model.limits.tolerance
+        write_like(self._decisions, numbers)
+
+    def leave(self) -> None:
+        """Leave all as it is to the iterate and the model."""
+        if self._at is None:
+            return
+        (iterate, model), self._at, lane = self._at, None, self._lane
+        iterate.X, iterate.U = self.X.copy(), self.U.copy()
+        for name, value in zip(FOUND, read_all(lane, FOUND), strict=True):
+            setattr(iterate, name, value)
+        owner, known = read_all(self._derived, ("owner", "known"))
+        iterate.known = known if owner == 0 else 0
+        age, followed, by, unpriced = read_all(lane, ("age", "followed", "by", "unpriced"))
+        self.backward.state = age, followed
+        read_like(self._decisions, model.numbers)
+        slope, expected, gradient = read_all(lane, ("slope", "expected", "gradient"))
+        iterate.swept = Sweep(self._whole.k, self._whole.K, slope, expected, gradient, -1, CONTRACTIONS[by])
+        line = iterate.line
+        *_, lost_X, lost_U, unpriced_X, unpriced_U = self._rows
+        diverged, lost = read_all(self._single, ("diverged", "lost"))
+        if lost:
+            line.lost = lost_X.copy(), lost_U.copy()
+        line.diverged = line.lost if diverged else None
+        line.unpriced = (unpriced_X.copy(), unpriced_U.copy()) if unpriced else None
+
+
+def _is_plain(iterate: Iterate) -> bool:
+    """Whether no gaps are open, and sweeps know no limits."""
+    return iterate.gap == 0.0 and not iterate.limited
+
+
+def _options(solver: DDP) -> tuple[Any, ...]:
+    """Options that memory is laid out for."""
+    return solver.hessian, solver.search, solver.regularization
+
+
+def _contracting(backward: Backward) -> tuple[Any, list[BaseException]]:
+    """A C function that sweeps call as long as they know none: it lets them have the true one, and does its work once.
+
+    So that is compiled where it is wanted, which is seldom.   With what failed then.
+    """
+    failures: list[BaseException] = []
+
+    def contract(context: int, *arrays: int) -> None:
+        try:
+            made = backward.contraction()
+            C_FUNCTION(made.address)(made.context, *arrays)
+        except BaseException as failure:  # none can leave a C function
+            failures.append(failure)
+
+    return C_FUNCTION(contract), failures

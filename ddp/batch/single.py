@@ -1,0 +1,75 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
+"""An iteration of one problem alone, as the compiled loop makes it: rollouts are of several step lengths at once."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ddp.batch.iterates import begin_iteration
+from ddp.batch.lanes import GOES_FURTHER, IDLE, Lane, Worker
+from ddp.batch.loop import arrive, propose
+from ddp.batch.sweeps import copy, price
+from ddp.compiling.kernel import call_contraction, kernel
+from ddp.search import LONGER
+
+LONGEST = float(LONGER[-1])
+"""The longest step."""
+
+
+@kernel
+def iterate(worker):
+    """Make an iteration of a lane that is alone, and report it."""
+    w = Worker(worker)
+    lane = Lane(w.lanes[0])
+    begin_iteration(lane.decisions)
+    propose(w, lane, lane.decisions.mode)
+    while lane.stage != IDLE:
+        try_next(w, lane)
+
+
+@kernel
+def try_next(w, lane):
+    """Try the next step length of a lane that is alone; those are rolled out with it that cost no more."""
+    one, p, nx, nu = w.single, w.single.lengths, (w.N + 1) * w.nx, w.N * w.nu
+    if lane.ahead == 0:
+        roll_ahead(w, lane, p)
+    row = p.count - lane.ahead
+    lane.ahead -= 1
+    copy(lane.tried_X, one.X[row], nx)
+    copy(lane.tried_U, one.U[row], nu)
+    cost = price(w, lane, lane.tried_X, lane.tried_U)
+    one.diverged = 0
+    if not abs(cost) < np.inf and lane.alpha <= 1.0:
+        if is_finite(lane.tried_X[nx - w.nx :], w.nx):
+            lane.unpriced = 1
+            copy(one.unpriced_X, lane.tried_X, nx)
+            copy(one.unpriced_U, lane.tried_U, nu)
+        else:
+            one.diverged, one.lost = 1, 1
+            copy(one.lost_X, lane.tried_X, nx)
+            copy(one.lost_U, lane.tried_U, nu)
+    arrive(w, lane, cost)
+
+
+@kernel
+def roll_ahead(w, lane, p):
+    """Roll out a step, and those that may be asked for next."""
+    further = lane.stage == GOES_FURTHER
+    p.alphas[0], p.count = lane.alpha, 1
+    while p.count < w.single.count:
+        last = p.alphas[p.count - 1]
+        if last >= LONGEST if further else last < 2.0 * w.shortest:
+            break
+        p.alphas[p.count] = 2.0 * last if further else 0.5 * last
+        p.count += 1
+    call_contraction(w.single.track, w.context, p.address, 0, 0)
+    lane.ahead = p.count
+
+
+@kernel
+def is_finite(x, count):
+    """Whether all numbers are finite."""
+    finite = True
+    for i in range(count):
+        finite = finite and abs(x[i]) < np.inf
+    return finite

@@ -1,0 +1,55 @@
+"""Numbers of structs that kernels write (variables.py), many at a time, between kernels and Python's objects."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from struct import pack_into, unpack_from
+from typing import Any
+
+from ddp.machine.struct import Struct
+from ddp.machine.variables import _Variable
+
+_kind: Callable[[Struct], Any] = type
+
+
+def assign(struct: Struct, numbers: Mapping[str, float]) -> None:
+    """Assign numbers by name, for kernels alone: attributes of Python's do not show them."""
+    words, places = struct._words, _places(_kind(struct))
+    for name, value in numbers.items():
+        form, place = places[name]
+        pack_into(form, words, place, value)
+
+
+def read_all(struct: Struct, names: tuple[str, ...]) -> list[Any]:
+    """Numbers as kernels left them."""
+    words, places = struct._words, _places(_kind(struct))
+    return [unpack_from(places[name][0], words, places[name][1])[0] for name in names]
+
+
+def write_like(struct: Struct, example: object) -> None:
+    """Give a struct of `variables.made_like` an object's numbers."""
+    own = vars(example)
+    assign(struct, {name: own[name] for name in _places(_kind(struct))})
+    for name in _lists(_kind(struct)):
+        struct._values[name][:] = own[name]
+
+
+def read_like(struct: Struct, example: object) -> None:
+    """Give an object the numbers of a struct of `variables.made_like`, as kernels left them."""
+    own, names = vars(example), tuple(_places(_kind(struct)))
+    own.update(zip(names, read_all(struct, names), strict=True))
+    own.update({name: struct._values[name].tolist() for name in _lists(_kind(struct))})
+
+
+@cache
+def _places(kind: Any) -> dict[str, tuple[str, int]]:
+    """Formats and places [bytes] of the numbers that kernels write."""
+    own = kind._fields.items()
+    return {name: (field.format, 8 * kind._places[name]) for name, field in own if isinstance(field, _Variable)}
+
+
+@cache
+def _lists(kind: Any) -> list[str]:
+    """Names of all other fields."""
+    return [name for name, field in kind._fields.items() if not isinstance(field, _Variable)]

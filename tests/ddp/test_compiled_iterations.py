@@ -1,0 +1,165 @@
+"""Iterations in one compiled call do what Python's do, bit by bit, in memory that no solve leaves traces in."""
+
+import gc
+import threading
+import weakref
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+
+import ddp
+import problems
+from ddp.batch import alone
+from ddp.models.regularization import Tenfold
+from problems import arm, pendulum
+
+
+@dataclass(frozen=True)
+class InPython(ddp.Backtracking):
+    """Search of one's own, for which iterations are made in Python."""
+
+
+def solved(problem, guess=None, search=None, **options):
+    solver = ddp.DDP(step="rollout", search=ddp.Backtracking() if search is None else search, **options)
+    return ddp.solve(problem, solver, guess, throw=False)
+
+
+def same(one, other):
+    """Whether two solutions are equal to the last bit, but for seconds."""
+    assert str(one.status) == str(other.status)
+    for name in ("X", "U", "k", "K", "cost", "gradient"):
+        np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
+    records = [[tuple(record._replace(seconds=0.0)) for record in found.history] for found in (one, other)]
+    assert records[0] == records[1]
+    return True
+
+
+def starts(problem, count, spread):
+    rng = np.random.default_rng(7)
+    return [spread * rng.normal(size=(problem.horizon, problem.dynamics.nu)) for _ in range(count)]
+
+
+@pytest.mark.parametrize("hessian", ["auto", "gauss-newton", "exact"])
+@pytest.mark.parametrize("name", ["pendulum/swing-up", "cartpole/swing-up", "arm/reach", "integrator/reach"])
+def test_compiled_iterations_are_those_of_python(name, hessian):
+    problem = problems.find(name).build()
+    solved(problem, hessian=hessian)
+    for guess in (None, *starts(problem, 3, 2.0)):
+        own = solved(problem, guess, hessian=hessian)
+        assert same(own, solved(replace(problem), guess, InPython(), hessian=hessian))
+        assert own.iterations > 1
+
+
+def test_compiled_iterations_serve_wherever_they_can(monkeypatch):
+    made = []
+    improve = alone.Alone.improve
+    monkeypatch.setattr(alone.Alone, "improve", lambda *args: made.append(1) or improve(*args))
+    problem = arm.reach()
+    for again in range(3):  # in Python the first time, but for the first solve of a process
+        made.clear()
+        found = solved(problem)
+        assert len(made) == found.iterations or again == 0
+    X = np.tile(problem.x0, (problem.horizon + 1, 1))
+    X[-1, 0] += 0.1
+    made.clear()
+    torn = solved(problem, (X, found.U))  # until gaps are closed
+    assert 0 < len(made) < torn.iterations
+    assert same(torn, solved(replace(problem), (X, found.U), InPython()))
+
+
+def test_limits_that_are_met_on_the_way_end_compiled_iterations():
+    plain = pendulum.swing_up()
+    problem = replace(plain, control_limits=(-6.0, 6.0))
+    solved(problem)
+    guess = np.full((problem.horizon, 1), 0.1)
+    assert same(solved(problem, guess), solved(replace(problem), guess, InPython()))
+
+
+def test_failing_solves_say_what_python_says():
+    plain = pendulum.swing_up()
+    bounded = replace(plain, running=[*plain.running, lambda x, u: -1e-3 * np.log(1.0 - (u[0] / 4.0) ** 2)])
+    stiff = Tenfold(factor=1e3)
+    for problem in (plain, bounded):
+        for options in ({"max_regularization": 1e-8, "hessian": "exact"}, {"max_regularization": 1e3}):
+            options |= {"regularization": stiff}
+            solved(problem, **options)
+            for guess in starts(problem, 4, 0.5):
+                guess = np.clip(guess, -3.9, 3.9)
+                assert same(solved(problem, guess, **options), solved(replace(problem), guess, InPython(), **options))
+
+
+def test_no_solve_depends_on_an_earlier_one():
+    problem = arm.reach()
+    other = problem.varying(x0=problem.x0 + 0.05, **{"terminal[0].weights": 17.0})
+    first, of_other = solved(problem), solved(replace(other))
+    for _ in range(2):
+        assert same(solved(other), of_other)
+        assert same(solved(problem), first)
+
+
+def test_solutions_stay_as_they_are_when_memory_serves_again():
+    problem = pendulum.swing_up()
+    solved(problem)
+    found = solved(problem)
+    before = found.X.copy(), found.U.copy(), found.K.copy()
+    solved(problem, starts(problem, 1, 2.0)[0])
+    for one, own in zip(before, (found.X, found.U, found.K), strict=True):
+        np.testing.assert_array_equal(one, own)
+
+
+def test_threads_that_solve_one_problem_share_no_memory():
+    problem = pendulum.swing_up()
+    guesses = starts(problem, 4, 1.0)
+    alone_, found = [solved(problem, guess) for guess in guesses], {}
+
+    def work(i):
+        found[i] = [solved(problem, guesses[i]) for _ in range(5)]
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert all(same(one, alone_[i]) for i in found for one in found[i])
+
+
+def test_a_solve_within_a_solve_has_memory_of_its_own():
+    problem = pendulum.swing_up()
+    first = solved(problem)
+    found = ddp.solve(problem, ddp.DDP(step="rollout"), callback=lambda record: solved(problem))
+    assert same(found, first)
+
+
+def test_memory_goes_with_the_next_solve_of_another_problem():
+    problem = pendulum.swing_up()
+    for _ in range(3):
+        solved(problem)
+    gone = weakref.ref(problem)
+    gc.collect()
+    gc.disable()
+    try:
+        del problem
+        solved(arm.reach())
+        assert gone() is None
+    finally:
+        gc.enable()
+
+
+class Seen:
+    """Watcher that keeps the costs of what it is shown."""
+
+    def __init__(self, problem):
+        self.problem, self.costs = problem, []
+
+    def watch(self, record, X, U):
+        self.costs.append((record.cost, self.problem.cost(X, U)))
+
+
+def test_watchers_see_every_iterate():
+    problem = pendulum.swing_up()
+    for _ in range(2):
+        seen = Seen(problem)
+        found = ddp.solve(problem, ddp.DDP(step="rollout"), callback=seen)
+        assert len(seen.costs) == found.iterations
+        assert all(cost == told for told, cost in seen.costs)
