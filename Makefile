@@ -10,7 +10,7 @@ AGAINST := tests/benchmarks/against_crocoddyl
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo docs test lint bench bench-before bench-crocoddyl bench-limits bench-optimisers bench-starts bench-mjcf bench-policy bench-walk bench-feedback bench-own bench-batches bench-gpu bench-pages bench-people size versions kills abuse clean
+.PHONY: demo docs test lint bench bench-before bench-crocoddyl bench-limits bench-optimisers bench-warm bench-starts bench-mjcf bench-policy bench-walk bench-feedback bench-own bench-batches bench-gpu bench-pages bench-people size versions kills abuse clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.installed
@@ -70,6 +70,10 @@ bench-limits: $(VENV)/.developed $(CROCODDYL)/.installed
 # is compiled: minutes, for all. `make bench-optimisers OPTIONS="--problems cartpole/rail"` has some.
 bench-optimisers: $(VENV)/.developed $(CASADI)/.installed
 	@PYTHONPATH=. $(BIN)/python $(OPTIMISERS)/compare.py --python $(CASADI)/bin/python $(OPTIONS)
+
+# Warm starts beside cold solves, and receding horizons that are pushed.
+bench-warm: $(VENV)/.developed
+	@$(BIN)/python -m tests.benchmarks.optimisers.warm
 
 # The default beside iLQR from 251 random starts: work, iterations, optima; `make bench-starts OPTIONS=pendulum/swing-up`.
 bench-starts: $(VENV)/.developed

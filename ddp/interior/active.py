@@ -73,7 +73,7 @@ class ActiveSet:
         self.held, y = self._closing(1.0) if held is None else held, given.multipliers
         self._price = given.give[PRICE]
         self._priced = (self._price < np.inf) & (given.bounded | given.equality)
-        self._pays = np.where((self._price < np.inf) & (np.abs(y) > PAID * self._price), np.sign(y), 0.0)
+        self._pays = self._paying(y)
         if held is not None:  # multipliers of warm starts are below their price
             side = np.where(self._values() > given.upper + BEYOND, 1.0, -1.0 * (self._values() < given.lower - BEYOND))
             self._pays = np.where((self._price < np.inf) & (y * side > 0.0), side, 0.0)
@@ -178,6 +178,10 @@ class ActiveSet:
                 return Step(sweep, share, point.move(sweep, share, 0.0), False)
         return None
 
+    def _paying(self, y: Array) -> Array:
+        """Rows (M,) that pay their prices by multipliers y (M,), with the sign of the bound."""
+        return np.where((self._price < np.inf) & (np.abs(y) > PAID * self._price), np.sign(y), 0.0)
+
     def _paid(self) -> Array:
         """Prices (M,) of rows that pay them, with the sign of the bound."""
         return self._pays * np.where(self._pays == 0.0, 0.0, self._price)
@@ -191,10 +195,10 @@ class ActiveSet:
         begun, held = b.state.copy(), None
         point.bounds, point.barrier = b, START * point.scale
         b.start(b.inside(values, INSIDE), values, point.barrier)
-        b.equal = np.where(b.equality, self.y, 0.0)
+        b.equal = np.where(b.equality & ~b.soft, self.y, b.equal)
         longest = 0.0
         for _ in range(MOST_SWEEPS):
-            point.settle(values)
+            point.residual = b.missed(values)
             if point.judge().high <= SOLVED * point.barrier and longest == 1.0:
                 if relative <= END:
                     held = self._closing(blend)
@@ -215,7 +219,7 @@ class ActiveSet:
         b.state[:], point.barrier = begun, 0.0
         if held is None:
             return None
-        self.held = held
+        self.held, self._pays = held, self._paying(self.target)
         return blend
 
     def record(self, move: Move, blend: float, alpha: float, seconds: float) -> Record:

@@ -138,6 +138,11 @@ class Barrier:
         low, high = np.where(self.has_lower, lower + low, -np.inf), np.where(self.has_upper, upper - high, np.inf)
         return np.clip(c, low, high)
 
+    def missed(self, c: Array) -> Array:
+        """Residuals (M,) of values c (M,), with excesses as they are."""
+        at = np.where(self.bounded, self.slacks, self.lower) + np.where(self.soft, self.state[P] - self.state[N], 0.0)
+        return np.where(self.kind == FREE, 0.0, c - np.where(self.kind == FREE, 0.0, at))
+
     def near(self, share: float) -> Array:
         """Rows (M,) within a share of their range, or of max(1, |bound|), of a lower bound: -1, of an upper one: 1."""
         to_lower, to_upper = self.slacks - self.lower, self.upper - self.slacks

@@ -110,7 +110,7 @@ class Interior:
         self._held = False  # whether sweeps are to keep to limits of controls
         self.blends = DIRECT if self._within else BLENDED
         self._mu, self._stiff, self._stuck, self._raised, self._missed = 0.0, False, False, 0, np.inf
-        self._fell = len(history)
+        self._fell, self._warm = len(history), False
         self._settled, self._strayed = True, (0.0, np.inf)
 
     def errors(self, barrier: float, unit: float) -> float:
@@ -136,6 +136,7 @@ class Interior:
     def run(self, limit: int, warm: bool = False) -> End:
         """Iterate to the tolerance; ``warm``: multipliers and derivatives of the point are known."""
         p, before = self.point, working_time()
+        self._warm = warm
         if not warm:
             self._begin()
             self._settled = p.first == 0 or p.bounds.count == 0
@@ -233,7 +234,7 @@ class Interior:
     def _elastic(self) -> bool:
         """Let constraints give way, if they do not yet; whether there are any."""
         p = self.point
-        if p.first == 0 or p.bounds.elastic:
+        if p.first == 0 or p.bounds.elastic or self._warm:
             return False
         p.barrier, self._raised, self._missed, self._settled = START * p.scale, 0, np.inf, True
         p.let_go(PRICE * p.scale)

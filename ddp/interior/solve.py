@@ -90,8 +90,8 @@ def minimise(descent: Descent) -> Minimised:
             finished = finish(point, DOUBTFUL) if end.ending.converged else finished
         found = finished.sweep is not None
         sweep, exact = (finished.sweep, finished.exact) if found else (last, interior.exact)
-    elif end.ending is Ending.INFEASIBLE:
-        end = End(Ending.INFEASIBLE, _verdict(point))
+    else:
+        end = End(end.ending, _verdict(point, end))
     return _left(iterate, point, end, sweep, exact)
 
 
@@ -192,10 +192,15 @@ def _check_rows(iterate: Iterate) -> None:
             raise UndefinedCostError(f"{entry.name}: its value is {value} at knot {entry.start + row}")
 
 
-def _verdict(point: Point) -> str:
-    """Which constraint cannot be met, and by how much, where the sum of violations is least."""
+def _verdict(point: Point, end: End) -> str:
+    """Why a solve has not converged, and which constraint is missed most."""
     found = zip(point.problem.residuals(point.X, point.U), point.problem.placed, strict=True)
-    worst = max((residual for residual, entry in found if entry.cap is None), key=lambda residual: residual.worst)
+    hard = [residual for residual, entry in found if entry.cap is None]
+    worst = max(hard, key=lambda residual: residual.worst, default=None)
+    if worst is None or worst.worst <= TOLERANCE:
+        return end.said
+    if end.ending is not Ending.INFEASIBLE:
+        return f"{end.said}; {worst}"
     return (
         f"infeasible as far as can be seen from here: {worst}, where violations are at a minimum; "
         "from another guess or start there may be a way"

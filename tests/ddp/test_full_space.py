@@ -179,9 +179,12 @@ def test_earlier_solutions_are_warm_starts_with_their_multipliers(rng, moved):
         assert again.stationarity() < 1e-6
 
 
+@pytest.mark.parametrize("price", [None, 100.0])
 @pytest.mark.parametrize("steps", [0, 1])
-def test_receding_horizons_keep_their_active_sets_under_pushes(rng, steps):
+def test_receding_horizons_keep_their_active_sets_under_pushes(rng, steps, price):
     problem = limited.cluttered_reach()
+    if price is not None:
+        problem = replace(problem, constraints=[ddp.Soft(one, price) for one in problem.constraints])
     first = ddp.solve(problem)
     guess = first.shift(steps) if steps else first
     for size in (1e-2, 5e-2, 5e-2):
