@@ -54,17 +54,16 @@ def half_square(weights, r):
 @kernel
 def square_cost(columns, tangents, targets, weights, first, X, U, scale, order, l, lz, lzz):
     """``½ Σ w (x - target)²`` of numbers of states, or of controls, whose columns and tangents count from the end."""
-    total, each = np.zeros(X.shape[0]), 1 if targets.shape[0] > 1 else 0
+    each = 1 if targets.shape[0] > 1 else 0
     for b in range(columns.size):
         i, t, w = columns[b], tangents[b], scale * weights[b]
+        numbers, at = (X, i) if i >= 0 else (U, U.shape[1] + i)
         for k in range(X.shape[0]):  # knots do not wait for each other, as numbers of one would
-            d = (X[k, i] if i >= 0 else U[k, i]) - targets[each * (first + k), b]
-            total[k] += 0.5 * w * d * d
+            d = numbers[k, at] - targets[each * (first + k), b]
+            l[k] += 0.5 * w * d * d
             if order > VALUES:
                 lz[k, t] += w * d
                 lzz[k, t, t] += w
-    for k in range(X.shape[0]):
-        l[k] += total[k]
 
 
 @kernel
