@@ -18,7 +18,7 @@ from ddp.compiling.c_function import whole_c_function
 from ddp.compiling.kernel import callback, inline, kernel, specialised
 from ddp.machine.addresses import array_at, integers_at
 from ddp.machine.aligned import aligned_zeros
-from ddp.machine.constants import frozen, place
+from ddp.machine.constants import Frozen, frozen, place
 from ddp.machine.following import follower, lanes_at, where_moved
 from ddp.machine.memory import address_of
 from ddp.machine.struct import Struct, integer, integers
@@ -169,22 +169,14 @@ def _stray(context, words, unused, none):  # type: ignore[no-untyped-def]
 
 
 @cache
-def _shared(template: Any, own: tuple[tuple[str, Any], ...]) -> Any:
-    """C function of all robots that move by a scheme."""
-    return callback(specialised(template, f"{template.__name__}_by_kernels", **dict(own)))
-
-
-def _compiled(template: Any, scheme: Scheme, modes: Modes | None) -> Any:
-    """C function of a scheme's kernels, for one robot if its modes are given."""
-    own = {
-        "linearize": scheme.linearize, "complete": nothing if scheme.complete is None else scheme.complete,
-        "contract": scheme.contract, "stray": scheme.roller.stray, "track": scheme.roller.track,
-    }  # fmt: skip
-    if modes is None:
-        return _shared(template, tuple(own.items()))
-    known = inline(specialised(known_modes, "known_modes", _frozen=frozen(modes)))
+def _compiled(template: Any, scheme: tuple[tuple[str, Any], ...], content: Frozen | None) -> Any:
+    """C function of a scheme's kernels: of all robots, or of the one with modes of some content."""
+    own, name = dict(scheme), template.__name__
+    if content is None:
+        return callback(specialised(template, f"{name}_by_kernels", **own))
+    known = inline(specialised(known_modes, "known_modes", _frozen=content))
     own |= {"modes_of": known, "system": inline(specialised(robot, "known_robot", modes_of=known))}
-    return whole_c_function(specialised(template, f"{template.__name__}_of_robot", **own))
+    return whole_c_function(specialised(template, f"{name}_of_robot", **own))
 
 
 def routines_of(
@@ -207,8 +199,13 @@ def routines_of(
     )  # fmt: skip
     moves = {"track": _track, "stray": _stray} if alone else {"follow": _follow}
     contract = _contract if groups is None else _contract_into_blocks
-    functions = {
-        name: cache(partial(_compiled, template, scheme, None if alone else modes))  # which keeps what it has made
-        for name, template in {**moves, "expand": _expand, "contract": contract}.items()
+    own = {
+        "linearize": scheme.linearize, "complete": nothing if scheme.complete is None else scheme.complete,
+        "contract": scheme.contract, "stray": scheme.roller.stray, "track": scheme.roller.track,
     }  # fmt: skip
+    content = None if alone else frozen(modes)
+    functions = {
+        name: partial(_compiled, template, tuple(own.items()), content)
+        for name, template in {**moves, "expand": _expand, "contract": contract}.items()
+    }
     return Routines(functions, work.address, (work, rooms, written, modes))
