@@ -1,16 +1,15 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
 """The kernels of motion under contacts and of impacts over batches of samples, one compiled call each, for any number.
 
-They are given the address of a tree and memory of ``size`` numbers, as those of rigid_bodies/batch.py are, and return
-the first sample whose mass matrix is not positive definite, or -1.
+They are given the address of a tree and memory of ``size`` numbers, as those of rigid_bodies/batch.py are, and whether
+contacts are struck (impact), and return the first sample whose mass matrix is not positive definite, or -1.
 """
 
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
 
-from ddp.compiling.kernel import inline, kernel, specialised
+from ddp.compiling.kernel import inline, kernel
 from ddp.machine.fields import Fields, matrix_of, vector
 from ddp.machine.memory import as_vector, columns_from, rows_of
 from ddp.machine.number import width
@@ -67,63 +66,36 @@ def unpack_rows(M, first, count, columns, out, t):
         unpack_columns(M[first + i], columns, out, t, i * columns)
 
 
-# -- motion under contacts, or an impact: results, their derivatives, and results with places to write them ------------
-
-
 @inline
-def _contact_results(tree, contacts, epsilon, restitution, x, ws, place, r, z):
+def results(tree, contacts, epsilon, restitution, impact, x, ws, place, r, z):
+    """a, or v⁺ of an impact; forces or impulses are in r.f."""
+    if impact:
+        impact_forward(tree, contacts, epsilon, restitution, x.q, x.first, z.zero, x.fext, ws, place, r)
+        for i in range(tree.nv):
+            z.seen[i] = x.first[i] + r.a[i]
+        return z.seen
     contact_forward(tree, contacts, epsilon, x.q, x.first, x.second, x.fext, ws, place, r)
     return r.a
 
 
 @inline
-def _impact_results(tree, contacts, epsilon, restitution, x, ws, place, r, z):
-    impact_forward(tree, contacts, epsilon, restitution, x.q, x.first, z.zero, x.fext, ws, place, r)
-    for i in range(tree.nv):
-        z.seen[i] = x.first[i] + r.a[i]
-    return z.seen
-
-
-@inline
-def _contact_relation(tree, contacts, epsilon, restitution, x, ws, place, r, z):
-    """Derivatives by q and v, and where those of forces by τ are."""
+def related(tree, contacts, epsilon, restitution, impact, x, ws, place, r, z):
+    """Derivatives by q and v into z.zy; where those of forces by τ are, of an impact scratch."""
+    if impact:
+        relate_impact(tree, contacts, epsilon, restitution, x.q, x.first, z.seen, z.zero, x.fext, ws, place, r, z.zy)
+        return r.down
     relate_contact(tree, contacts, epsilon, x.q, x.first, x.second, x.fext, ws, place, r, z.zy)
     return r.Kinv[tree.nv :]
 
 
-@inline
-def _impact_relation(tree, contacts, epsilon, restitution, x, ws, place, r, z):
-    """Derivatives by q and v; there are none by τ, for which there is scratch."""
-    relate_impact(tree, contacts, epsilon, restitution, x.q, x.first, z.seen, z.zero, x.fext, ws, place, r, z.zy)
-    return r.down
-
-
-@inline
-def _contact_curvature(tree, contacts, restitution, x, ws, place, r, z, h):
-    contact_hessian(tree, contacts, z.weight, ws, place, r, z.zy, h)
-    dense_product(tree.nv, tree.nv, r.nv + r.nc, 1.0, h.qz, r.Kinv, h.qt)
-
-
-@inline
-def _impact_curvature(tree, contacts, restitution, x, ws, place, r, z, h):
-    impact_hessian(tree, contacts, restitution, z.weight, x.first, z.zero, x.fext, ws, place, r, z.zy, h)
-
-
-results: Any = _contact_results
-related: Any = _contact_relation
-curve: Any = _contact_curvature
-"""Motion under contacts: in the three templates below impacts take their place, see ``_of_impacts``."""
-
-
-def _dynamics(  # type: ignore[no-untyped-def]
-    address, memory, contacts, nc, epsilon, restitution, Q, V, tau, fext, A, F
-):
+@kernel
+def contact_dynamics(address, memory, contacts, nc, epsilon, restitution, impact, Q, V, tau, fext, A, F):
     """a or v⁺ (N, nv) and f or Λ (N, nc) of every sample."""
     Q, V, tau, fext, A, F = rows_of(Q), rows_of(V), rows_of(tau), rows_of(fext), rows_of(A), rows_of(F)
     tree, ws, x, place, r, z, _ = _bench(address, memory, contacts, nc, fext)
     for t in range(0, len(Q), width(z.end)):
         take(x, tree, Q, V, tau, fext, t)
-        moved = results(tree, contacts, epsilon, restitution, x, ws, place, r, z)
+        moved = results(tree, contacts, epsilon, restitution, impact, x, ws, place, r, z)
         turn_forces(contacts, place, False, 0, r.f)
         unpack(moved, tree.nv, A, t)
         unpack(r.f, nc, F, t)
@@ -133,9 +105,8 @@ def _dynamics(  # type: ignore[no-untyped-def]
     return -1
 
 
-def _derivatives(  # type: ignore[no-untyped-def]
-    address, memory, contacts, nc, epsilon, restitution, Q, V, tau, fext, zq, zv, zt
-):
+@kernel
+def contact_derivatives(address, memory, contacts, nc, epsilon, restitution, impact, Q, V, tau, fext, zq, zv, zt):
     """Derivatives of (a, f) or (v⁺, Λ) by q, v and, where zt has rows, τ: (N, nv + nc, nv) of every sample."""
     Q, V, tau, fext = rows_of(Q), rows_of(V), rows_of(tau), rows_of(fext)
     zq, zv, zt = rows_of(zq), rows_of(zv), rows_of(zt)
@@ -144,7 +115,7 @@ def _derivatives(  # type: ignore[no-untyped-def]
     by_v = columns_from(z.zy, nv)
     for t in range(0, len(Q), width(z.end)):
         take(x, tree, Q, V, tau, fext, t)
-        by_tau = related(tree, contacts, epsilon, restitution, x, ws, place, r, z)
+        by_tau = related(tree, contacts, epsilon, restitution, impact, x, ws, place, r, z)
         turn_derivatives(tree, contacts, ws, place, r.f, z.zy[nv:], by_v[nv:], by_tau)
         unpack_rows(z.zy, 0, nv + nc, nv, zq, t)
         unpack_rows(by_v, 0, nv + nc, nv, zv, t)
@@ -156,8 +127,9 @@ def _derivatives(  # type: ignore[no-untyped-def]
     return -1
 
 
-def _hessians(  # type: ignore[no-untyped-def]
-    address, memory, contacts, nc, epsilon, restitution, Q, V, tau, fext, weights, qq, qv, vv, qt
+@kernel
+def contact_hessians(
+    address, memory, contacts, nc, epsilon, restitution, impact, Q, V, tau, fext, weights, qq, qv, vv, qt
 ):
     """Hessians (N, W, nv, nv) of W weights (N, W, nv + nc) on (a, f) or (v⁺, Λ) of every sample, qq iterated.
 
@@ -171,14 +143,18 @@ def _hessians(  # type: ignore[no-untyped-def]
     by_q, by_v, nz, square = z.zy[nv:], columns_from(z.zy, nv)[nv:], nv + nc, nv * nv
     for t in range(0, len(Q), width(z.end)):
         take(x, tree, Q, V, tau, fext, t)
-        by_tau = related(tree, contacts, epsilon, restitution, x, ws, place, r, z)
+        by_tau = related(tree, contacts, epsilon, restitution, impact, x, ws, place, r, z)
         failed = first_failure(tree, r.D, r.a, t, len(Q))
         if failed >= 0:
             return failed
         for i in range(count):
             pack(columns_from(weights, i * nz), t, z.weight, nz)
             turn_forces(contacts, place, True, nv, z.weight)
-            curve(tree, contacts, restitution, x, ws, place, r, z, h)
+            if impact:
+                impact_hessian(tree, contacts, restitution, z.weight, x.first, z.zero, x.fext, ws, place, r, z.zy, h)
+            else:
+                contact_hessian(tree, contacts, z.weight, ws, place, r, z.zy, h)
+                dense_product(nv, nv, nz, 1.0, h.qz, r.Kinv, h.qt)
             add_turning_curvature(tree, contacts, ws, place, z.weight[nv:], r.f, by_q, by_v, by_tau, h.qq, h.qv, h.qt)
             unpack_columns(as_vector(h.qq), square, qq, t, i * square)
             unpack_columns(as_vector(h.qv), square, qv, t, i * square)
@@ -186,16 +162,3 @@ def _hessians(  # type: ignore[no-untyped-def]
                 unpack_columns(as_vector(h.vv), square, vv, t, i * square)
                 unpack_columns(as_vector(h.qt), square, qt, t, i * square)
     return -1
-
-
-def _of_impacts(template: Any, name: str) -> Any:
-    names = {"results": _impact_results, "related": _impact_relation, "curve": _impact_curvature}
-    return kernel(specialised(template, name, **names))
-
-
-contact_dynamics = kernel(specialised(_dynamics, "contact_dynamics"))
-contact_derivatives = kernel(specialised(_derivatives, "contact_derivatives"))
-contact_hessians = kernel(specialised(_hessians, "contact_hessians"))
-impact_dynamics = _of_impacts(_dynamics, "impact_dynamics")
-impact_derivatives = _of_impacts(_derivatives, "impact_derivatives")
-impact_hessians = _of_impacts(_hessians, "impact_hessians")

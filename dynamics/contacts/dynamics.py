@@ -135,7 +135,7 @@ def contact_dynamics_second_derivatives(
 ) -> ContactTensors:  # fmt: skip
     """Second derivatives as tensors T[i, j, k] = D_k (D_j z_i); dqdq iterated unless ``symmetric``."""
     s = _Arguments(robot, q, v, contacts, regularization, tau, fext)
-    qq, qv, vv, qt = s.hessians(contact_batch.contact_hessians, s.every_weight(), 4, symmetric)
+    qq, qv, vv, qt = s.hessians(s.every_weight(), 4, symmetric)
     a, f = s.split((qq, vv, np.swapaxes(qv, -1, -2), np.swapaxes(qt, -1, -2)))
     return ContactTensors(ForwardTensors(*a), ForwardTensors(*f))
 
@@ -147,7 +147,7 @@ def contact_dynamics_hessian(
 ) -> ForwardHessian:  # fmt: skip
     """Hessian of ``weight @ a + force_weight @ f``, without building a tensor; weights (nv,), (nc,), default zeros."""
     s = _Arguments(robot, q, v, contacts, regularization, tau, fext)
-    blocks = s.hessians(contact_batch.contact_hessians, s.one_weight(weight, force_weight), 4, symmetric)
+    blocks = s.hessians(s.one_weight(weight, force_weight), 4, symmetric)
     return ForwardHessian(*s.results(tuple(block[:, 0] for block in blocks)))
 
 
@@ -161,7 +161,7 @@ def impact_dynamics(
     """
     s = _Arguments(robot, q, v, contacts, regularization, restitution=restitution, impact=True)
     V, L = np.empty((s.N, robot.nv)), np.empty((s.N, s.nc))
-    s.run(contact_batch.impact_dynamics, V, L)
+    s.run(contact_batch.contact_dynamics, V, L)
     return Impact(*s.results((V, L)))
 
 
@@ -172,7 +172,7 @@ def impact_dynamics_derivatives(
     """First derivatives of velocities after an impact and of its impulses."""
     s = _Arguments(robot, q, v, contacts, regularization, restitution=restitution, impact=True)
     z = tuple(np.empty((s.N, s.nz, robot.nv)) for _ in range(2))
-    s.run(contact_batch.impact_derivatives, *z, np.empty((0, s.nz, robot.nv)))
+    s.run(contact_batch.contact_derivatives, *z, np.empty((0, s.nz, robot.nv)))
     a, f = s.split(z)
     return ImpactDerivatives(ImpactRates(*a), ImpactRates(*f))
 
@@ -183,7 +183,7 @@ def impact_dynamics_second_derivatives(
 ) -> ImpactTensors:  # fmt: skip
     """Second derivatives as tensors; dqdq iterated unless ``symmetric``."""
     s = _Arguments(robot, q, v, contacts, regularization, restitution=restitution, impact=True)
-    qq, qv = s.hessians(contact_batch.impact_hessians, s.every_weight(), 2, symmetric)
+    qq, qv = s.hessians(s.every_weight(), 2, symmetric)
     a, f = s.split((qq, np.swapaxes(qv, -1, -2)))
     return ImpactTensors(ImpactTensor(*a), ImpactTensor(*f))
 
@@ -196,7 +196,7 @@ def impact_dynamics_hessian(
     """Hessian of ``weight @ v⁺ + impulse_weight @ Λ``, without building a tensor; default weights are zeros."""
     s = _Arguments(robot, q, v, contacts, regularization, restitution=restitution, impact=True)
     weights = s.one_weight(weight, impulse_weight, "impulse_weight")
-    blocks = s.hessians(contact_batch.impact_hessians, weights, 2, symmetric)
+    blocks = s.hessians(weights, 2, symmetric)
     return ImpactHessian(*s.results(tuple(block[:, 0] for block in blocks)))
 
 
@@ -228,11 +228,11 @@ class _Arguments(Stack):
             wrenches = self._wrenches(fext)
             tau_rows = self.rows("tau", tau, robot.nv)
             self.tree = robot.resisting(damping=False, springs=False)
-            self.knots = self.contacts, self.nc, epsilon, 0.0, self.q, V, tau_rows, wrenches
+            self.knots = self.contacts, self.nc, epsilon, 0.0, False, self.q, V, tau_rows, wrenches
         else:
             e = number("restitution", restitution, 1.0)
             self.tree = robot.tree.weightless or robot.tree
-            self.knots = as_impacts(self.contacts), self.nc, epsilon, e, self.q, V, V, self._wrenches(None)
+            self.knots = as_impacts(self.contacts), self.nc, epsilon, e, True, self.q, V, V, self._wrenches(None)
 
     def _wrenches(self, fext: ArrayLike | None) -> Array:
         if fext is None:
@@ -257,11 +257,11 @@ class _Arguments(Stack):
         parts = [self.rows("weight", weight, self.robot.nv), self.rows(name, other, self.nc)]
         return np.ascontiguousarray(np.concatenate(parts, axis=1)[:, None])
 
-    def hessians(self, kernel: Any, weights: Array, count: int, symmetric: bool) -> list[Array]:
+    def hessians(self, weights: Array, count: int, symmetric: bool) -> list[Array]:
         """Blocks of the Hessians of all weights, (N, W, nv, nv) each."""
         nv = self.robot.nv
         out = [np.empty((self.N, weights.shape[1], nv, nv)) for _ in range(count)]
-        self.run(kernel, weights, *out, *[np.empty((0, 1, nv, nv))] * (4 - count))
+        self.run(contact_batch.contact_hessians, weights, *out, *[np.empty((0, 1, nv, nv))] * (4 - count))
         if flag("symmetric", symmetric):
             out[0] = 0.5 * (out[0] + np.swapaxes(out[0], -1, -2))
         return out

@@ -110,7 +110,7 @@ class ContactForces:
         Q, V = np.ascontiguousarray(X[:, :nq]), np.ascontiguousarray(X[:, nq:])
         tau = U @ self.actuation.T + passive_torques(self._tree, Q, V)
         memory = working_memory(contact_batch.size(self._tree.nb, nq, self.robot.nv, self._arrays.count, self.size))
-        return self._tree.address, memory, self._arrays, self.size, 0.0, 0.0, Q, V, tau, np.zeros((len(X), 0, 6))
+        return self._tree.address, memory, self._arrays, self.size, 0.0, 0.0, False, Q, V, tau, np.zeros((len(X), 0, 6))
 
     @staticmethod
     def _known(failed: int, array: Array) -> Array:
