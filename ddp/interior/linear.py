@@ -104,28 +104,19 @@ def add_blocks(p, t, z, v, g, on):
     size = (m * m + WIDTH - 1) // WIDTH * WIDTH
     T = p.T[t]
     qv, vv, nq, nn = T[size:], T[2 * size :], T[3 * size :], T[4 * size :]
-    add_symmetric(g, T, z, m)
-    add_symmetric(g[m:], vv, z[m:], m)
-    add_product(g[m:], qv, z, m, m, m)
-    add_product(g, nq, v, m, m, m)
     for i in range(m):
-        g[i] += dot(qv[i * m :], z[m:], m)
-        on[i] += dot(nq[i * m :], z, m)
+        of_q, of_v, of_next = g[i], g[m + i], on[i]
+        for j in range(m):
+            own, other = i * m + j, j * m + i
+            upper = min(own, other)
+            of_q += T[upper] * z[j] + qv[own] * z[m + j] + nq[other] * v[j]
+            of_v += vv[upper] * z[m + j] + qv[other] * z[j]
+            of_next += nq[own] * z[j]
+        g[i], g[m + i], on[i] = of_q, of_v, of_next
     for b in range(len(p.bent)):
         first, count = p.bent[b, 0], p.bent[b, 1]
         add_product(on[first:], nn, v[first:], count, count, count)
         nn = nn[count * count :]
-
-
-@kernel
-def add_symmetric(g, H, z, m):
-    """g (m,) += H z of a symmetric matrix, given by its upper half."""
-    for i in range(m):
-        row, total = H[i * m :], H[i * (m + 1)] * z[i]
-        for j in range(i + 1, m):
-            total += row[j] * z[j]
-            g[j] += row[j] * z[i]
-        g[i] += total
 
 
 @kernel
