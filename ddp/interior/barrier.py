@@ -36,7 +36,7 @@ KEPT = 0.99
 
 
 ARRAYS: dict[str, tuple[int, ...]] = {
-    "bounds": (2,), "give": (2,), "state": (8,), "w": (), "f": (), "y": (), "residual": ()
+    "bounds": (2,), "give": (2,), "state": (8,), "step": (8,), "w": (), "f": (), "y": (), "residual": ()
 }  # fmt: skip
 """Axes of arrays before that of the rows."""
 
@@ -44,7 +44,7 @@ ARRAYS: dict[str, tuple[int, ...]] = {
 class Barrier:
     """The rows' state, see row_steps.py.
 
-    address: of a `RowMemory`.
+    address: of a `RowMemory`.   step (8, M): the last one.
 
     scale: the cost that counts as one.   price, compliance (M,): of rows that give way, see row_steps.py; rows that do
     so for nothing are none.
@@ -58,6 +58,7 @@ class Barrier:
         self.scale, self.size = scale, len(lower)
         own, places = carved({name: (*rows, self.size) for name, rows in ARRAYS.items()})
         self.bounds, self.give, self.state = own["bounds"], own["give"], own["state"]
+        self.step = own["step"]
         self.w, self.f, self.y, self._residual = own["w"], own["f"], own["y"], own["residual"]
         self.bounds[0], self.bounds[1] = lower, upper
         self.give[PRICE] = np.inf if price is None else price

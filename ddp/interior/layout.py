@@ -49,7 +49,7 @@ class Workplace:
 
     def clear(self) -> None:
         """Forget the last point."""
-        for name in ("costate", "weights", "step"):
+        for name in ("costate", "weights"):
             self.own[name].fill(0.0)
         self.backward.begin()
 
@@ -69,7 +69,7 @@ def shapes_of(problem: Problem, rows: Rows) -> dict[str, tuple[int, ...]]:
     N, nx, n, nu, M = problem.horizon, problem.dynamics.nx, problem.dynamics.n, problem.dynamics.nu, rows.size
     nz, states = n + nu, (N + 1, n)
     return {
-        "x": states, "u": (N, nu), "y": states, "moved": (M,), "step": (8, M), "costate": states, "weights": (N, n),
+        "x": states, "u": (N, nu), "y": states, "moved": (M,), "costate": states, "weights": (N, n),
         "to_costate": states, "to_weights": (N, n), "gaps": (N, n), "error": (N + 1, nz), "dX": states,
         "next": (N, nx), "costs": (N + 1,), "values": (M,), "J": (rows.entries,), "to_lz": (N + 1, nz),
         "to_lzz": (N + 1, nz, nz), "to_exact": (N + 1, nz, nz), "to_diagonal": (N + 1, nz),

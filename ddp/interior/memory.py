@@ -23,7 +23,7 @@ from ddp.protocols import Array
 class RowMemory(Struct):
     """Addresses of what a `Barrier` has of M rows: see row_steps.py.
 
-    w, f, y (M,): weights, forces and multipliers.
+    w, f, y (M,): weights, forces and multipliers.   step (8, M): the last one.
     """
 
     M: int = integer()
@@ -31,6 +31,7 @@ class RowMemory(Struct):
     kind: int = integer()
     give: int = integer()
     state: int = integer()
+    step: int = integer()
     w: int = integer()
     f: int = integer()
     y: int = integer()
@@ -42,7 +43,7 @@ class Memory(Struct):
     horizon: a `Horizon`.   sweeping: a `Sweeping` over it.   linear_step: see `sized_limits.step_function`.
     table (placed, .): see row_table.py.   A .. diagonal: `Derivatives`; to_lz .. to_diagonal: those that are swept.
     terms (term_count, 5), runs, segments, curved: see cost_table.py.
-    x (N+1, n), u (N, nu), step (8, M): a step; y (N+1, n): see `limits.linear_step`; moved (M,): J z of it.
+    x (N+1, n), u (N, nu): a step; y (N+1, n): see `limits.linear_step`; moved (M,): J z of it.
     costate (N+1, n), weights (N, n): multipliers of the dynamics, see linear.py; to_costate, to_weights: where the step
     leads.   gaps (N, n): those that are swept.   error (N+1, nz): the Lagrangian's gradient.
     dX (N+1, n), next (N, nx), costs (N+1,), values (M,): of trials.
@@ -95,7 +96,6 @@ class Memory(Struct):
     u: int = integer()
     y: int = integer()
     moved: int = integer()
-    step: int = integer()
     costate: int = integer()
     weights: int = integer()
     to_costate: int = integer()
@@ -119,7 +119,6 @@ class Arrays(NamedTuple):
     u: Any
     y: Any
     moved: Any
-    step: Any
     costate: Any
     weights: Any
     to_costate: Any
@@ -134,6 +133,7 @@ class RowArrays(NamedTuple):
     kind: Any
     give: Any
     state: Any
+    step: Any
     w: Any
     f: Any
     y: Any
@@ -147,7 +147,7 @@ def arrays(p):
     return Arrays(
         integers_at(p.table, (p.placed, WORDS)), array_at(p.J, (p.entries,)), array_at(p.lz, (N + 1, n + nu)),
         array_at(p.to_lz, (N + 1, n + nu)), array_at(p.x, states), array_at(p.u, controls), array_at(p.y, states),
-        array_at(p.moved, rows), array_at(p.step, (8, M)), array_at(p.costate, states), array_at(p.weights, (N, n)),
+        array_at(p.moved, rows), array_at(p.costate, states), array_at(p.weights, (N, n)),
         array_at(p.to_costate, states), array_at(p.to_weights, (N, n)), array_at(p.error, (N + 1, n + nu)),
     )  # fmt: skip
 
@@ -158,7 +158,7 @@ def row_arrays(r):
     M = r.M
     return RowArrays(
         array_at(r.bounds, (2, M)), integers_at(r.kind, (M,)), array_at(r.give, (2, M)), array_at(r.state, (8, M)),
-        array_at(r.w, (M,)), array_at(r.f, (M,)), array_at(r.y, (M,)),
+        array_at(r.step, (8, M)), array_at(r.w, (M,)), array_at(r.f, (M,)), array_at(r.y, (M,)),
     )  # fmt: skip
 
 

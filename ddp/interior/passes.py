@@ -145,7 +145,7 @@ def stride(memory, rows, m, keep, residual, blend, mu):
     call_contraction(p.linear_step, p.horizon, p.u, p.x, p.y)
     multipliers(p.horizon, blend, mu, a.x, a.u, a.y, True, a.to_costate, a.to_weights)
     along(a.table, a.J, a.x, a.u, a.moved)
-    own = row_steps.steps(b.state, b.bounds, b.kind, b.give, m, residual, b.w, b.f, a.moved, keep, a.step)
+    own = row_steps.steps(b.state, b.bounds, b.kind, b.give, m, residual, b.w, b.f, a.moved, keep, b.step)
     return own[0], own[1], own[2] + slope(a.lz, a.x, a.u)
 
 
@@ -175,7 +175,7 @@ def advance(memory, rows, alpha, first, U, to_U, primal, moves):
                 to_U[t, i] = U[t, i] + alpha * a.u[t, i]
     for j in range(row_steps.BELOW):
         for i in range(p.M):
-            primal[j, i] = b.state[j, i] + alpha * a.step[j, i]
+            primal[j, i] = b.state[j, i] + alpha * b.step[j, i]
     for i in range(first, p.M):
         t = (i - first) // nu
         primal[0, i] = to_U[t, i - first - t * nu] if b.kind[i] == row_steps.BOUNDED else 0.0
@@ -207,6 +207,6 @@ def worth(rows, m, c, gaps, primal, residual):
 def follow(memory, rows, m, alpha, dual):
     """All multipliers go where the states have gone, by alpha, those of bounds by ``dual``."""
     b, a = row_arrays(RowMemory(rows)), arrays(Memory(memory))
-    row_steps.move(b.state, b.bounds, b.kind, b.give, m, a.step, alpha, dual)
+    row_steps.move(b.state, b.bounds, b.kind, b.give, m, b.step, alpha, dual)
     approach(alpha, a.costate, a.to_costate)
     approach(alpha, a.weights, a.to_weights)

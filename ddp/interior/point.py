@@ -121,7 +121,7 @@ class Point:
             own[name] for name in ("costate", "weights", "error", "dX", "J", "gaps")
         )
         self.moved = own["moved"]
-        self._step = own["x"], own["u"], own["step"], own["to_costate"], own["to_weights"]
+        self._step = own["x"], own["u"], own["to_costate"], own["to_weights"]
         self._wanted = FIRST | GAUSS_NEWTON | EXACT | (0 if problem.structure.blockwise else RECORDS)
         self._knots, self._any_dense, self._weighs = place.knots, place.dense, place.terms is not None
         self._place, self._address = place, place.memory.address
@@ -318,8 +318,8 @@ class Point:
 
     def _stepped(self, sweep: Sweep, lengths: tuple[float, float, float]) -> Move:
         """The last step, until that of another sweep takes its place."""
-        x, u, rows, costate, weights = self._step
-        return Move(x, u, rows, costate, weights, *lengths, abs(sweep.expected))
+        x, u, costate, weights = self._step
+        return Move(x, u, self.bounds.step, costate, weights, *lengths, abs(sweep.expected))
 
     @property
     def _keep(self) -> float:

@@ -92,11 +92,12 @@ def condense(rows, bounds, kind, give, m, delta, residual, w, f):
 
 @kernel
 def steps(rows, bounds, kind, give, m, residual, w, f, along, keep, step):
-    """The step (8, M) where J z is ``along``; its longest fractions, primal and dual, and the barrier's slope."""
+    """The step (8, M) where J z is ``along``; its longest fractions, primal and dual, and the barrier's slope.
+
+    Numbers that rows of these kinds do not have are zeros, and stay as they are.
+    """
     longest, longest_dual, rise = 1.0, 1.0, 0.0
     for i in range(len(kind)):
-        for j in range(8):
-            step[j, i] = 0.0
         if kind[i] == FREE:
             continue
         soft = gives(give, i)
