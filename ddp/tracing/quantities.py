@@ -163,10 +163,10 @@ class Asked:
             if all(isinstance(entry, float) for entry in own):
                 columns += [-1] * part.n
             elif isinstance(part, (Euclidean, S1)):
-                columns += [self._flat.get(entry, -2) if isinstance(entry, int) else -1 for entry in own]
+                columns += [self._places.get(entry, -2) if isinstance(entry, int) else -1 for entry in own]
             else:
                 steps = [b - a for a, b in itertools.pairwise(own)] if float not in map(type, own) else []
-                begin = self._curved.get((own[0], part), -2) if steps == [1] * (part.nx - 1) else -2
+                begin = self._places.get((own[0], part), -2) if steps == [1] * (part.nx - 1) else -2
                 columns += [begin + i if begin >= 0 else -2 for i in range(part.n)]
             if -2 in columns:
                 raise TraceError(
@@ -176,25 +176,16 @@ class Asked:
         return columns
 
     @cached_property
-    def _flat(self) -> dict[int | float, int]:
-        """Places in z of numbers of x and u that move by what is added to them."""
-        found: dict[int | float, int] = {}
+    def _places(self) -> dict[Any, int]:
+        """Places in z of numbers of x and u that move by what is added to them, and of parts (place in x, part)."""
+        found: dict[Any, int] = {}
         x = z = 0
         for part in self._space.parts:
+            found[x, part] = z
             if isinstance(part, (Euclidean, S1)):
                 found |= {x + i: z + i for i in range(part.nx)}
             x, z = x + part.nx, z + part.n
         return found | {x + i: z + i for i in range(self._nu)}
-
-    @cached_property
-    def _curved(self) -> dict[tuple[int | float, Any], int]:
-        """Places in z of all other parts of a state, by where they begin in x, and what they are."""
-        found: dict[tuple[int | float, Any], int] = {}
-        x = z = 0
-        for part in self._space.parts:
-            found[x, part] = z
-            x, z = x + part.nx, z + part.n
-        return found
 
 
 def refuse(what: str) -> NoReturn:
