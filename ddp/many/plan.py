@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ddp.errors import MOST_ITEMS, ProblemError, as_array, said
+from ddp.errors import MOST_ITEMS, DDPError, ProblemError, as_array, said
 from ddp.many.rows import NOMINAL, NONE
 from ddp.problem import Problem
 from ddp.protocols import Array
@@ -79,8 +79,8 @@ def given(problem: Problem, over: Any) -> dict[str, Array]:
         raise ProblemError(f"over: expected at least one sample, got {count}")
     try:
         problem.varying({name: values[0] for name, values in arrays.items()})
-    except ProblemError as reason:
-        raise ProblemError(f"over, sample 0 of {count}: {reason}") from None
+    except DDPError as reason:
+        raise type(reason)(f"over, sample 0 of {count}: {reason}") from None
     return arrays
 
 

@@ -28,7 +28,7 @@ from typing import Any
 import click
 import numpy as np
 
-from ddp.errors import ProblemError, as_array, choice, integer, positive, said
+from ddp.errors import ProblemError, as_array, choice, instance, integer, positive, said
 from ddp.many.solve_many import KEPT, solve_many
 from ddp.problem import Problem
 from ddp.protocols import Array
@@ -89,6 +89,7 @@ def read(path: Path) -> dict[str, Any]:
 def made(given: Mapping[str, Any], folder: Path) -> tuple[Problem, dict[str, Array]]:
     """The problem of a plan, and what varies; files are looked for beside the plan."""
     entry = find(given["problem"])
+    instance("parameters", given["parameters"], dict, "a table")
     for name in given["parameters"]:
         choice("parameters", name, parameters(entry), f"{entry.name} has no")
     problem = build(entry, given["parameters"])
@@ -107,15 +108,21 @@ def _sampled(
     if not isinstance(way, dict) or len(way) != 1 or next(iter(way)) not in WAYS:
         raise ProblemError(f"{field}: expected one of {', '.join(WAYS)}, got {said(way)}")
     (kind, value), = way.items()
-    if kind == "values":
-        return np.asarray(value, dtype=np.float64)
     if kind == "file":
         try:
-            return np.asarray(np.load(folder / str(value), allow_pickle=False), dtype=np.float64)
+            value = np.load(folder / str(value), allow_pickle=False)
         except (OSError, ValueError) as reason:
             raise ProblemError(f"{field}.file: cannot read {said(value)}: {reason}") from None
+    if kind in ("file", "values"):
+        rows = len(value) if isinstance(value, list) or getattr(value, "ndim", 0) else samples
+        if samples is not None and rows != samples:
+            raise ProblemError(f"{field}.{kind}: expected {samples} samples, as the plan says, got {rows}")
+        return value  # type: ignore[no-any-return]  # whose numbers `solve_many` checks
     count = integer("samples", samples, 1)
-    now = problem.number(name)
+    try:
+        now = problem.number(name)
+    except ProblemError as reason:
+        raise ProblemError(f"{field}: {str(reason).removeprefix('varying: ')}") from None
     if kind == "normal":
         size = positive(f"{field}.normal", value)
         if name == "x0":
