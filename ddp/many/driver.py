@@ -15,7 +15,8 @@ from ddp.many.executors import Crew, Here, Pool, Threads, is_killed
 from ddp.many.plan import Block
 from ddp.many.progress import Reporter
 from ddp.many.rows import MISSED, fail
-from ddp.many.shelf import Shared, Shelf
+from ddp.many.shelf import Memory, Shared
+from ddp.many.store import Store
 from ddp.many.work import Done, Task, Work, packed, run, solved
 from ddp.parallel.workers import cores
 from ddp.protocols import Array
@@ -45,8 +46,8 @@ class Driver:
     """
 
     def __init__(
-        self, work: Work, arrays: Mapping[str, Array], points: Array, shelf: Shelf, crew: Crew | None, retries: int,
-        reporter: Reporter, verified: bool = False,
+        self, work: Work, arrays: Mapping[str, Array], points: Array, shelf: Memory | Store, crew: Crew | None,
+        retries: int, reporter: Reporter, verified: bool = False,
     ) -> None:  # fmt: skip
         self._verified = verified
         self._work, self._arrays, self._points, self._shelf = work, arrays, points, shelf

@@ -11,7 +11,7 @@ import secrets
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,39 +19,6 @@ from numpy.typing import NDArray
 from ddp.errors import affordable
 from ddp.files import remove_left, write_atomically
 from ddp.many.rows import Rows
-
-
-class Shelf(Protocol):
-    """Keeps finished rows and the policies of anchors.
-
-    done (M,): which rows there are.   policies: those of anchors, by row.
-    inside: rows (M,) that threads of this process write to themselves; None where rows are not in memory.
-    """
-
-    done: NDArray[np.bool_]
-    policies: dict[int, np.void]
-
-    @property
-    def inside(self) -> Rows | None: ...
-
-    def put(self, rows: Rows, policies: Rows) -> None:
-        """Keep rows, and the policies of anchors among them."""
-
-    def adopt(self, numbers: NDArray[np.int64], policies: Rows) -> None:
-        """Know of rows that a worker has put where `outlet` says."""
-
-    @property
-    def outlet(self) -> Outlet:
-        """Where processes of this machine put rows themselves, instead of sending them."""
-
-    def starts(self, rows: NDArray[np.int64]) -> NDArray[np.int8]:
-        """Where the solutions of some rows come from, all of which are there."""
-
-    def settle(self) -> None:
-        """Bring what is there into its last form, as far as that goes."""
-
-    def close(self) -> None:
-        """Let go of what is open."""
 
 
 class Shared(NamedTuple):
@@ -80,7 +47,11 @@ Outlet: TypeAlias = "Shared | Path | None"
 
 
 class Memory:
-    """Rows in one array, which moves, once the outlet is asked for, to memory that other processes write to."""
+    """Rows in one array, which moves, once the outlet is asked for, to memory that other processes write to.
+
+    done (M,): which rows there are.   policies: those of anchors, by row.
+    inside: rows (M,) that threads of this process write to themselves.
+    """
 
     def __init__(self, count: int, kind: np.dtype[np.void]) -> None:
         affordable("over", count, count * kind.itemsize // 8)

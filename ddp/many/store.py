@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from ddp.errors import ProblemError
 from ddp.files import as_path, shown
 from ddp.many.identity import difference
-from ddp.many.rows import LONGEST, SCALARS, Rows
+from ddp.many.rows import LONGEST, Rows
 from ddp.many.shelf import Parts
 from ddp.protocols import Array
 
@@ -60,9 +60,9 @@ def zarr_or_refuse() -> Any:
 
 
 class Store:
-    """A group and the rows on their way into it; see `shelf.Shelf`."""
+    """A group and the rows on their way into it; members as of `shelf.Memory`, no rows being in memory."""
 
-    inside: Rows | None = None
+    inside = None
 
     def __init__(
         self, path: str | os.PathLike[str], kind: np.dtype[np.void], arrays: Mapping[str, Array],
@@ -258,7 +258,3 @@ def _flat(value: Any, name: str = "") -> dict[str, str]:
     for key, part in value.items():
         found |= _flat(part, f"{name}.{key}" if name else key)
     return found
-
-
-NUMBERS = tuple(name for name, _ in SCALARS if name != "row")
-"""Arrays of one number, or one text, a sample."""

@@ -114,7 +114,7 @@ def _sampled(
         except (OSError, ValueError) as reason:
             raise ProblemError(f"{field}.file: cannot read {said(value)}: {reason}") from None
     if kind in ("file", "values"):
-        rows = len(value) if isinstance(value, list) or getattr(value, "ndim", 0) else samples
+        rows = len(value) if isinstance(value, list) or np.ndim(value) else samples
         if samples is not None and rows != samples:
             raise ProblemError(f"{field}.{kind}: expected {samples} samples, as the plan says, got {rows}")
         return value  # type: ignore[no-any-return]  # whose numbers `solve_many` checks
