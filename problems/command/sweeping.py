@@ -58,6 +58,10 @@ def sweep(plan: str, shard: str | None, into: str | None, quiet: bool, as_json: 
     """Solve a problem many times by the plan in file PLAN, and keep the solutions in a store."""
     given = read(Path(plan))
     problem, over = made(given, Path(plan).parent)
+    for name, values in over.items():
+        if given["samples"] not in (None, count := len(np.atleast_1d(values))):
+            told = f"as many as the plan says, got {count}"
+            raise ProblemError(f"over.{name}: expected {given['samples']} samples, {told}")
     start = None if given["start"] in (None, "own guess") else given["start"]
     solutions = solve_many(
         problem, over, _solver(given), given["processes"], start, into or given["into"], given["keep"], given["dtype"],
@@ -114,10 +118,10 @@ def _sampled(
         except (OSError, ValueError) as reason:
             raise ProblemError(f"{field}.file: cannot read {said(value)}: {reason}") from None
     if kind in ("file", "values"):
-        rows = len(value) if isinstance(value, list) or np.ndim(value) else samples
-        if samples is not None and rows != samples:
-            raise ProblemError(f"{field}.{kind}: expected {samples} samples, as the plan says, got {rows}")
-        return value  # type: ignore[no-any-return]  # whose numbers `solve_many` checks
+        try:
+            return np.asarray(value, dtype=np.float64)
+        except (TypeError, ValueError) as reason:
+            raise ProblemError(f"{field}.{kind}: expected numbers, one sample a row: {reason}") from None
     count = integer("samples", samples, 1)
     try:
         now = problem.number(name)
