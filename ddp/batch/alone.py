@@ -65,7 +65,7 @@ class Chosen:
         kind = type(d), d.n, d.nu, getattr(d, "integrator", ""), solver.hessian
         found = kept.setdefault(solver.hessian, 0)
         kept[solver.hessian] = found or 1
-        if isinstance(found, Alone) and found.fits(problem, solver):
+        if isinstance(found, Alone) and found.fits(problem, solver) and not iterate.limited:
             iterate.adopt(found.backward)
             found.turn_to(problem)
             self._loop = found

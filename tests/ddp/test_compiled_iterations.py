@@ -163,3 +163,13 @@ def test_watchers_see_every_iterate():
         found = ddp.solve(problem, ddp.DDP(step="rollout"), callback=seen)
         assert len(seen.costs) == found.iterations
         assert all(cost == told for told, cost in seen.costs)
+
+
+def test_guesses_at_limits_are_swept_within_them_after_compiled_iterations():
+    problem = replace(problems.find("pendulum/swing-up").build(), control_limits=(-5.0, 5.0))
+    at_limits = np.full((problem.horizon, 1), 5.0)
+    for _ in range(2):  # which leave memory for compiled iterations
+        ddp.solve(problem, throw=False)
+    assert same(ddp.solve(problem, guess=at_limits), ddp.solve(replace(problem), guess=at_limits))
+    best = ddp.solve(problem, guess=at_limits)
+    assert ddp.solve(problem, guess=best).iterations <= 2
