@@ -12,12 +12,13 @@ import numpy as np
 
 from ddp.batch import single
 from ddp.batch.lanes import NO_STEP, REPORTED, Decisions, Derived, Single
-from ddp.batch.native import address, lane_of, option, routines_of, worker_of
+from ddp.batch.native import lane_of, option, routines_of, worker_of
 from ddp.derivatives import Derivatives
 from ddp.descent import Improved
 from ddp.iterate import Iterate
 from ddp.machine.aligned import aligned_zeros
 from ddp.machine.number import WIDTH
+from ddp.machine.struct import _here as address
 from ddp.machine.trajectories import Lengths, Trajectory
 from ddp.machine.variables import made_like
 from ddp.machine.written import assign, read_all, read_like, write_like
@@ -37,21 +38,24 @@ C_FUNCTION = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 4)
 CONTRACTIONS = (*BY_NUMBER, NONE)
 """Multipliers by their numbers, of which -1 is none."""
 
-SOON = 12
-"""Iterations in Python that take as long as it takes to lay out memory for compiled ones."""
+SOON = 20
+"""Iterations in Python that take as much longer as it takes to lay out memory for compiled ones."""
 
 _KINDS: set[tuple[Any, ...]] = set()
 """Kinds of solves that this process has known."""
+
+ONCE = "once"
+"""Stands in memory for a loop, after the first solve."""
 
 FOUND = "cost", "highest", "magnitude", "control_weight", "unit", "resolution", "noise", "grain"
 """Numbers of a trajectory that a lane and an iterate both have."""
 
 
 class Chosen:
-    """The way of a solve's iterations: in Python at first, compiled where that pays.
+    """The way of a solve's iterations: in Python, or compiled where that pays.
 
-    To lay out memory takes as long as Python does for some iterations: compiled ones come after so many, `SOON`, or at
-    once where memory serves again, and in the first solve of a kind in a process, which is the one that may compile.
+    That is where memory of the last solve serves, from the second solve of a problem on, and after `SOON` iterations;
+    and in the first solve of a kind in a process, since that is the one that may compile.
     """
 
     def __init__(self, iterate: Iterate, solver: DDP) -> None:
@@ -59,19 +63,18 @@ class Chosen:
         self._loop: Alone | None = None
         problem, kept, d = iterate.problem, iterate.work.kept, iterate.problem.dynamics
         knows = ability(d, "routines") is not None
-        self._possible = knows and iterate.work.alone and not option(problem, solver)
+        self._possible = knows and iterate.work.alone and not (iterate.limited or option(problem, solver))
         if not self._possible:
             return
-        kind = type(d), d.n, d.nu, getattr(d, "integrator", ""), solver.hessian
-        found = kept.setdefault(solver.hessian, 0)
-        kept[solver.hessian] = found or 1
-        if isinstance(found, Alone) and found.fits(problem, solver) and not iterate.limited:
+        kind, found = (type(d), d.n, d.nu, getattr(d, "integrator", ""), solver.hessian), kept.get(solver.hessian)
+        if isinstance(found, Alone) and found.fits(problem, solver):
             iterate.adopt(found.backward)
             found.turn_to(problem)
             self._loop = found
-        elif found == 1 or kind not in _KINDS:
+        elif found == ONCE or kind not in _KINDS:
             self._begin()
         _KINDS.add(kind)
+        kept.setdefault(solver.hessian, ONCE)
 
     def _begin(self) -> None:
         """Lay out memory, if the dynamics have routines."""

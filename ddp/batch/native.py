@@ -27,6 +27,7 @@ from ddp.derivatives import Derivatives
 from ddp.machine.aligned import aligned_zeros
 from ddp.machine.following import Following
 from ddp.machine.number import WIDTH
+from ddp.machine.struct import _here as address
 from ddp.machine.trajectories import Eight, Trajectory
 from ddp.machine.variables import made_like
 from ddp.models.attempt import Limits
@@ -111,11 +112,6 @@ class Results:
         N, d = problem.horizon, problem.dynamics
         shapes = (N + 1, d.nx), (N, d.nu), (N, d.nu), (N, d.nu, d.n), (NUMBERS,)
         return cls(*(np.zeros((count, *shape)) for shape in shapes))
-
-
-def address(array: Any) -> int:
-    """Address of an array."""
-    return int(array.ctypes.data)
 
 
 class _Memory:

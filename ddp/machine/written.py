@@ -5,12 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import cache
 from struct import pack_into, unpack_from
-from typing import Any
+from typing import Any, TypeVar
 
-from ddp.machine.struct import Struct
+from ddp.machine.struct import Struct, _here
 from ddp.machine.variables import _Variable
 
+S = TypeVar("S", bound=Struct)
+
 _kind: Callable[[Struct], Any] = type
+
+
+def copied(struct: S) -> S:
+    """A struct of the same words, some of which may be assigned others: in a tenth of the time of ``replace``."""
+    twin = object.__new__(type(struct))
+    twin._values, twin._words = dict(struct._values), struct._words.copy()
+    twin.start = twin.address = _here(twin._words)
+    return twin
 
 
 def assign(struct: Struct, numbers: Mapping[str, float]) -> None:

@@ -37,6 +37,7 @@ from numpy.typing import NDArray
 from ddp.compiling.portable import portable
 from ddp.derivatives import Derivatives, contract_with
 from ddp.machine.aligned import aligned_zeros
+from ddp.machine.written import copied
 from ddp.protocols import Array
 from ddp.sweeps.horizon import Horizon, horizon_of
 from ddp.sweeps.room import RoomOwner
@@ -196,10 +197,15 @@ class Backward:
         contraction: address of a C function for sweeps to call until `contraction` is known.
         """
         known = self._contraction
-        called, context = (contraction, 0) if known is None else known[:2]
-        whole = self._horizon.replace(T=self._second, in_blocks=0, contraction=called, context=context)
+        whole, known = copied(self._horizon), self._contraction
+        whole.T, whole.in_blocks = self._second, 0
+        whole.contraction, whole.context = (contraction, 0) if known is None else known[:2]
         self._others = [whole]
-        return whole, whole.replace(T=self._in_blocks, in_blocks=1) if self._blockwise else None
+        if not self._blockwise:
+            return whole, None
+        blocks = copied(whole)
+        blocks.T, blocks.in_blocks = self._in_blocks, 1
+        return whole, blocks
 
     @property
     def state(self) -> tuple[int, int]:

@@ -72,8 +72,9 @@ def test_limits_that_are_met_on_the_way_end_compiled_iterations():
     plain = pendulum.swing_up()
     problem = replace(plain, control_limits=(-6.0, 6.0))
     solved(problem)
-    guess = np.full((problem.horizon, 1), 0.1)
-    assert same(solved(problem, guess), solved(replace(problem), guess, InPython()))
+    for torque in (0.1, 6.0, 0.1):  # a solve that begins at limits has no use for memory of one that does not
+        guess = np.full((problem.horizon, 1), torque)
+        assert same(solved(problem, guess), solved(replace(problem), guess, InPython()))
 
 
 def test_failing_solves_say_what_python_says():
