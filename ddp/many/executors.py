@@ -8,7 +8,7 @@ import signal
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
-from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing.connection import Connection, wait
 from typing import Any, Protocol
 
@@ -43,8 +43,16 @@ class Crew:
         self._executor = executor
 
     def submit(self, function: Callable[..., Any], *arguments: Any) -> Future[Any]:
-        """Hand a task over."""
-        return self._executor.submit(function, *arguments)
+        """Hand a task over; ProblemError if the executor takes none, or gives something else than a future."""
+        try:
+            future = self._executor.submit(function, *arguments)
+        except BrokenExecutor:
+            raise
+        except RuntimeError as reason:  # it was shut down
+            raise ProblemError(f"executor: {reason}") from None
+        if not isinstance(future, Future):
+            raise ProblemError(f"executor: expected submit to return a `concurrent.futures.Future`, got {said(future)}")
+        return future
 
     def renew(self) -> None:
         """Refuse: an executor of the user's that is broken stays so."""

@@ -91,7 +91,10 @@ def solve_many(
         raise ProblemError(f"start: expected None, a Solution or 'neighbours', got {said(start)}")
     if not (by_tree or start is None or isinstance(start, Solution)):
         raise ProblemError(f"start: expected None, a Solution or 'neighbours', got {said(start)}")
-    as_guess(None if by_tree else start, problem.dynamics, problem.horizon)
+    try:
+        as_guess(None if by_tree else start, problem.dynamics, problem.horizon)
+    except ProblemError as reason:
+        raise ProblemError(f"start: {reason}") from None
     share = _shard(shard, into)
     tries = integer("retries", retries)
     if verify is not None and not isinstance(verify, (bool, np.bool_)):

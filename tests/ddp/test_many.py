@@ -382,7 +382,21 @@ def test_what_is_no_store_is_refused(problem, over, tmp_path):
         ddp.solve_many(problem, over, executor=1, into=tmp_path / "no" / "a.zarr")
 
 
+class Numbers:
+    """No executor: what it returns are no futures."""
+
+    def submit(self, *arguments):
+        return len(arguments)
+
+
+def shut(pool):
+    pool.shutdown()
+    return pool
+
+
 @pytest.mark.parametrize(("change", "words"), [
+    ({"executor": Numbers()}, "executor: expected submit to return a `concurrent.futures.Future`, got "),
+    ({"executor": shut(ThreadPoolExecutor(1))}, "executor: cannot schedule new futures after shutdown"),
     ({"over": {}}, "over: expected a mapping of places to arrays"),
     ({"over": {"x0": np.zeros((3, 2)), "masses": np.ones((2, 1))}}, "expected as many samples of each, got 3 of x0"),
     ({"over": {"x0": np.full((3, 2), np.nan)}}, r"over\['x0'\]: expected numbers, got nan in sample 0"),
