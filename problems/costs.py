@@ -36,7 +36,7 @@ from problems.kernels.quantities import squared
 from problems.layout import Layout, from_the_end, scalar_joints, state_layout
 from problems.quadratic_costs import GravityTorqueCost as GravityTorqueCost
 from problems.quadratic_costs import Quadratic as Quadratic
-from problems.terms import AtPose, KernelTerm, LimitTerm, MovingTerm, OfSystem, RobotTerm, StateTerm, one_knot
+from problems.terms import AtPose, ControlTerm, LimitTerm, MovingTerm, OfSystem, RobotTerm, StateTerm
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +82,7 @@ class StateCost(OfSystem, MovingTerm, StateTerm):
 
 
 @dataclass(frozen=True, eq=False)
-class ControlCost(KernelTerm):
+class ControlCost(ControlTerm):
     """``½ Σ_i w_i (u - target)_i²``; target_u (nu,). At the end of the horizon there is no control.
 
     weights (nu,), or one number for all, or a matrix (nu, nu).
@@ -107,13 +107,6 @@ class ControlCost(KernelTerm):
         rows = from_the_end(self.target_u.size)
         return bind(state_kernels.square_cost, rows, rows, self.target_u[None], self.weights, separable=True)
 
-    def _check(self, X: Array, U: Array) -> None:
-        checks.rows("controls", U, self.target_u.size)
-
-    def value(self, x: ArrayLike, u: ArrayLike) -> float:
-        """The cost of one knot."""
-        return float(self.values(*one_knot(x, u))[0])
-
     def gradient(self, x: ArrayLike, u: ArrayLike) -> Array:
         """(nu,): the derivative by u; a control cost does not know how large a state is."""
         return checks.as_matrix(self.weights) @ (as_array("u", u, self.target_u.shape) - self.target_u)
@@ -124,7 +117,7 @@ class ControlCost(KernelTerm):
 
 
 @dataclass(frozen=True, eq=False)
-class ControlLimits(KernelTerm):
+class ControlLimits(ControlTerm):
     """``½ Σ_i w_i (how far u_i is beyond its limits)²``: zero within them, with a continuous gradient.
 
     lower, upper (nu,): infinite where there is none.   weights (nu,). ``Problem(control_limits=...)`` is exact instead,
@@ -146,13 +139,6 @@ class ControlLimits(KernelTerm):
     def _bound(self) -> CompiledCost:
         own = self.lower, self.upper, self.weights
         return bind(state_kernels.limit_cost, *2 * [from_the_end(self.weights.size)], *own, separable=True)
-
-    def _check(self, X: Array, U: Array) -> None:
-        checks.rows("controls", U, self.weights.size)
-
-    def value(self, x: ArrayLike, u: ArrayLike) -> float:
-        """The cost of one knot."""
-        return float(self.values(*one_knot(x, u))[0])
 
     def gradient(self, x: ArrayLike, u: ArrayLike) -> Array:
         """(nu,): the derivative by u."""

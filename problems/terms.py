@@ -91,6 +91,19 @@ class KernelTerm(CompiledTerm):
         return CompiledTerm._checked(self, X, U)
 
 
+class ControlTerm(KernelTerm):
+    """A term of controls alone, which does not know how large a state is.   weights (nu,) or (nu, nu)."""
+
+    weights: Array
+
+    def _check(self, X: Array, U: Array) -> None:
+        checks.rows("controls", U, len(self.weights))
+
+    def value(self, x: ArrayLike, u: ArrayLike) -> float:
+        """The cost of one knot."""
+        return float(self.values(*one_knot(x, u))[0])
+
+
 class StateTerm(KernelTerm, KnotTerm):
     """A term of the state alone, x (nx,) with tangents (n,)."""
 
