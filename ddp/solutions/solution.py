@@ -32,6 +32,9 @@ from ddp.solutions.sensitivity import Sensitivity, sensitivity
 from ddp.solutions.status import Status
 from ddp.systems.system import Tracking, ability
 
+NOTHING = 1e-8
+"""Violations that are none, where two ways to go on are compared."""
+
 
 @dataclass(frozen=True, eq=False)
 class Solution:
@@ -191,33 +194,48 @@ class Solution:
     def shift(self, steps: int = 1) -> Solution:
         """The solution as it is ``steps`` knots later, a guess for the same problem from there.
 
-        Its initial state is X[steps]; what enters at the end follows the last policy. Where that diverges, the last
-        state is repeated, and the status says so. It is not converged.
+        Its initial state is X[steps]. What enters at the end follows the last policy, or the nominal control there if
+        that violates or costs less; where the policy diverges, the last state is repeated, and the status says so. It
+        is not converged.
         """
         problem, by = self._own_problem("shift"), positive_integer("steps", steps)
         if by > problem.horizon:
             raise ProblemError(f"steps: expected at most {problem.horizon}, the horizon, got {by}")
-        d, X, U, told = problem.dynamics, [*self.X[by:]], [*self.U[by:]], f"shifted by {by} knots"
-        for _ in range(by):
-            with np.errstate(all="ignore"):  # it may diverge
-                u = self.U[-1] + self.K[-1] @ d.difference(self.X[-2], X[-1])
-                u = np.clip(u, problem.lower[-1], problem.upper[-1])
-                after = d.step(X[-1], u, problem.horizon - 1) if np.isfinite(u).all() else u
-            if not np.isfinite(after).all():
-                u, after = self.U[-1], X[-1]
-                told = f"shifted by {by} knots; its last state is repeated where its policy diverges"
-            U.append(u)
-            X.append(after)
+        later, told = problem.starting_at(self.X[by]), f"shifted by {by} knots"
+        with np.errstate(all="ignore"):  # it may diverge
+            X, U, diverged = self._gone_on(by, rests=False)
+            cost, violation = later.total(X, U), later.violation(X, U)
+            if diverged:
+                told += "; its last state is repeated where its policy diverges"
+            else:
+                X_rest, U_rest, _ = self._gone_on(by, rests=True)
+                there = later.violation(X_rest, U_rest), later.total(X_rest, U_rest)
+                if (max(there[0], NOTHING), there[1]) < (max(violation, NOTHING), cost):
+                    X, U, violation, cost = X_rest, U_rest, *there
         k, K = (np.concatenate([part[by:], np.repeat(part[-1:], by, axis=0)]) for part in (self.k, self.K))
-        later = problem.starting_at(X[0])
-        with np.errstate(all="ignore"):
-            cost, violation = later.total(np.array(X), np.array(U)), later.violation(np.array(X), np.array(U))
         return replace(
-            self, X=np.array(X), U=np.array(U), k=k, K=K, cost=cost, converged=False,
+            self, X=X, U=U, k=k, K=K, cost=cost, converged=False,
             multipliers=shifted(problem.placed, problem.horizon, self.multipliers, by), violation=violation,
             status=Status(told), kind="unknown", iterations=0, seconds=0.0, setup_seconds=0.0,
             history=(), problem=later,
         )  # fmt: skip
+
+    def _gone_on(self, by: int, rests: bool) -> tuple[Array, Array, bool]:
+        """X, U ``by`` knots later, with nominal controls at the end or its policy; whether that diverges on the way."""
+        problem = self._own_problem("shift")
+        d, X, U, diverged = problem.dynamics, [*self.X[by:]], [*self.U[by:]], False
+        for _ in range(by):
+            if rests:
+                u = np.asarray(d.nominal_control(X[-1]))
+            else:
+                u = self.U[-1] + self.K[-1] @ d.difference(self.X[-2], X[-1])
+            u = np.clip(u, problem.lower[-1], problem.upper[-1])
+            after = d.step(X[-1], u, problem.horizon - 1) if np.isfinite(u).all() else u
+            if not np.isfinite(after).all():
+                u, after, diverged = self.U[-1], X[-1], True
+            U.append(u)
+            X.append(after)
+        return np.array(X), np.array(U), diverged
 
     def stationarity(self) -> float:
         """The max-norm of the total cost's gradient with respect to U, recomputed from the problem alone.

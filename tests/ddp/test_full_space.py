@@ -195,6 +195,16 @@ def test_receding_horizons_keep_their_active_sets_under_pushes(rng, steps, price
         assert again.stationarity() < 1e-6
 
 
+def test_shifted_solutions_rest_at_the_end_where_that_is_better():
+    problem = limited.boxed_reach()
+    later = ddp.solve(problem).shift(2)
+    system = problem.dynamics
+    assert later.violation < 1e-8
+    assert np.abs(system.step(later.X[:-1], later.U) - later.X[1:]).max() < 1e-12
+    np.testing.assert_allclose(later.X[-2:], later.X[-3] + np.zeros((2, 1)), atol=1e-8)
+    assert later.cost == pytest.approx(later.problem.cost(later.X, later.U))
+
+
 def test_constraints_that_cannot_be_met_are_named_and_confirmed():
     problem = on_a_rail(control_limits=(-0.5, 0.5))
     for solver in (LINEAR, ddp.DDP()):
