@@ -229,6 +229,7 @@ class ActiveSet:
         return Record(
             p.cost, self._dual, move.expected, alpha, 0.0, EXACT if blend > 0.0 else GAUSS_NEWTON, blend, seconds,
             0.0 if p.gap < CLOSED else p.gap, "multipliers" if blend > 0.0 else "none", float(missed), 0.0,
+            full_space=True,
         )  # fmt: skip
 
     def _revise(self, move: Move) -> bool:

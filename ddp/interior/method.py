@@ -4,18 +4,23 @@
     repeat  differentiate; contract the dynamics' second order with the multipliers
             lower the barrier where its problem is solved well enough: by errors, or by what a step promises
             let sweeps keep to limits of controls from the first fall on, if these are all that is bounded
-            stop where all errors are small
+            stop where all errors are small; before, where a step promises little, Newton's steps hold what binds
             eliminate slacks and bounds, sweep: exact, then other Hessians until one is positive definite
             roll the step out in the linear model; go along it as far as slacks stay positive and the filter accepts,
             with states that move linearly or, with constraints, follow from controls
 
 Convergence is superlinear: exact Hessians and the barrier's fall leave one or two errors of each order of magnitude.
+
+Tried without success, over some 200 problems: other first barriers (.001 to .1 of the scale, or by the number of
+bounds); multipliers that shrink where slacks take their rows' values. Without any one of these rules some kind of
+problem takes 1 to 60 % more iterations.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -27,6 +32,9 @@ from ddp.models.attempt import EXACT, GAUSS_NEWTON, LEVENBERG_MARQUARDT
 from ddp.solutions.record import Record
 from ddp.solutions.status import End, Ending
 from ddp.sweeps.backward import Sweep
+
+if TYPE_CHECKING:
+    from ddp.interior.finish import Finished
 
 TOLERANCE = 1e-8
 """The error allowed: of violations in their units, of the gradient relative to the cost that counts as one, where no
@@ -45,6 +53,9 @@ SOLVED, FALL, POWER = 30.0, 0.2, 1.5
 GAINS, LEAST_GAINS = 1.0, 0.02
 """The barrier falls, too, once a full step promises less than this share of what all bounds cost, the barrier each: the
 second one where Hessians are not exact, as these promise too little, unless bounds cost more than all the rest."""
+
+CROSSING = 1e-4
+"""Newton's steps on the active set are tried where a full step promises, and bounds cost, less than this share."""
 
 BLENDED, DIRECT = (1.0, 0.5, 0.125, 0.0), (1.0, 0.0)
 """Shares of the exact Hessian that are tried in turn; within limits of controls alone blends do not help."""
@@ -96,16 +107,19 @@ class Interior:
     exact: whether that is of the exact Hessian, with nothing added.
     struggles: whether to give up, judged by the iterations with one barrier; by default never.
     proof: for how many iterations to give up, too, where Hessians are not positive definite by `PROOF`.
+    newton: takes Newton's steps on the active set, at most so many, see `finish.finish`; finished: what they came to.
     """
 
     def __init__(
         self, point: Point, tolerance: float, history: list[Record], show: Callable[[Record, Point], None],
         struggles: Callable[[list[Record]], bool] | None = None, proof: int = 0,
+        newton: Callable[[Point, int], Finished] | None = None,
     ) -> None:  # fmt: skip
         self.point, self.tolerance, self.history, self._show = point, tolerance, history, show
         self._struggles, self._proof = struggles, len(history) + proof if proof else 0
         self.sweep: Sweep | None = None
-        self.exact = False
+        self.exact, self._newton = False, newton
+        self.finished: Finished | None = None
         self._within = point.boxed and point.first == 0  # limits of controls alone
         self._held = False  # whether sweeps are to keep to limits of controls
         self.blends = DIRECT if self._within else BLENDED
@@ -160,6 +174,10 @@ class Interior:
             if not self._settled and self._lower_first(move):
                 continue
             if self._near_minimum(step):
+                continue
+            if self._crosses(move, limit):
+                if self.finished is not None:
+                    return End(Ending.CONVERGED)
                 continue
             if self._solved(move) or self._gives_way():
                 if p.bounds.excess <= GIVEN_WAY:
@@ -297,6 +315,26 @@ class Interior:
         if move.expected > least or move.expected + p.priced_openness() > least:
             return False
         self._fall()
+        return True
+
+    def _crosses(self, move: Move, limit: int) -> bool:
+        """Whether Newton's steps on the active set were tried; without success the point has moved, and none follow.
+
+        Barriers end slowly: where a slack and its multiplier both vanish each step halves them.
+        """
+        p, newton = self.point, self._newton
+        least, dear = CROSSING * (p.unit + abs(p.cost)), p.bounds.count * p.barrier
+        if newton is None or self._within or p.bounds.elastic or not self.exact or len(self.history) >= limit:
+            return False
+        if move.longest < 1.0 or not max(dear, move.expected + p.priced_openness()) <= least:
+            return False
+        found, self._newton = newton(p, limit - len(self.history)), None
+        if found.sweep is not None:
+            self.finished = found
+        else:
+            p.differentiate()
+            p.penalty = p.bounds.value(p.barrier)
+            self._again()
         return True
 
     def _swept(self) -> _Swept | None:

@@ -81,7 +81,7 @@ def minimise(descent: Descent) -> Minimised:
     point, sweep, exact = interior.point, interior.sweep, False
     if end.ending.converged:
         loose, last = interior.tolerance > END, _kept(interior.sweep)
-        finished = finish(point, TOLERANCE if loose else DOUBTFUL)
+        finished = interior.finished or finish(point, TOLERANCE if loose else DOUBTFUL)
         if loose and finished.sweep is None:  # which rows are active is not clear yet
             interior.tolerance = END
             point.differentiate()
@@ -127,7 +127,12 @@ def _from_anew(descent: Descent, scale: float) -> tuple[Interior, End]:
     struggles = None if solver.step == "linear" else _ways_of_struggling(iterate)
     point = Point(iterate.problem, iterate.work, iterate.X.copy(), iterate.U.copy(), scale, START * scale)
     proof = AT_ONCE if struggles is _struggles_freely else 0
-    interior = Interior(point, solver.tolerance, history, descent.go_on, struggles, proof)
+
+    def newton(point: Point, left: int) -> Finished:
+        return finish(point, TOLERANCE, None, partial(descent.go_on, at=point), min(MOST_HELD, left))
+
+    cross = newton if solver.tolerance <= TOLERANCE else None
+    interior = Interior(point, solver.tolerance, history, descent.go_on, struggles, proof, cross)
     return interior, interior.run(solver.max_iterations)
 
 

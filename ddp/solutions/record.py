@@ -24,7 +24,7 @@ class Record(NamedTuple):
         of linear steps) or "none".
     gap: the largest component of ``f(X_k, U_k) ⊖ X_{k+1}`` after it, 0 once the states follow from the controls.
     violation: the largest of all constraints, after it.  penalty: the largest of all constraints; of linear steps, the
-        barrier.
+        barrier, 0 where what binds is held instead.
     full_space: whether it is a full-space step, "linear" of ``DDP.step``.
     """
 

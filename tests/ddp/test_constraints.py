@@ -127,7 +127,7 @@ def test_a_pendulum_ends_where_it_must(swing, swung):
     assert np.abs(swung.X[:, 1]).max() >= 4.0 - 1e-8
     assert swung.cost == pytest.approx(swing.cost(swung.X, swung.U), rel=1e-12)
     assert swung.history[-1].violation <= 1e-8
-    assert swung.history[-1].penalty > 0.0
+    assert max(record.penalty for record in swung.history) > 0.0
 
 
 def lagrangian_gradient(solution):
