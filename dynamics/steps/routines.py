@@ -1,9 +1,9 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
 """C functions of robots' steps without contacts, for whole trajectories: see `ddp.systems.system.Routines`.
 
-Those of many problems are compiled for their robot, of the same kernels as all others: rollouts of 1, 2 and 6 degrees
-of freedom take .68, .76 and .82 of the time, first order .39, .55 and .72, second order .51, .61 and .79; for 2 s of
-the compiler.
+Those of many problems are compiled for their robot, of the same kernels as all others, if it has no more than `MOST`
+degrees of freedom. Rollouts of 1, 2 and 6 take .68, .76 and .82 of the time, first order .39, .55 and .72, second order
+.51, .61 and .79; for 2 to 3 s of the compiler. With 18 first order takes 1.09, for 6 s.
 """
 
 from __future__ import annotations
@@ -30,6 +30,9 @@ from dynamics.steps.advance import FreeBench, advance_freely, free_bench
 from dynamics.steps.lane_contraction import contract_knots
 from dynamics.steps.modes import Modes, step_of
 from dynamics.steps.schemes import Scheme
+
+MOST = 8
+"""Degrees of freedom of a robot, at most, for which code of its own is compiled."""
 
 
 class Work(Struct):
@@ -186,7 +189,7 @@ def routines_of(
     """The routines of a robot without contacts, with memory of their own.
 
     tracking .. contracting: rows of eight numbers that its kernels take.   groups: of blocks, None for none.
-    alone: whether they are for one problem, and of all robots; or for many, and compiled for this robot.
+    alone: whether they are for one problem, and of all robots; or for many, and may be compiled for this robot.
     """
     following = 0 if alone else FreeBench.size(tree, stages=scheme.stages) + tree.nq + tree.nv
     rooms = [aligned_zeros((rows, 8)) for rows in (following, tracking if alone else 0, expanding, contracting)]
@@ -203,7 +206,7 @@ def routines_of(
         "linearize": scheme.linearize, "complete": nothing if scheme.complete is None else scheme.complete,
         "contract": scheme.contract, "stray": scheme.roller.stray, "track": scheme.roller.track,
     }  # fmt: skip
-    content = None if alone else frozen(modes)
+    content = None if alone or tree.nv > MOST else frozen(modes)
     functions = {
         name: partial(_compiled, template, tuple(own.items()), content)
         for name, template in {**moves, "expand": _expand, "contract": contract}.items()

@@ -1,0 +1,73 @@
+"""Routines that are compiled for their robot, against those of all robots, on trees of all kinds of joints."""
+
+import ctypes
+
+import numpy as np
+import pytest
+from oracles import random_state, random_tree
+
+import dynamics
+from ddp.machine.following import Following
+from ddp.machine.trajectories import Eight, Trajectory
+from ddp.systems.structure import numbers_of_blocks, structure_of
+from dynamics.steps import routines
+
+N = 11  # a register of eight knots, and another that is partly filled
+
+
+def place(array):
+    return int(array.ctypes.data)
+
+
+def called(made, name, struct, *words):
+    call = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 4)(made.address(name))
+    call(made.context, struct.address, *words)
+
+
+def differentiated(made, system, X, U, weights):
+    """A, B and second order of a trajectory."""
+    n, nu, structure = system.n, system.nu, structure_of(system)
+    size = numbers_of_blocks(n // 2, structure.halves[1]) if structure.blockwise else (n + nu) ** 2
+    A, B, T = np.zeros((N, n, n)), np.zeros((N, n, nu)), np.zeros((N, size))
+    record = np.zeros((N, system.record_size))
+    trajectory = Trajectory(
+        N=N, nx=system.nx, n=n, nu=nu, records=system.record_size, X=place(X), U=place(U), A=place(A), B=place(B),
+        record=place(record), weights=place(weights), T=place(T), size=size,
+    )  # fmt: skip
+    called(made, "expand", trajectory, 1, 1)
+    called(made, "contract", trajectory, 0, 0)
+    return A, B, T
+
+
+@pytest.mark.parametrize(("seed", "integrator"), [(0, "semi-implicit-euler"), (1, "semi-implicit-euler"), (2, "rk4")])
+def test_a_robot_s_own_code_computes_what_that_of_all_does(seed, integrator, rng, monkeypatch):
+    monkeypatch.setattr(routines, "MOST", 99)
+    robot = random_tree(seed, bodies=3)
+    system = dynamics.RobotDynamics(robot, 0.01, integrator=integrator)
+    X = np.array([np.concatenate(random_state(robot, rng)[:2]) for _ in range(N + 1)])
+    U, weights = rng.normal(size=(N, system.nu)), rng.normal(size=(N, system.n))
+    parts = [differentiated(system.routines(N, alone), system, X, U, weights) for alone in (True, False)]
+    for shared, own in zip(*parts, strict=True):
+        np.testing.assert_allclose(own, shared, rtol=0.0, atol=1e-11 * max(1.0, np.abs(shared).max()))
+
+
+@pytest.mark.parametrize("most", [0, 99])
+def test_eight_problems_are_followed_as_one_is_rolled_out(most, rng, monkeypatch):
+    monkeypatch.setattr(routines, "MOST", most)
+    robot = random_tree(0, bodies=3)
+    system = dynamics.RobotDynamics(robot, 0.01)
+    nx, n, nu = system.nx, system.n, system.nu
+    X = np.array([np.tile(np.concatenate(random_state(robot, rng)[:2]), (N + 1, 1)) for _ in range(8)])
+    U, k, K = rng.normal(size=(8, N, nu)), np.zeros((8, N, nu)), np.zeros((8, N, nu, n))
+    to_X, to_U, gaps = np.zeros_like(X), np.zeros_like(U), np.zeros((8, N, n))
+    memory, free = np.zeros(8 * Following.size(nx=nx, nu=nu, n=n, gains=nu * n) + 8), np.full((N, nu), np.inf)
+    given = {"X": X, "U": U, "k": k, "K": K, "to_X": to_X, "to_U": to_U, "gaps": gaps}
+    eight = Eight(
+        N=N, nx=nx, n=n, nu=nu, memory=-(-place(memory) // 64) * 64, alphas=np.ones(8), lower=-free, upper=free,
+        imposed=np.zeros(8), torn=0, any_imposed=0,
+        **{name: np.array([place(part) for part in parts]) for name, parts in given.items()},
+    )  # fmt: skip
+    called(system.routines(N), "follow", eight, 0, 0)
+    for i in range(8):
+        expected = system.rollout(X[i, 0], U[i])
+        np.testing.assert_allclose(to_X[i], expected, rtol=0.0, atol=1e-10 * max(1.0, np.abs(expected).max()))
