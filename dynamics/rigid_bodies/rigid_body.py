@@ -224,7 +224,7 @@ def _asked(T: Array, symmetric: bool) -> Array:
     return np.asarray(0.5 * (T + np.swapaxes(T, -1, -2))) if flag("symmetric", symmetric) else T
 
 
-def _inverse_mass(s: Samples | Stack) -> Array:
+def _inverse_mass(s: Stack) -> Array:
     """M⁻¹ (N, nv, nv)."""
     robot, out = s.robot, np.empty((s.N, s.robot.nv, s.robot.nv))
     memory = working_memory(batch.size(robot.tree.nb, robot.nq, robot.nv, robot.room))

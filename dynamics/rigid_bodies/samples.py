@@ -76,14 +76,22 @@ class Stack:
 
     def check(self, failed: int) -> None:
         """Raise ModelError if the mass matrix of a sample, -1 for none, is not positive definite."""
-        _check_mass(self, failed)
+        if self.robot.loops:
+            name = self.robot.name
+            raise ModelError(f"{name} has loops, which only RobotDynamics(integrator='implicit-euler') holds")
+        if failed >= 0:
+            where = "" if self.single else f" of sample {failed}"
+            raise ModelError(
+                f"{self.robot.name}: the mass matrix{where} is not positive definite at q = {numbers(self.q[failed])},"
+                " or accelerations overflow"
+            )
 
     def results(self, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
         """Without the leading axis, for one sample."""
         return tuple(array[0] for array in arrays) if self.single else arrays
 
 
-class Samples:
+class Samples(Stack):
     """Arguments of one call, checked and stacked along a leading axis.
 
     q (N, nq), first, second, weight[0] (N, nv); fext, world (N, nb or 0, 6): wrenches that turn with their bodies, and
@@ -169,27 +177,9 @@ class Samples:
             raise ProblemError("out: expected the arrays that an earlier call returned, contiguous and writeable")
         return [array.reshape(shape) for array in arrays]
 
-    def check(self, failed: int) -> None:
-        _check_mass(self, failed)
-
     def result(self, array: Array) -> Array:
         return array[0] if self.single else array
-
-    def results(self, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
-        """Without the leading axis, for one sample."""
-        return tuple(array[0] for array in arrays) if self.single else arrays
 
     def named(self, found: Named) -> Named:
         """Results of a named tuple without the leading axis, for one sample."""
         return found._make(array[0] for array in found) if self.single else found  # type: ignore[attr-defined]
-
-
-def _check_mass(s: Stack | Samples, failed: int) -> None:
-    if s.robot.loops:
-        raise ModelError(f"{s.robot.name} has loops, which only RobotDynamics(integrator='implicit-euler') holds")
-    if failed >= 0:
-        where = "" if s.single else f" of sample {failed}"
-        raise ModelError(
-            f"{s.robot.name}: the mass matrix{where} is not positive definite at q = {numbers(s.q[failed])},"
-            " or accelerations overflow"
-        )
