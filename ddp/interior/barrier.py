@@ -19,6 +19,8 @@ p / z_p + n / z_n, or κ, to which bounds add 1 / w of theirs. The kernels are i
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -63,25 +65,38 @@ class Barrier:
         self.bounds[0], self.bounds[1] = lower, upper
         self.give[PRICE] = np.inf if price is None else price
         self.give[COMPLIANCE] = 0.0 if compliance is None else compliance
-        counts = (self.give[PRICE] > 0.0) & (self.give[COMPLIANCE] < np.inf)
-        self.equality = (lower == upper) & counts
-        self.equalities = int(self.equality.sum())
-        bounded = ~(lower == upper) & (np.isfinite(lower) | np.isfinite(upper)) & counts
-        self.kind: NDArray[np.int64] = np.where(self.equality, EQUAL, np.where(bounded, BOUNDED, FREE))
-        self.bounded = bounded
-        self.has_lower, self.has_upper = bounded & np.isfinite(lower), bounded & np.isfinite(upper)
+        self.kind = np.empty(self.size, dtype=np.int64)
+        self._count()
         self.soft = ((self.give[PRICE] < np.inf) | (self.give[COMPLIANCE] > 0.0)) & (self.kind != FREE)
         self.least_proximal, self.share = PROXIMAL
         self.elastic, self.price_of_all, self.hard = False, np.inf, np.zeros(self.size, dtype=bool)
-        self._count()
         del places["residual"]
         self._memory = RowMemory(M=self.size, kind=place(self.kind), **places)
         self.address = self._memory.address
 
     def _count(self) -> None:
-        """Count what barriers keep positive."""
-        priced = (self.give[PRICE] < np.inf) & (self.kind != FREE)
-        self.count = int(self.has_lower.sum() + self.has_upper.sum() + 2 * priced.sum())
+        """Tell kinds of rows; count equalities, and what barriers keep positive."""
+        self.equalities, self.count = row_steps.classify(self.bounds, self.give, self.kind)
+
+    @cached_property
+    def equality(self) -> NDArray[np.bool_]:
+        """Rows (M,) that are equalities."""
+        return self.kind == EQUAL
+
+    @cached_property
+    def bounded(self) -> NDArray[np.bool_]:
+        """Rows (M,) between bounds."""
+        return self.kind == BOUNDED
+
+    @cached_property
+    def has_lower(self) -> NDArray[np.bool_]:
+        """Rows (M,) with a slack above a lower bound."""
+        return self.bounded & np.isfinite(self.bounds[0])
+
+    @cached_property
+    def has_upper(self) -> NDArray[np.bool_]:
+        """Rows (M,) with a slack below an upper bound."""
+        return self.bounded & np.isfinite(self.bounds[1])
 
     @property
     def lower(self) -> Array:
