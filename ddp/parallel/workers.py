@@ -44,8 +44,8 @@ WORTHWHILE = {THREADS: 0.5e-3, PROCESSES: 0.2}
 """The time [s] that the derivatives of an iterate must take for "auto" to share them. Threads: ten times what it
 takes to tell them. Processes: starting them takes about two seconds, that must come back within a solve."""
 
-LARGEST = 2**20
-"""Numbers of Hessians up to which derivatives are kept for the next solve."""
+MOST_KEPT, LARGEST = 16, 2**17
+"""Solves whose derivatives are kept for the next ones, and numbers of their Hessians in all, at most."""
 
 TRIED = 2
 """Iterates that "auto" differentiates alone before it decides, by the fastest: kernels may be compiled in them."""
@@ -93,7 +93,7 @@ def differentiator(problem: Problem, workers: Workers | int) -> Iterator[Differe
         if isinstance(work, Processes):
             work.start()
         yield work
-        _last.keep(work)
+        _recent.keep(work)
     finally:
         work.close()
 
@@ -101,7 +101,7 @@ def differentiator(problem: Problem, workers: Workers | int) -> Iterator[Differe
 def _differentiator(problem: Problem, asked: Workers) -> Differentiator:
     count = AUTO if asked.count == AUTO else min(int(asked.count), problem.horizon + 1)
     if count == 1:
-        return _last.take(problem) or _Local(problem, problem.allocate())
+        return _recent.take(problem) or _Local(problem, problem.allocate())
     kind = asked.kind if asked.kind != AUTO else (THREADS if thread_safe(problem) else PROCESSES)
     if count == AUTO:
         return _Measured(problem, kind)
@@ -148,22 +148,28 @@ class _Local(Differentiator):
         return same
 
 
-class _Last(threading.local):
-    """Derivatives of a thread's last solve, for the next one of the same problem, wherever that begins."""
+class _Recent(threading.local):
+    """Derivatives of a thread's last solves, for the next ones of the same problems, wherever these begin."""
 
-    _work: _Local | None = None
+    def __init__(self) -> None:
+        self._works: list[_Local] = []
 
     def keep(self, work: Differentiator) -> None:
-        """Keep what one thread made, and is not large."""
-        self._work = work if isinstance(work, _Local) and work.derivatives.exact.size <= LARGEST else None
+        """Keep what one thread made, and no more than `MOST_KEPT` and `LARGEST`: the oldest go first."""
+        if isinstance(work, _Local):
+            self._works.append(work)
+        while len(self._works) > MOST_KEPT or sum(own.derivatives.exact.size for own in self._works) > LARGEST:
+            del self._works[0]
 
     def take(self, problem: Problem) -> _Local | None:
-        """Derivatives of a problem of the same terms, constraints and dynamics, if these were the last."""
-        found, self._work = self._work, None
-        return found if found is not None and found.turned(problem) else None
+        """Derivatives of a problem of the same terms, constraints and dynamics, if there are any."""
+        for k, work in enumerate(self._works):
+            if work.turned(problem):
+                return self._works.pop(k)
+        return None
 
 
-_last = _Last()
+_recent = _Recent()
 
 
 class _Threads(Differentiator):
