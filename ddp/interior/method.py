@@ -82,7 +82,7 @@ LESS_PROXIMAL = 0.1
 
 PRICE, DEARER, MOST_RAISED, HALVED = 10.0, 10.0, 3, 0.5
 """Price of a unit of violation where rows are elastic; by how much and how often it rises until violations that did not
-fall to a half are said to stay. Half is enough, too, for full steps and for lower first barriers."""
+fall to a half are said to stay. Half is enough, too, for full steps, lower first barriers, and to go within bounds."""
 
 GIVEN_WAY, MISSED = 1e-6, (1e-3, 1e-5)
 """Rows that are elastic and miss a bound by more violate it; by how much that is said at once, with which barrier, and
@@ -326,7 +326,7 @@ class Interior:
         least, dear = CROSSING * (p.unit + abs(p.cost)), p.bounds.count * p.barrier
         if newton is None or self._within or p.bounds.elastic or not self.exact or len(self.history) >= limit:
             return False
-        if move.longest < 1.0 or not max(dear, move.expected + p.priced_openness()) <= least:
+        if move.longest < HALVED or not max(dear, move.expected + p.priced_openness()) <= least:
             return False
         found, self._newton = newton(p, limit - len(self.history)), None
         if found.sweep is not None:

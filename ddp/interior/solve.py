@@ -13,7 +13,7 @@ from ddp.costs.terms import naming
 from ddp.derivatives import broken_rows
 from ddp.errors import UndefinedCostError, as_array
 from ddp.interior.finish import Finished, finish
-from ddp.interior.method import END, START, TOLERANCE, WARM, Interior
+from ddp.interior.method import CROSSING, END, START, TOLERANCE, WARM, Interior
 from ddp.interior.point import NEAR_BOUNDS, Point
 from ddp.iterate import FULL, Iterate
 from ddp.protocols import Array
@@ -131,7 +131,7 @@ def _from_anew(descent: Descent, scale: float) -> tuple[Interior, End]:
     def newton(point: Point, left: int) -> Finished:
         return finish(point, TOLERANCE, None, partial(descent.go_on, at=point), min(MOST_HELD, left))
 
-    cross = newton if solver.tolerance <= TOLERANCE else None
+    cross = newton if solver.tolerance < CROSSING else None  # looser solves end before
     interior = Interior(point, solver.tolerance, history, descent.go_on, struggles, proof, cross)
     return interior, interior.run(solver.max_iterations)
 
