@@ -15,6 +15,7 @@ from ddp.costs.bound import GAUSS_NEWTON as GAUSS_NEWTON_ORDER
 from ddp.costs.hessians import scales
 from ddp.derivatives import EXACT, FIRST, GAUSS_NEWTON, RECORDS, lacking
 from ddp.machine.addresses import array_at, integers_at
+from ddp.machine.algebra import dot
 from ddp.machine.memory import address_of
 from ddp.machine.number import WIDTH
 from ddp.machine.trajectories import Trajectory
@@ -198,10 +199,8 @@ def sweep_in_limits(w, lane, blend, mu, by_costate, kept):
 @kernel
 def step_squared(lane, found):
     """kᵀk of the last sweep."""
-    w, total = Worker(lane.worker), 0.0
-    for i in range(w.N * w.nu):
-        total += lane.k[i] * lane.k[i]
-    return total
+    w = Worker(lane.worker)
+    return dot(lane.k, lane.k, w.N * w.nu)
 
 
 by_types(globalisation.swept)(lambda *types: swept)

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ddp.compiling.portable import portable
+from ddp.machine.algebra import dot
 
 if TYPE_CHECKING:
     from ddp.models.attempt import Limits
@@ -115,7 +116,8 @@ def stepped(s: Any, model: int, point: Any) -> float:
 
 def step_squared(point: Any, found: Any) -> float:
     """kᵀk of the last sweep, all knots together."""
-    return float(np.vdot(found.k, found.k))
+    k = found.k.reshape(-1)
+    return float(dot(k, k, k.size))
 
 
 @portable

@@ -91,6 +91,16 @@ def test_failing_solves_say_what_python_says():
                 assert same(solved(problem, guess, **options), solved(replace(problem), guess, InPython(), **options))
 
 
+def test_steps_that_lead_nowhere_raise_mu_as_python_does():
+    plain = pendulum.swing_up()
+    problem = replace(plain, running=[*plain.running, lambda x, u: 1e-3 * np.sqrt(1.0 - x[0])])
+    solved(problem)
+    for guess in starts(problem, 4, 0.5):
+        own = solved(problem, guess)
+        assert same(own, solved(replace(problem), guess, InPython()))
+        assert any(record.step == 0.0 for record in own.history)
+
+
 def test_no_solve_depends_on_an_earlier_one():
     problem = arm.reach()
     other = problem.varying(x0=problem.x0 + 0.05, **{"terminal[0].weights": 17.0})
