@@ -145,15 +145,27 @@ class Batch:
     def _moved_on(self, X0: Array) -> Guess:
         """The last solutions a knot later, as `Solution.shift` has them; own guesses where there is none."""
         d, X, U, K = self.problem.dynamics, self._out.X, self._out.U, self._out.K
-        N = self.problem.horizon
         for i in np.flatnonzero(~self._begun):
             own = start_policy(self.problem.starting_at(X0[i]), self.problem.guess)
             X[i], U[i], K[i] = own.X, own.U, own.K
-        last = U[:, -1] + np.einsum("mij,mj->mi", K[:, -1], d.difference(X[:, -2], X[:, -1]))
-        last = np.clip(last, self.problem.lower[-1], self.problem.upper[-1])
-        X = np.concatenate([X[:, 1:], d.step(X[:, -1], last, N - 1)[:, None]], axis=1)
-        U = np.concatenate([U[:, 1:], last[:, None]], axis=1)
+        policy = U[:, -1] + np.einsum("mij,mj->mi", K[:, -1], d.difference(X[:, -2], X[:, -1]))
+        nominal = np.array([d.nominal_control(x) for x in X[:, -1]])
+        (Xp, Up), (Xr, Ur) = self._gone_on(policy), self._gone_on(nominal)
+        rests = (self._costs(Xr, Ur) < self._costs(Xp, Up))[:, None, None]
+        X, U = np.where(rests, Xr, Xp), np.where(rests, Ur, Up)
         return Guess(X, U, np.concatenate([K[:, 1:], K[:, -1:]], axis=1), False)
+
+    def _gone_on(self, last: Array) -> tuple[Array, Array]:
+        """X and U of the last solutions a knot later, with controls (size, nu) at the end."""
+        problem, X, U = self.problem, self._out.X, self._out.U
+        last = np.clip(last, problem.lower[-1], problem.upper[-1])
+        end = problem.dynamics.step(X[:, -1], last, problem.horizon - 1)
+        return np.concatenate([X[:, 1:], end[:, None]], axis=1), np.concatenate([U[:, 1:], last[:, None]], axis=1)
+
+    def _costs(self, X: Array, U: Array) -> Array:
+        """Costs (size,) of trajectories."""
+        with np.errstate(all="ignore"):  # some may diverge
+            return np.array([self.problem.total(*one) for one in zip(X, U, strict=True)])
 
     def _solve(
         self, problems: list[Problem], guess: Guess | None, start: Callable[[int], Start], states: Array | None = None
