@@ -18,9 +18,11 @@ import numpy as np
 
 from ddp.interior import row_steps
 from ddp.interior.barrier import PROXIMAL
-from ddp.interior.method import BLENDED, END, FALL, POWER, SOLVED, START
-from ddp.interior.point import INSIDE, Move, Point
+from ddp.interior.correction import BLENDED
+from ddp.interior.course import END, SOLVED, START, lowered
+from ddp.interior.point import INSIDE, Point
 from ddp.interior.row_steps import COMPLIANCE, NU, PRICE, S
+from ddp.interior.trials import Move
 from ddp.iterate import CLOSED
 from ddp.models.attempt import EXACT, GAUSS_NEWTON
 from ddp.protocols import Array
@@ -203,7 +205,7 @@ class ActiveSet:
                 if relative <= END:
                     held = self._closing(blend)
                     break
-                relative = max(END, min(FALL * relative, relative**POWER))
+                relative = max(END, lowered(relative))
                 point.barrier = relative * point.scale
             move = point.propose(blend, 0.0, False)[1]
             if move is None and blend > 0.0:

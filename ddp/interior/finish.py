@@ -14,8 +14,9 @@ import numpy as np
 
 from ddp.compiling.setup import working_time
 from ddp.interior.active import ActiveSet
-from ddp.interior.method import SOLVED, START
-from ddp.interior.point import Point, Trial
+from ddp.interior.course import SOLVED, START
+from ddp.interior.point import Point
+from ddp.interior.trials import Trial
 from ddp.protocols import Array
 from ddp.solutions.record import Record
 from ddp.sweeps.backward import Sweep

@@ -17,8 +17,8 @@ import numpy as np
 
 from ddp.errors import ModelError
 from ddp.interior.filter import Filter
-from ddp.interior.point import straying
 from ddp.interior.solve import AT_ONCE, PATIENCE_WITHIN, SHORT, minimise
+from ddp.interior.trials import straying
 from ddp.problem import Problem
 from ddp.solutions.record import Record
 from ddp.solutions.status import End

@@ -18,37 +18,30 @@ problem takes 1 to 60 % more iterations.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ddp.compiling.setup import working_time
+from ddp.interior.correction import BLENDED, DIRECT, Correction
+from ddp.interior.course import END, LARGEST_END, SOLVED, START, lowered
 from ddp.interior.filter import Filter
-from ddp.interior.point import INSIDE, Move, Point, Trial
+from ddp.interior.finish import Finished
+from ddp.interior.point import INSIDE, Point
+from ddp.interior.trials import Move, Trial
 from ddp.iterate import CLOSED
 from ddp.models.attempt import EXACT, GAUSS_NEWTON, LEVENBERG_MARQUARDT
 from ddp.solutions.record import Record
 from ddp.solutions.status import End, Ending
 from ddp.sweeps.backward import Sweep
 
-if TYPE_CHECKING:
-    from ddp.interior.finish import Finished
-
 TOLERANCE = 1e-8
 """The error allowed: of violations in their units, of the gradient relative to the cost that counts as one, where no
 larger tolerance of the expected decrease is given."""
 
-START, WARM, END, LARGEST_END = 0.01, 1e-8, 1e-9, 1e-6
-"""Barriers, relative to that cost: the first one, that after a warm start, and the last one, which is larger where all
-bounds together cost no more than the tolerance of the expected decrease, up to one that shows which rows are active."""
-
 LOWER = 0.1
 """The first barrier falls to this share where steps to its minimum lead astray, see `Interior._lower_first`."""
-
-SOLVED, FALL, POWER = 30.0, 0.2, 1.5
-"""The barrier falls once errors are smaller than so many times it: to this share, or if that is less, its power."""
 
 GAINS, LEAST_GAINS = 1.0, 0.02
 """The barrier falls, too, once a full step promises less than this share of what all bounds cost, the barrier each: the
@@ -57,22 +50,12 @@ second one where Hessians are not exact, as these promise too little, unless bou
 CROSSING = 1e-4
 """Newton's steps on the active set are tried where a full step promises, and bounds cost, less than this share."""
 
-BLENDED, DIRECT = (1.0, 0.5, 0.125, 0.0), (1.0, 0.0)
-"""Shares of the exact Hessian that are tried in turn; within limits of controls alone blends do not help."""
-
-PROOF = 0.5
-"""The share of the exact Hessian without which full-space steps have not proved themselves."""
-
-FIRST_SHIFT, SMALLEST_SHIFT, RISES, DECAY, MOST_SHIFT = 1e-4, 1e-10, (100.0, 8.0), 3.0, 1e12
-"""mu, added to Hessians where none is positive definite: the first, the smallest one, by how much it rises first and
-later, and falls from iterate to iterate."""
-
 LARGE = 1e3
 """Costates of a guess that are larger are no multipliers."""
 
-CURVED, RISE = 1.0 / 16.0, 10.0
+CURVED = 1.0 / 16.0
 """Steps of a smaller fraction of what bounds allow are too long for their models: mu rises after them, and after
-none at all, by so much."""
+none at all."""
 
 SHORTEST, SHORTEST_WHOLE = 1e-8, 2.0**-8
 """Steps of a smaller fraction of the longest one are none; of those that no bound cuts, within limits of controls."""
@@ -106,7 +89,7 @@ class Interior:
     sweep: the last one;
     exact: whether that is of the exact Hessian, with nothing added.
     struggles: whether to give up, judged by the iterations with one barrier; by default never.
-    proof: for how many iterations to give up, too, where Hessians are not positive definite by `PROOF`.
+    proof: for how many iterations to give up, too, where Hessians are not positive definite by `correction.PROOF`.
     newton: takes Newton's steps on the active set, at most so many, see `finish.finish`; finished: what they came to.
     """
 
@@ -122,8 +105,8 @@ class Interior:
         self.finished: Finished | None = None
         self._within = point.boxed and point.first == 0  # limits of controls alone
         self._held = False  # whether sweeps are to keep to limits of controls
-        self.blends = DIRECT if self._within else BLENDED
-        self._mu, self._stiff, self._stuck, self._raised, self._missed = 0.0, False, False, 0, np.inf
+        self._correction = Correction(DIRECT if self._within else BLENDED)
+        self._stuck, self._raised, self._missed = False, 0, np.inf
         self._fell, self._warm = len(history), False
         self._settled, self._strayed = True, (0.0, np.inf)
 
@@ -201,9 +184,7 @@ class Interior:
             if self._struggles is not None and self._struggles(self.history[self._fell :]):
                 return End(Ending.STRUGGLES, f"full-space {Ending.STRUGGLES.value}")
             self._stuck = alpha == 0.0
-            self._stiff = self._stuck or (p.first > 0 and alpha <= CURVED * move.longest)
-            if self._stiff:
-                self._mu = max(FIRST_SHIFT * p.unit, RISE * self._mu)
+            self._correction.judge(self._stuck or (p.first > 0 and alpha <= CURVED * move.longest), p.unit)
             if self._stuck:
                 self.filter.clear(p.theta)
             else:
@@ -273,7 +254,8 @@ class Interior:
     def _again(self) -> None:
         """Begin with another barrier function."""
         self.filter = Filter(self.point.theta, self.point.first > 0)
-        self._stiff, self._stuck, self._mu = False, False, 0.0
+        self._correction.clear()
+        self._stuck = False
         self._fell = len(self.history)
 
     def _enough(self) -> float:
@@ -287,8 +269,7 @@ class Interior:
     def _fall(self) -> None:
         """Lower the barrier."""
         p = self.point
-        relative = p.barrier / p.scale
-        p.barrier = max(self._least(), p.scale * min(FALL * relative, relative**POWER))
+        p.barrier = max(self._least(), p.scale * lowered(p.barrier / p.scale))
         p.penalty = p.bounds.value(p.barrier)
         self.filter.clear(p.theta)
         self._fell = len(self.history)
@@ -339,34 +320,16 @@ class Interior:
 
     def _swept(self) -> _Swept | None:
         """The step of the first Hessian that is positive definite."""
-        again = False
-        for blend, mu in self._hessians():
+        again, proving = False, len(self.history) < self._proof
+        for blend, mu in self._correction.hessians(self.point.unit, proving):
             sweep, move = self.point.propose(blend, mu, again)
             again = True
             self.sweep, self.exact = None if move is None else sweep, blend == 1.0 and mu == 0.0
             if move is not None:
                 if mu > 0.0:
-                    self._mu = mu
+                    self._correction.mu = mu
                 return _Swept(move, sweep, blend, mu)
         return None
-
-    def _hessians(self) -> Iterator[tuple[float, float]]:
-        """Shares of the exact Hessian, and mu."""
-        proving = len(self.history) < self._proof
-        if proving or not self._stiff:
-            for blend in self.blends:
-                if proving and blend < PROOF:
-                    break
-                yield blend, 0.0
-        if proving:
-            return
-        scale, first, later = self.point.unit, *RISES
-        mu, rise = (FIRST_SHIFT * scale, first) if self._mu == 0.0 else (self._mu, later)
-        if self._mu > 0.0 and not self._stiff:
-            mu = max(mu / DECAY, SMALLEST_SHIFT * scale)
-        while mu <= MOST_SHIFT * scale:
-            yield self.blends[-1], mu
-            mu *= rise
 
     def _search(self, step: _Swept) -> float:
         """Go along a step: the fraction, 0 where none is accepted.

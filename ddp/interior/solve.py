@@ -12,8 +12,9 @@ from ddp.costs.hessians import EPSILON
 from ddp.costs.terms import naming
 from ddp.derivatives import broken_rows
 from ddp.errors import UndefinedCostError, as_array
+from ddp.interior.course import END, START, WARM
 from ddp.interior.finish import Finished, finish
-from ddp.interior.method import CROSSING, END, START, TOLERANCE, WARM, Interior
+from ddp.interior.method import CROSSING, TOLERANCE, Interior
 from ddp.interior.point import NEAR_BOUNDS, Point
 from ddp.iterate import FULL, Iterate
 from ddp.protocols import Array

@@ -1,0 +1,74 @@
+"""Trials of a full-space solve, the steps that lead to them, and the errors by which points are judged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from ddp.protocols import Array
+from ddp.systems.system import System, ability
+
+
+class Trial(NamedTuple):
+    """A trajectory X, U with slacks and excesses of its rows (3, M), and its worth.
+
+    cost: its own.  barrier: the barrier function.  gaps (N, n), residual (M,): what is open; theta: the 2-norm of both.
+    gap, missed: the largest gap and the largest residual.
+    """
+
+    X: Array
+    U: Array
+    primal: Array
+    cost: float
+    barrier: float
+    gaps: Array
+    residual: Array
+    theta: float
+    gap: float
+    missed: float
+
+
+class Move(NamedTuple):
+    """A step: of states x (N+1, n), controls u (N, nu), rows (8, M), and the dynamics' multipliers where it leads.
+
+    longest, longest_dual: fractions of it until a slack, or a multiplier of a bound, is at zero all but.
+    slope: of cost and barrier along it.   expected: the decrease of both that the model promises, were nothing open.
+    """
+
+    x: Array
+    u: Array
+    rows: Array
+    costate: Array
+    weights: Array
+    longest: float
+    longest_dual: float
+    slope: float
+    expected: float
+
+
+class Judged(NamedTuple):
+    """Errors of a point: of the Lagrangian's gradient in x and u, and in slacks; products that the barrier makes equal.
+
+    costates, of_bounds, of_all: sums of absolute multipliers: of the dynamics, of bounds, of all rows.
+    """
+
+    dual: float
+    costates: float
+    low: float
+    high: float
+    slope: float
+    of_bounds: float
+    of_all: float
+
+
+def straying(dynamics: System) -> Callable[[Array, Array, Array], tuple[Array, Array]]:
+    """States and gaps as ``strayed`` of `system.Abilities`, of a system that may lack it."""
+
+    def stepped(X: Array, dX: Array, U: Array) -> tuple[Array, Array]:
+        to = np.ascontiguousarray(dynamics.integrate(X, dX))
+        to[0] = X[0]
+        return to, np.ascontiguousarray(dynamics.difference(to[1:], dynamics.step(to[:-1], U)))
+
+    return ability(dynamics, "strayed") or stepped
