@@ -39,7 +39,7 @@ SETTLED = 3
 
 
 class Improved(NamedTuple):
-    """An iteration that was made: a verdict of `judged`, and numbers of its `Record`."""
+    """Outcome of an iteration: the verdict of `judged`, and numbers of its `Record`."""
 
     verdict: int
     cost: float
@@ -54,16 +54,16 @@ class Improved(NamedTuple):
 
 
 class Compiled(Protocol):
-    """Iterations without Python between their parts; iterate and model are up to date once it has left."""
+    """Compiled code that makes whole iterations; iterate and model are up to date only after `leave`."""
 
     def serves(self, model: HessianModel) -> bool:
-        """Whether it can make the next iteration."""
+        """Whether the next iteration is to be made here."""
 
     def improve(self, model: HessianModel, tolerance: float) -> Improved | None:
-        """Make an iteration; None, and it has left, if no sweep succeeds."""
+        """Make an iteration; None, after `leave`, if no sweep succeeds."""
 
     def leave(self) -> None:
-        """Leave all as it is to the iterate and the model; nothing if that is done."""
+        """Bring iterate and model up to date, if they are not."""
 
 
 class Trajectory(Protocol):
@@ -77,7 +77,7 @@ class Descent:
     """One solve's way down: its iterate, the model that chooses sweeps, and a record of every iteration.
 
     model: made for this solve by ``solver.hessian``.   limits: what the model is told.   compiled: what makes whole
-    iterations in its stead, where all parts are built in.
+    iterations instead of it, where all parts are built in.
     """
 
     def __init__(

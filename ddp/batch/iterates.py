@@ -1,5 +1,5 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
-"""The iterate of one lane of a batch: its gaps, its controls' limits, and what is asked of it: `Iterate`, compiled."""
+"""Iterate of a lane, `Iterate` compiled: its gaps, limits of controls, tests of it, how iterations begin and end."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def measure_room(w, lane):
 
 @kernel
 def close_gaps(w, lane):
-    """Have no gaps."""
+    """Set all gaps to zero."""
     lane.gap, lane.torn = 0.0, 0
     for i in range(w.N * w.n):
         lane.gaps[i] = 0.0
@@ -142,13 +142,16 @@ def is_minimum(w, lane):
 
 @kernel
 def begin_iteration(s):
-    """Begin with the model of the mode."""
+    """Begin an iteration, with the model of the mode."""
     s.model, s.entered, s.place = s.mode, s.mode, OWN
 
 
 @kernel
 def accept(w, lane):
-    """Go where the best attempt of an iteration led: the verdict on it, and whether limits of controls bind there."""
+    """Go where the best attempt of an iteration led.
+
+    Returns the verdict on it, and whether sweeps have to know limits of controls from now on.
+    """
     attempt, verdict = attempt_of(lane.decisions, lane.decisions.best), GOES_ON
     if lane.gap < CLOSED and attempt.expected <= max(w.tolerance * lane.unit, lane.noise):
         verdict, lane.settled = judged(lane, attempt, attempt.step.alpha, w.tolerance, lane.settled)
@@ -169,7 +172,7 @@ def accept(w, lane):
 
 @kernel
 def report(w, lane, verdict, touches):
-    """Report an iteration of a lane that is alone; touches: whether it ended at limits of controls, or at no step."""
+    """Write the numbers of an iteration of a worker's only lane; verdict, touches: of `accept`."""
     s, out = lane.decisions, w.single.numbers
     lane.stage = IDLE
     out[0], out[1] = float(verdict), 1.0 if touches else 0.0

@@ -39,7 +39,10 @@ Decisions = struct_like("Decisions", __name__, Globalisation(Limits(), 0, False,
 
 
 class Derived(Struct):
-    """Addresses of derivatives, those of one lane at a time: of ``owner``, who knows ``known`` of them."""
+    """Addresses of derivatives, those of one lane at a time.
+
+    owner: index of that lane, -1 for none.   known: which of them are up to date, see `ddp.derivatives.FIRST`.
+    """
 
     A: int = integer()
     B: int = integer()
@@ -57,16 +60,16 @@ NO_STEP = -1
 """Verdict, beside those of `ddp.descent.judged`, on an iteration in which no sweep succeeded."""
 
 REPORTED = 10
-"""Numbers of an iteration of a lane that is alone: see `ddp.batch.iterates.report`."""
+"""Numbers of an iteration of a worker's only lane: see `ddp.batch.iterates.report`."""
 
 
 class Single(Struct):
-    """A lane that is alone, as in `ddp.solve`, which looks at each of its iterations.
+    """Memory that a worker's only lane has besides, where `ddp.solve` asks for one iteration at a time.
 
-    track: address of the routine that rolls out ``lengths``, ``count`` of them at most for the price of one, into
-    X (count, (N+1) nx), U (count, N nu).   numbers: of the last iteration.
-    diverged, lost: whether the last step that was tried diverged, or any, into lost_X, lost_U.   unpriced_X, unpriced_U
-    are of the last one whose cost was no number.
+    track: address of the routine that rolls out ``lengths``, ``count`` step lengths at most, which take no longer than
+    one, into X (count, (N+1) nx), U (count, N nu).   numbers: of the last iteration.
+    diverged: whether the last step that was tried diverged; lost: whether any did, the last of them to lost_X, lost_U.
+    unpriced_X, unpriced_U: trajectory of the last step whose cost is no number.
     """
 
     track: int = integer()
@@ -86,21 +89,21 @@ class Single(Struct):
 class Worker(Struct):
     """Everything that the lanes of a thread share.
 
-    single: of a lane that is alone, see `Single`; 0 in batches, whose lanes roll out together.
+    single: see there; 0 in batches, whose lanes roll out together.
     follow, expand, contract, context: of `ddp.systems.system.Routines`.   sweeping: of one lane's sweep.
     shared, share_sweeps: sweeps of all lanes at once, and their C function; 0 where each lane sweeps alone.
     weigh: C function of `ddp.sweeps.sweeping.weighing_function`.
     terms: rows of tables of costs; runs, segments, curved: see `ddp.costs.cost_table`; bends: whether Gauss-Newton's
     Hessians are not exact.   separable (N+1,).   costs (N+1,): scratch.
-    limited, lower, upper (N, nu): whether controls have limits, and which; hands_over: whether what struggles there is
-    left.
+    limited, lower, upper (N, nu): whether controls have limits, and which; hands_over: whether problems whose steps are
+    short there are left to `ddp.solve`, which goes over to full-space steps.
     tolerance .. is_exact: of the solver.   rule, factor .. floor: of mu.
     x0 (M, nx), u0 (M, nu): where problems begin, and their first controls.   X, U, K: guesses of all or (1, ...) of
-    one for all, of which the former replace the first rows; alone: of controls alone, with states that stay at x0.
+    one for all, whose first rows x0 and u0 replace; alone: whether guesses are controls alone, and X stays at x0.
     lanes: addresses of ``count`` lanes; taken: numbers of eight that are swept or rolled out at once; turn: of the
     lane that rolls out first.
     tables (M or 1, terms, 5).   to_X .. numbers: results.
-    next, end: problems that nobody has begun.
+    next, end: the problems next .. end-1 are those that no lane has begun.
     """
 
     single: Single = nested(Single)
@@ -177,12 +180,12 @@ class Lane(Struct):
     boxed, boxed_blocks, torn_boxed, torn_boxed_blocks: with limits of controls, of which sweeps know once they are
     ``limited``.
     trajectory, boxed_trajectory: addresses of a `Trajectory` of X and U.
-    scaled: whether judgements' sizes are those of the iterate.   followed, age: see `ddp.sweeps.backward.Backward`.
-    slope, expected: of the sweep along which is searched; found_slope: of the last one;
-    change, steepest: of one that others' sweeps had.   gradient: of the attempt.
+    scaled: whether magnitude .. grain are those of the iterate.   followed, age: see `ddp.sweeps.backward.Backward`.
+    slope, expected, gradient: of the sweep whose policy is searched along; found_slope: of the last sweep;
+    change, steepest: expected change and largest gradient of a sweep that was made with those of other lanes.
     by: what contracted the second order of the last sweep, and ``contracted`` (3,) of the models' last attempts.
-    ahead: rollouts of shorter or longer steps that are known already.   unpriced: whether this search met a step whose
-    cost is no number.
+    ahead: number of further steps that have been rolled out already.   unpriced: whether a step of this search has a
+    cost that is no number.
     alpha, reached: the step that is searched, the cost of the best one beyond a full one, which is of ``longer``.
     X, U: the iterate; tried_X, tried_U: where a rollout writes; best_X, best_U: the best attempt of an iteration;
     kept_X, kept_U: the best of longer steps.

@@ -1,5 +1,5 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
-"""An iteration of one problem alone, as the compiled loop makes it: rollouts are of several step lengths at once."""
+"""Iterations of a worker's only lane, one a call: its line searches roll out several step lengths at once."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LONGEST = float(LONGER[-1])
 
 @kernel
 def iterate(worker):
-    """Make an iteration of a lane that is alone, and report it."""
+    """Make an iteration of the worker's only lane, and report it."""
     w = Worker(worker)
     lane = Lane(w.lanes[0])
     begin_iteration(lane.decisions)
@@ -29,7 +29,7 @@ def iterate(worker):
 
 @kernel
 def try_next(w, lane):
-    """Try the next step length of a lane that is alone; those are rolled out with it that cost no more."""
+    """Try the next step length, of those that were rolled out ahead, as several of them take no longer than one."""
     one, p, nx, nu = w.single, w.single.lengths, (w.N + 1) * w.nx, w.N * w.nu
     if lane.ahead == 0:
         roll_ahead(w, lane, p)
@@ -53,7 +53,7 @@ def try_next(w, lane):
 
 @kernel
 def roll_ahead(w, lane, p):
-    """Roll out a step, and those that may be asked for next."""
+    """Roll out the step that is asked for, and those that may be asked for next."""
     further = lane.stage == GOES_FURTHER
     p.alphas[0], p.count = lane.alpha, 1
     while p.count < w.single.count:

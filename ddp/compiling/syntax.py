@@ -1,4 +1,4 @@
-"""Digests of what sources say to Python: comments, docstrings and how lines are broken are not in them."""
+"""Digests of the code in sources, without comments, docstrings and line breaks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class UnknownError(Exception):
 
 
 def source_of(path: str | Path | None) -> bytes:
-    """Source of a module, by its file, as it was imported. Raises UnknownError if nobody knows."""
+    """Source of a module, by its file, as it was imported; UnknownError where the file may have changed since."""
     try:
         if path is None or not str(path).endswith(".py") or Path(path).stat().st_mtime >= _IMPORTED:
             raise UnknownError(f"the source {path}")

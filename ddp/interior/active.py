@@ -30,9 +30,9 @@ from ddp.solutions.record import Record
 from ddp.sweeps.backward import Sweep
 
 CLOSER = 0.5
-"""Rows are held whose slack loses more than this share of itself in a step without barrier, and their multiplier the
-rest: near the minimum slacks of active rows lose all, and multipliers of others (El-Bakry, Tapia & Zhang 1994), in
-whatever units they are."""
+"""Rows are held if a step without barrier takes more than this share of their slack, and so less than the rest of it
+from their multiplier: near the minimum active rows lose all of their slack, others all of their multiplier (El-Bakry,
+Tapia & Zhang 1994). These shares have no units."""
 
 LEFT_OPEN = 1e-8
 """Least δ: what a step leaves open of held rows whose multipliers it changes by as much as the largest of all.
@@ -48,7 +48,7 @@ MOST_SWEEPS = 40
 """Sweeps of an interior point on one quadratic model, at most."""
 
 HALFWAY = 0.5
-"""Share of the way to new multipliers that those of curvature go with each set."""
+"""Share of the way to a set's multipliers that those which weigh curvature go."""
 
 
 class Step(NamedTuple):

@@ -23,7 +23,7 @@ from ddp.sweeps.backward import Sweep
 
 ROUNDS, CLOSE, ROUNDING = 12, 1e-9, 1e-12
 """Newton's steps at most; errors from which one step ends at rounding, as they fall by their square, and gains stay as
-they are; and errors that are none."""
+they are; and errors that count as none."""
 
 SETS = 8
 """Sets that are tried on a quadratic model before an interior point finds one."""

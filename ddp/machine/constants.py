@@ -31,7 +31,7 @@ _FAR = 2**32
 
 
 class Block(NamedTuple):
-    """Numbers of an array, or words of a struct: integers, those of ``places`` numbers of earlier blocks, or floats."""
+    """Content of an array, or of a struct's words: floats; or integers, which at ``places`` are numbers of blocks."""
 
     integers: tuple[int, ...]
     places: tuple[int, ...]

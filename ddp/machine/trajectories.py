@@ -47,8 +47,8 @@ class Eight(Struct):
     u = clip(U + alpha k + K (x ⊖ X)), from X_0.   lower, upper (N, nu).   to_X, to_U: as X and U, to be written.
     gaps (N, n) at eight addresses, torn: see `ddp.systems.system.System.track`; whether any may be open.
     imposed (8,), any_imposed: of problems where it is one, every knot begins in X, and the gap that it leaves to the
-    next one is written to their gaps; whether there are any.   Problems that are there
-    twice are equal in all.   memory: address of a `following.Following`.
+    next one is written to their gaps; whether there are any.   Problems that stand here twice are equal in all.
+    memory: address of a `following.Following`.
     """
 
     N: int = integer()

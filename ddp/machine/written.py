@@ -13,6 +13,7 @@ from ddp.machine.variables import _Variable
 S = TypeVar("S", bound=Struct)
 
 _kind: Callable[[Struct], Any] = type
+"""Class of a struct, for functions with a cache: mypy takes classes with a hash of their own for none that have one."""
 
 
 def copied(struct: S) -> S:

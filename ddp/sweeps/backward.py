@@ -196,7 +196,6 @@ class Backward:
 
         contraction: address of a C function for sweeps to call until `contraction` is known.
         """
-        known = self._contraction
         whole, known = copied(self._horizon), self._contraction
         whole.T, whole.in_blocks = self._second, 0
         whole.contraction, whole.context = (contraction, 0) if known is None else known[:2]
