@@ -47,7 +47,8 @@ def finish(
     """Take Newton's steps on the active set; the point is left at the best of them, bounded by its active rows.
 
     Its derivatives are known, contracted with its multipliers. Steps bring one of its errors below all earlier ones, or
-    become shorter. If its error at the end is more than what is allowed, it is left where it was.
+    become shorter; the step from a point whose error is allowed may raise it, as the first one from a barrier does. If
+    its error at the end is more than what is allowed, it is left where it was.
 
     held: rows (M,) to begin with, by default those that slacks and multipliers tell.   most: steps.
     show: told of steps that begin with a larger error than what is allowed, as of iterations; these have to end where
@@ -58,7 +59,7 @@ def finish(
     rows, errors = ActiveSet(point, held), list[tuple[float, float]]()
     best: tuple[float, Trial, tuple[Array, Array, Array], Finished] | None = None
     nearest = np.inf, begun[0], begun[1], rows.y
-    here, multipliers = begun[:2]
+    (here, multipliers), reached = begun[:2], 0
     point.barrier, before, alpha = 0.0, working_time(), 1.0
     for number in range(most + 1):
         rows.impose()
@@ -66,7 +67,8 @@ def finish(
             point.differentiate()
             point.contract()
         error = rows.judge()
-        if best is not None and best[0] <= min(error, allowed):
+        strayed = best is not None and best[0] <= min(error, allowed)
+        if strayed and (number > reached + 1 or (show is not None and error > allowed)):
             break
         dual, left = rows.errors
         if show is not None and error > allowed and any(dual >= d and left >= o for d, o in errors):
@@ -84,7 +86,9 @@ def finish(
                 break
             here, multipliers = point.settle(), point.multipliers()
             sweep = step.sweep._replace(k=step.sweep.k.copy(), K=step.sweep.K.copy())
-            best = (error, here, multipliers, Finished(sweep, step.blend == 1.0)) if step.settled else None
+            if not strayed:
+                best = (error, here, multipliers, Finished(sweep, step.blend == 1.0)) if step.settled else None
+                reached = number
             if error <= ROUNDING or number == most:
                 break
         assert step is not None
@@ -93,7 +97,8 @@ def finish(
             break
         point.accept(trial, step.move, alpha)
         rows.y = y + alpha * (rows.target - y)
-        if best is not None and error <= CLOSE and alpha == 1.0 and trial.theta <= max(here.theta, ROUNDING):
+        whole = alpha == 1.0 and trial.theta <= max(here.theta, ROUNDING)
+        if best is not None and not strayed and error <= CLOSE and whole:
             point.bounds.equal = rows.y
             best = error, trial, point.multipliers(), best[-1]
             break
