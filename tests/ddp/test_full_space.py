@@ -248,6 +248,20 @@ def test_the_last_steps_hold_what_binds(rng):
     assert solution.history[-1].penalty == 0.0  # no barrier
 
 
+def test_warm_starts_within_wider_limits_end_at_rounding_too():
+    # Newton's first step from the barrier's end may raise errors: it is no reason to stay where the barrier ended
+    rng, system = np.random.default_rng(5), (loop := quadrotor.loop()).dynamics
+    for _ in range(8):
+        x0, target = (system.integrate(loop.x0, rng.normal(size=12) * ([0.3] * 6 + [v] * 6)) for v in (0.3, 0.0))
+        goal = StateCost(system, target, 10.0 ** rng.uniform(0.0, 3.0, size=12))
+        inside = ddp.Inequality(lambda x, u: x[0], lower=-5.0, upper=5.0)
+        effort, limits = ControlCost(np.full(4, 2.0), 1e-4), (0.0, 7.0)
+        problem = ddp.Problem(system, [effort], [goal], x0, 8, control_limits=limits, constraints=[inside])
+        wider = problem.varying(control_limits=(-1.0, 11.0))
+        warm = ddp.solve(wider, guess=ddp.solve(problem))
+        assert warm.stationarity() < 1e-6
+
+
 def test_loose_tolerances_save_iterations_but_bend_no_constraint(rng):
     problem, taken = on_a_rail(), []
     guess = noisy(problem, rng, 1.0)
