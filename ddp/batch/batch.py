@@ -145,15 +145,19 @@ class Batch:
     def _moved_on(self, X0: Array) -> Guess:
         """The last solutions a knot later, as `Solution.shift` has them; own guesses where there is none."""
         d, X, U, K = self.problem.dynamics, self._out.X, self._out.U, self._out.K
-        for i in np.flatnonzero(~self._begun):
-            own = start_policy(self.problem.starting_at(X0[i]), self.problem.guess)
+        without = np.flatnonzero(~self._begun).tolist()
+        new = {i: start_policy(self.problem.starting_at(X0[i]), self.problem.guess) for i in without}
+        for i, own in new.items():
             X[i], U[i], K[i] = own.X, own.U, own.K
         policy = U[:, -1] + np.einsum("mij,mj->mi", K[:, -1], d.difference(X[:, -2], X[:, -1]))
         nominal = np.array([d.nominal_control(x) for x in X[:, -1]])
         (Xp, Up), (Xr, Ur) = self._gone_on(policy), self._gone_on(nominal)
         rests = (self._begun & (self._costs(Xr, Ur) < self._costs(Xp, Up)))[:, None, None]
         X, U = np.where(rests, Xr, Xp), np.where(rests, Ur, Up)
-        return Guess(X, U, np.concatenate([K[:, 1:], K[:, -1:]], axis=1), False)
+        K = np.concatenate([K[:, 1:], K[:, -1:]], axis=1)
+        for i, own in new.items():
+            X[i], U[i], K[i] = own.X, own.U, own.K
+        return Guess(X, U, K, False)
 
     def _gone_on(self, last: Array) -> tuple[Array, Array]:
         """X and U of the last solutions a knot later, with controls (size, nu) at the end."""
