@@ -160,7 +160,7 @@ class RobotDynamics(SteppedRobot):
         return routines_of(
             self._scheme, self._modes, self._tree, self._modes_from(0, count).copy(), *rooms,
             self._room_of_batches if blockwise else self._room_of_contractions,
-            self._written if blockwise else None, alone,
+            self._written if blockwise else None, alone, not self._one_of_many,
         )  # fmt: skip
 
     def _undefined(self, x: Array, knot: int) -> ModelError:

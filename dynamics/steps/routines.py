@@ -184,12 +184,13 @@ def _compiled(template: Any, scheme: tuple[tuple[str, Any], ...], content: Froze
 
 def routines_of(
     scheme: Scheme, modes: Modes, tree: Tree, schedule: NDArray[np.int64], tracking: int, expanding: int,
-    contracting: int, groups: NDArray[np.int64] | None, alone: bool,
+    contracting: int, groups: NDArray[np.int64] | None, alone: bool, own: bool,
 ) -> Routines:  # fmt: skip
     """The routines of a robot without contacts, with memory of their own.
 
     tracking .. contracting: rows of eight numbers that its kernels take.   groups: of blocks, None for none.
-    alone: whether they are for one problem, and of all robots; or for many, and may be compiled for this robot.
+    alone: whether they are for one problem, and of all robots; or for many, and compiled for this robot if ``own`` code
+        is worth it.
     """
     following = 0 if alone else FreeBench.size(tree, stages=scheme.stages) + tree.nq + tree.nv
     rooms = [aligned_zeros((rows, 8)) for rows in (following, tracking if alone else 0, expanding, contracting)]
@@ -202,13 +203,13 @@ def routines_of(
     )  # fmt: skip
     moves = {"track": _track, "stray": _stray} if alone else {"follow": _follow}
     contract = _contract if groups is None else _contract_into_blocks
-    own = {
+    parts = {
         "linearize": scheme.linearize, "complete": nothing if scheme.complete is None else scheme.complete,
         "contract": scheme.contract, "stray": scheme.roller.stray, "track": scheme.roller.track,
     }  # fmt: skip
-    content = None if alone or tree.nv > MOST else frozen(modes)
+    content = frozen(modes) if own and not alone and tree.nv <= MOST else None
     functions = {
-        name: partial(_compiled, template, tuple(own.items()), content)
+        name: partial(_compiled, template, tuple(parts.items()), content)
         for name, template in {**moves, "expand": _expand, "contract": contract}.items()
     }
     return Routines(functions, work.address, (work, rooms, written, modes))

@@ -125,6 +125,9 @@ class SteppedRobot(ABC):
     lanes = QUAD
     """Step lengths that a rollout does for the price of one."""
 
+    _one_of_many = False
+    """Whether masses have been varied: code of a robot's own would be compiled for each of them."""
+
     @property
     def batched(self) -> bool:
         """Whether many knots are contracted faster than one by one: see `system.Abilities`."""
@@ -152,7 +155,7 @@ class SteppedRobot(ABC):
         vars(twin).update({name: value for name, value in vars(self).items() if name not in of_masses})
         twin.robot, twin._tree = robot, robot.resisting(self.damping, self.springs)
         twin._modes = self._modes.replace(tree=twin._tree)
-        twin._handle = twin._modes.handle
+        twin._handle, twin._one_of_many = twin._modes.handle, True
         return twin
 
     def _modes_from(self, first: int, count: int) -> NDArray[np.int64]:

@@ -1,6 +1,7 @@
 """Routines that are compiled for their robot, against those of all robots, on trees of all kinds of joints."""
 
 import ctypes
+import pickle
 
 import numpy as np
 import pytest
@@ -71,3 +72,10 @@ def test_eight_problems_are_followed_as_one_is_rolled_out(most, rng, monkeypatch
     for i in range(8):
         expected = system.rollout(X[i, 0], U[i])
         np.testing.assert_allclose(to_X[i], expected, rtol=0.0, atol=1e-10 * max(1.0, np.abs(expected).max()))
+
+
+def test_robots_of_varied_masses_share_their_code():
+    system = dynamics.RobotDynamics(random_tree(0, bodies=3), 0.01)
+    varied = [system.varied(factor * system.masses) for factor in (1.1, 1.2)]
+    made = [one.routines(N) for one in (*varied, pickle.loads(pickle.dumps(varied[0])))]
+    assert len({one.address("expand") for one in made}) == 1
