@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
@@ -27,6 +27,22 @@ class Followed(Protocol):
 
 Start: TypeAlias = Array | tuple[Array, Array] | Followed | None
 """Controls U (N, nu), a pair (X, U), a `Solution`, or None for the default."""
+
+
+class Guess(NamedTuple):
+    """Start of a solve: X (N+1, nx) with X[0] the initial state, U (N, nu), K (N, nu, n).
+
+    The policy u = U + K (x ⊖ X) is followed, unless X is ``imposed``: then it is the trajectory, gaps and all. It is,
+    too, where following diverges or costs `ddp.iterate.ASTRAY` times as much; or `ddp.iterate.WORSE` times where
+    controls ``alone`` are given and X is x0 all along.   earlier: the motion that it came of.
+    """
+
+    X: Array
+    U: Array
+    K: Array
+    imposed: bool = False
+    alone: bool = False
+    earlier: Followed | None = None
 
 
 def kept(guess: Any, dynamics: System, horizon: int) -> Start:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import NamedTuple
 
 import numpy as np
 
@@ -15,7 +14,7 @@ from ddp.costs.cost_table import NO_NOTES
 from ddp.costs.hessians import scales
 from ddp.derivatives import EXACT, FIRST, GAUSS_NEWTON, RECORDS, broken_rows, missing
 from ddp.errors import DDPError, ModelError, UndefinedCostError
-from ddp.guesses import Followed
+from ddp.guesses import Guess
 from ddp.models.globalisation import NO_SWEEP, shift, swept
 from ddp.parallel.differentiator import Differentiator, Follow
 from ddp.problem import Problem
@@ -40,22 +39,6 @@ WEAKEST = 1e-2
 WORSE, ASTRAY = 2.0, 100.0
 """Controls that lead to such a multiple of what staying at x0 would cost, if one could, are no guess of a motion; nor
 is a policy that leads to such a multiple of what its own states would cost from x0."""
-
-
-class Guess(NamedTuple):
-    """Start of a solve: X (N+1, nx) with X[0] the initial state, U (N, nu), K (N, nu, n).
-
-    The policy u = U + K (x ⊖ X) is followed, unless X is ``imposed``: then it is the trajectory, gaps and all. It is,
-    too, where following diverges or costs many times as much, `ASTRAY`; or `WORSE` where controls ``alone`` are given
-    and X is x0 all along.   earlier: the motion that it came of.
-    """
-
-    X: Array
-    U: Array
-    K: Array
-    imposed: bool = False
-    alone: bool = False
-    earlier: Followed | None = None
 
 
 class Iterate:

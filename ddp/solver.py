@@ -27,9 +27,9 @@ from ddp.errors import (
     said,
     settle_by,
 )
-from ddp.guesses import Start, as_guess
+from ddp.guesses import Guess, Start, as_guess
 from ddp.interior.handover import is_underactuated
-from ddp.iterate import Guess, Iterate
+from ddp.iterate import Iterate
 from ddp.loop import run
 from ddp.models.attempt import HessianModel, Limits
 from ddp.models.built_in import Mixed, gauss_newton, levenberg_marquardt

@@ -9,7 +9,8 @@ from oracles import chain_of
 import ddp
 import dynamics
 import problems
-from ddp.iterate import CLOSED, Guess, Iterate
+from ddp.guesses import Guess
+from ddp.iterate import CLOSED, Iterate
 from ddp.parallel.workers import differentiator
 from ddp.sweeps.backward import COSTATE, VALUE
 from dynamics import FunctionDynamics, RobotDynamics

@@ -5,7 +5,8 @@ import pytest
 from recursion import dense_sweep
 
 import problems
-from ddp.iterate import Guess, Iterate
+from ddp.guesses import Guess
+from ddp.iterate import Iterate
 from ddp.parallel.workers import differentiator
 from ddp.sweeps.backward import COSTATE, POLICY, VALUE
 

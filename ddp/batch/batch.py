@@ -152,7 +152,7 @@ class Batch:
         policy = U[:, -1] + np.einsum("mij,mj->mi", K[:, -1], d.difference(X[:, -2], X[:, -1]))
         nominal = np.array([d.nominal_control(x) for x in X[:, -1]])
         (Xp, Up), (Xr, Ur) = self._gone_on(policy), self._gone_on(nominal)
-        rests = (self._begun & (self._costs(Xr, Ur) < self._costs(Xp, Up)))[:, None, None]
+        rests = (self._costs(Xr, Ur) < self._costs(Xp, Up))[:, None, None]
         X, U = np.where(rests, Xr, Xp), np.where(rests, Ur, Up)
         K = np.concatenate([K[:, 1:], K[:, -1:]], axis=1)
         for i, own in new.items():

@@ -12,7 +12,8 @@ import dynamics
 import problems
 from ddp.compiling.kernel import call_contraction, kernel
 from ddp.derivatives import EXACT
-from ddp.iterate import Guess, Iterate
+from ddp.guesses import Guess
+from ddp.iterate import Iterate
 from ddp.parallel.workers import differentiator
 from ddp.systems.system import Expansion
 from problems.costs import ControlCost, StateCost

@@ -10,7 +10,8 @@ from systems import Quadratic, cartpole, pendulum
 import ddp
 import problems
 from ddp.derivatives import EXACT, FIRST, GAUSS_NEWTON, RECORDS, missing
-from ddp.iterate import Guess, Iterate
+from ddp.guesses import Guess
+from ddp.iterate import Iterate
 from ddp.parallel.workers import differentiator
 from ddp.sweeps.backward import AUTO, POLICY, VALUE
 from dynamics.steps.function_dynamics import FunctionDynamics

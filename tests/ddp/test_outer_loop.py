@@ -5,7 +5,8 @@ import pytest
 from systems import Quadratic, pendulum
 
 import ddp
-from ddp.iterate import Guess, Iterate
+from ddp.guesses import Guess
+from ddp.iterate import Iterate
 from ddp.loop import run
 from ddp.parallel.workers import differentiator
 

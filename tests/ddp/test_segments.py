@@ -10,7 +10,8 @@ from test_backward import random_derivatives
 
 import ddp
 import problems
-from ddp.iterate import Guess, Iterate
+from ddp.guesses import Guess
+from ddp.iterate import Iterate
 from ddp.parallel.workers import differentiator
 from ddp.sweeps.backward import COSTATE, Backward
 from ddp.sweeps.segments import Segments, cut
