@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 
+from ddp.batch.alone import ONCE
 from ddp.compiling.setup import Stopwatch
 from ddp.errors import ProblemError
 from ddp.guesses import Start
@@ -31,6 +32,7 @@ class Successive:
         start_policy(problem, guess)
         goal = solver.relaxed(problem, guess)
         self._work, self._last = self._resources.enter_context(differentiator(goal, self.workers)), problem
+        self._work.kept.setdefault(solver.hessian, ONCE)  # the first solve loads what all others need
 
     def solve(self, problem: Problem, guess: Start, solver: DDP) -> Solution:
         """Solve, and return what does not converge all the same; ProblemError after `close`."""

@@ -13,6 +13,7 @@ import numpy as np
 from ddp.batch import single
 from ddp.batch.lanes import NO_STEP, REPORTED, Decisions, Derived, Single
 from ddp.batch.native import lane_of, option, routines_of, worker_of
+from ddp.compiling.announce import has_compiled
 from ddp.derivatives import Derivatives
 from ddp.descent import Improved
 from ddp.iterate import Iterate
@@ -56,7 +57,9 @@ class Chosen:
     """Choice between iterations in Python and compiled ones, for one solve.
 
     Compiled ones pay from the second solve of a problem on, whose memory serves again, and after `SOON` iterations of a
-    first one. The first solve of each kind in a process begins with them, too, so that later ones compile nothing.
+    first one. The first solve of each kind in a process begins with them where the process compiles kernels, so that
+    later ones compile nothing. Where all came from the cache it takes Python's alone: to load the others costs 0.1 s,
+    as much as all else in such a solve.
     """
 
     def __init__(self, iterate: Iterate, solver: DDP) -> None:
@@ -72,8 +75,10 @@ class Chosen:
             iterate.adopt(found.backward)
             found.turn_to(problem)
             self._loop = found
-        elif found == ONCE or kind not in _KINDS:
+        elif found == ONCE or (kind not in _KINDS and has_compiled()):
             self._begin()
+        else:
+            self._possible = kind in _KINDS
         _KINDS.add(kind)
         kept.setdefault(solver.hessian, ONCE)
 

@@ -100,6 +100,7 @@ class _Announcer:
 
     def __init__(self) -> None:
         self.display: Display = Line()
+        self.ever = False
         self.reset()
 
     def reset(self) -> None:
@@ -113,6 +114,7 @@ class _Announcer:
 
     def begin(self, name: str) -> None:
         """A kernel starts to compile; workers' kernels are not told of, which many compile at once."""
+        self.ever = True
         if multiprocessing.parent_process() is not None:
             return
         with self._guard:
@@ -232,6 +234,11 @@ def _names(code: CodeType) -> Iterable[str]:
 
 
 _announcer = _Announcer()
+
+
+def has_compiled() -> bool:
+    """Whether kernels were compiled in this process: not all have come from the cache."""
+    return _announcer.ever
 
 
 def finish() -> None:
