@@ -293,7 +293,7 @@ def load(
     source: a file is .urdf, .xml for MJCF, or .sdf. A string that begins with "<" is the text of one; meshes that it
     names by relative paths are looked for in the working folder when they are drawn.
     root: "fixed" or "free-flyer", the joint between world and base; default: the usual one of a named robot, fixed
-    for files but for MJCF, which says itself what is free. A model has its own.
+    for files but for MJCF, which says itself what is free, and keeps a base that is. A model has its own.
     massless: joints that move no mass and no rotor make the mass matrix singular; by default they are refused, and
     those that move mass without inertia, as a rod about itself, are warned of. "fixed": the degrees of freedom of both
     are removed, their links stay as frames. "ignore": they are kept. Inverse dynamics, kinematics and drawing then work

@@ -291,11 +291,18 @@ def test_a_fixed_base_can_be_made_free(tmp_path, rng):
     assert dynamics.load(write(tmp_path, ARM), root="fixed").nq == 1
 
 
+def test_a_base_that_is_free_stays_as_it_is(tmp_path):
+    path = write(tmp_path, f'{KEYS}<keyframe><key qpos="1 2 3 0 0 2 0 .4"/></keyframe>')
+    plain, freed = dynamics.load(path), dynamics.load(path, root="free-flyer")
+    assert freed.joint_names == plain.joint_names
+    np.testing.assert_array_equal(freed.q0, plain.q0)
+
+
 @pytest.mark.parametrize(
     ("root", "inside", "words"),
     [
         ("free-flyer", FEATURES["several trees"], "one body of the world as the base of a free-flyer, but 3 bodies"),
-        ("free-flyer", KEYS, "expected a base that is fixed to the world, but body 1 has a joint of its own"),
+        ("free-flyer", KEYS.replace("freejoint", "joint"), "fixed to the world, but body 1 has a joint of its own"),
         ("free-flyer", "<worldbody><body/></worldbody>", "but nothing in the file moves"),
         ("fixed", KEYS, "bodies with a free joint, which cannot be 'fixed'; leave root out"),
     ],

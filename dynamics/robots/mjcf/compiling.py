@@ -51,8 +51,8 @@ def compile_file(path: Path, text: bytes, root: str | None = None) -> Compiled:
     """Compile an MJCF file; ModelError in MuJoCo's words if it cannot be.
 
     text: the file's in UTF-8; the folder of its path is that of included files and meshes.
-    root: "free-flyer" gives a free joint to the one body that carries everything that moves; "fixed" and None leave
-    the file as it is, but "fixed" refuses a base that is free.
+    root: "free-flyer" gives a free joint to the one body that carries everything that moves, if it has none; "fixed"
+    and None leave the file as it is, but "fixed" refuses a base that is free.
     """
     mujoco = import_mujoco()
     if not str(path).isprintable():
@@ -78,12 +78,14 @@ def compile_file(path: Path, text: bytes, root: str | None = None) -> Compiled:
 
 
 def _release(path: Path, spec: Any, model: Any) -> None:
-    """Give the base a free joint; keyframes, which count configurations without it, are dropped."""
+    """Give the base a free joint, if it has none; keyframes, which count configurations without it, are dropped."""
     moving = {int(model.body_rootid[b]) for b in model.jnt_bodyid}
     if len(moving) != 1:
         reason = f"{len(moving)} bodies of the world carry joints" if moving else "nothing in the file moves"
         raise _refusal(path, f"root: expected one body of the world as the base of a free-flyer, but {reason}")
     base = next(body for body in spec.bodies if body.id == moving.copy().pop())
+    if [joint.type for joint in base.joints] == [FREE]:
+        return
     if base.joints:
         name = repr(base.name) if base.name else str(base.id)
         reason = f"root: expected a base that is fixed to the world, but body {name} has a joint of its own"

@@ -67,6 +67,8 @@ def _posture(compiled: Compiled, root: str | None) -> Array:
     if root == "free-flyer":
         fixed = compile_file(compiled.path, compiled.text)
         rest = configuration(fixed.model, _keyframe(fixed.model))
+        if fixed.model.nq == compiled.model.nq:  # the file's own base is free
+            return rest
         return np.concatenate([configuration(compiled.model, compiled.model.qpos0)[:7], rest])
     return configuration(compiled.model, _keyframe(compiled.model))
 
