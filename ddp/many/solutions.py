@@ -14,7 +14,7 @@ from ddp.files import as_path
 from ddp.many.identity import difference, identity_of
 from ddp.many.plan import points_of
 from ddp.many.rows import ARRAYS, MISSED, SCALARS, STARTS, solution_of
-from ddp.many.store import opened
+from ddp.many.store import opened, waiting
 from ddp.problem import Problem
 from ddp.protocols import Array
 from ddp.solutions.solution import Solution
@@ -57,12 +57,14 @@ class Solutions:
     X (M, N+1, nx), U (M, N, nu), K (M, N, nu, n), ...: what was kept; of a store, arrays of zarr, which read what is
     asked of them.
     over: what varied, by its names.
+    waiting: of a store, how many samples more are solved, but not in its arrays before others of their chunks are:
+    of a share, or of a call that was ended.
     """
 
     starts = STARTS
 
-    def __init__(self, source: Any, over: dict[str, Array], problem: Problem | None) -> None:
-        self._source, self.over, self.problem = source, over, problem
+    def __init__(self, source: Any, over: dict[str, Array], problem: Problem | None, waiting: int = 0) -> None:
+        self._source, self.over, self.problem, self.waiting = source, over, problem, waiting
 
     @staticmethod
     def open(path: str | os.PathLike[str], problem: Problem | None = None) -> Solutions:
@@ -80,14 +82,16 @@ class Solutions:
             here = {name: said for name, said in identity_of(problem, None).items() if name not in free}
             if told := difference(here, there):
                 raise ProblemError(f"problem: {path} is a store of another problem, which differs in {told}")
-        return Solutions(group, over, problem)
+        return Solutions(group, over, problem, waiting(as_path(path, "path"), group))
 
     def __len__(self) -> int:
         return len(self.done)
 
     def __str__(self) -> str:
         done, converged = int(self.done.sum()), int(self.converged[self.done].sum())
-        missing = "" if done == len(self) else f", {len(self) - done} not solved yet"
+        missing = f", {self.waiting} solved that are not in the arrays yet" if self.waiting else ""
+        if left := len(self) - done - self.waiting:
+            missing += f", {left} not solved yet"
         costs = self.cost[self.done & np.isfinite(self.cost)]
         range_of = f", costs {costs.min():.5g} to {costs.max():.5g}" if len(costs) else ""
         missed = int((self.start[self.done] == MISSED).sum())

@@ -20,7 +20,7 @@ from ddp.many.progress import Reporter
 from ddp.many.rows import ENDINGS, NOMINAL, STARTS, policy_type, row_type
 from ddp.many.shelf import Memory
 from ddp.many.solutions import Solutions
-from ddp.many.store import FORMAT, VERSION, Store
+from ddp.many.store import FORMAT, VERSION, Store, waiting
 from ddp.many.work import Work, packed
 from ddp.problem import Problem
 from ddp.sanity import look
@@ -146,8 +146,9 @@ def solve_many(
             crew.close()
     shelf.settle()
     reporter.end()
-    source = shelf.rows if isinstance(shelf, Memory) else shelf.group
-    return Solutions(source, arrays, problem)
+    if isinstance(shelf, Memory):
+        return Solutions(shelf.rows, arrays, problem)
+    return Solutions(shelf.group, arrays, problem, waiting(shelf.path, shelf.group))
 
 
 def _bytes(count: int) -> str:
@@ -164,9 +165,9 @@ def _shard(shard: Any, into: Any) -> tuple[int, int] | None:
         return None
     if not isinstance(shard, tuple) or len(shard) != 2:
         raise ProblemError(f"shard: expected a pair (number, count), got {said(shard)}")
-    number, count = integer("shard[0]", shard[0], 1), integer("shard[1]", shard[1], 1)
-    if number > count:
-        raise ProblemError(f"shard: expected a number of at most {count}, how many there are, got {number}")
+    number, count = integer("shard[0]", shard[0], 0), integer("shard[1]", shard[1], 1)
+    if not 1 <= number <= count:
+        raise ProblemError(f"shard: expected a number of 1 to {count}, how many there are, got {number}")
     if into is None:
         raise ProblemError("shard: expected together with into, the store that shares write to")
     return number, count

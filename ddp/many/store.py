@@ -71,7 +71,7 @@ class Store:
         zarr = zarr_or_refuse()
         self.path, self._kind = as_path(path, "into"), kind
         self._count = len(next(iter(arrays.values())))
-        self.parts = Parts(self.path.with_name(f"{self.path.name}.parts"))
+        self.parts = Parts(_parts_of(self.path))
         self.chunk = chunk_rows(kind, self._count)
         attributes = json.loads(json.dumps(attributes))
         if not self.path.exists():
@@ -221,6 +221,19 @@ def as_stored(name: str, values: Any) -> Any:
     if name in TEXTS:
         return np.ascontiguousarray(values).view("u1").reshape(len(values), -1)
     return np.ascontiguousarray(values)
+
+
+def _parts_of(path: Path) -> Path:
+    """Folder of the rows that wait for others of their chunks."""
+    return path.with_name(f"{path.name}.parts")
+
+
+def waiting(path: Path, group: Any) -> int:
+    """Count the rows of a store that are solved and wait for others of their chunks."""
+    parts = Parts(_parts_of(path))
+    parts.scan()
+    there = {int(row) for rows in parts.there() for row in rows}
+    return int((~group["done"][:][sorted(there)]).sum()) if there else 0
 
 
 def chunk_rows(kind: np.dtype[np.void], count: int) -> int:

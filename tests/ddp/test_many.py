@@ -157,6 +157,10 @@ def test_shards_write_one_store_in_any_order(problem, over, serial, tmp_path):
             problem, over, executor=1, start="neighbours", into=tmp_path / "a.zarr", shard=(number, 3), verify=False
         )
         assert share.done.all() == (number == 2)
+        told = ddp.Solutions.open(tmp_path / "a.zarr")
+        assert (share.waiting > 0) == (number != 2) == ("not in the arrays yet" in str(share))
+        assert told.waiting == share.waiting
+        assert str(told) == str(share)
     alone = ddp.solve_many(
         problem, over, executor=1, start="neighbours", into=tmp_path / "b.zarr", verify=False
     )
@@ -411,7 +415,8 @@ def shut(pool):
     ({"verify": 1}, "verify: expected None, True or False, got 1"),
     ({"progress": 3}, "progress: expected True, False or a function"),
     ({"shard": (1, 2)}, "shard: expected together with into"),
-    ({"shard": (3, 2), "into": "a.zarr"}, "shard: expected a number of at most 2"),
+    ({"shard": (3, 2), "into": "a.zarr"}, "shard: expected a number of 1 to 2"),
+    ({"shard": (0, 2), "into": "a.zarr"}, "shard: expected a number of 1 to 2"),
 ])  # fmt: skip
 def test_bad_batches_are_refused_before_any_work(change, words, problem, over):
     with pytest.raises(ddp.ProblemError, match=words):
