@@ -72,4 +72,6 @@ def as_guess(guess: Any, dynamics: System, horizon: int) -> Start:
         return X, as_array("guess[1]", guess[1], (N, d.nu)).copy()
     if isinstance(guess, list) and [axes(part) for part in guess] == [2, 2]:
         raise ProblemError("guess: expected U, a tuple (X, U) or a Solution, got a list of two arrays")
+    if axes(guess) == 2 and np.shape(guess) == (N + 1, d.nx):
+        raise ProblemError(f"guess: expected controls of shape ({N}, {d.nu}), or (X, U); got states alone")
     return as_array("guess", guess, (N, d.nu)).copy()

@@ -108,7 +108,7 @@ def test_the_linearisation_is_checked_and_drawn(tmp_path):
     assert found["ok"] is True
     assert found["floor"] <= 1e-8
     fails_with(mayne("check", SMALL, "--plot", tmp_path / "s.png"), 2, "--plot: expected for linearization alone")
-    fails_with(mayne("check", "linearization", "--horizon", 3), 2, "options: expected none of linearization")
+    fails_with(mayne("check", "linearization", "--horizon", 3), 2, "--horizon: `check linearization` has no parameters")
 
 
 def test_times_are_positive_numbers():

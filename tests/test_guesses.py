@@ -79,6 +79,7 @@ def test_multipliers_of_a_solution_are_the_problem_s_too():
 @pytest.mark.parametrize(
     ("guess", "words"),
     [
+        (np.zeros((N + 1, 2)), r"guess: expected controls of shape \(20, 1\), or \(X, U\); got states alone"),
         (np.zeros((N + 1, 1)), r"guess: expected shape \(20, 1\), got \(21, 1\)"),
         (np.full((N, 1), np.nan), "guess: expected finite numbers"),
         ((np.zeros((N, 2)), np.zeros((N, 1))), r"guess\[0\]: expected shape \(21, 2\)"),

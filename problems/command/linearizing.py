@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import click
 
 import dynamics
-from ddp.errors import ProblemError, said
+from ddp.errors import ProblemError
 from problems import linearization
 from problems.command.output import print_json
 
@@ -15,7 +15,7 @@ from problems.command.output import print_json
 def check(robot: str | None, options: Sequence[str], as_json: bool) -> linearization.DifferenceSweep:
     """Sweep the steps of differences, of a robot or of the paper's, and print their errors."""
     if options:
-        raise ProblemError(f"options: expected none of linearization, got {said(list(options))}")
+        raise ProblemError(f"{options[0]}: `check linearization` has no parameters; it has --robot, --plot and --json")
     subject = linearization.branched() if robot is None else dynamics.load(robot)
     found = linearization.sweep(subject, linearization.perturbed(subject))
     if as_json:

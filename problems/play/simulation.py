@@ -87,11 +87,16 @@ class Play:
     fell: bool
 
     def __str__(self) -> str:
+        if not np.isfinite(self.X).all():
+            return f"numbers overflowed after {self.t[-1]:.2f} s"
         if self.fell:
             return f"fell after {self.t[-1]:.2f} s"
-        told = [(self.rms, root_mean_square(self.attitude)), (self.error.max(), self.attitude.max())]
-        rms, most = (f"{error:.2g}" + (f" m and {turn:.2g} deg" if turn > 0.0 else "") for error, turn in told)
-        return f"rms {rms}, at most {most}, in {self.t[-1]:.2f} s"
+        most = self.error.max()
+        if not self.attitude.any():  # of a base that is fixed
+            return f"rms of joints {self.rms:.2g}, at most {most:.2g} [rad, m], in {self.t[-1]:.2f} s"
+        turned = root_mean_square(self.attitude), self.attitude.max()
+        sizes = (f"{error:.2g} m and {turn:.2g} deg" for error, turn in zip((self.rms, most), turned, strict=True))
+        return "rms {}, at most {}, in {:.2f} s".format(*sizes, self.t[-1])
 
 
 def simulate(

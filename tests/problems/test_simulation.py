@@ -145,6 +145,9 @@ def test_an_arm_follows_its_reach():
     reach = ddp.solve(arm.reach("ur5"))
     calm = problems.simulate(reach)
     assert calm.rms < 0.006
+    assert str(calm).startswith("rms of joints 0.00")
+    assert "[rad, m]" in str(calm)
+    assert "overflowed" in str(problems.simulate(reach, rate=2.0))
     heavy = {"mass": 1.1, "delay": 0.005, "noise": 1.0}
     assert problems.simulate(reach, **heavy).rms < 0.01 < problems.simulate(reach, policy="solver", **heavy).rms
     assert problems.simulate(reach, policy="solver").rms > calm.rms
