@@ -208,6 +208,8 @@ def _evaluated(row: int, x: Array, u: Array, function: Function) -> Array:
     """c (size,) of one knot, or TermError."""
     value = called(row, "c", function, x, u)
     array = np.atleast_1d(np.asarray(value))
+    if array.dtype.kind == "b":
+        raise TermError(row, f"c: expected numbers, got {reprlib.repr(value)}: x[0] < 1 is x[0] with upper=1")
     if array.ndim != 1 or array.dtype.kind not in REAL:
         raise TermError(row, f"c: expected a real number or an array of one axis, got {reprlib.repr(value)}")
     return array.astype(np.float64)

@@ -312,6 +312,7 @@ def test_a_constraint_that_fails_is_named_with_its_knot():
         (r"constraints\[0\].*upper: expected shape", {"constraints": [ddp.Inequality(position, upper=np.ones(2))]}),
         (r"constraints\[0\].*c raised IndexError", {"constraints": [ddp.Equality(lambda x, u: x[7])]}),
         (r"constraints\[0\].*one axis", {"constraints": [ddp.Equality(lambda x, u: np.eye(2))]}),
+        (r"constraints\[0\].*expected numbers, got .*True", {"constraints": [ddp.Inequality(lambda x, u: x[0] < 9)]}),
         (r"constraints\[0\].*at least one number", {"constraints": [ddp.Equality(lambda x, u: [])]}),
         (r"terminal_constraints\[0\].*there is no control", {"terminal_constraints": [ddp.Equality(torque)]}),
     ],
