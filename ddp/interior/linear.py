@@ -71,12 +71,20 @@ def multipliers(horizon, blend, mu, x, u, y, follows, costate, weights):
 
 @kernel
 def gradient_at(p, t, blend, mu, U, X, z, g):
-    """g (nz,) := l_z + H z of knot t, the last of which has no controls; z (nz,): scratch."""
+    """g (nz,) := l_z + H z of knot t, the last of which has no controls; z (nz,): scratch.
+
+    Where z is zero H need not be known: its memory may have what is no number.
+    """
     n, nz = p.n, p.n + p.nu
-    size = nz if t < p.N else n
+    size, still = nz if t < p.N else n, True
     for i in range(size):
         z[i] = X[t, i] if i < n else U[t, i - n]
-        g[i] = p.lz[t, i] + mu * z[i]
+        g[i] = p.lz[t, i]
+        still &= z[i] == 0.0
+    if still:
+        return
+    for i in range(size):
+        g[i] += mu * z[i]
         if p.separable[t]:
             g[i] += p.diagonal[t, i] * z[i]
     if blend < 1.0 and not p.separable[t]:
