@@ -19,7 +19,7 @@ def c_function(function: Callable[..., Any]) -> Any:
 
 
 class _Builder(WholeBuilder):
-    """A library into which the kernels are inlined, too, that kernels call which no other process finds."""
+    """Builder that inlines, too, what is called by kernels that no other process could find by their symbols."""
 
     def link(self) -> None:
         for library in [one for one in self._libraries if isinstance(one, Callee) and one.needed is None]:

@@ -28,7 +28,7 @@ EXTENDING = [vars(numba.extending)[name] for name in dir(numba.extending) if _NA
 """Imports of a module that tells numba more than its kernels do."""
 
 _TEMPLATES = "numba.core.typing.templates"
-"""Module that all other such imports are from."""
+"""Module of all other imports that tell so."""
 
 _SPELT = re.compile(rb"overload|lower_|register_model|type_callable|typeof_impl|infer")
 """Uses of them in the source of a module that imports numba, or numba.extending, as a whole."""

@@ -26,7 +26,7 @@ _DOCUMENTED = 0x4000000
 """The flag of code objects with docstrings, from Python 3.13 on."""
 
 _USES_FIRST = re.compile(b"(?:..)*?[" + re.escape(bytes(dis.hasconst)) + b"]\0", re.DOTALL)
-"""Instructions, two bytes each, one of which loads the first constant."""
+"""Matches bytecode, two bytes an instruction, up to one that loads the first constant, where docstrings are."""
 
 _OF_PYTHON = {"_abc_impl", "_is_protocol", "_is_runtime_protocol"}
 """Attributes that Python gives classes."""

@@ -43,7 +43,7 @@ def code_of(*paths: str | Path | None) -> bytes:
 
 
 def syntax(source: bytes) -> str:
-    """Describe all that Python makes of a source, but for texts that are statements: docstrings and the like."""
+    """Describe the syntax tree of a source, without statements that are texts, such as docstrings."""
     tree = ast.parse(source)
     for node in ast.walk(tree):
         if isinstance(body := getattr(node, "body", None), list):

@@ -1,4 +1,4 @@
-"""Where full-space steps work: arrays, sweeps and their `Memory`, made once for derivatives that serve many solves."""
+"""Workplace of full-space steps: arrays, sweeps and their `Memory`, made once for derivatives of many solves."""
 
 from __future__ import annotations
 

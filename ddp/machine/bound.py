@@ -20,12 +20,12 @@ from ddp.machine.struct import Struct, StructType
 
 
 class Bound:
-    """A C function of kernels with its arguments bound: where it is, ``address``, and where these are, ``context``.
+    """A C function of kernels, at ``address``, with its arguments bound, at ``context``.
 
     make, key: ``make(*key, outline)`` gives the C function for arguments of an `outline_of`.
     arguments: numbers, arrays, structs, other bound functions, and tuples of these; copied where they must be.
 
-    It is sent as its arguments, and bound again once somebody there asks for an address.
+    Pickles have the arguments alone; they are bound again where an address is asked for.
     """
 
     def __init__(self, make: Callable[..., Any], key: tuple[Hashable, ...], arguments: tuple[Any, ...]) -> None:
@@ -41,12 +41,12 @@ class Bound:
 
     @property
     def address(self) -> int:
-        """Where the C function is."""
+        """Address of the C function."""
         return self._here[0]
 
     @property
     def context(self) -> int:
-        """Where its arguments are."""
+        """Address of its arguments."""
         return self._here[1]
 
     def owned(self, *owner: Any) -> Self:

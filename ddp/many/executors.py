@@ -204,7 +204,7 @@ def is_killed(reason: BaseException) -> bool:
 
 
 def _settle_in(pipe: Connection) -> None:
-    """Begin a worker's life: end with the parent or its pool, leave Ctrl-C to them."""
+    """Let a worker end with its parent or its pool, and leave Ctrl-C to them."""
     threading.Thread(target=_end_with, args=(pipe,), daemon=True).start()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 

@@ -22,9 +22,9 @@ from ddp.many.rows import Rows
 
 
 class Shared(NamedTuple):
-    """Rows of a type in memory of one process, as others of its machine open it: without a name, it leaves nothing.
+    """Rows of a type in nameless memory of one process, as others of its machine open it: it leaves no file behind.
 
-    path: of the file that it is of that process.   target: what this leads to, where it is that process indeed.
+    path: of that memory among the open files of its process.   target: of the link there, which tells it from others.
     """
 
     path: str

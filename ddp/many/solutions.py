@@ -183,7 +183,7 @@ class Solutions:
         return sorted(jumps, key=lambda edge: -edge.ratio)
 
     def _is_alike(self, i: int) -> bool:
-        """Whether a sample differs from its parent by no more than where solves end, as far as states were kept."""
+        """Whether a sample has the states of its parent, to `ALIKE`; False where states were not kept."""
         try:
             return bool(self.moved[i] <= ALIKE * np.abs(self.X[i]).max())
         except ProblemError:

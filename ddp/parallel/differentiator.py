@@ -48,12 +48,12 @@ class Differentiator(ABC):
 
     @cached_property
     def kept(self) -> dict[Any, Any]:
-        """Memory of those who work with these derivatives, for the next solve of the same problem."""
+        """Memory of whatever works with these derivatives, for the next solve of the same problem."""
         return {}
 
     @property
     def alone(self) -> bool:
-        """Whether this thread makes everything, and nobody measures how long that takes."""
+        """Whether one thread makes all derivatives, untimed, so that compiled iterations may make them themselves."""
         return False
 
     @property

@@ -45,7 +45,7 @@ WORTHWHILE = {THREADS: 0.5e-3, PROCESSES: 0.2}
 takes to tell them. Processes: starting them takes about two seconds, that must come back within a solve."""
 
 MOST_KEPT, LARGEST = 16, 2**17
-"""Solves whose derivatives are kept for the next ones, and numbers of their Hessians in all, at most."""
+"""Solves whose derivatives a thread keeps for the next ones, and numbers in all of their Hessians (1 MB), at most."""
 
 TRIED = 2
 """Iterates that "auto" differentiates alone before it decides, by the fastest: kernels may be compiled in them."""
@@ -142,7 +142,7 @@ class _Local(Differentiator):
         self._problem.expand(X, U, self.derivatives, 0, len(X), made)
 
     def turned(self, problem: Problem) -> bool:
-        """Whether it serves a problem, which it turns to then: one that differs from its own in its start alone."""
+        """Turn to a problem that differs from its own in x0 alone; False, and nothing is done, for any other."""
         same = problem.differs_in_start(self._problem)
         self._problem = problem if same else self._problem
         return same

@@ -324,12 +324,12 @@ class Backward:
 
     @property
     def address(self) -> int:
-        """Where the `Horizon` is, for kernels."""
+        """Address of the `Horizon`, for kernels."""
         return self._horizon.address
 
     @property
     def sweeping(self) -> int:
-        """Where the `Sweeping` of sweeps ``with_weights`` or within limits is."""
+        """Address of the `Sweeping` of sweeps ``with_weights`` or within limits."""
         return self._sweeping.address
 
     @property
@@ -339,7 +339,7 @@ class Backward:
 
     @property
     def room(self) -> int:
-        """Where sweeps work: address of a `Room`."""
+        """Address of the `Room` that sweeps work in."""
         return self._room.address
 
     @property

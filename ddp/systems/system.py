@@ -87,7 +87,7 @@ class Routines(NamedTuple):
         return "stray" in self.functions
 
     def address(self, name: str) -> int:
-        """Where a routine is, 0 if there is none of that name."""
+        """Address of a routine, 0 if there is none of that name."""
         make = self.functions.get(name)
         return 0 if make is None else int(make().address)
 
@@ -283,7 +283,7 @@ class Abilities(Protocol):
         """Compiled steps of ``count`` knots, of which the first so many ``lanes`` are looked at; None for none."""
 
     def routines(self, count: int, alone: bool = False) -> Routines | None:
-        """Compiled work on trajectories of ``count`` knots, with memory of its own; None for none.
+        """Compiled routines for trajectories of ``count`` knots, with memory of their own; None if there are none.
 
         alone: whether for one problem and not for many, for which robots have code of their own.
         """

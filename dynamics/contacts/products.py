@@ -9,7 +9,7 @@ from dynamics.contacts.contact import SURFACE
 
 @inline
 def threes(contacts, i):
-    """Count the threes of rows that a contact has."""
+    """Number of blocks of three rows of a contact: its force, and the torque of surfaces."""
     return 2 if contacts.kind[i] == SURFACE else 1
 
 

@@ -44,7 +44,7 @@ class FreeBench(Fields):
 
 
 class Bench(Fields):
-    """Working memory of steps of a mode with contacts; later: where those end that hold them."""
+    """Working memory of steps of a mode with contacts; later: of the ends of steps that hold these."""
 
     tau, xi = vector("nv"), vector("nv")
     bodies, push, later = nested(Bodies), nested(Push), nested(End)

@@ -32,7 +32,7 @@ from dynamics.steps.modes import Modes, step_of
 from dynamics.steps.schemes import Scheme
 
 MOST = 8
-"""Degrees of freedom of a robot, at most, for which code of its own is compiled."""
+"""Degrees of freedom, at most, of robots for which code of their own is compiled: see above for what that saves."""
 
 
 class Work(Struct):
