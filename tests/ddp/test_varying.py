@@ -124,7 +124,7 @@ def test_parameters_of_a_twin_are_its_own():
 
 
 @pytest.mark.parametrize(("numbers", "words"), [
-    ({"targt": 1.0}, "varying: the problem has no number 'targt'; known are"),
+    ({"targt": 1.0}, "varying: the problem has no number 'targt'; did you mean 'target"),
     ({3: 1.0}, "varying: expected the name of a place, got 3"),
     ({"weights": 1.0}, r"varying: weights may be running\[0\].weights, running\[1\].weights, .*: say which"),
     ({"terminal[0].weights": -np.ones(6)}, r"terminal\[0\] \(FramePose\): weights: expected no negative weight"),
