@@ -12,17 +12,16 @@ import numpy as np
 
 from ddp.batch import single
 from ddp.batch.lanes import NO_STEP, REPORTED, Decisions, Derived, Single
-from ddp.batch.native import lane_of, option, routines_of, worker_of
+from ddp.batch.native import lane_of, obstacle_but_dynamics, routines_of, worker_of
 from ddp.compiling.announce import has_compiled
 from ddp.derivatives import Derivatives
 from ddp.descent import Improved
 from ddp.iterate import Iterate
 from ddp.machine.aligned import aligned_zeros
 from ddp.machine.number import WIDTH
-from ddp.machine.struct import _here as address
 from ddp.machine.trajectories import Lengths, Trajectory
 from ddp.machine.variables import made_like
-from ddp.machine.written import assign, read_all, read_like, write_like
+from ddp.machine.written import address, assign, read_all, read_like, write_like
 from ddp.models.attempt import NAMES, HessianModel, Limits
 from ddp.models.built_in import Mixed, Model
 from ddp.models.globalisation import Globalisation
@@ -66,8 +65,8 @@ class Chosen:
         self._iterate, self._solver, self._count = iterate, solver, 0
         self._loop: Alone | None = None
         problem, kept, d = iterate.problem, iterate.work.kept, iterate.problem.dynamics
-        knows = ability(d, "routines") is not None
-        self._possible = knows and iterate.work.alone and not (iterate.limited or option(problem, solver))
+        knows = ability(d, "routines") is not None and iterate.work.alone and not iterate.limited
+        self._possible = knows and not obstacle_but_dynamics(problem, solver)
         if not self._possible:
             return
         kind, found = (type(d), d.n, d.nu, getattr(d, "integrator", ""), solver.hessian), kept.get(solver.hessian)

@@ -27,9 +27,9 @@ from ddp.derivatives import Derivatives
 from ddp.machine.aligned import aligned_zeros
 from ddp.machine.following import Following
 from ddp.machine.number import WIDTH
-from ddp.machine.struct import _here as address
 from ddp.machine.trajectories import Eight, Trajectory
 from ddp.machine.variables import made_like
+from ddp.machine.written import address
 from ddp.models.attempt import Limits
 from ddp.models.built_in import RULES
 from ddp.models.globalisation import DAMPED, GAUSS_NEWTON, LM_TRIES, Globalisation
@@ -59,7 +59,7 @@ SHARED = 4
 
 def obstacle(problem: Problem, solver: DDP) -> str:
     """Why problems cannot be solved by the compiled loop, in words; empty if they can."""
-    if (found := option(problem, solver)) or routines_of(problem) is not None:
+    if (found := obstacle_but_dynamics(problem, solver)) or routines_of(problem) is not None:
         return found
     return f"dynamics of {type(problem.dynamics).__name__}"
 
@@ -70,8 +70,8 @@ def routines_of(problem: Problem, alone: bool = False) -> Routines | None:
     return None if make is None else make(problem.horizon, alone)
 
 
-def option(problem: Problem, solver: DDP) -> str:
-    """Name what, but dynamics, keeps problems from the compiled loop; empty if nothing does."""
+def obstacle_but_dynamics(problem: Problem, solver: DDP) -> str:
+    """`obstacle` without that of the dynamics, which takes memory to find out."""
     objective = problem.objective
     if problem.constrained:
         return "constraints"

@@ -25,8 +25,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ddp.interior import row_steps
-from ddp.interior.memory import RowMemory, carved, place
+from ddp.interior.memory import RowMemory, carved
 from ddp.interior.row_steps import ABOVE, BELOW, BOUNDED, COMPLIANCE, EQUAL, FREE, NU, OF_N, OF_P, PRICE, N, P, S
+from ddp.machine.written import address
 from ddp.protocols import Array
 
 PROXIMAL = 1e-8, 1.0
@@ -71,7 +72,7 @@ class Barrier:
         self.least_proximal, self.share = PROXIMAL
         self.elastic, self.price_of_all, self.hard = False, np.inf, np.zeros(self.size, dtype=bool)
         del places["residual"]
-        self._memory = RowMemory(M=self.size, kind=place(self.kind), **places)
+        self._memory = RowMemory(M=self.size, kind=address(self.kind), **places)
         self.address = self._memory.address
 
     def _count(self) -> None:

@@ -6,7 +6,8 @@ from ddp.constraints.rows import Rows
 from ddp.costs.cost_table import NONE as NO_TERMS
 from ddp.costs.cost_table import Table
 from ddp.derivatives import Derivatives
-from ddp.interior.memory import Memory, carved, place
+from ddp.interior.memory import Memory, carved
+from ddp.machine.written import address
 from ddp.parallel.differentiator import Differentiator
 from ddp.problem import Problem
 from ddp.sweeps.backward import VALUE, Backward
@@ -87,12 +88,13 @@ def memory_of(
         *map(routines.address, ("expand", "contract", "stray")), routines.context
     )  # fmt: skip
     expand, contract, stray, context = of_routines
-    made = {name: place(array) for name, array in derivatives._asdict().items() if name != "dual"}
+    made = {name: address(array) for name, array in derivatives._asdict().items() if name != "dual"}
     return Memory(
         N=problem.horizon, nx=d.nx, n=d.n, nu=d.nu, M=rows.size, entries=rows.entries, placed=len(rows.table),
         records=d.record_size, completes=int(not blockwise), T_size=backward.second[0].size, term_count=len(terms),
         run_count=len(runs), segment_count=len(segments), curved_count=len(curved), horizon=backward.address,
         sweeping=backward.sweeping, linear_step=step_function(d.n, d.nu).address, expand=expand,
-        contract=contract, stray=stray, context=context, table=place(rows.table), terms=place(terms),
-        runs=place(runs), segments=place(segments), curved=place(curved), T=place(backward.second), **made, **places,
+        contract=contract, stray=stray, context=context, table=address(rows.table), terms=address(terms),
+        runs=address(runs), segments=address(segments), curved=address(curved), T=address(backward.second),
+        **made, **places,
     )  # fmt: skip

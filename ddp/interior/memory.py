@@ -10,13 +10,12 @@ from itertools import accumulate
 from math import prod
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from ddp.compiling.kernel import inline
 from ddp.constraints.row_table import WORDS
 from ddp.machine.addresses import array_at, integers_at
 from ddp.machine.aligned import WIDTH, aligned_zeros
 from ddp.machine.struct import Struct, integer
+from ddp.machine.written import address
 from ddp.protocols import Array
 
 
@@ -166,14 +165,9 @@ def carved(shapes: dict[str, tuple[int, ...]]) -> tuple[dict[str, Array], dict[s
     """Arrays of zeros of some shapes by name, out of one piece of memory, and their addresses."""
     sizes = [-(-prod(shape) // WIDTH) * WIDTH for shape in shapes.values()]
     memory = aligned_zeros((sum(sizes),))
-    begins, start = list(accumulate(sizes, initial=0)), int(memory.ctypes.data)
+    begins, start = list(accumulate(sizes, initial=0)), address(memory)
     views = {
         name: memory[begin : begin + prod(shape)].reshape(shape)
         for (name, shape), begin in zip(shapes.items(), begins, strict=False)
     }
     return views, {name: start + 8 * begin for name, begin in zip(shapes, begins, strict=False)}
-
-
-def place(array: Any) -> int:
-    """Address of an array."""
-    return int(np.asarray(array).ctypes.data)

@@ -12,6 +12,9 @@ from ddp.machine.variables import _Variable
 
 S = TypeVar("S", bound=Struct)
 
+address = _here
+"""Address of an array: see `ddp.machine.struct`."""
+
 _kind: Callable[[Struct], Any] = type
 """Class of a struct, for functions with a cache: mypy takes classes with a hash of their own for none that have one."""
 
@@ -20,7 +23,7 @@ def copied(struct: S) -> S:
     """A struct of the same words, some of which may be assigned others: in a tenth of the time of ``replace``."""
     twin = object.__new__(type(struct))
     twin._values, twin._words = dict(struct._values), struct._words.copy()
-    twin.start = twin.address = _here(twin._words)
+    twin.start = twin.address = address(twin._words)
     return twin
 
 
