@@ -29,7 +29,8 @@ class Soft:
     norm: with "L1" the constraint holds exactly wherever its multiplier is no larger than the price, and is violated as
         little as pays elsewhere; with "L2" it is violated by multiplier / price.
 
-    Violations of soft constraints are in `Solution.residuals`, and do not count in `Solution.violation`.
+    Violations of soft constraints are in `Solution.residuals`, and do not count in `Solution.violation`; what they cost
+    is not in `Solution.cost`.
     """
 
     constraint: Constraint | Equality | Inequality

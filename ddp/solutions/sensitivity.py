@@ -61,7 +61,8 @@ class Sensitivity:
     """Derivatives of an optimum by numbers of its problem, as `Solution.sensitivity` returns them.
 
     dX (N+1, n, p), dU (N, nu, p): of states, as tangents at X, and of controls.
-    cost (p,): of the least cost.   multipliers (m, p): of those of constraints.
+    cost (p,): of the least cost, with what violated `Soft` constraints cost, which `Solution.cost` leaves out.
+    multipliers (m, p): of those of constraints.
     columns: where of p each name's are: of plain numbers the entries in a row, of poses translation [m] and
         rotation vector [rad] in their own axes, of states tangents (n,).
     """
@@ -74,7 +75,9 @@ class Sensitivity:
     multipliers: Array = field(repr=False)
 
     def __str__(self) -> str:
-        lines = [f"derivatives of an optimum: dX {self.dX.shape}, dU {self.dU.shape}, of its cost"]
+        problem = self.solution.problem
+        paid = " and what violations cost" if problem is not None and problem.rows.softened else ""
+        lines = [f"derivatives of an optimum: dX {self.dX.shape}, dU {self.dU.shape}, of its cost{paid}"]
         return "\n".join([*lines, *(f"  by {name}: {numbers(self.cost[at])}" for name, at in self.columns.items())])
 
     def predicted(self, numbers: Mapping[str, Any] | None = None, /, **named: Any) -> Solution:

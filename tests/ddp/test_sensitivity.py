@@ -138,10 +138,11 @@ def test_rows_that_hold_are_paid_for_or_give_way_change_as_they_do(reach, norm, 
     problem = replace(reach, constraints=[limit if norm is None else ddp.Soft(limit, price, norm)])
     target, step = reach.terminal[0].target, 1e-5
     if name == "target":
-        agrees(problem, name, lambda d: (target * pin.exp6(d)).homogeneous, rng.normal(size=6), step)
+        by = agrees(problem, name, lambda d: (target * pin.exp6(d)).homogeneous, rng.normal(size=6), step)
     else:
         value = problem.number(name)
-        agrees(problem, name, lambda d: value + d.reshape(value.shape), rng.normal(size=max(value.size, 1)), step)
+        by = agrees(problem, name, lambda d: value + d.reshape(value.shape), rng.normal(size=max(value.size, 1)), step)
+    assert ("what violations cost" in str(by)) == (norm is not None)
 
 
 def test_numbers_that_are_divided_by_may_be_small():
