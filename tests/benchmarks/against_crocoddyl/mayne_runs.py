@@ -7,6 +7,7 @@ from itertools import pairwise
 import numpy as np
 
 import ddp
+from ddp.batch.alone import Chosen
 from ddp.iterate import Iterate
 
 TINY_GAP = 1e-10
@@ -59,8 +60,8 @@ class Meter:
 
 @contextmanager
 def metered():
-    """A `Meter` of all solves in the block."""
-    meter, sweep, search = Meter(), Iterate.sweep, Iterate.search
+    """A `Meter` of all solves in the block, whose iterations are made in Python: compiled ones count nothing."""
+    meter, sweep, search, serves = Meter(), Iterate.sweep, Iterate.search, Chosen.serves
 
     def counted_sweep(self, blend, mu, *how, **more):
         outcome = sweep(self, blend, mu, *how, **more)
@@ -72,11 +73,11 @@ def metered():
         meter.searched(longest, step.alpha)
         return step
 
-    Iterate.sweep, Iterate.search = counted_sweep, counted_search
+    Iterate.sweep, Iterate.search, Chosen.serves = counted_sweep, counted_search, lambda chosen, model: False
     try:
         yield meter
     finally:
-        Iterate.sweep, Iterate.search = sweep, search
+        Iterate.sweep, Iterate.search, Chosen.serves = sweep, search, serves
 
 
 def traced(problem, solver, guess):
