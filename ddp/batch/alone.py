@@ -6,6 +6,7 @@ It works in the memory of an `Iterate` and its sweeps, which go on from there at
 from __future__ import annotations
 
 import ctypes
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,11 +18,10 @@ from ddp.compiling.announce import has_compiled
 from ddp.derivatives import Derivatives
 from ddp.descent import Improved
 from ddp.iterate import Iterate
-from ddp.machine.aligned import aligned_zeros
+from ddp.machine.carved import carved
 from ddp.machine.number import WIDTH
 from ddp.machine.trajectories import Lengths, Trajectory
-from ddp.machine.variables import made_like
-from ddp.machine.written import address, assign, read_all, read_like, write_like
+from ddp.machine.written import address, assign, filled, read_all, read_like, write_like
 from ddp.models.attempt import NAMES, HessianModel, Limits
 from ddp.models.built_in import Mixed, Model
 from ddp.models.globalisation import Globalisation
@@ -50,6 +50,12 @@ ONCE = "once"
 
 COPIED = "cost", "highest", "magnitude", "control_weight", "unit", "resolution", "noise", "grain"
 """Attributes that a lane takes from an iterate and gives back."""
+
+LEFT = "lost_X", "lost_U", "unpriced_X", "unpriced_U"
+"""Trajectories that a search leaves: see `Single`."""
+
+TRIED = "tried_X", "tried_U", "best_X", "best_U", "kept_X", "kept_U"
+"""Trajectories that a search goes through: see `Lane`."""
 
 
 class Chosen:
@@ -127,53 +133,48 @@ class Alone:
         nx, n, nu = d.nx, d.n, d.nu
         self._dynamics, self.backward = d, backward
         self._options, self._traced = _options(solver), getattr(d, "traced", None)
-        self._shapes = problem.objective.runs
+        self._shapes, self._table = problem.objective.runs, problem.objective.table
         self._at: tuple[Iterate, Model] | None = None
-        shapes = [(N + 1, nx), (N, nu)] * 6
-        X, U, *others = self._rows = [aligned_zeros(shape) for shape in shapes]
-        Xs, Us = aligned_zeros((problem.lanes, (N + 1) * nx)), aligned_zeros((problem.lanes, N * nu))
-        self.X, self.U = X, U
+        own, at = carved(_shapes(N, nx, n, nu, problem.lanes))
+        self._own, self.X, self.U, self._numbers = own, own["X"], own["U"], own["numbers"]
         self._second, self._failures = _contracting(backward)
-        self._whole, self._blocks = backward.horizons(ctypes.cast(self._second, ctypes.c_void_p).value or 0)
+        self._whole, self._blocks = backward.horizons(ctypes.c_void_p.from_buffer(self._second).value or 0)
         T = self._whole.T if self._blocks is None else self._blocks.T
-        weights, gaps = self._whole.weights, np.zeros((N, n))
-        policy = address(self._whole.k), address(self._whole.K)
-        self._lengths = Lengths(
-            N=N, nx=nx, n=n, nu=nu, X=address(X), U=address(U), k=policy[0], K=policy[1], gaps=address(gaps),
-            lower=0, upper=0, to_X=address(Xs), to_U=address(Us), count=0, alphas=np.zeros(WIDTH),
+        policy = {"k": address(self._whole.k), "K": address(self._whole.K)}
+        sizes = {"N": N, "nx": nx, "n": n, "nu": nu}
+        now = {name: at[name] for name in ("X", "U")}
+        self._lengths = filled(
+            Lengths, **sizes, **now, **policy, gaps=at["gaps"], to_X=at["to_X"], to_U=at["to_U"],
+            alphas=at["alphas"],
         )  # fmt: skip
-        self._numbers = np.zeros(REPORTED)
-        tried_X, tried_U, best_X, best_U, kept_X, kept_U, lost_X, lost_U, unpriced_X, unpriced_U = others
-        self._single = Single(
-            track=routines.address("track"), lengths=self._lengths, count=problem.lanes, X=Xs, U=Us,
-            numbers=self._numbers, diverged=0, lost=0, lost_X=lost_X, lost_U=lost_U, unpriced_X=unpriced_X,
-            unpriced_U=unpriced_U,
+        self._single = filled(
+            Single, track=routines.address("track"), lengths=self._lengths, count=problem.lanes, X=own["to_X"],
+            U=own["to_U"], numbers=at["numbers"], **{name: at[name] for name in LEFT},
         )  # fmt: skip
-        self._trajectory = Trajectory(
-            N=N, nx=nx, n=n, nu=nu, records=d.record_size, X=address(X), U=address(U), A=address(out.A),
-            B=address(out.B), record=address(out.record), weights=address(weights), T=address(T), size=T[0].size,
+        derivatives = {name: address(array) for name, array in zip(Derivatives._fields, out[:-1], strict=False)}
+        self._trajectory = filled(
+            Trajectory, **sizes, **now, **{name: derivatives[name] for name in ("A", "B", "record")},
+            records=d.record_size, weights=address(self._whole.weights), T=address(T), size=T[0].size,
         )  # fmt: skip
-        sizes = backward.sizes
-        second = solver.hessian != "gauss-newton"
-        self._decisions = made_like(Decisions, Globalisation(Limits(), 0, False, -1))
-        places = {name: address(array) for name, array in zip(Derivatives._fields, out[:-1], strict=False)}
-        self._derived = Derived(**places, owner=-1, known=0)
+        self._derived = filled(Derived, **derivatives, owner=-1)
+        self._decisions = filled(Decisions, **_lists_of_decisions())
+        second, swept = solver.hessian != "gauss-newton", backward.sizes
         self._worker, self._owner = worker_of(
-            problem, solver, routines, single=self._single, fresh=None,
-            sweeping=sweeping_of(sweep_function(*sizes).address, N, backward.room),
-            weigh=weighing_function(*sizes).address if second else 0,
+            problem, solver, routines, single=self._single, count=1,
+            sweeping=sweeping_of(sweep_function(*swept).address, N, backward.room),
+            weigh=weighing_function(*swept).address if second else 0,
             contract=routines.address("contract") if second else 0,
         )  # fmt: skip
         whole, blocks = self._whole.address, 0 if self._blocks is None else self._blocks.address
         self._lane = lane_of(
-            worker=self._worker.address, derived=self._derived, decisions=self._decisions, whole=whole, blocks=blocks,
-            torn_whole=whole, torn_blocks=blocks, boxed=whole, boxed_blocks=blocks, torn_boxed=whole,
-            torn_boxed_blocks=blocks, trajectory=self._trajectory.address, boxed_trajectory=self._trajectory.address,
-            X=X, U=U, tried_X=tried_X, tried_U=tried_U, best_X=best_X, best_U=best_U,
-            kept_X=kept_X, kept_U=kept_U, k=self._whole.k.reshape(-1), K=self._whole.K.reshape(-1), gaps=gaps,
+            worker=self._worker.address, table=address(self._table), derived=self._derived, decisions=self._decisions,
+            whole=whole, blocks=blocks, torn_whole=whole, torn_blocks=blocks, boxed=whole, boxed_blocks=blocks,
+            torn_boxed=whole, torn_boxed_blocks=blocks, trajectory=self._trajectory.address,
+            boxed_trajectory=self._trajectory.address,
+            **now, **policy, **{name: at[name] for name in TRIED}, gaps=at["gaps"],
         )  # fmt: skip
         self._worker.lanes = np.array([self._lane.address])
-        self.turn_to(problem)
+        self._lengths.lower, self._lengths.upper = address(self._worker.lower), address(self._worker.upper)
 
     def fits(self, problem: Problem, solver: DDP) -> bool:
         """Whether this memory serves a problem: the last one, but for numbers of its terms, x0 and limits."""
@@ -245,7 +246,7 @@ class Alone:
         slope, expected, gradient = read_all(lane, ("slope", "expected", "gradient"))
         iterate.swept = Sweep(self._whole.k, self._whole.K, slope, expected, gradient, -1, CONTRACTIONS[by])
         line = iterate.line
-        *_, lost_X, lost_U, unpriced_X, unpriced_U = self._rows
+        lost_X, lost_U, unpriced_X, unpriced_U = (self._own[name] for name in LEFT)
         diverged, lost = read_all(self._single, ("diverged", "lost"))
         if lost:
             line.lost = lost_X.copy(), lost_U.copy()
@@ -261,6 +262,35 @@ def _is_plain(iterate: Iterate) -> bool:
 def _options(solver: DDP) -> tuple[Any, ...]:
     """Options that memory is laid out for."""
     return solver.hessian, solver.search, solver.regularization
+
+
+@lru_cache(maxsize=64)
+def _shapes(N: int, nx: int, n: int, nu: int, lanes: int) -> dict[str, tuple[int, ...]]:
+    """Shapes of arrays by name."""
+    trajectories = "X", "U", *TRIED, *LEFT
+    return {name: (N + 1, nx) if name.endswith("X") else (N, nu) for name in trajectories} | {
+        "to_X": (lanes, (N + 1) * nx), "to_U": (lanes, N * nu), "gaps": (N, n), "alphas": (WIDTH,),
+        "numbers": (REPORTED,),
+    }  # fmt: skip
+
+
+def _lists_of_decisions() -> dict[str, Any]:
+    """Arrays for the lists of a `Globalisation`, out of one of floats and one of integers."""
+    sizes, places = _places_of_lists()
+    arrays: dict[type, Any] = {kind: np.zeros(size, dtype=kind) for kind, size in sizes.items()}
+    return {name: arrays[kind][begin:end] for name, kind, begin, end in places}
+
+
+@cache
+def _places_of_lists() -> tuple[dict[type, int], tuple[tuple[str, type, int, int], ...]]:
+    """Numbers of each type in the lists of a `Globalisation`, and of each list its type, begin and end."""
+    sizes, places = {float: 0, int: 0}, []
+    for name, values in vars(Globalisation(Limits(), 0, False, -1)).items():
+        if isinstance(values, list):
+            kind = type(values[0])
+            places.append((name, kind, sizes[kind], sizes[kind] + len(values)))
+            sizes[kind] += len(values)
+    return sizes, tuple(places)
 
 
 def _contracting(backward: Backward) -> tuple[Any, list[BaseException]]:

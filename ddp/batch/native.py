@@ -29,7 +29,7 @@ from ddp.machine.following import Following
 from ddp.machine.number import WIDTH
 from ddp.machine.trajectories import Eight, Trajectory
 from ddp.machine.variables import made_like
-from ddp.machine.written import address
+from ddp.machine.written import address, filled
 from ddp.models.attempt import Limits
 from ddp.models.built_in import RULES
 from ddp.models.globalisation import DAMPED, GAUSS_NEWTON, LM_TRIES, Globalisation
@@ -166,14 +166,12 @@ class _Memory:
         )  # fmt: skip
         self.lanes = [self._lane(index, numbers) for index in range(count)]
         addresses = np.array([lane.address for lane in self.lanes], dtype=np.int64)
-        self.worker = self.worker.replace(count=count, lanes=addresses)
-        for lane in self.lanes:
-            lane.worker = self.worker.address
+        self.worker.count, self.worker.lanes = count, addresses
 
     def _derived(self, own: tuple[Array, ...]) -> Derived:
         """Addresses of the derivatives of a lane, but for those of constraints."""
         places = {name: address(array) for name, array in zip(Derivatives._fields, own, strict=False)}
-        return Derived(**places, owner=-1, known=0)
+        return filled(Derived, **places, owner=-1)
 
     def _of_lane(self, index: int) -> Derivatives:
         """Derivatives of a lane, which are those of all lanes where they take turns."""
@@ -257,10 +255,7 @@ class _Memory:
 
 def lane_of(**given: Any) -> Lane:
     """A lane without a problem, of which all else is zero."""
-    zeros: dict[str, Any] = {name: 0 for name, field in Lane._fields.items() if field.format in "dq"}
-    arrays = dict.fromkeys(("low", "high", "box_k", "box_K", "box_u", "box_x", "box_y"), np.zeros(1))
-    none = {"stage": IDLE, "age": -1, "sweep": NOT_SWEPT, "contracted": np.zeros(3, dtype=np.int64)}
-    return Lane(**zeros | arrays | none | given)
+    return filled(Lane, stage=IDLE, age=-1, sweep=NOT_SWEPT, contracted=np.zeros(3, dtype=np.int64), **given)
 
 
 def worker_of(problem: Problem, solver: DDP, routines: Routines, **given: Any) -> tuple[Worker, Any]:
@@ -272,14 +267,8 @@ def worker_of(problem: Problem, solver: DDP, routines: Routines, **given: Any) -
     ratio = rule if isinstance(rule, ByRatio) else RULES[DAMPED]
     runs, segments, curved = tables = objective.runs.copy(), objective.segments.copy(), objective.curved.copy()
     separable, costs = problem.separable.astype(np.int64), np.zeros(N + 1)
-    nothing, none = np.zeros((1, 1)), np.zeros(1, dtype=np.int64)
-    own = {
-        "single": None, "eight": None, "shared": None, "share_sweeps": 0, "follow": 0, "contract": 0,
-        "count": 0, "lanes": none,
-    }  # fmt: skip
-    worker = Worker(
-        **own | given,
-        N=N, nx=d.nx, n=d.n, nu=d.nu, records=d.record_size, expand=routines.address("expand"),
+    worker = filled(
+        Worker, N=N, nx=d.nx, n=d.n, nu=d.nu, records=d.record_size, expand=routines.address("expand"),
         context=routines.context, terms=len(objective.table), runs=address(runs), run_count=len(runs),
         segments=address(segments), segment_count=len(segments), curved=address(curved), curved_count=len(curved),
         bends=int(problem.curved), separable=address(separable), costs=address(costs),
@@ -289,9 +278,7 @@ def worker_of(problem: Problem, solver: DDP, routines: Routines, **given: Any) -
         is_exact=int(solver.hessian != "gauss-newton"),
         rule=OWN_RULES if rule is None else TENFOLD if isinstance(rule, Tenfold) else BY_RATIO,
         factor=steps.factor, short=steps.short, long=steps.long, floor=ratio.floor,  # type: ignore[union-attr]
-        turn=0, taken=np.zeros(WIDTH, dtype=np.int64), alone=0, x0=nothing, u0=nothing, X=nothing, U=nothing, K=nothing,
-        tables=none, table_step=0, to_X=nothing, to_U=nothing, to_k=nothing, to_K=nothing, numbers=nothing,
-        next=0, end=0,
+        taken=np.zeros(WIDTH, dtype=np.int64), **given,
     )  # fmt: skip
     return worker, (tables, separable, costs, routines)
 

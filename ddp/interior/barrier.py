@@ -25,8 +25,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ddp.interior import row_steps
-from ddp.interior.memory import RowMemory, carved
+from ddp.interior.memory import RowMemory
 from ddp.interior.row_steps import ABOVE, BELOW, BOUNDED, COMPLIANCE, EQUAL, FREE, NU, OF_N, OF_P, PRICE, N, P, S
+from ddp.machine.carved import carved
 from ddp.machine.written import address
 from ddp.protocols import Array
 

@@ -6,7 +6,8 @@ from ddp.constraints.rows import Rows
 from ddp.costs.cost_table import NONE as NO_TERMS
 from ddp.costs.cost_table import Table
 from ddp.derivatives import Derivatives
-from ddp.interior.memory import Memory, carved
+from ddp.interior.memory import Memory
+from ddp.machine.carved import carved
 from ddp.machine.written import address
 from ddp.parallel.differentiator import Differentiator
 from ddp.problem import Problem

@@ -6,17 +6,12 @@ Kernels are handed an array as seven words, which takes Python a tenth of a micr
 
 from __future__ import annotations
 
-from itertools import accumulate
-from math import prod
 from typing import Any, NamedTuple
 
 from ddp.compiling.kernel import inline
 from ddp.constraints.row_table import WORDS
 from ddp.machine.addresses import array_at, integers_at
-from ddp.machine.aligned import WIDTH, aligned_zeros
 from ddp.machine.struct import Struct, integer
-from ddp.machine.written import address
-from ddp.protocols import Array
 
 
 class RowMemory(Struct):
@@ -159,15 +154,3 @@ def row_arrays(r):
         array_at(r.bounds, (2, M)), integers_at(r.kind, (M,)), array_at(r.give, (2, M)), array_at(r.state, (8, M)),
         array_at(r.step, (8, M)), array_at(r.w, (M,)), array_at(r.f, (M,)), array_at(r.y, (M,)),
     )  # fmt: skip
-
-
-def carved(shapes: dict[str, tuple[int, ...]]) -> tuple[dict[str, Array], dict[str, int]]:
-    """Arrays of zeros of some shapes by name, out of one piece of memory, and their addresses."""
-    sizes = [-(-prod(shape) // WIDTH) * WIDTH for shape in shapes.values()]
-    memory = aligned_zeros((sum(sizes),))
-    begins, start = list(accumulate(sizes, initial=0)), address(memory)
-    views = {
-        name: memory[begin : begin + prod(shape)].reshape(shape)
-        for (name, shape), begin in zip(shapes.items(), begins, strict=False)
-    }
-    return views, {name: start + 8 * begin for name, begin in zip(shapes, begins, strict=False)}

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cache
+from math import prod
 from struct import pack_into, unpack_from
 from typing import Any, TypeVar
+
+import numpy as np
+from numba.types import Integer
 
 from ddp.machine.struct import Struct, _here
 from ddp.machine.variables import _Variable
@@ -17,6 +21,36 @@ address = _here
 
 _kind: Callable[[Struct], Any] = type
 """Class of a struct, for functions with a cache: mypy takes classes with a hash of their own for none that have one."""
+
+
+def filled(kind: type[S], **given: Any) -> S:
+    """A struct of some values, all else zero or nothing: in a fifth of the time of ``kind(**values)``.
+
+    Arrays may be given by their addresses alone, where kernels need no pitch and count of them.
+    """
+    own_kind: Any = kind
+    format, zeros, places, blank = _blank(own_kind)
+    fields, words = kind._fields, zeros.copy()
+    for name, value in given.items():
+        place, own = places[name], type(value)
+        if own is int or own is float:
+            words[place] = value
+            continue
+        field = fields[name]
+        given[name] = value = field.checked(value)
+        if own is np.ndarray:
+            words[place] = _here(value)
+            if field.words == 3:
+                shape = value.shape
+                words[place + 1 : place + 3] = shape[1] if len(shape) == 2 else prod(shape[1:]), shape[0]
+        else:
+            written = field.written(value, _here)
+            words[place : place + len(written)] = written
+    struct = object.__new__(kind)
+    struct._values, struct._words = blank | given, np.empty(len(words), dtype=np.int64)
+    pack_into(format, struct._words, 0, *words)
+    struct.start = struct.address = _here(struct._words)
+    return struct
 
 
 def copied(struct: S) -> S:
@@ -54,6 +88,16 @@ def read_like(struct: Struct, example: object) -> None:
     own, names = vars(example), tuple(_places(_kind(struct)))
     own.update(zip(names, read_all(struct, names), strict=True))
     own.update({name: struct._values[name].tolist() for name in _lists(_kind(struct))})
+
+
+@cache
+def _blank(kind: Any) -> tuple[str, list[float], dict[str, int], dict[str, Any]]:
+    """Format of a struct's words, these as zeros, where each field begins, and the fields' values: numbers are zero."""
+    format = kind._format
+    return format, [0] * len(format), kind._places, {
+        name: 0 if isinstance(field.kind, Integer) else 0.0 if field.is_real else None
+        for name, field in kind._fields.items()
+    }  # fmt: skip
 
 
 @cache

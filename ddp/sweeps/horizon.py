@@ -11,6 +11,7 @@ from ddp.derivatives import Derivatives
 from ddp.machine.memory import address_of
 from ddp.machine.rows import clear_rows
 from ddp.machine.struct import Struct, integer, integer_matrix, integers, matrix, real, reals
+from ddp.machine.written import filled
 from ddp.protocols import Array
 from ddp.sweeps.riccati import add_hessian, load_hessian
 from ddp.systems.structure import Halves
@@ -71,12 +72,12 @@ def horizon_of(
     """A `Horizon` without gaps, with a policy of zeros; its user keeps what C functions need."""
     N, n, nu = d.B.shape
     free = np.full((N if limited else 0, nu), np.inf)
-    return Horizon(
-        N=N, n=n, nu=nu, A=d.A, B=d.B, lz=d.lz, lzz=d.lzz, exact=d.exact, diagonal=d.diagonal,
+    return filled(
+        Horizon, N=N, n=n, nu=nu, A=d.A, B=d.B, lz=d.lz, lzz=d.lzz, exact=d.exact, diagonal=d.diagonal,
         separable=np.zeros(N + 1, dtype=np.int64), h=steps[0], bent=steps[1], record=d.record,
-        T=second, in_blocks=0, contraction=0, context=0, gaps=np.zeros((N, n)), torn=0,
+        T=second, gaps=np.zeros((N, n)),
         closing=closing.address, closing_context=closing.context, bends=bends, crossed=crossed,
-        weights=np.zeros((N, n)), costate=np.zeros(n), limited=limited, low=-free, high=free,
+        weights=np.zeros((N, n)), costate=np.zeros(n), limited=int(limited), low=-free, high=free,
         held=np.zeros_like(free), rows=np.zeros((len(free), nu * (n + nu + 1))), k=np.zeros((N, nu)),
         K=np.zeros((N, nu, n)), action=np.zeros((nu, nu)),
     )  # fmt: skip

@@ -9,6 +9,7 @@ from typing import Any
 from ddp.compiling.kernel import call_contraction, callback, kernel, specialised
 from ddp.machine.struct import Struct, integer
 from ddp.machine.variables import variable_integer, variable_real
+from ddp.machine.written import filled
 from ddp.sweeps.sized_sweep import sweep_of, weigh_of
 from ddp.sweeps.tiled_sweep import NOTHING, sweep
 
@@ -36,10 +37,7 @@ class Sweeping(Struct):
 
 def sweeping_of(function: int, N: int, room: int, horizon: int = 0) -> Sweeping:
     """A `Sweeping` that has not begun."""
-    return Sweeping(
-        function=function, N=N, room=room, horizon=horizon, blend=0.0, mu=0.0, by_costate=0, kept=0, known=0, failed=0,
-        slope=0.0, change=0.0, gradient=0.0,
-    )  # fmt: skip
+    return filled(Sweeping, function=function, N=N, room=room, horizon=horizon)
 
 
 recursion: Any = sweep

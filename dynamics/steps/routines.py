@@ -17,12 +17,13 @@ from numpy.typing import NDArray
 from ddp.compiling.c_function import whole_c_function
 from ddp.compiling.kernel import callback, inline, kernel, specialised
 from ddp.machine.addresses import array_at, integers_at
-from ddp.machine.aligned import aligned_zeros
+from ddp.machine.carved import carved
 from ddp.machine.constants import Frozen, frozen, place
 from ddp.machine.following import follower, lanes_at, where_moved
 from ddp.machine.memory import address_of
 from ddp.machine.struct import Struct, integer, integers
 from ddp.machine.trajectories import Lengths, Trajectory, rolled_out
+from ddp.machine.written import address, filled
 from ddp.systems.system import Routines
 from dynamics.geometry.configuration import difference_state, integrate_state
 from dynamics.robots.tree import Tree
@@ -128,6 +129,7 @@ def _track(context, lengths, unused, none):  # type: ignore[no-untyped-def]
     notes = array_at(p.to_U, (p.count, p.N, 0))
     track(modes_of(w), memory, schedule, X, U, k, K, alphas, gaps, lower, upper, Xs, Us, notes)
 
+
 _follow = follower("follow_freely", inline(robot), deviate, advance, open_gap)
 
 
@@ -193,13 +195,12 @@ def routines_of(
         is worth it.
     """
     following = 0 if alone else FreeBench.size(tree, stages=scheme.stages) + tree.nq + tree.nv
-    rooms = [aligned_zeros((rows, 8)) for rows in (following, tracking if alone else 0, expanding, contracting)]
+    rows = {"rollouts": following, "tracks": tracking if alone else 0, "expansions": expanding}
+    rooms, places = carved({name: (count, 8) for name, count in rows.items()} | {"contractions": (contracting, 8)})
     written = np.zeros(0, dtype=np.int64) if groups is None else groups
-    rollouts, tracks, expansions, contractions = (room.ctypes.data for room in rooms)
-    work = Work(
-        modes=modes.start, schedule=schedule, rollouts=rollouts, tracks=tracks, tracking=tracking,
-        expansions=expansions, expanding=expanding, contractions=contractions, contracting=contracting,
-        groups=written.ctypes.data, grouped=len(written),
+    work = filled(
+        Work, modes=modes.start, schedule=schedule, **places, tracking=tracking, expanding=expanding,
+        contracting=contracting, groups=address(written), grouped=len(written),
     )  # fmt: skip
     moves = {"track": _track, "stray": _stray} if alone else {"follow": _follow}
     contract = _contract if groups is None else _contract_into_blocks

@@ -145,16 +145,20 @@ def test_a_solve_within_a_solve_has_memory_of_its_own():
 
 def test_memory_goes_with_solves_of_other_problems():
     problem = pendulum.swing_up()
-    for _ in range(3):
-        solved(problem)
-    gone = weakref.ref(problem)
+    loops, leave = [], alone.Alone.leave
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(alone.Alone, "leave", lambda loop: loops.append(weakref.ref(loop.backward)) or leave(loop))
+        for _ in range(3):
+            solved(problem)
+    gone = [weakref.ref(problem), *loops]
     gc.collect()
     gc.disable()
     try:
         del problem
         for _ in range(MOST_KEPT):
             solved(pendulum.swing_up())
-        assert gone() is None
+        assert len(gone) > 1
+        assert all(found() is None for found in gone)
     finally:
         gc.enable()
 
