@@ -21,7 +21,7 @@ from ddp.interior.barrier import PROXIMAL
 from ddp.interior.correction import BLENDED
 from ddp.interior.course import END, SOLVED, START, lowered
 from ddp.interior.point import INSIDE, Point
-from ddp.interior.row_steps import COMPLIANCE, NU, PRICE, S
+from ddp.interior.row_steps import COMPLIANCE, NU, PRICE, N, P, S
 from ddp.interior.trials import Move
 from ddp.iterate import CLOSED
 from ddp.models.attempt import EXACT, GAUSS_NEWTON
@@ -37,9 +37,6 @@ Tapia & Zhang 1994). These shares have no units."""
 LEFT_OPEN = 1e-8
 """Least δ: what a step leaves open of held rows whose multipliers it changes by as much as the largest of all.
 Where multipliers are small, as those of forces, a smaller δ would leave nothing of Hessians but rounding."""
-
-PAID = 1.0 - 1e-3
-"""Multipliers of rows with a price are it where they are larger than this share of it: the row is violated."""
 
 BEYOND = 1e-12
 """Rows that are beyond a bound by more, in their units, are added."""
@@ -72,31 +69,36 @@ class ActiveSet:
         self._controls, self._shape = slice(point.first, None), point.U.shape
         given = self._given
         self._evaluated: tuple[Array, Array] | None = None
-        self.held, y = self._closing(1.0) if held is None else held, given.multipliers
-        self._price = given.give[PRICE]
+        y, self._price = given.multipliers, given.give[PRICE]
         self._priced = (self._price < np.inf) & (given.bounded | given.equality)
-        self._pays = self._paying(y)
-        if held is not None:  # multipliers of warm starts are below their price
+        if held is None:
+            self.held, self._pays = self._closing(1.0)
+        else:
+            self.held = held  # multipliers of warm starts are below their price
             side = np.where(self._values() > given.upper + BEYOND, 1.0, -1.0 * (self._values() < given.lower - BEYOND))
             self._pays = np.where((self._price < np.inf) & (y * side > 0.0), side, 0.0)
         self.y = self.target = np.where(given.equality | (self.held != 0.0), y, 0.0)
         self.errors, self._dual = (np.inf, np.inf), np.inf
 
-    def _closing(self, blend: float) -> Array:
-        """Rows (M,) that go to a bound where the barrier ends: see `CLOSER`; blend: share of the exact Hessian."""
+    def _closing(self, blend: float) -> tuple[Array, Array]:
+        """Rows (M,) that go to a bound where the barrier ends, and those that stay beyond one: see `CLOSER`.
+
+        blend: share of the exact Hessian.
+        """
         point, given = self.point, self._given
         if given.count == 0:
-            return np.zeros(given.size)
+            return np.zeros(given.size), np.zeros(given.size)
         barrier, point.barrier = point.barrier, 0.0
         point.condense()
         sweep = point.sweep(blend, 0.0)
         if sweep.failed >= 0:
             sweep, blend = point.sweep(0.0, 0.0), 0.0
-        moved = point.move(sweep, blend, 0.0).rows[S] if sweep.failed < 0 else np.zeros(given.size)
-        point.barrier = barrier
+        rows = point.move(sweep, blend, 0.0).rows if sweep.failed < 0 else np.zeros_like(given.step)
+        point.barrier, moved = barrier, rows[S]
+        beyond = 1.0 * (-rows[P] <= CLOSER * given.state[P]) - 1.0 * (-rows[N] <= CLOSER * given.state[N])
         low = given.has_lower & (-moved > CLOSER * (given.slacks - given.lower))
         high = given.has_upper & (moved > CLOSER * (given.upper - given.slacks))
-        return np.where(low, -1.0, np.where(high, 1.0, 0.0))
+        return np.where(low, -1.0, np.where(high, 1.0, 0.0)), np.where(self._priced, beyond, 0.0)
 
     def _values(self) -> Array:
         """Values of all rows (M,) at the point, evaluated once."""
@@ -180,10 +182,6 @@ class ActiveSet:
                 return Step(sweep, share, point.move(sweep, share, 0.0), False)
         return None
 
-    def _paying(self, y: Array) -> Array:
-        """Rows (M,) that pay their prices by multipliers y (M,), with the sign of the bound."""
-        return np.where((self._price < np.inf) & (np.abs(y) > PAID * self._price), np.sign(y), 0.0)
-
     def _paid(self) -> Array:
         """Prices (M,) of rows that pay them, with the sign of the bound."""
         return self._pays * np.where(self._pays == 0.0, 0.0, self._price)
@@ -194,7 +192,7 @@ class ActiveSet:
         That is smaller where this is not positive definite.
         """
         point, b, values, blend, relative = self.point, self._given, self._values(), 1.0, START
-        begun, held = b.state.copy(), None
+        begun, held, pays = b.state.copy(), None, None
         point.bounds, point.barrier = b, START * point.scale
         b.start(b.inside(values, INSIDE), values, point.barrier)
         b.equal = np.where(b.equality & ~b.soft, self.y, b.equal)
@@ -203,7 +201,7 @@ class ActiveSet:
             point.residual = b.missed(values)
             if point.judge().high <= SOLVED * point.barrier and longest == 1.0:
                 if relative <= END:
-                    held = self._closing(blend)
+                    held, pays = self._closing(blend)
                     break
                 relative = max(END, lowered(relative))
                 point.barrier = relative * point.scale
@@ -219,9 +217,9 @@ class ActiveSet:
             row_steps.move(b.state, b.bounds, b.kind, b.give, point.barrier, *args)
         self.target = b.multipliers
         b.state[:], point.barrier = begun, 0.0
-        if held is None:
+        if held is None or pays is None:
             return None
-        self.held, self._pays = held, self._paying(self.target)
+        self.held, self._pays = held, pays
         return blend
 
     def record(self, move: Move, blend: float, alpha: float, seconds: float) -> Record:

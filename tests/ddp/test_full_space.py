@@ -495,6 +495,23 @@ def test_points_that_an_arm_cannot_reach_are_infeasible(rng):
     assert solution.iterations <= 300
 
 
+@pytest.mark.parametrize("seed", [0, 3])
+def test_soft_rows_that_cost_little_of_the_whole_are_told_to_be_paid_for(seed):
+    # their excesses say so: at the barrier's end multipliers differ from prices by up to 2 %
+    system, x0 = cartpole.swing_up().dynamics, 0.3 * np.random.default_rng(seed).normal(size=4)
+    far = StateCost(system, np.array([0.0, np.pi, 0.0, 0.0]), np.array([10.0, 2e5, 10.0, 10.0]))
+    slow = ddp.Soft(ddp.Inequality(lambda x, u: x[2:], lower=-0.3, upper=0.3), price=4e3)
+    near = ddp.Soft(ddp.Inequality(lambda x, u: x[0], lower=-0.35, upper=0.35), price=2e3, norm="L2")
+    effort = ControlCost(np.zeros(1), 30.0)
+    problem = ddp.Problem(system, [effort], [far], x0, 40, control_limits=(-1.0, 1.0), constraints=[slow, near])
+    solution = ddp.solve(problem)
+    assert solution.stationarity() < 1e-6
+    paid = solution.residuals()[0]
+    beyond = np.abs(paid.violation) > 1e-6
+    np.testing.assert_allclose(np.abs(paid.multipliers[beyond]), problem.placed[0].cap[beyond], rtol=1e-9)
+    assert ddp.solve(problem, guess=solution).iterations <= 2
+
+
 @pytest.mark.parametrize("build", [limited.rail, limited.bounded_flight, limited.boxed_reach, cartpole.swing_up])
 def test_memory_of_an_earlier_solve_changes_no_bit(build, monkeypatch):
     clear = Workplace.clear
