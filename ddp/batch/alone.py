@@ -39,8 +39,8 @@ CONTRACTIONS = (*BY_NUMBER, NONE)
 """Names of what contracts the second order, by the numbers of kernels: -1, the last, is none."""
 
 SOON = 20
-"""Iterations in Python after which compiled ones begin: they would have saved by then what their memory takes to lay
-out, .5 ms. Pendulum, cart-pole, UR5 and quadrotor save that in 28, 20, 24 and 14 iterations."""
+"""Iterations in Python after which compiled ones begin: by then they would have saved what their memory takes to lay
+out, .2 ms."""
 
 _KINDS: set[tuple[Any, ...]] = set()
 """Kinds of solves that this process has begun: types and sizes of dynamics, and the solver's model."""
