@@ -138,7 +138,7 @@ class Driver:
             idle = max(1, at_once // 2 - len(self._flying))
             ready = sum(len(block.rows) for block in self._ready)
             given = sum(len(block.rows) for blocks, _ in self._flying.values() for block in blocks)
-            most = max(1, int(min(LASTING / self._second, (self._left - given) / (2 * at_once), -(-ready // idle))))
+            most = max(1, int(min(LASTING / self._second, (self._left - given) / at_once, -(-ready // idle))))
         taken = [self._ready.popleft()]
         count = len(taken[0].rows)
         while self._ready and count + len(self._ready[0].rows) <= most:
