@@ -24,6 +24,7 @@ from ddp.many.executors import RayExecutor
 from ddp.many.progress import Progress
 from ddp.many.solutions import Edge, Failure, Solutions
 from ddp.many.solve_many import solve_many
+from ddp.options import DDP, ILQR, Newton
 from ddp.parallel.workers import Workers
 from ddp.problem import Problem
 from ddp.protocols import Constraint, Dynamics, Term
@@ -33,7 +34,7 @@ from ddp.solutions.record import Record, Watcher
 from ddp.solutions.sensitivity import Sensitivity
 from ddp.solutions.solution import Solution
 from ddp.solutions.status import Ending, Status
-from ddp.solver import DDP, ILQR, Newton, solve
+from ddp.solver import solve
 from ddp.systems.system import LinearSystem, Tracking
 from ddp.tracing.groups import S1, SE2, SE3, SO3, Euclidean
 from ddp.tracing.spaces import Space

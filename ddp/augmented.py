@@ -24,11 +24,12 @@ import numpy as np
 
 from ddp.adjoint import control_gradient
 from ddp.constraints.lagrangian import Lagrangian, Residual, state_size
-from ddp.descent import Descent
 from ddp.errors import ProblemError, as_array, positive, positive_integer, settle_by
 from ddp.iterate import Iterate
+from ddp.models.attempt import HessianModel, Limits
 from ddp.problem import Problem
 from ddp.protocols import Array
+from ddp.solutions.record import Record
 from ddp.solutions.solution import Solution
 from ddp.solutions.status import End, Ending
 
@@ -52,13 +53,42 @@ RESTORED, RESTORING = 1e-6, 200
 LARGEST_MULTIPLIER = 1e12
 """Multipliers beyond this are no longer followed: penalties alone then drive the violation down."""
 
+
+class Ends(Protocol):
+    """Options of `DDP` that end a solve."""
+
+    @property
+    def tolerance(self) -> float: ...
+
+    @property
+    def max_iterations(self) -> int: ...
+
+
+class Descending(Protocol):
+    """A solve's way down, as methods of constraints see it: `ddp.descent.Descent`.
+
+    history: records of all iterations.   model, limits: the model of the Hessian, and what it is told.
+    """
+
+    iterate: Iterate
+    history: list[Record]
+    model: HessianModel
+    limits: Limits
+
+    @property
+    def solver(self) -> Ends: ...
+
+    def run(self, tolerance: float, limit: int) -> End:
+        """Iterate until convergence to a tolerance, or another reason to stop; ``limit``: of the solve's iterations."""
+
+
 class ConstraintMethod(Protocol):
     """How constraints are held; a field of `DDP`. Problems without any are only handed through."""
 
     def relaxed(self, problem: Problem, guess: Any) -> Problem:
         """The problem without constraints that descents are of; ``guess`` may be a `Solution` with multipliers."""
 
-    def minimise(self, descent: Descent, again: bool) -> End:
+    def minimise(self, descent: Descending, again: bool) -> End:
         """Descend, as often as it takes; ``again``: after a saddle was left."""
 
     def certified(self, solution: Solution) -> Solution:
@@ -111,7 +141,7 @@ class AugmentedLagrangian:
             lagrangian.penalties[:] = as_array("guess.penalties", guess.penalties, (len(placed),))
         return problem.augmented(lagrangian)
 
-    def minimise(self, descent: Descent, again: bool) -> End:
+    def minimise(self, descent: Descending, again: bool) -> End:
         """Descend in rounds; ``again``: with the multipliers and penalties of earlier ones."""
         iterate, solver, history = descent.iterate, descent.solver, descent.history
 

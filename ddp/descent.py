@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -12,14 +12,12 @@ from ddp.compiling.setup import working_time
 from ddp.costs import faults
 from ddp.errors import ProblemError
 from ddp.iterate import CLOSED, Iterate
-from ddp.models.attempt import HessianModel, Limits, shift
-from ddp.models.globalisation import swept
+from ddp.models.attempt import HessianModel, Limits
+from ddp.models.globalisation import shift, swept
+from ddp.options import DDP
 from ddp.protocols import Array
 from ddp.solutions.record import Record, Watcher
 from ddp.solutions.status import End, Ending, limit_reached
-
-if TYPE_CHECKING:
-    from ddp.solver import DDP
 
 BOTTOMLESS, DEEP = -1e100, -1e8
 """Costs that are no minimum's, relative to those of the first iterations: of itself; where states or controls are

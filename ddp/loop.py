@@ -6,7 +6,7 @@ A saddle or a maximum is left along negative curvature, and the descent goes on.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,14 +16,12 @@ from ddp.interior.approach import approach
 from ddp.interior.handover import handed_over, watch
 from ddp.interior.solve import Minimised, minimise
 from ddp.iterate import CLOSED, Iterate
+from ddp.options import DDP
 from ddp.saddles import away, described, judged
 from ddp.solutions.record import Record, Watcher
 from ddp.solutions.status import Ending, Status
 from ddp.sweeps.backward import Sweep
 from ddp.sweeps.inertia import MINIMUM, UNKNOWN
-
-if TYPE_CHECKING:
-    from ddp.solver import DDP
 
 MOST_LEFT = 30
 """Saddles and maxima that are left, at most."""

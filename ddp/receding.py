@@ -14,11 +14,11 @@ from ddp.errors import ModelError, ProblemError, UndefinedCostError, as_array, a
 from ddp.feedback.policy import Policy, as_state
 from ddp.feedback.succession import Succession
 from ddp.guesses import Start
+from ddp.options import DDP, as_solver
 from ddp.parallel.workers import Workers
 from ddp.problem import Problem
 from ddp.protocols import Array
 from ddp.solutions.solution import Solution
-from ddp.solver import DDP, as_solver
 from ddp.successive import Successive
 from ddp.systems.system import System, ability
 

@@ -8,11 +8,12 @@ from ddp.batch.alone import ONCE
 from ddp.compiling.setup import Stopwatch
 from ddp.errors import ProblemError
 from ddp.guesses import Start
+from ddp.options import DDP
 from ddp.parallel.differentiator import Differentiator
 from ddp.parallel.workers import Workers, as_workers, differentiator
 from ddp.problem import Problem
 from ddp.solutions.solution import Solution
-from ddp.solver import DDP, descend_from, start_policy
+from ddp.solver import descend_from, start_policy
 
 
 class Successive:

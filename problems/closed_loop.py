@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from ddp.errors import ProblemError, affordable, at_least_zero, instance, integer, positive_integer
 from ddp.guesses import Start
+from ddp.options import DDP
 from ddp.problem import Problem
 from ddp.protocols import Array
 from ddp.receding import RecedingHorizon
-from ddp.solver import DDP
 from dynamics.steps.robot_dynamics import RobotDynamics
 
 

@@ -37,11 +37,12 @@ from ddp.errors import (
     settle_by,
 )
 from ddp.guesses import Start
+from ddp.options import DDP
 from ddp.problem import Problem
 from ddp.protocols import Array
 from ddp.solutions.record import Record
 from ddp.solutions.solution import Solution
-from ddp.solver import DDP, solve
+from ddp.solver import solve
 from problems import checks
 from problems.sensitivity import gradient, phased, sensitivity, with_durations
 

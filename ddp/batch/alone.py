@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ctypes
 from functools import cache, lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -25,13 +25,11 @@ from ddp.machine.written import address, assign, filled, read_all, read_like, wr
 from ddp.models.attempt import NAMES, HessianModel, Limits
 from ddp.models.built_in import Mixed, Model
 from ddp.models.globalisation import Globalisation
+from ddp.options import DDP
 from ddp.problem import Problem
 from ddp.sweeps.backward import BY_NUMBER, NONE, Backward, Sweep
 from ddp.sweeps.sweeping import sweep_function, sweeping_of, weighing_function
 from ddp.systems.system import Routines, ability
-
-if TYPE_CHECKING:
-    from ddp.solver import DDP
 
 C_FUNCTION = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 4)
 

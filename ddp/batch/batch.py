@@ -17,10 +17,11 @@ from ddp.many.plan import given
 from ddp.many.rows import ARRAYS, GIVEN, NOMINAL, NONE, OWN, Rows, empty_rows, fail, fill, row_type, said_in
 from ddp.many.rows import ENDINGS as NAMES
 from ddp.many.solutions import Solutions
+from ddp.options import DDP, as_solver
 from ddp.problem import Problem
 from ddp.protocols import Array
 from ddp.solutions.solution import Solution
-from ddp.solver import DDP, as_solver, start_policy
+from ddp.solver import start_policy
 from ddp.sweeps.inertia import MINIMUM, UNKNOWN
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +34,7 @@ from ddp.models.attempt import Limits
 from ddp.models.built_in import RULES
 from ddp.models.globalisation import DAMPED, GAUSS_NEWTON, LM_TRIES, Globalisation
 from ddp.models.regularization import ByRatio, Tenfold
+from ddp.options import DDP
 from ddp.problem import Problem
 from ddp.protocols import Array
 from ddp.search import Backtracking
@@ -43,9 +44,6 @@ from ddp.sweeps.room import RoomOwner
 from ddp.sweeps.sweeping import sweep_function, sweeping_of, weighing_function
 from ddp.systems.structure import numbers_of_blocks
 from ddp.systems.system import Routines, ability
-
-if TYPE_CHECKING:
-    from ddp.solver import DDP
 
 SHARE, ALONE = 64, 1024
 """Problems that a thread takes at a time, one of several or alone: until they are done nothing can be interrupted."""

@@ -9,11 +9,12 @@ import numpy as np
 from ddp.batch.lanes import COST, DONE, ENDING, EXPECTED, GRADIENT, ITERATIONS, LEFT
 from ddp.batch.native import Guess, Native, Results, obstacle
 from ddp.guesses import Followed, Start, as_guess
+from ddp.options import DDP
 from ddp.problem import Problem
 from ddp.protocols import Array
 from ddp.solutions.solution import Solution
 from ddp.solutions.status import Ending, Status, limit_reached
-from ddp.solver import DDP, may_be_better, solve, start_policy
+from ddp.solver import may_be_better, solve, start_policy
 from ddp.successive import Successive
 from ddp.sweeps.inertia import MINIMUM, UNKNOWN
 

@@ -19,10 +19,10 @@ from ddp.errors import ModelError
 from ddp.interior.filter import Filter
 from ddp.interior.solve import AT_ONCE, PATIENCE_WITHIN, SHORT, minimise
 from ddp.interior.trials import straying
-from ddp.problem import Problem
 from ddp.solutions.record import Record
 from ddp.solutions.status import End
 from ddp.sweeps.sized_limits import linear_step_of
+from ddp.systems.structure import is_underactuated
 
 if TYPE_CHECKING:
     from ddp.descent import Descent
@@ -32,18 +32,13 @@ WORSE = 0.01
 """Share of the cost by which full-space steps may end above what rollouts had reached."""
 
 
-def is_underactuated(problem: Problem) -> bool:
-    """Whether controls are fewer than the coordinates that they move: half of the state's."""
-    return 2 * problem.dynamics.nu < problem.dynamics.n
-
-
 def watch(descent: Descent) -> Callable[[list[Record]], bool]:
     """Whether rollouts from here on struggle: their steps are short, and iterations are left for full-space steps.
 
     Without limits a linear step has to go further, too; where it does not, nothing is asked again.
     """
     iterate, begun, most = descent.iterate, len(descent.history), descent.solver.max_iterations - PATIENCE_WITHIN
-    free = is_underactuated(iterate.problem)
+    free = is_underactuated(iterate.problem.dynamics)
 
     def struggles(history: list[Record]) -> bool:
         nonlocal free

@@ -16,9 +16,9 @@ from ddp.many.progress import Reporter
 from ddp.many.rows import policy_type, row_type, solution_of
 from ddp.many.shelf import Memory
 from ddp.many.work import Work
+from ddp.options import DDP, as_solver
 from ddp.problem import Problem
 from ddp.solutions.solution import Solution
-from ddp.solver import DDP, as_solver
 
 
 class Optimum(NamedTuple):

@@ -22,10 +22,11 @@ from ddp.many.shelf import Memory
 from ddp.many.solutions import Solutions
 from ddp.many.store import FORMAT, VERSION, Store, waiting
 from ddp.many.work import Work, packed
+from ddp.options import DDP, as_solver
 from ddp.problem import Problem
 from ddp.sanity import look
 from ddp.solutions.solution import Solution
-from ddp.solver import DDP, as_solver, solve
+from ddp.solver import solve
 
 NEIGHBOURS = "neighbours"
 

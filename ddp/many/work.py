@@ -20,10 +20,10 @@ from ddp.many.identity import parts_of
 from ddp.many.plan import Block
 from ddp.many.rows import ARRAYS, NOMINAL, Rows, policy_of
 from ddp.many.shelf import Outlet, Parts, Shared
+from ddp.options import DDP
 from ddp.problem import Problem
 from ddp.protocols import Array
 from ddp.solutions.solution import Solution
-from ddp.solver import DDP
 
 UNSENDABLE = pickle.PicklingError, AttributeError, TypeError
 """Errors of pickle for what other processes cannot import."""

@@ -1,4 +1,4 @@
-"""Vocabulary of the models: the iterate as they see it, one attempt to improve it, and what a model is.
+"""Vocabulary of the models: the iterate as they see it, an attempt to improve it, rules for mu, and models themselves.
 
 A model of the Hessian is made anew for every solve, by ``model(limits)``, and chooses at each iterate which sweep to
 search along. It is an object with `HessianModel`'s methods; `ddp.DDP` takes such a class by its field ``hessian``.
@@ -7,17 +7,10 @@ search along. It is an object with `HessianModel`'s methods; `ddp.DDP` takes suc
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
-from ddp.models import globalisation
-from ddp.models.globalisation import Globalisation, shift
 from ddp.search import Step
 from ddp.sweeps.backward import Sweep
-
-if TYPE_CHECKING:
-    from ddp.models.regularization import Regularization
-
-__all__ = ["Attempt", "HessianModel", "Limits", "Point", "Trials", "shift"]
 
 GAUSS_NEWTON, EXACT, LEVENBERG_MARQUARDT = "gauss-newton", "exact", "exact+lm"
 """Names of models in a `Record`."""
@@ -62,6 +55,22 @@ class Point(Protocol):
         """Search from alpha = ``longest`` along the policy of ``sweep``."""
 
 
+class Regularization(Protocol):
+    """Rule for mu, which is added to the diagonals of every V_xx and Q_uu; a field of `DDP`.
+
+    The model keeps mu itself: a rule only says what the next one is. unit: `Point.control_weight`.
+    """
+
+    def raised(self, mu: float, unit: float) -> float:
+        """mu after a sweep with this one has failed, or has led nowhere."""
+
+    def stepped(self, attempt: Attempt, cost: float, failed: float, unit: float) -> float:
+        """mu of the next iteration, after an attempt from an iterate of this cost.
+
+        failed: the largest mu whose sweep failed at the same iterate, 0 if none did.
+        """
+
+
 @dataclass
 class Limits:
     """Bounds that the loop gives a model.
@@ -92,30 +101,3 @@ class HessianModel(Protocol):
 
     def restart(self) -> None:
         """Forget past steps: the cost has changed, though not by much."""
-
-
-class Trials:
-    """Line searches of a model of one's own: how far its last two went, and whether the last one kept its promise."""
-
-    def __init__(self, hessian: str) -> None:
-        self.hessian = hessian
-        self._numbers = Globalisation(Limits(), 0, True, -1)
-
-    def restart(self) -> None:
-        """Searches begin at 1 again."""
-        globalisation.restart(self._numbers)
-
-    def sweep(self, point: Point, blend: float, mu: float) -> Sweep:
-        """A sweep with costates if the model kept its last promise, with V_x if not, or if that one fails."""
-        if self._numbers.trusted[0] and blend == 1.0:
-            sweep = point.sweep(blend, mu, True)
-            if sweep.failed < 0:
-                return sweep
-        return point.sweep(blend, mu)
-
-    def search(self, point: Point, blend: float, mu: float, sweep: Sweep) -> Attempt:
-        """The line search along a sweep."""
-        step = point.search(sweep, self._numbers.longest[0])
-        globalisation.searched(self._numbers, 0, point, sweep, step.alpha, step.cost)
-        made = self.hessian, blend, mu, sweep.expected, sweep.gradient, step, sweep.contraction
-        return Attempt(*made, self._numbers.stiffness[0])

@@ -14,15 +14,13 @@ same way. These are functions of numbers: Python runs them in every solve, and b
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ddp.compiling.portable import portable
 from ddp.machine.algebra import dot
-
-if TYPE_CHECKING:
-    from ddp.models.attempt import Limits
+from ddp.models.attempt import Limits
 
 GAUSS_NEWTON, EXACT, DAMPED = range(3)
 """Models, and so modes: GN + mu I; GN + blend (exact - GN), the share halved until it works; exact + mu I."""

@@ -7,27 +7,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Protocol
 
 from ddp.compiling.portable import portable
 from ddp.errors import positive, settle_by
 from ddp.models.attempt import Attempt
-
-
-class Regularization(Protocol):
-    """Rule for mu, which is added to the diagonals of every V_xx and Q_uu; a field of `DDP`.
-
-    The model keeps mu itself: a rule only says what the next one is. unit: `Point.control_weight`.
-    """
-
-    def raised(self, mu: float, unit: float) -> float:
-        """mu after a sweep with this one has failed, or has led nowhere."""
-
-    def stepped(self, attempt: Attempt, cost: float, failed: float, unit: float) -> float:
-        """mu of the next iteration, after an attempt from an iterate of this cost.
-
-        failed: the largest mu whose sweep failed at the same iterate, 0 if none did.
-        """
 
 
 @dataclass(frozen=True)

@@ -40,6 +40,11 @@ def numbers_of_blocks(m: int, bent: NDArray[np.int64]) -> int:
     return 4 * padded(m * m) + padded(int((bent[:, 1] ** 2).sum()))
 
 
+def is_underactuated(dynamics: System) -> bool:
+    """Whether controls are fewer than the coordinates that they move: half of the state's."""
+    return 2 * dynamics.nu < dynamics.n
+
+
 def structure_of(dynamics: System) -> Structure:
     """Structure of a system."""
     semi_implicit = ability(dynamics, "semi_implicit")

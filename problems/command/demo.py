@@ -7,10 +7,11 @@ from typing import Any, NamedTuple
 
 import viz
 from ddp.errors import ProblemError
+from ddp.options import DDP, ILQR
 from ddp.problem import Problem
 from ddp.protocols import Array
 from ddp.solutions.solution import Solution
-from ddp.solver import DDP, ILQR, solve
+from ddp.solver import solve
 from dynamics.phases.phased_dynamics import PhasedDynamics
 from dynamics.steps.augmented import Augmented
 from dynamics.steps.free_start import FreeStart

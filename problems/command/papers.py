@@ -13,8 +13,9 @@ import numpy as np
 
 import dynamics
 import viz
+from ddp.options import DDP, ILQR
 from ddp.protocols import Array
-from ddp.solver import DDP, ILQR, solve
+from ddp.solver import solve
 from dynamics.robots.libraries import pin
 from problems import linearization
 from problems.command import dynamics_bench, soft_bench

@@ -10,9 +10,10 @@ import click
 import numpy as np
 
 from ddp.errors import ProblemError, as_array, said
+from ddp.options import DDP
 from ddp.problem import Problem
 from ddp.receding import RecedingHorizon
-from ddp.solver import DDP, solve
+from ddp.solver import solve
 from problems.command import playing
 from problems.command.output import print_json, print_table
 from problems.command.parameters import parse

@@ -9,8 +9,8 @@ from typing import Any
 import click
 
 from ddp.errors import ModelError, ProblemError, SolveError
+from ddp.options import DDP, ILQR, Newton
 from ddp.problem import Problem
-from ddp.solver import DDP, ILQR, Newton
 from problems.command.output import check_file
 from problems.command.parameters import build, parameters, parse
 from problems.command.progress import progress

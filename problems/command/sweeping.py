@@ -30,9 +30,9 @@ import numpy as np
 
 from ddp.errors import ProblemError, as_array, choice, instance, integer, positive, said
 from ddp.many.solve_many import KEPT, solve_many
+from ddp.options import DDP
 from ddp.problem import Problem
 from ddp.protocols import Array
-from ddp.solver import DDP
 from problems.command.output import print_json
 from problems.command.parameters import build, parameters
 from problems.command.shell import JSON, SOLVERS, end

@@ -12,9 +12,10 @@ import numpy as np
 
 import viz
 from ddp.errors import ProblemError
+from ddp.options import DDP, ILQR
 from ddp.problem import Problem
 from ddp.solutions.columns import positions
-from ddp.solver import DDP, ILQR, solve
+from ddp.solver import solve
 from problems.command.demo import check_robot
 from problems.command.parameters import parameters
 from problems.command.playing import wait

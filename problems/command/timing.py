@@ -8,8 +8,9 @@ from collections.abc import Callable
 from ddp.batch.batch import Batch
 from ddp.check import excited
 from ddp.derivatives import EXACT, RECORDS
+from ddp.options import DDP
 from ddp.problem import Problem
-from ddp.solver import DDP, solve
+from ddp.solver import solve
 
 ITERATIONS = 5
 

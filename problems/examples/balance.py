@@ -11,7 +11,8 @@ from collections.abc import Iterator
 import numpy as np
 
 import problems
-from ddp.solver import ILQR, solve
+from ddp.options import ILQR
+from ddp.solver import solve
 from problems import balance
 
 PUSHES = (0.15, 0.0), (-0.15, 0.0), (0.0, 0.1)

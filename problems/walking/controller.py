@@ -13,10 +13,11 @@ from ddp.errors import ProblemError, as_array, at_least_zero, choice, instance, 
 from ddp.feedback.policy import Policy, as_state
 from ddp.feedback.succession import Succession
 from ddp.guesses import Start
+from ddp.options import DDP
 from ddp.problem import Problem
 from ddp.protocols import Array
 from ddp.solutions.solution import Solution
-from ddp.solver import DDP, start_policy
+from ddp.solver import start_policy
 from ddp.successive import Successive
 from dynamics.phases.phased_dynamics import PhasedDynamics
 from dynamics.phases.tracking import stiffness

@@ -12,7 +12,8 @@ import urllib.request
 
 import problems
 import viz
-from ddp.solver import DDP, solve
+from ddp.options import DDP
+from ddp.solver import solve
 
 
 def read(live, ended):

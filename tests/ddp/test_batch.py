@@ -7,8 +7,8 @@ import pytest
 
 import ddp
 import problems
-from ddp.interior.handover import is_underactuated
 from ddp.models.regularization import ByRatio
+from ddp.systems.structure import is_underactuated
 from dynamics import ContinuousDynamics, RobotDynamics
 from mayne import SO3, Euclidean
 
@@ -26,7 +26,7 @@ def compare(problem, over, solver=None, batch=None):
     """Check that a batch finds what `solve` finds, where this would hand over by rollouts, and return its solutions."""
     count = len(next(iter(over.values())))
     batch = ddp.Batch(problem, count, solver) if batch is None else batch
-    rolled = solver is None and is_underactuated(problem) and not problem.limited and not batch.obstacle
+    rolled = solver is None and is_underactuated(problem.dynamics) and not problem.limited and not batch.obstacle
     alike = ddp.DDP(step="rollout") if rolled else solver
     found = batch.solve(over)
     for i in range(count):

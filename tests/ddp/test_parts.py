@@ -8,7 +8,8 @@ from systems import Quadratic, pendulum
 
 import ddp
 import problems
-from ddp.models.attempt import Trials, shift
+from ddp.models.attempt import Attempt
+from ddp.models.globalisation import shift
 from ddp.models.regularization import ByRatio, Tenfold
 from dynamics.steps.function_dynamics import FunctionDynamics
 
@@ -21,17 +22,18 @@ class Half:
     exact, failed = False, None
 
     def __init__(self, limits):
-        self._limits, self._trials = limits, Trials("half")
+        self._limits = limits
 
     def restart(self):
-        self._trials.restart()
+        pass
 
     def iterate(self, point):
         mu = shift(point)
         while mu <= self._limits.max_regularization:
             sweep = point.sweep(0.5, mu)
             if sweep.failed < 0:
-                return self._trials.search(point, 0.5, mu, sweep)
+                step = point.search(sweep, 1.0)
+                return Attempt("half", 0.5, mu, sweep.expected, sweep.gradient, step, sweep.contraction)
             self.failed, mu = sweep.failed, 10.0 * mu
         return None
 

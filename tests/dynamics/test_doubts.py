@@ -9,8 +9,9 @@ from oracles import random_axis, random_tree
 
 import dynamics
 from ddp import sanity
+from ddp.options import DDP
 from ddp.problem import Problem
-from ddp.solver import DDP, solve
+from ddp.solver import solve
 from dynamics.steps.doubts import doubts_of, excesses_of, reach_of
 from problems import ALL, arm, gaits, pendulum
 from problems.costs import FramePosition

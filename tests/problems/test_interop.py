@@ -11,8 +11,9 @@ import pytest
 
 import dynamics
 from ddp.errors import ModelError, ProblemError
+from ddp.options import DDP
 from ddp.problem import Problem
-from ddp.solver import DDP, solve
+from ddp.solver import solve
 from problems import interop, pendulum
 from problems.costs import ControlCost, StateCost
 

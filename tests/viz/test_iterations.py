@@ -14,7 +14,8 @@ from pages import Page, moves, unpack
 
 import viz
 from ddp.errors import ProblemError
-from ddp.solver import DDP, solve
+from ddp.options import DDP
+from ddp.solver import solve
 from problems import pendulum
 from viz.iterations import KEPT, SHOWN
 from viz.packing import pack
