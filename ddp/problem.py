@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ddp.constraints.bounds import Inherited, as_limits, boxed
-from ddp.constraints.constraint import ConstraintLike
 from ddp.constraints.lagrangian import Lagrangian, Residual, residuals, state_size
 from ddp.constraints.placement import Placed, check_knots, place
 from ddp.constraints.rows import Rows
+from ddp.constraints.soft import ConstraintLike
 from ddp.costs import cost_table, faults
 from ddp.costs.batch import BatchTerm
 from ddp.costs.objective import Objective, padded

@@ -63,6 +63,16 @@ def test_only_the_command_line_draws(graph):
     assert all(user == "problems.cli" or user.startswith("problems.command.") for user in users)
 
 
+def test_imports_go_in_no_circle():
+    """But for annotations: modules with methods of `Problem` or `Solution` name these classes there."""
+    graph = grimp.build_graph(*PACKAGES, FRONT, exclude_type_checking_imports=True, cache_dir=None)
+    left = {module: graph.find_modules_directly_imported_by(module) for module in graph.modules}
+    while ready := [module for module, imported in left.items() if not imported & left.keys()]:
+        for module in ready:
+            del left[module]
+    assert not left
+
+
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_numba_is_configured_in_one_module_only(path):
     if path == ROOT / "ddp" / "compiling" / "kernel.py":

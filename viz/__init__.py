@@ -2,6 +2,7 @@
 
 from viz.differences import plot_differences
 from viz.errors import plot_errors
+from viz.exploring import explore
 from viz.films import save_video
 from viz.gaits import plot_forces, plot_schedule
 from viz.growth import plot_growth
@@ -11,7 +12,7 @@ from viz.live import animate
 from viz.obstacles import Capsule, Sphere
 from viz.plots import plot_convergence
 from viz.signals import Signal, signals_of
-from viz.sliders import Slider, explore
+from viz.sliders import Slider
 from viz.solutions import plot_solution
 from viz.stage import Stage
 from viz.watching import Live

@@ -17,7 +17,6 @@ from numpy.typing import ArrayLike
 
 from ddp import differences
 from ddp.constraints.jitted import CompiledJittedConstraint, JittedConstraint
-from ddp.constraints.soft import Soft
 from ddp.constraints.traced import TracedConstraint
 from ddp.costs.terms import TermError, called
 from ddp.errors import REAL, ProblemError, as_array, axes, choice, flag, line_of, said
@@ -73,7 +72,6 @@ class Inequality:
         choice("derivatives", self.derivatives, DERIVATIVES)
 
 
-ConstraintLike = Constraint | Equality | Inequality | JittedConstraint | Soft
 
 
 def _check_functions(function: Any, jacobian: Any) -> None:

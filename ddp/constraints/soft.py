@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ddp.constraints.constraint import Equality, Inequality
+from ddp.constraints.jitted import JittedConstraint
 from ddp.errors import ProblemError, as_array, axes, choice, said
 from ddp.protocols import Array, Constraint
-
-if TYPE_CHECKING:
-    from ddp.constraints.constraint import Equality, Inequality
 
 NORMS = "L1", "L2"
 
@@ -56,3 +54,7 @@ class Soft:
         if self.norm == "L1":
             return each, np.zeros_like(each)
         return np.full_like(each, np.inf), 1.0 / each
+
+
+ConstraintLike = Constraint | Equality | Inequality | JittedConstraint | Soft
+"""Forms in which a problem takes constraints."""

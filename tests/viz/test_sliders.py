@@ -17,9 +17,9 @@ from ddp.errors import ProblemError
 from problems import pendulum
 from problems.command import teaching
 from problems.registry import find
+from viz.exploring import _Objects
 from viz.robots import Shapes
 from viz.scene import build
-from viz.sliders import _Objects
 
 
 def post(address, numbers, origin=None, raw=None):
