@@ -19,7 +19,7 @@ import numpy as np
 from ddp.interior import row_steps
 from ddp.interior.barrier import PROXIMAL
 from ddp.interior.correction import BLENDED
-from ddp.interior.course import END, SOLVED, START, lowered
+from ddp.interior.course import END, SOLVED, START, lowered, unit
 from ddp.interior.point import INSIDE, Point
 from ddp.interior.row_steps import COMPLIANCE, NU, PRICE, N, P, S
 from ddp.interior.trials import Move
@@ -135,7 +135,7 @@ class ActiveSet:
         are beyond their bounds, or by more than they give way.
         """
         point, given, y, values = self.point, self._given, self.y, self._values()
-        size = point.unit + np.abs(point.costate).max()
+        size = unit(point) + np.abs(point.costate).max()
         self._dual = float(np.abs(point.dual_residual()).max())
         room = np.maximum(np.where(y < 0.0, values - given.lower, given.upper - values), 0.0)
         products = np.abs(y * room)[given.bounded & (given.give[COMPLIANCE] == 0.0) & (y != 0.0)].max(initial=0.0)

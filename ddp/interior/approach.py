@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ddp.interior.method import TOLERANCE
+from ddp.interior.course import TOLERANCE
 from ddp.solutions.status import End, Ending
 
 if TYPE_CHECKING:

@@ -1,8 +1,16 @@
-"""Hessians of a full-space step, tried in turn until a sweep finds one positive definite: its inertia correction."""
+# mypy: allow-untyped-defs, allow-untyped-calls
+"""Hessians of a full-space step, tried in turn until a sweep finds one positive definite: its inertia correction.
+
+First shares of the exact Hessian, then mu I as well. ``Course.mu``: the one that the last sweep needed, 0 for none.
+``Course.stiff``: whether the last step was too long for its model: then no Hessian is tried without mu, which does not
+fall either.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from ddp.compiling.portable import portable
+from ddp.interior.course import unit
+from ddp.interior.parts import NO_WAY, swept
 
 BLENDED, DIRECT = (1.0, 0.5, 0.125, 0.0), (1.0, 0.0)
 """Shares of the exact Hessian that are tried in turn; within limits of controls alone blends do not help."""
@@ -18,39 +26,41 @@ STIFFER = 10.0
 """By how much mu rises after steps that were too long for their models."""
 
 
-class Correction:
-    """Shares of the exact Hessian, and mu I, which is added where none of them is positive definite.
+@portable
+def judge_step(s, p, stiff):
+    """Raise mu after a step that was too long for its model."""
+    s.stiff = 1 if stiff else 0
+    if stiff:
+        s.mu = max(FIRST_SHIFT * unit(p), STIFFER * s.mu)
 
-    mu: the one that the last sweep needed, 0 for none.   stiff: whether the last step was too long for its model: then
-    no Hessian is tried without mu, which does not fall either.
-    """
 
-    def __init__(self, blends: tuple[float, ...]) -> None:
-        self.blends, self.mu, self.stiff = blends, 0.0, False
-
-    def clear(self) -> None:
-        """Begin with another function to be minimised."""
-        self.mu, self.stiff = 0.0, False
-
-    def judge(self, stiff: bool, unit: float) -> None:
-        """Raise mu after a step that was too long for its model; unit: the cost that counts as one."""
-        self.stiff = stiff
-        if stiff:
-            self.mu = max(FIRST_SHIFT * unit, STIFFER * self.mu)
-
-    def hessians(self, unit: float, proving: bool) -> Iterator[tuple[float, float]]:
-        """Shares of the exact Hessian and mu, one after the other; proving: those of at least `PROOF` alone."""
-        if proving or not self.stiff:
-            for blend in self.blends:
-                if proving and blend < PROOF:
-                    break
-                yield blend, 0.0
-        if proving:
-            return
-        first, later = RISES
-        mu, rise = (FIRST_SHIFT * unit, first) if self.mu == 0.0 else (self.mu, later)
-        if self.mu > 0.0 and not self.stiff:
-            mu = max(mu / DECAY, SMALLEST_SHIFT * unit)
-        while mu <= MOST_SHIFT * unit:
-            yield self.blends[-1], mu
-            mu *= rise
+@portable
+def first_definite(s, p):
+    """The step of the first Hessian that is positive definite; where there are proofs due, of at least `PROOF`."""
+    proving, shares, way, again = s.done < s.proof, len(DIRECT) if s.within else len(BLENDED), NO_WAY, False
+    s.shift = 0.0
+    if proving or not s.stiff:
+        for i in range(shares):
+            s.blend = DIRECT[i] if s.within else BLENDED[i]
+            if proving and s.blend < PROOF:
+                break
+            way = swept(p, s.blend, 0.0, again)
+            again = True
+            if way.failed < 0:
+                s.exact = 1 if s.blend == 1.0 else 0
+                return way
+    s.exact = 0
+    if proving:
+        return way
+    one, s.blend = unit(p), 0.0
+    s.shift, rise = FIRST_SHIFT * one, RISES[0]
+    if s.mu > 0.0:
+        s.shift, rise = s.mu if s.stiff else max(s.mu / DECAY, SMALLEST_SHIFT * one), RISES[1]
+    while s.shift <= MOST_SHIFT * one:
+        way = swept(p, 0.0, s.shift, again)
+        again = True
+        if way.failed < 0:
+            s.mu = s.shift
+            return way
+        s.shift *= rise
+    return way

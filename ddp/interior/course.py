@@ -1,6 +1,16 @@
-"""Course of the barrier, relative to the cost that counts as one: where it begins, how it falls, where it ends."""
+# mypy: allow-untyped-defs, allow-untyped-calls
+"""Course of a full-space solve: when its barrier falls, when it ends, when Newton's steps on what binds are tried.
+
+These are functions of numbers, s: a `Course`, p: a `Point`. Python runs them, and kernels call them compiled. Barriers
+are relative to the cost that counts as one.
+"""
 
 from __future__ import annotations
+
+from ddp.compiling.portable import portable
+from ddp.interior.filter import Filter, clear_filter
+from ddp.interior.parts import excess, judged, penalised, priced_openness
+from ddp.protocols import Array
 
 START, WARM, END, LARGEST_END = 0.01, 1e-8, 1e-9, 1e-6
 """Barriers: the first one, that after a warm start, and the last one, which is larger where all bounds together cost no
@@ -9,7 +19,142 @@ more than the tolerance of the expected decrease, up to one that shows which row
 SOLVED, FALL, POWER = 30.0, 0.2, 1.5
 """The barrier falls once errors are smaller than so many times it: to this share, or if that is less, its power."""
 
+TOLERANCE = 1e-8
+"""The error allowed: of violations in their units, of the gradient relative to the cost that counts as one, where no
+larger tolerance of the expected decrease is given."""
 
-def lowered(barrier: float) -> float:
+GAINS, LEAST_GAINS = 1.0, 0.02
+"""The barrier falls, too, once a full step promises less than this share of what all bounds cost, the barrier each: the
+second one where Hessians are not exact, as these promise too little, unless bounds cost more than all the rest."""
+
+CROSSING = 1e-4
+"""Newton's steps on the active set are tried where a full step promises, and bounds cost, less than this share."""
+
+GIVEN_WAY, MISSED, WHERE = 1e-6, 1e-3, 1e-5
+"""Rows that are elastic and miss a bound by more violate it; by how much that is said at once, with which barrier, and
+at errors of that size relative to the price."""
+
+HALVED = 0.5
+"""Half is enough of what is open for full steps, of violations to fall, of first steps, and to go within bounds."""
+
+UNKNOWN, MOVED, KNOWN, LOWERED = range(4)
+"""Knowledge of a point as an iteration begins: none, or none since its last step; its errors; and that the barrier is
+as low as these allow."""
+
+
+class Course(Filter):
+    """Numbers of one solve.
+
+    tolerance, limit: of the solver: of the expected decrease, and of iterations, of which ``done`` are done.
+    within: whether limits of controls are all there is.   crosses: whether Newton's steps may be tried.
+    known: see `UNKNOWN`.   fell: iterations done when the barrier fell.   proof: iterations until which Hessians have
+    to prove themselves, see correction.py.   held: whether sweeps are to keep to limits of controls.
+    settled, before, strayed: whether the first barrier is, and the one before, 0 for none, with what its step opened.
+    mu, stiff: see correction.py.   blend, shift, exact: share of the exact Hessian and mu of the last sweep; whether
+    that succeeded with nothing but this Hessian.
+    alpha: the last step, 0 if none was accepted.   stuck: whether that is so.
+    expected, dual: the decrease that the last step promised, and the gradient's error where it began.
+    """
+
+    def __init__(self, tolerance: float, limit: int, within: bool, thetas: Array, phis: Array) -> None:
+        super().__init__(thetas, phis)
+        self.tolerance, self.limit, self.within, self.crosses = tolerance, limit, int(within), 0
+        self.done, self.known, self.fell, self.proof, self.held = 0, UNKNOWN, 0, 0, 0
+        self.settled, self.before, self.strayed = 1, 0.0, float("inf")
+        self.mu, self.stiff = 0.0, 0
+        self.blend, self.shift, self.exact = 0.0, 0.0, 0
+        self.alpha, self.stuck, self.expected, self.dual = 0.0, 0, 0.0, 0.0
+
+
+@portable
+def lowered(barrier):
     """The next lower barrier (Wächter & Biegler 2006, equation 7, without its least one)."""
     return min(FALL * barrier, barrier**POWER)
+
+
+@portable
+def unit(p):
+    """Cost that counts as one where a solve ends: the scale, or what the point costs if that is less, or one."""
+    return min(p.scale, max(abs(p.cost), 1.0))
+
+
+@portable
+def errors(p, barrier, one):
+    """The largest of the dual, primal and complementarity errors, as IPOPT's; one: the cost that counts as one."""
+    e = judged(p)
+    lack = max(e.high - barrier, barrier - e.low, 0.0)
+    dual = max(100.0, (e.of_all + e.costates) / (p.count + p.equalities + p.costates) / one) / 100.0
+    slack = max(100.0, e.of_bounds / max(p.count, 1) / one) / 100.0
+    return max(max(e.dual, e.slope) / one / dual, max(p.gap, p.missed), lack / one / slack)
+
+
+@portable
+def least(s, p):
+    """The last barrier."""
+    return unit(p) * max(END, min(LARGEST_END, s.tolerance / max(1, p.count)))
+
+
+@portable
+def fall(s, p):
+    """Lower the barrier."""
+    p.barrier = max(least(s, p), p.scale * lowered(p.barrier / p.scale))
+    p.penalty = penalised(p)
+    clear_filter(s, p.theta)
+    s.fell = s.done
+    s.held = 1 if p.holds and not p.elastic else 0  # the first barrier has led to a motion
+
+
+@portable
+def lower_barrier(s, p):
+    """Lower the barrier where its problem is solved well enough, by errors."""
+    last = least(s, p)
+    if p.count + p.equalities == 0:
+        return
+    while p.barrier > last and errors(p, p.barrier, p.scale) < SOLVED * p.barrier / p.scale:
+        fall(s, p)
+
+
+@portable
+def near_minimum(s, p, way):
+    """Lower the barrier where a full step gains less than what bounds cost; whether it did.
+
+    What is open counts with its multipliers. This asks nothing of units of states and constraints, as errors do.
+    """
+    if p.elastic or way.longest < 1.0 or not p.barrier > least(s, p):
+        return False
+    dear = p.count * p.barrier
+    trusted = (s.blend == 1.0 and s.shift == 0.0) or dear > p.scale + abs(p.cost)
+    little = (GAINS if trusted else LEAST_GAINS) * dear
+    if way.expected > little or way.expected + priced_openness(p) > little:
+        return False
+    fall(s, p)
+    return True
+
+
+@portable
+def is_crossing(s, p, way):
+    """Whether Newton's steps on the active set are to be tried.
+
+    Barriers end slowly: where a slack and its multiplier both vanish each step halves them.
+    """
+    if not s.crosses or s.within or p.elastic or not s.exact or s.done >= s.limit or way.longest < HALVED:
+        return False
+    return max(p.count * p.barrier, way.expected + priced_openness(p)) <= CROSSING * (unit(p) + abs(p.cost))
+
+
+@portable
+def is_solved(s, p, way):
+    """Whether all errors are small."""
+    allowed, enough = max(TOLERANCE, s.tolerance), s.tolerance * (unit(p) + abs(p.cost))
+    return max(p.gap, p.missed) <= TOLERANCE and errors(p, 0.0, unit(p)) <= allowed and way.expected <= enough
+
+
+@portable
+def gives_way(p):
+    """Whether rows miss their bounds by much and will still do so at the end."""
+    if not p.elastic:
+        return False
+    missed, price = excess(p)
+    if not (missed > MISSED and p.barrier <= WHERE * p.scale):
+        return False
+    return errors(p, p.barrier, p.scale) <= WHERE * max(1.0, price / p.scale)

@@ -1,6 +1,15 @@
-"""The filter (Wächter & Biegler 2006): steps lower the barrier function or close what is open."""
+# mypy: allow-untyped-defs, allow-untyped-calls
+"""The filter (Wächter & Biegler 2006): steps lower the barrier function or close what is open.
+
+Its entries are pairs of a residual θ and a barrier function φ that later iterates must undercut in one of the two.
+"""
 
 from __future__ import annotations
+
+import numpy as np
+
+from ddp.compiling.portable import portable
+from ddp.protocols import Array
 
 FALL, RISE = 1e-5, 1e-8
 """By how much an entry of the filter has to be undercut: of its residual, and in the cost, of its residual too."""
@@ -15,41 +24,63 @@ they are gaps alone."""
 
 EPSILON = 10 * 2.2e-16
 
+ENTRIES = 512
+"""Entries that are remembered; where there are more, the oldest is forgotten."""
+
 
 class Filter:
-    """Pairs of a residual θ and a barrier function φ that later iterates must undercut in one of the two."""
+    """Numbers of a filter.
 
-    def __init__(self, first: float, constrained: bool) -> None:
-        self._allowed = MOST if constrained else MOST_OF_GAPS
-        self._first, self._nearly = first, NEARLY * max(0.1, first)
-        self.clear(first)
+    allowed: `MOST`, or `MOST_OF_GAPS`.   first: residual of the first iterate, nearly: a small share of it.
+    most: the largest one that is accepted.   thetas, phis (ENTRIES,): the first ``entries`` are those of the filter.
+    """
 
-    def clear(self, theta: float) -> None:
-        """Forget all, for the barrier function has changed, at an iterate with a residual."""
-        self.entries: list[tuple[float, float]] = []
-        self._most = self._allowed * max(1.0, self._first, theta)
+    def __init__(self, thetas: Array, phis: Array) -> None:
+        self.allowed, self.first, self.nearly, self.most, self.entries = MOST, 0.0, 0.0, np.inf, 0
+        self.thetas, self.phis = thetas, phis
 
-    def accepts(
-        self, theta: float, phi: float, before: tuple[float, float], slope: float, alpha: float
-    ) -> tuple[bool, bool]:
-        """Whether a trial is accepted, and whether it was for its cost, so that no entry is due.
 
-        before: θ, φ of the iterate.   slope: of φ along the step.
-        """
-        theta0, phi0 = before
-        slack = EPSILON * abs(phi0)
-        if not (theta <= self._most and phi < float("inf")):
+@portable
+def begin_filter(s, theta, constrained):
+    """Begin with a residual; ``constrained``: whether it is not of gaps alone."""
+    s.allowed = MOST if constrained else MOST_OF_GAPS
+    s.first, s.nearly = theta, NEARLY * max(0.1, theta)
+    clear_filter(s, theta)
+
+
+@portable
+def clear_filter(s, theta):
+    """Forget all entries, for the barrier function has changed, at an iterate with a residual."""
+    s.entries = 0
+    s.most = s.allowed * max(1.0, s.first, theta)
+
+
+@portable
+def accepts(s, theta, phi, theta0, phi0, slope, alpha):
+    """Whether a trial θ, φ is accepted, and whether it was for its cost, so that no entry is due.
+
+    theta0, phi0: θ, φ of the iterate.   slope: of φ along the step.
+    """
+    slack = EPSILON * abs(phi0)
+    if not (theta <= s.most and phi < np.inf):
+        return False, False
+    for j in range(s.entries):
+        if theta > (1.0 - FALL) * s.thetas[j] and phi >= s.phis[j] - RISE * s.thetas[j] + slack:
             return False, False
-        for theta_j, phi_j in self.entries:
-            if theta > (1.0 - FALL) * theta_j and phi >= phi_j - RISE * theta_j + slack:
-                return False, False
-        gain = -alpha * slope
-        if theta0 <= self._nearly and gain > 0.0 and gain**COST_POWER > theta0**RESIDUAL_POWER:
-            return phi <= phi0 - SLOPE * gain + slack, True
-        better = theta <= (1.0 - FALL) * theta0 or phi <= phi0 - RISE * theta0 + slack
-        return better, False
+    gain = -alpha * slope
+    if theta0 <= s.nearly and gain > 0.0 and gain**COST_POWER > theta0**RESIDUAL_POWER:
+        return phi <= phi0 - SLOPE * gain + slack, True
+    better = theta <= (1.0 - FALL) * theta0 or phi <= phi0 - RISE * theta0 + slack
+    return better, False
 
-    def add(self, theta: float, phi: float) -> None:
-        """Enter an iterate that was left by a step of which the cost alone did not decide."""
-        self.entries = [(t, p) for t, p in self.entries if t < theta or p < phi]
-        self.entries.append((theta, phi))
+
+@portable
+def enter(s, theta, phi):
+    """Enter an iterate that was left by a step of which the cost alone did not decide."""
+    oldest, kept = 1 if s.entries == ENTRIES else 0, 0
+    for j in range(oldest, s.entries):
+        if s.thetas[j] < theta or s.phis[j] < phi:
+            s.thetas[kept], s.phis[kept] = s.thetas[j], s.phis[j]
+            kept += 1
+    s.thetas[kept], s.phis[kept] = theta, phi
+    s.entries = kept + 1

@@ -92,10 +92,11 @@ def finish(
             if error <= ROUNDING or number == most:
                 break
         assert step is not None
-        trial = point.along(step.move, alpha)
+        assert step is not None
+        trial = point.along(alpha)
         if not trial.theta < np.inf:
             break
-        point.accept(trial, step.move, alpha)
+        point.accept(trial, alpha)
         rows.y = y + alpha * (rows.target - y)
         whole = alpha == 1.0 and trial.theta <= max(here.theta, ROUNDING)
         if best is not None and not strayed and error <= CLOSE and whole:

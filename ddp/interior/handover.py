@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ddp.errors import ModelError
-from ddp.interior.filter import Filter
+from ddp.interior.filter import Filter, accepts, begin_filter
 from ddp.interior.solve import AT_ONCE, PATIENCE_WITHIN, SHORT, minimise
 from ddp.interior.trials import straying
 from ddp.solutions.record import Record
@@ -69,9 +69,11 @@ def _goes_further(iterate: Iterate) -> bool:
         X, gaps = straying(d)(iterate.X, alpha * dX, U)
     except ModelError:  # there is no motion
         return False
-    before = float(np.linalg.norm(iterate.gaps)), iterate.cost
-    args = float(np.linalg.norm(gaps)), iterate.problem.total(X, U), before, -sweep.d0, alpha
-    return Filter(before[0], False).accepts(*args)[0]
+    before, cost = float(np.linalg.norm(iterate.gaps)), iterate.problem.total(X, U)
+    empty = Filter(np.zeros(0), np.zeros(0))
+    begin_filter(empty, before, False)
+    accepted = accepts(empty, float(np.linalg.norm(gaps)), cost, before, iterate.cost, -sweep.d0, alpha)[0]
+    return bool(accepted)
 
 
 def handed_over(descent: Descent) -> End:

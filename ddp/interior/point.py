@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from ddp.interior import passes
 from ddp.interior.barrier import KEPT, Barrier
 from ddp.interior.layout import workplace
 from ddp.interior.linear import bend, multipliers, stationarity
+from ddp.interior.parts import NO_WAY, Way
 from ddp.interior.trials import Judged, Move, Trial, straying
 from ddp.parallel.differentiator import Differentiator
 from ddp.problem import Problem
@@ -36,8 +36,11 @@ class Point:
     """A trajectory X, U of a problem, with multipliers; rows (M,) are constraints (m,), then control limits (N nu).
 
     gaps, residual, theta, gap, missed, cost: see `Trial`.   costate (N+1, n), weights (N, n): see linear.py.
-    scale: the cost that counts as one.   barrier: that of ``bounds``.   open: the largest gap or residual.
+    scale: the cost that counts as one.   barrier: that of ``bounds``.   penalty: the barrier function.
     moved (M,): by how much the last step changes the rows, by their linear model.
+    judged: the errors of the point.   last: the last step; swept_last: its sweep, None where that failed; ahead: how
+    many trials of it have been rolled out already.
+    holds: whether all constraints are equalities.   costates: numbers of ``costate``.
     first: m, the first row of a control's limits.   limited: whether there are such rows; boxed: whether sweeps keep to
     these limits instead, see `sweeps.limits`: where they are ``held``, as where there are no constraints.
     """
@@ -59,17 +62,40 @@ class Point:
         )
         self.moved = own["moved"]
         self._step = own["x"], own["u"], own["to_costate"], own["to_weights"]
+        self.costates, self.holds = self.costate.size, bool(problem.rows.equal.all())
         self._wanted = FIRST | GAUSS_NEWTON | EXACT | (0 if problem.structure.blockwise else RECORDS)
         self._knots, self._any_dense, self._weighs = place.knots, place.dense, place.terms is not None
         self._place, self._address = place, place.memory.address
         self._strayed = straying(problem.dynamics)
+        self._at_once = self._routines is not None and work.alone
         self._whole, self._contracted = True, False
+        self.ahead, self._lanes = 0, list[tuple[Array, Array]]()
+        self.swept_last: Sweep | None = None
         self.start(X, U, share)
 
     @property
-    def unit(self) -> float:
-        """Cost that counts as one where a solve ends: the scale, or what the point costs if that is less, or one."""
-        return min(self.scale, max(abs(self.cost), 1.0))
+    def count(self) -> int:
+        """How many numbers barriers keep positive."""
+        return self.bounds.count
+
+    @property
+    def equalities(self) -> int:
+        """How many rows are equalities."""
+        return self.bounds.equalities
+
+    @property
+    def elastic(self) -> bool:
+        """Whether rows give way that would not have to."""
+        return self.bounds.elastic
+
+    @property
+    def share(self) -> float:
+        """How much of the barrier equalities give way by, see `barrier.PROXIMAL`."""
+        return self.bounds.share
+
+    @share.setter
+    def share(self, share: float) -> None:
+        self.bounds.share = share
 
     def start(self, X: Array, U: Array, share: float | Array) -> None:
         """Begin at a trajectory, its controls and slacks pushed off their bounds, see `Barrier.inside`."""
@@ -149,7 +175,6 @@ class Point:
         self.X, self.U, self.cost, self.gaps = trial.X, trial.U, trial.cost, trial.gaps
         self.residual, self.theta, self.penalty = trial.residual, trial.theta, trial.barrier
         self.bounds.primal, self.gap, self.missed = trial.primal, trial.gap, trial.missed
-        self.open = max(trial.gap, trial.missed)
 
     def let_go(self, price: float) -> None:
         """Let constraints give way at a price, see barrier.py."""
@@ -181,7 +206,7 @@ class Point:
 
     def arrive(self) -> Judged:
         """Derivatives here, contracted with the multipliers; the errors of the point."""
-        if self._routines is None or not self._work.alone:
+        if not self._at_once:
             self.differentiate()
             self.contract()
             return self.judge()
@@ -238,6 +263,14 @@ class Point:
             passes.fill(self._address, self.bounds.address, False, *self._knots)
             self._whole = True
 
+    def swept(self, blend: float, mu: float, again: bool) -> Way:
+        """A sweep, after `judge`, which leaves its step where it succeeds; again: after another sweep at this point."""
+        sweep, move = self.propose(blend, mu, again)
+        self.swept_last = None if move is None else sweep
+        if move is None:
+            return NO_WAY
+        return Way(-1, move.longest, move.slope, move.expected)
+
     def propose(self, blend: float, mu: float, again: bool) -> tuple[Sweep, Move | None]:
         """A sweep, after `judge`, and its step where it succeeds; again: after another sweep at this point."""
         if self.boxed or blend < 1.0 or not self._weighs:
@@ -256,7 +289,8 @@ class Point:
     def _stepped(self, sweep: Sweep, lengths: tuple[float, float, float]) -> Move:
         """The last step, until that of another sweep takes its place."""
         x, u, costate, weights = self._step
-        return Move(x, u, self.bounds.step, costate, weights, *lengths, abs(sweep.expected))
+        self.last = Move(x, u, self.bounds.step, costate, weights, *lengths, abs(sweep.expected))
+        return self.last
 
     @property
     def _keep(self) -> float:
@@ -275,7 +309,8 @@ class Point:
             slope = self._error[:-1, self._n :]
             slope[((low >= 0.0) & (slope > 0.0)) | ((high <= 0.0) & (slope < 0.0))] = 0.0
             dual = float(np.abs(self._error).max())
-        return Judged(dual, costates, *others)
+        self.judged = Judged(dual, costates, *others)
+        return self.judged
 
     def dual_residual(self) -> Array:
         """The Lagrangian's gradient (N+1, nz) in all states but the first, and all controls that no limit holds."""
@@ -305,7 +340,7 @@ class Point:
         args = self._address, self.bounds.address, self.barrier, self._keep, self.residual, blend, mu
         return self._stepped(sweep, passes.stride(*args))
 
-    def along(self, move: Move, alpha: float) -> Trial:
+    def along(self, alpha: float) -> Trial:
         """The trial a fraction alpha along the last step."""
         U, primal = np.empty_like(self.U), np.empty((3, self.rows.size))
         own = self._address, self.bounds.address, alpha
@@ -322,28 +357,32 @@ class Point:
             X, gaps = self.X, np.full_like(self.gaps, np.inf)
         return self._weighed(X, U, primal, gaps)
 
-    def rolled(self, sweep: Sweep, move: Move, alpha: float) -> Iterator[Trial]:
-        """Trials alpha, alpha / 2, ... along a step whose states follow from controls, under the policy of its sweep.
+    def rolled(self, alpha: float) -> Trial:
+        """The trial alpha along the last step whose states follow from controls, under the policy of its sweep.
 
         Where motion curves a lot gaps of linear steps are large; these leave but the rest 1 - alpha of each gap. Slacks
         go as far as along the step, whatever constraints do. Controls stay off limits with barriers, as steps do.
+        Halves of alpha, which may be asked for next, are rolled out ahead, as they take no longer.
         """
-        share = 0.0 if self.boxed else 1.0 - KEPT
-        low, high = (
-            np.where(np.isfinite(limit), limit + share * (self.U - limit), limit)
-            for limit in (self.problem.lower, self.problem.upper)
-        )
-        while True:
-            alphas = alpha * HALVES
-            tracked = self.dynamics.track(self.X, self.U, sweep.k, sweep.K, alphas, self.gaps, low, high)
-            for alpha, X, U in zip(alphas, *map(np.ascontiguousarray, tracked), strict=True):
-                primal = np.empty((3, self.rows.size))
-                passes.advance(self._address, self.bounds.address, alpha, self.first, U, U, primal, False)
-                yield self._weighed(X, U, primal, (1.0 - alpha) * self.gaps)
-            alpha *= 0.5
+        if self.ahead == 0:
+            share = 0.0 if self.boxed else 1.0 - KEPT
+            low, high = (
+                np.where(np.isfinite(limit), limit + share * (self.U - limit), limit)
+                for limit in (self.problem.lower, self.problem.upper)
+            )
+            sweep = self.swept_last
+            assert sweep is not None
+            tracked = self.dynamics.track(self.X, self.U, sweep.k, sweep.K, alpha * HALVES, self.gaps, low, high)
+            self._lanes = list(zip(*map(np.ascontiguousarray, tracked), strict=True))
+            self.ahead = len(HALVES)
+        X, U = self._lanes[-self.ahead]
+        self.ahead -= 1
+        primal = np.empty((3, self.rows.size))
+        passes.advance(self._address, self.bounds.address, alpha, self.first, U, U, primal, False)
+        return self._weighed(X, U, primal, (1.0 - alpha) * self.gaps)
 
-    def accept(self, trial: Trial, move: Move, alpha: float) -> None:
-        """Go where a trial is; multipliers go as far along the step."""
+    def accept(self, trial: Trial, alpha: float) -> None:
+        """Go where a trial is; multipliers go as far along the last step."""
         self._take(trial)
         self._contracted = False
-        passes.follow(self._address, self.bounds.address, self.barrier, alpha, move.longest_dual)
+        passes.follow(self._address, self.bounds.address, self.barrier, alpha, self.last.longest_dual)

@@ -12,9 +12,9 @@ from ddp.costs.hessians import EPSILON
 from ddp.costs.terms import naming
 from ddp.derivatives import broken_rows
 from ddp.errors import UndefinedCostError, as_array
-from ddp.interior.course import END, START, WARM
+from ddp.interior.course import CROSSING, END, START, TOLERANCE, WARM
 from ddp.interior.finish import Finished, finish
-from ddp.interior.method import CROSSING, TOLERANCE, Interior
+from ddp.interior.method import Interior
 from ddp.interior.point import NEAR_BOUNDS, Point
 from ddp.iterate import FULL, Iterate
 from ddp.protocols import Array
@@ -81,10 +81,10 @@ def minimise(descent: Descent) -> Minimised:
     iterate.guess = None
     point, sweep, exact = interior.point, interior.sweep, False
     if end.ending.converged:
-        loose, last = interior.tolerance > END, _kept(interior.sweep)
+        loose, last = interior.course.tolerance > END, _kept(interior.sweep)
         finished = interior.finished or finish(point, TOLERANCE if loose else DOUBTFUL)
         if loose and finished.sweep is None:  # which rows are active is not clear yet
-            interior.tolerance = END
+            interior.course.tolerance = END
             point.differentiate()
             end = interior.run(solver.max_iterations, warm=True)
             point, last = interior.point, _kept(interior.sweep)

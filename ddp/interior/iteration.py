@@ -1,0 +1,148 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
+"""An iteration of the full-space step, from what is known of a point to the next one; method.py tells what it does.
+
+Python runs these functions on a `Course` and a `Point`, or kernels call them compiled, on structs of the same numbers.
+What is rare is left to Python: an iteration ends before it, and says so.
+"""
+
+from __future__ import annotations
+
+from ddp.compiling.portable import portable
+from ddp.interior.correction import first_definite, judge_step
+from ddp.interior.course import (
+    END,
+    HALVED,
+    KNOWN,
+    LOWERED,
+    MOVED,
+    UNKNOWN,
+    gives_way,
+    is_crossing,
+    is_solved,
+    lower_barrier,
+    near_minimum,
+)
+from ddp.interior.filter import accepts, clear_filter, enter
+from ddp.interior.parts import accept, along, arrive, judge, judged, left_open, rolled
+
+TOOK, STOPPED, HOLDS, INDEFINITE, LEADS_ASTRAY, CROSSES, ENDS, LIMIT = range(8)
+"""Results of an iteration: a step, or none for the first time; none again. Or it waits for others: sweeps have to keep
+to limits of controls; no Hessian is positive definite; the barrier that is set has to be begun with; Newton's steps are
+to be tried; the solve has converged, or come to what cannot be met; or to its limit of iterations."""
+
+LOWER = 0.1
+"""The first barrier falls to this share where steps to its minimum lead astray, see `leads_astray`."""
+
+CURVED = 1.0 / 16.0
+"""Steps of a smaller fraction of what bounds allow are too long for their models: mu rises after them, and after
+none at all."""
+
+SHORTEST, SHORTEST_WHOLE = 1e-8, 2.0**-8
+"""Steps of a smaller fraction of the longest one are none; of those that no bound cuts, within limits of controls."""
+
+LESS_PROXIMAL = 0.1
+"""By how much equalities give way less after a full step that did not close half of what is open."""
+
+
+@portable
+def iterate(s, p):
+    """Make an iteration, or find what has to be done first."""
+    if s.known == UNKNOWN:
+        judge(p)
+    elif s.known == MOVED:
+        arrive(p)
+    while True:
+        if s.known != LOWERED:
+            s.known = KNOWN
+            lower_barrier(s, p)
+            if s.held and p.limited:
+                return HOLDS
+        s.known = KNOWN
+        way = first_definite(s, p)
+        if way.failed >= 0:
+            return INDEFINITE
+        s.expected, s.dual = way.expected, judged(p).dual
+        if not s.settled and leads_astray(s, p, way):
+            return LEADS_ASTRAY
+        if not near_minimum(s, p, way):
+            break
+    if is_crossing(s, p, way):
+        return CROSSES
+    if is_solved(s, p, way) or gives_way(p):
+        return ENDS
+    if s.done >= s.limit:
+        return LIMIT
+    was_open = max(p.gap, p.missed)
+    s.alpha = search(s, p, way)
+    s.done += 1
+    return follow(s, p, way, was_open)
+
+
+@portable
+def follow(s, p, way, was_open):
+    """Draw conclusions from a step."""
+    if s.alpha == 0.0 and s.stuck:
+        return STOPPED
+    s.stuck = 1 if s.alpha == 0.0 else 0
+    judge_step(s, p, s.alpha == 0.0 or (p.first > 0 and s.alpha <= CURVED * way.longest))
+    if s.alpha == 0.0:
+        clear_filter(s, p.theta)
+        return TOOK
+    s.known = MOVED
+    if s.alpha == 1.0 and left_open(p) > HALVED * was_open:
+        p.share *= LESS_PROXIMAL
+    return TOOK
+
+
+@portable
+def leads_astray(s, p, way):
+    """Whether to begin anew with another first barrier, which is set: a lower one, or the one before.
+
+    Where the filter refuses the longest first step, though bounds allow most of it, the minimum of the barrier
+    function is too far for linear models. A lower barrier asks for less, and is kept if its step is accepted, or
+    if by curvature a full one would open half as much as the one before; else the barrier was not the cause.
+    """
+    alpha, barrier = way.longest, LOWER * p.barrier
+    trial = along(p, alpha)
+    phi = trial.cost + trial.barrier
+    accepted = accepts(s, trial.theta, phi, p.theta, p.cost + p.penalty, way.slope, alpha)[0]
+    opens = (trial.theta - (1.0 - alpha) * p.theta) / alpha**2
+    if s.before > 0.0 and not (accepted or opens <= HALVED * s.strayed):
+        s.settled, barrier = 1, s.before
+    elif accepted or alpha < HALVED or barrier < END * p.scale:
+        s.settled = 1
+        return False
+    s.before, s.strayed, p.barrier = p.barrier, opens, barrier
+    return True
+
+
+@portable
+def search(s, p, way):
+    """Go along a step: the fraction, 0 where none is accepted.
+
+    With constraints what a linear trial does not reach a rollout may; within limits alone they help nothing.
+    """
+    theta, phi, alpha = p.theta, p.cost + p.penalty, way.longest
+    shortest = (SHORTEST_WHOLE if s.within else SHORTEST) * way.longest
+    p.ahead = 0
+    while alpha > shortest:
+        trial = along(p, alpha)
+        if is_taken(s, p, trial, theta, phi, way.slope, alpha):
+            return alpha
+        if p.first > 0:
+            trial = rolled(p, alpha)
+            if is_taken(s, p, trial, theta, phi, way.slope, alpha):
+                return alpha
+        alpha *= 0.5
+    return 0.0
+
+
+@portable
+def is_taken(s, p, trial, theta, phi, slope, alpha):
+    """Whether the filter accepts a trial, to which the point goes then; theta, phi: of where it was."""
+    accepted, by_cost = accepts(s, trial.theta, trial.cost + trial.barrier, theta, phi, slope, alpha)
+    if accepted:
+        if not by_cost:
+            enter(s, theta, phi)
+        accept(p, trial, alpha)
+    return accepted

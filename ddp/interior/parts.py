@@ -1,0 +1,87 @@
+"""Parts of a full-space iteration that work on a `Point`: Python calls its methods, kernels those of compiled.py.
+
+`iteration.py` is made of them, and of decisions that are functions of numbers.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+
+class Way(NamedTuple):
+    """Step of a sweep that failed at a knot, or -1: numbers of a `trials.Move`."""
+
+    failed: int
+    longest: float
+    slope: float
+    expected: float
+
+
+NO_WAY = Way(0, 1.0, 0.0, 0.0)
+"""That of no sweep."""
+
+
+class Worth(NamedTuple):
+    """Worth of a trial: numbers of a `trials.Trial`."""
+
+    cost: float
+    barrier: float
+    theta: float
+    gap: float
+    missed: float
+
+
+def judge(p: Any) -> None:
+    """Find the errors of a point: `Point.judge`, after `Point.contract`."""
+    p.contract()
+    p.judge()
+
+
+def arrive(p: Any) -> None:
+    """Derivatives where a step has led, and the errors there: `Point.arrive`."""
+    p.arrive()
+
+
+def judged(p: Any) -> Any:
+    """The errors of a point: a `Judged`."""
+    return p.judged
+
+
+def swept(p: Any, blend: float, mu: float, again: bool) -> Any:
+    """A sweep, and the step that it leads to: `Point.propose`."""
+    return p.swept(blend, mu, again)
+
+
+def priced_openness(p: Any) -> float:
+    """Gaps and residuals times their multipliers: `Point.priced_openness`."""
+    return float(p.priced_openness())
+
+
+def along(p: Any, alpha: float) -> Any:
+    """The trial a fraction alpha along the last step: `Point.along`."""
+    return p.along(alpha)
+
+
+def rolled(p: Any, alpha: float) -> Any:
+    """The trial a fraction alpha along the last step whose states follow from controls: `Point.rolled`."""
+    return p.rolled(alpha)
+
+
+def accept(p: Any, trial: Any, alpha: float) -> None:
+    """Go to a trial: `Point.accept`."""
+    p.accept(trial, alpha)
+
+
+def penalised(p: Any) -> float:
+    """The barrier function at a point."""
+    return float(p.bounds.value(p.barrier))
+
+
+def left_open(p: Any) -> float:
+    """The largest residual of an equality that the proximal method leaves open after a full step."""
+    return float(p.bounds.left_open(p.last.rows, p.barrier))
+
+
+def excess(p: Any) -> tuple[float, float]:
+    """By how much an elastic row gives way that would not have to, at most, and the price of that."""
+    return float(p.bounds.excess), float(p.bounds.price_of_all)
