@@ -135,6 +135,7 @@ def check_derivatives(
     """
     instance("problem", problem, Problem)
     N, d = problem.horizon, problem.dynamics
+    problem.renew()
     if X is None and U is None:
         X, U = excited(problem)
     if X is None or U is None:

@@ -177,6 +177,11 @@ class Problem:
         if self.objective.renew():
             settle(self, objective=replace(self.objective))  # tables are made anew
 
+    @property
+    def traces(self) -> tuple[object, object]:
+        """Objects that are others once `renew` has traced functions of the cost or the dynamics again."""
+        return self.objective, getattr(self.dynamics, "traced", None)
+
     def with_guess(self, guess: Start) -> Problem:
         """Copy that `solve` starts from another guess; nothing but that is checked again or copied."""
         other = self.twin()

@@ -115,6 +115,7 @@ class RecedingHorizon:
         ProblemError for an x that is no state, after `close`, and where the cost of no guess is a number; SolveError if
         a worker dies.
         """
+        self.problem.renew()
         problem = self.problem.starting_at(x)
         failed: list[Solution | UndefinedCostError | ModelError] = []
         for guess in self._guesses(problem, steps):

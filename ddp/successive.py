@@ -25,14 +25,15 @@ class Successive:
     def __init__(self, workers: int | str | Workers = 1) -> None:
         self.workers, self._resources = as_workers(workers), ExitStack()
         self._work: Differentiator | None = None
-        self._last: Problem | None = None
+        self._traces: tuple[object, object] = None, None
         self._closed = False
 
     def prepare(self, problem: Problem, guess: Start, solver: DDP) -> None:
         """Make memory and workers; ProblemError for a bad guess."""
         start_policy(problem, guess)
         goal = solver.relaxed(problem, guess)
-        self._work, self._last = self._resources.enter_context(differentiator(goal, self.workers)), problem
+        self._work = self._resources.enter_context(differentiator(goal, self.workers))
+        self._traces = problem.traces
         self._work.kept.setdefault(solver.hessian, ONCE)  # the first solve loads what all others need
 
     def solve(self, problem: Problem, guess: Start, solver: DDP) -> Solution:
@@ -40,14 +41,15 @@ class Successive:
         start = Stopwatch()
         if self._closed:
             raise ProblemError("controller: expected one that is open, this one was closed; make another")
-        if self._work is None:
+        objective, traced = problem.traces
+        if self._work is None or traced is not self._traces[1]:  # processes have functions that are others by now
+            self._resources.close()
             self.prepare(problem, guess, solver)
         assert self._work is not None
-        assert self._last is not None
         goal = solver.relaxed(problem, guess)
-        if problem.objective is not self._last.objective:
+        if objective is not self._traces[0]:
             self._work.turn_to(goal)
-        self._last = problem
+        self._traces = problem.traces
         return descend_from(goal, solver, start_policy(problem, guess), self._work, None, start)
 
     def close(self) -> None:

@@ -130,7 +130,7 @@ class Alone:
         d, N = problem.dynamics, problem.horizon
         nx, n, nu = d.nx, d.n, d.nu
         self._dynamics, self.backward = d, backward
-        self._options, self._traced = _options(solver), getattr(d, "traced", None)
+        self._options, self._traced = _options(solver), problem.traces[1]
         self._shapes, self._table = problem.objective.runs, problem.objective.table
         self._at: tuple[Iterate, Model] | None = None
         own, at = carved(_shapes(N, nx, n, nu, problem.lanes))
@@ -176,8 +176,7 @@ class Alone:
 
     def fits(self, problem: Problem, solver: DDP) -> bool:
         """Whether this memory serves a problem: the last one, but for numbers of its terms, x0 and limits."""
-        d = problem.dynamics
-        alike = d is self._dynamics and getattr(d, "traced", None) is self._traced  # functions may be traced anew
+        alike = problem.dynamics is self._dynamics and problem.traces[1] is self._traced
         return alike and problem.objective.runs is self._shapes and _options(solver) == self._options
 
     def turn_to(self, problem: Problem) -> None:

@@ -59,13 +59,25 @@ class Batch:
         self.solver = as_solver(solver)
         self.threads = positive_integer("threads", threads)
         problem.renew()
-        self._solves = Solves(problem, self.solver, min(self.threads, self.size))
+        self._begin()
         try:
             self._out = Results.empty(problem, self.size)
         except (MemoryError, ValueError) as reason:
             raise ProblemError(f"size: expected as many problems as memory has room for, got {said(size)}") from reason
-        self.obstacle, self.left, self._begun = self._solves.obstacle, 0, np.zeros(self.size, dtype=bool)
+        self.left, self._begun = 0, np.zeros(self.size, dtype=bool)
         self.failed: dict[int, str] = {}
+
+    def _begin(self) -> None:
+        """Make memory for the problem's functions as they are now."""
+        self._solves = Solves(self.problem, self.solver, min(self.threads, self.size))
+        self.obstacle, self._traces = self._solves.obstacle, self.problem.traces
+
+    def _renew(self) -> None:
+        """Begin anew where functions are others by now."""
+        self.problem.renew()
+        if any(one is not own for one, own in zip(self.problem.traces, self._traces, strict=True)):
+            self._solves.close()
+            self._begin()
 
     def solve(self, over: Mapping[str, Any], guess: Start = None) -> Solutions:
         """Solve the problems that have other numbers in some places, see `Problem.varying`.
@@ -73,6 +85,7 @@ class Batch:
         over: arrays with one sample a row, (size, ...), by the names of places.
         guess: as of `solve`, for all problems; None: each problem's own.
         """
+        self._renew()
         arrays = given(self.problem, over)
         count = len(next(iter(arrays.values())))
         if count != self.size:
@@ -93,6 +106,7 @@ class Batch:
         last one has failed or has no finite cost, guesses are the problem's own. The whole plans are
         ``X`` (size, N+1, nx), ``U``, ``K``, until the next call.
         """
+        self._renew()
         d = self.problem.dynamics
         X0 = as_array("states", states, (self.size, d.nx))
         d.check_state("states", X0)

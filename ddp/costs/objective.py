@@ -22,6 +22,7 @@ from ddp.costs.traced import TracedTerm
 from ddp.derivatives import Derivatives
 from ddp.protocols import Array
 from ddp.systems.system import System
+from ddp.tracing.function import TracedFunction
 
 LARGE = 60
 """Rows of Hessians from which on only what terms write to is cleared."""
@@ -112,10 +113,22 @@ class Objective:
         vars(found)["_readers"] = readers
         return found
 
-    def renew(self) -> bool:
-        """Trace terms again that have changed; whether any has."""
+    @cached_property
+    def _traces(self) -> list[tuple[TracedTerm, TracedFunction]]:
+        """Traced terms, and the traces that tables are made of."""
         terms = {id(entry.term): entry.term for entry, _, _ in self._stretches}
-        return any([term.renew() for term in terms.values() if isinstance(term, TracedTerm)])
+        return [(term, term.traced) for term in terms.values() if isinstance(term, TracedTerm)]
+
+    def renew(self) -> bool:
+        """Trace terms again that have changed; whether tables are of others by now."""
+        for term, _ in self._traces:
+            term.renew()
+        return not self._is_current
+
+    @property
+    def _is_current(self) -> bool:
+        """Whether terms are those that tables are made of: problems share terms, and each of them renews these."""
+        return all(term.traced is traced for term, traced in self._traces)
 
     def with_lagrangian(self, lagrangian: Lagrangian) -> Objective:
         """Copy of these terms, without constraints until now, with what constraints contribute."""
@@ -131,7 +144,7 @@ class Objective:
         """
         twin, own = object.__new__(Objective), vars(self)
         vars(twin).update({name: own[name] for name in self.__dataclass_fields__} | parts)
-        if alike and self.dynamics.n + self.dynamics.nu < LARGE:
+        if alike and self._is_current and self.dynamics.n + self.dynamics.nu < LARGE:
             vars(twin).update({name: own[name] for name in OF_SHAPES if name in own})
         return twin
 
@@ -141,7 +154,7 @@ class Objective:
         return self
 
     def __getstate__(self) -> dict[str, Any]:
-        of_this_process = "table", "_alive", "noted", "_tables", "_of_constraints"  # addresses
+        of_this_process = "table", "_alive", "noted", "_tables", "_of_constraints", "_traces"  # addresses
         return {name: value for name, value in vars(self).items() if name not in of_this_process}
 
     @property
@@ -270,7 +283,7 @@ class Objective:
             compiled = [row for row in found if row[0] is not None]
             object.__setattr__(self, "_alive", compiled)
             return np.concatenate([self.plain.table, cost_table.table_of(compiled)])
-        rows = []
+        rows, _ = [], self._traces
         for entry, begin, end in self._stretches:
             if entry.compiled:
                 with naming(entry.name, slice(begin, end)):

@@ -38,9 +38,11 @@ class DerivedDynamics(ByKnot):
         if getattr(own, "derivatives", None) == "traced" and given == (None, None, None):
             self._traced = followed("step", own.step, self.nx, self.nu)
 
-    def renew(self) -> None:
-        """Trace the step again, if what it reads has changed."""
-        self._traced = None if self._traced is None else self._traced.renewed()
+    def renew(self) -> bool:
+        """Trace the step again, if what it reads has changed; whether it has."""
+        before = self._traced
+        self._traced = None if before is None else before.renewed()
+        return self._traced is not before
 
     def _of_own(self, name: str) -> Any:
         return getattr(self.own, name, None)

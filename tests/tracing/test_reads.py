@@ -9,8 +9,10 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
+import ddp
 import ddp.tracing.function
 from ddp.tracing.function import TracedFunction
+from dynamics import FunctionDynamics
 
 X, U = np.array([0.3, -0.7]), np.array([0.4])
 
@@ -361,3 +363,42 @@ def test_functions_that_read_the_same_are_followed_once(name, monkeypatch):
     assert found.code is first.code
     np.testing.assert_allclose(found._called(X, U), np.atleast_1d(again(X, U)), rtol=1e-14)
     assert first.renewed() is first
+
+
+class Spring:
+    """Unstable point mass and where it is to go, of numbers that change."""
+
+    stiffness, target = 1.0, 1.0
+
+    def f(self, x, u):
+        return np.array([x[0] + 0.1 * x[1], x[1] + 0.1 * (u[0] + self.stiffness * x[0])])
+
+    def value(self, x, u):
+        return 100.0 * (x[0] - self.target) ** 2 + x[1] ** 2
+
+    def follows(self, X, U):
+        """Whether X is the motion under U by Python's arithmetic, and ends near the target."""
+        ends = [self.f(x, u) for x, u in zip(X, U, strict=False)]
+        return np.allclose(X[1:], ends, atol=1e-12) and abs(X[-1, 0] - self.target) < 0.1
+
+
+def test_all_who_share_a_problem_solve_what_its_functions_are_now():
+    spring = Spring()
+    problem = ddp.Problem(
+        dynamics=FunctionDynamics(spring.f, 2, 1, dt=0.1), running=[lambda x, u: 1e-2 * u[0] ** 2], terminal=[spring],
+        x0=np.zeros(2), horizon=20,
+    )  # fmt: skip
+    controller, batch = ddp.RecedingHorizon(problem), ddp.Batch(problem, 2)
+    states = np.zeros((2, 2))
+    for spring.stiffness, spring.target in ((1.0, 1.0), (0.5, 2.0), (0.3, 2.0), (0.3, -1.0)):
+        twins = [problem.starting_at(problem.x0), problem.varying(x0=states[0]), problem.with_guess(None), problem]
+        for one in (*twins, problem.starting_at(problem.x0)):
+            found = ddp.solve(one)
+            assert spring.follows(found.X, found.U)
+        assert ddp.check_derivatives(problem).ok
+        found = controller.solve(problem.x0)
+        assert spring.follows(found.X, found.U)
+        batch.step(states)
+        assert spring.follows(batch.X[1], batch.U[1])
+        many = batch.solve({"x0": states})
+        assert spring.follows(many.X[1], many.U[1])
