@@ -16,7 +16,7 @@ from ddp.derivatives import EXACT, FIRST, GAUSS_NEWTON, RECORDS, broken_rows, mi
 from ddp.errors import DDPError, ModelError, UndefinedCostError
 from ddp.guesses import Guess
 from ddp.models.globalisation import NO_SWEEP, shift, swept
-from ddp.parallel.differentiator import Differentiator, Follow
+from ddp.parallel.differentiator import Differentiator
 from ddp.problem import Problem
 from ddp.protocols import Array
 from ddp.search import Backtracking, Line, Search, Step
@@ -219,9 +219,6 @@ class Iterate:
         if blend > 0.0:
             wanted |= EXACT | RECORDS if backward.reads_records(costates) else EXACT
         if wanted & ~self.known:
-            follow = None if self.known else self.work.followed
-            if follow is not None and (sweep := self._followed(follow, wanted, blend, mu, costates)):
-                return sweep
             self.know(wanted)
         sweep = backward(blend, mu, costates)
         if sweep.failed >= 0 and sweep.contraction == KEPT:  # what is kept may be too old
@@ -237,17 +234,6 @@ class Iterate:
         fresh, self.known = not self.known, known
         if fresh:
             self._scale()
-
-    def _followed(self, follow: Follow, wanted: int, blend: float, mu: float, costates: bool) -> Sweep | None:
-        """A sweep while derivatives are being made, unless it takes all of them to begin."""
-        behind = self.backward.behind(blend, mu, costates)
-        if behind is None:
-            return None
-        made, known = missing(0, wanted, self.curved)
-        follow(self.X, self.U, made, behind)
-        self.known = known
-        self._scale()
-        return behind.outcome()
 
     def weigh(self) -> None:
         """Differentiate the first trajectory, if nothing has been yet: no `control_weight` is known before."""

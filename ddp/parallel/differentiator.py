@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from ddp.derivatives import Derivatives
 from ddp.protocols import Array
@@ -14,36 +14,10 @@ if TYPE_CHECKING:
     from ddp.problem import Problem
 
 
-class Following(Protocol):
-    """Work that follows the derivatives, block by block from the last knots to the first: a backward sweep.
-
-    weighted: whether the second order is contracted before, block by block.
-    """
-
-    weighted: bool
-
-    def weigh(self, start: int, stop: int) -> None:
-        """Find the weights of the second order of these knots, after those of the knots behind them."""
-
-    def contract(self, start: int, stop: int) -> None:
-        """Contract the second order of these knots with their weights."""
-
-    def sweep(self, start: int, stop: int) -> None:
-        """Do what follows for these knots, after those behind them."""
-
-
-Follow = Callable[[Array, Array, int, Following], None]
-"""Make derivatives of states and controls, `derivatives.FIRST` and the others, with work that follows them."""
-
-
 class Differentiator(ABC):
-    """Makes derivatives of all knots of a trajectory, into ``derivatives``.
-
-    followed: makes derivatives with a sweep behind them; None where that is not possible.
-    """
+    """Makes derivatives of all knots of a trajectory, into ``derivatives``."""
 
     derivatives: Derivatives
-    followed: Follow | None = None
     _problem: Problem
 
     @cached_property

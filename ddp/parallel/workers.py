@@ -24,8 +24,7 @@ import numpy as np
 from ddp.costs.batch import ability
 from ddp.derivatives import FIRST, Derivatives, contract_with
 from ddp.errors import ProblemError, positive_integer, said
-from ddp.parallel.differentiator import Differentiator, Following
-from ddp.parallel.pipeline import Pipeline
+from ddp.parallel.differentiator import Differentiator
 from ddp.parallel.process_pool import Processes, WorkerError
 from ddp.problem import Problem
 from ddp.protocols import Array
@@ -179,8 +178,6 @@ class _Threads(Differentiator):
         self._problem, self.derivatives, self._count = problem, derivatives, count
         self._pool = ThreadPoolExecutor(count - 1, thread_name_prefix="mayne")
         self._waiting: deque[tuple[int, int]] = deque()
-        self._pass: Pipeline | None = None
-        self.followed = self._follow
 
     @property
     def description(self) -> str:
@@ -194,29 +191,16 @@ class _Threads(Differentiator):
 
         self._share(contract, len(record))
 
-    def _follow(self, X: Array, U: Array, made: int, after: Following) -> None:
-        blocks = list(reversed(slices(len(X), self._count)))
-        weigh = after.weigh if after.weighted else None
-        self._pass = Pipeline(blocks, self._making(X, U, made), after.contract)
-        self._pass.run(self._pool, self._count - 1, weigh, after.sweep)
-
-    def _making(self, X: Array, U: Array, made: int) -> Callable[[int, int], None]:
-        """A function that makes the derivatives of the knots start .. stop-1."""
-
-        def make(start: int, stop: int) -> None:
-            self._problem.expand(X, U, self.derivatives, start, stop, made)
-
-        return make
-
     def close(self) -> None:
         """End the threads, once they are done with the slice that they are at."""
         self._waiting.clear()
-        if self._pass is not None:
-            self._pass.end()  # an interrupt may have kept it from ending itself
         self._pool.shutdown(wait=True, cancel_futures=True)
 
     def make(self, X: Array, U: Array, made: int) -> None:
-        self._share(self._making(X, U, made), len(X))
+        def make(start: int, stop: int) -> None:
+            self._problem.expand(X, U, self.derivatives, start, stop, made)
+
+        self._share(make, len(X))
 
     def _share(self, work: Callable[[int, int], None], size: int) -> None:
         """Do ``work(start, stop)`` for all slices of ``size`` knots; of several failures, raise the first knots'."""
@@ -304,7 +288,8 @@ class _Measured(Differentiator):
     def make(self, X: Array, U: Array, made: int) -> None:
         if not self._decided and made & FIRST:  # another iterate
             if len(self._times) == TRIED:
-                self._decide()
+                self._decided = True
+                self._take_over()
             else:
                 self._times.append(0.0)
         self._timed(partial(self._now.make, X, U, made))
@@ -314,11 +299,6 @@ class _Measured(Differentiator):
         stage()
         if not self._decided:
             self._times[-1] += time.perf_counter() - before
-
-    def _decide(self) -> None:
-        self._decided = True
-        self._take_over()
-        self.followed = self._now.followed
 
     def _take_over(self) -> None:
         """Hand over to several threads or processes, if that pays."""

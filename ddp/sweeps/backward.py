@@ -254,11 +254,6 @@ class Backward:
         """The derivatives are those of a trajectory that no sweep led to: gains are no policy for its weights."""
         self.age, self._followed = None, False
 
-    @property
-    def fresh(self) -> bool:
-        """Whether the next sweep with blend > 0 contracts the second order, and does not take what is there."""
-        return self.age is None
-
     def multiplier(self, costates: bool = False) -> str:
         """Vector that contracts the second order in the next sweep with blend > 0: `VALUE`, `COSTATE` or `POLICY`.
 
@@ -358,12 +353,6 @@ class Backward:
         self._take(self._second)
         return False
 
-    def behind(self, blend: float, mu: float, costates: bool = False) -> Behind | None:
-        """Sweep behind derivatives that are still being made; None where it takes all of them to begin."""
-        if self._limited or self._segments is not None or (blend > 0.0 and (self._reuse > 0 or not self.fresh)):
-            return None
-        return Behind(self, blend, mu, self.multiplier(costates))
-
     def curvature(self) -> tuple[float, int]:
         """The smallest eigenvalue of Q_uu at the knot where the last sweep failed, and the control most concerned."""
         if not np.isfinite(self._action).all():
@@ -407,55 +396,3 @@ class Backward:
     def _left_gains(self) -> bool:
         """Whether what a failed sweep left is a policy for weights: some of the last one's gains."""
         return self._followed and bool(np.isfinite(self._action[0, 0]))
-
-
-class Behind:
-    """A sweep in blocks of knots, the last ones first, each after its derivatives have been made: see pipeline.py.
-
-    weighted: whether the second order is contracted before, block by block.
-    described: whether what the dynamics' ``expand_second`` writes is read.
-    """
-
-    def __init__(self, backward: Backward, blend: float, mu: float, multiplier: str) -> None:
-        self._of, self._multiplier = backward, multiplier if blend > 0.0 else NONE
-        self._how = float(blend), float(mu), multiplier == COSTATE
-        self.weighted = self._multiplier not in (NONE, VALUE)
-        self.described = self._multiplier == VALUE or (self.weighted and not backward._blockwise)
-        N = len(backward._weights)
-        self._N, self._weights = N, backward._weights
-        self._failed, self._sums = -1, NOTHING
-        self._second = backward._in_blocks if self.weighted and not self.described else backward._second
-        if self._multiplier == VALUE:
-            backward._contract_within()
-        if blend > 0.0:
-            backward._take(self._second)
-
-    def weigh(self, start: int, stop: int) -> None:
-        """The weights of the knots start .. stop-1 of 0 .. N."""
-        self._of._weigh(self._of.address, start, min(stop, self._N), self._multiplier == POLICY)
-
-    def contract(self, start: int, stop: int) -> None:
-        """The second order of these knots with their weights."""
-        knots, of = slice(start, min(stop, self._N)), self._of
-        if knots.stop > start:
-            parts = of._derivatives.record[knots], self._weights[knots], self._second[knots]
-            contract_with(of._dynamics, *parts, not self.described)
-
-    def sweep(self, start: int, stop: int) -> None:
-        """The recursion over these knots, unless it failed at later ones."""
-        of = self._of
-        if self._failed < 0 and start < self._N:
-            blend, mu, by_costate = self._how
-            self._failed, *sums = of._recursion(
-                of._horizon.address, of._room.address, start, min(stop, self._N), self._sums, blend, mu, by_costate,
-                self.weighted, False,
-            )  # fmt: skip
-            self._sums = tuple(sums)
-
-    def outcome(self) -> Sweep:
-        """Result, when all blocks are done."""
-        if self.weighted:
-            self._of.age = 0
-        self._of._followed = self._failed < 0 or self._of._left_gains()
-        slope, change, gradient = self._sums
-        return Sweep(self._of._k, self._of._K, -slope, -change, gradient, self._failed, self._multiplier)
