@@ -23,8 +23,9 @@ from ddp.search import Backtracking, Line, Search, Step
 from ddp.solutions.record import Record
 from ddp.solutions.solution import Solution
 from ddp.solutions.status import Status
-from ddp.sweeps.backward import KEPT, VALUE, Backward, Sweep
+from ddp.sweeps.backward import Backward
 from ddp.sweeps.inertia import UNKNOWN
+from ddp.sweeps.outcome import KEPT, VALUE, Sweep
 from ddp.systems.system import ability
 
 FULL = np.array([1.0])

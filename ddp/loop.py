@@ -20,8 +20,8 @@ from ddp.options import DDP
 from ddp.saddles import away, described, judged
 from ddp.solutions.record import Record, Watcher
 from ddp.solutions.status import Ending, Status
-from ddp.sweeps.backward import Sweep
 from ddp.sweeps.inertia import MINIMUM, UNKNOWN
+from ddp.sweeps.outcome import Sweep
 
 MOST_LEFT = 30
 """Saddles and maxima that are left, at most."""

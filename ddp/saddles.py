@@ -14,8 +14,8 @@ from ddp.iterate import Iterate
 from ddp.protocols import Array
 from ddp.search import Step
 from ddp.solutions.record import Record
-from ddp.sweeps.backward import COSTATE, Sweep
 from ddp.sweeps.inertia import Inertia, inertia
+from ddp.sweeps.outcome import COSTATE, Sweep
 
 FIRM = 1e-8
 """A multiplier of a control limit that is larger than this, relative to what it is a sum of, holds the control."""

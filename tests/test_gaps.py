@@ -12,7 +12,7 @@ import problems
 from ddp.guesses import Guess
 from ddp.iterate import CLOSED, Iterate
 from ddp.parallel.workers import differentiator
-from ddp.sweeps.backward import COSTATE, VALUE
+from ddp.sweeps.outcome import COSTATE, VALUE
 from dynamics import FunctionDynamics, RobotDynamics
 from problems import quadrotor
 from problems.costs import ControlCost, StateCost

@@ -9,7 +9,8 @@ from oracles import random_tree
 
 import ddp
 from ddp.derivatives import Derivatives
-from ddp.sweeps.backward import VALUE, Backward
+from ddp.sweeps.backward import Backward
+from ddp.sweeps.outcome import VALUE
 from dynamics import FunctionDynamics, RobotDynamics
 from problems import arm, pendulum
 from problems.costs import ControlCost, StateCost

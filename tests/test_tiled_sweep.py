@@ -8,7 +8,7 @@ import problems
 from ddp.guesses import Guess
 from ddp.iterate import Iterate
 from ddp.parallel.workers import differentiator
-from ddp.sweeps.backward import COSTATE, POLICY, VALUE
+from ddp.sweeps.outcome import COSTATE, POLICY, VALUE
 
 
 def problem_and_guess(name, torn=False):

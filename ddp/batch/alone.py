@@ -27,7 +27,8 @@ from ddp.models.built_in import Mixed, Model
 from ddp.models.globalisation import Globalisation
 from ddp.options import DDP
 from ddp.problem import Problem
-from ddp.sweeps.backward import BY_NUMBER, NONE, Backward, Sweep
+from ddp.sweeps.backward import Backward
+from ddp.sweeps.outcome import BY_NUMBER, NONE, Sweep
 from ddp.sweeps.sweeping import sweep_function, sweeping_of, weighing_function
 from ddp.systems.system import Routines, ability
 

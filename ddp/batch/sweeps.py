@@ -22,9 +22,9 @@ from ddp.machine.trajectories import Trajectory
 from ddp.models import globalisation
 from ddp.models.globalisation import DAMPED, Outcome
 from ddp.models.regularization import ByRatio, Tenfold
-from ddp.sweeps.backward import multiplier_of
 from ddp.sweeps.horizon import Horizon
 from ddp.sweeps.limits import sweep_within
+from ddp.sweeps.outcome import multiplier_of
 from ddp.sweeps.sweeping import recur
 
 NONE, VALUE, COSTATE, POLICY = -1, 0, 1, 2

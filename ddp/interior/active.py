@@ -27,7 +27,7 @@ from ddp.iterate import CLOSED
 from ddp.models.attempt import EXACT, GAUSS_NEWTON
 from ddp.protocols import Array
 from ddp.solutions.record import Record
-from ddp.sweeps.backward import Sweep
+from ddp.sweeps.outcome import Sweep
 
 CLOSER = 0.5
 """Rows are held if a step without barrier takes more than this share of their slack, and so less than the rest of it

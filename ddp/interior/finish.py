@@ -19,7 +19,7 @@ from ddp.interior.point import Point
 from ddp.interior.trials import Trial
 from ddp.protocols import Array
 from ddp.solutions.record import Record
-from ddp.sweeps.backward import Sweep
+from ddp.sweeps.outcome import Sweep
 
 ROUNDS, CLOSE, ROUNDING = 12, 1e-9, 1e-12
 """Newton's steps at most; errors from which one step ends at rounding, as they fall by their square, and gains stay as

@@ -11,8 +11,8 @@ from ddp.machine.carved import carved
 from ddp.machine.written import address
 from ddp.parallel.differentiator import Differentiator
 from ddp.problem import Problem
-from ddp.sweeps.backward import VALUE, Backward
 from ddp.sweeps.sized_limits import step_function
+from ddp.sweeps.weighted import WeightedSweeps
 from ddp.systems.system import Routines, ability
 
 
@@ -26,17 +26,15 @@ class Workplace:
 
     def __init__(self, problem: Problem, rows: Rows, work: Differentiator, boxed: bool) -> None:
         self.rows, self.objective = rows, problem.objective
-        d, structure = work.derivatives, problem.structure
+        d = work.derivatives
         self.own, places = carved(shapes_of(problem, rows))
         self.swept = d._replace(
             lz=self.own["to_lz"], lzz=self.own["to_lzz"], exact=self.own["to_exact"], diagonal=self.own["to_diagonal"]
         )
-        self.backward = Backward(
-            self.swept, problem.dynamics, VALUE, limited=boxed, contract=work.contract, structure=structure,
-            weighted=True,
-        )  # fmt: skip
-        self.backward.take_gaps(self.own["gaps"], False)
-        self.backward.separable = separable = problem.separable & rows.separable
+        separable = problem.separable & rows.separable
+        self.backward = WeightedSweeps(
+            self.swept, problem.dynamics, work.contract, problem.structure, self.own["gaps"], separable, boxed
+        )
         self.knots, self.dense = (~separable, separable, problem.separable), not separable.all()
         self.terms = problem.objective.compiled_alone if rows.compiled_alone else None
         routines = None if self.terms is None else ability(problem.dynamics, "routines")
@@ -79,8 +77,8 @@ def shapes_of(problem: Problem, rows: Rows) -> dict[str, tuple[int, ...]]:
 
 
 def memory_of(
-    problem: Problem, rows: Rows, derivatives: Derivatives, backward: Backward, places: dict[str, int], terms: Table,
-    routines: Routines | None,
+    problem: Problem, rows: Rows, derivatives: Derivatives, backward: WeightedSweeps, places: dict[str, int],
+    terms: Table, routines: Routines | None,
 ) -> Memory:  # fmt: skip
     """A `Memory` whose own arrays are at ``places``; the caller keeps alive what it is of."""
     d, objective, blockwise = problem.dynamics, problem.objective, problem.structure.blockwise

@@ -41,7 +41,7 @@ from ddp.iterate import CLOSED
 from ddp.models.attempt import EXACT, GAUSS_NEWTON, LEVENBERG_MARQUARDT
 from ddp.solutions.record import Record
 from ddp.solutions.status import End, Ending
-from ddp.sweeps.backward import Sweep
+from ddp.sweeps.outcome import Sweep
 
 LARGE = 1e3
 """Costates of a guess that are larger are no multipliers."""

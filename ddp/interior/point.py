@@ -18,7 +18,7 @@ from ddp.interior.trials import Judged, Move, Trial, straying
 from ddp.parallel.differentiator import Differentiator
 from ddp.problem import Problem
 from ddp.protocols import Array
-from ddp.sweeps.backward import Sweep
+from ddp.sweeps.outcome import Sweep
 
 AT_LIMIT = 1e-4
 """Controls nearer to a limit have a multiplier in a warm start, relative to the range, or 1, or the limit."""
@@ -251,11 +251,11 @@ class Point:
         return self._address, b.address, m, b.proximal(m), self.residual, self.X, self.U
 
     def sweep(self, blend: float, mu: float, held: Array | None = None) -> Sweep:
-        """Sweep once, after `condense`: see `Backward.with_weights`. Gauss-Newton's Hessians are made if needed."""
+        """Sweep once, after `condense`: see `WeightedSweeps`. Gauss-Newton's Hessians are made if needed."""
         self._fill(blend)
         if self.boxed:
             measure_room(self.U, self.problem.lower, self.problem.upper, *self.backward.limits)
-        return self.backward.with_weights(blend, mu, None if self.boxed else held)
+        return self.backward(blend, mu, None if self.boxed else held)
 
     def _fill(self, blend: float) -> None:
         """Make Gauss-Newton's Hessians with those of the rows, where a blend takes some of them."""

@@ -20,7 +20,7 @@ from ddp.iterate import FULL, Iterate
 from ddp.protocols import Array
 from ddp.solutions.record import Record
 from ddp.solutions.status import End, Ending
-from ddp.sweeps.backward import Sweep
+from ddp.sweeps.outcome import Sweep
 
 if TYPE_CHECKING:
     from ddp.descent import Descent

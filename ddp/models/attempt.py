@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from ddp.search import Step
-from ddp.sweeps.backward import Sweep
+from ddp.sweeps.outcome import Sweep
 
 GAUSS_NEWTON, EXACT, LEVENBERG_MARQUARDT = "gauss-newton", "exact", "exact+lm"
 """Names of models in a `Record`."""

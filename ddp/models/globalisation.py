@@ -55,7 +55,7 @@ REMEMBERED = 6
 
 
 class Outcome(NamedTuple):
-    """Numbers of a sweep, as of `ddp.sweeps.backward.Sweep`."""
+    """Numbers of a sweep, as of `ddp.sweeps.outcome.Sweep`."""
 
     expected: float
     gradient: float

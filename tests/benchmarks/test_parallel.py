@@ -21,7 +21,8 @@ from ddp.compiling.kernel import kernel
 from ddp.derivatives import FIRST, GAUSS_NEWTON
 from ddp.parallel.differentiator import Differentiator
 from ddp.parallel.workers import differentiator
-from ddp.sweeps.backward import COSTATE, Backward
+from ddp.sweeps.backward import Backward
+from ddp.sweeps.outcome import COSTATE
 from problems.costs import ControlCost, StateCost
 
 KNOTS, FEW = 400, 24

@@ -10,7 +10,8 @@ from systems import Quadratic
 
 import ddp
 from ddp.derivatives import Derivatives
-from ddp.sweeps.backward import AUTO, COSTATE, VALUE, Backward
+from ddp.sweeps.backward import Backward
+from ddp.sweeps.outcome import AUTO, COSTATE, VALUE
 from dynamics.steps.function_dynamics import FunctionDynamics
 from dynamics.steps.robot_dynamics import RobotDynamics
 

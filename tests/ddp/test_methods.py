@@ -13,7 +13,7 @@ from ddp.derivatives import EXACT, FIRST, GAUSS_NEWTON, RECORDS, missing
 from ddp.guesses import Guess
 from ddp.iterate import Iterate
 from ddp.parallel.workers import differentiator
-from ddp.sweeps.backward import AUTO, POLICY, VALUE
+from ddp.sweeps.outcome import AUTO, POLICY, VALUE
 from dynamics.steps.function_dynamics import FunctionDynamics
 
 

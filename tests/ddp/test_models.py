@@ -6,7 +6,7 @@ import pytest
 from ddp.models.attempt import EXACT, GAUSS_NEWTON, LEVENBERG_MARQUARDT, NAMES, Limits
 from ddp.models.built_in import Mixed, gauss_newton, levenberg_marquardt
 from ddp.search import Step
-from ddp.sweeps.backward import Sweep
+from ddp.sweeps.outcome import Sweep
 
 NOTHING = np.zeros((1, 1))
 

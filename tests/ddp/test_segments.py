@@ -13,7 +13,8 @@ import problems
 from ddp.guesses import Guess
 from ddp.iterate import Iterate
 from ddp.parallel.workers import differentiator
-from ddp.sweeps.backward import COSTATE, Backward
+from ddp.sweeps.backward import Backward
+from ddp.sweeps.outcome import COSTATE
 from ddp.sweeps.segments import Segments, cut
 from dynamics.steps.function_dynamics import FunctionDynamics
 
