@@ -69,16 +69,13 @@ class StateCost(OfSystem, MovingTerm, StateTerm):
 
     def _bound(self) -> CompiledCost:
         if self.weights.ndim == 2:
-            return bind(
-                state_kernels.state_matrix_cost, self._layout, self._targets, self.weights, blocks=[np.arange(self.n)]
-            )
+            return bind(state_kernels.state_matrix_cost, self._layout, self._targets, self.weights)
         if len(self._layout.circle) + len(self._layout.group) == 0:
             columns, tangents = self._layout.flat.T
             flat = columns, tangents, self._targets[:, columns], self.weights[tangents]
             return bind(state_kernels.square_cost, *flat, separable=True)
         own = self._layout, self._targets, self.weights
-        blocks = [np.arange(t, t + nj) for _, t, _, nj in self._layout.group]
-        return bind(state_kernels.state_cost, *own, separable=self.separable, blocks=blocks)
+        return bind(state_kernels.state_cost, *own, separable=self.separable)
 
 
 @dataclass(frozen=True, eq=False)

@@ -172,7 +172,7 @@ class AugmentedTerm:
         kind = int(found.diagonal), int(found.curved)
         own = self._lower, self._upper, self._cap, self._compliance, self.multipliers, self.penalty
         given = found.address, found.context, found.columns, *kind, *own
-        return bind(augmented_cost, *given, separable=self.separable, blocks=[found.columns]).owned(found)
+        return bind(augmented_cost, *given, separable=self.separable).owned(found)
 
     def values(self, X: Array, U: Array) -> Array:
         """The costs (M,)."""

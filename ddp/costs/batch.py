@@ -16,12 +16,7 @@ from ddp.systems.system import System
 
 
 class CompiledCost(Bound):
-    """A compiled cost term: the C function ``void(context, block, order, first)`` of `ddp.costs.bound`.
-
-    blocks: of z, whose rows and columns of the Hessian it writes to beside the diagonal; None: any.
-    """
-
-    blocks: tuple[NDArray[np.int64], ...] | None
+    """A compiled cost term: the C function ``void(context, block, order, first)`` of `ddp.costs.bound`."""
 
 
 @runtime_checkable

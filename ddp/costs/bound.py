@@ -10,12 +10,10 @@ and cached as they are.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ddp.compiling.kernel import inline
 from ddp.costs.batch import CompiledCost
@@ -71,19 +69,13 @@ def diagonals_at(block):
     return strided_at(w[9], (w[0], w[3], w[3]), (w[12], w[13], w[14]))
 
 
-def bind(
-    term: Any, *arguments: Any, noted: bool = False, separable: bool = False,
-    blocks: Iterable[NDArray[np.int64]] | None = None,
-) -> CompiledCost:  # fmt: skip
+def bind(term: Any, *arguments: Any, noted: bool = False, separable: bool = False) -> CompiledCost:
     """Make the C function of a term with this kernel, and its context. Arguments are copied where they must be.
 
     noted: whether the kernel takes the knots' notes (M, .) after X and U.
     separable: whether the term is `TermAbilities`: of lzz, the kernel then writes to diagonals alone.
-    blocks: see `CompiledCost`.
     """
-    made = CompiledCost(_function, (term, noted, separable), arguments)
-    made.blocks = () if separable else None if blocks is None else tuple(blocks)
-    return made
+    return CompiledCost(_function, (term, noted, separable), arguments)
 
 
 @cache

@@ -112,23 +112,10 @@ def expand_matrices(table, order, X, U, l, lz, lzz):
 
 
 @kernel
-def clear(segments, H, begin, end):
-    """H (N+1, nz, nz) := 0 in some segments of the matrices begin .. end-1; in all of them if there are none."""
-    if segments.shape[0] == 0:
-        H[begin:end] = 0.0
-    for k in range(begin, end):
-        for s in range(segments.shape[0]):
-            row = H[k, segments[s, 0]]
-            for j in range(segments[s, 1], segments[s, 2]):
-                row[j] = 0.0
-
-
-@kernel
-def expand(table, noted, order, runs, segments, start, stop, X, U, record, l, lz, lzz, diagonal):
+def expand(table, noted, order, runs, start, stop, X, U, record, l, lz, lzz, diagonal):
     """Costs, gradients and Hessians, of Gauss-Newton or exact by ``order``, of the knots start .. stop-1.
 
-    runs (., 5): of knots begin .. end-1, and whether their Hessians go into ``diagonal`` (N+1, nz), and not into lzz;
-    and which of the ``segments`` (., 3), row and columns begin .. end-1, their terms write to: all else is zero.
+    runs (., 3): of knots begin .. end-1, and whether their Hessians go into ``diagonal`` (N+1, nz), and not into lzz.
     """
     nz = lz.shape[1]
     l[start:stop] = 0.0
@@ -140,7 +127,7 @@ def expand(table, noted, order, runs, segments, start, stop, X, U, record, l, lz
                 diagonal[begin:end] = 0.0
                 hessians, steps = place(diagonal), (8 * nz, 8, 0)
             else:
-                clear(segments[runs[r, 3] : runs[r, 4]], lzz, begin, end)
+                lzz[begin:end] = 0.0
                 hessians, steps = place(lzz), (8 * nz * nz, 8 * nz, 8)
             places = place(l) + 8 * begin, place(lz) + 8 * nz * begin, hessians + steps[0] * begin
             add_terms(table, order, begin, end, X, U, X[:0], places, nz, steps)
@@ -148,12 +135,12 @@ def expand(table, noted, order, runs, segments, start, stop, X, U, record, l, lz
 
 
 @kernel
-def expand_exact(table, noted, curved, segments, start, stop, X, U, record, exact):
-    """Exact Hessians of the knots start .. stop-1; curved (., 4): the runs of those that are not separable."""
+def expand_exact(table, noted, curved, start, stop, X, U, record, exact):
+    """Exact Hessians of the knots start .. stop-1; curved (., 2): the runs of those that are not separable."""
     for i in range(curved.shape[0]):
         begin, end = max(start, curved[i, 0]), min(stop, curved[i, 1])
         if begin < end:
-            clear(segments[curved[i, 2] : curved[i, 3]], exact, begin, end)
+            exact[begin:end] = 0.0
             l, lz, lzz = np.zeros(end - begin), np.zeros((end - begin, exact.shape[1])), exact[begin:end]
             add_matrices(table, EXACT, begin, end, X, U, X[:0], l, lz, lzz)
             add_matrices(noted, EXACT, begin, end, X, U, record, l, lz, lzz)

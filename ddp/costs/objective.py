@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,14 +24,11 @@ from ddp.protocols import Array
 from ddp.systems.system import System
 from ddp.tracing.function import TracedFunction
 
-LARGE = 60
-"""Rows of Hessians from which on only what terms write to is cleared."""
-
-OF_TERMS = "separable", "runs", "curved", "segments", "interpreted", "_tables", "table", "_alive", "_of_constraints"
+OF_TERMS = "separable", "runs", "curved", "interpreted", "_tables", "table", "_alive", "_of_constraints"
 """Cached properties that depend on which terms there are."""
 
-OF_SHAPES = "separable", "runs", "curved", "segments"
-"""Cached properties that depend on nothing but where terms are and which are separable, if Hessians are not `LARGE`."""
+OF_SHAPES = "separable", "runs", "curved"
+"""Cached properties that depend on nothing but where terms are and which are separable."""
 
 MOST_RUNS = 8
 """Runs of knots whose exact Hessians are computed apart from the others."""
@@ -144,7 +141,7 @@ class Objective:
         """
         twin, own = object.__new__(Objective), vars(self)
         vars(twin).update({name: own[name] for name in self.__dataclass_fields__} | parts)
-        if alike and self._is_current and self.dynamics.n + self.dynamics.nu < LARGE:
+        if alike and self._is_current:
             vars(twin).update({name: own[name] for name in OF_SHAPES if name in own})
         return twin
 
@@ -192,10 +189,9 @@ class Objective:
         """Costs, gradients and Hessians, Gauss-Newton's or exact, of the knots start .. stop-1 of 0 .. N."""
         X, U = np.ascontiguousarray(X), np.ascontiguousarray(U)
         table, noted, runs, interpreted = self._tables
-        segments = self.segments
         order, H = (EXACT, out.exact) if exact else (GAUSS_NEWTON, out.lzz)
         into = out.l, out.lz, H, out.diagonal
-        cost_table.expand(table, noted, order, runs, segments, start, stop, X, U, out.record, *into)
+        cost_table.expand(table, noted, order, runs, start, stop, X, U, out.record, *into)
         if interpreted:
             U = padded(U, len(X))
             clear_diagonals(self.separable, start, stop, H)
@@ -208,11 +204,10 @@ class Objective:
     def expand_exact(self, X: Array, U: Array, out: Derivatives, start: int, stop: int) -> None:
         """The exact Hessians alone, after `expand`; where knots are separable they are Gauss-Newton's."""
         X, U = np.ascontiguousarray(X), np.ascontiguousarray(U)
-        runs = self.curved, self.segments
-        cost_table.expand_exact(self.table, self.noted, *runs, start, stop, X, U, out.record, out.exact)
+        cost_table.expand_exact(self.table, self.noted, self.curved, start, stop, X, U, out.record, out.exact)
         if self.interpreted:
             U = padded(U, len(X))
-            for run_begin, run_end, *_ in self.curved.tolist():
+            for run_begin, run_end in self.curved.tolist():
                 begin, end = max(start, run_begin), min(stop, run_end)
                 value, gradient = np.zeros(self.horizon + 1), np.zeros_like(out.lz)
                 for entry, rows in self._in_python(begin, end, True):
@@ -232,48 +227,16 @@ class Objective:
 
     @cached_property
     def runs(self) -> NDArray[np.int64]:
-        """Runs [begin, end) of knots that are all separable, or all not, which it is, and their `segments` (., 5)."""
-        if self.separable.all():
-            vars(self)["segments"] = np.zeros((0, 3), dtype=np.int64)
-            return np.array([[0, self.horizon + 1, 1, 0, 0]], dtype=np.int64)
+        """Runs [begin, end) of knots that are all separable, or all not, and which it is (., 3)."""
         edges = np.flatnonzero(np.diff(self.separable)) + 1
         bounds = np.concatenate([[0], edges, [self.horizon + 1]])
-        runs = np.zeros((len(bounds) - 1, 5), dtype=np.int64)
-        runs[:, 0], runs[:, 1], runs[:, 2] = bounds[:-1], bounds[1:], self.separable[bounds[:-1]]
-        found = [self._written(begin, end) for begin, end in runs[runs[:, 2] == 0, :2].tolist()]
-        ends = np.cumsum([0, *map(len, found)])
-        runs[runs[:, 2] == 0, 3], runs[runs[:, 2] == 0, 4] = ends[:-1], ends[1:]
-        vars(self)["segments"] = np.concatenate([np.zeros((0, 3), dtype=np.int64), *found])
-        return runs
-
-    @cached_property
-    def segments(self) -> NDArray[np.int64]:
-        """Rows of Hessians and columns begin .. end-1 of them (., 3) that terms write to, of one run after another."""
-        _ = self.runs
-        return cast("NDArray[np.int64]", vars(self)["segments"])
-
-    def _written(self, begin: int, end: int) -> NDArray[np.int64]:
-        """Segments that terms of the knots begin .. end-1 write to; none where it may be all, or matrices are small."""
-        nz = self.dynamics.n + self.dynamics.nu
-        if nz < LARGE:
-            return np.zeros((0, 3), dtype=np.int64)
-        mask = np.eye(nz, dtype=bool)
-        for entry, first, last in (*self._stretches, *self._of_constraints):
-            if first < end and begin < last:
-                cost = ability(entry.term, "compiled") if entry.compiled else None
-                if cost is None or cost.blocks is None:
-                    return np.zeros((0, 3), dtype=np.int64)
-                for block in cost.blocks:
-                    mask[np.ix_(block, block)] = True
-        steps = np.diff(np.pad(mask.astype(np.int8), ((0, 0), (1, 1))), axis=1)
-        rows, starts = np.nonzero(steps == 1)
-        return np.stack([rows, starts, np.nonzero(steps == -1)[1]], axis=1).astype(np.int64)
+        return np.stack([bounds[:-1], bounds[1:], self.separable[bounds[:-1]]], axis=1).astype(np.int64)
 
     @cached_property
     def curved(self) -> NDArray[np.int64]:
-        """Runs [begin, end) of knots that are not separable, and `segments` (., 4); all as one where there are many."""
-        found = self.runs[self.runs[:, 2] == 0][:, [0, 1, 3, 4]]
-        return np.ascontiguousarray(found if len(found) <= MOST_RUNS else [(0, self.horizon + 1, 0, 0)], dtype=np.int64)
+        """Runs [begin, end) of knots that are not separable (., 2); all as one where there are many."""
+        found = self.runs[self.runs[:, 2] == 0, :2]
+        return np.ascontiguousarray(found if len(found) <= MOST_RUNS else [(0, self.horizon + 1)], dtype=np.int64)
 
     @cached_property
     def table(self) -> cost_table.Table:

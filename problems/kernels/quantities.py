@@ -22,7 +22,7 @@ from problems.kernels.states import row_of
 
 def squared(quantity: Quantity, targets: Array, W: Array) -> CompiledCost:
     """``½ (y - target)ᵀ W (y - target)``, W (size, size); targets (T, size): one for each knot, or one for all."""
-    return bind_cost(square, quantity.bound, quantity.taken, targets, W, blocks=[quantity.taken])
+    return bind_cost(square, quantity.bound, quantity.taken, targets, W)
 
 
 def along(quantity: Quantity, axes: Array | None = None, offset: Array | float = 0.0) -> CompiledConstraint:
