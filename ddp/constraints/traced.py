@@ -1,5 +1,8 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
-"""A user's constraint function, traced, differentiated and compiled: eight knots at once."""
+"""A user's constraint function, traced, differentiated and compiled: eight knots at once.
+
+Quantities that it asks for, such as a robot's, are in it by the chain rule.
+"""
 
 from __future__ import annotations
 
@@ -12,42 +15,115 @@ from numpy.typing import NDArray
 
 from ddp.compiling.kernel import call_contraction, kernel
 from ddp.constraints.bound import CompiledConstraint, Kernels, bind
-from ddp.constraints.chained import chained_constraint, depends, entries_of
 from ddp.constraints.compiled import KernelConstraint
 from ddp.machine.number import WIDTH
 from ddp.protocols import Array
-from ddp.tracing import evaluate
+from ddp.tracing import chain
+from ddp.tracing.evaluate import fill, place
 from ddp.tracing.function import TracedFunction
 from ddp.tracing.layout import Block
+from ddp.tracing.quantities import FIRST
+
+
+def entries_of(traced: TracedFunction) -> Block:
+    """Jacobian (size, nz) by (dx, du) as one block, but for what quantities add to it."""
+    by_x, by_u, *_ = traced.layout("first").blocks
+    parts = [block.template.reshape(traced.size, -1) for block in (by_x, by_u)]
+    found = []
+    for block, width, begin in ((by_x, traced.n, 0), (by_u, traced.nu, traced.n)):
+        output, position = block.places.T
+        row, column = np.divmod(position, max(width, 1))
+        found.append(np.stack([output, traced.nz * row + begin + column], axis=1))
+    return Block(np.concatenate(parts, axis=1).ravel(), np.concatenate(found))
+
+
+def by_quantities(traced: TracedFunction) -> Block:
+    """Jacobian (size, ny) by the numbers of quantities."""
+    blocks = traced.layout("first").blocks
+    return blocks[2] if traced.uses else Block(np.zeros(0), np.zeros((0, 2), dtype=np.int64))
+
+
+def depends(traced: TracedFunction) -> NDArray[np.bool_]:
+    """Whether each row of a constraint depends on each number of z: (size, nz)."""
+    by_z, by_y = (_are_there(block, traced.size) for block in (entries_of(traced), by_quantities(traced)))
+    first = 0
+    for use in traced.uses:
+        columns = [column for column in use.columns if column >= 0]
+        by_z[np.ix_(by_y[:, first : first + use.quantity.size].any(axis=1), columns)] = True
+        first += use.quantity.size
+    return by_z
+
+
+def _are_there(block: Block, size: int) -> NDArray[np.bool_]:
+    """Which entries (size, .) of a block may not be zero."""
+    there = block.template != 0.0
+    there[block.places[:, 1]] = True
+    return there.reshape(size, -1)
 
 
 @kernel
-def traced_values(value, count, template, places, first, m, j, j_places, second, s, h, h_places, X, U, c):
+def traced_values(uses, value, first, by_y, second, h, spots, X, U, c):
     """Outputs of ``value``."""
-    evaluate.evaluate(value, X, U, np.empty((X.shape[0], 0)), np.empty(0), count, template, places, c)
+    chain.evaluate_chained(value, uses, X, U, c)
 
 
 @kernel
-def traced_jacobian(value, count, template, places, first, m, j, j_places, second, s, h, h_places, X, U, J):
-    """Outputs of ``first``."""
-    out = J.reshape((J.shape[0], J.shape[1] * J.shape[2]))
-    evaluate.evaluate(first, X, U, np.empty((X.shape[0], 0)), np.empty(0), m, j, j_places, out)
+def traced_jacobian(uses, value, first, by_y, second, h, spots, X, U, J):
+    """Jacobian in the columns that are kept; spots: places of ``uses.whole`` among them."""
+    M, size, ny, memory = J.shape[0], J.shape[1], chain.count_of(uses), chain.memory_for(uses)
+    out, D, E = J.reshape(M, size * J.shape[2]), np.empty((M, size * ny)), np.empty((ny, spots.shape[0]))
+    inputs, found = np.empty(WIDTH * (X.shape[1] + U.shape[1] + ny)), np.empty(WIDTH * first.outputs)
+    for begin in range(0, M, WIDTH):
+        chain.load(uses, FIRST, X, U, begin, inputs, memory)
+        call_contraction(first.address, inputs.ctypes.data, found.ctypes.data, 0, 0)
+        place(found, first.template, first.places, begin, out)
+        if ny == 0:
+            continue
+        place(found, by_y.template, by_y.places, begin, D)
+        for lane in range(min(WIDTH, M - begin)):
+            k = begin + lane
+            chain.write_jacobian(uses, lane, memory, E)
+            for r in range(size):
+                for i in range(ny):
+                    d = D[k, r * ny + i]
+                    if d != 0.0:
+                        for l in range(spots.shape[0]):
+                            J[k, r, spots[l]] += d * E[i, l]
 
 
 @kernel
-def traced_curvature(value, count, template, places, first, m, j, j_places, second, s, h, h_places, X, U, weight, H):
-    """Outputs of ``second``, of states, controls and weights."""
-    nx, nz, end = X.shape[1], H.shape[1], X.shape[1] + U.shape[1]
-    inputs, outputs = np.empty(WIDTH * (end + weight.shape[1])), np.empty(WIDTH * s)
-    for begin in range(0, X.shape[0], WIDTH):
-        evaluate.fill(inputs, 0, X, begin)
-        evaluate.fill(inputs, nx, U, begin)
-        evaluate.fill(inputs, end, weight, begin)
-        call_contraction(second, inputs.ctypes.data, outputs.ctypes.data, 0, 0)
-        for lane in range(min(WIDTH, X.shape[0] - begin)):
-            for p in range(h_places.shape[0]):
-                at = h_places[p, 1]
-                H[begin + lane, at // nz, at % nz] += outputs[WIDTH * h_places[p, 0] + lane]
+def traced_curvature(uses, value, first, by_y, second, h, spots, X, U, weight, H):
+    """Hessian by z of the constraints' weighted sum."""
+    M, size, n, ny, memory = X.shape[0], weight.shape[1], h.rows.shape[0], chain.count_of(uses), chain.memory_for(uses)
+    nz, end, D, bends = H.shape[1], X.shape[1] + U.shape[1] + ny, np.empty((M, size * ny)), np.empty((M, n * n))
+    E, T, w = np.empty((ny, spots.shape[0])), np.empty((n, spots.shape[0])), np.empty(ny)
+    inputs, found = np.empty(WIDTH * (end + size)), np.empty(WIDTH * max(first.outputs, second.outputs))
+    for begin in range(0, M, WIDTH):
+        many = min(WIDTH, M - begin)
+        chain.load(uses, FIRST, X, U, begin, inputs, memory)
+        fill(inputs, end, weight, begin)
+        call_contraction(second.address, inputs.ctypes.data, found.ctypes.data, 0, 0)
+        if ny == 0:
+            for lane in range(many):
+                for j in range(second.places.shape[0]):
+                    at, out = second.places[j, 1], second.places[j, 0]
+                    H[begin + lane, h.rows[at // n], h.rows[at % n]] += found[WIDTH * out + lane]
+            continue
+        place(found, second.template, second.places, begin, bends)
+        call_contraction(first.address, inputs.ctypes.data, found.ctypes.data, 0, 0)
+        place(found, by_y.template, by_y.places, begin, D)
+        for lane in range(many):
+            k = begin + lane
+            for i in range(ny):
+                w[i] = 0.0
+                for r in range(size):
+                    w[i] += weight[k, r] * D[k, r * ny + i]
+            chain.weigh(uses, lane, w, memory)
+            chain.write_jacobian(uses, lane, memory, E)
+            G = bends[k].reshape(n, n)
+            chain.add_direct(h.rows, h.direct, G, 1.0, H[k])
+            chain.add_pulled_back(uses, h.rows, h.direct, G, E, nz, 1.0, T, H[k])
+        chain.add_curvatures(uses, many, begin, 1.0, memory, H)
 
 
 KERNELS = Kernels(traced_values, traced_jacobian, traced_curvature)
@@ -88,27 +164,21 @@ class TracedConstraint(KernelConstraint):
         return np.asarray(~depends(self.traced)[:, self.n :].any(axis=1))
 
     def _bound(self) -> CompiledConstraint:
-        if self.traced.uses:
-            return chained_constraint(self.traced)
-        code = self.traced.code
-        value, second = self.traced.layout("value"), self.traced.layout("second")
-        size, nz, there = self.traced.size, self.traced.nz, depends(self.traced)
-        template, places = entries_of(self.traced)
-        template = template.reshape(size, nz)
-        diagonal = bool((there.sum(axis=1) <= 1).all())
-        if diagonal:
-            columns = np.argmax(there, axis=1)
-            own = Block(template[np.arange(size), columns], np.stack([places[:, 0], places[:, 1] // nz], axis=1))
-        else:
-            columns = np.flatnonzero(there.any(axis=0))
-            at = len(columns) * (places[:, 1] // nz) + np.searchsorted(columns, places[:, 1] % nz)
-            own = Block(template[:, columns].ravel(), np.stack([places[:, 0], at], axis=1))
-        curved = len(second.blocks[0].places) > 0
+        traced, there, (uses, kept) = self.traced, depends(self.traced), self.traced.used
+        diagonal = not traced.uses and bool((there.sum(axis=1) <= 1).all())
+        columns = np.argmax(there, axis=1) if diagonal else np.flatnonzero(there.any(axis=0))
+        template, places = entries_of(traced)
+        row, column = np.divmod(places[:, 1], traced.nz)
+        rows = np.arange(traced.size)
+        own = (rows, columns) if diagonal else np.ix_(rows, columns)
+        at = row if diagonal else len(columns) * row + np.searchsorted(columns, column)
+        direct = Block(template.reshape(traced.size, -1)[own].ravel(), np.stack([places[:, 0], at], axis=1))
+        (bends,) = traced.layout("second").blocks
+        curvature = chain.curvature_of(bends, traced.ne, traced.nz)
         made = bind(
-            KERNELS if curved else STRAIGHT,
-            code.addresses["value"], value.outputs, *value.blocks[0],
-            code.addresses["first"], self.traced.layout("first").outputs, *own,
-            code.addresses["second"], second.outputs, *second.blocks[0],
-            columns=columns, diagonal=diagonal,
+            KERNELS if len(curvature.rows) or traced.uses else STRAIGHT,
+            uses, traced.compiled("value", traced.layout("value").blocks[0]), traced.compiled("first", direct),
+            by_quantities(traced), traced.compiled("second", Block(curvature.template, curvature.places)), curvature,
+            np.searchsorted(columns, uses.whole), columns=columns, diagonal=diagonal,
         )  # fmt: skip
-        return made.owned(code)
+        return made.owned(traced.code, kept)

@@ -1,8 +1,9 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
 """A user's cost term that is only a value: traced, differentiated and compiled, evaluated with the built-in ones.
 
-Its exact Hessian is Gauss-Newton's where it is constant and positive semidefinite; elsewhere its positive semidefinite
-part stands for that. Functions that ask for quantities: chained.py.
+Gauss-Newton's Hessian is that of the traced function by (dx, du, y), or its positive semidefinite part where it is not
+constant and positive semidefinite, pulled back by the Jacobian of the quantities y that it asks for, such as a robot's:
+of ``|p - target|²`` that of the residual p.
 """
 
 from __future__ import annotations
@@ -12,19 +13,18 @@ from typing import Any
 
 import numpy as np
 
-from ddp.compiling.kernel import call_contraction, kernel
+from ddp.compiling.kernel import call_contraction, inline, kernel
 from ddp.costs.batch import BatchTerm, CompiledCost
 from ddp.costs.bound import EXACT, VALUES, bind
-from ddp.costs.chained import add_gradient, chained_cost, entry
 from ddp.costs.compiled import CompiledTerm
 from ddp.costs.jitted import add_hessian
 from ddp.costs.terms import DerivedTerm, TermError
 from ddp.machine.number import WIDTH
 from ddp.protocols import Array
 from ddp.systems.system import System
-from ddp.tracing.evaluate import fill
+from ddp.tracing import chain
 from ddp.tracing.function import TracedFunction, space_of
-from ddp.tracing.quantities import AskError
+from ddp.tracing.quantities import FIRST, AskError
 from ddp.tracing.trace import FollowError, refused
 
 
@@ -107,19 +107,19 @@ class TracedTerm(CompiledTerm):
     @cached_property
     def compiled(self) -> CompiledCost:
         """C function of the term."""
-        code = self.traced.code
-        if self.traced.uses:
-            return chained_cost(self.traced, self.is_convex)
-        if "cost" not in code.known:
-            code.known["cost"] = self._bound(), self._curvature
-        bound, vars(self)["_curvature"] = code.known["cost"]
-        return bound.owned(code)  # type: ignore[no-any-return]
+        code, (_, kept) = self.traced.code, self.traced.used
+        known = {} if self.traced.uses else code.known
+        if "cost" not in known:
+            known["cost"] = self._bound(), self._curvature
+        bound, vars(self)["_curvature"] = known["cost"]
+        return bound.owned(code, kept)  # type: ignore[no-any-return]
 
     def _bound(self) -> CompiledCost:
-        code, alone, all_of = self.traced.code, self.traced.layout("value"), self.traced.layout("all")
-        blocks = [part for block in (alone.blocks[0], *all_of.blocks) for part in block]
-        where = code.addresses["value"], code.addresses["all"], max(alone.outputs, all_of.outputs)
-        return bind(_cost, *where, int(self.is_convex), int(self.separable), *blocks, separable=self.separable)
+        traced = self.traced
+        own, gradient, bends = traced.layout("all").blocks
+        value, whole = traced.compiled("value", traced.layout("value").blocks[0]), traced.compiled("all", own)
+        given = gradient, chain.curvature_of(bends, traced.ne, traced.nz), int(self.is_convex), int(self.separable)
+        return bind(_cost, value, whole, *given, traced.used[0], separable=self.separable)
 
     def values(self, X: Array, U: Array) -> Array:
         """The costs (M,); where one is NaN because its own code raises, that is raised."""
@@ -130,36 +130,62 @@ class TracedTerm(CompiledTerm):
 
 
 @kernel
-def _cost(
-    value, whole, count, convex, separable, l1, l1_places, l2, l2_places, g, g_places, h, h_places, first, X, U, scale,
-    order, l, lz, lzz,
-):  # fmt: skip
-    nx, nz = X.shape[1], lz.shape[1]
-    inputs, outputs, H = np.empty(WIDTH * (nx + U.shape[1])), np.empty(WIDTH * count), np.empty((nz, nz))
+def _cost(value, whole, gradient, curvature, convex, separable, uses, first, X, U, scale, order, l, lz, lzz):
+    if order == VALUES:
+        costs = np.empty((X.shape[0], 1))
+        chain.evaluate_chained(value, uses, X, U, costs)
+        for k in range(X.shape[0]):
+            l[k] += scale * costs[k, 0]
+        return
+    nz, ny, c, rows, places = lz.shape[1], chain.count_of(uses), uses.whole.shape[0], curvature.rows, curvature.places
+    m, is_whole, is_constant = rows.shape[0], order == EXACT or convex != 0, places.shape[0] == 0
+    memory, slope, both = chain.memory_for(uses), np.empty(nz + ny), np.empty((ny + m, c))
+    matrices, E, T = np.zeros((2, m, m)), both[:ny], both[ny:]
+    G, H = matrices[0], matrices[1]
+    if is_constant:
+        _enter(curvature, G)
+        add_hessian(G, 1.0, is_whole, H)
+    inputs, outputs = np.empty(WIDTH * (X.shape[1] + U.shape[1] + ny)), np.empty(WIDTH * whole.outputs)
     for begin in range(0, X.shape[0], WIDTH):
-        evaluate(value if order == VALUES else whole, nx, X, U, begin, inputs, outputs)
-        for lane in range(min(WIDTH, X.shape[0] - begin)):
-            k = begin + lane
-            if order == VALUES:
-                l[k] += scale * entry(l1, l1_places, outputs, lane)
-                continue
-            l[k] += scale * entry(l2, l2_places, outputs, lane)
-            add_gradient(g, g_places, outputs, lane, scale, lz[k])
-            if separable:
-                for i in range(nz):
-                    lzz[k, i, i] += scale * h[nz * i + i]
-                continue
+        many = min(WIDTH, X.shape[0] - begin)
+        chain.load(uses, FIRST, X, U, begin, inputs, memory)
+        call_contraction(whole.address, inputs.ctypes.data, outputs.ctypes.data, 0, 0)
+        for lane in range(many):
+            k, at = begin + lane, whole.places
+            l[k] += scale * (outputs[WIDTH * at[0, 0] + lane] if at.shape[0] > 0 else whole.template[0])
+            for i in range(nz + ny):
+                slope[i] = gradient.template[i]
+            for j in range(gradient.places.shape[0]):
+                slope[gradient.places[j, 1]] = outputs[WIDTH * gradient.places[j, 0] + lane]
             for i in range(nz):
-                for j in range(nz):
-                    H[i, j] = h[i * nz + j]
-            for j in range(h_places.shape[0]):
-                H[h_places[j, 1] // nz, h_places[j, 1] % nz] = outputs[WIDTH * h_places[j, 0] + lane]
-            add_hessian(H, scale, order == EXACT or convex != 0, lzz[k])
+                lz[k, i] += scale * slope[i]
+            if separable != 0:
+                for i in range(m):
+                    lzz[k, rows[i], rows[i]] += scale * H[i, i]
+                continue
+            if not is_constant:
+                _enter(curvature, G)
+                for j in range(places.shape[0]):
+                    G[places[j, 1] // m, places[j, 1] % m] = outputs[WIDTH * places[j, 0] + lane]
+                H[:] = 0.0
+                add_hessian(G, 1.0, is_whole, H)
+            chain.add_direct(rows, curvature.direct, H, scale, lzz[k])
+            if ny > 0:
+                chain.write_jacobian(uses, lane, memory, E)
+                chain.weigh(uses, lane, slope[nz:], memory)
+                for i in range(ny):
+                    if slope[nz + i] != 0.0:
+                        for j in range(c):
+                            lz[k, uses.whole[j]] += scale * slope[nz + i] * E[i, j]
+                chain.add_pulled_back(uses, rows, curvature.direct, H, E, nz, scale, T, lzz[k])
+        if order == EXACT:
+            chain.add_curvatures(uses, many, begin, scale, memory, lzz)
 
 
-@kernel
-def evaluate(address, nx, X, U, begin, inputs, outputs):
-    """Outputs of a function at eight knots."""
-    fill(inputs, 0, X, begin)
-    fill(inputs, nx, U, begin)
-    call_contraction(address, inputs.ctypes.data, outputs.ctypes.data, 0, 0)
+@inline
+def _enter(curvature, G):
+    """G := the constants of a Hessian."""
+    m = len(G)
+    for i in range(m):
+        for j in range(m):
+            G[i, j] = curvature.template[m * i + j]

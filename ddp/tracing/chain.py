@@ -16,13 +16,22 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ddp.compiling.kernel import call_contraction, kernel
+from ddp.compiling.kernel import call_contraction, inline, kernel
 from ddp.machine.addresses import address_of_words
 from ddp.machine.number import WIDTH
 from ddp.protocols import Array
 from ddp.tracing.evaluate import fill, place
 from ddp.tracing.layout import Block
 from ddp.tracing.quantities import SECOND, VALUES
+
+
+class Compiled(NamedTuple):
+    """A traced function for kernels: where it is, how many outputs it has, and the block that they make."""
+
+    address: int
+    outputs: int
+    template: Array
+    places: NDArray[np.int64]
 
 
 class Curvature(NamedTuple):
@@ -64,8 +73,10 @@ def memory_for(uses):
     t, hessian, y, J = uses.table, 0, 0, 0
     for i in range(t.shape[0]):
         y, J, hessian = y + t[i, 2], J + t[i, 2] * t[i, 4], max(hessian, t[i, 4] * t[i, 4])
-    arguments = np.empty(WIDTH * uses.entries.shape[0])
-    return Memory(arguments, np.zeros(WIDTH * y), np.zeros(WIDTH * y), np.empty(WIDTH * J), np.empty(WIDTH * hessian))
+    y, J, first = WIDTH * y, WIDTH * J, WIDTH * uses.entries.shape[0]
+    all = np.zeros(first + 2 * y + J + WIDTH * hessian)  # one: each takes time
+    at = first + 2 * y
+    return Memory(all[:first], all[first : first + y], all[first + y : at], all[at : at + J], all[at + J :])
 
 
 @kernel
@@ -121,18 +132,23 @@ def measure(uses, order, X, U, first, inputs, begin, memory):
 
 
 @kernel
-def evaluate_chained(address, uses, X, U, W, count, template, places, out):
-    """out (M, size) := a function of rows of X, U, quantities and W (M, .) with ``count`` outputs."""
-    nx, nz, ny = X.shape[1], X.shape[1] + U.shape[1], count_of(uses)
+def load(uses, order, X, U, begin, inputs, memory):
+    """States, controls and quantities at eight knots into inputs; the Jacobians of these with order FIRST."""
+    fill(inputs, 0, X, begin)
+    fill(inputs, X.shape[1], U, begin)
+    measure(uses, order, X, U, begin, inputs, X.shape[1] + U.shape[1], memory)
+
+
+@kernel
+def evaluate_chained(function, uses, X, U, out):
+    """out (M, size) := a function of rows of X, U and quantities."""
     memory = memory_for(uses)
-    inputs, outputs = np.empty(WIDTH * (nz + ny + W.shape[1])), np.empty(WIDTH * count)
-    for first in range(0, out.shape[0], WIDTH):
-        fill(inputs, 0, X, first)
-        fill(inputs, nx, U, first)
-        measure(uses, VALUES, X, U, first, inputs, nz, memory)
-        fill(inputs, nz + ny, W, first)
-        call_contraction(address, inputs.ctypes.data, outputs.ctypes.data, 0, 0)
-        place(outputs, template, places, first, out)
+    inputs = np.empty(WIDTH * (X.shape[1] + U.shape[1] + count_of(uses)))
+    outputs = np.empty(WIDTH * function.outputs)
+    for begin in range(0, out.shape[0], WIDTH):
+        load(uses, VALUES, X, U, begin, inputs, memory)
+        call_contraction(function.address, inputs.ctypes.data, outputs.ctypes.data, 0, 0)
+        place(outputs, function.template, function.places, begin, out)
 
 
 @kernel
@@ -178,16 +194,18 @@ def add_curvatures(uses, many, first, scale, memory, H):
                             H[first + lane, row, column] += scale * memory.H[(lane * n + j) * n + k]
 
 
-@kernel
-def add_pulled_back(uses, rows, direct, G, E, nz, scale, T, H):
-    """H (nz, nz) += scale times a Hessian G (m, m) by e, without Σ g_y ∂²y; T: memory (m, c)."""
-    m, whole = rows.shape[0], uses.whole
+@inline
+def add_direct(rows, direct, G, scale, H):
+    """H (nz, nz) += scale times that part of a Hessian G (m, m) by e that belongs to z."""
     for i in range(direct):
         for j in range(direct):
             H[rows[i], rows[j]] += scale * G[i, j]
-    if direct == m:
-        return
-    c = whole.shape[0]
+
+
+@kernel
+def add_pulled_back(uses, rows, direct, G, E, nz, scale, T, H):
+    """H (nz, nz) += scale times all else of a Hessian G (m, m) by e, but Σ g_y ∂²y; T: memory (m, c)."""
+    m, whole, c = rows.shape[0], uses.whole, uses.whole.shape[0]
     for i in range(m):
         for j in range(c):
             T[i, j] = 0.0
@@ -206,5 +224,3 @@ def add_pulled_back(uses, rows, direct, G, E, nz, scale, T, H):
             if e != 0.0:
                 for j in range(c):
                     H[whole[i], whole[j]] += e * T[k, j]
-
-

@@ -16,7 +16,7 @@ from ddp.protocols import Array
 from ddp.systems.system import Contraction, Routines, Stepping, System, ability
 from ddp.tracing import chain, derivatives, evaluate, rollouts
 from ddp.tracing.graph import substituted
-from ddp.tracing.layout import Layout, arranged, whole
+from ddp.tracing.layout import Block, Layout, arranged, whole
 from ddp.tracing.machine_code import Code, obtain
 from ddp.tracing.numbers import Number, digest
 from ddp.tracing.quantities import Asked, Uses, uses_of
@@ -161,6 +161,10 @@ class TracedFunction:
         """Layout of one of the functions ``value``, ``first``, ``second``."""
         return self._code.layout[name]  # type: ignore[no-any-return]
 
+    def compiled(self, name: str, block: Block) -> chain.Compiled:
+        """One of the functions for kernels, with a block of its outputs."""
+        return chain.Compiled(self._code.addresses[name], self.layout(name).outputs, *block)
+
     @property
     def operations(self) -> int:
         """Operations of value and derivatives together."""
@@ -221,12 +225,12 @@ class TracedFunction:
 
     def values(self, X: Array, U: Array) -> Array:
         """Values (M, size) at X (M, nx), U (M, nu)."""
-        out, address = np.empty((len(X), self.size)), self._code.addresses["value"]
-        count, (block,), _ = self.layout("value")
+        out, function = np.empty((len(X), self.size)), self.compiled("value", self.layout("value").blocks[0])
         if self.uses:
-            chain.evaluate_chained(address, self.used[0], X, U, np.empty((len(X), 0)), count, *block, out)
+            chain.evaluate_chained(function, self.used[0], X, U, out)
         else:
-            evaluate.evaluate(address, X, U, np.empty((len(X), 0)), self.p, count, *block, out)
+            address, *block = function
+            evaluate.evaluate(address, X, U, np.empty((len(X), 0)), self.p, *block, out)
         return out
 
     def first(self, X: Array, U: Array, A: Array, B: Array, record: Array = NO_RECORD) -> None:
