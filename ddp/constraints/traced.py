@@ -48,7 +48,7 @@ def depends(traced: TracedFunction) -> NDArray[np.bool_]:
     by_z, by_y = (_are_there(block, traced.size) for block in (entries_of(traced), by_quantities(traced)))
     first = 0
     for use in traced.uses:
-        columns = [column for column in use.columns if column >= 0]
+        columns = np.array([column for column in use.columns if column >= 0], dtype=np.int64)
         by_z[np.ix_(by_y[:, first : first + use.quantity.size].any(axis=1), columns)] = True
         first += use.quantity.size
     return by_z
