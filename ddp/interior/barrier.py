@@ -20,10 +20,12 @@ p / z_p + n / z_n, or κ, to which bounds add 1 / w of theirs. The kernels are i
 from __future__ import annotations
 
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ddp.compiling.portable import portable
 from ddp.interior import row_steps
 from ddp.interior.memory import RowMemory
 from ddp.interior.row_steps import ABOVE, BELOW, BOUNDED, COMPLIANCE, EQUAL, FREE, NU, OF_N, OF_P, PRICE, N, P, S
@@ -43,6 +45,12 @@ ARRAYS: dict[str, tuple[int, ...]] = {
     "bounds": (2,), "give": (2,), "state": (8,), "step": (8,), "w": (), "f": (), "y": (), "residual": ()
 }  # fmt: skip
 """Axes of arrays before that of the rows."""
+
+
+@portable
+def proximal(p: Any) -> Any:
+    """δ of the equalities of a `Point`."""
+    return max(p.least_proximal, p.share * p.barrier / p.scale) / p.scale
 
 
 class Barrier:
@@ -213,16 +221,6 @@ class Barrier:
         self.state[NU, priced] = np.clip(y[priced], -0.9 * price, 0.9 * price)
         self.state[P, compliant] = missed[compliant]
         self.state[NU, compliant] = missed[compliant] / self.give[COMPLIANCE, compliant]
-
-    def proximal(self, barrier: float) -> float:
-        """δ of equalities."""
-        return max(self.least_proximal, self.share * barrier / self.scale) / self.scale
-
-    def left_open(self, step: Array, barrier: float) -> float:
-        """The largest residual of an equality that δ leaves open after a full step (8, M) of all rows."""
-        if not self.equalities:
-            return 0.0
-        return self.proximal(barrier) * float(np.abs(step[NU, self.equality]).max())
 
     def value(self, barrier: float) -> float:
         """The barrier function with prices, of the state."""

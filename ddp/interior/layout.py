@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from ddp.constraints.rows import Rows
 from ddp.costs.cost_table import NONE as NO_TERMS
 from ddp.costs.cost_table import Table
 from ddp.derivatives import Derivatives
-from ddp.interior.memory import Memory
+from ddp.interior.filter import ENTRIES
+from ddp.interior.memory import ERRORS, LANES, NUMBERS, Memory
 from ddp.machine.carved import carved
-from ddp.machine.written import address
+from ddp.machine.trajectories import Lengths
+from ddp.machine.written import address, assign, filled
 from ddp.parallel.differentiator import Differentiator
 from ddp.problem import Problem
 from ddp.sweeps.sized_limits import step_function
@@ -22,12 +26,19 @@ class Workplace:
     own: arrays by the names of a `Memory`.   swept: the derivatives that ``backward`` sweeps.   boxed: see `Point`.
     knots: which knots (N+1,) have dense Hessians, which have not, and which have not without the rows; dense: whether
     any has.   terms, routines: of compiled costs and constraints, and of dynamics where these are compiled as well.
+    alone: compiled iterations, see alone.py.
     """
 
     def __init__(self, problem: Problem, rows: Rows, work: Differentiator, boxed: bool) -> None:
         self.rows, self.objective = rows, problem.objective
         d = work.derivatives
-        self.own, places = carved(shapes_of(problem, rows))
+        self.alone: object = None
+        self.terms = problem.objective.compiled_alone if rows.compiled_alone else None
+        routines = None if self.terms is None else ability(problem.dynamics, "routines")
+        made: Routines | None = None if routines is None else routines(problem.horizon, True)
+        self.routines = made if made is not None and made.strays else None
+        shapes = shapes_of(problem, rows)
+        self.own, places = carved(shapes if self.routines is None else shapes | shapes_of_iterations(problem, rows))
         self.swept = d._replace(
             lz=self.own["to_lz"], lzz=self.own["to_lzz"], exact=self.own["to_exact"], diagonal=self.own["to_diagonal"]
         )
@@ -35,13 +46,32 @@ class Workplace:
         self.backward = WeightedSweeps(
             self.swept, problem.dynamics, work.contract, problem.structure, self.own["gaps"], separable, boxed
         )
-        self.knots, self.dense = (~separable, separable, problem.separable), not separable.all()
-        self.terms = problem.objective.compiled_alone if rows.compiled_alone else None
-        routines = None if self.terms is None else ability(problem.dynamics, "routines")
-        made: Routines | None = None if routines is None else routines(problem.horizon, True)
-        self.routines = made if made is not None and made.strays else None
+        self.knots = tuple(part.astype(np.int64) for part in (~separable, separable, problem.separable))
+        self.dense = not separable.all()
         args = NO_TERMS if self.terms is None else self.terms, self.routines
-        self.memory = memory_of(problem, rows, d, self.backward, places, *args)
+        named = dict(zip(("dense", "separable", "costs_separable"), map(address, self.knots), strict=True))
+        if self.routines is not None:
+            named |= self._of_iterations(problem, places)
+        named["any_dense"] = int(self.dense)
+        named |= {name: place for name, place in places.items() if name in Memory._fields}
+        self.memory = memory_of(problem, rows, d, self.backward, named, *args)
+
+    def _of_iterations(self, problem: Problem, places: dict[str, int]) -> dict[str, int]:
+        """Addresses that compiled iterations need besides, of what is kept alive here."""
+        assert self.routines is not None
+        d = problem.dynamics
+        whole, torn = self.backward.twins()
+        names = "X", "U", "low", "high", "lanes_X", "lanes_U", "opened"
+        X, U, lower, upper, to_X, to_U, gaps = (places[name] for name in names)
+        lengths = filled(
+            Lengths, N=problem.horizon, nx=d.nx, n=d.n, nu=d.nu, X=X, U=U, k=address(whole.k), K=address(whole.K),
+            gaps=gaps, lower=lower, upper=upper, to_X=to_X, to_U=to_U, count=LANES, alphas=np.zeros(LANES),
+        )  # fmt: skip
+        self.owner = whole, torn, lengths
+        return {
+            "whole_horizon": whole.address, "torn_horizon": torn.address, "track": self.routines.address("track"),
+            "lengths": lengths.address,
+        }  # fmt: skip
 
     def serves(self, problem: Problem, rows: Rows) -> bool:
         """Whether it is of this problem, wherever that begins."""
@@ -52,6 +82,12 @@ class Workplace:
         for name in ("costate", "weights"):
             self.own[name].fill(0.0)
         self.backward.begin()
+        self.take_back()
+
+    def take_back(self) -> None:
+        """Let kernels sweep as Python does, after compiled iterations, or where these were interrupted."""
+        assign(self.memory, {"horizon": self.backward.address})
+        self.backward.serve(self.backward.address)
 
 
 def workplace(problem: Problem, rows: Rows, work: Differentiator, boxed: bool) -> Workplace:
@@ -76,6 +112,18 @@ def shapes_of(problem: Problem, rows: Rows) -> dict[str, tuple[int, ...]]:
     }  # fmt: skip
 
 
+def shapes_of_iterations(problem: Problem, rows: Rows) -> dict[str, tuple[int, ...]]:
+    """Shapes of the arrays that a `Memory` has besides where whole iterations are compiled."""
+    N, nx, n, nu, M = problem.horizon, problem.dynamics.nx, problem.dynamics.n, problem.dynamics.nu, rows.size
+    states, controls = (N + 1, nx), (N, nu)
+    return {
+        "X": states, "U": controls, "opened": (N, n), "residual": (M,), "tried_X": states, "tried_U": controls,
+        "tried_gaps": (N, n), "tried_residual": (M,), "tried_primal": (3, M), "errors": (ERRORS,), "low": controls,
+        "high": controls, "lanes_X": (LANES, *states), "lanes_U": (LANES, *controls), "numbers": (NUMBERS,),
+        "thetas": (ENTRIES,), "phis": (ENTRIES,),
+    }  # fmt: skip
+
+
 def memory_of(
     problem: Problem, rows: Rows, derivatives: Derivatives, backward: WeightedSweeps, places: dict[str, int],
     terms: Table, routines: Routines | None,
@@ -88,8 +136,8 @@ def memory_of(
     )  # fmt: skip
     expand, contract, stray, context = of_routines
     made = {name: address(array) for name, array in derivatives._asdict().items() if name != "dual"}
-    return Memory(
-        N=problem.horizon, nx=d.nx, n=d.n, nu=d.nu, M=rows.size, entries=rows.entries, placed=len(rows.table),
+    return filled(
+        Memory, N=problem.horizon, nx=d.nx, n=d.n, nu=d.nu, M=rows.size, entries=rows.entries, placed=len(rows.table),
         records=d.record_size, completes=int(not blockwise), T_size=backward.second[0].size, term_count=len(terms),
         run_count=len(runs), curved_count=len(curved), horizon=backward.address,
         sweeping=backward.sweeping, linear_step=step_function(d.n, d.nu).address, expand=expand,

@@ -49,6 +49,28 @@ def slope(lz, x, u):
 
 
 @kernel
+def priced(weights, gaps, y, residual):
+    """Σ |w·gap| of weights w (N, n) + Σ |y·residual| of multipliers y (M,)."""
+    total = 0.0
+    for t in range(gaps.shape[0]):
+        for i in range(gaps.shape[1]):
+            total += abs(weights[t, i] * gaps[t, i])
+    for i in range(residual.shape[0]):
+        total += abs(y[i] * residual[i])
+    return total
+
+
+@kernel
+def stay_off(U, lower, upper, share, low, high):
+    """low, high := limits lower, upper of controls U (N, nu), each moved a share of its distance to these inside."""
+    for t in range(U.shape[0]):
+        for i in range(U.shape[1]):
+            u, below, above = U[t, i], lower[t, i], upper[t, i]
+            low[t, i] = below + share * (u - below) if abs(below) < np.inf else below
+            high[t, i] = above + share * (u - above) if abs(above) < np.inf else above
+
+
+@kernel
 def copy(to, numbers):
     """Numbers (M, n) into others."""
     for t in range(numbers.shape[0]):

@@ -12,6 +12,10 @@ from ddp.compiling.kernel import inline
 from ddp.constraints.row_table import WORDS
 from ddp.machine.addresses import array_at, integers_at
 from ddp.machine.struct import Struct, integer
+from ddp.machine.variables import variable_integer, variable_real
+
+LANES, NUMBERS, ERRORS = 4, 10, 7
+"""Fractions of a step that are rolled out at once; numbers of an iteration; errors of a point."""
 
 
 class RowMemory(Struct):
@@ -44,7 +48,63 @@ class Memory(Struct):
     expand, contract, stray, context: of `ddp.systems.system.Routines`; records: numbers of a knot's record, which
     are for the second order, too, where it ``completes`` them.
     T (N, T_size): the second order.
+
+    Where whole iterations are compiled (compiled.py), too: numbers of a `Point`, under its names; rows: a `RowMemory`.
+    whole_horizon, torn_horizon: `Horizon` without gaps, and with some; horizon: the one of both that serves.
+    X (N+1, nx), U (N, nu), opened (N, n), residual (M,): the point, its gaps and what its rows miss; tried_X ..
+    tried_residual, tried_primal (3, M): a trial.   errors (ERRORS,): a `Judged`.
+    dense, separable, costs_separable (N+1,): see `passes.condense`; any_dense: whether any is; whole: whether
+    Gauss-Newton's Hessians have been made.
+    track: of routines; lengths: its `Lengths`, of lanes_X (LANES, N+1, nx), lanes_U (LANES, N, nu), within low, high
+    (N, nu), which are off the limits lower, upper (N, nu); ahead: how many of these trials have not been looked at.
+    numbers (NUMBERS,): of the last iteration, see `compiled.report`.
     """
+
+    rows: int = variable_integer()
+    whole_horizon: int = integer()
+    torn_horizon: int = integer()
+    X: int = integer()
+    U: int = integer()
+    opened: int = integer()
+    residual: int = integer()
+    tried_X: int = integer()
+    tried_U: int = integer()
+    tried_gaps: int = integer()
+    tried_residual: int = integer()
+    tried_primal: int = integer()
+    errors: int = integer()
+    dense: int = integer()
+    separable: int = integer()
+    costs_separable: int = integer()
+    any_dense: int = integer()
+    track: int = integer()
+    lengths: int = integer()
+    lanes_X: int = integer()
+    lanes_U: int = integer()
+    lower: int = variable_integer()
+    upper: int = variable_integer()
+    low: int = integer()
+    high: int = integer()
+    numbers: int = integer()
+    whole: int = variable_integer()
+    ahead: int = variable_integer()
+    first: int = variable_integer()
+    limited: int = variable_integer()
+    holds: int = variable_integer()
+    count: int = variable_integer()
+    equalities: int = variable_integer()
+    elastic: int = variable_integer()
+    costates: int = variable_integer()
+    scale: float = variable_real()
+    barrier: float = variable_real()
+    cost: float = variable_real()
+    penalty: float = variable_real()
+    theta: float = variable_real()
+    gap: float = variable_real()
+    missed: float = variable_real()
+    share: float = variable_real()
+    least_proximal: float = variable_real()
+    longest_dual: float = variable_real()
 
     N: int = integer()
     nx: int = integer()
@@ -59,7 +119,7 @@ class Memory(Struct):
     term_count: int = integer()
     run_count: int = integer()
     curved_count: int = integer()
-    horizon: int = integer()
+    horizon: int = variable_integer()
     sweeping: int = integer()
     linear_step: int = integer()
     expand: int = integer()

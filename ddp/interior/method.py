@@ -23,6 +23,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ddp.compiling.setup import working_time
+from ddp.interior.alone import Alone, alone_of
 from ddp.interior.course import GIVEN_WAY, HALVED, LOWERED, START, UNKNOWN, Course
 from ddp.interior.filter import ENTRIES, begin_filter
 from ddp.interior.finish import Finished
@@ -34,6 +35,7 @@ from ddp.interior.iteration import (
     LEADS_ASTRAY,
     LIMIT,
     STOPPED,
+    TOOK,
     iterate,
 )
 from ddp.interior.point import INSIDE, Point
@@ -70,6 +72,7 @@ class Interior:
         within = point.boxed and point.first == 0  # limits of controls alone
         self.course = Course(tolerance, 0, within, np.empty(ENTRIES), np.empty(ENTRIES))
         self.course.crosses, self.course.proof = int(newton is not None), len(history) + proof if proof else 0
+        self._alone: Alone | None = None
         self._raised, self._missed, self._warm = 0, np.inf, False
 
     @property
@@ -104,8 +107,21 @@ class Interior:
         begin_filter(s, p.theta, p.first > 0)
         p.penalty = p.bounds.value(p.barrier)
         while True:
-            came = iterate(s, self.point)
-            if came == HOLDS:
+            came = self._iterate()
+            if came in (TOOK, STOPPED):
+                now = working_time()
+                fell = self._record(now - before)
+                before = now
+                if came == TOOK and self._struggles is not None and self._struggles(self.history[fell:]):
+                    self._leave()
+                    return End(Ending.STRUGGLES, f"full-space {Ending.STRUGGLES.value}")
+                if came == TOOK:
+                    continue
+            self._leave()
+            if came == STOPPED:
+                if not self._elastic():
+                    return End(Ending.NO_STEP, "no step lowers the cost or closes what is open")
+            elif came == HOLDS:
                 self.point = self.point.held()
                 self.point.judge()
                 self._again(LOWERED)
@@ -124,18 +140,18 @@ class Interior:
             elif came == LIMIT:
                 said = f"the limit of {limit} iterations was reached, the last with an expected decrease of"
                 return End(Ending.ITERATIONS, f"{said} {s.expected:.2g}")
-            elif came == INDEFINITE:
-                if not self._elastic():
-                    return End(Ending.INDEFINITE, Ending.INDEFINITE.value)
-            else:
-                now = working_time()
-                self._record(now - before)
-                before = now
-                if came == STOPPED:
-                    if not self._elastic():
-                        return End(Ending.NO_STEP, "no step lowers the cost or closes what is open")
-                elif self._struggles is not None and self._struggles(self.history[s.fell :]):
-                    return End(Ending.STRUGGLES, f"full-space {Ending.STRUGGLES.value}")
+            elif came == INDEFINITE and not self._elastic():
+                return End(Ending.INDEFINITE, Ending.INDEFINITE.value)
+
+    def _iterate(self) -> int:
+        """Make an iteration, in compiled code where that is possible."""
+        self._alone = alone_of(self.point)
+        return iterate(self.course, self.point) if self._alone is None else self._alone.iterate(self.point, self.course)
+
+    def _leave(self) -> None:
+        """Bring point and course up to date."""
+        if self._alone is not None:
+            self._alone.leave()
 
     def _converges(self) -> bool:
         """Whether Newton's steps on the active set do; if not the point has moved, and none follow."""
@@ -178,13 +194,16 @@ class Interior:
         begin_filter(s, self.point.theta, self.point.first > 0)
         s.mu, s.stiff, s.stuck, s.fell, s.known = 0.0, 0, 0, s.done, known
 
-    def _record(self, seconds: float) -> None:
+    def _record(self, seconds: float) -> int:
+        """Show the record of an iteration; how many there were when the barrier fell."""
         p, s = self.point, self.course
-        if s.shift > 0.0:
-            hessian = LEVENBERG_MARQUARDT if s.blend > 0.0 else GAUSS_NEWTON
-        else:
-            hessian = EXACT if s.blend > 0.0 else GAUSS_NEWTON
+        numbers = p.cost, s.dual, s.expected, s.alpha, s.shift, s.blend, p.gap, p.missed, p.barrier, s.fell
+        cost, dual, expected, alpha, mu, blend, gap, missed, barrier, fell = (
+            numbers if self._alone is None else self._alone.numbers()
+        )
+        hessian = GAUSS_NEWTON if blend == 0.0 else EXACT if mu == 0.0 else LEVENBERG_MARQUARDT
         self._show(Record(
-            p.cost, s.dual, s.expected, s.alpha, s.shift, hessian, s.blend, seconds, 0.0 if p.gap < CLOSED else p.gap,
-            "multipliers" if s.blend > 0.0 else "none", p.missed, p.barrier, True,
+            cost, dual, expected, alpha, mu, hessian, blend, seconds, 0.0 if gap < CLOSED else gap,
+            "multipliers" if blend > 0.0 else "none", missed, barrier, True,
         ), p)  # fmt: skip
+        return int(fell)

@@ -7,6 +7,9 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from ddp.interior import row_steps
+from ddp.interior.barrier import proximal
+
 
 class Way(NamedTuple):
     """Step of a sweep that failed at a knot, or -1: numbers of a `trials.Move`."""
@@ -79,7 +82,9 @@ def penalised(p: Any) -> float:
 
 def left_open(p: Any) -> float:
     """The largest residual of an equality that the proximal method leaves open after a full step."""
-    return float(p.bounds.left_open(p.last.rows, p.barrier))
+    if p.equalities == 0:
+        return 0.0
+    return float(proximal(p) * row_steps.largest_step(p.last.rows, p.bounds.kind))
 
 
 def excess(p: Any) -> tuple[float, float]:

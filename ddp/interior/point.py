@@ -10,11 +10,12 @@ from ddp.constraints.bounds import measure_room, move_within, room
 from ddp.derivatives import EXACT, FIRST, GAUSS_NEWTON, RECORDS, missing
 from ddp.errors import ModelError
 from ddp.interior import passes
-from ddp.interior.barrier import KEPT, Barrier
+from ddp.interior.barrier import KEPT, Barrier, proximal
 from ddp.interior.layout import workplace
 from ddp.interior.linear import bend, multipliers, stationarity
+from ddp.interior.measures import priced, stay_off
 from ddp.interior.parts import NO_WAY, Way
-from ddp.interior.trials import Judged, Move, Trial, straying
+from ddp.interior.trials import UNJUDGED, Judged, Move, Trial, straying
 from ddp.parallel.differentiator import Differentiator
 from ddp.problem import Problem
 from ddp.protocols import Array
@@ -41,6 +42,8 @@ class Point:
     judged: the errors of the point.   last: the last step; swept_last: its sweep, None where that failed; ahead: how
     many trials of it have been rolled out already.
     holds: whether all constraints are equalities.   costates: numbers of ``costate``.
+    contracted, whole: whether second orders are contracted, and Gauss-Newton's Hessians made where a blend takes some.
+    at_once: whether all that it is made of is compiled.   place: see layout.py.
     first: m, the first row of a control's limits.   limited: whether there are such rows; boxed: whether sweeps keep to
     these limits instead, see `sweeps.limits`: where they are ``held``, as where there are no constraints.
     """
@@ -65,11 +68,11 @@ class Point:
         self.costates, self.holds = self.costate.size, bool(problem.rows.equal.all())
         self._wanted = FIRST | GAUSS_NEWTON | EXACT | (0 if problem.structure.blockwise else RECORDS)
         self._knots, self._any_dense, self._weighs = place.knots, place.dense, place.terms is not None
-        self._place, self._address = place, place.memory.address
+        self.place, self._address = place, place.memory.address
         self._strayed = straying(problem.dynamics)
-        self._at_once = self._routines is not None and work.alone
-        self._whole, self._contracted = True, False
-        self.ahead, self._lanes = 0, list[tuple[Array, Array]]()
+        self.at_once = self._routines is not None and work.alone
+        self.whole, self.contracted = True, False
+        self.judged, self.ahead, self._lanes = UNJUDGED, 0, list[tuple[Array, Array]]()
         self.swept_last: Sweep | None = None
         self.start(X, U, share)
 
@@ -87,6 +90,11 @@ class Point:
     def elastic(self) -> bool:
         """Whether rows give way that would not have to."""
         return self.bounds.elastic
+
+    @property
+    def least_proximal(self) -> float:
+        """How much equalities give way at least, see `barrier.PROXIMAL`."""
+        return self.bounds.least_proximal
 
     @property
     def share(self) -> float:
@@ -129,7 +137,7 @@ class Point:
         self.start(trial.X, trial.U, np.clip(self.barrier / np.maximum(np.abs(y), TINY), NEAR_BOUNDS, INSIDE))
         self.bounds.start_warm(y, self.rows.values(self.X, self.U), self.barrier)
         self.costate[:], self.weights[:] = multipliers[:2]
-        self._contracted = False
+        self.contracted = False
 
     def held(self) -> Point:
         """A point like this, after `contract`, whose sweeps keep to the limits of controls, without rows of these."""
@@ -202,22 +210,22 @@ class Point:
         """Go back to the trajectory of earlier measures; bounds of rows stay as they are."""
         self._take(trial)
         self.costate[:], self.weights[:], self.bounds.equal = multipliers
-        self._contracted = False
+        self.contracted = False
 
     def arrive(self) -> Judged:
         """Derivatives here, contracted with the multipliers; the errors of the point."""
-        if not self._at_once:
+        if not self.at_once:
             self.differentiate()
             self.contract()
             return self.judge()
         self.backward.tear(self.gap > 0.0)
         found = passes.arrive(self._address, self.bounds.address, self.X, self.U, self.gaps)
-        self._contracted = True
+        self.contracted = True
         return self._told(found)
 
     def differentiate(self) -> None:
         """Derivatives here."""
-        self._contracted = False
+        self.contracted = False
         known = 0
         while (made := missing(known, self._wanted, self.problem.curved))[0]:
             self._work.make(self.X, self.U, made[0])
@@ -229,26 +237,26 @@ class Point:
 
     def contract(self) -> None:
         """Contract the second order of the dynamics with the multipliers, unless that is known."""
-        if not self._contracted:
+        if not self.contracted:
             bend(self.backward.address, self.weights)
             self.backward.contract(self.weights)
-            self._contracted = True
+            self.contracted = True
 
     def priced_openness(self) -> float:
         """Gaps and residuals times their multipliers, all as absolute numbers."""
-        return float(np.abs(self.weights * self.gaps).sum() + np.abs(self.bounds.multipliers * self.residual).sum())
+        return float(priced(self.weights, self.gaps, self.bounds.y, self.residual))
 
     def condense(self) -> None:
         """Eliminate the rows, after `judge`: weights and forces come into the swept Hessians and gradient."""
         passes.condense(*self._of_rows, *self._knots)
         self.rows.add_curvature_in_python(self.X, self.U, self.bounds.y, self._swept.exact)
-        self._whole = False
+        self.whole = False
 
     @property
     def _of_rows(self) -> tuple[Any, ...]:
         """Arguments of passes that eliminate the rows."""
-        b, m = self.bounds, self.barrier
-        return self._address, b.address, m, b.proximal(m), self.residual, self.X, self.U
+        m, delta = self.barrier, proximal(self)
+        return self._address, self.bounds.address, m, delta, self.residual, self.X, self.U
 
     def sweep(self, blend: float, mu: float, held: Array | None = None) -> Sweep:
         """Sweep once, after `condense`: see `WeightedSweeps`. Gauss-Newton's Hessians are made if needed."""
@@ -259,9 +267,9 @@ class Point:
 
     def _fill(self, blend: float) -> None:
         """Make Gauss-Newton's Hessians with those of the rows, where a blend takes some of them."""
-        if blend < 1.0 and not self._whole and self._any_dense:
+        if blend < 1.0 and not self.whole and self._any_dense:
             passes.fill(self._address, self.bounds.address, False, *self._knots)
-            self._whole = True
+            self.whole = True
 
     def swept(self, blend: float, mu: float, again: bool) -> Way:
         """A sweep, after `judge`, which leaves its step where it succeeds; again: after another sweep at this point."""
@@ -282,7 +290,7 @@ class Point:
             return sweep, self.move(sweep, blend, mu) if sweep.failed < 0 else None
         self._fill(blend)
         *found, lengths = passes.propose(*self._of_rows, *self._knots, again, self._keep, blend, mu)
-        self._whole &= again
+        self.whole &= again
         sweep = self.backward.told(blend, *found)
         return sweep, self._stepped(sweep, lengths) if sweep.failed < 0 else None
 
@@ -325,7 +333,7 @@ class Point:
         x, u = np.zeros_like(self.costate), np.zeros_like(self.U)
         bend(self.backward.address, self.weights)
         multipliers(self.backward.address, 0.0, 0.0, x, u, x, K is not None, self.costate, self.weights)
-        self._contracted = False
+        self.contracted = False
 
     def limit_forces(self) -> Array:
         """Forces (N, nu) that would hold controls where they are: the multipliers of limits that they are at."""
@@ -366,10 +374,8 @@ class Point:
         """
         if self.ahead == 0:
             share = 0.0 if self.boxed else 1.0 - KEPT
-            low, high = (
-                np.where(np.isfinite(limit), limit + share * (self.U - limit), limit)
-                for limit in (self.problem.lower, self.problem.upper)
-            )
+            low, high = np.empty_like(self.U), np.empty_like(self.U)
+            stay_off(self.U, self.problem.lower, self.problem.upper, share, low, high)
             sweep = self.swept_last
             assert sweep is not None
             tracked = self.dynamics.track(self.X, self.U, sweep.k, sweep.K, alpha * HALVES, self.gaps, low, high)
@@ -384,5 +390,5 @@ class Point:
     def accept(self, trial: Trial, alpha: float) -> None:
         """Go where a trial is; multipliers go as far along the last step."""
         self._take(trial)
-        self._contracted = False
+        self.contracted = False
         passes.follow(self._address, self.bounds.address, self.barrier, alpha, self.last.longest_dual)

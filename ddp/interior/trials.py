@@ -63,6 +63,10 @@ class Judged(NamedTuple):
     of_all: float
 
 
+UNJUDGED = Judged(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+"""Errors of a point that are not known."""
+
+
 def straying(dynamics: System) -> Callable[[Array, Array, Array], tuple[Array, Array]]:
     """States and gaps as ``strayed`` of `system.Abilities`, of a system that may lack it."""
 

@@ -9,7 +9,9 @@ from numpy.typing import NDArray
 
 from ddp.derivatives import Derivatives
 from ddp.machine.aligned import aligned_zeros
+from ddp.machine.written import assign, copied, read_all
 from ddp.protocols import Array
+from ddp.sweeps.horizon import Horizon
 from ddp.sweeps.outcome import GIVEN, NONE, Sweep
 from ddp.sweeps.recursion import Recursion
 from ddp.systems.structure import Structure, numbers_of_blocks
@@ -90,6 +92,23 @@ class WeightedSweeps:
     def told(self, blend: float, failed: int, slope: float, change: float, gradient: float) -> Sweep:
         """A sweep that a kernel made, by ``sweeping``."""
         return Sweep(self._k, self.gains, -slope, -change, gradient, failed, NONE if blend == 0.0 else GIVEN)
+
+    def twins(self) -> tuple[Horizon, Horizon]:
+        """Everything that sweeps read and write: without open gaps, and with some."""
+        whole, torn = copied(self._horizon), copied(self._horizon)
+        whole.torn, torn.torn = 0, 1
+        return whole, torn
+
+    def serve(self, horizon: int) -> None:
+        """Let kernels sweep, by ``sweeping``, what is at the address of a `Horizon`."""
+        assert self._recursion.sweeping is not None
+        assign(self._recursion.sweeping, {"horizon": horizon})
+
+    def swept_last(self, blend: float) -> Sweep | None:
+        """The last sweep that kernels made, by ``sweeping`` and with ``blend``; None if it failed."""
+        assert self._recursion.sweeping is not None
+        failed, *found = read_all(self._recursion.sweeping, ("failed", "slope", "change", "gradient"))
+        return None if failed >= 0 else self.told(blend, failed, *found)
 
     def pulls(self, x: Array, u: Array) -> Array:
         """Gradients (N, nu) of the action values in the controls, where a step x (N+1, n), u (N, nu) leads.

@@ -1,0 +1,215 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
+"""Whole iterations of the full-space step, compiled: parts.py on the `Memory` of a `Point`."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ddp.compiling.kernel import by_types, call_contraction, kernel
+from ddp.interior import parts, passes, row_steps
+from ddp.interior.barrier import KEPT, proximal
+from ddp.interior.course import Course
+from ddp.interior.filter import ENTRIES
+from ddp.interior.iteration import iterate
+from ddp.interior.measures import copy, priced, stay_off
+from ddp.interior.memory import ERRORS, LANES, NUMBERS, Memory, RowMemory, arrays, row_arrays
+from ddp.interior.parts import Way, Worth
+from ddp.interior.trials import Judged
+from ddp.machine.addresses import array_at, integers_at
+from ddp.machine.trajectories import Lengths
+from ddp.machine.variables import struct_like
+from ddp.sweeps.sweeping import Sweeping
+
+Decisions = struct_like("Decisions", __name__, Course(0.0, 0, False, [0.0] * ENTRIES, [0.0] * ENTRIES))  # type: ignore[arg-type]
+"""`Course` of a solve."""
+
+
+@kernel
+def run(decisions, memory):
+    """Make an iteration of a `Decisions` and a `Memory`, as `iteration.iterate` does, and report it."""
+    s, p = Decisions(decisions), Memory(memory)
+    came = iterate(s, p)
+    report(s, p)
+    return came
+
+
+@kernel
+def report(s, p):
+    """Write the numbers of an iteration's `Record`, and when the barrier fell."""
+    out = array_at(p.numbers, (NUMBERS,))
+    out[0], out[1], out[2], out[3], out[4] = p.cost, s.dual, s.expected, s.alpha, s.shift
+    out[5], out[6], out[7], out[8], out[9] = s.blend, p.gap, p.missed, p.barrier, float(s.fell)
+
+
+@kernel
+def trajectory(p):
+    """X, U, gaps and residual of a point."""
+    N = p.N
+    states, controls = array_at(p.X, (N + 1, p.nx)), array_at(p.U, (N, p.nu))
+    return states, controls, array_at(p.opened, (N, p.n)), array_at(p.residual, (p.M,))
+
+
+@kernel
+def trial(p):
+    """X, U, slacks and excesses, gaps and residual of a trial."""
+    N, M = p.N, p.M
+    states, controls = array_at(p.tried_X, (N + 1, p.nx)), array_at(p.tried_U, (N, p.nu))
+    return states, controls, array_at(p.tried_primal, (3, M)), array_at(p.tried_gaps, (N, p.n)), array_at(
+        p.tried_residual, (M,)
+    )
+
+
+@kernel
+def keep(p, found):
+    """Keep the errors of a point."""
+    e, (dual, costates, others) = array_at(p.errors, (ERRORS,)), found
+    e[0], e[1] = dual, costates
+    e[2], e[3], e[4], e[5], e[6] = others
+
+
+@kernel
+def judge(p):
+    """Find the errors of a point whose derivatives are known."""
+    keep(p, passes.judge(p.address, p.rows))
+
+
+@kernel
+def arrive(p):
+    """Derivatives where a step has led, and the errors there."""
+    X, U, gaps, _ = trajectory(p)
+    p.horizon = p.torn_horizon if p.gap > 0.0 else p.whole_horizon
+    Sweeping(p.sweeping).horizon = p.horizon
+    keep(p, passes.arrive(p.address, p.rows, X, U, gaps))
+
+
+@kernel
+def judged(p):
+    """The errors of a point."""
+    e = array_at(p.errors, (ERRORS,))
+    return Judged(e[0], e[1], e[2], e[3], e[4], e[5], e[6])
+
+
+@kernel
+def swept(p, blend, mu, again):
+    """A sweep, and the step that it leads to."""
+    knots = p.N + 1
+    dense, separable = integers_at(p.dense, (knots,)), integers_at(p.separable, (knots,))
+    costs, m, delta = integers_at(p.costs_separable, (knots,)), p.barrier, proximal(p)
+    X, U, _, residual = trajectory(p)
+    if not again:
+        passes.condense(p.address, p.rows, m, delta, residual, X, U, dense, separable, costs)
+        p.whole = 0
+    if blend < 1.0 and p.whole == 0 and p.any_dense != 0:
+        passes.fill(p.address, p.rows, False, dense, separable, costs)
+        p.whole = 1
+    failed, _, change, _, found = passes.propose(
+        p.address, p.rows, m, delta, residual, X, U, dense, separable, costs, True, max(KEPT, 1.0 - m / p.scale), blend,
+        mu,
+    )  # fmt: skip
+    longest, p.longest_dual, slope = found
+    return Way(failed, longest, slope, abs(change))
+
+
+@kernel
+def priced_openness(p):
+    """Gaps and residuals times their multipliers."""
+    _, _, gaps, residual = trajectory(p)
+    return priced(arrays(p).weights, gaps, row_arrays(RowMemory(p.rows)).y, residual)
+
+
+@kernel
+def weighed(cost, barrier, sizes):
+    """The `Worth` of a trial."""
+    theta, gap, missed = sizes
+    if not theta < np.inf:
+        return Worth(np.inf, barrier, np.inf, gap, missed)
+    return Worth(cost, barrier, theta, gap, missed)
+
+
+@kernel
+def along(p, alpha):
+    """Try a fraction alpha of the last step."""
+    X, U, _, _ = trajectory(p)
+    to_X, to_U, primal, gaps, residual = trial(p)
+    cost, barrier, sizes = passes.attempt(
+        p.address, p.rows, alpha, p.barrier, p.first, X, U, to_X, to_U, primal, gaps, residual
+    )
+    return weighed(cost, barrier, sizes)
+
+
+@kernel
+def rolled(p, alpha):
+    """Try a fraction alpha of the last step whose states follow from controls, of those rolled out ahead."""
+    N = p.N
+    to_X, to_U, primal, gaps, residual = trial(p)
+    _, U, opened, _ = trajectory(p)
+    if p.ahead == 0:
+        lengths, shape = Lengths(p.lengths), (N, p.nu)
+        limits = array_at(p.lower, shape), array_at(p.upper, shape)
+        stay_off(U, *limits, 1.0 - KEPT, array_at(p.low, shape), array_at(p.high, shape))
+        lengths.alphas[0] = alpha
+        for k in range(1, LANES):
+            lengths.alphas[k] = 0.5 * lengths.alphas[k - 1]
+        lengths.count = LANES
+        call_contraction(p.track, p.context, lengths.address, 0, 0)
+        p.ahead = LANES
+    k = LANES - p.ahead
+    p.ahead -= 1
+    copy(to_X, array_at(p.lanes_X, (LANES, N + 1, p.nx))[k])
+    copy(to_U, array_at(p.lanes_U, (LANES, N, p.nu))[k])
+    passes.advance(p.address, p.rows, alpha, p.first, to_U, to_U, primal, False)
+    for t in range(N):
+        for i in range(p.n):
+            gaps[t, i] = (1.0 - alpha) * opened[t, i]
+    cost, barrier, sizes = passes.weigh(p.address, p.rows, p.barrier, to_X, to_U, gaps, primal, residual)
+    return weighed(cost, barrier, sizes)
+
+
+@kernel
+def accept(p, found, alpha):
+    """Go to the trial, with all multipliers."""
+    X, U, gaps, residual = trajectory(p)
+    to_X, to_U, primal, to_gaps, to_residual = trial(p)
+    copy(X, to_X)
+    copy(U, to_U)
+    copy(gaps, to_gaps)
+    for i in range(p.M):
+        residual[i] = to_residual[i]
+    copy(row_arrays(RowMemory(p.rows)).state[:3], primal)
+    p.cost, p.penalty, p.theta, p.gap, p.missed = found.cost, found.barrier, found.theta, found.gap, found.missed
+    passes.follow(p.address, p.rows, p.barrier, alpha, p.longest_dual)
+
+
+@kernel
+def penalised(p):
+    """The barrier function at a point."""
+    b, c = row_arrays(RowMemory(p.rows)), array_at(p.values, (p.M,))
+    return row_steps.evaluate(c, b.state[:3], b.bounds, b.kind, b.give, p.barrier, c, False)
+
+
+@kernel
+def left_open(p):
+    """The largest residual of an equality that the proximal method leaves open after a full step."""
+    if p.equalities == 0:
+        return 0.0
+    b = row_arrays(RowMemory(p.rows))
+    return proximal(p) * row_steps.largest_step(b.step, b.kind)
+
+
+@kernel
+def excess(p):
+    """By how much elastic rows give way, and the price of that: there are none."""
+    return 0.0, 0.0
+
+
+by_types(parts.judge)(lambda *types: judge)
+by_types(parts.arrive)(lambda *types: arrive)
+by_types(parts.judged)(lambda *types: judged)
+by_types(parts.swept)(lambda *types: swept)
+by_types(parts.priced_openness)(lambda *types: priced_openness)
+by_types(parts.along)(lambda *types: along)
+by_types(parts.rolled)(lambda *types: rolled)
+by_types(parts.accept)(lambda *types: accept)
+by_types(parts.penalised)(lambda *types: penalised)
+by_types(parts.left_open)(lambda *types: left_open)
+by_types(parts.excess)(lambda *types: excess)
