@@ -193,12 +193,13 @@ class AugmentedLagrangian:
             return solution
         problem, lagrangian = relaxation.plain, relaxation.lagrangian
         finite = np.isfinite(solution.X).all() and solution.status.ending is not Ending.NO_START
-        multipliers = lagrangian.multipliers
+        multipliers, cost = lagrangian.multipliers, solution.cost
         if finite:
             multipliers, _ = lagrangian.shifts(solution.X, problem.padded(solution.U))
+            cost = problem.total(solution.X, solution.U) + problem.paid(solution.X, solution.U)
         return replace(
             solution,
-            cost=problem.total(solution.X, solution.U) if finite else solution.cost,
+            cost=cost,
             problem=problem,
             multipliers=multipliers.copy(),
             penalties=lagrangian.penalties.copy(),

@@ -340,7 +340,7 @@ class Iterate:
             U=self.U,
             k=np.zeros((N, d.nu)) if sweep is None else sweep.k.copy(),
             K=np.zeros((N, d.nu, d.n)) if sweep is None else sweep.K.copy(),
-            cost=self.cost,
+            cost=self.cost if self.multipliers is None else self.cost + self.problem.paid(self.X, self.U),
             gradient=float("nan") if sweep is None else sweep.gradient,
             converged=status.ending.converged,
             status=status,

@@ -80,7 +80,7 @@ class DDP:
                    a step of an eighth or less within limits of controls, by two in a row where controls are fewer than
                    the coordinates that they move, and then linear as long as that goes further. By rollouts alone
                    with options of theirs: another ``hessian``, ``multipliers`` or ``constraints``; without limits also
-                   another ``search`` or ``regularization``
+                   a ``regularization``, or a ``search`` that is no `Backtracking` with the default's numbers
     """
 
     tolerance: float = 1e-9
@@ -152,7 +152,9 @@ class DDP:
         """Whether steps of a problem become linear where rollouts struggle."""
         if not self._open or problem.constrained:
             return False
-        own = self.search != _searched() or self.regularization is not None
+        s = self.search
+        usual = isinstance(s, Backtracking) and Backtracking(s.share, s.shortest, s.generous) == _searched()
+        own = not usual or self.regularization is not None
         return problem.limited or (not own and is_underactuated(problem.dynamics))
 
     @property

@@ -22,6 +22,7 @@ from ddp.constraints.bounds import as_limits
 from ddp.costs.batch import ability
 from ddp.costs.entries import Entry
 from ddp.costs.objective import Objective
+from ddp.costs.traced import TracedTerm
 from ddp.errors import DDPError, ProblemError, instance, nearest, said, settle
 from ddp.systems.system import ability as of_system
 
@@ -163,9 +164,25 @@ def _same(a: Any, b: Any) -> bool:
 
 
 def _varied(problem: Problem, where: tuple[str, Any, int], values: dict[str, Any]) -> Any:
-    """A term or a constraint with other numbers, checked by its own constructor."""
+    """A term or a constraint with other numbers; ProblemError for one that its traced value does not depend on."""
     place = Place(*where, "")
     thing = place.thing(problem)
+    made = _with_numbers(place, thing, values)
+    entries = problem.objective.within(0, problem.horizon + 1)
+    traced = [one.term for one, _ in entries if isinstance(one.term, TracedTerm) and one.term.term is thing]
+    for name in values if traced else ():
+        if not traced[0].traced.reads(name):  # but it may read what its constructor makes of it
+            other = made if len(values) == 1 else _with_numbers(place, thing, {name: values[name]})
+            same = TracedTerm(other, problem.dynamics).traced.digest == traced[0].traced.digest
+            if same and not _same(getattr(thing, name), getattr(other, name)):
+                kind = type(thing).__name__
+                said = "expected a number that value(x, u) reads, got one that it does not: nothing would vary"
+                raise ProblemError(f"{place.path}.{name} ({kind}): {said}")
+    return made
+
+
+def _with_numbers(place: Place, thing: Any, values: dict[str, Any]) -> Any:
+    """A thing with other numbers, checked by its own constructor."""
     try:
         if (own := getattr(thing, "varied", None)) is not None:
             return own(**values)

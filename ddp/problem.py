@@ -202,11 +202,14 @@ class Problem:
         return other
 
     def cost(self, X: Array, U: Array) -> float:
-        """The total cost of X (N+1, nx) and U (N, nu). Raises ProblemError if it is not finite."""
+        """The total cost of X (N+1, nx) and U (N, nu), with that of violated `Soft` constraints.
+
+        Raises ProblemError if it is not finite.
+        """
         N, nx, nu = self.horizon, self.dynamics.nx, self.dynamics.nu
         X, U = as_array("X", X, (N + 1, nx)), as_array("U", U, (N, nu))
         with np.errstate(all="ignore"):
-            total = float(cost_table.sum_of(self.values(X, U)))
+            total = float(cost_table.sum_of(self.values(X, U))) + self.paid(X, U)
             if not np.isfinite(total):
                 raise ProblemError(faults.fault(self.objective, X, U, 0) or "the total cost is not finite")
         return total
@@ -377,6 +380,10 @@ class Problem:
     def violation(self, X: Array, U: Array) -> float:
         """The largest violation of a constraint along X (N+1, nx) and U (N, nu); 0 if there is none."""
         return self.rows.worst(X, U) if self._placed else 0.0
+
+    def paid(self, X: Array, U: Array) -> float:
+        """Cost of violations of `Soft` constraints along X (N+1, nx) and U (N, nu)."""
+        return self.rows.paid(X, U) if self._placed else 0.0
 
     def add_forces(self, X: Array, U: Array, multipliers: Array, lz: Array) -> None:
         """Add ``Jᵀ multipliers`` of all constraints to lz (N+1, nz)."""

@@ -8,7 +8,7 @@ call (the protocol `ddp.Constraint`). They go into a problem's ``constraints``, 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -97,6 +97,10 @@ class JointLimits(_Selection):
             names = [name for name in self.robot.joint_names if kept.issuperset(self.robot.numbers_of(name)[0])]
             if [number for name in names for number in self.robot.numbers_of(name)[0]] == self._rows[:, 0].tolist():
                 checks.settle(self, joints=tuple(names))
+
+    def ranges(self) -> Iterator[tuple[int, float, float]]:
+        """Place in q, lower and upper limit of each joint that has some."""
+        return zip(self._rows[:, 0].tolist(), self.lower.tolist(), self.upper.tolist(), strict=True)
 
 
 @dataclass(frozen=True, eq=False)

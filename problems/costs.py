@@ -14,6 +14,7 @@ which are densities. None may be negative. Everything malformed raises ProblemEr
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -173,6 +174,11 @@ class JointLimits(LimitTerm):
         checks.ordered(lower[rows], upper[rows], rows)
         checks.settle(self, weight=checks.weight("weight", self.weight), lower=lower, upper=upper)
         checks.settle(self, _layout=joints, _bounds=(lower[rows], upper[rows]))
+
+    def ranges(self) -> Iterator[tuple[int, float, float]]:
+        """Place in q, lower and upper limit of each joint."""
+        lower, upper = self._bounds
+        return zip(self._layout.flat[:, 0].tolist(), lower.tolist(), upper.tolist(), strict=True)
 
 
 @dataclass(frozen=True, eq=False)

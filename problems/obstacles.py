@@ -77,7 +77,8 @@ class Clearance(RobotConstraint):
 class SphereClearance(Clearance):
     """A ball about a frame's origin stays ``margin`` clear of every obstacle.
 
-    radius [m]: of the ball, 0 for a point.   obstacles: spheres and capsules.   margin [m]: 0, touching, or more.
+    radius [m]: of the ball, 0 for a point.   obstacles: spheres and capsules, or one alone.
+    margin [m]: 0, touching, or more.
     """
 
     robot: Robot
@@ -128,9 +129,10 @@ class CapsuleClearance(Clearance):
         return tuple(self.frames)
 
 
-def _settle(constraint: Clearance, body: Body, obstacles: Sequence[Capsule], margin: float) -> None:
+def _settle(constraint: Clearance, body: Body, obstacles: Sequence[Capsule] | Capsule, margin: float) -> None:
     """Check obstacles and margin, and write them into the constraint."""
     one = "Sphere(...) or Capsule(...)"
+    obstacles = (obstacles,) if isinstance(obstacles, Capsule) else obstacles
     obstacles = instances("obstacles", obstacles, Capsule, "spheres and capsules", one, some=True)
     rows = np.array([[*obstacle.start, *obstacle.end, obstacle.radius] for obstacle in obstacles])
     lower = np.full(len(rows), checks.weight("margin", margin))

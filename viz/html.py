@@ -58,7 +58,7 @@ def save_html(
     forces: Mapping[str, ArrayLike] | None = None,
     force_scale: float | None = None,
     cones: float | Mapping[str, float] | None = None,
-    obstacles: Sequence[Obstacle] | None = None,
+    obstacles: Sequence[Obstacle] | Obstacle | None = None,
     ground: float | None = None,
     beside: ArrayLike | None = None,
     beside_title: str = BESIDE,
@@ -97,6 +97,8 @@ def save_html(
     Bad input raises ProblemError, an unknown frame ModelError; both name the argument.
     """
     target = as_path(path)
+    if target.suffix.lower() not in (".html", ".htm"):
+        raise ProblemError(f"path: expected a file whose name ends with .html, got {said(str(target))}")
     if not target.parent.is_dir():
         raise ProblemError(f"path: expected a file in an existing folder, got {said(str(target))}")
     heading = None if title is None else text("title", title)

@@ -31,7 +31,7 @@ def animate(
     forces: Mapping[str, ArrayLike] | None = None,
     force_scale: float | None = None,
     cones: float | Mapping[str, float] | None = None,
-    obstacles: Sequence[Obstacle] | None = None,
+    obstacles: Sequence[Obstacle] | Obstacle | None = None,
     ground: float | None = None,
     beside: ArrayLike | None = None,
     beside_title: str = BESIDE,

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from ddp.errors import ProblemError, instances
+from ddp.errors import instances
 from dynamics.geometry.solids import Capsule as Capsule
 from dynamics.geometry.solids import Sphere as Sphere
 from dynamics.robots.capsules import BodyCapsule
@@ -19,12 +19,11 @@ OBSTACLE: Color = (0.80, 0.52, 0.25, 0.45)
 Obstacle: TypeAlias = Capsule
 
 
-def as_obstacles(obstacles: Sequence[Obstacle]) -> list[Obstacle]:
-    """Obstacles, checked."""
-    if isinstance(obstacles, Capsule):
-        raise ProblemError(f"obstacles: expected a sequence of them, got one {type(obstacles).__name__}")
+def as_obstacles(obstacles: Sequence[Obstacle] | Obstacle) -> list[Obstacle]:
+    """Obstacles, or one alone, checked."""
     one = "a viz.Sphere or a viz.Capsule"
-    return list(instances("obstacles", obstacles, Capsule, "viz.Spheres and viz.Capsules", one))
+    several = (obstacles,) if isinstance(obstacles, Capsule) else obstacles
+    return list(instances("obstacles", several, Capsule, "viz.Spheres and viz.Capsules", one))
 
 
 def solid(segment: Capsule | BodyCapsule) -> Mesh:

@@ -72,7 +72,7 @@ def build(
     forces: Mapping[str, ArrayLike] | None = None,
     force_scale: float | None = None,
     cones: float | Mapping[str, float] | None = None,
-    obstacles: Sequence[Obstacle] | None = None,
+    obstacles: Sequence[Obstacle] | Obstacle | None = None,
     ground: float | None = None,
     beside: ArrayLike | None = None,
     beside_title: str = BESIDE,
@@ -169,7 +169,7 @@ def build(
 
 
 def _world(
-    first: Motion, alone: bool, forces: Mapping[str, ArrayLike] | None, obstacles: Sequence[Obstacle] | None,
+    first: Motion, alone: bool, forces: Mapping[str, ArrayLike] | None, obstacles: Sequence[Obstacle] | Obstacle | None,
     ground: float | None,
 ) -> World:  # fmt: skip
     """Surroundings of a solution, with those that are given instead; forces of one motion alone are drawn."""

@@ -171,6 +171,15 @@ class Rows:
         """The largest violation of any row that is not soft."""
         return float(row_table.worst(self.values(X, U), *self._held))
 
+    def paid(self, X: Array, U: Array) -> float:
+        """Cost of all violations of soft rows."""
+        if not self.softened:
+            return 0.0
+        v = np.abs(self.beyond(self.values(X, U)))[self.soft]
+        cap, give = self.cap[self.soft], self.compliance[self.soft]
+        force = np.where(give == 0.0, cap, v / np.where(give == 0.0, 1.0, give))
+        return float((force * (v - 0.5 * give * force)).sum())
+
     def beyond(self, c: Array) -> Array:
         """Violations of c (m,): above the bounds positive, below negative; 0 between them, NaN where c is."""
         return c - np.clip(c, self.lower, self.upper)

@@ -28,7 +28,7 @@ class Soft:
         little as pays elsewhere; with "L2" it is violated by multiplier / price.
 
     Violations of soft constraints are in `Solution.residuals`, and do not count in `Solution.violation`; what they cost
-    is not in `Solution.cost`.
+    is part of `Solution.cost`, and of `explain` a share.
     """
 
     constraint: Constraint | Equality | Inequality

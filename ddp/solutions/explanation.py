@@ -140,6 +140,8 @@ def _costs(problem: Problem, X: Any, U: Any) -> Iterator[tuple[str, float]]:
     for name, cost in alone(problem):
         with np.errstate(all="ignore"):
             yield name, cost.total(X, U)
+    if problem.rows.softened:
+        yield "violations of soft constraints", problem.paid(X, U)
 
 
 def alone(problem: Problem) -> Iterator[tuple[str, Objective]]:

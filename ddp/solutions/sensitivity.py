@@ -61,7 +61,7 @@ class Sensitivity:
     """Derivatives of an optimum by numbers of its problem, as `Solution.sensitivity` returns them.
 
     dX (N+1, n, p), dU (N, nu, p): of states, as tangents at X, and of controls.
-    cost (p,): of the least cost, with what violated `Soft` constraints cost, which `Solution.cost` leaves out.
+    cost (p,): of the least cost, see `Solution.cost`.
     multipliers (m, p): of those of constraints.
     columns: where of p each name's are: of plain numbers the entries in a row, of poses translation [m] and
         rotation vector [rad] in their own axes, of states tangents (n,).
@@ -75,9 +75,7 @@ class Sensitivity:
     multipliers: Array = field(repr=False)
 
     def __str__(self) -> str:
-        problem = self.solution.problem
-        paid = " and what violations cost" if problem is not None and problem.rows.softened else ""
-        lines = [f"derivatives of an optimum: dX {self.dX.shape}, dU {self.dU.shape}, of its cost{paid}"]
+        lines = [f"derivatives of an optimum: dX {self.dX.shape}, dU {self.dU.shape}, of its cost"]
         return "\n".join([*lines, *(f"  by {name}: {numbers(self.cost[at])}" for name, at in self.columns.items())])
 
     def predicted(self, numbers: Mapping[str, Any] | None = None, /, **named: Any) -> Solution:
@@ -98,7 +96,7 @@ class Sensitivity:
         X[0] = twin.x0
         U = np.clip(old.U + self.dU @ change, twin.lower, twin.upper)
         with np.errstate(all="ignore"):
-            cost, violation = twin.total(X, U), twin.violation(X, U)
+            cost, violation = twin.total(X, U) + twin.paid(X, U), twin.violation(X, U)
             found = replace(
                 old, X=X, U=U, cost=cost, converged=False, status=Status("predicted by sensitivities"), kind="unknown",
                 multipliers=old.multipliers + self.multipliers @ change, violation=violation, iterations=0, seconds=0.0,

@@ -43,7 +43,7 @@ class Solution:
     X (N+1, nx), U (N, nu): states and controls.
     k (N, nu), K (N, nu, n): step and gain of a last sweep at X, U without regularisation. K[0] is
         du0*/dx0 where that sweep had exact Hessians (DDP), and Gauss-Newton's gain otherwise.
-    cost, gradient: total cost, without what violated `Soft` constraints cost, and max-norm of its gradient in U,
+    cost, gradient: total cost, with what violated `Soft` constraints cost, and max-norm of its gradient in U,
         without those that a control limit holds against.
     converged, status: whether it did, and why it ended, in words; ``status.ending`` is one of `Ending`.
     iterations, seconds: how many, and the wall time of the whole solve but for setup_seconds.
@@ -205,12 +205,12 @@ class Solution:
         later, told = problem.starting_at(self.X[by]), f"shifted by {by} knots"
         with np.errstate(all="ignore"):  # it may diverge
             X, U, diverged = self._gone_on(by, rests=False)
-            cost, violation = later.total(X, U), later.violation(X, U)
+            cost, violation = later.total(X, U) + later.paid(X, U), later.violation(X, U)
             if diverged:
                 told += "; its last state is repeated where its policy diverges"
             else:
                 X_rest, U_rest, _ = self._gone_on(by, rests=True)
-                there = later.violation(X_rest, U_rest), later.total(X_rest, U_rest)
+                there = later.violation(X_rest, U_rest), later.total(X_rest, U_rest) + later.paid(X_rest, U_rest)
                 if (max(there[0], NOTHING), there[1]) < (max(violation, NOTHING), cost):
                     X, U, violation, cost = X_rest, U_rest, *there
         k, K = (np.concatenate([part[by:], np.repeat(part[-1:], by, axis=0)]) for part in (self.k, self.K))

@@ -124,6 +124,10 @@ class TracedFunction:
         self._reads = found.reads
         return self
 
+    def reads(self, name: str) -> bool:
+        """Whether the function reads anything by this name, as an attribute of its object."""
+        return self._reads.has(name)
+
     def _points(self) -> list[tuple[Array, ...]]:
         """Arguments at random."""
         own = (self.p,) if self._made_of[4] is not None else ()

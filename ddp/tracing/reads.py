@@ -106,6 +106,10 @@ class Reads:
         """Note that something was read that cannot be compared."""
         self._is_known = False
 
+    def has(self, name: str) -> bool:
+        """Whether anything was read by this name."""
+        return any(step.name == name for step in self._steps)
+
     def settle(self) -> None:
         """End: no value is kept from now on."""
         self._values, self._places, self._noted = [], {}, {}

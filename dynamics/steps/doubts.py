@@ -19,6 +19,8 @@ BEYOND = 1e-3
 """Distance beyond a limit, or out of reach, that is worth a word [rad, m]."""
 TURNS = 4.0 * np.pi
 """Angles larger than this are taken for degrees [rad]."""
+FULL_TURN = 360.0
+"""Bounds of angles above this stand for none [rad]."""
 BEYOND_STEP = 5e-3
 """Least distance of a foot from its foothold that is told of [m]."""
 LONG = 1.0
@@ -35,7 +37,8 @@ def doubts_of(system: Any, problem: Any) -> list[str]:
     q = np.asarray(problem.x0)[: robot.nq]
     found = [*_steps(system), *_angles(robot, q), *_limits(robot, q), *_quaternions(robot, q)]
     marks = [mark for term in _terms(problem) if callable(getattr(term, "marks", None)) for mark in term.marks()]
-    return [*found, *_targets(robot, marks), *_footholds(system, problem), *_torques(system, problem, q)]
+    bounds = _bounds(robot, _terms(problem))
+    return [*found, *bounds, *_targets(robot, marks), *_footholds(system, problem), *_torques(system, problem, q)]
 
 
 def _terms(problem: Any) -> Iterator[Any]:
@@ -69,6 +72,21 @@ def _angles(robot: Robot, q: Array) -> Iterator[str]:
         said = ", ".join(f"{name} {value:.4g}" for name, value in large[:MOST])
         turns = max(abs(value) for _, value in large) / (2.0 * np.pi)
         yield f"x0: {said} rad, up to {turns:.1f} turns: are these degrees? np.radians converts them"
+
+
+def _bounds(robot: Robot, terms: Iterator[Any]) -> Iterator[str]:
+    """Bounds of angles that terms and constraints give further out than joints go by their own limits."""
+    own = robot.ranges
+    names = {i: name for name, i, turns in _numbers(robot) if turns}
+    for term in terms:
+        for i, *bounds in term.ranges() if callable(getattr(term, "ranges", None)) else ():
+            most = max((abs(bound) for bound in bounds if np.isfinite(bound)), default=0.0)
+            its = max(abs(own.lower[i]), abs(own.upper[i]))
+            if i in names and TURNS < most <= FULL_TURN and its < most:
+                allowed = f"{names[i]} is allowed {most:.4g} rad, {most / (2.0 * np.pi):.1f} turns"
+                advice = f"its own limit is {its:.4g} rad: are these degrees? np.radians converts them"
+                yield f"{type(term).__name__}: {allowed}, {advice}"
+                break
 
 
 def _limits(robot: Robot, q: Array) -> Iterator[str]:

@@ -52,6 +52,16 @@ def test_states_follow_from_controls_where_iterations_are_few():
     assert solution.gap() == 0.0
 
 
+class Mine(ddp.Backtracking):
+    """The default's search by another name."""
+
+
+@pytest.mark.parametrize(("search", "hands_over"), [(Mine(), True), (Mine(share=0.2), False)])
+def test_a_search_with_the_defaults_numbers_hands_over_as_the_default_does(search, hands_over):
+    solution = ddp.solve(cartpole.swing_up(), ddp.DDP(search=search, max_iterations=200), throw=False)
+    assert any(record.full_space for record in solution.history) == hands_over
+
+
 def test_rollouts_that_struggle_with_limits_hand_over(rng):
     problem = point_to_point(0.25, 1e4)
     solution = ddp.solve(problem, guess=noisy(problem, rng, 3.0))

@@ -72,6 +72,11 @@ def test_soft_constraints_cost_what_they_are_violated_by(norm, price, derivative
         key=lambda one: one.fun if abs(ends["fun"](one.x)) < 1e-9 and slack["fun"](one.x).min() > -1e-8 else np.inf,
     )  # fmt: skip
     violation = solution.residuals()[0].violation[1:, 0]
+    free = replace(problem, constraints=[], terminal_constraints=[])
+    at_rest = cost(np.zeros(2 * N)) - free.cost(a, np.zeros((N, 1)))
+    assert solution.cost + at_rest == pytest.approx(cost(np.append(solution.U[:, 0], violation)), rel=1e-9)
+    shares = dict(solution.explain().shares)
+    assert sum(shares.values()) == pytest.approx(solution.cost, rel=1e-12)
     ours = cost(np.append(solution.U[:, 0], violation))
     assert ours == pytest.approx(found.fun, rel=1e-6)
     assert ours < found.fun + 1e-7  # violations of 1e-8 at prices of 10

@@ -19,17 +19,6 @@ from problems.costs import ControlCost, FramePosition, StateCost
 PRECISE = ddp.DDP(tolerance=1e-14)
 
 
-def priced(solution):
-    """The least cost with what soft constraints cost."""
-    problem = solution.problem
-    if not problem.constrained:
-        return solution.cost
-    rows = problem.rows
-    beyond = np.abs(rows.beyond(rows.values(solution.X, solution.U)))
-    linear = np.where(np.isinf(rows.cap), 0.0, rows.cap) * beyond
-    return solution.cost + (linear + 0.5 * beyond**2 / np.where(rows.compliance > 0.0, rows.compliance, np.inf)).sum()
-
-
 def agrees(problem, name, moved, along, step, share=1e-6):
     """Whether states, controls and cost change as those of problems that are solved again, fourth order."""
     best = ddp.solve(problem, PRECISE)
@@ -40,7 +29,7 @@ def agrees(problem, name, moved, along, step, share=1e-6):
         again = ddp.solve(problem.varying(other), PRECISE, by.predicted(other))
         assert again.converged
         X = problem.dynamics.difference(best.X, again.X)
-        found.append([X.ravel(), (again.U - best.U).ravel(), [priced(again) - priced(best)]])
+        found.append([X.ravel(), (again.U - best.U).ravel(), [again.cost - best.cost]])
     for parts, own in zip(zip(*found, strict=True), (by.dX @ along, by.dU @ along, by.cost @ along), strict=True):
         seen = np.tensordot(WEIGHTS, np.array(parts), axes=1) / step
         assert np.abs(np.ravel(own) - seen).max() < share * max(np.abs(seen).max(), 1e-3)
@@ -138,11 +127,10 @@ def test_rows_that_hold_are_paid_for_or_give_way_change_as_they_do(reach, norm, 
     problem = replace(reach, constraints=[limit if norm is None else ddp.Soft(limit, price, norm)])
     target, step = reach.terminal[0].target, 1e-5
     if name == "target":
-        by = agrees(problem, name, lambda d: (target * pin.exp6(d)).homogeneous, rng.normal(size=6), step)
+        agrees(problem, name, lambda d: (target * pin.exp6(d)).homogeneous, rng.normal(size=6), step)
     else:
         value = problem.number(name)
-        by = agrees(problem, name, lambda d: value + d.reshape(value.shape), rng.normal(size=max(value.size, 1)), step)
-    assert ("what violations cost" in str(by)) == (norm is not None)
+        agrees(problem, name, lambda d: value + d.reshape(value.shape), rng.normal(size=max(value.size, 1)), step)
 
 
 def test_numbers_that_are_divided_by_may_be_small():

@@ -115,6 +115,36 @@ def test_terms_and_functions_of_ones_own_vary(numbers):
     assert not same_solve(own_problem().varying(numbers), own_problem())
 
 
+@dataclass
+class Pull:
+    """A cost that reads its gain and what its constructor makes of the goal, and, where positive, the floor."""
+
+    goal: float = 1.0
+    gain: float = 3.0
+    floor: float = -1.0
+    note: float = 7.0
+
+    def __post_init__(self):
+        self.end = 2.0 * self.goal
+
+    def value(self, x, u):
+        return self.gain * ((x - self.end) ** 2).sum() + max(0.0, self.floor) * (u @ u)
+
+
+def test_numbers_that_a_cost_does_not_read_are_no_numbers_to_vary():
+    problem = replace(own_problem(), terminal=[Pull()])
+    for numbers in ({"goal": 0.5}, {"gain": 2.0}, {"goal": 0.5, "gain": 2.0}):
+        assert not same_solve(problem.varying(numbers), problem)
+    for numbers in ({"floor": -2.0}, {"note": 7.0}):  # which it reads; the same as before
+        assert same_solve(problem.varying(numbers), problem)
+    said = r"terminal\[0\].note \(Pull\): expected a number that value\(x, u\) reads, got one that it does not"
+    for numbers in ({"note": 8.0}, {"note": 8.0, "gain": 2.0}):
+        with pytest.raises(ddp.ProblemError, match=said):
+            problem.varying(numbers)
+    with pytest.raises(ddp.ProblemError, match=r"over, sample 0 of 2: terminal\[0\].note"):
+        ddp.solve_many(problem, over={"note": [1.0, 2.0]})
+
+
 def test_parameters_of_a_twin_are_its_own():
     problem = own_problem()
     twin = problem.varying(parameters=[2.0, 0.3])

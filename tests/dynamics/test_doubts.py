@@ -1,6 +1,7 @@
 """Doubts about problems are told once, name what is meant, and are silent about problems that are well made."""
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pinocchio as pin
@@ -13,7 +14,7 @@ from ddp.options import DDP
 from ddp.problem import Problem
 from ddp.solver import solve
 from dynamics.steps.doubts import doubts_of, excesses_of, reach_of
-from problems import ALL, arm, gaits, pendulum
+from problems import ALL, arm, constraints, costs, gaits, pendulum
 from problems.costs import FramePosition
 
 KNOWN = {"arm/out-of-reach"}
@@ -44,6 +45,26 @@ def test_degrees_and_limits_are_told_apart(reach):
     beyond[2] = 3.5
     (said,) = [one for one in doubts(reach.starting_at(beyond)) if "limits" in one]
     assert said == "x0: beyond limits of joints: elbow_joint at 3.5, its limit is 3.142 rad"
+
+
+@pytest.mark.parametrize("made", [constraints.JointLimits, partial(costs.JointLimits, weight=1.0)])
+def test_bounds_in_degrees_are_told(reach, made):
+    robot = reach.dynamics.robot
+
+    def said(robot=robot, **bounds):
+        limits = made(robot, **bounds)
+        lists = {"constraints": [limits]} if isinstance(limits, constraints.JointLimits) else {"running": [limits]}
+        system = dynamics.RobotDynamics(robot, 0.01)
+        x0 = np.concatenate([robot.neutral(), np.zeros(robot.nv)])
+        problem = Problem(system, x0=x0, horizon=3, **{"running": [], "terminal": []} | lists)
+        return [one for one in doubts(problem) if "degrees" in one]
+
+    (found,) = said(lower=np.full(6, -170.0), upper=np.full(6, 170.0))
+    assert found.startswith("JointLimits: shoulder_pan_joint is allowed 170 rad, 27.1 turns, its own limit is 6.283 ")
+    for bound in (3.0, 2.0 * np.pi, 1e3, np.inf):
+        assert not said(lower=np.full(6, -bound), upper=np.full(6, bound)) if bound < np.inf else not said()
+    free = random_tree(2, lambda rng: (pin.JointModelRX(), pin.JointModelPZ())[int(rng.integers(2))])
+    assert not said(free, lower=np.full(free.nq, -90.0), upper=np.full(free.nq, 90.0))  # which have none of their own
 
 
 @pytest.mark.parametrize(("dt", "count"), [(20.0, 1), (0.02, 0)])

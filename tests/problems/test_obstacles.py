@@ -146,6 +146,14 @@ def robot_step(robot, x, dq):
     return np.concatenate([pin.integrate(robot.model, x[: robot.nq], dq), x[robot.nq :]])
 
 
+def test_an_obstacle_alone_is_one_of_a_list(robots, rng):
+    robot, ball = robots["ur5"], Sphere(np.array([0.3, 0.1, 0.6]), 0.2)
+    X, U = np.stack([random_state(robot, rng) for _ in range(3)]), np.zeros((3, 6))
+    for make in (lambda one: SphereClearance(robot, "tool0", 0.1, one),
+                 lambda one: CapsuleClearance(robot, ("wrist_1_link", "tool0"), 0.1, one)):  # fmt: skip
+        np.testing.assert_array_equal(make(ball).values(X, U), make([ball]).values(X, U))
+
+
 def test_limits_are_the_models(robots, rng):
     robot = robots["ur5"]
     system, model = RobotDynamics(robot, 0.01), robot.model

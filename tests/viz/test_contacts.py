@@ -263,7 +263,6 @@ def test_files_and_the_live_viewer_take_the_same_arguments():
         ({"cones": {"rigth": 0.5}}, "cones: expected names of frames with forces, got 'rigth'; did you mean 'right'"),
         ({"cones": 0.5, "forces": None}, "cones: expected forces as well"),
         ({"obstacles": [viz.Sphere([0, 0, 0], 1), "wall"]}, r"obstacles\[1\]: expected a viz.Sphere .* got 'wall'"),
-        ({"obstacles": viz.Sphere([0, 0, 0], 1)}, "obstacles: expected a sequence"),
         ({"ground": np.nan}, "ground: expected finite numbers"),
         ({"ground": [0.0, 1.0]}, "ground: expected a number"),
         ({"dt": np.full(N - 1, 0.1)}, r"dt: expected shape \(12,\), got \(11,\)"),
