@@ -4,8 +4,9 @@ from ddp.packages import check_packages as check_packages  # isort: skip  # firs
 
 from ddp.augmented import AugmentedLagrangian
 from ddp.batch.batch import Batch
-from ddp.check import DerivativeCheck, DerivativeReport, check_derivatives
+from ddp.check import DerivativeReport, check_derivatives
 from ddp.checkpoint import Checkpoint
+from ddp.comparison import DerivativeCheck
 from ddp.compiling.kernel import inline, kernel
 from ddp.constraints.constraint import Equality, Inequality
 from ddp.constraints.jitted import JittedConstraint

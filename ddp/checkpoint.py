@@ -17,11 +17,11 @@ from ddp.archive import read, write
 from ddp.errors import ProblemError, said
 from ddp.files import as_path, shown
 from ddp.guesses import Start
-from ddp.iterate import CLOSED
 from ddp.many.identity import difference, identity_of
 from ddp.problem import Problem
 from ddp.solutions.solution import Solution
 from ddp.solutions.status import Ending
+from ddp.starts import CLOSED
 
 LEG = 20
 """Iterations of a leg. With constraints each is as long as all before it together: their multipliers settle first."""

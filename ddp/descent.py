@@ -11,13 +11,14 @@ from ddp.compiling.portable import portable
 from ddp.compiling.setup import working_time
 from ddp.costs import faults
 from ddp.errors import ProblemError
-from ddp.iterate import CLOSED, Iterate
+from ddp.iterate import Iterate
 from ddp.models.attempt import HessianModel, Limits
 from ddp.models.globalisation import shift, swept
 from ddp.options import DDP
 from ddp.protocols import Array
 from ddp.solutions.record import Record, Watcher
 from ddp.solutions.status import End, Ending, limit_reached
+from ddp.starts import CLOSED
 
 BOTTOMLESS, DEEP = -1e100, -1e8
 """Costs that are no minimum's, relative to those of the first iterations: of itself; where states or controls are

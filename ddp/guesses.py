@@ -33,7 +33,7 @@ class Guess(NamedTuple):
     """Start of a solve: X (N+1, nx) with X[0] the initial state, U (N, nu), K (N, nu, n).
 
     The policy u = U + K (x ⊖ X) is followed, unless X is ``imposed``: then it is the trajectory, gaps and all. It is,
-    too, where following diverges or costs `ddp.iterate.ASTRAY` times as much; or `ddp.iterate.WORSE` times where
+    too, where following diverges or costs `ddp.starts.ASTRAY` times as much; or `ddp.starts.WORSE` times where
     controls ``alone`` are given and X is x0 all along.   earlier: the motion that it came of.
     """
 

@@ -13,7 +13,7 @@ from ddp.costs import faults
 from ddp.costs.cost_table import NO_NOTES
 from ddp.costs.hessians import scales
 from ddp.derivatives import EXACT, FIRST, GAUSS_NEWTON, RECORDS, broken_rows, missing
-from ddp.errors import DDPError, ModelError, UndefinedCostError
+from ddp.errors import DDPError, UndefinedCostError
 from ddp.guesses import Guess
 from ddp.models.globalisation import NO_SWEEP, shift, swept
 from ddp.parallel.differentiator import Differentiator
@@ -23,23 +23,14 @@ from ddp.search import Backtracking, Line, Search, Step
 from ddp.solutions.record import Record
 from ddp.solutions.solution import Solution
 from ddp.solutions.status import Status
+from ddp.starts import begun
 from ddp.sweeps.backward import Backward
 from ddp.sweeps.inertia import UNKNOWN
 from ddp.sweeps.outcome import KEPT, VALUE, Sweep
 from ddp.systems.system import ability
 
-FULL = np.array([1.0])
-"""The step length of a rollout that is no search."""
-
-CLOSED = 1e-10
-"""Gaps smaller than this count as closed (norm: the largest component of any, in the units of the tangent space)."""
-
 WEAKEST = 1e-2
 """The largest mu of a last sweep, relative to the control costs."""
-
-WORSE, ASTRAY = 2.0, 100.0
-"""Controls that lead to such a multiple of what staying at x0 would cost, if one could, are no guess of a motion; nor
-is a policy that leads to such a multiple of what its own states would cost from x0."""
 
 
 class Iterate:
@@ -84,10 +75,10 @@ class Iterate:
         self.curved, self.constrained = problem.curved, problem.constrained
         self.control_weight = self.magnitude = self.unit = self.resolution = self.noise = self.grain = float("nan")
         self.highest = -np.inf
-        X, U, gaps, notes = self._started(guess)
-        self._place(X, U, gaps)
+        self.X, self.U, self.gaps, notes, self.start = begun(problem, guess)
+        self.gap = float(np.abs(self.gaps).max())
         self.evaluate(notes)
-        if problem.limited and touches(U, problem.lower, problem.upper):
+        if problem.limited and touches(self.U, problem.lower, problem.upper):
             self.limit()
 
     def publish(self) -> None:
@@ -116,49 +107,6 @@ class Iterate:
         else:
             self.cost = cost
             self.highest = cost
-
-    def _started(self, guess: Guess) -> tuple[Array, Array, Array, Array]:
-        """X, U, gaps and notes of a guess; gaps that a rollout does not feel are closed by it."""
-        problem, d = self.problem, self.problem.dynamics
-        self.gaps, self.gap = np.zeros((problem.horizon, d.n)), 0.0
-        U = guess.U
-        if self.problem.limited and (guess.imposed or guess.alone):
-            U = np.clip(U, problem.lower, problem.upper)
-        Xs, Us, notes = problem.track(guess.X, U, np.zeros(U.shape), guess.K, FULL, self.gaps)
-        X, rolled, noted = Xs[0], Us[0], notes[0] if len(notes) else notes
-        held = np.clip(U, problem.lower, problem.upper) if problem.limited else U
-        instead = "" if guess.imposed else self._no_motion(guess, held, X, rolled)
-        self.start = "the states given" if guess.imposed else instead or "states that follow from the controls"
-        if not guess.imposed and not instead:
-            return X, rolled, self.gaps, noted
-        U = held
-        try:
-            gaps = np.ascontiguousarray(d.difference(guess.X[1:], d.step(guess.X[:-1], U)))
-        except ModelError:
-            if guess.imposed:
-                raise
-            return X, rolled, self.gaps, noted  # there is no motion from x0 either: where it ends is told
-        if np.isfinite(X).all() and np.abs(d.difference(guess.X, X)).max() < CLOSED:
-            return X, U, self.gaps, NO_NOTES
-        return guess.X, U, gaps, NO_NOTES
-
-    def _no_motion(self, guess: Guess, held: Array, X: Array, U: Array) -> str:
-        """Why X and U that follow from a guess are no motion worth following; empty if they are.
-
-        held: the controls of the guess within their limits.
-        """
-        problem, diverges = self.problem, not np.isfinite(X).all()
-        if self.constrained and not diverges and problem.violation(X, U) < problem.violation(guess.X, held):
-            return ""
-        rolled, stayed = np.inf if diverges else problem.total(X, U), problem.total(guess.X, held)
-        if np.isnan(rolled) and not guess.alone:  # costs may not be defined where a policy leads astray
-            rolled = np.inf
-        if not (stayed < np.inf and rolled - stayed > ((WORSE if guess.alone else ASTRAY) - 1.0) * abs(stayed)):
-            return ""
-        following = "diverge" if diverges else f"cost {rolled:.3g}"
-        if guess.alone:
-            return f"states that stay at x0, which costs {stayed:.3g}: those that follow from the controls {following}"
-        return f"the states of the guess, which cost {stayed:.3g}: those that its policy leads to {following}"
 
     def _place(self, X: Array, U: Array, gaps: Array) -> None:
         """Make this the trajectory."""

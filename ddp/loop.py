@@ -15,11 +15,12 @@ from ddp.descent import Descent
 from ddp.interior.approach import approach
 from ddp.interior.handover import handed_over, watch
 from ddp.interior.solve import Minimised, minimise
-from ddp.iterate import CLOSED, Iterate
+from ddp.iterate import Iterate
 from ddp.options import DDP
 from ddp.saddles import away, described, judged
 from ddp.solutions.record import Record, Watcher
 from ddp.solutions.status import Ending, Status
+from ddp.starts import CLOSED
 from ddp.sweeps.inertia import MINIMUM, UNKNOWN
 from ddp.sweeps.outcome import Sweep
 

@@ -12,8 +12,8 @@ from ddp.checkpoint import Checkpoint, Kept, beginning, together
 from ddp.compiling import announce
 from ddp.compiling.interrupts import is_of_interrupt
 from ddp.compiling.setup import Stopwatch
-from ddp.errors import ProblemError, SolveError, as_array, flag, instance, said
-from ddp.guesses import Guess, Start, as_guess
+from ddp.errors import ProblemError, SolveError, flag, instance, said
+from ddp.guesses import Guess, Start
 from ddp.iterate import Iterate
 from ddp.loop import run
 from ddp.options import DDP, PATIENCE, as_solver
@@ -24,6 +24,7 @@ from ddp.sanity import look
 from ddp.solutions.record import Record, Watcher
 from ddp.solutions.solution import Solution
 from ddp.solutions.status import Ending, Status
+from ddp.starts import start_policy
 from ddp.sweeps.inertia import MINIMUM
 
 FAILED = (
@@ -178,21 +179,3 @@ def descend_from(
             failure.solution = certified(iterate.solution(status, tuple(history), start, None))
             raise
         return certified(iterate.solution(status, tuple(history), start, sweep, kind))
-
-
-def start_policy(problem: Problem, guess: Start) -> Guess:
-    """The policy that a guess means."""
-    d, N = problem.dynamics, problem.horizon
-    guess = as_guess(guess, d, N)
-    if guess is None:
-        guess = np.full((N, d.nu), as_array("dynamics.nominal_control", d.nominal_control(problem.x0), (d.nu,)))
-    if isinstance(guess, np.ndarray):
-        return Guess(np.full((N + 1, d.nx), problem.x0), guess, np.zeros((N, d.nu, d.n)), alone=True)
-    if isinstance(guess, tuple):
-        X, U = guess
-        X[0] = problem.x0
-        return Guess(X, U, np.zeros((N, d.nu, d.n)), imposed=True)
-    X, U = guess.X.copy(), guess.U.copy()
-    U[0] += guess.K[0] @ d.difference(X[0], problem.x0)
-    X[0] = problem.x0
-    return Guess(X, U, guess.K.copy(), earlier=guess)

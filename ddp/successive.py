@@ -13,7 +13,8 @@ from ddp.parallel.differentiator import Differentiator
 from ddp.parallel.workers import Workers, as_workers, differentiator
 from ddp.problem import Problem
 from ddp.solutions.solution import Solution
-from ddp.solver import descend_from, start_policy
+from ddp.solver import descend_from
+from ddp.starts import start_policy
 
 
 class Successive:

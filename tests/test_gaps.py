@@ -10,8 +10,9 @@ import ddp
 import dynamics
 import problems
 from ddp.guesses import Guess
-from ddp.iterate import CLOSED, Iterate
+from ddp.iterate import Iterate
 from ddp.parallel.workers import differentiator
+from ddp.starts import CLOSED
 from ddp.sweeps.outcome import COSTATE, VALUE
 from dynamics import FunctionDynamics, RobotDynamics
 from problems import quadrotor

@@ -21,7 +21,7 @@ from ddp.options import DDP, as_solver
 from ddp.problem import Problem
 from ddp.protocols import Array
 from ddp.solutions.solution import Solution
-from ddp.solver import start_policy
+from ddp.starts import start_policy
 from ddp.sweeps.inertia import MINIMUM, UNKNOWN
 
 

@@ -11,10 +11,10 @@ from ddp.compiling.kernel import kernel
 from ddp.constraints.bounds import rooms
 from ddp.derivatives import FIRST
 from ddp.descent import BOTTOMLESS, FAR, GOES_ON, judged
-from ddp.iterate import CLOSED
 from ddp.machine.addresses import array_at
 from ddp.models.globalisation import OWN
 from ddp.saddles import FIRM
+from ddp.starts import CLOSED
 from ddp.sweeps.horizon import Horizon
 
 

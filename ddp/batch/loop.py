@@ -51,11 +51,12 @@ from ddp.derivatives import FIRST, GAUSS_NEWTON
 from ddp.descent import CONVERGED as ENDS_CONVERGED
 from ddp.descent import GOES_ON, STATIONARY
 from ddp.interior.solve import SHORT
-from ddp.iterate import ASTRAY, CLOSED, WORSE, swept_last
+from ddp.iterate import swept_last
 from ddp.machine.memory import address_of
 from ddp.machine.number import WIDTH
 from ddp.models.globalisation import NOBODY, OWN, Outcome, attempted, follow_up, searched
 from ddp.search import SURPASSED, TAKEN, judged
+from ddp.starts import ASTRAY, CLOSED, WORSE
 
 
 @kernel

@@ -14,7 +14,8 @@ from ddp.problem import Problem
 from ddp.protocols import Array
 from ddp.solutions.solution import Solution
 from ddp.solutions.status import Ending, Status, limit_reached
-from ddp.solver import may_be_better, solve, start_policy
+from ddp.solver import may_be_better, solve
+from ddp.starts import start_policy
 from ddp.successive import Successive
 from ddp.sweeps.inertia import MINIMUM, UNKNOWN
 

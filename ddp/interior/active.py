@@ -23,10 +23,10 @@ from ddp.interior.course import END, SOLVED, START, lowered, unit
 from ddp.interior.point import INSIDE, Point
 from ddp.interior.row_steps import COMPLIANCE, NU, PRICE, N, P, S
 from ddp.interior.trials import Move
-from ddp.iterate import CLOSED
 from ddp.models.attempt import EXACT, GAUSS_NEWTON
 from ddp.protocols import Array
 from ddp.solutions.record import Record
+from ddp.starts import CLOSED
 from ddp.sweeps.outcome import Sweep
 
 CLOSER = 0.5

@@ -39,10 +39,10 @@ from ddp.interior.iteration import (
     iterate,
 )
 from ddp.interior.point import INSIDE, Point
-from ddp.iterate import CLOSED
 from ddp.models.attempt import EXACT, GAUSS_NEWTON, LEVENBERG_MARQUARDT
 from ddp.solutions.record import Record
 from ddp.solutions.status import End, Ending
+from ddp.starts import CLOSED
 from ddp.sweeps.outcome import Sweep
 
 LARGE = 1e3

@@ -16,10 +16,11 @@ from ddp.interior.course import CROSSING, END, START, TOLERANCE, WARM
 from ddp.interior.finish import Finished, finish
 from ddp.interior.method import Interior
 from ddp.interior.point import NEAR_BOUNDS, Point
-from ddp.iterate import FULL, Iterate
+from ddp.iterate import Iterate
 from ddp.protocols import Array
 from ddp.solutions.record import Record
 from ddp.solutions.status import End, Ending
+from ddp.starts import FULL
 from ddp.sweeps.outcome import Sweep
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from ddp.options import DDP
 from ddp.problem import Problem
 from ddp.protocols import Array
 from ddp.solutions.solution import Solution
-from ddp.solver import start_policy
+from ddp.starts import start_policy
 from ddp.successive import Successive
 from dynamics.phases.phased_dynamics import PhasedDynamics
 from dynamics.phases.tracking import stiffness

@@ -1,0 +1,94 @@
+"""How a solve starts: the policy that a guess means, and the trajectory that it leads to."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ddp.costs.cost_table import NO_NOTES
+from ddp.errors import ModelError, as_array
+from ddp.guesses import Guess, Start, as_guess
+from ddp.problem import Problem
+from ddp.protocols import Array
+
+FULL = np.array([1.0])
+"""The step length of a rollout that is no search."""
+
+CLOSED = 1e-10
+"""Gaps smaller than this count as closed (norm: the largest component of any, in the units of the tangent space)."""
+
+WORSE, ASTRAY = 2.0, 100.0
+"""Controls that lead to such a multiple of what staying at x0 would cost, if one could, are no guess of a motion; nor
+is a policy that leads to such a multiple of what its own states would cost from x0."""
+
+
+class Beginning(NamedTuple):
+    """First trajectory of a solve: X (N+1, nx), U (N, nu), gaps (N, n), the notes of its rollout, and it in words."""
+
+    X: Array
+    U: Array
+    gaps: Array
+    notes: Array
+    start: str
+
+
+def start_policy(problem: Problem, guess: Start) -> Guess:
+    """The policy that a guess means."""
+    d, N = problem.dynamics, problem.horizon
+    guess = as_guess(guess, d, N)
+    if guess is None:
+        guess = np.full((N, d.nu), as_array("dynamics.nominal_control", d.nominal_control(problem.x0), (d.nu,)))
+    if isinstance(guess, np.ndarray):
+        return Guess(np.full((N + 1, d.nx), problem.x0), guess, np.zeros((N, d.nu, d.n)), alone=True)
+    if isinstance(guess, tuple):
+        X, U = guess
+        X[0] = problem.x0
+        return Guess(X, U, np.zeros((N, d.nu, d.n)), imposed=True)
+    X, U = guess.X.copy(), guess.U.copy()
+    U[0] += guess.K[0] @ d.difference(X[0], problem.x0)
+    X[0] = problem.x0
+    return Guess(X, U, guess.K.copy(), earlier=guess)
+
+
+def begun(problem: Problem, guess: Guess) -> Beginning:
+    """The trajectory of a guess: its policy is rolled out, unless states are imposed or that leads nowhere."""
+    d, U = problem.dynamics, guess.U
+    closed = np.zeros((problem.horizon, d.n))
+    if problem.limited and (guess.imposed or guess.alone):
+        U = np.clip(U, problem.lower, problem.upper)
+    Xs, Us, notes = problem.track(guess.X, U, np.zeros(U.shape), guess.K, FULL, closed)
+    X, rolled, noted = Xs[0], Us[0], notes[0] if len(notes) else notes
+    held = np.clip(U, problem.lower, problem.upper) if problem.limited else U
+    instead = "" if guess.imposed else _no_motion(problem, guess, held, X, rolled)
+    start = "the states given" if guess.imposed else instead or "states that follow from the controls"
+    if not guess.imposed and not instead:
+        return Beginning(X, rolled, closed, noted, start)
+    try:
+        gaps = np.ascontiguousarray(d.difference(guess.X[1:], d.step(guess.X[:-1], held)))
+    except ModelError:
+        if guess.imposed:
+            raise
+        return Beginning(X, rolled, closed, noted, start)  # there is no motion from x0 either: where it ends is told
+    if np.isfinite(X).all() and np.abs(d.difference(guess.X, X)).max() < CLOSED:
+        return Beginning(X, held, closed, NO_NOTES, start)
+    return Beginning(guess.X, held, gaps, NO_NOTES, start)
+
+
+def _no_motion(problem: Problem, guess: Guess, held: Array, X: Array, U: Array) -> str:
+    """Why X and U that follow from a guess are no motion worth following; empty if they are.
+
+    held: the controls of the guess within their limits.
+    """
+    diverges = not np.isfinite(X).all()
+    if problem.constrained and not diverges and problem.violation(X, U) < problem.violation(guess.X, held):
+        return ""
+    rolled, stayed = np.inf if diverges else problem.total(X, U), problem.total(guess.X, held)
+    if np.isnan(rolled) and not guess.alone:  # costs may not be defined where a policy leads astray
+        rolled = np.inf
+    if not (stayed < np.inf and rolled - stayed > ((WORSE if guess.alone else ASTRAY) - 1.0) * abs(stayed)):
+        return ""
+    following = "diverge" if diverges else f"cost {rolled:.3g}"
+    if guess.alone:
+        return f"states that stay at x0, which costs {stayed:.3g}: those that follow from the controls {following}"
+    return f"the states of the guess, which cost {stayed:.3g}: those that its policy leads to {following}"
