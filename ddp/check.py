@@ -135,9 +135,7 @@ def _chosen(problem: Problem, knots: Iterable[int] | None) -> list[int]:
     return sorted({int(knot) for knot in chosen})
 
 
-def _dynamics_checks(
-    problem: Problem, out: Derivatives, knot: int, x: Array, u: Array
-) -> list[DerivativeCheck]:
+def _dynamics_checks(problem: Problem, out: Derivatives, knot: int, x: Array, u: Array) -> list[DerivativeCheck]:
     d = problem.dynamics
     weight = np.random.default_rng(knot).normal(size=d.n)
     nominal = d.step(x, u, knot)
@@ -159,9 +157,7 @@ def _dynamics_checks(
     ]
 
 
-def _term_checks(
-    problem: Problem, name: str, term: BatchTerm, knot: int, x: Array, u: Array
-) -> list[DerivativeCheck]:
+def _term_checks(problem: Problem, name: str, term: BatchTerm, knot: int, x: Array, u: Array) -> list[DerivativeCheck]:
     d = problem.dynamics
     nz = d.n + d.nu
     value, gradient, hessian = np.zeros(1), np.zeros((1, nz)), np.zeros((1, nz, nz))

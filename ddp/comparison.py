@@ -141,9 +141,7 @@ class _Look(NamedTuple):
     noise: Array
 
 
-def _compared(
-    name: str, knot: int, given: Array, look: Callable[[float], _Look], tolerance: float
-) -> DerivativeCheck:
+def _compared(name: str, knot: int, given: Array, look: Callable[[float], _Look], tolerance: float) -> DerivativeCheck:
     """The largest error of all entries that can be judged, if it is too large; else the largest of all."""
     far = _quietest(look, given, tolerance)
     errors = _errors(given, far, tolerance)

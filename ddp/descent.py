@@ -110,9 +110,7 @@ class Descent:
         assert self._watcher is not None
         self._watcher.watch(record, self.iterate.X, self.iterate.U)
 
-    def run(
-        self, tolerance: float, limit: int, struggles: Callable[[list[Record]], bool] | None = None
-    ) -> End:
+    def run(self, tolerance: float, limit: int, struggles: Callable[[list[Record]], bool] | None = None) -> End:
         """Iterate until convergence to a tolerance, or another reason to stop: its history ``struggles``, say.
 
         limit: of the solve's iterations.

@@ -214,9 +214,7 @@ class Problem:
                 raise ProblemError(faults.fault(self.objective, X, U, 0) or "the total cost is not finite")
         return total
 
-    def track(
-        self, X: Array, U: Array, k: Array, K: Array, alphas: Array, gaps: Array
-    ) -> tuple[Array, Array, Array]:
+    def track(self, X: Array, U: Array, k: Array, K: Array, alphas: Array, gaps: Array) -> tuple[Array, Array, Array]:
         """Closed-loop rollouts within the limits of controls: see `System`. With their notes, if any."""
         if len(self.objective.noted):
             return cast(Rollouts, ability(self.dynamics, "track_noting")(X, U, k, K, alphas, gaps, *self._limits))

@@ -178,9 +178,7 @@ def as_sensors(sensors: Sequence[Sensor] | Sensor, some: bool = False) -> tuple[
     return instances("sensors", several, Sensor, "sensors", "size, values, jacobian and difference", some=some)
 
 
-def _along(
-    system: System, X: Array, U: Array, sensors: tuple[Sensor, ...], W: Array, V: Array, P0: Array
-) -> Observer:
+def _along(system: System, X: Array, U: Array, sensors: tuple[Sensor, ...], W: Array, V: Array, P0: Array) -> Observer:
     N, n, m = len(U), system.n, len(V)
     A, C = linearized(system, X, U).A, _jacobian(sensors, X)
     L, P = np.empty((N + 1, n, m)), np.empty((N + 1, n, n))

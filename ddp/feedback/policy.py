@@ -181,9 +181,7 @@ class Policy:
         return {kept.name: getattr(self, kept.name) for kept in fields(self)}
 
 
-def held_policy(
-    system: System, X: Array, U: Array, K: Array, lower: Array, upper: Array, delay: float = 0.0
-) -> Policy:
+def held_policy(system: System, X: Array, U: Array, K: Array, lower: Array, upper: Array, delay: float = 0.0) -> Policy:
     """``U_k + K_k (x ⊖ X_k)`` at the knots of a trajectory X (N+1, nx), U (N, nu), and controls held in between.
 
     lower, upper: limits, (nu,) or (N, nu).
@@ -192,9 +190,7 @@ def held_policy(
     steps = np.flatnonzero(lasting > 0.0)
     starts, held = (np.cumsum(lasting) - lasting)[steps], U[steps]
     low, high = (np.broadcast_to(limit, U.shape)[steps] for limit in (lower, upper))
-    return Policy(
-        system, starts, lasting[steps], X[steps], X[steps + 1], held, held, held, K[steps], low, high, delay
-    )
+    return Policy(system, starts, lasting[steps], X[steps], X[steps + 1], held, held, held, K[steps], low, high, delay)
 
 
 def knot_at(dynamics: System, horizon: int, t: float) -> int:

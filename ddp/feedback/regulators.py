@@ -147,9 +147,7 @@ def lqr(
     return Regulator(x.copy(), u.copy(), K, T @ P @ T.T, system)
 
 
-def tvlqr(
-    dynamics: Dynamics, X: ArrayLike, U: ArrayLike, Q: ArrayLike, R: ArrayLike, Q_end: ArrayLike
-) -> Regulator:
+def tvlqr(dynamics: Dynamics, X: ArrayLike, U: ArrayLike, Q: ArrayLike, R: ArrayLike, Q_end: ArrayLike) -> Regulator:
     """The regulator along a trajectory X (N+1, nx), U (N, nu), by the backward sweep.
 
     Q, R: as of `lqr`, or one each knot, (N, n, n) and (N, nu, nu).  Q_end (n, n) or (n,): of the last state.

@@ -129,9 +129,7 @@ class ByKnot(ABC):
         """Compiled work on trajectories, see `system.Abilities`; None where Python is called, or steps are implicit."""
         return self.traced.routines() if isinstance(self.traced, TracedFunction) else None
 
-    def _tracked(
-        self, X: Array, U: Array, K: Array, jumps: Array, limits: tuple[Array, Array]
-    ) -> tuple[Array, Array]:
+    def _tracked(self, X: Array, U: Array, K: Array, jumps: Array, limits: tuple[Array, Array]) -> tuple[Array, Array]:
         """``u = clip(U + K (x ⊖ X))``, ``x' = f(x, u) ⊕ jump``."""
         Xnew, Unew = np.full_like(X, np.nan), np.full_like(U, np.nan)
         Xnew[0] = X[0]
