@@ -232,7 +232,7 @@ class Solution:
                 u = self.U[-1] + self.K[-1] @ d.difference(self.X[-2], X[-1])
             u = np.clip(u, problem.lower[-1], problem.upper[-1])
             after = d.step(X[-1], u, problem.horizon - 1) if np.isfinite(u).all() else u
-            if not np.isfinite(after).all():
+            if not _is_state(problem, after):
                 u, after, diverged = self.U[-1], X[-1], True
             U.append(u)
             X.append(after)
@@ -326,3 +326,14 @@ class Solution:
         if problem is not None:
             solution_files.check_belongs(file, solution, problem)
         return solution
+
+
+def _is_state(problem: Problem, x: Array) -> bool:
+    """Whether x (nx,) is a state: quaternions, say, are no unit ones where speeds overflow."""
+    if not np.isfinite(x).all():
+        return False
+    try:
+        problem.dynamics.check_state("x", x)
+    except ProblemError:
+        return False
+    return True

@@ -9,6 +9,7 @@ from systems import Quadratic, cartpole, pendulum
 import ddp
 from ddp.compiling import kernel
 from dynamics.steps.function_dynamics import FunctionDynamics
+from problems import quadrotor
 
 
 def test_each_solve_finds_what_one_from_scratch_would_find():
@@ -93,6 +94,16 @@ def test_a_controller_goes_on_after_a_solve_that_diverged():
         assert "those that its policy leads to diverge" in pushed.start
         assert "diverges" in controller.solve(np.array([0.0, 1e200])).status
         assert controller.solve(np.array([0.1, 0.0])).converged
+
+
+def test_a_solution_whose_end_is_no_orientation_any_more_can_be_shifted():
+    problem = quadrotor.loop()
+    solution = ddp.solve(problem, throw=False)
+    X = solution.X.copy()
+    X[-1, problem.dynamics.robot.nq :] = 1e170
+    later = dataclasses.replace(solution, X=X).shift()
+    assert later.status == "shifted by 1 knots; its last state is repeated where its policy diverges"
+    problem.dynamics.check_state("X", later.X)
 
 
 class Walled(Quadratic):
