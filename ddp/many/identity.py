@@ -13,6 +13,7 @@ import numpy as np
 
 from ddp.guesses import Followed
 from ddp.machine.struct import Struct
+from ddp.parallel.functions import digests_of
 from ddp.problem import Problem
 
 LISTS = "running", "during", "at", "terminal", "constraints", "constraints_at", "terminal_constraints"
@@ -36,7 +37,8 @@ def parts_of(problem: Problem, solver: object) -> dict[str, Any]:
             for i, thing in enumerate(group):
                 name = f"{listed}[{i}]" if key is None else f"{listed}[{key}][{i}]"
                 parts[f"{name} ({type(thing).__name__})"] = thing
-    return parts | {"solver": solver}
+    read = {f"what {name} reads": digest for name, digest in digests_of(problem).items() if digest}
+    return parts | {"solver": solver} | read
 
 
 def digest(value: Any, known: dict[int, str] | None = None) -> str:

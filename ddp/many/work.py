@@ -21,6 +21,7 @@ from ddp.many.plan import Block
 from ddp.many.rows import ARRAYS, NOMINAL, Rows, policy_of
 from ddp.many.shelf import Outlet, Parts, Shared
 from ddp.options import DDP
+from ddp.parallel.functions import check_sent, digests_of
 from ddp.problem import Problem
 from ddp.protocols import Array
 from ddp.solutions.solution import Solution
@@ -52,7 +53,11 @@ class Work:
     spare: list[Solves] = field(default_factory=list)
 
     def __getstate__(self) -> dict[str, Any]:
-        return vars(self) | {"spare": []}
+        return vars(self) | {"spare": [], "functions": digests_of(self.problem)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        check_sent(state["problem"], state.pop("functions"))
+        vars(self).update(state)
 
 
 class Task(NamedTuple):

@@ -28,6 +28,7 @@ import numpy as np
 from ddp.derivatives import contract_with
 from ddp.errors import DDPError, ModelError, ProblemError, SolveError
 from ddp.parallel.differentiator import Differentiator
+from ddp.parallel.functions import check_sent, digests_of
 from ddp.problem import Problem
 from ddp.protocols import Array
 
@@ -77,7 +78,7 @@ class Processes(Differentiator):
                 "processes: solve with workers=1 or threads, or start it with daemon=False"
             )
         try:
-            self._pickled = pickle.dumps(problem)
+            self._pickled = pickle.dumps((problem, digests_of(problem)))
         except (pickle.PicklingError, AttributeError, TypeError) as reason:
             raise ProblemError(
                 f"workers: the problem cannot be sent to {count} processes ({reason}): "
@@ -216,9 +217,10 @@ def _work(pipe: Connection, pickled: bytes, block: Any, begin: int, end: int) ->
     np.seterr(all="ignore")
     try:
         try:
-            problem = pickle.loads(pickled)
+            problem, functions = pickle.loads(pickled)
         except Exception as reason:
             raise ProblemError(f"workers: a process cannot read the problem ({reason}). {GUARD}") from reason
+        check_sent(problem, functions)
         shared = _Shared(problem, block)
         pipe.send_bytes(READY)
         while True:

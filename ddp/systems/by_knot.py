@@ -52,6 +52,11 @@ class ByKnot(ABC):
         return self._traced
 
     @property
+    def digest(self) -> bytes:
+        """Digest of the code that f was traced to; empty where Python is called."""
+        return b"" if self.traced is None else self.traced.digest
+
+    @property
     def space(self) -> Space | None:
         """The space of states; None where it is not known."""
         return self._space

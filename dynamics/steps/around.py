@@ -45,6 +45,11 @@ class Around(ByKnot):
         """The system's robot, if it has one."""
         return self.system.robot  # type: ignore[attr-defined]
 
+    @property
+    def digest(self) -> bytes:
+        """Digest of the functions of the system."""
+        return getattr(self.system, "digest", b"")
+
     def renew(self) -> bool:
         """Trace functions of the system again, if what they read has changed; whether it has."""
         renew = getattr(self.system, "renew", None)

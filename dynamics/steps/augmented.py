@@ -110,6 +110,11 @@ class Augmented(Around):
         n, nu, nz = self.system.n, self.system.nu, self.n + self.nr
         return self._begin + n * nu + nu * nz + self.nx + self.nr
 
+    @property
+    def digest(self) -> bytes:
+        """Digest of all functions, those of the system too."""
+        return self._functions.digest + super().digest
+
     def renew(self) -> bool:
         """Trace functions again, if what they read has changed; whether it has."""
         before = self._functions

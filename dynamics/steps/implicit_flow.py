@@ -87,6 +87,11 @@ class ImplicitSteps:
         return self._residual.operations + self._end.operations
 
     @property
+    def digest(self) -> bytes:
+        """Digest of both functions."""
+        return self._residual.digest + self._end.digest
+
+    @property
     def seconds(self) -> float:
         """Seconds that making them took."""
         return self._residual.seconds + self._end.seconds

@@ -8,12 +8,19 @@ from dynamics import FunctionDynamics
 
 DEADLY = 0.77
 
+GAIN = 1.0
+"""Read by `gained`."""
+
 
 def _drift(x, u):
     return x + 0.1 * np.array([x[1], u[0]])
 
 
 drift = FunctionDynamics(_drift, 2, 1, dt=0.1)
+
+
+def gained(x, u):
+    return GAIN * (x @ x)
 
 
 class straight:  # noqa: N801

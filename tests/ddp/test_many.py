@@ -16,6 +16,7 @@ from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
 
+import many_systems
 import numpy as np
 import pytest
 import xarray
@@ -432,6 +433,24 @@ def test_functions_that_cannot_be_sent_are_named_before_there_is_a_store(problem
     with pytest.raises(ddp.ProblemError, match=r"constraints\[0\]"):
         ddp.solve_best(bounded, [None], executor=2)
     assert ddp.solve_many(bounded, over, executor=1, into=tmp_path / "a.zarr").converged.all()
+
+
+def test_values_set_in_a_module_are_no_others_in_stores_and_processes(tmp_path, monkeypatch):
+    problem = ddp.Problem(
+        dynamics=drift, running=[straight()], terminal=[many_systems.gained], x0=np.ones(2), horizon=5
+    )  # fmt: skip
+    over, path = {"x0": np.ones((3, 2))}, tmp_path / "a.zarr"
+    before = ddp.solve_many(problem, over, executor=1, into=path).cost
+    monkeypatch.setattr(many_systems, "GAIN", 3.0)
+    after = ddp.solve_many(problem, over, executor=1).cost
+    assert (after > 1.2 * before).all()
+    with pytest.raises(ddp.ProblemError, match=r"what terminal\[0\] .* reads differs"):
+        ddp.solve_many(problem, over, executor=1, into=path)
+    with (
+        ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool,
+        pytest.raises(ddp.ProblemError, match=r"terminal\[0\].*: reads other values in another process than here"),
+    ):
+        ddp.solve_many(problem, over, executor=pool)
 
 
 def test_functions_that_cannot_be_sent_are_solved_by_this_process(problem, over, monkeypatch, caplog):
