@@ -110,9 +110,10 @@ def _derived(name: str, given: Equality | Inequality | JittedConstraint, dynamic
         np.full(size, as_array(f"{name}: {side}", bound, (size,) if axes(bound) else (), finite=False))
         for side, bound in zip(("lower", "upper"), bounds, strict=True)
     )
-    if isinstance(given, JittedConstraint):
+    is_open = given.jacobian is None and space_of(dynamics) is not None  # derivatives are to be traced, if they may be
+    if isinstance(given, JittedConstraint) and not is_open:
         return CompiledJittedConstraint(name, given, lower, upper, dynamics, x0)
-    if given.jacobian is None and given.derivatives == "traced" and space_of(dynamics) is not None:
+    if is_open and getattr(given, "derivatives", "traced") == "traced":
         traced = _followed(name, given.function, dynamics, size)
         return TracedConstraint(traced, lower, upper, partial(_evaluated, function=given.function))
     return DerivedConstraint(given.function, given.jacobian, lower, upper, dynamics)

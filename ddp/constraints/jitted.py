@@ -7,16 +7,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numba.core.errors import NumbaError
 from numpy.typing import ArrayLike
 
-from ddp.compiling.kernel import is_compilable, jitted, specialised
+from ddp.compiling.kernel import jitted, specialised
 from ddp.constraints.bound import CompiledConstraint, Kernels, bind
 from ddp.constraints.compiled import KernelConstraint
-from ddp.costs.jitted import STENCIL, move, place, step
+from ddp.costs.jitted import STENCIL, by_numba, check_compilable, check_given, move, place, step
 from ddp.costs.terms import called
 from ddp.differences import FIRST
-from ddp.errors import ProblemError, flag, said
+from ddp.errors import ProblemError, flag
 from ddp.protocols import Array
 from ddp.systems.system import System
 
@@ -33,13 +32,12 @@ class JittedConstraint:
 
     function(x, u): an array (size,), x (nx,), u (nu,) arrays; at the end of the horizon u is zeros.
     jacobian(x, u): (size, n+nu) or (size, n); hessian(x, u, weight): ``Σ_i weight_i ∂²c_i`` (n+nu, n+nu) or (n, n), in
-    exponential coordinates; the short shapes say that u does not matter. Where they are not given they are differences
-    of fourth order, of the jacobian if there is one; that takes states that are plain numbers.
+    exponential coordinates; the short shapes say that u does not matter. A function alone is traced, as `Inequality`'s;
+    without a hessian the jacobian is differenced, to fourth order, which takes states that are plain numbers.
     lower, upper: numbers or arrays (size,), infinite where there is none, equal for an equality.
     at_end: as of `Inequality`.
 
-    What can be traced needs no such care: `Inequality(f)` has exact derivatives of f. Where a function raises, c or its
-    derivative is NaN: a step there is rejected.
+    Where a function raises, c or its derivative is NaN: a step there is rejected.
     """
 
     function: Callable[[Any, Any], Any]
@@ -51,10 +49,7 @@ class JittedConstraint:
 
     def __post_init__(self) -> None:
         flag("at_end", self.at_end)
-        for name in ("function", "jacobian", "hessian"):
-            function = getattr(self, name)
-            if not is_compilable(function) and (function is not None or name == "function"):
-                raise ProblemError(f"{name}: expected a function that numba can compile, got {said(function)}")
+        check_compilable(self, "function", "jacobian")
 
 
 class CompiledJittedConstraint(KernelConstraint):
@@ -63,18 +58,10 @@ class CompiledJittedConstraint(KernelConstraint):
     def __init__(self, name: str, given: JittedConstraint, lower: Array, upper: Array, dynamics: System, x: Array):
         self.given, self.lower, self.upper, self.dynamics = given, lower, upper, dynamics
         n, nz, size = dynamics.n, dynamics.n + dynamics.nu, len(lower)
-        if (given.jacobian is None or given.hessian is None) and dynamics.nx != n:
-            raise ProblemError(
-                f"{name}: jacobian, hessian: expected functions, for states that are no plain numbers "
-                f"(nx = {dynamics.nx}, n = {n}); got none"
-            )
+        check_given(f"{name}: jacobian", given.jacobian, given.hessian, dynamics)
         u, weight = np.zeros(dynamics.nu), np.ones(size)
-        tried: list[tuple[str, tuple[Array, ...], set[tuple[int, int]]]] = []
-        if given.jacobian is not None:
-            tried.append(("jacobian", (x, u), {(size, n), (size, nz)}))
-        if given.hessian is not None:
-            tried.append(("hessian", (x, u, weight), {(n, n), (nz, nz)}))
-        for field, arguments, shapes in tried:
+        tried = ("jacobian", (x, u), {(size, n), (size, nz)}), ("hessian", (x, u, weight), {(n, n), (nz, nz)})
+        for field, arguments, shapes in tried[: 1 + (given.hessian is not None)]:
             found = np.shape(getattr(given, field)(*(part.copy() for part in arguments)))
             if found not in shapes:
                 raise ProblemError(f"{name}: {field}: expected shape {max(shapes)}, got {found}")
@@ -91,16 +78,13 @@ class CompiledJittedConstraint(KernelConstraint):
 
     def _bound(self) -> CompiledConstraint:
         given = self.given
-        function = jitted(given.function)
-        jacobian = jitted(given.jacobian or specialised(_jacobian_by_values, "jacobian", function=function))
+        assert given.jacobian is not None
+        function, jacobian = jitted(given.function), jitted(given.jacobian)
         hessian = jitted(given.hessian or specialised(_hessian_by_jacobians, "hessian", jacobian=jacobian))
         names = {"function": function, "jacobian": jacobian, "hessian": hessian}
         kernels = Kernels(*(jitted(specialised(one, "c", **names)) for one in (_values, _jacobian, _curvature)))
-        try:
+        with by_numba():
             return bind(kernels, 0, columns=np.arange(self.n + self.dynamics.nu)).owned(kernels)
-        except NumbaError as reason:
-            text = " ".join(line.strip() for line in str(reason).splitlines() if line.strip())
-            raise ProblemError(f"numba cannot compile it: {text[:300]}") from reason
 
 
 # The templates: compiled for each constraint, with its functions for these names.
@@ -155,21 +139,6 @@ def _curvature(unused, X, U, weight, H):  # type: ignore[no-untyped-def]
                     H[k, a, b] += 0.5 * (found[a, b] + found[b, a])
         except Exception:
             H[k] = np.nan
-
-
-def _jacobian_by_values(x, u):  # type: ignore[no-untyped-def]
-    """(size, nx + nu): differences of fourth order."""
-    xm, um = x.copy(), u.copy()
-    J = np.zeros((function(xm, um).size, x.size + u.size))
-    for a in range(J.shape[1]):
-        size = step(x, u, a, FIRST)
-        for point, share in STENCIL:
-            place(x, u, xm, um)
-            move(xm, um, a, point * size)
-            y = function(xm, um)
-            for i in range(J.shape[0]):
-                J[i, a] += share / size * y[i]
-    return J
 
 
 def _hessian_by_jacobians(x, u, weight):  # type: ignore[no-untyped-def]

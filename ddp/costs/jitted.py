@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,16 +25,16 @@ from ddp.costs.batch import CompiledCost
 from ddp.costs.bound import EXACT, VALUES, bind
 from ddp.costs.compiled import CompiledTerm
 from ddp.costs.terms import DerivedTerm, called
-from ddp.differences import FIRST, POINTS, SECOND, SECOND_WEIGHTS, WEIGHTS
+from ddp.differences import FIRST, POINTS, WEIGHTS
 from ddp.errors import ProblemError
 from ddp.errors import said as quoted
 from ddp.machine.addresses import array_at, integers_at
 from ddp.machine.algebra import factorise, positive_part
 from ddp.protocols import Array
 from ddp.systems.system import System
+from ddp.tracing.function import space_of
 
 STENCIL = tuple(zip(POINTS, WEIGHTS, strict=True))
-SECOND_STENCIL = tuple(zip(POINTS, SECOND_WEIGHTS, strict=True))
 
 FLAT = 1e-12
 """Shift of a Hessian's diagonal, in units of its largest entry, to see whether it is positive semidefinite."""
@@ -52,9 +53,9 @@ class JittedTerm:
     value(x, u): the cost, x (nx,), u (nu,) arrays; at the end of the horizon u is zeros.
     gradient(x, u): (n+nu,) or (n,);  hessian(x, u): (n+nu, n+nu) or (n, n): derivatives of
     ``value(x ⊕ dx, u + du)`` at zero; the short shapes say that u does not matter. A hessian (n+nu,) is the diagonal of
-    one that is diagonal everywhere, which is faster, and of a convex term: it is Gauss-Newton's too. Where they are not
-    given they are differences of fourth order, of the gradient if there is one; that takes time, and states that are
-    plain numbers, nx = n.
+    one that is diagonal everywhere, which is faster, and of a convex term: it is Gauss-Newton's too. A value alone is
+    traced, as of any cost; without a hessian the gradient is differenced, to fourth order, which takes time, and states
+    that are plain numbers.
 
     Functions are compiled once a process, in seconds. Where one raises, the cost or its derivative is NaN: a step there
     is rejected, and at the guess it is an error that names term and knot.
@@ -65,40 +66,61 @@ class JittedTerm:
     hessian: Callable[[Any, Any], Any] | None = None
 
     def __post_init__(self) -> None:
-        for name in ("value", "gradient", "hessian"):
-            function = getattr(self, name)
-            if not is_compilable(function) and (function is not None or name == "value"):
-                given = quoted(function)
-                raise ProblemError(f"{name}: expected a function of x and u that numba can compile, got {given}")
+        check_compilable(self, "value", "gradient")
+
+
+def check_compilable(given: Any, value: str, first: str) -> None:
+    """Check the functions of a `JittedTerm` or the like, by their names; no hessian without a first derivative."""
+    for name in (value, first, "hessian"):
+        function = getattr(given, name)
+        if not is_compilable(function) and (function is not None or name == value):
+            raise ProblemError(f"{name}: expected a function of x and u that numba can compile, got {quoted(function)}")
+    if getattr(given, first) is None and given.hessian is not None:
+        raise ProblemError(f"{first}: expected a function of x and u beside hessian, got None")
 
 
 class CompiledDerivedTerm(CompiledTerm):
     """A `JittedTerm` as a `BatchTerm`, with the conventions of `DerivedTerm`; x, u: a state and a control to try."""
 
     def __init__(self, term: JittedTerm, dynamics: System, x: Array, u: Array) -> None:
-        if (term.gradient is None or term.hessian is None) and dynamics.nx != dynamics.n:
-            raise ProblemError(
-                "gradient, hessian: expected functions, for states that are no plain numbers "
-                f"(nx = {dynamics.nx}, n = {dynamics.n}); got none"
-            )
+        check_given("gradient", term.gradient, term.hessian, dynamics)
         self.term, self._python = term, DerivedTerm(term, dynamics)
         nz = dynamics.n + dynamics.nu
         self.separable = term.hessian is not None and np.shape(called(0, "hessian", term.hessian, x, u)) == (nz,)
-        if term.gradient is not None:
-            self._python.given(0, "gradient", term.gradient, x, u)
+        assert term.gradient is not None
+        self._python.given(0, "gradient", term.gradient, x, u)
         if term.hessian is not None and not self.separable:
             self._python.given(0, "hessian", term.hessian, x, u)
 
     def _bound(self) -> CompiledCost:
-        try:
+        with by_numba():
             return compiled(self.term.value, self.term.gradient, self.term.hessian, self.separable)
-        except NumbaError as reason:
-            said = " ".join(line.strip() for line in str(reason).splitlines() if line.strip())
-            raise ProblemError(f"numba cannot compile it: {said[:300]}") from reason
 
     def values(self, X: Array, U: Array) -> Array:
         """The costs (M,), one call after the other: what a function raises is raised, and named."""
         return self._python.values(X, U)
+
+
+def check_given(first: str, given: Any, hessian: Any, dynamics: System) -> None:
+    """Raise ProblemError where a derivative is not given that would be differences which states do not allow.
+
+    first: name of the first derivative, ``given`` if it is.
+    """
+    space = space_of(dynamics)
+    if given is None or (hessian is None and not (space is not None and space.is_flat)):
+        states = f"states that are no plain numbers (nx = {dynamics.nx}, n = {dynamics.n})"
+        came = "none" if given is None else "no hessian"
+        raise ProblemError(f"{first}, hessian: expected functions, for {states}; got {came}")
+
+
+@contextmanager
+def by_numba() -> Iterator[None]:
+    """Tell as a ProblemError that numba cannot compile something."""
+    try:
+        yield
+    except NumbaError as reason:
+        said = " ".join(line.strip() for line in str(reason).splitlines() if line.strip())
+        raise ProblemError(f"numba cannot compile it: {said[:300]}") from reason
 
 
 _compiled: dict[Any, CompiledCost] = {}
@@ -106,18 +128,15 @@ _compiled: dict[Any, CompiledCost] = {}
 
 def compiled(value: Any, gradient: Any, hessian: Any, diagonal: bool) -> CompiledCost:
     """The C function of a term's functions, for all terms that are made of these, or of equal ones made anew."""
-    functions = [function for function in (value, gradient, hessian) if function is not None]
-    key = gradient is None, hessian is None, diagonal, *(content.digest(one) or one for one in functions)
+    key = diagonal, *(one and (content.digest(one) or one) for one in (value, gradient, hessian))
     if key not in _compiled:
         _compiled[key] = _compile(value, gradient, hessian, diagonal)
     return _compiled[key]
 
 
 def _compile(value: Any, gradient: Any, hessian: Any, diagonal: bool) -> CompiledCost:
-    of_value = jitted(value)
-    of_gradient = jitted(gradient or specialised(_gradient_by_values, "gradient", value=of_value))
-    by_differences = _hessian_by_values if gradient is None else _hessian_by_gradients
-    of_hessian = jitted(hessian or specialised(by_differences, "hessian", value=of_value, gradient=of_gradient))
+    of_value, of_gradient = jitted(value), jitted(gradient)
+    of_hessian = jitted(hessian or specialised(_hessian_by_gradients, "hessian", gradient=of_gradient))
     template = _diagonal_cost if diagonal else _cost
     term = specialised(template, "term", value=of_value, gradient=of_gradient, hessian=of_hessian)
     adds = c_function(add_hessian_at)
@@ -182,18 +201,6 @@ def _diagonal_cost(adding, first, X, U, scale, order, l, lz, lzz):  # type: igno
                 lzz[k, i, i] = np.nan
 
 
-def _gradient_by_values(x, u):  # type: ignore[no-untyped-def]
-    """(nx + nu,): differences of fourth order, as `differences.real_jacobian`."""
-    xm, um, g = np.empty_like(x), np.empty_like(u), np.zeros(x.size + u.size)
-    for i in range(g.size):
-        size = step(x, u, i, FIRST)
-        for point, weight in STENCIL:
-            place(x, u, xm, um)
-            move(xm, um, i, point * size)
-            g[i] += weight * value(xm, um) / size
-    return g
-
-
 def _hessian_by_gradients(x, u):  # type: ignore[no-untyped-def]
     """Differences of the gradient, without rows and columns of u if that has none."""
     xm, um = x.copy(), u.copy()
@@ -207,30 +214,6 @@ def _hessian_by_gradients(x, u):  # type: ignore[no-untyped-def]
             g = gradient(xm, um)
             for j in range(m):
                 H[i, j] += weight / size * g[j]
-    return H
-
-
-def _hessian_by_values(x, u):  # type: ignore[no-untyped-def]
-    """(nx + nu, nx + nu): second differences along coordinates and sums of two, 2 H_ij = D²_ij - D²_i - D²_j."""
-    xm, um = x.copy(), u.copy()
-    nz, middle = x.size + u.size, value(xm, um)
-    H = np.zeros((nz, nz))
-    for i in range(nz):
-        for j in range(i, -1, -1):
-            H[i, j] = -2.5 * middle
-            for point, weight in SECOND_STENCIL:
-                place(x, u, xm, um)
-                move(xm, um, i, point * step(x, u, i, SECOND))
-                if j < i:
-                    move(xm, um, j, point * step(x, u, j, SECOND))
-                H[i, j] += weight * value(xm, um)
-    for i in range(nz):
-        for j in range(i):
-            H[i, j] = 0.5 * (H[i, j] - H[i, i] - H[j, j])
-            H[i, j] /= step(x, u, i, SECOND) * step(x, u, j, SECOND)
-            H[j, i] = H[i, j]
-    for i in range(nz):
-        H[i, i] /= step(x, u, i, SECOND) ** 2
     return H
 
 

@@ -223,6 +223,8 @@ def test_what_is_wrong_with_a_jitted_term_is_said_before_it_is_solved(rng):
 
     with pytest.raises(ddp.ProblemError, match=r"value: expected a function of x and u that numba can compile, got 3"):
         ddp.JittedTerm(3)
+    with pytest.raises(ddp.ProblemError, match=r"gradient: expected a function of x and u beside hessian, got None"):
+        ddp.JittedTerm(bent, hessian=bent_hessian)
     with pytest.raises(ddp.ProblemError, match=r"running\[0\].*gradient: expected shape \(3,\) or \(2,\), got \(1,\)"):
         problem(bent, lambda x, u: u)
     with pytest.raises(ddp.ProblemError, match=r"running\[0\].*hessian raised ZeroDivisionError"):
@@ -231,6 +233,17 @@ def test_what_is_wrong_with_a_jitted_term_is_said_before_it_is_solved(rng):
         problem(lambda x, u: [].undefined)
     with pytest.raises(ddp.ProblemError, match=r"running\[0\].*numba cannot compile it"):
         problem(lambda x, u: [].undefined, bent_gradient, bent_hessian)
+
+
+def test_gradients_are_not_differenced_along_numbers_of_a_curved_space():
+    """SE2 has as many numbers as tangents, which are not what is added to them."""
+    moved = FunctionDynamics(lambda x, u: ddp.Space([ddp.SE2()]).plus(x, u), 3, 3, state=[ddp.SE2()])
+    for listed in (
+        {"running": [ddp.JittedTerm(bent, bent_gradient)]},
+        {"running": [], "constraints": [ddp.JittedConstraint(lambda x, u: x, lambda x, u: np.eye(3))]},
+    ):
+        with pytest.raises(ddp.ProblemError, match=r"hessian: expected functions, .* \(nx = 3, n = 3\); got no"):
+            ddp.Problem(moved, terminal=[], x0=np.zeros(3), horizon=3, **listed)
 
 
 @numba.njit

@@ -112,7 +112,7 @@ def bump_hessian(x, u, weight):
     ])  # fmt: skip
 
 
-@pytest.mark.parametrize("given", [(), (bump_jacobian, bump_hessian)])
+@pytest.mark.parametrize("given", [(), (bump_jacobian,), (bump_jacobian, bump_hessian)])
 def test_jitted_constraints_are_those_of_their_functions(given):
     jitted = linear_problem(constraints=[ddp.JittedConstraint(bump, *given, upper=[0.2, 0.5])])
     traced = linear_problem(constraints=[ddp.Inequality(bump, upper=[0.2, 0.5])])
@@ -130,7 +130,8 @@ def test_jitted_constraints_are_those_of_their_functions(given):
 
 
 @pytest.mark.parametrize(("make", "words"), [
-    (lambda: ddp.JittedConstraint(3.0), "function: expected a function that numba can compile, got 3.0"),
+    (lambda: ddp.JittedConstraint(3.0), "function: expected a function of x and u that numba can compile, got 3.0"),
+    (lambda: ddp.JittedConstraint(bump, None, bump_hessian), "jacobian: expected a function of x and u beside hessian"),
     (lambda: ddp.JittedConstraint(bump, at_end=None), "at_end: expected True or False"),
     (lambda: linear_problem(constraints=[ddp.JittedConstraint(bump, bump)]), r"jacobian: expected shape \(2, 3\)"),
     (lambda: linear_problem(constraints=[ddp.JittedConstraint(bump, upper=[1.0])]), "upper: expected shape"),
