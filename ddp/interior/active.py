@@ -16,12 +16,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ddp.interior import row_steps
+from ddp.interior import active_rows, row_steps
+from ddp.interior.active_rows import BEYOND
 from ddp.interior.barrier import PROXIMAL
 from ddp.interior.correction import BLENDED
 from ddp.interior.course import END, SOLVED, START, lowered, unit
 from ddp.interior.point import INSIDE, Point
-from ddp.interior.row_steps import COMPLIANCE, NU, PRICE, N, P, S
+from ddp.interior.row_steps import PRICE, N, P, S
 from ddp.interior.trials import Move
 from ddp.models.attempt import EXACT, GAUSS_NEWTON
 from ddp.protocols import Array
@@ -37,9 +38,6 @@ Tapia & Zhang 1994). These shares have no units."""
 LEFT_OPEN = 1e-8
 """Least δ: what a step leaves open of held rows whose multipliers it changes by as much as the largest of all.
 Where multipliers are small, as those of forces, a smaller δ would leave nothing of Hessians but rounding."""
-
-BEYOND = 1e-12
-"""Rows that are beyond a bound by more, in their units, are added."""
 
 MOST_SWEEPS = 40
 """Sweeps of an interior point on one quadratic model, at most."""
@@ -67,7 +65,7 @@ class ActiveSet:
     def __init__(self, point: Point, held: Array | None = None) -> None:
         self.point, self._given = point, point.bounds
         self._controls, self._shape = slice(point.first, None), point.U.shape
-        given = self._given
+        given, self._imposed = self._given, point.place.imposed
         self._evaluated: tuple[Array, Array] | None = None
         y, self._price = given.multipliers, given.give[PRICE]
         self._priced = (self._price < np.inf) & (given.bounded | given.equality)
@@ -115,16 +113,11 @@ class ActiveSet:
 
     def impose(self) -> None:
         """Bound the point by the active rows alone: constraints as equalities; controls are held by sweeps."""
-        given, point = self._given, self.point
-        held = given.equality | ((self.held != 0.0) & (np.arange(given.size) < point.first))
-        held &= self._pays == 0.0
-        at = np.where(held, np.where(given.equality | (self.held < 0.0), given.lower, given.upper), np.inf)
-        point.bounds = point.bounded_by(
-            np.where(held, at, -np.inf), at, np.full(given.size, np.inf), np.where(held, given.give[COMPLIANCE], 0.0)
-        )
-        point.bounds.equal = self.y
-        largest = np.abs(self.y[: point.first]).max(initial=0.0) / point.scale
-        point.bounds.least_proximal = max(PROXIMAL[0], LEFT_OPEN / max(largest, LEFT_OPEN))
+        point, own = self.point, self._imposed
+        point.bounds = own
+        largest = own.hold(self._given, self.held, self._pays, self.y, point.first) / point.scale
+        own.least_proximal = max(PROXIMAL[0], LEFT_OPEN / max(largest, LEFT_OPEN))
+        own.share = PROXIMAL[1]
         point.backward.limits = point.problem.lower - point.U, point.problem.upper - point.U
         point.settle(self._values())
 
@@ -134,17 +127,12 @@ class ActiveSet:
         With the gradient count products of multipliers and what is left to bounds. Open are gaps, and by how much rows
         are beyond their bounds, or by more than they give way.
         """
-        point, given, y, values = self.point, self._given, self.y, self._values()
+        point, given, own = self.point, self._given, self._imposed
         size = unit(point) + np.abs(point.costate).max()
-        self._dual = float(np.abs(point.dual_residual()).max())
-        room = np.maximum(np.where(y < 0.0, values - given.lower, given.upper - values), 0.0)
-        products = np.abs(y * room)[given.bounded & (given.give[COMPLIANCE] == 0.0) & (y != 0.0)].max(initial=0.0)
-        over = np.maximum(np.maximum(given.lower - values, values - given.upper), 0.0)
-        left = (self._price - np.abs(y))[self._priced]  # what a unit beyond a bound is not paid for
-        products = max(products, np.abs(np.where(left < 0.0, left, left * over[self._priced])).max(initial=0.0))
-        beyond = over[~self._priced & (given.give[COMPLIANCE] == 0.0)].max(initial=0.0)
-        soft = point.bounds.give[COMPLIANCE] > 0.0
-        unpaid = np.abs(values - point.bounds.upper - given.give[COMPLIANCE] * y)[soft].max(initial=0.0)
+        self._dual = point.judge().dual
+        products, beyond, unpaid = active_rows.errors(
+            given.bounds, given.kind, given.give, self.y, self._values(), own.bounds, own.give
+        )
         self.errors = float(self._dual + products) / size, float(point.gap + beyond + unpaid)
         return sum(self.errors)
 
@@ -174,17 +162,14 @@ class ActiveSet:
     def _swept(self, blend: float, curving: Array) -> Step | None:
         """The step with what is held, of that share of the exact Hessian or less, curved by multipliers (M,)."""
         point = self.point
-        point.bounds.equal = np.where(point.bounds.equality, self.y, self._paid())
+        given, own = self._given, self._imposed
+        active_rows.pull(own.kind, given.give, self.y, self._pays, own.state)
         point.bounds.y[:] = curving
         point.condense()
         for share in BLENDED:
             if share <= blend and (sweep := point.sweep(share, 0.0, self.of_controls)).failed < 0:
                 return Step(sweep, share, point.move(sweep, share, 0.0), False)
         return None
-
-    def _paid(self) -> Array:
-        """Prices (M,) of rows that pay them, with the sign of the bound."""
-        return self._pays * np.where(self._pays == 0.0, 0.0, self._price)
 
     def _foreseen(self) -> float | None:
         """Hold what binds at the quadratic model's minimum, found by an interior point; the share of its exact Hessian.
@@ -237,17 +222,9 @@ class ActiveSet:
 
         Returns whether there were any.
         """
-        point, given, before = self.point, self._given, (self.held.copy(), self._pays.copy())
-        y, values = point.bounds.equal + move.rows[NU], self._values() + point.moved
-        if point.limited:
-            y[self._controls] = -point.backward.pulls(move.x, move.u).ravel() * (self.held[self._controls] != 0.0)
-        self.target = y
-        self.held[self.held * y < 0.0] = 0.0
-        below, above = values < given.lower - BEYOND, values > given.upper + BEYOND
-        free = before[0] == 0.0
-        self.held[free & given.has_lower & below] = -1.0
-        self.held[free & given.has_upper & above] = 1.0
-        allowed = np.where(given.equality, np.sign(y), before[0])  # prices are paid at the bound that a row is beyond
-        pays = np.where((np.abs(y) > self._price) & (allowed * y > 0.0), np.sign(y), 0.0)
-        self._pays = np.where(self._pays != 0.0, self._pays * np.where(self._pays > 0.0, above, below), pays)
-        return not (np.array_equal(self.held, before[0]) and np.array_equal(self._pays, before[1]))
+        point, given, own = self.point, self._given, self._imposed
+        self.target = np.empty(given.size)
+        return bool(active_rows.revise(
+            given.bounds, given.kind, given.give, move.rows, own.state, self._values(), point.moved,
+            point.backward.rows, move.x, move.u, point.first, point.limited, self.held, self._pays, self.target,
+        ))  # fmt: skip

@@ -26,11 +26,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ddp.compiling.portable import portable
-from ddp.interior import row_steps
+from ddp.interior import active_rows, row_steps
 from ddp.interior.memory import RowMemory
 from ddp.interior.row_steps import ABOVE, BELOW, BOUNDED, COMPLIANCE, EQUAL, FREE, NU, OF_N, OF_P, PRICE, N, P, S
 from ddp.machine.carved import carved
-from ddp.machine.written import address
+from ddp.machine.written import address, filled
 from ddp.protocols import Array
 
 PROXIMAL = 1e-8, 1.0
@@ -58,16 +58,13 @@ class Barrier:
 
     address: of a `RowMemory`.   step (8, M): the last one.
 
-    scale: the cost that counts as one.   price, compliance (M,): of rows that give way, see row_steps.py; rows that do
+    price, compliance (M,): of rows that give way, see row_steps.py; rows that do
     so for nothing are none.
     elastic: whether the ``hard`` rows (M,) give way, which would not have to be; price_of_all: at which price.
     """
 
-    def __init__(
-        self, lower: Array, upper: Array, scale: float = 1.0, price: Array | None = None,
-        compliance: Array | None = None,
-    ) -> None:  # fmt: skip
-        self.scale, self.size = scale, len(lower)
+    def __init__(self, lower: Array, upper: Array, price: Array | None = None, compliance: Array | None = None) -> None:
+        self.size = len(lower)
         own, places = carved({name: (*rows, self.size) for name, rows in ARRAYS.items()})
         self.bounds, self.give, self.state = own["bounds"], own["give"], own["state"]
         self.step = own["step"]
@@ -81,12 +78,19 @@ class Barrier:
         self.least_proximal, self.share = PROXIMAL
         self.elastic, self.price_of_all, self.hard = False, np.inf, np.zeros(self.size, dtype=bool)
         del places["residual"]
-        self._memory = RowMemory(M=self.size, kind=address(self.kind), **places)
+        self._memory = filled(RowMemory, M=self.size, kinds=address(self.kind), **places)
         self.address = self._memory.address
 
     def _count(self) -> None:
         """Tell kinds of rows; count equalities, and what barriers keep positive."""
         self.equalities, self.count = row_steps.classify(self.bounds, self.give, self.kind)
+
+    def hold(self, given: Barrier, held: Array, pays: Array, y: Array, first: int) -> float:
+        """Bound by what binds of other rows alone, see active_rows.py; the largest multiplier of a constraint."""
+        own = self.bounds, self.kind, self.give, self.state, self.step
+        found = active_rows.impose(given.bounds, given.kind, given.give, held, pays, y, first, *own)
+        self.equalities, self.count = found[0], 0
+        return float(found[1])
 
     @cached_property
     def equality(self) -> NDArray[np.bool_]:

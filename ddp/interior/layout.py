@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 
 from ddp.constraints.rows import Rows
 from ddp.costs.cost_table import NONE as NO_TERMS
 from ddp.costs.cost_table import Table
 from ddp.derivatives import Derivatives
+from ddp.interior.barrier import Barrier
 from ddp.interior.filter import ENTRIES
 from ddp.interior.memory import ERRORS, LANES, NUMBERS, Memory
 from ddp.machine.carved import carved
@@ -72,6 +75,12 @@ class Workplace:
             "whole_horizon": whole.address, "torn_horizon": torn.address, "track": self.routines.address("track"),
             "lengths": lengths.address,
         }  # fmt: skip
+
+    @cached_property
+    def imposed(self) -> Barrier:
+        """Rows that are bounded by what binds alone, see active.py."""
+        nothing = np.zeros(self.rows.size)
+        return Barrier(nothing, nothing)
 
     def serves(self, problem: Problem, rows: Rows) -> bool:
         """Whether it is of this problem, wherever that begins."""

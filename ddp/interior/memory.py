@@ -26,7 +26,7 @@ class RowMemory(Struct):
 
     M: int = integer()
     bounds: int = integer()
-    kind: int = integer()
+    kinds: int = integer()
     give: int = integer()
     state: int = integer()
     step: int = integer()
@@ -209,6 +209,6 @@ def row_arrays(r):
     """The `RowArrays` of a `RowMemory`."""
     M = r.M
     return RowArrays(
-        array_at(r.bounds, (2, M)), integers_at(r.kind, (M,)), array_at(r.give, (2, M)), array_at(r.state, (8, M)),
+        array_at(r.bounds, (2, M)), integers_at(r.kinds, (M,)), array_at(r.give, (2, M)), array_at(r.state, (8, M)),
         array_at(r.step, (8, M)), array_at(r.w, (M,)), array_at(r.f, (M,)), array_at(r.y, (M,)),
     )  # fmt: skip

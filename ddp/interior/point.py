@@ -57,7 +57,7 @@ class Point:
         self._work, self.limited = work, problem.limited and not self.boxed
         self.rows, self.first = problem.limited_rows if self.limited else problem.rows, problem.multiplier_count
         self._n = problem.dynamics.n
-        self.bounds = self.bounded_by(self.rows.lower, self.rows.upper, self.rows.cap, self.rows.compliance)
+        self.bounds = Barrier(self.rows.lower, self.rows.upper, self.rows.cap, self.rows.compliance)
         place = workplace(problem, self.rows, work, self.boxed)
         own, self._swept, self.backward, self._routines = place.own, place.swept, place.backward, place.routines
         self.costate, self.weights, self._error, self._dX, self._J, self._gaps = (
@@ -148,10 +148,6 @@ class Point:
         other.differentiate()
         other.contract()
         return other
-
-    def bounded_by(self, lower: Array, upper: Array, price: Array, compliance: Array) -> Barrier:
-        """Rows within other bounds (M,), that give way otherwise."""
-        return Barrier(lower, upper, self.scale, price, compliance)
 
     def tried(self, X: Array, U: Array, primal: Array) -> Trial:
         """Evaluate a trajectory."""

@@ -110,11 +110,7 @@ class WeightedSweeps:
         failed, *found = read_all(self._recursion.sweeping, ("failed", "slope", "change", "gradient"))
         return None if failed >= 0 else self.told(blend, failed, *found)
 
-    def pulls(self, x: Array, u: Array) -> Array:
-        """Gradients (N, nu) of the action values in the controls, where a step x (N+1, n), u (N, nu) leads.
-
-        They are of the last sweep, if that was told which controls are held.
-        """
-        rows, n = self._horizon.rows.reshape(*u.shape, -1), x.shape[1]
-        moved = np.einsum("tij,tj->ti", rows[..., :n], x[:-1]) + np.einsum("tij,tj->ti", rows[..., n:-1], u)
-        return np.asarray(rows[..., -1] + moved)
+    @property
+    def rows(self) -> Array:
+        """Rows (N, nu (nz + 1)) of the action values' Hessians and gradients, see box.py, where controls are held."""
+        return self._horizon.rows
