@@ -13,7 +13,7 @@ from ddp.interior.trials import Judged
 from ddp.machine.variables import read
 from ddp.machine.written import address, assign, filled, read_all
 
-GIVEN = "first", "limited", "holds", "count", "equalities", "elastic", "costates", "scale", "least_proximal"
+GIVEN = "first", "limited", "boxed", "holds", "count", "equalities", "elastic", "costates", "scale", "least_proximal"
 """Numbers that iterations take from a point."""
 
 CHANGED = "barrier", "cost", "penalty", "theta", "gap", "missed", "share"
@@ -87,9 +87,9 @@ class Alone:
 
 
 def alone_of(point: Point) -> Alone | None:
-    """Compiled iterations of a point, if all of it is compiled; not where rows are elastic, or sweeps have limits."""
+    """Compiled iterations of a point, if all of it is compiled; not where rows are elastic."""
     place = point.place
-    if not point.at_once or point.boxed or point.elastic:
+    if not point.at_once or point.elastic:
         return None
     if not isinstance(place.alone, Alone):
         place.alone = Alone(place)

@@ -6,19 +6,22 @@ from __future__ import annotations
 import numpy as np
 
 from ddp.compiling.kernel import by_types, call_contraction, kernel
+from ddp.constraints.bounds import measure_room, move_within
 from ddp.interior import parts, passes, row_steps
 from ddp.interior.barrier import KEPT, proximal
 from ddp.interior.course import Course
 from ddp.interior.filter import ENTRIES
 from ddp.interior.iteration import iterate
-from ddp.interior.measures import copy, priced, stay_off
+from ddp.interior.measures import absolute, copy, let_limits_hold, priced, stay_off
 from ddp.interior.memory import ERRORS, LANES, NUMBERS, Memory, RowMemory, arrays, row_arrays
 from ddp.interior.parts import Way, Worth
 from ddp.interior.trials import Judged
 from ddp.machine.addresses import array_at, integers_at
+from ddp.machine.memory import address_of
 from ddp.machine.trajectories import Lengths
 from ddp.machine.variables import struct_like
-from ddp.sweeps.sweeping import Sweeping
+from ddp.sweeps.horizon import Horizon
+from ddp.sweeps.sweeping import Sweeping, recur
 
 Decisions = struct_like("Decisions", __name__, Course(0.0, 0, False, [0.0] * ENTRIES, [0.0] * ENTRIES))  # type: ignore[arg-type]
 """`Course` of a solve."""
@@ -60,9 +63,21 @@ def trial(p):
 
 
 @kernel
+def limits(p):
+    """Lower and upper limits of controls."""
+    shape = p.N, p.nu
+    return array_at(p.lower, shape), array_at(p.upper, shape)
+
+
+@kernel
 def keep(p, found):
-    """Keep the errors of a point."""
+    """Keep the errors of a point; where sweeps keep to limits of controls, without what those hold."""
     e, (dual, costates, others) = array_at(p.errors, (ERRORS,)), found
+    if p.boxed:
+        lower, upper = limits(p)
+        error = arrays(p).error
+        let_limits_hold(error, trajectory(p)[1], lower, upper)
+        dual = absolute(error)[0]
     e[0], e[1] = dual, costates
     e[2], e[3], e[4], e[5], e[6] = others
 
@@ -102,12 +117,20 @@ def swept(p, blend, mu, again):
     if blend < 1.0 and p.whole == 0 and p.any_dense != 0:
         passes.fill(p.address, p.rows, False, dense, separable, costs)
         p.whole = 1
-    failed, _, change, _, found = passes.propose(
-        p.address, p.rows, m, delta, residual, X, U, dense, separable, costs, True, max(KEPT, 1.0 - m / p.scale), blend,
-        mu,
-    )  # fmt: skip
-    longest, p.longest_dual, slope = found
-    return Way(failed, longest, slope, abs(change))
+    s = Sweeping(p.sweeping)
+    s.blend, s.mu = blend, mu
+    if p.boxed:
+        lower, upper = limits(p)
+        h, shape = Horizon(p.horizon), (p.N, p.nu)
+        measure_room(U, lower, upper, array_at(address_of(h.low), shape), array_at(address_of(h.high), shape))
+        call_contraction(p.within, p.sweeping, p.scratch, 0, 0)
+    else:
+        recur(p.sweeping)
+    if s.failed >= 0:
+        return Way(s.failed, 1.0, 0.0, 0.0)
+    longest, dual, slope = passes.stride(p.address, p.rows, m, max(KEPT, 1.0 - m / p.scale), residual, blend, mu)
+    p.longest_dual = dual
+    return Way(-1, longest, slope, abs(s.change))
 
 
 @kernel
@@ -131,9 +154,12 @@ def along(p, alpha):
     """Try a fraction alpha of the last step."""
     X, U, _, _ = trajectory(p)
     to_X, to_U, primal, gaps, residual = trial(p)
-    cost, barrier, sizes = passes.attempt(
-        p.address, p.rows, alpha, p.barrier, p.first, X, U, to_X, to_U, primal, gaps, residual
-    )
+    passes.advance(p.address, p.rows, alpha, p.first, U, to_U, primal, True)
+    if p.boxed:
+        lower, upper = limits(p)
+        move_within(to_U, lower, upper)
+    passes.stray(p.address, X, to_U, to_X, gaps)
+    cost, barrier, sizes = passes.weigh(p.address, p.rows, p.barrier, to_X, to_U, gaps, primal, residual)
     return weighed(cost, barrier, sizes)
 
 
@@ -145,8 +171,8 @@ def rolled(p, alpha):
     _, U, opened, _ = trajectory(p)
     if p.ahead == 0:
         lengths, shape = Lengths(p.lengths), (N, p.nu)
-        limits = array_at(p.lower, shape), array_at(p.upper, shape)
-        stay_off(U, *limits, 1.0 - KEPT, array_at(p.low, shape), array_at(p.high, shape))
+        lower, upper = limits(p)
+        stay_off(U, lower, upper, 0.0 if p.boxed else 1.0 - KEPT, array_at(p.low, shape), array_at(p.high, shape))
         lengths.alphas[0] = alpha
         for k in range(1, LANES):
             lengths.alphas[k] = 0.5 * lengths.alphas[k - 1]

@@ -33,7 +33,7 @@ class Workplace:
     """
 
     def __init__(self, problem: Problem, rows: Rows, work: Differentiator, boxed: bool) -> None:
-        self.rows, self.objective = rows, problem.objective
+        self.rows, self.objective, self.boxed = rows, problem.objective, boxed
         d = work.derivatives
         self.alone: object = None
         self.terms = problem.objective.compiled_alone if rows.compiled_alone else None
@@ -70,8 +70,10 @@ class Workplace:
             Lengths, N=problem.horizon, nx=d.nx, n=d.n, nu=d.nu, X=X, U=U, k=address(whole.k), K=address(whole.K),
             gaps=gaps, lower=lower, upper=upper, to_X=to_X, to_U=to_U, count=LANES, alphas=np.zeros(LANES),
         )  # fmt: skip
-        self.owner = whole, torn, lengths
+        within, scratch = self.backward.within() if self.boxed else (0, None)
+        self.owner = whole, torn, lengths, scratch
         return {
+            "within": within, "scratch": 0 if scratch is None else scratch.address,
             "whole_horizon": whole.address, "torn_horizon": torn.address, "track": self.routines.address("track"),
             "lengths": lengths.address,
         }  # fmt: skip

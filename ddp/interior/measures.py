@@ -6,6 +6,7 @@ from __future__ import annotations
 import numpy as np
 
 from ddp.compiling.kernel import kernel
+from ddp.constraints.bounds import rooms
 
 
 @kernel
@@ -58,6 +59,18 @@ def priced(weights, gaps, y, residual):
     for i in range(residual.shape[0]):
         total += abs(y[i] * residual[i])
     return total
+
+
+@kernel
+def let_limits_hold(error, U, lower, upper):
+    """Take what limits hold out of the Lagrangian's gradient ``error`` (N+1, nz) in controls U (N, nu)."""
+    n = error.shape[1] - U.shape[1]
+    for t in range(U.shape[0]):
+        for i in range(U.shape[1]):
+            low, high = rooms(U[t, i], lower[t, i], upper[t, i])
+            slope = error[t, n + i]
+            if (low >= 0.0 and slope > 0.0) or (high <= 0.0 and slope < 0.0):
+                error[t, n + i] = 0.0
 
 
 @kernel

@@ -53,6 +53,7 @@ class Memory(Struct):
     whole_horizon, torn_horizon: `Horizon` without gaps, and with some; horizon: the one of both that serves.
     X (N+1, nx), U (N, nu), opened (N, n), residual (M,): the point, its gaps and what its rows miss; tried_X ..
     tried_residual, tried_primal (3, M): a trial.   errors (ERRORS,): a `Judged`.
+    within: C function of `sized_limits.within_function`, and its scratch, where sweeps keep to limits of controls.
     dense, separable, costs_separable (N+1,): see `passes.condense`; any_dense: whether any is; whole: whether
     Gauss-Newton's Hessians have been made.
     track: of routines; lengths: its `Lengths`, of lanes_X (LANES, N+1, nx), lanes_U (LANES, N, nu), within low, high
@@ -73,6 +74,8 @@ class Memory(Struct):
     tried_residual: int = integer()
     tried_primal: int = integer()
     errors: int = integer()
+    within: int = integer()
+    scratch: int = integer()
     dense: int = integer()
     separable: int = integer()
     costs_separable: int = integer()
@@ -90,6 +93,7 @@ class Memory(Struct):
     ahead: int = variable_integer()
     first: int = variable_integer()
     limited: int = variable_integer()
+    boxed: int = variable_integer()
     holds: int = variable_integer()
     count: int = variable_integer()
     equalities: int = variable_integer()

@@ -152,13 +152,18 @@ def stride(memory, rows, m, keep, residual, blend, mu):
 @kernel
 def attempt(memory, rows, alpha, m, first, X, U, to_X, to_U, primal, gaps, residual):
     """The trial X, U, primal, gaps (N, n), residual a fraction alpha along the step, and its `weigh`."""
-    p = Memory(memory)
     advance(memory, rows, alpha, first, U, to_U, primal, True)
-    place = cost_table.place
+    stray(memory, X, to_U, to_X, gaps)
+    return weigh(memory, rows, m, to_X, to_U, gaps, primal, residual)
+
+
+@kernel
+def stray(memory, X, to_U, to_X, gaps):
+    """to_X := where a step dX leads from X, and the gaps (N, n) that it leaves with controls to_U."""
+    p, place = Memory(memory), cost_table.place
     call_contraction(p.stray, p.context, address_of_words((
         p.N, p.nx, p.n, p.nu, place(X), p.dX, place(to_U), place(to_X), p.next, place(gaps)
     )), 0, 0)  # fmt: skip
-    return weigh(memory, rows, m, to_X, to_U, gaps, primal, residual)
 
 
 @kernel

@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from ddp.constraints.bounds import measure_room, move_within, room
+from ddp.constraints.bounds import measure_room, move_within
 from ddp.derivatives import EXACT, FIRST, GAUSS_NEWTON, RECORDS, missing
 from ddp.errors import ModelError
 from ddp.interior import passes
 from ddp.interior.barrier import KEPT, Barrier, proximal
 from ddp.interior.layout import workplace
 from ddp.interior.linear import bend, multipliers, stationarity
-from ddp.interior.measures import priced, stay_off
+from ddp.interior.measures import absolute, let_limits_hold, priced, stay_off
 from ddp.interior.parts import NO_WAY, Way
 from ddp.interior.trials import UNJUDGED, Judged, Move, Trial, straying
 from ddp.parallel.differentiator import Differentiator
@@ -309,10 +309,8 @@ class Point:
         """Errors, where sweeps keep to limits of controls without what those hold."""
         dual, costates, others = found
         if self.boxed:
-            low, high = room(self.U, self.problem.lower, self.problem.upper)
-            slope = self._error[:-1, self._n :]
-            slope[((low >= 0.0) & (slope > 0.0)) | ((high <= 0.0) & (slope < 0.0))] = 0.0
-            dual = float(np.abs(self._error).max())
+            let_limits_hold(self._error, self.U, self.problem.lower, self.problem.upper)
+            dual = float(absolute(self._error)[0])
         self.judged = Judged(dual, costates, *others)
         return self.judged
 

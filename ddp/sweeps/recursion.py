@@ -43,7 +43,7 @@ class Recursion:
             self.sweeping = sweeping_of(sweep_function(*sizes).address, N, self.room, self.horizon.address)
         self._within = within_limits_of(n, nu) if limited else None
         shapes = (N, nu), (N, nu * n), (N, nu), (N + 1, n), (N + 1, n)
-        self._scratch = tuple(np.zeros(shape) for shape in shapes) if limited else ()
+        self.scratch = tuple(np.zeros(shape) for shape in shapes) if limited else ()
 
     @property
     def room(self) -> int:
@@ -60,7 +60,7 @@ class Recursion:
         if self._within is not None:
             assert self.sweeping is not None
             args = blend, mu, int(by_costate), int(kept)
-            within: Swept = self._within(self.sweeping.address, *args, *self._scratch)
+            within: Swept = self._within(self.sweeping.address, *args, *self.scratch)
             return within
         horizon = self.horizon
         found: Swept = self._function(

@@ -11,9 +11,11 @@ from typing import Any
 
 from ddp.compiling.kernel import callback, inline, kernel, specialised
 from ddp.machine.addresses import array_at
+from ddp.machine.struct import Struct, integer
 from ddp.sweeps import limits
 from ddp.sweeps.horizon import Horizon
 from ddp.sweeps.sized_sweep import MOST
+from ddp.sweeps.sweeping import Sweeping
 
 _known: Any = None
 """Placeholder in the function that is compiled."""
@@ -50,6 +52,39 @@ def _sized(n: int, nu: int) -> tuple[Any, Any]:
     within = specialised(limits.sweep_within.py_func, f"within_{name}", sizes=sizes, **parts)
     step = specialised(limits.linear_step.py_func, f"linear_step_{name}", roll=parts["roll"])
     return kernel(within), kernel(step)
+
+
+class Scratch(Struct):
+    """Addresses of scratch of `limits.sweep_within`: k, u (N, nu), K (N, nu n), x, y (N+1, n)."""
+
+    k: int = integer()
+    K: int = integer()
+    u: int = integer()
+    x: int = integer()
+    y: int = integer()
+
+
+within_template: Any = limits.sweep_within
+"""Sweeps within limits: those compiled for their sizes take its place in the template below."""
+
+
+def _within(sweeping, scratch, unused, none):  # type: ignore[no-untyped-def]
+    """Sweep within limits, as a `Sweeping` says, with the second order as it is."""
+    s, r = Sweeping(sweeping), Scratch(scratch)
+    p = Horizon(s.horizon)
+    N, n, nu = p.N, p.n, p.nu
+    controls, states = (N, nu), (N + 1, n)
+    s.failed, s.slope, s.change, s.gradient = within_template(
+        sweeping, s.blend, s.mu, s.by_costate, 1, array_at(r.k, controls), array_at(r.K, (N, nu * n)),
+        array_at(r.u, controls), array_at(r.x, states), array_at(r.y, states),
+    )  # fmt: skip
+
+
+@cache
+def within_function(n: int, nu: int) -> Any:
+    """The C function of sweeps within limits of some sizes."""
+    own = within_limits_of(n, nu)
+    return callback(specialised(_within, f"called_{own.py_func.__name__}", within_template=own))
 
 
 step_template: Any = limits.linear_step
