@@ -287,7 +287,7 @@ class Problem:
     @property
     def curved(self) -> bool:
         """Whether Gauss-Newton leaves anything out of the costs' Hessians."""
-        return len(self.objective.curved) > 0
+        return not self.objective.separable.all()
 
     def terms(self) -> Iterator[tuple[str, BatchTerm, slice]]:
         """Every term with its name and the knots it belongs to, for reports; one that varies, knot by knot."""

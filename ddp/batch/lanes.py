@@ -93,7 +93,7 @@ class Worker(Struct):
     follow, expand, contract, context: of `ddp.systems.system.Routines`.   sweeping: of one lane's sweep.
     shared, share_sweeps: sweeps of all lanes at once, and their C function; 0 where each lane sweeps alone.
     weigh: C function of `ddp.sweeps.sweeping.weighing_function`.
-    terms: rows of tables of costs; runs, curved: see `ddp.costs.cost_table`; bends: whether Gauss-Newton's
+    terms: rows of tables of costs; runs: see `ddp.costs.cost_table`; bends: whether Gauss-Newton's
     Hessians are not exact.   separable (N+1,).   costs (N+1,): scratch.
     limited, lower, upper (N, nu): whether controls have limits, and which; hands_over: whether problems whose steps are
     short there are left to `ddp.solve`, which goes over to full-space steps.
@@ -124,8 +124,6 @@ class Worker(Struct):
     terms: int = integer()
     runs: int = integer()
     run_count: int = integer()
-    curved: int = integer()
-    curved_count: int = integer()
     bends: int = integer()
     separable: int = integer()
     costs: int = integer()

@@ -263,12 +263,11 @@ def worker_of(problem: Problem, solver: DDP, routines: Routines, **given: Any) -
     assert isinstance(search, Backtracking)
     steps = rule if isinstance(rule, Tenfold) else RULES[GAUSS_NEWTON]
     ratio = rule if isinstance(rule, ByRatio) else RULES[DAMPED]
-    runs, curved = tables = objective.runs.copy(), objective.curved.copy()
+    runs = objective.runs.copy()
     separable, costs = problem.separable.astype(np.int64), np.zeros(N + 1)
     worker = filled(
         Worker, N=N, nx=d.nx, n=d.n, nu=d.nu, records=d.record_size, expand=routines.address("expand"),
         context=routines.context, terms=len(objective.table), runs=address(runs), run_count=len(runs),
-        curved=address(curved), curved_count=len(curved),
         bends=int(problem.curved), separable=address(separable), costs=address(costs),
         batched=int(problem.structure.batched), limited=int(problem.limited), lower=problem.lower, upper=problem.upper,
         hands_over=int(solver.hands_over(problem)), tolerance=solver.tolerance, limit=solver.max_iterations,
@@ -278,7 +277,7 @@ def worker_of(problem: Problem, solver: DDP, routines: Routines, **given: Any) -
         factor=steps.factor, short=steps.short, long=steps.long, floor=ratio.floor,  # type: ignore[union-attr]
         taken=np.zeros(WIDTH, dtype=np.int64), **given,
     )  # fmt: skip
-    return worker, (tables, separable, costs, routines)
+    return worker, (runs, separable, costs, routines)
 
 
 class Native:

@@ -67,13 +67,12 @@ def know(w, lane, wanted):
     table, noted, record = table_of(w, lane), integers_at(lane.table, (0, 5)), array_at(d.record, (N, w.records))
     l, lz, diagonal = array_at(d.l, (N + 1,)), array_at(d.lz, (N + 1, nz)), array_at(d.diagonal, (N + 1, nz))
     lzz, exact = array_at(d.lzz, (N + 1, nz, nz)), array_at(d.exact, (N + 1, nz, nz))
+    runs = integers_at(w.runs, (w.run_count, 3))
     if made & (FIRST | GAUSS_NEWTON):
         order, H = (GAUSS_NEWTON_ORDER, lzz) if made & GAUSS_NEWTON else (EXACT_ORDER, exact)
-        runs = integers_at(w.runs, (w.run_count, 3))
         cost_table.expand(table, noted, order, runs, 0, N + 1, X, U, record, l, lz, H, diagonal)
     if made & EXACT and made & (FIRST | GAUSS_NEWTON) != FIRST:
-        curved = integers_at(w.curved, (w.curved_count, 2))
-        cost_table.expand_exact(table, noted, curved, 0, N + 1, X, U, record, exact)
+        cost_table.expand_exact(table, noted, runs, 0, N + 1, X, U, record, exact)
     d.owner, d.known = lane.index, known
     if not lane.scaled:
         H = lzz if known & GAUSS_NEWTON else exact

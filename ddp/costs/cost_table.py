@@ -135,11 +135,11 @@ def expand(table, noted, order, runs, start, stop, X, U, record, l, lz, lzz, dia
 
 
 @kernel
-def expand_exact(table, noted, curved, start, stop, X, U, record, exact):
-    """Exact Hessians of the knots start .. stop-1; curved (., 2): the runs of those that are not separable."""
-    for i in range(curved.shape[0]):
-        begin, end = max(start, curved[i, 0]), min(stop, curved[i, 1])
-        if begin < end:
+def expand_exact(table, noted, runs, start, stop, X, U, record, exact):
+    """Exact Hessians of those of the knots start .. stop-1 that are not separable; runs: see `expand`."""
+    for r in range(runs.shape[0]):
+        begin, end = max(start, runs[r, 0]), min(stop, runs[r, 1])
+        if begin < end and runs[r, 2] == 0:
             exact[begin:end] = 0.0
             l, lz, lzz = np.zeros(end - begin), np.zeros((end - begin, exact.shape[1])), exact[begin:end]
             add_matrices(table, EXACT, begin, end, X, U, X[:0], l, lz, lzz)

@@ -24,14 +24,11 @@ from ddp.protocols import Array
 from ddp.systems.system import System
 from ddp.tracing.function import TracedFunction
 
-OF_TERMS = "separable", "runs", "curved", "interpreted", "_tables", "table", "_alive", "_of_constraints"
+OF_TERMS = "separable", "runs", "interpreted", "_tables", "table", "_alive", "_of_constraints"
 """Cached properties that depend on which terms there are."""
 
-OF_SHAPES = "separable", "runs", "curved"
+OF_SHAPES = "separable", "runs"
 """Cached properties that depend on nothing but where terms are and which are separable."""
-
-MOST_RUNS = 8
-"""Runs of knots whose exact Hessians are computed apart from the others."""
 
 Terms = Sequence[Any]
 """Terms as users give them."""
@@ -204,10 +201,10 @@ class Objective:
     def expand_exact(self, X: Array, U: Array, out: Derivatives, start: int, stop: int) -> None:
         """The exact Hessians alone, after `expand`; where knots are separable they are Gauss-Newton's."""
         X, U = np.ascontiguousarray(X), np.ascontiguousarray(U)
-        cost_table.expand_exact(self.table, self.noted, self.curved, start, stop, X, U, out.record, out.exact)
+        cost_table.expand_exact(self.table, self.noted, self.runs, start, stop, X, U, out.record, out.exact)
         if self.interpreted:
             U = padded(U, len(X))
-            for run_begin, run_end in self.curved.tolist():
+            for run_begin, run_end, _ in self.runs[self.runs[:, 2] == 0].tolist():
                 begin, end = max(start, run_begin), min(stop, run_end)
                 value, gradient = np.zeros(self.horizon + 1), np.zeros_like(out.lz)
                 for entry, rows in self._in_python(begin, end, True):
@@ -231,12 +228,6 @@ class Objective:
         edges = np.flatnonzero(np.diff(self.separable)) + 1
         bounds = np.concatenate([[0], edges, [self.horizon + 1]])
         return np.stack([bounds[:-1], bounds[1:], self.separable[bounds[:-1]]], axis=1).astype(np.int64)
-
-    @cached_property
-    def curved(self) -> NDArray[np.int64]:
-        """Runs [begin, end) of knots that are not separable (., 2); all as one where there are many."""
-        found = self.runs[self.runs[:, 2] == 0, :2]
-        return np.ascontiguousarray(found if len(found) <= MOST_RUNS else [(0, self.horizon + 1)], dtype=np.int64)
 
     @cached_property
     def table(self) -> cost_table.Table:

@@ -141,7 +141,7 @@ def memory_of(
 ) -> Memory:  # fmt: skip
     """A `Memory` whose own arrays are at ``places``; the caller keeps alive what it is of."""
     d, objective, blockwise = problem.dynamics, problem.objective, problem.structure.blockwise
-    runs, curved = objective.runs, objective.curved
+    runs = objective.runs
     of_routines = (0, 0, 0, 0) if routines is None else (
         *map(routines.address, ("expand", "contract", "stray")), routines.context
     )  # fmt: skip
@@ -150,9 +150,9 @@ def memory_of(
     return filled(
         Memory, N=problem.horizon, nx=d.nx, n=d.n, nu=d.nu, M=rows.size, entries=rows.entries, placed=len(rows.table),
         records=d.record_size, completes=int(not blockwise), T_size=backward.second[0].size, term_count=len(terms),
-        run_count=len(runs), curved_count=len(curved), horizon=backward.address,
+        run_count=len(runs), horizon=backward.address,
         sweeping=backward.sweeping, linear_step=step_function(d.n, d.nu).address, expand=expand,
         contract=contract, stray=stray, context=context, table=address(rows.table), terms=address(terms),
-        runs=address(runs), curved=address(curved), T=address(backward.second),
+        runs=address(runs), T=address(backward.second),
         **made, **places,
     )  # fmt: skip

@@ -40,7 +40,7 @@ class Memory(Struct):
 
     horizon: a `Horizon`.   sweeping: a `Sweeping` over it.   linear_step: see `sized_limits.step_function`.
     table (placed, .): see row_table.py.   A .. diagonal: `Derivatives`; to_lz .. to_diagonal: those that are swept.
-    terms (term_count, 5), runs, curved: see cost_table.py.
+    terms (term_count, 5), runs: see cost_table.py.
     x (N+1, n), u (N, nu): a step; y (N+1, n): see `limits.linear_step`; moved (M,): J z of it.
     costate (N+1, n), weights (N, n): multipliers of the dynamics, see linear.py; to_costate, to_weights: where the step
     leads.   gaps (N, n): those that are swept.   error (N+1, nz): the Lagrangian's gradient.
@@ -122,7 +122,6 @@ class Memory(Struct):
     T_size: int = integer()
     term_count: int = integer()
     run_count: int = integer()
-    curved_count: int = integer()
     horizon: int = variable_integer()
     sweeping: int = integer()
     linear_step: int = integer()
@@ -133,7 +132,6 @@ class Memory(Struct):
     table: int = integer()
     terms: int = integer()
     runs: int = integer()
-    curved: int = integer()
     T: int = integer()
     A: int = integer()
     B: int = integer()

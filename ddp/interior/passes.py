@@ -55,10 +55,9 @@ def differentiate(p, X, U):
     terms, noted = terms_of(p), integers_at(p.terms, (0, 5))
     record, l, lz = array_at(p.record, (N, p.records)), array_at(p.l, (N + 1,)), array_at(p.lz, (N + 1, nz))
     lzz, exact = array_at(p.lzz, (N + 1, nz, nz)), array_at(p.exact, (N + 1, nz, nz))
-    runs, curved = integers_at(p.runs, (p.run_count, 3)), integers_at(p.curved, (p.curved_count, 2))
-    diagonal = array_at(p.diagonal, (N + 1, nz))
+    runs, diagonal = integers_at(p.runs, (p.run_count, 3)), array_at(p.diagonal, (N + 1, nz))
     cost_table.expand(terms, noted, GAUSS_NEWTON, runs, 0, N + 1, X, U, record, l, lz, lzz, diagonal)
-    cost_table.expand_exact(terms, noted, curved, 0, N + 1, X, U, record, exact)
+    cost_table.expand_exact(terms, noted, runs, 0, N + 1, X, U, record, exact)
 
 
 @kernel
