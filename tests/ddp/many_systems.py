@@ -1,6 +1,7 @@
 """Systems and terms for batches, which processes can import."""
 
 import os
+from pathlib import Path
 
 import numpy as np
 
@@ -55,3 +56,20 @@ class Wells:
 
     def value(self, x, u):
         return 10.0 * (x[0] * x[0] - 1.0) ** 2 + x[1] * x[1]
+
+
+def samples():
+    """Initial states and masses of 90 pendulums."""
+    rng = np.random.default_rng(4)
+    return {"x0": 0.2 * rng.normal(size=(90, 2)), "masses": rng.uniform(0.9, 1.1, (90, 1))}
+
+
+def files_of(path):
+    """All files of a store, by their names."""
+    path = Path(path)
+    return {str(file.relative_to(path)): file.read_bytes() for file in path.rglob("*") if file.is_file()}
+
+
+def of(solutions):
+    """All files of the store of some solutions, by their names."""
+    return files_of(solutions._source.store.root)

@@ -8,7 +8,6 @@ import time
 from pathlib import Path
 
 import pytest
-from fresh import Fresh
 
 from ddp.compiling import store
 
@@ -72,13 +71,6 @@ def asked(x):
 ASKING = "import asking; print(asking.asked(np.arange(3.0)))"
 
 OTHER_USER = 12345
-
-
-@pytest.fixture(scope="module")
-def fresh():
-    made = Fresh()
-    yield made
-    made.close()
 
 
 @pytest.fixture

@@ -1,0 +1,192 @@
+"""Stores of many solves: resumed after any end, read back as they were kept, refused where they do not fit."""
+
+import dataclasses
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import xarray
+import zarr
+from benchmarks.processes import session
+from many_systems import files_of, of, samples
+
+import ddp
+from ddp.many import driver
+from problems import pendulum
+
+HERE = Path(__file__).parent
+
+
+@pytest.fixture(scope="module")
+def problem():
+    return pendulum.swing_up(horizon=60)
+
+
+@pytest.fixture(scope="module")
+def over():
+    return samples()
+
+
+@pytest.fixture(scope="module")
+def serial(problem, over, tmp_path_factory):
+    """A store made by this process alone, without interruption."""
+    return ddp.solve_many(problem, over, executor=1, start="neighbours", into=tmp_path_factory.mktemp("s") / "a.zarr")
+
+
+def test_shards_write_one_store_in_any_order(problem, over, serial, tmp_path):
+    for number in (3, 1, 2):
+        share = ddp.solve_many(
+            problem, over, executor=1, start="neighbours", into=tmp_path / "a.zarr", shard=(number, 3), verify=False
+        )
+        assert share.done.all() == (number == 2)
+        told = ddp.Solutions.open(tmp_path / "a.zarr")
+        assert (share.waiting > 0) == (number != 2) == ("not in the arrays yet" in str(share))
+        assert told.waiting == share.waiting
+        assert str(told) == str(share)
+    alone = ddp.solve_many(problem, over, executor=1, start="neighbours", into=tmp_path / "b.zarr", verify=False)
+    assert of(share) == of(alone)
+    shutil.rmtree(tmp_path / "b.zarr")
+    assert os.listdir(tmp_path) == ["a.zarr"]
+
+
+@pytest.mark.parametrize("start", [None, "neighbours"])
+def test_a_batch_that_is_interrupted_again_and_again_ends_the_same(start, problem, over, tmp_path, monkeypatch):
+    monkeypatch.setattr(driver, "LASTING", 1e-9)  # a block a task
+    solved = []
+
+    def interrupt(progress):
+        solved.append(progress.done)
+        if len(solved) % 2 == 0 and progress.done < progress.total:
+            raise KeyboardInterrupt
+
+    given = {"problem": problem, "over": over, "executor": 1, "start": start}
+    for _ in range(100):
+        try:
+            again = ddp.solve_many(**given, into=tmp_path / "a.zarr", progress=interrupt)
+            break
+        except KeyboardInterrupt:
+            continue
+    assert len(solved) > 2
+    assert sorted(solved) == solved  # no row was lost
+    assert of(again) == of(ddp.solve_many(**given, into=tmp_path / "b.zarr"))
+
+
+KILLED = """
+import numpy as np, ddp, sys
+from problems import pendulum
+if __name__ == "__main__":
+    over = {"x0": 0.2 * np.random.default_rng(4).normal(size=(200, 2))}
+    ddp.solve_many(pendulum.swing_up(horizon=60), over, executor=2, start="neighbours", into=sys.argv[1], progress=True)
+"""
+
+
+def test_a_killed_batch_leaves_no_process_and_resumes_to_the_same_bits(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(KILLED)
+    path, env = tmp_path / "a.zarr", os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    run = subprocess.Popen([sys.executable, script, path], env=env, stderr=subprocess.DEVNULL, start_new_session=True)
+    parts = tmp_path / "a.zarr.parts"
+    while not (parts.is_dir() and len(list(parts.glob("rows-*.npy"))) > 1) and run.poll() is None:
+        time.sleep(0.01)
+    run.send_signal(signal.SIGKILL)
+    run.wait()
+    until = time.monotonic() + 10.0
+    while time.monotonic() < until and session(run.pid):
+        time.sleep(0.05)
+    assert session(run.pid) == []
+    problem, over = pendulum.swing_up(horizon=60), {"x0": 0.2 * np.random.default_rng(4).normal(size=(200, 2))}
+    already = int(ddp.Solutions.open(path).done.sum())
+    again = ddp.solve_many(problem, over, executor=1, start="neighbours", into=path)
+    assert already < 200
+    assert of(again) == of(ddp.solve_many(problem, over, executor=1, start="neighbours", into=tmp_path / "b.zarr"))
+
+
+def test_a_store_is_read_back_as_it_was_kept(problem, over, serial):
+    path = serial._source.store.root
+    opened = ddp.Solutions.open(path, problem)
+    assert str(opened) == str(serial)
+    assert opened.consistency() == serial.consistency()
+    with pytest.raises(ddp.ProblemError, match="path: there is no store"):
+        ddp.Solutions.open(Path(f"{path}.other"))
+    with pytest.raises(ddp.ProblemError, match=r"problem: expected one: Solutions\.open"):
+        ddp.Solutions.open(path).consistency()
+    with pytest.raises(ddp.ProblemError, match=r"is a store of another problem, which differs in .*horizon"):
+        ddp.Solutions.open(path, pendulum.swing_up(horizon=problem.horizon + 1))
+    there = opened.solution(17)
+    assert there.stationarity() < 1e-6
+    assert np.array_equal(there.X, serial.X[17])
+    with xarray.open_zarr(path, consolidated=False) as data:
+        assert data["X"].dims == ("sample", "state_knot", "state")
+        assert np.array_equal(data["over.x0"].values, over["x0"])
+        assert np.array_equal(data["cost"].values, serial.cost)
+    assert b"pickle" not in b"".join(name.encode() for name in files_of(path))
+
+
+def test_a_store_that_a_killed_process_had_begun_to_make_is_removed(problem, over, tmp_path):
+    begun = tmp_path / ".a[1].zarr.4321.new"
+    begun.mkdir()
+    (begun / "zarr.json").write_text("{")
+    few = {name: values[:3] for name, values in over.items()}
+    ddp.solve_many(problem, few, executor=1, into=tmp_path / "a[1].zarr")
+    assert os.listdir(tmp_path) == ["a[1].zarr"]
+
+
+def test_numbers_are_kept_as_asked(problem, over, tmp_path):
+    few = {name: values[:5] for name, values in over.items()}
+    many = ddp.solve_many(problem, few, executor=1, into=tmp_path / "a.zarr", keep=("X", "U"), dtype="float32")
+    assert many.X.dtype == np.float32
+    with pytest.raises(ddp.ProblemError, match="K: it was not kept"):
+        many.K  # noqa: B018
+    with pytest.raises(ddp.ProblemError, match="solution: K were not kept"):
+        many.solution(0)
+
+
+@pytest.mark.parametrize(("change", "words"), [
+    ({"problem": pendulum.swing_up(horizon=60, control_weight=0.2)}, r"another problem: running\[0\] \(ControlCost\)"),
+    ({"solver": ddp.ILQR()}, "is of another problem: solver differs"),
+    ({"start": None}, "is of another plan: start, verify differ"),
+    ({"verify": True}, "is of another plan: verify differs"),
+    ({"dtype": "float32"}, "is of another plan: dtype differs"),
+    ({"over": "other"}, "has other samples: x0 differs"),
+])  # fmt: skip
+def test_a_store_of_another_batch_is_refused_with_what_differs(change, words, problem, over, serial):
+    if "over" in change:
+        change = {"over": over | {"x0": over["x0"] + 1.0}}
+    given = {"problem": problem, "over": over, "executor": 1, "start": "neighbours", "into": serial._source.store.root}
+    with pytest.raises(ddp.ProblemError, match=words):
+        ddp.solve_many(**given | change)
+
+
+def test_what_is_no_store_is_refused(problem, over, tmp_path):
+    (tmp_path / "file").write_text("text")
+    zarr.open_group(str(tmp_path / "other.zarr"), mode="w")
+    for name in ("file", "other.zarr"):
+        with pytest.raises(ddp.ProblemError, match="is no store of solves"):
+            ddp.solve_many(problem, over, executor=1, into=tmp_path / name)
+    with pytest.raises(ddp.ProblemError, match="there is no folder"):
+        ddp.solve_many(problem, over, executor=1, into=tmp_path / "no" / "a.zarr")
+
+
+def test_solutions_of_constrained_samples_keep_their_multipliers(problem, over):
+    bounded = dataclasses.replace(problem, terminal_constraints=[ddp.Equality(lambda x, u: x)])
+    states = {"x0": over["x0"][:4]}
+    many = ddp.solve_many(bounded, states, executor=1)
+    assert np.abs(many.multipliers).max() > 1e-3
+    for i in range(4):
+        assert many.solution(i).stationarity() < 1e-6
+    few = ddp.solve_many(bounded, states, executor=1, keep=("X", "U", "K"))
+    with pytest.raises(ddp.ProblemError, match="solution: multipliers, penalties were not kept, see `keep`"):
+        few.solution(0)
+
+
+def test_a_batch_too_large_for_the_disk_is_refused(problem, over, tmp_path, monkeypatch):
+    usage = shutil.disk_usage(tmp_path)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage._replace(free=1000))
+    with pytest.raises(ddp.ProblemError, match=r"into: 90 solves of .* kB need .* GB, there are 1e-06 GB"):
+        ddp.solve_many(problem, over, executor=1, into=tmp_path / "a.zarr")
