@@ -139,6 +139,7 @@ def _sine_cosine() -> tuple[str, set[str]]:
     names = {
         "_nearest_integer": lambda n: graph.unary("rint", n),
         "_where_odd": lambda n, a, b: graph.select(graph.odd(n), a, b),
+        "where_less": lambda a, b, x, y: graph.select(graph.binary("lt", a, b), x, y),
     }
     results: list[str] = []
     outputs = FunctionType(source.__code__, {**source.__globals__, **names})(*graph.variables(1))

@@ -14,11 +14,12 @@ from ddp.compiling import assembler, store
 from ddp.compiling.assembler import Linked, assembled
 from ddp.compiling.obtaining import environment
 from ddp.compiling.syntax import UnknownError, code_of
+from ddp.machine import number
 from ddp.tracing.emit import module
 from ddp.tracing.numbers import Number
 
-_MAKING = Path(assembler.__file__), *sorted(Path(__file__).parent.glob("*.py"))
-"""Modules that follow functions and write their code."""
+_MAKING = Path(assembler.__file__), Path(number.__file__), *sorted(Path(__file__).parent.glob("*.py"))
+"""Modules that follow functions and write their code, or are followed for it."""
 
 LONG = 10_000
 """Lines from which code is not optimised: that would take longer than it saves."""

@@ -1,10 +1,15 @@
 """Functions as people write them are traced to their own values, with derivatives that are exact."""
 
+import inspect
+
 import numpy as np
 import precise
 import pytest
 import users_functions
 
+from ddp.compiling.content import chosen
+from ddp.machine import number
+from ddp.tracing import emit, machine_code
 from ddp.tracing.function import TracedFunction
 from ddp.tracing.trace import trace
 
@@ -35,3 +40,11 @@ def test_a_function_and_its_derivatives_are_exact(name):
         bend = np.tensordot(w, bends, axes=1)
         np.testing.assert_allclose(H[0], bend, rtol=0, atol=1e-14 * max(1.0, np.abs(bends).max() * np.abs(w).sum()))
         assert np.array_equal(H[0], H[0].T)
+
+
+def test_code_is_kept_under_all_sources_that_its_sines_are_made_of(monkeypatch):
+    read = []
+    monkeypatch.setattr(machine_code, "code_of", lambda *paths: read.extend(map(str, paths)) or b"")
+    machine_code._key(b"")
+    sines = chosen[number.sine_cosine](number.lanes).py_func
+    assert {inspect.getsourcefile(sines), emit.__file__} <= set(read)
