@@ -163,11 +163,7 @@ class Descent:
         attempt = self.model.iterate(iterate)
         if attempt is None:
             return None
-        verdict = GOES_ON
-        if iterate.gap < CLOSED and attempt.expected <= max(tolerance * iterate.unit, iterate.noise):
-            verdict, self._settled = judged(iterate, attempt, attempt.step.alpha, tolerance, self._settled)
-        else:
-            self._settled = 0
+        verdict, self._settled = judged(iterate, attempt, tolerance, self._settled)
         iterate.accept(attempt.step)
         return Improved(
             verdict, attempt.step.cost, attempt.gradient, attempt.expected, attempt.step.alpha, attempt.mu,
@@ -212,15 +208,18 @@ class Descent:
 
 
 @portable
-def judged(iterate, attempt, alpha, tolerance, settled):  # type: ignore[no-untyped-def]
-    """Judge an attempt that expects next to nothing; with how many in a row could not be told from rounding.
+def judged(iterate, attempt, tolerance, settled):  # type: ignore[no-untyped-def]
+    """Judge an attempt; with how many in a row could not be told from rounding.
 
     settled: how many of them there were before it.
     """
+    if not (iterate.gap < CLOSED and attempt.expected <= max(tolerance * iterate.unit, iterate.noise)):
+        return GOES_ON, 0
     settled = settled + 1 if is_converged(iterate, attempt, iterate.resolution) else 0
     if is_converged(iterate, attempt, tolerance * iterate.unit):
         return CONVERGED, settled
-    if settled == SETTLED or is_converged(iterate, attempt, iterate.noise if alpha == 0.0 else iterate.grain):
+    limit = iterate.noise if attempt.step.alpha == 0.0 else iterate.grain
+    if settled == SETTLED or is_converged(iterate, attempt, limit):
         return ROUNDING, settled
     if attempt.expected <= iterate.resolution and is_indefinite(iterate, attempt):
         return STATIONARY, settled

@@ -10,7 +10,7 @@ from ddp.batch.sweeps import attempt_of, copy, know
 from ddp.compiling.kernel import kernel
 from ddp.constraints.bounds import rooms
 from ddp.derivatives import FIRST
-from ddp.descent import BOTTOMLESS, FAR, GOES_ON, judged
+from ddp.descent import BOTTOMLESS, FAR, judged
 from ddp.machine.addresses import array_at
 from ddp.models.globalisation import OWN
 from ddp.saddles import FIRM
@@ -152,11 +152,8 @@ def accept(w, lane):
 
     Returns the verdict on it, and whether sweeps have to know limits of controls from now on.
     """
-    attempt, verdict = attempt_of(lane.decisions, lane.decisions.best), GOES_ON
-    if lane.gap < CLOSED and attempt.expected <= max(w.tolerance * lane.unit, lane.noise):
-        verdict, lane.settled = judged(lane, attempt, attempt.step.alpha, w.tolerance, lane.settled)
-    else:
-        lane.settled = 0
+    attempt = attempt_of(lane.decisions, lane.decisions.best)
+    verdict, lane.settled = judged(lane, attempt, w.tolerance, lane.settled)
     if attempt.step.alpha > 0.0:
         copy(lane.X, lane.best_X, (w.N + 1) * w.nx)
         copy(lane.U, lane.best_U, w.N * w.nu)

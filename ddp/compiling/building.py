@@ -124,9 +124,8 @@ class Builder:
         size = text.count("\n  ")
         is_inlined = is_linked(descriptor, size) and not is_called
         objects = b"" if is_inlined else machine(self.codegen).emit_object(self.module)
-        names = b"" if is_inlined else self._names()
         built = result.signature, result.environment, tuple(self.needs), raising, size
-        return Code(descriptor, *built, objects, names, bitcode), is_lasting
+        return Code(descriptor, *built, objects, bitcode), is_lasting
 
     def _is_lasting(self, own: str) -> bool:
         """Whether no variable holds an address of this process, or what belongs to a function that is inlined."""
@@ -136,11 +135,6 @@ class Builder:
         return not any(name.startswith(_OF_A_PROCESS) for name in names) and all(
             text.count(f"@{name}") == 1 for name in others
         )
-
-    def _names(self) -> bytes:
-        """Bitcode of functions with the names of those that the module has, and nothing in them."""
-        text = "".join(f'define void @"{name}"() {{ ret void }}\n' for name in sorted(_defined_in(self.module)))
-        return bytes(binding.parse_assembly(text).as_bitcode())
 
     def _for_linking(self) -> Any:
         """Copy of the module for callers to link, as it is before machine code is made of it."""
@@ -160,10 +154,12 @@ class WholeBuilder(Builder):
 
     def link(self) -> None:
         callees: dict[str, Any] = {}
-        waiting = [library for library in self._libraries if isinstance(library, Callee) and library.needed]
-        self._note(callees, [library.needed for library in waiting])
-        for library in waiting:
-            del self._libraries[library]
+        for library in [one for one in self._libraries if isinstance(one, Callee)]:
+            if library.needed is None:  # linked as it is, and what it calls by symbols
+                self._note(callees, library.library.code.needs)
+            else:
+                self._note(callees, [library.needed])
+                del self._libraries[library]
         super().link()
         while called := [function.name for function in self.module.functions if function.name in callees]:
             for name in called:

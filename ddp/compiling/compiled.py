@@ -231,8 +231,8 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]
 class Callback(Kernel):
     """A kernel that C calls, at its ``address``."""
 
-    def __init__(self, py_func: Any, signature: Any, targetoptions: Any) -> None:
-        super().__init__(py_func, {**targetoptions, "no_cfunc_wrapper": False})
+    def __init__(self, py_func: Any, signature: Any, targetoptions: Any, builder: type[Builder] = Builder) -> None:
+        super().__init__(py_func, {**targetoptions, "no_cfunc_wrapper": False}, builder)
         self.args = tuple(signature.args)
 
     @cached_property

@@ -92,11 +92,13 @@ def reachable(module: str) -> frozenset[str]:
     """The extending modules among a module and those that it has imported something from, transitively."""
     if module not in _reached:
         found: set[str] = set()
+        known: set[str] = set()
         waiting = {module}
         while waiting:
             found |= waiting
-            waiting = set().union(*map(_origins, waiting)) - found
-        _reached[module] = frozenset(name for name in found if _extends(name))
+            known.update(*(_reached[name] for name in waiting if name in _reached))
+            waiting = set().union(*(_origins(name) for name in waiting if name not in _reached)) - found
+        _reached[module] = frozenset(known.union(filter(_extends, found)))
     return _reached[module]
 
 

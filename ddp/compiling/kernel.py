@@ -130,9 +130,13 @@ def by_types(function: Callable[..., Any]) -> Callable[..., Any]:
     return register
 
 
-def callback(function: Callable[..., Any], signature: Any = CONTRACTION) -> Any:
-    """A C function of integers and floats, compiled when its ``.address`` is asked for, which kernels can call."""
-    return Callback(function, signature, {"error_model": "numpy", "fastmath": {"contract"}})
+def callback(function: Callable[..., Any], signature: Any = CONTRACTION, whole: bool = False) -> Any:
+    """A C function of integers and floats, compiled when its ``.address`` is asked for, which kernels can call.
+
+    whole: with all kernels that it calls inlined.
+    """
+    options = {name: OPTIONS[name] for name in ("error_model", "fastmath")}
+    return Callback(function, signature, options, WholeBuilder if whole else Builder)
 
 
 @intrinsic

@@ -32,7 +32,7 @@ from ddp.errors import ProblemError
 logger = logging.getLogger("mayne")
 
 _NAMES = (
-    "answers", "building", "c_function", "calls", "compiled", "kernel", "library", "obtaining", "passes", "writing",
+    "answers", "building", "calls", "compiled", "kernel", "library", "obtaining", "passes", "writing",
 )  # fmt: skip
 _MAKING = [Path(__file__).with_name(f"{name}.py") for name in _NAMES]
 """Modules that make machine code of kernels."""
@@ -141,7 +141,7 @@ def _kept(name: str, key: bytes, context: Any) -> Any:
             _introduce_runtime()
             code = pickle.loads(raw)
             for need in code.needs:
-                need()
+                need.load() if isinstance(need, library.Needed) else need()
             return library.Library(context, code)
     except library.OtherSymbolError:
         return None

@@ -11,8 +11,8 @@ from __future__ import annotations
 import dis
 import enum
 import hashlib
+import marshal
 import re
-import struct
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
@@ -22,14 +22,17 @@ from typing import Any
 from ddp.compiling import extensions
 from ddp.compiling.values import add_value
 
-_DOCUMENTED = 0x4000000
-"""The flag of code objects with docstrings, from Python 3.13 on."""
+_FLAGS = 0xFFFC
+"""Flags of code objects that say what a function is; profilers make numba take others from functions that it calls."""
 
 _USES_FIRST = re.compile(b"(?:..)*?[" + re.escape(bytes(dis.hasconst)) + b"]\0", re.DOTALL)
 """Matches bytecode, two bytes an instruction, up to one that loads the first constant, where docstrings are."""
 
 _OF_PYTHON = {"_abc_impl", "_is_protocol", "_is_runtime_protocol"}
 """Attributes that Python gives classes."""
+
+_ALIKE = 0
+"""The version of Python's ``marshal`` that writes equal values alike, whether or not they are one object."""
 
 chosen: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
 """Function -> what chooses the kernel that stands for it, see `kernel.by_types`."""
@@ -38,19 +41,20 @@ chosen: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
 class Content:
     """Content of a function or class, but for the functions and classes that it names: these are listed.
 
-    hash: all the rest, with a mark where something is named. named: those, in order; in a list, what has no order.
+    words: all the rest, with a mark where something is named. named: those, in order; in a list, what has no order.
     reads, lasting: as in `_Known`. modules: those of itself.
     """
 
     def __init__(self) -> None:
-        self.hash, self.lasting = hashlib.sha256(), True
+        self.words: list[str | bytes] = []
+        self.lasting = True
         self.named: list[Any] = []
         self.reads: list[Any] = []
         self.modules: set[str] = set()
 
     def digest(self, of: Callable[[Any], bytes]) -> bytes:
         """The digest, by those of what is named."""
-        total = self.hash.copy()
+        total = hashlib.sha256(marshal.dumps(self.words, _ALIKE))
         for one in self.named:
             total.update(b"".join(sorted(part.digest(of) for part in one)) if type(one) is list else of(one))
         return total.digest()
@@ -128,9 +132,11 @@ class _Reader:
         if issubclass(kind, enum.Enum):
             self.each(into, "members", [part for one in kind for part in (one.name, one.value)])
             return
+        declared = getattr(kind, "__declared__", None)
+        self.add(into, declared)
         for name, value in vars(kind).items():
             is_code = isinstance(value, (FunctionType, staticmethod, classmethod, property))
-            if is_code or not (name.startswith("__") or name in _OF_PYTHON):
+            if is_code or (declared is None and not (name.startswith("__") or name in _OF_PYTHON)):
                 self.tell(into, "attribute", name)
                 self.add(into, value)
 
@@ -166,12 +172,11 @@ class _Reader:
 
     def _code(self, into: Content, code: CodeType) -> None:
         """Instructions and constants, but for what says where they are from, and docstrings."""
-        sizes = code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags & ~_DOCUMENTED
+        sizes = code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags & _FLAGS
         names = code.co_name, *code.co_names, "", *code.co_varnames, "", *code.co_freevars, "", *code.co_cellvars
         self.tell(into, "code", str(sizes), *names)
         instructions, constants = code.co_code, code.co_consts
-        for part in (instructions, code.co_exceptiontable):
-            into.hash.update(struct.pack("<q", len(part)) + part)
+        into.words += instructions, code.co_exceptiontable
         if constants and type(constants[0]) is str and not _USES_FIRST.match(instructions):
             constants = (None, *constants[1:])
         self.each(into, "constants", constants)
@@ -198,8 +203,7 @@ class _Reader:
 
     @staticmethod
     def tell(into: Content, *words: str) -> None:
-        raw = [word.encode("utf-8", "surrogatepass") for word in words]
-        into.hash.update(b"".join([part for one in raw for part in (len(one).to_bytes(8, "little"), one)]))
+        into.words += words
 
     @staticmethod
     def _read(into: Content, owner: Any, name: str | int) -> Any:

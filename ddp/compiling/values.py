@@ -37,7 +37,7 @@ def add_value(walk: Any, into: Any, value: Any) -> None:
             raise UnknownError(repr(value))
         layout = f"{value.flags.c_contiguous}{value.flags.f_contiguous}{value.flags.aligned}"
         walk.tell(into, "array", _layout(value.dtype), str(value.shape), layout)
-        into.hash.update(value.tobytes())
+        into.words.append(value.tobytes())
         into.lasting = False
         if kind is not np.ndarray:
             _add_derived(walk, into, value)

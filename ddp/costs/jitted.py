@@ -12,9 +12,9 @@ import numpy as np
 from numba.core.errors import NumbaError
 
 from ddp.compiling import content
-from ddp.compiling.c_function import c_function
 from ddp.compiling.kernel import (
     call_contraction,
+    callback,
     inline,
     is_compilable,
     jitted,
@@ -139,7 +139,7 @@ def _compile(value: Any, gradient: Any, hessian: Any, diagonal: bool) -> Compile
     of_hessian = jitted(hessian or specialised(_hessian_by_gradients, "hessian", gradient=of_gradient))
     template = _diagonal_cost if diagonal else _cost
     term = specialised(template, "term", value=of_value, gradient=of_gradient, hessian=of_hessian)
-    adds = c_function(add_hessian_at)
+    adds = add_hessian_at
     return bind(jitted(term), adds.address, separable=diagonal).owned(adds)
 
 
@@ -241,6 +241,7 @@ def step(x, u, i, h):
     return h * max(1.0, abs(x[i] if i < x.size else u[i - x.size]))
 
 
+@callback
 def add_hessian_at(H, lzz, sizes, unused):  # type: ignore[no-untyped-def]
     """The C function: addresses of H (m, m), of lzz (nz, nz), and of m, nz, whether H is added as it is, and scale."""
     w = integers_at(sizes, (3,))

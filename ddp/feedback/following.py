@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ddp.compiling.kernel import call_contraction, kernel
+from ddp.compiling.kernel import call_contraction, callback, kernel
 from ddp.machine.addresses import array_at, integers_at
 
 HEADER = "table", "rows", "width", "nx", "n", "nu", "deviation", "context", "delay", "limits"
@@ -122,6 +122,7 @@ def follow(header, t, x, u):
         u[i] = min(max(value, row[limits + i]), row[limits + nu + i])
 
 
+@callback
 def follow_at(header, t, x, u):  # type: ignore[no-untyped-def]
     """The C function: addresses of a header, of t, x (nx,) and u (nu,) to write."""
     head = integers_at(header, (10,))

@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ddp.compiling.c_function import c_function
 from ddp.costs.stretches import durations_of
 from ddp.errors import ProblemError, as_array
 from ddp.feedback.following import HEADER, ROUNDING, follow, follow_at
@@ -109,7 +108,7 @@ class Policy:
         """
         if self._header is None:
             raise ProblemError(f"policy: expected a robot's, states of a {type(self.system).__name__} are not compiled")
-        return Contraction(c_function(follow_at).address, self._address, self)
+        return Contraction(follow_at.address, self._address, self)
 
     def export(self, path: str | os.PathLike[str]) -> Path:
         """Write reference and gains, by the names of joints, in the format that the file's name ends with.

@@ -91,7 +91,7 @@ class FieldsType(types.Type):
     def __init__(self, fields: type[Fields], number: Any, step: int) -> None:
         self.fields, self.number, self.step = fields, number, step
         apart = "" if step == 1 else f"_{step}_apart"
-        super().__init__(name=f"{named(fields, fields._described)}_{number}{apart}")
+        super().__init__(name=f"{named(fields, fields.__declared__)}_{number}{apart}")
 
     def field(self, name: str) -> Any:
         """The type of a field."""
@@ -133,7 +133,8 @@ class Fields:
     """Names of counts, in the order of the declaration."""
     end: Any
     """Rest of the memory, inside kernels."""
-    _described: ClassVar[str]
+    __declared__: ClassVar[str]
+    """All of its fields, as keys of kernels know them."""
 
     def __init__(self, memory: Any, *counts: Any) -> None:
         raise TypeError(f"{type(self).__name__} is for kernels")
@@ -161,7 +162,7 @@ class Fields:
             for _, one in (*field.count, *field.width):
                 if one and one not in cls._counts:
                     cls._counts.append(one)
-        cls._described = ", ".join(f"{name}: {_described(field)}" for name, field in cls._fields.items())
+        cls.__declared__ = ", ".join(f"{name}: {_described(field)}" for name, field in cls._fields.items())
         type_callable(cls)(_typer_of_fields(cls))
         lower_builtin(cls, RowsType, types.VarArg(types.Any))(_lower_fields)
 
@@ -189,7 +190,7 @@ def _is_record(value: Any) -> TypeGuard[type[Fields]]:
 
 def _described(field: Any) -> str:
     if _is_record(field):
-        return f"({field._described})"
+        return f"({field.__declared__})"
     return f"{field.count} {field.columns} {field.width} {field.shared}"
 
 

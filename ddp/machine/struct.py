@@ -226,8 +226,7 @@ class StructType(types.Type):
 
     def __init__(self, struct: type[Struct]) -> None:
         self.struct = struct
-        fields = ", ".join(f"{name}: {field.described()}" for name, field in struct._fields.items())
-        super().__init__(name=named(struct, fields))
+        super().__init__(name=named(struct, struct.__declared__[0]))
 
 
 @register_model(StructType)
@@ -246,6 +245,8 @@ class Struct:
     _fields: ClassVar[dict[str, Any]]
     _places: ClassVar[dict[str, int]]
     _format: ClassVar[str]
+    __declared__: ClassVar[tuple[Any, ...]]
+    """All of its fields, and their classes, as keys of kernels know them."""
     struct_type: ClassVar[StructType]
 
     def __init__(self, address: Any = None, **values: Any) -> None:
@@ -265,6 +266,8 @@ class Struct:
             cls._places[name] = begin
             begin += field.words
         cls._format = "".join(field.format for field in cls._fields.values())
+        described = ", ".join(f"{name}: {field.described()}" for name, field in cls._fields.items())
+        cls.__declared__ = described, *dict.fromkeys(map(type, cls._fields.values()))
         cls.struct_type = StructType(cls)
         for field in cls._fields.values():
             field.kind = cls.struct_type if field.kind is None else field.kind

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ddp import differences
-from ddp.compiling.c_function import c_function
+from ddp.compiling.kernel import callback
 from ddp.errors import REAL, ModelError, ProblemError, as_array, axes, line_of, numbers, symmetric
 from ddp.machine.addresses import array_at, integers_at
 from ddp.machine.number import WIDTH
@@ -230,7 +230,7 @@ class ByKnot(ABC):
         if self.traced is not None:
             return self.traced.contraction
         sizes = np.array([self.n, self.n + self.nu], dtype=np.int64)
-        return Contraction(c_function(_contract).address, sizes.ctypes.data, sizes)
+        return Contraction(_contract.address, sizes.ctypes.data, sizes)
 
     def closing(self) -> Contraction:
         """Log(Exp(gap) Exp(y)) to second order, compiled; gaps add to deviations in a flat space, or one not known."""
@@ -297,6 +297,7 @@ class ByKnot(ABC):
         return A, B
 
 
+@callback
 def _contract(context: int, record: int, weight: int, hessian: int) -> None:
     """H = Σ_i w_i T_i."""
     sizes = integers_at(context, (2,))

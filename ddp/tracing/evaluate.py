@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ddp.compiling.c_function import c_function
-from ddp.compiling.kernel import call_contraction, inline, kernel
+from ddp.compiling.kernel import call_contraction, callback, inline, kernel
 from ddp.machine.addresses import array_at, integers_at
 from ddp.machine.memory import rows_of
 from ddp.machine.number import WIDTH, lane_of
@@ -99,6 +98,7 @@ def evaluate_two(address, p, count, template_a, places_a, template_b, places_b, 
             record[k, nx + i] = U[k, i]
 
 
+@callback
 def contract_one(context, record, weight, hessian):  # type: ignore[no-untyped-def]
     """C function of `system.Contraction`: a block of one knot, of its record and a weight.
 
@@ -126,4 +126,4 @@ def contraction_of(code: Code, name: str, layout: Layout, sizes: tuple[int, int]
     given = record, len(p), weight, p.ctypes.data, layout.outputs
     where = template.size, template.ctypes.data, len(places), places.ctypes.data
     words = np.array([code.addresses[name], *given, *where], dtype=np.int64)
-    return Contraction(c_function(contract_one).address, words.ctypes.data, (words, template, places, p, code))
+    return Contraction(contract_one.address, words.ctypes.data, (words, template, places, p, code))

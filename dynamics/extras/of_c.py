@@ -15,8 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ddp.compiling.c_function import c_function
-from ddp.compiling.kernel import call_contraction, kernel
+from ddp.compiling.kernel import call_contraction, callback, kernel
 from ddp.errors import as_array, axes, integer, positive, positive_integer
 from ddp.machine.addresses import array_at, integers_at
 from ddp.machine.number import WIDTH
@@ -65,7 +64,7 @@ class _OfC(ByKnot):
 
     def stepping(self, count: int, lanes: int) -> Stepping:
         words = np.array([self._addresses[0], self.nx, self.nu, min(lanes, WIDTH)], dtype=np.int64)
-        return Stepping(c_function(_step_eight).address, words.ctypes.data, np.zeros(0), words)
+        return Stepping(_step_eight.address, words.ctypes.data, np.zeros(0), words)
 
     def track(
         self, X: Array, U: Array, k: Array, K: Array, alphas: Array, gaps: Array, lower: Array, upper: Array
@@ -91,7 +90,7 @@ class _OfC(ByKnot):
     @cached_property
     def _contraction(self) -> Contraction:
         words = np.array([self._addresses[2], self.nx], dtype=np.int64)
-        return Contraction(c_function(_contract_one).address, words.ctypes.data, words)
+        return Contraction(_contract_one.address, words.ctypes.data, words)
 
     def _slopes(self, x: Array, u: Array) -> tuple[Array, Array]:
         A, B = np.empty((1, self.nx, self.nx)), np.empty((1, self.nx, self.nu))
@@ -127,12 +126,14 @@ def _bends(address, record, weight, nx, out):
         call_contraction(address, x, x + 8 * nx, weight[k].ctypes.data, out[k].ctypes.data)
 
 
+@callback
 def _contract_one(context, record, weight, hessian):
     """C function of `system.Contraction`; context: the address of the Hessian, and nx."""
     w = integers_at(context, (2,))
     call_contraction(w[0], record, record + 8 * w[1], weight, hessian)
 
 
+@callback
 def _step_eight(inputs, outputs, context, knot):
     """C function of `system.Stepping`; context: the address of the step, nx, nu, and how many states are looked at."""
     w = integers_at(context, (4,))

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ddp.compiling.c_function import c_function
 from ddp.errors import ModelError, ProblemError, affordable, as_array, axes, integer, line_of, positive_integer, said
 from ddp.machine.number import WIDTH
 from ddp.protocols import Array
@@ -207,7 +206,7 @@ class Augmented(Around):
         sizes = nx, nu, self.ns, self.nr
         words = np.array([*where, *sizes, found.ctypes.data, given.ctypes.data], dtype=np.int64)
         owner = words, found, given, inner, self._functions.code
-        return Stepping(c_function(composition.step_eight).address, words.ctypes.data, np.zeros(0), owner)
+        return Stepping(composition.step_eight.address, words.ctypes.data, np.zeros(0), owner)
 
     # -- derivatives -------------------------------------------------------------------------------------------------
 
@@ -258,7 +257,7 @@ class Augmented(Around):
         inner, own = self.system.contraction(), self._functions.contraction
         sizes = self.system.n, self.system.nu, self.ns, self.nr, self._begin
         words = np.array([inner.address, inner.context, own.address, own.context, *sizes], dtype=np.int64)
-        return Contraction(c_function(composition.contract_one).address, words.ctypes.data, (words, inner, own))
+        return Contraction(composition.contract_one.address, words.ctypes.data, (words, inner, own))
 
     def made_by(self, function: Callable[..., Any], *args: Any) -> Augmented:
         """Itself, which other processes make by a function of a module: those of the composition may be local."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ddp.compiling.kernel import call_contraction, kernel
+from ddp.compiling.kernel import call_contraction, callback, kernel
 from ddp.machine.addresses import array_at, integers_at
 from ddp.machine.number import WIDTH
 
@@ -99,6 +99,7 @@ def pull(Hf, record, begin, n, H):
 WORDS = 9
 
 
+@callback
 def contract_one(context, record, weight, hessian):  # type: ignore[no-untyped-def]
     """C function of `system.Contraction`.
 
@@ -116,6 +117,7 @@ def contract_one(context, record, weight, hessian):  # type: ignore[no-untyped-d
     add_pulled(Hf, G, n, array_at(hessian, (nz, nz)))
 
 
+@callback
 def step_eight(inputs, outputs, context, knot):  # type: ignore[no-untyped-def]
     """C function of `system.Stepping`.
 

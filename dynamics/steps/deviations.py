@@ -13,8 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ddp.compiling.c_function import c_function
-from ddp.compiling.kernel import kernel
+from ddp.compiling.kernel import callback, kernel
 from ddp.machine.addresses import array_at
 from ddp.systems.system import Contraction
 from dynamics.geometry.configuration import difference_state, integrate_state
@@ -40,6 +39,7 @@ def close(tree, gap, weight, J, C):
                     J[iv + i, iv + j], C[iv + i, iv + j] = own[i, j], curvature[i, j]
 
 
+@callback
 def close_at(context, gap, weight, out):
     """The C function: addresses of a ``Tree``, a gap (n,), a weight (n,), and J, C (2, n, n) to write."""
     tree = Tree(context)
@@ -48,6 +48,7 @@ def close_at(context, gap, weight, out):
     close(tree, array_at(gap, (n,)), array_at(weight, (n,)), both[0], both[1])
 
 
+@callback
 def deviate_at(context, at, x, out):
     """The C function: out (n,) := x ⊖ (X ⊕ dx), of a ``Tree`` and of X (nx,) and dx (n,) in a row ``at``."""
     tree = Tree(context)
@@ -60,4 +61,4 @@ def deviate_at(context, at, x, out):
 
 def deviation(tree: Tree) -> Contraction:
     """The C function, for the states of a tree."""
-    return Contraction(c_function(deviate_at).address, tree.start, tree)  # knows joints alone
+    return Contraction(deviate_at.address, tree.start, tree)  # knows joints alone

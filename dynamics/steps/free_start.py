@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ddp.compiling.c_function import c_function
-from ddp.compiling.kernel import call_contraction
+from ddp.compiling.kernel import call_contraction, callback
 from ddp.errors import ProblemError, as_array, axes, integer
 from ddp.machine.addresses import array_at, integers_at
 from ddp.protocols import Array
@@ -93,7 +92,7 @@ class FreeStart(Around):
         first = [self.before, inner.address, inner.context]
         words = np.array([*first, *(one.code.addresses["value"] for one in self._placing)], dtype=np.int64)
         owner = words, inner, self._placing
-        return Stepping(c_function(_step_eight).address, words.ctypes.data, inner.parameters, owner)
+        return Stepping(_step_eight.address, words.ctypes.data, inner.parameters, owner)
 
     def expand(self, X: Array, U: Array, out: Expansion, first: int = 0) -> None:
         """A, B and record of M knots."""
@@ -148,7 +147,7 @@ class FreeStart(Around):
     def _contraction(self) -> Contraction:
         all_of = [self.system.contraction(), *(one.contraction for one in self._placing)]
         words = np.array([part for one in all_of for part in one[:2]], dtype=np.int64)
-        return Contraction(c_function(_contract_one).address, words.ctypes.data, (words, all_of))
+        return Contraction(_contract_one.address, words.ctypes.data, (words, all_of))
 
     def __repr__(self) -> str:
         return f"FreeStart({self.system!r}, before={self.before})"
@@ -160,6 +159,7 @@ class FreeStart(Around):
         return FreeStart, (self.system, self.directions)
 
 
+@callback
 def _contract_one(context, record, weight, hessian):  # type: ignore[no-untyped-def]
     """C function of `system.Contraction`; context: pairs of words, for the system and each of the knots before."""
     kind = np.int64(array_at(record, (1,))[0])
@@ -167,6 +167,7 @@ def _contract_one(context, record, weight, hessian):  # type: ignore[no-untyped-
     call_contraction(w[2 * kind], w[2 * kind + 1], record + 8, weight, hessian)
 
 
+@callback
 def _step_eight(inputs, outputs, context, knot):  # type: ignore[no-untyped-def]
     """C function of `system.Stepping`; context: how many knots come before, the system's step and context, theirs."""
     w = integers_at(context, (4 + knot,))

@@ -19,8 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ddp.compiling.c_function import c_function
-from ddp.compiling.kernel import call_contraction, inline, kernel
+from ddp.compiling.kernel import call_contraction, callback, inline, kernel
 from ddp.errors import ModelError
 from ddp.machine.addresses import array_at, integers_at
 from ddp.machine.number import WIDTH
@@ -190,13 +189,13 @@ class ImplicitSteps:
     def stepping(self) -> Stepping:
         """Compiled steps: see `system.Abilities`."""
         words, owner = self.words
-        return Stepping(c_function(step_eight).address, words.ctypes.data, NOTHING, (words, owner))
+        return Stepping(step_eight.address, words.ctypes.data, NOTHING, (words, owner))
 
     @cached_property
     def contraction(self) -> Contraction:
         """The second derivatives of one knot, whose record is x and u."""
         words, owner = self.words
-        return Contraction(c_function(contract_one).address, words.ctypes.data, (words, owner))
+        return Contraction(contract_one.address, words.ctypes.data, (words, owner))
 
 
 # -- kernels -----------------------------------------------------------------------------------------------------------
@@ -302,6 +301,7 @@ def solve_knots(context, X, U, p, Y):
                 Y[first + lane, i] = given[WIDTH * i + lane]
 
 
+@callback
 def step_eight(inputs, outputs, context, knot):  # type: ignore[no-untyped-def]
     """C function of `system.Stepping`."""
     w = integers_at(context, (WORDS,))
@@ -321,6 +321,7 @@ def step_eight(inputs, outputs, context, knot):  # type: ignore[no-untyped-def]
             after[WIDTH * i + lane] = np.nan if lost else ends[WIDTH * i + lane]
 
 
+@callback
 def contract_one(context, record, weight, hessian):  # type: ignore[no-untyped-def]
     """C function of `system.Contraction`."""
     w = integers_at(context, (WORDS,))

@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ddp.compiling.c_function import whole_c_function
 from ddp.compiling.kernel import callback, inline, kernel, specialised
 from ddp.machine.addresses import array_at, integers_at
 from ddp.machine.carved import carved
@@ -181,7 +180,7 @@ def _compiled(template: Any, scheme: tuple[tuple[str, Any], ...], content: Froze
         return callback(specialised(template, f"{name}_by_kernels", **own))
     known = inline(specialised(known_modes, "known_modes", _frozen=content))
     own |= {"modes_of": known, "system": inline(specialised(robot, "known_robot", modes_of=known))}
-    return whole_c_function(specialised(template, f"{name}_of_robot", **own))
+    return callback(specialised(template, f"{name}_of_robot", **own), whole=True)
 
 
 def routines_of(

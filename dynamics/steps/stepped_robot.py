@@ -9,7 +9,6 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ddp.compiling.c_function import c_function
 from ddp.errors import ProblemError, as_array, axes, flag, integer, positive
 from ddp.machine.aligned import aligned_zeros, working_memory
 from ddp.machine.number import QUAD
@@ -301,7 +300,7 @@ class SteppedRobot(ABC):
     def _closing(self) -> Contraction:
         if not self._bent.any():
             return Contraction(0, 0, None)
-        return Contraction(c_function(close_at).address, self._tree.start, self._tree)  # knows joints alone
+        return Contraction(close_at.address, self._tree.start, self._tree)  # knows joints alone
 
     @cached_property
     def _bent(self) -> NDArray[np.bool_]:

@@ -5,8 +5,7 @@ import ctypes
 import numpy as np
 import pytest
 
-from ddp.compiling.c_function import whole_c_function
-from ddp.compiling.kernel import inline, kernel, specialised
+from ddp.compiling.kernel import callback, inline, kernel, specialised
 from ddp.machine.addresses import array_at
 from ddp.machine.constants import frozen, place
 from ddp.machine.struct import Struct, integer, integers, matrix, nested, real, reals, several
@@ -64,7 +63,7 @@ def _written(to, unused, none, nothing):
 
 def constant(struct):
     own = inline(specialised(known, "known", _chain=frozen(struct)))
-    return whole_c_function(specialised(_written, "written", chain_of=own))
+    return callback(specialised(_written, "written", chain_of=own), whole=True)
 
 
 @pytest.mark.parametrize("n", [0, 1, 5])
