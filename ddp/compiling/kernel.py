@@ -90,6 +90,15 @@ def specialised(template: Callable[..., Any], name: str, **names: Any) -> Callab
     return copy
 
 
+def variant(template: Callable[..., Any], name: str, whole: bool = False, **names: Any) -> Any:
+    """A kernel of a `specialised` function, which callers in other processes find by its name in the module.
+
+    They have made it before, or they would not know the keys of what calls it.
+    """
+    made = template.__globals__[name] = kernel(specialised(template, name, **names), whole)
+    return made
+
+
 def inline(function: Callable[..., Any]) -> Any:
     """A small kernel that is always inlined into its callers (spatial algebra on scalars)."""
     options = {"forceinline": True, "error_model": "numpy", "fastmath": {"contract"}}

@@ -5,7 +5,6 @@ Callers declare a kernel and the linker finds it by its symbol; only what is sma
 
 from __future__ import annotations
 
-from ctypes import c_void_p
 from functools import cache, cached_property
 from importlib import import_module
 from typing import Any, NamedTuple
@@ -31,10 +30,7 @@ class OtherSymbolError(Exception):
 
 
 class Needed(NamedTuple):
-    """A kernel that other code calls by its symbol.
-
-    Called, it loads the kernel and tells LLVM of its symbol: what numba compiles is outside of our linker.
-    """
+    """A kernel that other code calls by its symbol; called before that code is loaded, to load the kernel."""
 
     module: str
     name: str
@@ -42,18 +38,13 @@ class Needed(NamedTuple):
     symbol: str
 
     def __call__(self) -> None:
-        kernel = self.load()
-        binding.add_symbol(self.symbol, kernel.overloads[self.args].library.get_pointer_to_function(self.symbol))
-
-    def load(self) -> Any:
-        """The kernel, which is there for our code that calls it."""
+        if self in _loaded:
+            return
         kernel = find(self.module, self.name)
-        if self not in _loaded:
-            kernel.prepare(self.args)
-            if kernel.overloads[self.args].fndesc.mangled_name != self.symbol:
-                raise OtherSymbolError(self.symbol)
-            _loaded.add(self)
-        return kernel
+        kernel.prepare(self.args)
+        if kernel.overloads[self.args].fndesc.mangled_name != self.symbol:
+            raise OtherSymbolError(self.symbol)
+        _loaded.add(self)
 
 
 _loaded: set[Needed] = set()
@@ -62,7 +53,7 @@ _loaded: set[Needed] = set()
 class Code(NamedTuple):
     """A compiled kernel, as it is kept.
 
-    descriptor, signature, environment: numba's.   needs: loaded, or called, before it.   size: lines of instructions.
+    descriptor, signature, environment: numba's.   needs: called before it is loaded.   size: lines of instructions.
     objects: machine code, an object file; empty if callers inline the kernel.
     bitcode: LLVM's, compressed, for callers.
     """
@@ -87,38 +78,33 @@ def machine(codegen: Any) -> Any:
     return target.create_target_machine(opt=int(numba.config.OPT), jit=True, **options)
 
 
-@cache
-def _linker(codegen: Any) -> Any:
-    """LLVM's linker in memory of kernels: it resolves all that was added since when an address is asked for."""
-    return binding.create_mcjit_compiler(binding.parse_assembly(""), machine.__wrapped__(codegen))
-
-
 class Library:
-    """Code of a kernel in this process, which has loaded what it needs.
+    """Code of a kernel in this process, which has loaded what it needs: numba's linker has its machine code then.
 
+    The linker resolves symbols of all that was added when an address is asked for: .1 ms a kernel, .3 one by one.
     LLVM's instructions take thirty times the memory of their bitcode: they are there while callers link them.
     """
 
     def __init__(self, context: Any, code: Code) -> None:
         self._context, self._has_objects, self.code = context, bool(code.objects), code._replace(objects=b"")
         if code.objects:
-            _linker(context.codegen()).add_object_file(binding.ObjectFileRef.from_data(code.objects))
-            if code.environment.consts:
-                self.set_env(code.descriptor.env_name, code.environment)
+            self._linker.add_object_file(binding.ObjectFileRef.from_data(code.objects))
+            if code.can_raise or code.environment.consts:
+                self.codegen.set_env(code.descriptor.env_name, code.environment)
+
+    @property
+    def codegen(self) -> Any:
+        """Generator of code of numba's, which the kernel's own is loaded beside."""
+        return self._context.codegen()
+
+    @property
+    def _linker(self) -> Any:
+        return self.codegen._engine._ee
 
     @cached_property
     def entry(self) -> Any:
         """What Python can call, of a kernel with a wrapper."""
         return self._context.get_executable(self, self.code.descriptor, self.code.environment)
-
-    @property
-    def codegen(self) -> Any:
-        """Of numba's libraries, what sets environments."""
-        return self
-
-    def set_env(self, name: str, environment: Any) -> None:
-        """Write the address of what numba keeps beside a function to a variable of the function's."""
-        c_void_p.from_address(_linker(self._context.codegen()).get_global_value_address(name)).value = id(environment)
 
     @cached_property
     def module(self) -> Any:
@@ -127,7 +113,7 @@ class Library:
 
     def get_pointer_to_function(self, symbol: str) -> int:
         """Address of a function; 0 of what has no machine code."""
-        return int(_linker(self._context.codegen()).get_function_address(symbol)) if self._has_objects else 0
+        return int(self._linker.get_function_address(symbol)) if self._has_objects else 0
 
     def get_llvm_str(self) -> str:
         """LLVM's instructions as text."""
@@ -135,7 +121,7 @@ class Library:
 
     def get_asm_str(self) -> str:
         """The processor's instructions as text."""
-        return str(machine(self._context.codegen()).emit_assembly(self.module.clone()))
+        return str(machine(self.codegen).emit_assembly(self.module.clone()))
 
 
 @cache
@@ -157,7 +143,7 @@ class Callee:
 
     def __init__(self, context: Any, library: Library, needed: Needed | None) -> None:
         self._context, self.library, self.needed = context, library, needed
-        self._reload_init: set[Any] = set(library.code.needs) if self.is_linked else {needed}
+        self._reload_init = set(library.code.needs) if self.is_linked else {needed}
 
     @property
     def is_linked(self) -> bool:
@@ -166,9 +152,7 @@ class Callee:
         return self.needed is None or is_linked(code.descriptor, code.size)
 
     def _ensure_finalized(self) -> None:
-        """Tell LLVM of the symbols that a function of numba's calls by this kernel."""
-        for need in self._reload_init:
-            need()
+        """A kernel is finished before anything calls it."""
 
     def _get_module_for_linking(self) -> Any:
         return self.library.module if self.is_linked else _nothing(self._context)

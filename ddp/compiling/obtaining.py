@@ -141,7 +141,7 @@ def _kept(name: str, key: bytes, context: Any) -> Any:
             _introduce_runtime()
             code = pickle.loads(raw)
             for need in code.needs:
-                need.load() if isinstance(need, library.Needed) else need()
+                need()
             return library.Library(context, code)
     except library.OtherSymbolError:
         return None

@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from ddp.compiling.kernel import callback, inline, kernel, specialised
+from ddp.compiling.kernel import callback, inline, specialised, variant
 from ddp.machine.addresses import array_at
 from ddp.machine.struct import Struct, integer
 from ddp.sweeps import limits
@@ -46,12 +46,11 @@ def _sized(n: int, nu: int) -> tuple[Any, Any]:
     name = f"{n}_{nu}"
     sizes = inline(specialised(_known_sizes, f"sizes_of_limits_{name}", _known=(n, nu)))
     parts = {
-        part: kernel(specialised(getattr(limits, part).py_func, f"{part}_{name}", sizes=sizes), whole=True)
+        part: variant(getattr(limits, part).py_func, f"{part}_{name}", whole=True, sizes=sizes)
         for part in ("stay_held", "roll", "revise", "lead_to", "slope_along")
     }
-    within = specialised(limits.sweep_within.py_func, f"within_{name}", sizes=sizes, **parts)
-    step = specialised(limits.linear_step.py_func, f"linear_step_{name}", roll=parts["roll"])
-    return kernel(within), kernel(step)
+    within = variant(limits.sweep_within.py_func, f"within_{name}", sizes=sizes, **parts)
+    return within, variant(limits.linear_step.py_func, f"linear_step_{name}", roll=parts["roll"])
 
 
 class Scratch(Struct):

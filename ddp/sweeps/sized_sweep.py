@@ -9,11 +9,10 @@ time. Weights take .020 and .010 for 2 states, .053 and .041 for 12, .21 and .16
 
 from __future__ import annotations
 
-import re
 from functools import cache
 from typing import Any
 
-from ddp.compiling.kernel import inline, kernel, specialised
+from ddp.compiling.kernel import inline, specialised, variant
 from ddp.machine.simd import stack
 from ddp.sweeps.gaps import weigh
 from ddp.sweeps.room import read_room, sizes_of
@@ -58,28 +57,11 @@ def _sized_sweep(n: int, nu: int, halved: bool, runs: int) -> Any:
     name = f"sweep_{n}_{nu}_{int(halved)}_{runs}"
     sizes = inline(specialised(known_sizes, f"sizes_of_{name}", _known=sizes_of(n, nu, halved, runs)))
     room = inline(specialised(read_room.py_func, f"room_of_{name}", sizes_at=sizes))
-    return _sized(name, sweep, read_room=room)
+    return variant(sweep.py_func, name, whole=True, read_room=room)
 
 
 @cache
 def _sized_weigh(n: int, nu: int, halved: bool, runs: int) -> Any:
     name = f"weigh_{n}_{nu}_{int(halved)}_{runs}"
     known = inline(specialised(_known_steps, f"steps_of_{name}", _known=(n, nu, int(halved), runs)))
-    return _sized(name, weigh, steps_of=known)
-
-
-def _sized(name: str, template: Any, **names: Any) -> Any:
-    """A kernel in which sizes are known."""
-    function = specialised(template.py_func, name, **names)
-    function.__module__ = __name__
-    return kernel(function, whole=True)
-
-
-def __getattr__(name: str) -> Any:
-    """Kernels of all sizes by their names: what was compiled in another process finds them so."""
-    found = re.fullmatch(r"(sweep|weigh)_(\d+)_(\d+)_([01])_(\d+)", name)
-    if found is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    n, nu, halved, runs = map(int, found.groups()[1:])
-    make = _sized_sweep if found[1] == "sweep" else _sized_weigh
-    return make(n, nu, bool(halved), runs)
+    return variant(weigh.py_func, name, whole=True, steps_of=known)

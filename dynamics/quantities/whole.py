@@ -23,7 +23,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numba import types
 
-from ddp.compiling.kernel import inline, kernel, specialised
+from ddp.compiling.kernel import inline, kernel, variant
 from ddp.machine.fields import Fields, matrix_of, vector
 from ddp.machine.memory import as_matrix, as_vector, columns_from, hold, memory_of, numbers_between, rows_at, rows_of
 from ddp.machine.number import WIDTH, width
@@ -255,8 +255,8 @@ def _of_all(tree, base, at_center, moving, a, order, y, weight, J, H):  # type: 
 def _looped(one: Any) -> Any:
     """The kernel of all samples of a quantity."""
     name = one.py_func.__name__
-    samples = kernel(specialised(_of_samples, f"{name}_of_samples", quantity=one))
-    return kernel(specialised(_of_all, f"{name}_of_all", of_samples=samples))
+    samples = variant(_of_samples, f"{name}_of_samples", quantity=one)
+    return variant(_of_all, f"{name}_of_all", of_samples=samples)
 
 
 center_of_all, energy_of_all, momentum_of_all = _looped(center), _looped(energy), _looped(momentum)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ddp.compiling.kernel import callback, kernel, specialised
+from ddp.compiling.kernel import callback, kernel, specialised, variant
 from ddp.machine.memory import as_matrix, floats_at, hold, memory_of, rows_of
 from ddp.machine.number import WIDTH, width
 from ddp.systems.system import Contraction
@@ -66,7 +66,7 @@ class Contractor:
 
     def __init__(self, name: str, size: Callable[..., int], bench: Any, curve: Any) -> None:
         self._name, self._parts = name, {"size": size, "bench": bench, "curve": curve}
-        self.contract = kernel(specialised(_contract, f"contract_{name}", **self._parts))
+        self.contract = variant(_contract, f"contract_{name}", **self._parts)
         self._callbacks: dict[type[Modes], Any] = {}
 
     def room(self, tree: Tree, layout: Layout, m: int, nc: int) -> int:

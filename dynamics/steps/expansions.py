@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ddp.compiling.kernel import inline, kernel, specialised
+from ddp.compiling.kernel import inline, variant
 from ddp.machine.memory import memory_of, rows_of
 from ddp.machine.number import width
 from ddp.machine.packing import pack
@@ -43,4 +43,4 @@ def expansion(name: str, bench: Any, relate: Any) -> Any:
 
     A bench has q and v, one after the other, and u; A, B and record are those of the knots up to the mode's last.
     """
-    return kernel(specialised(_expand, f"expand_{name}", bench=bench, relate=relate))
+    return variant(_expand, f"expand_{name}", bench=bench, relate=relate)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any, NamedTuple
 
-from ddp.compiling.kernel import callback, kernel, specialised
+from ddp.compiling.kernel import callback, kernel, specialised, variant
 from ddp.machine.addresses import integers_at
 from ddp.machine.fields import Fields, vector
 from ddp.machine.following import feedback
@@ -192,9 +192,9 @@ def roller(name: str, room: type[Fields], bench: Any, advance: Any, whole: bool 
     room: what the bench is a record of; its ``push.f`` are contact forces.
     whole: whether rollouts are compiled with all that they call inlined, where a step is so short that calls count.
     """
-    step = kernel(specialised(_step, f"step_{name}", bench=bench, advance=advance))
-    track = kernel(specialised(_track, f"track_{name}", bench=bench, advance=advance), whole)
-    stray = kernel(specialised(_stray, f"stray_{name}", step=step))
+    step = variant(_step, f"step_{name}", bench=bench, advance=advance)
+    track = variant(_track, f"track_{name}", whole, bench=bench, advance=advance)
+    stray = variant(_stray, f"stray_{name}", step=step)
 
     @cache
     def eight(kind: type[Modes]) -> Any:
