@@ -15,6 +15,7 @@ from ddp.batch import single
 from ddp.batch.lanes import NO_STEP, REPORTED, Decisions, Derived, Single
 from ddp.batch.native import lane_of, obstacle_but_dynamics, routines_of, worker_of
 from ddp.compiling.announce import has_compiled
+from ddp.compiling.content import unchanging
 from ddp.derivatives import Derivatives
 from ddp.descent import Improved
 from ddp.iterate import Iterate
@@ -94,7 +95,8 @@ class Chosen:
         routines = routines_of(iterate.problem, True)
         self._possible = routines is not None
         if routines is not None:
-            self._loop = iterate.work.kept[solver.hessian] = Alone(iterate, solver, routines)
+            with unchanging():
+                self._loop = iterate.work.kept[solver.hessian] = Alone(iterate, solver, routines)
 
     def serves(self, model: HessianModel) -> bool:
         """Whether the next iteration with this model is to be compiled."""

@@ -276,6 +276,16 @@ def test_a_value_changed_in_a_session_is_that_of_what_is_compiled_after_it(fresh
     assert fresh.run(tmp_path, at_once) == (["9.0"], [])
 
 
+def test_a_profiled_process_compiles_nothing_anew(fresh, tmp_path, write):
+    inner = "table = np.array([2.0])\n" + DECIDED.format("table[0] * 1")  # looked at anew, as arrays can change
+    write(other=inner, asking="from other import inner\n" + ASKED.format("inner(x)"))
+    calling = "import other, asking\nx = np.arange(3.0)\nprint(other.inner(x), other.inner(x), asking.asked(x))"
+    profiled = "import cProfile\nprofile = cProfile.Profile()\nprofile.enable()\n" + calling
+    flags = "\nassert other.inner.py_func.__code__.co_flags & 1 == 0"  # numba has cleared it
+    assert fresh.run(tmp_path, calling)[0] == ["6.0 6.0 18.0"]
+    assert fresh.run(tmp_path, profiled + flags) == (["6.0 6.0 18.0"], [])
+
+
 def test_kernels_of_scripts_and_notebooks_are_cached_by_what_they_are(fresh, tmp_path):
     cell = HEAD + DECIDED.replace("{}", "{0}") + "@kernel\ndef asked(x):\n    return inner(x)\n"
     cell += "x = np.arange(3.0)\nprint(asked(x))\n"
