@@ -181,7 +181,7 @@ PRIVATE = {
 """All else that the product imports of numba: new versions may change it, and `make versions` tells."""
 
 UNDERSCORED = {"_ensure_finalized", "_get_module_for_linking", "_reload_init", "_engine", "_ee", "_replace"}
-"""What libraries of numba have for each other, and kernels are linked into them; its linker; named tuples' own."""
+"""Attributes of libraries of numba, which kernels are linked into, and of its linker; named tuples' own."""
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "ddp" / "compiling").glob("*.py")), ids=lambda path: path.name)

@@ -103,7 +103,7 @@ class Library:
 
     @cached_property
     def entry(self) -> Any:
-        """What Python can call, of a kernel with a wrapper."""
+        """Function that Python can call, of a kernel with a wrapper."""
         return self._context.get_executable(self, self.code.descriptor, self.code.environment)
 
     @cached_property
