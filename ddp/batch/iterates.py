@@ -14,7 +14,6 @@ from ddp.descent import BOTTOMLESS, FAR, judged
 from ddp.machine.addresses import array_at
 from ddp.models.globalisation import OWN
 from ddp.saddles import FIRM
-from ddp.starts import CLOSED
 from ddp.sweeps.horizon import Horizon
 
 
