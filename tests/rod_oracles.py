@@ -2,7 +2,7 @@
 
 import numpy as np
 import pinocchio as pin
-from oracles import JOINTS, random_inertia, random_placement
+from oracles import JOINTS, fourth_order, random_inertia, random_placement, relative_error
 
 from dynamics import Assembly, Circle, Material, Rectangle, Rod, Tendon
 from dynamics.geometry.configuration import integrate_batch
@@ -136,3 +136,27 @@ def named(robot):
         found[name] = slice(at, at + size)
         at += size
     return found
+
+FOURTH_ORDER = np.array([-1.0, 16.0, -30.0, 16.0, -1.0]) / 12.0
+EIGHTH_ORDER = np.array([-1 / 560, 8 / 315, -1 / 5, 8 / 5, -205 / 72, 8 / 5, -1 / 5, 8 / 315, -1 / 560])
+"""Weights of second differences."""
+
+
+def assert_exact(system, x, u, w, rng, weights, t, bar):
+    """Compare first derivatives of a step, and second ones of w·(f(x ⊕ dx, u + du) ⊖ f(x, u)), with differences.
+
+    weights: of second differences of steps t, along six directions, which are good to a part ``bar`` of the Hessian.
+    """
+    (A, B), H, end = system.linearize(x, u), system.hessian(x, u, w), system.step(x, u)
+    directions, half = np.eye(system.n + system.nu), len(weights) // 2
+
+    def change(d):
+        return system.difference(end, system.step(system.integrate(x, d[: system.n]), u + d[system.n :]))
+
+    AB = np.array([fourth_order(lambda s, d=d: change(s * d), 1e-4) for d in directions]).T
+    assert relative_error(np.hstack([A, B]), AB) < 1e-9
+    some = rng.normal(size=(6, len(directions)))
+    some /= np.linalg.norm(some, axis=1, keepdims=True)
+    truth = [weights @ [w @ change(k * t * d) for k in range(-half, half + 1)] / (t * t) for d in some]
+    found = np.einsum("ki,ij,kj->k", some, H, some)
+    np.testing.assert_allclose(found, truth, rtol=0, atol=bar * np.abs(H).max())

@@ -182,24 +182,6 @@ def test_rails_limits_and_ends_are_kept_to_rounding(rng):
         assert solution.gap() == 0.0
 
 
-def linear_quadratic(rng, **changes):
-    """A linear system with quadratic costs, whose controls and states cannot go where they want."""
-    n, nu = 3, 2
-    A, B, C = np.eye(n) + 0.3 * rng.normal(size=(n, n)), rng.normal(size=(n, nu)), np.ones(n)
-    system = FunctionDynamics(lambda x, u: A @ x + B @ u, n, nu)
-
-    class Cost:
-        def value(self, x, u):
-            return 0.5 * (x - 1.0) @ (x - 1.0) + 0.05 * u @ u
-
-    fields = {
-        "constraints": [ddp.Inequality(lambda x, u: C @ x + 0.3 * u[0], upper=0.4)],
-        "terminal_constraints": [ddp.Equality(lambda x, u: x[0] - 0.2)],
-        "control_limits": (-0.6, [0.5, np.inf]),
-    } | changes
-    return ddp.Problem(system, [Cost()], [Cost()], 0.3 * rng.normal(size=n), 8, **fields)
-
-
 def test_an_arm_that_has_to_end_at_a_point_ends_there_in_the_best_basin():
     plain = arm.reach("ur5")
     goal = plain.dynamics.robot.model.effortLimit * 0.5

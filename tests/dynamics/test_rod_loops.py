@@ -4,13 +4,11 @@ import numpy as np
 import pinocchio as pin
 import pytest
 from oracles import fourth_order, relative_error
+from rod_oracles import EIGHTH_ORDER, FOURTH_ORDER, assert_exact
 
 from ddp.errors import ModelError, ProblemError
 from dynamics import Assembly, Circle, Material, RobotDynamics, Rod, simulate
 from dynamics.robots import loop
-
-EIGHTH_ORDER = np.array([-1 / 560, 8 / 315, -1 / 5, 8 / 5, -205 / 72, 8 / 5, -1 / 5, 8 / 315, -1 / 560])
-"""Weights of a second difference."""
 
 UP = pin.utils.rotate("y", -np.pi / 2)
 
@@ -53,24 +51,7 @@ def test_loops_are_kept_and_steps_exact_to_second_order(integrator, rng):
     assert np.abs(X[-1, : robot.nq] - robot.q0).max() > 0.1
     assert errors(robot, X).max() < 1e-12
     x = X[20]
-    (A, B), H, end = system.linearize(x, u), system.hessian(x, u, w), system.step(x, u)
-
-    def moved(d):
-        return system.integrate(x, d[: system.n]), u + d[system.n :]
-
-    directions = np.eye(system.n + system.nu)
-    AB = np.array([fourth_order(lambda t, d=d: system.difference(end, system.step(*moved(t * d))), 1e-4)
-                   for d in directions]).T  # fmt: skip
-    assert relative_error(np.hstack([A, B]), AB) < 1e-9
-
-    def along(d, t=3e-3):
-        values = [w @ system.difference(end, system.step(*moved(k * t * d))) for k in range(-4, 5)]
-        return EIGHTH_ORDER @ values / (t * t)
-
-    some = rng.normal(size=(6, len(directions)))
-    some /= np.linalg.norm(some, axis=1, keepdims=True)
-    found, truth = np.einsum("ki,ij,kj->k", some, H, some), np.array([along(d) for d in some])
-    np.testing.assert_allclose(found, truth, rtol=0, atol=1e-9 * np.abs(H).max())
+    assert_exact(system, x, u, w, rng, EIGHTH_ORDER, 3e-3, 1e-9)
 
 
 def test_a_loop_that_holds_what_is_held_is_named():
@@ -112,27 +93,11 @@ def test_prescribed_joints_move_as_they_are_told(integrator, rng):
     assert errors(robot, motion.X).max() < 1e-12
     system = RobotDynamics(robot, 0.01, integrator=integrator, prescribed=("yaw",))
     x, u, w = motion.X[25], motion.U[25], rng.normal(size=system.n)
-    (A, B), H, end = system.linearize(x, u), system.hessian(x, u, w), system.step(x, u)
+    end = system.step(x, u)
     np.testing.assert_allclose(end, motion.X[26], rtol=0, atol=1e-12)
     faster = end[robot.nq + yaw] - x[robot.nq + yaw]
     np.testing.assert_allclose(faster, 0.01 * u[given.actuation[yaw] > 0.0], atol=1e-13)
-
-    def moved(d):
-        return system.integrate(x, d[: system.n]), u + d[system.n :]
-
-    directions = np.eye(system.n + system.nu)
-    AB = np.array([fourth_order(lambda t, d=d: system.difference(end, system.step(*moved(t * d))), 1e-4)
-                   for d in directions]).T  # fmt: skip
-    assert relative_error(np.hstack([A, B]), AB) < 1e-9
-
-    def along(d, t=3e-3):
-        values = [w @ system.difference(end, system.step(*moved(k * t * d))) for k in (-2, -1, 0, 1, 2)]
-        return np.dot([-1.0, 16.0, -30.0, 16.0, -1.0], values) / (12.0 * t * t)
-
-    some = rng.normal(size=(6, len(directions)))
-    some /= np.linalg.norm(some, axis=1, keepdims=True)
-    found, truth = np.einsum("ki,ij,kj->k", some, H, some), np.array([along(d) for d in some])
-    np.testing.assert_allclose(found, truth, rtol=0, atol=1e-6 * np.abs(H).max())
+    assert_exact(system, x, u, w, rng, FOURTH_ORDER, 3e-3, 1e-6)
 
 
 def test_what_cannot_be_prescribed_is_refused():

@@ -3,8 +3,8 @@
 import numpy as np
 import pinocchio as pin
 import pytest
-from oracles import fourth_order, random_placement, relative_error
-from rod_oracles import HANGING, TENDONS, cable_arm, random_hybrid, random_rod
+from oracles import random_placement
+from rod_oracles import FOURTH_ORDER, HANGING, TENDONS, assert_exact, cable_arm, random_hybrid, random_rod
 
 import ddp
 import dynamics
@@ -47,27 +47,7 @@ def test_steps_are_exact_to_second_order(name, integrator, rng):
     system = RobotDynamics(robot, 0.01, integrator=integrator)
     x = np.concatenate([robot.random_configuration(rng), 0.3 * rng.normal(size=robot.nv)])
     u, w = rng.uniform(0.0, 2.0, system.nu), rng.normal(size=system.n)
-    (A, B), H, end = system.linearize(x, u), system.hessian(x, u, w), system.step(x, u)
-
-    def moved(d):
-        return system.integrate(x, d[: system.n]), u + d[system.n :]
-
-    directions = np.eye(system.n + system.nu)
-    AB = np.array([fourth_order(lambda t, d=d: system.difference(end, system.step(*moved(t * d))), 1e-4)
-                   for d in directions]).T  # fmt: skip
-    assert relative_error(np.hstack([A, B]), AB) < 1e-9
-
-    def along(d):
-        """The second derivative of w·(f(x ⊕ t d, u + t d) ⊖ f(x, u)) by t."""
-        t, values = 1e-2, []
-        for k in (-2, -1, 0, 1, 2):
-            values.append(w @ system.difference(end, system.step(*moved(k * t * d))))
-        return np.dot([-1.0, 16.0, -30.0, 16.0, -1.0], values) / (12.0 * t * t)
-
-    some = rng.normal(size=(6, len(directions)))
-    some /= np.linalg.norm(some, axis=1, keepdims=True)
-    found, truth = np.einsum("ki,ij,kj->k", some, H, some), np.array([along(d) for d in some])
-    np.testing.assert_allclose(found, truth, rtol=0, atol=1e-6 * np.abs(H).max())
+    assert_exact(system, x, u, w, rng, FOURTH_ORDER, 1e-2, 1e-6)
 
 
 def test_step_response_of_the_cable_arm():
