@@ -130,7 +130,7 @@ class Iterate:
         """Take sweeps that an earlier solve has left, as if they were new."""
         self._backward = backward
         backward.separable = self.separable
-        backward.led_away()
+        backward.begin()
         self._show(backward)
 
     def _show(self, backward: Backward) -> None:

@@ -30,6 +30,7 @@ from ddp.options import DDP
 from ddp.problem import Problem
 from ddp.sweeps.backward import Backward
 from ddp.sweeps.outcome import BY_NUMBER, NONE, Sweep
+from ddp.sweeps.sized_limits import within_function
 from ddp.sweeps.sweeping import sweep_function, sweeping_of, weighing_function
 from ddp.systems.system import Routines, ability
 
@@ -70,12 +71,18 @@ class Chosen:
     def __init__(self, iterate: Iterate, solver: DDP) -> None:
         self._iterate, self._solver, self._count = iterate, solver, 0
         self._loop: Alone | None = None
-        problem, kept, d = iterate.problem, iterate.work.kept, iterate.problem.dynamics
-        knows = ability(d, "routines") is not None and iterate.work.alone and not iterate.limited
-        self._possible = knows and not obstacle_but_dynamics(problem, solver)
-        if not self._possible:
-            return
-        kind, found = (type(d), d.n, d.nu, getattr(d, "integrator", ""), solver.hessian), kept.get(solver.hessian)
+        knows = ability(iterate.problem.dynamics, "routines") is not None and iterate.work.alone
+        self._serves = self._possible = knows and not obstacle_but_dynamics(iterate.problem, solver)
+        self._limited = iterate.limited
+        if self._serves:
+            self._choose()
+
+    def _choose(self) -> None:
+        """Choose for an iterate whose sweeps know limits of controls, or do not: each has memory of its own."""
+        iterate, solver, kept = self._iterate, self._solver, self._iterate.work.kept
+        problem, d, name = iterate.problem, iterate.problem.dynamics, self._name
+        kind, found = (type(d), d.n, d.nu, getattr(d, "integrator", ""), *name), kept.get(name)
+        self._limited, self._loop, self._possible = iterate.limited, None, True
         if isinstance(found, Alone) and found.fits(problem, solver):
             iterate.adopt(found.backward)
             found.turn_to(problem)
@@ -85,28 +92,35 @@ class Chosen:
         else:
             self._possible = kind in _KINDS
         _KINDS.add(kind)
-        kept.setdefault(solver.hessian, ONCE)
+        kept.setdefault(name, ONCE)
+
+    @property
+    def _name(self) -> tuple[Any, ...]:
+        """Name of the memory that is kept."""
+        return self._solver.hessian, self._iterate.limited
 
     def _begin(self) -> None:
         """Lay out memory, if the dynamics have routines."""
         iterate, solver = self._iterate, self._solver
-        if not _is_plain(iterate):
+        if iterate.gap > 0.0:
             return
         routines = routines_of(iterate.problem, True)
-        self._possible = routines is not None
+        self._serves = self._possible = routines is not None
         if routines is not None:
             with unchanging():
-                self._loop = iterate.work.kept[solver.hessian] = Alone(iterate, solver, routines)
+                self._loop = iterate.work.kept[self._name] = Alone(iterate, solver, routines)
 
     def serves(self, model: HessianModel) -> bool:
         """Whether the next iteration with this model is to be compiled."""
+        if self._serves and self._limited != self._iterate.limited:
+            self._choose()
         if self._loop is None and self._possible:
             self._count += 1
             if self._count > SOON:
                 self._begin()
         if self._loop is None:
             return False
-        return self._loop.is_inside or (_is_plain(self._iterate) and type(model) in (Model, Mixed))
+        return self._loop.is_inside or (self._iterate.gap == 0.0 and type(model) in (Model, Mixed))
 
     def improve(self, model: HessianModel, tolerance: float) -> Improved | None:
         """Make an iteration; None, after `leave`, if no sweep succeeds."""
@@ -125,7 +139,7 @@ class Chosen:
 class Alone:
     """One problem in the compiled loop: the only lane of a worker.
 
-    It takes the place of an `Iterate` without open gaps, whose sweeps know no limits of controls.
+    It takes the place of an `Iterate` without open gaps.
     """
 
     def __init__(self, iterate: Iterate, solver: DDP, routines: Routines) -> None:
@@ -153,10 +167,17 @@ class Alone:
             U=own["to_U"], numbers=at["numbers"], **{name: at[name] for name in LEFT},
         )  # fmt: skip
         derivatives = {name: address(array) for name, array in zip(Derivatives._fields, out[:-1], strict=False)}
-        self._trajectory = filled(
-            Trajectory, **sizes, **now, **{name: derivatives[name] for name in ("A", "B", "record")},
-            records=d.record_size, weights=address(self._whole.weights), T=address(T), size=T[0].size,
+        self._trajectory, self._in_limits = (
+            filled(
+                Trajectory, **sizes, **now, **{name: derivatives[name] for name in ("A", "B", "record")},
+                records=d.record_size, weights=address(self._whole.weights), T=address(second), size=second[0].size,
+            )
+            for second in (T, self._whole.T)
         )  # fmt: skip
+        limits = dict[str, Any]()
+        if iterate.limited:
+            self._scratch, (low, high) = backward.scratch, backward.limits
+            limits = {"low": low.reshape(-1), "high": high.reshape(-1), "scratch": self._scratch.address}
         self._derived = filled(Derived, **derivatives, owner=-1)
         self._decisions = filled(Decisions, **_lists_of_decisions())
         second, swept = solver.hessian != "gauss-newton", backward.sizes
@@ -165,13 +186,14 @@ class Alone:
             sweeping=sweeping_of(sweep_function(*swept).address, N, backward.room),
             weigh=weighing_function(*swept).address if second else 0,
             contract=routines.address("contract") if second else 0,
+            within=within_function(n, nu).address if iterate.limited else 0,
         )  # fmt: skip
         whole, blocks = self._whole.address, 0 if self._blocks is None else self._blocks.address
         self._lane = lane_of(
             worker=self._worker.address, table=address(self._table), derived=self._derived, decisions=self._decisions,
             whole=whole, blocks=blocks, torn_whole=whole, torn_blocks=blocks, boxed=whole, boxed_blocks=blocks,
             torn_boxed=whole, torn_boxed_blocks=blocks, trajectory=self._trajectory.address,
-            boxed_trajectory=self._trajectory.address,
+            boxed_trajectory=self._in_limits.address, **limits,
             **now, **policy, **{name: at[name] for name in TRIED}, gaps=at["gaps"],
         )  # fmt: skip
         self._worker.lanes = np.array([self._lane.address])
@@ -223,7 +245,8 @@ class Alone:
         iterate.X, iterate.U = self.X, self.U
         age, followed = iterate.backward.state
         found = {name: getattr(iterate, name) for name in COPIED}
-        assign(lane, found | {"settled": 0, "scaled": iterate.known != 0, "age": age, "followed": followed})
+        found |= {"limited": int(iterate.limited), "scaled": iterate.known != 0, "age": age, "followed": followed}
+        assign(lane, found | {"settled": 0})
         assign(self._derived, {"owner": 0, "known": iterate.known})
         assign(self._single, {"lost": 0, "diverged": 0})
         assign(self._worker, {"tolerance": tolerance})
@@ -252,11 +275,6 @@ class Alone:
             line.lost = lost_X.copy(), lost_U.copy()
         line.diverged = line.lost if diverged else None
         line.unpriced = (unpriced_X.copy(), unpriced_U.copy()) if unpriced else None
-
-
-def _is_plain(iterate: Iterate) -> bool:
-    """Whether no gaps are open, and sweeps know no limits."""
-    return iterate.gap == 0.0 and not iterate.limited
 
 
 def _options(solver: DDP) -> tuple[Any, ...]:

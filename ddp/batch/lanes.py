@@ -92,7 +92,7 @@ class Worker(Struct):
     single: see there; 0 in batches, whose lanes roll out together.
     follow, expand, contract, context: of `ddp.systems.system.Routines`.   sweeping: of one lane's sweep.
     shared, share_sweeps: sweeps of all lanes at once, and their C function; 0 where each lane sweeps alone.
-    weigh: C function of `ddp.sweeps.sweeping.weighing_function`.
+    weigh, within: C functions of `ddp.sweeps.sweeping.weighing_function` and `ddp.sweeps.sized_limits.within_function`.
     terms: rows of tables of costs; runs: see `ddp.costs.cost_table`; bends: whether Gauss-Newton's
     Hessians are not exact.   separable (N+1,).   costs (N+1,): scratch.
     limited, lower, upper (N, nu): whether controls have limits, and which; hands_over: whether problems whose steps are
@@ -121,6 +121,7 @@ class Worker(Struct):
     shared: EightSweeps = nested(EightSweeps)
     share_sweeps: int = integer()
     weigh: int = integer()
+    within: int = integer()
     terms: int = integer()
     runs: int = integer()
     run_count: int = integer()
@@ -185,8 +186,8 @@ class Lane(Struct):
     alpha, reached: the step that is searched, the cost of the best one beyond a full one, which is of ``longer``.
     X, U: the iterate; tried_X, tried_U: where a rollout writes; best_X, best_U: the best attempt of an iteration;
     kept_X, kept_U: the best of longer steps.
-    k, K: the policy of the last sweep.   low, high: how far controls are from their limits.   box_k ..
-    box_y: scratch.
+    k, K: the policy of the last sweep.   low, high: how far controls are from their limits.   scratch: of
+    sweeps within limits, a `ddp.sweeps.sized_limits.Scratch`.
     """
 
     worker: int = integer()
@@ -249,8 +250,4 @@ class Lane(Struct):
     gaps: Array = reals(constant=False)
     low: Array = reals(constant=False)
     high: Array = reals(constant=False)
-    box_k: Array = reals(constant=False)
-    box_K: Array = reals(constant=False)
-    box_u: Array = reals(constant=False)
-    box_x: Array = reals(constant=False)
-    box_y: Array = reals(constant=False)
+    scratch: int = integer()

@@ -41,6 +41,7 @@ from ddp.search import Backtracking
 from ddp.sweeps.horizon import Horizon, horizon_of
 from ddp.sweeps.lane_sweep import eight_sweeps, eight_sweeps_of
 from ddp.sweeps.room import RoomOwner
+from ddp.sweeps.sized_limits import scratch_of, within_function
 from ddp.sweeps.sweeping import sweep_function, sweeping_of, weighing_function
 from ddp.systems.structure import numbers_of_blocks
 from ddp.systems.system import Routines, ability
@@ -160,7 +161,7 @@ class _Memory:
             problem, solver, self.routines, sweeping=self.sweeping, eight=self.eight, shared=self.shared,
             share_sweeps=self.share_sweeps, weigh=self.weigh.address, follow=self.routines.address("follow"),
             contract=self.routines.address("contract"),
-            fresh=made_like(Decisions, numbers),
+            within=within_function(n, nu).address if problem.limited else 0, fresh=made_like(Decisions, numbers),
         )  # fmt: skip
         self.lanes = [self._lane(index, numbers) for index in range(count)]
         addresses = np.array([lane.address for lane in self.lanes], dtype=np.int64)
@@ -229,9 +230,9 @@ class _Memory:
             ]  # fmt: skip
         boxed_trajectory = trajectory.replace(T=address(each), size=each[0].size)
         shapes = (N, d.nu), (N, d.nu * d.n), (N, d.nu), (N + 1, d.n), (N + 1, d.n)
-        scratch = [np.zeros(shape) for shape in shapes]
-        box_k, box_K, box_u, box_x, box_y = (part.reshape(-1) for part in scratch)
-        self.owners += [boxed, boxed_trajectory, each, scratch, whole, torn_whole, blocks, torn_blocks]
+        arrays = tuple(np.zeros(shape) for shape in shapes)
+        scratch = scratch_of(arrays)
+        self.owners += [boxed, boxed_trajectory, each, arrays, scratch, whole, torn_whole, blocks, torn_blocks]
         self.owners += [trajectory, decisions]
         return lane_of(
             worker=self.worker.address, index=index, derived=self.derived[index if self.shares else 0],
@@ -239,7 +240,7 @@ class _Memory:
             blocks=0 if blocks is None else blocks.address, torn_whole=torn_whole.address,
             **dict(zip(BOXED, (0 if one is None else one.address for one in boxed), strict=True)),
             boxed_trajectory=boxed_trajectory.address, low=box["low"].reshape(-1), high=box["high"].reshape(-1),
-            box_k=box_k, box_K=box_K, box_u=box_u, box_x=box_x, box_y=box_y,
+            scratch=scratch.address,
             torn_blocks=0 if torn_blocks is None else torn_blocks.address, gaps=gaps, trajectory=trajectory.address,
             X=X, U=U, tried_X=tried_X, tried_U=tried_U, best_X=best_X, best_U=best_U, kept_X=kept_X, kept_U=kept_U,
             k=k, K=K,

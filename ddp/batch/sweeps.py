@@ -23,7 +23,6 @@ from ddp.models import globalisation
 from ddp.models.globalisation import DAMPED, Outcome
 from ddp.models.regularization import ByRatio, Tenfold
 from ddp.sweeps.horizon import Horizon
-from ddp.sweeps.limits import sweep_within
 from ddp.sweeps.outcome import multiplier_of
 from ddp.sweeps.sweeping import recur
 
@@ -127,12 +126,12 @@ def swept(lane, blend, mu, costates):
     horizon = prepare(w, lane, blend, by)
     by_costate, kept = 1 if by == COSTATE else 0, 1 if by > VALUE else 0
     s.horizon = horizon
+    s.blend, s.mu, s.by_costate, s.kept, s.known = blend, mu, by_costate, kept, 0
     if lane.limited != 0:
-        failed, slope, change, gradient = sweep_in_limits(w, lane, blend, mu, by_costate, kept)
+        call_contraction(w.within, s.address, lane.scratch, 0, 0)
     else:
-        s.blend, s.mu, s.by_costate, s.kept, s.known = blend, mu, by_costate, kept, 0
         recur(s.address)
-        failed, slope, change, gradient = s.failed, s.slope, s.change, s.gradient
+    failed, slope, change, gradient = s.failed, s.slope, s.change, s.gradient
     left = lane.followed != 0 and abs(Horizon(horizon).action[0]) < np.inf
     lane.followed = 1 if failed < 0 or left else 0
     lane.found_slope = -slope
@@ -182,16 +181,6 @@ def enter(e, i, lane, blend, mu):
     d = lane.derived
     e.A[i], e.B[i], e.lz[i], e.lzz[i], e.exact[i], e.diagonal[i] = d.A, d.B, d.lz, d.lzz, d.exact, d.diagonal
     e.T[i], e.blends[i], e.mus[i] = Trajectory(lane.trajectory).T, blend, mu
-
-
-@kernel
-def sweep_in_limits(w, lane, blend, mu, by_costate, kept):
-    """Sweeps of a lane within limits of controls."""
-    N, n, nu = w.N, w.n, w.nu
-    k, K = array_at(address_of(lane.box_k), (N, nu)), array_at(address_of(lane.box_K), (N, nu * n))
-    u, x = array_at(address_of(lane.box_u), (N, nu)), array_at(address_of(lane.box_x), (N + 1, n))
-    y = array_at(address_of(lane.box_y), (N + 1, n))
-    return sweep_within(w.sweeping.address, blend, mu, by_costate, kept, k, K, u, x, y)
 
 
 @kernel

@@ -42,6 +42,7 @@ from ddp.sweeps.horizon import Horizon
 from ddp.sweeps.outcome import BY_NUMBER, COSTATE, KEPT, NONE, POLICY, VALUE, Sweep, multiplier_of
 from ddp.sweeps.recursion import Recursion
 from ddp.sweeps.segments import Segments, cut
+from ddp.sweeps.sized_limits import Scratch, scratch_of
 from ddp.sweeps.sized_sweep import weigh_of
 from ddp.systems.structure import Structure, numbers_of_blocks, structure_of
 from ddp.systems.system import Contraction, System
@@ -174,6 +175,16 @@ class Backward:
     def forget(self) -> None:
         """Forget all that is kept of earlier iterates."""
         self.age = None
+
+    @property
+    def scratch(self) -> Scratch:
+        """Memory that sweeps within limits work in, for kernels."""
+        return scratch_of(self._recursion.scratch)
+
+    def begin(self) -> None:
+        """Hold no controls, as the first sweep of a solve, which no other led to."""
+        self.led_away()
+        self._horizon.held.fill(0.0)
 
     def led_away(self) -> None:
         """The derivatives are those of a trajectory that no sweep led to: gains are no policy for its weights."""

@@ -12,6 +12,8 @@ from typing import Any
 from ddp.compiling.kernel import callback, inline, specialised, variant
 from ddp.machine.addresses import array_at
 from ddp.machine.struct import Struct, integer
+from ddp.machine.written import address
+from ddp.protocols import Array
 from ddp.sweeps import limits
 from ddp.sweeps.horizon import Horizon
 from ddp.sweeps.sized_sweep import MOST
@@ -63,18 +65,24 @@ class Scratch(Struct):
     y: int = integer()
 
 
+def scratch_of(arrays: tuple[Array, ...]) -> Scratch:
+    """A `Scratch` of k, K, u, x, y, which the caller keeps alive."""
+    k, K, u, x, y = map(address, arrays)
+    return Scratch(k=k, K=K, u=u, x=x, y=y)
+
+
 within_template: Any = limits.sweep_within
 """Sweeps within limits: those compiled for their sizes take its place in the template below."""
 
 
 def _within(sweeping, scratch, unused, none):  # type: ignore[no-untyped-def]
-    """Sweep within limits, as a `Sweeping` says, with the second order as it is."""
+    """Sweep within limits, as a `Sweeping` says."""
     s, r = Sweeping(sweeping), Scratch(scratch)
     p = Horizon(s.horizon)
     N, n, nu = p.N, p.n, p.nu
     controls, states = (N, nu), (N + 1, n)
     s.failed, s.slope, s.change, s.gradient = within_template(
-        sweeping, s.blend, s.mu, s.by_costate, 1, array_at(r.k, controls), array_at(r.K, (N, nu * n)),
+        sweeping, s.blend, s.mu, s.by_costate, s.kept, array_at(r.k, controls), array_at(r.K, (N, nu * n)),
         array_at(r.u, controls), array_at(r.x, states), array_at(r.y, states),
     )  # fmt: skip
 

@@ -9,12 +9,12 @@ from numpy.typing import NDArray
 
 from ddp.derivatives import Derivatives
 from ddp.machine.aligned import aligned_zeros
-from ddp.machine.written import address, assign, copied, read_all
+from ddp.machine.written import assign, copied, read_all
 from ddp.protocols import Array
 from ddp.sweeps.horizon import Horizon
 from ddp.sweeps.outcome import GIVEN, NONE, Sweep
 from ddp.sweeps.recursion import Recursion
-from ddp.sweeps.sized_limits import Scratch, within_function
+from ddp.sweeps.sized_limits import Scratch, scratch_of, within_function
 from ddp.systems.structure import Structure, numbers_of_blocks
 from ddp.systems.system import System
 
@@ -107,9 +107,7 @@ class WeightedSweeps:
 
     def within(self) -> tuple[int, Scratch]:
         """Address of the C function that sweeps within limits, and its scratch."""
-        n, nu = self._recursion.sizes[:2]
-        parts = zip(("k", "K", "u", "x", "y"), map(address, self._recursion.scratch), strict=True)
-        return within_function(n, nu).address, Scratch(**dict(parts))
+        return within_function(*self._recursion.sizes[:2]).address, scratch_of(self._recursion.scratch)
 
     def swept_last(self, blend: float) -> Sweep | None:
         """The last sweep that kernels made, by ``sweeping`` and with ``blend``; None if it failed."""

@@ -69,13 +69,19 @@ def test_compiled_iterations_serve_wherever_they_can(monkeypatch):
     assert same(torn, solved(replace(problem), (X, found.U), InPython()))
 
 
-def test_limits_that_are_met_on_the_way_end_compiled_iterations():
-    plain = pendulum.swing_up()
+@pytest.mark.parametrize("torque", [0.1, 6.0])  # limits that are met on the way, or where a solve begins
+@pytest.mark.parametrize("hessian", ["auto", "gauss-newton", "exact"])
+def test_compiled_iterations_keep_to_limits_of_controls(torque, hessian, monkeypatch):
+    plain, made = pendulum.swing_up(), []
+    improve = alone.Alone.improve
+    monkeypatch.setattr(alone.Alone, "improve", lambda *args: made.append(1) or improve(*args))
     problem = replace(plain, control_limits=(-6.0, 6.0))
-    solved(problem)
-    for torque in (0.1, 6.0, 0.1):  # a solve that begins at limits has no use for memory of one that does not
-        guess = np.full((problem.horizon, 1), torque)
-        assert same(solved(problem, guess), solved(replace(problem), guess, InPython()))
+    guess = np.full((problem.horizon, 1), torque)
+    in_python = solved(replace(problem), guess, InPython(), hessian=hessian)
+    for _ in range(3):  # in Python the first time
+        made.clear()
+        assert same(solved(problem, guess, hessian=hessian), in_python)
+    assert len(made) == in_python.iterations
 
 
 def test_failing_solves_say_what_python_says():
