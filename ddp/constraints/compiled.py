@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from functools import cached_property
-from typing import Any
+from abc import abstractmethod
 
 import numpy as np
 
 from ddp.constraints import row_table
-from ddp.constraints.bound import CURVATURE, JACOBIAN, VALUES, CompiledConstraint
+from ddp.constraints.bound import CURVATURE, JACOBIAN, VALUES
+from ddp.costs.compiled import OfKernels
 from ddp.protocols import Array
 
 NONE, NO_HESSIANS = np.zeros(0), np.zeros((0, 0, 0))
 
 
-class KernelConstraint(ABC):
-    """A constraint made of kernels, `ddp.constraints.bound`; it writes ``_bound`` itself."""
+class KernelConstraint(OfKernels):
+    """A constraint made of kernels, `ddp.constraints.bound`."""
 
     lower: Array
     upper: Array
@@ -25,24 +24,6 @@ class KernelConstraint(ABC):
     @abstractmethod
     def n(self) -> int:
         """Numbers in a tangent vector of a state."""
-
-    thread_safe = True
-
-    @abstractmethod
-    def _bound(self) -> CompiledConstraint:
-        """The kernels with their arguments."""
-
-    def _checked(self, X: Array, U: Array) -> tuple[Array, Array]:
-        """X (M, nx) and U (M, nu) as kernels want them; of robots, ProblemError if they are not the robot's."""
-        return np.ascontiguousarray(X, dtype=np.float64), np.ascontiguousarray(U, dtype=np.float64)
-
-    @cached_property
-    def compiled(self) -> CompiledConstraint:
-        """C function of the constraint."""
-        return self._bound()
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "compiled"}  # addresses are of a process
 
     def values(self, X: Array, U: Array) -> Array:
         """c (M, size)."""

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 from ddp import differences
 from ddp.constraints.jitted import CompiledJittedConstraint, JittedConstraint
 from ddp.constraints.traced import TracedConstraint
-from ddp.costs.terms import TermError, called
+from ddp.costs.terms import TermError, about, called
 from ddp.errors import REAL, ProblemError, as_array, axes, choice, flag, line_of, said
 from ddp.protocols import Array, Constraint
 from ddp.systems.system import System
@@ -30,8 +30,24 @@ Function = Callable[[Any, Any], Any]
 DERIVATIVES = "traced", "differences"
 
 
+class _OfFunction:
+    """Checks of `Equality` and `Inequality`."""
+
+    function: Function
+    jacobian: Function | None
+    derivatives: str
+    at_end: bool
+
+    def __post_init__(self) -> None:
+        for name, thing in (("function", self.function), ("jacobian", self.jacobian)):
+            if not callable(thing) and not (thing is None and name == "jacobian"):
+                raise ProblemError(f"{name}: expected a function of (x, u), got {said(thing)}")
+        flag("at_end", self.at_end)
+        choice("derivatives", self.derivatives, DERIVATIVES)
+
+
 @dataclass(frozen=True, eq=False)
-class Equality:
+class Equality(_OfFunction):
     """``c(x, u) = 0`` from a function of one knot that returns a number or an array (size,).
 
     jacobian: ``∂c/∂z`` (size, n+nu) or (size, n) of one knot, in exponential coordinates; if None, see ``derivatives``.
@@ -46,14 +62,9 @@ class Equality:
     derivatives: str = "traced"
     at_end: bool = True
 
-    def __post_init__(self) -> None:
-        _check_functions(self.function, self.jacobian)
-        flag("at_end", self.at_end)
-        choice("derivatives", self.derivatives, DERIVATIVES)
-
 
 @dataclass(frozen=True, eq=False)
-class Inequality:
+class Inequality(_OfFunction):
     """``lower <= c(x, u) <= upper``, by default ``c(x, u) <= 0``; the rest as in `Equality`.
 
     lower, upper: numbers or arrays (size,), infinite where there is none.
@@ -66,18 +77,7 @@ class Inequality:
     derivatives: str = "traced"
     at_end: bool = True
 
-    def __post_init__(self) -> None:
-        _check_functions(self.function, self.jacobian)
-        flag("at_end", self.at_end)
-        choice("derivatives", self.derivatives, DERIVATIVES)
 
-
-
-
-def _check_functions(function: Any, jacobian: Any) -> None:
-    for name, thing in (("function", function), ("jacobian", jacobian)):
-        if not callable(thing) and not (thing is None and name == "jacobian"):
-            raise ProblemError(f"{name}: expected a function of (x, u), got {said(thing)}")
 
 
 def made_batch(name: str, given: Any, dynamics: System, x0: Array) -> Constraint:
@@ -181,26 +181,17 @@ class DerivedConstraint:
 
     def _bend(self, row: int, x: Array, u: Array) -> Array:
         """The second derivatives (size, nz, nz) of one knot."""
-        n, zero = self.dynamics.n, np.zeros(self.dynamics.n + self.dynamics.nu)
+        zero = np.zeros(self.dynamics.n + self.dynamics.nu)
         if self.given is None:
             return differences.second_order(self._about(row, x, u), zero)[1]
-
-        def displaced(z: Array) -> Array:
-            return self._slope(row, self.dynamics.integrate(x, z[:n]), u + z[n:])
-
-        H = differences.real_jacobian(displaced, zero)
+        H = differences.real_jacobian(about(self.dynamics, x, u, partial(self._slope, row)), zero)
         return 0.5 * (H + np.swapaxes(H, 1, 2))
 
     def _about(self, row: int, x: Array, u: Array) -> Callable[[Any], Any]:
         """c as a function of z = (dx, du), real or complex."""
-        n, complex_x = self.dynamics.n, x.astype(complex)
-
-        def moved(z: Any) -> Any:
-            if np.iscomplexobj(z):
-                return np.atleast_1d(self.function(self.dynamics.integrate(complex_x, z[:n]), u + z[n:]))
-            return self._value(row, self.dynamics.integrate(x, z[:n]), u + z[n:])
-
-        return moved
+        return about(
+            self.dynamics, x, u, partial(self._value, row), lambda x, u: np.atleast_1d(self.function(x, u))
+        )  # fmt: skip
 
 
 def _evaluated(row: int, x: Array, u: Array, function: Function) -> Array:

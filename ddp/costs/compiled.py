@@ -1,4 +1,4 @@
-"""Base of compiled cost terms: batches of knots, evaluated by the C function that the horizon calls."""
+"""Bases of compiled terms and constraints: batches of knots, evaluated by the C function that the horizon calls."""
 
 from __future__ import annotations
 
@@ -9,31 +9,34 @@ from typing import Any
 import numpy as np
 
 from ddp.costs import cost_table
-from ddp.costs.batch import CompiledCost
 from ddp.costs.bound import EXACT, GAUSS_NEWTON
 from ddp.protocols import Array
 
 
-class CompiledTerm(ABC):
-    """A batch term made of a kernel, `ddp.costs.bound`; it writes ``_bound`` itself."""
+class OfKernels(ABC):
+    """A term or a constraint made of kernels; it writes ``_bound`` itself."""
 
     thread_safe = True
 
     @abstractmethod
-    def _bound(self) -> CompiledCost:
-        """The kernel with its arguments."""
+    def _bound(self) -> Any:
+        """The kernels with their arguments, as `ddp.costs.bound` or `ddp.constraints.bound` binds them."""
 
     def _checked(self, X: Array, U: Array) -> tuple[Array, Array]:
-        """States X (M, nx) and controls U (M, nu) as kernels want them."""
+        """X (M, nx) and U (M, nu) as kernels want them; of robots, ProblemError if they are not the robot's."""
         return np.ascontiguousarray(X, dtype=np.float64), np.ascontiguousarray(U, dtype=np.float64)
 
     @cached_property
-    def compiled(self) -> CompiledCost:
-        """C function of the term, `ddp.costs.batch`."""
+    def compiled(self) -> Any:
+        """C function."""
         return self._bound()
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "compiled"}  # addresses are of a process
+
+
+class CompiledTerm(OfKernels):
+    """A batch term made of a kernel, `ddp.costs.bound`."""
 
     def values(self, X: Array, U: Array) -> Array:
         """The costs (M,) of states X (M, nx) and controls U (M, nu)."""

@@ -12,6 +12,7 @@ import reprlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -98,33 +99,20 @@ class DerivedTerm:
 
     def _derive(self, row: int, x: Array, u: Array) -> tuple[float, Array, Array]:
         """Value, gradient (nz,) and Hessian (nz, nz) of one knot, finite or not."""
-        n, term, zero = self.dynamics.n, self.term, np.zeros(self.dynamics.n + self.dynamics.nu)
+        term, zero = self.term, np.zeros(self.dynamics.n + self.dynamics.nu)
         value = self._value(row, x, u)
         if isinstance(term, _Gradient):
             slope = term.gradient
             gradient = self.given(row, "gradient", slope, x, u)
         else:
-            gradient, hessian = differences.second_order(self._about(row, x, u), zero)
+            own = about(self.dynamics, x, u, partial(self._value, row), term.value)
+            gradient, hessian = differences.second_order(own, zero)
         if isinstance(term, _Hessian):
             hessian = self.given(row, "hessian", term.hessian, x, u)
         elif isinstance(term, _Gradient):
-
-            def displaced(z: Array) -> Array:
-                return self.given(row, "gradient", slope, self.dynamics.integrate(x, z[:n]), u + z[n:])
-
-            hessian = differences.real_jacobian(displaced, zero)
+            slopes = about(self.dynamics, x, u, partial(self.given, row, "gradient", slope))
+            hessian = differences.real_jacobian(slopes, zero)
         return value, gradient, 0.5 * (hessian + hessian.T)
-
-    def _about(self, row: int, x: Array, u: Array) -> Callable[[Any], Any]:
-        """The cost as a function of z = (dx, du), real or complex."""
-        n = self.dynamics.n
-
-        def cost(z: Any) -> Any:
-            if np.iscomplexobj(z):
-                return self.term.value(self.dynamics.integrate(x.astype(complex), z[:n]), u + z[n:])
-            return self._value(row, self.dynamics.integrate(x, z[:n]), u + z[n:])
-
-        return cost
 
     def _value(self, row: int, x: Array, u: Array) -> float:
         value = called(row, "value", self.term.value, x, u)
@@ -151,6 +139,18 @@ class DerivedTerm:
         if array.shape not in {(n,) * rank, (nz,) * rank}:
             raise TermError(row, f"{name}: expected shape {(nz,) * rank} or {(n,) * rank}, got {array.shape}")
         return np.pad(array, (0, nz - array.shape[0]))
+
+
+def about(dynamics: System, x: Array, u: Array, real: Any, complex_: Any = None) -> Callable[[Any], Any]:
+    """A function of a knot as one of z = (dx, du) at zero, of ``complex_`` where z is complex."""
+    n = dynamics.n
+
+    def moved(z: Any) -> Any:
+        if np.iscomplexobj(z):
+            return complex_(dynamics.integrate(x.astype(complex), z[:n]), u + z[n:])
+        return real(dynamics.integrate(x, z[:n]), u + z[n:])
+
+    return moved
 
 
 def called(row: int, name: str, function: Callable[[Array, Array], Any], x: Array, u: Array) -> Any:

@@ -118,7 +118,7 @@ class Driver:
         spare, left = self._work.spare, self._left * self._second
         is_compiled = bool(spare) and not spare[-1].obstacle
         if is_compiled and THREADED < left <= LASTINGLY * WORTHWHILE and cores() > 1:
-            self._crew = Threads(cores())
+            self._crew = Threads()
             return self._crew
         if left > (LASTINGLY if is_compiled else 1.0) * WORTHWHILE and cores() > 1:
             try:

@@ -81,27 +81,19 @@ class Here(Crew):
 
 
 class Threads(Crew):
-    """Threads of this process, for loops that hold no lock of Python's."""
+    """Threads of this process, for loops that hold no lock of Python's: the user's, or as many as there are cores."""
 
     is_here = True
 
-    def __init__(self, count: int) -> None:
-        self.at_once, self._pool = 2 * count, ThreadPoolExecutor(count, thread_name_prefix="mayne")
-        super().__init__(self._pool)
+    def __init__(self, pool: ThreadPoolExecutor | None = None) -> None:
+        self._own = ThreadPoolExecutor(cores(), thread_name_prefix="mayne") if pool is None else None
+        super().__init__(self._own or pool)  # type: ignore[arg-type]
+        self.at_once = 2 * cores()
 
     def close(self) -> None:
-        """End the threads, which finish the tasks that they are at."""
-        self._pool.shutdown(wait=True, cancel_futures=True)
-
-
-class OwnThreads(Crew):
-    """A pool of threads of the user's: tasks share the memory of this process."""
-
-    is_here = True
-
-    def __init__(self, executor: Executor) -> None:
-        super().__init__(executor)
-        self.at_once = 2 * cores()
+        """End threads that are not the user's; they finish the tasks that they are at."""
+        if self._own is not None:
+            self._own.shutdown(wait=True, cancel_futures=True)
 
 
 class Pool(Crew):
@@ -195,7 +187,7 @@ def crew_of(executor: Any) -> Crew | None:
             "executor: expected a number of processes, or an object with submit as those of concurrent.futures have,"
             f" got {said(executor)}"
         )
-    return OwnThreads(executor) if isinstance(executor, ThreadPoolExecutor) else Crew(executor)
+    return Threads(executor) if isinstance(executor, ThreadPoolExecutor) else Crew(executor)
 
 
 def is_killed(reason: BaseException) -> bool:

@@ -53,8 +53,18 @@ class Part(Protocol):
     def bracket(self, a: Numbers, b: Numbers) -> list[Any]: ...
 
 
+class _Commuting:
+    """A space whose motions commute."""
+
+    n: Any
+
+    def bracket(self, a: Numbers, b: Numbers) -> list[Any]:
+        """Zero."""
+        return [0.0] * int(self.n)
+
+
 @dataclass(frozen=True)
-class Euclidean:
+class Euclidean(_Commuting):
     """``size`` plain numbers."""
 
     size: int
@@ -84,13 +94,9 @@ class Euclidean:
 
     near_plus, near_minus = plus, minus
 
-    def bracket(self, a: Numbers, b: Numbers) -> list[Any]:
-        """Zero."""
-        return [0.0] * self.n
-
 
 @dataclass(frozen=True)
-class S1:
+class S1(_Commuting):
     """An angle [rad], any number: differences are the short way round, in (-π, π]."""
 
     nx = n = 1
@@ -114,13 +120,9 @@ class S1:
         """Difference."""
         return [y[0] - x[0]]
 
-    def bracket(self, a: Numbers, b: Numbers) -> list[Any]:
-        """Zero."""
-        return [0.0] * self.n
-
 
 @dataclass(frozen=True)
-class UnitCircle:
+class UnitCircle(_Commuting):
     """An angle, kept as its cosine and sine, as robots' continuous joints are."""
 
     nx, n = 2, 1
@@ -147,10 +149,6 @@ class UnitCircle:
         """To second order: the tangent."""
         c, s = _turned(y, x[0], -x[1])
         return [s / c]
-
-    def bracket(self, a: Numbers, b: Numbers) -> list[Any]:
-        """Zero."""
-        return [0.0] * self.n
 
 
 def _turned(x: Numbers, c: Any, s: Any) -> list[Any]:
