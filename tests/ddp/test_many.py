@@ -20,7 +20,7 @@ import pytest
 from many_systems import DEADLY, Deadly, Picky, Wells, drift, of, samples, straight
 
 import ddp
-from ddp.many import driver, shelf
+from ddp.many import driver, executors, shelf
 from ddp.many.executors import Threads
 from problems import pendulum
 
@@ -100,9 +100,10 @@ def test_compiled_loops_leave_the_same_bits_whoever_shares_the_samples(start, pr
 
 def test_threads_share_compiled_loops_where_processes_do_not_pay(problem, over, monkeypatch):
     begun = []
-    monkeypatch.setattr(driver, "cores", lambda: 3)
+    for module in (driver, executors):
+        monkeypatch.setattr(module, "cores", lambda: 3)
     monkeypatch.setattr(driver, "THREADED", 0.0)
-    monkeypatch.setattr(driver, "Threads", lambda count: begun.append(Threads(count)) or begun[-1])
+    monkeypatch.setattr(driver, "Threads", lambda: begun.append(Threads()) or begun[-1])
     states = {"x0": over["x0"]}
     for start in (None, "neighbours"):
         many = ddp.solve_many(problem, states, start=start)
