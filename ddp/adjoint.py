@@ -18,7 +18,7 @@ def control_gradient(A: Array, B: Array, lz: Array) -> Array:
 
 
 def costates(A: Array, lz: Array) -> Array:
-    """λ (N+1, n)."""
+    """Costates λ (N+1, n) of `control_gradient`."""
     n = A.shape[1]
     costate = lz[:, :n].copy()
     with np.errstate(all="ignore"):

@@ -186,7 +186,7 @@ def _quietest(look: Callable[[float], _Look], given: Array, tolerance: float) ->
 
 
 def _refined(look: Callable[[float], _Look], given: Array, far: _Look, tolerance: float) -> tuple[Any, _Look]:
-    """Where shorter steps are better, as they converge as theory says and rounding hides little, and theirs."""
+    """Which entries shorter steps judge better, where these converge and rounding hides little; what they show."""
     half, quarter = (look(factor) for factor in FINER)
     quiet = 0.1 * tolerance * _largest(given, far)
     fine = _Look(*(np.where(quarter.noise <= quiet, *pair) for pair in zip(quarter, half, strict=True)))

@@ -147,7 +147,7 @@ def _shown(shape: Sequence[int | None]) -> str:
 
 
 def rows(what: str, value: Array, size: int) -> Array:
-    """States or controls (M, size) of a block of knots, as the kernels want them; ``what`` their numbers are."""
+    """States or controls (M, size) of M knots as C-contiguous floats; what: name of their numbers in errors."""
     if value.ndim != 2:
         raise ProblemError(f"expected an array of shape (M, {size}), got {value.shape}")
     if value.shape[1] != size:
@@ -210,7 +210,7 @@ def positive(field: str, value: float, error: type[DDPError] = ProblemError) -> 
 
 
 def at_least_zero(field: str, value: ArrayLike, unit: str = "") -> float:
-    """``value`` as a float if it is finite and at least zero, else ProblemError; unit: behind a space, of errors."""
+    """``value`` as a float if it is finite and at least zero, else ProblemError; unit: of the error, after a space."""
     number = float(as_array(field, value, ()))
     if number < 0.0:
         raise ProblemError(f"{field}: expected at least 0{unit}, got {number:g}")
@@ -243,7 +243,7 @@ def settle(record: object, **fields: object) -> None:
 
 
 def settle_by(record: object, check: Callable[[str, Any], object], *fields: str, of: str = "") -> None:
-    """Write what a check makes of fields of a frozen record in their place; they are called ``of`` and their name."""
+    """Check fields of a frozen record and write the results in their place; of: prefix of their names in errors."""
     settle(record, **{name: check(of + name, getattr(record, name)) for name in fields})
 
 

@@ -1,4 +1,4 @@
-"""Whether the packages of mayne that Python finds are mayne's own, which were installed together, and which they are.
+"""Check that the packages which Python finds under mayne's names are mayne's own; a digest of their sources.
 
 Their names are short: a user's script ``ddp.py``, a module ``dynamics.py``, a folder ``problems/`` or another
 distribution's ``viz`` hides them, and what Python then says names none of that. Checked when `ddp` or `mayne` is

@@ -165,7 +165,7 @@ class Problem:
         return known[name]
 
     def renew(self) -> None:
-        """Trace functions again that were traced and are others by now, for what they read has changed."""
+        """Trace functions again that read values which have changed since they were traced."""
         if renew := getattr(self.dynamics, "renew", None):
             renew()
         for placed in self._placed:
@@ -302,7 +302,7 @@ class Problem:
 
     @property
     def multiplier_count(self) -> int:
-        """Number of numbers that constraints constrain."""
+        """Number of multipliers: one for each number of each constraint."""
         return state_size(self._placed) - len(self._placed)
 
     @property
@@ -357,7 +357,7 @@ class Problem:
         )  # fmt: skip
 
     def twin(self) -> Problem:
-        """Shallow copy that shares all cached properties, for others to be entered."""
+        """Shallow copy that shares all cached properties; its caller writes other fields into it."""
         twin = object.__new__(Problem)
         vars(twin).update(vars(self))
         return twin
@@ -400,7 +400,7 @@ class Problem:
 
 
 def _made(written: Any = None) -> Problem:
-    """A problem without anything in it, yet; ProblemError if what comes was written by other sources than these."""
+    """An empty problem, for `__setstate__`; ProblemError if other sources than these wrote the pickle."""
     if written != edition():
         raise ProblemError(
             "problem: another version of mayne wrote this pickle: make the problem again with this one, or read it with"

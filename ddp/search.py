@@ -130,7 +130,7 @@ class Backtracking:
 
 @cache
 def chunks(longest: float, shortest: float, lanes: int) -> list[Array]:
-    """From the longest step on, each half as long: one alone, then as many as are likely wanted; or all lanes full."""
+    """Steps from the longest on, each half the last, in chunks to roll out at once: lanes full, or the first alone."""
     alphas = [longest]
     while alphas[-1] >= 2.0 * shortest:
         alphas.append(0.5 * alphas[-1])

@@ -70,7 +70,7 @@ class Policy:
         return u
 
     def inside(self, t: float) -> float:
-        """The time nearest to t [s] that the policy has an answer for: what begins later waits, what is over holds."""
+        """The time nearest to t [s] within the motion: its beginning, or just before its end."""
         return float(np.clip(t, self.starts[0], self.starts[-1] + 0.999 * self.durations[-1]))
 
     def reference(self, t: float) -> Array:

@@ -52,7 +52,7 @@ class Differentiator(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """End whoever has been started."""
+        """End all threads and processes that were started."""
 
     @abstractmethod
     def make(self, X: Array, U: Array, made: int) -> None:

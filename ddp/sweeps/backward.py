@@ -169,7 +169,7 @@ class Backward:
             self._horizon.torn = self._torn = torn
 
     def moved(self) -> None:
-        """The derivatives are those of another trajectory."""
+        """Note that the trajectory is another one; second orders serve on for `reuse` iterates."""
         self.age = None if self.age is None or self.age >= self._reuse else self.age + 1
 
     def forget(self) -> None:
@@ -187,7 +187,7 @@ class Backward:
         self._horizon.held.fill(0.0)
 
     def led_away(self) -> None:
-        """The derivatives are those of a trajectory that no sweep led to: gains are no policy for its weights."""
+        """Note that no sweep led to this trajectory: the last gains are no policy about it."""
         self.age, self._followed = None, False
 
     def multiplier(self, costates: bool = False) -> str:
@@ -250,7 +250,7 @@ class Backward:
         return float(values[0]), int(np.argmax(np.abs(vectors[:, 0])))
 
     def _contract_before(self, multiplier: str) -> None:
-        """The whole second order in one batch, the weights being known before the sweep."""
+        """Contract the second order of all knots in one batch, with weights that are known before the sweep."""
         self._weigh(self._horizon.address, 0, len(self._weights), multiplier == POLICY)
         second = self._in_blocks if self._blockwise else self._second
         self._contract(self._weights, second, self._blockwise)
@@ -274,5 +274,5 @@ class Backward:
         return Sweep(self._k, self._K, -slope, -change, gradient, failed, contraction)
 
     def _left_gains(self) -> bool:
-        """Whether what a failed sweep left is a policy for weights: some of the last one's gains."""
+        """Whether a failed sweep left some of the last one's gains, which then still are a policy for weights."""
         return self._followed and bool(np.isfinite(self._action[0, 0]))

@@ -1,5 +1,5 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
-"""All that the compiled sweep reads and writes over the horizon, and one knot's costs from there."""
+"""Memory that the compiled sweep reads and writes over the horizon; loading one knot's costs from it."""
 
 from __future__ import annotations
 

@@ -176,25 +176,25 @@ def nothing_in_place(r):
 
 @inline
 def no_gap(horizon, room, t, blend, by_costate, known):
-    """There is no gap: changes of the slope and of the value."""
+    """Return no change of slope and value: there is no gap."""
     return 0.0, 0.0
 
 
 @inline
 def no_slope(horizon, room, t):
-    """There is no gap, and no slope of its own."""
+    """Do nothing: there is no gap, and so no slope of its own."""
     return 0.0
 
 
 @inline
 def nothing_held(horizon, room, t, known):
-    """There is no limit."""
+    """Answer as where no control has limits."""
     return 0.0
 
 
 @inline
 def not_pushed(p, t, i, g):
-    """There is no limit."""
+    """Answer as where no control has limits."""
     return False
 
 

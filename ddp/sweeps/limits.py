@@ -143,7 +143,7 @@ def lead_to(p, u, x, k):
 
 @kernel
 def is_bent(p):
-    """Whether gaps bend what they are crossed by: J and C are in ``bends`` then, for every one."""
+    """Whether gaps bend derivatives; ``bends`` has J and C of every gap then."""
     return p.torn != 0 and p.closing != 0
 
 

@@ -109,7 +109,7 @@ def load_rows(r, A, B, first, rows, Z):
 
 @kernel
 def load_hessian(r, H):
-    """Q := the matrix (nz, nz) at an address, what is needed of it."""
+    """Q := those parts of the matrix (nz, nz) at an address that are read."""
     nz = r.n + r.nu
     copy_upper(r.Q, r.ld, H, nz, r.n, r.n)
     copy_rows(r.Q + 8 * r.n * r.ld, r.ld, H + 8 * r.n * nz, nz, r.nu, nz)
@@ -248,7 +248,7 @@ def add_straight(r, bent):
 
 @kernel
 def forget_idle(r):
-    """Controls that nothing depends on, not even a cost, stay where they are: their rows of Q and q are zero."""
+    """Keep controls where they are that nothing depends on, not even a cost: those whose rows of Q and q are zero."""
     n, nz = r.n, r.n + r.nu
     Q, q = array_at(r.Q, (nz, r.ld)), floats_at(r.q)
     for i in range(n, nz):

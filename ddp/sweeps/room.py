@@ -1,5 +1,5 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
-"""Where the backward sweep works: one knot's matrices in one piece of memory, padded as tiles.py wants them."""
+"""Working memory of the backward sweep: one knot's matrices in one piece, padded as tiles.py wants them."""
 
 from __future__ import annotations
 
