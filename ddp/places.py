@@ -207,9 +207,8 @@ def _with_things(problem: Problem, changed: dict[tuple[str, Any, int], Any]) -> 
         (lists[listed] if key is None else lists[listed][key])[index] = thing
     if lists.keys() & set(CONSTRAINTS):
         return replace(problem, **lists)
-    other = problem.twin()
+    other = problem.twin(**{name: tuple(one) if isinstance(one, list) else one for name, one in lists.items()})
     vars(other).pop("_resolved", None)  # names may mean less by now
-    settle(other, **{name: tuple(value) if isinstance(value, list) else value for name, value in lists.items()})
     swaps = {id(Place(*where, "").thing(problem)): thing for where, thing in changed.items()}
     lists_of = (getattr(problem, listed) for listed in TERMS)
     groups = (chain.from_iterable(one.values()) if isinstance(one, Mapping) else one for one in lists_of)
@@ -247,12 +246,11 @@ def _with_limits(problem: Problem, given: Any) -> Problem:
     """Copy with other limits of controls."""
     limits = as_limits(given, problem.horizon, problem.dynamics)
     lower, upper = (limit.view() for limit in limits)
-    other = problem.twin()
+    other = problem.twin(control_limits=given, lower=lower, upper=upper, _limits=limits)
     for array in (lower, upper):
         array.flags.writeable = False
     for name in ("limited", "limited_rows"):
         vars(other).pop(name, None)
-    settle(other, control_limits=given, lower=lower, upper=upper, _limits=limits)
     return other
 
 

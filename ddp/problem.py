@@ -124,9 +124,7 @@ class Problem:
         x0 = as_array("x0", x0, (self.dynamics.nx,)).copy()
         self.dynamics.check_state("x0", x0)
         x0.flags.writeable = False
-        other = self.twin()
-        settle(other, x0=x0)
-        return other
+        return self.twin(x0=x0)
 
     def varying(self, numbers: Mapping[str, ArrayLike] | None = None, /, **named: Any) -> Problem:
         """Copy with other numbers in some places: initial states, targets, weights, limits, masses, friction.
@@ -184,9 +182,7 @@ class Problem:
 
     def with_guess(self, guess: Start) -> Problem:
         """Copy that `solve` starts from another guess; nothing but that is checked again or copied."""
-        other = self.twin()
-        settle(other, guess=kept(guess, self.dynamics, self.horizon))
-        return other
+        return self.twin(guess=kept(guess, self.dynamics, self.horizon))
 
     def moved(
         self, dynamics: System, x0: Array, running: Sequence[BatchTerm], during: Mapping[range, Sequence[BatchTerm]],
@@ -196,10 +192,9 @@ class Problem:
 
         Nothing is checked or tried but the initial state.
         """
-        other = self.starting_at(x0)
         objective = Objective.of(dynamics, self.horizon, x0, running, during, at, terminal, tried=True)
-        settle(other, dynamics=dynamics, objective=objective, running=running, during=during, at=at, terminal=terminal)
-        return other
+        terms = {"running": running, "during": during, "at": at, "terminal": terminal}
+        return self.starting_at(x0).twin(dynamics=dynamics, objective=objective, **terms)
 
     def cost(self, X: Array, U: Array) -> float:
         """The total cost of X (N+1, nx) and U (N, nu), with that of violated `Soft` constraints.
@@ -312,18 +307,12 @@ class Problem:
 
     def augmented(self, lagrangian: Lagrangian) -> Problem:
         """Copy whose cost includes the constraints' part of the augmented Lagrangian."""
-        twin = self.twin()
-        settle(twin, objective=self.objective.plain.with_lagrangian(lagrangian))
-        return twin
+        return self.twin(objective=self.objective.plain.with_lagrangian(lagrangian))
 
     @property
     def plain(self) -> Problem:
         """The problem without what `augmented` added."""
-        if self.objective.lagrangian is None:
-            return self
-        twin = self.twin()
-        settle(twin, objective=self.objective.plain)
-        return twin
+        return self if self.objective.lagrangian is None else self.twin(objective=self.objective.plain)
 
     def __reduce__(self) -> Any:
         """Send a parcel, and a plain pickle where something in it is of the main script or cannot be found by name.
@@ -356,10 +345,10 @@ class Problem:
             and self.horizon == other.horizon
         )  # fmt: skip
 
-    def twin(self) -> Problem:
-        """Shallow copy that shares all cached properties; its caller writes other fields into it."""
+    def twin(self, **fields: Any) -> Problem:
+        """Shallow copy with other fields, which are not checked; it shares all else, cached properties too."""
         twin = object.__new__(Problem)
-        vars(twin).update(vars(self))
+        vars(twin).update(vars(self), **fields)
         return twin
 
     @property
