@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -84,12 +83,6 @@ def lacking(known, wanted, curved):  # type: ignore[no-untyped-def]
         made |= EXACT
     made |= left & GAUSS_NEWTON
     return made, known | made | wanted
-
-
-@cache
-def missing(known: int, wanted: int, curved: bool) -> tuple[int, int]:
-    """`lacking`, which is asked for a few cases again and again."""
-    return cast("tuple[int, int]", lacking(known, wanted, curved))
 
 
 def contract_with(dynamics: System, record: Array, weights: Array, out: Array, in_blocks: bool) -> None:

@@ -12,7 +12,7 @@ from ddp.constraints.bounds import measure_room, touches
 from ddp.costs import faults
 from ddp.costs.cost_table import NO_NOTES
 from ddp.costs.hessians import scales
-from ddp.derivatives import EXACT, FIRST, GAUSS_NEWTON, RECORDS, broken_rows, missing
+from ddp.derivatives import EXACT, FIRST, GAUSS_NEWTON, RECORDS, broken_rows, lacking
 from ddp.errors import DDPError, UndefinedCostError
 from ddp.guesses import Guess
 from ddp.models.globalisation import NO_SWEEP, shift, swept
@@ -177,7 +177,7 @@ class Iterate:
 
     def know(self, wanted: int) -> None:
         """Compute what is not known yet, of `derivatives.FIRST` and the others."""
-        made, known = missing(self.known, wanted, self.curved)
+        made, known = lacking(self.known, wanted, self.curved)
         if made:
             self.work.make(self.X, self.U, made)
         fresh, self.known = not self.known, known

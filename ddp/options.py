@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import cache
 from typing import Literal, get_args
 
 from ddp.augmented import AugmentedLagrangian, ConstraintMethod
@@ -153,14 +152,14 @@ class DDP:
         if not self._open or problem.constrained:
             return False
         s = self.search
-        usual = isinstance(s, Backtracking) and Backtracking(s.share, s.shortest, s.generous) == _searched()
+        usual = isinstance(s, Backtracking) and Backtracking(s.share, s.shortest, s.generous) == PLAIN_SEARCH
         own = not usual or self.regularization is not None
         return problem.limited or (not own and is_underactuated(problem.dynamics))
 
     @property
     def holding(self) -> ConstraintMethod:
         """The method by which steps by rollouts hold constraints."""
-        return _held() if self.constraints is None else self.constraints
+        return HELD if self.constraints is None else self.constraints
 
     def relaxed(self, problem: Problem, guess: Start) -> Problem:
         """The problem that descents minimise: the given one, or one with its constraints in the cost."""
@@ -174,12 +173,9 @@ class DDP:
 
 def as_solver(solver: DDP | None) -> DDP:
     """The solver that is given, by default `DDP`, checked."""
-    chosen = _default() if solver is None else solver
+    chosen = DEFAULT if solver is None else solver
     instance("solver", chosen, DDP, "DDP(...), ILQR(...) or Newton(...)")
     return chosen
-
-
-_default, _held, _searched = cache(DDP), cache(AugmentedLagrangian), cache(Backtracking)
 
 
 def _check_part(name: str, part: object, example: str, *methods: str) -> None:
@@ -207,3 +203,7 @@ def Newton(
     are tried at an iterate; far away it may take more of them, up to twice as many.
     """
     return DDP(tolerance, max_iterations, hessian, max_regularization=max_regularization, multipliers="costate")
+
+
+DEFAULT, HELD, PLAIN_SEARCH = DDP(), AugmentedLagrangian(), Backtracking()
+"""Solver, method of constraints and search where none is given."""

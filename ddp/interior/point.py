@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ddp.constraints.bounds import measure_room, move_within
-from ddp.derivatives import EXACT, FIRST, GAUSS_NEWTON, RECORDS, missing
+from ddp.derivatives import EXACT, FIRST, GAUSS_NEWTON, RECORDS, lacking
 from ddp.errors import ModelError
 from ddp.interior import passes
 from ddp.interior.barrier import KEPT, Barrier, proximal
@@ -223,7 +223,7 @@ class Point:
         """Derivatives here."""
         self.contracted = False
         known = 0
-        while (made := missing(known, self._wanted, self.problem.curved))[0]:
+        while (made := lacking(known, self._wanted, self.problem.curved))[0]:
             self._work.make(self.X, self.U, made[0])
             known = made[1]
         if self.rows.size:

@@ -35,7 +35,7 @@ class Recursion:
         steps, closing = structure.halves, dynamics.closing()
         bends = np.zeros((N if whole and closing.address else 1, 2, n, n))
         self.horizon = horizon_of(derivatives, second, steps, closing, bends, structure.blocks, whole)
-        self.horizon.limited = int(limited)
+        self.horizon.limited, self._knots = int(limited), N
         self.sizes = sizes = n, nu, structure.swept[0] > 0.0, len(steps[1])
         self._closing, self._room, self._function = closing, RoomOwner(*sizes), sweep_of(*sizes)  # closing stays alive
         self.sweeping: Sweeping | None = None
@@ -64,6 +64,6 @@ class Recursion:
             return within
         horizon = self.horizon
         found: Swept = self._function(
-            horizon.address, self.room, 0, horizon.N, NOTHING, blend, mu, by_costate, kept, known
+            horizon.address, self.room, 0, self._knots, NOTHING, blend, mu, by_costate, kept, known
         )
         return found

@@ -9,7 +9,7 @@ from systems import Quadratic, cartpole, pendulum
 
 import ddp
 import problems
-from ddp.derivatives import EXACT, FIRST, GAUSS_NEWTON, RECORDS, missing
+from ddp.derivatives import EXACT, FIRST, GAUSS_NEWTON, RECORDS, lacking
 from ddp.guesses import Guess
 from ddp.iterate import Iterate
 from ddp.parallel.workers import differentiator
@@ -251,13 +251,13 @@ def test_whatever_is_asked_for_is_made_and_nothing_twice():
     for before, then in itertools.product(kinds, kinds):
         out, known = problem.allocate(), 0
         for wanted in (before, then):
-            made, known = missing(known, wanted, problem.curved)
+            made, known = lacking(known, wanted, problem.curved)
             problem.expand(X, U, out, 0, N + 1, made)
         assert known & (before | then) == before | then
         for what, array, name, knots in parts:
             if known & what:
                 np.testing.assert_array_equal(getattr(out, name)[knots], array[knots])
-        assert missing(known, then, problem.curved) == (0, known)
+        assert lacking(known, then, problem.curved) == (0, known)
 
 
 class Dip:
