@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -84,58 +85,62 @@ def solve(
     problem.renew()
     look(problem)
     guess = problem.guess if guess is None else guess
-    policy = start_policy(problem, guess)
-    crew = as_workers(workers)
+    task = _Task(problem, as_workers(workers), callback)
     if checkpoint is None:
-        outcome = _attempted(problem, solver, guess, policy, crew, callback, start, [])
+        outcome = task.attempted(solver, guess, start, [])
     else:
         kept = Kept(checkpoint, problem, replace(solver, max_iterations=1))  # however many there may be
-        outcome = _in_legs(problem, solver, guess, crew, callback, start, kept)
+        outcome = task.in_legs(solver, guess, start, kept)
     announce.finish()
     if throw and not outcome.converged:
         raise SolveError(str(outcome), outcome)
     return outcome
 
 
-def _in_legs(
-    problem: Problem, solver: DDP, guess: Start, crew: Workers,
-    callback: Callable[[Record], None] | Watcher | None, start: Stopwatch, kept: Kept,
-) -> Solution:  # fmt: skip
-    """Go on from the checkpoint, leg by leg; see checkpoint.py."""
-    so_far, limit = kept.load(), solver.max_iterations
-    while so_far is None or kept.goes_on(so_far, limit):
-        leg, history = replace(solver, max_iterations=kept.leg(so_far, limit)), list[Record]()
-        if so_far is not None:
-            guess, history, start = beginning(so_far), [*so_far.history], Stopwatch()
-        policy = start_policy(problem, guess)
-        so_far = together(so_far, _attempted(problem, leg, guess, policy, crew, callback, start, history))
-        kept.save(so_far)
-    return so_far
+class _Task(NamedTuple):
+    """A problem, who makes its derivatives, and who is shown iterations."""
 
+    problem: Problem
+    crew: Workers
+    callback: Callable[[Record], None] | Watcher | None
 
-def _attempted(
-    problem: Problem, solver: DDP, guess: Start, policy: Guess, crew: Workers,
-    callback: Callable[[Record], None] | Watcher | None, start: Stopwatch, history: list[Record],
-) -> Solution:  # fmt: skip
-    """Solve in one way or, where that fails, another.
+    def in_legs(self, solver: DDP, guess: Start, start: Stopwatch, kept: Kept) -> Solution:
+        """Go on from the checkpoint, leg by leg; see checkpoint.py."""
+        so_far, limit = kept.load(), solver.max_iterations
+        while so_far is None or kept.goes_on(so_far, limit):
+            leg, history = replace(solver, max_iterations=kept.leg(so_far, limit)), list[Record]()
+            if so_far is not None:
+                guess, history, start = beginning(so_far), [*so_far.history], Stopwatch()
+            so_far = together(so_far, self.attempted(leg, guess, start, history))
+            kept.save(so_far)
+        return so_far
 
-    policy: what the guess means.   history: records of what was done before.
-    """
-    first, *others = solver.attempts(problem)
-    outcome = _solved(problem, first, guess, policy, crew, callback, start, history)
-    tried = first
-    for other in others:
-        if not may_be_better(outcome, solver, tried.full_space(problem)):
-            break
-        impossible = outcome.status.ending is Ending.INFEASIBLE
-        if impossible:  # so it seems: a doubt is worth a few iterations
-            other = replace(other, max_iterations=min(other.max_iterations, len(history) + PATIENCE))
-        tried = other
-        second = _solved(problem, other, guess, start_policy(problem, guess), crew, callback, start, history)
-        confirmed = second.status.ending in (Ending.INFEASIBLE, Ending.SADDLE)
-        if second.converged or confirmed or not (outcome.converged or impossible):
-            outcome = second
-    return outcome
+    def attempted(self, solver: DDP, guess: Start, start: Stopwatch, history: list[Record]) -> Solution:
+        """Solve in one way or, where that fails, another; history: records of what was done before."""
+        first, *others = solver.attempts(self.problem)
+        outcome, tried = self.solved(first, guess, start, history), first
+        for other in others:
+            if not may_be_better(outcome, solver, tried.full_space(self.problem)):
+                break
+            impossible = outcome.status.ending is Ending.INFEASIBLE
+            if impossible:  # so it seems: a doubt is worth a few iterations
+                other = replace(other, max_iterations=min(other.max_iterations, len(history) + PATIENCE))
+            second, tried = self.solved(other, guess, start, history), other
+            confirmed = second.status.ending in (Ending.INFEASIBLE, Ending.SADDLE)
+            if second.converged or confirmed or not (outcome.converged or impossible):
+                outcome = second
+        return outcome
+
+    def solved(self, solver: DDP, guess: Start, start: Stopwatch, history: list[Record]) -> Solution:
+        """Solve in one way."""
+        policy, goal = start_policy(self.problem, guess), solver.relaxed(self.problem, guess)
+        try:
+            with differentiator(goal, self.crew) as work:
+                return descend_from(goal, solver, policy, work, self.callback, start, history)
+        except RuntimeError as reason:
+            if is_of_interrupt(reason):  # of a lock that Python's threading gave up for it
+                raise KeyboardInterrupt from reason
+            raise
 
 
 def may_be_better(outcome: Solution, solver: DDP, linear: bool) -> bool:
@@ -143,21 +148,6 @@ def may_be_better(outcome: Solution, solver: DDP, linear: bool) -> bool:
     if outcome.multipliers.size == 0 or outcome.iterations >= solver.max_iterations:
         return False
     return linear and outcome.kind != MINIMUM if outcome.converged else outcome.status.ending in FAILED
-
-
-def _solved(
-    problem: Problem, solver: DDP, guess: Start, policy: Guess, crew: Workers,
-    callback: Callable[[Record], None] | Watcher | None, start: Stopwatch, history: list[Record],
-) -> Solution:  # fmt: skip
-    """Solve with the derivatives of a crew."""
-    goal = solver.relaxed(problem, guess)
-    try:
-        with differentiator(goal, crew) as work:
-            return descend_from(goal, solver, policy, work, callback, start, history)
-    except RuntimeError as reason:
-        if is_of_interrupt(reason):  # of a lock that Python's threading gave up for it
-            raise KeyboardInterrupt from reason
-        raise
 
 
 def descend_from(
