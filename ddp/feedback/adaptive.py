@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ddp.errors import as_array
-from ddp.feedback.feedback import swept, tracking_policy
+from ddp.feedback.feedback import policy_about, swept
 from ddp.feedback.policy import Policy
 from ddp.feedback.regulators import linearized
 from ddp.problem import Problem
@@ -163,12 +163,12 @@ def adaptive_policy(
     delay: float = 0.0,
 ) -> AdaptivePolicy:  # fmt: skip
     """The policy that tracks a motion, and learns its delay and sliding; arguments as of `tracking_policy`."""
-    system, m, _ = swept(problem, X, U, weights, step)
+    system, m, weigh = swept(problem, X, U, weights, step)
     nv = system.n // 2
     response = linearized(system, m.X, m.U).B[m.steps, nv:] / m.durations[:, None, None]
     tracked: Tracked = ability(system, "tracked")
     units = np.where(tracked.driven(), SPREAD / np.sqrt(tracked.weights(X, U).state[nv:]), np.inf)
-    policy = tracking_policy(problem, X, U, weights, step, delay)
+    policy = policy_about(problem, system, m, weigh, delay)
     footing = tracked.footing(m.X[:-1])
     if footing is not None:
         footing = footing._replace(moves=footing.moves[m.steps], legs=footing.legs[m.steps])

@@ -37,7 +37,11 @@ def tracking_policy(
     delay: float = 0.0,
 ) -> Policy:  # fmt: skip
     """The policy that tracks a motion: see the module's docstring; ProblemError if the system cannot be tracked."""
-    system, m, weigh = swept(problem, X, U, weights, step)
+    return policy_about(problem, *swept(problem, X, U, weights, step), delay)
+
+
+def policy_about(problem: Problem, system: System, m: Motion, weigh: Tracking, delay: float) -> Policy:
+    """The policy about a motion in the steps of a system, from `swept`."""
     about: Tracked = ability(system, "tracked")
     slack = np.zeros(m.U.shape, dtype=bool)
     slack[m.steps] = about.pulling() & (m.U[m.steps] <= m.lower)
