@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ddp.compiling.kernel import kernel
 from ddp.protocols import Array
 
 
@@ -19,9 +20,15 @@ def control_gradient(A: Array, B: Array, lz: Array) -> Array:
 
 def costates(A: Array, lz: Array) -> Array:
     """Costates λ (N+1, n) of `control_gradient`."""
-    n = A.shape[1]
-    costate = lz[:, :n].copy()
-    with np.errstate(all="ignore"):
-        for k in reversed(range(len(A))):
-            costate[k] += A[k].T @ costate[k + 1]
+    costate = lz[:, : A.shape[1]].copy()
+    pull_back(A, costate)
     return costate
+
+
+@kernel
+def pull_back(A, costate):  # type: ignore[no-untyped-def]
+    """costate (N+1, n): from gradients in states of the knots alone to λ."""
+    for k in range(A.shape[0] - 1, -1, -1):
+        for j in range(A.shape[1]):
+            for i in range(A.shape[2]):
+                costate[k, i] += A[k, j, i] * costate[k + 1, j]
