@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ddp.constraints import row_table
 from ddp.interior import active_rows, row_steps
 from ddp.interior.active_rows import BEYOND
 from ddp.interior.barrier import PROXIMAL
@@ -118,7 +119,8 @@ class ActiveSet:
         largest = own.hold(self._given, self.held, self._pays, self.y, point.first) / point.scale
         own.least_proximal = max(PROXIMAL[0], LEFT_OPEN / max(largest, LEFT_OPEN))
         own.share = PROXIMAL[1]
-        point.backward.limits = point.problem.lower - point.U, point.problem.upper - point.U
+        for limits, own_limits in zip((point.problem.lower, point.problem.upper), point.backward.limits, strict=True):
+            np.subtract(limits, point.U, out=own_limits)
         point.settle(self._values())
 
     def judge(self) -> float:
@@ -210,7 +212,7 @@ class ActiveSet:
     def record(self, move: Move, blend: float, alpha: float, seconds: float) -> Record:
         """Record of a step that was taken."""
         p = self.point
-        missed = np.abs(p.rows.beyond(self._values())).max(initial=0.0)
+        missed = row_table.worst(self._values(), p.rows.lower, p.rows.upper)
         return Record(
             p.cost, self._dual, move.expected, alpha, 0.0, EXACT if blend > 0.0 else GAUSS_NEWTON, blend, seconds,
             0.0 if p.gap < CLOSED else p.gap, "multipliers" if blend > 0.0 else "none", float(missed), 0.0,

@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ddp.constraints import row_table
 from ddp.interior.course import TOLERANCE
 from ddp.solutions.status import End, Ending
 
 if TYPE_CHECKING:
     from ddp.descent import Descent
+    from ddp.iterate import Iterate
 
 MOST, LONG, IN_A_ROW = 12, 0.5, 2
 """Iterations at most, the fraction of a step below which it is short, and how many short ones in a row are enough;
@@ -23,6 +25,12 @@ one that cannot be taken at all is."""
 
 COARSE = 1e-2
 """Expected decrease, relative to the cost, that is small enough where constraints do not hold."""
+
+
+def _worst(iterate: Iterate) -> float:
+    """The largest amount by which any row is beyond its bounds, soft ones as well, for here they cost nothing."""
+    rows = iterate.problem.rows
+    return float(row_table.worst(rows.values(iterate.X, iterate.U), rows.lower, rows.upper))
 
 
 def approach(descent: Descent) -> End | None:
@@ -38,8 +46,7 @@ def approach(descent: Descent) -> End | None:
         if short == 0:
             before = iterate.X, iterate.U, iterate.gaps.copy()
         end = descent.run(max(COARSE, solver.tolerance) if coarse else solver.tolerance, len(history) + 1)
-        beyond = np.abs(problem.rows.beyond(problem.rows.values(iterate.X, iterate.U)))
-        hold = not bound and float(beyond.max()) <= TOLERANCE  # soft ones as well, for here they cost nothing
+        hold = not bound and _worst(iterate) <= TOLERANCE
         step = history[-1].step if len(history) > first else 0.0
         short = 0 if step >= LONG else short + 1 if step > 0.0 else IN_A_ROW
         if end.ending.converged:

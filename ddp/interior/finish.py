@@ -79,12 +79,12 @@ def finish(
         else:
             alpha, y = 1.0, rows.y
             if error < nearest[0]:
-                nearest = error, point.settle(), point.multipliers(), y.copy()
+                nearest = error, point.trial, point.multipliers(), y.copy()
             errors.append(rows.errors)
             step = rows.settle(1 if show is None else SETS)
             if step is None:
                 break
-            here, multipliers = point.settle(), point.multipliers()
+            here, multipliers = point.trial, point.multipliers()
             sweep = step.sweep._replace(k=step.sweep.k.copy(), K=step.sweep.K.copy())
             if not strayed:
                 best = (error, here, multipliers, Finished(sweep, step.blend == 1.0)) if step.settled else None

@@ -198,6 +198,12 @@ class Point:
         self._take(here)
         return here
 
+    @property
+    def trial(self) -> Trial:
+        """The point itself as a trial, its residual being that of its bounds."""
+        worth = self.cost, self.penalty, self.gaps, self.residual, self.theta, self.gap, self.missed
+        return Trial(self.X, self.U, self.bounds.primal, *worth)
+
     def multipliers(self) -> tuple[Array, Array, Array]:
         """Copies of λ, w and those of equalities, for `restore`."""
         return self.costate.copy(), self.weights.copy(), self.bounds.equal.copy()

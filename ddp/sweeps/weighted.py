@@ -55,12 +55,8 @@ class WeightedSweeps:
 
     @property
     def limits(self) -> tuple[Array, Array]:
-        """How far controls are from their lower and upper limits, (N, nu) each; ∓inf where there are none."""
+        """How far controls are from their lower and upper limits, (N, nu) each, to be written."""
         return self._horizon.low, self._horizon.high
-
-    @limits.setter
-    def limits(self, limits: tuple[Array, Array]) -> None:
-        self._horizon.low, self._horizon.high = limits
 
     def begin(self) -> None:
         """Hold no controls and no gaps, as the first sweep of a solve; gains stay."""
