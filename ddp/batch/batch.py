@@ -39,8 +39,8 @@ class Batch:
     solver: `DDP` (the default), `ILQR` or `Newton`.
     threads: how many share the problems; they work at the same time, since loops hold no lock of Python's.
 
-    Rollouts and derivatives of up to eight degrees of freedom are compiled for the robot, its masses and step: once,
-    2 to 3 s for six joints, and kept.
+    Rollouts and derivatives of up to ten degrees of freedom are compiled for the robot, its masses and step: once, some
+    seconds for six joints, and kept.
 
     Iterations, endings and optima are those of `solve` from the same guess, to rounding, and depend on no other problem
     of the batch. Without limits of controls steps are rollouts, as with ``step="rollout"`` of `DDP`. Dynamics are of

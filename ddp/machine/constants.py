@@ -21,6 +21,7 @@ import hashlib
 from typing import Any, NamedTuple
 
 import numpy as np
+from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic, models, register_model, typeof_impl
@@ -105,3 +106,19 @@ def place(typingctx, content):  # type: ignore[no-untyped-def]
         return addresses[-1]
 
     return types.int64(content), codegen
+
+
+@intrinsic(prefer_literal=True)
+def room(typingctx, count):  # type: ignore[no-untyped-def]
+    """The address of floats on the kernel's stack; ``count`` is written out.
+
+    `ddp.machine.simd.stack` has zeros there, which takes time where there are many; here nothing is initialised.
+    """
+
+    def codegen(context, builder, sig, args):  # type: ignore[no-untyped-def]
+        with builder.goto_entry_block():
+            memory = builder.alloca(ir.ArrayType(ir.DoubleType(), count.literal_value))
+        memory.align = 64
+        return builder.ptrtoint(memory, context.get_value_type(types.int64))
+
+    return types.int64(count), codegen

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ddp.compiling.kernel import kernel, specialised
+from ddp.compiling.kernel import inline, kernel, specialised
 from ddp.machine.fields import Fields, vector
 from ddp.machine.gathering import gather, scatter
 from ddp.machine.memory import as_matrix, rows_at
@@ -59,6 +59,7 @@ system: Any = None
 deviate: Any = None
 advance: Any = None
 open_gap: Any = None
+sizes: Any = None
 """How a system's states deviate and move: kernels of its own take their places in the template below."""
 
 
@@ -68,7 +69,7 @@ def _follow(context, eight, unused, none):  # type: ignore[no-untyped-def]
     Eight knots go to and from lanes at once: their numbers fill registers, whatever the sizes are.
     """
     p, s = Eight(eight), system(context)
-    nx, n, nu = p.nx, p.n, p.nu
+    nx, n, nu = sizes(s, p)
     own, alpha, imposed = Following(lanes_at(p.memory), nx, nu, n, nu * n), load(p.alphas, 0), load(p.imposed, 0)
     gather(p.X, 0, own.x, nx)
     scatter(own.x, nx, p.to_X, 0)
@@ -134,10 +135,18 @@ def where_moved(dx, n, moved, x, nx):
         x[i] = where_less(0.0, size, moved[i], x[i])
 
 
+@inline
+def sizes_of(s, p):
+    """Numbers of states, of their tangents, and of controls."""
+    return p.nx, p.n, p.nu
+
+
 def follower(name: str, system: Any, deviate: Any, advance: Any, open_gap: Any) -> Any:
     """The function that rolls out an `Eight` of a system, given by kernels; to be compiled to a C function.
 
     ``system(context)`` is what the others take first.   ``deviate(s, X, x, dx)``: dx := x ⊖ X.
     ``advance(s, t, x, u)``: x := the next state of knot t.   ``open_gap(s, x, dx)``: x := x ⊕ dx, see `where_moved`.
     """
-    return specialised(_follow, name, system=system, deviate=deviate, advance=advance, open_gap=open_gap)
+    return specialised(
+        _follow, name, system=system, deviate=deviate, advance=advance, open_gap=open_gap, sizes=sizes_of
+    )

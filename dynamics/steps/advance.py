@@ -77,7 +77,7 @@ def poison(pivot, a, nv):
     total = a[0]
     for i in range(1, nv):
         total += a[i]
-    return 0.0 * total + 0.0 / square_root(pivot)
+    return (total - total) + 0.0 / square_root(pivot)
 
 
 @kernel

@@ -2,8 +2,9 @@
 """C functions of robots' steps without contacts, for whole trajectories: see `ddp.systems.system.Routines`.
 
 Those of many problems are compiled for their robot, of the same kernels as all others, if it has no more than `MOST`
-degrees of freedom. Rollouts of 1, 2 and 6 take .68, .76 and .82 of the time, first order .39, .55 and .72, second order
-.51, .61 and .79; for 2 to 3 s of the compiler. With 18 first order takes 1.09, for 6 s.
+degrees of freedom: see `ddp.compiling.known`. Of a pendulum, a cart-pole, a UR5, a quadrotor and a panda rollouts take
+.38, .29, .52, .70 and .62 of the time, first order .19, .16, .49, .35 and .60, second order .40, .39, .79, .70 and .80;
+for 2 s of the compiler, 6 for a UR5 and 14 for a panda, while others worked beside it.
 """
 
 from __future__ import annotations
@@ -15,9 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ddp.compiling.kernel import callback, inline, kernel, specialised
+from ddp.compiling.known import written_out
 from ddp.machine.addresses import array_at, integers_at
 from ddp.machine.carved import carved
-from ddp.machine.constants import Frozen, frozen, place
+from ddp.machine.constants import Frozen, frozen, place, room
 from ddp.machine.following import follower, lanes_at, where_moved
 from ddp.machine.memory import address_of
 from ddp.machine.struct import Struct, integer, integers
@@ -31,8 +33,11 @@ from dynamics.steps.lane_contraction import contract_knots
 from dynamics.steps.modes import Modes, step_of
 from dynamics.steps.schemes import Scheme
 
-MOST = 8
+MOST = 10
 """Degrees of freedom, at most, of robots for which code of their own is compiled: see above for what that saves."""
+
+FEW = 4
+"""Degrees of freedom, at most, of robots whose loops of the second order are written out: beyond, that is no faster."""
 
 
 class Work(Struct):
@@ -64,7 +69,8 @@ class Robot(NamedTuple):
 
 
 _frozen: Any = None
-"""Placeholder of the content of one robot's `Modes`."""
+_numbers: Any = None
+"""Placeholders of the content of one robot's `Modes`, and of how many floats work with it takes."""
 
 
 @inline
@@ -78,11 +84,29 @@ def known_modes(w):  # type: ignore[no-untyped-def]
     return place(_frozen)
 
 
+@inline
+def room_of(address):
+    """The address of working memory."""
+    return address
+
+
+def known_room(address):  # type: ignore[no-untyped-def]
+    """The address of working memory on the stack, which registers replace where loops are written out."""
+    return room(_numbers)
+
+
+@inline
+def known_sizes(s, p):
+    """Sizes of a robot that is known."""
+    tree = s.modes.tree
+    return tree.nq + tree.nv, 2 * tree.nv, s.modes.nu
+
+
 def robot(context):  # type: ignore[no-untyped-def]
     """The robot of a `Work`."""
     w = Work(context)
     modes = Modes(modes_of(w))
-    bench = free_bench(modes, 0, lanes_at(w.rollouts))
+    bench = free_bench(modes, 0, lanes_at(room_of(w.rollouts)))
     return Robot(modes, bench, bench.end)
 
 
@@ -139,7 +163,7 @@ def _expand(context, trajectory, first, second):  # type: ignore[no-untyped-def]
     A, B, record = array_at(p.A, (N, n, n)), array_at(p.B, (N, n, nu)), array_at(p.record, (N, p.records))
     if first != 0:
         X, U, schedule = array_at(p.X, (N, p.nx)), array_at(p.U, (N, nu)), integers_at(address_of(w.schedule), (N,))
-        linearize(modes_of(w), array_at(w.expansions, (w.expanding, 8)), schedule, X, U, A, B, record)
+        linearize(modes_of(w), array_at(room_of(w.expansions), (w.expanding, 8)), schedule, X, U, A, B, record)
     if second != 0:
         complete(modes_of(w), A, B, record)
 
@@ -147,7 +171,7 @@ def _expand(context, trajectory, first, second):  # type: ignore[no-untyped-def]
 def _contract(context, trajectory, unused, none):  # type: ignore[no-untyped-def]
     """Second order of a `Trajectory` with its weights, into T as Hessians."""
     w, p = Work(context), Trajectory(trajectory)
-    nz, memory = p.n + p.nu, array_at(w.contractions, (w.contracting, 8))
+    nz, memory = p.n + p.nu, array_at(room_of(w.contractions), (w.contracting, 8))
     record, weights = array_at(p.record, (p.N, p.records)), array_at(p.weights, (p.N, p.n))
     contract(modes_of(w), memory, record, weights, array_at(p.T, (p.N, nz, nz)))
 
@@ -155,7 +179,7 @@ def _contract(context, trajectory, unused, none):  # type: ignore[no-untyped-def
 def _contract_into_blocks(context, trajectory, unused, none):  # type: ignore[no-untyped-def]
     """Second order of a `Trajectory` with its weights, into T as the blocks of `ddp.systems.system.Abilities`."""
     w, p = Work(context), Trajectory(trajectory)
-    modes, memory = Modes(modes_of(w)), array_at(w.contractions, (w.contracting, 8))
+    modes, memory = Modes(modes_of(w)), array_at(room_of(w.contractions), (w.contracting, 8))
     record, weights = array_at(p.record, (p.N, p.records)), array_at(p.weights, (p.N, p.n))
     out, groups = array_at(p.T, (p.N, p.size)), integers_at(w.groups, (w.grouped,))
     contract_knots(modes.tree.address, memory, step_of(modes, 0), groups, record, weights, out)
@@ -173,14 +197,21 @@ def _stray(context, words, unused, none):  # type: ignore[no-untyped-def]
 
 
 @cache
-def _compiled(template: Any, scheme: tuple[tuple[str, Any], ...], content: Frozen | None) -> Any:
-    """C function of a scheme's kernels: of all robots, or of the one with modes of some content."""
+def _compiled(
+    template: Any, scheme: tuple[tuple[str, Any], ...], content: Frozen | None, rows: int, unrolled: bool
+) -> Any:  # fmt: skip
+    """C function of a scheme's kernels: of all robots, or of the one with modes of some content.
+
+    rows: of eight numbers that work takes.   unrolled: whether its loops are written out.
+    """
     own, name = dict(scheme), template.__name__
     if content is None:
         return callback(specialised(template, f"{name}_by_kernels", **own))
     known = inline(specialised(known_modes, "known_modes", _frozen=content))
-    own |= {"modes_of": known, "system": inline(specialised(robot, "known_robot", modes_of=known))}
-    return callback(specialised(template, f"{name}_of_robot", **own), whole=True)
+    own |= {"modes_of": known, "room_of": inline(specialised(known_room, "known_room", _numbers=8 * rows))}
+    own |= {"system": inline(specialised(robot, "known_robot", **own)), "sizes": known_sizes}
+    function = specialised(template, f"{name}_of_robot", **own)
+    return written_out(function) if unrolled else callback(function, whole=True)
 
 
 def routines_of(
@@ -201,15 +232,16 @@ def routines_of(
         Work, modes=modes.start, schedule=schedule, **places, tracking=tracking, expanding=expanding,
         contracting=contracting, groups=address(written), grouped=len(written),
     )  # fmt: skip
-    moves = {"track": _track, "stray": _stray} if alone else {"follow": _follow}
     contract = _contract if groups is None else _contract_into_blocks
+    moves = [("track", _track, 0), ("stray", _stray, 0)] if alone else [("follow", _follow, following)]
+    moves += [("expand", _expand, expanding), ("contract", contract, contracting)]
     parts = {
         "linearize": scheme.linearize, "complete": nothing if scheme.complete is None else scheme.complete,
         "contract": scheme.contract, "stray": scheme.roller.stray, "track": scheme.roller.track,
     }  # fmt: skip
     content = frozen(modes) if own and not alone and tree.nv <= MOST else None
     functions = {
-        name: partial(_compiled, template, tuple(parts.items()), content)
-        for name, template in {**moves, "expand": _expand, "contract": contract}.items()
+        name: partial(_compiled, template, tuple(parts.items()), content, count, name != "contract" or tree.nv <= FEW)
+        for name, template, count in moves
     }
     return Routines(functions, work.address, (work, rooms, written, modes))
