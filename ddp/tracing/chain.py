@@ -25,15 +25,6 @@ from ddp.tracing.layout import Block
 from ddp.tracing.quantities import SECOND, VALUES
 
 
-class Compiled(NamedTuple):
-    """A traced function for kernels: where it is, how many outputs it has, and the block that they make."""
-
-    address: int
-    outputs: int
-    template: Array
-    places: NDArray[np.int64]
-
-
 class Curvature(NamedTuple):
     """A Hessian by e without its zeros: the rows (m,) that are not zero, and a block of (m, m).
 

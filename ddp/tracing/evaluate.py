@@ -7,20 +7,29 @@ Blocks of results are rows of a template, into which ``places`` (., 2), output a
 
 from __future__ import annotations
 
-import numpy as np
+from functools import cache
+from typing import Any, NamedTuple
 
-from ddp.compiling.kernel import call_contraction, callback, inline, kernel
-from ddp.machine.addresses import array_at, integers_at
+import numpy as np
+from numpy.typing import NDArray
+
+from ddp.compiling.kernel import call_contraction, inline, kernel
+from ddp.machine.addresses import array_at
+from ddp.machine.bound import Bound, c_function
 from ddp.machine.memory import rows_of
 from ddp.machine.number import WIDTH, lane_of
 from ddp.machine.simd import load, store
 from ddp.protocols import Array
 from ddp.systems.system import Contraction
-from ddp.tracing.layout import Layout
-from ddp.tracing.machine_code import Code
 
-WORDS = 10
-"""Words of a context, see `contract_one`."""
+
+class Compiled(NamedTuple):
+    """A traced function for kernels: where it is, how many outputs it has, and a block that they make."""
+
+    address: int
+    outputs: int
+    template: Array
+    places: NDArray[np.int64]
 
 
 @inline
@@ -98,32 +107,30 @@ def evaluate_two(address, p, count, template_a, places_a, template_b, places_b, 
             record[k, nx + i] = U[k, i]
 
 
-@callback
+bound: Any = None
+
+
 def contract_one(context, record, weight, hessian):  # type: ignore[no-untyped-def]
-    """C function of `system.Contraction`: a block of one knot, of its record and a weight.
-
-    context: words, which are where the function is, how many numbers a record, the parameters and a weight have, where
-    the parameters are, how many outputs there are, the template's size and address, how many places and their address.
-    """
-    w = integers_at(context, (WORDS,))
-    inputs, outputs = np.empty(WIDTH * (w[1] + w[2] + w[3])), np.empty(WIDTH * w[5])
-    share(inputs, 0, array_at(record, (w[1],)))
-    share(inputs, w[1], array_at(w[4], (w[2],)))
-    share(inputs, w[1] + w[2], array_at(weight, (w[3],)))
-    call_contraction(w[0], inputs.ctypes.data, outputs.ctypes.data, 0, 0)
-    template, places = array_at(w[7], (w[6],)), integers_at(w[9], (w[8], 2))
-    H = array_at(hessian, (w[6],))
-    for j in range(w[6]):
-        H[j] = template[j]
-    for j in range(w[8]):
-        H[places[j, 1]] = outputs[WIDTH * places[j, 0]]
+    """C function of `system.Contraction`: a block of one knot, of its record and a weight; see `contraction_of`."""
+    function, p, records, weights = bound(context)
+    inputs, outputs = np.empty(WIDTH * (records + p.shape[0] + weights)), np.empty(WIDTH * function.outputs)
+    share(inputs, 0, array_at(record, (records,)))
+    share(inputs, records, p)
+    share(inputs, records + p.shape[0], array_at(weight, (weights,)))
+    call_contraction(function.address, inputs.ctypes.data, outputs.ctypes.data, 0, 0)
+    H = array_at(hessian, function.template.shape)
+    for j in range(H.shape[0]):
+        H[j] = function.template[j]
+    for j in range(function.places.shape[0]):
+        H[function.places[j, 1]] = outputs[WIDTH * function.places[j, 0]]
 
 
-def contraction_of(code: Code, name: str, layout: Layout, sizes: tuple[int, int], p: Array) -> Contraction:
-    """A function of a record, parameters and a weight with one block, as a C function; sizes: of record and weight."""
-    template, places = layout.blocks[0]
-    record, weight = sizes
-    given = record, len(p), weight, p.ctypes.data, layout.outputs
-    where = template.size, template.ctypes.data, len(places), places.ctypes.data
-    words = np.array([code.addresses[name], *given, *where], dtype=np.int64)
-    return Contraction(contract_one.address, words.ctypes.data, (words, template, places, p, code))
+@cache
+def _contraction(outline: Any) -> Any:
+    return c_function(contract_one, outline, share=share)
+
+
+def contraction_of(function: Compiled, sizes: tuple[int, int], p: Array, owner: Any) -> Contraction:
+    """A function of a record, parameters and a weight, as a C function; sizes: of record and weight."""
+    made = Bound(_contraction, (), (function, p, *sizes))
+    return Contraction(made.address, made.context, (made, owner))

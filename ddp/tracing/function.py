@@ -165,9 +165,9 @@ class TracedFunction:
         """Layout of one of the functions ``value``, ``first``, ``second``."""
         return self._code.layout[name]  # type: ignore[no-any-return]
 
-    def compiled(self, name: str, block: Block) -> chain.Compiled:
+    def compiled(self, name: str, block: Block) -> evaluate.Compiled:
         """One of the functions for kernels, with a block of its outputs."""
-        return chain.Compiled(self._code.addresses[name], self.layout(name).outputs, *block)
+        return evaluate.Compiled(self._code.addresses[name], self.layout(name).outputs, *block)
 
     @property
     def operations(self) -> int:
@@ -269,15 +269,16 @@ class TracedFunction:
         """Compiled work on trajectories, see `system.Abilities`; None of steps that ask robots."""
         if self.uses:
             return None
-        names = "first", "second"
-        functions = {name: (self._code.addresses[name], self.layout(name)) for name in names}
-        return rollouts.routines_of(self.stepping, self.space, self.nu, *functions.values())
+        (A, B), (H,) = self.layout("first").blocks, self.layout("second").blocks
+        functions = self.compiled("first", A), B, self.compiled("second", H)
+        return rollouts.routines_of(self.stepping, self.space, self.nu, *functions)
 
     @cached_property
     def contraction(self) -> Contraction:
         """The second derivatives of one knot, whose record is x and u."""
         sizes = self.nx + self.nu, self.changes
-        return evaluate.contraction_of(self._code, "second", self.layout("second"), sizes, self.p)
+        function = self.compiled("second", self.layout("second").blocks[0])
+        return evaluate.contraction_of(function, sizes, self.p, self._code)
 
 
 @cache

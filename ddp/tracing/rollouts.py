@@ -12,17 +12,18 @@ import numpy as np
 from ddp.compiling.kernel import call_contraction, callback, inline, kernel
 from ddp.machine.addresses import array_at, integers_at
 from ddp.machine.aligned import aligned_zeros
+from ddp.machine.bound import c_function, outline_of, words_of
 from ddp.machine.fields import Fields, vector
 from ddp.machine.following import feedback, follower, lanes_at, where_moved
 from ddp.machine.memory import address_of, as_matrix, rows_of
 from ddp.machine.number import WIDTH, lane_of, spread, where_less, with_lane
 from ddp.machine.packing import unpack_columns
-from ddp.machine.struct import Struct, integer, nested
+from ddp.machine.struct import Struct, integer
 from ddp.machine.trajectories import Lengths, Trajectory, rolled_out
 from ddp.protocols import Array
 from ddp.systems.system import Routines, Stepping
-from ddp.tracing import evaluate
-from ddp.tracing.layout import Block, Layout
+from ddp.tracing.evaluate import Compiled, evaluate, evaluate_two
+from ddp.tracing.layout import Block
 from ddp.tracing.spaces import Space
 
 
@@ -198,105 +199,73 @@ def tracked(
 # -- of batches ------------------------------------------------------------------------------------------------------
 
 
-class Entries(Struct):
-    """A `Block` by addresses: ``size`` constants, and where ``count`` others are."""
-
-    template: int = integer()
-    size: int = integer()
-    places: int = integer()
-    count: int = integer()
-
-
-class Work(Struct):
-    """Everything that the routines of one thread need: addresses of first and second order, and their outputs."""
-
-    motion: int = integer()
-    np: int = integer()
-    p: int = integer()
-    first: int = integer()
-    first_outputs: int = integer()
-    A: Entries = nested(Entries)
-    B: Entries = nested(Entries)
-    second: int = integer()
-    second_outputs: int = integer()
-    H: Entries = nested(Entries)
+@inline
+def motion_at(context):
+    """The address of a `Motion`, the first word of a context."""
+    return integers_at(context, (1,))[0]
 
 
 @inline
 def system(context):
-    """The address of the `Motion` of a `Work`, ready to begin."""
-    motion = Work(context).motion
-    moving(motion)
-    return motion
+    """The address of a `Motion`, ready to begin."""
+    moving(motion_at(context))
+    return motion_at(context)
 
 
-@inline
-def template_of(entries):
-    """Constants of `Entries`."""
-    return array_at(entries.template, (entries.size,))
-
-
-@inline
-def places_of(entries):
-    """Outputs and positions of `Entries`."""
-    return integers_at(entries.places, (entries.count, 2))
+bound: Any = None
 
 
 def expand(context, trajectory, first, second):  # type: ignore[no-untyped-def]
     """First order of a `Trajectory` and its record, if ``first``: x and u, to which ``second`` adds nothing."""
-    w, t = Work(context), Trajectory(trajectory)
-    N, n, nu = t.N, t.n, t.nu
+    given, t = bound(context), Trajectory(trajectory)
+    p, f, B, N, n, nu = given[1], given[2], given[3], t.N, t.n, t.nu
     if first != 0:
-        evaluate.evaluate_two(
-            w.first, array_at(w.p, (w.np,)), w.first_outputs, template_of(w.A), places_of(w.A), template_of(w.B),
-            places_of(w.B), array_at(t.X, (N, t.nx)), array_at(t.U, (N, nu)), array_at(t.A, (N, n, n)),
-            array_at(t.B, (N, n, nu)), array_at(t.record, (N, t.records)),
+        evaluate_two(
+            f.address, p, f.outputs, f.template, f.places, B.template, B.places, array_at(t.X, (N, t.nx)),
+            array_at(t.U, (N, nu)), array_at(t.A, (N, n, n)), array_at(t.B, (N, n, nu)),
+            array_at(t.record, (N, t.records)),
         )  # fmt: skip
 
 
 def contract(context, trajectory, unused, none):  # type: ignore[no-untyped-def]
     """Second order of a `Trajectory` with its weights, into T as Hessians."""
-    w, t = Work(context), Trajectory(trajectory)
-    N, nz = t.N, t.n + t.nu
+    given, t = bound(context), Trajectory(trajectory)
+    p, f, N, nz = given[1], given[4], t.N, t.n + t.nu
     record, weights, nothing = array_at(t.record, (N, t.records)), array_at(t.weights, (N, t.n)), array_at(t.U, (N, 0))
-    evaluate.evaluate(
-        w.second, record, nothing, weights, array_at(w.p, (w.np,)), w.second_outputs, template_of(w.H),
-        places_of(w.H), array_at(t.T, (N, nz * nz)),
-    )  # fmt: skip
+    out = array_at(t.T, (N, nz * nz))
+    evaluate(f.address, record, nothing, weights, p, f.outputs, f.template, f.places, out)
 
 
 def track_lengths(context, lengths, unused, none):  # type: ignore[no-untyped-def]
     """Roll out `Lengths`."""
     X, U, k, K, alphas, gaps, lower, upper, Xs, Us = rolled_out(Lengths(lengths))
-    track(Work(context).motion, X, U, k, K, alphas, gaps, lower, upper, Xs, Us)
+    track(motion_at(context), X, U, k, K, alphas, gaps, lower, upper, Xs, Us)
 
 
 _callback = cache(callback)
-FUNCTIONS: dict[str, Callable[[], Any]] = {
-    "follow": partial(_callback, follower("follow_traced", system, deviate, advance, open_gap)),
-    "track": partial(_callback, track_lengths), "expand": partial(_callback, expand),
-    "contract": partial(_callback, contract),
-}  # fmt: skip
-"""Makers of the C functions of all traced steps."""
+_follow = follower("follow_traced", system, deviate, advance, open_gap)
 
 
-def entries(block: Block) -> Entries:
-    """A `Block` by addresses."""
-    template, places = block
-    return Entries(template=template.ctypes.data, size=template.size, places=places.ctypes.data, count=len(places))
+@cache
+def functions_of(outline: Any) -> dict[str, Callable[[], Any]]:
+    """Makers of the C functions of traced steps, whose contexts are of that outline."""
+    return {
+        "follow": partial(_callback, _follow), "track": partial(_callback, track_lengths),
+        "expand": cache(partial(c_function, expand, outline, evaluate_two=evaluate_two)),
+        "contract": cache(partial(c_function, contract, outline, evaluate=evaluate)),
+    }  # fmt: skip
 
 
 def routines_of(
-    step: Stepping, space: Space, nu: int, first: tuple[int, Layout], second: tuple[int, Layout]
+    step: Stepping, space: Space, nu: int, first: Compiled, B: Block, second: Compiled
 ) -> Routines:
-    """The routines of traced steps, given by addresses and layouts of their derivatives, with memory of their own."""
+    """The routines of traced steps, given by their derivatives, with memory of their own.
+
+    first: of first order, with the block by x.   B: its block by u.
+    """
     memory = aligned_zeros((size(step, space, nu), WIDTH))
     motion = motion_of(step, space, nu, memory)
-    A, B = map(entries, first[1].blocks)
-    work = Work(
-        motion=motion.address, np=len(step.parameters), p=step.parameters.ctypes.data, first=first[0],
-        first_outputs=first[1].outputs, A=A, B=B, second=second[0], second_outputs=second[1].outputs,
-        H=entries(second[1].blocks[0]),
-    )  # fmt: skip
-    owner = work, motion, memory, step, space, first, second
-    return Routines(FUNCTIONS, work.address, owner)
+    given = motion.address, step.parameters, first, B, second
+    kept: list[Any] = []
+    words = np.array(words_of(given, kept), dtype=np.int64)
+    return Routines(functions_of(outline_of(given)), words.ctypes.data, (words, kept, motion, memory, step, space))

@@ -177,7 +177,8 @@ class Space:
         if self.is_flat:
             return Contraction(0, 0, None)
         layout = self.code.layout["closing"]
-        return evaluate.contraction_of(self.code, "closing", layout, (self.n, self.n), NOTHING)
+        function = evaluate.Compiled(self.code.addresses["closing"], layout.outputs, *layout.blocks[0])
+        return evaluate.contraction_of(function, (self.n, self.n), NOTHING, self.code)
 
     def __reduce__(self) -> Any:
         return Space, (self.parts,)
