@@ -17,7 +17,7 @@ from ddp.errors import ProblemError, SolveError, flag, instance, said
 from ddp.guesses import Guess, Start
 from ddp.iterate import Iterate
 from ddp.loop import run
-from ddp.options import DDP, PATIENCE, as_solver
+from ddp.options import DDP, as_solver
 from ddp.parallel.differentiator import Differentiator
 from ddp.parallel.workers import WorkerError, Workers, as_workers, differentiator
 from ddp.problem import Problem
@@ -123,8 +123,8 @@ class _Task(NamedTuple):
             if not may_be_better(outcome, solver, tried.full_space(self.problem)):
                 break
             impossible = outcome.status.ending is Ending.INFEASIBLE
-            if impossible:  # so it seems: a doubt is worth a few iterations
-                other = replace(other, max_iterations=min(other.max_iterations, len(history) + PATIENCE))
+            if impossible:  # so it seems: a doubt is worth as many iterations again
+                other = replace(other, max_iterations=min(other.max_iterations, 2 * len(history)))
             second, tried = self.solved(other, guess, start, history), other
             confirmed = second.status.ending in (Ending.INFEASIBLE, Ending.SADDLE)
             if second.converged or confirmed or not (outcome.converged or impossible):

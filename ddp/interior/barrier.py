@@ -153,11 +153,13 @@ class Barrier:
         self.state[NU] = multipliers
 
     @property
-    def excess(self) -> float:
-        """The largest p + n of an elastic row that would not have to give way."""
+    def violation(self) -> tuple[float, float]:
+        """By how much elastic rows miss their bounds that would not have to: at most, and all together."""
         if not self.elastic:
-            return 0.0
-        return float((self.state[P] + self.state[N])[self.hard].max(initial=0.0))
+            return 0.0, 0.0
+        c = np.where(self.equality, self.lower, self.slacks) + self.state[P] - self.state[N]
+        beyond = np.maximum(np.maximum(self.lower - c, c - self.upper), 0.0)[self.hard]
+        return float(beyond.max(initial=0.0)), float(beyond.sum())
 
     def inside(self, c: Array, share: float | Array) -> Array:
         """c (M,), moved off bounds by a share of max(1, |bound|) or of the range, what is less."""
@@ -203,12 +205,16 @@ class Barrier:
     def start_elastic(self, price: float, rows: NDArray[np.bool_], c: Array, barrier: float) -> None:
         """Let some rows (M,) give way at a price, if they do not anyway: p - n is what they miss now, at values c."""
         y = self.multipliers
-        if not self.elastic:
-            self.elastic, self.hard = True, rows & ~self.soft
-        self.price_of_all = price
+        self.elastic, self.hard, self.price_of_all = True, rows & ~self.soft, price
         self.give[PRICE, self.hard] = price
         self._count()
         self._start_giving(self.hard, c, y, barrier)
+
+    def raise_price(self, factor: float) -> None:
+        """Raise the price by a factor, with the multipliers of all rows that are not soft."""
+        self.price_of_all *= factor
+        self.give[PRICE, self.hard] *= factor
+        self.state[BELOW:, ~self.soft] *= factor
 
     def _start_giving(self, rows: NDArray[np.bool_], c: Array, y: Array, barrier: float) -> None:
         """Excesses of some rows (M,), p - n what they miss at values c, and ν as near to y as prices let it be."""

@@ -136,8 +136,14 @@ def swept(p, blend, mu, again):
 @kernel
 def priced_openness(p):
     """Gaps and residuals times their multipliers."""
-    _, _, gaps, residual = trajectory(p)
-    return priced(arrays(p).weights, gaps, row_arrays(RowMemory(p.rows)).y, residual)
+    flat = (p.N * p.n,)
+    return priced(array_at(p.weights, flat), array_at(p.opened, flat)) + priced_rows(p)
+
+
+@kernel
+def priced_rows(p):
+    """Residuals of rows times their multipliers."""
+    return priced(row_arrays(RowMemory(p.rows)).y, array_at(p.residual, (p.M,)))
 
 
 @kernel
@@ -223,8 +229,8 @@ def left_open(p):
 
 
 @kernel
-def excess(p):
-    """By how much elastic rows give way, and the price of that: there are none."""
+def violation(p):
+    """By how much elastic rows miss their bounds, and the price of that: there are none."""
     return 0.0, 0.0
 
 
@@ -233,9 +239,10 @@ by_types(parts.arrive)(lambda *types: arrive)
 by_types(parts.judged)(lambda *types: judged)
 by_types(parts.swept)(lambda *types: swept)
 by_types(parts.priced_openness)(lambda *types: priced_openness)
+by_types(parts.priced_rows)(lambda *types: priced_rows)
 by_types(parts.along)(lambda *types: along)
 by_types(parts.rolled)(lambda *types: rolled)
 by_types(parts.accept)(lambda *types: accept)
 by_types(parts.penalised)(lambda *types: penalised)
 by_types(parts.left_open)(lambda *types: left_open)
-by_types(parts.excess)(lambda *types: excess)
+by_types(parts.violation)(lambda *types: violation)

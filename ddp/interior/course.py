@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from ddp.compiling.portable import portable
 from ddp.interior.filter import Filter, clear_filter
-from ddp.interior.parts import excess, judged, penalised, priced_openness
+from ddp.interior.parts import judged, penalised, priced_openness, priced_rows, violation
 from ddp.protocols import Array
 
 START, WARM, END, LARGEST_END = 0.01, 1e-8, 1e-9, 1e-6
@@ -30,9 +30,13 @@ second one where Hessians are not exact, as these promise too little, unless bou
 CROSSING = 1e-4
 """Newton's steps on the active set are tried where a full step promises, and bounds cost, less than this share."""
 
-GIVEN_WAY, MISSED, WHERE = 1e-6, 1e-3, 1e-5
-"""Rows that are elastic and miss a bound by more violate it; by how much that is said at once, with which barrier, and
-at errors of that size relative to the price."""
+DEAR, IN_A_ROW = 30.0, 3
+"""Constraints give way once it costs so many times all else to close what they miss, in so many iterations in a row:
+multipliers grow without end where that is impossible."""
+
+GIVEN_WAY, STAYS = 1e-6, 0.01
+"""Rows that are elastic and miss a bound by more violate it; and still will where steps, bounds and what is open cost
+no more than this share of what violations cost."""
 
 HALVED = 0.5
 """Half is enough of what is open for full steps, of violations to fall, of first steps, and to go within bounds."""
@@ -47,6 +51,7 @@ class Course(Filter):
 
     tolerance, limit: of the solver: of the expected decrease, and of iterations, of which ``done`` are done.
     within: whether limits of controls are all there is.   crosses: whether Newton's steps may be tried.
+    gives: whether constraints may give way; dear: for how many iterations they have been dear, see `DEAR`.
     known: see `UNKNOWN`.   fell: iterations done when the barrier fell.   proof: iterations until which Hessians have
     to prove themselves, see correction.py.   held: whether sweeps are to keep to limits of controls.
     settled, before, strayed: whether the first barrier is, and the one before, 0 for none, with what its step opened.
@@ -59,6 +64,7 @@ class Course(Filter):
     def __init__(self, tolerance: float, limit: int, within: bool, thetas: Array, phis: Array) -> None:
         super().__init__(thetas, phis)
         self.tolerance, self.limit, self.within, self.crosses = tolerance, limit, int(within), 0
+        self.gives, self.dear = 0, 0
         self.done, self.known, self.fell, self.proof, self.held = 0, UNKNOWN, 0, 0, 0
         self.settled, self.before, self.strayed = 1, 0.0, float("inf")
         self.mu, self.stiff = 0.0, 0
@@ -120,7 +126,7 @@ def near_minimum(s, p, way):
 
     What is open counts with its multipliers. This asks nothing of units of states and constraints, as errors do.
     """
-    if p.elastic or way.longest < 1.0 or not p.barrier > least(s, p):
+    if way.longest < 1.0 or not p.barrier > least(s, p):
         return False
     dear = p.count * p.barrier
     trusted = (s.blend == 1.0 and s.shift == 0.0) or dear > p.scale + abs(p.cost)
@@ -150,11 +156,22 @@ def is_solved(s, p, way):
 
 
 @portable
-def gives_way(p):
-    """Whether rows miss their bounds by much and will still do so at the end."""
-    if not p.elastic:
+def is_dear(s, p):
+    """Whether constraints are to give way, as far as what they miss has become dear: see `DEAR`."""
+    if not s.gives or p.elastic:
         return False
-    missed, price = excess(p)
-    if not (missed > MISSED and p.barrier <= WHERE * p.scale):
+    s.dear = s.dear + 1 if priced_rows(p) > DEAR * (p.scale + abs(p.cost) + p.count * p.barrier) else 0
+    return s.dear >= IN_A_ROW
+
+
+@portable
+def stays_violated(s, p, way):
+    """Whether constraints that give way miss their bounds, and will at this price: see `STAYS`.
+
+    Only exact Hessians promise what can be believed.
+    """
+    if not (p.elastic and s.exact and way.longest >= HALVED):
         return False
-    return errors(p, p.barrier, p.scale) <= WHERE * max(1.0, price / p.scale)
+    most, price = violation(p)
+    left = way.expected + priced_openness(p) + p.count * p.barrier
+    return most > GIVEN_WAY and left <= STAYS * price

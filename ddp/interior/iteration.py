@@ -16,19 +16,21 @@ from ddp.interior.course import (
     LOWERED,
     MOVED,
     UNKNOWN,
-    gives_way,
     is_crossing,
+    is_dear,
     is_solved,
     lower_barrier,
     near_minimum,
+    stays_violated,
 )
 from ddp.interior.filter import accepts, clear_filter, enter
 from ddp.interior.parts import accept, along, arrive, judge, judged, left_open, rolled
 
-TOOK, STOPPED, HOLDS, INDEFINITE, LEADS_ASTRAY, CROSSES, ENDS, LIMIT = range(8)
+TOOK, STOPPED, HOLDS, INDEFINITE, LEADS_ASTRAY, GIVES, CROSSES, ENDS, LIMIT = range(9)
 """Results of an iteration: a step, or none for the first time; none again. Or it waits for others: sweeps have to keep
-to limits of controls; no Hessian is positive definite; the barrier that is set has to be begun with; Newton's steps are
-to be tried; the solve has converged, or come to what cannot be met; or to its limit of iterations."""
+to limits of controls; no Hessian is positive definite; the barrier that is set has to be begun with; constraints are to
+give way; Newton's steps are to be tried; the solve has converged, or come to what cannot be met; or to its limit of
+iterations."""
 
 LOWER = 0.1
 """The first barrier falls to this share where steps to its minimum lead astray, see `leads_astray`."""
@@ -66,9 +68,11 @@ def iterate(s, p):
             return LEADS_ASTRAY
         if not near_minimum(s, p, way):
             break
+    if is_dear(s, p):
+        return GIVES
     if is_crossing(s, p, way):
         return CROSSES
-    if is_solved(s, p, way) or gives_way(p):
+    if is_solved(s, p, way) or stays_violated(s, p, way):
         return ENDS
     if s.done >= s.limit:
         return LIMIT

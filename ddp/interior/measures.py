@@ -50,14 +50,11 @@ def slope(lz, x, u):
 
 
 @kernel
-def priced(weights, gaps, y, residual):
-    """Σ |w·gap| of weights w (N, n) + Σ |y·residual| of multipliers y (M,)."""
+def priced(multipliers, numbers):
+    """Σ |multiplier · number| of (M,)."""
     total = 0.0
-    for t in range(gaps.shape[0]):
-        for i in range(gaps.shape[1]):
-            total += abs(weights[t, i] * gaps[t, i])
-    for i in range(residual.shape[0]):
-        total += abs(y[i] * residual[i])
+    for i in range(numbers.shape[0]):
+        total += abs(multipliers[i] * numbers[i])
     return total
 
 

@@ -4,6 +4,8 @@
     repeat  differentiate; contract the dynamics' second order with the multipliers
             lower the barrier where its problem is solved well enough: by errors, or by what a step promises
             let sweeps keep to limits of controls from the first fall on, if these are all that is bounded
+            let constraints give way where no step is found, or multipliers grow without end: if violations are at a
+            minimum whatever they cost, they cannot be met
             stop where all errors are small; before, where a step promises little, Newton's steps hold what binds
             eliminate slacks and bounds, sweep: exact, then other Hessians until one is positive definite
             roll the step out in the linear model; go along it as far as slacks stay positive and the filter accepts,
@@ -30,6 +32,7 @@ from ddp.interior.finish import Finished
 from ddp.interior.iteration import (
     CROSSES,
     ENDS,
+    GIVES,
     HOLDS,
     INDEFINITE,
     LEADS_ASTRAY,
@@ -48,7 +51,7 @@ from ddp.sweeps.outcome import Sweep
 LARGE = 1e3
 """Costates of a guess that are larger are no multipliers."""
 
-PRICE, DEARER, MOST_RAISED = 10.0, 10.0, 3
+PRICE, DEARER, MOST_RAISED = 100.0, 10.0, 3
 """Price of a unit of violation where rows are elastic; by how much and how often it rises until violations that did not
 fall to a half are said to stay."""
 
@@ -104,6 +107,7 @@ class Interior:
         if not warm:
             self._begin()
             s.settled = int(p.first == 0 or p.bounds.count == 0)
+        s.gives = int(p.first > 0 and not warm)
         begin_filter(s, p.theta, p.first > 0)
         p.penalty = p.bounds.value(p.barrier)
         while True:
@@ -128,15 +132,23 @@ class Interior:
             elif came == LEADS_ASTRAY:
                 self.point.start(self.point.X, self.point.U, INSIDE)
                 self._again()
+            elif came == GIVES:
+                self._elastic()
             elif came == CROSSES:
                 if self._converges():
                     return End(Ending.CONVERGED)
             elif came == ENDS:
-                if self.point.bounds.excess <= GIVEN_WAY:
+                most, total = self.point.bounds.violation
+                if most <= GIVEN_WAY:
                     return End(Ending.CONVERGED)
+                if total <= HALVED * self._missed:
+                    self._raised, self._missed = 0, total
                 if self._raised == MOST_RAISED:
                     return End(Ending.INFEASIBLE)
-                self._raise()
+                self._raised += 1
+                self.point.barrier = START * self.point.scale
+                self.point.raise_price(DEARER)
+                self._again()
             elif came == LIMIT:
                 said = f"the limit of {limit} iterations was reached, the last with an expected decrease of"
                 return End(Ending.ITERATIONS, f"{said} {s.expected:.2g}")
@@ -172,21 +184,11 @@ class Interior:
         p = self.point
         if p.first == 0 or p.bounds.elastic or self._warm:
             return False
-        p.barrier, self._raised, self._missed, self.course.settled = START * p.scale, 0, np.inf, 1
+        p.barrier, self.course.settled = START * p.scale, 1
         p.let_go(PRICE * p.scale)
         self._begin()
         self._again()
         return True
-
-    def _raise(self) -> None:
-        """Make violations dearer: whether they fall then."""
-        p = self.point
-        if p.bounds.excess <= HALVED * self._missed:
-            self._raised, self._missed = 0, p.bounds.excess
-        self._raised += 1
-        p.barrier = START * p.scale
-        p.let_go(DEARER * p.bounds.price_of_all)
-        self._again()
 
     def _again(self, known: int = UNKNOWN) -> None:
         """Begin with another barrier function."""

@@ -60,6 +60,11 @@ def priced_openness(p: Any) -> float:
     return float(p.priced_openness())
 
 
+def priced_rows(p: Any) -> float:
+    """Residuals of rows times their multipliers: `Point.priced_rows`."""
+    return float(p.priced_rows())
+
+
 def along(p: Any, alpha: float) -> Any:
     """The trial a fraction alpha along the last step: `Point.along`."""
     return p.along(alpha)
@@ -87,6 +92,7 @@ def left_open(p: Any) -> float:
     return float(proximal(p) * row_steps.largest_step(p.last.rows, p.bounds.kind))
 
 
-def excess(p: Any) -> tuple[float, float]:
-    """By how much an elastic row gives way that would not have to, at most, and the price of that."""
-    return float(p.bounds.excess), float(p.bounds.price_of_all)
+def violation(p: Any) -> tuple[float, float]:
+    """By how much elastic rows miss their bounds: at most; and the price of all."""
+    most, total = p.bounds.violation
+    return most, float(p.bounds.price_of_all) * total

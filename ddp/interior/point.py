@@ -181,9 +181,18 @@ class Point:
         self.bounds.primal, self.gap, self.missed = trial.primal, trial.gap, trial.missed
 
     def let_go(self, price: float) -> None:
-        """Let constraints give way at a price, see barrier.py."""
+        """Let constraints give way at a price, from slacks off their bounds, see barrier.py."""
+        self.start(self.X, self.U, INSIDE)
         rows = np.arange(self.rows.size) < self.first
         self.bounds.start_elastic(price, rows, self.rows.values(self.X, self.U), self.barrier)
+        self.settle()
+
+    def raise_price(self, factor: float) -> None:
+        """Make violations dearer by a factor, with all multipliers: costs weigh so much less."""
+        self.costate *= factor
+        self.weights *= factor
+        self.bounds.raise_price(factor)
+        self.contracted = False
         self.settle()
 
     def settle(self, values: Array | None = None) -> Trial:
@@ -246,7 +255,11 @@ class Point:
 
     def priced_openness(self) -> float:
         """Gaps and residuals times their multipliers, all as absolute numbers."""
-        return float(priced(self.weights, self.gaps, self.bounds.y, self.residual))
+        return float(priced(self.weights.ravel(), self.gaps.ravel())) + self.priced_rows()
+
+    def priced_rows(self) -> float:
+        """Residuals of rows times their multipliers, as absolute numbers."""
+        return float(priced(self.bounds.y, self.residual))
 
     def condense(self) -> None:
         """Eliminate the rows, after `judge`: weights and forces come into the swept Hessians and gradient."""
