@@ -24,7 +24,7 @@ from ddp.protocols import Array
 from ddp.systems.system import System
 from ddp.tracing.function import TracedFunction
 
-OF_TERMS = "separable", "runs", "interpreted", "_tables", "table", "_alive", "_of_constraints"
+OF_TERMS = "separable", "runs", "interpreted", "table", "_alive", "_of_constraints"
 """Cached properties that depend on which terms there are."""
 
 OF_SHAPES = "separable", "runs"
@@ -148,7 +148,7 @@ class Objective:
         return self
 
     def __getstate__(self) -> dict[str, Any]:
-        of_this_process = "table", "_alive", "noted", "_tables", "_of_constraints", "_traces"  # addresses
+        of_this_process = "table", "_alive", "noted", "_of_constraints", "_traces"  # addresses
         return {name: value for name, value in vars(self).items() if name not in of_this_process}
 
     @property
@@ -166,9 +166,9 @@ class Objective:
     def total(self, X: Array, U: Array, notes: Array = cost_table.NO_NOTES) -> float:
         """The cost of a rollout X (N+1, nx) under U (N, nu), with its notes if known; infinite where it diverges."""
         costs = np.empty(self.horizon + 1)
-        table, noted, _, interpreted = self._tables
+        noted, interpreted = self.noted, self.interpreted
         read = noted if len(notes) else cost_table.NONE
-        total = cost_table.total(table, read, np.ascontiguousarray(X), np.ascontiguousarray(U), notes, costs)
+        total = cost_table.total(self.table, read, np.ascontiguousarray(X), np.ascontiguousarray(U), notes, costs)
         if (interpreted or len(read) < len(noted)) and total < np.inf:
             self._add_values(X, U, costs, len(read) > 0)
             total = cost_table.sum_of(costs)
@@ -185,11 +185,10 @@ class Objective:
     def expand(self, X: Array, U: Array, out: Derivatives, start: int, stop: int, exact: bool = False) -> None:
         """Costs, gradients and Hessians, Gauss-Newton's or exact, of the knots start .. stop-1 of 0 .. N."""
         X, U = np.ascontiguousarray(X), np.ascontiguousarray(U)
-        table, noted, runs, interpreted = self._tables
         order, H = (EXACT, out.exact) if exact else (GAUSS_NEWTON, out.lzz)
         into = out.l, out.lz, H, out.diagonal
-        cost_table.expand(table, noted, order, runs, start, stop, X, U, out.record, *into)
-        if interpreted:
+        cost_table.expand(self.table, self.noted, order, self.runs, start, stop, X, U, out.record, *into)
+        if self.interpreted:
             U = padded(U, len(X))
             clear_diagonals(self.separable, start, stop, H)
             for entry, rows in self._in_python(start, stop, True):
@@ -268,13 +267,7 @@ class Objective:
     @property
     def compiled_alone(self) -> cost_table.Table | None:
         """Terms, if all of them are compiled and read no notes."""
-        table, noted, _, interpreted = self._tables
-        return None if interpreted or len(noted) else table
-
-    @cached_property
-    def _tables(self) -> tuple[cost_table.Table, cost_table.Table, NDArray[np.int64], bool]:
-        """`table`, `noted`, `runs` and `interpreted`, cached together: one attribute look-up an evaluation."""
-        return self.table, self.noted, self.runs, self.interpreted
+        return None if self.interpreted or len(self.noted) else self.table
 
     def _in_python(self, start: int, stop: int, noted: bool = False) -> list[tuple[Entry, slice]]:
         """Terms of `within` that are not compiled; ``noted``: nor do they read notes."""

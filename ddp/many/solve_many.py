@@ -88,9 +88,7 @@ def solve_many(
     method = as_solver(solver)
     look(problem)
     by_tree = isinstance(start, str)
-    if by_tree and start != NEIGHBOURS:
-        raise ProblemError(f"start: expected None, a Solution or 'neighbours', got {said(start)}")
-    if not (by_tree or start is None or isinstance(start, Solution)):
+    if not (start is None or isinstance(start, Solution) or (by_tree and start == NEIGHBOURS)):
         raise ProblemError(f"start: expected None, a Solution or 'neighbours', got {said(start)}")
     try:
         as_guess(None if by_tree else start, problem.dynamics, problem.horizon)
