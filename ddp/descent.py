@@ -97,6 +97,11 @@ class Descent:
         self.limits.tolerance = self.solver.tolerance
         self.model: HessianModel = self.solver.model(self.limits)
 
+    @property
+    def watched(self) -> bool:
+        """Whether anybody is shown records."""
+        return self._callback is not None
+
     def go_on(self, record: Record, at: Trajectory | None = None) -> None:
         """Add a record, and show it, with the trajectory ``at`` it, by default the iterate's."""
         self.history.append(record)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from ddp.interior import compiled
 from ddp.interior.course import MOVED, UNKNOWN, Course
 from ddp.interior.layout import Workplace
+from ddp.interior.memory import MOST
 from ddp.interior.point import Point
 from ddp.interior.trials import Judged
 from ddp.machine.variables import read
@@ -37,16 +38,12 @@ class Alone:
         self._at: tuple[Point, Course] | None = None
         self._decisions = filled(compiled.Decisions, thetas=place.own["thetas"], phis=place.own["phis"])
 
-    def iterate(self, point: Point, course: Course) -> int:
-        """Make an iteration, as `iteration.iterate`."""
+    def iterate(self, point: Point, course: Course, most: int) -> tuple[int, list[list[float]]]:
+        """Make iterations, up to ``most`` or `memory.MOST`: what the last came to, numbers of those with a record."""
         if self._at is None or self._at[0] is not point:
             self._enter(point, course)
-        return int(compiled.run(self._decisions.address, self._place.memory.address))
-
-    def numbers(self) -> list[float]:
-        """Numbers of the last iteration: see `compiled.report`."""
-        found: list[float] = self._own["numbers"].tolist()
-        return found
+        came, made = compiled.run(self._decisions.address, self._place.memory.address, min(most, MOST))
+        return int(came), self._own["numbers"][:made].tolist()
 
     def _enter(self, point: Point, course: Course) -> None:
         """Go on where a point and a course are."""

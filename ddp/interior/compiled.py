@@ -11,7 +11,7 @@ from ddp.interior import parts, passes, row_steps
 from ddp.interior.barrier import KEPT, proximal
 from ddp.interior.course import Course
 from ddp.interior.filter import ENTRIES
-from ddp.interior.iteration import iterate
+from ddp.interior.iteration import STOPPED, TOOK, iterate
 from ddp.interior.measures import absolute, copy, let_limits_hold, priced, stay_off
 from ddp.interior.memory import ERRORS, LANES, NUMBERS, Memory, RowMemory, arrays, row_arrays
 from ddp.interior.parts import Way, Worth
@@ -28,18 +28,21 @@ Decisions = struct_like("Decisions", __name__, Course(0.0, 0, False, [0.0] * ENT
 
 
 @kernel
-def run(decisions, memory):
-    """Make an iteration of a `Decisions` and a `Memory`, as `iteration.iterate` does, and report it."""
+def run(decisions, memory, most):
+    """Make up to ``most`` iterations, as `iteration.iterate` does; what the last came to, how many have a record."""
     s, p = Decisions(decisions), Memory(memory)
-    came = iterate(s, p)
-    report(s, p)
-    return came
+    made, came = 0, TOOK
+    while came == TOOK and made < most:
+        came = iterate(s, p)
+        if came in (TOOK, STOPPED):
+            report(s, p, array_at(p.numbers, (most, NUMBERS))[made])
+            made += 1
+    return came, made
 
 
 @kernel
-def report(s, p):
+def report(s, p, out):
     """Write the numbers of an iteration's `Record`, and when the barrier fell."""
-    out = array_at(p.numbers, (NUMBERS,))
     out[0], out[1], out[2], out[3], out[4] = p.cost, s.dual, s.expected, s.alpha, s.shift
     out[5], out[6], out[7], out[8], out[9] = s.blend, p.gap, p.missed, p.barrier, float(s.fell)
 

@@ -12,7 +12,7 @@ from ddp.costs.cost_table import Table
 from ddp.derivatives import Derivatives
 from ddp.interior.barrier import Barrier
 from ddp.interior.filter import ENTRIES
-from ddp.interior.memory import ERRORS, LANES, NUMBERS, Memory
+from ddp.interior.memory import ERRORS, LANES, MOST, NUMBERS, Memory
 from ddp.machine.carved import carved
 from ddp.machine.trajectories import Lengths
 from ddp.machine.written import address, assign, filled
@@ -130,7 +130,7 @@ def shapes_of_iterations(problem: Problem, rows: Rows) -> dict[str, tuple[int, .
     return {
         "X": states, "U": controls, "opened": (N, n), "residual": (M,), "tried_X": states, "tried_U": controls,
         "tried_gaps": (N, n), "tried_residual": (M,), "tried_primal": (3, M), "errors": (ERRORS,), "low": controls,
-        "high": controls, "lanes_X": (LANES, *states), "lanes_U": (LANES, *controls), "numbers": (NUMBERS,),
+        "high": controls, "lanes_X": (LANES, *states), "lanes_U": (LANES, *controls), "numbers": (MOST, NUMBERS),
         "thetas": (ENTRIES,), "phis": (ENTRIES,),
     }  # fmt: skip
 

@@ -14,8 +14,9 @@ from ddp.machine.addresses import array_at, integers_at
 from ddp.machine.struct import Struct, integer
 from ddp.machine.variables import variable_integer, variable_real
 
-LANES, NUMBERS, ERRORS = 4, 10, 7
-"""Fractions of a step that are rolled out at once; numbers of an iteration; errors of a point."""
+LANES, NUMBERS, ERRORS, MOST = 4, 10, 7, 8
+"""Fractions of a step that are rolled out at once; numbers of an iteration; errors of a point; iterations in one call,
+which nothing interrupts, at most."""
 
 
 class RowMemory(Struct):
@@ -58,7 +59,7 @@ class Memory(Struct):
     Gauss-Newton's Hessians have been made.
     track: of routines; lengths: its `Lengths`, of lanes_X (LANES, N+1, nx), lanes_U (LANES, N, nu), within low, high
     (N, nu), which are off the limits lower, upper (N, nu); ahead: how many of these trials have not been looked at.
-    numbers (NUMBERS,): of the last iteration, see `compiled.report`.
+    numbers (MOST, NUMBERS): of the last iterations, see `compiled.report`.
     """
 
     rows: int = variable_integer()

@@ -20,7 +20,7 @@ problem takes 1 to 60 % more iterations.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -62,13 +62,15 @@ class Interior:
     point: the iterate.   history: of the whole solve; ``show`` adds a record of every iteration, with the iterate.
     struggles: whether to give up, judged by the iterations with one barrier; by default never.
     proof: for how many iterations to give up, too, where Hessians are not positive definite by `correction.PROOF`.
+    patience: iterations with one barrier before ``struggles`` has anything to say, 1 where each has to be shown as it
+    ends: so many may be made in one call, which share its time.
     newton: takes Newton's steps on the active set, at most so many, see `finish.finish`; finished: what they came to.
     """
 
     def __init__(
         self, point: Point, tolerance: float, history: list[Record], show: Callable[[Record, Point], None],
         struggles: Callable[[list[Record]], bool] | None = None, proof: int = 0,
-        newton: Callable[[Point, int], Finished] | None = None,
+        newton: Callable[[Point, int], Finished] | None = None, patience: int = 1,
     ) -> None:  # fmt: skip
         self.point, self.history, self._show, self._struggles, self._newton = point, history, show, struggles, newton
         self.finished: Finished | None = None
@@ -76,6 +78,7 @@ class Interior:
         self.course = Course(tolerance, 0, within, np.empty(ENTRIES), np.empty(ENTRIES))
         self.course.crosses, self.course.proof = int(newton is not None), len(history) + proof if proof else 0
         self._alone: Alone | None = None
+        self._patience, self._fell = patience, len(history)
         self._raised, self._missed, self._warm = 0, np.inf, False
 
     @property
@@ -103,7 +106,8 @@ class Interior:
     def run(self, limit: int, warm: bool = False) -> End:
         """Iterate to the tolerance; ``warm``: multipliers and derivatives of the point are known."""
         p, s, before = self.point, self.course, working_time()
-        self._warm, s.limit, s.done, s.fell, s.known = warm, limit, len(self.history), len(self.history), UNKNOWN
+        self._warm, self._fell = warm, len(self.history)
+        s.limit, s.done, s.fell, s.known = limit, len(self.history), len(self.history), UNKNOWN
         if not warm:
             self._begin()
             s.settled = int(p.first == 0 or p.bounds.count == 0)
@@ -111,12 +115,13 @@ class Interior:
         begin_filter(s, p.theta, p.first > 0)
         p.penalty = p.bounds.value(p.barrier)
         while True:
-            came = self._iterate()
-            if came in (TOOK, STOPPED):
+            came, made = self._iterate()
+            if made:
                 now = working_time()
-                fell = self._record(now - before)
-                before = now
-                if came == TOOK and self._struggles is not None and self._struggles(self.history[fell:]):
+                for numbers in made:
+                    self._record(numbers, (now - before) / len(made))
+                before, self._fell = now, int(made[-1][-1])
+                if came == TOOK and self._struggles is not None and self._struggles(self.history[self._fell :]):
                     self._leave()
                     return End(Ending.STRUGGLES, f"full-space {Ending.STRUGGLES.value}")
                 if came == TOOK:
@@ -155,10 +160,16 @@ class Interior:
             elif came == INDEFINITE and not self._elastic():
                 return End(Ending.INDEFINITE, Ending.INDEFINITE.value)
 
-    def _iterate(self) -> int:
-        """Make an iteration, in compiled code where that is possible."""
-        self._alone = alone_of(self.point)
-        return iterate(self.course, self.point) if self._alone is None else self._alone.iterate(self.point, self.course)
+    def _iterate(self) -> tuple[int, Sequence[Sequence[float]]]:
+        """Make an iteration, or some in compiled code: what it came to, and numbers of those with a record."""
+        p, s = self.point, self.course
+        self._alone = alone_of(p)
+        if self._alone is not None:
+            return self._alone.iterate(p, s, max(1, self._patience - len(self.history) + self._fell))
+        came = iterate(s, p)
+        if came not in (TOOK, STOPPED):
+            return came, ()
+        return came, ((p.cost, s.dual, s.expected, s.alpha, s.shift, s.blend, p.gap, p.missed, p.barrier, s.fell),)
 
     def _leave(self) -> None:
         """Bring point and course up to date."""
@@ -195,17 +206,13 @@ class Interior:
         s = self.course
         begin_filter(s, self.point.theta, self.point.first > 0)
         s.mu, s.stiff, s.stuck, s.fell, s.known = 0.0, 0, 0, s.done, known
+        self._fell = s.done
 
-    def _record(self, seconds: float) -> int:
-        """Show the record of an iteration; how many there were when the barrier fell."""
-        p, s = self.point, self.course
-        numbers = p.cost, s.dual, s.expected, s.alpha, s.shift, s.blend, p.gap, p.missed, p.barrier, s.fell
-        cost, dual, expected, alpha, mu, blend, gap, missed, barrier, fell = (
-            numbers if self._alone is None else self._alone.numbers()
-        )
+    def _record(self, numbers: Sequence[float], seconds: float) -> None:
+        """Show the record of an iteration, by its numbers: see `compiled.report`."""
+        cost, dual, expected, alpha, mu, blend, gap, missed, barrier, _ = numbers
         hessian = GAUSS_NEWTON if blend == 0.0 else EXACT if mu == 0.0 else LEVENBERG_MARQUARDT
         self._show(Record(
             cost, dual, expected, alpha, mu, hessian, blend, seconds, 0.0 if gap < CLOSED else gap,
             "multipliers" if blend > 0.0 else "none", missed, barrier, True,
-        ), p)  # fmt: skip
-        return int(fell)
+        ), self.point)  # fmt: skip

@@ -134,7 +134,8 @@ def _from_anew(descent: Descent, scale: float) -> tuple[Interior, End]:
         return finish(point, TOLERANCE, None, partial(descent.go_on, at=point), min(MOST_HELD, left))
 
     cross = newton if solver.tolerance < CROSSING else None  # looser solves end before
-    interior = Interior(point, solver.tolerance, history, descent.go_on, struggles, proof, cross)
+    patience = 1 if descent.watched or struggles not in (None, _struggles) else PATIENCE
+    interior = Interior(point, solver.tolerance, history, descent.go_on, struggles, proof, cross, patience)
     return interior, interior.run(solver.max_iterations)
 
 

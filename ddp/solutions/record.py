@@ -19,7 +19,7 @@ class Record(NamedTuple):
     hessian: "gauss-newton", "exact" or "exact+lm", see `ddp.models`, or a model of one's own; "curvature" is
         a step away from a saddle or a maximum: what it brought is what was expected.
     blend: the share of the exact Hessian in the model, 0 to 1.
-    seconds: wall time of the iteration, without loading and compiling kernels.
+    seconds: wall time of the iteration, without loading and compiling kernels; some that are made at once share theirs.
     contraction: what contracted the dynamics' second order in the model: "value" (V_x, DDP), "policy" (V_x under the
         last gains), "costate" (Newton), "kept" (from an earlier iterate, see ``DDP.reuse``), "multipliers" (its own,
         of linear steps) or "none".
