@@ -16,18 +16,20 @@ from ddp.machine.number import width
 from ddp.machine.packing import pack, unpack, unpack_columns
 from dynamics.arrays.products import dense_product
 from dynamics.contacts.axes import add_turning_curvature, turn_derivatives, turn_forces
-from dynamics.contacts.hessian import Curvature, contact_hessian, impact_hessian
+from dynamics.contacts.hessian import Curvature, add_couplings, contact_blocks, impact_blocks
 from dynamics.contacts.kinematics import Place
 from dynamics.contacts.relation import (
     Factors,
     contact_forward,
     impact_forward,
-    relate_contact,
-    relate_impact,
+    impact_residuals,
+    relate_residuals,
     relation,
 )
+from dynamics.contacts.response import refine
 from dynamics.rigid_bodies import batch
 from dynamics.rigid_bodies.batch import first_failure, given, take
+from dynamics.rigid_bodies.implicit import adjoint_weight
 from dynamics.rigid_bodies.kinematics import clear
 
 
@@ -80,12 +82,30 @@ def results(tree, contacts, epsilon, restitution, impact, x, ws, place, r, z):
 
 @inline
 def related(tree, contacts, epsilon, restitution, impact, x, ws, place, r, z):
-    """Derivatives by q and v into z.zy; where those of forces by τ are, of an impact scratch."""
+    """Derivatives -K⁻¹ [R_q R_v] by q and v into z.zy; where those of forces by τ are, of an impact scratch."""
+    nv, nz = r.nv, r.nv + r.nc
     if impact:
-        relate_impact(tree, contacts, epsilon, restitution, x.q, x.first, z.seen, z.zero, x.fext, ws, place, r, z.zy)
-        return r.down
-    relate_contact(tree, contacts, epsilon, x.q, x.first, x.second, x.fext, ws, place, r, z.zy)
-    return r.Kinv[tree.nv :]
+        impact_residuals(tree, contacts, epsilon, restitution, x.q, x.first, z.seen, z.zero, x.fext, ws, place, r)
+    else:
+        relate_residuals(tree, contacts, epsilon, x.q, x.first, x.second, x.fext, ws, place, r)
+    dense_product(nz, 2 * nv, nz, -1.0, r.Kinv, r.Ry, z.zy)
+    refine(epsilon, r, 1.0, 2 * nv, z.zy)
+    for i in range(nv if impact else 0):
+        z.zy[i, nv + i] += 1.0
+    return r.down if impact else r.Kinv[nv:]
+
+
+@inline
+def curved(tree, contacts, restitution, impact, x, weight, ws, place, r, z, h):
+    """Blocks qq (iterated), qv, vv, qt of the Hessian of weight·z in h, after ``related``; of impacts the first two."""
+    adjoint_weight(r.nv + r.nc, r.Kinv, weight, h.omega)
+    if impact:
+        motion = x.first, r.a, r.f
+        impact_blocks(tree, contacts, restitution, h.omega, motion, z.zero, x.fext, ws, place, h, h)
+    else:
+        contact_blocks(tree, contacts, h.omega, ws, place, r.f, h)
+        dense_product(r.nv, r.nv, r.nv + r.nc, 1.0, h.qz, r.Kinv, h.qt)
+    add_couplings(h, z.zy)
 
 
 @kernel
@@ -150,11 +170,7 @@ def contact_hessians(
         for i in range(count):
             pack(columns_from(weights, i * nz), t, z.weight, nz)
             turn_forces(contacts, place, True, nv, z.weight)
-            if impact:
-                impact_hessian(tree, contacts, restitution, z.weight, x.first, z.zero, x.fext, ws, place, r, z.zy, h)
-            else:
-                contact_hessian(tree, contacts, z.weight, ws, place, r, z.zy, h)
-                dense_product(nv, nv, nz, 1.0, h.qz, r.Kinv, h.qt)
+            curved(tree, contacts, restitution, impact, x, z.weight, ws, place, r, z, h)
             add_turning_curvature(tree, contacts, ws, place, z.weight[nv:], r.f, by_q, by_v, by_tau, h.qq, h.qv, h.qt)
             unpack_columns(as_vector(h.qq), square, qq, t, i * square)
             unpack_columns(as_vector(h.qv), square, qv, t, i * square)

@@ -13,7 +13,6 @@ from dynamics.arrays.products import dense_product
 from dynamics.contacts.curvature import add_contact_curvature, couple_forces
 from dynamics.contacts.relation import see_velocities
 from dynamics.rigid_bodies.hessian import inverse_dynamics_hessian, virtual_velocities
-from dynamics.rigid_bodies.implicit import adjoint_weight
 from dynamics.rigid_bodies.kinematics import clear, forces, sum_composites
 
 
@@ -58,23 +57,6 @@ def curve_motion(tree, mu, ws, b):
     clear(as_vector(b.vv), tree.nv * tree.nv)
     clear(as_vector(b.qz), tree.nv * columns_of(b.qz))
     inverse_dynamics_hessian(tree, ws, b.qq, b.qv, b.vv, b.qz)
-
-
-@kernel
-def contact_hessian(tree, contacts, weight, ws, place, r, zy, h):
-    """Blocks qq (iterated), qv, vv of the Hessian of weight·(a, f), and ω R_qz in h.qz; after ``relate_contact``."""
-    adjoint_weight(r.nv + r.nc, r.Kinv, weight, h.omega)
-    contact_blocks(tree, contacts, h.omega, ws, place, r.f, h)
-    add_couplings(h, zy)
-
-
-@kernel
-def impact_hessian(tree, contacts, restitution, weight, v, zero, no_fext, ws, place, r, zy, h):
-    """Blocks qq (iterated), qv of the Hessian of weight·(v⁺, Λ); after ``relate_impact``."""
-    adjoint_weight(r.nv + r.nc, r.Kinv, weight, h.omega)
-    motion = v, r.a, r.f
-    impact_blocks(tree, contacts, restitution, h.omega, motion, zero, no_fext, ws, place, h, h)
-    add_couplings(h, zy)
 
 
 @kernel

@@ -44,14 +44,6 @@ def see_motion(tree, contacts, q, w, x):
     move_contacts(tree, contacts, w, x.place, x.c)
 
 
-@kernel
-def see_impact(tree, contacts, nc, restitution, q, w, x):
-    """Place contacts, and find c of impacts, (1 + e) J v."""
-    see_motion(tree, contacts, q, w, x)
-    for i in range(nc):
-        x.c[i] *= 1.0 + restitution
-
-
 @inline
 def _units(kind, part, R, p):
     """Three unit forces of a contact, or its unit couples, about the origin."""

@@ -25,10 +25,9 @@ from typing import Any, NamedTuple
 from ddp.compiling.kernel import kernel
 from ddp.machine.fields import Fields, matrix_of, vector
 from ddp.machine.memory import as_vector, columns_from
-from dynamics.arrays.products import dense_product
 from dynamics.contacts.curvature import subtract_force_torques
 from dynamics.contacts.kinematics import contact_derivatives, contact_jacobian, move_contacts, place_contacts
-from dynamics.contacts.response import invert_delassus, invert_kkt, refine, respond
+from dynamics.contacts.response import invert_delassus, invert_kkt, refine, respond, respond_to_units
 from dynamics.contacts.rolling import roll
 from dynamics.rigid_bodies.forward import forward_dynamics, invert
 from dynamics.rigid_bodies.inverse import inverse_dynamics_derivatives
@@ -94,13 +93,20 @@ def relation(tree, nc, a, f, Kinv, w):
 
 
 @kernel
-def contact_forward(tree, contacts, epsilon, q, v, tau, fext, ws, place, r):
-    """a, f of motion under contacts; leaves the factors, and motions at a = M⁻¹ (τ - bias)."""
+def move_freely(tree, contacts, q, v, tau, fext, ws, place, r):
+    """a = M⁻¹ (τ - bias) without forces of contacts; leaves the factors, J and G."""
     forward_dynamics(tree, q, v, tau, fext, ws, r.LD, r.D, r.a)
     invert(tree, r.LD, r.M, r.dq, r.Minv)
     place_contacts(tree, contacts, q, ws, place)
-    move_contacts(tree, contacts, ws, place, r.c)  # at a = 0
     contact_jacobian(tree, contacts, ws, place, r.J)
+    respond_to_units(tree, contacts, r)
+
+
+@kernel
+def contact_forward(tree, contacts, epsilon, q, v, tau, fext, ws, place, r):
+    """a, f of motion under contacts; leaves the factors, and motions at a = M⁻¹ (τ - bias)."""
+    move_freely(tree, contacts, q, v, tau, fext, ws, place, r)
+    move_contacts(tree, contacts, ws, place, r.c)  # at a = 0
     invert_delassus(tree, contacts, epsilon, r)
     respond(epsilon, r)
 
@@ -108,10 +114,7 @@ def contact_forward(tree, contacts, epsilon, q, v, tau, fext, ws, place, r):
 @kernel
 def impact_forward(tree, contacts, epsilon, restitution, q, v, zero, no_fext, ws, place, r):
     """v⁺ - v and Λ of an impact; tree without gravity, zero (nv,) velocities."""
-    forward_dynamics(tree, q, zero, zero, no_fext, ws, r.LD, r.D, r.a)
-    invert(tree, r.LD, r.M, r.dq, r.Minv)
-    place_contacts(tree, contacts, q, ws, place)
-    contact_jacobian(tree, contacts, ws, place, r.J)
+    move_freely(tree, contacts, q, zero, zero, no_fext, ws, place, r)
     invert_delassus(tree, contacts, epsilon, r)
     for i in range(r.nc):
         total = 0.0 * v[0]
@@ -121,21 +124,6 @@ def impact_forward(tree, contacts, epsilon, restitution, q, v, zero, no_fext, ws
     for i in range(r.nv):
         r.a[i] = 0.0 * v[i]
     respond(epsilon, r)
-
-
-@kernel
-def relate_contact(tree, contacts, epsilon, q, v, tau, fext, ws, place, r, zy):
-    """Fill a ``Relation`` of motion under contacts, and zy (nz, 2 nv) := [z_q z_v]."""
-    relate_residuals(tree, contacts, epsilon, q, v, tau, fext, ws, place, r)
-    derive(epsilon, r, zy)
-
-
-@kernel
-def derive(epsilon, r, zy):
-    """[z_q z_v] := -K⁻¹ [R_q R_v]."""
-    nz = r.nv + r.nc
-    dense_product(nz, 2 * r.nv, nz, -1.0, r.Kinv, r.Ry, zy)
-    refine(epsilon, r, 1.0, 2 * r.nv, zy)
 
 
 @kernel
@@ -154,19 +142,10 @@ def relate_residuals(tree, contacts, epsilon, q, v, tau, fext, ws, place, r):
 
 
 @kernel
-def relate_impact(tree, contacts, epsilon, restitution, q, v, seen, zero, no_fext, ws, place, r, zy):
-    """Fill a ``Relation`` of an impact, and zy := [z_q z_v]; seen (nv,) := v⁺ + e v, the velocity that contacts see."""
-    impact_residuals(tree, contacts, epsilon, restitution, q, v, seen, zero, no_fext, ws, place, r)
-    derive(epsilon, r, zy)
-    for i in range(r.nv):
-        zy[i, r.nv + i] += 1.0
-
-
-@kernel
 def impact_residuals(tree, contacts, epsilon, restitution, q, v, seen, zero, no_fext, ws, place, r):
     """Fill a ``Relation`` of an impact but for its derivatives z_q = -K⁻¹ R_q, z_v = (1 ; 0) - K⁻¹ R_v.
 
-    R_v = (0 ; (1 + e) J).
+    R_v = (0 ; (1 + e) J).   seen (nv,) := v⁺ + e v, the velocity that contacts see.
     """
     impact_forward(tree, contacts, epsilon, restitution, q, v, zero, no_fext, ws, place, r)
     invert_kkt(r)

@@ -36,8 +36,7 @@ into the directions where they do not as q changes: ∂f/∂q takes it times 1/�
 
 @kernel
 def invert_delassus(tree, contacts, epsilon, r):
-    """r.G := M⁻¹ Jᵀ and r.S := (J G + ε)⁻¹; needs J and M⁻¹. Redundant contacts have an ε of their own."""
-    respond_to_units(tree, contacts, r)
+    """r.S := (J G + ε)⁻¹; needs J, G and M⁻¹. Redundant contacts have an ε of their own."""
     invert_response(tree, contacts, r.J, r)
     if epsilon > 0.0 or are_redundant(r.pivots, r.nc):
         invert_redundant(tree, contacts, r.nc, epsilon, r)

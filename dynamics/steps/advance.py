@@ -15,7 +15,7 @@ from ddp.machine.fields import Fields, matrix_of, nested, vector
 from ddp.machine.number import spread, square_root, where_less
 from dynamics.contacts.contact import Contacts
 from dynamics.contacts.kinematics import place_contacts
-from dynamics.contacts.motion import Push, respond_to_units, see_impact, see_motion, solve_contacts
+from dynamics.contacts.motion import Push, respond_to_units, see_motion, solve_contacts
 from dynamics.geometry.configuration import integrate_configuration
 from dynamics.rigid_bodies.articulated import Bodies, accelerate, articulate, forward_dynamics, no_wrenches, place
 from dynamics.rigid_bodies.passive import actuate
@@ -132,12 +132,12 @@ def advance_touching(modes, mode, x, u, w):
         error = hold(tree, contacts, nc, h, x, v, w.push, w.later)
         wrong += where_less(error, CLOSE * CLOSE, 0.0, np.nan)
     else:
-        if kind == IMPACT:
-            see_impact(tree, contacts, nc, modes.own[mode, 0], x, w.bodies, w.push)
+        see_motion(tree, contacts, x, w.bodies, w.push)
+        if kind == IMPACT:  # c = (1 + e) J v
+            for i in range(nc):
+                w.push.c[i] *= 1.0 + modes.own[mode, 0]
             for i in range(tree.nv):
                 w.bodies.u[i] = 0.0
-        else:
-            see_motion(tree, contacts, x, w.bodies, w.push)
         solve_contacts(tree, contacts, nc, w.bodies, w.push)
         accelerate(tree, w.bodies, a)
         wrong += poison(pivot, a, tree.nv)

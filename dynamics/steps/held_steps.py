@@ -30,15 +30,14 @@ from dynamics.contacts.contact import POINT, Contacts
 from dynamics.contacts.curvature import subtract_force_torques
 from dynamics.contacts.kinematics import Standing, contact_jacobian, place_contacts
 from dynamics.contacts.products import last_dof, threes
-from dynamics.contacts.response import eliminate, form_response, invert_kkt, invert_response, respond_to_units
+from dynamics.contacts.relation import move_freely
+from dynamics.contacts.response import eliminate, form_response, invert_kkt, invert_response
 from dynamics.geometry.configuration import integrate_configuration, turn_columns
 from dynamics.geometry.joint_motion import is_group, joint_jacobian, joint_transport, twist_of
 from dynamics.geometry.lie import jlog6
 from dynamics.geometry.spatial import times6
-from dynamics.rigid_bodies.bodies import place_body
-from dynamics.rigid_bodies.forward import forward_dynamics, invert
 from dynamics.rigid_bodies.inverse import inverse_dynamics_derivatives
-from dynamics.rigid_bodies.kinematics import add_accelerations, clear
+from dynamics.rigid_bodies.kinematics import add_accelerations, clear, place_bodies
 from dynamics.rigid_bodies.passive import resist
 
 SWEEPS, CLOSE = 12, 1e-9
@@ -79,8 +78,7 @@ def clear_end(tree, nc, w):
 def end_step(tree, contacts, nc, q, w):
     """q' = q ⊕ xi, the errors there and their derivatives J, C; the sum of their squares."""
     integrate_configuration(tree, q, w.xi, 1.0, w.q)
-    for b in range(tree.nb):
-        place_body(tree, b, w.q, True, w.ws)
+    place_bodies(tree, w.q, True, w.ws)
     place_contacts(tree, contacts, w.q, w.ws, w.place)
     contact_jacobian(tree, contacts, w.ws, w.place, w.J)
     turn_poses(tree, contacts, w.place, w.J)
@@ -117,19 +115,11 @@ def turn_poses(tree, contacts, place, J):
 
 
 @kernel
-def solve_held(tree, contacts, nc, h, q, v, tau, no_fext, ws, place, r, w):
-    """a, f of a held step, J(q) and G; the squared error that Newton's last sweep began with, solved below CLOSE²."""
-    forward_dynamics(tree, q, v, tau, no_fext, ws, r.LD, r.D, r.a)
-    invert(tree, r.LD, r.M, r.dq, r.Minv)
-    place_contacts(tree, contacts, q, ws, place)
-    contact_jacobian(tree, contacts, ws, place, r.J)
-    respond_to_units(tree, contacts, r)
-    return hold(tree, contacts, nc, h, q, v, r, w)
-
-
-@kernel
 def hold(tree, contacts, nc, h, q, v, r, w):
-    """Newton's method from accelerations r.a without forces, with G: see ``solve_held``."""
+    """a, f of a held step by Newton's method, from accelerations r.a without forces, with G.
+
+    Returns the squared error that the last sweep began with, solved below CLOSE².
+    """
     nv, close, before = tree.nv, CLOSE * CLOSE, spread(np.inf, v[0])
     for i in range(nv):
         w.xi[i] = h * v[i]
@@ -171,7 +161,8 @@ def add_free_motion(tree, contacts, h, r, w):
 def relate_held(tree, contacts, h, q, v, tau, no_fext, ws, place, r, w):
     """Fill a ``Relation`` of held steps but for its derivatives z_q, z_v; those not solved get a pivot of zero."""
     nc, nv = r.nc, r.nv
-    before = solve_held(tree, contacts, nc, h, q, v, tau, no_fext, ws, place, r, w)
+    move_freely(tree, contacts, q, v, tau, no_fext, ws, place, r)
+    before = hold(tree, contacts, nc, h, q, v, r, w)
     end_step(tree, contacts, nc, q, w)
     invert_response(tree, contacts, w.C, r)
     r.pivots[0] = where_less(before, CLOSE * CLOSE, r.pivots[0], 0.0)

@@ -1,6 +1,7 @@
 """One source of quantities, contacts and loops: floats, complex numbers, quads and lanes agree on random trees."""
 
 from functools import cache
+from typing import Any, NamedTuple
 
 import numpy as np
 import pinocchio as pin
@@ -14,13 +15,12 @@ from ddp.machine.memory import as_matrix, as_vector, columns_from
 from ddp.machine.struct import Struct, integer, matrix, nested
 from ddp.tracing.quantities import FIRST, SECOND
 from dynamics import Contact
-from dynamics.arrays.products import dense_product
 from dynamics.contacts import batch
 from dynamics.contacts.axes import add_turning_curvature, turn_derivatives
 from dynamics.contacts.contact import Contacts, are_regular, as_impacts, compile_contacts, forces
-from dynamics.contacts.hessian import Curvature, contact_hessian, impact_hessian
+from dynamics.contacts.hessian import Curvature
 from dynamics.contacts.kinematics import Place
-from dynamics.contacts.relation import Factors, relate_contact, relate_impact, relation
+from dynamics.contacts.relation import Factors, relation
 from dynamics.geometry.spatial import store
 from dynamics.quantities import whole
 from dynamics.quantities.frames import (
@@ -160,6 +160,15 @@ def momentum(address, x, y, memory):
         y = y[6 + 6 * n + n * n :]
 
 
+class Moving(NamedTuple):
+    """Arguments of one sample."""
+
+    q: Any
+    first: Any
+    second: Any
+    fext: Any
+
+
 @kernel
 def bench(tree, contacts, nc, weight, memory):
     """Working memory of contacts, whose weights are those given, over and over."""
@@ -185,10 +194,10 @@ def motion_under_contacts(address, x, y, memory):
     scene, tree, q, v, tau, _, weight = given(address, x)
     contacts, nc, nv = scene.contacts, scene.nc, tree.nv
     ws, place, r, z, h = bench(tree, contacts, nc, weight, memory)
-    relate_contact(tree, contacts, 0.0, q, v, tau, as_matrix(x, 0, 6), ws, place, r, z.zy)
-    by_q, by_v, by_tau = z.zy[nv:], columns_from(z.zy, nv)[nv:], r.Kinv[nv:]
-    contact_hessian(tree, contacts, z.weight, ws, place, r, z.zy, h)
-    dense_product(nv, nv, nv + nc, 1.0, h.qz, r.Kinv, h.qt)
+    sample = Moving(q, v, tau, as_matrix(x, 0, 6))
+    by_tau = batch.related(tree, contacts, 0.0, 0.0, False, sample, ws, place, r, z)
+    by_q, by_v = z.zy[nv:], columns_from(z.zy, nv)[nv:]
+    batch.curved(tree, contacts, 0.0, False, sample, z.weight, ws, place, r, z, h)
     add_turning_curvature(tree, contacts, ws, place, z.weight[nv:], r.f, by_q, by_v, by_tau, h.qq, h.qv, h.qt)
     turn_derivatives(tree, contacts, ws, place, r.f, by_q, by_v, by_tau)
     y = results(tree, nc, r, z, y)
@@ -203,8 +212,9 @@ def impact(address, x, y, memory):
     scene, _, q, v, _, _, weight = given(address, x)
     tree, contacts, nc, none = scene.weightless, scene.impacts, scene.ni, as_matrix(x, 0, 6)
     ws, place, r, z, h = bench(tree, contacts, nc, weight, memory)
-    relate_impact(tree, contacts, 0.0, 0.3, q, v, z.seen, z.zero, none, ws, place, r, z.zy)
-    impact_hessian(tree, contacts, 0.3, z.weight, v, z.zero, none, ws, place, r, z.zy, h)
+    sample = Moving(q, v, v, none)
+    batch.related(tree, contacts, 0.0, 0.3, True, sample, ws, place, r, z)
+    batch.curved(tree, contacts, 0.3, True, sample, z.weight, ws, place, r, z, h)
     y = results(tree, nc, r, z, y)
     y = copy(as_vector(h.qq), tree.nv**2, y)
     copy(as_vector(h.qv), tree.nv**2, y)
