@@ -112,8 +112,7 @@ def _forward_derivatives(tree, own, q, v, tau, weight, fext, out, t, N, nv):
 @kernel
 def _forward_hessian(tree, own, q, v, tau, weight, fext, out, t, N, nv):
     none = as_matrix(floats_at(out), 0, 0)
-    nothing = none, none, none
-    return batch.forward_dynamics_hessian(tree, own, q, v, tau, weight, fext, nothing, _matrices(out, 4, t, N, nv))
+    return batch.forward_dynamics_hessian(tree, own, q, v, tau, weight, fext, none, _matrices(out, 4, t, N, nv))
 
 
 @kernel

@@ -46,13 +46,13 @@ from dynamics.geometry.spatial import (
     sub6,
     times6,
 )
-from dynamics.rigid_bodies.kinematics import Workspace, place_bodies
+from dynamics.rigid_bodies.kinematics import Workspace, place_bodies, virtual_twists
 from dynamics.robots.model import Robot
 from dynamics.robots.tree import HybridTree, Tree, segments
 from dynamics.rods.hessian import curve_rod
 from dynamics.rods.inverse import bend_rod, turn_rates_of_rod
 from dynamics.rods.memory import has_rod, of_rods
-from dynamics.rods.motion import move_rod_virtually, span_rod
+from dynamics.rods.motion import span_rod
 
 LOCAL, WORLD, LOCAL_WORLD_ALIGNED = range(3)
 
@@ -301,16 +301,7 @@ def move_branch(tree, branch, memory, v, E):
     mu = Rates(ws.end, tree).v
     for j in range(tree.nv):
         mu[j] = v[branch.dof[j]]
-    for b in range(tree.nb):
-        zero, parent = 0.0 * mu[0], tree.parent[b]
-        wp = ws.w[parent] if parent >= 0 else (zero, zero, zero, zero, zero, zero)
-        w = wp
-        for i in range(tree.iv[b], tree.iv[b] + tree.nj[b]):
-            ws.chi[i] = cross_motion(wp, ws.s[i])
-            w = add6(w, scale6(mu[i], ws.s[i]))
-        ws.w[b] = w
-        if tree.rod[b] >= 0:
-            move_rod_virtually(tree, b, mu, ws)
+    virtual_twists(tree, mu, ws)
     R, p = placed(branch, ws)
     for j in range(tree.nv):
         psi = ws.chi[j]

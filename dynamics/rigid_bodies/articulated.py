@@ -45,7 +45,7 @@ from dynamics.geometry.spatial import (
     sub6,
     symmetric_times,
 )
-from dynamics.rigid_bodies.bodies import motion_of, seen_by_parent
+from dynamics.rigid_bodies.bodies import is_free, motion_of, seen_by_parent
 
 
 class Bodies(Fields):
@@ -121,12 +121,6 @@ def force(rigid, I, v, a):
 def no_wrenches(x):
     """A matrix of no wrenches, of the kind of numbers that a vector has."""
     return as_matrix(x, 0, 6)
-
-
-@inline
-def is_free(tree, b):
-    """Whether a body is a root that is free."""
-    return tree.parent[b] < 0 and tree.kind[b] == FREE_FLYER
 
 
 @kernel

@@ -38,13 +38,13 @@ class Matrices(Fields):
 
 
 class Relation(Fields):
-    """The ID-FD relation at one sample: a, D (nv,), M⁻¹, a_q, a_v (nv, nv), and scratch.
+    """The ID-FD relation at one sample: a, D (nv,), a_q, a_v, M⁻¹ (nv, nv), and scratch.
 
     LD, dq and dv begin as zeros and stay zero between unrelated degrees of freedom; cross need not.
     """
 
     a, D, omega = vector("nv"), vector("nv"), vector("nv")
-    Minv, aq, av, cross = matrix_of("nv", "nv"), matrix_of("nv", "nv"), matrix_of("nv", "nv"), matrix_of("nv", "nv")
+    aq, av, Minv, cross = matrix_of("nv", "nv"), matrix_of("nv", "nv"), matrix_of("nv", "nv"), matrix_of("nv", "nv")
     LD, dq, dv = matrix_of("nv", "nv"), matrix_of("nv", "nv"), matrix_of("nv", "nv")
 
 
@@ -108,6 +108,13 @@ def take(x, tree, Q, first, second, fext, t):
     pack(fext, t, as_vector(x.fext), columns_of(fext))
 
 
+@inline
+def give(x, m, out, N, t):
+    """Write blocks of m numbers, one behind the other in x, of the samples from t on; out: a row of N for each."""
+    for k in range(len(out)):
+        unpack(x[k * m :], m, as_matrix(out[k], N, m), t)
+
+
 @kernel
 def inverse_dynamics(address, memory, Q, V, A, fext, tau):
     """τ of every sample."""
@@ -122,8 +129,7 @@ def inverse_dynamics(address, memory, Q, V, A, fext, tau):
 @kernel
 def inverse_dynamics_derivatives(address, memory, Q, V, A, fext, out):
     """∂τ/∂q, ∂τ/∂v, M of every sample: out (3, N, nv, nv)."""
-    by_q, by_v, by_a = rows_of(out[0]), rows_of(out[1]), rows_of(out[2])
-    Q, V, A, fext = rows_of(Q), rows_of(V), rows_of(A), rows_of(fext)
+    Q, V, A, fext, out = rows_of(Q), rows_of(V), rows_of(A), rows_of(fext), rows_of(out)
     tree, ws, x = given(address, memory, fext)
     m, square = _matrices(tree, x.end, 3), tree.nv * tree.nv
     for t in range(0, len(Q), width(ws.end)):
@@ -131,9 +137,7 @@ def inverse_dynamics_derivatives(address, memory, Q, V, A, fext, out):
         composites(tree, x.q, x.first, x.second, x.fext, ws)
         inverse.mass_matrix(tree, ws, m.c)
         inverse.inverse_dynamics_derivatives(tree, ws, m.a, m.b)
-        unpack(as_vector(m.c), square, by_a, t)
-        unpack(as_vector(m.a), square, by_q, t)
-        unpack(as_vector(m.b), square, by_v, t)
+        give(as_vector(m.a), square, out, len(Q), t)
 
 
 @kernel
@@ -165,8 +169,7 @@ def contracted(tree, mu, ws, qq, qv, vv, qa):
 @kernel
 def inverse_dynamics_hessian(address, memory, Q, V, A, mu, fext, out):
     """The Hessian of μᵀ ID of every sample, blocks qq, qv, vv, qa: out (4, N, nv, nv)."""
-    qq, qv, vv, qa = rows_of(out[0]), rows_of(out[1]), rows_of(out[2]), rows_of(out[3])
-    Q, V, A, mu, fext = rows_of(Q), rows_of(V), rows_of(A), rows_of(mu), rows_of(fext)
+    Q, V, A, mu, fext, out = rows_of(Q), rows_of(V), rows_of(A), rows_of(mu), rows_of(fext), rows_of(out)
     tree, ws, x = given(address, memory, fext)
     m, square = _matrices(tree, x.end, 4), tree.nv * tree.nv
     for t in range(0, len(Q), width(ws.end)):
@@ -174,10 +177,7 @@ def inverse_dynamics_hessian(address, memory, Q, V, A, mu, fext, out):
         pack(mu, t, x.weight, tree.nv)
         composites(tree, x.q, x.first, x.second, x.fext, ws)
         contracted(tree, x.weight, ws, m.a, m.b, m.c, m.d)
-        unpack(as_vector(m.a), square, qq, t)
-        unpack(as_vector(m.b), square, qv, t)
-        unpack(as_vector(m.c), square, vv, t)
-        unpack(as_vector(m.d), square, qa, t)
+        give(as_vector(m.a), square, out, len(Q), t)
 
 
 @kernel
@@ -251,14 +251,10 @@ def inverse_mass_matrix(address, memory, Q, V, tau, fext, out):
 
 def accelerate(tree, q, v, a, fext, ws):
     """Make composites and rows of a = 0 those of a, after ``forward.forward_dynamics``."""
-
-
-@inline
-def _add_accelerations(tree, q, v, a, fext, ws):
     add_accelerations(tree, a, ws)
 
 
-by_rods(accelerate, _add_accelerations, composites)
+by_rods(accelerate, inline(accelerate), composites)
 
 
 @kernel
@@ -273,24 +269,14 @@ def relate(tree, q, v, tau, fext, ws, r):
 
 
 @kernel
-def unpack_relation(tree, r, by_q, by_v, by_tau, t):
-    """a_q, a_v and M⁻¹ of the samples from t on."""
-    square = tree.nv * tree.nv
-    unpack(as_vector(r.av), square, by_v, t)
-    unpack(as_vector(r.aq), square, by_q, t)
-    unpack(as_vector(r.Minv), square, by_tau, t)
-
-
-@kernel
 def forward_dynamics_derivatives(address, memory, Q, V, tau, fext, out):
     """∂a/∂q, ∂a/∂v, M⁻¹ of every sample, out (3, N, nv, nv); the first that fails, or -1."""
-    by_q, by_v, by_tau = rows_of(out[0]), rows_of(out[1]), rows_of(out[2])
-    Q, V, tau, fext = rows_of(Q), rows_of(V), rows_of(tau), rows_of(fext)
+    Q, V, tau, fext, out = rows_of(Q), rows_of(V), rows_of(tau), rows_of(fext), rows_of(out)
     tree, ws, x, r = relating(address, memory, fext)
     for t in range(0, len(Q), width(ws.end)):
         take(x, tree, Q, V, tau, fext, t)
         relate(tree, x.q, x.first, x.second, x.fext, ws, r)
-        unpack_relation(tree, r, by_q, by_v, by_tau, t)
+        give(as_vector(r.aq), tree.nv * tree.nv, out, len(Q), t)
         failed = first_failure(tree, r.D, r.a, t, len(Q))
         if failed >= 0:
             return failed
@@ -309,11 +295,10 @@ def relate_twice(tree, weight, ws, r, qq, qv, vv, qtau):
 def forward_dynamics_hessian(address, memory, Q, V, tau, weight, fext, first, out):
     """The Hessian of weight·a of every sample, blocks qq (iterated), qv, vv, qτ; the first that fails, or -1.
 
-    out (4, N, nv, nv).  first (3, N or 0, nv, nv): where a_q, a_v and M⁻¹ go, if they are wanted.
+    out (4, N, nv, nv).  first (3 or 0, N, nv, nv): where a_q, a_v and M⁻¹ go, if they are wanted.
     """
-    qq, qv, vv, qtau = rows_of(out[0]), rows_of(out[1]), rows_of(out[2]), rows_of(out[3])
-    by_q, by_v, by_tau = rows_of(first[0]), rows_of(first[1]), rows_of(first[2])
     Q, V, tau, weight, fext = rows_of(Q), rows_of(V), rows_of(tau), rows_of(weight), rows_of(fext)
+    first, out = rows_of(first), rows_of(out)
     tree, ws, x, r = relating(address, memory, fext)
     m, square = _matrices(tree, r.end, 4), tree.nv * tree.nv
     for t in range(0, len(Q), width(ws.end)):
@@ -323,13 +308,9 @@ def forward_dynamics_hessian(address, memory, Q, V, tau, weight, fext, first, ou
         failed = first_failure(tree, r.D, r.a, t, len(Q))
         if failed >= 0:
             return failed
-        if len(by_q) > 0:
-            unpack_relation(tree, r, by_q, by_v, by_tau, t)
+        give(as_vector(r.aq), square, first, len(Q), t)
         relate_twice(tree, x.weight, ws, r, m.a, m.b, m.c, m.d)
-        unpack(as_vector(m.a), square, qq, t)
-        unpack(as_vector(m.d), square, qtau, t)
-        unpack(as_vector(m.b), square, qv, t)
-        unpack(as_vector(m.c), square, vv, t)
+        give(as_vector(m.a), square, out, len(Q), t)
     return -1
 
 

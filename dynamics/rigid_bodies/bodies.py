@@ -47,6 +47,12 @@ def turned(tree, b, cosine, sine, angle):
 
 
 @inline
+def is_free(tree, b):
+    """Whether a body is a root that is free, whose s_j are the root's axes at its origin."""
+    return tree.parent[b] < 0 and tree.kind[b] == FREE_FLYER
+
+
+@inline
 def place_body(tree, b, q, origin_at_root, ws):
     """R, p of body b, whose parent's are known, and its columns s."""
     R, p = seen_by_parent(tree, b, q)
@@ -108,7 +114,7 @@ def move_body(tree, b, qd, qdd, fext, ws):
     else:
         vp = (zero, zero, zero, zero, zero, zero)
         ap = (zero - g[0], zero - g[1], zero - g[2], zero - g[3], zero - g[4], zero - g[5])
-    if parent < 0 and tree.kind[b] == FREE_FLYER:  # at the origin, along its own axes: s_j = (e ; 0) or (0 ; e)
+    if is_free(tree, b):  # at the origin, along its own axes: s_j = (e ; 0) or (0 ; e)
         still = vp
         v = join(rotate(R, (qd[iv], qd[iv + 1], qd[iv + 2])), rotate(R, (qd[iv + 3], qd[iv + 4], qd[iv + 5])))
         moved = join(rotate(R, (qdd[iv], qdd[iv + 1], qdd[iv + 2])), rotate(R, (qdd[iv + 3], qdd[iv + 4], qdd[iv + 5])))
@@ -151,15 +157,3 @@ def forces_of(tree, b, R, p, v, a, fext, ws):
     ws.hKc[b] = hK
     ws.f[b] = f
 
-
-@inline
-def carry(tree, b, ws):
-    """Add Ic, hKc and f of a body, with all it carries, to those of its parent."""
-    if tree.parent[b] >= 0:
-        parent = tree.parent[b]
-        for k in range(10):
-            ws.Ic[parent, k] += ws.Ic[b, k]
-        for k in range(12):
-            ws.hKc[parent, k] += ws.hKc[b, k]
-        for k in range(6):
-            ws.f[parent, k] += ws.f[b, k]

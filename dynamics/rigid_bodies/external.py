@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from ddp.compiling.kernel import inline, kernel
+from ddp.compiling.kernel import kernel
 from ddp.machine.fields import Fields, matrix_of, rows, rows_apart, vector
 from ddp.machine.memory import as_vector, memory_of, rows_of
 from ddp.machine.number import width
@@ -40,9 +40,8 @@ from dynamics.geometry.spatial import (
     linear,
     rotate_back,
     scale3,
-    scale6,
 )
-from dynamics.rigid_bodies.kinematics import Workspace, clear, place_bodies, sum_over_subtrees
+from dynamics.rigid_bodies.kinematics import Workspace, clear, place_bodies, sum_over_subtrees, virtual_twists
 from dynamics.robots.tree import Tree
 
 
@@ -60,8 +59,9 @@ def size(nb: int, nq: int, nv: int) -> int:
 
 
 @kernel
-def sum_wrenches(tree, ws, x):
-    """F into ws.f, N into x.moment, n into x.couple, summed over subtrees; needs placements."""
+def place_wrenches(tree, ws, x):
+    """Placements of bodies; F into ws.f, N into x.moment, n into x.couple, summed over subtrees."""
+    place_bodies(tree, x.q, True, ws)
     for b in range(tree.nb):
         wrench, p = x.wrench[b], ws.p[b]
         f, n = linear(wrench), angular(wrench)
@@ -74,103 +74,60 @@ def sum_wrenches(tree, ws, x):
 
 
 @kernel
-def place_wrenches(tree, ws, x):
-    """Placements of bodies, and sums of the wrenches on them."""
-    place_bodies(tree, x.q, True, ws)
-    sum_wrenches(tree, ws, x)
+def external_torques(address, memory, order, Q, wrenches, mu, out):
+    """τ_ext (N, nv) of every sample; as ``order`` asks, 0 to 2, or its derivatives by q, or the Hessian of μᵀ τ_ext.
 
-
-@inline
-def _given(address, memory):
-    """The tree, a workspace and wrenches in the memory, dq of zeros."""
+    These are (N, nv, nv), the Hessian iterated (row first derivative, column second), of one μ a sample.
+    """
+    Q, wrenches, mu, out = rows_of(Q), rows_of(wrenches), rows_of(mu), rows_of(out)
     tree = Tree(address)
     ws = Workspace(memory_of(memory), tree)
     x = Wrenches(ws.end, tree)
     clear(as_vector(x.dq), tree.nv * tree.nv)
-    return tree, ws, x
-
-
-@inline
-def _place(tree, ws, x, Q, wrenches, t):
-    """Placements and sums of wrenches of the samples from t on."""
-    pack(Q, t, x.q, tree.nq)
-    pack(wrenches, t, as_vector(x.wrench), 6 * tree.nb)
-    place_wrenches(tree, ws, x)
-
-
-@kernel
-def external_torques(address, memory, Q, wrenches, tau):
-    """τ_ext (N, nv) of every sample."""
-    Q, wrenches, tau = rows_of(Q), rows_of(wrenches), rows_of(tau)
-    tree, ws, x = _given(address, memory)
     for t in range(0, len(Q), width(ws.end)):
-        _place(tree, ws, x, Q, wrenches, t)
-        for i in range(tree.nv):
-            x.tau[i] = dot6(ws.s[i], ws.f[tree.body[i]])
-        unpack(x.tau, tree.nv, tau, t)
+        pack(Q, t, x.q, tree.nq)
+        pack(wrenches, t, as_vector(x.wrench), 6 * tree.nb)
+        place_wrenches(tree, ws, x)
+        if order == 0:
+            for i in range(tree.nv):
+                x.tau[i] = dot6(ws.s[i], ws.f[tree.body[i]])
+            unpack(x.tau, tree.nv, out, t)
+            continue
+        if order == 1:
+            derivatives_of_sample(tree, ws, x)
+        else:
+            pack(mu, t, x.mu, tree.nv)
+            hessian_of_sample(tree, ws, x)
+        unpack(as_vector(x.dq), tree.nv * tree.nv, out, t)
 
 
 @kernel
-def external_derivatives(address, memory, Q, wrenches, dq):
-    """∂τ_ext/∂q (N, nv, nv) of every sample."""
-    Q, wrenches, dq = rows_of(Q), rows_of(wrenches), rows_of(dq)
-    tree, ws, x = _given(address, memory)
-    square = tree.nv * tree.nv
-    for t in range(0, len(Q), width(ws.end)):
-        _place(tree, ws, x, Q, wrenches, t)
-        for i in range(tree.nv):
-            b = tree.body[i]
-            F, N, si = ws.f[b], x.moment[b], ws.s[i]
-            j = tree.iv[b] + tree.nj[b] - 1
-            while j >= 0:
-                sj = ws.s[j]
-                x.dq[i, j] = dot6(cross_motion(sj, si), F) + dot3(angular(si), couple_rate(linear(F), N, sj))
-                if tree.body[j] != b:
-                    x.dq[j, i] = dot3(angular(sj), couple_rate(linear(F), N, si))
-                j = tree.previous[j]
-        unpack(as_vector(x.dq), square, dq, t)
+def derivatives_of_sample(tree, ws, x):
+    """∂τ_ext/∂q of one sample into x.dq, after ``place_wrenches``."""
+    for i in range(tree.nv):
+        b = tree.body[i]
+        F, N, si = ws.f[b], x.moment[b], ws.s[i]
+        j = tree.iv[b] + tree.nj[b] - 1
+        while j >= 0:
+            sj = ws.s[j]
+            x.dq[i, j] = dot6(cross_motion(sj, si), F) + dot3(angular(si), couple_rate(linear(F), N, sj))
+            if tree.body[j] != b:
+                x.dq[j, i] = dot3(angular(sj), couple_rate(linear(F), N, si))
+            j = tree.previous[j]
 
 
 @kernel
-def virtual_motion(tree, ws, x):
-    """w into ws.w, χ into ws.chi, W summed over subtrees into x.power."""
+def hessian_of_sample(tree, ws, x):
+    """The iterated Hessian of one sample into x.dq, after ``place_wrenches``; W into x.power."""
+    virtual_twists(tree, x.mu, ws)
     for b in range(tree.nb):
-        parent = tree.parent[b]
-        for k in range(6):
-            ws.w[b, k] = ws.w[parent, k] if parent >= 0 else 0.0
-        wp = ws.w[b]
-        w = wp
-        for i in range(tree.iv[b], tree.iv[b] + tree.nj[b]):
-            s = ws.s[i]
-            w = add6(w, scale6(x.mu[i], s))
-            ws.chi[i] = cross_motion(wp, s)
-        ws.w[b] = w
-        wrench, wa = x.wrench[b], angular(w)
-        f, n = linear(wrench), angular(wrench)
+        wrench, w = x.wrench[b], ws.w[b]
+        f, n, wa = linear(wrench), angular(wrench), angular(w)
         u = add3(linear(w), cross3(wa, ws.p[b]))
         for i in range(3):
             for k in range(3):
                 x.power[b, 3 * i + k] = f[i] * u[k] + n[i] * wa[k]
     sum_over_subtrees(tree, x.power)
-
-
-@kernel
-def external_hessian(address, memory, Q, wrenches, mu, qq):
-    """Hessian of μᵀ τ_ext by q, iterated (row first derivative, column second): (N, nv, nv), one μ a sample."""
-    Q, wrenches, mu, qq = rows_of(Q), rows_of(wrenches), rows_of(mu), rows_of(qq)
-    tree, ws, x = _given(address, memory)
-    square = tree.nv * tree.nv
-    for t in range(0, len(Q), width(ws.end)):
-        _place(tree, ws, x, Q, wrenches, t)
-        pack(mu, t, x.mu, tree.nv)
-        hessian_of_sample(tree, ws, x)
-        unpack(as_vector(x.dq), square, qq, t)
-
-
-@kernel
-def hessian_of_sample(tree, ws, x):
-    """The iterated Hessian of one sample into x.dq, placements and wrenches summed."""
-    virtual_motion(tree, ws, x)
     for j in range(tree.nv):
         b = tree.body[j]
         F, N, n, W = ws.f[b], x.moment[b], x.couple[b], x.power[b]

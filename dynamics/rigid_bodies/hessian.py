@@ -7,7 +7,7 @@ The scalar μᵀ ID is the power of the force distribution against the velocity 
 
 from __future__ import annotations
 
-from ddp.compiling.kernel import by_types, inline, kernel
+from ddp.compiling.kernel import inline, kernel
 from dynamics.geometry.joint_motion import FREE_FLYER
 from dynamics.geometry.spatial import (
     add3,
@@ -32,10 +32,11 @@ from dynamics.geometry.spatial import (
     sub6,
     symmetric_times,
 )
-from dynamics.rigid_bodies.inverse import felt_at_root, floats, pull
+from dynamics.rigid_bodies.bodies import is_free
+from dynamics.rigid_bodies.inverse import felt_at_root, pull
+from dynamics.rigid_bodies.kinematics import virtual_twists
 from dynamics.rods.hessian import carry_rod_virtually, hessian_of_rod
-from dynamics.rods.memory import RodMemory, has_rod, is_carried, is_hybrid
-from dynamics.rods.motion import move_rod_virtually
+from dynamics.rods.memory import RodMemory, by_rods, has_rod, is_carried
 
 
 @kernel
@@ -45,23 +46,12 @@ def virtual_velocities(tree, mu, ws):
     Both are linear in w: a joint's part δ = Σ s μ of it moves all it carries, so that composites are enough,
     (h, K)_w = K(Iᶜ, w_p) + Σ K(Iᶜ_l, δ_l) and z = Bᶜᵀ w_p + Σ Bᶜ_lᵀ δ_l over the joint and those behind it.
     """
+    virtual_twists(tree, mu, ws)
     for b in range(tree.nb):
-        parent = tree.parent[b]
-        for k in range(6):
-            ws.w[b, k] = ws.w[parent, k] if parent >= 0 else 0.0
         for k in range(12):
             ws.hKw[b, k] = 0.0
         for k in range(3):
             ws.z[b, k] = 0.0
-        wp = ws.w[b]
-        w = wp
-        for i in range(tree.iv[b], tree.iv[b] + tree.nj[b]):
-            s = ws.s[i]
-            w = add6(w, scale6(mu[i], s))
-            ws.chi[i] = cross_motion(wp, s)
-        ws.w[b] = w
-        if has_rod(tree, b):
-            move_rod_virtually(tree, b, mu, ws)
     for b in range(tree.nb - 1, -1, -1):
         if has_rod(tree, b):
             carry_rod_virtually(tree, b, ws)
@@ -106,7 +96,7 @@ def inverse_dynamics_hessian(tree, ws, qq, qv, vv, qa):
         if has_rod(tree, b) and i == first:
             hessian_of_rod(tree, b, ws, qq, qv, vv, qa)
         if not is_carried(tree, b):
-            if not floats(tree.kind[b], tree.parent[b]):
+            if not is_free(tree, b):
                 grounded_hessian(tree, ws, i, qq, qv, vv, qa)
             elif i == first:
                 floating_hessian(tree, ws, b, qq, qv, vv, qa)
@@ -159,11 +149,6 @@ def felt_twice_by_carriers(tree, i, ws):
     """Y, F, V, P, Z, b_w of i: by these it enters the second derivatives by the degrees of freedom that carry it."""
 
 
-@by_types(felt_twice_by_carriers)
-def _felt_twice_by_carriers(tree, i, ws):
-    return _felt_of_any if is_hybrid(tree) else _felt_of_joint
-
-
 @inline
 def _felt_of_joint(tree, i, ws):
     b = tree.body[i]
@@ -182,6 +167,9 @@ def _felt_of_any(tree, i, ws):
         m = RodMemory(ws.rods, tree)
         return ws.Y[i], m.F[i], m.V[i], m.P[i], m.couple[i], m.bw[i]
     return _felt_of_joint(tree, i, ws)
+
+
+by_rods(felt_twice_by_carriers, _felt_of_joint, _felt_of_any)
 
 
 @kernel

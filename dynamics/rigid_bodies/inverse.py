@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from ddp.compiling.kernel import by_types, inline, kernel
+from ddp.compiling.kernel import inline, kernel
 from dynamics.geometry.joint_motion import FREE_FLYER
 from dynamics.geometry.spatial import (
     add6,
@@ -20,50 +20,39 @@ from dynamics.geometry.spatial import (
     rotate_back6,
     sub6,
 )
+from dynamics.rigid_bodies.bodies import is_free
 from dynamics.rigid_bodies.kinematics import forces, place_bodies, sum_forces
 from dynamics.rods.inverse import derivatives_of_rod, forces_of_rod, mass_of_rod
-from dynamics.rods.memory import RodMemory, has_rod, is_carried, is_hybrid
+from dynamics.rods.memory import RodMemory, by_rods, has_rod, is_carried
 
 
 @kernel
 def mass_matrix(tree, ws, M):
     """M = s_jᵀ Y_i, Y_i = Iᶜ s_i (kept), over pairs on one path to the root (CRBA), the only ones written; needs Ic."""
     for i in range(tree.nv):
-        mass_of(tree, i, ws, M)
-
-
-@inline
-def mass_of(tree, i, ws, M):
-    """The entries of ``mass_matrix`` that i has with those before it on its path."""
-    b, j = tree.body[i], i
-    if has_rod(tree, b):
-        if i == tree.iv[b]:
-            mass_of_rod(tree, b, ws, M)
-        Y, j = ws.Y[i], tree.previous[tree.iv[b]]
-    else:
-        Y = inertia_times(ws.Ic[b], ws.s[i])
-        ws.Y[i] = Y
-    while j >= 0 and not floats(tree.kind[tree.body[j]], tree.parent[tree.body[j]]):
-        M[i, j] = M[j, i] = dot6(Y, ws.s[j])
-        j = tree.previous[j]
-    if j >= 0:
-        root = tree.body[j]
-        Y0 = rotate_back6(ws.R[root], Y)
-        for k in range(6):
-            M[i, tree.iv[root] + k] = M[tree.iv[root] + k, i] = Y0[k]
-    M[i, i] += tree.armature[i]
+        b, j = tree.body[i], i
+        if has_rod(tree, b):
+            if i == tree.iv[b]:
+                mass_of_rod(tree, b, ws, M)
+            Y, j = ws.Y[i], tree.previous[tree.iv[b]]
+        else:
+            Y = inertia_times(ws.Ic[b], ws.s[i])
+            ws.Y[i] = Y
+        while j >= 0 and not is_free(tree, tree.body[j]):
+            M[i, j] = M[j, i] = dot6(Y, ws.s[j])
+            j = tree.previous[j]
+        if j >= 0:
+            root = tree.body[j]
+            Y0 = rotate_back6(ws.R[root], Y)
+            for k in range(6):
+                M[i, tree.iv[root] + k] = M[tree.iv[root] + k, i] = Y0[k]
+        M[i, i] += tree.armature[i]
 
 
 @kernel
 def first_felt(tree):
     """The first degree of freedom whose displacement anything feels: uniform gravity hides where a root floats."""
-    return 3 if floats(tree.kind[0], tree.parent[0]) else 0
-
-
-@inline
-def floats(kind, parent):
-    """Whether a joint is a free-flyer on the world, whose s_j are the root's axes at its origin."""
-    return kind == FREE_FLYER and parent < 0
+    return 3 if is_free(tree, 0) else 0
 
 
 @kernel
@@ -96,59 +85,48 @@ def inverse_dynamics_derivatives(tree, ws, dq, dv):
     ∂τ_i/∂v_j = (Bᵀs_i)·s_j + Y_i·η_j           ∂τ_j/∂v_i = s_j·(I η_i + B s_i)                *
     """
     for i in range(tree.nv):
-        derivatives_of(tree, i, ws, dq, dv)
-
-
-@inline
-def derivatives_of(tree, i, ws, dq, dv):
-    """The entries of ``inverse_dynamics_derivatives`` that i has with its joint and those before it on its path."""
-    b = tree.body[i]
-    if has_rod(tree, b) and i == tree.iv[b]:
-        derivatives_of_rod(tree, b, ws, dq, dv)
-    if floats(tree.kind[b], tree.parent[b]):
-        Y, bt = ws.Y[i], coriolis_transposed_times(ws.hKc[b], ws.s[i])
-        by_q, by_v = felt_at_root(tree, ws.R[b], ws.v[b], Y, bt)
-        for k in range(6):
-            dq[i, tree.iv[b] + k], dv[i, tree.iv[b] + k] = by_q[k], by_v[k]
-    else:
-        Y, bt, F, V = felt_by_carriers(tree, i, ws)
-        if not has_rod(tree, b):
-            for j in range(tree.iv[b], tree.iv[b] + tree.nj[b]):
-                dq[i, j] = dot3(bt, angular(ws.psi[j])) + dot6(Y, ws.psidd[j])
-                dv[i, j] = dot3(bt, angular(ws.s[j])) + dot6(Y, ws.eta[j])
-        j = tree.previous[tree.iv[b]]
-        while j >= 0 and is_carried(tree, tree.body[j]):
-            sj = ws.s[j]
-            dq[i, j] = dot3(bt, angular(ws.psi[j])) + dot6(Y, ws.psidd[j])
-            dq[j, i] = dot6(sj, F)
-            dv[i, j] = dot3(bt, angular(sj)) + dot6(Y, ws.eta[j])
-            dv[j, i] = dot6(sj, V)
-            j = tree.previous[j]
-        if j >= 0 and tree.kind[tree.body[j]] == FREE_FLYER:
-            root = tree.body[j]
-            R, v = ws.R[root], ws.v[root]
-            by_q, by_v = felt_at_root(tree, R, v, Y, bt)
-            F0, V0 = rotate_back6(R, F), rotate_back6(R, V)
+        b = tree.body[i]
+        if has_rod(tree, b) and i == tree.iv[b]:
+            derivatives_of_rod(tree, b, ws, dq, dv)
+        if is_free(tree, b):
+            Y, bt = ws.Y[i], coriolis_transposed_times(ws.hKc[b], ws.s[i])
+            by_q, by_v = felt_at_root(tree, ws.R[b], ws.v[b], Y, bt)
             for k in range(6):
-                j = tree.iv[root] + k
-                dq[i, j], dq[j, i], dv[i, j], dv[j, i] = by_q[k], F0[k], by_v[k], V0[k]
-            j = -1
-        while j >= 0:  # another joint on the world: nothing carries it, ψ'_j = 0
-            sj = ws.s[j]
-            dq[i, j] = dot6(Y, ws.psidd[j])
-            dq[j, i] = dot6(sj, F)
-            dv[i, j] = dot3(bt, angular(sj)) + dot6(Y, ws.eta[j])
-            dv[j, i] = dot6(sj, V)
-            j = tree.previous[j]
+                dq[i, tree.iv[b] + k], dv[i, tree.iv[b] + k] = by_q[k], by_v[k]
+        else:
+            Y, bt, F, V = felt_by_carriers(tree, i, ws)
+            if not has_rod(tree, b):
+                for j in range(tree.iv[b], tree.iv[b] + tree.nj[b]):
+                    dq[i, j] = dot3(bt, angular(ws.psi[j])) + dot6(Y, ws.psidd[j])
+                    dv[i, j] = dot3(bt, angular(ws.s[j])) + dot6(Y, ws.eta[j])
+            j = tree.previous[tree.iv[b]]
+            while j >= 0 and is_carried(tree, tree.body[j]):
+                sj = ws.s[j]
+                dq[i, j] = dot3(bt, angular(ws.psi[j])) + dot6(Y, ws.psidd[j])
+                dq[j, i] = dot6(sj, F)
+                dv[i, j] = dot3(bt, angular(sj)) + dot6(Y, ws.eta[j])
+                dv[j, i] = dot6(sj, V)
+                j = tree.previous[j]
+            if j >= 0 and tree.kind[tree.body[j]] == FREE_FLYER:
+                root = tree.body[j]
+                R, v = ws.R[root], ws.v[root]
+                by_q, by_v = felt_at_root(tree, R, v, Y, bt)
+                F0, V0 = rotate_back6(R, F), rotate_back6(R, V)
+                for k in range(6):
+                    j = tree.iv[root] + k
+                    dq[i, j], dq[j, i], dv[i, j], dv[j, i] = by_q[k], F0[k], by_v[k], V0[k]
+                j = -1
+            while j >= 0:  # another joint on the world: nothing carries it, ψ'_j = 0
+                sj = ws.s[j]
+                dq[i, j] = dot6(Y, ws.psidd[j])
+                dq[j, i] = dot6(sj, F)
+                dv[i, j] = dot3(bt, angular(sj)) + dot6(Y, ws.eta[j])
+                dv[j, i] = dot6(sj, V)
+                j = tree.previous[j]
 
 
 def felt_by_carriers(tree, i, ws):
     """Y, [Bᵀs]_a, F, V of i: by these it enters the rows and columns of the degrees of freedom that carry it."""
-
-
-@by_types(felt_by_carriers)
-def _felt_by_carriers(tree, i, ws):
-    return _felt_of_any if is_hybrid(tree) else _felt_of_joint
 
 
 @inline
@@ -168,6 +146,9 @@ def _felt_of_any(tree, i, ws):
         m = RodMemory(ws.rods, tree)
         return ws.Y[i], m.bt[i], m.F[i], m.V[i]
     return _felt_of_joint(tree, i, ws)
+
+
+by_rods(felt_by_carriers, _felt_of_joint, _felt_of_any)
 
 
 @inline

@@ -7,41 +7,28 @@ a root stands, and numbers stay small far from the origin.
 
 from __future__ import annotations
 
-import numpy as np
-from numba import types
-
 from ddp.compiling.kernel import kernel
 from ddp.machine.fields import Fields, rows, vector
-from ddp.machine.memory import numbers_between, rows_at
-from dynamics.geometry.spatial import add6, cross_motion, inertia_times, momentum_operator, move_inertia, scale6
-from dynamics.rigid_bodies.bodies import carry, forces_of, move_body, place_body
+from dynamics.geometry.spatial import add6, cross_motion, inertia_times, scale6
+from dynamics.rigid_bodies.bodies import forces_of, move_body, place_body
 from dynamics.rods.inverse import carry_rod, sum_forces_of_rod
 from dynamics.rods.memory import has_rod
-from dynamics.rods.motion import move_rod, place_rod
-
-_floats = rows_at(types.float64)
+from dynamics.rods.motion import move_rod, move_rod_virtually, place_rod
 
 
 class Workspace(Fields):
     """Working memory of one knot, by the symbols of spatial.py; f, hKw, z become composites bottom-up.
 
-    I, hK are a body's own, Ic, hKc composites.   psi: ψ', psidd: ψ'', eta: η, chi: w_p × s, Y: Ic s.
+    Ic, hKc: I and (h, K).   psi: ψ', psidd: ψ'', eta: η, chi: w_p × s, Y: Ic s.
     Rows of a rod's degrees of freedom are those of a body at its tip.   rods: a ``RodMemory``.
     """
 
     R, p, v, a, w = rows("nb", 9), rows("nb", 3), rows("nb", 6), rows("nb", 6), rows("nb", 6)
-    I, Ic, f = rows("nb", 10), rows("nb", 10), rows("nb", 6)
-    hK, hKc, hKw, z = rows("nb", 12), rows("nb", 12), rows("nb", 12), rows("nb", 3)
+    Ic, f = rows("nb", 10), rows("nb", 6)
+    hKc, hKw, z = rows("nb", 12), rows("nb", 12), rows("nb", 3)
     s, psi, psidd = rows("nv", 6), rows("nv", 6), rows("nv", 6)
     eta, chi, Y = rows("nv", 6), rows("nv", 6), rows("nv", 6)
     rods = vector("room")
-
-
-@kernel
-def workspace(tree, like):
-    """An array to make a ``Workspace`` of, of the number type of the array ``like``, for kernels without memory."""
-    memory = _floats(64)
-    return np.empty(numbers_between(memory, Workspace(memory, tree).end), like.dtype)
 
 
 @kernel
@@ -63,7 +50,7 @@ def place_bodies(tree, q, origin_at_root, ws):
 
 @kernel
 def velocities(tree, qd, ws):
-    """v = v_p + s q', ψ' = v_p × s, η = ψ' + v × s; each body's own I and (h, K) = momentum operator of (I, v)."""
+    """v = v_p + s q', ψ' = v_p × s, η = ψ' + v × s."""
     for b in range(tree.nb):
         parent = tree.parent[b]
         for k in range(6):
@@ -79,9 +66,6 @@ def velocities(tree, qd, ws):
             psi = cross_motion(vp, s)
             ws.psi[i] = psi
             ws.eta[i] = add6(psi, cross_motion(v, s))
-        I = move_inertia(ws.R[b], ws.p[b], tree.inertia[b])
-        ws.I[b] = I
-        ws.hK[b] = momentum_operator(I, v)
 
 
 @kernel
@@ -137,6 +121,24 @@ def add_accelerations(tree, qdd, ws):
 
 
 @kernel
+def virtual_twists(tree, mu, ws):
+    """w = w_p + s μ and χ = w_p × s."""
+    for b in range(tree.nb):
+        parent = tree.parent[b]
+        for k in range(6):
+            ws.w[b, k] = ws.w[parent, k] if parent >= 0 else 0.0
+        wp = ws.w[b]
+        w = wp
+        for i in range(tree.iv[b], tree.iv[b] + tree.nj[b]):
+            s = ws.s[i]
+            w = add6(w, scale6(mu[i], s))
+            ws.chi[i] = cross_motion(wp, s)
+        ws.w[b] = w
+        if has_rod(tree, b):
+            move_rod_virtually(tree, b, mu, ws)
+
+
+@kernel
 def sum_over_subtrees(tree, quantity):
     """Composite of a per-body quantity: each body's own plus those of all bodies it carries."""
     for b in range(tree.nb - 1, -1, -1):
@@ -161,10 +163,16 @@ def sum_forces(tree, ws):
 def sum_composites(tree, ws):
     """Ic, hKc and f of each body with all it carries, after ``forces``."""
     for b in range(tree.nb - 1, -1, -1):
+        parent = tree.parent[b]
         if has_rod(tree, b):
             carry_rod(tree, b, ws)
-        else:
-            carry(tree, b, ws)
+        elif parent >= 0:
+            for k in range(10):
+                ws.Ic[parent, k] += ws.Ic[b, k]
+            for k in range(12):
+                ws.hKc[parent, k] += ws.hKc[b, k]
+            for k in range(6):
+                ws.f[parent, k] += ws.f[b, k]
 
 
 @kernel

@@ -65,6 +65,12 @@ def _move_plane(s, plane):
 
 
 @inline
+def _move(side, s, x):
+    """D x of a point that A carries, or D x of a plane that B does."""
+    return _move_point(s, x) if side == 0 else _move_plane(s, x)
+
+
+@inline
 def _times(plane, x):
     return plane[0] * x[0] + plane[1] * x[1] + plane[2] * x[2] + plane[3] * x[3]
 
@@ -145,15 +151,10 @@ def see_loops(tree, loops, q, ws, lp):
             i = loops.path[k, 0]
             lp.s[k] = ws.s[i]
             for r in range(loops.pair[c, 4], loops.pair[c, 5]):
-                lp.J[r, i] = _along(loops.path[k, 1], ws.s[i], lp.plane[r], lp.x[r], lp.y[r])
-
-
-@inline
-def _along(side, s, plane, x, y):
-    """D e along a degree of freedom that moves A or B."""
-    if side == 0:
-        return _times(plane, _move_point(s, x))
-    return _times(_move_plane(s, plane), y)
+                if loops.path[k, 1] == 0:
+                    lp.J[r, i] = _times(lp.plane[r], _move_point(lp.s[k], lp.x[r]))
+                else:
+                    lp.J[r, i] = _times(_move_plane(lp.s[k], lp.plane[r]), lp.y[r])
 
 
 @inline
@@ -265,68 +266,39 @@ def curve_loops(tree, loops, weight, ws, lp, out, cross):
             swept, carried = _move_plane(of_b, plane), _move_point(of_a, x)
             for k in range(begin, end):
                 i, s, side, chi = loops.path[k, 0], lp.s[k], loops.path[k, 1], lp.chi[k]
-                own = has_rod(tree, tree.body[i])
-                if side == 0:
-                    twice, once = plus(_move_point(s, carried), _move_point(chi, x)), _move_point(s, x)
-                    cross[i, r] -= _times(plane, twice) + _times(swept, once)
+                rod = has_rod(tree, tree.body[i])
+                if side == 0:  # what k moves and its virtual rate, what it meets and that of it, what others move
+                    own, rate, met, met_rate, moved = x, carried, plane, swept, plane
                 else:
-                    twice, once = plus(_move_plane(s, swept), _move_plane(chi, plane)), _move_plane(s, plane)
-                    cross[i, r] -= _times(twice, y) + _times(once, carried)
+                    own, rate, met, met_rate, moved = plane, swept, y, carried, x
+                once, twice = _move(side, s, own), plus(_move(side, s, rate), _move(side, chi, own))
+                cross[i, r] -= _times(met, twice) + _times(met_rate, once)
                 for l in range(begin, end):
-                    other, ahead = lp.s[l], lp.chi[l]
-                    if side != loops.path[l, 1]:
-                        if side == 0:
-                            value = _times(_move_plane(other, plane), twice) + _times(_move_plane(other, swept), once)
-                            value += _times(_move_plane(ahead, plane), once)
-                        else:
-                            value = _times(twice, _move_point(other, x)) + _times(once, _move_point(other, carried))
-                            value += _times(once, _move_point(ahead, x))
-                    elif own and tree.body[i] == tree.body[loops.path[l, 0]]:
-                        if side == 0:
-                            value = _point_within(plane, swept, s, chi, other, ahead, x, carried)
-                        else:
-                            value = _plane_within(y, carried, s, chi, other, ahead, plane, swept)
+                    other, ahead, to = lp.s[l], lp.chi[l], loops.path[l, 1]
+                    if side != to:
+                        value = _times(_move(to, other, moved), twice) + _times(_move(to, other, met_rate), once)
+                        value += _times(_move(to, ahead, moved), once)
+                    elif rod and tree.body[i] == tree.body[loops.path[l, 0]]:
+                        value = _within(side, met, met_rate, s, chi, other, ahead, own, rate)
+                    elif _is_outer(tree, loops, l, k):
+                        value = _thrice(side, met, met_rate, other, s, ahead, chi, own, rate)
                     else:
-                        if _is_outer(tree, loops, l, k):
-                            outer, inner, turn, bend = other, s, ahead, chi
-                        else:
-                            outer, inner, turn, bend = s, other, chi, ahead
-                        if side == 0:
-                            value = _point_thrice(plane, swept, outer, inner, turn, bend, x, carried)
-                        else:
-                            value = _plane_thrice(y, carried, outer, inner, turn, bend, plane, swept)
+                        value = _thrice(side, met, met_rate, s, other, chi, ahead, own, rate)
                     out[i, loops.path[l, 0]] -= factor * value
 
 
 @inline
-def _point_thrice(plane, swept, outer, inner, turn, bend, x, carried):
-    """π·D D X + Π·D D x of an outer and an inner motion, whose χ are turn and bend."""
-    once = _move_point(inner, x)
-    twice = plus(_move_point(inner, carried), _move_point(bend, x))
-    third = plus(_move_point(outer, twice), _move_point(turn, once))
-    return _times(plane, third) + _times(swept, _move_point(outer, once))
+def _thrice(side, other, swept, outer, inner, turn, bend, x, carried):
+    """π·D D X + Π·D D x of an outer and an inner motion, whose χ are turn and bend; or of planes, D D Π·y + D D π·X."""
+    once = _move(side, inner, x)
+    twice = plus(_move(side, inner, carried), _move(side, bend, x))
+    third = plus(_move(side, outer, twice), _move(side, turn, once))
+    return _times(other, third) + _times(swept, _move(side, outer, once))
 
 
 @inline
-def _plane_thrice(y, carried, outer, inner, turn, bend, plane, swept):
-    """D D Π·y + D D π·X."""
-    once = _move_plane(inner, plane)
-    twice = plus(_move_plane(inner, swept), _move_plane(bend, plane))
-    third = plus(_move_plane(outer, twice), _move_plane(turn, once))
-    return _times(third, y) + _times(_move_plane(outer, once), carried)
-
-
-@inline
-def _point_within(plane, swept, s, chi, other, ahead, x, carried):
-    """The part of ``_point_thrice`` within a rod that ``curve_rods_of_loops`` leaves: first s, then the other one."""
-    first = plus(_move_point(other, _move_point(s, carried)), _move_point(s, _move_point(ahead, x)))
-    third = plus(first, _move_point(other, _move_point(chi, x)))
-    return _times(plane, third) + _times(swept, _move_point(other, _move_point(s, x)))
-
-
-@inline
-def _plane_within(y, carried, s, chi, other, ahead, plane, swept):
-    """Part of ``_plane_thrice`` that ``curve_rods_of_loops`` leaves, likewise."""
-    first = plus(_move_plane(other, _move_plane(s, swept)), _move_plane(s, _move_plane(ahead, plane)))
-    third = plus(first, _move_plane(other, _move_plane(chi, plane)))
-    return _times(third, y) + _times(_move_plane(other, _move_plane(s, plane)), carried)
+def _within(side, other, swept, s, chi, after, ahead, x, carried):
+    """The part of ``_thrice`` within a rod that ``curve_rods_of_loops`` leaves: first s, then the other one."""
+    first = plus(_move(side, after, _move(side, s, carried)), _move(side, s, _move(side, ahead, x)))
+    third = plus(first, _move(side, after, _move(side, chi, x)))
+    return _times(other, third) + _times(swept, _move(side, after, _move(side, s, x)))

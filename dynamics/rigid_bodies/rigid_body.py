@@ -153,7 +153,7 @@ def forward_dynamics_hessian(
 ) -> ForwardHessian:  # fmt: skip
     """Hessian of ``weight @ forward_dynamics(q, v, tau)``, weight (nv,), without building a tensor."""
     s = Samples(robot, q, ("v", v), ("tau", tau), fext, fext_frame, ("weight", weight))
-    return _both_orders(s, s.none(3), symmetric)
+    return _both_orders(s, np.empty((0, s.N, robot.nv, robot.nv)), symmetric)
 
 
 def forward_dynamics_both_derivatives(

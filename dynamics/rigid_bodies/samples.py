@@ -161,10 +161,6 @@ class Samples(Stack):
     def matrices(self, count: int) -> Array:
         return recycled((count, self.N, self.robot.nv, self.robot.nv))
 
-    def none(self, count: int) -> Array:
-        """Matrices of no sample."""
-        return np.empty((count, 0, self.robot.nv, self.robot.nv))
-
     def tensors(self, count: int) -> Array:
         return aligned_zeros((count, self.N, self.robot.nv, self.robot.nv, self.robot.nv))
 

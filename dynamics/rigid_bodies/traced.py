@@ -73,7 +73,7 @@ def accelerations(tree, size, nq, nv, a, order, y, weight, J, H):
     M = a.shape[0]
     memory, none, (Q, V, tau) = np.empty(size), np.empty((M, 0, 6)), _split(a, nq, nv)
     if order == SECOND:
-        second, unwanted = np.empty((4, M, nv, nv)), np.empty((3, 0, nv, nv))
+        second, unwanted = np.empty((4, M, nv, nv)), np.empty((0, 0, nv, nv))
         batch.forward_dynamics_hessian(tree, memory, Q, V, tau, weight, none, unwanted, second)
         add_blocks(second, H)
         return

@@ -24,38 +24,32 @@ from dynamics.rigid_bodies.samples import Samples
 Array = NDArray[np.float64]
 
 
-def _given(s: Samples) -> tuple[int, Array, Array, Array]:
-    """First arguments of kernels."""
+def _found(s: Samples, order: int, Q: Array, wrenches: Array, mu: Array, out: Array) -> Array:
     tree = s.robot.tree
-    return tree.address, s.memory(external.size(tree.nb, s.robot.nq, s.robot.nv)), s.q, s.world
+    memory = s.memory(external.size(tree.nb, s.robot.nq, s.robot.nv))
+    external.external_torques(tree.address, memory, order, Q, wrenches, mu, out)
+    return out
 
 
 def torques(s: Samples) -> Array:
     """τ_ext (N, nv)."""
-    tau = np.empty((s.N, s.robot.nv))
-    external.external_torques(*_given(s), tau)
-    return tau
+    return _found(s, 0, s.q, s.world, s.first, np.empty((s.N, s.robot.nv)))
 
 
 def _first(s: Samples) -> Array:
-    dq = s.matrices(1)[0]
-    external.external_derivatives(*_given(s), dq)
-    return dq
+    return _found(s, 1, s.q, s.world, s.first, s.matrices(1)[0])
 
 
 def _second(s: Samples) -> Array:
     """Tensors, from Hessians of each torque alone."""
-    nv, (tree, memory, *given) = s.robot.nv, _given(s)
-    Q, wrenches = (np.repeat(part, nv, axis=0) for part in given)
-    dqdq = np.zeros((len(Q), nv, nv))
-    external.external_hessian(tree, memory, Q, wrenches, np.tile(np.eye(nv), (s.N, 1)), dqdq)
-    return dqdq.reshape(s.N, nv, nv, nv)
+    nv = s.robot.nv
+    Q, wrenches = (np.repeat(part, nv, axis=0) for part in (s.q, s.world))
+    found = _found(s, 2, Q, wrenches, np.tile(np.eye(nv), (s.N, 1)), np.zeros((len(Q), nv, nv)))
+    return found.reshape(s.N, nv, nv, nv)
 
 
 def _contracted(s: Samples, mu: Array) -> Array:
-    qq = s.matrices(1)[0]
-    external.external_hessian(*_given(s), np.ascontiguousarray(mu), qq)
-    return qq
+    return _found(s, 2, s.q, s.world, np.ascontiguousarray(mu), s.matrices(1)[0])
 
 
 def inverse(s: Samples, tau: Array) -> Array:

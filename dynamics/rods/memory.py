@@ -65,12 +65,7 @@ def _nothing(tree, a, b, c=None, d=None, e=None, f=None, g=None):
 
 def of_rods(function: Callable[..., Any]) -> Callable[..., Any]:
     """Compile a kernel ``function(tree, ...)`` for trees with rods; of other trees, a call of it does nothing."""
-    made = kernel(function)
-
-    def choose(tree: Any, *others: Any) -> Any:
-        return made if is_hybrid(tree) else _nothing
-
-    by_types(function)(choose)
+    by_rods(function, _nothing, kernel(function))
     return function
 
 
@@ -88,36 +83,15 @@ def has_rod(tree, b):
     return tree.rod[b] >= 0
 
 
-@by_types(has_rod)
-def _has_rod(tree, b):
-    return _is_carried_by_rod if is_hybrid(tree) else _is_not
-
-
-def is_carried(tree, b):
-    """Whether a body's rows are seen by something that moves: ψ' and χ vanish of a joint on the world alone."""
-    return tree.parent[b] >= 0
-
-
-@by_types(is_carried)
-def _is_carried(tree, b):
-    return _has_parent_or_rod if is_hybrid(tree) else _has_parent
-
-
-@inline
-def _has_parent(tree, b):
-    return tree.parent[b] >= 0
-
-
-@inline
-def _has_parent_or_rod(tree, b):
-    return tree.parent[b] >= 0 or tree.rod[b] >= 0
-
-
-@inline
-def _is_carried_by_rod(tree, b):
-    return tree.rod[b] >= 0
-
-
 @inline
 def _is_not(tree, b):
     return False
+
+
+by_rods(has_rod, _is_not, inline(has_rod))
+
+
+@inline
+def is_carried(tree, b):
+    """Whether a body's rows are seen by something that moves: ψ' and χ vanish of a joint on the world alone."""
+    return tree.parent[b] >= 0 or has_rod(tree, b)

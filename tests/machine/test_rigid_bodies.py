@@ -118,15 +118,15 @@ def factors(address, x, y, memory):
 
 
 @kernel
-def own_momenta(address, x, y, memory):
+def rates_of_twists(address, x, y, memory):
     tree = Tree(address)
     q, v, _, _ = motion(tree, x)
     ws = Workspace(memory, tree)
-    composites(tree, q, v, v, as_matrix(x, 0, 6), ws)
+    place_bodies(tree, q, True, ws)
     velocities(tree, v, ws)
-    for b in range(tree.nb):
-        for k in range(12):
-            y[12 * b + k] = ws.hK[b, k]
+    for i in range(tree.nv):
+        for k in range(6):
+            y[6 * i + k] = ws.eta[i, k]
 
 
 @kernel
@@ -176,7 +176,7 @@ SIZES = {
     values_of_tensors: lambda tree: SLOTS * (entries_of(tree).triples + 1),
     forward_relation: lambda tree: 7 * tree.nv**2 + tree.nv,
     factors: lambda tree: tree.nv**2 + 2 * tree.nv,
-    own_momenta: lambda tree: 12 * tree.nb,
+    rates_of_twists: lambda tree: 6 * tree.nv,
     hessian_of_wrenches: lambda tree: tree.nv**2,
 }
 
