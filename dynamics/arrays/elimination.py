@@ -23,20 +23,14 @@ def eliminate(previous, n, K):
             i = previous[i]
         j = previous[k]
         while j >= 0:  # run by run of neighbours
-            first = _first_of_run(previous, j)
+            first = j
+            while first > 0 and previous[first] == first - 1:
+                first -= 1
             pivots, m, i = K[k][first:], j + 1 - first, previous[k]
             while i >= 0:
                 subtract(K[i, k], pivots, K[i][first:], m)
                 i = previous[i]
             j = previous[first]
-
-
-@kernel
-def _first_of_run(previous, j):
-    """The first of the neighbours each of which is the previous of the next one, up to j."""
-    while j > 0 and previous[j] == j - 1:
-        j -= 1
-    return j
 
 
 @kernel

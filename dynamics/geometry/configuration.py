@@ -15,13 +15,6 @@ def integrate_configuration(tree, q, xi, scale, out):
 
 
 @kernel
-def difference_configuration(tree, q0, q1, out):
-    """out := q1 ⊖ q0."""
-    for b in range(tree.nb):
-        joint_difference(tree.kind[b], tree.nj[b], q0, q1, tree.iq[b], out, tree.iv[b])
-
-
-@kernel
 def add_bracket(tree, scale, v, x, y, out):
     """out += scale [x, y] of two tangent vectors, joint by joint, that begin at x and y in v."""
     for b in range(tree.nb):
@@ -34,7 +27,8 @@ def add_bracket(tree, scale, v, x, y, out):
 def difference_state(tree, x0, x1, out):
     """out := x1 ⊖ x0 for x = (q, v)."""
     nq, nv = tree.nq, tree.nv
-    difference_configuration(tree, x0, x1, out)
+    for b in range(tree.nb):
+        joint_difference(tree.kind[b], tree.nj[b], x0, x1, tree.iq[b], out, tree.iv[b])
     for i in range(nv):
         out[nv + i] = x1[nq + i] - x0[nq + i]
 

@@ -237,7 +237,9 @@ def _unit_twist(kind, k):
 def _keep_own(kind, nj, M):
     """Move what belongs to a joint's own numbers to the front of a (6, 6) matrix of twists: columns, then rows."""
     if nj < 6:
-        a, b, c, d, e = _slots(kind, nj)
+        last = nj - 1  # the last one repeated
+        a, b, c = slot(kind, 0), slot(kind, min(1, last)), slot(kind, min(2, last))
+        d, e = slot(kind, min(3, last)), slot(kind, min(4, last))
         for i in range(6):
             row = (M[i, a], M[i, b], M[i, c], M[i, d], M[i, e])
             for k in range(nj):
@@ -246,16 +248,6 @@ def _keep_own(kind, nj, M):
             column = (M[a, k], M[b, k], M[c, k], M[d, k], M[e, k])
             for i in range(nj):
                 M[i, k] = column[i]
-
-
-@inline
-def _slots(kind, nj):
-    """Slots of a joint of up to five degrees of freedom, the last one repeated."""
-    last = nj - 1
-    return (
-        slot(kind, 0), slot(kind, min(1, last)), slot(kind, min(2, last)), slot(kind, min(3, last)),
-        slot(kind, min(4, last)),
-    )  # fmt: skip
 
 
 # -- angles, and poses in a plane ------------------------------------------------------------------------------------

@@ -103,7 +103,7 @@ def _larger(a, b, x, y):
 
 
 @inline
-def _quaternion_log(q):
+def quaternion_log(q):
     """The rotation vector w = 2x q/sin x, |w| <= π, of a unit quaternion, and β = (1 - x cot x)/|w|²: see log6.
 
     With e = tan x/4 = s/(1 + c + sqrt((1 + c)² + s²)) of s = |sin x| and c = |cos x|, and arctan e = e (1 + e² r),
@@ -118,12 +118,6 @@ def _quaternion_log(q):
     k = side * (8.0 * i * turn)
     beta = (5.0 - z - r * (less * less - 4.0 * z)) / (64.0 * less * turn * turn)
     return (k * q[0], k * q[1], k * q[2]), beta
-
-
-@inline
-def quaternion_log(q):
-    """The rotation vector, |w| <= π, of a unit quaternion."""
-    return _quaternion_log(q)[0]
 
 
 @inline
@@ -142,7 +136,7 @@ def integrate_spherical(q, w):
 @inline
 def difference_spherical(q0, q1):
     """``q1 ⊖ q0 = log3(R0ᵀ R1)`` of one quaternion, as pin.difference."""
-    return quaternion_log(quaternion_product((-q0[0], -q0[1], -q0[2], q0[3]), q1))
+    return quaternion_log(quaternion_product((-q0[0], -q0[1], -q0[2], q0[3]), q1))[0]
 
 
 # -- rigid displacements -----------------------------------------------------------------------------
@@ -172,7 +166,7 @@ def exp6(xi):
 @inline
 def log6(R, p):
     """The tangent vector xi, |angular| <= π, with ``Exp(xi) = (R, p)``, as pin.log6."""
-    w, beta = _quaternion_log(rotation_to_quaternion(R))
+    w, beta = quaternion_log(rotation_to_quaternion(R))
     return _log_translation(w, beta, p) + w
 
 
@@ -197,7 +191,7 @@ def integrate_free_flyer(q, xi):
 def difference_free_flyer(q0, q1):
     """``q1 ⊖ q0 = log6(M0⁻¹ M1)`` of one free-flyer, as pin.difference."""
     old = (q0[3], q0[4], q0[5], q0[6])
-    w, beta = _quaternion_log(quaternion_product((-old[0], -old[1], -old[2], old[3]), (q1[3], q1[4], q1[5], q1[6])))
+    w, beta = quaternion_log(quaternion_product((-old[0], -old[1], -old[2], old[3]), (q1[3], q1[4], q1[5], q1[6])))
     moved = rotate_back(quaternion_to_rotation(old), (q1[0] - q0[0], q1[1] - q0[1], q1[2] - q0[2]))
     return _log_translation(w, beta, moved) + w
 

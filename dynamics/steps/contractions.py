@@ -22,21 +22,14 @@ curve: Any = hessians.curve
 """Kernels by which knots are curved: in the two templates below others take their place, see ``Contractor``."""
 
 
-@kernel
-def end_of_mode(modes, record, t):
-    """The first knot after t whose record is of another mode."""
-    nq, nv, end = modes.tree.nq, modes.tree.nv, t + 1
-    while end < len(record) and mode_of(modes, record[end], nq, nv) == mode_of(modes, record[t], nq, nv):
-        end += 1
-    return end
-
-
 def _contract(context, memory, record, weight, out):
     """out (M, nz, nz): Hessians of weight·(f(x ⊕ dx, u + du) ⊖ f(x, u)) of M knots, from their records."""
     modes, memory, t = Modes(context), memory_of(memory), 0
-    record, weight, out = rows_of(record), rows_of(weight), rows_of(out)
+    record, weight, out, nq, nv = rows_of(record), rows_of(weight), rows_of(out), modes.tree.nq, modes.tree.nv
     while t < len(record):
-        end, mode = end_of_mode(modes, record, t), mode_of(modes, record[t], modes.tree.nq, modes.tree.nv)
+        end, mode = t + 1, mode_of(modes, record[t], nq, nv)
+        while end < len(record) and mode_of(modes, record[end], nq, nv) == mode:
+            end += 1
         w = bench(modes, mode, memory)
         while t < end:
             few = min(t + width(memory), end)

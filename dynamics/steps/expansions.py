@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ddp.compiling.kernel import inline, variant
+from ddp.compiling.kernel import variant
 from ddp.machine.memory import memory_of, rows_of
 from ddp.machine.number import width
 from ddp.machine.packing import pack
@@ -18,13 +18,6 @@ relate: Any = relate_freely
 """Kernels by which knots are related: in the template below others take their place, see ``expansion``."""
 
 
-@inline
-def read_knots(modes, X, U, t, w):
-    """States and controls of the knots from t on, the last one repeated."""
-    pack(X, t, w.q, modes.tree.nq + modes.tree.nv)
-    pack(U, t, w.u, modes.nu)
-
-
 def _expand(context, memory, schedule, X, U, A, B, record):
     """A (M, n, n), B (M, n, nu) and records of knots with the modes of ``schedule`` (M,); A is NaN of no motion."""
     modes, memory, t = Modes(context), memory_of(memory), 0
@@ -33,7 +26,8 @@ def _expand(context, memory, schedule, X, U, A, B, record):
         end, mode = run_end(schedule, t), schedule[t]
         w = bench(modes, mode, memory)
         for begin in range(t, end, width(memory)):
-            read_knots(modes, X[:end], U[:end], begin, w)
+            pack(X[:end], begin, w.q, modes.tree.nq + modes.tree.nv)
+            pack(U[:end], begin, w.u, modes.nu)
             relate(modes, mode, w, A[:end], B[:end], record[:end], begin)
         t = end
 

@@ -16,11 +16,11 @@ from ddp.machine.rows import add_transposed, clear_rows, copy_rows, mirror, writ
 from ddp.machine.tiles import add_product, add_upper_product
 from dynamics.contacts.contact import Contacts
 from dynamics.geometry.joint_motion import is_group
+from dynamics.rigid_bodies.kinematics import clear
 from dynamics.steps.modes import HELD, IMPACT, layout_of, step_of, whole
 from dynamics.steps.second_order import (
     Bench,
     Blocks,
-    clear_bench,
     curve_impact,
     curve_step,
     numbers_of_blocks,
@@ -42,10 +42,15 @@ class Room(Fields):
 
 @kernel
 def room_for(modes, mode, memory):
-    """A `Room` for a mode."""
+    """A `Room` for a mode, with zeros where nothing is written between unrelated degrees of freedom."""
     tree, m, nc = modes.tree, modes.table[mode, 1], modes.table[mode, 2]
     w = Room(memory, tree, layout_of(modes).K, nc, numbers_of_joints(tree), m)
-    clear_bench(tree, nc, w.bench)
+    x = w.bench
+    clear(as_vector(x.later.R), numbers_between(x.later.R, x.later.end))
+    clear(as_vector(x.there.R), numbers_between(x.there.R, x.there.end))
+    clear(as_vector(x.Je), 2 * nc * tree.nv)
+    clear(x.zero, nc)
+    clear(x.still, tree.nv)
     return w
 
 

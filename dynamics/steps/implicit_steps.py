@@ -196,7 +196,12 @@ def newton_step(modes, theta, h, q, v, u, ws, s, lp, renew):
             s.force[r] = s.z[r] / h
         residual(tree, loops, modes.pulls, s.q, s.v, s.a, u, s.no_fext, s.force, ws, lp, s.tau, s.R)
     if renew and nc > 0:
-        push_loops(tree, loops, h, ws, s, lp)
+        see_loops(tree, loops, s.q, ws, lp)
+        for r in range(nc):
+            s.force[r] = s.z[r] / h
+            for j in range(nv):
+                s.R[j] -= lp.J[r, j] * s.force[r]
+        add_loop_stiffness(tree, loops, -1.0, s.force, ws, lp, s.Rq)
     for i in range(nv):
         s.change[nc + i] = -h * s.R[i]
     for r in range(nc):
@@ -213,14 +218,6 @@ def newton_step(modes, theta, h, q, v, u, ws, s, lp, renew):
         length += (h * h) * s.change[i] * s.change[i]
         scale += (h * h) * s.z[i] * s.z[i]
     return length / scale
-
-
-@kernel
-def prescribe(nc, nv, i, K):
-    """The row of v'_i := that of the acceleration a_s = (v' - v) / h, which is h u where i is prescribed."""
-    for j in range(nc + nv):
-        K[nc + i, j] = 0.0
-    K[nc + i, nc + i] = 1.0
 
 
 @kernel
@@ -244,19 +241,11 @@ def factorise(modes, theta, h, s, lp):
             turn_columns(nc, tree.iv[b], tree.nj[b], s.J, lp.J, theta, s.K, nc)
     for e in range(len(modes.pulls)):
         if modes.pulls[e, 3] != 0.0:
-            prescribe(nc, nv, int(modes.pulls[e, 0]), s.K)
+            own = nc + int(modes.pulls[e, 0])  # the row of a_s = (v' - v) / h, which is the control
+            for j in range(nc + nv):
+                s.K[own, j] = 0.0
+            s.K[own, own] = 1.0
     eliminate(loops.previous, nv + nc, s.K)
-
-
-@kernel
-def push_loops(tree, loops, h, ws, s, lp):
-    """Subtract Jᵀ λ of h λ in s.z from R, and its derivative from R_q."""
-    see_loops(tree, loops, s.q, ws, lp)
-    for r in range(loops.nc):
-        s.force[r] = s.z[r] / h
-        for j in range(tree.nv):
-            s.R[j] -= lp.J[r, j] * s.force[r]
-    add_loop_stiffness(tree, loops, -1.0, s.force, ws, lp, s.Rq)
 
 
 @kernel

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from ddp.compiling.kernel import kernel
 from ddp.machine.fields import Fields, matrix_of, nested, rows_apart, vector
-from ddp.machine.memory import address_of, as_vector, numbers_between
+from ddp.machine.memory import address_of, as_vector
 from ddp.machine.rows import clear_rows
 from ddp.machine.tiles import add_product
 from dynamics.contacts.curvature import add_contact_curvature
@@ -79,16 +79,6 @@ class Bench(Fields):
     C, D, T, J = rows_apart("6", 6), rows_apart("6", 6), rows_apart("6", 6), rows_apart("6", 6)
     Je, unused = matrix_of("nc", "nv"), matrix_of("nc", "nv")
     other, cross, no_fext = matrix_of("nv", "nv"), matrix_of("nv", "nv"), matrix_of("0", "6")
-
-
-@kernel
-def clear_bench(tree, nc, w):
-    """Zeros where nothing is written between unrelated degrees of freedom."""
-    clear(as_vector(w.later.R), numbers_between(w.later.R, w.later.end))
-    clear(as_vector(w.there.R), numbers_between(w.there.R, w.there.end))
-    clear(as_vector(w.Je), 2 * nc * tree.nv)
-    clear(w.zero, nc)
-    clear(w.still, tree.nv)
 
 
 @kernel

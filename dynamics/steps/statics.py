@@ -115,13 +115,6 @@ def squares(x, n):
 
 
 @kernel
-def add_scaled(x, scale, y, out, n):
-    """out := x + scale y, of n numbers."""
-    for i in range(n):
-        out[i] = x[i] + scale * y[i]
-
-
-@kernel
 def settle(tree, loops, pulls, ws, x, lp):
     """x.q, x.force := rest, and x.outcome."""
     nv, nc, zero = tree.nv, loops.nc, 0.0 * x.q[0]
@@ -150,7 +143,8 @@ def settle(tree, loops, pulls, ws, x, lp):
         mu = where_less(before, 0.5 * size, 16.0 * mu + 0.01 * scale, mu)
         for i in range(nv):
             x.change[nc + i] = -x.R[i]
-            add_scaled(x.Rq[i], mu, x.M[i], x.K[nc + i][nc:], nv)
+            for j in range(nv):
+                x.K[nc + i, nc + j] = x.Rq[i, j] + mu * x.M[i, j]
         for r in range(nc):
             x.change[r] = -lp.e[r]
             for k in range(nc):
