@@ -50,7 +50,7 @@ from dynamics.rigid_bodies.kinematics import Workspace, place_bodies, virtual_tw
 from dynamics.robots.model import Robot
 from dynamics.robots.tree import HybridTree, Tree, segments
 from dynamics.rods.hessian import curve_rod
-from dynamics.rods.inverse import bend_rod, turn_rates_of_rod
+from dynamics.rods.inverse import turn_rod
 from dynamics.rods.memory import has_rod, of_rods
 from dynamics.rods.motion import span_rod
 
@@ -242,7 +242,8 @@ def add_displacement_curvature(branch, memory, J, force, G, hessian):
     for b in range(branch.tree.nb):
         if has_rod(branch.tree, b):
             R, p = placed(branch, ws)
-            bend_rod(branch.tree, b, ws, move_force(R, p, force), 1.0, branch.dof[branch.tree.iv[b]], hessian)
+            first = branch.dof[branch.tree.iv[b]]
+            turn_rod(branch.tree, b, ws, move_force(R, p, force), 0.5, True, first, first, hessian)
 
 
 # -- velocity ----------------------------------------------------------------------------------------
@@ -369,4 +370,4 @@ def add_twist_curvature(branch, memory, reference, R, p, V, J, E, force, nv, hes
             first, seen = dof[branch.tree.iv[b]], move_force(R, p, f)
             turned = move_force(R, p, _drift(reference, cross_force(V, f)))
             curve_rod(branch.tree, b, ws, seen, turned, 1.0, first, hessian)
-            turn_rates_of_rod(branch.tree, b, ws, seen, 1.0, first, nv + first, hessian)
+            turn_rod(branch.tree, b, ws, seen, 1.0, True, nv + first, first, hessian)

@@ -21,7 +21,7 @@ from ddp.machine.packing import pack
 from dynamics.geometry.spatial import add3, angular, cross3, dot3, join, linear, rotate
 from dynamics.quantities.frames import placed
 from dynamics.rigid_bodies.kinematics import Workspace, place_bodies
-from dynamics.rods.inverse import bend_rod
+from dynamics.rods.inverse import turn_rod
 from dynamics.rods.memory import has_rod
 from dynamics.rods.motion import span_rod
 
@@ -82,7 +82,8 @@ def bend_points(branch, nx, memory, P, D, f, columns, m, H):
     for b in range(branch.tree.nb):
         if has_rod(branch.tree, b):
             wrench = join(pull, cross3((point[0], point[1], point[2]), pull))
-            bend_rod(branch.tree, b, ws, wrench, 1.0, columns[branch.tree.iv[b]], out)
+            first = columns[branch.tree.iv[b]]
+            turn_rod(branch.tree, b, ws, wrench, 0.5, True, first, first, out)
 
 
 @kernel

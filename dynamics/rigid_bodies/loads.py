@@ -13,10 +13,11 @@ of water and the drag D, (A a + ω × A u + |u| D u ; u × A u), Kirchhoff's equ
 
 from __future__ import annotations
 
+from dynamics.geometry.spatial import add6
 from dynamics.rigid_bodies.control_wrenches import curve_wrench, see_wrench
 from dynamics.rigid_bodies.surfaces import curve_surfaces, see_surfaces
 from dynamics.rigid_bodies.water import curve_water, see_water
-from dynamics.rods.loads import add_virtual_loads, loads_of, sum_loads
+from dynamics.rods.loads import loads_of, sum_loads
 from dynamics.rods.memory import RodMemory, of_rods
 
 
@@ -70,4 +71,6 @@ def see_loads_virtually(tree, q, u, ws):
     sum_loads(tree, ws, True)
     for b in range(tree.nb):
         if tree.rod[b] >= 0:
-            add_virtual_loads(tree, b, ws)
+            first = tree.first[tree.rod[b]] + 1
+            for k in range(first, first + tree.count[tree.rod[b]] - 1):
+                m.pf[k], m.z[k] = add6(m.pf[k], L.sp[k]), add6(m.z[k], L.sz[k])

@@ -216,7 +216,7 @@ def add_rods_of_loops(tree, loops, scale, weight, ws, lp, out):
             push_rods(tree, loops, c, scale6(weight[r], wrench_on_b(lp.plane[r], lp.y[r])), 1, lp.push)
     for b in range(tree.nb):
         if tree.rod[b] >= 0:
-            turn_rod(tree, b, ws, lp.push[b], scale, out)
+            turn_rod(tree, b, ws, lp.push[b], scale, False, tree.iv[b], tree.iv[b], out)
 
 
 @of_rods

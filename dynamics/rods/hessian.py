@@ -53,7 +53,7 @@ from dynamics.geometry.spatial import (
     sub6,
 )
 from dynamics.rods.inverse import add_rates, add_strained, clear_block, spread_row
-from dynamics.rods.loads import clear_curved_loads, curved_load, loads_of
+from dynamics.rods.loads import curved_load, loads_of
 from dynamics.rods.local_maps import (
     coefficients,
     curved,
@@ -119,8 +119,9 @@ def hessian_of_rod(tree, b, ws, qq, qv, vv, qa):
         none = angular(nothing)
         ws.Y[i] = m.F[i] = m.V[i] = m.P[i] = m.C[i] = m.D[i] = nothing
         m.couple[i] = m.bw[i] = none
-    if tree.laden > 0:
-        clear_curved_loads(tree, b, ws)
+        if tree.laden > 0:
+            L = loads_of(tree, ws)
+            L.Z[i] = L.V[i] = L.X[i] = nothing
     for k in range(last, 0, -1):
         curve_units(tree, b, k, ws, m)
         add_curvature_of_point(tree, b, k, ws, m, qq, qv, vv, qa)
@@ -244,40 +245,36 @@ def curve_rod(tree, b, ws, f, G, scale, first, out):
     f, G: wrenches that turn with the tip. That is qq without inertia and motion, with G beside -w⁺ ×* f.
     """
     m, r, n, iv = RodMemory(ws.rods, tree), tree.rod[b], tree.nj[b], tree.iv[b]
+    units = 2 * tree.modes[r]
     for i in range(iv, iv + n):
         m.F[i] = m.C[i] = still(f)
     for k in range(tree.count[r] - 1, 0, -1):
-        curve_segment(tree, b, k, f, G, scale, first, m, out)
+        point = tree.first[r] + k
+        at, unit, w = tree.column[r] + k * n, tree.unit[r] + k * units, m.w[point]
+        R, o, twist, virtual = m.R[point - 1], m.p[point - 1], m.twist[point], m.virtual[point]
+        held = scale6(scale, sub6(G, cross_force(w, f)))
+        seen, c_seen = seen_force(R, o, scale6(scale, f)), seen_force(R, o, held)
+        omega, u, force = moving(twist, still(twist)), moving(virtual, still(virtual)), pressing(seen, c_seen)
+        factors = coefficients(omega)
+        gradient, H = curved(omega, force, u, factors)
+        K, T = transposed_slope(omega, force, factors), transposed(omega, force, factors)
+        for i in range(units):
+            Z = m.Z[unit + i]
+            x_Zmu = slope_transposed_on(K[0], K[1], Z)
+            x_Z = add6(slope_on(H[0], H[1], Z), slope_transposed_on(K[2], K[3], Z))
+            x_Z = add6(x_Z, slope_on(K[0], K[1], m.Zmu[unit + i]))
+            for j in range(units):
+                m.L[j, i] = dot6(m.Z[unit + j], x_Z) + dot6(m.Zmu[unit + j], x_Zmu)
+        add_strained(tree, r, add6(join(gradient[0], gradient[1]), join(T[2], T[3])), bend(tree.length[point]), m.L)
+        for i in range(n):
+            ds, chi = m.ds[at + i], m.chi[at + i]
+            F = add6(m.F[iv + i], scale6(scale, cross_force(ds, f)))
+            C = add6(m.C[iv + i], scale6(scale, cross_force(ds, G)))
+            x_ds = sub6(scale6(scale, cross_force(sub6(chi, cross_motion(w, ds)), f)), C)
+            m.F[iv + i], m.C[iv + i] = F, C
+            for one in range(units):
+                m.y[one] = dot6(m.unit_dchi[unit + one], F) - dot6(m.unit_ds[unit + one], x_ds)
+            add_rates(tree, at, iv, i, units, m.L, m.y)
+            spread_row(tree, at, iv, n, m.y, first, first + i, out)
 
 
-@kernel
-def curve_segment(tree, b, k, f, G, scale, first, m, out):
-    """Terms of ``curve_rod`` of the rod's k-th segment."""
-    r, n, iv, point = tree.rod[b], tree.nj[b], tree.iv[b], tree.first[tree.rod[b]] + k
-    units = 2 * tree.modes[r]
-    at, unit, w = tree.column[r] + k * n, tree.unit[r] + k * units, m.w[point]
-    R, o, twist, virtual = m.R[point - 1], m.p[point - 1], m.twist[point], m.virtual[point]
-    held = scale6(scale, sub6(G, cross_force(w, f)))
-    seen, c_seen = seen_force(R, o, scale6(scale, f)), seen_force(R, o, held)
-    omega, u, force = moving(twist, still(twist)), moving(virtual, still(virtual)), pressing(seen, c_seen)
-    factors = coefficients(omega)
-    gradient, H = curved(omega, force, u, factors)
-    K, T = transposed_slope(omega, force, factors), transposed(omega, force, factors)
-    for i in range(units):
-        Z = m.Z[unit + i]
-        x_Zmu = slope_transposed_on(K[0], K[1], Z)
-        x_Z = add6(slope_on(H[0], H[1], Z), slope_transposed_on(K[2], K[3], Z))
-        x_Z = add6(x_Z, slope_on(K[0], K[1], m.Zmu[unit + i]))
-        for j in range(units):
-            m.L[j, i] = dot6(m.Z[unit + j], x_Z) + dot6(m.Zmu[unit + j], x_Zmu)
-    add_strained(tree, r, add6(join(gradient[0], gradient[1]), join(T[2], T[3])), bend(tree.length[point]), m.L)
-    for i in range(n):
-        ds, chi = m.ds[at + i], m.chi[at + i]
-        F = add6(m.F[iv + i], scale6(scale, cross_force(ds, f)))
-        C = add6(m.C[iv + i], scale6(scale, cross_force(ds, G)))
-        x_ds = sub6(scale6(scale, cross_force(sub6(chi, cross_motion(w, ds)), f)), C)
-        m.F[iv + i], m.C[iv + i] = F, C
-        for one in range(units):
-            m.y[one] = dot6(m.unit_dchi[unit + one], F) - dot6(m.unit_ds[unit + one], x_ds)
-        add_rates(tree, at, iv, i, units, m.L, m.y)
-        spread_row(tree, at, iv, n, m.y, first, first + i, out)

@@ -32,7 +32,7 @@ from dynamics.geometry.spatial import (
     seen_force,
     sub6,
 )
-from dynamics.rods.loads import clear_loads, loads_of, on, rates_of_load
+from dynamics.rods.loads import loads_of, on, rates_of_load
 from dynamics.rods.local_maps import (
     coefficients,
     moving,
@@ -153,18 +153,36 @@ def mass_of_rod(tree, b, ws, M):
 def derivatives_of_rod(tree, b, ws, dq, dv):
     """bt, F, V and the entries of ∂τ/∂q and ∂τ/∂v within the rod, after ``carry_rod``."""
     m, r, n, iv = RodMemory(ws.rods, tree), tree.rod[b], tree.nj[b], tree.iv[b]
-    last = tree.count[r] - 1
+    last, units = tree.count[r] - 1, 2 * tree.modes[r]
     clear_block(iv, n, dq)
     clear_block(iv, n, dv)
     for i in range(iv, iv + n):
         nothing = still(ws.s[i])
         m.F[i] = m.V[i] = nothing
         m.bt[i] = (nothing[0], nothing[1], nothing[2])
-    if tree.laden > 0:
-        clear_loads(tree, b, ws)
+        if tree.laden > 0:
+            L = loads_of(tree, ws)
+            L.Bs[i] = L.Ns[i] = nothing
     for k in range(last, 0, -1):
-        turn_units(tree, b, k, m.f[tree.first[r] + k], m)
-        add_point(tree, b, k, ws, m, dq, dv)
+        point = tree.first[r] + k
+        turn_units(tree, b, k, m.f[point], m)
+        at, unit, I, hK, f = tree.column[r] + k * n, tree.unit[r] + k * units, m.I[point], m.hK[point], m.f[point]
+        for i in range(n):
+            s = m.s[at + i]
+            F = add6(inertia_times(I, m.psidd[at + i]), coriolis_times(hK, m.psi[at + i]))
+            F = add6(m.F[iv + i], add6(F, cross_force(m.ds[at + i], f)))
+            V = add6(m.V[iv + i], add6(inertia_times(I, m.eta[at + i]), coriolis_times(hK, s)))
+            if tree.laden > 0:
+                by_q, by_v = rates_of_load(tree, at + i, iv + i, point, ws, m)
+                F, V = add6(F, by_q), add6(V, by_v)
+            m.F[iv + i], m.V[iv + i] = F, V
+            m.bt[iv + i] = add3(m.bt[iv + i], coriolis_transposed_times(hK, s))
+            for u in range(units):
+                ds = m.unit_ds[unit + u]
+                m.y[u], m.y_v[u] = dot6(ds, F), dot6(ds, V)
+            add_rates(tree, at, iv, i, units, m.L, m.y)
+            spread_column(tree, at, iv, n, m.y, iv, iv + i, dq)
+            spread_column(tree, at, iv, n, m.y_v, iv, iv + i, dv)
 
 
 @kernel
@@ -204,75 +222,26 @@ def add_rates(tree, at, iv, i, units, L, y):
         y[u] += first * L[u, v] + second * L[u, v + 1]
 
 
-@kernel
-def add_point(tree, b, k, ws, m, dq, dv):
-    """Terms of ``derivatives_of_rod`` of the rod's k-th point and the segment that it ends."""
-    r, n, iv, point = tree.rod[b], tree.nj[b], tree.iv[b], tree.first[tree.rod[b]] + k
-    units = 2 * tree.modes[r]
-    at, unit, I, hK, f = tree.column[r] + k * n, tree.unit[r] + k * units, m.I[point], m.hK[point], m.f[point]
-    for i in range(n):
-        s = m.s[at + i]
-        F = add6(inertia_times(I, m.psidd[at + i]), coriolis_times(hK, m.psi[at + i]))
-        F = add6(m.F[iv + i], add6(F, cross_force(m.ds[at + i], f)))
-        V = add6(m.V[iv + i], add6(inertia_times(I, m.eta[at + i]), coriolis_times(hK, s)))
-        if tree.laden > 0:
-            by_q, by_v = rates_of_load(tree, at + i, iv + i, point, ws, m)
-            F, V = add6(F, by_q), add6(V, by_v)
-        m.F[iv + i], m.V[iv + i] = F, V
-        m.bt[iv + i] = add3(m.bt[iv + i], coriolis_transposed_times(hK, s))
-        for u in range(units):
-            ds = m.unit_ds[unit + u]
-            m.y[u], m.y_v[u] = dot6(ds, F), dot6(ds, V)
-        add_rates(tree, at, iv, i, units, m.L, m.y)
-        spread_column(tree, at, iv, n, m.y, iv, iv + i, dq)
-        spread_column(tree, at, iv, n, m.y_v, iv, iv + i, dv)
+@of_rods
+def turn_rod(tree, b, ws, f, scale, both, row, column, out):
+    """Add scale D_i s_j·f, f turning with the tip, in world axes, to rows j of the rod from ``row``, columns i.
 
-
-@kernel
-def turn_segment(tree, b, k, f, scale, both, row, column, ws, m, out):
-    """Add scale D_i s_j·f of the rod's k-th segment, f turning with the tip, to rows j from ``row``, columns i.
-
-    column: the first one.   both: whether their transposes are added, too.   D_i s_j·f is, over segments, the product
-    of δs_j and what i moves of the segment's end and all beyond, (s_i - s_i of its base) ×* f, with the local rates.
+    column: the first one.   both: whether their transposes are added, too; halves of them, both ways, are the Hessian
+    of f·(displacement of the tip). After ``span_rod``. D_i s_j·f is, over segments, the product of δs_j and what i
+    moves of the segment's end and all beyond, (s_i - s_i of its base) ×* f, with the local rates.
     """
-    r, n, iv = tree.rod[b], tree.nj[b], tree.iv[b]
+    m, r, n, iv = RodMemory(ws.rods, tree), tree.rod[b], tree.nj[b], tree.iv[b]
     units = 2 * tree.modes[r]
-    at, unit = tree.column[r] + k * n, tree.unit[r] + k * units
-    turn_units(tree, b, k, f, m)
-    for i in range(n):
-        turned = cross_force(sub6(ws.s[iv + i], m.s[at - n + i]), f)
-        for u in range(units):
-            m.y[u] = dot6(m.unit_ds[unit + u], turned)
-        add_rates(tree, at, iv, i, units, m.L, m.y)
-        for u in range(units):
-            m.y[u] = scale * m.y[u]
-        spread_column(tree, at, iv, n, m.y, row, column + i, out)
-        if both:
-            spread_row(tree, at, iv, n, m.y, row, column + i, out)
-
-
-@of_rods
-def bend_rod(tree, b, ws, f, scale, first, hessian):
-    """Add the Hessian of f·(displacement of the tip) by the rod's coordinates, after ``span_rod``.
-
-    f: a wrench that turns with the tip, in world axes.   first: the column of the rod's first coordinate.
-    """
-    m = RodMemory(ws.rods, tree)
-    for k in range(1, tree.count[tree.rod[b]]):
-        turn_segment(tree, b, k, f, 0.5 * scale, True, first, first, ws, m, hessian)
-
-
-@of_rods
-def turn_rod(tree, b, ws, f, scale, out):
-    """Add scale D_i s_j·f to rows j and columns i of the rod, f a wrench that turns with the tip, in world axes."""
-    m = RodMemory(ws.rods, tree)
-    for k in range(1, tree.count[tree.rod[b]]):
-        turn_segment(tree, b, k, f, scale, False, tree.iv[b], tree.iv[b], ws, m, out)
-
-
-@of_rods
-def turn_rates_of_rod(tree, b, ws, f, scale, first, rates, hessian):
-    """Add those D_i s_j·f to columns ``rates`` + j of rates q' and rows ``first`` + i of q, and their transposes."""
-    m = RodMemory(ws.rods, tree)
-    for k in range(1, tree.count[tree.rod[b]]):
-        turn_segment(tree, b, k, f, scale, True, rates, first, ws, m, hessian)
+    for k in range(1, tree.count[r]):
+        at, unit = tree.column[r] + k * n, tree.unit[r] + k * units
+        turn_units(tree, b, k, f, m)
+        for i in range(n):
+            turned = cross_force(sub6(ws.s[iv + i], m.s[at - n + i]), f)
+            for u in range(units):
+                m.y[u] = dot6(m.unit_ds[unit + u], turned)
+            add_rates(tree, at, iv, i, units, m.L, m.y)
+            for u in range(units):
+                m.y[u] = scale * m.y[u]
+            spread_column(tree, at, iv, n, m.y, row, column + i, out)
+            if both:
+                spread_row(tree, at, iv, n, m.y, row, column + i, out)

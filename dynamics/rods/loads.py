@@ -19,8 +19,22 @@ where ``hessian.py`` has the others. Composites, of rows ``points`` + b, are sum
 from __future__ import annotations
 
 from ddp.compiling.kernel import inline, kernel
-from ddp.machine.fields import Fields, rows
-from dynamics.geometry.spatial import add6, angular, cross_force, cross_motion, dot6, join, linear, scale3, scale6, sub6
+from ddp.machine.fields import Fields, matrix_of, rows
+from ddp.machine.memory import as_matrix
+from dynamics.geometry.spatial import (
+    add6,
+    angular,
+    cross_force,
+    cross_motion,
+    dot6,
+    join,
+    linear,
+    scale3,
+    scale6,
+    sub6,
+    times6,
+    transposed_times6,
+)
 from dynamics.rods.memory import RodMemory, of_rods
 
 
@@ -32,7 +46,8 @@ class LoadMemory(Fields):
     carried: a row for each degree of freedom of a rod, sums over its points. Bs, Ns: Bᵀs, Nᵀs.   Z, V, X: of ζ, S, x_s.
     """
 
-    A, B, N, S, L = rows("laden", 36), rows("laden", 36), rows("laden", 36), rows("laden", 36), rows("laden", 36)
+    A, B, N = matrix_of("laden", "36"), matrix_of("laden", "36"), matrix_of("laden", "36")
+    S, L = matrix_of("laden", "36"), matrix_of("laden", "36")
     p, z, G = rows("laden", 6), rows("laden", 6), rows("laden", 6)
     sp, sz, sG = rows("laden", 6), rows("laden", 6), rows("laden", 6)
     Bs, Ns, Z, V, X = (
@@ -43,27 +58,13 @@ class LoadMemory(Fields):
 @inline
 def on(M, x):
     """M x of a matrix of 36 numbers."""
-    return (
-        M[0] * x[0] + M[1] * x[1] + M[2] * x[2] + M[3] * x[3] + M[4] * x[4] + M[5] * x[5],
-        M[6] * x[0] + M[7] * x[1] + M[8] * x[2] + M[9] * x[3] + M[10] * x[4] + M[11] * x[5],
-        M[12] * x[0] + M[13] * x[1] + M[14] * x[2] + M[15] * x[3] + M[16] * x[4] + M[17] * x[5],
-        M[18] * x[0] + M[19] * x[1] + M[20] * x[2] + M[21] * x[3] + M[22] * x[4] + M[23] * x[5],
-        M[24] * x[0] + M[25] * x[1] + M[26] * x[2] + M[27] * x[3] + M[28] * x[4] + M[29] * x[5],
-        M[30] * x[0] + M[31] * x[1] + M[32] * x[2] + M[33] * x[3] + M[34] * x[4] + M[35] * x[5],
-    )
+    return times6(as_matrix(M, 6, 6), x)
 
 
 @inline
 def back_on(M, y):
     """Mᵀ y."""
-    return (
-        M[0] * y[0] + M[6] * y[1] + M[12] * y[2] + M[18] * y[3] + M[24] * y[4] + M[30] * y[5],
-        M[1] * y[0] + M[7] * y[1] + M[13] * y[2] + M[19] * y[3] + M[25] * y[4] + M[31] * y[5],
-        M[2] * y[0] + M[8] * y[1] + M[14] * y[2] + M[20] * y[3] + M[26] * y[4] + M[32] * y[5],
-        M[3] * y[0] + M[9] * y[1] + M[15] * y[2] + M[21] * y[3] + M[27] * y[4] + M[33] * y[5],
-        M[4] * y[0] + M[10] * y[1] + M[16] * y[2] + M[22] * y[3] + M[28] * y[4] + M[34] * y[5],
-        M[5] * y[0] + M[11] * y[1] + M[17] * y[2] + M[23] * y[3] + M[29] * y[4] + M[35] * y[5],
-    )
+    return transposed_times6(as_matrix(M, 6, 6), y)
 
 
 @inline
@@ -211,24 +212,6 @@ def _held(tree, b, ws, p, z):
 # -- within a rod ----------------------------------------------------------------------------------------------------
 
 
-@of_rods
-def add_virtual_loads(tree, b, ws):
-    """Add p and ζ of loads, with all beyond, to those of the rod's points."""
-    if tree.laden == 0:
-        return
-    m, L, r = RodMemory(ws.rods, tree), loads_of(tree, ws), tree.rod[b]
-    for k in range(tree.first[r] + 1, tree.first[r] + tree.count[r]):
-        m.pf[k], m.z[k] = add6(m.pf[k], L.sp[k]), add6(m.z[k], L.sz[k])
-
-
-@of_rods
-def clear_loads(tree, b, ws):
-    """Sums of ``rates_of_load`` := 0."""
-    L = loads_of(tree, ws)
-    for i in range(tree.iv[b], tree.iv[b] + tree.nj[b]):
-        L.Bs[i] = L.Ns[i] = scale6(0.0, ws.s[i])
-
-
 @kernel
 def rates_of_load(tree, at, i, k, ws, m):
     """A ψ'' + B ψ' + N s and A η + B s of column ``at`` at point k, of degree of freedom i; Bᵀs and Nᵀs, summed."""
@@ -242,14 +225,6 @@ def rates_of_load(tree, at, i, k, ws, m):
         N = L.N[k]
         L.Ns[i], by_q = add6(L.Ns[i], back_on(N, s)), add6(by_q, on(N, s))
     return by_q, by_v
-
-
-@of_rods
-def clear_curved_loads(tree, b, ws):
-    """Sums of ``curved_load`` := 0."""
-    L = loads_of(tree, ws)
-    for i in range(tree.iv[b], tree.iv[b] + tree.nj[b]):
-        L.Z[i] = L.V[i] = L.X[i] = scale6(0.0, ws.s[i])
 
 
 @kernel

@@ -17,7 +17,9 @@ twists, are [[0, M], [M, M_ε]]. Nothing is singular at ω = 0: a rod may be str
 
 from __future__ import annotations
 
-from ddp.compiling.kernel import inline
+from typing import Any
+
+from ddp.compiling.kernel import inline, specialised
 from dynamics.geometry.spatial import (
     add3,
     add9,
@@ -47,56 +49,46 @@ def pressing(f, rate):
     return linear(f), angular(f), linear(rate), angular(rate)
 
 
-@inline
-def times(x, y):
-    """Product of two numbers."""
-    return (
-        x[0] * y[0], x[0] * y[1] + x[1] * y[0], x[0] * y[2] + x[2] * y[0],
-        x[0] * y[3] + x[1] * y[2] + x[2] * y[1] + x[3] * y[0],
-    )  # fmt: skip
+def _product(a, b):
+    """Product rule: ``of`` is bilinear in plain numbers, vectors or matrices."""
+    first, second = add(of(a[0], b[1]), of(a[1], b[0])), add(of(a[0], b[2]), of(a[2], b[0]))
+    mixed = add(add(of(a[0], b[3]), of(a[1], b[2])), add(of(a[2], b[1]), of(a[3], b[0])))
+    return of(a[0], b[0]), first, second, mixed
+
+
+def _sum(a, b):
+    """Sum of two numbers, vectors or matrices."""
+    return add(a[0], b[0]), add(a[1], b[1]), add(a[2], b[2]), add(a[3], b[3])
 
 
 @inline
-def plus(x, y):
-    """Sum of two numbers."""
-    return x[0] + y[0], x[1] + y[1], x[2] + y[2], x[3] + y[3]
+def _add1(x, y):
+    return x + y
+
+
+@inline
+def _times1(x, y):
+    return x * y
+
+
+of: Any = None
+add: Any = None
+"""Kernels of plain numbers, vectors and matrices, which take their places in the two templates above."""
+
+plus, sum3, sum9 = (
+    inline(specialised(_sum, name, add=add)) for name, add in (("plus", _add1), ("sum3", add3), ("sum9", add9))
+)
+times = inline(specialised(_product, "times", of=_times1, add=_add1))
+dot = inline(specialised(_product, "dot", of=dot3, add=_add1))
+cross = inline(specialised(_product, "cross", of=cross3, add=add3))
+scaled = inline(specialised(_product, "scaled", of=scale3, add=add3))
+outer = inline(specialised(_product, "outer", of=outer3, add=add9))
 
 
 @inline
 def multiple(k, x):
     """k x of a float and a number."""
     return k * x[0], k * x[1], k * x[2], k * x[3]
-
-
-@inline
-def dot(a, b):
-    """a·b of two vectors."""
-    return (
-        dot3(a[0], b[0]), dot3(a[0], b[1]) + dot3(a[1], b[0]), dot3(a[0], b[2]) + dot3(a[2], b[0]),
-        dot3(a[0], b[3]) + dot3(a[1], b[2]) + dot3(a[2], b[1]) + dot3(a[3], b[0]),
-    )  # fmt: skip
-
-
-@inline
-def cross(a, b):
-    """a × b of two vectors."""
-    mixed = add3(add3(cross3(a[0], b[3]), cross3(a[1], b[2])), add3(cross3(a[2], b[1]), cross3(a[3], b[0])))
-    first, second = add3(cross3(a[0], b[1]), cross3(a[1], b[0])), add3(cross3(a[0], b[2]), cross3(a[2], b[0]))
-    return cross3(a[0], b[0]), first, second, mixed
-
-
-@inline
-def scaled(x, a):
-    """x a of a number and a vector."""
-    mixed = add3(add3(scale3(x[0], a[3]), scale3(x[1], a[2])), add3(scale3(x[2], a[1]), scale3(x[3], a[0])))
-    first, second = add3(scale3(x[0], a[1]), scale3(x[1], a[0])), add3(scale3(x[0], a[2]), scale3(x[2], a[0]))
-    return scale3(x[0], a[0]), first, second, mixed
-
-
-@inline
-def sum3(a, b):
-    """Sum of two vectors."""
-    return add3(a[0], b[0]), add3(a[1], b[1]), add3(a[2], b[2]), add3(a[3], b[3])
 
 
 @inline
@@ -116,20 +108,6 @@ def symmetric9(A):
 def symmetric(A):
     """A + Aᵀ of a matrix."""
     return symmetric9(A[0]), symmetric9(A[1]), symmetric9(A[2]), symmetric9(A[3])
-
-
-@inline
-def outer(a, b):
-    """a bᵀ of two vectors."""
-    mixed = add9(add9(outer3(a[0], b[3]), outer3(a[1], b[2])), add9(outer3(a[2], b[1]), outer3(a[3], b[0])))
-    first, second = add9(outer3(a[0], b[1]), outer3(a[1], b[0])), add9(outer3(a[0], b[2]), outer3(a[2], b[0]))
-    return outer3(a[0], b[0]), first, second, mixed
-
-
-@inline
-def sum9(A, B):
-    """Sum of two matrices."""
-    return add9(A[0], B[0]), add9(A[1], B[1]), add9(A[2], B[2]), add9(A[3], B[3])
 
 
 @inline

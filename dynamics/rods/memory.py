@@ -59,7 +59,7 @@ def is_hybrid(tree: Any) -> bool:
 
 
 @inline
-def _nothing(tree, a, b, c=None, d=None, e=None, f=None, g=None):
+def _nothing(tree, a, b, c=None, d=None, e=None, f=None, g=None, h=None):
     """Do nothing."""
 
 
