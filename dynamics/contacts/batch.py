@@ -16,7 +16,7 @@ from ddp.machine.number import width
 from ddp.machine.packing import pack, unpack, unpack_columns
 from dynamics.arrays.products import dense_product
 from dynamics.contacts.axes import add_turning_curvature, turn_derivatives, turn_forces
-from dynamics.contacts.hessian import Curvature, add_couplings, contact_blocks, impact_blocks
+from dynamics.contacts.hessian import Curvature, contact_blocks, impact_blocks
 from dynamics.contacts.kinematics import Place
 from dynamics.contacts.relation import (
     Factors,
@@ -98,14 +98,22 @@ def related(tree, contacts, epsilon, restitution, impact, x, ws, place, r, z):
 @inline
 def curved(tree, contacts, restitution, impact, x, weight, ws, place, r, z, h):
     """Blocks qq (iterated), qv, vv, qt of the Hessian of weight·z in h, after ``related``; of impacts the first two."""
-    adjoint_weight(r.nv + r.nc, r.Kinv, weight, h.omega)
+    nv, nz = r.nv, r.nv + r.nc
+    adjoint_weight(nz, r.Kinv, weight, h.omega)
     if impact:
         motion = x.first, r.a, r.f
         impact_blocks(tree, contacts, restitution, h.omega, motion, z.zero, x.fext, ws, place, h, h)
     else:
         contact_blocks(tree, contacts, h.omega, ws, place, r.f, h)
-        dense_product(r.nv, r.nv, r.nv + r.nc, 1.0, h.qz, r.Kinv, h.qt)
-    add_couplings(h, z.zy)
+        dense_product(nv, nv, nz, 1.0, h.qz, r.Kinv, h.qt)
+    dense_product(nv, nv, nz, 1.0, h.qz, z.zy, h.cross)  # (ω R_yz) z_y and its transpose
+    for i in range(nv):
+        for j in range(nv):
+            h.qq[i, j] += h.cross[i, j] + h.cross[j, i]
+    dense_product(nv, nv, nz, 1.0, h.qz, columns_from(z.zy, nv), h.cross)
+    for i in range(nv):
+        for j in range(nv):
+            h.qv[i, j] += h.cross[i, j]
 
 
 @kernel

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from ddp.compiling.kernel import kernel
 from ddp.machine.fields import Fields, matrix_of, vector
-from ddp.machine.memory import as_vector, columns_from, columns_of
-from dynamics.arrays.products import dense_product
+from ddp.machine.memory import as_vector, columns_of
 from dynamics.contacts.curvature import add_contact_curvature, couple_forces
 from dynamics.contacts.relation import see_velocities
 from dynamics.rigid_bodies.hessian import inverse_dynamics_hessian, virtual_velocities
@@ -22,20 +21,6 @@ class Curvature(Fields):
     omega, seen, gap = vector("nv + nc"), vector("nv"), vector("nc")
     qq, qv, vv, qz = matrix_of("nv", "nv"), matrix_of("nv", "nv"), matrix_of("nv", "nv"), matrix_of("nv", "nv + nc")
     other, cross, qt = matrix_of("nv", "nv"), matrix_of("nv", "nv"), matrix_of("nv", "nv")
-
-
-@kernel
-def add_couplings(h, zy):
-    """h.qq, h.qv += (ω R_yz) z_y and its transpose."""
-    nv, nz = len(h.qz), columns_of(h.qz)
-    dense_product(nv, nv, nz, 1.0, h.qz, zy, h.cross)
-    for i in range(nv):
-        for j in range(nv):
-            h.qq[i, j] += h.cross[i, j] + h.cross[j, i]
-    dense_product(nv, nv, nz, 1.0, h.qz, columns_from(zy, nv), h.cross)
-    for i in range(nv):
-        for j in range(nv):
-            h.qv[i, j] += h.cross[i, j]
 
 
 @kernel
@@ -70,7 +55,7 @@ def impact_blocks(tree, contacts, restitution, omega, motion, zero, no_fext, ws,
     forces(tree, zero, jump, no_fext, ws)
     sum_composites(tree, ws)
     curve_motion(tree, omega, ws, b)
-    see_velocities(tree, contacts, restitution, v, jump, w.seen, w.gap, ws, place)
+    see_velocities(tree, contacts, restitution, v, jump, no_fext, w.seen, w.gap, ws, place)
     clear(as_vector(w.other), nv * nv)
     add_contact_curvature(tree, contacts, ws, place, omega[nv:], f, b.qq, w.other, b.vv, w.cross)
     for i in range(nv):

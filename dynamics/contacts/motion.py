@@ -17,7 +17,7 @@ from ddp.compiling.kernel import inline, kernel
 from ddp.machine.fields import Fields, matrix_of, nested, vector
 from ddp.machine.number import spread
 from dynamics.contacts.contact import ROLLING, SURFACE
-from dynamics.contacts.kinematics import Standing, move_contacts, place_contacts
+from dynamics.contacts.kinematics import Standing
 from dynamics.contacts.products import last_dof, threes
 from dynamics.contacts.response import are_redundant, eliminate, solve_redundant
 from dynamics.contacts.rolling import settle_still_rows, units_of_wheel
@@ -35,13 +35,6 @@ class Push(Fields):
     place = nested(Standing)
     a, f, pivots, c = vector("nv"), vector("nc"), vector("nc"), vector("nc")
     Y, G, S = matrix_of("nc", "nv"), matrix_of("nv", "nc"), matrix_of("nc", "nc")
-
-
-@kernel
-def see_motion(tree, contacts, q, w, x):
-    """Place contacts, and find c of steps."""
-    place_contacts(tree, contacts, q, w, x.place)
-    move_contacts(tree, contacts, w, x.place, x.c)
 
 
 @inline

@@ -31,7 +31,7 @@ from dynamics.contacts.response import invert_delassus, invert_kkt, refine, resp
 from dynamics.contacts.rolling import roll
 from dynamics.rigid_bodies.forward import forward_dynamics, invert
 from dynamics.rigid_bodies.inverse import inverse_dynamics_derivatives
-from dynamics.rigid_bodies.kinematics import add_accelerations, clear, velocities
+from dynamics.rigid_bodies.kinematics import add_accelerations, clear, forces
 from dynamics.rigid_bodies.passive import resist
 
 
@@ -152,7 +152,7 @@ def impact_residuals(tree, contacts, epsilon, restitution, q, v, seen, zero, no_
     add_accelerations(tree, r.a, ws)
     inverse_dynamics_derivatives(tree, ws, r.dq, r.dv)
     subtract_force_torques(tree, contacts, ws, place, r.f, r.dq)
-    see_velocities(tree, contacts, restitution, v, r.a, seen, r.c, ws, place)
+    see_velocities(tree, contacts, restitution, v, r.a, no_fext, seen, r.c, ws, place)
     contact_derivatives(tree, contacts, ws, place, r.cq, r.cv)
     for i in range(r.nc):
         for j in range(r.nv):
@@ -160,9 +160,9 @@ def impact_residuals(tree, contacts, epsilon, restitution, q, v, seen, zero, no_
 
 
 @kernel
-def see_velocities(tree, contacts, restitution, v, jump, seen, gap, ws, place):
+def see_velocities(tree, contacts, restitution, v, jump, no_fext, seen, gap, ws, place):
     """Motions of contacts at the velocity v⁺ + e v, jump := v⁺ - v; what they see into gap (nc,)."""
     for i in range(tree.nv):
         seen[i] = (1.0 + restitution) * v[i] + jump[i]
-    velocities(tree, seen, ws)
+    forces(tree, seen, jump, no_fext, ws)
     move_contacts(tree, contacts, ws, place, gap)

@@ -30,23 +30,21 @@ def size(tree: Tree, nu: int) -> int:
 
 @kernel
 def linearize(address, memory, pulls, Q, V, tau, fext, A, B):
-    """A (N, n, n), B (N, n, nu) of every sample; the first whose mass matrix is not positive definite, or -1.
+    """Lower halves of A (N, n, n), B (N, n, nu) of every sample; the first whose mass matrix is not positive, or -1.
 
     pulls (., 4): ``entries_of`` S.
     """
-    made, nu = np.empty((6, 6)), B.shape[2]
+    nu = B.shape[2]
     pulls, Q, V, tau, fext, A, B = (
         rows_of(pulls), rows_of(Q), rows_of(V), rows_of(tau), rows_of(fext), rows_of(A), rows_of(B),
     )  # fmt: skip
     tree, ws, x, r = batch.relating(address, memory, fext)
-    bracket, nv, n = rows_of(made), tree.nv, 2 * tree.nv
+    nv, n = tree.nv, 2 * tree.nv
     c = Controlled(r.end, tree, nu)
     for t in range(0, len(Q), width(ws.end)):
         batch.take(x, tree, Q, V, tau, fext, t)
         batch.relate(tree, x.q, x.first, x.second, x.fext, ws, r)
         drive(pulls, nv, nu, r.Minv, c.au)
-        for k in range(t, min(t + width(ws.end), len(Q))):
-            move(tree, nu, V[k], A[k], B[k], bracket)
         for i in range(nv):
             unpack_columns(r.aq[i], nv, A, t, (nv + i) * n)
             unpack_columns(r.av[i], nv, A, t, (nv + i) * n + nv)
@@ -54,32 +52,25 @@ def linearize(address, memory, pulls, Q, V, tau, fext, A, B):
         failed = batch.first_failure(tree, r.D, r.a, t, len(Q))
         if failed >= 0:
             return failed
-    hold(made)
     return -1
 
 
 @kernel
-def move_all(address, V, A, B):
-    """Write the rows of A and B that say how configurations move."""
+def move(address, V, A, B):
+    """Upper halves, [-ad_v | 1] of A (N, n, n) and zeros of B (N, n, nu), joint by joint: Δ' = δv - v × Δ."""
     made, V, A, B, nu = np.empty((6, 6)), rows_of(V), rows_of(A), rows_of(B), B.shape[2]
     bracket, tree = rows_of(made), Tree(address)
-    for t in range(len(V)):
-        move(tree, nu, V[t], A[t], B[t], bracket)
-    hold(made)
-
-
-@kernel
-def move(tree, nu, v, A, B, bracket):
-    """Rows [-ad_v | 1] of A (n, n) and zeros of B (n, nu), joint by joint: Δ' = δv - v × Δ; bracket: scratch."""
     nv, n = tree.nv, 2 * tree.nv
-    clear(A, nv * n)
-    clear(B, nv * nu)
-    for i in range(nv):
-        A[i * n + nv + i] = 1.0
-    for b in range(tree.nb):
-        kind, nj, iv = tree.kind[b], tree.nj[b], tree.iv[b]
-        if is_group(kind):
-            joint_bracket(kind, nj, twist_of(kind, v, iv, 1.0), bracket)
-            for i in range(nj):
-                for j in range(nj):
-                    A[(iv + i) * n + iv + j] = -bracket[i, j]
+    for t in range(len(V)):
+        clear(A[t], nv * n)
+        clear(B[t], nv * nu)
+        for i in range(nv):
+            A[t, i * n + nv + i] = 1.0
+        for b in range(tree.nb):
+            kind, nj, iv = tree.kind[b], tree.nj[b], tree.iv[b]
+            if is_group(kind):
+                joint_bracket(kind, nj, twist_of(kind, V[t], iv, 1.0), bracket)
+                for i in range(nj):
+                    for j in range(nj):
+                        A[t, (iv + i) * n + iv + j] = -bracket[i, j]
+    hold(made)

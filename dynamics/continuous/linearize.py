@@ -53,11 +53,11 @@ def linearize(
         raise ProblemError(f"actuation: expected at least one column, got shape {S.shape}")
     n, nu, nv = 2 * robot.nv, S.shape[1], robot.nv
     A, B = recycled((s.N, n, n)), recycled((s.N, n, nu))
+    flow.move(robot.tree.address, s.first, A, B)
     if contacts is None:
         memory = working_memory(flow.size(robot.tree, nu))
         s.check(flow.linearize(robot.tree.address, memory, entries_of(S), s.q, s.first, s.second, s.fext, A, B))
     else:
-        flow.move_all(robot.tree.address, s.first, A, B)
         a = contact_dynamics_derivatives(robot, q, v, tau, contacts, fext).a
         A[:, nv:, :nv], A[:, nv:, nv:], B[:, nv:] = a.dq, a.dv, a.dtau @ S
     return s.named(LinearSystem(A, B))

@@ -49,26 +49,6 @@ def place_bodies(tree, q, origin_at_root, ws):
 
 
 @kernel
-def velocities(tree, qd, ws):
-    """v = v_p + s q', ψ' = v_p × s, η = ψ' + v × s."""
-    for b in range(tree.nb):
-        parent = tree.parent[b]
-        for k in range(6):
-            ws.v[b, k] = ws.v[parent, k] if parent >= 0 else 0.0
-        vp = ws.v[b]
-        v = vp
-        dofs = range(tree.iv[b], tree.iv[b] + tree.nj[b])
-        for i in dofs:
-            v = add6(v, scale6(qd[i], ws.s[i]))
-        ws.v[b] = v
-        for i in dofs:
-            s = ws.s[i]
-            psi = cross_motion(vp, s)
-            ws.psi[i] = psi
-            ws.eta[i] = add6(psi, cross_motion(v, s))
-
-
-@kernel
 def forces(tree, qd, qdd, fext, ws):
     """Velocities, accelerations and forces: v, a, ψ', ψ'', η, and each body's own I, (h, K), f.
 

@@ -14,8 +14,8 @@ from ddp.compiling.kernel import inline, kernel
 from ddp.machine.fields import Fields, matrix_of, nested, vector
 from ddp.machine.number import spread, square_root, where_less
 from dynamics.contacts.contact import Contacts
-from dynamics.contacts.kinematics import place_contacts
-from dynamics.contacts.motion import Push, respond_to_units, see_motion, solve_contacts
+from dynamics.contacts.kinematics import move_contacts, place_contacts
+from dynamics.contacts.motion import Push, respond_to_units, solve_contacts
 from dynamics.geometry.configuration import integrate_configuration
 from dynamics.rigid_bodies.articulated import Bodies, accelerate, articulate, forward_dynamics, no_wrenches, place
 from dynamics.rigid_bodies.passive import actuate
@@ -124,15 +124,15 @@ def advance_touching(modes, mode, x, u, w):
     place(tree, x, v, w.bodies)
     pivot = articulate(tree, w.tau, no_wrenches(x), w.bodies)
     wrong = poison(pivot, v, tree.nv)
+    place_contacts(tree, contacts, x, w.bodies, w.push.place)
     if kind == HELD:
-        place_contacts(tree, contacts, x, w.bodies, w.push.place)
         accelerate(tree, w.bodies, a)
         respond_to_units(tree, contacts, w.bodies, w.push, w.xi)
         wrong += poison(pivot, a, tree.nv)
         error = hold(tree, contacts, nc, h, x, v, w.push, w.later)
         wrong += where_less(error, CLOSE * CLOSE, 0.0, np.nan)
     else:
-        see_motion(tree, contacts, x, w.bodies, w.push)
+        move_contacts(tree, contacts, w.bodies, w.push.place, w.push.c)
         if kind == IMPACT:  # c = (1 + e) J v
             for i in range(nc):
                 w.push.c[i] *= 1.0 + modes.own[mode, 0]

@@ -42,15 +42,6 @@ def beyond(x, lower, upper):
     return x - upper if x > upper else (x - lower if x < lower else 0.0 * x)
 
 
-@inline
-def half_square(weights, r):
-    """``½ Σ_i w_i r_i²``."""
-    total = 0.0
-    for i in range(weights.size):
-        total += 0.5 * weights[i] * r[i] * r[i]
-    return total
-
-
 @kernel
 def square_cost(columns, tangents, targets, weights, first, X, U, scale, order, l, lz, lzz):
     """``½ Σ w (x - target)²`` of numbers of states, or of controls, whose columns and tangents count from the end."""
@@ -89,7 +80,10 @@ def state_cost(layout, targets, weights, first, X, U, scale, order, l, lz, lzz):
     r, force, J, curvature = np.zeros(n), np.zeros(n), np.zeros((6, 6)), np.zeros((6, 6))
     for k in range(X.shape[0]):
         difference(layout, row_of(targets, first + k), X[k], r)
-        l[k] += scale * half_square(weights, r)
+        total = 0.0
+        for i in range(n):
+            total += 0.5 * weights[i] * r[i] * r[i]
+        l[k] += scale * total
         if order == VALUES:
             continue
         for rows in (layout.flat, layout.circle):

@@ -13,7 +13,7 @@ from ddp.compiling.kernel import kernel, specialised
 from ddp.machine.memory import as_matrix, as_vector
 from dynamics import Assembly
 from dynamics.rigid_bodies import batch, external, forward, inverse, tensors
-from dynamics.rigid_bodies.kinematics import Workspace, clear, composites, place_bodies, velocities
+from dynamics.rigid_bodies.kinematics import Workspace, clear, composites, place_bodies
 from dynamics.rigid_bodies.tensor_entries import SLOTS, entries_of
 from dynamics.robots.tree import HybridTree, Tree
 from dynamics.rods.forces import (
@@ -118,18 +118,6 @@ def factors(address, x, y, memory):
 
 
 @kernel
-def rates_of_twists(address, x, y, memory):
-    tree = Tree(address)
-    q, v, _, _ = motion(tree, x)
-    ws = Workspace(memory, tree)
-    place_bodies(tree, q, True, ws)
-    velocities(tree, v, ws)
-    for i in range(tree.nv):
-        for k in range(6):
-            y[6 * i + k] = ws.eta[i, k]
-
-
-@kernel
 def hessian_of_wrenches(address, x, y, memory):
     tree = Tree(address)
     ws, n = Workspace(memory, tree), tree.nv
@@ -176,7 +164,6 @@ SIZES = {
     values_of_tensors: lambda tree: SLOTS * (entries_of(tree).triples + 1),
     forward_relation: lambda tree: 7 * tree.nv**2 + tree.nv,
     factors: lambda tree: tree.nv**2 + 2 * tree.nv,
-    rates_of_twists: lambda tree: 6 * tree.nv,
     hessian_of_wrenches: lambda tree: tree.nv**2,
 }
 
