@@ -142,7 +142,11 @@ def relate_touching(modes, mode, w, A, B, record, t):
     unpack(w.q, modes.end, record, t)
     for i in range(t, min(t + width(w.q), len(A))):
         if kind == IMPACT:
-            spread_impact(record[i][modes.Z :], ld, nv, nu, A[i], B[i])
+            clear(A[i], 2 * nv * nv)
+            clear(B[i], 2 * nv * nu)
+            write_scaled(address_of(A[i][2 * nv * nv :]), 2 * nv, 1.0, address_of(record[i][modes.Z :]), ld, nv, 2 * nv)
+            for k in range(nv):
+                A[i, k * (2 * nv + 1)] = 1.0
         else:
             spread_step(record[i][modes.Z :], ld, h, nv, nu, A[i], B[i])
     if kind != IMPACT:
@@ -162,17 +166,6 @@ def spread_step(Z, ld, h, nv, nu, A, B):
         A[i * n + i] += 1.0
         A[i * n + nv + i] += h
         A[(nv + i) * n + nv + i] += 1.0
-
-
-@kernel
-def spread_impact(Z, ld, nv, nu, A, B):
-    """A, B of an impact with jumps z_y, the first nv rows of ld numbers."""
-    n = 2 * nv
-    clear(A, nv * n)
-    clear(B, n * nu)
-    write_scaled(address_of(A[nv * n :]), n, 1.0, address_of(Z), ld, nv, n)
-    for i in range(nv):
-        A[i * n + i] = 1.0
 
 
 @kernel

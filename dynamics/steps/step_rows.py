@@ -5,7 +5,9 @@ With rows a_q, a_v, a_u of the rates of accelerations and h the step, each of th
 
     E = [h a_q | 1 + h a_v | h a_u]   of δv',        [1 0 0] + h E   of δq' = δq + h δv':
 
-registers of one knot are made of eight lanes by transposition, scaled and stored twice.
+registers of one knot are made of eight lanes by transposition, scaled and stored twice. Written by way of records, as
+those under contacts are, they make first derivatives of pendulum, ur5 and hyq take 1.25, 1.14 and 1.09 times as long,
+and whole solves by iLQR of cart-pole, arm and quadrotor 1.10, 1.09 and 1.14 times.
 """
 
 from __future__ import annotations
