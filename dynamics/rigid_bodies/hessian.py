@@ -8,7 +8,6 @@ The scalar μᵀ ID is the power of the force distribution against the velocity 
 from __future__ import annotations
 
 from ddp.compiling.kernel import inline, kernel
-from dynamics.geometry.joint_motion import FREE_FLYER
 from dynamics.geometry.spatial import (
     add3,
     add6,
@@ -36,7 +35,7 @@ from dynamics.rigid_bodies.bodies import is_free
 from dynamics.rigid_bodies.inverse import felt_at_root, pull
 from dynamics.rigid_bodies.kinematics import virtual_twists
 from dynamics.rods.hessian import carry_rod_virtually, hessian_of_rod
-from dynamics.rods.memory import RodMemory, by_rods, has_rod, is_carried
+from dynamics.rods.memory import RodMemory, by_rods, has_rod
 
 
 @kernel
@@ -95,10 +94,8 @@ def inverse_dynamics_hessian(tree, ws, qq, qv, vv, qa):
         first = tree.iv[b]
         if has_rod(tree, b) and i == first:
             hessian_of_rod(tree, b, ws, qq, qv, vv, qa)
-        if not is_carried(tree, b):
-            if not is_free(tree, b):
-                grounded_hessian(tree, ws, i, qq, qv, vv, qa)
-            elif i == first:
+        if is_free(tree, b):
+            if i == first:
                 floating_hessian(tree, ws, b, qq, qv, vv, qa)
             continue
         Y, F, V, P, Z, bw = felt_twice_by_carriers(tree, i, ws)
@@ -112,7 +109,7 @@ def inverse_dynamics_hessian(tree, ws, qq, qv, vv, qa):
             if tree.nj[b] > 1:
                 add_noncommuting_terms(tree, ws, i, momentum(ws.hKw[b]), ws.z[b], qq, vv)
         j = tree.previous[first]
-        while j >= 0 and is_carried(tree, tree.body[j]):
+        while j >= 0 and not is_free(tree, tree.body[j]):
             sj, chij, psij = ws.s[j], ws.chi[j], angular(ws.psi[j])
             qq[j, i] = qq[i, j] = dot6(chij, F) + dot6(ws.psidd[j], P) + dot3(psij, Z)
             vv[j, i] = vv[i, j] = -dot3(angular(sj), bw)
@@ -121,7 +118,7 @@ def inverse_dynamics_hessian(tree, ws, qq, qv, vv, qa):
             qa[j, i] = dot6(chij, Y)
             qa[i, j] = dot6(sj, P)
             j = tree.previous[j]
-        if j >= 0 and tree.kind[tree.body[j]] == FREE_FLYER:
+        if j >= 0:
             root = tree.body[j]
             R, before = ws.R[root], tree.iv[root]
             by_q, by_v = felt_at_root(tree, R, ws.v[root], P, Z)
@@ -133,16 +130,6 @@ def inverse_dynamics_hessian(tree, ws, qq, qv, vv, qa):
                 vv[j, i] = vv[i, j] = qv[j, i] = qa[j, i] = 0.0
             for k in range(3):
                 vv[before + 3 + k, i] = vv[i, before + 3 + k] = -by_w[k]
-            j = -1
-        while j >= 0:  # another joint on the world: nothing carries it, χ_j = ψ'_j = 0
-            sj = ws.s[j]
-            qq[j, i] = qq[i, j] = dot6(ws.psidd[j], P)
-            vv[j, i] = vv[i, j] = -dot3(angular(sj), bw)
-            qv[i, j] = dot6(ws.eta[j], P) + dot3(angular(sj), Z)
-            qa[i, j] = dot6(sj, P)
-            qv[j, i] = 0.0
-            qa[j, i] = 0.0
-            j = tree.previous[j]
 
 
 def felt_twice_by_carriers(tree, i, ws):
@@ -170,21 +157,6 @@ def _felt_of_any(tree, i, ws):
 
 
 by_rods(felt_twice_by_carriers, _felt_of_joint, _felt_of_any)
-
-
-@kernel
-def grounded_hessian(tree, ws, i, qq, qv, vv, qa):
-    """Entries of i within a joint on the world, where χ = ψ' = 0: qq_ji = ψ''_j·P_i, vv_ji = -s_ja·b_wi."""
-    b = tree.body[i]
-    s, hKw = ws.s[i], ws.hKw[b]
-    pf = momentum(hKw)
-    P, bw = cross_force(s, pf), coriolis_transposed_times(hKw, s)
-    for j in range(tree.iv[b], tree.iv[b] + tree.nj[b]):
-        qq[j, i] = dot6(ws.psidd[j], P)
-        vv[j, i] = -dot3(angular(ws.s[j]), bw)
-        qv[j, i] = qa[j, i] = 0.0 * bw[0]
-    if tree.nj[b] > 1:
-        add_noncommuting_terms(tree, ws, i, pf, ws.z[b], qq, vv)
 
 
 @kernel

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from ddp.compiling.kernel import inline, kernel
-from dynamics.geometry.joint_motion import FREE_FLYER
 from dynamics.geometry.spatial import (
     add6,
     angular,
@@ -23,7 +22,7 @@ from dynamics.geometry.spatial import (
 from dynamics.rigid_bodies.bodies import is_free
 from dynamics.rigid_bodies.kinematics import forces, place_bodies, sum_forces
 from dynamics.rods.inverse import derivatives_of_rod, forces_of_rod, mass_of_rod
-from dynamics.rods.memory import RodMemory, by_rods, has_rod, is_carried
+from dynamics.rods.memory import RodMemory, by_rods, has_rod
 
 
 @kernel
@@ -100,14 +99,14 @@ def inverse_dynamics_derivatives(tree, ws, dq, dv):
                     dq[i, j] = dot3(bt, angular(ws.psi[j])) + dot6(Y, ws.psidd[j])
                     dv[i, j] = dot3(bt, angular(ws.s[j])) + dot6(Y, ws.eta[j])
             j = tree.previous[tree.iv[b]]
-            while j >= 0 and is_carried(tree, tree.body[j]):
+            while j >= 0 and not is_free(tree, tree.body[j]):
                 sj = ws.s[j]
                 dq[i, j] = dot3(bt, angular(ws.psi[j])) + dot6(Y, ws.psidd[j])
                 dq[j, i] = dot6(sj, F)
                 dv[i, j] = dot3(bt, angular(sj)) + dot6(Y, ws.eta[j])
                 dv[j, i] = dot6(sj, V)
                 j = tree.previous[j]
-            if j >= 0 and tree.kind[tree.body[j]] == FREE_FLYER:
+            if j >= 0:
                 root = tree.body[j]
                 R, v = ws.R[root], ws.v[root]
                 by_q, by_v = felt_at_root(tree, R, v, Y, bt)
@@ -115,14 +114,6 @@ def inverse_dynamics_derivatives(tree, ws, dq, dv):
                 for k in range(6):
                     j = tree.iv[root] + k
                     dq[i, j], dq[j, i], dv[i, j], dv[j, i] = by_q[k], F0[k], by_v[k], V0[k]
-                j = -1
-            while j >= 0:  # another joint on the world: nothing carries it, ψ'_j = 0
-                sj = ws.s[j]
-                dq[i, j] = dot6(Y, ws.psidd[j])
-                dq[j, i] = dot6(sj, F)
-                dv[i, j] = dot3(bt, angular(sj)) + dot6(Y, ws.eta[j])
-                dv[j, i] = dot6(sj, V)
-                j = tree.previous[j]
 
 
 def felt_by_carriers(tree, i, ws):

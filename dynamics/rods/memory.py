@@ -89,9 +89,3 @@ def _is_not(tree, b):
 
 
 by_rods(has_rod, _is_not, inline(has_rod))
-
-
-@inline
-def is_carried(tree, b):
-    """Whether a body's rows are seen by something that moves: ψ' and χ vanish of a joint on the world alone."""
-    return tree.parent[b] >= 0 or has_rod(tree, b)
