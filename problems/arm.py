@@ -29,11 +29,7 @@ _UR5_START = (0.0, -1.2, 1.4, -1.77, -1.57, 0.0)
 _UR5_GOAL = (1.6, -0.8, 0.9, -0.6, -0.8, 0.7)
 _UR5_TORQUES = (20.0, 66.0, 18.0, 10.0, 5.0, 1.2)
 _UR5_LINKS = (("forearm_link", "wrist_1_link"), ("wrist_1_link", "wrist_3_link"))
-_UR5_SPHERES = (
-    Sphere([0.45, 0.25, 0.12], 0.10),
-    Sphere([0.20, 0.45, 0.42], 0.08),
-    Sphere([0.00, 0.55, 0.05], 0.12),
-)
+_UR5_SPHERES = (Sphere([0.45, 0.25, 0.12], 0.10), Sphere([0.20, 0.45, 0.42], 0.08), Sphere([0.00, 0.55, 0.05], 0.12))
 
 
 def reach(
@@ -195,15 +191,10 @@ def lock(robot: Robot, joints: list[str]) -> Robot:
     return Robot(model, q0, robot.source, robot.equipment.of_dofs(dofs))
 
 
-def _effort(
-    system: RobotDynamics, rest: Array, control: float, posture: float, speed: float
-) -> list[BatchTerm]:
+def _effort(system: RobotDynamics, rest: Array, control: float, posture: float, speed: float) -> list[BatchTerm]:
     """The running terms: torques, distance from a state at rest, speed."""
     weights = np.repeat([posture, speed], system.robot.nv)
-    return [
-        ControlCost(np.zeros(system.nu), np.full(system.nu, control)),
-        StateCost(system, rest, weights),
-    ]
+    return [ControlCost(np.zeros(system.nu), np.full(system.nu, control)), StateCost(system, rest, weights)]
 
 
 def _fixed_arm(robot: checks.RobotLike) -> Robot:
@@ -223,9 +214,7 @@ def _tool(arm: Robot) -> str:
     for name in ("tool0", "panda_hand_tcp", "tip"):
         if arm.model.existFrame(name):
             return name
-    return str(
-        [f.name for f in arm.model.frames if f.type in (pin.FrameType.BODY, pin.FrameType.OP_FRAME)][-1]
-    )
+    return str([f.name for f in arm.model.frames if f.type in (pin.FrameType.BODY, pin.FrameType.OP_FRAME)][-1])
 
 
 def _turned(arm: Robot, q: Array) -> Array:

@@ -137,9 +137,7 @@ def limits(field: str, value: Any, size: int) -> Array:
     """Limits (size,): numbers, infinite where there is none."""
     array = as_array(field, value, (size,), finite=False).copy()
     if np.isnan(array).any():
-        raise ProblemError(
-            f"{field}: expected numbers, infinite where free; got NaN at [{np.argmax(np.isnan(array))}]"
-        )
+        raise ProblemError(f"{field}: expected numbers, infinite where free; got NaN at [{np.argmax(np.isnan(array))}]")
     return array
 
 

@@ -185,10 +185,7 @@ def compare(
     entry, problem, _ = named(name, robot, options)
     if html:
         demonstration.check_robot(entry, problem)
-    solvers = {
-        TITLES[key]: SOLVERS[key](tolerance=tolerance, max_iterations=max_iterations)
-        for key in ("ilqr", "ddp")
-    }
+    solvers = {TITLES[key]: SOLVERS[key](tolerance=tolerance, max_iterations=max_iterations) for key in ("ilqr", "ddp")}
     solutions = demonstration.compare(entry, problem, solvers, workers)
     if as_json:
         outcomes = {title.lower(): summary(solution) for title, solution in solutions.items()}
@@ -257,9 +254,7 @@ def mpc(
 @click.option("--dt", type=float, help="Step of time [s], for the motion of a --robot without a problem.")
 @HTML
 @NO_BROWSER
-def view(
-    file: str, name: str | None, robot: str | None, dt: float | None, html: str | None, no_browser: bool
-) -> None:
+def view(file: str, name: str | None, robot: str | None, dt: float | None, html: str | None, no_browser: bool) -> None:
     """Play the motion saved in FILE in the browser, until Ctrl-C, or write it with --html."""
     signed, chosen = playing.signature(file)
     if not (name or signed):

@@ -177,9 +177,7 @@ def checked_rows(
     return given, rows, low, high
 
 
-def contact_force(
-    system: System, contacts: Iterable[Contact], target: ArrayLike, weight: float
-) -> ForceLimits:
+def contact_force(system: System, contacts: Iterable[Contact], target: ArrayLike, weight: float) -> ForceLimits:
     """``½ w |f - target|²`` of the forces of all contacts; target (nc,) [N], or (M, nc) along a stretch of M knots."""
     contacts = as_contacts(contacts)
     nc = sum(contact.size for contact in contacts)

@@ -14,9 +14,7 @@ from ddp.protocols import Array
 from ddp.systems.system import ability
 
 
-def by_durations(
-    problem: Problem, X: Array, U: Array, multipliers: Array, on_next: Array | None = None
-) -> Array:
+def by_durations(problem: Problem, X: Array, U: Array, multipliers: Array, on_next: Array | None = None) -> Array:
     """Derivatives (N,) of the Lagrangian, X (N+1, nx) and U (N, nu) kept, by how long each knot takes [1/s].
 
     Those of running costs are what they are multiplied by; terms and constraints may know more, `by_duration`, and

@@ -12,11 +12,7 @@ from ddp.costs.bound import bind
 from ddp.errors import ProblemError, as_array, axes, instance
 from ddp.protocols import Array
 from dynamics.phases.phased_dynamics import PhasedDynamics
-from dynamics.rigid_bodies.rigid_body import (
-    inverse_dynamics,
-    inverse_dynamics_derivatives,
-    inverse_dynamics_hessian,
-)
+from dynamics.rigid_bodies.rigid_body import inverse_dynamics, inverse_dynamics_derivatives, inverse_dynamics_hessian
 from dynamics.steps.robot_dynamics import RobotDynamics
 from problems import checks
 from problems.kernels import states as state_kernels

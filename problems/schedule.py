@@ -165,30 +165,22 @@ def in_turn(corners: Mapping[str, str], gait: str) -> list[list[str]]:
     return [[corners[name] for name in group] for group in ORDERS[gait]]
 
 
-def walk(
-    corners: Mapping[str, str], swing: float, support: float, cycles: int = 1, flight: float = 0.0
-) -> Schedule:
+def walk(corners: Mapping[str, str], swing: float, support: float, cycles: int = 1, flight: float = 0.0) -> Schedule:
     """One foot after the other: right hind, right fore, left hind, left fore; times as in `cycling`."""
     return cycling(_all(corners), in_turn(corners, "walk"), swing, support, cycles, flight)
 
 
-def trot(
-    corners: Mapping[str, str], swing: float, support: float, cycles: int = 1, flight: float = 0.0
-) -> Schedule:
+def trot(corners: Mapping[str, str], swing: float, support: float, cycles: int = 1, flight: float = 0.0) -> Schedule:
     """Diagonal pairs in turn."""
     return cycling(_all(corners), in_turn(corners, "trot"), swing, support, cycles, flight)
 
 
-def pace(
-    corners: Mapping[str, str], swing: float, support: float, cycles: int = 1, flight: float = 0.0
-) -> Schedule:
+def pace(corners: Mapping[str, str], swing: float, support: float, cycles: int = 1, flight: float = 0.0) -> Schedule:
     """Both feet of a side in turn."""
     return cycling(_all(corners), in_turn(corners, "pace"), swing, support, cycles, flight)
 
 
-def bound(
-    corners: Mapping[str, str], swing: float, support: float, cycles: int = 1, flight: float = 0.0
-) -> Schedule:
+def bound(corners: Mapping[str, str], swing: float, support: float, cycles: int = 1, flight: float = 0.0) -> Schedule:
     """Both fore feet, then both hind feet; with a ``flight`` [s] in between if it is to fly."""
     return cycling(_all(corners), in_turn(corners, "bound"), swing, support, cycles, flight)
 

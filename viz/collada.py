@@ -14,11 +14,7 @@ import numpy as np
 
 from viz.shapes import GREY, Array, Color, Indices, Mesh
 
-_UP = {
-    "X_UP": np.array([[0.0, -1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]),
-    "Y_UP": np.eye(3),
-    "Z_UP": np.eye(3),
-}
+_UP = {"X_UP": np.array([[0.0, -1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]), "Y_UP": np.eye(3), "Z_UP": np.eye(3)}
 
 
 def read(path: str | Path) -> list[Mesh]:

@@ -66,9 +66,7 @@ def as_schedule(schedule: Mapping[str, ArrayLike]) -> dict[str, Flags]:
     return found
 
 
-def named(
-    field: str, value: Any, what: str, kind: type = object, one: str = "", some: str = ""
-) -> Mapping[str, Any]:
+def named(field: str, value: Any, what: str, kind: type = object, one: str = "", some: str = "") -> Mapping[str, Any]:
     """``value`` if it is a mapping from names to instances of a class, each called ``one``, else ProblemError.
 
     some: "one curve" or the like, which has to be there.

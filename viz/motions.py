@@ -72,9 +72,7 @@ def as_motions(robot: Any, X: Any = None, dt: ArrayLike | None = None) -> list[M
 def _several(given: Mapping[Any, Any], dt: ArrayLike | None) -> list[Motion]:
     """Solutions by name, and arrays of states, which are of the first solution's robot."""
     what = "Solutions, or states (N+1, nx) beside them"
-    solutions = [
-        (name, value) for name, value in named("robot", given, what).items() if isinstance(value, Solved)
-    ]
+    solutions = [(name, value) for name, value in named("robot", given, what).items() if isinstance(value, Solved)]
     if not solutions:
         raise ProblemError(f"robot: expected a mapping from names to {what}, got no Solution")
     first = _solution(f"robot[{said(solutions[0][0])}]", *solutions[0])
@@ -108,9 +106,7 @@ def _solution(field: str, name: str, solution: Solved) -> Motion:
     pulled = len(robot.cables) if isinstance(robot, Chain) else 0
     tensions = np.asarray(solution.U)[: len(Q) - 1, :pulled] if pulled else None
     U = np.asarray(solution.U)[: len(Q) - 1] if system is solution.problem.dynamics and len(Q) > 1 else None
-    return Motion(
-        name, robot, Q, instants(steps, len(Q)), signals, tensions, lambda: world_of(solution, system, X, U)
-    )
+    return Motion(name, robot, Q, instants(steps, len(Q)), signals, tensions, lambda: world_of(solution, system, X, U))
 
 
 def configurations(field: str, X: Any, robot: Any) -> Array:

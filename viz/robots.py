@@ -90,9 +90,7 @@ def stand(d: Drawing, root: str, places: Array, color: Color | None, world: bool
         if joint == 0 and not world:
             continue
         path = path_of(d, root, joint)
-        messages += [
-            set_object(f"{path}/{k}", mesh, None if joint == 0 else color) for k, mesh in enumerate(meshes)
-        ]
+        messages += [set_object(f"{path}/{k}", mesh, None if joint == 0 else color) for k, mesh in enumerate(meshes)]
         if joint > 0:
             place = places[joint]
             messages.append(set_transform(path, place[:3], pin.Quaternion(place[3:]).matrix()))

@@ -54,9 +54,7 @@ def merge(meshes: Sequence[Mesh]) -> Mesh:
     """Several meshes as one, in the first one's colour."""
     first = np.cumsum([0] + [len(mesh.vertices) for mesh in meshes])
     triangles = [mesh.triangles + start for mesh, start in zip(meshes, first[:-1], strict=True)]
-    return Mesh(
-        np.concatenate([mesh.vertices for mesh in meshes]), np.concatenate(triangles), meshes[0].color
-    )
+    return Mesh(np.concatenate([mesh.vertices for mesh in meshes]), np.concatenate(triangles), meshes[0].color)
 
 
 def box(sides: Array, color: Color = GREY) -> Mesh:
@@ -93,9 +91,7 @@ def capsule(radius: float, length: float, color: Color = GREY) -> Mesh:
     """A cylinder of ``length`` about z with a half sphere at either end; a sphere if the length is zero."""
     angle = np.linspace(0.0, 0.5 * np.pi, SIDES // 4 + 1)
     outline = np.concatenate([np.cos(angle[::-1]), np.cos(angle)])
-    rise = np.concatenate(
-        [-np.sin(angle[::-1]) * radius - 0.5 * length, np.sin(angle) * radius + 0.5 * length]
-    )
+    rise = np.concatenate([-np.sin(angle[::-1]) * radius - 0.5 * length, np.sin(angle) * radius + 0.5 * length])
     return lathe(radius * outline, rise, color)
 
 

@@ -22,9 +22,7 @@ MOST = 24
 """Rows of a figure: numbers of a state beyond these are left to `to_csv`."""
 
 
-def plot_solution(
-    solutions: Told | Mapping[str, Told], path: str | os.PathLike[str], title: str | None = None
-) -> Path:
+def plot_solution(solutions: Told | Mapping[str, Told], path: str | os.PathLike[str], title: str | None = None) -> Path:
     """Draw states and controls over time with their limits, a row for each joint, and write them to ``path``.
 
     solutions: one, or several of one system by name.   path: .png, .pdf or .svg.
@@ -60,9 +58,7 @@ def plot_solution(
     return write(figure, target)
 
 
-def _panels(
-    figure: Figure, rows: Sequence[str], columns: Mapping[str, Sequence[str]]
-) -> dict[tuple[str, str], Axes]:
+def _panels(figure: Figure, rows: Sequence[str], columns: Mapping[str, Sequence[str]]) -> dict[tuple[str, str], Axes]:
     """An axes for each row in each column that has it, by both; columns: title to names of rows."""
     grid = figure.add_gridspec(len(rows), len(columns))
     panels: dict[tuple[str, str], Axes] = {}

@@ -4,14 +4,7 @@
 from __future__ import annotations
 
 from ddp.compiling.kernel import inline
-from dynamics.geometry.spatial import (
-    add3,
-    angular,
-    cross3,
-    join,
-    linear,
-    rotate_back,
-)
+from dynamics.geometry.spatial import add3, angular, cross3, join, linear, rotate_back
 
 
 @inline

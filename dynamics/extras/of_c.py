@@ -69,9 +69,7 @@ class _OfC(ByKnot):
     def track(
         self, X: Array, U: Array, k: Array, K: Array, alphas: Array, gaps: Array, lower: Array, upper: Array
     ) -> tuple[Array, Array]:
-        return tracked(
-            self.stepping(len(U), len(alphas)), self.space, X, U, k, K, alphas, gaps, (lower, upper)
-        )
+        return tracked(self.stepping(len(U), len(alphas)), self.space, X, U, k, K, alphas, gaps, (lower, upper))
 
     def expand(self, X: Array, U: Array, out: Expansion, first: int = 0) -> None:
         X, U = np.ascontiguousarray(X), np.ascontiguousarray(U)

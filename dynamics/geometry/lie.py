@@ -22,17 +22,7 @@ from __future__ import annotations
 from ddp.compiling.kernel import inline, kernel
 from ddp.machine.number import square_root, where_less
 from dynamics.geometry.coefficients import cotangent_ratios, eighth_arctangent, stumpff
-from dynamics.geometry.spatial import (
-    add3,
-    cross3,
-    dot3,
-    placement,
-    rotate,
-    rotate_back,
-    rotation_product,
-    scale3,
-    sub3,
-)
+from dynamics.geometry.spatial import add3, cross3, dot3, placement, rotate, rotate_back, rotation_product, scale3, sub3
 
 # -- rotations ---------------------------------------------------------------------------------------
 
@@ -291,12 +281,7 @@ def right_jacobian6_contracted(xi, weight, out):
     t = dot3(w, w)
     _, _, _, c3, c4, c5, c6, c7 = stumpff(t)
     s = 2.0 * dot3(w, v)
-    d2, d3, d4, d5 = (
-        0.5 * (2.0 * c4 - c3),
-        0.5 * (3.0 * c5 - c4),
-        0.5 * (4.0 * c6 - c5),
-        0.5 * (5.0 * c7 - c6),
-    )
+    d2, d3, d4, d5 = 0.5 * (2.0 * c4 - c3), 0.5 * (3.0 * c5 - c4), 0.5 * (4.0 * c6 - c5), 0.5 * (5.0 * c7 - c6)
     dd2, dd3 = 0.5 * (2.0 * d4 - d3), 0.5 * (3.0 * d5 - d4)
     a = c3, 2.0 * d3, -(2.0 * t * d3 + c3), -2.0 * d2
     b = s * d3, s * 2.0 * dd3, -s * (3.0 * d3 + 2.0 * t * dd3), -s * 2.0 * dd2

@@ -335,10 +335,7 @@ def add_twist_curvature(branch, memory, reference, R, p, V, J, E, force, nv, hes
         for k in range(j, m):
             ak, ek = load6(J, k), load6(E, k)
             ok = _drift(reference, ak)
-            T = add6(
-                cross_motion(oj, add6(cross_motion(ok, V), ek)),
-                add6(cross_motion(ok, ej), cross_motion(ej, ak)),
-            )
+            T = add6(cross_motion(oj, add6(cross_motion(ok, V), ek)), add6(cross_motion(ok, ej), cross_motion(ej, ak)))
             h = dot6(f, T)
             if has_rod(branch.tree, joint[j]) and joint[j] == joint[k]:
                 T = sub6(T, cross_motion(ej, ak))

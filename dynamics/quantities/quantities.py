@@ -166,9 +166,7 @@ def _moving(s: Stack, v: ArrayLike) -> Array:
     return np.concatenate([s.q, s.rows("v", v, s.robot.nv)], axis=1)
 
 
-def _velocity(
-    s: Stack, v: ArrayLike, frame: str, reference: str, order: int, weight: ArrayLike | None = None
-) -> Array:
+def _velocity(s: Stack, v: ArrayLike, frame: str, reference: str, order: int, weight: ArrayLike | None = None) -> Array:
     choice("reference", reference, REFERENCES)
     branch, robot = frames.branch(s.robot, frame), s.robot
     own = branch, branch.dof, REFERENCES[reference], robot.nq

@@ -9,15 +9,7 @@ from numpy.typing import NDArray
 
 from ddp.errors import ModelError
 from ddp.tracing.groups import SE3, SO3, Euclidean, Part, UnitCircle, UnitPlane
-from dynamics.geometry.joint_motion import (
-    CONTINUOUS,
-    FREE_FLYER,
-    PLANAR,
-    PRISMATIC,
-    REVOLUTE,
-    SPHERICAL,
-    TRANSLATION,
-)
+from dynamics.geometry.joint_motion import CONTINUOUS, FREE_FLYER, PLANAR, PRISMATIC, REVOLUTE, SPHERICAL, TRANSLATION
 from dynamics.robots.libraries import pin
 
 Array = NDArray[np.float64]
@@ -74,9 +66,7 @@ UNIT_NUMBERS = {kind: own.space.unit for kind, own in NUMBERS.items() if own.spa
 
 _CHAINS = ("JointModelUniversal", "JointModelSphericalZYX", "JointModelComposite")
 
-_ADVICE = {
-    "JointModelMimic": "Make it a joint of its own, or fix it and add what it carries to the link before",
-}
+_ADVICE = {"JointModelMimic": "Make it a joint of its own, or fix it and add what it carries to the link before"}
 
 
 def kind_of(model: pin.Model, j: int) -> int:

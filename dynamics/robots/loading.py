@@ -138,9 +138,7 @@ def read_named(name: str, root: str | None) -> Found:
         robot.model.name = name
         _, _, source, *_ = read_file(Path(robot.urdf), "fixed", (str(folder / "../.."),))
         return Found(robot.model, robot.q0, _named(source))
-    model, _, source, *_ = read_file(
-        folder / inside, "free-flyer" if floating else "fixed", (str(folder / "../.."),)
-    )
+    model, _, source, *_ = read_file(folder / inside, "free-flyer" if floating else "fixed", (str(folder / "../.."),))
     model.name = name
     q0 = None
     if entry.srdf_filename and floating == entry.free_flyer:

@@ -71,9 +71,7 @@ class _Joint:
         return pin.JointModelSpherical() if self.type == "ball" else pin.JointModelRevoluteUnaligned(self.axis)
 
 
-def read(
-    document: ElementTree.Element, where: str, root: list[object], fixed: Collection[str] = ()
-) -> Described:  # fmt: skip
+def read(document: ElementTree.Element, where: str, root: list[object], fixed: Collection[str] = ()) -> Described:
     """The robot of an SDF document. root: the joint between world and base, and its name; none to fix it.
 
     fixed: joints whose links stay where they are on those that carry them.
@@ -138,9 +136,7 @@ def _tree(
     return carriers, ordered, closing
 
 
-def _add(
-    model: pin.Model, link: str, inertias: dict[str, pin.Inertia], body: dict[str, tuple[int, pin.SE3]]
-) -> None:  # fmt: skip
+def _add(model: pin.Model, link: str, inertias: dict[str, pin.Inertia], body: dict[str, tuple[int, pin.SE3]]) -> None:
     """Enter a link's inertia and frame."""
     joint, place = body[link]
     if joint and link in inertias:
@@ -188,9 +184,7 @@ def _equip(
     return Equipment(np.stack(S, axis=1) if S else None, None, springs, rest, damped=True)
 
 
-def _close(
-    model: pin.Model, joint: _Joint, links: dict[str, pin.SE3], body: dict[str, tuple[int, pin.SE3]]
-) -> Loop:  # fmt: skip
+def _close(model: pin.Model, joint: _Joint, links: dict[str, pin.SE3], body: dict[str, tuple[int, pin.SE3]]) -> Loop:
     """The loop that a joint closes, between two frames where it is."""
     names = []
     for side, link in (("a", joint.child), ("b", joint.parent)):

@@ -33,14 +33,7 @@ from dynamics.geometry.spatial import (
     sub6,
 )
 from dynamics.rods.loads import loads_of, on, rates_of_load
-from dynamics.rods.local_maps import (
-    coefficients,
-    moving,
-    on_wrench,
-    pressing,
-    slope_transposed_on,
-    transposed_slope,
-)
+from dynamics.rods.local_maps import coefficients, moving, on_wrench, pressing, slope_transposed_on, transposed_slope
 from dynamics.rods.memory import RodMemory, of_rods
 from dynamics.rods.motion import bend, halves, span_rod, still, vary_rod
 

@@ -16,12 +16,7 @@ from ddp.machine.following import feedback
 from ddp.machine.memory import as_matrix, as_quads, floats_at, memory_of, rows_of
 from ddp.machine.number import QUAD, spread, where_less, with_lane
 from ddp.machine.packing import pack, unpack, unpack_columns
-from dynamics.geometry.configuration import (
-    difference_batch,
-    difference_state,
-    integrate_batch,
-    integrate_configuration,
-)
+from dynamics.geometry.configuration import difference_batch, difference_state, integrate_batch, integrate_configuration
 from dynamics.robots.tree import Tree
 from dynamics.steps.advance import advance_freely, free_bench
 from dynamics.steps.modes import Modes

@@ -271,9 +271,7 @@ class SteppedRobot(ABC):
         """A, B and record of M knots, of which the first has index ``first``."""
         end = first + len(U)
         schedule = self._extended[first:end] if end <= len(self._extended) else self._modes_from(first, len(U))
-        self._scheme.linearize(
-            self._handle, working_memory(self._room_of_expansions), schedule, X, U, *out
-        )
+        self._scheme.linearize(self._handle, working_memory(self._room_of_expansions), schedule, X, U, *out)
 
     def expand_second(self, X: Array, U: Array, out: Expansion, first: int = 0) -> None:
         """Complete the records of ``expand``."""

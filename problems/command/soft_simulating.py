@@ -22,9 +22,7 @@ from problems.soft.systems import SYSTEMS, system
 @click.option("--tolerance", type=float, help="Largest error of a step; default: all steps are the system's.")
 @HTML
 @JSON
-def simulate(
-    name: str | None, seconds: float | None, tolerance: float | None, html: str | None, as_json: bool
-) -> None:
+def simulate(name: str | None, seconds: float | None, tolerance: float | None, html: str | None, as_json: bool) -> None:
     """Simulate system NAME, a soft or hybrid robot; without NAME, list them."""
     if name is None:
         _list(as_json)

@@ -104,9 +104,7 @@ def made(given: Mapping[str, Any], folder: Path) -> tuple[Problem, dict[str, Arr
     return problem, {name: _sampled(problem, name, way, given["samples"], rng, folder) for name, way in ways}
 
 
-def _sampled(
-    problem: Problem, name: str, way: Any, samples: Any, rng: np.random.Generator, folder: Path
-) -> Array:
+def _sampled(problem: Problem, name: str, way: Any, samples: Any, rng: np.random.Generator, folder: Path) -> Array:
     """Samples of one thing that varies."""
     field = f"over.{name}"
     if not isinstance(way, dict) or len(way) != 1 or next(iter(way)) not in WAYS:

@@ -203,9 +203,7 @@ def feet_of(system: RobotDynamics | PhasedDynamics) -> list[Foot]:
     """The feet of a system: spheres of points, boxes of soles."""
     phases = system.phases if isinstance(system, PhasedDynamics) else ()
     known = {contact.frame: contact for phase in phases for contact in phase.contacts}
-    return [
-        Foot(name, (RADIUS,) if contact.kind == "point" else (*SOLE, THICKNESS)) for name, contact in known.items()
-    ]
+    return [Foot(name, (RADIUS,) if contact.kind == "point" else (*SOLE, THICKNESS)) for name, contact in known.items()]
 
 
 @dataclass(frozen=True, eq=False)

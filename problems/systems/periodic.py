@@ -57,9 +57,7 @@ def _cycle(stand: legs.Stance, speed: float | None, dt: float) -> Strides:
     unit = stand.unit
     v = FROUDE * np.sqrt(9.81 * stand.height) if speed is None else speed
     plan = schedule.cycling(stand.feet, schedule.in_turn(stand.corners(), "trot"), STEP * unit, SUPPORT * unit, 3)
-    laid = strides.lay_out(
-        stand, plan, dt, strides.straight((v, 0.0), 0.0, 0.0, plan.duration), LIFT * stand.height
-    )
+    laid = strides.lay_out(stand, plan, dt, strides.straight((v, 0.0), 0.0, 0.0, plan.duration), LIFT * stand.height)
     first, last = 4, 8
     half = laid.counts[first] // 2
     begin = laid.starts[first] + half
