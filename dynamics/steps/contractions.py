@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ddp.compiling.kernel import callback, kernel, specialised, variant
+from ddp.compiling.kernel import callback, specialised, variant
 from ddp.machine.memory import as_matrix, floats_at, hold, memory_of, rows_of
 from ddp.machine.number import WIDTH, width
 from ddp.systems.system import Contraction
