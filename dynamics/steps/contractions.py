@@ -1,4 +1,3 @@
-# mypy: allow-untyped-defs, allow-untyped-calls
 """Second order of knots, contracted with weights: eight of one mode at a time, or one that C calls."""
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ curve: Any = hessians.curve
 """Kernels by which knots are curved: in the two templates below others take their place, see ``Contractor``."""
 
 
-def _contract(context, memory, record, weight, out):
+def _contract(context, memory, record, weight, out):  # type: ignore[no-untyped-def]
     """out (M, nz, nz): Hessians of weight·(f(x ⊕ dx, u + du) ⊖ f(x, u)) of M knots, from their records."""
     modes, memory, t = Modes(context), memory_of(memory), 0
     record, weight, out, nq, nv = rows_of(record), rows_of(weight), rows_of(out), modes.tree.nq, modes.tree.nv
@@ -37,7 +36,7 @@ def _contract(context, memory, record, weight, out):
             t = few
 
 
-def _contract_one(context, record, weight, hessian):
+def _contract_one(context, record, weight, hessian):  # type: ignore[no-untyped-def]
     """Contract one knot in C: addresses of `Modes`, a record, a weight (n,) and the Hessian (nz, nz) to write."""
     modes = Modes(context)
     tree, nz = modes.tree, 2 * modes.tree.nv + modes.nu

@@ -1,4 +1,3 @@
-# mypy: allow-untyped-defs, allow-untyped-calls
 """First order of many knots, eight of one mode at a time: the loop that every kind of steps shares."""
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ relate: Any = relate_freely
 """Kernels by which knots are related: in the template below others take their place, see ``expansion``."""
 
 
-def _expand(context, memory, schedule, X, U, A, B, record):
+def _expand(context, memory, schedule, X, U, A, B, record):  # type: ignore[no-untyped-def]
     """A (M, n, n), B (M, n, nu) and records of knots with the modes of ``schedule`` (M,); A is NaN of no motion."""
     modes, memory, t = Modes(context), memory_of(memory), 0
     X, U, A, B, record = rows_of(X), rows_of(U), rows_of(A), rows_of(B), rows_of(record)
@@ -26,8 +25,8 @@ def _expand(context, memory, schedule, X, U, A, B, record):
         end, mode = run_end(schedule, t), schedule[t]
         w = bench(modes, mode, memory)
         for begin in range(t, end, width(memory)):
-            pack(X[:end], begin, w.q, modes.tree.nq + modes.tree.nv)
-            pack(U[:end], begin, w.u, modes.nu)
+            pack(X[:end], begin, w.q, modes.tree.nq + modes.tree.nv)  # type: ignore[no-untyped-call]
+            pack(U[:end], begin, w.u, modes.nu)  # type: ignore[no-untyped-call]
             relate(modes, mode, w, A[:end], B[:end], record[:end], begin)
         t = end
 
