@@ -336,6 +336,10 @@ class SteppedRobot(ABC):
         return type(self).__name__, self.robot, *self._given()
 
     @abstractmethod
+    def nominal_control(self, x: ArrayLike) -> Array:
+        """The control (nu,) that keeps a state x at rest as well as one can."""
+
+    @abstractmethod
     def _given(self) -> tuple[Any, ...]:
         """Arguments of the constructor that come after the robot."""
 

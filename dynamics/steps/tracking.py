@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ddp.systems.system import Cones, Contraction, Footing, Tracking
+from ddp.systems.system import Cones, Contraction, Footing, System, Tracking
 from dynamics.rods.hybrid_robot import HybridRobot
 from dynamics.steps.deviations import deviation
-
-if TYPE_CHECKING:
-    from dynamics.phases.phased_dynamics import PhasedDynamics
-    from dynamics.steps.robot_dynamics import RobotDynamics
+from dynamics.steps.stepped_robot import SteppedRobot
 
 Array = NDArray[np.float64]
 
@@ -28,7 +25,7 @@ Bryson's rule. The largest control is the motion's, or one that holds its start 
 class TrackedRobot:
     """Knowledge of a robot without contacts for feedback: see `ddp.systems.system.Tracked`."""
 
-    system: RobotDynamics | PhasedDynamics
+    system: SteppedRobot
 
     def weights(self, X: Array, U: Array) -> Tracking:
         """Weights by Bryson's rule about a motion X (N+1, nx), U (N, nu); nothing is forbidden."""
@@ -41,7 +38,7 @@ class TrackedRobot:
         """All knots."""
         return [range(horizon)]
 
-    def in_steps(self, counts: Sequence[int], durations: Sequence[float]) -> RobotDynamics:
+    def in_steps(self, counts: Sequence[int], durations: Sequence[float]) -> System:
         """The system in so many steps and so long [s]."""
         s: Any = self.system
         dt = durations[0] / counts[0]
