@@ -60,7 +60,7 @@ class ActiveSet:
     """Rows of a point that are at bounds, as `Point.bounds` has them while Newton's steps are taken.
 
     held (M,): -1, 1 of rows at their lower and upper bounds, else 0.   y (M,): multipliers of all rows at the point,
-    target (M,): those where the last step leads.   errors: see `judge`.
+    target (M,): those where the last step leads.   errors, dual: see `judge`, and the gradient's alone.
     """
 
     def __init__(self, point: Point, held: Array | None = None) -> None:
@@ -77,7 +77,7 @@ class ActiveSet:
             side = np.where(self._values() > given.upper + BEYOND, 1.0, -1.0 * (self._values() < given.lower - BEYOND))
             self._pays = np.where((self._price < np.inf) & (y * side > 0.0), side, 0.0)
         self.y = self.target = np.where(given.equality | (self.held != 0.0), y, 0.0)
-        self.errors, self._dual = (np.inf, np.inf), np.inf
+        self.errors, self.dual = (np.inf, np.inf), np.inf
 
     def _closing(self, blend: float) -> tuple[Array, Array]:
         """Rows (M,) that go to a bound where the barrier ends, and those that stay beyond one: see `CLOSER`.
@@ -131,11 +131,11 @@ class ActiveSet:
         """
         point, given, own = self.point, self._given, self._imposed
         size = unit(point) + np.abs(point.costate).max()
-        self._dual = point.judge().dual
+        self.dual = point.judge().dual
         products, beyond, unpaid = active_rows.errors(
             given.bounds, given.kind, given.give, self.y, self._values(), own.bounds, own.give
         )
-        self.errors = float(self._dual + products) / size, float(point.gap + beyond + unpaid)
+        self.errors = float(self.dual + products) / size, float(point.gap + beyond + unpaid)
         return sum(self.errors)
 
     def settle(self, sets: int) -> Step | None:
@@ -214,7 +214,7 @@ class ActiveSet:
         p = self.point
         missed = row_table.worst(self._values(), p.rows.lower, p.rows.upper)
         return Record(
-            p.cost, self._dual, move.expected, alpha, 0.0, EXACT if blend > 0.0 else GAUSS_NEWTON, blend, seconds,
+            p.cost, self.dual, move.expected, alpha, 0.0, EXACT if blend > 0.0 else GAUSS_NEWTON, blend, seconds,
             0.0 if p.gap < CLOSED else p.gap, "multipliers" if blend > 0.0 else "none", float(missed), 0.0,
             full_space=True,
         )  # fmt: skip

@@ -32,6 +32,14 @@ SHORTEST = 0.25
 """Fraction of a step that is tried last where errors do not fall."""
 
 
+def kept(sweep: Sweep, dual: float) -> Sweep:
+    """A sweep with gains of its own, which later ones do not overwrite, at a point with that error of the gradient.
+
+    Its own gradient is of what it minimises, in which rounding of rows is weighed by up to 1e10.
+    """
+    return sweep._replace(k=sweep.k.copy(), K=sweep.K.copy(), gradient=dual)
+
+
 @dataclass
 class Finished:
     """The last sweep, None if none succeeded; whether it was exact."""
@@ -85,13 +93,12 @@ def finish(
             if step is None:
                 break
             here, multipliers = point.trial, point.multipliers()
-            sweep = step.sweep._replace(k=step.sweep.k.copy(), K=step.sweep.K.copy())
+            sweep = kept(step.sweep, rows.dual)
             if not strayed:
                 best = (error, here, multipliers, Finished(sweep, step.blend == 1.0)) if step.settled else None
                 reached = number
             if error <= ROUNDING or number == most:
                 break
-        assert step is not None
         assert step is not None
         trial = point.along(alpha)
         if not trial.theta < np.inf:

@@ -13,7 +13,7 @@ from ddp.costs.terms import naming
 from ddp.derivatives import broken_rows
 from ddp.errors import UndefinedCostError, as_array
 from ddp.interior.course import CROSSING, END, START, TOLERANCE, WARM
-from ddp.interior.finish import Finished, finish
+from ddp.interior.finish import Finished, finish, kept
 from ddp.interior.method import Interior
 from ddp.interior.point import NEAR_BOUNDS, Point
 from ddp.iterate import Iterate
@@ -82,13 +82,13 @@ def minimise(descent: Descent) -> Minimised:
     iterate.guess = None
     point, sweep, exact = interior.point, interior.sweep, False
     if end.ending.converged:
-        loose, last = interior.course.tolerance > END, _kept(interior.sweep)
+        loose, last = interior.course.tolerance > END, _last(interior)
         finished = interior.finished or finish(point, TOLERANCE if loose else DOUBTFUL)
         if loose and finished.sweep is None:  # which rows are active is not clear yet
             interior.course.tolerance = END
             point.differentiate()
             end = interior.run(solver.max_iterations, warm=True)
-            point, last = interior.point, _kept(interior.sweep)
+            point, last = interior.point, _last(interior)
             finished = finish(point, DOUBTFUL) if end.ending.converged else finished
         found = finished.sweep is not None
         sweep, exact = (finished.sweep, finished.exact) if found else (last, interior.exact)
@@ -118,9 +118,9 @@ def _bound_as_before(point: Point, held: Array, show: Callable[[Record], None], 
     return finished
 
 
-def _kept(sweep: Sweep | None) -> Sweep | None:
-    """A sweep with gains of its own, which later ones do not overwrite."""
-    return None if sweep is None else sweep._replace(k=sweep.k.copy(), K=sweep.K.copy())
+def _last(interior: Interior) -> Sweep | None:
+    """The barrier's last sweep."""
+    return None if interior.sweep is None else kept(interior.sweep, interior.course.dual)
 
 
 def _from_anew(descent: Descent, scale: float) -> tuple[Interior, End]:

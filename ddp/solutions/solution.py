@@ -43,8 +43,8 @@ class Solution:
     X (N+1, nx), U (N, nu): states and controls.
     k (N, nu), K (N, nu, n): step and gain of a last sweep at X, U without regularisation. K[0] is
         du0*/dx0 where that sweep had exact Hessians (DDP), and Gauss-Newton's gain otherwise.
-    cost, gradient: total cost, with what violated `Soft` constraints cost, and max-norm of its gradient in U,
-        without those that a control limit holds against.
+    cost, gradient: total cost, with what violated `Soft` constraints cost, and max-norm of its gradient in U, or of
+        their Lagrangian's with constraints, without those that a control limit holds against.
     converged, status: whether it did, and why it ended, in words; ``status.ending`` is one of `Ending`.
     iterations, seconds: how many, and the wall time of the whole solve but for setup_seconds.
     setup_seconds: wall time that it spent on loading and compiling kernels, most of it in a process's first solve;

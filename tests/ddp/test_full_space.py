@@ -179,6 +179,7 @@ def test_rails_limits_and_ends_are_kept_to_rounding(rng):
         assert solution.cost == pytest.approx(1.150556, rel=1e-6)
         assert solution.violation < 1e-12
         assert solution.stationarity() < 1e-11
+        assert solution.gradient < 1e-11
         assert solution.gap() == 0.0
 
 
@@ -196,6 +197,7 @@ def test_an_arm_that_has_to_end_at_a_point_ends_there_in_the_best_basin():
     assert solution.violation < 1e-10
     assert solution.iterations <= 30
     assert solution.stationarity() < 1e-8
+    assert solution.gradient < 1e-9
 
 
 def test_a_kind_of_step_that_is_none_is_refused():
