@@ -9,8 +9,6 @@ A table has a row for each step of time, of these numbers:
     lower, upper (nu)     limits of controls
     G (nu, n)             feedback on e = x ⊖ (X ⊕ s D), s the part of the step that is over
     C (nu), D (n), b      once for each limit: C du + D e <= b of what is added to the control
-
-A header of integers says where it is: `HEADER`.
 """
 
 from __future__ import annotations
@@ -18,11 +16,9 @@ from __future__ import annotations
 import numpy as np
 
 from ddp.compiling.kernel import call_contraction, callback, kernel
-from ddp.machine.addresses import array_at, integers_at
-
-HEADER = "table", "rows", "width", "nx", "n", "nu", "deviation", "context", "delay", "limits"
-"""Address and extents of the table, sizes, address and context of the C function of `Tracked.deviation` (0 where states
-are flat), address of the delay [s], how many limits a step has."""
+from ddp.machine.addresses import array_at
+from ddp.machine.struct import Struct, integer, matrix, real
+from ddp.protocols import Array
 
 SWEEPS = 8
 """Passes over the limits: of bounds on slippery ground, 20 have the same errors."""
@@ -31,13 +27,26 @@ ROUNDING = 1e-6
 """Part of a step by which a time may be off its beginning, and off the horizon."""
 
 
+class Steps(Struct):
+    """The table, sizes, how many limits a step has, the C function of `Tracked.deviation`, and the delay [s]."""
+
+    table: Array = matrix()
+    nx: int = integer()
+    n: int = integer()
+    nu: int = integer()
+    limits: int = integer()
+    deviation: int = integer()
+    context: int = integer()
+    delay: float = real()
+
+
 @kernel
 def row_of(table, t):
     """Find the last row that begins at t or before, the first one if none does."""
-    low, high = 0, table.shape[0]
+    low, high = 0, len(table)
     while high - low > 1:
         middle = (low + high) // 2
-        if table[middle, 0] <= t:
+        if table[middle][0] <= t:
             low = middle
         else:
             high = middle
@@ -89,11 +98,10 @@ def keep_limits(row, at, limits, n, nu, e, du):
 
 
 @kernel
-def follow(header, t, x, u):
-    """u := clip(U(t + delay) + du, lower, upper), du near G (x ⊖ X(t)) within limits, of a header's address."""
-    head = integers_at(header, (10,))
-    table = array_at(head[0], (head[1], head[2]))
-    nx, n, nu = head[3], head[4], head[5]
+def follow(steps, t, x, u):
+    """u := clip(U(t + delay) + du, lower, upper), du near G (x ⊖ X(t)) within limits, of the address of `Steps`."""
+    p = Steps(steps)
+    table, nx, n, nu = p.table, p.nx, p.n, p.nu
     row = table[row_of(table, t)]
     s = part_of(row, t)
     at, e = np.empty(nx + n), np.empty(n)
@@ -101,12 +109,8 @@ def follow(header, t, x, u):
         at[i] = row[2 + i]
     for i in range(n):
         at[nx + i] = s * row[2 + nx + i]
-    if head[6] != 0:
-        call_contraction(head[6], head[7], at.ctypes.data, x.ctypes.data, e.ctypes.data)
-    else:
-        for i in range(n):
-            e[i] = x[i] - at[i] - at[nx + i]
-    ahead, later = row, t + array_at(head[8], (1,))[0]
+    call_contraction(p.deviation, p.context, at.ctypes.data, x.ctypes.data, e.ctypes.data)
+    ahead, later = row, t + p.delay
     if later != t:
         ahead = table[row_of(table, later)]
         s = part_of(ahead, later)
@@ -116,14 +120,14 @@ def follow(header, t, x, u):
     for i in range(nu):
         for j in range(n):
             du[i] += row[gain + i * n + j] * e[j]
-    keep_limits(row, gain + nu * n, head[9], n, nu, e, du)
+    keep_limits(row, gain + nu * n, p.limits, n, nu, e, du)
     for i in range(nu):
         value = planned(ahead, s, controls, nu, i) + du[i]
         u[i] = min(max(value, row[limits + i]), row[limits + nu + i])
 
 
 @callback
-def follow_at(header, t, x, u):  # type: ignore[no-untyped-def]
-    """The C function: addresses of a header, of t, x (nx,) and u (nu,) to write."""
-    head = integers_at(header, (10,))
-    follow(header, array_at(t, (1,))[0], array_at(x, (head[3],)), array_at(u, (head[5],)))
+def follow_at(steps, t, x, u):  # type: ignore[no-untyped-def]
+    """The C function: addresses of `Steps`, of t, x (nx,) and u (nu,) to write."""
+    p = Steps(steps)
+    follow(steps, array_at(t, (1,))[0], array_at(x, (p.nx,)), array_at(u, (p.nu,)))

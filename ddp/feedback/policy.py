@@ -8,11 +8,11 @@ from functools import cached_property
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from ddp.costs.stretches import durations_of
 from ddp.errors import ProblemError, as_array
-from ddp.feedback.following import HEADER, ROUNDING, follow, follow_at
+from ddp.feedback.following import ROUNDING, Steps, follow, follow_at
 from ddp.feedback.policy_files import export
 from ddp.protocols import Array
 from ddp.systems.system import Cones, Contraction, System, ability
@@ -63,10 +63,10 @@ class Policy:
         if not self._first <= time < self._last:
             raise ProblemError(f"t: expected 0 <= t < {self.duration:g} s, the horizon, got {time:g}")
         state = as_state(self.system, "x", x)
-        if self._header is None:
+        if self._steps is None:
             return self._plainly(time, state)
         u = np.empty(self.system.nu)
-        follow(self._address, time, state, u)
+        follow(self._steps.address, time, state, u)
         return u
 
     def inside(self, t: float) -> float:
@@ -92,12 +92,9 @@ class Policy:
 
     def later(self, delay: float) -> Policy:
         """The policy with another delay [s], which costs microseconds: it shares all tables."""
-        late = np.array([float(as_array("delay", delay, ()))])
-        other = replace(self, delay=float(late[0]))
-        if self._header is not None:
-            header = self._header.copy()
-            header[HEADER.index("delay")] = late.ctypes.data
-            vars(other).update(_header=header, _kept=(self, late))
+        other = replace(self, delay=float(as_array("delay", delay, ())))
+        if self._steps is not None:
+            vars(other).update(_steps=self._steps.replace(delay=other.delay), _kept=self)
         return other
 
     def compiled(self) -> Contraction:
@@ -106,9 +103,9 @@ class Policy:
         It neither locks nor calls Python, and checks nothing. Raises ProblemError for systems whose differences of
         states are not compiled.
         """
-        if self._header is None:
+        if self._steps is None:
             raise ProblemError(f"policy: expected a robot's, states of a {type(self.system).__name__} are not compiled")
-        return Contraction(follow_at.address, self._address, self)
+        return Contraction(follow_at.address, self._steps.address, self)
 
     def export(self, path: str | os.PathLike[str]) -> Path:
         """Write reference and gains, by the names of joints, in the format that the file's name ends with.
@@ -153,8 +150,8 @@ class Policy:
         return np.asarray(self.system.difference(self.X, self.X_end))
 
     @cached_property
-    def _header(self) -> NDArray[np.int64] | None:
-        """Header of the table of following.py, with what it points to; None where ⊖ is not compiled."""
+    def _steps(self) -> Steps | None:
+        """The table of following.py, with what it needs; None where ⊖ is not compiled."""
         if (tracked := ability(self.system, "tracked")) is None:
             return None
         flat, limits = self.G.reshape(len(self.G), -1), 0
@@ -164,17 +161,11 @@ class Policy:
             limits = b.shape[1]
         times = self._from[:, None], 1.0 / self.durations[:, None]
         rows = (*times, self.X, self.moved, self.U, self.U_before, self.U_after, self.lower, self.upper, flat)
-        table, delay, error = np.ascontiguousarray(np.hstack(rows)), np.array([self.delay]), tracked.deviation()
-        sizes = self.system.nx, self.system.n, self.system.nu
-        values = table.ctypes.data, *table.shape, *sizes, error.address, error.context, delay.ctypes.data, limits
-        header = np.array(values, dtype=np.int64)
-        assert len(header) == len(HEADER)
-        vars(self)["_kept"] = table, delay, error
-        return header
-
-    @cached_property
-    def _address(self) -> int:
-        return 0 if self._header is None else int(self._header.ctypes.data)
+        vars(self)["_kept"] = error = tracked.deviation()
+        return Steps(
+            table=np.ascontiguousarray(np.hstack(rows)), nx=self.system.nx, n=self.system.n, nu=self.system.nu,
+            limits=limits, deviation=error.address, context=error.context, delay=self.delay,
+        )  # fmt: skip
 
     def __getstate__(self) -> dict[str, object]:
         return {kept.name: getattr(self, kept.name) for kept in fields(self)}
