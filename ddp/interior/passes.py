@@ -1,13 +1,11 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
-"""An iteration's passes over the horizon and all rows: what point.py calls.
+"""An iteration's passes over the horizon and all rows: what point.py and compiled.py call.
 
-    arrive    derivatives, their second order contracted, the errors                       `differentiate`, `judge`
-    propose   what rows weigh eliminated, a sweep, its step and its multipliers            `condense`, `stride`
-    attempt   a fraction of the step, the gaps that it leaves, its worth                   `advance`, `weigh`
-    follow    the multipliers, where the states have gone
+    judge      errors of the point                        condense   what rows weigh, eliminated
+    stride     the step of a sweep, all multipliers       advance    a fraction of the step
+    weigh      what a trial is worth                      follow     multipliers, where the states have gone
 
-Where dynamics, costs or constraints are not compiled, or others share the work, point.py makes what they have part in
-between the passes named last.
+Where all is compiled, `arrive` makes derivatives before it judges, and `stray` finds gaps.
 
 memory, rows: addresses of a `Memory` and a `RowMemory`.   m, delta: see row_steps.py.   X (N+1, nx), U (N, nu).
 residual (M,), primal (3, M): of the rows.
@@ -27,7 +25,6 @@ from ddp.interior.linear import bend, multipliers, stationarity
 from ddp.interior.measures import absolute, approach, copy, sizes, slope, spread
 from ddp.interior.memory import Memory, RowMemory, arrays, row_arrays
 from ddp.machine.addresses import address_of_words, array_at, integers_at
-from ddp.sweeps.sweeping import Sweeping, recur
 
 
 @kernel
@@ -89,24 +86,6 @@ def judge(memory, rows):
 
 
 @kernel
-def propose(memory, rows, m, delta, residual, X, U, dense, separable, costs, condensed, keep, blend, mu):
-    """`condense`, unless that is done; a sweep with ``blend`` and ``mu``; where it succeeds, `stride`.
-
-    Returns the knot where the sweep failed, its slope, change and gradient, and what `stride` does.
-    """
-    p = Memory(memory)
-    if not condensed:
-        condense(memory, rows, m, delta, residual, X, U, dense, separable, costs)
-    s = Sweeping(p.sweeping)
-    s.blend, s.mu = blend, mu
-    recur(p.sweeping)
-    found = (1.0, 1.0, 0.0)
-    if s.failed < 0:
-        found = stride(memory, rows, m, keep, residual, blend, mu)
-    return s.failed, s.slope, s.change, s.gradient, found
-
-
-@kernel
 def condense(memory, rows, m, delta, residual, X, U, dense, separable, costs):
     """Weights and forces of the rows, and what is swept: the gradient, `fill`, the curvature of the rows.
 
@@ -146,14 +125,6 @@ def stride(memory, rows, m, keep, residual, blend, mu):
     along(a.table, a.J, a.x, a.u, a.moved)
     own = row_steps.steps(b.state, b.bounds, b.kind, b.give, m, residual, b.w, b.f, a.moved, keep, b.step)
     return own[0], own[1], own[2] + slope(a.lz, a.x, a.u)
-
-
-@kernel
-def attempt(memory, rows, alpha, m, first, X, U, to_X, to_U, primal, gaps, residual):
-    """The trial X, U, primal, gaps (N, n), residual a fraction alpha along the step, and its `weigh`."""
-    advance(memory, rows, alpha, first, U, to_U, primal, True)
-    stray(memory, X, to_U, to_X, gaps)
-    return weigh(memory, rows, m, to_X, to_U, gaps, primal, residual)
 
 
 @kernel

@@ -59,7 +59,7 @@ class Point:
         self._n = problem.dynamics.n
         self.bounds = Barrier(self.rows.lower, self.rows.upper, self.rows.cap, self.rows.compliance)
         place = workplace(problem, self.rows, work, self.boxed)
-        own, self._swept, self.backward, self._routines = place.own, place.swept, place.backward, place.routines
+        own, self._swept, self.backward = place.own, place.swept, place.backward
         self.costate, self.weights, self._error, self._dX, self._J, self._gaps = (
             own[name] for name in ("costate", "weights", "error", "dX", "J", "gaps")
         )
@@ -70,7 +70,7 @@ class Point:
         self._knots, self._any_dense, self._weighs = place.knots, place.dense, place.terms is not None
         self.place, self._address = place, place.memory.address
         self._strayed = straying(problem.dynamics)
-        self.at_once = self._routines is not None and work.alone
+        self.at_once = place.routines is not None and work.alone
         self.whole, self.contracted = True, False
         self.judged, self.ahead, self._lanes = UNJUDGED, 0, list[tuple[Array, Array]]()
         self.swept_last: Sweep | None = None
@@ -225,14 +225,9 @@ class Point:
 
     def arrive(self) -> Judged:
         """Derivatives here, contracted with the multipliers; the errors of the point."""
-        if not self.at_once:
-            self.differentiate()
-            self.contract()
-            return self.judge()
-        self.backward.tear(self.gap > 0.0)
-        found = passes.arrive(self._address, self.bounds.address, self.X, self.U, self.gaps)
-        self.contracted = True
-        return self._told(found)
+        self.differentiate()
+        self.contract()
+        return self.judge()
 
     def differentiate(self) -> None:
         """Derivatives here."""
@@ -296,24 +291,10 @@ class Point:
 
     def propose(self, blend: float, mu: float, again: bool) -> tuple[Sweep, Move | None]:
         """A sweep, after `judge`, and its step where it succeeds; again: after another sweep at this point."""
-        if self.boxed or blend < 1.0 or not self._weighs:
-            if not again:
-                self.condense()
-            again = True
-        if self.boxed:
-            sweep = self.sweep(blend, mu)
-            return sweep, self.move(sweep, blend, mu) if sweep.failed < 0 else None
-        self._fill(blend)
-        *found, lengths = passes.propose(*self._of_rows, *self._knots, again, self._keep, blend, mu)
-        self.whole &= again
-        sweep = self.backward.told(blend, *found)
-        return sweep, self._stepped(sweep, lengths) if sweep.failed < 0 else None
-
-    def _stepped(self, sweep: Sweep, lengths: tuple[float, float, float]) -> Move:
-        """The last step, until that of another sweep takes its place."""
-        x, u, costate, weights = self._step
-        self.last = Move(x, u, self.bounds.step, costate, weights, *lengths, abs(sweep.expected))
-        return self.last
+        if not again:
+            self.condense()
+        sweep = self.sweep(blend, mu)
+        return sweep, self.move(sweep, blend, mu) if sweep.failed < 0 else None
 
     @property
     def _keep(self) -> float:
@@ -321,22 +302,13 @@ class Point:
         return max(KEPT, 1.0 - self.barrier / self.scale)
 
     def judge(self) -> Judged:
-        """Errors of the point; `dual_residual` is known then."""
-        return self._told(passes.judge(self._address, self.bounds.address))
-
-    def _told(self, found: tuple[float, float, tuple[float, ...]]) -> Judged:
-        """Errors, where sweeps keep to limits of controls without what those hold."""
-        dual, costates, others = found
+        """Errors of the point, where sweeps keep to limits of controls without what those hold."""
+        dual, costates, others = passes.judge(self._address, self.bounds.address)
         if self.boxed:
             let_limits_hold(self._error, self.U, self.problem.lower, self.problem.upper)
             dual = float(absolute(self._error)[0])
         self.judged = Judged(dual, costates, *others)
         return self.judged
-
-    def dual_residual(self) -> Array:
-        """The Lagrangian's gradient (N+1, nz) in all states but the first, and all controls that no limit holds."""
-        self.judge()
-        return self._error
 
     def adjoint(self, K: Array | None = None) -> None:
         """Multipliers of the dynamics := the costates of the point, or with gains K (N, nu, n), those under them."""
@@ -359,17 +331,15 @@ class Point:
     def move(self, sweep: Sweep, blend: float, mu: float) -> Move:
         """The step of a sweep, until that of another one takes its place."""
         args = self._address, self.bounds.address, self.barrier, self._keep, self.residual, blend, mu
-        return self._stepped(sweep, passes.stride(*args))
+        x, u, costate, weights = self._step
+        longest, dual, slope = passes.stride(*args)
+        self.last = Move(x, u, self.bounds.step, costate, weights, longest, dual, slope, abs(sweep.expected))
+        return self.last
 
     def along(self, alpha: float) -> Trial:
         """The trial a fraction alpha along the last step."""
         U, primal = np.empty_like(self.U), np.empty((3, self.rows.size))
-        own = self._address, self.bounds.address, alpha
-        if self._routines is not None and not self.boxed:
-            X, gaps, residual = np.empty_like(self.X), np.empty_like(self.gaps), np.empty(self.rows.size)
-            parts = X, U, primal, gaps, residual
-            return self._trial(*parts, *passes.attempt(*own, self.barrier, self.first, self.X, self.U, *parts))
-        passes.advance(*own, self.first, self.U, U, primal, True)
+        passes.advance(self._address, self.bounds.address, alpha, self.first, self.U, U, primal, True)
         if self.boxed:
             move_within(U, self.problem.lower, self.problem.upper)
         try:
