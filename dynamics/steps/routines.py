@@ -240,8 +240,10 @@ def routines_of(
         "contract": scheme.contract, "stray": scheme.roller.stray, "track": scheme.roller.track,
     }  # fmt: skip
     content = frozen(modes) if own and not alone and tree.nv <= MOST else None
+    is_short = scheme.stages <= 1  # first order of rk4 would compile for 29 s, of a UR5
+    unrolled = {"follow": True, "expand": is_short, "contract": is_short and tree.nv <= FEW}
     functions = {
-        name: partial(_compiled, template, tuple(parts.items()), content, count, name != "contract" or tree.nv <= FEW)
+        name: partial(_compiled, template, tuple(parts.items()), content, count, unrolled.get(name, False))
         for name, template, count in moves
     }
     return Routines(functions, work.address, (work, rooms, written, modes))
