@@ -33,7 +33,7 @@ _ZERO = r"(?:zeroinitializer|0\.000000e\+00)"
 
 
 def _rule(operation: str, operands: str, value: str) -> tuple[re.Pattern[str], str]:
-    """What becomes of an operation on floats, or vectors of them."""
+    """Rule for an operation on floats, or on vectors of them: a pattern, and what takes its place."""
     return re.compile(rf"^(  \S+ = ){operation} (?:[a-z]+ )*(<\d+ x double>|double) {operands}$", re.MULTILINE), value
 
 

@@ -21,7 +21,6 @@ import hashlib
 from typing import Any, NamedTuple
 
 import numpy as np
-from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic, models, register_model, typeof_impl
@@ -116,8 +115,9 @@ def room(typingctx, count):  # type: ignore[no-untyped-def]
     """
 
     def codegen(context, builder, sig, args):  # type: ignore[no-untyped-def]
+        floats = context.get_value_type(types.UniTuple(types.float64, count.literal_value))
         with builder.goto_entry_block():
-            memory = builder.alloca(ir.ArrayType(ir.DoubleType(), count.literal_value))
+            memory = builder.alloca(floats)
         memory.align = 64
         return builder.ptrtoint(memory, context.get_value_type(types.int64))
 
