@@ -165,8 +165,7 @@ class Batch:
         for i, own in new.items():
             X[i], U[i], K[i] = own.X, own.U, own.K
         policy = U[:, -1] + np.einsum("mij,mj->mi", K[:, -1], d.difference(X[:, -2], X[:, -1]))
-        nominal = np.array([d.nominal_control(x) for x in X[:, -1]])
-        (Xp, Up), (Xr, Ur) = self._gone_on(policy), self._gone_on(nominal)
+        (Xp, Up), (Xr, Ur) = self._gone_on(policy), self._gone_on(d.nominal_control(X[:, -1]))
         rests = (self._costs(Xr, Ur) < self._costs(Xp, Up))[:, None, None]
         X, U = np.where(rests, Xr, Xp), np.where(rests, Ur, Up)
         K = np.concatenate([K[:, 1:], K[:, -1:]], axis=1)

@@ -177,8 +177,8 @@ class ByKnot(ABC):
             self.space.check(field, x)
 
     def nominal_control(self, x: Array) -> Array:
-        """Zeros (nu,): a function says nothing about rest."""
-        return np.zeros(self.nu)
+        """Zeros (nu,), or (M, nu) of states (M, nx): a function says nothing about rest."""
+        return np.zeros((*np.shape(x)[:-1], self.nu))
 
     def linearize(self, x: Array, u: Array) -> tuple[Array, Array]:
         """``A (n, n), B (n, nu)`` of one knot."""

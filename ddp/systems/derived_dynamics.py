@@ -72,9 +72,11 @@ class DerivedDynamics(ByKnot):
             check(field, x)
 
     def nominal_control(self, x: Array) -> Array:
-        """The user's, else zeros (nu,)."""
+        """The user's, else zeros (nu,), or (M, nu) of states (M, nx)."""
         nominal = self._of_own("nominal_control")
-        return super().nominal_control(x) if nominal is None else np.asarray(nominal(x))
+        if nominal is None:
+            return super().nominal_control(x)
+        return np.asarray(nominal(x) if np.ndim(x) == 1 else [nominal(one) for one in x])
 
     def _called(self, x: Any, u: Any) -> Any:
         return checked_state("step", self.own.step, x, u, self.nx)

@@ -134,7 +134,10 @@ class System(Protocol):
         """The exact Hessian (n+nu, n+nu) of ``weight @ (f(x ⊕ dx, u + du) ⊖ f(x, u))`` of one knot."""
 
     def nominal_control(self, x: Array) -> Array:
-        """The control (nu,) that keeps x at rest as well as one can, zeros where there is no such notion."""
+        """The control (nu,) that keeps x at rest as well as one can, zeros where there is no such notion.
+
+        (M, nu) of states (M, nx).
+        """
 
     def track(
         self, X: Array, U: Array, k: Array, K: Array, alphas: Array, gaps: Array, lower: Array, upper: Array

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ddp.errors import ModelError, ProblemError, affordable, as_array, instances, integer, numbers
+from ddp.errors import ModelError, ProblemError, affordable, as_array, axes, instances, integer, numbers
 from dynamics.contacts.contact import (
     LOCAL,
     LOCAL_WORLD_ALIGNED,
@@ -178,7 +178,12 @@ class PhasedDynamics(SteppedRobot):
         return held_directions(self.robot, q, v, self.phase_of(knot).contacts)
 
     def nominal_control(self, x: ArrayLike, knot: int = 0) -> Array:
-        """The controls (nu,) that best balance gravity and springs in x, with a knot's contacts, by least squares."""
+        """The controls (nu,) that best balance gravity and springs in x, with a knot's contacts, by least squares.
+
+        (M, nu) of states (M, nx).
+        """
+        if axes(x) == 2:
+            return np.array([self.nominal_control(one, knot) for one in np.asarray(x)])
         tau = self.holding_torques(x)
         q = as_array("x", x, (self.nx,))[: self.robot.nq]
         return np.asarray(np.linalg.lstsq(np.hstack([self.actuation, self._pushes(q, knot)]), tau)[0][: self.nu])

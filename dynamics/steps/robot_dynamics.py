@@ -100,11 +100,13 @@ class RobotDynamics(SteppedRobot):
     def nominal_control(self, x: ArrayLike) -> Array:
         """The controls (nu,) that best balance gravity, springs and loads at rest where x is, by least squares.
 
-        Tendons of rods only pull. Prescribed joints have no acceleration.
+        Tendons of rods only pull. Prescribed joints have no acceleration. (M, nu) of states (M, nx).
         """
         torques, state = self.holding_torques(x), np.asarray(x, dtype=np.float64)
         if not (self.robot.is_hybrid or self.robot.loops or self._prescribed):
-            return np.asarray(self._balance @ torques)
+            return np.asarray(torques @ self._balance.T)
+        if state.ndim > 1:
+            return np.array([self.nominal_control(one) for one in state]).reshape(len(state), self.nu)
         G = self.driving(state[None])[0]
         if self.robot.loops:
             G = np.hstack([G, loop.errors(self.robot.mechanism, self.robot.loops, state[: self.robot.nq])[1].T])

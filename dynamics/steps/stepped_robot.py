@@ -374,13 +374,18 @@ class SteppedRobot(ABC):
     # -- torques -----------------------------------------------------------------------------------------------------
 
     def holding_torques(self, x: ArrayLike) -> Array:
-        """The torques (nv,) that, with springs, rods and loads, keep a robot at rest in the configuration of x."""
-        at_rest = as_array("x", x, (self.nx,)).copy()
-        at_rest[self.robot.nq :] = 0.0
-        q, still = np.split(at_rest, [self.robot.nq])
+        """The torques (nv,) that, with springs, rods and loads, keep a robot at rest in the configuration of x.
+
+        (M, nv) of states (M, nx).
+        """
+        at_rest = as_array("x", x, (self.nx,) if axes(x) == 1 else (None, self.nx)).copy()
+        if at_rest.ndim == 1:
+            return self.holding_torques(at_rest[None])[0]
+        at_rest[:, self.robot.nq :] = 0.0
+        Q, still = np.split(at_rest, [self.robot.nq], axis=1)
         if self.robot.is_hybrid:
-            return balance(self._tree, self.actuation, q[None], np.zeros((1, self.nu)))[0][0]
-        return np.asarray(inverse_dynamics(self.robot, q, still, still) - self.passive_torques(at_rest[None])[0])
+            return balance(self._tree, self.actuation, Q, np.zeros((len(Q), self.nu)))[0]
+        return np.asarray(inverse_dynamics(self.robot, Q, still, still) - self.passive_torques(at_rest))
 
     def driving(self, X: Array) -> Array:
         """Matrices (M, nv, nu) by which controls act: S, with the pull of tendons at states X (M, nx)."""

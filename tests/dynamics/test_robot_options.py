@@ -17,8 +17,9 @@ def test_controls_default_to_all_joints_but_a_floating_root():
 
 def test_nominal_control_balances_gravity(rng):
     system = RobotDynamics(dynamics.load("panda"), 0.01)
-    x = np.concatenate([system.robot.random_configuration(rng), np.zeros(9)])
-    assert np.abs(system.step(x, system.nominal_control(x)) - x).max() < 1e-13
+    X = np.array([np.concatenate([system.robot.random_configuration(rng), np.zeros(9)]) for _ in range(3)])
+    assert np.abs(system.step(X, system.nominal_control(X)) - X).max() < 1e-13
+    np.testing.assert_array_equal(system.nominal_control(X[1]), system.nominal_control(X[1:2])[0])
 
 
 @pytest.mark.parametrize(
