@@ -5,6 +5,7 @@ takes seconds.
 """
 
 import difflib
+import gc
 import os
 import signal
 import sys
@@ -70,9 +71,16 @@ def _refuse(given: str) -> None:
 
 
 def _loaded() -> Callable[..., object]:
-    """The whole command; a terminal is told that loading it takes seconds."""
-    with _telling():
-        from problems.cli import main as command
+    """The whole command; a terminal is told that loading it takes seconds.
+
+    Imports leave no garbage, and looking for some is a fifth of their time.
+    """
+    gc.disable()
+    try:
+        with _telling():
+            from problems.cli import main as command
+    finally:
+        gc.enable()
     return command
 
 
