@@ -14,8 +14,9 @@
 Convergence is superlinear: exact Hessians and the barrier's fall leave one or two errors of each order of magnitude.
 
 Tried without success, over some 200 problems: other first barriers (.001 to .1 of the scale, or by the number of
-bounds); multipliers that shrink where slacks take their rows' values. Without any one of these rules some kind of
-problem takes 1 to 60 % more iterations.
+bounds); multipliers that shrink where slacks take their rows' values; second-order corrections of refused steps, beside
+rollouts or in their place (1 to 7 % more iterations), as what rollouts reach is further. Without any one of these rules
+some kind of problem takes 1 to 60 % more iterations.
 """
 
 from __future__ import annotations
