@@ -83,7 +83,7 @@ class Descending(Protocol):
 
 
 class ConstraintMethod(Protocol):
-    """How constraints are held; a field of `DDP`. Problems without any are only handed through."""
+    """Way of holding constraints; a field of `DDP`. Problems without any are only handed through."""
 
     def relaxed(self, problem: Problem, guess: Any) -> Problem:
         """The problem without constraints that descents are of; ``guess`` may be a `Solution` with multipliers."""
@@ -97,7 +97,7 @@ class ConstraintMethod(Protocol):
 
 @dataclass(frozen=True)
 class AugmentedLagrangian:
-    """How constraints are held; a field of `DDP`, without effect on problems that have none.
+    """Way of holding constraints; a field of `DDP`, without effect on problems that have none.
 
     tolerance: convergence needs no violation larger than this, in the constraints' units, and no multiplier further
         than this from the bound that it belongs to.

@@ -21,7 +21,7 @@ from ddp.systems.system import Expansion
 SAMPLED_KNOTS = 5
 
 NEARER = 8
-"""How often a state whose step is not finite is drawn nearer to the guess, by half."""
+"""Times that a state whose step is not finite is drawn nearer to the guess, by half."""
 
 
 @dataclass(frozen=True)

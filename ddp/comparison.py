@@ -20,16 +20,16 @@ SECOND_TOLERANCE = 3e-6
 """Second derivatives: differences are good to 1e-8 or so."""
 
 CLOSER = 1.0 / 20.0, 1.0 / 400.0
-"""Where an entry seems wrong, it is looked at again with steps this much smaller, as far as rounding lets it."""
+"""Steps this much smaller are tried where an entry seems wrong, as far as rounding lets them."""
 
 FINER = 0.5, 0.25
 """Steps this much shorter tell whether an error is the differences' own: it shrinks by 16 from each to the next."""
 
 LONGER = 4.0, 8.0
-"""Where rounding hides a tenth of the tolerance, steps this much longer are tried; two, to know what they miss."""
+"""Steps this much longer are tried where rounding hides a tenth of the tolerance; two, to know what they miss."""
 
 DEVIATIONS = 30.0
-"""How many standard deviations of rounding an entry may be off: there are thousands of them."""
+"""Standard deviations of rounding that an entry may be off by: there are thousands of entries."""
 
 PROBES = 3
 """Directions along which rounding is measured."""
@@ -163,7 +163,7 @@ def _compared(name: str, knot: int, given: Array, look: Callable[[float], _Look]
             apart |= seen & (closeness < 1.0) & (close.gap > 0.3 * far.gap) & (close.gap > 0.1 * after + close.noise)
             judged |= seen & (closeness < 1.0)
         kinked = (~smooth & judged & ~(steady & ~apart)).any()
-        # Where some entries are not smooth, others whose two sides are apart may be hidden by what looks like rounding.
+        # Beside entries that are not smooth, others with two sides apart may be hidden by what looks like rounding.
         steady &= judged | ~kinked | (far.gap < 0.5 * before)
         smooth |= (steady & ~apart) | ~np.isfinite(errors)
         smooth &= np.isfinite(far.numerical)

@@ -32,7 +32,7 @@ SECOND = 5e-3
 """Step of the 4th-order second difference: truncation h⁴/90 f⁽⁶⁾ about 1e-11, rounding 5ε/h² about 5e-11."""
 
 AGREEMENT = 1e-8
-"""How far, relatively, a complex-step Jacobian may be from a real difference along one direction."""
+"""Largest relative distance of a complex-step Jacobian from a real difference along one direction."""
 
 ENTRY_AGREEMENT = 1e-4
 """Tolerance where first and second derivatives are compared along every coordinate."""
@@ -124,7 +124,7 @@ def coordinate_pairs(nz: int) -> Array:
 
 
 def displacements(directions: Array) -> Array:
-    """Where to evaluate for differences along directions (P, nz): nowhere, then all of them at 1, -1, 2, -2."""
+    """Points to evaluate for differences along directions (P, nz): nowhere, then all of them at 1, -1, 2, -2."""
     return np.concatenate([np.zeros((1, directions.shape[1])), *(point * directions for point in POINTS)])
 
 
@@ -139,7 +139,7 @@ def second_difference(values: Array) -> Array:
 
 
 def one_sided_gaps(values: Array) -> tuple[Array, Array]:
-    """How far first, and second, differences (P, ...) of the two sides are apart: zero for smooth functions."""
+    """Distances of first, and of second, differences (P, ...) of the two sides: zero for smooth functions."""
     ahead, behind, far_ahead, far_behind = _around(values)
     first = 2.0 * (ahead + behind) - 0.5 * (far_ahead + far_behind) - 3.0 * values[0]
     second = (far_ahead - 2.0 * ahead) - (far_behind - 2.0 * behind)

@@ -156,7 +156,7 @@ def rows(what: str, value: Array, size: int) -> Array:
 
 
 def axes(value: Any) -> int:
-    """How many axes an argument has as an array; 0 for what is none, of which `as_array` says what is wrong."""
+    """Number of axes that an argument has as an array; 0 for what is none, of which `as_array` says what is wrong."""
     known = known_shape(value)
     if known is not None:
         return len(known)
@@ -183,7 +183,7 @@ def symmetric(field: str, matrices: Array, share: float = 1e-3, error: type[DDPE
 
 
 def line_of(reason: BaseException | None) -> str:
-    """Where a user's own code raised an exception, as " (line 7 of car.py)": the innermost line of no library."""
+    """Place where a user's own code raised an exception, as " (line 7 of car.py)": the innermost line of no library."""
     found = ""
     for frame, line in traceback.walk_tb(None if reason is None else reason.__traceback__):
         path = Path(frame.f_code.co_filename)

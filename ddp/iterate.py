@@ -243,7 +243,7 @@ class Iterate:
         return (sweep if sweep.failed < 0 else None), was_exact
 
     def concavity(self) -> str:
-        """Where, without regularisation, the Hessian in the controls is not positive definite, and by how much."""
+        """Least eigenvalue of the controls' Hessian without regularisation, and its knot, in words; "" if positive."""
         sweep = self.sweep(1.0 if self.known & EXACT else 0.0, 0.0)
         if sweep.failed < 0 or not np.isfinite(self.backward.curvature()[0]):
             return ""
@@ -269,7 +269,7 @@ class Iterate:
         return faults.fault(self.problem.objective, self.X, self.U, self.known)
 
     def divergence(self, X: Array, U: Array) -> str:
-        """Where a rollout that is not finite ends, and what the dynamics say about it."""
+        """Knot where a rollout that is not finite ends, and what the dynamics say about it."""
         knot = int(np.argmax(broken_rows(X)))
         said = ""
         try:

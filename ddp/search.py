@@ -18,7 +18,7 @@ from ddp.problem import Problem, Rollouts
 from ddp.protocols import Array
 
 CHUNKS = (0, 1, 3)
-"""Where the chunks of a line search's rollouts begin, unless the dynamics do several of them for the price of one."""
+"""First rollouts of a line search's chunks, unless the dynamics do several of them for the price of one."""
 
 LONGER = np.array([2.0, 4.0, 8.0, 16.0])
 """Steps beyond the full one; the last two are tried where the ones before are the better the longer they are."""

@@ -1,4 +1,4 @@
-"""How a solve starts: the policy that a guess means, and the trajectory that it leads to."""
+"""Starts of solves: the policy that a guess means, and the trajectory that it leads to."""
 
 from __future__ import annotations
 

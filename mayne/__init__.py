@@ -48,7 +48,7 @@ def __getattr__(name: str) -> object:
 
 
 def _elsewhere(name: str) -> str:
-    """Where else a name is that mayne itself has not, in words; nothing if nowhere."""
+    """Packages that have a name that mayne itself has not, in words; nothing if none has."""
     if name.startswith("_"):
         return ""
     modules = [module for module, origin in _origins().items() if origin == "mayne"]

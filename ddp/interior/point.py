@@ -78,12 +78,12 @@ class Point:
 
     @property
     def count(self) -> int:
-        """How many numbers barriers keep positive."""
+        """Number of values that barriers keep positive."""
         return self.bounds.count
 
     @property
     def equalities(self) -> int:
-        """How many rows are equalities."""
+        """Number of rows that are equalities."""
         return self.bounds.equalities
 
     @property
@@ -93,12 +93,12 @@ class Point:
 
     @property
     def least_proximal(self) -> float:
-        """How much equalities give way at least, see `barrier.PROXIMAL`."""
+        """Least compliance of equalities, see `barrier.PROXIMAL`."""
         return self.bounds.least_proximal
 
     @property
     def share(self) -> float:
-        """How much of the barrier equalities give way by, see `barrier.PROXIMAL`."""
+        """Share of the barrier that equalities give way by, see `barrier.PROXIMAL`."""
         return self.bounds.share
 
     @share.setter

@@ -60,7 +60,7 @@ deviate: Any = None
 advance: Any = None
 open_gap: Any = None
 sizes: Any = None
-"""How a system's states deviate and move: kernels of its own take their places in the template below."""
+"""Kernels by which a system's states deviate and move: kernels of its own take their places in the template below."""
 
 
 def _follow(context, eight, unused, none):  # type: ignore[no-untyped-def]

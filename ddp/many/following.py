@@ -118,7 +118,7 @@ class Posed:
 
     @cached_property
     def distance(self) -> float:
-        """How far the parent is; NaN where a solution is followed that the user gave."""
+        """Distance of the parent; NaN where a solution is followed that the user gave."""
         if self.sample.point is None or self.before is None or self.before.point is None:
             return np.nan
         return float(np.linalg.norm(self.sample.point - self.before.point)) or 1.0

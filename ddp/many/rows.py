@@ -23,7 +23,7 @@ STARTS = (
     "own guess", "given guess", "neighbour", "own guess better than neighbour", "neighbour better than own guess",
     "own guess better than neighbour, which gave no sign of it", "neighbour's better optimum",
 )  # fmt: skip
-"""Where the solution of a row comes from; from the fourth on, both were tried. The last: of a neighbour whose own guess
+"""Source of a row's solution; from the fourth on, both were tried. The last: of a neighbour whose own guess
 was better than what it had followed."""
 
 OWN, GIVEN, NEIGHBOUR, OWN_BETTER, NEIGHBOUR_BETTER, MISSED, OFFERED = range(len(STARTS))

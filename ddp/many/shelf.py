@@ -43,7 +43,7 @@ class Shared(NamedTuple):
 
 
 Outlet: TypeAlias = "Shared | Path | None"
-"""Where workers put rows: shared memory, a folder of parts; None: they send them."""
+"""Place where workers put rows: shared memory, a folder of parts; None: they send them."""
 
 
 class Memory:
@@ -90,7 +90,7 @@ class Memory:
         self.policies.update(zip(policies["row"].tolist(), policies, strict=True))
 
     def starts(self, rows: NDArray[np.int64]) -> NDArray[np.int8]:
-        """Where solutions come from."""
+        """Source of solutions."""
         return np.asarray(self.rows["start"][rows])
 
     def settle(self) -> None:

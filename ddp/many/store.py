@@ -170,7 +170,7 @@ class Store:
                     self._write_if_whole(start)
 
     def starts(self, rows: NDArray[np.int64]) -> NDArray[np.int8]:
-        """Where solutions come from, in parts or chunks."""
+        """Source of solutions, in parts or chunks."""
         found = np.asarray(self.group["start"][:])
         for numbers, starts in self.parts.starts():
             found[numbers] = starts

@@ -105,7 +105,7 @@ class Backward:
 
     @property
     def limits(self) -> tuple[Array, Array]:
-        """How far controls are from their lower and upper limits, (N, nu) each; ∓inf where there are none."""
+        """Distances of controls to their lower and upper limits, (N, nu) each; ∓inf where there are none."""
         return self._horizon.low, self._horizon.high
 
     @limits.setter

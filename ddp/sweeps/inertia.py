@@ -28,7 +28,7 @@ SINGLE = 64
 
 
 class Inertia(NamedTuple):
-    """How many curvatures are negative, positive, and zero to rounding.
+    """Numbers of curvatures that are negative, positive, and zero to rounding.
 
     policies: (k (N, nu), K (N, nu, n)) of steps ``α k + K dx`` along curvature that is not positive: of the last knot
         with negative one, along which the cost falls for certain, or with none; and of all knots at once. Empty where

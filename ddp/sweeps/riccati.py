@@ -74,7 +74,7 @@ def complete_in_place(r):
 
 @kernel
 def count(bent, runs):
-    """How many rows there are in the runs ``bent`` (g, 2): where they begin, their sizes."""
+    """Number of rows in the runs ``bent`` (g, 2): where they begin, their sizes."""
     total = 0
     for b in range(runs):
         total += bent[b, 1]
@@ -83,7 +83,7 @@ def count(bent, runs):
 
 @kernel
 def straight(bent, runs, m, k):
-    """Where the k-th of g + 1 runs of the other rows begins, and its size."""
+    """First row and size of the k-th of g + 1 runs of the other rows."""
     first = bent[k - 1, 0] + bent[k - 1, 1] if k > 0 else 0
     return first, (bent[k, 0] if k < runs else m) - first
 

@@ -54,7 +54,7 @@ class Room(NamedTuple):
 
 
 SIZES = Room._fields.index("Z")
-"""How many of these are sizes."""
+"""Number of these that are sizes."""
 
 _sizes, _addresses = rows_at(int64, SIZES, True), rows_at(int64, len(Room._fields) - SIZES, True)
 

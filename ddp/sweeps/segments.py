@@ -61,7 +61,7 @@ class _Segment(NamedTuple):
 
 
 def cut(N: int, count: int) -> list[int]:
-    """Where ``count`` segments of N knots begin, and N; the last one longer, for its knots cost less in step 1."""
+    """First knots of ``count`` segments of N knots, and N; the last one longer, for its knots cost less in step 1."""
     if count == 1:
         return [0, N]
     unit = N / (count - 1 + (EXTENDED if count > 2 else 1.0))

@@ -55,7 +55,7 @@ class WeightedSweeps:
 
     @property
     def limits(self) -> tuple[Array, Array]:
-        """How far controls are from their lower and upper limits, (N, nu) each, to be written."""
+        """Distances of controls to their lower and upper limits, (N, nu) each, to be written."""
         return self._horizon.low, self._horizon.high
 
     def begin(self) -> None:
