@@ -304,9 +304,8 @@ class Native:
         d, M = self._problem.dynamics, len(x0)
         u0 = np.ascontiguousarray(np.broadcast_to(guess.U[:, 0], (M, d.nu))).copy()
         if not guess.alone:
-            for i in range(M):
-                own = i if len(guess.X) > 1 else 0
-                u0[i] += guess.K[own, 0] @ d.difference(guess.X[own, 0], x0[i])
+            moved = d.difference(np.broadcast_to(guess.X[:, 0], x0.shape), x0)
+            u0 += np.einsum("mij,mj->mi", np.broadcast_to(guess.K[:, 0], (M, d.nu, d.n)), moved)
         table = np.ascontiguousarray(np.stack(tables))
         for memory in self._memories:
             w = memory.worker
