@@ -2,8 +2,10 @@
 
 import ctypes
 import pickle
+from functools import partial
 
 import numpy as np
+import pinocchio as pin
 import pytest
 from oracles import random_state, random_tree
 
@@ -52,10 +54,19 @@ def test_a_robot_s_own_code_computes_what_that_of_all_does(seed, integrator, rng
         np.testing.assert_allclose(own, shared, rtol=0.0, atol=1e-11 * max(1.0, np.abs(shared).max()))
 
 
-@pytest.mark.parametrize("most", [0, 99])
-def test_eight_problems_are_followed_as_one_is_rolled_out(most, rng, monkeypatch):
+def apart():
+    """Two bodies that know nothing of each other."""
+    model = pin.Model()
+    for name in ("one", "other"):
+        joint = model.addJoint(0, pin.JointModelRX(), pin.SE3.Identity(), name)
+        model.appendBodyToJoint(joint, pin.Inertia(1.0, np.array([0.0, 0.2, 0.1]), 0.1 * np.eye(3)), pin.SE3.Identity())
+    return dynamics.load(model)
+
+
+@pytest.mark.parametrize(("most", "build"), [(0, partial(random_tree, 0, bodies=3)), (99, apart)])
+def test_eight_problems_are_followed_as_one_is_rolled_out(most, build, rng, monkeypatch):
     monkeypatch.setattr(routines, "MOST", most)
-    robot = random_tree(0, bodies=3)
+    robot = build()
     system = dynamics.RobotDynamics(robot, 0.01)
     nx, n, nu = system.nx, system.n, system.nu
     X = np.array([np.tile(np.concatenate(random_state(robot, rng)[:2]), (N + 1, 1)) for _ in range(8)])
