@@ -22,6 +22,9 @@ _STATUS = re.compile(r"^  ret i32 (\S+)", re.MULTILINE)
 _EXCEPTION = re.compile(r"%excinfo(?![.\w])")
 """Argument that says where it writes what it raises; of calls in it, which have their own, numbers follow the name."""
 
+_RUNTIME = "NRT_"
+"""Beginning of the names of numba's runtime."""
+
 _OF_A_PROCESS = "numba.dynamic.globals"
 """Beginning of the names of addresses that another process does not have."""
 
@@ -103,9 +106,19 @@ class Builder:
             called = [library for library, defined in waiting.items() if defined & declared]
             for library in called:
                 self.module.link_in(library._get_module_for_linking(), preserve=True)
-                del waiting[library]
+                self._own(waiting.pop(library))
             if not called:
                 break
+
+    def _own(self, names: frozenset[str]) -> None:
+        """Make linked functions this module's own.
+
+        numba numbers functions of equal names in each process anew: other modules, kept by other processes, may have
+        other functions under these names. Its runtime keeps its own, by which passes know it.
+        """
+        for function in self.module.functions:
+            if function.name in names and not function.name.startswith(_RUNTIME):
+                function.linkage = binding.Linkage.internal
 
     def build(self, result: Any, level: int, is_called: bool) -> tuple[Code, bool]:
         """Code of what numba has lowered, and whether it holds in other processes.

@@ -147,9 +147,13 @@ def _where_odd(typingctx, n, a, b):  # type: ignore[no-untyped-def]
 
 @kernel
 def _lane_sine_cosine(x):
-    """sin x, cos x by reduction to |r| <= π/4 and the polynomials of Cephes; accurate to rounding for |x| < 1e5."""
+    """sin x, cos x by reduction to |r| <= π/4 and the polynomials of Cephes; accurate to rounding for |x| < 1e5.
+
+    NaN from |x| = 1e15 on, where the reduction leaves any number.
+    """
     n = _nearest_integer(x * (2.0 / np.pi))
     r = ((x - n * 1.57079632673412561417) - n * 6.07710050630396597660e-11) - n * 2.02226624879595063154e-21
+    r = where_less(x * x, 1e30, r, np.nan)
     z = r * r
     p = ((((1.58962301576546568060e-10 * z - 2.50507477628578072866e-8) * z + 2.75573136213857245213e-6) * z
           - 1.98412698295885395996e-4) * z + 8.33333333332211858878e-3) * z - 1.66666666666666307295e-1  # fmt: skip
