@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ddp.compiling.kernel import specialised
+from ddp.compiling.kernel import jitted, specialised
 from ddp.constraints.bound import CompiledConstraint, Kernels, bind
 from ddp.constraints.compiled import KernelConstraint
-from ddp.costs.jitted import STENCIL, by_numba, check_compilable, check_given, move, named, place, step
+from ddp.costs.jitted import STENCIL, by_numba, check_compilable, check_given, move, place, step
 from ddp.costs.terms import called
 from ddp.differences import FIRST
 from ddp.errors import ProblemError, flag
@@ -79,10 +79,10 @@ class CompiledJittedConstraint(KernelConstraint):
     def _bound(self) -> CompiledConstraint:
         given = self.given
         assert given.jacobian is not None
-        function, jacobian = named(given.function), named(given.jacobian)
-        hessian = named(given.hessian or specialised(_hessian_by_jacobians, "hessian", jacobian=jacobian))
+        function, jacobian = jitted(given.function), jitted(given.jacobian)
+        hessian = jitted(given.hessian or specialised(_hessian_by_jacobians, "hessian", jacobian=jacobian))
         names = {"function": function, "jacobian": jacobian, "hessian": hessian}
-        kernels = Kernels(*(named(specialised(one, "c", **names)) for one in (_values, _jacobian, _curvature)))
+        kernels = Kernels(*(jitted(specialised(one, "c", **names)) for one in (_values, _jacobian, _curvature)))
         with by_numba():
             return bind(kernels, 0, columns=np.arange(self.n + self.dynamics.nu)).owned(kernels)
 

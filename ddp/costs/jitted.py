@@ -6,12 +6,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from types import FunctionType
 from typing import Any
 
 import numpy as np
 from numba.core.errors import NumbaError
-from numba.core.registry import CPUDispatcher
 
 from ddp.compiling import content
 from ddp.compiling.kernel import (
@@ -137,27 +135,12 @@ def compiled(value: Any, gradient: Any, hessian: Any, diagonal: bool) -> Compile
 
 
 def _compile(value: Any, gradient: Any, hessian: Any, diagonal: bool) -> CompiledCost:
-    of_value, of_gradient = named(value), named(gradient)
-    of_hessian = named(hessian or specialised(_hessian_by_gradients, "hessian", gradient=of_gradient))
+    of_value, of_gradient = jitted(value), jitted(gradient)
+    of_hessian = jitted(hessian or specialised(_hessian_by_gradients, "hessian", gradient=of_gradient))
     template = _diagonal_cost if diagonal else _cost
     term = specialised(template, "term", value=of_value, gradient=of_gradient, hessian=of_hessian)
     adds = add_hessian_at
-    return bind(named(term), adds.address, separable=diagonal).owned(adds)
-
-
-def named(function: Any) -> Any:
-    """A function as kernels call it, under a name by its content.
-
-    numba tells functions of equal names apart by numbers that it counts in each process. Kept code of two processes has
-    functions of equal names and numbers, then, and the linker would take one for the other.
-    """
-    digest, source = content.digest(function), getattr(function, "py_func", function)
-    if digest is None or type(function) not in (FunctionType, CPUDispatcher):
-        return jitted(function)
-    code, name = source.__code__, f"{source.__qualname__}_{digest.hex()[:16]}"
-    copy = FunctionType(code, source.__globals__, code.co_name, source.__defaults__, source.__closure__)
-    copy.__kwdefaults__, copy.__module__, copy.__qualname__ = source.__kwdefaults__, source.__module__, name
-    return jitted(copy) if function is source else CPUDispatcher(copy, targetoptions=function.targetoptions)
+    return bind(jitted(term), adds.address, separable=diagonal).owned(adds)
 
 
 # The templates: compiled for each term, with its functions for these names.

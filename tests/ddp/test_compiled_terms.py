@@ -330,11 +330,15 @@ def test_what_is_expanded_at_once_is_what_is_expanded_step_by_step(mixed, trajec
 def weighed(gain):
     """Functions of equal names for a term."""
 
-    def value(x, u):
+    @numba.njit
+    def squared(x):
         total = 0.0
         for i in range(x.size):
             total += gain * np.sin(x[i]) ** 2
         return total
+
+    def value(x, u):
+        return squared(x)
 
     return value, lambda x, u: np.zeros(3), lambda x, u: np.zeros((3, 3))
 
