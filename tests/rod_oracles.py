@@ -137,6 +137,7 @@ def named(robot):
         at += size
     return found
 
+
 FOURTH_ORDER = np.array([-1.0, 16.0, -30.0, 16.0, -1.0]) / 12.0
 EIGHTH_ORDER = np.array([-1 / 560, 8 / 315, -1 / 5, 8 / 5, -205 / 72, 8 / 5, -1 / 5, 8 / 315, -1 / 560])
 """Weights of second differences."""

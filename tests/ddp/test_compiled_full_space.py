@@ -46,7 +46,7 @@ def test_compiled_iterations_are_those_of_python(build, step, monkeypatch):
     problem, made, iterate = build(), [], alone.Alone.iterate
     monkeypatch.setattr(alone.Alone, "iterate", lambda *args: made.append(1) or iterate(*args))
     found = [solved(problem, guess, step=step) for guess in starts(problem, 2)]
-    assert made or step == "auto"
+    assert bool(made) == (step == "linear" or build is not limited.bounded_loop)  # which rollouts solve
     made.clear()
     monkeypatch.setattr(method, "alone_of", lambda point: None)
     for one, guess in zip(found, starts(problem, 2), strict=True):
