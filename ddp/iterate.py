@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import numpy as np
 
 from ddp.compiling.portable import portable
@@ -68,10 +66,7 @@ class Iterate:
         self.swept: Sweep | None = None
         self.separable, self.limited = problem.separable, False
         self._backward: Backward | None = None
-        self._sweeps = partial(
-            Backward, work.derivatives, problem.dynamics, multipliers, reuse, contract=work.contraction,
-            segments=segments, structure=problem.structure,
-        )  # fmt: skip
+        self._sweeps = multipliers, reuse, segments
         self.curved, self.constrained = problem.curved, problem.constrained
         self.control_weight = self.magnitude = self.unit = self.resolution = self.noise = self.grain = float("nan")
         self.highest = -np.inf
@@ -118,13 +113,24 @@ class Iterate:
 
     @property
     def backward(self) -> Backward:
-        """The sweeps, made when they are first asked for: full-space steps have their own."""
-        backward = self._backward
-        if backward is None:
-            backward = self._backward = self._sweeps(limited=self.limited)
-            backward.separable = self.separable
-            self._show(backward)
-        return backward
+        """The sweeps, made or taken over when they are first asked for: full-space steps have their own."""
+        if self._backward is None:
+            kept, name = self.work.kept, (*self._sweeps, self.limited)
+            dynamics, traced = self.problem.dynamics, self.problem.traces[1]
+            found = kept.get(name)
+            if found is None or found[0] is not dynamics or found[1] is not traced:
+                found = kept[name] = dynamics, traced, self._made()
+            self.adopt(found[2])
+        assert self._backward is not None
+        return self._backward
+
+    def _made(self) -> Backward:
+        """New sweeps."""
+        (multipliers, reuse, segments), problem, work = self._sweeps, self.problem, self.work
+        return Backward(
+            work.derivatives, problem.dynamics, multipliers, reuse, self.limited, work.contraction, segments,
+            problem.structure,
+        )  # fmt: skip
 
     def adopt(self, backward: Backward) -> None:
         """Take sweeps that an earlier solve has left, as if they were new."""

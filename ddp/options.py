@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Literal, get_args
 
 from ddp.augmented import AugmentedLagrangian, ConstraintMethod
@@ -142,8 +143,11 @@ class DDP:
 
     def attempts(self, problem: Problem) -> list[DDP]:
         """Solvers to try one after the other where one fails; the first may end early if others follow."""
-        if not (self._open and problem.constrained):
-            return [self]
+        return self._in_turn if self._open and problem.constrained else [self]
+
+    @cached_property
+    def _in_turn(self) -> list[DDP]:
+        """Solvers for constraints, kept, for each is checked when it is made."""
         early = replace(self, max_iterations=min(self.max_iterations, PATIENCE))
         return [early, replace(self, step="rollout")]
 
