@@ -73,6 +73,7 @@ class Barrier:
         self.give[PRICE] = np.inf if price is None else price
         self.give[COMPLIANCE] = 0.0 if compliance is None else compliance
         self.kind = np.empty(self.size, dtype=np.int64)
+        self._last: tuple[float, tuple[Array, Array]] | None = None
         self._count()
         self.soft = ((self.give[PRICE] < np.inf) | (self.give[COMPLIANCE] > 0.0)) & (self.kind != FREE)
         self.least_proximal, self.share = PROXIMAL
@@ -161,14 +162,27 @@ class Barrier:
         beyond = np.maximum(np.maximum(self.lower - c, c - self.upper), 0.0)[self.hard]
         return float(beyond.max(initial=0.0)), float(beyond.sum())
 
+    def renew(self) -> None:
+        """Begin as when it was made, for another solve; not where rows have given way."""
+        for array in (self.state, self.step, self.w, self.f, self.y):
+            array.fill(0.0)
+        self.least_proximal, self.share = PROXIMAL
+
     def inside(self, c: Array, share: float | Array) -> Array:
         """c (M,), moved off bounds by a share of max(1, |bound|) or of the range, what is less."""
+        if isinstance(share, np.ndarray):
+            return np.clip(c, *self._off(share))
+        if self._last is None or self._last[0] != share:
+            self._last = share, self._off(share)
+        return np.clip(c, *self._last[1])
+
+    def _off(self, share: float | Array) -> tuple[Array, Array]:
+        """The least and the largest numbers (M,) that are a share off bounds: see `inside`."""
         lower, upper = self.bounds
         with np.errstate(invalid="ignore"):
             low = np.minimum(share * np.maximum(1.0, np.abs(lower)), share * (upper - lower))
             high = np.minimum(share * np.maximum(1.0, np.abs(upper)), share * (upper - lower))
-        low, high = np.where(self.has_lower, lower + low, -np.inf), np.where(self.has_upper, upper - high, np.inf)
-        return np.clip(c, low, high)
+        return np.where(self.has_lower, lower + low, -np.inf), np.where(self.has_upper, upper - high, np.inf)
 
     def missed(self, c: Array) -> Array:
         """Residuals (M,) of values c (M,), with excesses as they are."""

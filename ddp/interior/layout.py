@@ -29,13 +29,14 @@ class Workplace:
     own: arrays by the names of a `Memory`.   swept: the derivatives that ``backward`` sweeps.   boxed: see `Point`.
     knots: which knots (N+1,) have dense Hessians, which have not, and which have not without the rows; dense: whether
     any has.   terms, routines: of compiled costs and constraints, and of dynamics where these are compiled as well.
-    alone: compiled iterations, see alone.py.
+    alone: compiled iterations, see alone.py.   bounds: of the rows.
     """
 
     def __init__(self, problem: Problem, rows: Rows, work: Differentiator, boxed: bool) -> None:
         self.rows, self.objective, self.boxed = rows, problem.objective, boxed
         d = work.derivatives
         self.alone: object = None
+        self.bounds = barrier_of(rows)
         self.terms = problem.objective.compiled_alone if rows.compiled_alone else None
         routines = None if self.terms is None else ability(problem.dynamics, "routines")
         made: Routines | None = None if routines is None else routines(problem.horizon, True)
@@ -90,6 +91,9 @@ class Workplace:
 
     def clear(self) -> None:
         """Forget the last point."""
+        if self.bounds.elastic:
+            self.bounds = barrier_of(self.rows)
+        self.bounds.renew()
         for name in ("costate", "weights"):
             self.own[name].fill(0.0)
         self.backward.begin()
@@ -109,6 +113,11 @@ def workplace(problem: Problem, rows: Rows, work: Differentiator, boxed: bool) -
     else:
         found = work.kept[boxed] = Workplace(problem, rows, work, boxed)
     return found
+
+
+def barrier_of(rows: Rows) -> Barrier:
+    """Slacks, multipliers and barriers of rows."""
+    return Barrier(rows.lower, rows.upper, rows.cap, rows.compliance)
 
 
 def shapes_of(problem: Problem, rows: Rows) -> dict[str, tuple[int, ...]]:

@@ -10,7 +10,7 @@ from ddp.constraints.bounds import measure_room, move_within
 from ddp.derivatives import EXACT, FIRST, GAUSS_NEWTON, RECORDS, lacking
 from ddp.errors import ModelError
 from ddp.interior import passes
-from ddp.interior.barrier import KEPT, Barrier, proximal
+from ddp.interior.barrier import KEPT, proximal
 from ddp.interior.layout import workplace
 from ddp.interior.linear import bend, multipliers, stationarity
 from ddp.interior.measures import absolute, let_limits_hold, priced, stay_off
@@ -57,8 +57,8 @@ class Point:
         self._work, self.limited = work, problem.limited and not self.boxed
         self.rows, self.first = problem.limited_rows if self.limited else problem.rows, problem.multiplier_count
         self._n = problem.dynamics.n
-        self.bounds = Barrier(self.rows.lower, self.rows.upper, self.rows.cap, self.rows.compliance)
         place = workplace(problem, self.rows, work, self.boxed)
+        self.bounds = place.bounds
         own, self._swept, self.backward = place.own, place.swept, place.backward
         self.costate, self.weights, self._error, self._dX, self._J, self._gaps = (
             own[name] for name in ("costate", "weights", "error", "dX", "J", "gaps")
