@@ -151,9 +151,7 @@ def noise(values: Array) -> Array:
 
     Differences of order k of independent errors have the variance (2k)!/(k!)² of one. Moré & Wild (2011).
     """
-    found = [
-        np.sqrt((np.diff(values, k, axis=0) ** 2).mean(axis=0) / math.comb(2 * k, k)) for k in range(3, 7)
-    ]
+    found = [np.sqrt((np.diff(values, k, axis=0) ** 2).mean(axis=0) / math.comb(2 * k, k)) for k in range(3, 7)]
     return np.asarray(np.max(found, axis=0))
 
 

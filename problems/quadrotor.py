@@ -77,9 +77,7 @@ def loop(
         terminal=[StateCost(system, x0, rest)],
         x0=x0,
         horizon=horizon,
-        at={
-            knot: [FramePose(body, frame, _pitched(angle, up), np.repeat(pose, 3))] for knot, angle in pitches.items()
-        },
+        at={knot: [FramePose(body, frame, _pitched(angle, up), np.repeat(pose, 3))] for knot, angle in pitches.items()},
     )
     return problem.with_guess(hovering(problem))
 

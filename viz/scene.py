@@ -211,5 +211,3 @@ def _camera(points: Array, camera: tuple[ArrayLike, ArrayLike] | None) -> tuple[
         if not 1e-3 < np.linalg.norm(eye) < 1e6:
             raise ProblemError("camera: expected points that are at least 1 mm and at most 1000 km apart")
     return center, max(float(np.linalg.norm(points - center, axis=1).max()), 1e-2), eye
-
-

@@ -90,9 +90,7 @@ class Batch:
         count = len(next(iter(arrays.values())))
         if count != self.size:
             raise ProblemError(f"over: expected {self.size} samples, the size of the batch, got {count}")
-        problems = [
-            self.problem.varying({name: values[i] for name, values in arrays.items()}) for i in range(count)
-        ]
+        problems = [self.problem.varying({name: values[i] for name, values in arrays.items()}) for i in range(count)]
         checked = as_guess(guess, self.problem.dynamics, self.problem.horizon)
         others = self._solve(problems, guess_of(problems, checked), lambda i: checked)
         rows = empty_rows(self.size, row_type(self.problem, ARRAYS, "float64"))

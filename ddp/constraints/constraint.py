@@ -78,8 +78,6 @@ class Inequality(_OfFunction):
     at_end: bool = True
 
 
-
-
 def made_batch(name: str, given: Any, dynamics: System, x0: Array) -> Constraint:
     """Make a constraint of anything that users list as one; ``name`` is for errors."""
     if isinstance(given, (Equality, Inequality, JittedConstraint)):

@@ -96,9 +96,7 @@ def shifted(placed: Sequence[Placed], N: int, multipliers: Array, steps: int) ->
     return later
 
 
-def _placed(
-    label: str, given: Any, dynamics: System, x0: Array, start: int, stop: int, first: int, N: int
-) -> Placed:
+def _placed(label: str, given: Any, dynamics: System, x0: Array, start: int, stop: int, first: int, N: int) -> Placed:
     """One constraint, tried at x0 with three controls."""
     constraint = made_batch(label, given, dynamics, x0)
     size = len(constraint.lower)

@@ -26,9 +26,7 @@ class BatchTerm(Protocol):
     def values(self, X: Array, U: Array) -> Array:
         """The costs (M,) at X (M, nx), U (M, nu)."""
 
-    def expand(
-        self, X: Array, U: Array, weight: float, exact: bool, l: Array, lz: Array, lzz: Array
-    ) -> None:
+    def expand(self, X: Array, U: Array, weight: float, exact: bool, l: Array, lz: Array, lzz: Array) -> None:
         """Add ``weight`` times value (M,), gradient (M, nz) and Hessian (M, nz, nz); Gauss-Newton unless ``exact``."""
 
 

@@ -40,9 +40,7 @@ def entries_of(name: str, terms: Any, weight: float, dynamics: System, x0: Array
     for i, term in enumerate(terms):
         label = f"{name}[{i}]"
         if isinstance(term, type):
-            raise ProblemError(
-                f"{label}: expected a cost term, got the class {term.__name__}: make an instance of it"
-            )
+            raise ProblemError(f"{label}: expected a cost term, got the class {term.__name__}: make an instance of it")
         kind = type(term).__name__
         if callable(term) and not hasattr(term, "value") and not isinstance(term, BatchTerm):
             kind, term = getattr(term, "__name__", kind), FunctionTerm(term)

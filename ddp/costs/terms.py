@@ -123,9 +123,7 @@ class DerivedTerm:
             raise TermError(row, f"value: expected a real number, got {reprlib.repr(value)}")
         return float(number.reshape(()))
 
-    def given(
-        self, row: int, name: str, function: Callable[[Array, Array], Any], x: Array, u: Array
-    ) -> Array:
+    def given(self, row: int, name: str, function: Callable[[Array, Array], Any], x: Array, u: Array) -> Array:
         """A derivative that the user gives: (n, ...) or (nz, ...), padded with zeros to (nz, ...)."""
         n, nz = self.dynamics.n, self.dynamics.n + self.dynamics.nu
         rank = 1 if name == "gradient" else 2

@@ -120,8 +120,7 @@ def resampled(
         middle = before = after = U[own]
         if not weights.held:
             before, middle, after = (
-                interpolated(U[knots.start : knots.stop], part)
-                for part in (at[:-1], 0.5 * (at[1:] + at[:-1]), at[1:])
+                interpolated(U[knots.start : knots.stop], part) for part in (at[:-1], 0.5 * (at[1:] + at[:-1]), at[1:])
             )
         limits = (problem.lower[own], problem.upper[own]) if weights.limits is None else weights.limits
         lower, upper = (np.broadcast_to(limit, middle.shape) for limit in limits)

@@ -258,5 +258,3 @@ class Driver:
         if self._crew is not None:
             self._crew.close()
         self._shelf.close()
-
-

@@ -124,9 +124,7 @@ class Posed:
         return float(np.linalg.norm(self.sample.point - self.before.point)) or 1.0
 
 
-def _solve_own(
-    solves: Solves, posed: list[Posed], guesses: Sequence[Any] | None = None
-) -> list[Solution | Exception]:
+def _solve_own(solves: Solves, posed: list[Posed], guesses: Sequence[Any] | None = None) -> list[Solution | Exception]:
     """Solve problems from their own guesses, or those that they are given."""
     if guesses is not None:
         return [_attempt(solves, one.problem, guesses[one.sample.row]) for one in posed]
@@ -260,5 +258,3 @@ def _distance(problem: Problem, a: Solution, b: Solution) -> float:
     """Root of the mean square of X_b ⊖ X_a."""
     difference = problem.dynamics.difference(a.X, b.X)
     return float(np.sqrt((difference * difference).mean()))
-
-

@@ -188,5 +188,3 @@ class Solutions:
             return bool(self.moved[i] <= ALIKE * np.abs(self.X[i]).max())
         except ProblemError:
             return False
-
-

@@ -32,6 +32,7 @@ UNSENDABLE = pickle.PicklingError, AttributeError, TypeError
 REMEMBERED = 4
 """Batches that a worker keeps the problem of."""
 
+
 @dataclass(frozen=True)
 class Work:
     """A batch as workers know it.

@@ -94,5 +94,3 @@ def sizes_at(address):
 def read_room(address):
     """The ``Room`` at an address."""
     return Room(*(sizes_at(address) + _addresses(address + 8 * SIZES)[0]))
-
-

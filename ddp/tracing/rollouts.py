@@ -256,9 +256,7 @@ def functions_of(outline: Any) -> dict[str, Callable[[], Any]]:
     }  # fmt: skip
 
 
-def routines_of(
-    step: Stepping, space: Space, nu: int, first: Compiled, B: Block, second: Compiled
-) -> Routines:
+def routines_of(step: Stepping, space: Space, nu: int, first: Compiled, B: Block, second: Compiled) -> Routines:
     """The routines of traced steps, given by their derivatives, with memory of their own.
 
     first: of first order, with the block by x.   B: its block by u.

@@ -109,9 +109,7 @@ OPERATIONS: dict[Any, Callable[..., Any]] = {
 }  # fmt: skip
 """Universal functions, as operations of a graph and values."""
 
-BY_NAME: dict[str, Callable[..., Any]] = {
-    "clip": lambda graph, a, low, high: _least(graph, _most(graph, a, low), high)
-}
+BY_NAME: dict[str, Callable[..., Any]] = {"clip": lambda graph, a, low, high: _least(graph, _most(graph, a, low), high)}
 """Universal functions that NumPy has no public name for."""
 
 
@@ -128,7 +126,6 @@ _MATH = {
     "atanh": "arctanh", "pow": "power", "copysign": "copysign",
 }  # fmt: skip
 """Python's functions on floats, and NumPy's that they are."""
-
 
 
 def _logarithm(x: Any, base: Any = None) -> Any:

@@ -207,5 +207,3 @@ def as_space(state: Any, nx: int) -> Space:
         sizes = " + ".join(str(part.nx) for part in space.parts)
         raise ProblemError(f"state: expected spaces of nx = {nx} numbers together, got {sizes or 0} = {space.nx}")
     return space
-
-

@@ -32,5 +32,3 @@ def add_vector(A, i, k, scale, f):
     """Row i from column k += scale f."""
     for a in range(3):
         A[i, k + a] += scale * f[a]
-
-

@@ -313,4 +313,3 @@ def _check_targets(contacts: Sequence[Contact], frames: list[pin.Frame]) -> None
                     f"contacts: {a.frame!r} and {b.frame!r} contradict each other: they are fixed to one body, whose"
                     f" frames cannot both be at their targets ({off:.3g} off)"
                 )
-

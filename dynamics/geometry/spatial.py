@@ -355,7 +355,6 @@ def store_below(A, i, k, values):
         A[i + j, k] = values[j]
 
 
-
 @inline
 def load6(A, i):
     return (A[i, 0], A[i, 1], A[i, 2], A[i, 3], A[i, 4], A[i, 5])

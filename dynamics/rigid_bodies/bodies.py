@@ -156,4 +156,3 @@ def forces_of(tree, b, R, p, v, a, fext, ws):
     ws.Ic[b] = I
     ws.hKc[b] = hK
     ws.f[b] = f
-

@@ -44,6 +44,7 @@ _KINDS = {
     "JointModelTranslation": TRANSLATION,
 }
 
+
 class Numbers(NamedTuple):
     """Numbers of a joint in q and v: the space of q, and names of those of q and of v, where there are several."""
 

@@ -200,6 +200,7 @@ class Assembly:
             )
         return place
 
+
 def _pose(placement: pin.SE3 | None) -> pin.SE3:
     if placement is None:
         return pin.SE3.Identity()

@@ -276,5 +276,3 @@ def curve_rod(tree, b, ws, f, G, scale, first, out):
                 m.y[one] = dot6(m.unit_dchi[unit + one], F) - dot6(m.unit_ds[unit + one], x_ds)
             add_rates(tree, at, iv, i, units, m.L, m.y)
             spread_row(tree, at, iv, n, m.y, first, first + i, out)
-
-

@@ -66,6 +66,7 @@ class Touching(NamedTuple):
     springs: ContactSprings
     rods: tuple[str, ...] | None
 
+
 class Recipe(NamedTuple):
     """All that a robot with rods is made of."""
 
@@ -79,6 +80,7 @@ class Recipe(NamedTuple):
     contacts: tuple[Touching, ...] = ()
     water: Water | None = None
     loops: tuple[Loop, ...] = ()
+
 
 def ranges(moves: pin.Model | Rod) -> joints.Ranges:
     """Limits of a part, infinite where it has none."""

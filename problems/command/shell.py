@@ -90,15 +90,13 @@ def solving(command: Command) -> Command:
     """The options of commands that solve."""
     for option in (
         click.option(
-            "--workers", default="1", show_default=True,
+            "--workers",
+            default="1",
+            show_default=True,
             help="Who shares the derivatives: a number, auto, threads:2, processes:2.",
         ),
-        click.option(
-            "--max-iterations", type=int, default=1000, show_default=True, help="Iterations at most."
-        ),
-        click.option(
-            "--tolerance", type=float, default=1e-9, show_default=True, help="Expected decrease at the end."
-        ),
+        click.option("--max-iterations", type=int, default=1000, show_default=True, help="Iterations at most."),
+        click.option("--tolerance", type=float, default=1e-9, show_default=True, help="Expected decrease at the end."),
     ):
         command = option(command)
     return command

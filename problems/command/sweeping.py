@@ -109,7 +109,7 @@ def _sampled(problem: Problem, name: str, way: Any, samples: Any, rng: np.random
     field = f"over.{name}"
     if not isinstance(way, dict) or len(way) != 1 or next(iter(way)) not in WAYS:
         raise ProblemError(f"{field}: expected one of {', '.join(WAYS)}, got {said(way)}")
-    (kind, value), = way.items()
+    ((kind, value),) = way.items()
     if kind == "file":
         try:
             value = np.load(folder / str(value), allow_pickle=False)

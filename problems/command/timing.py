@@ -39,7 +39,7 @@ def timings(problem: Problem, repeat: int) -> dict[str, float]:
     for hessian in ("gauss-newton", "exact"):
         solver = DDP(hessian=hessian, max_iterations=ITERATIONS)
         history = solve(problem, solver, throw=False).history
-        times[f"iteration, {hessian}"] = (1e3 * sum(record.seconds for record in history) / max(1, len(history)))
+        times[f"iteration, {hessian}"] = 1e3 * sum(record.seconds for record in history) / max(1, len(history))
     return times
 
 

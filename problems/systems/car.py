@@ -44,7 +44,7 @@ class Parked:
 
     def value(self, x: Any, u: Any) -> Any:
         """The cost of the end."""
-        return (0.1 * sabs(x[0], 0.01) + 0.1 * sabs(x[1], 0.01) + sabs(x[2], 0.01) + 0.3 * sabs(x[3], 1.0))
+        return 0.1 * sabs(x[0], 0.01) + 0.1 * sabs(x[1], 0.01) + sabs(x[2], 0.01) + 0.3 * sabs(x[3], 1.0)
 
 
 def parking(horizon: int = 500, seed: int = 0) -> Problem:
