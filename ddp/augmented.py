@@ -65,7 +65,7 @@ class Ends(Protocol):
 
 
 class Descending(Protocol):
-    """A solve's way down, as methods of constraints see it: `ddp.descent.Descent`.
+    """A solve in progress, as methods of constraints see it: `ddp.descent.Descent`.
 
     history: records of all iterations.   model, limits: the model of the Hessian, and what it is told.
     """

@@ -199,8 +199,8 @@ def ILQR(
 
 def Newton(
     tolerance: float = 1e-9, max_iterations: int = 1000, hessian: Hessian | HessianModels = "auto",
-    max_regularization: float = 1e9
-) -> DDP:
+    max_regularization: float = 1e9,
+) -> DDP:  # fmt: skip
     """Stagewise Newton (Pantoja 1988): `DDP` with ``multipliers="costate"`` and nothing else changed.
 
     It has the same optima, gains and order of convergence. An iteration costs no more, and less where several models

@@ -98,7 +98,7 @@ def solve(
 
 
 class _Task(NamedTuple):
-    """A problem, who makes its derivatives, and who is shown iterations."""
+    """A problem to solve, workers that make its derivatives, and a callback that is shown iterations."""
 
     problem: Problem
     crew: Workers

@@ -131,7 +131,7 @@ class Chosen:
         return self._loop.improve()
 
     def leave(self) -> None:
-        """Leave all as it is to the iterate and the model."""
+        """Write all back to the iterate and the model."""
         if self._loop is not None:
             self._loop.leave()
 

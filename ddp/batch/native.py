@@ -41,7 +41,7 @@ from ddp.search import Backtracking
 from ddp.sweeps.horizon import Horizon, horizon_of
 from ddp.sweeps.lane_sweep import eight_sweeps, eight_sweeps_of
 from ddp.sweeps.room import RoomOwner
-from ddp.sweeps.sized_limits import scratch_of, within_function
+from ddp.sweeps.sized_limits import scratch_arrays, scratch_of, within_function
 from ddp.sweeps.sweeping import sweep_function, sweeping_of, weighing_function
 from ddp.systems.structure import numbers_of_blocks
 from ddp.systems.system import Routines, ability
@@ -229,8 +229,7 @@ class _Memory:
                 for torn in (False, True) for second, in_blocks in ((each, False), (T, True))
             ]  # fmt: skip
         boxed_trajectory = trajectory.replace(T=address(each), size=each[0].size)
-        shapes = (N, d.nu), (N, d.nu * d.n), (N, d.nu), (N + 1, d.n), (N + 1, d.n)
-        arrays = tuple(np.zeros(shape) for shape in shapes)
+        arrays = scratch_arrays(N, d.n, d.nu)
         scratch = scratch_of(arrays)
         self.owners += [boxed, boxed_trajectory, each, arrays, scratch, whole, torn_whole, blocks, torn_blocks]
         self.owners += [trajectory, decisions]

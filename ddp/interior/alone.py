@@ -46,7 +46,7 @@ class Alone:
         return int(came), self._own["numbers"][:made].tolist()
 
     def _enter(self, point: Point, course: Course) -> None:
-        """Go on where a point and a course are."""
+        """Copy a point and a course into the memory, to go on from there."""
         if course.known == UNKNOWN:
             point.contract()
         self._at, own, memory = (point, course), self._own, self._place.memory
@@ -64,7 +64,7 @@ class Alone:
             own[name][: course.entries] = getattr(course, name)[: course.entries]
 
     def leave(self) -> None:
-        """Leave all as it is to the point and the course."""
+        """Write trajectory, errors and numbers back to the point and the course."""
         if self._at is None:
             return
         (point, course), self._at, own, memory = self._at, None, self._own, self._place.memory

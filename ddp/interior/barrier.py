@@ -40,7 +40,6 @@ latter falls to a tenth wherever δ keeps a full step from closing half of what 
 KEPT = 0.99
 """A step goes this share of the way to a bound, or closer where the barrier is small."""
 
-
 ARRAYS: dict[str, tuple[int, ...]] = {
     "bounds": (2,), "give": (2,), "state": (8,), "step": (8,), "w": (), "f": (), "y": (), "residual": ()
 }  # fmt: skip
@@ -54,20 +53,17 @@ def proximal(p: Any) -> Any:
 
 
 class Barrier:
-    """The rows' state, see row_steps.py.
+    """State of M rows between bounds; arrays have the names of row_steps.py.
 
+    price, compliance (M,): of rows that give way; rows that do so for nothing count as free.
     address: of a `RowMemory`.   step (8, M): the last one.
-
-    price, compliance (M,): of rows that give way, see row_steps.py; rows that do
-    so for nothing are none.
-    elastic: whether the ``hard`` rows (M,) give way, which would not have to be; price_of_all: at which price.
+    elastic: whether the ``hard`` rows (M,) give way, which would not have to; price_of_all: at which price.
     """
 
     def __init__(self, lower: Array, upper: Array, price: Array | None = None, compliance: Array | None = None) -> None:
         self.size = len(lower)
         own, places = carved({name: (*rows, self.size) for name, rows in ARRAYS.items()})
-        self.bounds, self.give, self.state = own["bounds"], own["give"], own["state"]
-        self.step = own["step"]
+        self.bounds, self.give, self.state, self.step = own["bounds"], own["give"], own["state"], own["step"]
         self.w, self.f, self.y, self._residual = own["w"], own["f"], own["y"], own["residual"]
         self.bounds[0], self.bounds[1] = lower, upper
         self.give[PRICE] = np.inf if price is None else price

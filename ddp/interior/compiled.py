@@ -1,5 +1,8 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
-"""Whole iterations of the full-space step, compiled: parts.py on the `Memory` of a `Point`."""
+"""Whole iterations of the full-space step, compiled: parts.py on the `Memory` of a `Point`.
+
+Methods of `Point` serve where dynamics, costs or constraints are not compiled; both call the passes of passes.py.
+"""
 
 from __future__ import annotations
 
@@ -60,9 +63,10 @@ def trial(p):
     """X, U, slacks and excesses, gaps and residual of a trial."""
     N, M = p.N, p.M
     states, controls = array_at(p.tried_X, (N + 1, p.nx)), array_at(p.tried_U, (N, p.nu))
-    return states, controls, array_at(p.tried_primal, (3, M)), array_at(p.tried_gaps, (N, p.n)), array_at(
-        p.tried_residual, (M,)
-    )
+    return (
+        states, controls, array_at(p.tried_primal, (3, M)), array_at(p.tried_gaps, (N, p.n)),
+        array_at(p.tried_residual, (M,)),
+    )  # fmt: skip
 
 
 @kernel
@@ -93,7 +97,7 @@ def judge(p):
 
 @kernel
 def arrive(p):
-    """Derivatives where a step has led, and the errors there."""
+    """Compute derivatives where a step has led, and the errors there."""
     X, U, gaps, _ = trajectory(p)
     p.horizon = p.torn_horizon if p.gap > 0.0 else p.whole_horizon
     Sweeping(p.sweeping).horizon = p.horizon
@@ -109,7 +113,7 @@ def judged(p):
 
 @kernel
 def swept(p, blend, mu, again):
-    """A sweep, and the step that it leads to."""
+    """Sweep, and return the step that it leads to."""
     knots = p.N + 1
     dense, separable = integers_at(p.dense, (knots,)), integers_at(p.separable, (knots,))
     costs, m, delta = integers_at(p.costs_separable, (knots,)), p.barrier, proximal(p)
@@ -233,7 +237,7 @@ def left_open(p):
 
 @kernel
 def violation(p):
-    """By how much elastic rows miss their bounds, and the price of that: there are none."""
+    """Violations of elastic rows, of which there are none: such iterations are left to Python."""
     return 0.0, 0.0
 
 

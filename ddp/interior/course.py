@@ -42,8 +42,8 @@ HALVED = 0.5
 """Half is enough of what is open for full steps, of violations to fall, of first steps, and to go within bounds."""
 
 UNKNOWN, MOVED, KNOWN, LOWERED = range(4)
-"""Knowledge of a point as an iteration begins: none, or none since its last step; its errors; and that the barrier is
-as low as these allow."""
+"""Knowledge of a point as an iteration begins. UNKNOWN: its derivatives; MOVED: nothing, after a step; KNOWN: its
+errors, too; LOWERED: also that the barrier is as low as these allow."""
 
 
 class Course(Filter):

@@ -27,10 +27,11 @@ from ddp.interior.filter import accepts, clear_filter, enter
 from ddp.interior.parts import accept, along, arrive, judge, judged, left_open, rolled
 
 TOOK, STOPPED, HOLDS, INDEFINITE, LEADS_ASTRAY, GIVES, CROSSES, ENDS, LIMIT = range(9)
-"""Results of an iteration: a step, or none for the first time; none again. Or it waits for others: sweeps have to keep
-to limits of controls; no Hessian is positive definite; the barrier that is set has to be begun with; constraints are to
-give way; Newton's steps are to be tried; the solve has converged, or come to what cannot be met; or to its limit of
-iterations."""
+"""Results of an iteration. TOOK: a step was taken, or none was found for the first time; STOPPED: none was found again.
+Before a step others end, for Python to go on: HOLDS: with sweeps that keep to limits of controls; INDEFINITE: without
+a positive definite Hessian; LEADS_ASTRAY: anew, with the first barrier that is set; GIVES: with constraints that give
+way; CROSSES: with Newton's steps on the active set. ENDS: the solve has converged, or constraints cannot be met;
+LIMIT: it has come to its limit of iterations."""
 
 LOWER = 0.1
 """The first barrier falls to this share where steps to its minimum lead astray, see `leads_astray`."""

@@ -159,9 +159,8 @@ def memory_of(
     return filled(
         Memory, N=problem.horizon, nx=d.nx, n=d.n, nu=d.nu, M=rows.size, entries=rows.entries, placed=len(rows.table),
         records=d.record_size, completes=int(not blockwise), T_size=backward.second[0].size, term_count=len(terms),
-        run_count=len(runs), horizon=backward.address,
-        sweeping=backward.sweeping, linear_step=step_function(d.n, d.nu).address, expand=expand,
-        contract=contract, stray=stray, context=context, table=address(rows.table), terms=address(terms),
-        runs=address(runs), T=address(backward.second),
-        **made, **places,
+        run_count=len(runs), horizon=backward.address, sweeping=backward.sweeping,
+        linear_step=step_function(d.n, d.nu).address, expand=expand, contract=contract, stray=stray, context=context,
+        table=address(rows.table), terms=address(terms), runs=address(runs), T=address(backward.second), **made,
+        **places,
     )  # fmt: skip

@@ -1,5 +1,5 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
-"""Kernels of point.py: sums and moves over whole trajectories, one pass each."""
+"""Kernels of a full-space point: sums and moves over whole trajectories, one pass each."""
 
 from __future__ import annotations
 

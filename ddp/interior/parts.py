@@ -12,7 +12,7 @@ from ddp.interior.barrier import proximal
 
 
 class Way(NamedTuple):
-    """Step of a sweep that failed at a knot, or -1: numbers of a `trials.Move`."""
+    """Numbers of the step of a sweep, as of a `trials.Move`; failed: the knot at which the sweep failed, or -1."""
 
     failed: int
     longest: float
@@ -21,11 +21,11 @@ class Way(NamedTuple):
 
 
 NO_WAY = Way(0, 1.0, 0.0, 0.0)
-"""That of no sweep."""
+"""Result of a sweep that failed."""
 
 
 class Worth(NamedTuple):
-    """Worth of a trial: numbers of a `trials.Trial`."""
+    """Numbers of a `trials.Trial`, without its arrays."""
 
     cost: float
     barrier: float
@@ -41,7 +41,7 @@ def judge(p: Any) -> None:
 
 
 def arrive(p: Any) -> None:
-    """Derivatives where a step has led, and the errors there: `Point.arrive`."""
+    """Compute derivatives where a step has led, and the errors there: `Point.arrive`."""
     p.arrive()
 
 
@@ -51,7 +51,7 @@ def judged(p: Any) -> Any:
 
 
 def swept(p: Any, blend: float, mu: float, again: bool) -> Any:
-    """A sweep, and the step that it leads to: `Point.propose`."""
+    """Sweep, and return the step that it leads to, a `Way`: `Point.swept`."""
     return p.swept(blend, mu, again)
 
 
@@ -93,6 +93,6 @@ def left_open(p: Any) -> float:
 
 
 def violation(p: Any) -> tuple[float, float]:
-    """By how much elastic rows miss their bounds: at most; and the price of all."""
+    """The largest violation of an elastic row, and the price of all violations."""
     most, total = p.bounds.violation
     return most, float(p.bounds.price_of_all) * total

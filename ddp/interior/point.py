@@ -14,6 +14,7 @@ from ddp.interior.barrier import KEPT, proximal
 from ddp.interior.layout import workplace
 from ddp.interior.linear import bend, multipliers, stationarity
 from ddp.interior.measures import absolute, let_limits_hold, priced, stay_off
+from ddp.interior.memory import LANES
 from ddp.interior.parts import NO_WAY, Way
 from ddp.interior.trials import UNJUDGED, Judged, Move, Trial, straying
 from ddp.parallel.differentiator import Differentiator
@@ -24,7 +25,7 @@ from ddp.sweeps.outcome import Sweep
 AT_LIMIT = 1e-4
 """Controls nearer to a limit have a multiplier in a warm start, relative to the range, or 1, or the limit."""
 
-HALVES = np.array([1.0, 0.5, 0.25, 0.125])
+HALVES = 0.5 ** np.arange(LANES)
 """Fractions of a step that are rolled out at once, in lanes."""
 
 INSIDE, NEAR_BOUNDS = 0.1, 1e-5

@@ -8,7 +8,7 @@ from ddp.derivatives import Derivatives
 from ddp.protocols import Array
 from ddp.sweeps.horizon import horizon_of
 from ddp.sweeps.room import RoomOwner
-from ddp.sweeps.sized_limits import within_limits_of
+from ddp.sweeps.sized_limits import scratch_arrays, within_limits_of
 from ddp.sweeps.sized_sweep import sweep_of
 from ddp.sweeps.sweeping import Sweeping, sweep_function, sweeping_of
 from ddp.sweeps.tiled_sweep import NOTHING
@@ -42,8 +42,7 @@ class Recursion:
         if whole:
             self.sweeping = sweeping_of(sweep_function(*sizes).address, N, self.room, self.horizon.address)
         self._within = within_limits_of(n, nu) if limited else None
-        shapes = (N, nu), (N, nu * n), (N, nu), (N + 1, n), (N + 1, n)
-        self.scratch = tuple(np.zeros(shape) for shape in shapes) if limited else ()
+        self.scratch = scratch_arrays(N, n, nu) if limited else ()
 
     @property
     def room(self) -> int:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
+import numpy as np
+
 from ddp.compiling.kernel import callback, inline, specialised, variant
 from ddp.machine.addresses import array_at
 from ddp.machine.struct import Struct, integer
@@ -63,6 +65,11 @@ class Scratch(Struct):
     u: int = integer()
     x: int = integer()
     y: int = integer()
+
+
+def scratch_arrays(N: int, n: int, nu: int) -> tuple[Array, ...]:
+    """Arrays k, K, u, x, y for `scratch_of`, of N knots."""
+    return tuple(np.zeros(shape) for shape in ((N, nu), (N, nu * n), (N, nu), (N + 1, n), (N + 1, n)))
 
 
 def scratch_of(arrays: tuple[Array, ...]) -> Scratch:

@@ -37,7 +37,8 @@ class WeightedSweeps:
         self.second = aligned_zeros(blocks if self._blockwise else (N, n + nu, n + nu))
         self._recursion = Recursion(derivatives, dynamics, structure, self.second, limited, True)
         assert self._recursion.sweeping is not None
-        self._recursion.sweeping.kept = 1
+        self._sweeping = self._recursion.sweeping
+        self._sweeping.kept = 1
         self._horizon = horizon = self._recursion.horizon
         horizon.in_blocks, horizon.gaps, horizon.separable = self._blockwise, gaps, separable.astype(np.int64)
         self._k, self.gains = horizon.k, horizon.K
@@ -50,8 +51,7 @@ class WeightedSweeps:
     @property
     def sweeping(self) -> int:
         """Address of the `Sweeping` by which kernels sweep."""
-        assert self._recursion.sweeping is not None
-        return self._recursion.sweeping.address
+        return self._sweeping.address
 
     @property
     def limits(self) -> tuple[Array, Array]:
@@ -91,15 +91,14 @@ class WeightedSweeps:
         return Sweep(self._k, self.gains, -slope, -change, gradient, failed, NONE if blend == 0.0 else GIVEN)
 
     def twins(self) -> tuple[Horizon, Horizon]:
-        """Everything that sweeps read and write: without open gaps, and with some."""
+        """Copies of the `Horizon` for kernels: one without open gaps, and one with some."""
         whole, torn = copied(self._horizon), copied(self._horizon)
         whole.torn, torn.torn = 0, 1
         return whole, torn
 
     def serve(self, horizon: int) -> None:
         """Let kernels sweep, by ``sweeping``, what is at the address of a `Horizon`."""
-        assert self._recursion.sweeping is not None
-        assign(self._recursion.sweeping, {"horizon": horizon})
+        assign(self._sweeping, {"horizon": horizon})
 
     def within(self) -> tuple[int, Scratch]:
         """Address of the C function that sweeps within limits, and its scratch."""
@@ -107,8 +106,7 @@ class WeightedSweeps:
 
     def swept_last(self, blend: float) -> Sweep | None:
         """The last sweep that kernels made, by ``sweeping`` and with ``blend``; None if it failed."""
-        assert self._recursion.sweeping is not None
-        failed, *found = read_all(self._recursion.sweeping, ("failed", "slope", "change", "gradient"))
+        failed, *found = read_all(self._sweeping, ("failed", "slope", "change", "gradient"))
         return None if failed >= 0 else self.told(blend, failed, *found)
 
     @property

@@ -59,7 +59,7 @@ class _Commuting:
     n: Any
 
     def bracket(self, a: Numbers, b: Numbers) -> list[Any]:
-        """Zero."""
+        """Return zeros."""
         return [0.0] * int(self.n)
 
 
@@ -103,7 +103,7 @@ class S1(_Commuting):
     unit = None
 
     def neutral(self) -> list[float]:
-        """Zero."""
+        """Return zeros."""
         return [0.0]
 
     def plus(self, x: Numbers, d: Numbers) -> list[Any]:
