@@ -25,7 +25,7 @@ from ddp.sweeps.outcome import Sweep
 AT_LIMIT = 1e-4
 """Controls nearer to a limit have a multiplier in a warm start, relative to the range, or 1, or the limit."""
 
-HALVES = 0.5 ** np.arange(LANES)
+HALVES = np.array([0.5**k for k in range(LANES)])
 """Fractions of a step that are rolled out at once, in lanes."""
 
 INSIDE, NEAR_BOUNDS = 0.1, 1e-5
