@@ -224,6 +224,14 @@ def integer(field: str, value: Any, least: int = 0, error: type[DDPError] = Prob
     return int(value)
 
 
+def word(field: str, value: Any, least: int = 0) -> int:
+    """``value`` as an int if it is a whole number of at least ``least`` that has room in 64 bits, else ProblemError."""
+    number = integer(field, value, least)
+    if number >= 1 << 63:
+        raise ProblemError(f"{field}: expected a whole number below 2^63, got {said(value)}")
+    return number
+
+
 def positive_integer(field: str, value: int) -> int:
     """``value`` as an int if it is a whole number greater than zero, else ProblemError."""
     return integer(field, value, 1)

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Literal, get_args
 
 from ddp.augmented import AugmentedLagrangian, ConstraintMethod
-from ddp.errors import ProblemError, flag, instance, integer, positive, positive_integer, said, settle_by
+from ddp.errors import ProblemError, flag, instance, positive, said, settle_by, word
 from ddp.guesses import Start
 from ddp.iterate import Iterate
 from ddp.models.attempt import HessianModel, Limits, Regularization
@@ -99,8 +99,8 @@ class DDP:
 
     def __post_init__(self) -> None:
         settle_by(self, positive, "tolerance", "switch", "max_regularization")
-        settle_by(self, positive_integer, "max_iterations", "segments")
-        settle_by(self, integer, "reuse")
+        settle_by(self, partial(word, least=1), "max_iterations", "segments")
+        settle_by(self, word, "reuse")
         for name, choices in (("hessian", Hessian), ("multipliers", Multipliers), ("step", Steps)):
             known = get_args(choices)
             value = getattr(self, name)

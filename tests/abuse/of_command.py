@@ -47,7 +47,9 @@ def _command(name, options, spare=()):
         if result.exit_code == 2:
             raise ProblemError(result.stderr.partition("Error: ")[2].strip())
 
-    others = {"NAME": ("problem", "name", "option"), "FILE": ("file", "path"), "--dt": ("dt",), "--mass": ("mass",)}
+    hyphens = "option", "extra argument"  # words that begin with a hyphen are options; all behind -- are arguments
+    others = {"NAME": ("problem", "name", *hyphens), "FILE": ("file", "path", *hyphens)}
+    others |= {"--dt": ("dt",), "--mass": ("mass",)}
     others |= {"--horizon": ("horizon",), "--final-weight": ("final_weight",), "--steps": ("steps",)}
     others |= {"--max-iterations": ("max_iterations",), "--tolerance": ("tolerance",), "--workers": ("workers",)}
     others |= {"--html": ("path",), "--plot": ("path",), "--save": ("path",)}

@@ -66,6 +66,7 @@ def test_a_malformed_problem_is_refused_by_the_name_of_its_field(changes, messag
         ({"tolerance": 0.0}, "tolerance: expected a positive number"),
         ({"tolerance": float("nan")}, "tolerance: expected a positive number"),
         ({"max_iterations": 0}, "max_iterations: .* at least 1"),
+        ({"max_iterations": 2**63}, r"max_iterations: expected a whole number below 2\^63, got 9223372036854775808"),
         ({"hessian": "newton"}, "hessian: expected one of .* got 'newton'"),
         ({"switch": -1.0}, "switch: expected a positive number"),
         ({"tolerance": "small"}, "tolerance: expected a real number, got 'small'"),
