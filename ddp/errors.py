@@ -74,8 +74,8 @@ def as_array(
     Raises ``error`` naming ``field``, what was expected and what came.
     """
     array: Array
-    if type(value) is np.ndarray and value.dtype == _FLOAT and value.flags.carray:
-        array = value
+    if type(value) is np.ndarray and value.dtype == _FLOAT and value.flags.c_contiguous and value.flags.aligned:
+        array = value if value.flags.writeable else value.copy()
     else:
         known = known_shape(value)
         if known is not None and not _matches(known, shape):
