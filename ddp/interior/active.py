@@ -123,15 +123,17 @@ class ActiveSet:
             np.subtract(limits, point.U, out=own_limits)
         point.settle(self._values())
 
-    def judge(self) -> float:
+    def judge(self, moved: bool) -> float:
         """The error of the conditions of optimality at the point: of the Lagrangian's gradient, and what is open.
+
+        moved: whether its derivatives have to be made.
 
         With the gradient count products of multipliers and what is left to bounds. Open are gaps, and by how much rows
         are beyond their bounds, or by more than they give way.
         """
         point, given, own = self.point, self._given, self._imposed
         size = unit(point) + np.abs(point.costate).max()
-        self.dual = point.judge().dual
+        self.dual = (point.arrive() if moved else point.judge()).dual
         products, beyond, unpaid = active_rows.errors(
             given.bounds, given.kind, given.give, self.y, self._values(), own.bounds, own.give
         )

@@ -71,10 +71,7 @@ def finish(
     point.barrier, before, alpha = 0.0, working_time(), 1.0
     for number in range(most + 1):
         rows.impose()
-        if number > 0:
-            point.differentiate()
-            point.contract()
-        error = rows.judge()
+        error = rows.judge(number > 0)
         strayed = best is not None and best[0] <= min(error, allowed)
         if strayed and (number > reached + 1 or (show is not None and error > allowed)):
             break

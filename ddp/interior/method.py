@@ -99,10 +99,12 @@ class Interior:
         """
         p = self.point
         p.differentiate()
-        p.adjoint()
-        if p.first or self.course.proof or not np.abs(p.costate).max() <= LARGE * p.scale:
-            p.costate[:] = 0.0
-            p.weights[:] = 0.0
+        if not (p.first or self.course.proof):
+            p.adjoint()
+            if np.abs(p.costate).max() <= LARGE * p.scale:
+                return
+        p.costate[:] = 0.0
+        p.weights[:] = 0.0
 
     def run(self, limit: int, warm: bool = False) -> End:
         """Iterate to the tolerance; ``warm``: multipliers and derivatives of the point are known."""
@@ -119,8 +121,7 @@ class Interior:
             came, made = self._iterate()
             if made:
                 now = working_time()
-                for numbers in made:
-                    self._record(numbers, (now - before) / len(made))
+                self._record(made, (now - before) / len(made))
                 before, self._fell = now, int(made[-1][-1])
                 if came == TOOK and self._struggles is not None and self._struggles(self.history[self._fell :]):
                     self._leave()
@@ -209,11 +210,11 @@ class Interior:
         s.mu, s.stiff, s.stuck, s.fell, s.known = 0.0, 0, 0, s.done, known
         self._fell = s.done
 
-    def _record(self, numbers: Sequence[float], seconds: float) -> None:
-        """Show the record of an iteration, by its numbers: see `compiled.report`."""
-        cost, dual, expected, alpha, mu, blend, gap, missed, barrier, _ = numbers
-        hessian = GAUSS_NEWTON if blend == 0.0 else EXACT if mu == 0.0 else LEVENBERG_MARQUARDT
-        self._show(Record(
-            cost, dual, expected, alpha, mu, hessian, blend, seconds, 0.0 if gap < CLOSED else gap,
-            "multipliers" if blend > 0.0 else "none", missed, barrier, True,
-        ), self.point)  # fmt: skip
+    def _record(self, made: Sequence[Sequence[float]], seconds: float) -> None:
+        """Show the records of iterations of so many seconds each, by their numbers: see `compiled.report`."""
+        for cost, dual, expected, alpha, mu, blend, gap, missed, barrier, _ in made:
+            hessian = GAUSS_NEWTON if blend == 0.0 else EXACT if mu == 0.0 else LEVENBERG_MARQUARDT
+            self._show(Record(
+                cost, dual, expected, alpha, mu, hessian, blend, seconds, 0.0 if gap < CLOSED else gap,
+                "multipliers" if blend > 0.0 else "none", missed, barrier, True,
+            ), self.point)  # fmt: skip

@@ -152,8 +152,8 @@ class Point:
 
     def tried(self, X: Array, U: Array, primal: Array) -> Trial:
         """Evaluate a trajectory."""
-        d = self.dynamics
-        return self._weighed(X, U, primal, np.ascontiguousarray(d.difference(X[1:], d.step(X[:-1], U))))
+        self._dX.fill(0.0)
+        return self._weighed(X, U, primal, self._strayed(X, self._dX, U)[1])
 
     def _weighed(self, X: Array, U: Array, primal: Array, gaps: Array) -> Trial:
         """A trajectory whose gaps are known, evaluated."""
@@ -226,9 +226,14 @@ class Point:
 
     def arrive(self) -> Judged:
         """Derivatives here, contracted with the multipliers; the errors of the point."""
-        self.differentiate()
-        self.contract()
-        return self.judge()
+        if not self.at_once:
+            self.differentiate()
+            self.contract()
+            return self.judge()
+        self.backward.tear(self.gap > 0.0)
+        found = passes.arrive(self._address, self.bounds.address, self.X, self.U, self.gaps)
+        self.contracted = True
+        return self._judged(found)
 
     def differentiate(self) -> None:
         """Derivatives here."""
@@ -304,7 +309,11 @@ class Point:
 
     def judge(self) -> Judged:
         """Errors of the point, where sweeps keep to limits of controls without what those hold."""
-        dual, costates, others = passes.judge(self._address, self.bounds.address)
+        return self._judged(passes.judge(self._address, self.bounds.address))
+
+    def _judged(self, found: tuple[float, float, tuple[float, ...]]) -> Judged:
+        """Errors of the point, as `passes.judge` finds them."""
+        dual, costates, others = found
         if self.boxed:
             let_limits_hold(self._error, self.U, self.problem.lower, self.problem.upper)
             dual = float(absolute(self._error)[0])
