@@ -65,9 +65,9 @@ def as_matrix(weights: Array) -> Array:
 
 
 def robot(field: str, value: Any) -> Robot:
-    """A robot from dynamics.load."""
+    """A robot from mayne.load."""
     if not isinstance(value, Robot):
-        raise ProblemError(f"{field}: expected a Robot from dynamics.load, got {said(value)}")
+        raise ProblemError(f"{field}: expected a Robot from mayne.load, got {said(value)}")
     return value
 
 

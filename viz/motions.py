@@ -56,7 +56,7 @@ def as_motions(robot: Any, X: Any = None, dt: ArrayLike | None = None) -> list[M
         return _several(robot, dt)
     robot = drawn(robot)
     if not isinstance(getattr(robot, "model", None), pin.Model):
-        raise ProblemError(f"robot: expected a Robot from dynamics.load, or solutions, got {said(robot)}")
+        raise ProblemError(f"robot: expected a Robot from mayne.load, or solutions, got {said(robot)}")
     if isinstance(X, Solved):
         solution = _solution("X", "", X)
         if solution.Q.shape[1] != robot.model.nq:
@@ -96,7 +96,10 @@ def _solution(field: str, name: str, solution: Solved) -> Motion:
     system, X = inside(solution.problem.dynamics, np.asarray(solution.X))
     robot: Any = drawn(getattr(system, "robot", None))
     if not isinstance(getattr(robot, "model", None), pin.Model):
-        raise ProblemError(f"{field}: expected the solution of a robot's problem, got one of {type(system).__name__}")
+        given = type(system).__name__
+        raise ProblemError(
+            f"{field}: expected the solution of a robot's problem, got one of {given}; mayne.plot_solution draws those"
+        )
     finite = np.isfinite(X).all(axis=1)
     X = X[: len(X) if finite.all() else int(np.argmin(finite))]
     Q = configurations(field, X, robot)

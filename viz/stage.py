@@ -79,7 +79,7 @@ class Stage:
             raise ProblemError(f"commands: expected three names, or none, got {len(names)}")
         drawn_robot = drawn(robot)
         if not isinstance(getattr(drawn_robot, "model", None), pin.Model):
-            raise ProblemError(f"robot: expected a Robot from dynamics.load, got {said(robot)}")
+            raise ProblemError(f"robot: expected a Robot from mayne.load, got {said(robot)}")
         robot = cast(Drawable, drawn_robot)
         if len(first := configurations("q", q, robot)) > 1:
             raise ProblemError(f"q: expected one configuration, got {len(first)}")

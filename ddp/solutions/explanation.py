@@ -168,9 +168,9 @@ def _where(place: Place) -> str:
 
 
 def _described(term: Any) -> str:
-    """Kind of a term, and the frame that it is about."""
+    """Name of a user's function, or the kind of a term, and the frame that it is about."""
     frame = getattr(term, "frame", None)
-    return type(term).__name__ + (f" of {frame}" if isinstance(frame, str) else "")
+    return str(getattr(term, "__name__", type(term).__name__)) + (f" of {frame}" if isinstance(frame, str) else "")
 
 
 def _limits(problem: Problem, solution: Solution) -> Iterator[str]:
@@ -213,4 +213,6 @@ def _course(solution: Solution) -> str:
     if raised > 0.0:
         parts.append(f"regularisation up to {raised:.1e}")
     ends = [record.expected for record in past[-4:] if record.expected > 0.0]
-    return "; ".join([*parts, "last expected decreases " + ", ".join(f"{expected:.1e}" for expected in ends)])
+    if ends:
+        parts.append("last expected decreases " + ", ".join(f"{expected:.1e}" for expected in ends))
+    return "; ".join(parts)

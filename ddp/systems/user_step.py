@@ -38,9 +38,12 @@ def followed(
 def checked_state(name: str, function: Callable[[Array, Array], Any], x: Any, u: Any, nx: int) -> Any:
     """Next state that a user's function returns, its shape checked; ``name`` is for errors."""
     try:
-        following = np.array(function(x.copy(), u.copy()))  # it may write on its arguments, and reuse its result
+        returned = function(x.copy(), u.copy())  # it may write on its arguments
+        following = np.array(returned)  # it may reuse its result
     except Exception as reason:
         raise ModelError(f"{name}: raised {type(reason).__name__}: {reason}{line_of(reason)}") from reason
+    if returned is None:
+        raise ModelError(f"{name}: expected a next state of shape ({nx},), got None: does it lack a return?")
     if following.shape != (nx,):
         raise ModelError(f"{name}: expected a next state of shape ({nx},), got {following.shape}")
     if following.dtype.kind not in (REAL + "c" if np.iscomplexobj(x) or np.iscomplexobj(u) else REAL):

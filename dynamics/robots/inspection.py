@@ -33,7 +33,8 @@ def read_bytes(path: Path, where: str, largest: int = LARGEST) -> bytes:
                 raise ModelError(f"{where}: expected a file, got a device, a pipe or a socket")
             contents = file.read(largest + 1)
     except FileNotFoundError:
-        raise ModelError(f"{where}: no such file") from None
+        seen = "" if path.is_absolute() else f" in {path.parent.absolute()}"
+        raise ModelError(f"{where}: no such file{seen}") from None
     except IsADirectoryError:
         raise ModelError(f"{where}: expected a file, got a folder") from None
     except ModelError:

@@ -72,7 +72,7 @@ def read(source: str | os.PathLike[str], root: str | None) -> Found:
     if isinstance(source, str) and source.lstrip("\ufeff \t\r\n").startswith("<"):
         return read_text(source, root)
     path = Path(source)
-    if path.suffix.lower() in READERS or _exists(path):
+    if path.suffix.lower() in (*READERS, *ADVICE) or path.name != str(source) or _exists(path):
         return read_file(path, root)
     return read_named(str(source), root)
 
@@ -185,10 +185,10 @@ def read_file(path: Path, root: str | None, packages: tuple[str, ...] = ()) -> F
     """The robot of a URDF, MJCF or SDF file; ModelError says what is wrong with the file."""
     where = f"robot file {str(path)!r}"
     suffix = path.suffix.lower()
+    text = inspection.read_bytes(path, where)
     if suffix not in READERS:
         advice = ADVICE.get(suffix, "")
         raise ModelError(f"{where}: expected .urdf, .xml (MJCF) or .sdf, got {suffix or 'no suffix'}{advice}")
-    text = inspection.read_bytes(path, where)
     document = inspection.parse(text, where)
     expected = {".urdf": "robot", ".xml": "mujoco", ".mjcf": "mujoco", ".sdf": "sdf"}[suffix]
     if document.tag != expected:

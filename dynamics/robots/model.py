@@ -346,7 +346,7 @@ def load(
 def check_robot(robot: object, error: type[DDPError] = ModelError) -> None:
     """Raise ``error`` for what is no Robot, a name or a pinocchio.Model among them."""
     if not isinstance(robot, Robot):
-        raise error(f"robot: expected a Robot from dynamics.load, got {said(robot)}")
+        raise error(f"robot: expected a Robot from mayne.load, got {said(robot)}")
 
 
 def check_rigid(robot: Robot, error: type[DDPError] = ModelError) -> None:

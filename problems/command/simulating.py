@@ -111,7 +111,10 @@ def solved(name: str, robot: str | None, options: tuple[str, ...]) -> tuple[Entr
             return entry, problem, solve(problem, callback=callback)
     signed, chosen = playing.signature(name)
     if not signed:
-        raise ProblemError(f"file: {name} does not say which problem it solves; write it by `mayne solve --save`")
+        raise ProblemError(
+            f"file: {name} does not say which problem it solves; write it by `mayne solve --save`. One of a problem of "
+            "your own is played in Python, by mayne.simulate(solution)"
+        )
     entry, problem, _ = named(signed, robot, options, chosen)
     return entry, problem, Solution.load(name, problem)
 

@@ -83,7 +83,7 @@ def test_kinks_at_a_motion_are_told_of():
         return x + 0.02 * np.array([x[1], u[0] - 9.81 * np.sin(x[0]) - abs(x[1])])
 
     kinked = advice(lambda x, u: abs(u).sum() + 1e-3 * (u @ u), 40)
-    assert re.match(r"smooth running\[0\] function, whose slope jumps at \d+ of the motion's knots, as sqrt", kinked)
+    assert re.match(r"smooth running\[0\] <lambda>, whose slope jumps at \d+ of the motion's knots, as sqrt", kinked)
     for smooth in (lambda x, u: (u**2 + 1e-4).sum() ** 0.5, lambda x, u: abs(u - 1e3).sum() + 1e-3 * (u @ u)):
         assert "slope" not in advice(smooth, 2)
     assert advice(plain.running[0], 1, FunctionDynamics(slowed, 2, 1, dt=0.02)).startswith("smooth the dynamics, whose")

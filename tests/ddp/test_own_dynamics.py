@@ -159,6 +159,7 @@ def test_what_is_wrong_with_ones_own_system_is_named(changes, said):
     ("wrong", "said"),
     [
         (lambda x, u: np.zeros(3), r"step: expected a next state of shape \(2,\), got \(3,\)"),
+        (lambda x, u: None, r"step: expected a next state of shape \(2,\), got None: does it lack a return"),
         (lambda x, u: 1 / 0 + undefined, "step: raised ZeroDivisionError"),  # noqa: F821
     ],
 )

@@ -79,7 +79,7 @@ def test_a_singular_mass_matrix_is_an_error():
 @pytest.mark.parametrize(
     ("call", "words", "error"),
     [
-        (lambda: dynamics.mass_matrix("anymal", ROBOT.q0), "robot: expected a Robot from dynamics.load, got 'anymal'",
+        (lambda: dynamics.mass_matrix("anymal", ROBOT.q0), "robot: expected a Robot from mayne.load, got 'anymal'",
          ModelError),
         (lambda: dynamics.frame_placement(ROBOT, ROBOT.q0, None), "frame: anymal has no frame None", ModelError),
         (lambda: dynamics.frame_velocity(ROBOT, *STATE[:2], "base", []), "reference: unknown []", ProblemError),

@@ -109,7 +109,9 @@ def test_a_mimic_joint_is_refused_with_a_way_out():
     ("source", "root", "words"),
     [
         ("hyk", None, "did you mean 'hyq'"),
-        ("missing.urdf", None, "no such file"),
+        ("missing.urdf", None, "no such file in "),
+        ("missing.urdf.xacro", None, "no such file in "),
+        ("folder/missing", None, "robot file 'folder/missing': no such file in "),
         ("hyq", "floating", "root: expected 'fixed' or 'free-flyer', got 'floating'"),
         (7, None, "source: expected a name, a path or a pinocchio.Model, got 7"),
         (pin.Model(), None, "expected at least one moving joint, got none"),

@@ -29,7 +29,7 @@ def test_nominal_control_balances_gravity(rng):
         ({"dt": float("nan")}, "dt: expected a positive number, got nan"),
         ({"dt": 0.01, "actuation": np.zeros((5, 3))}, "actuation: expected 6 rows of numbers, got (5, 3)"),
         ({"dt": 0.01, "integrator": "rk5"}, "integrator: unknown 'rk5'"),
-        ({"dt": 0.01, "robot": "ur5"}, "robot: expected a Robot from dynamics.load, got 'ur5'"),
+        ({"dt": 0.01, "robot": "ur5"}, "robot: expected a Robot from mayne.load, got 'ur5'"),
     ],
 )
 def test_bad_options_are_named(arguments, words):
