@@ -27,7 +27,7 @@ LONGEST, LONGEST_OF_MANY = 1 << 16, 1 << 8
 """Bytes of a text, at most: of one, and of each in a row."""
 
 FEW = 16
-"""So many texts may be as long as one alone."""
+"""Number of texts that may be as long as one alone."""
 
 _PIECE = 1 << 20
 """Bytes that are read at once."""

@@ -91,3 +91,8 @@ def contract_with(dynamics: System, record: Array, weights: Array, out: Array, i
         ability(dynamics, "contract_batch")(record, weights, out)
     else:
         dynamics.contract(record, weights, out)
+
+
+def mirrored(H: Array) -> Array:
+    """Symmetric matrices (M, nz, nz) from their upper triangles."""
+    return np.asarray(np.triu(H) + np.triu(H, 1).transpose(0, 2, 1))

@@ -9,9 +9,8 @@ from numpy.typing import NDArray
 
 from ddp.adjoint import costates
 from ddp.costs import faults
-from ddp.derivatives import EXACT, FIRST, RECORDS
+from ddp.derivatives import EXACT, FIRST, RECORDS, mirrored
 from ddp.iterate import Iterate
-from ddp.protocols import Array
 from ddp.search import Step
 from ddp.solutions.record import Record
 from ddp.sweeps.inertia import Inertia, inertia
@@ -102,7 +101,7 @@ def _curvatures(iterate: Iterate, convex: Sweep | None) -> Inertia:
     H[:N] += second
     if not all(np.isfinite(array).all() for array in (H, d.A, d.B)):
         return Inertia(0, 0, int(free.sum()))
-    return inertia(d.A, d.B, _whole(H), free)
+    return inertia(d.A, d.B, mirrored(H), free)
 
 
 def _absent(iterate: Iterate, still: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -110,11 +109,6 @@ def _absent(iterate: Iterate, still: NDArray[np.bool_]) -> NDArray[np.bool_]:
     d, n = iterate.work.derivatives, iterate.work.derivatives.A.shape[1]
     absent = np.zeros_like(still)
     for t in np.flatnonzero(still.any(axis=1)):
-        H = np.diag(d.diagonal[t]) if iterate.separable[t] else _whole(d.exact[t : t + 1])[0]
+        H = np.diag(d.diagonal[t]) if iterate.separable[t] else mirrored(d.exact[t : t + 1])[0]
         absent[t] = still[t] & ~(d.B[t].any(axis=0) | (d.lz[t, n:] != 0.0) | H[n:].any(axis=1))
     return absent
-
-
-def _whole(H: Array) -> Array:
-    """Symmetric matrices (M, nz, nz) from their upper triangles."""
-    return np.asarray(np.triu(H) + np.triu(H, 1).transpose(0, 2, 1))

@@ -90,7 +90,7 @@ def named(iterate: Iterate, known: dict[int, str]) -> None:
 
 
 def address(array: np.ndarray) -> int:
-    """Where an array begins."""
+    """Address at which an array begins."""
     return int(array.__array_interface__["data"][0])
 
 

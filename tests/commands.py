@@ -1,4 +1,4 @@
-"""How tests run the command, and see it fail."""
+"""Run the command in tests, and see it fail."""
 
 from click.testing import CliRunner, Result
 

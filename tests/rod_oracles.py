@@ -128,7 +128,7 @@ def moved(robot, q, d):
 
 
 def named(robot):
-    """Where each strain's coefficients of the only rod are, by name."""
+    """Places of each strain's coefficients of the only rod, by name."""
     names = ("torsion", "bending y", "bending z", "stretch", "shear y", "shear z")
     found, at = {}, 0
     for name, degree in zip(names, robot.rods[0].degrees, strict=True):

@@ -74,7 +74,7 @@ class Dense:
         return np.array([self.problem.values(*both)[k] for both in zip(X, U, strict=True)])
 
     def following(self, k, Z):
-        """Where the next state of knot k is, seen from X[k + 1]."""
+        """The next state of knot k, seen from X[k + 1]."""
         X = self.d.integrate(np.tile(self.X[k], (len(Z), 1)), Z[:, : self.n])
         reached = self.d.step(X, self.U[k] + Z[:, self.n :])
         return self.d.difference(np.tile(self.X[k + 1], (len(Z), 1)), reached)

@@ -147,7 +147,7 @@ class Rows:
         self.add_curvature_in_python(X, U, y, H)
 
     def add_curvature_in_python(self, X: Array, U: Array, y: Array, H: Array) -> None:
-        """That part of `add_curvature` that is not compiled."""
+        """Do the part of `add_curvature` that is not compiled."""
         for entry, _ in self._python:
             knots = slice(entry.start, entry.stop)
             with naming(entry.name, knots):

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from ddp.derivatives import Derivatives
+from ddp.derivatives import Derivatives, contract_with
 from ddp.protocols import Array
 
 if TYPE_CHECKING:
@@ -40,9 +40,9 @@ class Differentiator(ABC):
         """Function that contracts for sweeps; None for the dynamics' own."""
         return self.contract
 
-    @abstractmethod
     def contract(self, weights: Array, out: Array, in_blocks: bool = False) -> None:
         """Contract the second order with weights (N, n) into ``out`` (N, nz, nz), or ``in_blocks``: see `Abilities`."""
+        contract_with(self._problem.dynamics, self.derivatives.record, weights, out, in_blocks)
 
     def turn_to(self, problem: Problem) -> None:
         """Differentiate another problem of the same sizes from now on, in the same memory."""

@@ -25,7 +25,6 @@ from typing import Any
 
 import numpy as np
 
-from ddp.derivatives import contract_with
 from ddp.errors import DDPError, ModelError, ProblemError, SolveError
 from ddp.parallel.differentiator import Differentiator
 from ddp.parallel.functions import check_sent, digests_of
@@ -119,10 +118,6 @@ class Processes(Differentiator):
     def turn_to(self, problem: Problem) -> None:
         """Refuse: processes have the problem that they began with."""
         raise ProblemError("workers: expected threads, processes serve one problem")
-
-    def contract(self, weights: Array, out: Array, in_blocks: bool = False) -> None:
-        """In this process: the second order that a robot's knots keep is in its memory, and takes little time."""
-        contract_with(self._problem.dynamics, self.derivatives.record, weights, out, in_blocks)
 
     def close(self) -> None:
         """End the processes, at the latest by force."""

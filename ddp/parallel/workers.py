@@ -131,9 +131,6 @@ class _Local(Differentiator):
 
     contraction = None
 
-    def contract(self, weights: Array, out: Array, in_blocks: bool = False) -> None:
-        contract_with(self._problem.dynamics, self.derivatives.record, weights, out, in_blocks)
-
     def close(self) -> None:
         """Do nothing: there is nothing to end."""
 

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from ddp.adjoint import costates
 from ddp.constraints.bounds import room
-from ddp.derivatives import EXACT, FIRST, RECORDS
+from ddp.derivatives import EXACT, FIRST, RECORDS, mirrored
 from ddp.differences import POINTS, WEIGHTS
 from ddp.errors import ProblemError, numbers, said
 from ddp.problem import Problem
@@ -138,15 +138,15 @@ class Optimum:
         N, X, U, y = self._N, self._X, self._U, self._y
         d = problem.allocate()
         problem.expand(X, U, d, 0, N + 1, FIRST | EXACT | RECORDS)
-        H = _symmetric(d.hessians(problem.separable))
+        H = mirrored(d.hessians(problem.separable))
         if problem.constrained:
             problem.add_forces(X, U, y, d.lz)
             curvature = np.zeros_like(H)
             problem.rows.add_curvature(X, U, y, curvature)
-            H += _symmetric(curvature)
+            H += mirrored(curvature)
         self.costate, second = costates(d.A, d.lz), np.empty((N, *H.shape[1:]))
         problem.dynamics.contract(d.record, self.costate[1:], second)
-        H[:N] += _symmetric(second)
+        H[:N] += mirrored(second)
         self._F = np.concatenate([d.A, d.B], axis=2)
         self._side = self._at_limits(d.lz)
         self._paid = np.abs(y) > PAID * problem.rows.cap if problem.constrained else np.zeros(0, bool)
@@ -264,11 +264,6 @@ class Optimum:
             k, columns[own] = np.divmod(some[own] - entry.first, entry.lower.shape[1])
             knots[own] = entry.start + k
         return knots, columns
-
-
-def _symmetric(H: Array) -> Array:
-    """Symmetric matrices from their upper triangles."""
-    return np.asarray(np.triu(H) + np.triu(H, 1).transpose(0, 2, 1))
 
 
 def seen_from(problem: Problem, at: Array, moved: Array, weights: Array) -> Array:

@@ -251,10 +251,8 @@ class SteppedRobot(ABC):
     def stepping(self, count: int, lanes: int) -> Stepping:
         """Compiled steps of eight states: see `system.Abilities`."""
         memory, schedule = aligned_zeros((self._room_of_rollouts, 8)), self._modes_from(0, count).copy()
-        words = np.array(
-            [self._modes.start, memory.ctypes.data, schedule.ctypes.data, self.nx, self.nu, 1 + (lanes > QUAD)],
-            dtype=np.int64,
-        )
+        start, room, registers = self._modes.start, memory.ctypes.data, 1 + (lanes > QUAD)
+        words = np.array([start, room, schedule.ctypes.data, self.nx, self.nu, registers], dtype=np.int64)
         function = self._scheme.roller.eight(type(self._modes))
         return Stepping(function.address, words.ctypes.data, np.zeros(0), (words, memory, schedule, function))
 
@@ -302,7 +300,7 @@ class SteppedRobot(ABC):
 
     @cached_property
     def _bent(self) -> NDArray[np.bool_]:
-        """Which bodies' joints move by a group that does not commute."""
+        """Whether each body's joint moves by a group that does not commute."""
         return np.isin(self._tree.kind, GROUPS)
 
     def linearize(self, x: ArrayLike, u: ArrayLike, knot: int = 0) -> tuple[Array, Array]:

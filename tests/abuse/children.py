@@ -12,13 +12,13 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 PATIENCE = 10.0
-"""How long one input may take [s]."""
+"""Time that one input may take [s]."""
 
 MEMORY = 3 << 30
-"""How much memory a child may take beyond what its parent has [bytes]."""
+"""Memory that a child may take beyond what its parent has [bytes]."""
 
 BATCH = 500
-"""How many inputs a child is given."""
+"""Number of inputs that a child is given."""
 
 
 def outcomes(count: int, work: Callable[[int], str], patience: float = PATIENCE) -> Iterator[tuple[int, str]]:

@@ -35,7 +35,7 @@ ACTIVITIES = {
     "processes": ["solve", PROBLEM, *WRITTEN, "--workers", "processes:2"],
 }
 ENDS = 20.0
-"""How long a process may take to end once it has been told to [s]."""
+"""Time that a process may take to end once it has been told to [s]."""
 
 
 def start(activity: str, folder: Path) -> subprocess.Popen[str]:
@@ -51,7 +51,7 @@ def start(activity: str, folder: Path) -> subprocess.Popen[str]:
 
 
 def duration(activity: str, folder: Path) -> float:
-    """How long an activity takes that is left alone [s]; of the viewer, until a second after it is there."""
+    """Time that an activity takes that is left alone [s]; of the viewer, until a second after it is there."""
     begin = time.monotonic()
     process = start(activity, folder)
     if activity == "viewer":

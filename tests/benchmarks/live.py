@@ -1,4 +1,4 @@
-"""How much a live page slows a solver: CPU time of a solve with the page read all the time, over that without one.
+"""Cost of a live page for a solver: CPU time of a solve with the page read all the time, over that without one.
 
 `python tests/benchmarks/live.py [NAME ...]`; solves alternate, the least and the median of each are compared.
 """

@@ -75,7 +75,7 @@ def taught(name, times):
 
 
 def driven(robot):
-    """Where a robot is before, while and after it is pulled and walked, whether it fell, frames a second."""
+    """Place of a robot before, while and after it is pulled and walked, whether it fell, frames a second."""
     with Served("drive", "quadruped/trot", "--robot", robot) as served, Browser() as browser:
         browser.open(served.where)
         browser.until("Boolean(window.mayne && window.mayne.seen > 1)")

@@ -1,4 +1,4 @@
-"""How fast the dynamics are, on one thread and warm: ``make bench``, and ``mayne bench dynamics`` for the table.
+"""Speed of the dynamics, on one thread and warm: ``make bench``, and ``mayne bench dynamics`` for the table.
 
 Ratios are to Pinocchio's C++ called per knot from Python, timed in the same run. Bars are those of an idle machine with
 registers of eight doubles; they are asserted where benchmarks are asked for.

@@ -29,7 +29,7 @@ KNOTS, FEW = 400, 24
 ROUNDS, ENOUGH = 60, 5
 COUNT = 2_000_000
 UNDISTURBED = 1.8
-"""How much faster two threads must be than one at work that they cannot hinder each other in."""
+"""Factor by which two threads must be faster than one at work that they cannot hinder each other in."""
 
 
 @kernel
@@ -99,7 +99,7 @@ def talos(N: int = KNOTS) -> ddp.Problem:
 
 @pytest.fixture
 def rounds(benchmark) -> int:
-    """How many rounds to measure; one if measurements are switched off."""
+    """Number of rounds to measure; one if measurements are switched off."""
     benchmark(lambda: None)
     return ROUNDS if benchmark.enabled else 1
 

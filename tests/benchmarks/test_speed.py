@@ -1,4 +1,4 @@
-"""How fast, on one thread and warm: ``make bench``. Bars are asserted on the fastest round; machines are noisy."""
+"""Speed on one thread and warm: ``make bench``. Bars are asserted on the fastest round; machines are noisy."""
 
 import copy
 import timeit

@@ -313,7 +313,7 @@ def test_states_in_any_order_of_memory_cost_the_same(mixed, trajectory):
 
 
 def test_what_is_expanded_at_once_is_what_is_expanded_step_by_step(mixed, trajectory):
-    """Whatever knots go together: all but the Gauss-Newton Hessians, and those afterwards."""
+    """Any knots go together: all but the Gauss-Newton Hessians, and those afterwards."""
     problem, (X, U) = mixed[0], trajectory
     steps, at_once = problem.allocate(), problem.allocate()
     problem.expand(X, U, steps, 0, N + 1)

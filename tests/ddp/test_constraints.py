@@ -155,7 +155,7 @@ def test_multipliers_make_the_lagrangian_stationary(swung):
 
 
 def test_the_inner_loop_stays_of_second_order(swing, swung):
-    """Where multipliers have settled, an exact round needs no more than two iterations."""
+    """Once multipliers have settled, an exact round needs no more than two iterations."""
     again = ddp.solve(swing, guess=swung)
     assert again.iterations <= 3
     assert ddp.solve(swing, ddp.ILQR(max_iterations=2000), guess=swung).violation <= 1e-8

@@ -1,4 +1,4 @@
-"""Where compiled kernels are kept: in a folder of the user's own, whatever others have prepared."""
+"""Compiled kernels are kept in a folder of the user's own, whatever others have prepared."""
 
 import json
 import os

@@ -28,7 +28,7 @@ SYSTEMS = [("ur5", "semi-implicit-euler"), ("hyq", "semi-implicit-euler"), ("ur5
 
 @pytest.fixture
 def allocations():
-    """How many pieces of memory kernels have allocated so far."""
+    """Number of pieces of memory that kernels have allocated so far."""
     _nrt_python.memsys_enable_stats()
     yield lambda: rtsys.get_allocation_stats().alloc
     _nrt_python.memsys_disable_stats()

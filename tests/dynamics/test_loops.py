@@ -60,7 +60,7 @@ def spatial(name, seed=0):
 
 
 def apart(robot, q):
-    """How far held directions are from being held, by frames of Pinocchio: places along b's axes, axes against axes."""
+    """Errors of held directions, by frames of Pinocchio: places along b's axes, axes against axes."""
     data, found = robot.model.createData(), []
     pin.framesForwardKinematics(robot.model, data, q)
     for loop in robot.loops:

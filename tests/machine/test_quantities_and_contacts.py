@@ -258,7 +258,7 @@ SIZES = {
 }
 
 TIMES_INVERTED = {motion_under_contacts: 2, impact: 2}
-"""How often M⁻¹ is a factor of results: it magnifies rounding."""
+"""Number of times that M⁻¹ is a factor of results: it magnifies rounding."""
 
 
 @cache

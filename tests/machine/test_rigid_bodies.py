@@ -64,7 +64,7 @@ def contracted_hessian(address, x, y, memory):
 
 @kernel
 def count_triples(tree):
-    """How many triples of degrees of freedom, each on the way from the end of the one before's joint to the root."""
+    """Number of triples of degrees of freedom, each on the way from the end of the one before's joint to the root."""
     count = 0
     for p in range(tree.nv):
         t = tensors.last_of_joint(tree, tree.body[p])
@@ -168,7 +168,7 @@ SIZES = {
 }
 
 TIMES_INVERTED = {factors: 1, forward_relation: 2}
-"""How often M⁻¹ is a factor of results: it magnifies rounding."""
+"""Number of times that M⁻¹ is a factor of results: it magnifies rounding."""
 
 
 @cache

@@ -67,7 +67,7 @@ class Oracle:
         return 0.5 * self.term.weight * np.sum(self.excess(z) ** 2)
 
     def clearance(self):
-        """How far the rows are from the kinks of the barrier."""
+        """Distance of the rows from the kinks of the barrier."""
         r, term = self.rows(np.zeros(self.system.n + self.system.nu)), self.term
         gaps = np.abs([r - term.lower, r - term.upper])
         return gaps[:, term.lower < term.upper].min(initial=np.inf)
@@ -174,7 +174,7 @@ def test_what_the_dynamics_have_found_of_forces_is_what_costs_find_themselves(he
 
 
 def place(robot, frame):
-    """Where a frame is in the robot's own posture."""
+    """Place of a frame in the robot's own posture."""
     data = robot.model.createData()
     pin.framesForwardKinematics(robot.model, data, robot.q0)
     return data.oMf[robot.frame_id(frame)].translation

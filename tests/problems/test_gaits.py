@@ -117,7 +117,7 @@ def test_a_biped_steps(solved):
 
 
 def places(solution, frame):
-    """Where a frame is at each state (N+1, 3)."""
+    """Places (N+1, 3) of a frame at all states."""
     robot = solution.problem.dynamics.robot
     data = robot.model.createData()
     found = []

@@ -388,16 +388,12 @@ def test_all_who_share_a_problem_solve_what_its_functions_are_now():
         dynamics=FunctionDynamics(spring.f, 2, 1, dt=0.1), running=[lambda x, u: 1e-2 * u[0] ** 2], terminal=[spring],
         x0=np.zeros(2), horizon=20,
     )  # fmt: skip
-    controller, batch = ddp.RecedingHorizon(problem), ddp.Batch(problem, 2)
-    states = np.zeros((2, 2))
+    controller, batch, states = ddp.RecedingHorizon(problem), ddp.Batch(problem, 2), np.zeros((2, 2))
     for spring.stiffness, spring.target in ((1.0, 1.0), (0.5, 2.0), (0.3, 2.0), (0.3, -1.0)):
         twins = [problem.starting_at(problem.x0), problem.varying(x0=states[0]), problem.with_guess(None), problem]
-        for one in (*twins, problem.starting_at(problem.x0)):
-            found = ddp.solve(one)
-            assert spring.follows(found.X, found.U)
+        found = [*map(ddp.solve, (*twins, problem.starting_at(problem.x0))), controller.solve(problem.x0)]
+        assert all(spring.follows(one.X, one.U) for one in found)
         assert ddp.check_derivatives(problem).ok
-        found = controller.solve(problem.x0)
-        assert spring.follows(found.X, found.U)
         batch.step(states)
         assert spring.follows(batch.X[1], batch.U[1])
         many = batch.solve({"x0": states})

@@ -19,7 +19,7 @@ FORCES = {
 
 
 def painted(path, foot):
-    """How many pixels have a foot's colour."""
+    """Number of pixels that have a foot's colour."""
     image = matplotlib.image.imread(path)[:, :, :3]
     return int((np.abs(image - np.array(COLORS[foot][:3])).max(axis=2) < 0.01).sum())
 

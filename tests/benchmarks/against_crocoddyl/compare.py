@@ -47,7 +47,7 @@ WORST_WORK = 1.3
 """Work over FDDP's on random starts: geometric means to 1e-6 and 1e-9, and the most that any start may take."""
 
 TWINS = {"cartpole/swing-up": "cartpole/full"}
-"""Where Crocoddyl's actuation is Python: the compiled problem of the same size that its times are put together from."""
+"""For Crocoddyl's actuation in Python: the compiled problem of the same size that its times are put together from."""
 
 SECOND_ORDER = ("exact", "exact+lm")
 """Models with the dynamics' second derivatives."""
