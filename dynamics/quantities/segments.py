@@ -150,7 +150,7 @@ def add_axis_forms(P1, P2, long, obstacles, y, work, W, f1, f2):
 
 @kernel
 def _add_distance_form(p, d, q, e, weight, size, work, W, f1, f2):
-    """W, its upper half, and f1, f2 of one distance: see `problems.kernels.clearances.clearance_curvature`."""
+    """W, its upper half, and f1, f2 of one distance: see `problems.kernels.clearances.clearance`."""
     s, t, s_free, t_free = nearest(p, d, q, e)
     apart = sub3(add3(p, scale3(s, d)), add3(q, scale3(t, e)))
     n, length = normal(apart)
