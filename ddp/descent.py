@@ -214,7 +214,7 @@ class Descent:
 
 @portable
 def judged(iterate, attempt, tolerance, settled):  # type: ignore[no-untyped-def]
-    """Judge an attempt; with how many in a row could not be told from rounding.
+    """Verdict on an attempt, and how many in a row could not be told from rounding.
 
     settled: how many of them there were before it.
     """

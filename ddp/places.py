@@ -133,7 +133,7 @@ def varied(problem: Problem, numbers: Mapping[str, Any]) -> Problem:
 
 
 def things_of(problem: Problem, kinds: Sequence[str] = (*TERMS, *CONSTRAINTS)) -> Iterator[Place]:
-    """Places of all terms and constraints of some lists; the field is empty."""
+    """Places of all terms and constraints in some lists, with an empty field."""
     for listed in kinds:
         lists = getattr(problem, listed)
         groups = lists.items() if isinstance(lists, Mapping) else [(None, lists)]

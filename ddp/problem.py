@@ -177,7 +177,7 @@ class Problem:
 
     @property
     def traces(self) -> tuple[object, object]:
-        """Objects that are others once `renew` has traced functions of the cost or the dynamics again."""
+        """Objects that `renew` replaces where it traces functions again: of the cost, and of the dynamics."""
         return self.objective, getattr(self.dynamics, "traced", None)
 
     def with_guess(self, guess: Start) -> Problem:

@@ -24,7 +24,7 @@ is a policy that leads to such a multiple of what its own states would cost from
 
 
 class Beginning(NamedTuple):
-    """First trajectory of a solve: X (N+1, nx), U (N, nu), gaps (N, n), the notes of its rollout, and it in words."""
+    """First trajectory of a solve: X (N+1, nx), U (N, nu), gaps (N, n), notes of its rollout, start: in words."""
 
     X: Array
     U: Array

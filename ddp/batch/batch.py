@@ -73,7 +73,7 @@ class Batch:
         self.obstacle, self._traces = self._solves.obstacle, self.problem.traces
 
     def _renew(self) -> None:
-        """Begin anew where functions are others by now."""
+        """Make memory anew if functions have been traced again."""
         self.problem.renew()
         if any(one is not own for one, own in zip(self.problem.traces, self._traces, strict=True)):
             self._solves.close()

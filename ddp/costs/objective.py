@@ -114,14 +114,14 @@ class Objective:
         return [(term, term.traced) for term in terms.values() if isinstance(term, TracedTerm)]
 
     def renew(self) -> bool:
-        """Trace terms again that have changed; whether tables are of others by now."""
+        """Trace terms again that have changed. Returns whether tables have to be made anew."""
         for term, _ in self._traces:
             term.renew()
         return not self._is_current
 
     @property
     def _is_current(self) -> bool:
-        """Whether terms are those that tables are made of: problems share terms, and each of them renews these."""
+        """Whether tables are made of the terms' latest traces: problems share terms, and each of them renews these."""
         return all(term.traced is traced for term, traced in self._traces)
 
     def with_lagrangian(self, lagrangian: Lagrangian) -> Objective:

@@ -40,7 +40,7 @@ def impose(bounds, kind, give, held, pays, y, first, to_bounds, to_kind, to_give
 
 @inline
 def larger(most, number):
-    """The larger one; NaN if one is."""
+    """The larger of two numbers; NaN if one of them is."""
     return number if number > most or number != number else most
 
 

@@ -18,13 +18,13 @@ GIVEN = "first", "limited", "boxed", "holds", "count", "equalities", "elastic", 
 """Numbers that iterations take from a point."""
 
 CHANGED = "barrier", "cost", "penalty", "theta", "gap", "missed", "share"
-"""Numbers that they give back."""
+"""Numbers that iterations give back."""
 
 ENTERED = "thetas", "phis"
 """Arrays of a course."""
 
 DECISIONS = tuple(name for name in compiled.Decisions._fields if name not in ENTERED)
-"""Its numbers."""
+"""Numbers of a course."""
 
 TRAJECTORY = ("X", "X"), ("U", "U"), ("gaps", "opened"), ("residual", "residual")
 """Arrays of a point, and their names in its memory."""

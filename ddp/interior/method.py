@@ -89,7 +89,7 @@ class Interior:
 
     @property
     def exact(self) -> bool:
-        """Whether that is of the exact Hessian, with nothing added."""
+        """Whether the last sweep was of the exact Hessian, with nothing added."""
         return self.course.exact != 0
 
     def _begin(self) -> None:
@@ -179,7 +179,7 @@ class Interior:
             self._alone.leave()
 
     def _converges(self) -> bool:
-        """Whether Newton's steps on the active set do; if not the point has moved, and none follow."""
+        """Whether Newton's steps on the active set converge; if not, the point has moved, and none are tried again."""
         p, s, newton = self.point, self.course, self._newton
         assert newton is not None
         found = newton(p, s.limit - len(self.history))
@@ -211,7 +211,7 @@ class Interior:
         self._fell = s.done
 
     def _record(self, made: Sequence[Sequence[float]], seconds: float) -> None:
-        """Show the records of iterations of so many seconds each, by their numbers: see `compiled.report`."""
+        """Show records of iterations, from their numbers, see `compiled.report`, and the seconds that each took."""
         for cost, dual, expected, alpha, mu, blend, gap, missed, barrier, _ in made:
             hessian = GAUSS_NEWTON if blend == 0.0 else EXACT if mu == 0.0 else LEVENBERG_MARQUARDT
             self._show(Record(

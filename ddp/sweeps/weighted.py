@@ -64,7 +64,7 @@ class WeightedSweeps:
         self._horizon.held.fill(0.0)
 
     def tear(self, torn: bool) -> None:
-        """Take whether any gap is open."""
+        """Note whether any gap is open."""
         if torn is not self._torn:
             self._horizon.torn = self._torn = torn
 

@@ -75,9 +75,10 @@ def place_wrenches(tree, ws, x):
 
 @kernel
 def external_torques(address, memory, order, Q, wrenches, mu, out):
-    """τ_ext (N, nv) of every sample; as ``order`` asks, 0 to 2, or its derivatives by q, or the Hessian of μᵀ τ_ext.
+    """Write τ_ext of every sample, or derivatives of it, into out.
 
-    These are (N, nv, nv), the Hessian iterated (row first derivative, column second), of one μ a sample.
+    order 0: τ_ext (N, nv).   1: its derivatives by q (N, nv, nv).   2: the Hessian of μᵀ τ_ext (N, nv, nv), of one μ
+    (nv,) a sample, iterated: row first derivative, column second.
     """
     Q, wrenches, mu, out = rows_of(Q), rows_of(wrenches), rows_of(mu), rows_of(out)
     tree = Tree(address)

@@ -20,7 +20,7 @@ BEYOND = 1e-3
 TURNS = 4.0 * np.pi
 """Angles larger than this are taken for degrees [rad]."""
 FULL_TURN = 360.0
-"""Bounds of angles above this stand for none [rad]."""
+"""Bounds of angles above this stand for none [rad]: in degrees they would be more than a turn."""
 BEYOND_STEP = 5e-3
 """Least distance of a foot from its foothold that is told of [m]."""
 LONG = 1.0
