@@ -15,7 +15,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ddp.errors import ProblemError, as_array, at_least_zero, axes, positive
+from ddp.errors import ProblemError, affordable, as_array, at_least_zero, axes, positive
 from ddp.problem import Problem
 from dynamics.robots.libraries import pin
 from problems import checks, legs, schedule, strides
@@ -103,11 +103,12 @@ def _stepping(
     stand = _stance(robot, feet, q0, ground)
     groups = turns(stand)
     speed, swing, support = _pace(stand, len(groups), speed, step_length, step_duration, support_duration)
-    flight = at_least_zero("flight_duration", flight_duration, " s")
+    flight, dt = at_least_zero("flight_duration", flight_duration, " s"), positive("dt", dt)
+    check_durations(dt, step_duration=swing, support_duration=support, flight_duration=flight)
     first, *middle, last = schedule.cycling(stand.feet, groups, swing, support, cycles, flight).phases
     rest = REST * stand.unit
     plan = Schedule(stand.feet, [first._replace(duration=rest), *middle, last._replace(duration=rest)])
-    counts, dt = plan.knots(dt), positive("dt", dt)
+    counts = plan.knots(dt)
     sideways, turning = _numbers(sideways=sideways, turning=turning)
     start, end = dt * counts[0], dt * sum(counts[:-1])
     moving = strides.straight((speed, sideways), turning, start, end, rest)
@@ -207,7 +208,8 @@ def jump(
     tuck = 0.05 * stand.height if step_height is None else positive("step_height", step_height)
     push = 1.5 * unit if push_duration is None else positive("push_duration", push_duration)
     land = 2.0 * unit if land_duration is None else positive("land_duration", land_duration)
-    flight = dt * max(1, round(np.sqrt(8.0 * rise / g) / positive("dt", dt)))
+    check_durations(positive("dt", dt), push_duration=push, land_duration=land)
+    flight = dt * max(1, round(np.sqrt(8.0 * rise / g) / dt))
     plan = schedule.jump(stand.feet, push, flight, land)
     start = dt * plan.knots(dt)[0]
     ramp = 0.5 * min(push, land)
@@ -311,6 +313,12 @@ def _stance(
 ) -> Stance:
     names = [name.strip() for name in feet.split(",")] if isinstance(feet, str) else feet
     return legs.stance(checks.loaded(robot, root_of_files="free-flyer"), names, q0, ground)
+
+
+def check_durations(dt: float, **durations: float) -> None:
+    """Raise ProblemError for the first duration [s], by its argument's name, of more steps than memory has room for."""
+    for name, duration in durations.items():
+        affordable(f"{name}, in steps of dt = {dt:g}", duration, 100 * round(min(duration / dt, 1e18)))
 
 
 def _lasting(problem: Problem, durations: ArrayLike | None) -> Problem:

@@ -178,7 +178,8 @@ class ByKnot(ABC):
 
     def nominal_control(self, x: Array) -> Array:
         """Zeros (nu,), or (M, nu) of states (M, nx): a function says nothing about rest."""
-        return np.zeros((*np.shape(x)[:-1], self.nu))
+        states = as_array("x", x, (*(None,) * (axes(x) - 1), self.nx), finite=False)
+        return np.zeros((*states.shape[:-1], self.nu))
 
     def linearize(self, x: Array, u: Array) -> tuple[Array, Array]:
         """``A (n, n), B (n, nu)`` of one knot."""

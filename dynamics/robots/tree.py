@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ddp.errors import ModelError
+from ddp.errors import ModelError, said
 from ddp.machine.struct import Struct, integer, integers, nested, reals
 from dynamics.geometry.joint_motion import FREE_FLYER
 from dynamics.robots import joints
@@ -273,8 +273,9 @@ def segments(previous: Indices) -> tuple[Indices, Indices]:
 
 def moments(inertia: pin.Inertia, joint: str) -> Array:
     """Mass, first and second moment about the body frame's origin: J = ½ tr(I_o) 1 - I_o."""
-    if not (np.isfinite(inertia.mass) and np.isfinite(inertia.lever).all() and np.isfinite(inertia.inertia).all()):
-        raise ModelError(f"inertia of the link at joint {joint!r}: expected finite numbers, got {inertia}")
+    for name in ("mass", "lever", "inertia"):
+        if not np.isfinite(given := getattr(inertia, name)).all():
+            raise ModelError(f"{name} of the link at joint {joint!r}: expected finite numbers, got {said(given)}")
     if inertia.mass < 0.0:
         raise ModelError(f"mass of the link at joint {joint!r}: expected a positive number [kg], got {inertia.mass}")
     m, r = inertia.mass, inertia.lever

@@ -274,7 +274,8 @@ def played(
     away = system.difference(P, X)[:, : robot.nv]
     errors = X[:, :3] - P[:, :3] if robot.is_floating else away / np.sqrt(robot.nv)
     turned = np.rad2deg(np.linalg.norm(away[:, 3:6], axis=1)) if robot.is_floating else np.zeros(end + 1)
-    error = np.asarray(np.linalg.norm(errors, axis=1), np.float64)
+    with np.errstate(over="ignore"):  # of states so far away that their squares are infinite, as errors are then
+        error = np.asarray(np.linalg.norm(errors, axis=1), np.float64)
     times = np.linspace(0.0, end * every, end + 1)
     return Play(times, X, U, P, error, turned, root_mean_square(error), fell)
 

@@ -102,13 +102,13 @@ class Walking:
         swing = gaits.STEP * stance.unit if step_duration is None else positive("step_duration", step_duration)
         given = gaits.SUPPORT * stance.unit if support_duration is None else support_duration
         support = at_least_zero("support_duration", given, " s")
-        flight = at_least_zero("flight_duration", flight_duration, " s")
+        flight, dt = at_least_zero("flight_duration", flight_duration, " s"), positive("dt", dt)
+        gaits.check_durations(dt, step_duration=swing, support_duration=support, flight_duration=flight)
         lift = gaits.LIFT * stance.height if step_height is None else positive("step_height", step_height)
         for name, value, kind in (("weights", weights, Weights), ("solver", solver, DDP)):
             if not isinstance(value, kind):
                 raise ProblemError(f"{name}: expected {kind.__name__}(...), got {said(value)}")
         self.latency = at_least_zero("latency", latency, " s")
-        dt = positive("dt", dt)
         groups = schedule.in_turn(stance.corners(), gait)
         cycle = repeating(stance, groups, swing, support, flight, dt, lift, DAMPING)
         self.windows = Windows(cycle, GaitTerms(stance, weights, friction, grip, effort), lift)

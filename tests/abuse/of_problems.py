@@ -37,6 +37,9 @@ OTHERS = {
     "target_xyz": ("target",), "phase_durations": ("durations",),
 }  # fmt: skip
 
+HEAVY = {"length": ("inertia",)}
+"""Lengths whose square times the mass is no number."""
+
 
 def subjects():
     ur5 = dynamics.load("ur5")
@@ -49,10 +52,13 @@ def subjects():
     found = [
         Subject("simulate", problems.simulate, {"solution": moved}, ("rate",), {"solution": ("solution",)}),
         Subject("problems.find", problems.find, {"name": "arm/reach"}, others={"name": ("problem",)}),
-        Subject("pendulum", pendulum.pendulum, {}),
-        Subject("pendulum.swing_up", pendulum.swing_up, {"horizon": 5}, others=_weights("control", "angle", "speed")),
-        Subject("cartpole", cartpole.cartpole, {}),
-        Subject("cartpole.swing_up", cartpole.swing_up, {"horizon": 5}),
+        Subject("pendulum", pendulum.pendulum, {}, others=HEAVY),
+        Subject(
+            "pendulum.swing_up", pendulum.swing_up, {"horizon": 5},
+            others=HEAVY | _weights("control", "angle", "speed"),
+        ),
+        Subject("cartpole", cartpole.cartpole, {}, others=HEAVY),
+        Subject("cartpole.swing_up", cartpole.swing_up, {"horizon": 5}, others=HEAVY),
         Subject("arm.reach", arm.reach, {"robot": ur5, "horizon": 3}, others=OTHERS),
         Subject("arm.out_of_reach", arm.out_of_reach, {"robot": ur5, "horizon": 3}, others=OTHERS),
         Subject("arm.obstacles", arm.obstacles, {"robot": ur5, "horizon": 3}, others=OTHERS),
@@ -157,7 +163,7 @@ def _of_plans(ur5):
         Subject("Driven.weigh", driven.weigh, {"weights": {"running[0] ControlCost": 1.0}}),
         Subject(
             "Walking", problems.Walking, {"robot": "solo12"}, ("dt", "step_duration", "support_duration"),
-            {"flight_duration": ("duration of phases",)},
+            {"robot": ("source",)},
         ),
     ]
 
