@@ -26,6 +26,7 @@ from dynamics.phases.phased_dynamics import PhasedDynamics
 from dynamics.quantities import traced as quantities
 from dynamics.robots.libraries import pin
 from dynamics.robots.model import Robot
+from dynamics.steps.names import names_of
 from dynamics.steps.robot_dynamics import RobotDynamics
 from problems import checks
 from problems.frame_limits import CenterOfMassLimits, FramePositionLimits, FrameVelocityLimits
@@ -56,6 +57,12 @@ class _Selection(RobotConstraint):
     """Some numbers of the state, each its own tangent coordinate: rows (index in x, index in the tangent)."""
 
     _rows: NDArray[np.int64]
+
+    @property
+    def row_names(self) -> list[str]:
+        """Names of the numbers' joints."""
+        _, names, _ = names_of(self.robot, np.zeros((self.robot.nv, 0)))
+        return [names[i % self.robot.nv] for i in self._rows[:, 1].tolist()]
 
     def _bound(self) -> CompiledConstraint:
         return selection(self._rows[:, 0], self._rows[:, 1])
@@ -131,6 +138,7 @@ class TorqueLimits(KernelConstraint):
     dynamics: RobotDynamics | PhasedDynamics
     limits: Array = None  # type: ignore[assignment]
     joints: Sequence[str] | None = None
+    row_names: tuple[str, ...] = field(init=False, repr=False)
     _actuation: Array = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -138,10 +146,13 @@ class TorqueLimits(KernelConstraint):
         robot, S = self.dynamics.robot, self.dynamics.actuation
         _, group = group_of(robot, self.joints)
         limits = magnitudes("limits", robot.ranges.effort if self.limits is None else self.limits, robot.nv, group)
-        held = np.isfinite(limits) & S.any(axis=1) & np.isin(np.arange(robot.nv), group)
-        if not held.any():
+        held = np.flatnonzero(np.isfinite(limits) & S.any(axis=1) & np.isin(np.arange(robot.nv), group))
+        if not held.size:
             raise ProblemError("limits: expected at least one that is finite, of a degree of freedom that is actuated")
-        checks.settle(self, limits=limits, lower=-limits[held], upper=limits[held], _actuation=S[held].copy())
+        _, names, _ = names_of(robot, S)
+        held_names = tuple(names[i] for i in held)
+        bounds = {"lower": -limits[held], "upper": limits[held]}
+        checks.settle(self, limits=limits, **bounds, row_names=held_names, _actuation=S[held].copy())
 
     @property
     def n(self) -> int:

@@ -40,6 +40,7 @@ class Residual:
     violation (M, size): how far c is above (positive) or below (negative) its bounds.
     multipliers (M, size): positive where the upper bound is held by force, negative where the lower one is; that of an
         equality has either sign. ``∇cost + Jᵀ multipliers = 0`` at a solution.
+    row_names: names of the ``size`` numbers, such as joints, where the constraint has some.
     """
 
     name: str
@@ -47,6 +48,7 @@ class Residual:
     values: Array
     violation: Array
     multipliers: Array
+    row_names: tuple[str, ...] = ()
 
     @property
     def worst(self) -> float:
@@ -54,8 +56,10 @@ class Residual:
         return float(np.abs(self.violation).max())
 
     def __str__(self) -> str:
+        if self.worst == 0.0:
+            return f"{self.name} holds"
         knot, row = np.unravel_index(int(np.argmax(np.abs(self.violation))), self.violation.shape)
-        part = f"[{row}]" if self.violation.shape[1] > 1 else ""
+        part = f"[{self.row_names[row] if self.row_names else row}]" if self.violation.shape[1] > 1 else ""
         return f"{self.name}{part} is violated by {self.worst:.3g} at knot {self.knots[int(knot)]}"
 
 
@@ -70,7 +74,8 @@ def residuals(rows: Rows, X: Array, U: Array, multipliers: Array) -> tuple[Resid
     beyond = rows.beyond(c)
     return tuple(
         Residual(
-            entry.name, range(entry.start, entry.stop), entry.own(c), entry.own(beyond), entry.own(multipliers).copy()
+            entry.name, range(entry.start, entry.stop), entry.own(c), entry.own(beyond), entry.own(multipliers).copy(),
+            tuple(ability(entry.constraint, "row_names")),
         )
         for entry in rows.placed
     )

@@ -5,6 +5,7 @@ A user's own term, `ddp.protocols.Term`, is made into one by `ddp.costs.terms`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -39,6 +40,7 @@ class TermAbilities(Protocol):
     knots: for how many knots it is made, if it differs from one to the next, as by a reference that moves.
     at_end: of a constraint, whether it holds at the end of the horizon as well, where no control enters it.
     of_states: of a constraint, which of its rows (size,) no control enters; None: it is tried.
+    row_names: of a constraint, names of its rows for reports, such as joints; without them rows are numbered.
     """
 
     thread_safe: bool = False
@@ -47,6 +49,7 @@ class TermAbilities(Protocol):
     knots: int | None = None
     at_end: bool = True
     of_states: NDArray[np.bool_] | None = None
+    row_names: Sequence[str] = ()
 
     def part(self, start: int, stop: int) -> BatchTerm:
         """Part for its knots start .. stop-1; of one knot, it takes any number of states."""

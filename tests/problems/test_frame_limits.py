@@ -86,3 +86,19 @@ def test_limits_of_a_group_of_joints_are_those_of_all_that_are_in_it(robots):
 def test_what_is_malformed_is_named(robots, make, words):
     with pytest.raises(ProblemError, match=words):
         make(robots["ur5"])
+
+
+def test_reports_of_limits_name_the_joint():
+    problem = arm.reach("ur5")
+    robot, system = problem.dynamics.robot, problem.dynamics
+    joints = ["elbow_joint", "wrist_2_joint"]
+    constraints = [
+        JointLimits(robot, -0.1, 3.0, joints), VelocityLimits(robot, 10.0, joints), TorqueLimits(system, 1e3, joints)
+    ]  # fmt: skip
+    limited = replace(problem, constraints=constraints)
+    solution = ddp.solve(limited, ddp.DDP(max_iterations=1), guess=np.zeros((limited.horizon, 6)), throw=False)
+    residuals = solution.residuals()
+    assert [one.row_names for one in residuals] == [tuple(joints)] * 3
+    row = int(np.abs(residuals[0].violation).max(axis=0).argmax())
+    assert f"(JointLimits)[{joints[row]}] is violated by " in str(residuals[0])
+    assert str(residuals[2]) == "constraints[2] (TorqueLimits) holds"
