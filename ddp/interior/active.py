@@ -24,11 +24,9 @@ from ddp.interior.correction import BLENDED
 from ddp.interior.course import END, SOLVED, START, lowered, unit
 from ddp.interior.point import INSIDE, Point
 from ddp.interior.row_steps import PRICE, N, P, S
-from ddp.interior.trials import Move
-from ddp.models.attempt import EXACT, GAUSS_NEWTON
+from ddp.interior.trials import Move, record_of
 from ddp.protocols import Array
 from ddp.solutions.record import Record
-from ddp.starts import CLOSED
 from ddp.sweeps.outcome import Sweep
 
 CLOSER = 0.5
@@ -215,11 +213,7 @@ class ActiveSet:
         """Record of a step that was taken."""
         p = self.point
         missed = row_table.worst(self._values(), p.rows.lower, p.rows.upper)
-        return Record(
-            p.cost, self.dual, move.expected, alpha, 0.0, EXACT if blend > 0.0 else GAUSS_NEWTON, blend, seconds,
-            0.0 if p.gap < CLOSED else p.gap, "multipliers" if blend > 0.0 else "none", float(missed), 0.0,
-            full_space=True,
-        )  # fmt: skip
+        return record_of(seconds, p.cost, self.dual, move.expected, alpha, 0.0, blend, p.gap, float(missed), 0.0)
 
     def _revise(self, move: Move) -> bool:
         """Release rows that push the wrong way after a step, by the linear model, hold those that are beyond bounds.

@@ -43,10 +43,9 @@ from ddp.interior.iteration import (
     iterate,
 )
 from ddp.interior.point import INSIDE, Point
-from ddp.models.attempt import EXACT, GAUSS_NEWTON, LEVENBERG_MARQUARDT
+from ddp.interior.trials import record_of
 from ddp.solutions.record import Record
 from ddp.solutions.status import End, Ending
-from ddp.starts import CLOSED
 from ddp.sweeps.outcome import Sweep
 
 LARGE = 1e3
@@ -212,9 +211,5 @@ class Interior:
 
     def _record(self, made: Sequence[Sequence[float]], seconds: float) -> None:
         """Show records of iterations, from their numbers, see `compiled.report`, and the seconds that each took."""
-        for cost, dual, expected, alpha, mu, blend, gap, missed, barrier, _ in made:
-            hessian = GAUSS_NEWTON if blend == 0.0 else EXACT if mu == 0.0 else LEVENBERG_MARQUARDT
-            self._show(Record(
-                cost, dual, expected, alpha, mu, hessian, blend, seconds, 0.0 if gap < CLOSED else gap,
-                "multipliers" if blend > 0.0 else "none", missed, barrier, True,
-            ), self.point)  # fmt: skip
+        for *numbers, _ in made:
+            self._show(record_of(seconds, *numbers), self.point)

@@ -1,4 +1,4 @@
-"""Trials of a full-space solve, the steps that lead to them, and the errors by which points are judged."""
+"""Trials of a full-space solve, steps that lead to them, errors by which points are judged, records of iterations."""
 
 from __future__ import annotations
 
@@ -7,7 +7,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ddp.models.attempt import EXACT, GAUSS_NEWTON, LEVENBERG_MARQUARDT
 from ddp.protocols import Array
+from ddp.solutions.record import Record
+from ddp.starts import CLOSED
+from ddp.sweeps.outcome import GIVEN, NONE
 from ddp.systems.system import System, ability
 
 
@@ -65,6 +69,18 @@ class Judged(NamedTuple):
 
 UNJUDGED = Judged(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 """Errors of a point that are not known."""
+
+
+def record_of(
+    seconds: float, cost: float, dual: float, expected: float, alpha: float, mu: float, blend: float, gap: float,
+    missed: float, barrier: float,
+) -> Record:  # fmt: skip
+    """Record of an iteration, from the numbers that `compiled.report` writes."""
+    hessian = GAUSS_NEWTON if blend == 0.0 else EXACT if mu == 0.0 else LEVENBERG_MARQUARDT
+    contraction, left = GIVEN if blend > 0.0 else NONE, 0.0 if gap < CLOSED else gap
+    return Record(
+        cost, dual, expected, alpha, mu, hessian, blend, seconds, left, contraction, missed, barrier, full_space=True
+    )
 
 
 def straying(dynamics: System) -> Callable[[Array, Array, Array], tuple[Array, Array]]:
