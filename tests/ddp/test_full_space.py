@@ -123,6 +123,16 @@ def test_constraints_that_cannot_be_met_are_named_and_confirmed():
         assert "terminal_constraints[0] (Equality)[1] is violated by 2." in solution.status
 
 
+def test_memory_of_a_solve_whose_constraints_gave_way_serves_the_next_one_as_new_memory_does():
+    problem, solver = on_a_rail(), ddp.DDP(max_iterations=150)
+    new, beyond = ddp.solve(problem, solver), problem.starting_at(np.array([5.0, 0.0, 0.0, 0.0]))
+    assert ddp.solve(beyond, solver, throw=False).status.ending is ddp.Ending.INFEASIBLE
+    kept = ddp.solve(problem, solver)
+    assert kept.iterations == new.iterations
+    for one, other in ((kept.X, new.X), (kept.U, new.U), (kept.K, new.K), (kept.multipliers, new.multipliers)):
+        np.testing.assert_array_equal(one, other)
+
+
 def test_a_car_whose_guess_leads_through_walls_finds_the_door():
     solution = ddp.solve(published.car_escape(), ddp.DDP(tolerance=1e-4, max_iterations=60))
     assert solution.converged, solution.status
