@@ -124,7 +124,14 @@ class Problem:
         x0 = as_array("x0", x0, (self.dynamics.nx,)).copy()
         self.dynamics.check_state("x0", x0)
         x0.flags.writeable = False
+        self._make_rows()
         return self.twin(x0=x0)
+
+    def _make_rows(self) -> None:
+        """Make the rows of constraints, so that copies share them, and the memory that solves lay out for them."""
+        if self.constrained:
+            for name in ("rows", "limited_rows") if self.limited else ("rows",):
+                getattr(self, name)
 
     def varying(self, numbers: Mapping[str, ArrayLike] | None = None, /, **named: Any) -> Problem:
         """Copy with other numbers in some places: initial states, targets, weights, limits, masses, friction.
