@@ -54,5 +54,5 @@ def _pinocchio_from_the_module_on() -> None:
 
 @pytest.fixture(autouse=True)
 def _pinocchio_from_the_test_on() -> None:
-    """And what a test draws, whichever ran before it."""
+    """Numbers that a test draws with Pinocchio are the same, whichever test ran before it."""
     pin.seed(20240607)

@@ -12,6 +12,9 @@ from ddp.machine.tiles import padded
 from dynamics.robots.equipment import Equipment
 
 NAMED = ("ur5", "panda", "hyq", "anymal", "talos")
+ROBOTS = [*NAMED, *range(20)]
+"""Keys of `robot_of`: names, and seeds of random trees."""
+
 STEP = 1e-3
 
 
@@ -108,6 +111,16 @@ def random_tree(seed, joint=random_joint, bodies=None, straight=0.6, body=random
     if seed % 2:
         model.armature[:6] = 0.0
     return dynamics.load(model)
+
+
+def robot_of(key):
+    """A named robot, or a random tree."""
+    return dynamics.load(key) if isinstance(key, str) else random_tree(key)
+
+
+def seed_of(key):
+    """A seed of each of `ROBOTS`."""
+    return key if isinstance(key, int) else 100 + NAMED.index(key)
 
 
 def chain_of(*kinds, seed=0):

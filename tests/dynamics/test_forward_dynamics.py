@@ -4,28 +4,20 @@ import numpy as np
 import pinocchio as pin
 import pytest
 from oracles import (
-    NAMED,
+    ROBOTS,
     differenced_tensors,
     pin_forces,
     pin_forward_derivatives,
     random_state,
-    random_tree,
     relative_error,
+    robot_of,
+    seed_of,
 )
 
 import dynamics
 from ddp.errors import ModelError, ProblemError
 
 STATES = 20
-ROBOTS = [*NAMED, *range(20)]
-
-
-def robot_of(key):
-    return dynamics.load(key) if isinstance(key, str) else random_tree(key)
-
-
-def seed_of(key):
-    return key if isinstance(key, int) else 100 + NAMED.index(key)
 
 
 @pytest.mark.parametrize("key", ROBOTS)

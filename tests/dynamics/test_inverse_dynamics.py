@@ -4,13 +4,15 @@ import numpy as np
 import pinocchio as pin
 import pytest
 from oracles import (
-    NAMED,
+    ROBOTS,
     differenced_tensors,
     pin_forces,
     pin_inverse_derivatives,
     random_state,
     random_tree,
     relative_error,
+    robot_of,
+    seed_of,
 )
 
 import dynamics
@@ -18,16 +20,7 @@ from dynamics.geometry.configuration import integrate_batch
 from dynamics.rigid_bodies import batch
 
 STATES = 20
-ROBOTS = [*NAMED, *range(20)]
 COMPLEX_STEP = 1e-30
-
-
-def robot_of(key):
-    return dynamics.load(key) if isinstance(key, str) else random_tree(key)
-
-
-def seed_of(key):
-    return key if isinstance(key, int) else 100 + NAMED.index(key)
 
 
 def complex_steps(robot, q, v, a, along):

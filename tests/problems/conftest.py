@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+
 import numpy as np
 import pinocchio as pin
 import pytest
@@ -49,3 +51,11 @@ def robots() -> dict[str, Robot]:
 def random_state(robot: Robot, rng: np.random.Generator, speed: float = 3.0) -> np.ndarray:
     """x = (q, v), turning fast."""
     return np.concatenate([robot.random_configuration(rng), speed * rng.normal(size=robot.nv)])
+
+
+@pytest.fixture(scope="module")
+def quiet():
+    """No warnings about robots in the log."""
+    logging.getLogger("mayne").setLevel(logging.ERROR)
+    yield
+    logging.getLogger("mayne").setLevel(logging.NOTSET)

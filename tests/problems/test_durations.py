@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-
 import numpy as np
 import pinocchio as pin
 import pytest
@@ -22,14 +20,9 @@ from problems.duration_rates import by_durations
 from problems.durations import FreeDurations, free_durations, solve_durations
 from problems.sensitivity import gradient, sensitivity, with_durations
 
+pytestmark = pytest.mark.usefixtures("quiet")
+
 PRECISE = ddp.DDP(tolerance=1e-13)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def quiet():
-    logging.getLogger("mayne").setLevel(logging.ERROR)
-    yield
-    logging.getLogger("mayne").setLevel(logging.NOTSET)
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import logging
 import pickle
 from dataclasses import replace
 from itertools import pairwise
@@ -23,6 +22,8 @@ from problems import gaits, legged, legs, reaction, schedule, strides
 from problems.constraints import JointLimits, TorqueLimits
 from problems.legged import Weights
 
+pytestmark = pytest.mark.usefixtures("quiet")
+
 CROCODDYL = {
     "walk": (108, 799587.5597, 588.6368068, 12),
     "trot": (56, 287595.9644, 231.7924777, 8),
@@ -33,13 +34,6 @@ CROCODDYL = {
 """Crocoddyl 3.2.1's FDDP on its own gaits: knots, cost of its guess, optimum, iterations to 1e-9."""
 
 QUADRUPEDS = ["anymal", "hyq", "solo12", "a1", "go1", "go2", "b1"]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def quiet():
-    logging.getLogger("mayne").setLevel(logging.ERROR)
-    yield
-    logging.getLogger("mayne").setLevel(logging.NOTSET)
 
 
 @pytest.mark.parametrize("name", CROCODDYL)

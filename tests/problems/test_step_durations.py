@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-
 import numpy as np
 import pinocchio as pin
 import pytest
@@ -21,12 +19,7 @@ from problems.costs import ControlCost, StateCost
 from problems.duration_rates import by_durations
 from problems.sensitivity import with_durations
 
-
-@pytest.fixture(scope="module", autouse=True)
-def quiet():
-    logging.getLogger("mayne").setLevel(logging.ERROR)
-    yield
-    logging.getLogger("mayne").setLevel(logging.NOTSET)
+pytestmark = pytest.mark.usefixtures("quiet")
 
 
 def hybrid(rng):
