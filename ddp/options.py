@@ -149,7 +149,7 @@ class DDP:
     def _in_turn(self) -> list[DDP]:
         """Solvers for constraints, kept, for each is checked when it is made."""
         early = replace(self, max_iterations=min(self.max_iterations, PATIENCE))
-        return [early, replace(self, step="rollout")]
+        return [early, replace(self, step="rollout"), replace(self, step="linear")]
 
     def hands_over(self, problem: Problem) -> bool:
         """Whether steps of a problem become linear where rollouts struggle."""

@@ -123,12 +123,16 @@ class _Task(NamedTuple):
             if not may_be_better(outcome, solver, tried.full_space(self.problem)):
                 break
             impossible = outcome.status.ending is Ending.INFEASIBLE
+            if other.step == "linear" and not (impossible and not outcome.history[0].full_space):
+                break  # for it differs from the first in that no rollouts lead away from the guess
             if impossible:  # so it seems: a doubt is worth as many iterations again
                 other = replace(other, max_iterations=min(other.max_iterations, 2 * len(history)))
             second, tried = self.solved(other, guess, start, history), other
             confirmed = second.status.ending in (Ending.INFEASIBLE, Ending.SADDLE)
             if second.converged or confirmed or not (outcome.converged or impossible):
                 outcome = second
+            if confirmed:
+                break
         return outcome
 
     def solved(self, solver: DDP, guess: Start, start: Stopwatch, history: list[Record]) -> Solution:

@@ -220,6 +220,15 @@ class Barrier:
         self._count()
         self._start_giving(self.hard, c, y, barrier)
 
+    def end_elastic(self) -> None:
+        """Let rows no longer give way that would not have to."""
+        self.give[PRICE, self.hard] = np.inf
+        for own in (P, N, OF_P, OF_N):
+            self.state[own, self.hard] = 0.0
+        self.state[NU, self.hard & self.bounded] = 0.0
+        self.elastic, self.price_of_all = False, np.inf
+        self._count()
+
     def raise_price(self, factor: float) -> None:
         """Raise the price by a factor, with the multipliers of all rows that are not soft."""
         self.price_of_all *= factor

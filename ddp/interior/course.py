@@ -30,9 +30,10 @@ second one where Hessians are not exact, as these promise too little, unless bou
 CROSSING = 1e-4
 """Newton's steps on the active set are tried where a full step promises, and bounds cost, less than this share."""
 
-DEAR, IN_A_ROW = 30.0, 3
+DEAR, IN_A_ROW = 1e3, 3
 """Constraints give way once it costs so many times all else to close what they miss, in so many iterations in a row:
-multipliers grow without end where that is impossible."""
+multipliers grow without end where that is impossible. They cannot be met only if violations cost as much at a minimum:
+else it may just be dear to meet them."""
 
 GIVEN_WAY, STAYS = 1e-6, 0.01
 """Rows that are elastic and miss a bound by more violate it; and still will where steps, bounds and what is open cost

@@ -27,7 +27,7 @@ import numpy as np
 
 from ddp.compiling.setup import working_time
 from ddp.interior.alone import Alone, alone_of
-from ddp.interior.course import GIVEN_WAY, HALVED, LOWERED, START, UNKNOWN, Course
+from ddp.interior.course import DEAR, GIVEN_WAY, HALVED, LOWERED, START, UNKNOWN, Course
 from ddp.interior.filter import ENTRIES, begin_filter
 from ddp.interior.finish import Finished
 from ddp.interior.iteration import (
@@ -144,17 +144,9 @@ class Interior:
                 if self._converges():
                     return End(Ending.CONVERGED)
             elif came == ENDS:
-                most, total = self.point.bounds.violation
-                if most <= GIVEN_WAY:
-                    return End(Ending.CONVERGED)
-                if total <= HALVED * self._missed:
-                    self._raised, self._missed = 0, total
-                if self._raised == MOST_RAISED:
-                    return End(Ending.INFEASIBLE)
-                self._raised += 1
-                self.point.barrier = START * self.point.scale
-                self.point.raise_price(DEARER)
-                self._again()
+                ending = self._judge_violation()
+                if ending is not None:
+                    return End(ending)
             elif came == LIMIT:
                 said = f"the limit of {limit} iterations was reached, the last with an expected decrease of"
                 return End(Ending.ITERATIONS, f"{said} {s.expected:.2g}")
@@ -201,6 +193,24 @@ class Interior:
         self._begin()
         self._again()
         return True
+
+    def _judge_violation(self) -> Ending | None:
+        """Ending at a minimum, by what constraints that give way miss there; None to go on at a higher price."""
+        p, (most, total) = self.point, self.point.bounds.violation
+        if most > GIVEN_WAY:
+            if total <= HALVED * self._missed:
+                self._raised, self._missed = 0, total
+            sure = p.bounds.price_of_all * total >= DEAR * (p.scale + abs(p.cost))
+            if sure and self._raised >= MOST_RAISED:
+                return Ending.INFEASIBLE
+            self._raised += 1
+            p.barrier = START * p.scale
+            p.raise_price(DEARER)
+            self._again()
+            return None
+        if p.bounds.elastic:
+            p.take_hold()
+        return Ending.CONVERGED
 
     def _again(self, known: int = UNKNOWN) -> None:
         """Begin with another barrier function."""

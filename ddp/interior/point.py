@@ -188,6 +188,11 @@ class Point:
         self.bounds.start_elastic(price, rows, self.rows.values(self.X, self.U), self.barrier)
         self.settle()
 
+    def take_hold(self) -> None:
+        """Let constraints give way no longer, after `let_go`."""
+        self.bounds.end_elastic()
+        self.settle()
+
     def raise_price(self, factor: float) -> None:
         """Make violations dearer by a factor, with all multipliers: costs weigh so much less."""
         self.costate *= factor

@@ -268,3 +268,35 @@ def test_points_that_an_arm_cannot_reach_are_infeasible(rng):
     assert solution.status.ending is ddp.Ending.INFEASIBLE
     assert "(FramePositionEquality)" in solution.status
     assert solution.iterations <= 300
+
+
+def test_ends_that_differ_by_less_than_a_millionth_are_both_met_that_nearly():
+    system = FunctionDynamics(lambda x, u: np.array([x[0] + 0.1 * x[1], x[1] + 0.1 * u[0]]), 2, 1, dt=0.1)
+    ends = [ddp.Equality(lambda x, u, off=off: 1e3 * (x[0] - 1.0) - off) for off in (0.0, 1e-6)]
+    effort = ControlCost(np.zeros(1), np.ones(1))
+    solution = ddp.solve(ddp.Problem(system, [effort], [], np.zeros(2), 20, terminal_constraints=ends), throw=False)
+    assert solution.violation == pytest.approx(5e-7, rel=0.1)
+
+
+def test_a_way_around_an_obstacle_is_found_from_the_guess_where_none_is_after_rollouts():
+    def step(x, u):
+        return np.array([x[0] + u[0] * np.cos(x[2]), x[1] + u[0] * np.sin(x[2]), x[2] + u[0] * np.tan(u[1])])
+
+    car = FunctionDynamics(step, 3, 2)
+    costs = StateCost(car, np.array([0.378, -0.136, -0.134]), np.array([4.0, 14.0, 3.2])), ControlCost(
+        np.zeros(2), np.array([61.0, 98.6])
+    )
+    clear = ddp.Inequality(lambda x, u: (x[0] + 0.092) ** 2 + (x[1] + 0.54) ** 2, lower=0.166, upper=np.inf)
+    problem = ddp.Problem(
+        car, costs, [], np.array([-0.087, -0.126, -0.343]), 7,
+        control_limits=(np.array([-0.0405, -0.37]), np.array([0.0435, 0.17])), constraints=[clear],
+    )  # fmt: skip
+    X = np.array([
+        [-0.049, -0.148, -0.353], [-0.056, -0.234, -0.429], [-0.007, -0.091, -0.372], [-0.167, -0.035, -0.36],
+        [-0.159, -0.193, -0.273], [-0.079, -0.132, -0.312], [-0.116, -0.169, -0.275], [-0.085, -0.183, -0.272],
+    ])  # fmt: skip
+    U = np.array([
+        [0.0124, -0.069], [-0.0355, -0.313], [-0.0351, -0.44], [0.0001, -0.149], [0.0291, 0.061], [0.0365, 0.154],
+        [0.0443, 0.156],
+    ])  # fmt: skip
+    assert ddp.solve(problem, guess=(X, U)).violation <= 1e-8
