@@ -123,8 +123,9 @@ class _Task(NamedTuple):
             if not may_be_better(outcome, solver, tried.full_space(self.problem)):
                 break
             impossible = outcome.status.ending is Ending.INFEASIBLE
-            if other.step == "linear" and not (impossible and not outcome.history[0].full_space):
-                break  # for it differs from the first in that no rollouts lead away from the guess
+            led = not all(record.full_space for record in outcome.history)
+            if other.step == "linear" and not (impossible and led):
+                break  # it differs from the first in that no rollouts lead away from the guess
             if impossible:  # so it seems: a doubt is worth as many iterations again
                 other = replace(other, max_iterations=min(other.max_iterations, 2 * len(history)))
             second, tried = self.solved(other, guess, start, history), other

@@ -215,7 +215,7 @@ class Barrier:
     def start_elastic(self, price: float, rows: NDArray[np.bool_], c: Array, barrier: float) -> None:
         """Let some rows (M,) give way at a price, if they do not anyway: p - n is what they miss now, at values c."""
         y = self.multipliers
-        self.elastic, self.hard, self.price_of_all = True, rows & ~self.soft, price
+        self.elastic, self.hard, self.price_of_all = True, rows & ~self.soft & (self.kind != FREE), price
         self.give[PRICE, self.hard] = price
         self._count()
         self._start_giving(self.hard, c, y, barrier)
