@@ -101,6 +101,9 @@ def test_a_saved_motion_is_played_with_the_conditions_it_is_given(tmp_path):
     fails_with(mayne("play", SMALL, "--by-contact"), 2, "by_contact: expected a motion of a robot with legs")
     fails_with(mayne("play", SMALL, "--push", "0.3"), 2, "push: expected none, the base of pendulum is fixed")
     fails_with(mayne("play", "pendulum/swing"), 2, "pendulum/swing-up")
+    fails_with(mayne("play", tmp_path / "none.npz"), 2, "none.npz", "no such file")
+    fails_with(mayne("solve", saved), 2, "a saved solution, which `mayne view` shows")
+    fails_with(mayne("solve", "arm.urdf"), 2, "mayne solve arm/reach --robot arm.urdf")
 
 
 def test_the_papers_page_has_every_section_and_its_command(tmp_path, monkeypatch):

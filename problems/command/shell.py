@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import click
 
-from ddp.errors import ModelError, ProblemError, SolveError
+from ddp.errors import ModelError, ProblemError, SolveError, said
 from ddp.options import DDP, ILQR, Newton
 from ddp.problem import Problem
+from dynamics.robots.loading import READERS
 from problems.command.output import check_file
 from problems.command.parameters import build, parameters, parse
 from problems.command.progress import progress
@@ -106,6 +109,7 @@ def named(
     name: str, robot: str | None, options: Sequence[str], saved: dict[str, Any] | None = None
 ) -> tuple[Entry, Problem, dict[str, Any]]:
     """A problem, by its name, what a file has saved of it, and the command's options; and all those choices."""
+    _refuse_file(name)
     entry = find(name)
     others = [option for parameter in click.get_current_context().command.params for option in parameter.opts]
     chosen = (saved or {}) | parse(entry, options, others)
@@ -115,6 +119,19 @@ def named(
         chosen["robot"] = robot
     with progress(f"{name}, preparing"):
         return entry, build(entry, chosen), chosen
+
+
+def _refuse_file(name: str) -> None:
+    """Raise ProblemError for the name of a file in place of that of a problem."""
+    suffix = Path(name).suffix.lower()
+    if suffix in READERS:
+        raise ProblemError(
+            f"problem: expected a name, got the robot file {said(name)}: give it as --robot, as in "
+            f"`mayne solve arm/reach --robot {name}`"
+        )
+    if suffix == ".npz":
+        found = "a saved solution, which `mayne view` shows" if os.path.isfile(name) else "and there is no such file"
+        raise ProblemError(f"problem: expected a name, got {said(name)}, {found}")
 
 
 def end(success: bool) -> None:
