@@ -124,14 +124,10 @@ class Problem:
         x0 = as_array("x0", x0, (self.dynamics.nx,)).copy()
         self.dynamics.check_state("x0", x0)
         x0.flags.writeable = False
-        self._make_rows()
-        return self.twin(x0=x0)
-
-    def _make_rows(self) -> None:
-        """Make the rows of constraints, so that copies share them, and the memory that solves lay out for them."""
-        if self.constrained:
+        if self.constrained:  # copies share rows, and the memory that solves lay out for them
             for name in ("rows", "limited_rows") if self.limited else ("rows",):
                 getattr(self, name)
+        return self.twin(x0=x0)
 
     def varying(self, numbers: Mapping[str, ArrayLike] | None = None, /, **named: Any) -> Problem:
         """Copy with other numbers in some places: initial states, targets, weights, limits, masses, friction.
@@ -347,10 +343,8 @@ class Problem:
 
     def differs_in_start(self, other: Problem) -> bool:
         """Whether it is the other problem but, perhaps, for its initial state, its guess and limits of controls."""
-        return (
-            self.dynamics is other.dynamics and self.objective is other.objective and self._placed is other._placed
-            and self.horizon == other.horizon
-        )  # fmt: skip
+        alike = self.dynamics is other.dynamics and self.objective is other.objective
+        return alike and self._placed is other._placed and self.horizon == other.horizon
 
     def twin(self, **fields: Any) -> Problem:
         """Shallow copy with other fields, which are not checked; it shares all else, cached properties too."""

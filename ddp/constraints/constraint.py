@@ -187,9 +187,7 @@ class DerivedConstraint:
 
     def _about(self, row: int, x: Array, u: Array) -> Callable[[Any], Any]:
         """c as a function of z = (dx, du), real or complex."""
-        return about(
-            self.dynamics, x, u, partial(self._value, row), lambda x, u: np.atleast_1d(self.function(x, u))
-        )  # fmt: skip
+        return about(self.dynamics, x, u, partial(self._value, row), lambda x, u: np.atleast_1d(self.function(x, u)))
 
 
 def _evaluated(row: int, x: Array, u: Array, function: Function) -> Array:

@@ -257,9 +257,7 @@ class Backward:
         self._take(second)
         self.age = 0
 
-    def _swept(
-        self, blend: float, mu: float, contraction: str, kept: bool = False, by_costate: bool = False
-    ) -> Sweep:  # fmt: skip
+    def _swept(self, blend: float, mu: float, contraction: str, kept: bool = False, by_costate: bool = False) -> Sweep:
         """One sweep; ``kept``: with the contracted second order as it is."""
         blend, mu = float(blend), float(mu)
         if blend > 0.0 and not kept:

@@ -42,7 +42,7 @@ for _ in range(50):
 
 @pytest.fixture(params=["unnamed", "named"])
 def way(request, monkeypatch):
-    """Where the system can write to files without names, and where it cannot."""
+    """Systems that can write to files without names, and others."""
     if request.param == "named":
         monkeypatch.delattr(files.os, "O_TMPFILE", raising=False)
     return request.param

@@ -1,4 +1,4 @@
-"""Whatever moment a process is killed at, nothing is half written and nothing is left; 100: `make kills`."""
+"""Processes are killed at any moment: nothing is half written and nothing is left; 100: `make kills`."""
 
 import kills
 from fresh import Fresh

@@ -124,7 +124,7 @@ def test_every_motion_has_a_page_of_one_server(pole, shown):
 
 
 def test_only_this_machine_is_listened_to(shown):
-    """Whatever else this process listens to, none of it is open to others."""
+    """None of all that this process listens to is open to others."""
     assert ("127.0.0.1", urlsplit(shown.where).port) in listening()
     assert {address for address, _ in listening()} == {"127.0.0.1"}
 
