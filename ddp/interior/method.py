@@ -52,8 +52,8 @@ LARGE = 1e3
 """Costates of a guess that are larger are no multipliers."""
 
 PRICE, DEARER, MOST_RAISED = 100.0, 10.0, 3
-"""Price of a unit of violation where rows are elastic; by how much and how often it rises until violations that did not
-fall to a half are said to stay."""
+"""Price of a unit of violation where rows are elastic; by how much it rises, and how often at least before violations
+that did not fall to a half are said to stay, see `DEAR`, too."""
 
 
 class Interior:
