@@ -209,6 +209,7 @@ class FramePositionEquality(RobotConstraint):
     frame: str
     target_xyz: Array
     at_end: bool = True
+    row_names = "x", "y", "z"
 
     def __post_init__(self) -> None:
         flag("at_end", self.at_end)

@@ -14,6 +14,7 @@ from ddp.errors import ProblemError
 from problems import arm
 from problems.constraints import (
     CenterOfMassLimits,
+    FramePositionEquality,
     FramePositionLimits,
     FrameVelocityLimits,
     JointLimits,
@@ -102,3 +103,6 @@ def test_reports_of_limits_name_the_joint():
     row = int(np.abs(residuals[0].violation).max(axis=0).argmax())
     assert f"(JointLimits)[{joints[row]}] is violated by " in str(residuals[0])
     assert str(residuals[2]) == "constraints[2] (TorqueLimits) holds"
+    far = replace(problem, terminal_constraints=[FramePositionEquality(robot, "tool0", [0.0, 9.0, 0.0])])
+    (residual,) = ddp.solve(far, ddp.DDP(max_iterations=1), throw=False).residuals()
+    assert "(FramePositionEquality)[y] is violated by " in str(residual)
