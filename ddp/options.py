@@ -142,7 +142,10 @@ class DDP:
         return plain and self.step == "auto"
 
     def attempts(self, problem: Problem) -> list[DDP]:
-        """Solvers to try one after the other where one fails; the first may end early if others follow."""
+        """Solvers to try one after the other where one fails; the first may end early if others follow.
+
+        The last is for verdicts that constraints cannot be met which the second does not confirm.
+        """
         return self._in_turn if self._open and problem.constrained else [self]
 
     @cached_property

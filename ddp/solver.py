@@ -70,7 +70,8 @@ def solve(
 
     Constraints are held by full-space steps (``step`` of `DDP`): gains keep what is at its bound. Where these fail or
     end at no minimum the augmented Lagrangian (`augmented`) is tried, whose gains give way to what disturbs them as
-    much as the last penalties let them; where constraints cannot be met the status says so.
+    much as the last penalties let them. Where constraints cannot be met the status says so, if that confirms it, or if
+    full-space steps from the guess itself, without rollouts before them, find no way either.
 
     Raises ProblemError for bad input, before any work, or when a term's own code fails; SolveError, whatever
     ``throw`` is, if a worker dies. KeyboardInterrupt ends the solve at once; like every other way out, it
