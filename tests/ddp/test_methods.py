@@ -171,10 +171,10 @@ def test_separable_terms_in_python_are_there_in_exact_iterations_too():
 
 def test_gains_that_overflow_leave_nothing_stale():
     """Contractions with multipliers of theirs are thrown away, and V_x contracts records of this iterate."""
-    problem = problems.find("arm/reach").build(horizon=20)
-    U = problem.dynamics.nominal_control(problem.x0) + np.random.default_rng(0).normal(size=(20, 6))
     found = []
     for spoilt in (False, True):
+        problem = problems.find("arm/reach").build(horizon=20)  # whose sweeps have served no other solve
+        U = problem.dynamics.nominal_control(problem.x0) + np.random.default_rng(0).normal(size=(20, 6))
         with differentiator(problem, 1) as work:
             iterate = Iterate(problem, work, Guess(np.tile(problem.x0, (21, 1)), U, np.zeros((20, 6, 12))), AUTO)
             iterate.accept(iterate.search(iterate.sweep(0.0, 1e-3), 1.0))
