@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from ddp.constraints.bounds import as_limits
 from ddp.costs.batch import ability
+from ddp.costs.compiled import CompiledTerm
 from ddp.costs.entries import Entry
 from ddp.costs.objective import Objective
 from ddp.costs.traced import TracedTerm
@@ -168,6 +169,8 @@ def _varied(problem: Problem, where: tuple[str, Any, int], values: dict[str, Any
     place = Place(*where, "")
     thing = place.thing(problem)
     made = _with_numbers(place, thing, values)
+    if isinstance(thing, CompiledTerm):
+        return made
     entries = problem.objective.within(0, problem.horizon + 1)
     traced = [one.term for one, _ in entries if isinstance(one.term, TracedTerm) and one.term.term is thing]
     for name in values if traced else ():
