@@ -7,6 +7,7 @@ would look at values, and `REFUSED`. `traced` makes arrays that numbers can be w
 
 from __future__ import annotations
 
+import bisect
 import functools
 import math
 from collections.abc import Callable
@@ -254,6 +255,25 @@ def _piecewise(x: Any, conditions: Any, functions: Any, *args: Any, **named: Any
     return result
 
 
+def _searchsorted(a: Any, v: Any, side: str = "left") -> Any:
+    """Place of each entry among sorted numbers, found by decisions."""
+    find = bisect.bisect_left if side == "left" else bisect.bisect_right
+    places = np.frompyfunc(functools.partial(find, list(_as_objects(a))), 1, 1)(_as_objects(v))
+    return places.astype(int) if isinstance(places, np.ndarray) and places.ndim else int(places)
+
+
+def _digitize(x: Any, bins: Any, right: bool = False) -> Any:
+    """np.digitize of bins that increase."""
+    if np.any(np.diff(bins) < 0.0):
+        raise TraceError("np.digitize of bins that decrease")
+    return _searchsorted(bins, x, "left" if right else "right")
+
+
+def _isclose(a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Any:
+    """Whether |a - b| <= atol + rtol |b|, entry by entry."""
+    return np.abs(np.subtract(traced(a), traced(b))) <= atol + rtol * np.abs(traced(b))
+
+
 def _refusing(name: str) -> Any:
     found: Any = np
     for part in name.split("."):
@@ -267,6 +287,7 @@ FUNCTIONS: dict[Any, Callable[..., Any]] = {
     np.linalg.det: dense.determinant,
     np.zeros_like: _like(0.0), np.ones_like: _like(1.0), np.empty_like: _like(0.0), np.full_like: _like(math.nan),
     np.real: lambda a: a, np.isrealobj: lambda a: True, np.iscomplexobj: lambda a: False, np.copy: made,
+    np.searchsorted: _searchsorted, np.digitize: _digitize, np.isclose: _isclose,
 }  # fmt: skip
 """NumPy's functions that are others on numbers of a graph."""
 
@@ -274,7 +295,7 @@ REFUSED = frozenset(
     function
     for name in ("linalg.eig", "linalg.eigh", "linalg.eigvals", "linalg.eigvalsh", "linalg.svd", "linalg.qr",
                  "linalg.pinv", "linalg.cholesky", "linalg.lstsq", "linalg.cond", "linalg.slogdet",
-                 "round", "around", "nan_to_num", "searchsorted", "digitize", "histogram", "unique", "fft.fft")
+                 "round", "around", "nan_to_num", "histogram", "unique", "fft.fft")
     if (function := _refusing(name)) is not None
 )  # fmt: skip
 """NumPy's functions that cannot be followed."""

@@ -41,7 +41,7 @@ class _Path:
         if truth.place not in self._known:
             if len(self.answers) >= MOST_DECISIONS:
                 raise TraceError(
-                    f"more than {MOST_DECISIONS} decisions by values that depend on x or u, of a loop that ends by one?"
+                    f"more than {MOST_DECISIONS} decisions by values of x or u: does a loop end by such a value?"
                 )
             taken = len(self.answers)
             answer = self._prefix[taken] if taken < len(self._prefix) else True
