@@ -92,7 +92,7 @@ def stance(
 ) -> Stance:
     """Find how a floating robot stands in the posture q0 (nq,), its usual one by default.
 
-    feet: names of frames; default, every frame of a body that is called a sole, or else a foot.
+    feet: names of frames; default, every body that is called a sole, or else a foot, or such sites of MJCF files.
     ground [m]: the height of level ground; by default, the ground is where the feet are.
 
     ProblemError names a foot that the robot lacks, with the nearest names, and one that is not on the ground.
@@ -117,13 +117,14 @@ def stance(
 
 
 def found(robot: Robot) -> list[str]:
-    """The frames of a robot that are called feet."""
-    bodies = [frame.name for frame in checks.robot("robot", robot).model.frames if frame.type == pin.FrameType.BODY]
-    for known in (SURFACE_NAMES, POINT_NAMES):
-        names = [name for name in bodies if _is(name, known)]
-        if len(names) >= 2:
-            return names
-    raise ProblemError(f"feet: {robot.name} has no frames called soles or feet; name its feet")
+    """The bodies of a robot that are called feet, or else its sites."""
+    frames = checks.robot("robot", robot).model.frames
+    for kind in (pin.FrameType.BODY, pin.FrameType.OP_FRAME):
+        for known in (SURFACE_NAMES, POINT_NAMES):
+            names = [frame.name for frame in frames if frame.type == kind and _is(frame.name, known)]
+            if len(names) >= 2:
+                return names
+    raise ProblemError(f"feet: {robot.name} has no bodies or sites called soles or feet: name them, feet=[...]")
 
 
 def check_feet(robot: Robot, feet: Sequence[str] | Mapping[str, str]) -> list[str]:

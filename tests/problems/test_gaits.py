@@ -304,6 +304,18 @@ def test_a_file_with_named_feet_walks_in_a_posture_that_is_given():
     )
 
 
+def test_sites_of_a_file_are_feet_where_no_bodies_are():
+    legs_of = "".join(
+        f"""<body pos="{x} {y} 0"><joint/><geom size=".03"/><site name="{name}_foot" pos="0 0 -.3"/></body>"""
+        for name, x, y in (("FL", 0.2, 0.1), ("FR", 0.2, -0.1), ("RL", -0.2, 0.1), ("RR", -0.2, -0.1))
+    )
+    trunk = f"""<body name="trunk" pos="0 0 .3"><freejoint/><geom size=".1"/>{legs_of}</body>"""
+    found = legs.stance(load(f"<mujoco><worldbody>{trunk}</worldbody></mujoco>"))
+    assert found.corners() == {"LF": "FL_foot", "RF": "FR_foot", "LH": "RL_foot", "RH": "RR_foot"}
+    with pytest.raises(ddp.ProblemError, match="no bodies or sites called soles or feet"):
+        legs.stance(load(f"<mujoco><worldbody>{trunk.replace('_foot', '_end')}</worldbody></mujoco>"))
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
