@@ -50,6 +50,9 @@ class Motion(NamedTuple):
 
 def as_motions(robot: Any, X: Any = None, dt: ArrayLike | None = None) -> list[Motion]:
     """Motions that the arguments ``robot``, ``X``, ``dt`` of ``save_html`` describe, checked; at least one."""
+    for field, value in (("X", X), ("dt", dt)):
+        if value is not None and isinstance(robot, Solved):
+            raise ProblemError(f"{field}: expected none beside a Solution, which knows its states and times")
     if isinstance(robot, Solved):
         return [_solution("robot", "", robot)]
     if isinstance(robot, Mapping):

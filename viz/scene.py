@@ -90,7 +90,7 @@ def build(
     alone = len(motions) == 1
     world = _world(first, alone, forces, obstacles, ground)
     model, Q = first.robot.model, first.Q
-    frames = _paths(world, first) if frames is None else items("frames", frames, "names of frames")
+    frames = _paths(world, motions) if frames is None else items("frames", frames, "names of frames")
     for name in frames:
         text("frames: a name", name)
     acting = world.forces
@@ -184,10 +184,10 @@ def _world(
     return world if ground is None else world._replace(ground=ground)
 
 
-def _paths(world: World, first: Motion) -> list[str]:
-    """Frames whose paths are drawn by default: those with targets, and feet."""
-    wanted = [*(mark.frame for mark in world.targets), *world.feet]
-    return [name for name in dict.fromkeys(wanted) if name and first.robot.model.existFrame(name)]
+def _paths(world: World, motions: Sequence[Motion]) -> list[str]:
+    """Frames whose paths are drawn by default: those with targets, and feet, that all robots have."""
+    wanted = dict.fromkeys([*(mark.frame for mark in world.targets), *world.feet])
+    return [name for name in wanted if name and all(one.robot.model.existFrame(name) for one in motions)]
 
 
 def _beside(X: ArrayLike, name: str, first: Motion) -> Motion:

@@ -124,6 +124,7 @@ def test_the_camera_stands_where_it_is_put(panda):
         (lambda p: ({"a": solution(p, 4, 0.1), "b": np.zeros((3, 9))},), r"robot\['b'\]: expected 5 states, .* got 3"),
         (lambda p: ({"a": solution(p, 4, 0.1), "b": "x"},), r"robot\['b'\]: expected one row of real numbers"),
         (lambda p: ({3: solution(p, 4, 0.1)},), "robot: a name: expected a text"),
+        (lambda p: (solution(p, 4, 0.1), None, 0.1), "dt: expected none beside a Solution"),
         (lambda p: (p, p.q0), "dt: expected it with a robot"),
         (lambda p: (p,), "X: expected it with a robot"),
         (lambda p: ("panda", p.q0, 0.1), "robot: expected a Robot from mayne.load, or solutions, got 'panda'"),

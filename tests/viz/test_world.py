@@ -9,6 +9,7 @@ import pytest
 from pages import at, held, moves, vertices
 
 import viz
+from dynamics import load
 from problems import arm, gaits
 from problems.constraints import SelfClearance
 from problems.costs import CenterOfMass, FramePosition
@@ -106,6 +107,14 @@ def test_the_solids_are_those_that_constraints_measure(reach):
     assert (robot.model.names[body.joint], body.radius) == ("wrist_3_joint", 0.05)
     own = SelfClearance(robot)
     assert {one.joint for one in own.bodies()} <= set(range(robot.model.njoints))
+
+
+def test_paths_are_those_of_frames_that_all_robots_have(solved):
+    panda = load("panda")
+    alike = SimpleNamespace(dynamics=SimpleNamespace(robot=panda, dt=0.1))
+    other = SimpleNamespace(X=panda.q0[None], U=np.zeros((0, panda.nv)), problem=alike)
+    assert "tool0" in build({"a": solved, "b": solved}).traced
+    assert build({"a": solved, "b": other}).traced == ()
 
 
 def test_what_is_given_stands_instead_of_what_the_problem_knows(solved):
