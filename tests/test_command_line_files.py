@@ -53,14 +53,15 @@ def test_a_file_that_is_no_solution_is_refused(tmp_path):
     fails_with(mayne("view", damaged), 2, "not a solution")
 
 
-@pytest.mark.parametrize("option", ["--save", "--html", "--plot"])
-def test_a_file_that_cannot_be_written_is_refused_before_anything_is_solved(tmp_path, monkeypatch, option):
+@pytest.mark.parametrize(("option", "suffix"), [("--save", ".npz"), ("--html", ".html"), ("--plot", ".png")])
+def test_a_file_that_cannot_be_written_is_refused_before_anything_is_solved(tmp_path, monkeypatch, option, suffix):
     def solving(*arguments, **options):
         raise AssertionError("it was solved")
 
     monkeypatch.setattr(cli, "solve_problem", solving)
-    fails_with(mayne("solve", SMALL, option, tmp_path / "none" / "x.png"), 2, option, "existing folder")
+    fails_with(mayne("solve", SMALL, option, tmp_path / "none" / f"x{suffix}"), 2, option, "existing folder")
     fails_with(mayne("solve", SMALL, "--plot", tmp_path / "x.txt"), 2, "--plot: expected .png or .pdf or .svg")
+    fails_with(mayne("solve", SMALL, "--html", tmp_path / "x.txt"), 2, "--html: expected .html or .htm")
     fails_with(mayne("solve", SMALL, "--forces", tmp_path / "x.png"), 2, "expected a problem with contacts")
 
 

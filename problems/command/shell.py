@@ -82,7 +82,7 @@ NAME = click.argument("name")
 ROBOT = click.option("--robot", help="Another robot: a name of example-robot-data or a file.")
 OPTIONS = click.argument("options", nargs=-1, type=click.UNPROCESSED, metavar="[--PARAMETER VALUE]...")
 OPEN = {"ignore_unknown_options": True}  # for the parameters of the problem, which `parse` reads
-HTML = click.option("--html", type=File(), help="Write a self-contained animation.")
+HTML = click.option("--html", type=File(".html", ".htm"), help="Write a self-contained animation.")
 SAVE = click.option("--save", type=File(), help="Write the solution (.npz), for `mayne view`.")
 PLOT = click.option("--plot", type=DRAWING, help="Write how it converged (.png, .pdf, .svg).")
 NO_BROWSER = click.option("--no-browser", is_flag=True, help="Tell the address of the viewer, and open no browser.")

@@ -140,6 +140,8 @@ def simulate(
     every, spread = 1.0 / positive("rate", rate), at_least_zero("noise", noise)
     if kick is not None and not system.robot.is_floating:
         raise ProblemError(f"push: expected none, the base of {system.robot.name} is fixed")
+    if friction is not None and not feet_of(system):
+        raise ProblemError(f"friction: expected none, {system.robot.name} does not stand on feet")
     mu = (friction_of(problem) or 0.7) if friction is None else positive("friction", friction)
     softness, rng = positive("softness", softness), np.random.default_rng(integer("seed", seed))
     heights = as_range(uneven)

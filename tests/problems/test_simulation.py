@@ -175,9 +175,10 @@ def test_bad_conditions_are_refused(trot, given, words):
         problems.simulate(trot, **given)
 
 
-def test_only_robots_on_feet_walk_over_uneven_ground():
-    with pytest.raises(ddp.ProblemError, match="uneven: expected 0, ur5 does not stand on feet"):
-        problems.simulate(ddp.solve(arm.reach("ur5")), uneven=0.01)
+@pytest.mark.parametrize("given", [{"uneven": 0.01}, {"friction": 0.5}])
+def test_only_robots_on_feet_have_ground(given):
+    with pytest.raises(ddp.ProblemError, match=r"\w+: expected (0|none), ur5 does not stand on feet"):
+        problems.simulate(ddp.solve(arm.reach("ur5")), **given)
 
 
 def test_only_solutions_of_robots_are_played():
