@@ -105,12 +105,14 @@ def check_derivatives(
 def excited(problem: Problem) -> tuple[Array, Array]:
     """States (N+1, nx) and controls (N, nu) near the guess, where no derivative vanishes by chance; always the same.
 
+    Where the states that follow from controls diverge, as of an arm that falls, they stay near those of the guess, or x0.
     States whose step, or its derivative, is not finite are drawn nearer to the guess.
     """
     rng = np.random.default_rng(0)
     system, given = problem.dynamics, start_policy(problem, problem.guess)
     U = given.U + 0.1 * rng.normal(size=given.U.shape)
-    X = given.X if given.imposed else system.rollout(problem.x0, U)
+    rolled = system.rollout(problem.x0, U)
+    X = given.X if given.imposed or not np.isfinite(rolled).all() else rolled
     away, derivatives = 0.1 * rng.normal(size=(len(X), system.n)), problem.allocate()
     for _ in range(NEARER):
         moved = system.integrate(X, away)

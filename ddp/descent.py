@@ -106,14 +106,14 @@ class Descent:
         """Add a record, and show it, with the trajectory ``at`` it, by default the iterate's."""
         self.history.append(record)
         if at is not None and self._watcher is not None:
-            self._watcher.watch(record, at.X, at.U)
+            self._watcher.watch(record, at.X.copy(), at.U.copy())
         elif self._callback is not None:
             self._callback(record)
 
     def _show(self, record: Record) -> None:
         """Show a record with the iterate's trajectory."""
         assert self._watcher is not None
-        self._watcher.watch(record, self.iterate.X, self.iterate.U)
+        self._watcher.watch(record, self.iterate.X.copy(), self.iterate.U.copy())
 
     def run(self, tolerance: float, limit: int, struggles: Callable[[list[Record]], bool] | None = None) -> End:
         """Iterate until convergence to a tolerance, or another reason to stop: its history ``struggles``, say.

@@ -57,7 +57,7 @@ class Iterations:
     def watch(self, record: Record, X: Array, U: Array) -> None:
         """Keep an iteration's states; the solver calls this."""
         self._count += 1
-        self.found.append(Iterate(self._count, record, X.copy()))
+        self.found.append(Iterate(self._count, record, X))
         if len(self.found) > KEPT:
             half = KEPT // 2
             self.found = [*self.found[:half:2], *self.found[half:]]

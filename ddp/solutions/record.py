@@ -49,4 +49,4 @@ class Watcher(Protocol):
     """Callback of `solve` that sees the iterates too."""
 
     def watch(self, record: Record, X: Array, U: Array) -> None:
-        """Called after each iteration; X (N+1, nx), U (N, nu) are the solver's own: copy what is kept."""
+        """Called after each iteration; X (N+1, nx), U (N, nu) are copies."""

@@ -340,6 +340,16 @@ def test_a_point_that_is_not_finite_is_told_and_not_wrong():
     assert "cannot be judged where they are not smooth or finite" in str(report)
 
 
+def test_default_points_stay_near_x0_where_the_controls_of_the_guess_diverge():
+    def blow_up(x, u):
+        return x + x**3 + u
+
+    problem = ddp.Problem(FunctionDynamics(blow_up, 1, 1), [lambda x, u: x @ x + u @ u], [], [3.0], 20)
+    assert not np.isfinite(problem.dynamics.rollout(problem.x0, np.zeros((20, 1)))).all()
+    assert np.abs(excited(problem)[0] - 3.0).max() < 1.0
+    assert ddp.check_derivatives(problem).ok
+
+
 def test_default_points_are_where_steps_are_finite():
     def step(x, u):
         return np.array([x[0] + 0.01 * x[1], x[1] + 0.01 * (u[0] + np.sqrt(0.02 - x[0]))])
