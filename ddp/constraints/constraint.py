@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ddp import differences
-from ddp.constraints.jitted import CompiledJittedConstraint, JittedConstraint
+from ddp.constraints.jitted import CompiledJittedConstraint, JittedConstraint, upper_beside
 from ddp.constraints.traced import TracedConstraint
 from ddp.costs.terms import TermError, about, called
 from ddp.errors import REAL, ProblemError, as_array, axes, choice, flag, line_of, said
@@ -65,17 +65,21 @@ class Equality(_OfFunction):
 
 @dataclass(frozen=True, eq=False)
 class Inequality(_OfFunction):
-    """``lower <= c(x, u) <= upper``, by default ``c(x, u) <= 0``; the rest as in `Equality`.
+    """``lower <= c(x, u) <= upper``, without bounds ``c(x, u) <= 0``; the rest as in `Equality`.
 
-    lower, upper: numbers or arrays (size,), infinite where there is none.
+    lower, upper: numbers or arrays (size,), infinite where there is none; one of them alone is the only bound.
     """
 
     function: Function
     jacobian: Function | None = None
     lower: ArrayLike = -np.inf
-    upper: ArrayLike = 0.0
+    upper: ArrayLike | None = None
     derivatives: str = "traced"
     at_end: bool = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "upper", upper_beside(self.lower, self.upper))
 
 
 def made_batch(name: str, given: Any, dynamics: System, x0: Array) -> Constraint:
@@ -103,7 +107,7 @@ def _derived(name: str, given: Equality | Inequality | JittedConstraint, dynamic
         size = len(_evaluated(0, x0, np.zeros(dynamics.nu), given.function))
     except TermError as failure:
         raise ProblemError(f"{name}: {failure} at x0 and u = 0{line_of(failure.__cause__)}") from failure.__cause__
-    bounds = (0.0, 0.0) if isinstance(given, Equality) else (given.lower, given.upper)
+    bounds: tuple[Any, Any] = (0.0, 0.0) if isinstance(given, Equality) else (given.lower, given.upper)
     lower, upper = (
         np.full(size, as_array(f"{name}: {side}", bound, (size,) if axes(bound) else (), finite=False))
         for side, bound in zip(("lower", "upper"), bounds, strict=True)

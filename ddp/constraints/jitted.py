@@ -34,7 +34,8 @@ class JittedConstraint:
     jacobian(x, u): (size, n+nu) or (size, n); hessian(x, u, weight): ``Σ_i weight_i ∂²c_i`` (n+nu, n+nu) or (n, n), in
     exponential coordinates; the short shapes say that u does not matter. A function alone is traced, as `Inequality`'s;
     without a hessian the jacobian is differenced, to fourth order, which takes states that are plain numbers.
-    lower, upper: numbers or arrays (size,), infinite where there is none, equal for an equality.
+    lower, upper: numbers or arrays (size,), infinite where there is none, equal for an equality; without either,
+        ``c(x, u) <= 0``, and one of them alone is the only bound.
     at_end: as of `Inequality`.
 
     Where a function raises, c or its derivative is NaN: a step there is rejected.
@@ -44,12 +45,20 @@ class JittedConstraint:
     jacobian: Callable[[Any, Any], Any] | None = None
     hessian: Callable[[Any, Any, Any], Any] | None = None
     lower: ArrayLike = -np.inf
-    upper: ArrayLike = 0.0
+    upper: ArrayLike | None = None
     at_end: bool = True
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "upper", upper_beside(self.lower, self.upper))
         flag("at_end", self.at_end)
         check_compilable(self, "function", "jacobian")
+
+
+def upper_beside(lower: ArrayLike, upper: ArrayLike | None) -> ArrayLike:
+    """Upper bound as given; without one 0, or none beside a lower bound."""
+    if upper is not None:
+        return upper
+    return 0.0 if isinstance(lower, float) and lower == -np.inf else np.inf
 
 
 class CompiledJittedConstraint(KernelConstraint):

@@ -308,7 +308,7 @@ def test_a_constraint_that_fails_is_named_with_its_knot():
             {"constraints_at": {0: [ddp.Equality(position)]}},
         ),
         (r"constraints_at: expected a mapping", {"constraints_at": [ddp.Equality(position)]}),
-        (r"constraints\[0\].*lower <= upper", {"constraints": [ddp.Inequality(position, lower=1.0)]}),
+        (r"constraints\[0\].*lower <= upper", {"constraints": [ddp.Inequality(position, lower=1.0, upper=0.5)]}),
         (r"constraints\[0\].*upper: expected shape", {"constraints": [ddp.Inequality(position, upper=np.ones(2))]}),
         (r"constraints\[0\].*c raised IndexError", {"constraints": [ddp.Equality(lambda x, u: x[7])]}),
         (r"constraints\[0\].*one axis", {"constraints": [ddp.Equality(lambda x, u: np.eye(2))]}),

@@ -34,6 +34,17 @@ def test_what_no_control_enters_holds_at_the_end_too(derivatives):
         assert residual.knots == range(N)
 
 
+@pytest.mark.parametrize("kind", [ddp.Inequality, ddp.JittedConstraint])
+@pytest.mark.parametrize(("bounds", "held"), [
+    ({}, (-np.inf, 0.0)), ({"lower": -0.2}, (-0.2, np.inf)), ({"upper": 0.2}, (-np.inf, 0.2)),
+    ({"lower": [-0.2]}, (-0.2, np.inf)), ({"lower": -0.2, "upper": 0.0}, (-0.2, 0.0)),
+])  # fmt: skip
+def test_a_bound_alone_leaves_the_other_side_free(kind, bounds, held):
+    (placed,) = linear_problem(constraints=[kind(lambda x, u: x[1], **bounds)]).placed
+    assert (placed.lower[1:] == held[0]).all()  # at x0 it holds or not
+    assert (placed.upper[1:] == held[1]).all()
+
+
 @pytest.mark.parametrize("derivatives", ["traced", "differences"])
 @pytest.mark.parametrize(("norm", "price"), [("L1", 3.0), ("L1", 100.0), ("L2", 3.0), ("L2", 40.0)])
 def test_soft_constraints_cost_what_they_are_violated_by(norm, price, derivatives):
