@@ -105,7 +105,7 @@ def check_derivatives(
 def excited(problem: Problem) -> tuple[Array, Array]:
     """States (N+1, nx) and controls (N, nu) near the guess, where no derivative vanishes by chance; always the same.
 
-    Where the states that follow from controls diverge, as of an arm that falls, they stay near those of the guess, or x0.
+    Where states that follow from controls diverge, as of an arm that falls, they stay near those of the guess, or x0.
     States whose step, or its derivative, is not finite are drawn nearer to the guess.
     """
     rng = np.random.default_rng(0)
