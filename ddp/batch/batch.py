@@ -62,6 +62,8 @@ class Batch:
         self._begin()
         try:
             self._out = Results.empty(problem, self.size)
+            for part in vars(self._out).values():
+                part[:] = 0.0
         except (MemoryError, ValueError) as reason:
             raise ProblemError(f"size: expected as many problems as memory has room for, got {said(size)}") from reason
         self.left, self._begun = 0, np.zeros(self.size, dtype=bool)

@@ -27,6 +27,7 @@ from ddp.derivatives import Derivatives
 from ddp.machine.aligned import aligned_zeros
 from ddp.machine.following import Following
 from ddp.machine.number import WIDTH
+from ddp.machine.recycled import recycled_rows
 from ddp.machine.trajectories import Eight, Trajectory
 from ddp.machine.variables import made_like
 from ddp.machine.written import address, filled
@@ -107,10 +108,9 @@ class Results:
 
     @classmethod
     def empty(cls, problem: Problem, count: int) -> Results:
-        """Memory for results."""
+        """Memory for results, which is not initialised, and used again."""
         N, d = problem.horizon, problem.dynamics
-        shapes = (N + 1, d.nx), (N, d.nu), (N, d.nu), (N, d.nu, d.n), (NUMBERS,)
-        return cls(*(np.zeros((count, *shape)) for shape in shapes))
+        return cls(*recycled_rows(count, (N + 1, d.nx), (N, d.nu), (N, d.nu), (N, d.nu, d.n), (NUMBERS,)))
 
 
 class _Memory:

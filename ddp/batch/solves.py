@@ -8,7 +8,10 @@ import numpy as np
 
 from ddp.batch.lanes import COST, DONE, ENDING, EXPECTED, GRADIENT, ITERATIONS, LEFT
 from ddp.batch.native import Guess, Native, Results, obstacle
+from ddp.errors import as_array
 from ddp.guesses import Followed, Start, as_guess
+from ddp.machine.number import WIDTH
+from ddp.machine.recycled import recycled_rows
 from ddp.options import DDP
 from ddp.problem import Problem
 from ddp.protocols import Array
@@ -120,12 +123,26 @@ def guess_of(problems: Sequence[Problem], start: Start) -> Guess | None:
     if isinstance(start, tuple):
         return None
     if start is None or isinstance(start, np.ndarray):
-        U = np.array([start_policy(p, None).U for p in problems]) if start is None else start[None]
+        U = np.repeat(_resting(problems)[:, None], N, axis=1) if start is None else start[None]
         return Guess(np.zeros((1, N + 1, d.nx)), U, np.zeros((1, N, d.nu, d.n)), True)
     return policies_of([start])
 
 
+def _resting(problems: Sequence[Problem]) -> Array:
+    """Controls (M, nu) that keep problems at rest where they begin: eight at a time, so that none depends on others."""
+    d, M = problems[0].dynamics, len(problems)
+    if any(p.dynamics is not d for p in problems):
+        return np.array([start_policy(p, None).U[0] for p in problems])
+    X0 = np.resize(np.array([p.x0 for p in problems]), (-(-M // WIDTH) * WIDTH, d.nx))
+    U = [d.nominal_control(eight) for eight in X0.reshape(-1, WIDTH, d.nx)]
+    return as_array("dynamics.nominal_control", np.concatenate(U), (len(X0), d.nu))[:M]
+
+
 def policies_of(starts: Sequence[Followed]) -> Guess:
     """Policies that problems follow, one of each or one of all."""
-    X, U, K = (np.array([getattr(start, name) for start in starts]) for name in ("X", "U", "K"))
+    parts = [[getattr(start, name) for start in starts] for name in ("X", "U", "K")]
+    made = recycled_rows(len(starts), *(part[0].shape for part in parts))
+    for part, out in zip(parts, made, strict=True):
+        np.stack(part, out=out)
+    X, U, K = made
     return Guess(X, U, K, False)

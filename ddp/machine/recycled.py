@@ -18,6 +18,15 @@ _ALIGNMENT = 64
 _local = threading.local()
 
 
+def recycled_rows(count: int, *shapes: tuple[int, ...]) -> list[Array]:
+    """Arrays (count, ...) as `recycled`, from memory for a power of two of rows, which fits others of about as many."""
+    room, sizes = 1 << (count - 1).bit_length(), [math.prod(shape) for shape in shapes]
+    parts = np.split(recycled((room * sum(sizes),)), np.cumsum([room * size for size in sizes])[:-1])
+    return [
+        part[: count * size].reshape(count, *shape) for part, size, shape in zip(parts, sizes, shapes, strict=True)
+    ]
+
+
 def recycled(shape: tuple[int, ...]) -> Array:
     """An array, not initialised, aligned to cache lines. No other array, view or buffer shares its memory.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -256,5 +257,5 @@ def _apart(a: Posed, b: Posed) -> float:
 
 def _distance(problem: Problem, a: Solution, b: Solution) -> float:
     """Root of the mean square of X_b ⊖ X_a."""
-    difference = problem.dynamics.difference(a.X, b.X)
-    return float(np.sqrt((difference * difference).mean()))
+    difference = problem.dynamics.difference(a.X, b.X).ravel()
+    return math.sqrt(difference @ difference / difference.size)

@@ -4,12 +4,13 @@ A tree of neighbours has three kinds of edges. Some samples are anchors, one of 
 depends on nothing but how many there are; each follows the nearest one among the first half as many and the problem
 itself, which in spaces of many dimensions is often nearer than any sample. All others belong to the nearest anchor's
 cell, and follow, in the same order, the nearest one among the problem itself and the first half of the cell. So the
-tree is as deep as the logarithm of the number of samples, and a cell needs nothing but its anchor.
+tree is as deep as the logarithm of the number of samples, and a cell needs nothing but its anchor. The first `TOGETHER`
+of either come at once, as many as a register solves.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,11 +24,14 @@ from ddp.protocols import Array
 BLOCK = 32
 """Samples of a block, about."""
 
-TOGETHER = 4
-"""Anchors that are solved one after the other, at most."""
+TOGETHER = 8
+"""Anchors of a block, at most, and samples that are solved at once in the beginning."""
 
 SCOUTS = 48
 """Samples, at least, that are solved from their own guesses too, to see whether neighbours miss better optima."""
+
+FEW = 1 << 13
+"""Coordinates of pairs of points up to which all distances are found, without a tree."""
 
 Indices = NDArray[np.int64]
 
@@ -120,6 +124,8 @@ def _now(problem: Problem, name: str, samples: Array) -> Array:
 
 def _nearest(places: Array, of: Array) -> Indices:
     """Index of the nearest of some places, for each point."""
+    if places.size * len(of) <= FEW:
+        return np.asarray(((of[:, None] - places) ** 2).sum(axis=2).argmin(axis=1), dtype=np.int64)
     from scipy.spatial import cKDTree  # it takes a tenth of a second to import, which few programs need
 
     return np.asarray(cKDTree(places).query(of)[1], dtype=np.int64)
@@ -133,7 +139,7 @@ def neighbours(points: Array, root: Array) -> list[Block]:
     blocks = []
     tree = [NOMINAL, *anchors.tolist()]
     at = np.vstack([root, points[anchors]])
-    for a, b in _doubling(len(tree)):
+    for a, b in _doubling(1, len(tree)):
         parents = np.array(tree)[_nearest(at[:a], at[a:b])]
         for begin in range(a, b, TOGETHER):
             end = min(begin + TOGETHER, b)
@@ -146,20 +152,19 @@ def neighbours(points: Array, root: Array) -> list[Block]:
             rows = np.append(anchor, members)
             known, places = np.append(NOMINAL, rows), np.vstack([root, points[rows]])
             parents = np.empty(len(known), dtype=np.int64)
-            for a, b in _doubling(len(known)):
+            for a, b in _doubling(2, len(known)):
                 parents[a:b] = known[_nearest(places[:a], places[a:b])]
             if len(rows) > 1:
                 blocks.append(Block(rows[1:], parents[2:]))
     return blocks
 
 
-def _doubling(count: int) -> Sequence[tuple[int, int]]:
-    """Ranges 1 .. 2, 2 .. 4, 4 .. 8, ... of the numbers below ``count``."""
-    found, a = [], 1
+def _doubling(first: int, count: int) -> Iterator[tuple[int, int]]:
+    """Ranges of the numbers first .. count-1: `TOGETHER` of them, as many again, twice as many, four times, ..."""
+    a, b = first, first + TOGETHER
     while a < count:
-        found.append((a, min(2 * a, count)))
-        a *= 2
-    return found
+        yield a, min(b, count)
+        a, b = b, 2 * b - first
 
 
 def with_scouts(blocks: Sequence[Block]) -> list[Block]:

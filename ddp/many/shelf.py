@@ -22,24 +22,25 @@ from ddp.many.rows import Rows
 
 
 class Shared(NamedTuple):
-    """Rows of a type in nameless memory of one process, as others of its machine open it: it leaves no file behind.
+    """Rows in nameless memory of one process, as others of its machine open it: it leaves no file behind.
 
     path: of that memory among the open files of its process.   target: of the link there, which tells it from others.
     """
 
     path: str
     target: str
-    type: np.dtype[np.void]
 
-    def opened(self) -> Rows | None:
-        """All rows; None where they are not found, as on another machine."""
+    def put(self, rows: Rows) -> bool:
+        """Write rows to their places, which costs half as much as through a mapping; whether they are all there."""
+        whole = np.ascontiguousarray(rows).view(np.uint8).reshape(len(rows), -1)
         try:
             if os.readlink(self.path) != self.target:
-                return None
-            file = os.open(self.path, os.O_RDWR)
-        except OSError:
-            return None
-        return _mapped(file, self.type)
+                return False
+            with open(self.path, "r+b", buffering=0) as file:
+                places = zip(rows["row"].tolist(), whole, strict=True)
+                return all(os.pwrite(file.fileno(), row.data, i * len(row)) == len(row) for i, row in places)
+        except OSError:  # there is no such memory here, or it has no room
+            return False
 
 
 Outlet: TypeAlias = "Shared | Path | None"
@@ -68,10 +69,10 @@ class Memory:
             with suppress(OSError):  # then they are sent
                 self._file = os.memfd_create(name)
                 os.truncate(self._file, self.rows.nbytes)
-                shared = _mapped(os.dup(self._file), self.rows.dtype)
+                shared = np.frombuffer(mmap.mmap(self._file, 0), self.rows.dtype)
                 shared[self.done] = self.rows[self.done]
                 path = f"/proc/{os.getpid()}/fd/{self._file}"
-                self._outlet, self.rows = Shared(path, f"/memfd:{name} (deleted)", shared.dtype), shared
+                self._outlet, self.rows = Shared(path, f"/memfd:{name} (deleted)"), shared
         return self._outlet
 
     @property
@@ -101,14 +102,6 @@ class Memory:
         if self._file >= 0:
             os.close(self._file)
             self._file, self._outlet = -1, None
-
-
-def _mapped(file: int, kind: np.dtype[np.void]) -> Rows:
-    """Rows in an open file, which is closed."""
-    try:
-        return np.frombuffer(mmap.mmap(file, 0), kind)
-    finally:
-        os.close(file)
 
 
 class Parts:

@@ -18,8 +18,8 @@ from ddp.errors import ProblemError
 from ddp.many.following import Known, Posed, Sample, exchange, levels, solve_level
 from ddp.many.identity import parts_of
 from ddp.many.plan import Block
-from ddp.many.rows import ARRAYS, NOMINAL, Rows, policy_of
-from ddp.many.shelf import Outlet, Parts, Shared
+from ddp.many.rows import ARRAYS, NOMINAL, Rows, empty_rows, policy_of
+from ddp.many.shelf import Outlet, Parts
 from ddp.options import DDP
 from ddp.parallel.functions import check_sent, digests_of
 from ddp.problem import Problem
@@ -122,10 +122,11 @@ def run(digest: str, pickled: bytes, task: Task, outlet: Outlet = None) -> Done:
         work = _works[digest] = pickle.loads(pickled)
         while len(_works) > REMEMBERED:
             _works.popitem(last=False)
-    done = solved(work, task, outlet.opened() if isinstance(outlet, Shared) else None)
-    if not isinstance(outlet, Path):
+    done = solved(work, task)
+    if isinstance(outlet, Path):
+        Parts(outlet).put(done.rows, done.policies)
+    elif outlet is None or not outlet.put(done.rows):
         return done
-    Parts(outlet).put(done.rows, done.policies)
     return done._replace(rows=brief(done.rows))
 
 
@@ -138,7 +139,7 @@ def solved(work: Work, task: Task, into: Rows | None = None) -> Done:
     """Solve the blocks of a task, level by level of their trees; into: the rows of all samples, to be written to."""
     begin = time.perf_counter()
     count = sum(len(block.rows) for block in task.blocks)
-    rows = np.empty(count if into is None else 0, work.type)
+    rows = empty_rows(count if into is None else 0, work.type)
     known: dict[int, Known | None] = {
         int(policy["row"]): Known(policy_of(policy), float(policy["slope"]), policy["point"].copy())
         for policy in task.policies

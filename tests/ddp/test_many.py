@@ -184,8 +184,8 @@ def test_jumps_between_neighbours_are_the_borders_of_local_minima():
 @pytest.fixture(scope="module")
 def wells():
     """States from which neighbours lead to the farther one of two wells, without a sign of it."""
-    problem = ddp.Problem(drift, [straight()], [Wells()], np.array([0.6, 0.0]), 20)
-    return problem, {"x0": np.stack([np.linspace(-1.0, 1.0, 101), np.zeros(101)], axis=1)}
+    problem = ddp.Problem(drift, [straight()], [Wells()], np.array([0.3, 0.0]), 20)
+    return problem, {"x0": np.stack([np.linspace(-0.3, 1.0, 101), np.zeros(101)], axis=1)}
 
 
 def test_scouts_find_that_neighbours_miss_optima_and_have_all_verified(wells, caplog):
@@ -193,8 +193,8 @@ def test_scouts_find_that_neighbours_miss_optima_and_have_all_verified(wells, ca
     unverified = ddp.solve_many(*wells, executor=1, start="neighbours", verify=False)
     assert (unverified.cost > cold.cost * (1.0 + 1e-6)).any()
     many = ddp.solve_many(*wells, executor=1, start="neighbours")
-    assert (many.cost <= cold.cost * (1.0 + 1e-6)).all()
-    assert (many.work >= many.iterations + 1).all()
+    assert (many.cost <= cold.cost * (1.0 + 1e-6) + 1e-12).all()
+    assert set(many.start.tolist()).isdisjoint(map(many.starts.index, ("own guess", "neighbour")))  # both were tried
     (line,) = caplog.messages
     assert "better optima from the problem's own guess than from their neighbours" in line
     every = ddp.solve_many(*wells, executor=1, start="neighbours", verify=True)
@@ -325,14 +325,15 @@ def test_memory_of_a_batch_is_found_by_who_is_told_and_only_while_it_is_solved()
     code = (
         "import pickle, sys, numpy as np\n"
         "outlet = pickle.loads(bytes.fromhex(sys.argv[1]))\n"
-        "outlet.opened()['X'][1] = 7.0\n"
-        "sys.exit(outlet._replace(target='/memfd:another (deleted)').opened() is not None)"
+        "rows = np.array([(1, np.full(3, 7.0)), (4, np.full(3, 8.0))], [('row', '<i8'), ('X', '<f8', (3,))])\n"
+        "sys.exit(outlet._replace(target='/memfd:another (deleted)').put(rows[::-1]) or not outlet.put(rows))"
     )
     subprocess.run([sys.executable, "-c", code, pickle.dumps(outlet).hex()], check=True)
     assert memory.rows["X"][1].tolist() == [7.0] * 3
+    assert memory.rows["X"][4].tolist() == [8.0] * 3
     assert memory.rows[3] == first[0]
     memory.close()
-    assert outlet.opened() is None
+    assert not outlet.put(first)
     assert memory.rows["X"][1].tolist() == [7.0] * 3
 
 
