@@ -40,6 +40,9 @@ latter falls to a tenth wherever δ keeps a full step from closing half of what 
 KEPT = 0.99
 """A step goes this share of the way to a bound, or closer where the barrier is small."""
 
+FAR = 1e19
+"""Bounds that are further from zero count as none, as IPOPT's: robots without a limit have the largest number there."""
+
 ARRAYS: dict[str, tuple[int, ...]] = {
     "bounds": (2,), "give": (2,), "state": (8,), "step": (8,), "w": (), "f": (), "y": (), "residual": ()
 }  # fmt: skip
@@ -65,7 +68,8 @@ class Barrier:
         own, places = carved({name: (*rows, self.size) for name, rows in ARRAYS.items()})
         self.bounds, self.give, self.state, self.step = own["bounds"], own["give"], own["state"], own["step"]
         self.w, self.f, self.y, self._residual = own["w"], own["f"], own["y"], own["residual"]
-        self.bounds[0], self.bounds[1] = lower, upper
+        self.bounds[0] = np.where(lower < -FAR, -np.inf, lower)
+        self.bounds[1] = np.where(upper > FAR, np.inf, upper)
         self.give[PRICE] = np.inf if price is None else price
         self.give[COMPLIANCE] = 0.0 if compliance is None else compliance
         self.kind = np.empty(self.size, dtype=np.int64)

@@ -22,6 +22,10 @@ MOST, MOST_OF_GAPS = 10.0, 3.0
 """Residuals are at most so many times the largest of one and those that the solve and this barrier began with; where
 they are gaps alone."""
 
+RISEN = 100.0
+"""A step raises the barrier function by so many times its size at most, or times the cost that counts as one, however
+much it closes: where motion is unstable a rollout closes all gaps at a cost that nothing recovers from."""
+
 EPSILON = 10 * 2.2e-16
 
 ENTRIES = 512
@@ -32,17 +36,19 @@ class Filter:
     """Numbers of a filter.
 
     allowed: `MOST`, or `MOST_OF_GAPS`.   first: residual of the first iterate, nearly: a small share of it.
-    most: the largest one that is accepted.   thetas, phis (ENTRIES,): the first ``entries`` are those of the filter.
+    most: the largest one that is accepted.   unit: the cost that counts as one.
+    thetas, phis (ENTRIES,): the first ``entries`` are those of the filter.
     """
 
     def __init__(self, thetas: Array, phis: Array) -> None:
         self.allowed, self.first, self.nearly, self.most, self.entries = MOST, 0.0, 0.0, np.inf, 0
-        self.thetas, self.phis = thetas, phis
+        self.unit, self.thetas, self.phis = 1.0, thetas, phis
 
 
 @portable
-def begin_filter(s, theta, constrained):
-    """Begin with a residual; ``constrained``: whether it is not of gaps alone."""
+def begin_filter(s, theta, constrained, unit):
+    """Begin with a residual; ``constrained``: whether it is not of gaps alone; unit: the cost that counts as one."""
+    s.unit = unit
     s.allowed = MOST if constrained else MOST_OF_GAPS
     s.first, s.nearly = theta, NEARLY * max(0.1, theta)
     clear_filter(s, theta)
@@ -62,7 +68,7 @@ def accepts(s, theta, phi, theta0, phi0, slope, alpha):
     theta0, phi0: θ, φ of the iterate.   slope: of φ along the step.
     """
     slack = EPSILON * abs(phi0)
-    if not (theta <= s.most and phi < np.inf):
+    if not (theta <= s.most and phi - phi0 <= RISEN * max(s.unit, abs(phi0))):
         return False, False
     for j in range(s.entries):
         if theta > (1.0 - FALL) * s.thetas[j] and phi >= s.phis[j] - RISE * s.thetas[j] + slack:

@@ -71,7 +71,7 @@ def _goes_further(iterate: Iterate) -> bool:
         return False
     before, cost = float(np.linalg.norm(iterate.gaps)), iterate.problem.total(X, U)
     empty = Filter(np.zeros(0), np.zeros(0))
-    begin_filter(empty, before, False)
+    begin_filter(empty, before, False, abs(iterate.cost))
     accepted = accepts(empty, float(np.linalg.norm(gaps)), cost, before, iterate.cost, -sweep.d0, alpha)[0]
     return bool(accepted)
 

@@ -114,7 +114,7 @@ class Interior:
             self._begin()
             s.settled = int(p.first == 0 or p.bounds.count == 0)
         s.gives = int(p.first > 0 and not warm)
-        begin_filter(s, p.theta, p.first > 0)
+        begin_filter(s, p.theta, p.first > 0, p.scale)
         p.penalty = p.bounds.value(p.barrier)
         while True:
             came, made = self._iterate()
@@ -215,7 +215,7 @@ class Interior:
     def _again(self, known: int = UNKNOWN) -> None:
         """Begin with another barrier function."""
         s = self.course
-        begin_filter(s, self.point.theta, self.point.first > 0)
+        begin_filter(s, self.point.theta, self.point.first > 0, self.point.scale)
         s.mu, s.stiff, s.stuck, s.fell, s.known = 0.0, 0, 0, s.done, known
         self._fell = s.done
 

@@ -250,6 +250,17 @@ def test_a_constraint_that_does_not_matter_at_the_minimum_costs_no_iteration():
     np.testing.assert_array_equal(wide.U, free.U)
 
 
+@pytest.mark.parametrize("limit", [1e6, np.finfo(float).max])
+def test_swing_ups_within_limits_that_are_far_off_take_the_iterations_of_free_ones(rng, limit):
+    plain = cartpole.swing_up()
+    held = replace(plain, constraints=[ddp.Inequality(lambda x, u: x, lower=-limit, upper=limit)])
+    for _ in range(3):
+        guess = 0.5 * rng.normal(size=(plain.horizon, 1))
+        free, wide = ddp.solve(plain, guess=guess), ddp.solve(held, guess=guess)
+        assert wide.iterations <= free.iterations + 4
+        assert wide.cost == pytest.approx(free.cost, rel=1e-9)
+
+
 def test_ends_are_reached_in_few_iterations_where_motion_without_them_costs_nothing():
     free = point_to_point(0.5, 0.0)
     held = ddp.Equality(lambda x, u: x - np.array([*UR5_TO, *np.zeros(6)]))
