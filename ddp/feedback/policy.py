@@ -49,18 +49,18 @@ class Policy:
     delay: float = 0.0
     cones: Cones | None = field(default=None, repr=False)
 
-    @property
+    @cached_property
     def duration(self) -> float:
         """Duration of the motion [s]."""
         return float(self.starts[-1] + self.durations[-1])
 
     def __call__(self, t: float, x: ArrayLike) -> Array:
-        """The control (nu,) at time t [s] in state x (nx,); beyond an end of the motion by rounding, at that end.
+        """The control (nu,) at time t [s] in state x (nx,); before the motion by rounding, at its beginning.
 
         Raises ProblemError for a t outside of the motion, and for an x that is no state.
         """
         time = float(t) if type(t) is float else float(as_array("t", t, ()))
-        if not self._first <= time < self._last:
+        if not self._first <= time < self.duration:
             raise ProblemError(f"t: expected 0 <= t < {self.duration:g} s, the horizon, got {time:g}")
         state = as_state(self.system, "x", x)
         if self._steps is None:
@@ -141,10 +141,6 @@ class Policy:
         return float(self._from[0])
 
     @cached_property
-    def _last(self) -> float:
-        return self.duration - ROUNDING * float(self.durations[-1])
-
-    @cached_property
     def moved(self) -> Array:
         """``X_end ⊖ X`` (M, n)."""
         return np.asarray(self.system.difference(self.X, self.X_end))
@@ -186,10 +182,10 @@ def held_policy(system: System, X: Array, U: Array, K: Array, lower: Array, uppe
 def knot_at(dynamics: System, horizon: int, t: float) -> int:
     """The knot that holds at time t [s], forgiving rounding; ProblemError for a t that the horizon does not hold."""
     time, lasting = float(as_array("t", t, ())), durations_of(dynamics, horizon)
-    starts = np.concatenate([[0.0], np.cumsum(lasting)]) - 1e-6 * dynamics.dt
-    k = int(np.searchsorted(starts, time, side="right")) - 1
-    if not 0 <= k < horizon:
-        raise ProblemError(f"t: expected 0 <= t < {lasting.sum():g} s, the horizon, got {time:g}")
+    ends = np.cumsum(lasting)
+    k = int(np.searchsorted(ends[:-1] - 1e-6 * dynamics.dt, time, side="right"))
+    if not -1e-6 * dynamics.dt <= time < ends[-1]:
+        raise ProblemError(f"t: expected 0 <= t < {ends[-1]:g} s, the horizon, got {time:g}")
     return k
 
 

@@ -75,6 +75,8 @@ def test_the_policy_is_the_control_on_the_way_and_feeds_back_beside_it(solution)
     assert np.array_equal(solution.policy(k * dt, solution.X[k]), solution.U[k])
     on_the_way = solution.X[k] + 0.9 * (solution.X[k + 1] - solution.X[k])
     assert solution.policy((k + 0.9) * dt, on_the_way) == pytest.approx(solution.U[k], abs=1e-12)
+    ending = np.nextafter(solution.policy.duration, 0.0)  # a clock that counts steps gets there
+    assert solution.policy(ending, solution.X[-1]) == pytest.approx(solution.U[-1])
     assert solution.policy(k * dt, beside) == pytest.approx(solution.U[k] + solution.K[k] @ [0.01, -0.02])
 
 
