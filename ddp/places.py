@@ -19,7 +19,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ddp.constraints.bounds import as_limits
-from ddp.costs.batch import ability
 from ddp.costs.compiled import CompiledTerm
 from ddp.costs.entries import Entry
 from ddp.costs.objective import Objective
@@ -234,8 +233,9 @@ def _swapped(objective: Objective, swaps: dict[int, Any]) -> Objective | None:
         if new is None:
             return entry
         left.discard(id(entry.term))
-        alike = alike and ability(new, "separable") == ability(entry.term, "separable")
-        return entry._replace(term=new)
+        found = entry._replace(term=new)
+        alike = alike and found.separable == entry.separable
+        return found
 
     parts = {
         "running": tuple(map(swapped, objective.running)), "terminal": tuple(map(swapped, objective.terminal)),

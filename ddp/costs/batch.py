@@ -36,7 +36,7 @@ class TermAbilities(Protocol):
 
     thread_safe: whether several threads may ask at once, for compiled kernels do the work.
     compiled: its C function; all such terms of a problem are evaluated in one call.
-    separable: whether its Hessian is diagonal everywhere, and Gauss-Newton's the exact one.
+    separable: of a compiled one, whether its Hessian is diagonal everywhere, and Gauss-Newton's the exact one.
     knots: for how many knots it is made, if it differs from one to the next, as by a reference that moves.
     at_end: of a constraint, whether it holds at the end of the horizon as well, where no control enters it.
     of_states: of a constraint, which of its rows (size,) no control enters; None: it is tried.

@@ -31,6 +31,11 @@ class Entry(NamedTuple):
     compiled: bool = False
     noted: bool = False
 
+    @property
+    def separable(self) -> bool:
+        """Whether its Hessian is known to be diagonal: kernels keep no more of it."""
+        return self.compiled and bool(ability(self.term, "separable"))
+
 
 def entries_of(name: str, terms: Any, weight: float, dynamics: System, x0: Array) -> tuple[Entry, ...]:
     """The user's list of terms, checked, named and wrapped."""
@@ -94,17 +99,3 @@ def try_entry(entry: Entry, knots: slice, horizon: int, dynamics: System, x0: Ar
             f"{entry.name}: expected a term of the state at the end of the horizon, "
             "where there is no control; got one of the controls alone"
         )
-    if ability(one, "separable") and not entry.compiled:
-        with naming(entry.name, knots), np.errstate(all="ignore"):
-            _try_hessians(one, X, U, dynamics.n + dynamics.nu)
-
-
-def _try_hessians(term: BatchTerm, X: Array, U: Array, nz: int) -> None:
-    """Raise ProblemError unless the Hessians of a term that says it is separable are: only diagonals are kept."""
-    plain, exact = np.zeros((2, len(X), nz, nz))
-    for H in (plain, exact):
-        term.expand(X, U, 1.0, H is exact, np.zeros(len(X)), np.zeros((len(X), nz)), H)
-    for what, wrong in (("off its diagonal", exact * (1.0 - np.eye(nz))), ("beyond Gauss-Newton's", exact - plain)):
-        size = np.abs(wrong).max()
-        if size > 1e-9 * np.abs(exact).max():
-            raise ProblemError(f"separable: expected a Hessian with nothing {what}, got entries of {size:.3g}")

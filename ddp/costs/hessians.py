@@ -47,21 +47,3 @@ def largest_square(a):
         for i in range(a.shape[1]):
             largest = max(largest, abs(a[t, i]))
     return largest * largest
-
-
-@kernel
-def clear_diagonals(separable, start, stop, H):
-    """H_ii := 0 at separable ones of the knots start .. stop-1, for `add_diagonals`: what else is there is not read."""
-    for t in range(start, stop):
-        if separable[t]:
-            for i in range(H.shape[1]):
-                H[t, i, i] = 0.0
-
-
-@kernel
-def add_diagonals(separable, start, stop, H, diagonal):
-    """The diagonal += H_ii at separable ones of the knots start .. stop-1."""
-    for t in range(start, stop):
-        if separable[t]:
-            for i in range(H.shape[1]):
-                diagonal[t, i] += H[t, i, i]

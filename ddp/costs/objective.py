@@ -15,7 +15,6 @@ from ddp.costs import cost_table
 from ddp.costs.batch import BatchTerm, CompiledCost, ability
 from ddp.costs.bound import EXACT, GAUSS_NEWTON
 from ddp.costs.entries import Entry, entries_of, note_reader, try_entry
-from ddp.costs.hessians import add_diagonals, clear_diagonals
 from ddp.costs.stretches import check_length, even, part, varying, weights_of
 from ddp.costs.terms import naming
 from ddp.costs.traced import TracedTerm
@@ -189,35 +188,30 @@ class Objective:
         into = out.l, out.lz, H, out.diagonal
         cost_table.expand(self.table, self.noted, order, self.runs, start, stop, X, U, out.record, *into)
         if self.interpreted:
-            U = padded(U, len(X))
-            clear_diagonals(self.separable, start, stop, H)
-            for entry, rows in self._in_python(start, stop, True):
-                with naming(entry.name, rows):
-                    own = out.l[rows], out.lz[rows], H[rows]
-                    entry.term.expand(X[rows], U[rows], entry.weight, exact, *own)
-            add_diagonals(self.separable, start, stop, H, out.diagonal)
+            self._add_interpreted(X, U, start, stop, exact, *into[:3])
 
     def expand_exact(self, X: Array, U: Array, out: Derivatives, start: int, stop: int) -> None:
         """The exact Hessians alone, after `expand`; where knots are separable they are Gauss-Newton's."""
         X, U = np.ascontiguousarray(X), np.ascontiguousarray(U)
         cost_table.expand_exact(self.table, self.noted, self.runs, start, stop, X, U, out.record, out.exact)
         if self.interpreted:
-            U = padded(U, len(X))
-            for run_begin, run_end, _ in self.runs[self.runs[:, 2] == 0].tolist():
-                begin, end = max(start, run_begin), min(stop, run_end)
-                value, gradient = np.zeros(self.horizon + 1), np.zeros_like(out.lz)
-                for entry, rows in self._in_python(begin, end, True):
-                    with naming(entry.name, rows):
-                        entry.term.expand(
-                            X[rows], U[rows], entry.weight, True, value[rows], gradient[rows], out.exact[rows]
-                        )
+            self._add_interpreted(X, U, start, stop, True, np.zeros(len(out.l)), np.zeros_like(out.lz), out.exact)
+
+    def _add_interpreted(
+        self, X: Array, U: Array, start: int, stop: int, exact: bool, l: Array, lz: Array, H: Array
+    ) -> None:  # fmt: skip
+        """Add terms that are neither compiled nor noted, none of them separable."""
+        U = padded(U, len(X))
+        for entry, rows in self._in_python(start, stop, True):
+            with naming(entry.name, rows):
+                entry.term.expand(X[rows], U[rows], entry.weight, exact, l[rows], lz[rows], H[rows])
 
     @cached_property
     def separable(self) -> NDArray[np.bool_]:
-        """Flags (N+1,) of knots at which every term is separable: the Hessian is diagonal, and Gauss-Newton's exact."""
+        """Flags (N+1,) of knots at which every term is separable: its Hessian is diagonal, and Gauss-Newton's."""
         mask = np.ones(self.horizon + 1, dtype=bool) if self.plain is self else self.plain.separable.copy()
         for entry, begin, end in (*(self._stretches if self.plain is self else ()), *self._of_constraints):
-            if not ability(entry.term, "separable"):
+            if not entry.separable:
                 mask[begin:end] = False
         return mask
 

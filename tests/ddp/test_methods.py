@@ -143,32 +143,6 @@ def test_a_control_that_nothing_depends_on_stays_where_it_is():
     assert solution.stationarity() < 1e-8
 
 
-class Whole:
-    """A term in Python that says of itself that its Hessian is diagonal, and exact by Gauss-Newton."""
-
-    separable = True
-
-    def values(self, X, U):
-        return 0.5 * (X[:, 0] ** 2 + U[:, 0] ** 2)
-
-    def expand(self, X, U, weight, exact, l, lz, lzz):
-        l += weight * self.values(X, U)
-        lz[:, 0] += weight * X[:, 0]
-        lz[:, 1] += weight * U[:, 0]
-        lzz[:, [0, 1], [0, 1]] += weight
-
-
-def test_separable_terms_in_python_are_there_in_exact_iterations_too():
-    dynamics = FunctionDynamics(lambda x, u: x + 0.1 * np.sin(u) + 0.1 * x * u, 1, 1, 0.1)
-    problem = ddp.Problem(dynamics, [Whole()], [Quadratic(np.ones(1), np.zeros(1))], [1.0], 20)
-    d, X, U = problem.allocate(), np.ones((21, 1)), np.ones((21, 1))
-    problem.expand(X, U, d, 0, 21, FIRST | EXACT | RECORDS)
-    np.testing.assert_array_equal(d.hessians(problem.separable)[:20], 0.1 * np.broadcast_to(np.eye(2), (20, 2, 2)))
-    solution = ddp.solve(problem, ddp.DDP(hessian="exact"))
-    assert "not positive definite" not in solution.status
-    assert {record.blend for record in solution.history} == {1.0}
-
-
 def test_gains_that_overflow_leave_nothing_stale():
     """Contractions with multipliers of theirs are thrown away, and V_x contracts records of this iterate."""
     found = []
