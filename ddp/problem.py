@@ -214,7 +214,7 @@ class Problem:
 
     def track(self, X: Array, U: Array, k: Array, K: Array, alphas: Array, gaps: Array) -> tuple[Array, Array, Array]:
         """Closed-loop rollouts within the limits of controls: see `System`. With their notes, if any."""
-        if len(self.objective.noted):
+        if self.objective.noted:
             return cast(Rollouts, ability(self.dynamics, "track_noting")(X, U, k, K, alphas, gaps, *self._limits))
         Xs, Us = self.dynamics.track(X, U, k, K, alphas, gaps, *self._limits)
         return np.ascontiguousarray(Xs, np.float64), np.ascontiguousarray(Us, np.float64), cost_table.NO_NOTES

@@ -77,7 +77,7 @@ def obstacle_but_dynamics(problem: Problem, solver: DDP) -> str:
         return "constraints"
     if objective.interpreted:
         return "cost terms in Python"
-    if len(objective.noted):
+    if objective.noted:
         return "costs on contact forces"
     plain = isinstance(solver.hessian, str) and solver.multipliers == "auto" and solver.constraints is None
     own = type(solver.search) is Backtracking and type(solver.regularization) in (type(None), Tenfold, ByRatio)

@@ -48,7 +48,7 @@ def price(w, lane, X, U):
     """The total cost of a trajectory; infinite where it diverges."""
     costs, nothing = array_at(w.costs, (w.N + 1,)), array_at(w.costs, (0, 0))
     states, controls = array_at(address_of(X), (w.N + 1, w.nx)), array_at(address_of(U), (w.N, w.nu))
-    return cost_table.total(table_of(w, lane), integers_at(lane.table, (0, 5)), states, controls, nothing, costs)
+    return cost_table.total(table_of(w, lane), states, controls, nothing, costs)
 
 
 @kernel
@@ -63,15 +63,15 @@ def know(w, lane, wanted):
         call_contraction(w.expand, w.context, lane.trajectory, made & FIRST, made & RECORDS)
     N, nz = w.N, w.n + w.nu
     X, U = array_at(address_of(lane.X), (N + 1, w.nx)), array_at(address_of(lane.U), (N, w.nu))
-    table, noted, record = table_of(w, lane), integers_at(lane.table, (0, 5)), array_at(d.record, (N, w.records))
+    table, record = table_of(w, lane), array_at(d.record, (N, w.records))
     l, lz, diagonal = array_at(d.l, (N + 1,)), array_at(d.lz, (N + 1, nz)), array_at(d.diagonal, (N + 1, nz))
     lzz, exact = array_at(d.lzz, (N + 1, nz, nz)), array_at(d.exact, (N + 1, nz, nz))
     runs = integers_at(w.runs, (w.run_count, 3))
     if made & (FIRST | GAUSS_NEWTON):
         order, H = (GAUSS_NEWTON_ORDER, lzz) if made & GAUSS_NEWTON else (EXACT_ORDER, exact)
-        cost_table.expand(table, noted, order, runs, 0, N + 1, X, U, record, l, lz, H, diagonal)
+        cost_table.expand(table, order, runs, 0, N + 1, X, U, record, l, lz, H, diagonal)
     if made & EXACT and made & (FIRST | GAUSS_NEWTON) != FIRST:
-        cost_table.expand_exact(table, noted, runs, 0, N + 1, X, U, record, exact)
+        cost_table.expand_exact(table, runs, 0, N + 1, X, U, record, exact)
     d.owner, d.known = lane.index, known
     if not lane.scaled:
         H = lzz if known & GAUSS_NEWTON else exact

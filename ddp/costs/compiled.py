@@ -42,7 +42,7 @@ class CompiledTerm(OfKernels):
         """The costs (M,) of states X (M, nx) and controls U (M, nu)."""
         X, U = self._checked(X, U)
         out = np.empty(len(X))
-        cost_table.values(self._alone(len(X), 1.0), X, U, out)
+        cost_table.values(self._alone(len(X), 1.0), X, U, X[:0], out)
         return out
 
     def expand(self, X: Array, U: Array, weight: float, exact: bool, l: Array, lz: Array, lzz: Array) -> None:

@@ -42,27 +42,19 @@ def place(array):
 
 
 @kernel
-def values(table, X, U, costs):
+def values(table, X, U, notes, costs):
     """costs (M,) := those of the knots of X (M, nx), U (M, nu) or (M-1, nu)."""
     costs[:] = 0.0
-    add_values(table, X, U, X[:0], costs)
-
-
-@kernel
-def add_values(table, X, U, notes, costs):
-    """Add the costs of the terms of a table."""
     add_terms(table, VALUES, 0, X.shape[0], X, U, notes, (place(costs), 0, 0), 0, (0, 0, 0))
 
 
 @kernel
-def total(table, noted, X, U, notes, costs):
-    """The sum of `values` of two tables, which go into ``costs``; infinity where X does not end in numbers."""
+def total(table, X, U, notes, costs):
+    """The sum of `values`, which go into ``costs``; infinity where X does not end in numbers."""
     for i in range(X.shape[1]):
         if not abs(X[X.shape[0] - 1, i]) < np.inf:
             return np.inf
-    values(table, X, U, costs)
-    if noted.shape[0] > 0:
-        add_values(noted, X, U, notes, costs)
+    values(table, X, U, notes, costs)
     return sum_of(costs)
 
 
@@ -112,7 +104,7 @@ def expand_matrices(table, order, X, U, l, lz, lzz):
 
 
 @kernel
-def expand(table, noted, order, runs, start, stop, X, U, record, l, lz, lzz, diagonal):
+def expand(table, order, runs, start, stop, X, U, record, l, lz, lzz, diagonal):
     """Costs, gradients and Hessians, of Gauss-Newton or exact by ``order``, of the knots start .. stop-1.
 
     runs (., 3): of knots begin .. end-1, and whether their Hessians go into ``diagonal`` (N+1, nz), and not into lzz.
@@ -130,17 +122,15 @@ def expand(table, noted, order, runs, start, stop, X, U, record, l, lz, lzz, dia
                 lzz[begin:end] = 0.0
                 hessians, steps = place(lzz), (8 * nz * nz, 8 * nz, 8)
             places = place(l) + 8 * begin, place(lz) + 8 * nz * begin, hessians + steps[0] * begin
-            add_terms(table, order, begin, end, X, U, X[:0], places, nz, steps)
-            add_terms(noted, order, begin, end, X, U, record, places, nz, steps)
+            add_terms(table, order, begin, end, X, U, record, places, nz, steps)
 
 
 @kernel
-def expand_exact(table, noted, runs, start, stop, X, U, record, exact):
+def expand_exact(table, runs, start, stop, X, U, record, exact):
     """Exact Hessians of those of the knots start .. stop-1 that are not separable; runs: see `expand`."""
     for r in range(runs.shape[0]):
         begin, end = max(start, runs[r, 0]), min(stop, runs[r, 1])
         if begin < end and runs[r, 2] == 0:
             exact[begin:end] = 0.0
             l, lz, lzz = np.zeros(end - begin), np.zeros((end - begin, exact.shape[1])), exact[begin:end]
-            add_matrices(table, EXACT, begin, end, X, U, X[:0], l, lz, lzz)
-            add_matrices(noted, EXACT, begin, end, X, U, record, l, lz, lzz)
+            add_matrices(table, EXACT, begin, end, X, U, record, l, lz, lzz)

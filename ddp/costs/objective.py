@@ -23,7 +23,7 @@ from ddp.protocols import Array
 from ddp.systems.system import System
 from ddp.tracing.function import TracedFunction
 
-OF_TERMS = "separable", "runs", "interpreted", "table", "_alive", "_of_constraints"
+OF_TERMS = "separable", "runs", "interpreted", "table", "table_with_notes", "_alive", "_of_constraints"
 """Cached properties that depend on which terms there are."""
 
 OF_SHAPES = "separable", "runs"
@@ -147,7 +147,7 @@ class Objective:
         return self
 
     def __getstate__(self) -> dict[str, Any]:
-        of_this_process = "table", "_alive", "noted", "_of_constraints", "_traces"  # addresses
+        of_this_process = "table", "table_with_notes", "_alive", "_of_constraints", "_traces"  # addresses
         return {name: value for name, value in vars(self).items() if name not in of_this_process}
 
     @property
@@ -158,24 +158,24 @@ class Objective:
     def values(self, X: Array, U: Array) -> Array:
         """The costs (N+1,) of all knots; nothing is checked."""
         costs = np.empty(self.horizon + 1)
-        cost_table.values(self.table, np.ascontiguousarray(X), np.ascontiguousarray(U), costs)
+        X, U = np.ascontiguousarray(X), np.ascontiguousarray(U)
+        cost_table.values(self.table, X, U, cost_table.NO_NOTES, costs)
         self._add_values(X, U, costs)
         return costs
 
     def total(self, X: Array, U: Array, notes: Array = cost_table.NO_NOTES) -> float:
         """The cost of a rollout X (N+1, nx) under U (N, nu), with its notes if known; infinite where it diverges."""
         costs = np.empty(self.horizon + 1)
-        noted, interpreted = self.noted, self.interpreted
-        read = noted if len(notes) else cost_table.NONE
-        total = cost_table.total(self.table, read, np.ascontiguousarray(X), np.ascontiguousarray(U), notes, costs)
-        if (interpreted or len(read) < len(noted)) and total < np.inf:
-            self._add_values(X, U, costs, len(read) > 0)
+        table = self.table_with_notes if len(notes) else self.table
+        total = cost_table.total(table, np.ascontiguousarray(X), np.ascontiguousarray(U), notes, costs)
+        if (self.interpreted or (self.noted and not len(notes))) and total < np.inf:
+            self._add_values(X, U, costs, len(notes) > 0)
             total = cost_table.sum_of(costs)
         return total
 
     def _add_values(self, X: Array, U: Array, costs: Array, noted: bool = False) -> None:
         """Add those of the terms that are not compiled; ``noted``: nor those that read notes."""
-        if self.interpreted or len(self.noted):
+        if self.interpreted or self.noted:
             U = padded(U, len(X))
             for entry, knots in self._in_python(0, self.horizon + 1, noted):
                 with naming(entry.name, knots):
@@ -186,14 +186,14 @@ class Objective:
         X, U = np.ascontiguousarray(X), np.ascontiguousarray(U)
         order, H = (EXACT, out.exact) if exact else (GAUSS_NEWTON, out.lzz)
         into = out.l, out.lz, H, out.diagonal
-        cost_table.expand(self.table, self.noted, order, self.runs, start, stop, X, U, out.record, *into)
+        cost_table.expand(self.table_with_notes, order, self.runs, start, stop, X, U, out.record, *into)
         if self.interpreted:
             self._add_interpreted(X, U, start, stop, exact, *into[:3])
 
     def expand_exact(self, X: Array, U: Array, out: Derivatives, start: int, stop: int) -> None:
         """The exact Hessians alone, after `expand`; where knots are separable they are Gauss-Newton's."""
         X, U = np.ascontiguousarray(X), np.ascontiguousarray(U)
-        cost_table.expand_exact(self.table, self.noted, self.runs, start, stop, X, U, out.record, out.exact)
+        cost_table.expand_exact(self.table_with_notes, self.runs, start, stop, X, U, out.record, out.exact)
         if self.interpreted:
             self._add_interpreted(X, U, start, stop, True, np.zeros(len(out.l)), np.zeros_like(out.lz), out.exact)
 
@@ -239,13 +239,18 @@ class Objective:
         return cost_table.table_of(rows)
 
     @cached_property
-    def noted(self) -> cost_table.Table:
-        """The terms that read what the dynamics have noted of their knots."""
-        return cost_table.table_of(self._readers)
+    def table_with_notes(self) -> cost_table.Table:
+        """These, and the terms that read what the dynamics have noted of their knots."""
+        return np.concatenate([self.table, cost_table.table_of(self._readers)]) if self._readers else self.table
+
+    @property
+    def noted(self) -> bool:
+        """Whether any terms read what the dynamics have noted."""
+        return bool(self._readers)
 
     @cached_property
     def _readers(self) -> list[tuple[CompiledCost, int, int, float]]:
-        """The C functions of `noted`, their knots and weights."""
+        """C functions of terms that read notes, their knots and weights."""
         rows = [
             (note_reader(entry, self.dynamics, slice(begin, end)), begin, end, entry.weight)
             for entry, begin, end in self._stretches
@@ -261,7 +266,7 @@ class Objective:
     @property
     def compiled_alone(self) -> cost_table.Table | None:
         """Terms, if all of them are compiled and read no notes."""
-        return None if self.interpreted or len(self.noted) else self.table
+        return None if self.interpreted or self.noted else self.table
 
     def _in_python(self, start: int, stop: int, noted: bool = False) -> list[tuple[Entry, slice]]:
         """Terms of `within` that are not compiled; ``noted``: nor do they read notes."""

@@ -49,12 +49,12 @@ def arrive(memory, rows, X, U, gaps):
 def differentiate(p, X, U):
     """Costs, their gradients and Hessians of both kinds."""
     N, nz = p.N, p.n + p.nu
-    terms, noted = terms_of(p), integers_at(p.terms, (0, 5))
-    record, l, lz = array_at(p.record, (N, p.records)), array_at(p.l, (N + 1,)), array_at(p.lz, (N + 1, nz))
+    terms, record = terms_of(p), array_at(p.record, (N, p.records))
+    l, lz = array_at(p.l, (N + 1,)), array_at(p.lz, (N + 1, nz))
     lzz, exact = array_at(p.lzz, (N + 1, nz, nz)), array_at(p.exact, (N + 1, nz, nz))
     runs, diagonal = integers_at(p.runs, (p.run_count, 3)), array_at(p.diagonal, (N + 1, nz))
-    cost_table.expand(terms, noted, GAUSS_NEWTON, runs, 0, N + 1, X, U, record, l, lz, lzz, diagonal)
-    cost_table.expand_exact(terms, noted, runs, 0, N + 1, X, U, record, exact)
+    cost_table.expand(terms, GAUSS_NEWTON, runs, 0, N + 1, X, U, record, l, lz, lzz, diagonal)
+    cost_table.expand_exact(terms, runs, 0, N + 1, X, U, record, exact)
 
 
 @kernel
@@ -161,7 +161,7 @@ def weigh(memory, rows, m, X, U, gaps, primal, residual):
     """The cost of X, U, and `worth` of its rows."""
     p = Memory(memory)
     costs, c = array_at(p.costs, (p.N + 1,)), array_at(p.values, (p.M,))
-    cost = cost_table.total(terms_of(p), integers_at(p.terms, (0, 5)), X, U, X[:0], costs)
+    cost = cost_table.total(terms_of(p), X, U, X[:0], costs)
     if not abs(cost) < np.inf:  # constraints are not asked where there is no motion
         return np.inf, 0.0, (np.inf, np.inf, np.inf)
     table = arrays(p).table

@@ -89,7 +89,7 @@ def slope_of(problem: Problem, term: Objective) -> Slope:
 
     def slope(X: Array, U: Array) -> Array:
         at = problem.allocate()
-        if len(term.noted):  # terms of forces read the records of steps
+        if term.noted:  # terms of forces read the records of steps
             problem.expand(X, U, at, 0, problem.horizon + 1, FIRST)
         term.expand(X, U, at, 0, problem.horizon + 1)
         return at.lz

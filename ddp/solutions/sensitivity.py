@@ -195,7 +195,7 @@ class Optimum:
         N, n, X, U, problem, F = self._N, self._n, self._X, self._U, self._problem, self._F
         d, on_next, y = twin.allocate(), self.costate[1:], self._y
         after = np.zeros((N, n))
-        if twin.dynamics is problem.dynamics and len(twin.objective.noted) == 0:
+        if twin.dynamics is problem.dynamics and not twin.objective.noted:
             twin.objective.expand(X, U, d, 0, N + 1)
         else:
             twin.expand(X, U, d, 0, N + 1)
