@@ -113,9 +113,12 @@ def simulate_receding(
     affordable("duration", duration, 4 * count * (system.nx + system.nu))
     if pushes is not None and not isinstance(pushes, Mapping):
         raise ProblemError(f"pushes: expected a mapping from times to velocities, got {said(pushes)}")
-    kicks = {
-        round(float(as_array("pushes", t, ())) / step): pushed(push, "pushes") for t, push in (pushes or {}).items()
-    }
+    kicks = {}
+    for t, push in (pushes or {}).items():
+        at = float(as_array("pushes", t, ())) / step
+        if not -0.5 < at < count - 0.5:
+            raise ProblemError(f"pushes: expected times from 0 to {count * step:g} s, got {t:g}")
+        kicks[round(at)] = pushed(push, "pushes")
     if any(kick is not None for kick in kicks.values()) and not system.robot.is_floating:
         raise ProblemError(f"pushes: expected none, the base of {system.robot.name} is fixed")
     mu, soft, factor = positive("friction", friction), positive("softness", softness), positive("mass", mass)

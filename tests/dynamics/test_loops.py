@@ -270,6 +270,14 @@ def test_closed_chains_move_as_pinocchio_has_them_to_first_order_and_to_a_tolera
     assert close.steps < 3000  # with velocities across the loop in its errors, 130 000
 
 
+def test_states_whose_loops_are_open_are_told():
+    robot = four_bar()
+    system = RobotDynamics(robot, 0.01, integrator="sdirk2")
+    problem = ddp.Problem(system, [ControlCost(np.zeros(3), 1.0)], [], np.zeros(6), 3)
+    with pytest.raises(ddp.SolveError, match=r"loops are open by 0\.\d+ at x = .*: robot.closed\(q\) closes them"):
+        ddp.solve(problem)
+
+
 def test_robots_with_loops_travel_to_other_processes():
     robot = pickle.loads(pickle.dumps(four_bar()))
     assert robot.loops == four_bar().loops

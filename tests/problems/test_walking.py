@@ -139,6 +139,7 @@ def test_bad_plans_are_refused(walking):
 @pytest.mark.parametrize(("given", "words"), [
     ({"planner": 3}, "planner: expected Walking"),
     ({"pushes": [0.3]}, "pushes: expected a mapping"),
+    ({"pushes": {0.3: 0.2, 9.0: 0.2}, "duration": 2.0}, "pushes: expected times from 0 to 2 s, got 9"),
     ({"command": {1.0: (0.0, 0.0, 0.0)}}, "command: expected one from time 0 on"),
     ({"every": 0.0}, "every: expected a positive number"),
 ])  # fmt: skip
