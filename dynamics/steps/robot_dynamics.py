@@ -166,10 +166,11 @@ class RobotDynamics(SteppedRobot):
         )  # fmt: skip
 
     def _undefined(self, x: Array, knot: int) -> ModelError:
-        found, at = self.robot, numbers(x)
-        if found.loops and (open_by := np.abs(loop.errors(found.mechanism, found.loops, x[: found.nq])[0]).max()) > 1e-6:
-            return ModelError(f"{found.name}: loops are open by {open_by:.3g} at x = {at}: robot.closed(q) closes them")
-        return ModelError(f"{self.robot.name}: the mass matrix is singular at x = {numbers(x)}")
+        robot, at = self.robot, numbers(x)
+        gap = np.abs(loop.errors(robot.mechanism, robot.loops, x[: robot.nq])[0]).max() if robot.loops else 0.0
+        if gap > 1e-6:
+            return ModelError(f"{robot.name}: loops are open by {gap:.3g} at x = {at}: robot.closed(q) closes them")
+        return ModelError(f"{robot.name}: the mass matrix is singular at x = {at}")
 
     @property
     def tracked(self) -> TrackedRobot:
