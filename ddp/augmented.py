@@ -11,8 +11,9 @@ inner loop made small, so that close to the end one or two inner iterations suff
 constraints are in the exact Hessians: the inner loop stays of second order.
 
 A first, coarse round knows of no constraints: penalties are chosen from where it ends. If penalties grow and a
-violation does not fall, violations are minimised alone. If they do not give way, there is no way down near there: the
-status then says so, and which constraint is violated most, where, and by how much.
+violation does not fall, violations are minimised alone. Where they end at a minimum, constraints cannot be met near
+there. Where they end anywhere else, this is not known. The status says which of both, and which constraint is violated
+most, where, and by how much.
 """
 
 from __future__ import annotations
@@ -22,16 +23,15 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ddp.adjoint import control_gradient
 from ddp.constraints.lagrangian import Lagrangian, Residual, state_size
 from ddp.errors import ProblemError, as_array, positive, positive_integer, settle_by
+from ddp.interior.course import DEAR
 from ddp.iterate import Iterate
 from ddp.models.attempt import HessianModel, Limits
 from ddp.problem import Problem
-from ddp.protocols import Array
 from ddp.solutions.record import Record
 from ddp.solutions.solution import Solution
-from ddp.solutions.status import End, Ending
+from ddp.solutions.status import End, Ending, at_minimum, impossible
 
 COARSE = 1e-2
 """The first tolerance, relative to the cost."""
@@ -49,6 +49,9 @@ STUCK = 3
 
 RESTORED, RESTORING = 1e-6, 200
 """Size of the cost beside violations then, how close to their minimum is enough, and iterations at most."""
+
+PROVEN = 1e-4
+"""Squared violations are at a minimum where a full step, without regularisation, lowers them by no larger share."""
 
 LARGEST_MULTIPLIER = 1e12
 """Multipliers beyond this are no longer followed: penalties alone then drive the violation down."""
@@ -178,8 +181,8 @@ class AugmentedLagrangian:
             if rounds.stuck:
                 rounds.weigh_violations()
                 inner(RESTORED, len(history) + RESTORING)
-                if verdict := rounds.verdict():
-                    return End(Ending.INFEASIBLE, verdict)
+                if (verdict := rounds.verdict()) is not None:
+                    return verdict
                 tolerance = np.inf
             else:
                 rounds.update()
@@ -279,32 +282,25 @@ class _Rounds:
         """Drop multipliers; raise penalties, in their present ratios, until the cost is negligible beside them."""
         penalties = self.lagrangian.penalties
         self.kept = penalties.copy()
-        penalties *= self.plain_cost() / (RESTORED * 0.5 * penalties @ self._squares())
+        penalties *= self.plain_cost() / (RESTORED * self._cost_of_violations())
+        self.weighed = self._cost_of_violations()
         self.lagrangian.multipliers[:] = 0.0
         self._publish()
 
-    def verdict(self) -> str:
-        """Reason to stop, after violations alone were minimised; empty if they gave way."""
-        iterate, before = self.iterate, self.violations[-1]
-        after = np.array([residual.worst for residual in self._residuals()])
-        weights = self.lagrangian.penalties.copy()
-        total = 0.5 * weights @ self._squares()
+    def verdict(self) -> End | None:
+        """Reason to stop, after violations alone were minimised; None if they gave way."""
+        total = self._cost_of_violations()
+        if total > ENOUGH * self.weighed:
+            sweep, _ = self.iterate.final_sweep(True)
+            left = np.inf if sweep is None else sweep.expected / total
+            if left <= PROVEN and total >= DEAR * self.plain_cost():
+                return End(Ending.INFEASIBLE, impossible(self.worst(), at_minimum(left)))
+            return End(Ending.UNMET, f"{Ending.UNMET.value}: {self.worst()}")
         self.lagrangian.penalties[:] = np.minimum(GROWTH * self.kept, self.largest)
-        if (after <= np.maximum(0.5 * before, self.options.tolerance)).all():
-            self.e[:] = np.inf
-            self.growths[:] = 0
-            self._publish()
-            return ""
-        iterate.sweep(0.0, 0.0)
-        derivatives, problem = iterate.work.derivatives, iterate.problem
-        forces = [w * r.violation.ravel() for w, r in zip(weights, self._residuals(), strict=True)]
-        lz = np.zeros_like(derivatives.lz)
-        problem.add_forces(iterate.X, iterate.U, np.concatenate(forces), lz)
-        slope = np.abs(control_gradient(derivatives.A, derivatives.B, lz)).max() / total
-        return (
-            f"infeasible as far as can be seen from here: {self.worst()}, and no step lowers the squared violations "
-            f"(relative slope {slope:.1g}); from another guess or start there may be a way"
-        )
+        self.e[:] = np.inf
+        self.growths[:] = 0
+        self._publish()
+        return None
 
     def plain_cost(self) -> float:
         """Cost of all knots without constraints, whatever the sign, with a unit of each control beside it.
@@ -328,9 +324,10 @@ class _Rounds:
     def _all_residuals(self) -> tuple[Residual, ...]:
         return self.iterate.problem.residuals(self.iterate.X, self.iterate.U)
 
-    def _squares(self) -> Array:
-        """The sum of squared violations of each constraint."""
-        return np.array([(residual.violation**2).sum() for residual in self._residuals()])
+    def _cost_of_violations(self) -> float:
+        """Cost of all violations by penalties alone."""
+        squares = np.array([(residual.violation**2).sum() for residual in self._residuals()])
+        return 0.5 * float(self.lagrangian.penalties @ squares)
 
     def _publish(self) -> None:
         """Have the iterate take new multipliers and penalties."""

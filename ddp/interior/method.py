@@ -45,7 +45,7 @@ from ddp.interior.iteration import (
 from ddp.interior.point import INSIDE, Point
 from ddp.interior.trials import record_of
 from ddp.solutions.record import Record
-from ddp.solutions.status import End, Ending
+from ddp.solutions.status import End, Ending, at_minimum
 from ddp.sweeps.outcome import Sweep
 
 LARGE = 1e3
@@ -144,9 +144,9 @@ class Interior:
                 if self._converges():
                     return End(Ending.CONVERGED)
             elif came == ENDS:
-                ending = self._judge_violation()
-                if ending is not None:
-                    return End(ending)
+                end = self._judge_violation()
+                if end is not None:
+                    return end
             elif came == LIMIT:
                 said = f"the limit of {limit} iterations was reached, the last with an expected decrease of"
                 return End(Ending.ITERATIONS, f"{said} {s.expected:.2g}")
@@ -194,15 +194,16 @@ class Interior:
         self._again()
         return True
 
-    def _judge_violation(self) -> Ending | None:
-        """Ending at a minimum, by what constraints that give way miss there; None to go on at a higher price."""
+    def _judge_violation(self) -> End | None:
+        """End at a minimum, by what constraints that give way miss there; None to go on at a higher price."""
         p, (most, total) = self.point, self.point.bounds.violation
         if most > GIVEN_WAY:
             if total <= HALVED * self._missed:
                 self._raised, self._missed = 0, total
             sure = p.bounds.price_of_all * total >= DEAR * (p.scale + abs(p.cost))
             if sure and self._raised >= MOST_RAISED:
-                return Ending.INFEASIBLE
+                left = self.course.expected + p.priced_openness() + p.count * p.barrier
+                return End(Ending.INFEASIBLE, at_minimum(left / (p.bounds.price_of_all * total)))
             self._raised += 1
             p.barrier = START * p.scale
             p.raise_price(DEARER)
@@ -210,7 +211,7 @@ class Interior:
             return None
         if p.bounds.elastic:
             p.take_hold()
-        return Ending.CONVERGED
+        return End(Ending.CONVERGED)
 
     def _again(self, known: int = UNKNOWN) -> None:
         """Begin with another barrier function."""

@@ -19,7 +19,7 @@ from ddp.interior.point import NEAR_BOUNDS, Point
 from ddp.iterate import Iterate
 from ddp.protocols import Array
 from ddp.solutions.record import Record
-from ddp.solutions.status import End, Ending
+from ddp.solutions.status import End, Ending, impossible
 from ddp.starts import FULL
 from ddp.sweeps.outcome import Sweep
 
@@ -209,10 +209,7 @@ def _verdict(point: Point, end: End) -> str:
         return end.said
     if end.ending is not Ending.INFEASIBLE:
         return f"{end.said}; {worst}"
-    return (
-        f"infeasible as far as can be seen from here: {worst}, where violations are at a minimum; "
-        "from another guess or start there may be a way"
-    )
+    return impossible(str(worst), end.said)
 
 
 def scale_of(iterate: Iterate) -> float:

@@ -44,6 +44,8 @@ ADVICE = {
     Ending.BOTTOMLESS: "some control or state is worth more the larger it is: bound it, or weigh its square",
     Ending.SADDLE: "start from a guess that breaks the symmetry",
     Ending.INFEASIBLE: "residuals() names the constraint that cannot be met: loosen it, or give the motion more time",
+    Ending.UNMET: "give constraints units in which their violations are about one, or another guess; residuals() names"
+    " the constraint that is missed most",
     Ending.NO_START: "give a guess at which every term is finite",
     Ending.WORKER: "solve with workers=1 to see the error itself",
 }
