@@ -23,15 +23,15 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from ddp.constraints.impossible import PROVEN, impossible, removable
 from ddp.constraints.lagrangian import Lagrangian, Residual, state_size
 from ddp.errors import ProblemError, as_array, positive, positive_integer, settle_by
-from ddp.interior.course import DEAR
 from ddp.iterate import Iterate
 from ddp.models.attempt import HessianModel, Limits
 from ddp.problem import Problem
 from ddp.solutions.record import Record
 from ddp.solutions.solution import Solution
-from ddp.solutions.status import End, Ending, at_minimum, impossible
+from ddp.solutions.status import End, Ending
 
 COARSE = 1e-2
 """The first tolerance, relative to the cost."""
@@ -49,9 +49,6 @@ STUCK = 3
 
 RESTORED, RESTORING = 1e-6, 200
 """Size of the cost beside violations then, how close to their minimum is enough, and iterations at most."""
-
-PROVEN = 1e-4
-"""Squared violations are at a minimum where a full step, without regularisation, lowers them by no larger share."""
 
 LARGEST_MULTIPLIER = 1e12
 """Multipliers beyond this are no longer followed: penalties alone then drive the violation down."""
@@ -291,10 +288,14 @@ class _Rounds:
         """Reason to stop, after violations alone were minimised; None if they gave way."""
         total = self._cost_of_violations()
         if total > ENOUGH * self.weighed:
-            sweep, _ = self.iterate.final_sweep(True)
-            left = np.inf if sweep is None else sweep.expected / total
-            if left <= PROVEN and total >= DEAR * self.plain_cost():
-                return End(Ending.INFEASIBLE, impossible(self.worst(), at_minimum(left)))
+            iterate, rows = self.iterate, self.lagrangian.rows
+            sweep, _ = iterate.final_sweep(True)
+            U = iterate.problem.padded(iterate.U)
+            forces = self.lagrangian.penalties[rows.constraint] * rows.beyond(rows.values(iterate.X, U))
+            d = iterate.work.derivatives
+            share = removable(iterate.problem.plain, d, iterate.X, iterate.U, iterate.gaps, forces)
+            if sweep is not None and share <= PROVEN:
+                return End(Ending.INFEASIBLE, impossible(self.worst(), share))
             return End(Ending.UNMET, f"{Ending.UNMET.value}: {self.worst()}")
         self.lagrangian.penalties[:] = np.minimum(GROWTH * self.kept, self.largest)
         self.e[:] = np.inf

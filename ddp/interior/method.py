@@ -26,8 +26,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from ddp.compiling.setup import working_time
+from ddp.constraints.impossible import PROVEN
 from ddp.interior.alone import Alone, alone_of
-from ddp.interior.course import DEAR, GIVEN_WAY, HALVED, LOWERED, START, UNKNOWN, Course
+from ddp.interior.course import GIVEN_WAY, HALVED, LOWERED, START, UNKNOWN, Course
 from ddp.interior.filter import ENTRIES, begin_filter
 from ddp.interior.finish import Finished
 from ddp.interior.iteration import (
@@ -45,7 +46,7 @@ from ddp.interior.iteration import (
 from ddp.interior.point import INSIDE, Point
 from ddp.interior.trials import record_of
 from ddp.solutions.record import Record
-from ddp.solutions.status import End, Ending, at_minimum
+from ddp.solutions.status import End, Ending
 from ddp.sweeps.outcome import Sweep
 
 LARGE = 1e3
@@ -200,10 +201,8 @@ class Interior:
         if most > GIVEN_WAY:
             if total <= HALVED * self._missed:
                 self._raised, self._missed = 0, total
-            sure = p.bounds.price_of_all * total >= DEAR * (p.scale + abs(p.cost))
-            if sure and self._raised >= MOST_RAISED:
-                left = self.course.expected + p.priced_openness() + p.count * p.barrier
-                return End(Ending.INFEASIBLE, at_minimum(left / (p.bounds.price_of_all * total)))
+            if self._raised >= MOST_RAISED and p.removable <= PROVEN:
+                return End(Ending.INFEASIBLE)
             self._raised += 1
             p.barrier = START * p.scale
             p.raise_price(DEARER)

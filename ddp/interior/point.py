@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ddp.constraints.bounds import measure_room, move_within
+from ddp.constraints.impossible import removable
 from ddp.derivatives import EXACT, FIRST, GAUSS_NEWTON, RECORDS, lacking
 from ddp.errors import ModelError
 from ddp.interior import passes
@@ -266,6 +267,12 @@ class Point:
     def priced_rows(self) -> float:
         """Residuals of rows times their multipliers, as absolute numbers."""
         return float(priced(self.bounds.y, self.residual))
+
+    @property
+    def removable(self) -> float:
+        """Share of what constraints miss that can be taken away, see `impossible.removable`; after `differentiate`."""
+        y = self.bounds.multipliers[: self.first]
+        return removable(self.problem, self._work.derivatives, self.X, self.U, self.gaps, y)
 
     def condense(self) -> None:
         """Eliminate the rows, after `judge`: weights and forces come into the swept Hessians and gradient."""

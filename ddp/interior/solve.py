@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from ddp.constraints.impossible import impossible
 from ddp.costs.hessians import EPSILON
 from ddp.costs.terms import naming
 from ddp.derivatives import broken_rows
@@ -19,7 +20,7 @@ from ddp.interior.point import NEAR_BOUNDS, Point
 from ddp.iterate import Iterate
 from ddp.protocols import Array
 from ddp.solutions.record import Record
-from ddp.solutions.status import End, Ending, impossible
+from ddp.solutions.status import End, Ending
 from ddp.starts import FULL
 from ddp.sweeps.outcome import Sweep
 
@@ -209,7 +210,7 @@ def _verdict(point: Point, end: End) -> str:
         return end.said
     if end.ending is not Ending.INFEASIBLE:
         return f"{end.said}; {worst}"
-    return impossible(str(worst), end.said)
+    return impossible(str(worst), point.removable)
 
 
 def scale_of(iterate: Iterate) -> float:

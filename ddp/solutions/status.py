@@ -56,14 +56,3 @@ def limit_reached(limit: int, expected: float | None) -> str:
     """A sentence about the last iteration that was allowed, and the decrease that it expected, if there was any."""
     last = "" if expected is None else f", the last with an expected decrease of {expected:.2g}"
     return f"the limit of {limit} iterations was reached{last}"
-
-
-def at_minimum(left: float) -> str:
-    """A sentence about a minimum of violations; left: the share of them that a full step would still take away."""
-    return f"where violations are at a minimum: a full step would lower them by {100.0 * max(left, 0.0):.1g} %"
-
-
-def impossible(worst: str, minimum: str) -> str:
-    """A sentence about constraints that cannot be met, of which one is violated most."""
-    found = f"infeasible as far as can be seen from here: {worst}, {minimum}"
-    return f"{found}; from another guess or start there may be a way"
