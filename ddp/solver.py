@@ -30,7 +30,7 @@ from ddp.sweeps.inertia import MINIMUM
 
 FAILED = (
     Ending.NO_STEP, Ending.INDEFINITE, Ending.ITERATIONS, Ending.NOT_FINITE, Ending.INFEASIBLE, Ending.ROUNDS,
-    Ending.STRUGGLES,
+    Ending.STRUGGLES, Ending.UNMET,
 )  # fmt: skip
 """Endings of full-space steps after which constraints are held in another way."""
 

@@ -53,6 +53,7 @@ class Course(Filter):
     tolerance, limit: of the solver: of the expected decrease, and of iterations, of which ``done`` are done.
     within: whether limits of controls are all there is.   crosses: whether Newton's steps may be tried.
     gives: whether constraints may give way; dear: for how many iterations they have been dear, see `DEAR`.
+    stays: share of violations' cost that is little, see `STAYS`; less where they have to be minimised closer.
     known: see `UNKNOWN`.   fell: iterations done when the barrier fell.   proof: iterations until which Hessians have
     to prove themselves, see correction.py.   held: whether sweeps are to keep to limits of controls.
     settled, before, strayed: whether the first barrier is, and the one before, 0 for none, with what its step opened.
@@ -65,7 +66,7 @@ class Course(Filter):
     def __init__(self, tolerance: float, limit: int, within: bool, thetas: Array, phis: Array) -> None:
         super().__init__(thetas, phis)
         self.tolerance, self.limit, self.within, self.crosses = tolerance, limit, int(within), 0
-        self.gives, self.dear = 0, 0
+        self.gives, self.dear, self.stays = 0, 0, STAYS
         self.done, self.known, self.fell, self.proof, self.held = 0, UNKNOWN, 0, 0, 0
         self.settled, self.before, self.strayed = 1, 0.0, float("inf")
         self.mu, self.stiff = 0.0, 0
@@ -175,4 +176,4 @@ def stays_violated(s, p, way):
         return False
     most, price = violation(p)
     left = way.expected + priced_openness(p) + p.count * p.barrier
-    return most > GIVEN_WAY and left <= STAYS * price
+    return most > GIVEN_WAY and left <= s.stays * price

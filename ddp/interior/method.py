@@ -28,7 +28,7 @@ import numpy as np
 from ddp.compiling.setup import working_time
 from ddp.constraints.impossible import PROVEN
 from ddp.interior.alone import Alone, alone_of
-from ddp.interior.course import GIVEN_WAY, HALVED, LOWERED, START, UNKNOWN, Course
+from ddp.interior.course import DEAR, GIVEN_WAY, LOWERED, START, UNKNOWN, Course
 from ddp.interior.filter import ENTRIES, begin_filter
 from ddp.interior.finish import Finished
 from ddp.interior.iteration import (
@@ -52,9 +52,13 @@ from ddp.sweeps.outcome import Sweep
 LARGE = 1e3
 """Costates of a guess that are larger are no multipliers."""
 
-PRICE, DEARER, MOST_RAISED = 100.0, 10.0, 3
-"""Price of a unit of violation where rows are elastic; by how much it rises, and how often at least before violations
-that did not fall to a half are said to stay, see `DEAR`, too."""
+PRICE, DEARER = 100.0, 10.0
+"""Price of a unit of violation where rows are elastic, and by how much it rises: until violations cost `DEAR` times all
+else, or none are left, or it is proven that they cannot be met."""
+
+TIGHTER, TIGHTEST = 0.1, 1e-12
+"""Violations that cost so much and are not proven to stay are minimised closer, see `STAYS`: each time by the first
+number, down to the second one."""
 
 
 class Interior:
@@ -80,7 +84,7 @@ class Interior:
         self.course.crosses, self.course.proof = int(newton is not None), len(history) + proof if proof else 0
         self._alone: Alone | None = None
         self._patience, self._fell = patience, len(history)
-        self._raised, self._missed, self._warm = 0, np.inf, False
+        self._warm = False
 
     @property
     def sweep(self) -> Sweep | None:
@@ -196,16 +200,18 @@ class Interior:
         return True
 
     def _judge_violation(self) -> End | None:
-        """End at a minimum, by what constraints that give way miss there; None to go on at a higher price."""
-        p, (most, total) = self.point, self.point.bounds.violation
+        """End at a minimum, by what elastic constraints miss there; None to go on closer, or at a higher price."""
+        p, s, (most, total) = self.point, self.course, self.point.bounds.violation
         if most > GIVEN_WAY:
-            if total <= HALVED * self._missed:
-                self._raised, self._missed = 0, total
-            if self._raised >= MOST_RAISED and p.removable <= PROVEN:
+            if p.removable <= PROVEN:
                 return End(Ending.INFEASIBLE)
-            self._raised += 1
-            p.barrier = START * p.scale
-            p.raise_price(DEARER)
+            if p.bounds.price_of_all * total < DEAR * (p.scale + abs(p.cost)):
+                p.barrier = START * p.scale
+                p.raise_price(DEARER)
+            elif s.stays > TIGHTEST:
+                s.stays *= TIGHTER
+            else:
+                return End(Ending.UNMET, Ending.UNMET.value)
             self._again()
             return None
         if p.bounds.elastic:

@@ -1,0 +1,84 @@
+"""Verdicts that constraints cannot be met, against linear programs of dense differences of rollouts."""
+
+import numpy as np
+import pytest
+from scipy.optimize import linprog
+
+import ddp
+from dynamics import FunctionDynamics
+from problems.costs import ControlCost
+
+N, H = 8, 0.1
+
+
+def cart(x, u):
+    """A unicycle: place, heading, speed; acceleration and rate of turning."""
+    return np.array([x[0] + H * x[3] * np.cos(x[2]), x[1] + H * x[3] * np.sin(x[2]), x[2] + H * u[1], x[3] + H * u[0]])
+
+
+def rolled(problem, U):
+    """States that follow from controls."""
+    X = [problem.x0]
+    for u in U:
+        X.append(problem.dynamics.step(X[-1], u))
+    return np.array(X)
+
+
+def linearly_feasible(problem, U):
+    """Whether changes of controls by at most the largest of their kind, within limits, meet linearised constraints."""
+    rows, step = problem.rows, 1e-6
+    c = rows.values(rolled(problem, U), U)
+    G = np.empty((rows.size, U.size))
+    for j in range(U.size):
+        d = np.zeros(U.size)
+        d[j] = step
+        d = d.reshape(U.shape)
+        G[:, j] = rows.values(rolled(problem, U + d), U + d) - rows.values(rolled(problem, U - d), U - d)
+    G /= 2.0 * step
+    largest = np.broadcast_to(np.abs(U).max(axis=0), U.shape)
+    low, high = np.maximum(problem.lower - U, -largest), np.minimum(problem.upper - U, largest)
+    above, below = np.isfinite(rows.upper), np.isfinite(rows.lower)
+    A = np.concatenate([G[above], -G[below]])
+    b = np.concatenate([(rows.upper - c)[above], (c - rows.lower)[below]]) + 1e-9
+    found = linprog(np.zeros(U.size), A, b, bounds=np.stack([low.ravel(), high.ravel()], axis=1))
+    return found.status == 0
+
+
+def problem_of(rng, reachable, unit):
+    """A motion to places that are, or are not, where controls can lead; unit: of the constraint."""
+    U = rng.uniform(-1.0, 1.0, (N, 2))
+    system, x0 = FunctionDynamics(cart, 4, 2), np.array([0.0, 0.0, rng.uniform(-0.5, 0.5), 1.0])
+    control = ControlCost(np.zeros(2), np.full(2, 0.1))
+    problem = ddp.Problem(system, [control], [], x0, N, control_limits=([-1.0] * 2, [1.0] * 2))
+    place = rolled(problem, U)[-1, :2] if reachable else x0[:2] + rng.uniform(1.5, 3.0) * np.array([0.6, 0.8])
+    end = ddp.Equality(lambda x, u: unit * np.array([x[0] - place[0], x[1] - place[1]]))
+    return ddp.Problem(
+        system, [control], [], x0, N, control_limits=([-1.0] * 2, [1.0] * 2), terminal_constraints=[end]
+    )
+
+
+@pytest.mark.parametrize("step", ["auto", "linear", "rollout"])
+@pytest.mark.parametrize("unit", [1e-4, 1.0, 1e4])
+def test_infeasible_is_what_no_linear_program_meets_nearby(step, unit, rng):
+    for reachable in (True, False):
+        problem = problem_of(rng, reachable, unit)
+        solution = ddp.solve(problem, ddp.DDP(step=step), throw=False)
+        assert solution.converged or not reachable
+        assert (solution.status.ending is ddp.Ending.INFEASIBLE) != reachable
+        if not reachable:
+            assert not linearly_feasible(problem, solution.U)
+            assert "as large as themselves" in solution.status
+
+
+def test_what_is_only_badly_scaled_is_not_called_infeasible():
+    """Rows of 1e5 and 1e-6 beside each other, met by the controls that made them; no step finds the way."""
+    rng = np.random.default_rng(3)
+    system, x0 = FunctionDynamics(cart, 4, 2), np.array([0.0, 0.0, 0.1, 1.0])
+    U = rng.uniform(-2.0, 2.0, (N, 2))
+    made = ddp.Problem(system, [ControlCost(np.zeros(2), np.ones(2))], [], x0, N)
+    reached, units = rolled(made, U)[-1], (1e5, 1e-6, 1e3, 1e-4)
+    end = ddp.Equality(lambda x, u: np.array([units[i] * (x[i] - reached[i]) for i in range(4)]))
+    problem = ddp.Problem(system, made.running, [], x0, N, terminal_constraints=[end])
+    for step in ("auto", "linear", "rollout"):
+        solution = ddp.solve(problem, ddp.DDP(step=step), throw=False)
+        assert solution.status.ending is not ddp.Ending.INFEASIBLE
