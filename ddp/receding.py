@@ -102,9 +102,9 @@ class RecedingHorizon:
         assert self.policy is not None
         return self.policy
 
-    def vary(self, numbers: Mapping[str, ArrayLike]) -> None:
-        """Go on with other numbers in some places of the problem, see `Problem.varying`: targets, weights, limits."""
-        self.problem = self.problem.varying(numbers)
+    def vary(self, numbers: Mapping[str, ArrayLike] | None = None, /, **named: Any) -> None:
+        """Go on with other numbers in some places, as of `Problem.varying`: ``controller.vary(target=pose)``."""
+        self.problem = self.problem.varying(numbers, **named)
 
     def solve(self, x: Array, steps: int = 1) -> Solution:
         """The solution from state x (nx,), ``steps`` knots after the last one was asked for.

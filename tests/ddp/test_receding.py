@@ -184,3 +184,15 @@ def test_phases_that_would_start_over_at_every_solve_are_refused():
     phased = dataclasses.replace(one, dynamics=Phases(one.dynamics.f, 2, 1, dt=0.1))
     with pytest.raises(ddp.ProblemError, match="problem: expected one whose horizon can recede"):
         ddp.RecedingHorizon(phased)
+
+
+def test_numbers_that_vary_on_the_way_are_named_or_in_a_mapping():
+    problem = quadrotor.loop(horizon=60)
+    with ddp.RecedingHorizon(problem) as controller:
+        controller.solve(problem.x0)
+        controller.vary({"control_limits": (-4.0, 4.0)}, target_u=np.full(4, 2.0))
+        solution = controller.solve(problem.x0)
+    wanted = problem.varying(control_limits=(-4.0, 4.0), target_u=np.full(4, 2.0))
+    assert solution.cost == pytest.approx(ddp.solve(wanted, guess=solution).cost, rel=1e-9)
+    with pytest.raises(ddp.ProblemError, match="no number 'target_v'"):
+        controller.vary(target_v=1.0)
