@@ -14,6 +14,7 @@ import xml.etree.ElementTree as ElementTree
 import numpy as np
 from numpy.typing import NDArray
 
+from dynamics.robots import urdf
 from dynamics.robots.libraries import pin
 from dynamics.robots.omissions import Omissions
 
@@ -32,10 +33,16 @@ def left_out(model: pin.Model, document: ElementTree.Element | None = None) -> O
         found.doubt("viscous damping of {} acts in RobotDynamics(..., damping=True) alone", name)
     for name in _joints_with(model, friction):
         found.drop("dry friction of {} is not modelled", name)
-    for name in [] if document is None else _mimics(document, model):
+    if document is None:
+        return found
+    for name in _mimics(document, model):
         found.drop("joints that mimic others move on their own: {}", name)
-    for name in [] if document is None else _unread(document, model):
+    for name in _unread(document, model):
         found.drop("damping and friction of planar and floating joints are not modelled: {}", name)
+    for name in _tilted(document, model):
+        found.drop("planar joints move in the plane of x and y of their origin, whatever their axis: {}", name)
+    for name in urdf.unknown(document):
+        found.doubt("URDF has no meaning for {}, which is not read", name)
     return found
 
 
@@ -62,3 +69,14 @@ def _unread(document: ElementTree.Element, model: pin.Model) -> list[str]:
         if joint.get("type") in ("planar", "floating") and model.existJointName(name := joint.get("name", ""))
         if any(float(given.get(kind, 0.0)) for given in joint.findall("dynamics") for kind in ("damping", "friction"))
     ]
+
+
+def _tilted(document: ElementTree.Element, model: pin.Model) -> list[str]:
+    """Planar joints whose axis, (1, 0, 0) by default, is not along z, which Pinocchio takes it for."""
+    found = []
+    for joint in document.findall("joint[@type='planar']"):
+        axis = joint.find("axis")
+        x, y, z = map(float, ("1 0 0" if axis is None else axis.get("xyz", "1 0 0")).split())
+        if model.existJointName(joint.get("name", "")) and np.hypot(x, y) > 1e-9 * abs(z):
+            found.append(joint.get("name", ""))
+    return found

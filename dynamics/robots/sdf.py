@@ -2,7 +2,8 @@
 
 Read is what SDF up to 1.6 has: poses of links in the model, of joints in their child, axes in the joint or the model.
 The first joint of a link carries it, the others close loops: those that turn as a ball at one point, since hinges that
-are not exactly parallel would lock; welds where they are fixed.
+are not exactly parallel would lock; welds where they are fixed. Parts of a file that change the motion and are not read
+are named: see ``UNMODELLED``.
 """
 
 from __future__ import annotations
@@ -16,10 +17,11 @@ from numpy.typing import NDArray
 
 from ddp.errors import ModelError
 from dynamics.robots import loop
-from dynamics.robots.equipment import Equipment
+from dynamics.robots.equipment import Equipment, effort_limits
 from dynamics.robots.libraries import pin
 from dynamics.robots.loop import Loop
 from dynamics.robots.omissions import Omissions
+from dynamics.robots.urdf import check_names
 
 Array = NDArray[np.float64]
 
@@ -28,6 +30,21 @@ MOVING = ("revolute", "continuous", "prismatic", "ball", "fixed")
 
 CLOSING = {"revolute": "rx ry rz", "continuous": "rx ry rz", "ball": "rx ry rz", "fixed": ""}
 """Directions that joints leave free which close loops."""
+
+ON, OFF = ("1", "true"), ("0", "false")
+"""Texts of switches."""
+
+UNMODELLED = (
+    (".", "static", ON, "models that are static, {}, move"),
+    ("model", ".", None, "nested models {} are not read"),
+    ("include", ".", None, "models that are included, {}, are not read"),
+    ("link", "gravity", OFF, "gravity acts on all links, as on {}"),
+    ("link", "kinematic", ON, "links that are kinematic, {}, are moved by forces"),
+    ("link", "velocity_decay", None, "decay of velocities of links {} is not modelled"),
+    ("link", "inertial/fluid_added_mass", None, "added mass of links {} in fluids is not modelled"),
+    ("joint", "axis/mimic", None, "joints that mimic others move on their own: {}"),
+)
+"""Parts of a model that change its motion and are not read: of which elements, where in them, with which texts."""
 
 
 class Described(NamedTuple):
@@ -42,26 +59,40 @@ class Described(NamedTuple):
 class _Joint:
     """A joint of the file: where it is in the model, its axis in its own frame, and numbers of the axis."""
 
-    def __init__(self, element: ElementTree.Element, links: dict[str, pin.SE3], where: str) -> None:
+    def __init__(
+        self, element: ElementTree.Element, links: dict[str, pin.SE3], model: pin.SE3, turned: str, where: str
+    ) -> None:
+        """model: the pose of the model.   turned: whether axes are in the model's frame where nothing is said."""
         self.name, self.type = element.get("name", ""), element.get("type", "")
         self.parent, self.child = _text(element, "parent"), _text(element, "child")
         for link in (self.parent, self.child):
             if link not in links:
                 raise ModelError(f"{where}: joint {self.name!r} joins a link {link!r} that the SDF model does not have")
+        if self.child == "world":
+            raise ModelError(f"{where}: joint {self.name!r}: expected a link as its child in SDF, got the world")
         self.place = links[self.child] * _pose(element, where)
         axis = _numbers(element, "axis/xyz", [0.0, 0.0, 1.0], where)
-        if _text(element, "axis/use_parent_model_frame") in ("1", "true"):
-            axis = self.place.rotation.T @ axis
+        _refuse_frames(element, "axis/xyz", where)
+        if (_text(element, "axis/use_parent_model_frame") or turned) in ON:
+            axis = self.place.rotation.T @ model.rotation @ axis
         if not np.linalg.norm(axis) > 1e-6:
             raise ModelError(f"{where}: joint {self.name!r} has an axis of no length in SDF")
         self.axis = axis / np.linalg.norm(axis)
         self.ratio = _number(element, "gearbox_ratio", 1.0, where)
+        if self.ratio == 0.0:
+            raise ModelError(f"{where}: gearbox_ratio of joint {self.name!r} in SDF: expected a number but 0, got 0.0")
         dynamics, limit = "axis/dynamics/", "axis/limit/"
         self.damping = _number(element, dynamics + "damping", 0.0, where)
         self.stiffness = _number(element, dynamics + "spring_stiffness", 0.0, where)
         self.rest = _number(element, dynamics + "spring_reference", 0.0, where)
         self.friction = _number(element, dynamics + "friction", 0.0, where)
-        self.lower, self.upper = (_number(element, limit + end, np.nan, where) for end in ("lower", "upper"))
+        self.lower, self.upper = (_number(element, limit + end, np.nan, where, False) for end in ("lower", "upper"))
+        self.effort, self.speed = (_number(element, limit + end, -1.0, where, False) for end in ("effort", "velocity"))
+
+    @property
+    def resists(self) -> bool:
+        """Whether it has a spring, damping or friction."""
+        return any((self.damping, self.stiffness, self.friction))
 
     @property
     def model(self) -> object:
@@ -78,18 +109,28 @@ def read(document: ElementTree.Element, where: str, root: list[object], fixed: C
     """
     found = document.find("model")
     if found is None or found.find("link") is None:
-        raise ModelError(f"{where}: expected an SDF model with links, got none")
-    links = {link.get("name", ""): _pose(link, where) for link in found.findall("link")}
+        raise ModelError(f"{where}: expected an SDF with a <model> of links at its top, got none")
+    for tag in ("link", "joint"):
+        check_names(tag, found.findall(tag), f"{where}, SDF")
+    place = _pose(found, where)
+    links = {link.get("name", ""): place * _pose(link, where) for link in found.findall("link")}
     inertias = {link.get("name", ""): _inertia(link, where) for link in found.findall("link")}
     links["world"] = pin.SE3.Identity()
-    joints = [_Joint(element, links, where) for element in found.findall("joint")]
-    omissions, gears = Omissions(), [joint for joint in joints if joint.type == "gearbox"]
+    turned = "true" if document.get("version", "1.6") in ("1.0", "1.2", "1.3", "1.4") else "false"
+    joints = [_Joint(element, links, place, turned, where) for element in found.findall("joint")]
+    omissions, gears = _unread(document, found), [joint for joint in joints if joint.type == "gearbox"]
     rotors = {joint.parent: joint for joint in gears}
+    if bearing := next((one for one in joints if one.type != "gearbox" and one.parent in rotors), None):
+        gear, rotor = rotors[bearing.parent].name, bearing.parent
+        raise ModelError(f"{where}: gearbox {gear!r} in SDF: expected a rotor that carries nothing, got {rotor!r}")
     model = pin.Model()
     model.name = found.get("name", "") or "robot"
     carriers, moving, closing = _tree(joints, links, rotors, fixed, omissions)
     base = next((name for name in links if name not in carriers and name not in rotors), "world")
     body = {"world": (0, pin.SE3.Identity()), base: (0, links[base])}
+    for link in links:
+        if link not in (base, "world", *carriers, *rotors):
+            omissions.drop("links {} that no joint carries are not modelled", repr(link))
     if root:
         body[base] = (model.addJoint(0, root[0], links[base], root[1]), pin.SE3.Identity())
     _add(model, base, inertias, body)
@@ -152,18 +193,25 @@ def _equip(
     """Springs, damping, limits; rotors of gearboxes as armature and mass of what they sit on, one motor for each."""
     stiffness, springref, damping = np.zeros((3, model.nv))
     lower, upper = np.array(model.lowerPositionLimit), np.array(model.upperPositionLimit)
-    armature, S = np.zeros(model.nv), []
+    efforts, speeds = np.array(model.upperEffortLimit), np.array(model.upperVelocityLimit)
+    armature, driving = np.zeros(model.nv), list[int]()
     for joint in joints:
         if not model.existJointName(joint.name):
+            if joint.resists and joint.type in MOVING and joint.type != "fixed":
+                omissions.drop("springs, damping and friction of joints {} do not act", repr(joint.name))
             continue
         own = model.joints[model.getJointId(joint.name)]
         damping[own.idx_v : own.idx_v + own.nv] = joint.damping
         if joint.friction:
             omissions.drop("dry friction of {} is not modelled", repr(joint.name))
+        if own.nv > 1 and joint.stiffness:
+            omissions.drop("springs of ball joints {} are not modelled", repr(joint.name))
         if own.nv == 1:
             stiffness[own.idx_v], springref[own.idx_v] = joint.stiffness, joint.rest
-            if joint.lower < joint.upper:
-                lower[own.idx_q], upper[own.idx_q] = joint.lower, joint.upper
+            lower[own.idx_q] = np.nan_to_num(joint.lower, nan=lower[own.idx_q], posinf=np.inf, neginf=-np.inf)
+            upper[own.idx_q] = np.nan_to_num(joint.upper, nan=upper[own.idx_q], posinf=np.inf, neginf=-np.inf)
+            efforts[own.idx_v] = joint.effort if joint.effort >= 0.0 else efforts[own.idx_v]
+            speeds[own.idx_v] = joint.speed if joint.speed >= 0.0 else speeds[own.idx_v]
     for rotor, gear in rotors.items():
         carried = next((joint for joint in joints if joint.child == rotor), None)
         moved = (one for one in joints if one.child == gear.child and model.existJointName(one.name))
@@ -177,11 +225,30 @@ def _equip(
         axis = links[rotor].rotation.T @ gear.place.rotation @ gear.axis
         k = model.joints[model.getJointId(driven.name)].idx_v
         armature[k] += axis @ inertias[rotor].inertia @ axis / gear.ratio**2
-        S.append(np.eye(model.nv)[k])
+        driving.append(k)
     model.armature, model.damping = armature, damping
     model.lowerPositionLimit, model.upperPositionLimit = lower, upper
+    model.lowerEffortLimit, model.upperEffortLimit = -efforts, efforts
+    model.lowerVelocityLimit, model.upperVelocityLimit = -speeds, speeds
     springs, rest = (stiffness, springref) if stiffness.any() else (None, None)
-    return Equipment(np.stack(S, axis=1) if S else None, None, springs, rest, damped=True)
+    if not driving:
+        return Equipment(None, None, springs, rest, damped=True)
+    S, limits = np.eye(model.nv)[:, driving], effort_limits(model)[driving]
+    return Equipment(S, limits if np.isfinite(limits).any() else None, springs, rest, damped=True)
+
+
+def _unread(document: ElementTree.Element, model: ElementTree.Element) -> Omissions:
+    """Name what changes the motion and is not read."""
+    found = Omissions()
+    for other in document:
+        if other is not model:
+            found.drop("elements {} beside the first <model> are not read", f"<{other.tag}>")
+    for tag, path, texts, effect in UNMODELLED:
+        for element in model.findall(tag):
+            part = element.find(path)
+            if part is not None and (texts is None or (part.text or "").strip() in texts):
+                found.drop(effect, repr(element.get("name") or _text(element, "uri")))
+    return found
 
 
 def _close(model: pin.Model, joint: _Joint, links: dict[str, pin.SE3], body: dict[str, tuple[int, pin.SE3]]) -> Loop:
@@ -200,40 +267,51 @@ def _text(element: ElementTree.Element, path: str) -> str:
     return (element.findtext(path) or "").strip()
 
 
-def _numbers(element: ElementTree.Element, path: str, default: list[float], where: str) -> Array:
-    """Finite numbers of an element, as many as the default."""
+def _numbers(
+    element: ElementTree.Element, path: str, default: list[float], where: str, finite: bool = True
+) -> Array:  # fmt: skip
+    """Numbers of an element, as many as the default."""
     text = _text(element, path)
     try:
         found = np.array([float(word) for word in text.split()]) if text else np.array(default)
     except ValueError:
         found = np.array([np.nan])
-    if found.shape != (len(default),) or (text and not np.isfinite(found).all()):
+    if found.shape != (len(default),) or (text and (np.isnan(found) | (finite & np.isinf(found))).any()):
         raise ModelError(
             f"{where}: <{path}> of {element.get('name')!r}: expected {len(default)} finite numbers in SDF, got {text!r}"
         )
     return found
 
 
-def _number(element: ElementTree.Element, path: str, default: float, where: str) -> float:
-    return float(_numbers(element, path, [default], where)[0])
+def _number(element: ElementTree.Element, path: str, default: float, where: str, finite: bool = True) -> float:
+    return float(_numbers(element, path, [default], where, finite)[0])
+
+
+def _refuse_frames(element: ElementTree.Element, path: str, where: str) -> None:
+    """Refuse poses and directions that are given in other frames or other numbers than those of SDF 1.6."""
+    for attribute, value in () if (found := element.find(path)) is None else found.items():
+        if value and value not in (*OFF, "euler_rpy"):
+            raise ModelError(
+                f"{where}: <{path}> of {element.get('name')!r}: {attribute}={value!r} is not read: SDF is read up to"
+                " version 1.6"
+            )
 
 
 def _pose(element: ElementTree.Element, where: str, path: str = "pose") -> pin.SE3:
     """The pose that an element gives itself: x y z, and roll, pitch, yaw about fixed axes."""
-    found = element.find(path)
-    for attribute in ("frame", "relative_to"):
-        if found is not None and found.get(attribute):
-            raise ModelError(
-                f"{where}: {element.get('name')!r} is posed in {found.get(attribute)!r}: SDF is read up to version 1.6"
-            )
+    _refuse_frames(element, path, where)
     x = _numbers(element, path, [0.0] * 6, where)
     return pin.SE3(pin.rpy.rpyToMatrix(x[3:]), x[:3])
 
 
 def _inertia(link: ElementTree.Element, where: str) -> pin.Inertia:
     """Inertia of a link, in its own frame; of one without, none."""
-    if link.find("inertial") is None:
+    found = link.find("inertial")
+    if found is None:
         return pin.Inertia.Zero()
+    if found.get("auto") in ON:
+        name = link.get("name")
+        raise ModelError(f"{where}: link {name!r}: expected an <inertial> with numbers in SDF, got auto='true'")
     mass = _number(link, "inertial/mass", 1.0, where)
     at = _pose(link, where, "inertial/pose")
     xx, yy, zz, xy, xz, yz = (

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from difflib import get_close_matches
 from xml.etree.ElementTree import Element
 
 from ddp.errors import ModelError, nearest
@@ -18,6 +19,7 @@ LONGEST = 500
 
 _TYPES = ("revolute", "continuous", "prismatic", "fixed", "floating", "planar")
 _LIMITED = ("revolute", "prismatic")
+_SINGLE = ("inertial", "parent", "child", "origin", "axis", "limit", "dynamics", "mimic")
 _MOMENTS = ("ixx", "ixy", "ixz", "iyy", "iyz", "izz")
 
 _LENGTHS = ("origin", "box", "cylinder", "capsule", "sphere", "mesh")
@@ -44,6 +46,25 @@ _NUMBERS = {
 """Elements inside of links and joints, their attributes that are numbers, and how many numbers each holds."""
 
 
+_READ = ("origin", "mass", "inertia", "axis", "dynamics", "mimic")
+"""Elements whose attributes decide how a robot moves."""
+_PARTS = {"link": ("inertial", "visual", "collision"), "joint": _SINGLE[1:]}
+"""Elements inside of links and joints whose names may be misspelt."""
+
+
+def unknown(robot: Element) -> Iterator[str]:
+    """Numbers that nobody reads in what decides how a robot moves, and elements whose names are nearly right."""
+    for element in [child for child in robot if child.tag in _PARTS]:
+        name = element.get("name")
+        for part in element:
+            if part.tag not in _PARTS[element.tag] and get_close_matches(part.tag.lower(), _PARTS[element.tag], 1, 0.8):
+                yield f"<{part.tag}> of {name}"
+        for part in [part for part in (*element, *element.findall("inertial/*")) if part.tag in _READ]:
+            for attribute in sorted(part.attrib.keys() - _NUMBERS[part.tag]):
+                if all(_is_finite(word, math.inf) for word in part.get(attribute, "").split()):
+                    yield f"{attribute} of <{part.tag}>"
+
+
 def check(robot: Element, where: str) -> None:
     """Raise ModelError, beginning with ``where``, for the first thing that is wrong with a <robot> element."""
     links, joints = robot.findall("link"), robot.findall("joint")
@@ -53,9 +74,10 @@ def check(robot: Element, where: str) -> None:
     if not links:
         raise ModelError(f"{where}: expected at least one <link>, got none")
     for what, elements in (("link", links), ("joint", joints)):
-        _check_names(what, elements, where)
+        check_names(what, elements, where)
         for element in elements:
             _check_numbers(element, f"{where}: {what} {element.get('name')!r}")
+            _check_single(element, f"{where}: {what} {element.get('name')!r}")
     for link in links:
         _check_inertial(link, f"{where}: link {link.get('name')!r}")
     for joint in joints:
@@ -89,13 +111,21 @@ def _refuse_xacro(robot: Element, parts: list[Element], where: str) -> None:
         )
 
 
-def _check_names(what: str, elements: list[Element], where: str) -> None:
+def check_names(what: str, elements: list[Element], where: str) -> None:
+    """Raise ModelError for links or joints without a name, or with that of another."""
     names = [element.get("name", "") for element in elements]
     if "" in names:
         raise ModelError(f"{where}: expected a name of each <{what}>, got none at number {names.index('') + 1}")
     name, times = Counter(names).most_common(1)[0] if names else ("", 1)
     if times > 1:
         raise ModelError(f"{where}: expected each {what} once, got {name!r} {times} times")
+
+
+def _check_single(element: Element, where: str) -> None:
+    """Refuse a second element where the native parser takes the first without a word."""
+    for tag, times in Counter(part.tag for part in element if part.tag in _SINGLE).items():
+        if times > 1:
+            raise ModelError(f"{where}: expected one <{tag}>, got {times}")
 
 
 def _check_numbers(element: Element, where: str) -> None:

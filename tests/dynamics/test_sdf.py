@@ -69,11 +69,65 @@ def test_rotors_of_gearboxes_are_armature_and_motors():
         (file(JOINT.format("a", "revolute", "two", "one", "", "0 1 0", 0, "")
               + JOINT.format("b", "revolute", "one", "two", "", "0 1 0", 0, "")), "form a circle"),
         (chain().replace("<pose>0.4", '<pose relative_to="base">0.4'), "SDF is read up to version 1.6"),
+        (chain().replace("<xyz>", '<xyz expressed_in="base">'), "expressed_in='base' is not read"),
+        (chain().replace("<pose>0.4", '<pose degrees="true">0.4'), "degrees='true' is not read"),
+        (chain().replace("<inertial>", '<inertial auto="true">'), "link 'base': expected an <inertial> with numbers"),
+        (chain().replace('"two"', '"one"'), "expected each link once, got 'one' 2 times"),
+        (chain(JOINT.format("c", "fixed", "two", "world", "", "0 0 1", 0, "")), "expected a link as its child"),
+        (chain(ROTOR.replace(".05", "0"), LINK.format("rotor", 0, "0 0 0", 1)), "expected a number but 0"),
+        (chain(ROTOR.replace("one<", "two<").replace("rotor<", "one<")), "a rotor that carries nothing, got 'one'"),
+        (chain().replace("</dynamics>", "</dynamics><limit><lower>2</lower><upper>1</upper></limit>"), "lower <="),
     ],
 )  # fmt: skip
 def test_what_cannot_be_read_is_said(text, words):
     with pytest.raises(ModelError, match=words):
         dynamics.load(text)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("</link>", "<gravity>false</gravity></link>", "gravity acts on all links, as on 'base', 'one', 'two'"),
+        ("</link>", "<kinematic>1</kinematic></link>", "links that are kinematic, 'base', 'one', 'two', are moved"),
+        ("</link>", "<velocity_decay/></link>", "decay of velocities of links 'base', 'one', 'two' is not modelled"),
+        ("</model>", "<static>true</static></model>", "models that are static, 'made', move"),
+        ("</model>", '<model name="arm"/></model>', "nested models 'arm' are not read"),
+        ("</model>", "<include><uri>model://a</uri></include></model>", "are included, 'model://a', are not read"),
+        ("</model>", "</model><world/>", "elements <world> beside the first <model> are not read"),
+        ("</model>", LINK.format("loose", 0, "0 0 0", 1) + "</model>", "links 'loose' that no joint carries"),
+        ("</axis>", '<mimic joint="a"/></axis>', "joints that mimic others move on their own: 'a', 'b'"),
+        ('"revolute"', '"ball"', "springs of ball joints 'a' are not modelled"),
+    ],
+)
+def test_what_changes_the_motion_and_is_not_read_is_said(old, new, words, caplog):
+    text = chain().replace(old, new)
+    dynamics.load(text)
+    assert words in caplog.text
+    with pytest.raises(ModelError, match=words):
+        dynamics.load(text, strict=True)
+
+
+def test_a_model_stands_where_its_pose_says():
+    """A model that is turned about x, axes in its frame or not, is gravity that is turned back."""
+    turned = dynamics.load(chain().replace('"made">', '"made"><pose>1 2 3 .7 0 0</pose>'))
+    model = dynamics.load(chain()).model
+    model.gravity.linear = pin.exp3(np.array([-0.7, 0.0, 0.0])) @ model.gravity.linear
+    q, v, a = np.array([[0.3, -0.2], [0.5, 1.0], [-0.7, 0.4]])
+    torques = dynamics.inverse_dynamics(turned, q, v, a)
+    np.testing.assert_allclose(torques, pin.rnea(model, model.createData(), q, v, a), atol=1e-12)
+
+
+def test_limits_of_effort_and_speed_are_read_and_axes_of_old_files_are_in_the_model():
+    limit = "<limit><lower>-inf</lower><upper>2</upper><effort>5</effort><velocity>3</velocity></limit>"
+    robot = dynamics.load(chain().replace("</dynamics>", "</dynamics>" + limit))
+    np.testing.assert_array_equal(robot.control_limits, [[-5.0, 5.0], [-np.inf, np.inf]])
+    assert (robot.model.upperVelocityLimit[0], robot.model.upperPositionLimit[0]) == (3.0, 2.0)
+    unsaid = chain().replace("<use_parent_model_frame>1</use_parent_model_frame>", "")
+    old, new = (dynamics.load(unsaid.replace("1.6", version)) for version in ("1.4", "1.6"))
+    q = np.array([0.4, 0.0])
+    place = dynamics.frame_placement(dynamics.load(chain()), q, "one")
+    np.testing.assert_allclose(dynamics.frame_placement(old, q, "one"), place, atol=1e-14)
+    assert np.abs(dynamics.frame_placement(new, q, "one") - place).max() > 0.01
 
 
 def test_cassie_falls_with_its_rods_attached():

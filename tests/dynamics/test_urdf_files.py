@@ -74,6 +74,8 @@ WRONG = {
     "a length out of bounds": (
         arm(x=("<inertial>", '<inertial><origin xyz="0 0 1e308"/>')), "link 'base': <origin> xyz: .* up to 1e.09, got"
     ),
+    "two axes": (arm(x=("<axis", '<axis xyz="1 0 0"/><axis')), "joint 'hinge': expected one <axis>, got 2"),
+    "two inertials": (robot(link("base", INERTIAL * 2)), "link 'base': expected one <inertial>, got 2"),
     "a mass left out": (arm(x=('<mass value="1"/>', "")), "link 'base': <inertial>: expected <mass> with value"),
     "a moment left out": (arm(x=(' iyz="0"', "")), "link 'base': <inertial>: expected <inertia> with .*got no iyz"),
     "xacro's variables": (arm(x=('value="1"', 'value="${m}"')), "a xacro file that is not expanded.*run `xacro"),
@@ -130,6 +132,15 @@ def test_prefixes_that_a_file_does_not_declare_are_read_as_ros_reads_them(caplog
     attributes = ' xmlns="http://ros.org/urdf" xmlns:k="urn:k"'
     declared = robot(link("a"), link("b"), joint("j", "a", "b"), attributes=attributes)
     assert dynamics.load(declared).nv == 1
+
+
+def test_misspelt_parts_and_planes_across_other_axes_are_said(caplog):
+    slides = joint("slides", "tip", "c", "planar", '<axis xyz="0 1 0"/>')
+    made = arm(link("c"), slides, x=("<limit", '<dynamic damping="3"/><dynamics damping="0" spring="2"/><limit'))
+    assert dynamics.load(made).nv == 4
+    assert "URDF has no meaning for <dynamic> of hinge, spring of <dynamics>, which is not read" in caplog.text
+    with pytest.raises(ModelError, match=r"planar joints move in the plane of x and y of their origin.*: slides"):
+        dynamics.load(made, strict=True)
 
 
 def test_the_root_joint_has_a_name_that_is_free():
