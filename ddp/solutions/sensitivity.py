@@ -160,6 +160,12 @@ class Optimum:
         if number.name == "x0":
             still = np.zeros((len(self.parts(self._problem)), self._n))
             return self.slopes(still)[0]._replace(F=np.eye(self._n)), self.costate[0]
+        problem = self._problem
+        if problem.constrained and number.twin(np.zeros(number.size)).rows.size != problem.rows.size:
+            raise ProblemError(
+                f"names: {number.name} moves one constraint of two that are one and the same, in two lists: name its"
+                f" field alone, {number.name.rpartition('.')[-1]!r}, which moves both"
+            )
         return self.slopes(np.stack([self._column(number, i) for i in range(number.size)], axis=-1))
 
     def slopes(self, columns: Array) -> tuple[Slopes, Array]:
@@ -206,8 +212,6 @@ class Optimum:
         value, missed = float(d.l.sum() + (self.costate[1:] * after).sum()), np.zeros(0)
         if problem.constrained:
             rows = twin.rows
-            if rows.size != problem.rows.size:
-                raise ProblemError("it changes which rows constraints have")
             y = np.where(self._paid, np.copysign(rows.cap, y), y)
             twin.add_forces(X, U, y, d.lz)
             bound = np.where(y > 0.0, rows.upper, np.where(y < 0.0, rows.lower, 0.0))
