@@ -137,8 +137,10 @@ def compiled(value: Any, gradient: Any, hessian: Any, diagonal: bool) -> Compile
 def _compile(value: Any, gradient: Any, hessian: Any, diagonal: bool) -> CompiledCost:
     of_value, of_gradient = jitted(value), jitted(gradient)
     of_hessian = jitted(hessian or specialised(_hessian_by_gradients, "hessian", gradient=of_gradient))
-    template = _diagonal_cost if diagonal else _cost
-    term = specialised(template, "term", value=of_value, gradient=of_gradient, hessian=of_hessian)
+    if diagonal:
+        of_hessian = jitted(specialised(_row_of, "row", hessian=of_hessian))
+    names = {"value": of_value, "gradient": of_gradient, "hessian": of_hessian, "is_diagonal": diagonal}
+    term = specialised(_cost, "term", **names)
     adds = add_hessian_at
     return bind(jitted(term), adds.address, separable=diagonal).owned(adds)
 
@@ -147,6 +149,7 @@ def _compile(value: Any, gradient: Any, hessian: Any, diagonal: bool) -> Compile
 value: Any = None
 gradient: Any = None
 hessian: Any = None
+is_diagonal: Any = None
 
 
 def _cost(adding, first, X, U, scale, order, l, lz, lzz):  # type: ignore[no-untyped-def]
@@ -166,9 +169,13 @@ def _cost(adding, first, X, U, scale, order, l, lz, lzz):  # type: ignore[no-unt
                     lz[k, i] += scale * g[i]
                 place(X[k], U[k], x, u)
                 h = hessian(x, u)
-                m = len(h)
-                if m > nz or h.shape[1] != m:
+                m = h.shape[1]
+                if m > nz or len(h) != (1 if is_diagonal else m):
                     raise ValueError
+                if is_diagonal:
+                    for i in range(m):
+                        lzz[k, i, i] += scale * h[0, i]
+                    continue
                 for i in range(m):
                     for j in range(m):
                         H[m * i + j] = h[i, j]
@@ -178,27 +185,9 @@ def _cost(adding, first, X, U, scale, order, l, lz, lzz):  # type: ignore[no-unt
             l[k], lz[k], lzz[k] = np.nan, np.nan, np.nan
 
 
-def _diagonal_cost(adding, first, X, U, scale, order, l, lz, lzz):  # type: ignore[no-untyped-def]
-    x, u = np.empty(X.shape[1]), np.empty(U.shape[1])
-    for k in range(X.shape[0]):
-        try:
-            place(X[k], U[k], x, u)
-            l[k] += scale * value(x, u)
-            if order > VALUES:
-                place(X[k], U[k], x, u)
-                g = gradient(x, u)
-                place(X[k], U[k], x, u)
-                h = hessian(x, u)
-                if g.size > lz.shape[1] or h.size > lz.shape[1]:
-                    raise ValueError
-                for i in range(g.size):
-                    lz[k, i] += scale * g[i]
-                for i in range(h.size):
-                    lzz[k, i, i] += scale * h[i]
-        except Exception:
-            l[k], lz[k] = np.nan, np.nan
-            for i in range(lz.shape[1]):  # nobody clears the rest of a diagonal matrix
-                lzz[k, i, i] = np.nan
+def _row_of(x, u):  # type: ignore[no-untyped-def]
+    """A diagonal as a row (1, m)."""
+    return hessian(x, u)[None]
 
 
 def _hessian_by_gradients(x, u):  # type: ignore[no-untyped-def]

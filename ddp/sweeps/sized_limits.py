@@ -1,7 +1,8 @@
 """Kernels of limits.py compiled for their sizes, when a sweep of few states is first prepared, as in sized_sweep.py.
 
 Measured in microseconds a knot, of all sizes and for its own: the linear step of 2 states and 1 control .020 and .013,
-of 4 and 1 .034 and .016, of 12 and 6 .13 and .08.
+of 4 and 1 .034 and .016, of 12 and 6 .13 and .08. As compiled for all sizes, whole solves within limits take 1.04 times
+as long for a UR5, 1.15 for a cart-pole, 1.25 for a pendulum and 1.28 for a quadrotor.
 """
 
 from __future__ import annotations

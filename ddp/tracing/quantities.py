@@ -1,5 +1,4 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
-# mypy: allow-untyped-defs, allow-untyped-calls
 """Quantities: functions whose derivatives are kernels of their own, such as a robot's, in functions of users.
 
 To a trace their numbers are variables y behind its arguments. Their arguments are numbers of x and u as they are, or
