@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ddp.costs.batch import CompiledCost
 from ddp.costs.bound import bind
+from ddp.costs.terms import FunctionTerm
+from ddp.costs.traced import TracedTerm
 from ddp.errors import ProblemError, as_array, axes, instance
 from ddp.protocols import Array
 from dynamics.phases.phased_dynamics import PhasedDynamics
-from dynamics.rigid_bodies.rigid_body import inverse_dynamics, inverse_dynamics_derivatives, inverse_dynamics_hessian
+from dynamics.rigid_bodies.rigid_body import inverse_dynamics
 from dynamics.steps.robot_dynamics import RobotDynamics
 from problems import checks
 from problems.kernels import states as state_kernels
@@ -69,7 +72,7 @@ class Quadratic(MovingTerm, KernelTerm, KnotTerm):
 
 
 @dataclass(frozen=True, eq=False)
-class GravityTorqueCost(KnotTerm):
+class GravityTorqueCost(KernelTerm, KnotTerm):
     """``½ (τ - g(q))ᵀ W (τ - g(q))`` of the torques τ = S u beyond those g that carry a robot's weight at rest.
 
     dynamics: a robot's, whose actuation S it is.
@@ -92,38 +95,16 @@ class GravityTorqueCost(KnotTerm):
         """Numbers in a tangent vector of a state."""
         return self.dynamics.n
 
-    def values(self, X: Array, U: Array) -> Array:
-        """The costs (M,) of states X (M, nx) and controls U (M, nu)."""
-        r = self._excess(X, U)
-        return np.asarray(0.5 * (_times(r, checks.as_matrix(self.weights)) * r).sum(axis=1))
+    def _bound(self) -> CompiledCost:
+        robot, rows, W = self.dynamics.robot, self._rows, checks.as_matrix(self.weights)
+        nq, still, S = robot.nq, np.zeros(robot.nv), self.dynamics.actuation[rows]
 
-    def expand(self, X: Array, U: Array, weight: float, exact: bool, l: Array, lz: Array, lzz: Array) -> None:
-        """Add ``weight`` times value, gradient and Hessian to l (M,), lz (M, nz), lzz (M, nz, nz)."""
-        robot, S, rows = self.dynamics.robot, self.dynamics.actuation, self._rows
-        (nq, nv), n, r = (robot.nq, robot.nv), self.n, self._excess(X, U)
-        Q, still = np.ascontiguousarray(X[:, :nq]), np.zeros((len(X), nv))
-        J = np.zeros((len(X), len(rows), n + U.shape[1]))
-        J[:, :, :nv] = -inverse_dynamics_derivatives(robot, Q, still, still).dq[:, rows]
-        J[:, :, n:] = S[rows]
-        W = checks.as_matrix(self.weights)
-        force = _times(weight * r, W)
-        l += 0.5 * (force * r).sum(axis=1)
-        lz += np.einsum("ki,kia->ka", force, J)
-        lzz += J.transpose(0, 2, 1) @ (weight * W @ J)
-        if exact:
-            mu = np.zeros((len(X), nv))
-            mu[:, rows] = -force
-            lzz[:, :nv, :nv] += inverse_dynamics_hessian(robot, Q, still, still, mu, symmetric=True).qq
+        def value(x: Any, u: Any) -> Any:
+            r = S @ u - inverse_dynamics(robot, x[:nq], still, still)[rows]
+            return 0.5 * r @ (W @ r)
 
-    def _excess(self, X: Array, U: Array) -> Array:
-        """Torques less gravity's (M, rows)."""
-        robot = self.dynamics.robot
-        X, U = checks.rows("numbers in a state", X, self.dynamics.nx), checks.rows("controls", U, self.dynamics.nu)
-        still = np.zeros((len(X), robot.nv))
-        g = inverse_dynamics(robot, np.ascontiguousarray(X[:, : robot.nq]), still, still)
-        return np.asarray(np.einsum("kj,ij->ki", U, self.dynamics.actuation[self._rows]) - g[:, self._rows])
+        return TracedTerm(FunctionTerm(value), self.dynamics).compiled
 
-
-def _times(rows: Array, W: Array) -> Array:
-    """Products of rows (M, m) by W (m, m), each on its own: no rounding depends on how many there are."""
-    return np.asarray((rows[:, None, :] @ W)[:, 0])
+    def _check(self, X: Array, U: Array) -> None:
+        checks.rows("numbers in a state", X, self.dynamics.nx)
+        checks.rows("controls", U, self.dynamics.nu)
