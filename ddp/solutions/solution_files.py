@@ -26,6 +26,8 @@ VERSION = 2
 LONGEST_HISTORY = 1_000_000
 """Iterations of a file, at most."""
 
+CLOSED, FOLLOWING = 1e-9, 1e-6
+"""Gaps below this count as closed; steps of two machines may differ by so much, relative to the largest of a state."""
 SAME, NEAR = 1e-6, 1e-12
 """Distance that costs of one trajectory may have, relative to the sum of the sizes of its knots' costs, and how far
 rounding may have moved the trajectory, relative to its largest entry: of costs that are almost zero, that decides."""
@@ -101,7 +103,7 @@ def _read(path: Path, shapes: dict[str, tuple[int, ...]]) -> dict[str, np.ndarra
 
 
 def check_belongs(path: Path, solution: Solution, problem: Problem) -> None:
-    """Raise ProblemError unless the initial state and the cost are those of the problem."""
+    """Raise ProblemError unless the initial state, the cost and the motion are those of the problem."""
     if not np.isfinite(solution.X).all():
         return
     as_array("X", solution.X, solution.X.shape)
@@ -115,6 +117,15 @@ def check_belongs(path: Path, solution: Solution, problem: Problem) -> None:
             f"path: {shown(path)} is of another problem: "
             f"its trajectory costs {cost:.6g} here, {solution.cost:.6g} there"
         )
+    if solution.history and solution.history[-1].gap < CLOSED:
+        X, d = solution.X, problem.dynamics
+        away = np.abs(d.difference(X[1:], d.step(X[:-1], solution.U))).max(axis=1)
+        if away.max() > FOLLOWING * (1.0 + np.abs(X).max()):
+            knot = int(np.argmax(away))
+            raise ProblemError(
+                f"path: {shown(path)} is of another problem: its states do not follow from its controls here, that of"
+                f" knot {knot + 1} by {away[knot]:.3g}"
+            )
 
 
 def _accuracy(problem: Problem, X: Array, U: Array) -> float:

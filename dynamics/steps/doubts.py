@@ -37,7 +37,7 @@ def doubts_of(system: Any, problem: Any) -> list[str]:
     q = np.asarray(problem.x0)[: robot.nq]
     found = [*_steps(system), *_angles(robot, q), *_limits(robot, q), *_quaternions(robot, q)]
     marks = [mark for term in _terms(problem) if callable(getattr(term, "marks", None)) for mark in term.marks()]
-    bounds = _bounds(robot, _terms(problem))
+    bounds = [*_others(robot, _terms(problem)), *_bounds(robot, _terms(problem))]
     return [*found, *bounds, *_targets(robot, marks), *_footholds(system, problem), *_torques(system, problem, q)]
 
 
@@ -50,6 +50,17 @@ def _terms(problem: Any) -> Iterator[Any]:
             yield from terms
     for placed in problem.placed:
         yield placed.constraint
+
+
+def _others(robot: Robot, terms: Iterator[Any]) -> Iterator[str]:
+    """Terms and constraints of another robot with as many joints, which lie elsewhere."""
+    for term in terms:
+        other, own = getattr(term, "robot", robot), robot.tree
+        if other is robot or not isinstance(other, Robot) or other.is_hybrid or other.tree.nb != own.nb:
+            continue
+        alike = np.array_equal(other.tree.kind, own.kind) and np.array_equal(other.tree.parent, own.parent)
+        if not (alike and np.allclose(other.tree.placement, own.placement, rtol=0.0, atol=BEYOND)):
+            yield f"{type(term).__name__}: made for {other.name}, whose joints lie elsewhere than those of {robot.name}"
 
 
 def _steps(system: Any) -> Iterator[str]:

@@ -1,5 +1,7 @@
 """A solution certifies itself and survives a trip to the disk; what is not one is refused."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from systems import Quadratic, cartpole, pendulum
@@ -67,6 +69,15 @@ def test_a_solution_of_another_problem_is_refused_in_any_unit_of_the_cost(weight
     assert ddp.Solution.load(path, problem(1.0 + 1e-9)).converged
     with pytest.raises(ddp.ProblemError, match="of another problem: its trajectory costs"):
         ddp.Solution.load(path, problem(1.001))
+
+
+def test_a_motion_of_another_system_is_refused_though_it_costs_as_much(solution, tmp_path):
+    plain = solution.problem
+    other = replace(plain, dynamics=FunctionDynamics(lambda x, u: x + 0.03 * u, 2, 1, dt=plain.dynamics.dt))
+    solution.save(tmp_path / "swing.npz")
+    assert ddp.Solution.load(tmp_path / "swing.npz", plain).converged
+    with pytest.raises(ddp.ProblemError, match=r"states do not follow from its controls here, that of knot \d+ by "):
+        ddp.Solution.load(tmp_path / "swing.npz", other)
 
 
 def test_the_policy_is_the_control_on_the_way_and_feeds_back_beside_it(solution):

@@ -36,6 +36,15 @@ def test_problems_ready_made_are_doubted_where_they_are_meant_to_be_impossible()
     assert {name for name, problem in robots.items() if doubts(problem)} == KNOWN
 
 
+def test_terms_of_another_robot_with_as_many_joints_are_told(reach):
+    robots = map(dynamics.load, ("ur5", "ur5", "ur10"))
+    own, again, other = (FramePosition(robot, "tool0", [0.4, 0.2, 0.5], 1.0) for robot in robots)
+    assert not doubts(replace(reach, terminal=[own, again]))
+    strange = replace(reach, terminal=[other], constraints=[constraints.VelocityLimits(other.robot)])
+    told = "made for ur10, whose joints lie elsewhere than those of ur5"
+    assert doubts(strange) == [f"FramePosition: {told}", f"VelocityLimits: {told}"]
+
+
 def test_degrees_and_limits_are_told_apart(reach):
     degrees = reach.x0.copy()
     degrees[:3] = [0.0, -90.0, 80.0]
