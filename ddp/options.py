@@ -144,7 +144,7 @@ class DDP:
     def attempts(self, problem: Problem) -> list[DDP]:
         """Solvers to try one after the other where one fails; the first may end early if others follow.
 
-        The last is for verdicts that constraints cannot be met which the second does not confirm.
+        The second is for verdicts that constraints cannot be met: no rollouts lead it away from the guess.
         """
         return self._in_turn if self._open and problem.constrained else [self]
 
@@ -152,7 +152,7 @@ class DDP:
     def _in_turn(self) -> list[DDP]:
         """Solvers for constraints, kept, for each is checked when it is made."""
         early = replace(self, max_iterations=min(self.max_iterations, PATIENCE))
-        return [early, replace(self, step="rollout"), replace(self, step="linear")]
+        return [early, replace(self, step="linear"), replace(self, step="rollout")]
 
     def hands_over(self, problem: Problem) -> bool:
         """Whether steps of a problem become linear where rollouts struggle."""

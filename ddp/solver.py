@@ -34,6 +34,9 @@ FAILED = (
 )  # fmt: skip
 """Endings of full-space steps after which constraints are held in another way."""
 
+DOUBT = 3
+"""Iterations, relative to those until a verdict that constraints cannot be met, after which a doubt of it ends."""
+
 
 def solve(
     problem: Problem,
@@ -70,8 +73,8 @@ def solve(
 
     Constraints are held by full-space steps (``step`` of `DDP`): gains keep what is at its bound. Where these fail or
     end at no minimum the augmented Lagrangian (`augmented`) is tried, whose gains give way to what disturbs them as
-    much as the last penalties let them. Where constraints cannot be met the status says so, if that confirms it, or if
-    full-space steps from the guess itself, without rollouts before them, find no way either.
+    much as the last penalties let them. Where constraints cannot be met the status says so, if full-space steps from
+    the guess itself, without rollouts before them, confirm it, or the augmented Lagrangian, or neither finds a way.
 
     Raises ProblemError for bad input, before any work, or when a term's own code fails; SolveError, whatever
     ``throw`` is, if a worker dies. KeyboardInterrupt ends the solve at once; like every other way out, it
@@ -119,17 +122,16 @@ class _Task(NamedTuple):
     def attempted(self, solver: DDP, guess: Start, start: Stopwatch, history: list[Record]) -> Solution:
         """Solve in one way or, where that fails, another; history: records of what was done before."""
         first, *others = solver.attempts(self.problem)
-        outcome, tried = self.solved(first, guess, start, history), first
+        outcome = self.solved(first, guess, start, history)
+        linear, impossible = first.full_space(self.problem), outcome.status.ending is Ending.INFEASIBLE
+        if not impossible or all(record.full_space for record in outcome.history):
+            others = others[-1:]
         for other in others:
-            if not may_be_better(outcome, solver, tried.full_space(self.problem)):
+            if not may_be_better(outcome, solver, linear):
                 break
-            impossible = outcome.status.ending is Ending.INFEASIBLE
-            led = not all(record.full_space for record in outcome.history)
-            if other.step == "linear" and not (impossible and led):
-                break  # it differs from the first in that no rollouts lead away from the guess
-            if impossible:  # so it seems: a doubt is worth as many iterations again
-                other = replace(other, max_iterations=min(other.max_iterations, 2 * len(history)))
-            second, tried = self.solved(other, guess, start, history), other
+            if impossible:  # so it seems
+                other = replace(other, max_iterations=min(other.max_iterations, DOUBT * len(history)))
+            second, linear = self.solved(other, guess, start, history), other.full_space(self.problem)
             confirmed = second.status.ending in (Ending.INFEASIBLE, Ending.SADDLE)
             if second.converged or confirmed or not (outcome.converged or impossible):
                 outcome = second

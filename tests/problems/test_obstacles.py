@@ -300,7 +300,7 @@ def test_processes_share_multipliers():
 
 
 def test_a_frame_out_of_reach_is_called_infeasible_with_its_knot():
-    """The point is 1.55 m from the base; how close the arm comes is what minimising that distance alone finds."""
+    """The point is 1.55 m from the base. Nothing near the end comes closer, by the sum of what each axis misses."""
     plain = arm.reach()
     far = FramePositionEquality(plain.dynamics.robot, "tool0", [0.4, 1.2, 0.9])
     solution = ddp.solve(replace(plain, terminal=[], terminal_constraints=[far]), throw=False)
@@ -311,9 +311,10 @@ def test_a_frame_out_of_reach_is_called_infeasible_with_its_knot():
     assert "at knot 100" in solution.status
     robot, data = plain.dynamics.robot, plain.dynamics.robot.model.createData()
     best = minimize(
-        lambda q: np.linalg.norm(points(robot.model, data, ["tool0"], q)[0] - far.target_xyz), solution.X[-1, :6] + 0.1
-    )
-    assert np.linalg.norm(solution.residuals()[0].values) == pytest.approx(best.fun, abs=1e-3)
+        lambda q: np.abs(points(robot.model, data, ["tool0"], q)[0] - far.target_xyz).sum(), solution.X[-1, :6],
+        method="Powell",
+    )  # fmt: skip
+    assert np.abs(solution.residuals()[0].values).sum() == pytest.approx(best.fun, abs=2e-3)
 
 
 def test_a_goal_inside_an_obstacle_is_called_infeasible():
