@@ -23,7 +23,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ddp.constraints.impossible import PROVEN, impossible, removable
+from ddp.constraints.impossible import PROVEN, Held, impossible, removable
 from ddp.constraints.lagrangian import Lagrangian, Residual, state_size
 from ddp.errors import ProblemError, as_array, positive, positive_integer, settle_by
 from ddp.iterate import Iterate
@@ -292,8 +292,8 @@ class _Rounds:
             sweep, _ = iterate.final_sweep(True)
             U = iterate.problem.padded(iterate.U)
             forces = self.lagrangian.penalties[rows.constraint] * rows.beyond(rows.values(iterate.X, U))
-            d = iterate.work.derivatives
-            share = removable(iterate.problem.plain, d, iterate.X, iterate.U, iterate.gaps, forces)
+            held = iterate.problem.plain, iterate.work.derivatives, iterate.X, iterate.U, iterate.gaps, forces
+            share = removable(Held(*held))
             if sweep is not None and share <= PROVEN:
                 return End(Ending.INFEASIBLE, impossible(self.worst(), share))
             return End(Ending.UNMET, f"{Ending.UNMET.value}: {self.worst()}")

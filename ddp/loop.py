@@ -28,6 +28,10 @@ MOST_LEFT = 30
 """Saddles and maxima that are left, at most."""
 
 
+DOUBTFUL = "where the exact Hessian is not positive definite (perhaps no minimum"
+"""Words of what converges all the same; a bracket stays open."""
+
+
 class Outcome(NamedTuple):
     """Why a solve ended, with a last sweep and the kind of point, as of a `Solution`."""
 
@@ -99,7 +103,7 @@ def run(
         status += f", no further decrease is representable (the tolerance is {solver.tolerance:g})"
     if kind != MINIMUM:
         gains = "; Gauss-Newton gains" if exact and not was_exact else ""
-        status += f" where the exact Hessian is not positive definite (perhaps no minimum{gains})"
+        status += f" {DOUBTFUL}{gains})"
     return Outcome(Status(status, Ending.ROUNDING if rounding else Ending.CONVERGED), sweep, kind)
 
 
@@ -108,8 +112,8 @@ def _constrained(iterate: Iterate, history: list[Record], found: Minimised) -> O
     iterate.multipliers = found.multipliers
     if not found.end.ending.converged:
         return _unconverged(iterate, history, found.end.ending, found.end.said, found.sweep, UNKNOWN)
-    status = Status(f"converged after {len(history)} iterations", Ending.CONVERGED)
-    return Outcome(status, found.sweep, MINIMUM if found.exact else UNKNOWN)
+    status = f"converged after {len(history)} iterations" + ("" if found.exact else f" {DOUBTFUL})")
+    return Outcome(Status(status, Ending.CONVERGED), found.sweep, MINIMUM if found.exact else UNKNOWN)
 
 
 def _unconverged(

@@ -132,7 +132,7 @@ class _Task(NamedTuple):
             if impossible:  # so it seems
                 other = replace(other, max_iterations=min(other.max_iterations, DOUBT * len(history)))
             second, linear = self.solved(other, guess, start, history), other.full_space(self.problem)
-            confirmed = second.status.ending in (Ending.INFEASIBLE, Ending.SADDLE)
+            confirmed = second.status.ending in (Ending.INFEASIBLE, Ending.SADDLE, Ending.BOTTOMLESS)
             if second.converged or confirmed or not (outcome.converged or impossible):
                 outcome = second
             if confirmed:

@@ -11,6 +11,8 @@ true; those of a minimum of violations, where g vanishes for controls that are n
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from ddp.adjoint import costates
@@ -22,26 +24,46 @@ PROVEN = 0.5
 """Constraints cannot be met where no larger share of what is missed may be taken away, see `removable`."""
 
 
-def removable(problem: Problem, d: Derivatives, X: Array, U: Array, gaps: Array, y: Array) -> float:
-    """Share of what is missed at X, U that changes of controls may take away, to first order, by this module's test.
+class Held(NamedTuple):
+    """A trajectory X, U of a problem with gaps (N, n) of states, its derivatives d, and multipliers y (m,) of rows."""
+
+    problem: Problem
+    d: Derivatives
+    X: Array
+    U: Array
+    gaps: Array
+    y: Array
+
+
+def removable(at: Held) -> float:
+    """Share of what is missed that changes of controls may take away, to first order, by this module's test.
 
     Below 1 linearised constraints cannot be met by controls that change by no more than the largest of their kind.
-
-    d: derivatives there.   gaps (N, n): of the states.   y (m,): multipliers; those of soft constraints do not count.
+    Multipliers of soft constraints do not count.
     """
-    rows, n = problem.rows, problem.dynamics.n
-    c, y = rows.values(X, U), np.where(rows.soft, 0.0, y)
+    rows = at.problem.rows
+    c, y = rows.values(at.X, at.U), np.where(rows.soft, 0.0, at.y)
     bound = np.where(y < 0.0, rows.lower, rows.upper)
     y = np.where(np.isfinite(bound), y, 0.0)
-    lz = np.zeros((len(X), n + U.shape[1]))
-    problem.add_forces(X, U, y, lz)
-    on_next = costates(d.A, lz)[1:]
-    g = lz[:-1, n:] + np.einsum("kij,ki->kj", d.B, on_next)
-    missed = float((y * np.where(y == 0.0, 0.0, c - np.where(y == 0.0, 0.0, bound))).sum() + (on_next * gaps).sum())
+    on_next, least = _changes(at, np.zeros_like(at.d.lz), y)
+    missed = float((y * np.where(y == 0.0, 0.0, c - np.where(y == 0.0, 0.0, bound))).sum() + (on_next * at.gaps).sum())
+    return least / missed if missed > 0.0 else np.inf
+
+
+def slope(at: Held) -> float:
+    """Change of the Lagrangian, to first order, by controls that change by no more than the largest of their kind."""
+    return _changes(at, at.d.lz.copy(), at.y)[1]
+
+
+def _changes(at: Held, lz: Array, y: Array) -> tuple[Array, float]:
+    """Of a sum with gradients lz (N+1, nz) and of Σ y c: costates (N, n) of next states, Σ |g| r of this module."""
+    problem, U, n = at.problem, at.U, at.problem.dynamics.n
+    problem.add_forces(at.X, U, y, lz)
+    on_next = costates(at.d.A, lz)[1:]
+    g = lz[:-1, n:] + np.einsum("kij,ki->kj", at.d.B, on_next)
     largest = np.abs(U).max(axis=0)
     room = np.minimum(np.where(g > 0.0, U - problem.lower, problem.upper - U), np.where(largest > 0.0, largest, 1.0))
-    least = float((np.abs(g) * np.maximum(room, 0.0)).sum())
-    return least / missed if missed > 0.0 else np.inf
+    return on_next, float((np.abs(g) * np.maximum(room, 0.0)).sum())
 
 
 def impossible(worst: str, share: float) -> str:

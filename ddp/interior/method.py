@@ -26,7 +26,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from ddp.compiling.setup import working_time
-from ddp.constraints.impossible import PROVEN
+from ddp.constraints.impossible import PROVEN, removable
 from ddp.interior.alone import Alone, alone_of
 from ddp.interior.course import DEAR, GIVEN_WAY, LOWERED, START, UNKNOWN, Course
 from ddp.interior.filter import ENTRIES, begin_filter
@@ -203,7 +203,7 @@ class Interior:
         """End at a minimum, by what elastic constraints miss there; None to go on closer, or at a higher price."""
         p, s, (most, total) = self.point, self.course, self.point.bounds.violation
         if most > GIVEN_WAY:
-            if p.removable <= PROVEN:
+            if removable(p.held_by) <= PROVEN:
                 return End(Ending.INFEASIBLE)
             if p.bounds.price_of_all * total < DEAR * (p.scale + abs(p.cost)):
                 p.barrier = START * p.scale

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ddp.constraints.bounds import measure_room, move_within
-from ddp.constraints.impossible import removable
+from ddp.constraints.impossible import Held
 from ddp.derivatives import EXACT, FIRST, GAUSS_NEWTON, RECORDS, lacking
 from ddp.errors import ModelError
 from ddp.interior import passes
@@ -87,6 +87,12 @@ class Point:
     def equalities(self) -> int:
         """Number of rows that are equalities."""
         return self.bounds.equalities
+
+    @property
+    def held_by(self) -> Held:
+        """Constraints and what holds them here, after `differentiate`."""
+        y = self.bounds.multipliers[: self.first]
+        return Held(self.problem, self._work.derivatives, self.X, self.U, self.gaps, y)
 
     @property
     def elastic(self) -> bool:
@@ -267,12 +273,6 @@ class Point:
     def priced_rows(self) -> float:
         """Residuals of rows times their multipliers, as absolute numbers."""
         return float(priced(self.bounds.y, self.residual))
-
-    @property
-    def removable(self) -> float:
-        """Share of what constraints miss that can be taken away, see `impossible.removable`; after `differentiate`."""
-        y = self.bounds.multipliers[: self.first]
-        return removable(self.problem, self._work.derivatives, self.X, self.U, self.gaps, y)
 
     def condense(self) -> None:
         """Eliminate the rows, after `judge`: weights and forces come into the swept Hessians and gradient."""

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ddp.constraints.impossible import impossible
+from ddp.constraints.impossible import impossible, removable, slope
 from ddp.costs.hessians import EPSILON
 from ddp.costs.terms import naming
 from ddp.derivatives import broken_rows
 from ddp.errors import UndefinedCostError, as_array
-from ddp.interior.course import CROSSING, END, START, TOLERANCE, WARM
+from ddp.interior.course import CROSSING, END, START, TOLERANCE, WARM, unit
 from ddp.interior.finish import Finished, finish, kept
 from ddp.interior.method import Interior
 from ddp.interior.point import NEAR_BOUNDS, Point
@@ -50,6 +50,10 @@ AT_ONCE = 5
 DOUBTFUL = 1e-6
 """Error above which Newton's steps on the active set had a wrong set: the barrier's last iterate and its
 gains, which bend controls near limits, are taken."""
+
+SLOPE = 1e-3
+"""Share of the cost by which, to first order, controls that change by as much as themselves may lower it at the end,
+where the exact Hessian does not tell of a minimum."""
 
 NEARLY = 1e-5
 """Gaps that are closed at the end by a rollout under the policy, if constraints hold there as well."""
@@ -93,6 +97,8 @@ def minimise(descent: Descent) -> Minimised:
             finished = finish(point, DOUBTFUL) if end.ending.converged else finished
         found = finished.sweep is not None
         sweep, exact = (finished.sweep, finished.exact) if found else (last, interior.exact)
+        if end.ending.converged and not exact and slope(point.held_by) > SLOPE * (unit(point) + abs(point.cost)):
+            end = End(Ending.NO_STEP, "steps that lower the cost become short though its gradient does not vanish")
     else:
         end = End(end.ending, _verdict(point, end))
     return _left(iterate, point, end, sweep, exact)
@@ -210,7 +216,7 @@ def _verdict(point: Point, end: End) -> str:
         return end.said
     if end.ending is not Ending.INFEASIBLE:
         return f"{end.said}; {worst}"
-    return impossible(str(worst), point.removable)
+    return impossible(str(worst), removable(point.held_by))
 
 
 def scale_of(iterate: Iterate) -> float:

@@ -70,6 +70,7 @@ def trace(function: Callable[..., Any], sizes: tuple[int, ...], asked: Asked | N
     variables = graph.variables(sum(sizes))
     ends = np.cumsum(sizes)
     shapes: list[tuple[int, ...]] = []
+    undefined: list[Exception] = []
 
     def call(answers: list[Any]) -> Any:
         given = [np.array([*variables[end - size : end], None], dtype=object)[:-1].view(arrays.TracedArray).copy()
@@ -81,6 +82,7 @@ def trace(function: Callable[..., Any], sizes: tuple[int, ...], asked: Asked | N
         except Exception as reason:
             if isinstance(reason, TraceError) or not (is_undefined(reason) or (answers and is_raised(reason))):
                 raise
+            undefined.append(reason)
             return None
         found = np.array(arrays.traced(result), dtype=object)
         for entry in found.flat:
@@ -94,9 +96,11 @@ def trace(function: Callable[..., Any], sizes: tuple[int, ...], asked: Asked | N
             found = paths.ways(graph, call)
         except TraceError as reason:
             raise FollowError(f"{reason}{users_line(reason)}") from reason
+    if not shapes:
+        raise undefined[0]  # there is no value anywhere
     if len(set(shapes)) > 1:
         raise FollowError(f"it returns arrays of different shapes, {' and '.join(map(str, sorted(set(shapes))))}")
-    shape = shapes[0] if shapes else ()
+    shape = shapes[0]
     nothing = [graph.constant(np.nan)] * int(np.prod(shape))
     defined = [way._replace(result=nothing if way.result is None else way.result) for way in found]
     try:

@@ -181,6 +181,7 @@ def test_arguments_that_do_not_fit_are_refused(call, message):
         ((pendulum_step, 0, 1), ddp.ProblemError, "nx: .* at least 1"),
         ((pendulum_step, 2, 1, 0.0), ddp.ProblemError, "dt: expected a positive number"),
         ((lambda x, u: x[:1], 2, 1), ddp.ModelError, r"f: expected a next state of shape \(2,\), got \(1,\)"),
+        ((lambda x, u: 1 / 0, 2, 1), ddp.ModelError, "f: raised ZeroDivisionError: division by zero"),
         ((lambda x, u: x[7], 2, 1), ddp.ModelError, "f: raised IndexError"),
         ((lambda x, u: np.array([1j, 0.0]), 2, 1), ddp.ModelError, "f: .* real numbers, got complex128"),
         ((lambda x, u: np.array(["a", "b"]), 2, 1), ddp.ModelError, "f: expected a next state of real numbers"),

@@ -161,6 +161,18 @@ def test_nothing_is_claimed_where_zeros_decide(value):
     assert "perhaps no minimum" in solution.status
 
 
+@pytest.mark.parametrize("step", ["auto", "linear", "rollout"])
+def test_costs_without_a_minimum_on_constraints_do_not_converge(step):
+    """A place that may be as far away as one likes, though the speed at the end is given; a maximum is no minimum."""
+    system = FunctionDynamics(lambda x, u: np.array([x[0] + 0.1 * x[1], x[1] + 0.1 * u[0]]), 2, 1)
+    rest = ddp.Equality(lambda x, u: x[1])
+    for value in (lambda x, u: x[0], lambda x, u: -x[0] ** 2):
+        problem = ddp.Problem(system, [Term(value)], [], [0.0, 0.0], 20, terminal_constraints=[rest])
+        solution = ddp.solve(problem, ddp.DDP(step=step), throw=False)
+        assert not solution.converged or "perhaps no minimum" in solution.status
+        assert not (solution.converged and step == "auto")
+
+
 def test_controls_that_nothing_knows_are_no_variables():
     """The second one neither moves nor costs anything."""
     half = FunctionDynamics(lambda x, u: x + 0.1 * u[:1], 1, 2)
