@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ddp.costs.batch import BatchTerm
-from ddp.errors import ProblemError, as_array, choice, items, said
+from ddp.errors import ProblemError, as_array
 from ddp.problem import Problem
 from ddp.protocols import Array, Constraint
 from dynamics.robots.libraries import pin
@@ -175,12 +175,7 @@ def throw(
 
 def lock(robot: Robot, joints: list[str]) -> Robot:
     """Make some joints rigid, as in the robot's usual posture."""
-    checks.robot("robot", robot)
-    for name in (joints := list(items("joints", joints, "names of joints"))):
-        choice("joints", name, robot.joint_names, f"{robot.name} has no joint")
-    twice = [name for k, name in enumerate(joints) if name in joints[:k]]
-    if twice:
-        raise ProblemError(f"joints: expected each joint once, got {said(twice[0])} twice")
+    joints = checks.joints(checks.robot("robot", robot), joints)
     if not joints:
         return robot
     model = pin.buildReducedModel(robot.model, [robot.model.getJointId(name) for name in joints], robot.q0)

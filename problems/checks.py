@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ForwardRef, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ddp.errors import ProblemError, as_array, axes, instance, nearest, said, symmetric
+from ddp.errors import ProblemError, as_array, axes, choice, instance, items, nearest, said, symmetric
 from ddp.errors import rows as rows
 from ddp.errors import settle as settle
 from ddp.protocols import Array
@@ -91,6 +91,16 @@ def frame_name(carrier: Robot, frame: str, field: str = "frame") -> None:
     if not robot("robot", carrier).has_frame(frame):
         hint = nearest(frame, carrier.frame_names)
         raise ProblemError(f"{field}: {carrier.name} has no frame {said(frame)}; {hint}")
+
+
+def joints(carrier: Robot, names: Iterable[str], some: bool = False) -> list[str]:
+    """Names of joints of a robot, each once; some: whether there has to be one."""
+    found = list(items("joints", names, "names of joints", some=some))
+    for k, name in enumerate(found):
+        choice("joints", name, robot("robot", carrier).joint_names, f"{carrier.name} has no joint")
+        if name in found[:k]:
+            raise ProblemError(f"joints: expected each joint once, got {said(name)} twice")
+    return found
 
 
 def branch(carrier: Robot, frame: str) -> frames.Branch:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ddp.constraints.compiled import KernelConstraint
-from ddp.errors import ProblemError, as_array, axes, choice, items
+from ddp.errors import ProblemError, as_array, axes
 from ddp.protocols import Array
 from dynamics.robots.model import Robot
 from problems import checks
@@ -78,8 +78,7 @@ def group_of(robot: Robot, joints: Sequence[str] | None) -> tuple[NDArray[np.int
         return np.arange(robot.nq), np.arange(robot.nv)
     q: list[int] = []
     v: list[int] = []
-    for name in items("joints", joints, "names of joints", some=True):
-        choice("joints", name, robot.joint_names, f"{robot.name} has no joint")
+    for name in checks.joints(robot, joints, some=True):
         numbers, dofs = robot.numbers_of(name)
         q, v = [*q, *numbers], [*v, *dofs]
     return np.array(q, dtype=np.int64), np.array(v, dtype=np.int64)

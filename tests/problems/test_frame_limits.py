@@ -81,6 +81,7 @@ def test_limits_of_a_group_of_joints_are_those_of_all_that_are_in_it(robots):
     (lambda r: FrameVelocityLimits(r, "tool0", [0.0]), "lower: expected shape"),
     (lambda r: CenterOfMassLimits(r, 0.0, at_end=1), "at_end: expected True or False"),
     (lambda r: JointLimits(r, 0.0, joints=["elbow"]), "joints: ur5 has no joint 'elbow'"),
+    (lambda r: VelocityLimits(r, 1.0, joints=2 * ["elbow_joint"]), "joints: expected each joint once, got 'elbow_"),
     (lambda r: JointLimits(r, [0.0, 1.0], joints=["elbow_joint"]), "lower: expected a number or shape"),
     (lambda r: VelocityLimits(r, 1.0, joints=[]), "joints: expected at least one, got none"),
 ])  # fmt: skip
