@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
-KEPT, LARGEST = 16, 2**25
+KEPT, LARGEST = 24, 2**25
 """Limits of what a thread keeps: arrays, and numbers in all of them."""
 
 _ALIGNMENT = 64
@@ -19,12 +19,10 @@ _local = threading.local()
 
 
 def recycled_rows(count: int, *shapes: tuple[int, ...]) -> list[Array]:
-    """Arrays (count, ...) as `recycled`, from memory for a power of two of rows, which fits others of about as many."""
-    room, sizes = 1 << (count - 1).bit_length(), [math.prod(shape) for shape in shapes]
-    parts = np.split(recycled((room * sum(sizes),)), np.cumsum([room * size for size in sizes])[:-1])
-    return [
-        part[: count * size].reshape(count, *shape) for part, size, shape in zip(parts, sizes, shapes, strict=True)
-    ]
+    """Arrays (count, ...) as `recycled`, in memory of a power of two of numbers, which fits others of about as many."""
+    ends = np.cumsum([count * math.prod(shape) for shape in shapes])
+    parts = np.split(recycled((1 << int(ends[-1]).bit_length(),))[: ends[-1]], ends[:-1])
+    return [part.reshape(count, *shape) for part, shape in zip(parts, shapes, strict=True)]
 
 
 def recycled(shape: tuple[int, ...]) -> Array:
@@ -42,14 +40,14 @@ def recycled(shape: tuple[int, ...]) -> Array:
         kept = _local.kept = []
     for place, (known, holder, memory) in enumerate(kept):
         if known == size and holder() is None:
-            whole = np.frombuffer(memory)
-            kept[place] = size, weakref.ref(whole), memory
-            return whole.reshape(shape)
-    raw = np.empty(size + _ALIGNMENT // 8)
-    start = -(raw.ctypes.data // 8) % (_ALIGNMENT // 8)
-    memory = raw[start : start + size].data  # arrays of a buffer are not known as parts of `raw`
+            del kept[place]
+            break
+    else:
+        raw = np.empty(size + _ALIGNMENT // 8)
+        start = -(raw.ctypes.data // 8) % (_ALIGNMENT // 8)
+        memory = raw[start : start + size].data  # arrays of a buffer are not known as parts of `raw`
     whole = np.frombuffer(memory)
-    kept.append((size, weakref.ref(whole), memory))
+    kept.append((size, weakref.ref(whole), memory))  # what has not been used for longest goes first
     while len(kept) > KEPT or sum(known for known, _, _ in kept) > LARGEST:
         del kept[0]
     return whole.reshape(shape)
