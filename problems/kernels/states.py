@@ -45,12 +45,15 @@ def beyond(x, lower, upper):
 @kernel
 def square_cost(columns, tangents, targets, weights, first, X, U, scale, order, l, lz, lzz):
     """``½ Σ w (x - target)²`` of numbers of states, or of controls, whose columns and tangents count from the end."""
-    each = 1 if targets.shape[0] > 1 else 0
+    moves = targets.shape[0] > 1
+    own = targets[first:] if moves else targets
     for b in range(columns.size):
-        i, t, w = columns[b], tangents[b], scale * weights[b]
+        i, t, w, target = columns[b], tangents[b], scale * weights[b], own[0, b]
         numbers, at = (X, i) if i >= 0 else (U, U.shape[1] + i)
         for k in range(X.shape[0]):  # knots do not wait for each other, as numbers of one would
-            d = numbers[k, at] - targets[each * (first + k), b]
+            if moves:
+                target = own[k, b]
+            d = numbers[k, at] - target
             l[k] += 0.5 * w * d * d
             if order > VALUES:
                 lz[k, t] += w * d
