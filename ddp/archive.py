@@ -18,7 +18,7 @@ from numpy.lib import format as npy
 
 from ddp.compiling.interrupts import uninterrupted
 from ddp.errors import ProblemError
-from ddp.files import shown, write_atomically
+from ddp.files import as_path_of, shown, write_atomically
 
 LARGEST = 1 << 30
 """Bytes of all arrays of a file together, at most, unless their shapes are known."""
@@ -38,7 +38,11 @@ _METHODS = zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED
 
 
 def write(path: str | os.PathLike[str], arrays: Mapping[str, Any]) -> Path:
-    """Write arrays by their names, all of them or nothing. Raises ProblemError if the file cannot be written."""
+    """Write arrays by their names, all of them or nothing.
+
+    Raises ProblemError for a name that promises another format than .npz, and if the file cannot be written.
+    """
+    as_path_of(".npz", path)
     plain = {name: np.asarray(array) for name, array in arrays.items()}
 
     def put(stream: BinaryIO) -> None:

@@ -31,6 +31,12 @@ _LEFT = re.compile(r"\.mayne-[0-9a-f]{16}\.part")
 _LONGEST, _LONGEST_NAME = 4096, 255
 """Characters of a path, and of a name in it, that systems take at most."""
 
+OTHERS = {
+    ".csv", ".h5", ".hdf5", ".json", ".mat", ".nc", ".npy", ".npz", ".parquet", ".pickle", ".pkl", ".toml", ".txt",
+    ".xlsx", ".xml", ".yaml", ".yml", ".zarr", ".zip",
+}  # fmt: skip
+"""Ends of names that promise a format."""
+
 _READABLE = 0o666
 """The rights of a new file, less what the umask takes."""
 
@@ -72,6 +78,14 @@ def remove_left(folder: Path) -> None:
             if _LEFT.fullmatch(entry.name):
                 with suppress(OSError):
                     _remove_if_left(Path(entry.path))
+
+
+def as_path_of(suffix: str, path: str | os.PathLike[str], field: str = "path") -> Path:
+    """`as_path`, for what is always written in one format: ProblemError for a name that promises another one."""
+    given = as_path(path, field)
+    if given.suffix.lower() in OTHERS - {suffix}:
+        raise ProblemError(f"{field}: expected a name that ends with {suffix}, got {shown(given)}")
+    return given
 
 
 def as_path(path: str | os.PathLike[str], field: str = "path") -> Path:

@@ -38,7 +38,7 @@ def recycled(shape: tuple[int, ...]) -> Array:
         kept: list[tuple[int, weakref.ref[Array], memoryview]] = _local.kept
     except AttributeError:
         kept = _local.kept = []
-    for place, (known, holder, memory) in enumerate(kept):
+    for place, (known, holder, memory) in enumerate(kept):  # noqa: B007
         if known == size and holder() is None:
             del kept[place]
             break

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ddp.errors import DDPError, ProblemError
+from ddp.errors import DDPError, ProblemError, said
 from ddp.many.executors import Crew, Here, Pool, Threads, is_killed
 from ddp.many.plan import Block
 from ddp.many.progress import Reporter
@@ -180,6 +180,8 @@ class Driver:
         broken = []
         for future in wait(self._flying, return_when=FIRST_COMPLETED)[0]:
             blocks, tried = self._flying.pop(future)
+            if future.cancelled():
+                raise ProblemError("executor: it has cancelled a task; what was solved is kept")
             reason = future.exception()
             if reason is None:
                 self._keep(blocks, future.result())
@@ -198,7 +200,7 @@ class Driver:
         """The pool has broken, and nobody knows by which task: all under way are done again, one at a time."""
         for future in list(self._flying):
             blocks, tried = self._flying.pop(future)
-            if future.exception() is None:
+            if not future.cancelled() and future.exception() is None:
                 self._keep(blocks, future.result())
             else:
                 broken.append((blocks, tried))
@@ -235,6 +237,8 @@ class Driver:
 
     def _keep(self, blocks: list[Block], done: Done) -> None:
         """Keep rows, and let blocks go that have waited for them."""
+        if not isinstance(done, Done):
+            raise ProblemError(f"executor: expected futures of what functions return, got one of {said(done)}")
         rows = done.rows
         if rows.dtype == self._work.type:
             self._shelf.put(rows, done.policies)

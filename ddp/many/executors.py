@@ -50,6 +50,8 @@ class Crew:
             raise
         except RuntimeError as reason:  # it was shut down
             raise ProblemError(f"executor: {reason}") from None
+        except Exception as reason:
+            raise ProblemError(f"executor: {type(reason).__name__}: {reason}") from reason
         if not isinstance(future, Future):
             raise ProblemError(f"executor: expected submit to return a `concurrent.futures.Future`, got {said(future)}")
         return future
@@ -177,7 +179,7 @@ def crew_of(executor: Any) -> Crew | None:
     """The crew that an argument means; None where it is to be seen what pays. ProblemError for what is no executor."""
     if executor is None:
         return None
-    if isinstance(executor, (int, np.integer)):
+    if isinstance(executor, (int, np.integer)) and not isinstance(executor, bool):
         count = positive_integer("executor", int(executor))
         if count > MOST_PROCESSES:
             raise ProblemError(f"executor: expected at most {MOST_PROCESSES} processes, got {said(executor)}")

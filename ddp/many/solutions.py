@@ -78,7 +78,7 @@ class Solutions:
         over = {name.removeprefix("over."): group[name][:] for name in group.array_keys() if name.startswith("over.")}
         if problem is not None:
             free = {"solver"} | over.keys()  # other solvers are no other problem, nor are numbers that vary
-            there = {name: said for name, said in group.attrs["problem"].items() if name not in free}
+            there = {name: said for name, said in group.attrs.get("problem", {}).items() if name not in free}
             here = {name: said for name, said in identity_of(problem, None).items() if name not in free}
             if told := difference(here, there):
                 raise ProblemError(f"problem: {path} is a store of another problem, which differs in {told}")

@@ -13,9 +13,9 @@ import numpy as np
 from ddp.errors import ProblemError, instance, integer, said
 from ddp.guesses import as_guess
 from ddp.many.driver import Driver
-from ddp.many.executors import Executor, Here, crew_of
+from ddp.many.executors import Executor, crew_of
 from ddp.many.identity import digest, identity_of
-from ddp.many.plan import BLOCK, given, independent, neighbours, of_shard, points_of, with_scouts
+from ddp.many.plan import BLOCK, TOGETHER, given, independent, neighbours, of_shard, points_of, with_scouts
 from ddp.many.progress import Reporter
 from ddp.many.rows import ENDINGS, NOMINAL, STARTS, policy_type, row_type
 from ddp.many.shelf import Memory
@@ -108,9 +108,10 @@ def solve_many(
         nothing = np.zeros((0, 0))
         points, root = points_of(problem, arrays) if by_tree else (nothing, None)
         policies = policy_type(problem, points.shape[1])
-        if crew is not None and not isinstance(crew, Here):
+        if crew is not None and not crew.is_here:
             packed(Work(problem, method, kind, policies))  # what cannot be sent is refused before there is a store
-        plan = {"start": "tree of neighbours" if by_tree else "one solution" if start is not None else "own guess"}
+        tree = f"tree of neighbours, {TOGETHER} at once"
+        plan = {"start": tree if by_tree else "one solution" if start is not None else "own guess"}
         if by_tree:
             plan["verify"] = "where scouts show the need" if verify is None else "all" if verify else "none"
         given_start = digest((start.X, start.U, start.K)) if isinstance(start, Solution) else ""

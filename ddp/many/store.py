@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ddp.errors import ProblemError
-from ddp.files import as_path, shown
+from ddp.files import as_path_of, shown
 from ddp.many.identity import difference
 from ddp.many.rows import LONGEST, Rows
 from ddp.many.shelf import Parts
@@ -69,7 +69,7 @@ class Store:
         attributes: dict[str, Any],
     ) -> None:  # fmt: skip
         zarr = zarr_or_refuse()
-        self.path, self._kind = as_path(path, "into"), kind
+        self.path, self._kind = as_path_of(".zarr", path, "into"), kind
         self._count = len(next(iter(arrays.values())))
         self.parts = Parts(_parts_of(self.path))
         self.chunk = chunk_rows(kind, self._count)
@@ -252,8 +252,10 @@ def opened(path: Path, field: str = "into") -> Any:
         sign = group.attrs.get("format"), group.attrs.get("version")
     except Exception as reason:
         raise ProblemError(f"{field}: {shown(path)} is no store of solves ({type(reason).__name__})") from None
-    if sign != (FORMAT, VERSION):
-        raise ProblemError(f"{field}: {shown(path)} is no store of solves of this version")
+    if sign[0] != FORMAT:
+        raise ProblemError(f"{field}: {shown(path)} is no store of solves")
+    if sign[1] != VERSION:
+        raise ProblemError(f"{field}: {shown(path)} is a store of version {sign[1]}, expected {VERSION}: solve anew")
     return group
 
 

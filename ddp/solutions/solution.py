@@ -305,7 +305,7 @@ class Solution:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write all but the problem to one .npz file (no pickle), completely or not at all.
 
-        Raises ProblemError if the file cannot be written.
+        Raises ProblemError if the file cannot be written, and for a name that ends as files of other formats do.
         """
         write(path, self.arrays())
 

@@ -235,11 +235,22 @@ def test_the_best_of_many_starts_is_found_with_how_often_each_was():
         ddp.solve_best(problem, [None, np.zeros(3)])
 
 
-class Numbers:
-    """No executor: what it returns are no futures."""
+class Odd:
+    """No executor that works: it returns something, or the future of it, or raises it, or cancels what it is given."""
+
+    def __init__(self, result, is_future=True):
+        self._result, self._is_future = result, is_future
 
     def submit(self, *arguments):
-        return len(arguments)
+        if isinstance(self._result, Exception):
+            raise self._result
+        future = Future()
+        if self._result is None:
+            future.cancel()
+            future.set_running_or_notify_cancel()
+        else:
+            future.set_result(self._result)
+        return future if self._is_future else self._result
 
 
 def shut(pool):
@@ -248,7 +259,10 @@ def shut(pool):
 
 
 @pytest.mark.parametrize(("change", "words"), [
-    ({"executor": Numbers()}, "executor: expected submit to return a `concurrent.futures.Future`, got "),
+    ({"executor": Odd(7, False)}, "executor: expected submit to return a `concurrent.futures.Future`, got 7"),
+    ({"executor": Odd(7)}, "executor: expected futures of what functions return, got one of 7"),
+    ({"executor": Odd(None)}, "executor: it has cancelled a task; what was solved is kept"),
+    ({"executor": Odd(ValueError("full"))}, "executor: ValueError: full"),
     ({"executor": shut(ThreadPoolExecutor(1))}, "executor: cannot schedule new futures after shutdown"),
     ({"over": {}}, "over: expected a mapping of places to arrays"),
     ({"over": {"x0": np.zeros((3, 2)), "masses": np.ones((2, 1))}}, "expected as many samples of each, got 3 of x0"),
@@ -257,6 +271,8 @@ def shut(pool):
     ({"over": {"x0": 1.0}}, "expected an array with one row a sample"),
     ({"start": "nearby"}, "start: expected None, a Solution or 'neighbours'"),
     ({"executor": 0}, "executor: expected a whole number of at least 1"),
+    ({"executor": True}, "executor: expected a number of processes, or an object with submit"),
+    ({"into": "reach.json"}, "into: expected a name that ends with .zarr, got reach.json"),
     ({"executor": "dask"}, "executor: expected a number of processes, or an object with submit"),
     ({"keep": ("X", "V")}, "keep: expected some of X, U, k, K"),
     ({"dtype": "int8"}, "dtype: expected 'float32' or 'float64'"),
@@ -281,6 +297,8 @@ def test_functions_that_cannot_be_sent_are_named_before_there_is_a_store(problem
     with pytest.raises(ddp.ProblemError, match=r"constraints\[0\]"):
         ddp.solve_best(bounded, [None], executor=2)
     assert ddp.solve_many(bounded, over, executor=1, into=tmp_path / "a.zarr").converged.all()
+    with ThreadPoolExecutor(1) as threads:
+        assert ddp.solve_many(bounded, over, executor=threads).converged.all()
 
 
 def test_values_set_in_a_module_are_no_others_in_stores_and_processes(tmp_path, monkeypatch):

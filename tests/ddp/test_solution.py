@@ -186,6 +186,7 @@ def test_a_solution_that_went_wrong_can_be_kept(tmp_path):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
+        (lambda s, path: s.save(path.with_suffix(".CSV")), "path: expected a name that ends with .npz, got"),
         (lambda s, path: s.save(None), "path: expected the path of a file, got None"),
         (lambda s, path: ddp.Solution.load(None), "path: expected the path of a file, got None"),
         (lambda s, path: ddp.Solution.load(path, "pendulum"), "problem: expected a Problem, got str"),
