@@ -56,7 +56,7 @@ def slope(at: Held) -> float:
 
 
 def _changes(at: Held, lz: Array, y: Array) -> tuple[Array, float]:
-    """Of a sum with gradients lz (N+1, nz) and of Σ y c: costates (N, n) of next states, Σ |g| r of this module."""
+    """Costates (N, n) of next states, and Σ |g| r, of a sum with gradients lz (N+1, nz) and Σ y c."""
     problem, U, n = at.problem, at.U, at.problem.dynamics.n
     problem.add_forces(at.X, U, y, lz)
     on_next = costates(at.d.A, lz)[1:]
