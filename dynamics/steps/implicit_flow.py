@@ -146,40 +146,22 @@ class ImplicitSteps:
         """A (M, n, n), B (M, n, nu) := derivatives by x and u, both of which record (M, nx + nu) keeps, if given."""
         if len(record):
             record[:, : self.nx], record[:, self.nx :] = X, U
-        n, Y = self.n, self._solved(X, U)
-        by_z, ends = self._rates(Y, U)[:2]
-        together = ends[:, :, n : n + self.nk] @ by_z
-        A[:] = ends[:, :, :n] + together[:, :, :n]
-        B[:] = ends[:, :, n + self.nk :] + together[:, :, n:]
-
-    def _rates(self, Y: Array, U: Array) -> tuple[Array, Array, Array]:
-        """k_z (M, nk, nz), Γ' (M, n, n + nk + nu), and -(Γ_k R_k⁻¹)ᵀ (M, nk, n), which makes λ of w."""
-        M, n, nk = len(Y), self.n, self.nk
+        n, nk, M, Y = self.n, self.nk, len(X), self._solved(X, U)
         R, Ru = np.empty((M, nk, n + nk)), np.empty((M, nk, self.nu))
         E, Eu = np.empty((M, n + nk, n + nk)), np.empty((M, n + nk, self.nu))
         self._residual.first(Y, U, R, Ru)
         self._end.first(Y, U, E, Eu)
-        ends = np.concatenate([E[:, :n], Eu[:, :n]], axis=2)
         Rk, Rz = R[:, :, n:], np.concatenate([R[:, :, :n], Ru], axis=2)
         sound = np.isfinite(Rk).all(axis=(1, 2)) & np.isfinite(Y).all(axis=1)
         Rk[~sound] = np.eye(nk)  # their steps are no numbers already
         Rz[~sound] = np.nan
-        made = np.swapaxes(np.linalg.solve(np.swapaxes(Rk, 1, 2), np.swapaxes(ends[:, :, n : n + nk], 1, 2)), 1, 2)
-        return -np.linalg.solve(Rk, Rz), ends, -np.swapaxes(made, 1, 2)
+        through = E[:, :n, n:] @ np.linalg.solve(Rk, Rz)
+        A[:], B[:] = E[:, :n, :n] - through[:, :, :n], Eu[:, :n] - through[:, :, n:]
 
     def second(self, X: Array, U: Array, weight: Array, out: Array) -> None:
         """out (M, nz, nz) := second derivatives of ``weight @ (f(x ⊕ dx, u + du) ⊖ f(x, u))``, weight (M, n)."""
-        if X.shape[1] != self.nx:  # records, x and u one behind the other
-            X, U = np.ascontiguousarray(X[:, : self.nx]), np.ascontiguousarray(X[:, self.nx :])
-        n, nk, M, Y = self.n, self.nk, len(X), self._solved(X, U)
-        by_z, _, to_residual = self._rates(Y, U)
-        H, other = np.empty((2, M, n + nk + self.nu, n + nk + self.nu))
-        self._residual.second(Y, U, np.ascontiguousarray(np.einsum("kij,kj->ki", to_residual, weight)), H)
-        self._end.second(Y, U, np.hstack([weight, np.zeros((M, nk))]), other)
-        T = np.zeros((M, n + nk + self.nu, n + self.nu))
-        T[:, :n, :n], T[:, n : n + nk], T[:, n + nk :, n:] = np.eye(n), by_z, np.eye(self.nu)
-        bent = np.swapaxes(T, 1, 2) @ (H + other) @ T
-        out[:] = 0.5 * (bent + np.swapaxes(bent, 1, 2))
+        record = X if X.shape[1] != self.nx else np.hstack([X, U])  # x and u one behind the other
+        contract_knots(*self.contraction[:2], np.ascontiguousarray(record), weight, out)
 
     def track(self, X: Array, U: Array, k: Array, K: Array, alphas: Array, gaps: Array, limits: Any) -> Any:
         """Closed-loop rollouts, see `system.System`."""
@@ -247,8 +229,8 @@ def solve_dense(A, X):
 
 
 @kernel
-def find(w, given):
-    """k of eight knots, given being lanes of x, k, u and parameters; NaN where there is none."""
+def find(w, given, lanes):
+    """k of the first lanes of given, which holds x, k, u and parameters of eight knots; NaN where there is none."""
     nx, n, nk = w[0], w[1], w[2]
     r, outputs, R, change = np.empty(WIDTH * nk), np.empty(WIDTH * w[10]), np.empty((nk, n + nk)), np.empty((nk, 1))
     Rk, done = np.empty((nk, nk)), np.zeros(WIDTH, np.int64)
@@ -258,7 +240,7 @@ def find(w, given):
         call_contraction(w[6], given.ctypes.data, r.ctypes.data, 0, 0)
         call_contraction(w[7], given.ctypes.data, outputs.ctypes.data, 0, 0)
         waiting = False
-        for lane in range(WIDTH):
+        for lane in range(lanes):
             if done[lane] == 2:
                 continue
             dense(w, 0, outputs, lane, R)
@@ -280,7 +262,7 @@ def find(w, given):
             waiting = waiting or done[lane] < 2
         if not waiting:
             break
-    for lane in range(WIDTH):
+    for lane in range(lanes):
         if done[lane] < 2:
             given[WIDTH * nx + lane] = np.nan
 
@@ -295,7 +277,7 @@ def solve_knots(context, X, U, p, Y):
     for first in range(0, X.shape[0], WIDTH):
         fill(given, 0, X, first)
         fill(given, nx + nk, U, first)
-        find(w, given)
+        find(w, given, WIDTH)
         for lane in range(min(WIDTH, X.shape[0] - first)):
             for i in range(nx + nk):
                 Y[first + lane, i] = given[WIDTH * i + lane]
@@ -313,12 +295,19 @@ def step_eight(inputs, outputs, context, knot):  # type: ignore[no-untyped-def]
         given[i] = own[i]
     for i in range(WIDTH * nu):
         given[WIDTH * (nx + nk) + i] = own[WIDTH * nx + i]
-    find(w, given)
+    find(w, given, WIDTH)
     call_contraction(w[8], given.ctypes.data, ends.ctypes.data, 0, 0)
     for lane in range(WIDTH):
         lost = given[WIDTH * nx + lane] != given[WIDTH * nx + lane]
         for i in range(nx):
             after[WIDTH * i + lane] = np.nan if lost else ends[WIDTH * i + lane]
+
+
+@kernel
+def contract_knots(function, context, record, weight, out):
+    """Call the C function of a `system.Contraction` for each of M knots."""
+    for k in range(out.shape[0]):
+        call_contraction(function, context, record[k].ctypes.data, weight[k].ctypes.data, out[k].ctypes.data)
 
 
 @callback
@@ -332,7 +321,7 @@ def contract_one(context, record, weight, hessian):  # type: ignore[no-untyped-d
     share(given, 0, known[:nx])
     share(given, nx + nk, known[nx:])
     share(given, nx + nk + nu, array_at(w[5], (w[4],)))
-    find(w, given)
+    find(w, given, 1)
     of_R, of_E = np.empty(WIDTH * w[10]), np.empty(WIDTH * w[11])
     call_contraction(w[7], given.ctypes.data, of_R.ctypes.data, 0, 0)
     call_contraction(w[9], given.ctypes.data, of_E.ctypes.data, 0, 0)
@@ -340,10 +329,9 @@ def contract_one(context, record, weight, hessian):  # type: ignore[no-untyped-d
     dense(w, 0, of_R, 0, R)
     dense(w, 1, of_R, 0, Ru)
     dense(w, 2, of_E, 0, E)
-    T, Rk, turned, on_R = np.zeros((size, nz)), np.empty((nk, nk)), np.empty((nk, nk)), np.empty((nk, 1))
-    by_z = np.empty((nk, nz))
+    T, Rk, turned, on_R = np.zeros((size, nz)), np.empty((nk, nk)), np.empty((nk, nk)), np.zeros((nk, 1))
+    by_z = T[n : n + nk]
     for i in range(nk):
-        on_R[i, 0] = 0.0
         for j in range(n):
             by_z[i, j] = -R[i, j]
             on_R[i, 0] -= E[j, n + i] * on_end[j]
@@ -357,30 +345,26 @@ def contract_one(context, record, weight, hessian):  # type: ignore[no-untyped-d
         T[i, i] = 1.0
     for i in range(nu):
         T[n + nk + i, n + i] = 1.0
-    for i in range(nk):
-        for j in range(nz):
-            T[n + i, j] = by_z[i, j]
-    at, on_all, on_residual = np.empty(nx + nk + nu), np.zeros(n + nk), np.empty(nk)
+    at, on_all = np.empty(nx + nk + nu), np.zeros(n + nk)
     for i in range(nx + nk + nu):
         at[i] = given[WIDTH * i]
     for i in range(n):
         on_all[i] = on_end[i]
-    for i in range(nk):
-        on_residual[i] = on_R[i, 0]
     bent, other = np.empty((size, size)), np.empty((size, size))
-    call_contraction(w[12], w[13], at.ctypes.data, on_residual.ctypes.data, bent.ctypes.data)
+    call_contraction(w[12], w[13], at.ctypes.data, on_R.ctypes.data, bent.ctypes.data)
     call_contraction(w[14], w[15], at.ctypes.data, on_all.ctypes.data, other.ctypes.data)
-    H = array_at(hessian, (nz, nz))
-    for a in range(nz):
-        for b in range(nz):
-            H[a, b] = 0.0
+    H, turned_T = array_at(hessian, (nz, nz)), np.zeros((size, nz))
     for i in range(size):
         for j in range(size):
             value = bent[i, j] + other[i, j]
             if value != 0.0:
-                for a in range(nz):
-                    for b in range(nz):
-                        H[a, b] += T[i, a] * value * T[j, b]
+                for b in range(nz):
+                    turned_T[i, b] += value * T[j, b]
+    for a in range(nz):
+        for b in range(nz):
+            H[a, b] = 0.0
+            for i in range(size):
+                H[a, b] += T[i, a] * turned_T[i, b]
     for a in range(nz):
         for b in range(a):
             H[a, b] = H[b, a] = 0.5 * (H[a, b] + H[b, a])
