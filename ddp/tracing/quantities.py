@@ -11,6 +11,7 @@ import itertools
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from functools import cache, cached_property, wraps
+from inspect import signature
 from typing import Any, NamedTuple, NoReturn, TypeVar
 
 import numpy as np
@@ -200,20 +201,27 @@ def is_fixed(kind: type) -> None:
 Made = TypeVar("Made", bound=Callable[..., Any])
 
 
-def traceable(make: Callable[..., tuple[Quantity, tuple[Any, ...], Callable[[Any], Any]]]) -> Callable[[Made], Made]:
+def traceable(
+    make: Callable[..., Quantity], count: int, result: Callable[[Any], Any] = lambda y: y
+) -> Callable[[Made], Made]:
     """Decorate a function that becomes numbers of a quantity where users' functions that call it are traced.
 
-    make: takes what the function takes, arrays as they come, and gives the quantity, its arguments, and what makes the
-    function's result of an array of its numbers.
+    make: gives the quantity, of what the function takes but for the ``count`` arguments of numbers behind its first.
+    result: makes the function's result of an array of the quantity's numbers.
     """
 
     def decorate(function: Made) -> Made:
+        signed = signature(function)
+
         @wraps(function)
         def call(*args: Any, **named: Any) -> Any:
             if not any(map(_is_traced, args)) and not any(map(_is_traced, named.values())):
                 return function(*args, **named)
+            given = signed.bind(*args, **named)
+            given.apply_defaults()
+            owner, arguments, options = given.args[0], given.args[1 : 1 + count], given.args[1 + count :]
             try:
-                quantity, arguments, result = make(*args, **named)
+                quantity = make(owner, *options, **given.kwargs)
             except DDPError as reason:
                 raise AskError(f"{function.__name__}: {reason}") from reason
             except TraceError as reason:  # whose line is the user's

@@ -39,7 +39,7 @@ class Hessian(NamedTuple):
     vv: Array
 
 
-@traceable(traced.center_of)
+@traceable(traced.center_of_mass, 1)
 def center_of_mass(robot: Robot, q: ArrayLike) -> Array:
     """The centre of mass (3,) in the world [m]."""
     return _center(Stack(robot, q), VALUES)
@@ -55,14 +55,14 @@ def center_of_mass_hessian(robot: Robot, q: ArrayLike, weight: ArrayLike) -> Arr
     return _center(Stack(robot, q), SECOND, weight)
 
 
-@traceable(traced.position_of)
+@traceable(traced.frame_position, 1)
 def frame_position(robot: Robot, q: ArrayLike, frame: str) -> Array:
     """The origin (3,) of a frame in the world [m]: the last column of its placement."""
     s = Stack(robot, q)
     return _found(s, traced.frame_position(robot, frame), s.q, VALUES, s.q)
 
 
-@traceable(traced.placement_of)
+@traceable(traced.frame_placement, 1, traced.matrix)
 def frame_placement(robot: Robot, q: ArrayLike, frame: str) -> Array:
     """The homogeneous matrix M (4, 4) of a frame in the world."""
     s = Stack(robot, q)
@@ -85,7 +85,7 @@ def frame_placement_hessian(robot: Robot, q: ArrayLike, frame: str, weight: Arra
     return np.asarray(0.5 * (turned + np.swapaxes(turned, -1, -2)))
 
 
-@traceable(traced.velocity_of)
+@traceable(traced.frame_velocity, 2)
 def frame_velocity(robot: Robot, q: ArrayLike, v: ArrayLike, frame: str, reference: str = "local") -> Array:
     """A frame's velocity (6,), [linear m/s; angular rad/s]; reference: "local", "world" or "local-world-aligned"."""
     return _velocity(Stack(robot, q), v, frame, reference, VALUES)
@@ -105,7 +105,7 @@ def frame_velocity_hessian(
     return _blocks(_velocity(Stack(robot, q), v, frame, reference, SECOND, weight))
 
 
-@traceable(traced.energy_of)
+@traceable(traced.energy, 2, lambda y: y[0])
 def energy(robot: Robot, q: ArrayLike, v: ArrayLike) -> Array:
     """Kinetic (rotors' included) and gravity's potential energy, zero at the origin's height [J]: a number, or (N,).
 
@@ -124,7 +124,7 @@ def energy_hessian(robot: Robot, q: ArrayLike, v: ArrayLike) -> Hessian:
     return _blocks(_energy(Stack(robot, q), v, SECOND))
 
 
-@traceable(traced.momentum_of)
+@traceable(traced.momentum, 2)
 def momentum(robot: Robot, q: ArrayLike, v: ArrayLike, about: str = "center-of-mass") -> Array:
     """Momentum (6,) in world axes, [linear kg m/s; angular kg m²/s], of the links without their rotors.
 

@@ -14,7 +14,7 @@ from ddp.protocols import Array
 from ddp.tracing.quantities import Quantity
 from dynamics.quantities import batch, frames, whole
 from dynamics.quantities.whole import POINTS
-from dynamics.rigid_bodies.traced import Traced, spaces_of
+from dynamics.rigid_bodies.traced import spaces_of
 from dynamics.robots.model import Robot
 
 
@@ -67,44 +67,8 @@ def momentum(robot: Robot, about: str) -> Quantity:
     return Quantity("momentum", (robot, about), 6, spaces_of(robot, "v"), taken, whole.momentum_of_all, own)
 
 
-# -- `quantities` of traced arguments ----------------------------------------------------------------
-
-
-def placement_of(robot: Robot, q: Any, frame: str) -> Traced:
-    """`quantities.frame_placement`."""
-
-    def matrix(y: Any) -> Any:
-        M = type(y)((4, 4), dtype=object)
-        M[:3, :3], M[:3, 3], M[3] = y[:9].reshape(3, 3), y[9:], (0.0, 0.0, 0.0, 1.0)
-        return M
-
-    return frame_placement(robot, frame), (q,), matrix
-
-
-def position_of(robot: Robot, q: Any, frame: str) -> Traced:
-    """`quantities.frame_position`."""
-    return frame_position(robot, frame), (q,), _itself
-
-
-def velocity_of(robot: Robot, q: Any, v: Any, frame: str, reference: str = "local") -> Traced:
-    """`quantities.frame_velocity`."""
-    return frame_velocity(robot, frame, reference), (q, v), _itself
-
-
-def center_of(robot: Robot, q: Any) -> Traced:
-    """`quantities.center_of_mass`."""
-    return center_of_mass(robot), (q,), _itself
-
-
-def energy_of(robot: Robot, q: Any, v: Any) -> Traced:
-    """`quantities.energy`."""
-    return energy(robot), (q, v), lambda y: y[0]
-
-
-def momentum_of(robot: Robot, q: Any, v: Any, about: str = "center-of-mass") -> Traced:
-    """`quantities.momentum`."""
-    return momentum(robot, about), (q, v), _itself
-
-
-def _itself(y: Any) -> Any:
-    return y
+def matrix(y: Any) -> Any:
+    """The homogeneous matrix of a placement's numbers."""
+    M = type(y)((4, 4), dtype=object)
+    M[:3, :3], M[:3, 3], M[3] = y[:9].reshape(3, 3), y[9:], (0.0, 0.0, 0.0, 1.0)
+    return M

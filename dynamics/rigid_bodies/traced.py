@@ -6,7 +6,6 @@ Kernels are ``(*arguments, a, order, y, weight, J, H)`` of `ddp.tracing.quantiti
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -20,9 +19,6 @@ from dynamics.robots.model import Robot, check_robot
 from dynamics.robots.space import space_of_configurations
 
 is_fixed(Robot)
-
-Traced = tuple[Quantity, tuple[Any, ...], Callable[[Any], Any]]
-"""Parts that `traceable` wants: a quantity, its arguments, and what makes a result of its numbers."""
 
 _known: WeakKeyDictionary[Robot, tuple[Space, Space]] = WeakKeyDictionary()
 """Spaces of q and of v that have been asked for."""
@@ -113,19 +109,19 @@ def add_blocks(second, H):
                     H[k, b * nv + j, i] += second[block, k, i, j]
 
 
-def torques_of(robot: Robot, q: Any, v: Any, a: Any, fext: Any = None, *, fext_frame: str = "local") -> Traced:
-    """`rigid_body.inverse_dynamics`."""
-    return _of_motion("inverse_dynamics", torques, robot, (q, v, a), "a", fext)
+def inverse_dynamics(robot: Robot, fext: Any, fext_frame: str) -> Quantity:
+    """Torques."""
+    return _of_motion("inverse_dynamics", torques, robot, "a", fext)
 
 
-def accelerations_of(robot: Robot, q: Any, v: Any, tau: Any, fext: Any = None, *, fext_frame: str = "local") -> Traced:
-    """`rigid_body.forward_dynamics`."""
-    return _of_motion("forward_dynamics", accelerations, robot, (q, v, tau), "tau", fext)
+def forward_dynamics(robot: Robot, fext: Any, fext_frame: str) -> Quantity:
+    """Accelerations."""
+    return _of_motion("forward_dynamics", accelerations, robot, "tau", fext)
 
 
-def _of_motion(name: str, of: Any, robot: Robot, arguments: tuple[Any, ...], last: str, fext: Any) -> Traced:
+def _of_motion(name: str, of: Any, robot: Robot, last: str, fext: Any) -> Quantity:
     spaces, tree = spaces_of(robot, "v", last), robot.tree
     if fext is not None:
         refuse(f"{name} with wrenches (fext)")
     own = tree, batch.size(tree.nb, robot.nq, robot.nv, robot.room), robot.nq, robot.nv
-    return Quantity(name, robot, robot.nv, spaces, np.arange(3 * robot.nv), of, own), arguments, lambda y: y
+    return Quantity(name, robot, robot.nv, spaces, np.arange(3 * robot.nv), of, own)
