@@ -10,7 +10,9 @@ control of the system inside, s what is kept beside x, r the new controls.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from functools import wraps
+from inspect import signature
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -29,40 +31,47 @@ from dynamics.steps.function_dynamics import FunctionDynamics
 from dynamics.steps.implicit_steps import METHODS
 from dynamics.steps.stepped_robot import SteppedRobot
 
+Made = TypeVar("Made", bound=Callable[..., Augmented])
 
+
+def remade(make: Made) -> Made:
+    """Decorate a function of a module that makes a composition, by which other processes make it again."""
+    taken = signature(make)
+
+    @wraps(make)
+    def made(*args: Any, **named: Any) -> Augmented:
+        composition = make(*args, **named)
+        given = taken.bind(*args, **named)
+        given.apply_defaults()
+        composition.made_by = made, given.args
+        return composition
+
+    return made  # type: ignore[return-value]
+
+
+@remade
 def rates(system: Any, control_limits: ArrayLike | None = None) -> Augmented:
     """Controls by their rates: states (x, u), ``u' = u + dt r``; control_limits (nu, 2): of rates r [1/s]."""
     inner = as_system(system, "system")
     h, nu = inner.dt, inner.nu
-
-    def held(x: Any, s: Any, r: Any) -> Any:
-        return s
-
-    def moved(x: Any, s: Any, r: Any) -> Any:
-        return s + h * r
-
-    return Augmented(inner, held, moved, nu, nu, control_limits, "rates of controls").made_by(
-        rates, inner, control_limits
-    )
+    return Augmented(
+        inner, lambda x, s, r: s, lambda x, s, r: s + h * r, nu, nu, control_limits, "rates of controls"
+    )  # fmt: skip
 
 
+@remade
 def delays(system: Any, steps: int, control_limits: ArrayLike | None = None) -> Augmented:
     """Controls that act some steps later: states (x, u of the coming steps), the next one first."""
     inner, steps = as_system(system, "system"), positive_integer("steps", steps)
     nu = inner.nu
     affordable("steps", steps, (steps * nu) ** 2)
-
-    def oldest(x: Any, s: Any, r: Any) -> Any:
-        return s[:nu]
-
-    def queued(x: Any, s: Any, r: Any) -> Any:
-        return np.concatenate([s[nu:], r])
-
-    return Augmented(inner, oldest, queued, nu, steps * nu, control_limits, f"controls {steps} steps late").made_by(
-        delays, inner, steps, control_limits
-    )
+    return Augmented(
+        inner, lambda x, s, r: s[:nu], lambda x, s, r: np.concatenate([s[nu:], r]), nu, steps * nu, control_limits,
+        f"controls {steps} steps late",
+    )  # fmt: skip
 
 
+@remade
 def motors(system: Any, time: ArrayLike, control_limits: ArrayLike | None = None) -> Augmented:
     """Controls that lag behind what they are told: states (x, u), ``u' = u + (1 - exp(-dt / time)) (r - u)``.
 
@@ -71,18 +80,12 @@ def motors(system: Any, time: ArrayLike, control_limits: ArrayLike | None = None
     inner = as_system(system, "system")
     nu = inner.nu
     share = 1.0 - np.exp(-inner.dt / _each("time", time, nu))
-
-    def held(x: Any, s: Any, r: Any) -> Any:
-        return s
-
-    def lagging(x: Any, s: Any, r: Any) -> Any:
-        return s + share * (r - s)
-
-    return Augmented(inner, held, lagging, nu, nu, control_limits, "motors that lag").made_by(
-        motors, inner, time, control_limits
-    )
+    return Augmented(
+        inner, lambda x, s, r: s, lambda x, s, r: s + share * (r - s), nu, nu, control_limits, "motors that lag"
+    )  # fmt: skip
 
 
+@remade
 def elasticity(
     system: Any, stiffness: ArrayLike | Callable[[Any], Any], inertia: ArrayLike, damping: ArrayLike = 0.0,
     positions: ArrayLike | None = None, control_limits: ArrayLike | None = None,
@@ -109,24 +112,20 @@ def elasticity(
         speed = s[nu:] + h * (r - torque(x, s, r) - friction * s[nu:]) / mass
         return np.concatenate([s[:nu] + h * speed, speed])
 
-    made = Augmented(inner, torque, turned, nu, 2 * nu, control_limits, "elasticity in series")
-    return made.made_by(elasticity, inner, stiffness, inertia, damping, positions, control_limits)
+    return Augmented(inner, torque, turned, nu, 2 * nu, control_limits, "elasticity in series")
 
 
+@remade
 def driven(
     system: Any, inputs: Callable[[Any, Any], Any], nr: int, control_limits: ArrayLike | None = None
 ) -> Augmented:
     """Controls as a function of states and new ones: ``u = inputs(x, r)``, such as S(q) r of tendons, propellers."""
     if not callable(inputs):
         raise ProblemError(f"inputs: expected a function of (x, r), got {said(inputs)}")
-
-    def given(x: Any, s: Any, r: Any) -> Any:
-        return inputs(x, r)
-
-    made = Augmented(system, given, None, nr, 0, control_limits, "driven")
-    return made.made_by(driven, system, inputs, nr, control_limits)
+    return Augmented(system, lambda x, s, r: inputs(x, r), None, nr, 0, control_limits, "driven")
 
 
+@remade
 def remembering(
     system: Any, count: int, inputs: Callable[[Any, Any, Any], Any] | None = None, nr: int | None = None
 ) -> Augmented:
@@ -136,15 +135,8 @@ def remembering(
     """
     count = positive_integer("count", count)
     affordable("count", count, count**2)
-
-    def passed(x: Any, s: Any, r: Any) -> Any:
-        return r
-
-    def kept(x: Any, s: Any, r: Any) -> Any:
-        return s
-
-    made = Augmented(system, passed if inputs is None else inputs, kept, nr, count, name="constants beside states")
-    return made.made_by(remembering, system, count, inputs, nr)
+    given = (lambda x, s, r: r) if inputs is None else inputs
+    return Augmented(system, given, lambda x, s, r: s, nr, count, name="constants beside states")
 
 
 def parameters(system: FunctionDynamics | ContinuousDynamics) -> FunctionDynamics | ContinuousDynamics:

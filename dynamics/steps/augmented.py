@@ -43,7 +43,7 @@ class Augmented(Around):
         self, system: Any, inputs: Function, memory: Function | None = None, nr: int | None = None, ns: int = 0,
         control_limits: ArrayLike | None = None, name: str = "augmented",
     ) -> None:  # fmt: skip
-        self._made_by: tuple[Any, ...] | None = None
+        self.made_by: tuple[Any, ...] | None = None
         super().__init__(system)
         self.inputs, self.memory, self.name = inputs, memory, name
         self.ns = integer("ns", ns)
@@ -259,13 +259,8 @@ class Augmented(Around):
         words = np.array([inner.address, inner.context, own.address, own.context, *sizes], dtype=np.int64)
         return Contraction(composition.contract_one.address, words.ctypes.data, (words, inner, own))
 
-    def made_by(self, function: Callable[..., Any], *args: Any) -> Augmented:
-        """Itself, which other processes make by a function of a module: those of the composition may be local."""
-        self._made_by = function, args
-        return self
-
     def __reduce__(self) -> Any:
-        if self._made_by is not None:
-            return self._made_by
+        if self.made_by is not None:  # functions of a composition may be local
+            return self.made_by
         own = self.system, self.inputs, self.memory, self.nr, self.ns, self.control_limits, self.name
         return type(self), own
