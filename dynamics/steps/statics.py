@@ -164,8 +164,8 @@ def settle(tree, loops, pulls, ws, x, lp):
         length, way = square_root(length), square_root(way)
         convex = where_less(way, np.inf, convex, 0.0)  # pivots of joints that turn freely may be as small as rounding
         left = where_less(length, last, length * length / where_less(0.0, last, last, 1.0), length)
-        last = length
         share = where_less(0.5, going * convex, where_less(FARTHEST, way, FARTHEST / way, 1.0), 0.0)
+        last = where_less(share, 1.0, 0.0, length)  # a step that was cut short tells nothing of the next one
         moved = not all_less(share, SHORTEST)
         for r in range(nc):
             x.force[r] += where_less(0.0, share, share * (x.change[r] - x.force[r]), 0.0)

@@ -3,7 +3,7 @@
 import numpy as np
 import pinocchio as pin
 import pytest
-from oracles import JOINTS, pin_forces, random_tree, sprung
+from oracles import JOINTS, chain_of, passive, pin_forces, random_tree, sprung
 from scipy.integrate import solve_ivp
 
 import dynamics
@@ -116,3 +116,15 @@ def test_without_a_tolerance_motion_is_a_rollout(rng):
     np.testing.assert_array_equal(simulate(system, x0, U[0], 0.2).X, system.rollout(x0, np.tile(U[0], (10, 1))))
     with pytest.raises(ProblemError, match=r"seconds: expected a multiple of the system's step of 0.02 s, got 0.21"):
         simulate(system, x0, U, 0.21)
+
+
+@pytest.mark.parametrize("kinds", [("spherical", "helical"), ("spherical", "revolute"), ("translation", "spherical")])
+def test_where_a_search_ends_forces_balance(kinds):
+    """Balls that turn freely about the vertical have steps without end, which say nothing of the steps behind them."""
+    for seed in range(40, 60):
+        robot = sprung(chain_of(*kinds, seed=seed), np.random.default_rng(seed))
+        rest, still = statics(robot), np.zeros(robot.nv)
+        assert rest.converged
+        gravity = pin.rnea(robot.model, robot.model.createData(), rest.q, still, still)
+        springs = passive(RobotDynamics(robot, 0.01), rest.q, still)
+        np.testing.assert_allclose(gravity, springs, rtol=0, atol=1e-5)
