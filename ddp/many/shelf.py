@@ -8,16 +8,16 @@ import mmap
 import os
 import re
 import secrets
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ddp.errors import affordable
-from ddp.files import remove_left, write_atomically
+from ddp.errors import ProblemError, affordable
+from ddp.files import remove_left, shown, write_atomically
 from ddp.many.rows import Rows
 
 
@@ -104,6 +104,18 @@ class Memory:
             self._file, self._outlet = -1, None
 
 
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Have errors of writing name the argument, and say that nothing is lost."""
+    try:
+        yield
+    except (OSError, ProblemError) as reason:
+        told = str(reason).removeprefix("path: ")
+        if isinstance(reason, OSError):
+            told = f"cannot write {shown(path)}: {reason.strerror or reason}"
+        raise ProblemError(f"into: {told}; what was solved is kept, and the same call goes on from there") from None
+
+
 class Parts:
     """Files of finished rows in a folder, each written whole; the policies that belong to them are there before."""
 
@@ -126,11 +138,12 @@ class Parts:
 
     def put(self, rows: Rows, policies: Rows) -> None:
         """Write a file of rows."""
-        self.folder.mkdir(parents=True, exist_ok=True)
         path = self._path(rows["row"])
-        if len(policies):
-            _write(path.with_name(path.name.replace("rows", "policies")), policies)
-        _write(path, rows)
+        with writing(self.folder):
+            self.folder.mkdir(parents=True, exist_ok=True)
+            if len(policies):
+                _write(path.with_name(path.name.replace("rows", "policies")), policies)
+            _write(path, rows)
 
     def _path(self, numbers: NDArray[np.int64]) -> Path:
         """File of some rows."""

@@ -24,7 +24,7 @@ from ddp.errors import ProblemError
 from ddp.files import as_path_of, shown
 from ddp.many.identity import difference
 from ddp.many.rows import LONGEST, Rows
-from ddp.many.shelf import Parts
+from ddp.many.shelf import Parts, writing
 from ddp.protocols import Array
 
 try:
@@ -194,26 +194,23 @@ class Store:
         if self._settled[start:stop].all() or not self.done[start:stop].all():
             return
         rows = self.parts.gathered(start, stop, self._kind)
-        try:
-            for name in self._kind.names or ():
-                if name != "row":
-                    self.group[name][start:stop] = as_stored(name, rows[name])
-            self.group["done"][start:stop] = True
-        except OSError as reason:
-            told = f"cannot write {shown(self.path)}: {reason.strerror or reason}"
-            raise ProblemError(f"into: {told}; what was solved is kept, and the same call goes on from there") from None
+        for name in self._kind.names or ():
+            if name != "row":
+                self.group[name][start:stop] = as_stored(name, rows[name])
+        self.group["done"][start:stop] = True
         self._settled[start:stop] = True
         self.parts.drop(self._settled)
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
         """Settle while no other shard does."""
-        if fcntl is None or not self.parts.folder.is_dir():
-            yield
-            return
-        with open(self.parts.folder / "lock", "wb") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            yield
+        with writing(self.path):
+            if fcntl is None or not self.parts.folder.is_dir():
+                yield
+                return
+            with open(self.parts.folder / "lock", "wb") as file:
+                fcntl.flock(file, fcntl.LOCK_EX)
+                yield
 
 
 def as_stored(name: str, values: Any) -> Any:

@@ -190,3 +190,9 @@ def test_a_batch_too_large_for_the_disk_is_refused(problem, over, tmp_path, monk
     monkeypatch.setattr(shutil, "disk_usage", lambda path: usage._replace(free=1000))
     with pytest.raises(ddp.ProblemError, match=r"into: 90 solves of .* kB need .* GB, there are 1e-06 GB"):
         ddp.solve_many(problem, over, executor=1, into=tmp_path / "a.zarr")
+
+
+def test_rows_that_cannot_be_written_end_a_batch_in_a_sentence(problem, over, tmp_path):
+    (tmp_path / "a.zarr.parts").touch()
+    with pytest.raises(ddp.ProblemError, match=r"into: cannot write .*a\.zarr\.parts: File exists; what was solved"):
+        ddp.solve_many(problem, over, executor=1, into=tmp_path / "a.zarr")
