@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 
 from ddp.costs.batch import CompiledCost
 from ddp.costs.bound import bind
-from ddp.errors import ProblemError, as_array, axes, numbers, positive, positive_integer
+from ddp.errors import ProblemError, as_array, at_least_zero, axes, numbers, positive, positive_integer
 from ddp.protocols import Array
 from dynamics.contacts.contact import Contact
 from dynamics.contacts.pyramids import pyramid
@@ -256,7 +256,7 @@ def cone_rows(
     sole: tuple[float, float] | None, normal: ArrayLike, mu: float,
 ) -> tuple[Array, Array, Array]:  # fmt: skip
     """Rows R on the forces of contacts and their limits, lower and upper: the pyramids of `friction_cone`."""
-    mu, faces, margin = positive("mu", mu), positive_integer("faces", faces), checks.weight("margin", margin)
+    mu, faces, margin = positive("mu", mu), positive_integer("faces", faces), at_least_zero("margin", margin, " N")
     if not 3 <= faces <= MOST_FACES:
         raise ProblemError(f"faces: expected 3 to {MOST_FACES}, got {faces}")
     n = as_array("normal", normal, (3,))

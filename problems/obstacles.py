@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ddp.constraints.bound import CompiledConstraint
-from ddp.errors import ProblemError, flag, instances, said
+from ddp.errors import ProblemError, at_least_zero, flag, instances, said
 from ddp.protocols import Array
 from ddp.tracing.quantities import Quantity
 from dynamics.geometry.solids import Capsule as Capsule
@@ -91,7 +91,7 @@ class SphereClearance(Clearance):
     def __post_init__(self) -> None:
         flag("at_end", self.at_end)
         branch = checks.branch(self.robot, self.frame)
-        body = Body(frames.pair(branch, branch), checks.weight("radius", self.radius), False)
+        body = Body(frames.pair(branch, branch), at_least_zero("radius", self.radius, " m"), False)
         _settle(self, body, self.obstacles, self.margin)
 
     def _frames(self) -> tuple[str, ...]:
@@ -122,7 +122,7 @@ class CapsuleClearance(Clearance):
         ends = frames.pair(*(frames.branch(self.robot, name) for name in names))
         if ends.count == 0:
             raise ProblemError(f"frames: no joint of {self.robot.name} moves {names[0]!r} or {names[1]!r}")
-        body = Body(ends, checks.weight("radius", self.radius), True)
+        body = Body(ends, at_least_zero("radius", self.radius, " m"), True)
         _settle(self, body, self.obstacles, self.margin)
 
     def _frames(self) -> tuple[str, ...]:
@@ -135,6 +135,6 @@ def _settle(constraint: Clearance, body: Body, obstacles: Sequence[Capsule] | Ca
     obstacles = (obstacles,) if isinstance(obstacles, Capsule) else obstacles
     obstacles = instances("obstacles", obstacles, Capsule, "spheres and capsules", one, some=True)
     rows = np.array([[*obstacle.start, *obstacle.end, obstacle.radius] for obstacle in obstacles])
-    lower = np.full(len(rows), checks.weight("margin", margin))
+    lower = np.full(len(rows), at_least_zero("margin", margin, " m"))
     upper = np.full(len(rows), np.inf)
     checks.settle(constraint, obstacles=obstacles, lower=lower, upper=upper, _body=body, _obstacles=rows)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ddp.constraints.bound import CompiledConstraint
-from ddp.errors import ProblemError, choice, flag, items, said
+from ddp.errors import ProblemError, at_least_zero, choice, flag, items, said
 from ddp.tracing.quantities import Quantity
 from dynamics.rigid_bodies.traced import spaces_of
 from dynamics.robots.capsules import BodyCapsule, adjacent, capsules
@@ -50,7 +50,7 @@ class SelfClearance(RobotConstraint):
 
     def __post_init__(self) -> None:
         flag("at_end", self.at_end)
-        robot, margin = checks.robot("robot", self.robot), checks.weight("margin", self.margin)
+        robot, margin = checks.robot("robot", self.robot), at_least_zero("margin", self.margin, " m")
         check_rigid(robot, ProblemError)
         found, missing = capsules(robot)
         names = [str(robot.model.names[one.joint]) for one in found]
