@@ -127,6 +127,8 @@ def solve(
 ) -> None:  # fmt: skip
     """Solve problem NAME; its own parameters (`mayne list NAME`) are options as well."""
     entry, problem, chosen = named(name, robot, options)
+    if html or view or live:
+        demonstration.check_robot(entry, problem)
     if schedule or forces:
         demonstration.check_contacts(entry, problem)
     method = SOLVERS[solver](tolerance=tolerance, max_iterations=max_iterations)
@@ -223,6 +225,8 @@ def mpc(
 ) -> None:  # fmt: skip
     """Control problem NAME's system over a receding horizon while it is pushed about."""
     entry, problem, _ = named(name, robot, options)
+    if html:
+        demonstration.check_robot(entry, problem)
     with progress(f"{name}, receding horizon"):
         warm(problem)
         run = close_loop(problem, steps, push, every)

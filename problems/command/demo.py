@@ -79,7 +79,10 @@ def check_robot(entry: Entry, problem: Problem) -> None:
     """Raise ProblemError for a problem whose motion cannot be drawn."""
     system = _inside(problem.dynamics)
     if not hasattr(system, "robot"):
-        raise ProblemError(f"{entry.name}: expected the motion of a robot to draw, got {type(system).__name__}")
+        raise ProblemError(
+            f"{entry.name}: expected the motion of a robot to draw, got {type(system).__name__}; in Python,"
+            " mayne.plot_solution draws those"
+        )
 
 
 def draw(
