@@ -40,10 +40,6 @@ class Placed(NamedTuple):
         """The constraint's part (M, size) of a vector of all multipliers."""
         return flat[self.first : self.first + self.lower.size].reshape(self.lower.shape)
 
-    def beyond(self, c: Array) -> Array:
-        """Violations of values (M, size): above the bounds positive, below negative; 0 between them."""
-        return c - np.clip(c, self.lower, self.upper)
-
 
 def place(
     dynamics: System, N: int, x0: Array, running: Any, at: Mapping[Any, Any], terminal: Any, weights: Array
