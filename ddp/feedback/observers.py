@@ -167,7 +167,7 @@ def kalman(
     x, u = as_state(system, "x", x), as_array("u", u, (system.nu,))
     check_equilibrium(system, x, u)
     A, B = system.linearize(x, u)
-    C, T = _jacobian(several, x[None])[0], free_directions(system, x, held, A, B)
+    C, T = _jacobian(several, x[None], n)[0], free_directions(system, x, held, A, B)
     P = T @ riccati(T.T @ A.T @ T, T.T @ C.T, T.T @ W @ T, V, "the sensors do not see it", "W, V") @ T.T
     return Observer(x.copy(), u.copy(), _gain(P, C, V), P, system, several)
 
@@ -180,7 +180,7 @@ def as_sensors(sensors: Sequence[Sensor] | Sensor, some: bool = False) -> tuple[
 
 def _along(system: System, X: Array, U: Array, sensors: tuple[Sensor, ...], W: Array, V: Array, P0: Array) -> Observer:
     N, n, m = len(U), system.n, len(V)
-    A, C = linearized(system, X, U).A, _jacobian(sensors, X)
+    A, C = linearized(system, X, U).A, _jacobian(sensors, X, system.n)
     L, P = np.empty((N + 1, n, m)), np.empty((N + 1, n, n))
     P[0] = P0
     for k in range(N + 1):
@@ -191,8 +191,16 @@ def _along(system: System, X: Array, U: Array, sensors: tuple[Sensor, ...], W: A
     return Observer(X.copy(), U.copy(), L, P, system, sensors)
 
 
-def _jacobian(sensors: tuple[Sensor, ...], X: Array) -> Array:
-    return np.concatenate([sensor.jacobian(X) for sensor in sensors], axis=1)
+def _jacobian(sensors: tuple[Sensor, ...], X: Array, n: int) -> Array:
+    """C (M, m, n) of all sensors; ProblemError for one of another system."""
+    found = [np.asarray(sensor.jacobian(X)) for sensor in sensors]
+    for k, (sensor, C) in enumerate(zip(sensors, found, strict=True)):
+        if C.shape != (wanted := (len(X), sensor.size, n)):
+            raise ProblemError(
+                f"sensors[{k}] ({type(sensor).__name__}): expected a jacobian of shape {wanted}, got {C.shape}: is it"
+                " made for another system?"
+            )
+    return np.concatenate(found, axis=1)
 
 
 def _gain(P: Array, C: Array, V: Array) -> Array:
