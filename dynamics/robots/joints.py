@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -156,20 +156,24 @@ def expanded(model: pin.Model) -> pin.Model:
         moved = pin.Frame(frame)
         moved.parentJoint = index[frame.parentJoint]
         new.addFrame(moved, False)
-    _copy_limits(model, new)
+    copy_numbers(model, new)
     return new
 
 
-def _copy_limits(model: pin.Model, new: pin.Model) -> None:
-    """Everything a model keeps per configuration or velocity number: neither changes when joints become chains."""
-    new.armature, new.damping = model.armature, model.damping
-    new.rotorInertia, new.rotorGearRatio = model.rotorInertia, model.rotorGearRatio
-    new.lowerDryFrictionLimit, new.upperDryFrictionLimit = model.lowerDryFrictionLimit, model.upperDryFrictionLimit
-    new.lowerEffortLimit, new.upperEffortLimit = model.lowerEffortLimit, model.upperEffortLimit
-    new.lowerVelocityLimit, new.upperVelocityLimit = model.lowerVelocityLimit, model.upperVelocityLimit
-    new.lowerPositionLimit, new.upperPositionLimit = model.lowerPositionLimit, model.upperPositionLimit
+_OF_DOFS = (
+    "armature", "damping", "rotorInertia", "rotorGearRatio", "lowerDryFrictionLimit", "upperDryFrictionLimit",
+    "lowerEffortLimit", "upperEffortLimit", "lowerVelocityLimit", "upperVelocityLimit",
+)  # fmt: skip
+"""Numbers that a model keeps for each degree of freedom."""
+
+
+def copy_numbers(model: pin.Model, new: pin.Model, q: Any = np.s_[:], v: Any = np.s_[:]) -> None:
+    """Give a model all that another keeps for numbers of configurations and velocities, those at q and v alone."""
+    for names, taken in ((_OF_DOFS, v), (("lowerPositionLimit", "upperPositionLimit"), q)):
+        for name in names:
+            setattr(new, name, np.array(getattr(model, name))[taken])
     for posture in model.referenceConfigurations:
-        new.referenceConfigurations[posture.key()] = posture.data()
+        new.referenceConfigurations[posture.key()] = np.array(posture.data())[q]
 
 
 def _parts(joint: pin.JointModel, placement: pin.SE3) -> list[tuple[pin.SE3, pin.JointModel]]:

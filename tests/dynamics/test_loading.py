@@ -236,3 +236,27 @@ def test_a_named_robot_is_warned_of_once_a_process(caplog):
     for _ in range(2):
         dynamics.load("double_pendulum")
     assert caplog.text.count("acts in RobotDynamics(..., damping=True) alone") == 1
+
+
+def test_massless_joints_of_models_without_frames_of_joints_are_fixed(rng):
+    """Against Pinocchio's inverse dynamics of the whole model, where these joints rest at zero."""
+    model, parent = pin.Model(), 0
+    for name in ("a", "b", "c"):
+        parent = model.addJoint(parent, pin.JointModelRX(), pin.SE3.Random(), name)
+        model.appendBodyToJoint(parent, pin.Inertia.Random(), pin.SE3.Identity())
+    empty = model.addJoint(2, pin.JointModelRY(), pin.SE3.Random(), "empty")
+    model.addFrame(pin.Frame("tip", empty, 0, pin.SE3.Random(), pin.OP_FRAME))
+    model.addJoint(empty, pin.JointModelSpherical(), pin.SE3.Random(), "end")
+    model.armature = np.array([0.1, 0.2, 0.3, 0.0, 0.0, 0.0, 0.0])
+    model.lowerEffortLimit, model.upperEffortLimit = -np.arange(1.0, 8.0), np.arange(1.0, 8.0)
+    robot, kept = dynamics.load(model, massless="fixed"), [0, 1, 2]
+    assert robot.joint_names == ["a", "b", "c"]
+    np.testing.assert_array_equal(robot.control_limits[:, 1], [1.0, 2.0, 3.0])
+    q, motion = pin.neutral(model), np.zeros((2, 7))
+    q[kept], motion[:, kept] = rng.normal(size=3), rng.normal(size=(2, 3))
+    data = model.createData()
+    tau = pin.rnea(model, data, q, *motion)[kept]
+    np.testing.assert_allclose(dynamics.inverse_dynamics(robot, q[kept], *motion[:, kept]), tau, atol=1e-12)
+    pin.framesForwardKinematics(model, data, q)
+    there = data.oMf[model.getFrameId("tip")].homogeneous
+    np.testing.assert_allclose(dynamics.frame_placement(robot, q[kept], "tip"), there, atol=1e-13)
