@@ -39,6 +39,10 @@ class RecedingHorizon:
     workers: as in `solve`; threads and processes live until the end of the block or `close`.
     latency [s]: from a measurement to when its plan is there, see `plan`.
 
+    Of the attempts that `solve` makes where constraints are not met only the first one is made: others take as long
+    again, and where a push has left no way they find none either. What was reached is returned, with its status;
+    `solve(problem.starting_at(x), guess=controller.solution)` tries the others.
+
     Phases of contacts, and the references and footholds of gaits, belong to fixed times and do not move on with the
     horizon: such problems are refused.
 
