@@ -15,6 +15,7 @@ from ddp.compiling.interrupts import is_of_interrupt
 from ddp.compiling.setup import Stopwatch
 from ddp.errors import ProblemError, SolveError, flag, instance, said
 from ddp.guesses import Guess, Start
+from ddp.interior.course import TOLERANCE
 from ddp.iterate import Iterate
 from ddp.loop import run
 from ddp.options import DDP, as_solver
@@ -133,7 +134,9 @@ class _Task(NamedTuple):
                 other = replace(other, max_iterations=min(other.max_iterations, DOUBT * len(history)))
             second, linear = self.solved(other, guess, start, history), other.full_space(self.problem)
             confirmed = second.status.ending in (Ending.INFEASIBLE, Ending.SADDLE, Ending.BOTTOMLESS)
-            if second.converged or confirmed or not (outcome.converged or impossible):
+            cut = outcome.status.ending is Ending.ITERATIONS  # of the first attempt's own limit
+            nearer = not (outcome.converged or impossible) and (cut or _left(second) <= _left(outcome))
+            if second.converged or confirmed or nearer:
                 outcome = second
             if confirmed:
                 break
@@ -149,6 +152,12 @@ class _Task(NamedTuple):
             if is_of_interrupt(reason):  # of a lock that Python's threading gave up for it
                 raise KeyboardInterrupt from reason
             raise
+
+
+def _left(solution: Solution) -> tuple[float, float]:
+    """How far it is from a motion that meets constraints, and its cost, to compare solutions."""
+    gap = solution.history[-1].gap if solution.history else np.inf
+    return max(solution.violation, gap, TOLERANCE), solution.cost
 
 
 def may_be_better(outcome: Solution, solver: DDP, linear: bool) -> bool:
