@@ -50,6 +50,10 @@ ADVICE = {
     Ending.WORKER: "solve with workers=1 to see the error itself",
 }
 
+"""Advice after endings that are no success, which a solution's line has behind `TRY`."""
+
+TRY = "; try this: "
+
 
 @dataclass(frozen=True)
 class Explanation:
@@ -102,7 +106,8 @@ def explain(solution: Solution, problem: Problem) -> Explanation:
     misses = tuple(_misses(problem, solution.X))
     excesses = ability(problem.dynamics, "excesses")
     beyond = () if excesses is None else tuple(excesses(solution.X))
-    return Explanation(str(solution), ordered, tuple(active), _course(solution), advice, misses, beyond)
+    outcome = str(solution).partition(TRY)[0]
+    return Explanation(outcome, ordered, tuple(active), _course(solution), advice, misses, beyond)
 
 
 def _joined(shares: Sequence[tuple[str, float]]) -> list[tuple[str, float]]:

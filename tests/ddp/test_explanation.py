@@ -61,6 +61,8 @@ def test_every_ending_that_is_no_success_has_advice():
     assert set(ADVICE) == failures
     unfinished = ddp.solve(pendulum.swing_up(), ddp.DDP(max_iterations=2), throw=False)
     assert "\ntry\n  give it more" in str(unfinished.explain())
+    assert "; try this: give it more" in str(unfinished)
+    assert "try this" not in unfinished.explain().outcome
     controls = replace(pendulum.swing_up(), running=pendulum.swing_up().running[:1])
     free = ddp.solve(controls, ddp.DDP(max_iterations=2), throw=False)
     assert "\ntry\n  a running cost of states, as of velocities" in str(free.explain())
