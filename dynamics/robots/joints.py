@@ -139,24 +139,37 @@ def expanded(model: pin.Model) -> pin.Model:
     The last joint of a chain keeps the name and the body, those before it are called name_1, name_2, ... and
     carry none. The model itself if it has no such joint.
     """
-    if not any(joint.shortname() in _CHAINS for joint in model.joints[1:]):
-        return model
+    return rebuilt(model, {}) if any(joint.shortname() in _CHAINS for joint in model.joints[1:]) else model
+
+
+def rebuilt(model: pin.Model, still: dict[int, pin.SE3], q: Any = np.s_[:], v: Any = np.s_[:]) -> pin.Model:
+    """The model with chains for its joints, those that are ``still`` fixed: their poses on the joints that carry them.
+
+    q, v: which numbers of configurations and velocities are left.
+    """
     new = pin.Model()
     new.name, new.gravity = model.name, model.gravity
-    index = [0]
+    index, place = [0], [pin.SE3.Identity()]  # the joint that carries what an old one does, and where
     for j in range(1, model.njoints):
-        parent = index[model.parents[j]]
-        parts = _parts(model.joints[j], model.jointPlacements[j])
+        parent, on = index[model.parents[j]], place[model.parents[j]]
+        parts = [] if j in still else _parts(model.joints[j], model.jointPlacements[j])
         for k, (placement, joint) in enumerate(parts, start=1):
             name = model.names[j] if k == len(parts) else f"{model.names[j]}_{k}"
-            parent = new.addJoint(parent, joint, placement, name)
+            parent, on = new.addJoint(parent, joint, on * placement, name), pin.SE3.Identity()
         index.append(parent)
-        new.appendBodyToJoint(parent, model.inertias[j], pin.SE3.Identity())
+        place.append(on * still.get(j, pin.SE3.Identity()))
+        new.appendBodyToJoint(parent, model.inertias[j], place[j])
     for frame in list(model.frames)[1:]:
-        moved = pin.Frame(frame)
-        moved.parentJoint = index[frame.parentJoint]
+        moved, j = pin.Frame(frame), frame.parentJoint
+        moved.parentJoint, moved.placement = index[j], place[j] * frame.placement
+        if j in still and frame.type == pin.FrameType.JOINT:
+            moved.type = pin.FrameType.FIXED_JOINT
         new.addFrame(moved, False)
-    copy_numbers(model, new)
+    for names, taken in ((_OF_DOFS, v), (("lowerPositionLimit", "upperPositionLimit"), q)):
+        for name in names:
+            setattr(new, name, np.array(getattr(model, name))[taken])
+    for posture in model.referenceConfigurations:
+        new.referenceConfigurations[posture.key()] = np.array(posture.data())[q]
     return new
 
 
@@ -165,15 +178,6 @@ _OF_DOFS = (
     "lowerEffortLimit", "upperEffortLimit", "lowerVelocityLimit", "upperVelocityLimit",
 )  # fmt: skip
 """Numbers that a model keeps for each degree of freedom."""
-
-
-def copy_numbers(model: pin.Model, new: pin.Model, q: Any = np.s_[:], v: Any = np.s_[:]) -> None:
-    """Give a model all that another keeps for numbers of configurations and velocities, those at q and v alone."""
-    for names, taken in ((_OF_DOFS, v), (("lowerPositionLimit", "upperPositionLimit"), q)):
-        for name in names:
-            setattr(new, name, np.array(getattr(model, name))[taken])
-    for posture in model.referenceConfigurations:
-        new.referenceConfigurations[posture.key()] = np.array(posture.data())[q]
 
 
 def _parts(joint: pin.JointModel, placement: pin.SE3) -> list[tuple[pin.SE3, pin.JointModel]]:

@@ -73,28 +73,10 @@ def fix(model: pin.Model, q0: Array, found: list[int]) -> tuple[pin.Model, Array
     """
     if len(found) == model.njoints - 1:
         raise ModelError(f"{model.name}: expected a joint that moves mass, got none")
-    data, new = model.createData(), pin.Model()
+    data = model.createData()
     pin.forwardKinematics(model, data, q0)
-    new.name, new.gravity = model.name, model.gravity
-    index, place = [0], [pin.SE3.Identity()]  # joints that carry what old ones do, and where
-    for j in range(1, model.njoints):
-        parent, on = index[model.parents[j]], place[model.parents[j]]
-        if j in found:
-            index.append(parent)
-            place.append(on * data.liMi[j])
-        else:
-            index.append(new.addJoint(parent, model.joints[j], on * model.jointPlacements[j], model.names[j]))
-            place.append(pin.SE3.Identity())
-        new.appendBodyToJoint(index[j], model.inertias[j], place[j])
-    for frame in list(model.frames)[1:]:
-        moved, j = pin.Frame(frame), frame.parentJoint
-        moved.parentJoint, moved.placement = index[j], place[j] * frame.placement
-        if j in found and frame.type == pin.FrameType.JOINT:
-            moved.type = pin.FrameType.FIXED_JOINT
-        new.addFrame(moved, False)
     kept = np.delete(np.arange(model.nq), _numbers(model.idx_qs, model.nqs, found))
-    joints.copy_numbers(model, new, kept, kept_dofs(model, found))
-    return new, q0[kept]
+    return joints.rebuilt(model, {j: data.liMi[j] for j in found}, kept, kept_dofs(model, found)), q0[kept]
 
 
 def kept_dofs(model: pin.Model, found: list[int]) -> list[int]:
