@@ -46,7 +46,7 @@ ADVICE = {
     Ending.INFEASIBLE: "residuals() names the constraint that cannot be met: loosen it, or give the motion more time",
     Ending.UNMET: "give constraints units in which their violations are about one, or another guess; residuals() names"
     " the constraint that is missed most",
-    Ending.NO_START: "give a guess at which every term is finite",
+    Ending.NO_START: "give a guess, of controls or with states (X, U), that does not diverge and has finite costs",
     Ending.WORKER: "solve with workers=1 to see the error itself",
 }
 
