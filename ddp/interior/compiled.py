@@ -135,7 +135,7 @@ def swept(p, blend, mu, again):
         recur(p.sweeping)
     if s.failed >= 0:
         return Way(s.failed, 1.0, 0.0, 0.0)
-    longest, dual, slope = passes.stride(p.address, p.rows, m, max(KEPT, 1.0 - m / p.scale), residual, blend, mu)
+    longest, dual, slope = passes.stride(p.address, p.rows, m, max(KEPT, 1.0 - m / p.scale), residual)
     p.longest_dual = dual
     return Way(-1, longest, slope, abs(s.change))
 
@@ -216,7 +216,8 @@ def accept(p, found, alpha):
         residual[i] = to_residual[i]
     copy(row_arrays(RowMemory(p.rows)).state[:3], primal)
     p.cost, p.penalty, p.theta, p.gap, p.missed = found.cost, found.barrier, found.theta, found.gap, found.missed
-    passes.follow(p.address, p.rows, p.barrier, alpha, p.longest_dual)
+    s = Sweeping(p.sweeping)
+    passes.follow(p.address, p.rows, p.barrier, alpha, p.longest_dual, s.blend, s.mu)
 
 
 @kernel

@@ -2,7 +2,7 @@
 """An iteration's passes over the horizon and all rows: what point.py and compiled.py call.
 
     judge      errors of the point                        condense   what rows weigh, eliminated
-    stride     the step of a sweep, all multipliers       advance    a fraction of the step
+    stride     the step of a sweep                        advance    a fraction of the step
     weigh      what a trial is worth                      follow     multipliers, where the states have gone
 
 Where all is compiled, `arrive` makes derivatives before it judges, and `stray` finds gaps.
@@ -113,15 +113,14 @@ def fill(memory, rows, exact, dense, separable, costs):
 
 
 @kernel
-def stride(memory, rows, m, keep, residual, blend, mu):
-    """The step of the last sweep, of ``blend`` and ``mu``, with all multipliers.
+def stride(memory, rows, m, keep, residual):
+    """The step of the last sweep, with multipliers of the rows.
 
     Returns `row_steps.steps`: its longest fractions; and the slope of cost and barrier.
     """
     p, b = Memory(memory), row_arrays(RowMemory(rows))
     a = arrays(p)
     call_contraction(p.linear_step, p.horizon, p.u, p.x, p.y)
-    multipliers(p.horizon, blend, mu, a.x, a.u, a.y, True, a.to_costate, a.to_weights)
     along(a.table, a.J, a.x, a.u, a.moved)
     own = row_steps.steps(b.state, b.bounds, b.kind, b.give, m, residual, b.w, b.f, a.moved, keep, b.step)
     return own[0], own[1], own[2] + slope(a.lz, a.x, a.u)
@@ -179,9 +178,14 @@ def worth(rows, m, c, gaps, primal, residual):
 
 
 @kernel
-def follow(memory, rows, m, alpha, dual):
-    """All multipliers go where the states have gone, by alpha, those of bounds by ``dual``."""
-    b, a = row_arrays(RowMemory(rows)), arrays(Memory(memory))
+def follow(memory, rows, m, alpha, dual, blend, mu):
+    """All multipliers go where the states have gone, by alpha, those of bounds by ``dual``.
+
+    blend, mu: of the last sweep, whose step it was.
+    """
+    p, b = Memory(memory), row_arrays(RowMemory(rows))
+    a = arrays(p)
+    multipliers(p.horizon, blend, mu, a.x, a.u, a.y, True, a.to_costate, a.to_weights)
     row_steps.move(b.state, b.bounds, b.kind, b.give, m, b.step, alpha, dual)
     approach(alpha, a.costate, a.to_costate)
     approach(alpha, a.weights, a.to_weights)

@@ -66,7 +66,7 @@ class Point:
             own[name] for name in ("costate", "weights", "error", "dX", "J", "gaps")
         )
         self.moved = own["moved"]
-        self._step = own["x"], own["u"], own["to_costate"], own["to_weights"]
+        self._step, self._hessian = (own["x"], own["u"]), (0.0, 0.0)
         self.costates, self.holds = self.costate.size, bool(problem.rows.equal.all())
         self._wanted = FIRST | GAUSS_NEWTON | EXACT | (0 if problem.structure.blockwise else RECORDS)
         self._knots, self._any_dense, self._weighs = place.knots, place.dense, place.terms is not None
@@ -352,10 +352,10 @@ class Point:
 
     def move(self, sweep: Sweep, blend: float, mu: float) -> Move:
         """The step of a sweep, until that of another one takes its place."""
-        args = self._address, self.bounds.address, self.barrier, self._keep, self.residual, blend, mu
-        x, u, costate, weights = self._step
+        args = self._address, self.bounds.address, self.barrier, self._keep, self.residual
         longest, dual, slope = passes.stride(*args)
-        self.last = Move(x, u, self.bounds.step, costate, weights, longest, dual, slope, abs(sweep.expected))
+        self._hessian = blend, mu
+        self.last = Move(*self._step, self.bounds.step, longest, dual, slope, abs(sweep.expected))
         return self.last
 
     def along(self, alpha: float) -> Trial:
@@ -396,4 +396,5 @@ class Point:
         """Go where a trial is; multipliers go as far along the last step."""
         self._take(trial)
         self.contracted = False
-        passes.follow(self._address, self.bounds.address, self.barrier, alpha, self.last.longest_dual)
+        args = self.barrier, alpha, self.last.longest_dual, *self._hessian
+        passes.follow(self._address, self.bounds.address, *args)

@@ -35,7 +35,7 @@ class Trial(NamedTuple):
 
 
 class Move(NamedTuple):
-    """A step: of states x (N+1, n), controls u (N, nu), rows (8, M), and the dynamics' multipliers where it leads.
+    """A step: of states x (N+1, n), controls u (N, nu), rows (8, M).
 
     longest, longest_dual: fractions of it until a slack, or a multiplier of a bound, is at zero all but.
     slope: of cost and barrier along it.   expected: the decrease of both that the model promises, were nothing open.
@@ -44,8 +44,6 @@ class Move(NamedTuple):
     x: Array
     u: Array
     rows: Array
-    costate: Array
-    weights: Array
     longest: float
     longest_dual: float
     slope: float
