@@ -70,14 +70,21 @@ PLAIN = Node, float, int, np.floating, np.integer, np.bool_
 """Values that numbers of a graph are combined with; arrays ask for each of their entries."""
 
 
+def _unknown(other: Any) -> Any:
+    """Answer to an operand that is no number of a graph: complex ones are refused, others may know what to do."""
+    if isinstance(other, (complex, np.complexfloating)):
+        raise TraceError("arithmetic of a number that depends on x or u with complex")
+    return NotImplemented
+
+
 def _operators(operation: Callable[[Any, Any, Any], Any]) -> tuple[Any, Any]:
     """Methods of an operator, and of the one that is reflected."""
 
     def forward(self: Node, other: Any) -> Any:
-        return operation(self.graph, self, other) if isinstance(other, PLAIN) else NotImplemented
+        return operation(self.graph, self, other) if isinstance(other, PLAIN) else _unknown(other)
 
     def reflected(self: Node, other: Any) -> Any:
-        return operation(self.graph, other, self) if isinstance(other, PLAIN) else NotImplemented
+        return operation(self.graph, other, self) if isinstance(other, PLAIN) else _unknown(other)
 
     return forward, reflected
 

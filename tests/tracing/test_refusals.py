@@ -38,6 +38,10 @@ def decomposed(x, u):
     return np.linalg.eigh(np.outer(x, x) + np.eye(2))[0] + u
 
 
+def turned(x, u):
+    return np.exp(1j * x[0]).real * x + u
+
+
 def narrowed(x, u):
     return x.astype(np.float32) + u
 
@@ -57,6 +61,7 @@ def counted(x, u):
         (endless, r"more than 64 decisions .*, in line \d+ of test_refusals.py: while x\[0\] < 1e3:"),
         (rounded, r"np\.round, in line \d+ of test_refusals.py: return np.round\(x\)"),
         (decomposed, r"np\.eigh, in line \d+ of test_refusals.py: return np.linalg.eigh"),
+        (turned, r"arithmetic of a number .* with complex, in line \d+ of test_refusals.py: return np.exp"),
         (narrowed, r"astype\(float32\), in line \d+ of test_refusals.py: return x.astype"),
         (counted, r"int\(\) of a number .*, in line \d+ of test_refusals.py: for _ in range"),
     ],
