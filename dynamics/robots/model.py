@@ -310,7 +310,8 @@ def load(
     revolute and prismatic joints clipped into their limits.
 
     SDF is read up to version 1.6: rotors of gearboxes become armature and motors, joints of a link beyond its first
-    become loops. "cassie" is such a model.
+    become loops. "cassie" is such a model. Static models, links that gravity leaves alone and other parts that would
+    change the motion are named in the warning below.
 
     Universal, spherical ZYX and composite joints become chains with the same q and v, so that ``robot.model`` has more
     joints than the source. Rotor inertia becomes armature.

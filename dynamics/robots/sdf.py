@@ -248,6 +248,9 @@ def _unread(document: ElementTree.Element, model: ElementTree.Element) -> Omissi
             part = element.find(path)
             if part is not None and (texts is None or (part.text or "").strip() in texts):
                 found.drop(effect, repr(element.get("name") or _text(element, "uri")))
+    for link in model.findall("link"):
+        if link.find("inertial") is None:
+            found.drop("links {} without <inertial>, which weigh 1 kg in SDF, have no mass", repr(link.get("name")))
     return found
 
 

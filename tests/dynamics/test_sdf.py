@@ -95,6 +95,7 @@ def test_what_cannot_be_read_is_said(text, words):
         ("</model>", "<include><uri>model://a</uri></include></model>", "are included, 'model://a', are not read"),
         ("</model>", "</model><world/>", "elements <world> beside the first <model> are not read"),
         ("</model>", LINK.format("loose", 0, "0 0 0", 1) + "</model>", "links 'loose' that no joint carries"),
+        ("</link><joint", '</link><link name="bare"/><joint', "links 'bare' without <inertial>, which weigh 1 kg"),
         ("</axis>", '<mimic joint="a"/></axis>', "joints that mimic others move on their own: 'a', 'b'"),
         ('"revolute"', '"ball"', "springs of ball joints 'a' are not modelled"),
     ],
