@@ -25,10 +25,10 @@ COLUMNS = ("iterations", "cost", "gradient", "seconds", "outcome")
 def check_file(option: str, path: str, suffixes: Sequence[str] = ()) -> None:
     """Refuse a file that cannot be written, before there is anything to write; suffixes: its kinds, if they matter."""
     target = as_path(path, option)
-    if suffixes and target.suffix.lower() not in suffixes:
-        raise ProblemError(f"{option}: expected {' or '.join(suffixes)}, got {said(path)}")
     if target.is_dir():
         raise ProblemError(f"{option}: expected a file, got a folder, {said(path)}")
+    if suffixes and target.suffix.lower() not in suffixes:
+        raise ProblemError(f"{option}: expected {' or '.join(suffixes)}, got {said(path)}")
     if not target.parent.is_dir():
         raise ProblemError(f"{option}: expected a file in an existing folder, got {said(path)}")
     if not os.access(target if target.exists() else target.parent, os.W_OK):
