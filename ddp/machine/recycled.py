@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
-KEPT, LARGEST = 24, 2**25
+KEPT, LARGEST = 16, 2**25
 """Limits of what a thread keeps: arrays, and numbers in all of them."""
 
 _ALIGNMENT = 64

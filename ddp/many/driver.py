@@ -23,8 +23,8 @@ from ddp.protocols import Array
 
 logger = logging.getLogger("mayne")
 
-LASTING = 1.0
-"""Seconds that a task takes, about."""
+LASTING, HEAVIEST = 1.0, 1 << 23
+"""Seconds that a task takes, and bytes of its trajectories and gains, about: workers hold these several times."""
 
 WORTHWHILE = 6.0
 """Seconds of work left from which processes are started for it: that takes each about two."""
@@ -138,7 +138,8 @@ class Driver:
             idle = max(1, at_once // 2 - len(self._flying))
             ready = sum(len(block.rows) for block in self._ready)
             given = sum(len(block.rows) for blocks, _ in self._flying.values() for block in blocks)
-            most = max(1, int(min(LASTING / self._second, (self._left - given) / at_once, -(-ready // idle))))
+            longest = min(LASTING / self._second, HEAVIEST / self._work.policies.itemsize)
+            most = max(1, int(min(longest, (self._left - given) / at_once, -(-ready // idle))))
         taken = [self._ready.popleft()]
         count = len(taken[0].rows)
         while self._ready and count + len(self._ready[0].rows) <= most:
@@ -181,7 +182,7 @@ class Driver:
         for future in wait(self._flying, return_when=FIRST_COMPLETED)[0]:
             blocks, tried = self._flying.pop(future)
             if future.cancelled():
-                raise ProblemError("executor: it has cancelled a task; what was solved is kept")
+                raise ProblemError("executor: it has cancelled a task; what is in a store is kept")
             reason = future.exception()
             if reason is None:
                 self._keep(blocks, future.result())

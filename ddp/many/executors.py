@@ -58,7 +58,7 @@ class Crew:
 
     def renew(self) -> None:
         """Refuse: an executor of the user's that is broken stays so."""
-        raise ProblemError("executor: it has broken and takes no more work; what was solved is kept")
+        raise ProblemError("executor: it has broken and takes no more work; what is in a store is kept")
 
     def close(self) -> None:
         """Do nothing: the executor is the user's."""

@@ -261,7 +261,7 @@ def shut(pool):
 @pytest.mark.parametrize(("change", "words"), [
     ({"executor": Odd(7, False)}, "executor: expected submit to return a `concurrent.futures.Future`, got 7"),
     ({"executor": Odd(7)}, "executor: expected futures of what functions return, got one of 7"),
-    ({"executor": Odd(None)}, "executor: it has cancelled a task; what was solved is kept"),
+    ({"executor": Odd(None)}, "executor: it has cancelled a task; what is in a store is kept"),
     ({"executor": Odd(ValueError("full"))}, "executor: ValueError: full"),
     ({"executor": shut(ThreadPoolExecutor(1))}, "executor: cannot schedule new futures after shutdown"),
     ({"over": {}}, "over: expected a mapping of places to arrays"),
