@@ -11,8 +11,8 @@ inner loop made small, so that close to the end one or two inner iterations suff
 constraints are in the exact Hessians: the inner loop stays of second order.
 
 A first, coarse round knows of no constraints: penalties are chosen from where it ends. If penalties grow and a
-violation does not fall, violations are minimised alone. Where they end at a minimum, constraints cannot be met near
-there. Where they end anywhere else, this is not known. The status says which of both, and which constraint is violated
+violation does not fall, violations are minimised alone, and saddles left. Where they end at a minimum, constraints cannot
+be met near there. Where they end anywhere else, this is not known. The status says which of both, and which constraint is violated
 most, where, and by how much.
 """
 
@@ -29,6 +29,7 @@ from ddp.errors import ProblemError, as_array, positive, positive_integer, settl
 from ddp.iterate import Iterate
 from ddp.models.attempt import HessianModel, Limits
 from ddp.problem import Problem
+from ddp.saddles import away, judged
 from ddp.solutions.record import Record
 from ddp.solutions.solution import Solution
 from ddp.solutions.status import End, Ending
@@ -46,6 +47,9 @@ NEGLIGIBLE, FIRST_PENALTIES = 1e-12, (1e-6, 1e6)
 
 STUCK = 3
 """After so many growths in a row that did not halve a violation, violations alone are minimised."""
+
+MOST_LEFT = 5
+"""Saddles of violations that are left along negative curvature, at most."""
 
 RESTORED, RESTORING = 1e-6, 200
 """Size of the cost beside violations then, how close to their minimum is enough, and iterations at most."""
@@ -77,6 +81,9 @@ class Descending(Protocol):
 
     @property
     def solver(self) -> Ends: ...
+
+    def go_on(self, record: Record) -> None:
+        """Add a record."""
 
     def run(self, tolerance: float, limit: int) -> End:
         """Iterate until convergence to a tolerance, or another reason to stop; ``limit``: of the solve's iterations."""
@@ -178,6 +185,15 @@ class AugmentedLagrangian:
             if rounds.stuck:
                 rounds.weigh_violations()
                 inner(RESTORED, len(history) + RESTORING)
+                for _ in range(MOST_LEFT):
+                    sweep, _, found = judged(iterate, True)
+                    way = away(iterate, found, sweep) if found.policies else None
+                    if way is None or len(history) >= solver.max_iterations:
+                        break
+                    iterate.accept(way[0])
+                    descent.go_on(way[1])
+                    descent.model.restart()
+                    inner(RESTORED, len(history) + RESTORING)
                 if (verdict := rounds.verdict()) is not None:
                     return verdict
                 tolerance = np.inf

@@ -205,11 +205,11 @@ class Interior:
         """End at a minimum, by what elastic constraints miss there; None to go on closer, or at a higher price."""
         p, s, (most, total) = self.point, self.course, self.point.bounds.violation
         if most > GIVEN_WAY:
-            if removable(p.held_by) <= PROVEN:
-                return End(Ending.INFEASIBLE)
-            if p.bounds.price_of_all * total < DEAR * (p.scale + abs(p.cost)):
+            if p.bounds.price_of_all * total < DEAR * (p.scale + abs(p.cost)):  # costs may hide a saddle of violations
                 p.barrier = START * p.scale
                 p.raise_price(DEARER)
+            elif removable(p.held_by) <= PROVEN:
+                return End(Ending.INFEASIBLE)
             elif s.stays > TIGHTEST:
                 s.stays *= TIGHTER
             else:

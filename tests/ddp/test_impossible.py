@@ -82,3 +82,19 @@ def test_what_is_only_badly_scaled_is_not_called_infeasible():
     for step in ("auto", "linear", "rollout"):
         solution = ddp.solve(problem, ddp.DDP(step=step), throw=False)
         assert solution.status.ending is not ddp.Ending.INFEASIBLE
+
+
+@pytest.mark.parametrize("radius", [0.2, 0.5, 0.9])
+def test_obstacles_in_the_middle_of_the_way_are_gone_around(radius):
+    """Straight ahead violations are stationary, and their Hessian has negative curvature to both sides."""
+    system = FunctionDynamics(lambda x, u: np.concatenate([x[:2] + H * x[2:], x[2:] + H * u]), 4, 2)
+    goal = np.array([2.0, 0.0, 0.0, 0.0])
+    around = ddp.Inequality(lambda x, u: (x[0] - 1.0) ** 2 + x[1] ** 2, lower=radius**2)
+    problem = ddp.Problem(
+        system, [ControlCost(np.zeros(2), np.full(2, 0.1))], [], np.zeros(4), 30, control_limits=(-5.0, 5.0),
+        constraints=[around], terminal_constraints=[ddp.Equality(lambda x, u: x - goal)],
+    )  # fmt: skip
+    straight = np.linspace(0.0, 1.0, 31)[:, None] * goal, np.zeros((30, 2))
+    solution = ddp.solve(problem, guess=straight)
+    assert np.abs(solution.X[:, 1]).max() > 0.9 * radius
+    assert ddp.solve(problem, ddp.DDP(step="rollout"), throw=False).status.ending is not ddp.Ending.INFEASIBLE
