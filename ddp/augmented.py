@@ -11,9 +11,9 @@ inner loop made small, so that close to the end one or two inner iterations suff
 constraints are in the exact Hessians: the inner loop stays of second order.
 
 A first, coarse round knows of no constraints: penalties are chosen from where it ends. If penalties grow and a
-violation does not fall, violations are minimised alone, and saddles left. Where they end at a minimum, constraints cannot
-be met near there. Where they end anywhere else, this is not known. The status says which of both, and which constraint is violated
-most, where, and by how much.
+violation does not fall, violations are minimised alone, and their saddles left. Where they end at a minimum constraints
+cannot be met near there; where they end anywhere else, this is not known. The status says which of both, and which
+constraint is violated most, where, and by how much.
 """
 
 from __future__ import annotations
