@@ -36,7 +36,7 @@ from dynamics.robots.model import Robot
 Array = NDArray[np.float64]
 
 
-@traceable(traced.inverse_dynamics, 3)
+@traceable(traced.torques_of, 3)
 def inverse_dynamics(
     robot: Robot, q: ArrayLike, v: ArrayLike, a: ArrayLike, fext: ArrayLike | None = None,
     *, fext_frame: str = "local",
@@ -102,7 +102,7 @@ def inverse_dynamics_hessian(
     return s.named(out._replace(qq=_asked(out.qq, symmetric)))
 
 
-@traceable(traced.forward_dynamics, 3)
+@traceable(traced.accelerations_of, 3)
 def forward_dynamics(
     robot: Robot, q: ArrayLike, v: ArrayLike, tau: ArrayLike, fext: ArrayLike | None = None,
     *, fext_frame: str = "local",

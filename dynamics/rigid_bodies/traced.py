@@ -109,12 +109,12 @@ def add_blocks(second, H):
                     H[k, b * nv + j, i] += second[block, k, i, j]
 
 
-def inverse_dynamics(robot: Robot, fext: Any, fext_frame: str) -> Quantity:
+def torques_of(robot: Robot, fext: Any, fext_frame: str) -> Quantity:
     """Torques."""
     return _of_motion("inverse_dynamics", torques, robot, "a", fext)
 
 
-def forward_dynamics(robot: Robot, fext: Any, fext_frame: str) -> Quantity:
+def accelerations_of(robot: Robot, fext: Any, fext_frame: str) -> Quantity:
     """Accelerations."""
     return _of_motion("forward_dynamics", accelerations, robot, "tau", fext)
 
