@@ -2,6 +2,10 @@
 
 import pytest
 from fresh import Fresh
+from many_systems import samples
+
+import ddp
+from problems import pendulum
 
 
 @pytest.fixture(scope="module")
@@ -10,3 +14,21 @@ def fresh():
     made = Fresh()
     yield made
     made.close()
+
+
+@pytest.fixture(scope="session")
+def problem():
+    """A pendulum's swing-up, of which many are solved."""
+    return pendulum.swing_up(horizon=60)
+
+
+@pytest.fixture(scope="session")
+def over():
+    """How these differ."""
+    return samples()
+
+
+@pytest.fixture(scope="session")
+def serial(problem, over, tmp_path_factory):
+    """A store of them, made by this process alone, without interruption."""
+    return ddp.solve_many(problem, over, executor=1, start="neighbours", into=tmp_path_factory.mktemp("s") / "a.zarr")

@@ -339,3 +339,31 @@ def test_a_second_process_compiles_nothing_in_whatever_order_it_solves():
         text = SOLVES.format(builds=", ".join(order))
         done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True, cwd=ROOT)
     assert done.stdout.strip() == "[]"
+
+
+WEIGHED = """
+from numba import njit
+
+def weighed(gain):
+    @njit
+    def squared(x):
+        total = 0.0
+        for i in range(x.size):
+            total += gain * np.sin(x[i]) ** 2 * np.cos(x[i]) * np.exp(x[i]) * np.tanh(x[i])
+        return total
+
+    @kernel
+    def value(x):
+        return squared(x) + squared(x[1:]) + squared(x[2:])
+
+    return value
+"""
+
+
+def test_functions_of_equal_names_are_told_apart_though_processes_number_them_alike(fresh, tmp_path, write):
+    """Each of two processes compiles its own alone, and keeps it for a third."""
+    write(weights=WEIGHED)
+    program = "from weights import weighed\nfor gain in {}: print(weighed(gain)(np.array([0.3, 0.4, 0.5])) / gain)"
+    told = [fresh.run(tmp_path, program.format([gain]))[0][0] for gain in (1.0, 2.0)]
+    for gains in ([1.0, 2.0], [2.0, 1.0]):
+        assert fresh.run(tmp_path, program.format(gains)) == (told, [])

@@ -9,7 +9,6 @@ import pickle
 import numba
 import numpy as np
 import pytest
-from numba.core import bytecode
 from systems import Swing, pendulum
 
 import ddp
@@ -325,28 +324,3 @@ def test_what_is_expanded_at_once_is_what_is_expanded_step_by_step(mixed, trajec
     np.testing.assert_array_equal(at_once.hessians(problem.separable), steps.hessians(problem.separable))
     problem.expand(X, U, at_once, 0, N + 1, GAUSS_NEWTON)
     np.testing.assert_array_equal(at_once.lzz, steps.lzz)
-
-
-def weighed(gain):
-    """Functions of equal names for a term."""
-
-    @numba.njit
-    def squared(x):
-        total = 0.0
-        for i in range(x.size):
-            total += gain * np.sin(x[i]) ** 2
-        return total
-
-    def value(x, u):
-        return squared(x)
-
-    return value, lambda x, u: np.zeros(3), lambda x, u: np.zeros((3, 3))
-
-
-def test_functions_of_equal_names_are_told_apart_though_processes_number_them_alike(monkeypatch):
-    system = FunctionDynamics(lambda x, u: x + u[0], 2, 1)
-    for gain in (1.0, 2.0, 3.0):  # as in processes, each of which compiles one and keeps it for a third
-        monkeypatch.setattr(bytecode.FunctionIdentity, "_unique_ids", itertools.count(10**9))
-        problem = ddp.Problem(system, [], [ddp.JittedTerm(*map(numba.njit, weighed(gain)))], np.zeros(2), 1)
-        X = np.array([[0.0, 0.0], [0.3, 0.4]])
-        assert problem.cost(X, np.zeros((1, 1))) == pytest.approx(gain * (np.sin(X[1]) ** 2).sum(), rel=1e-12)

@@ -17,30 +17,13 @@ from pathlib import Path
 import many_systems
 import numpy as np
 import pytest
-from many_systems import DEADLY, Deadly, Picky, Wells, drift, of, samples, straight
+from many_systems import DEADLY, Deadly, Picky, Wells, drift, of, straight
 
 import ddp
 from ddp.many import driver, executors, shelf
 from ddp.many.executors import Threads
-from problems import pendulum
 
 HERE = Path(__file__).parent
-
-
-@pytest.fixture(scope="module")
-def problem():
-    return pendulum.swing_up(horizon=60)
-
-
-@pytest.fixture(scope="module")
-def over():
-    return samples()
-
-
-@pytest.fixture(scope="module")
-def serial(problem, over, tmp_path_factory):
-    """A store made by this process alone, without interruption."""
-    return ddp.solve_many(problem, over, executor=1, start="neighbours", into=tmp_path_factory.mktemp("s") / "a.zarr")
 
 
 class Shuffled:

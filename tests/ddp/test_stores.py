@@ -14,29 +14,13 @@ import pytest
 import xarray
 import zarr
 from benchmarks.processes import session
-from many_systems import files_of, of, samples
+from many_systems import files_of, of
 
 import ddp
 from ddp.many import driver
 from problems import pendulum
 
 HERE = Path(__file__).parent
-
-
-@pytest.fixture(scope="module")
-def problem():
-    return pendulum.swing_up(horizon=60)
-
-
-@pytest.fixture(scope="module")
-def over():
-    return samples()
-
-
-@pytest.fixture(scope="module")
-def serial(problem, over, tmp_path_factory):
-    """A store made by this process alone, without interruption."""
-    return ddp.solve_many(problem, over, executor=1, start="neighbours", into=tmp_path_factory.mktemp("s") / "a.zarr")
 
 
 def test_shards_write_one_store_in_any_order(problem, over, serial, tmp_path):
