@@ -24,17 +24,23 @@ class _Plain:
     """Instances of its size hold their attributes and nothing else."""
 
 
+def uncompiled(value: Any) -> Any:
+    """Python's function of a kernel, or of what ``numba.njit`` makes; None of any other value."""
+    function = getattr(value, "py_func", None)
+    return function if callable(function) else None
+
+
 def add_value(walk: Any, into: Any, value: Any) -> None:
     """Add a value of the rarer kinds."""
     kind = type(value)
     if types.Type in kind.__mro__:  # `isinstance` asks numba's metaclass, in ten times the time
         _add_type(walk, into, value)
-    elif callable(getattr(value, "py_func", None)):  # a kernel, or what numba.njit makes
-        into.modules.add(value.py_func.__module__)
+    elif (function := uncompiled(value)) is not None:
+        into.modules.add(function.__module__)
         walk.tell(into, "kernel", kind.__qualname__, repr(sorted(value.targetoptions.items(), key=str)))
         walk.add(into, getattr(value, "constants", None))
         walk.tell(into, str(getattr(value, "builder", None)), str(getattr(value, "is_apart", None)))
-        walk.add(into, value.py_func)
+        walk.add(into, function)
     elif isinstance(value, enum.Enum):
         walk.tell(into, "member", kind.__module__, kind.__qualname__, value.name)
         walk.add(into, value.value)

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ddp.compiling.kernel import call_contraction, inline, kernel
+from ddp.compiling.values import uncompiled
 from ddp.costs.batch import BatchTerm, CompiledCost
 from ddp.costs.bound import EXACT, VALUES, bind
 from ddp.costs.compiled import CompiledTerm
@@ -56,7 +57,7 @@ class TracedTerm(CompiledTerm):
         self.term, self._python = term, DerivedTerm(term, dynamics)
         self._nx, self._nu = dynamics.nx, dynamics.nu
         try:
-            value = getattr(term.value, "py_func", term.value)
+            value = uncompiled(term.value) or term.value
             sizes, space = (self._nx, self._nu), space_of(dynamics)
             self.traced = TracedFunction("value", value, *sizes, cost=True, space=space, chained=True)
         except FollowError as reason:

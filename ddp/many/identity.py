@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ddp.compiling.values import uncompiled
 from ddp.guesses import Followed
 from ddp.machine.struct import Struct
 from ddp.parallel.functions import digests_of
@@ -117,7 +118,7 @@ def _content(value: Any) -> Any:
         return {field.name: getattr(value, field.name) for field in fields(value) if field.init}
     if isinstance(value, (set, frozenset)):
         return sorted(value, key=repr)
-    if hasattr(value, "py_func"):  # a compiled function
-        return value.py_func
+    if (function := uncompiled(value)) is not None:
+        return function
     state = value.__getstate__()
     return type(value).__qualname__ if state is None else state

@@ -18,6 +18,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ddp.compiling.values import uncompiled
+
 LIBRARIES = {"numpy", "numba", "math", "scipy", "ddp", "llvmlite"}
 """Packages whose functions are not looked into."""
 
@@ -214,7 +216,7 @@ def expectation(value: Any) -> Callable[[Any], bool] | None:
         return None if names is None else lambda now: type(now) is dict and bool(frozen(list(now)) == names)
     if is_viewed(value):
         return None if _has_operators(kind) else _of_kind(kind)
-    looked_into = kind in (CellType, MethodType, partial) or callable(getattr(value, "py_func", None))
+    looked_into = kind in (CellType, MethodType, partial) or uncompiled(value) is not None
     return _of_kind(kind) if looked_into else None
 
 

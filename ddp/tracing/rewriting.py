@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from ddp.compiling.values import uncompiled
 from ddp.tracing.arrays import FUNCTIONS, MAKING, made, traced
 from ddp.tracing.reads import ABSENT, GIVEN, LIBRARIES, PURE, UNSEEN, Reads, frozen, is_viewed
 from ddp.tracing.scalars import BUILTINS, MATH
@@ -87,8 +88,8 @@ class Rewriter:
                 self._read(place, "attribute", name, getattr(value, name)) for name in ("func", "args", "keywords")
             )
             return partial(func, *args, **named)
-        if callable(getattr(value, "py_func", None)):
-            return self._read(place, "attribute", "py_func", value.py_func)
+        if (function := uncompiled(value)) is not None:
+            return self._read(place, "attribute", "py_func", function)
         if isinstance(value, (BuiltinFunctionType, type(np.dot))) or value is float:
             return self._of_numpy(value)
         if kind is np.ndarray and value.dtype.kind == "f" and value.size <= LARGEST:
