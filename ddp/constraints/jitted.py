@@ -58,7 +58,7 @@ def upper_beside(lower: ArrayLike, upper: ArrayLike | None) -> ArrayLike:
     """Upper bound as given; without one 0, or none beside a lower bound."""
     if upper is not None:
         return upper
-    return 0.0 if isinstance(lower, float) and lower == -np.inf else np.inf
+    return 0.0 if np.all(np.asarray(lower, dtype=object) == -np.inf) else np.inf
 
 
 class CompiledJittedConstraint(KernelConstraint):

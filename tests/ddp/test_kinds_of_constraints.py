@@ -36,7 +36,8 @@ def test_what_no_control_enters_holds_at_the_end_too(derivatives):
 
 @pytest.mark.parametrize("kind", [ddp.Inequality, ddp.JittedConstraint])
 @pytest.mark.parametrize(("bounds", "held"), [
-    ({}, (-np.inf, 0.0)), ({"lower": -0.2}, (-0.2, np.inf)), ({"upper": 0.2}, (-np.inf, 0.2)),
+    ({}, (-np.inf, 0.0)), ({"lower": [-np.inf]}, (-np.inf, 0.0)), ({"lower": -0.2}, (-0.2, np.inf)),
+    ({"upper": 0.2}, (-np.inf, 0.2)),
     ({"lower": [-0.2]}, (-0.2, np.inf)), ({"lower": -0.2, "upper": 0.0}, (-0.2, 0.0)),
 ])  # fmt: skip
 def test_a_bound_alone_leaves_the_other_side_free(kind, bounds, held):
