@@ -24,12 +24,14 @@ _ROUNDS = 20
 
 _UNROLLING = "loop_simplify", "lcssa", "loop_rotate", "instruction_combine", "loop_unroll"
 _FOLDING = "sroa", "instruction_combine", "sccp", "simplify_cfg"
+"""Passes of LLVM that write loops out, and those that fold what is known after."""
 
 _BRANCH = re.compile(r"^(  br .*?)(?:, !llvm\.loop !\d+)?$", re.MULTILINE)
 _NOTE = re.compile(r"^!(\d+) = ", re.MULTILINE)
 """Branches, with the number of the note that says how their loop is to be compiled; and such notes."""
 
 _ZERO = r"(?:zeroinitializer|0\.000000e\+00)"
+"""The number 0, or a vector of zeros."""
 
 
 def _rule(operation: str, operands: str, value: str) -> tuple[re.Pattern[str], str]:
@@ -38,11 +40,14 @@ def _rule(operation: str, operands: str, value: str) -> tuple[re.Pattern[str], s
 
 
 _NOTHING, _OTHER = r"\1select i1 true, \2 zeroinitializer, \2 zeroinitializer", r"\1select i1 true, \2 \3, \2 \3"
+"""Values of such operations, zero or the other operand, as instructions that folding removes."""
+
 _RULES = (
     _rule("fmul", rf"{_ZERO}, \S+", _NOTHING), _rule("fmul", rf"\S+, {_ZERO}", _NOTHING),
     _rule("fadd", rf"{_ZERO}, (\S+)", _OTHER), _rule("fadd", rf"(\S+), {_ZERO}", _OTHER),
     _rule("fsub", rf"{_ZERO}, (\S+)", r"\1fneg \2 \3"),
 )  # fmt: skip
+"""Products with zeros are zeros; sums with zeros, and differences from them, are the other operand or its negative."""
 
 
 def written_out(function: Callable[..., Any]) -> Any:
