@@ -227,6 +227,7 @@ class _Rounds:
     """State between two rounds.
 
     e (one for each constraint): see `Lagrangian.shifts`.   cold: whether penalties have to be found.
+    kept: penalties before violations were minimised alone.   weighed: what violations cost when that began.
     changed: whether the cost has since the last round; not where all constraints hold anyway.
     """
 
@@ -239,6 +240,7 @@ class _Rounds:
         self.grew = np.zeros(len(self.e), dtype=bool)
         self.growths = np.zeros(len(self.e), dtype=int)
         self.violations = [self.e]
+        self.kept, self.weighed = self.e, np.inf
         if options.penalty is not None and not again:
             self.lagrangian.penalties[:] = options.penalty
         elif self.cold:

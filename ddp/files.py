@@ -31,7 +31,7 @@ _LEFT = re.compile(r"\.mayne-[0-9a-f]{16}\.part")
 _LONGEST, _LONGEST_NAME = 4096, 255
 """Characters of a path, and of a name in it, that systems take at most."""
 
-OTHERS = {
+FORMATS = {
     ".csv", ".h5", ".hdf5", ".json", ".mat", ".nc", ".npy", ".npz", ".parquet", ".pickle", ".pkl", ".toml", ".txt",
     ".xlsx", ".xml", ".yaml", ".yml", ".zarr", ".zip",
 }  # fmt: skip
@@ -83,7 +83,7 @@ def remove_left(folder: Path) -> None:
 def as_path_of(suffix: str, path: str | os.PathLike[str], field: str = "path") -> Path:
     """`as_path`, for what is always written in one format: ProblemError for a name that promises another one."""
     given = as_path(path, field)
-    if given.suffix.lower() in OTHERS - {suffix}:
+    if given.suffix.lower() in FORMATS - {suffix}:
         raise ProblemError(f"{field}: expected a name that ends with {suffix}, got {shown(given)}")
     return given
 

@@ -175,7 +175,7 @@ def throw(
 
 def lock(robot: Robot, joints: list[str]) -> Robot:
     """Make some joints rigid, as in the robot's usual posture."""
-    joints = checks.joints(checks.robot("robot", robot), joints)
+    joints = checks.joints(robot, joints)
     if not joints:
         return robot
     model = pin.buildReducedModel(robot.model, [robot.model.getJointId(name) for name in joints], robot.q0)

@@ -95,9 +95,9 @@ def frame_name(carrier: Robot, frame: str, field: str = "frame") -> None:
 
 def joints(carrier: Robot, names: Iterable[str], some: bool = False) -> list[str]:
     """Names of joints of a robot, each once; some: whether there has to be one."""
-    found = list(items("joints", names, "names of joints", some=some))
+    known, found = robot("robot", carrier).joint_names, list(items("joints", names, "names of joints", some=some))
     for k, name in enumerate(found):
-        choice("joints", name, robot("robot", carrier).joint_names, f"{carrier.name} has no joint")
+        choice("joints", name, known, f"{carrier.name} has no joint")
         if name in found[:k]:
             raise ProblemError(f"joints: expected each joint once, got {said(name)} twice")
     return found

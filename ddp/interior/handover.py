@@ -17,7 +17,7 @@ import numpy as np
 
 from ddp.errors import ModelError
 from ddp.interior.filter import Filter, accepts, begin_filter
-from ddp.interior.solve import AT_ONCE, PATIENCE_WITHIN, SHORT, minimise
+from ddp.interior.solve import AT_ONCE, PATIENCE_WITHIN, SHORT, minimise, scale_of
 from ddp.interior.trials import straying
 from ddp.solutions.record import Record
 from ddp.solutions.status import End
@@ -71,7 +71,7 @@ def _goes_further(iterate: Iterate) -> bool:
         return False
     before, cost = float(np.linalg.norm(iterate.gaps)), iterate.problem.total(X, U)
     empty = Filter(np.zeros(0), np.zeros(0))
-    begin_filter(empty, before, False, abs(iterate.cost))
+    begin_filter(empty, before, False, scale_of(iterate))
     accepted = accepts(empty, float(np.linalg.norm(gaps)), cost, before, iterate.cost, -sweep.d0, alpha)[0]
     return bool(accepted)
 

@@ -38,10 +38,9 @@ def recycled(shape: tuple[int, ...]) -> Array:
         kept: list[tuple[int, weakref.ref[Array], memoryview]] = _local.kept
     except AttributeError:
         kept = _local.kept = []
-    for place, (known, holder, memory) in enumerate(kept):  # noqa: B007
-        if known == size and holder() is None:
-            del kept[place]
-            break
+    free = next((i for i, (known, holder, _) in enumerate(kept) if known == size and holder() is None), None)
+    if free is not None:
+        memory = kept.pop(free)[2]
     else:
         raw = np.empty(size + _ALIGNMENT // 8)
         start = -(raw.ctypes.data // 8) % (_ALIGNMENT // 8)

@@ -49,7 +49,6 @@ ADVICE = {
     Ending.NO_START: "give a guess, of controls or with states (X, U), that does not diverge and has finite costs",
     Ending.WORKER: "solve with workers=1 to see the error itself",
 }
-
 """Advice after endings that are no success, which a solution's line has behind `TRY`."""
 
 TRY = "; try this: "

@@ -28,6 +28,7 @@ LONGEST_HISTORY = 1_000_000
 
 CLOSED, FOLLOWING = 1e-9, 1e-6
 """Gaps below this count as closed; steps of two machines may differ by so much, relative to the largest of a state."""
+
 SAME, NEAR = 1e-6, 1e-12
 """Distance that costs of one trajectory may have, relative to the sum of the sizes of its knots' costs, and how far
 rounding may have moved the trajectory, relative to its largest entry: of costs that are almost zero, that decides."""

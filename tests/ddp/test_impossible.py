@@ -1,5 +1,7 @@
 """Verdicts that constraints cannot be met, against linear programs of dense differences of rollouts."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.optimize import linprog
@@ -49,12 +51,10 @@ def problem_of(rng, reachable, unit):
     U = rng.uniform(-1.0, 1.0, (N, 2))
     system, x0 = FunctionDynamics(cart, 4, 2), np.array([0.0, 0.0, rng.uniform(-0.5, 0.5), 1.0])
     control = ControlCost(np.zeros(2), np.full(2, 0.1))
-    problem = ddp.Problem(system, [control], [], x0, N, control_limits=([-1.0] * 2, [1.0] * 2))
-    place = rolled(problem, U)[-1, :2] if reachable else x0[:2] + rng.uniform(1.5, 3.0) * np.array([0.6, 0.8])
+    free = ddp.Problem(system, [control], [], x0, N, control_limits=([-1.0] * 2, [1.0] * 2))
+    place = rolled(free, U)[-1, :2] if reachable else x0[:2] + rng.uniform(1.5, 3.0) * np.array([0.6, 0.8])
     end = ddp.Equality(lambda x, u: unit * np.array([x[0] - place[0], x[1] - place[1]]))
-    return ddp.Problem(
-        system, [control], [], x0, N, control_limits=([-1.0] * 2, [1.0] * 2), terminal_constraints=[end]
-    )
+    return replace(free, terminal_constraints=[end])
 
 
 @pytest.mark.parametrize("step", ["auto", "linear", "rollout"])

@@ -9,6 +9,7 @@ from systems import Quadratic, Swing, failing_pendulum, pendulum, pendulum_step
 
 import ddp
 from ddp.errors import as_array
+from ddp.solutions.explanation import ADVICE
 from dynamics import Phase
 from dynamics.steps.function_dynamics import FunctionDynamics
 from problems.costs import ControlCost, StateCost
@@ -177,7 +178,8 @@ def test_a_guess_that_diverges_is_a_solution_that_says_at_which_knot():
     assert not solution.converged
     assert solution.iterations == 0
     assert np.isnan(solution.stationarity())
-    assert "gradient nan (its gains are zeros: no backward pass succeeds); try this: " in str(solution)
+    nothing = "gradient nan (its gains are zeros: no backward pass succeeds)"
+    assert str(solution).endswith(f"{nothing}; try this: {ADVICE[ddp.Ending.NO_START]}")
 
 
 def test_what_a_function_raises_where_it_diverges_is_kept():

@@ -17,7 +17,7 @@ from pathlib import Path
 import many_systems
 import numpy as np
 import pytest
-from many_systems import DEADLY, Deadly, Picky, Wells, drift, of, straight
+from many_systems import DEADLY, Deadly, Odd, Picky, Wells, drift, of, straight
 
 import ddp
 from ddp.many import driver, executors, shelf
@@ -216,24 +216,6 @@ def test_the_best_of_many_starts_is_found_with_how_often_each_was():
     assert found.failures == ()
     with pytest.raises(ddp.ProblemError, match=r"guesses\[1\]: guess: expected shape \(20, 1\)"):
         ddp.solve_best(problem, [None, np.zeros(3)])
-
-
-class Odd:
-    """No executor that works: it returns something, or the future of it, or raises it, or cancels what it is given."""
-
-    def __init__(self, result, is_future=True):
-        self._result, self._is_future = result, is_future
-
-    def submit(self, *arguments):
-        if isinstance(self._result, Exception):
-            raise self._result
-        future = Future()
-        if self._result is None:
-            future.cancel()
-            future.set_running_or_notify_cancel()
-        else:
-            future.set_result(self._result)
-        return future if self._is_future else self._result
 
 
 def shut(pool):

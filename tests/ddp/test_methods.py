@@ -143,6 +143,38 @@ def test_a_control_that_nothing_depends_on_stays_where_it_is():
     assert solution.stationarity() < 1e-8
 
 
+class Whole:
+    """A term in Python that says of itself that its Hessian is diagonal, and exact by Gauss-Newton."""
+
+    separable = True
+
+    def __init__(self, beside=0.0):
+        self.beside = beside
+
+    def values(self, X, U):
+        return 0.5 * (X[:, 0] ** 2 + U[:, 0] ** 2) + self.beside * X[:, 0] * U[:, 0]
+
+    def expand(self, X, U, weight, exact, l, lz, lzz):
+        l += weight * self.values(X, U)
+        lz[:, 0] += weight * (X[:, 0] + self.beside * U[:, 0])
+        lz[:, 1] += weight * (U[:, 0] + self.beside * X[:, 0])
+        lzz += weight * np.array([[1.0, self.beside], [self.beside, 1.0]])
+
+
+@pytest.mark.parametrize("beside", [0.0, 0.25])
+def test_separable_terms_in_python_are_there_in_exact_iterations_too(beside):
+    """Those that say so falsely, too: their Hessians are read whole."""
+    dynamics = FunctionDynamics(lambda x, u: x + 0.1 * np.sin(u) + 0.1 * x * u, 1, 1, 0.1)
+    problem = ddp.Problem(dynamics, [Whole(beside)], [Quadratic(np.ones(1), np.zeros(1))], [1.0], 20)
+    d, X, U = problem.allocate(), np.ones((21, 1)), np.ones((21, 1))
+    problem.expand(X, U, d, 0, 21, FIRST | EXACT | RECORDS)
+    whole = 0.1 * np.array([[1.0, beside], [beside, 1.0]])
+    np.testing.assert_array_equal(d.hessians(problem.separable)[:20], np.broadcast_to(whole, (20, 2, 2)))
+    solution = ddp.solve(problem, ddp.DDP(hessian="exact"))
+    assert "not positive definite" not in solution.status
+    assert {record.blend for record in solution.history} == {1.0}
+
+
 def test_gains_that_overflow_leave_nothing_stale():
     """Contractions with multipliers of theirs are thrown away, and V_x contracts records of this iterate."""
     found = []
