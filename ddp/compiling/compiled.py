@@ -28,12 +28,16 @@ from numba.core.registry import CPUDispatcher
 from ddp.compiling import calls, content, library, passes
 from ddp.compiling.answers import answers
 from ddp.compiling.building import Builder
+from ddp.compiling.interrupts import uninterrupted
 from ddp.compiling.obtaining import key_of, making, obtain
 
 
 @contextmanager
 def uncollected() -> Iterator[None]:
-    """Without the search for cyclic garbage: a compiler makes much, and looking through it is a fifth of compiling."""
+    """Without the search for cyclic garbage: a compiler makes much, and looking through it is a fifth of compiling.
+
+    All of it is young at the end. Collect it there, where Ctrl-C waits: llvmlite's finalisers would lose it.
+    """
     if not gc.isenabled():
         yield
         return
@@ -41,7 +45,11 @@ def uncollected() -> Iterator[None]:
         gc.disable()
         yield
     finally:
-        gc.enable()
+        try:
+            with uninterrupted():
+                gc.collect(0)
+        finally:
+            gc.enable()
 
 
 class Watcher(Protocol):
@@ -212,7 +220,8 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]
                 key = key_of("entry", self, args) if is_kept else None
                 found, _ = obtain(f"{self._name}.entry", key, self.targetctx, lambda: self._enter(args))
                 made = self.overloads[args]
-                self.entries[args] = Overload(found, found.entry)
+                with uninterrupted():
+                    self.entries[args] = Overload(found, found.entry)
                 self.add_overload(self.entries[args])  # for Python
                 self.overloads[args] = made  # for callers
             return self.entries[args].entry_point
@@ -240,4 +249,5 @@ class Callback(Kernel):
         """Address for C."""
         self.prepare(self.args)
         made = self.overloads[self.args]
-        return made.library.get_pointer_to_function(made.fndesc.llvm_cfunc_wrapper_name)
+        with uninterrupted():
+            return made.library.get_pointer_to_function(made.fndesc.llvm_cfunc_wrapper_name)
