@@ -132,22 +132,21 @@ class Builder:
         descriptor.typemap = descriptor.calltypes = None  # neither needed any more nor, always, to be pickled
         text = str(self.module.get_function(descriptor.mangled_name))
         raising = any(code != "0" for code in _STATUS.findall(text)) or len(_EXCEPTION.findall(text)) > 1
-        is_lasting = self._is_lasting(descriptor.env_name)
+        others = self._environments(descriptor.env_name)
         bitcode = compress(self._for_linking().as_bitcode(), 1)
         size = text.count("\n  ")
         is_inlined = is_linked(descriptor, size) and not is_called
         objects = b"" if is_inlined else machine(self.codegen).emit_object(self.module)
         built = result.signature, result.environment, tuple(self.needs), raising, size
-        return Code(descriptor, *built, objects, bitcode), is_lasting
+        of_process = any(variable.name.startswith(_OF_A_PROCESS) for variable in self.module.global_variables)
+        return Code(descriptor, *built, others, objects, bitcode), not (of_process or others)
 
-    def _is_lasting(self, own: str) -> bool:
-        """Whether no variable holds an address of this process, or what belongs to a function that is inlined."""
+    def _environments(self, own: str) -> tuple[str, ...]:
+        """Names of the environments of linked functions that are used, which this process alone has."""
         names = [variable.name for variable in self.module.global_variables]
         others = [name for name in names if name.startswith(_ENVIRONMENT) and name != own]
         text = str(self.module) if others else ""
-        return not any(name.startswith(_OF_A_PROCESS) for name in names) and all(
-            text.count(f"@{name}") == 1 for name in others
-        )
+        return tuple(name for name in others if text.count(f"@{name}") > 1)
 
     def _for_linking(self) -> Any:
         """Copy of the module for callers to link, as it is before machine code is made of it."""

@@ -5,6 +5,7 @@ Callers declare a kernel and the linker finds it by its symbol; only what is sma
 
 from __future__ import annotations
 
+import ctypes
 from functools import cache, cached_property
 from importlib import import_module
 from typing import Any, NamedTuple
@@ -12,6 +13,7 @@ from zlib import decompress
 
 import numba
 from llvmlite import binding
+from numba.core.environment import lookup_environment
 
 SMALL = 100
 """Kernels of at most so many instructions are linked into their callers, to be inlined."""
@@ -54,6 +56,7 @@ class Code(NamedTuple):
     """A compiled kernel, as it is kept.
 
     descriptor, signature, environment: numba's.   needs: called before it is loaded.   size: lines of instructions.
+    others: names of environments of numba's functions that are linked into it, which it uses.
     objects: machine code, an object file; empty if callers inline the kernel.
     bitcode: LLVM's, compressed, for callers.
     """
@@ -64,13 +67,12 @@ class Code(NamedTuple):
     needs: tuple[Any, ...]
     can_raise: bool
     size: int
+    others: tuple[str, ...]
     objects: bytes
     bitcode: bytes
 
 
-@cache
-def machine(codegen: Any) -> Any:
-    """The processor that numba's engine compiles for, as llvmlite makes it."""
+def _target_machine(codegen: Any) -> Any:
     triple, processor, features = codegen.magic_tuple()
     target = binding.Target.from_triple(triple)
     reloc = "static" if target.name.startswith("x86") else "default"
@@ -78,10 +80,25 @@ def machine(codegen: Any) -> Any:
     return target.create_target_machine(opt=int(numba.config.OPT), jit=True, **options)
 
 
-class Library:
-    """Code of a kernel in this process, which has loaded what it needs: numba's linker has its machine code then.
+@cache
+def machine(codegen: Any) -> Any:
+    """The processor that numba compiles for, as llvmlite makes it."""
+    return _target_machine(codegen)
 
-    The linker resolves symbols of all that was added when an address is asked for: .1 ms a kernel, .3 one by one.
+
+@cache
+def engine(codegen: Any) -> Any:
+    """LLVM's engine that has the machine code of kernels, beside numba's own."""
+    made = binding.create_mcjit_compiler(binding.parse_assembly(""), _target_machine(codegen))
+    if numba.config.ENABLE_PROFILING:
+        made.enable_jit_events()
+    return made
+
+
+class Library:
+    """Code of a kernel in this process, which has loaded what it needs: the engine has its machine code then.
+
+    The engine resolves symbols of all that was added when an address is asked for: .1 ms a kernel, .3 one by one.
     LLVM's instructions take thirty times the memory of their bitcode: they are there while callers link them.
     """
 
@@ -90,16 +107,23 @@ class Library:
         if code.objects:
             self._linker.add_object_file(binding.ObjectFileRef.from_data(code.objects))
             if code.can_raise or code.environment.consts:
-                self.codegen.set_env(code.descriptor.env_name, code.environment)
-
-    @property
-    def codegen(self) -> Any:
-        """Generator of code of numba's, which the kernel's own is loaded beside."""
-        return self._context.codegen()
+                self.set_env(code.descriptor.env_name, code.environment)
+            self._others = {name: lookup_environment(name) for name in code.others}
+            for name, environment in self._others.items():
+                self.set_env(name, environment)
 
     @property
     def _linker(self) -> Any:
-        return self.codegen._engine._ee
+        return engine(self._context.codegen())
+
+    @property
+    def codegen(self) -> Any:
+        """The object whose `set_env` numba calls."""
+        return self
+
+    def set_env(self, name: str, environment: Any) -> None:
+        """Set the variable of a name to the address of what numba keeps beside a function."""
+        ctypes.c_void_p.from_address(self._linker.get_global_value_address(name)).value = id(environment)
 
     @cached_property
     def entry(self) -> Any:
@@ -115,13 +139,18 @@ class Library:
         """Address of a function; 0 of what has no machine code."""
         return int(self._linker.get_function_address(symbol)) if self._has_objects else 0
 
+    def publish(self) -> None:
+        """Tell numba's engine where the kernel is."""
+        if address := self.get_pointer_to_function(self.code.descriptor.mangled_name):
+            binding.add_symbol(self.code.descriptor.mangled_name, address)
+
     def get_llvm_str(self) -> str:
         """LLVM's instructions as text."""
         return str(self.module)
 
     def get_asm_str(self) -> str:
         """The processor's instructions as text."""
-        return str(machine(self.codegen).emit_assembly(self.module.clone()))
+        return str(machine(self._context.codegen()).emit_assembly(self.module.clone()))
 
 
 @cache
@@ -152,7 +181,11 @@ class Callee:
         return self.needed is None or is_linked(code.descriptor, code.size)
 
     def _ensure_finalized(self) -> None:
-        """A kernel is finished before anything calls it."""
+        """Publish what a function of numba's own is about to call: the kernel, or what it calls where it is inlined."""
+        self.library.publish()
+        for need in self.library.code.needs if self.is_linked else ():
+            if isinstance(need, Needed):
+                find(need.module, need.name).overloads[need.args].library.publish()
 
     def _get_module_for_linking(self) -> Any:
         return self.library.module if self.is_linked else _nothing(self._context)

@@ -324,3 +324,33 @@ def test_what_is_expanded_at_once_is_what_is_expanded_step_by_step(mixed, trajec
     np.testing.assert_array_equal(at_once.hessians(problem.separable), steps.hessians(problem.separable))
     problem.expand(X, U, at_once, 0, N + 1, GAUSS_NEWTON)
     np.testing.assert_array_equal(at_once.lzz, steps.lzz)
+
+
+def test_kernels_and_functions_of_numba_call_each_other_and_raise():
+    @numba.njit
+    def grumble(x):
+        if x[0] > 1.0:
+            raise ValueError("x is", x[0])  # by constants that numba keeps beside the function
+        return x[0]
+
+    @kernel.kernel
+    def inner(x):
+        total = 0.0
+        for i in range(x.size):
+            total += np.sin(x[i]) * np.exp(x[i]) + np.tanh(x[i]) ** 1.5 + grumble(x[i:])
+        return total
+
+    @kernel.kernel
+    def outer(x):
+        return inner(x) + grumble(x)
+
+    @numba.njit
+    def around(x):
+        return outer(x) + inner(x)
+
+    x = np.array([0.2, 0.4])
+    expected = (np.sin(x) * np.exp(x) + np.tanh(x) ** 1.5 + x).sum()
+    assert around(x) == pytest.approx(2.0 * expected + 0.2, rel=1e-12)
+    for function in (outer, around):
+        with pytest.raises(ValueError, match=r"2\.5"):
+            function(np.array([2.5]))
