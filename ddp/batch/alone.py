@@ -149,6 +149,7 @@ class Alone:
         self._dynamics, self.backward = d, backward
         self._options, self._traced = _options(solver), problem.traces[1]
         self._shapes, self._table = problem.objective.runs, problem.objective.table
+        self._limits = problem.lower, problem.upper
         self._at: tuple[Iterate, Model] | None = None
         own, at = carved(_shapes(N, nx, n, nu, problem.lanes))
         self._own, self.X, self.U, self._numbers = own, own["X"], own["U"], own["numbers"]
@@ -205,10 +206,11 @@ class Alone:
         return alike and problem.objective.runs is self._shapes and _options(solver) == self._options
 
     def turn_to(self, problem: Problem) -> None:
-        """Serve another problem."""
-        self._at = None
-        worker, lengths = self._worker, self._lengths
-        table = problem.objective.table
+        """Serve another problem, or the last one again."""
+        self._at, table = None, problem.objective.table
+        if table is self._table and problem.lower is self._limits[0] and problem.upper is self._limits[1]:
+            return
+        worker, lengths, self._limits = self._worker, self._lengths, (problem.lower, problem.upper)
         self._table, self._lane.table = table, address(table)
         worker.terms, worker.lower, worker.upper = len(table), problem.lower, problem.upper
         worker.limited = int(problem.limited)

@@ -100,8 +100,8 @@ class Backward:
 
     @separable.setter
     def separable(self, separable: NDArray[np.bool_]) -> None:
-        self._separable = separable
-        self._horizon.separable = separable.astype(np.int64)
+        if separable is not self._separable:
+            self._separable, self._horizon.separable = separable, separable.astype(np.int64)
 
     @property
     def limits(self) -> tuple[Array, Array]:
