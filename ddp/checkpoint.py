@@ -15,7 +15,7 @@ import numpy as np
 
 from ddp.archive import read, write
 from ddp.errors import ProblemError, said
-from ddp.files import as_path, shown
+from ddp.files import as_path, as_target, shown
 from ddp.guesses import Start
 from ddp.many.identity import difference, identity_of
 from ddp.problem import Problem
@@ -54,9 +54,7 @@ class Kept:
 
     def __init__(self, checkpoint: Checkpoint | str | os.PathLike[str], problem: Problem, solver: object) -> None:
         given = checkpoint if isinstance(checkpoint, Checkpoint) else Checkpoint(as_path(checkpoint, "checkpoint"))
-        self._path, self._notes, self._problem = as_path(given.path, "checkpoint"), given.notes, problem
-        if not self._path.parent.is_dir():
-            raise ProblemError(f"checkpoint: expected a file in an existing folder, got {shown(self._path)}")
+        self._path, self._notes, self._problem = as_target(given.path, (), "checkpoint"), given.notes, problem
         self._identity = identity_of(problem, solver)
 
     def load(self) -> Solution | None:

@@ -11,7 +11,7 @@ import os
 import re
 import secrets
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
@@ -86,6 +86,17 @@ def as_path_of(suffix: str, path: str | os.PathLike[str], field: str = "path") -
     if given.suffix.lower() in FORMATS - {suffix}:
         raise ProblemError(f"{field}: expected a name that ends with {suffix}, got {shown(given)}")
     return given
+
+
+def as_target(path: str | os.PathLike[str], suffixes: Sequence[str] = (), field: str = "path") -> Path:
+    """`as_path` of a file to write, of one of some kinds: ProblemError for others, and without a folder to hold it."""
+    target = as_path(path, field)
+    if suffixes and target.suffix.lower() not in suffixes:
+        kinds = " or ".join(filter(None, (", ".join(suffixes[:-1]), suffixes[-1])))
+        raise ProblemError(f"{field}: expected {kinds}, got {said(str(path))}")
+    if not target.parent.is_dir():
+        raise ProblemError(f"{field}: expected a file in an existing folder, got {said(str(path))}")
+    return target
 
 
 def as_path(path: str | os.PathLike[str], field: str = "path") -> Path:

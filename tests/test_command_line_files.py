@@ -60,7 +60,7 @@ def test_a_file_that_cannot_be_written_is_refused_before_anything_is_solved(tmp_
 
     monkeypatch.setattr(cli, "solve_problem", solving)
     fails_with(mayne("solve", SMALL, option, tmp_path / "none" / f"x{suffix}"), 2, option, "existing folder")
-    fails_with(mayne("solve", SMALL, "--plot", tmp_path / "x.txt"), 2, "--plot: expected .png or .pdf or .svg")
+    fails_with(mayne("solve", SMALL, "--plot", tmp_path / "x.txt"), 2, "--plot: expected .png, .pdf or .svg")
     fails_with(mayne("solve", SMALL, "--html", tmp_path / "x.txt"), 2, "--html: expected .html or .htm")
     fails_with(mayne("solve", "car/parking", "--html", tmp_path / "x.html"), 2, "expected the motion of a robot")
     fails_with(mayne("solve", SMALL, "--forces", tmp_path / "x.png"), 2, "expected a problem with contacts")

@@ -1,11 +1,9 @@
 """Drawing: trajectories, contacts and obstacles in the browser, convergence and gaits on paper."""
 
-from viz.differences import plot_differences
-from viz.errors import plot_errors
+from viz.curves import plot_differences, plot_errors, plot_growth
 from viz.exploring import explore
 from viz.films import save_video
 from viz.gaits import plot_forces, plot_schedule
-from viz.growth import plot_growth
 from viz.html import Drawn, save_html
 from viz.iterations import Iterations
 from viz.live import animate

@@ -19,7 +19,7 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from ddp.errors import ProblemError, flag, integer, positive, said, text
-from ddp.files import as_path, write_atomically
+from ddp.files import as_path, as_target, write_atomically
 from viz.bodies import Drawable
 from viz.html import page
 from viz.motions import Solved
@@ -116,11 +116,9 @@ def save_video(
 
 def _target(path: str | os.PathLike[str]) -> Path:
     """File that a film is written to, checked."""
-    target = as_path(path)
+    target = as_target(path)
     if target.suffix.lower() not in (".mp4", ".gif", ""):
         raise ProblemError(f"path: expected .mp4, .gif, or a folder for frames, got {said(str(target))}")
-    if not target.parent.is_dir():
-        raise ProblemError(f"path: expected a file in an existing folder, got {said(str(target))}")
     if target.is_dir() and (target.suffix or any(target.iterdir())):
         raise ProblemError(f"path: expected a file, or a folder that is new or empty, got {said(str(target))}")
     if target.is_file() and not target.suffix:

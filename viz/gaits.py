@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ddp.errors import ProblemError, said, text
+from ddp.errors import ProblemError, said
 from viz.contacts import Flags, as_forces, as_friction, as_schedule, in_contact, instants
-from viz.plots import canvas, literal, plain, write, written
+from viz.plots import literal, plain, sheet, write
 from viz.shapes import COLORS, Array
 
 if TYPE_CHECKING:
@@ -32,9 +32,8 @@ def plot_schedule(
     with no foot on the ground is grey. Bad input raises ProblemError, which names the argument.
     """
     feet = as_schedule(schedule)
-    target, heading = written(path), "" if title is None else text("title", title)
     times = instants(dt, len(next(iter(feet.values()))) + 1)
-    figure = canvas(9.0, 1.1 + 0.42 * len(feet))
+    figure, target = sheet(path, title, 9.0, 1.2 + 0.42 * len(feet))
     axes = figure.subplots()
     for row, stands in enumerate(feet.values()):
         axes.broken_barh(spans(stands, times), (row - 0.36, 0.72), color=_color(row), linewidth=0.0)
@@ -47,7 +46,6 @@ def plot_schedule(
     axes.set_ylim(len(feet) - 0.4, -0.6)
     axes.set_xlim(0.0, float(times[-1]))
     axes.set_xlabel("time [s]" + (", grey: no foot stands" if flight.any() else ""))
-    axes.set_title(heading, fontsize=12, parse_math=False)
     axes.text(1.01, 1.02, "duty", transform=axes.transAxes, fontsize=9)
     plain(axes)
     axes.set_axisbelow(True)
@@ -78,9 +76,8 @@ def plot_forces(
     for name in given:
         if name not in friction:
             raise ProblemError(f"mu: expected a coefficient for each foot, got none for {said(name)}")
-    target, heading = written(path), "" if title is None else text("title", title)
     times = instants(dt, len(next(iter(given.values()))) + 1)
-    figure = canvas(9.0, 5.2)
+    figure, target = sheet(path, title, 9.0, 5.2)
     above, below = figure.subplots(2, 1, sharex=True)
     shares = {name: share(force, friction[name]) for name, force in given.items()}
     seen = np.concatenate(list(shares.values()))
@@ -103,8 +100,6 @@ def plot_forces(
     below.set_xlim(0.0, float(times[-1]))
     for axes in (above, below):
         plain(axes)
-    if heading:
-        figure.suptitle(heading, fontsize=12, parse_math=False)
     return write(figure, target)
 
 

@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 from numpy.typing import ArrayLike
 
-from ddp.errors import ProblemError, said, text
-from ddp.files import as_path, write_atomically
+from ddp.errors import text
+from ddp.files import as_target, write_atomically
 from viz.bodies import Drawable
 from viz.iterations import Iterations, variants
 from viz.legend import Entry
@@ -96,11 +96,7 @@ def save_html(
     Meshes that are missing are named in the result, in the log and in the file; a skeleton stands in for them.
     Bad input raises ProblemError, an unknown frame ModelError; both name the argument.
     """
-    target = as_path(path)
-    if target.suffix.lower() not in (".html", ".htm"):
-        raise ProblemError(f"path: expected a file whose name ends with .html, got {said(str(target))}")
-    if not target.parent.is_dir():
-        raise ProblemError(f"path: expected a file in an existing folder, got {said(str(target))}")
+    target = as_target(path, (".html", ".htm"))
     heading = None if title is None else text("title", title)
     scene = build(
         robot, X, dt, frames, ghost,

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from ddp.errors import ProblemError, said, text
-from ddp.files import as_path, write_atomically
+from ddp.errors import text
+from ddp.files import as_target, write_atomically
 from viz.contacts import named
 
 if TYPE_CHECKING:  # imported by what draws: most that is solved is not drawn
@@ -47,8 +47,7 @@ def plot_convergence(
 
     several = {"": solutions} if isinstance(solutions, Converged) else solutions
     given = named("solutions", several, "Solutions", Converged, "a Solution", "one")
-    target, heading = written(path), "" if title is None else text("title", title)
-    figure = canvas(11.0, 3.6)
+    figure, target = sheet(path, title, 11.0, 3.6)
     panels = figure.subplots(1, 3)
     costs = np.array([solution.cost for solution in given.values()], dtype=np.float64)
     best = float(np.min(costs, where=np.isfinite(costs), initial=np.inf))
@@ -77,8 +76,6 @@ def plot_convergence(
             axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         plain(axes)
     literal(panels[0].legend(frameon=False, fontsize=9))
-    if heading:
-        figure.suptitle(heading, fontsize=12, parse_math=False)
     return write(figure, target)
 
 
@@ -88,24 +85,17 @@ def write(figure: Figure, target: Path) -> Path:
     return write_atomically(target, lambda stream: figure.savefig(stream, format=form, dpi=150))
 
 
-def written(path: str | os.PathLike[str]) -> Path:
-    """File that a plot is written to, checked."""
-    target = as_path(path)
-    if target.suffix.lower() not in (".png", ".pdf", ".svg"):
-        raise ProblemError(f"path: expected .png, .pdf or .svg, got {said(str(target))}")
-    if not target.parent.is_dir():
-        raise ProblemError(f"path: expected a file in an existing folder, got {said(str(target))}")
-    return target
-
-
-def canvas(width: float, height: float) -> Figure:
-    """An empty figure [inch] that needs no screen."""
+def sheet(path: str | os.PathLike[str], title: str | None, width: float, height: float) -> tuple[Figure, Path]:
+    """A figure [inch] under its title, which needs no screen, and the file that it is to be written to, checked."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
+    target = as_target(path, (".png", ".pdf", ".svg"))
     figure = Figure(figsize=(width, height), layout="constrained")
     FigureCanvasAgg(figure)
-    return figure
+    if title is not None and text("title", title):
+        figure.suptitle(title, fontsize=12, parse_math=False)
+    return figure, target
 
 
 def literal(legend: Legend) -> None:

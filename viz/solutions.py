@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ddp.errors import ProblemError, said, text
+from ddp.errors import ProblemError, said
 from viz.contacts import named
-from viz.plots import COLORS, canvas, literal, plain, write, written
+from viz.plots import COLORS, literal, plain, sheet, write
 from viz.signals import Signal, Told, signals_of
 
 if TYPE_CHECKING:
@@ -33,7 +33,6 @@ def plot_solution(solutions: Told | Mapping[str, Told], path: str | os.PathLike[
     """
     several = {"": solutions} if isinstance(solutions, Told) else solutions
     given = named("solutions", several, "Solutions", Told, "a Solution", "one")
-    target, heading = written(path), "" if title is None else text("title", title)
     signals = {name: signals_of(solution) for name, solution in given.items()}
     first = next(iter(signals.values()))
     for name, found in signals.items():
@@ -42,7 +41,7 @@ def plot_solution(solutions: Told | Mapping[str, Told], path: str | os.PathLike[
     rows = list(dict.fromkeys(name for signal in first.values() for name in signal.names))[:MOST]
     gained = [row for row in rows if all(row in part.names for one in given.values() for part in (one.u, one.v))]
     columns = {title: signal.names for title, signal in first.items()} | ({"gain": tuple(gained)} if gained else {})
-    figure = canvas(3.2 * len(columns), 0.6 + 1.15 * len(rows))
+    figure, target = sheet(path, title, 3.2 * len(columns), 0.6 + 1.15 * len(rows))
     panels = _panels(figure, rows, columns)
     for k, (name, solution) in enumerate(given.items()):
         color = COLORS[k % len(COLORS)]
@@ -53,8 +52,6 @@ def plot_solution(solutions: Told | Mapping[str, Told], path: str | os.PathLike[
                 _curve(axes, signals[name][title], row, color, name)
     if len(given) > 1:
         literal(next(iter(panels.values())).legend(frameon=False, fontsize=8))
-    if heading:
-        figure.suptitle(heading, fontsize=12, parse_math=False)
     return write(figure, target)
 
 

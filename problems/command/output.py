@@ -15,7 +15,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from ddp.errors import ProblemError, said
-from ddp.files import as_path
+from ddp.files import as_target
 from ddp.solutions.solution import Solution
 from problems.durations import TimedSolution
 
@@ -24,13 +24,8 @@ COLUMNS = ("iterations", "cost", "gradient", "seconds", "outcome")
 
 def check_file(option: str, path: str, suffixes: Sequence[str] = ()) -> None:
     """Refuse a file that cannot be written, before there is anything to write; suffixes: its kinds, if they matter."""
-    target = as_path(path, option)
-    if target.is_dir():
+    if (target := as_target(path, suffixes, option)).is_dir():
         raise ProblemError(f"{option}: expected a file, got a folder, {said(path)}")
-    if suffixes and target.suffix.lower() not in suffixes:
-        raise ProblemError(f"{option}: expected {' or '.join(suffixes)}, got {said(path)}")
-    if not target.parent.is_dir():
-        raise ProblemError(f"{option}: expected a file in an existing folder, got {said(path)}")
     if not os.access(target if target.exists() else target.parent, os.W_OK):
         raise ProblemError(f"{option}: {path!r} cannot be written, permission is denied")
 

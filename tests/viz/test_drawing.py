@@ -165,7 +165,7 @@ def test_a_file_needs_a_folder(tmp_path, pole):
     with pytest.raises(ProblemError, match="existing folder"):
         viz.save_html(tmp_path / "no" / "pole.html", pole, np.zeros((5, 4)), 0.1)
     for name in ("pole.txt", "pole"):
-        with pytest.raises(ProblemError, match=r"path: expected a file whose name ends with \.html, got"):
+        with pytest.raises(ProblemError, match=r"path: expected \.html or \.htm, got"):
             viz.save_html(tmp_path / name, pole, np.zeros((5, 4)), 0.1)
     assert not list(tmp_path.iterdir())
 
