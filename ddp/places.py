@@ -23,7 +23,7 @@ from ddp.costs.compiled import CompiledTerm
 from ddp.costs.entries import Entry
 from ddp.costs.objective import Objective
 from ddp.costs.traced import TracedTerm
-from ddp.errors import DDPError, ProblemError, instance, nearest, said, settle
+from ddp.errors import DDPError, ProblemError, as_array, instance, nearest, said, settle
 from ddp.systems.system import ability as of_system
 
 if TYPE_CHECKING:
@@ -130,6 +130,26 @@ def varied(problem: Problem, numbers: Mapping[str, Any]) -> Problem:
     if x0 is not None:
         other = other.starting_at(x0)
     return other if limits is None else _with_limits(other, limits)
+
+
+def varied_each(problem: Problem, arrays: Mapping[str, Any]) -> list[Problem | Exception]:
+    """Copies with the numbers of each sample in some places, (M, ...), or the error that these raise."""
+    X0, others = arrays.get("x0"), {name: values for name, values in arrays.items() if name != "x0"}
+    try:
+        if X0 is not None:
+            problem.dynamics.check_state("x0", as_array("x0", X0, (None, problem.dynamics.nx)))
+    except ProblemError:  # some of them are no states
+        X0, others = None, dict(arrays)
+    if X0 is not None and not others:
+        return [*problem.starting_in(X0)]
+    found: list[Problem | Exception] = []
+    for i in range(len(next(iter(arrays.values())))):
+        try:
+            one = varied(problem, {name: values[i] for name, values in others.items()})
+            found.append(one if X0 is None else one.starting_in(X0[i : i + 1])[0])
+        except Exception as reason:
+            found.append(reason)
+    return found
 
 
 def things_of(problem: Problem, kinds: Sequence[str] = (*TERMS, *CONSTRAINTS)) -> Iterator[Place]:

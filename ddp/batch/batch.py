@@ -8,21 +8,19 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ddp.batch.lanes import COST, DONE, ENDING, GRADIENT, ITERATIONS
+from ddp.batch.lanes import COST, DONE
 from ddp.batch.native import Guess, Results
-from ddp.batch.solves import ENDINGS, Others, Solves, guess_of
+from ddp.batch.solves import Others, Solves, guess_of
 from ddp.errors import ProblemError, as_array, instance, positive_integer, said
 from ddp.guesses import Start, as_guess
 from ddp.many.plan import given
-from ddp.many.rows import ARRAYS, GIVEN, NOMINAL, NONE, OWN, Rows, empty_rows, fail, fill, row_type, said_in
-from ddp.many.rows import ENDINGS as NAMES
+from ddp.many.rows import ARRAYS, GIVEN, NOMINAL, NONE, OWN, empty_rows, row_type
 from ddp.many.solutions import Solutions
 from ddp.options import DDP, as_solver
+from ddp.places import varied_each
 from ddp.problem import Problem
 from ddp.protocols import Array
-from ddp.solutions.solution import Solution
 from ddp.starts import start_policy
-from ddp.sweeps.inertia import MINIMUM, UNKNOWN
 
 
 class Batch:
@@ -92,11 +90,17 @@ class Batch:
         count = len(next(iter(arrays.values())))
         if count != self.size:
             raise ProblemError(f"over: expected {self.size} samples, the size of the batch, got {count}")
-        problems = [self.problem.varying({name: values[i] for name, values in arrays.items()}) for i in range(count)]
+        problems = list[Problem]()
+        for one in varied_each(self.problem, arrays):
+            if isinstance(one, Exception):
+                raise one
+            problems.append(one)
         checked = as_guess(guess, self.problem.dynamics, self.problem.horizon)
         others = self._solve(problems, guess_of(problems, checked), lambda i: checked)
         rows = empty_rows(self.size, row_type(self.problem, ARRAYS, "float64"))
-        self._fill(rows, checked is not None, others)
+        self._solves.enter(rows, self._out, others)
+        rows["row"], rows["moved"] = np.arange(count), np.nan
+        rows["start"], rows["parent"] = (OWN, NONE) if checked is None else (GIVEN, NOMINAL)
         return Solutions(rows, arrays, self.problem)
 
     def step(self, states: ArrayLike) -> Array:
@@ -193,31 +197,10 @@ class Batch:
         self.left, self.failed = len(others), {}
         for i, other in others.items():
             if isinstance(other, ProblemError):
-                out, self.failed[i] = self._out, str(other)
-                out.X[i] = out.U[i] = out.k[i] = out.K[i] = out.numbers[i, [COST, GRADIENT]] = np.nan
-                out.numbers[i, DONE] = 0.0
+                self.failed[i] = str(other)
             elif isinstance(other, Exception):
                 raise other
         return others
-
-    def _fill(self, rows: Rows, was_given: bool, others: Others) -> None:
-        """Write the results of the last call into rows."""
-        numbers, out = self._out.numbers, self._out
-        rows["row"], rows["moved"], rows["start"] = np.arange(self.size), np.nan, GIVEN if was_given else OWN
-        rows["parent"] = NOMINAL if was_given else NONE
-        rows["X"], rows["U"], rows["k"], rows["K"] = out.X, out.U, out.k, out.K
-        rows["cost"], rows["gradient"], rows["iterations"] = numbers[:, COST], numbers[:, GRADIENT], numbers[:, DONE]
-        rows["work"], rows["converged"] = numbers[:, DONE], numbers[:, ENDING] < ITERATIONS
-        codes = np.array([NAMES.index(ending.name) for ending in ENDINGS])
-        rows["ending"] = codes[np.minimum(numbers[:, ENDING], ITERATIONS).astype(int)]
-        rows["kind"] = np.where(rows["converged"], MINIMUM, UNKNOWN).astype("S8")
-        for i in np.flatnonzero(numbers[:, ENDING] == ITERATIONS).tolist():
-            rows["sentence"][i] = said_in(self._solves.sentence(out, i))
-        for i, solution in others.items():
-            if isinstance(solution, Solution):
-                fill(rows[i], solution)
-            else:
-                fail(rows[i], self.failed[i])
 
 
 class _Followed:

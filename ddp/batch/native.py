@@ -39,6 +39,7 @@ from ddp.options import DDP
 from ddp.problem import Problem
 from ddp.protocols import Array
 from ddp.search import Backtracking
+from ddp.solutions.solution_files import shapes
 from ddp.sweeps.horizon import Horizon, horizon_of
 from ddp.sweeps.lane_sweep import eight_sweeps, eight_sweeps_of
 from ddp.sweeps.room import RoomOwner
@@ -98,19 +99,20 @@ class Guess:
 
 @dataclass
 class Results:
-    """Results of M problems; numbers (M, .): see lanes.py."""
+    """Results of M problems; numbers (M, .): see lanes.py. Multipliers and penalties are of constraints."""
 
     X: Array
     U: Array
     k: Array
     K: Array
+    multipliers: Array
+    penalties: Array
     numbers: Array
 
     @classmethod
     def empty(cls, problem: Problem, count: int) -> Results:
         """Memory for results, which is not initialised, and used again."""
-        N, d = problem.horizon, problem.dynamics
-        return cls(*recycled_rows(count, (N + 1, d.nx), (N, d.nu), (N, d.nu), (N, d.nu, d.n), (NUMBERS,)))
+        return cls(*recycled_rows(count, *shapes(problem).values(), (NUMBERS,)))
 
 
 class _Memory:

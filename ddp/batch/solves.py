@@ -8,15 +8,16 @@ import numpy as np
 
 from ddp.batch.lanes import COST, DONE, ENDING, EXPECTED, GRADIENT, ITERATIONS, LEFT
 from ddp.batch.native import Guess, Native, Results, obstacle
-from ddp.errors import as_array
-from ddp.guesses import Followed, Start, as_guess
+from ddp.errors import DDPError, as_array
+from ddp.guesses import Start, as_guess
 from ddp.machine.number import WIDTH
-from ddp.machine.recycled import recycled_rows
+from ddp.many.rows import ARRAYS, Rows, fail, fill, kept_in, said_in
+from ddp.many.rows import ENDINGS as NAMES
 from ddp.options import DDP
 from ddp.problem import Problem
 from ddp.protocols import Array
 from ddp.solutions.solution import Solution
-from ddp.solutions.status import Ending, Status, limit_reached
+from ddp.solutions.status import Ending, limit_reached
 from ddp.solver import may_be_better, solve
 from ddp.starts import start_policy
 from ddp.successive import Successive
@@ -45,7 +46,7 @@ class Solves:
         self, problems: Sequence[Problem], guess: Guess | None, start: Callable[[int], Start], out: Results,
         states: Array | None = None,
     ) -> Others:  # fmt: skip
-        """Solve problems into ``out``; those that `ddp.solve` did are returned.
+        """Solve problems into ``out``; those that `ddp.solve` did are returned, and NaN where it raised.
 
         guess: as the compiled loop takes guesses; None if it cannot.   start: the guess of a single problem.
         states (M, nx): where the problems begin, if not at their own x0.
@@ -68,8 +69,12 @@ class Solves:
                 found = others[i] = self.alone(problem, start(i))
             except Exception as reason:
                 others[i] = reason
+                for name in ARRAYS:
+                    getattr(out, name)[i] = np.nan
+                out.numbers[i, [COST, GRADIENT, DONE]] = np.nan, np.nan, 0.0
                 continue
-            out.X[i], out.U[i], out.k[i], out.K[i] = found.X, found.U, found.k, found.K
+            for name in ARRAYS:
+                getattr(out, name)[i] = getattr(found, name)
             out.numbers[i, [COST, GRADIENT, DONE]] = found.cost, found.gradient, found.iterations
         return others
 
@@ -87,23 +92,28 @@ class Solves:
             return found
         return solve(problem, self._solver, guess, throw=False)
 
-    def solution(self, problem: Problem, out: Results, i: int) -> Solution:
-        """The solution of a problem that the compiled loop solved; its arrays are parts of ``out``."""
-        numbers, ending = out.numbers[i], int(out.numbers[i, ENDING])
-        done, converged, sentence = int(numbers[DONE]), ending < ITERATIONS, self.sentence(out, i)
-        return Solution(
-            X=out.X[i], U=out.U[i], k=out.k[i], K=out.K[i], cost=float(numbers[COST]),
-            gradient=float(numbers[GRADIENT]), converged=converged, status=Status(sentence, ENDINGS[ending]),
-            iterations=done, seconds=0.0, history=(), problem=problem, kind=MINIMUM if converged else UNKNOWN,
-        )  # fmt: skip
+    def enter(self, rows: Rows, out: Results, others: Others) -> None:
+        """Write what `run` has led to into rows: their numbers, and the arrays that they keep."""
+        numbers, ending = out.numbers, np.minimum(out.numbers[:, ENDING], ITERATIONS).astype(int)
+        rows["cost"], rows["gradient"], rows["converged"] = numbers[:, COST], numbers[:, GRADIENT], ending < ITERATIONS
+        rows["iterations"] = rows["work"] = numbers[:, DONE]
+        rows["ending"] = np.array([NAMES.index(one.name) for one in ENDINGS])[ending]
+        rows["kind"], rows["violation"], rows["sentence"] = np.where(rows["converged"], MINIMUM, UNKNOWN), 0.0, b""
+        for name in kept_in(rows):
+            rows[name] = getattr(out, name)
+        for i in np.flatnonzero(ending == ITERATIONS).tolist():
+            if i not in others:
+                rows["sentence"][i] = said_in(self._sentence(numbers[i]))
+        for i, other in others.items():
+            if isinstance(other, Solution):
+                fill(rows[i], other)
+            else:
+                fail(rows[i], reason_of(other))
 
-    def sentence(self, out: Results, i: int) -> str:
-        """The status of a problem that the compiled loop solved."""
-        ending, done = out.numbers[i, ENDING], int(out.numbers[i, DONE])
-        if ending < ITERATIONS:
-            return f"converged after {done} iterations"
-        reason = limit_reached(self._solver.max_iterations, float(out.numbers[i, EXPECTED]))
-        return f"not converged after {done} iterations, {reason}"
+    def _sentence(self, numbers: Array) -> str:
+        """The status of a problem that the compiled loop has not solved within its iterations."""
+        reason = limit_reached(self._solver.max_iterations, float(numbers[EXPECTED]))
+        return f"not converged after {int(numbers[DONE])} iterations, {reason}"
 
     def close(self) -> None:
         """End threads."""
@@ -111,6 +121,11 @@ class Solves:
             self._native.close()
         if self._successive is not None:
             self._successive.close()
+
+
+def reason_of(error: Exception) -> str:
+    """The sentence of an error, with its type where that is none of this package."""
+    return str(error) if isinstance(error, DDPError) else f"{type(error).__name__}: {error}"
 
 
 def guess_of(problems: Sequence[Problem], start: Start) -> Guess | None:
@@ -125,7 +140,7 @@ def guess_of(problems: Sequence[Problem], start: Start) -> Guess | None:
     if start is None or isinstance(start, np.ndarray):
         U = np.repeat(_resting(problems)[:, None], N, axis=1) if start is None else start[None]
         return Guess(np.zeros((1, N + 1, d.nx)), U, np.zeros((1, N, d.nu, d.n)), True)
-    return policies_of([start])
+    return Guess(start.X[None], start.U[None], start.K[None], False)
 
 
 def _resting(problems: Sequence[Problem]) -> Array:
@@ -136,13 +151,3 @@ def _resting(problems: Sequence[Problem]) -> Array:
     X0 = np.resize(np.array([p.x0 for p in problems]), (-(-M // WIDTH) * WIDTH, d.nx))
     U = [d.nominal_control(eight) for eight in X0.reshape(-1, WIDTH, d.nx)]
     return as_array("dynamics.nominal_control", np.concatenate(U), (len(X0), d.nu))[:M]
-
-
-def policies_of(starts: Sequence[Followed]) -> Guess:
-    """Policies that problems follow, one of each or one of all."""
-    parts = [[getattr(start, name) for start in starts] for name in ("X", "U", "K")]
-    made = recycled_rows(len(starts), *(part[0].shape for part in parts))
-    for part, out in zip(parts, made, strict=True):
-        np.stack(part, out=out)
-    X, U, K = made
-    return Guess(X, U, K, False)

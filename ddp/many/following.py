@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ddp.batch.native import Guess, Results
-from ddp.batch.solves import Solves, guess_of, policies_of
-from ddp.errors import DDPError
+from ddp.batch.solves import Solves, guess_of, reason_of
+from ddp.guesses import Start
+from ddp.many.plan import Indices
+from ddp.many.policies import Policies
 from ddp.many.rows import (
+    ARRAYS,
     GIVEN,
     MISSED,
     NEIGHBOUR,
@@ -21,12 +22,14 @@ from ddp.many.rows import (
     OFFERED,
     OWN,
     OWN_BETTER,
+    SCALARS,
+    Rows,
     fail,
-    fill,
+    kept_in,
 )
+from ddp.places import varied_each
 from ddp.problem import Problem
 from ddp.protocols import Array
-from ddp.solutions.solution import Solution
 
 STEEPER = 3.0
 """Multiple of the steepest rise of cost on the way to a sample's parent, by distance, beyond which the problem's own
@@ -42,220 +45,217 @@ OFFERS = 3
 """Neighbours with better optima that a sample tries to follow, at most."""
 
 
-class Known(NamedTuple):
-    """A policy to follow: its solution, what its cost lets expect, and where it is."""
+class Found(NamedTuple):
+    """Outcome of some solves: their rows, which keep no arrays, these, and which (m,) have raised an error."""
 
-    solution: Solution
-    slope: float
-    point: Array | None
-
-
-class Sample(NamedTuple):
-    """A sample to be solved, and the row to write to."""
-
-    row: int
-    parent: int
-    values: dict[str, Any]
-    point: Array | None
-    out: Any
+    rows: Rows
+    arrays: Results
+    raised: NDArray[np.bool_]
 
 
-def levels(samples: list[Sample]) -> list[list[Sample]]:
-    """Samples by how many others of them have to be solved before."""
-    depth: dict[int, int] = {}
-    levels: list[list[Sample]] = []
-    for sample in samples:
-        depth[sample.row] = own = depth.get(sample.parent, -1) + 1
-        if own == len(levels):
-            levels.append([])
-        levels[own].append(sample)
-    return levels
+class Tree:
+    """Samples of a task, each of which follows the policy of another or starts from its own guess.
 
-
-def solve_level(
-    problem: Problem, solves: Solves, samples: list[Sample], known: dict[int, Known | None], verified: bool,
-    guesses: Sequence[Any] | None = None,
-) -> dict[int, Posed]:  # fmt: skip
-    """Solve samples that need none of each other; ``known`` takes the policies for those that follow them.
-
-    guesses: of each sample that follows none, by its row, if not the problem's own.
-    Samples that have followed another one are returned, by their rows.
+    numbers, parents (m,): their rows, and the rows that they follow.   values: what varies in them, by name.
+    points (m, p): or none.   into: rows that results are written to, at the places ``at`` (m,).
+    verified: whether samples that follow others are solved from the problem's own guess too.
+    guesses: of samples that follow none, by their rows, if not the problem's own.
     """
-    alone, following = list[Posed](), list[Posed]()
-    for sample in samples:
-        out = sample.out
-        out["row"], out["parent"], out["start"], out["moved"] = sample.row, sample.parent, OWN, np.nan
-        before = known[sample.row] = known.get(sample.parent)
-        try:
-            posed = Posed(sample, problem.varying(sample.values), before)
-        except Exception as reason:
-            _fail(out, reason)
-            continue
-        (alone if before is None else following).append(posed)
-    for posed, found in zip(alone, _solve_own(solves, alone, guesses), strict=True):
-        out = posed.sample.out
-        out["start"] = OWN if guesses is None or guesses[posed.sample.row] is None else GIVEN
-        if isinstance(found, Exception):
-            _fail(out, found)
-            continue
-        fill(out, found)
-        known[posed.sample.row] = Known(found, np.nan, posed.sample.point) if found.converged else None
-    found_there = _solve_following(solves, following)
-    doubted = [_is_doubted(posed, found) for posed, found in zip(following, found_there, strict=True)]
-    tried = [i for i, posed in enumerate(following) if doubted[i] or (verified and not np.isnan(posed.distance))]
-    others = dict(zip(tried, _solve_own(solves, [following[i] for i in tried]), strict=True))
-    for i, (posed, found) in enumerate(zip(following, found_there, strict=True)):
-        known[posed.sample.row] = _entered(posed, found, others.get(i), doubted[i])
-    return {posed.sample.row: posed for posed in following}
+
+    def __init__(
+        self, problem: Problem, solves: Solves, numbers: Indices, parents: Indices, values: Mapping[str, Array],
+        points: Array, policies: Policies, into: Rows, at: Indices, verified: bool, guesses: Sequence[Any] | None,
+    ) -> None:  # fmt: skip
+        self._problem, self._solves, self._numbers, self._parents = problem, solves, numbers, parents
+        self._points = points if len(points) else np.zeros((len(numbers), 0))
+        self._policies, self._into, self._at, self._verified, self._guesses = policies, into, at, verified, guesses
+        self._problems = varied_each(problem, values)
+        self._follows = np.zeros(len(numbers), dtype=bool)
+
+    def solve(self) -> None:
+        """Solve all samples, those at once that need none of each other."""
+        for level in levels(self._numbers, self._parents):
+            before = self._policies.places(self._parents[level])
+            posed = np.array([isinstance(self._problems[i], Problem) for i in level.tolist()])
+            follows = (before >= 0) & self._policies.there[before]
+            self._refuse(level[~posed], before[~posed])
+            self._begin(level[posed & ~follows])
+            self._follow(level[posed & follows], before[posed & follows])
+
+    def _solved(self, which: Indices, guess: Guess | None, start: Callable[[int], Start]) -> Found:
+        """Solve some samples from guesses, which the compiled loop takes, or from single ones."""
+        problems = [self._problems[i] for i in which.tolist()]
+        arrays, rows = Results.empty(self._problem, len(which)), np.zeros(len(which), SCALARS)
+        others = self._solves.run(problems, guess, start, arrays)
+        self._solves.enter(rows, arrays, others)
+        rows["row"], rows["parent"], rows["moved"] = self._numbers[which], self._parents[which], np.nan
+        raised = np.array([isinstance(others.get(i), Exception) for i in range(len(which))], dtype=bool)
+        return Found(rows, arrays, raised)
+
+    def _alone(self, which: Indices) -> Found:
+        """Solve some samples from the problem's own guess, or those that they are given."""
+        guesses, rows = self._guesses, self._numbers[which]
+        if guesses is not None:
+            return self._solved(which, None, lambda i: guesses[rows[i]])
+        problems = [self._problems[i] for i in which.tolist()]
+        return self._solved(which, None if self._solves.obstacle else guess_of(problems, None), lambda i: None)
+
+    def _after(self, which: Indices, before: Indices) -> tuple[Found, Guess]:
+        """Solve some samples from the policies of places, which are returned."""
+        guess, solution = self._policies.guess(before), self._policies.solution
+        return self._solved(which, guess, lambda i: solution(int(before[i]))), guess
+
+    def _write(self, which: Indices, found: Found, part: slice = slice(None)) -> None:
+        """Write rows, or a part of them, and what they keep to where they belong."""
+        at = self._at[which]
+        for name, *_ in SCALARS:
+            self._into[name][at] = found.rows[name][part]
+        for name in kept_in(self._into):
+            self._into[name][at] = getattr(found.arrays, name)[part]
+
+    def _refuse(self, which: Indices, before: Indices) -> None:
+        """Write why some samples have no problem."""
+        for i, place in zip(which.tolist(), before.tolist(), strict=True):
+            row = self._into[self._at[i]]
+            row["row"], row["parent"], row["start"] = self._numbers[i], self._parents[i], OWN
+            fail(row, reason_of(self._problems[i]))
+            self._policies.pass_on(int(self._numbers[i]), place)
+
+    def _begin(self, which: Indices) -> None:
+        """Solve samples that follow none."""
+        if len(which) == 0:
+            return
+        found = self._alone(which)
+        rows, guesses = found.rows, self._guesses
+        if guesses is not None:
+            rows["start"] = [OWN if guesses[row] is None else GIVEN for row in self._numbers[which].tolist()]
+        self._write(which, found)
+        for i in np.flatnonzero(rows["converged"]).tolist():
+            self._policies.put(int(rows["row"][i]), found.arrays, i, rows["cost"][i], np.nan, self._points[which[i]])
+
+    def _follow(self, which: Indices, before: Indices) -> None:
+        """Solve samples that follow policies of places; where that is doubted, from their own guesses, too."""
+        if len(which) == 0:
+            return
+        self._follows[which] = True
+        found, guess = self._after(which, before)
+        rows, raised, distance = found.rows, found.raised, self._distances(which, before)
+        given, costs, slopes = np.isnan(distance), self._policies.cost[before], self._policies.slope[before]
+        doubted = ~raised & ~given & _are_doubted(rows, costs, slopes, distance)
+        rows["start"] = np.where(raised, OWN, np.where(given, GIVEN, NEIGHBOUR))
+        tried = np.flatnonzero(doubted | (~given & self._verified))
+        if len(tried):
+            _take_better(found, self._alone(which[tried]), tried, doubted)
+        told = np.flatnonzero(~raised & ~given)
+        rows["moved"][told] = self._moved(guess.X, found.arrays.X, told)
+        self._write(which, found)
+        for i, row, place in zip(range(len(which)), rows["row"].tolist(), before.tolist(), strict=True):
+            if given[i] or not rows["converged"][i]:
+                self._policies.pass_on(row, place)
+            else:
+                self._keep(which[i], found, i, costs[i], slopes[i], distance[i])
+
+    def _keep(self, which: int, found: Found, i: int, before: float, steepest: float, distance: float) -> None:
+        """Keep the policy of a solution, and how steeply costs have risen on the way there."""
+        cost = found.rows["cost"][i]
+        slope = np.fmax(steepest, abs(cost - before) / distance)
+        self._policies.put(int(self._numbers[which]), found.arrays, i, cost, slope, self._points[which])
+
+    def _distances(self, which: Indices, before: Indices) -> Array:
+        """Distances of samples from places (m,); NaN where a solution is followed that the user gave."""
+        if self._points.shape[1] == 0:
+            return np.full(len(which), np.nan)
+        found = _lengths(self._points[which] - self._policies.point[before])
+        return np.where(found == 0.0, 1.0, found)
+
+    def _moved(self, before: Array, X: Array, which: Indices) -> Array:
+        """Roots of the mean squares of X ⊖ X_before of some (m,)."""
+        if len(which) == 0:
+            return np.zeros(0)
+        pairs = (part[which].reshape(-1, part.shape[-1]) for part in (before, X))
+        apart = self._problem.dynamics.difference(*pairs).reshape(len(which), -1)
+        return _lengths(apart, apart.shape[1])
+
+    def exchange(self, which: Indices) -> None:
+        """Have some samples follow the nearest ones of them whose own guesses led to something better."""
+        which = which[self._follows[which]]
+        sources = which[np.isin(self._into["start"][self._at[which]], (OWN_BETTER, MISSED))]
+        places = self._policies.places(self._numbers[sources])
+        sources, places = sources[self._policies.there[places]], places[self._policies.there[places]]
+        of, to = list[int](), list[int]()
+        for i in which.tolist():
+            others = np.flatnonzero(sources != i)
+            apart = _lengths(self._points[i] - self._points[sources[others]])
+            nearest = places[others[np.argsort(apart, kind="stable")[:OFFERS]]]
+            of += [i] * len(nearest)
+            to += nearest.tolist()
+        if of:
+            self._offer(np.array(of), np.array(to))
+
+    def _offer(self, of: Indices, to: Indices) -> None:
+        """Have samples follow the policies of places, and keep what is better."""
+        found, guess = self._after(of, to)
+        rows, distance = found.rows, self._distances(of, to)
+        costs, slopes = self._policies.cost[to], self._policies.slope[to]
+        good = np.flatnonzero(rows["converged"])
+        rows["start"], rows["parent"] = OFFERED, self._policies.row[to]
+        rows["moved"][good] = self._moved(guess.X, found.arrays.X, good)
+        for j in np.flatnonzero(~found.raised).tolist():
+            out, offer = self._into[self._at[of[j]]], rows[j]
+            work = out["work"] + offer["iterations"]
+            if offer["converged"] and _is_better(offer, out):
+                self._write(of[j : j + 1], found, slice(j, j + 1))
+                self._keep(of[j], found, j, costs[j], slopes[j], distance[j])
+            out["work"] = work
 
 
-@dataclass(frozen=True, eq=False)
-class Posed:
-    """A sample, its problem, and the policy that it follows, if any."""
-
-    sample: Sample
-    problem: Problem
-    before: Known | None
-
-    @cached_property
-    def distance(self) -> float:
-        """Distance of the parent; NaN where a solution is followed that the user gave."""
-        if self.sample.point is None or self.before is None or self.before.point is None:
-            return np.nan
-        return float(np.linalg.norm(self.sample.point - self.before.point)) or 1.0
+def levels(numbers: Indices, parents: Indices) -> list[Indices]:
+    """Samples by how many others of them have to be solved before."""
+    depth = dict[int, int]()
+    for row, parent in zip(numbers.tolist(), parents.tolist(), strict=True):
+        depth[row] = depth.get(parent, -1) + 1
+    of = np.array([depth[row] for row in numbers.tolist()])
+    return [np.flatnonzero(of == level) for level in range(of.max() + 1)]
 
 
-def _solve_own(solves: Solves, posed: list[Posed], guesses: Sequence[Any] | None = None) -> list[Solution | Exception]:
-    """Solve problems from their own guesses, or those that they are given."""
-    if guesses is not None:
-        return [_attempt(solves, one.problem, guesses[one.sample.row]) for one in posed]
-    problems = [one.problem for one in posed]
-    return _solve(solves, problems, guess_of(problems, None) if problems else None, lambda i: None)
-
-
-def _solve_following(solves: Solves, posed: list[Posed]) -> list[Solution | Exception]:
-    """Solve problems from the policies that they follow."""
-    starts = [one.before.solution for one in posed if one.before is not None]
-    return _solve(solves, [one.problem for one in posed], policies_of(starts) if starts else None, starts.__getitem__)
-
-
-def _solve(
-    solves: Solves, problems: list[Problem], guess: Guess | None, start: Callable[[int], Any]
-) -> list[Solution | Exception]:
-    """Solutions of problems, or what solving them raised."""
-    if not problems:
-        return []
-    if solves.obstacle:
-        return [_attempt(solves, problem, start(i)) for i, problem in enumerate(problems)]
-    out = Results.empty(problems[0], len(problems))
-    others = solves.run(problems, guess, start, out)
-    return [others[i] if i in others else solves.solution(problem, out, i) for i, problem in enumerate(problems)]
-
-
-def _attempt(solves: Solves, problem: Problem, start: Any) -> Solution | Exception:
-    """The solution of one problem, or what solving it raised."""
-    try:
-        return solves.alone(problem, start)
-    except Exception as reason:
-        return reason
-
-
-def _fail(out: Any, reason: Exception) -> None:
-    """Write into a row why there is no solution."""
-    fail(out, str(reason) if isinstance(reason, DDPError) else f"{type(reason).__name__}: {reason}")
-
-
-def _is_doubted(posed: Posed, found: Solution | Exception) -> bool:
+def _are_doubted(rows: Rows, costs: Array, slopes: Array, distance: Array) -> NDArray[np.bool_]:
     """Whether following a neighbour seems to have missed something, so that the problem's own guess is tried as well.
 
-    A solution that the user gives is followed, and that is all.
+    costs, slopes: of the neighbours.
     """
-    distance, before = posed.distance, posed.before
-    if np.isnan(distance) or before is None or isinstance(found, Exception):
-        return False
-    rise = (found.cost - before.solution.cost) / distance
-    size = RISE * abs(before.solution.cost) / distance
-    expected = size if np.isnan(before.slope) else max(STEEPER * before.slope, 0.1 * size)
-    return not (found.converged and rise <= expected)
+    with np.errstate(all="ignore"):  # costs may be anything
+        rise, size = (rows["cost"] - costs) / distance, RISE * np.abs(costs) / distance
+        expected = np.where(np.isnan(slopes), size, np.maximum(STEEPER * slopes, 0.1 * size))
+    return ~(rows["converged"] & (rise <= expected))
 
 
-def _is_better(found: Solution, than: Solution) -> bool:
-    """Whether an optimum is better by more than rounding."""
-    if found.converged != than.converged:
-        return found.converged
-    return found.cost < than.cost - BETTER * abs(than.cost)
-
-
-def _entered(
-    posed: Posed, found: Solution | Exception, other: Solution | Exception | None, doubted: bool
-) -> Known | None:
-    """Write the better solution into its row; the policy for those that follow, the parent's if it has none.
-
-    other: from the problem's own guess, if that was tried.
-    """
-    out, before = posed.sample.out, posed.before
-    assert before is not None
-    failed = found if isinstance(found, Exception) else other if isinstance(other, Exception) else None
-    if failed is not None:
-        _fail(out, failed)
-        return before
-    assert isinstance(found, Solution)
-    out["start"] = GIVEN if np.isnan(posed.distance) else NEIGHBOUR
-    work = found.iterations
-    if isinstance(other, Solution):
-        work += other.iterations
-        out["start"] = NEIGHBOUR_BETTER
-        if _is_better(other, found):
-            found, out["start"] = other, OWN_BETTER if doubted else MISSED
-    fill(out, found)
-    out["work"] = work
-    if np.isnan(posed.distance):
-        return before
-    return _followed(posed, found)
-
-
-def _followed(posed: Posed, found: Solution) -> Known:
-    """The policy for those that follow a sample, and how far it is from its parent's into its row."""
-    before = posed.before
-    assert before is not None
-    posed.sample.out["moved"] = _distance(posed.problem, before.solution, found)
-    if not found.converged:
-        return before
-    slope = abs(found.cost - before.solution.cost) / posed.distance
-    return Known(found, float(np.fmax(before.slope, slope)), posed.sample.point)
-
-
-def exchange(solves: Solves, block: list[Posed], known: dict[int, Known | None]) -> None:
-    """Have the samples of a block follow the nearest ones whose own guesses led to something better."""
-    found_own = [posed for posed in block if posed.sample.out["start"] in (OWN_BETTER, MISSED)]
-    sources = [(posed, now) for posed in found_own if (now := known[posed.sample.row]) is not None]
-    offers = list[Posed]()
-    for posed in block:
-        others = [(other, now) for other, now in sources if other is not posed]
-        nearest = np.argsort([_apart(posed, other) for other, _ in others], kind="stable")[:OFFERS]
-        offers += [
-            Posed(posed.sample._replace(parent=others[i][0].sample.row), posed.problem, others[i][1]) for i in nearest
-        ]
-    for offer, found in zip(offers, _solve_following(solves, offers), strict=True):
-        out, row = offer.sample.out, offer.sample.row
-        if not isinstance(found, Solution):
+def _take_better(found: Found, own: Found, tried: Indices, doubted: NDArray[np.bool_]) -> None:
+    """Put the better one of two solutions, of those that are tried from their own guesses, into what was found."""
+    for k, i in enumerate(tried.tolist()):
+        row, other = found.rows[i], own.rows[k]
+        if found.raised[i]:
             continue
-        work = out["work"] + found.iterations
-        if found.converged and not (out["converged"] and out["cost"] <= found.cost + BETTER * abs(found.cost)):
-            fill(out, found)
-            out["start"], out["parent"] = OFFERED, offer.sample.parent
-            known[row] = _followed(offer, found)
-        out["work"] = work
+        work, better = row["work"] + other["work"], own.raised[k] or _is_better(other, row)
+        if better:
+            found.rows[i] = other
+            for name in ARRAYS:
+                getattr(found.arrays, name)[i] = getattr(own.arrays, name)[k]
+        if own.raised[k]:
+            found.raised[i] = True
+        else:
+            row["start"] = NEIGHBOUR_BETTER if not better else OWN_BETTER if doubted[i] else MISSED
+            row["work"] = work
 
 
-def _apart(a: Posed, b: Posed) -> float:
-    """Distance of two samples."""
-    assert a.sample.point is not None
-    assert b.sample.point is not None
-    return float(np.linalg.norm(a.sample.point - b.sample.point))
+def _is_better(found: Any, than: Any) -> bool:
+    """Whether an optimum is better by more than rounding."""
+    if found["converged"] != than["converged"]:
+        return bool(found["converged"])
+    cost, other = float(found["cost"]), float(than["cost"])
+    return cost < other - BETTER * abs(other)
 
 
-def _distance(problem: Problem, a: Solution, b: Solution) -> float:
-    """Root of the mean square of X_b ⊖ X_a."""
-    difference = problem.dynamics.difference(a.X, b.X).ravel()
-    return math.sqrt(difference @ difference / difference.size)
+def _lengths(vectors: Array, count: int = 1) -> Array:
+    """Lengths of vectors (m, k), or roots of the mean squares of so many numbers."""
+    with np.errstate(over="ignore", invalid="ignore"):  # solutions that have not converged may be anything
+        return np.asarray(np.sqrt(np.vecdot(vectors, vectors) / count))

@@ -77,15 +77,20 @@ def fill(row: Any, solution: Solution) -> None:
         row[name] = getattr(solution, name)
     row["work"], row["ending"] = solution.iterations, ENDINGS.index(solution.status.ending.name)
     row["sentence"] = b"" if solution.converged else said_in(str(solution.status))
-    for name in row.dtype.names[len(SCALARS) :]:
+    for name in kept_in(row):
         row[name] = getattr(solution, name)
+
+
+def kept_in(rows: Any) -> tuple[str, ...]:
+    """Names of the arrays that rows keep."""
+    return rows.dtype.names[len(SCALARS) :]  # type: ignore[no-any-return]
 
 
 def fail(row: Any, sentence: str) -> None:
     """Write into a row that there is no solution, and why."""
     for name in ("cost", "gradient", "violation", "moved"):
         row[name] = np.nan
-    for name in row.dtype.names[len(SCALARS) :]:
+    for name in kept_in(row):
         row[name] = np.nan
     row["iterations"], row["work"], row["converged"], row["kind"] = 0, 0, False, b"unknown"
     row["ending"], row["sentence"] = ENDINGS.index(Ending.UNKNOWN.name), said_in(sentence)
@@ -119,12 +124,3 @@ def policy_type(problem: Problem, coordinates: int) -> np.dtype[np.void]:
     """Type of what children of a row need of it: its policy, where it is, and what its cost lets expect of theirs."""
     own = [(name, "<f8", shape) for name, shape in shapes(problem).items()]
     return np.dtype([("row", "<i8"), ("cost", "<f8"), ("slope", "<f8"), ("point", "<f8", (coordinates,)), *own])
-
-
-def policy_of(row: Any) -> Solution:
-    """The solution whose policy a row of `policy_type` keeps: to be followed, and for nothing else."""
-    own: dict[str, Any] = {name: row[name].copy() for name in ARRAYS}
-    return Solution(
-        **own, cost=float(row["cost"]), gradient=np.nan, converged=True, status=Status("converged", Ending.CONVERGED),
-        iterations=0, seconds=0.0, history=(),
-    )  # fmt: skip

@@ -15,10 +15,11 @@ import numpy as np
 
 from ddp.batch.solves import Solves
 from ddp.errors import ProblemError
-from ddp.many.following import Known, Posed, Sample, exchange, levels, solve_level
+from ddp.many.following import Tree
 from ddp.many.identity import parts_of
 from ddp.many.plan import Block
-from ddp.many.rows import ARRAYS, NOMINAL, Rows, empty_rows, policy_of
+from ddp.many.policies import Policies
+from ddp.many.rows import Rows, empty_rows
 from ddp.many.shelf import Outlet, Parts
 from ddp.options import DDP
 from ddp.parallel.functions import check_sent, digests_of
@@ -138,41 +139,19 @@ def brief(rows: Rows, which: Any = slice(None)) -> Rows:
 def solved(work: Work, task: Task, into: Rows | None = None) -> Done:
     """Solve the blocks of a task, level by level of their trees; into: the rows of all samples, to be written to."""
     begin = time.perf_counter()
-    count = sum(len(block.rows) for block in task.blocks)
-    rows = empty_rows(count if into is None else 0, work.type)
-    known: dict[int, Known | None] = {
-        int(policy["row"]): Known(policy_of(policy), float(policy["slope"]), policy["point"].copy())
-        for policy in task.policies
-    }
-    known[NOMINAL] = None if work.nominal is None else Known(work.nominal, np.nan, work.root)
-    samples: list[Sample] = []
-    for block in task.blocks:
-        for row, parent in zip(block.rows.tolist(), block.parents.tolist(), strict=True):
-            k = len(samples)
-            values = {name: array[k] for name, array in task.values.items()}
-            point = task.points[k] if len(task.points) else None
-            samples.append(Sample(row, parent, values, point, rows[k] if into is None else into[row]))
+    numbers = np.concatenate([block.rows for block in task.blocks])
+    parents = np.concatenate([block.parents for block in task.blocks])
+    rows, at = (empty_rows(len(numbers), work.type), np.arange(len(numbers))) if into is None else (into, numbers)
+    anchors = np.array([row for block in task.blocks if block.anchors for row in block.rows], dtype=np.int64)
+    followed = numbers if task.verified else numbers[np.isin(numbers, parents) | np.isin(numbers, anchors)]
+    policies = Policies(work.problem, task.policies, work.nominal, work.root, followed.tolist())
     solves = work.spare.pop() if work.spare else Solves(work.problem, work.solver, compiled=work.compiled)
-    following: dict[int, Posed] = {}
-    for level in levels(samples):
-        following |= solve_level(work.problem, solves, level, known, task.verified, work.guesses)
+    samples = numbers, parents, task.values, task.points
+    tree = Tree(work.problem, solves, *samples, policies, rows, at, task.verified, work.guesses)
+    tree.solve()
     if task.verified:
-        for block in task.blocks:
-            exchange(solves, [following[row] for row in block.rows.tolist() if row in following], known)
+        for which in np.split(np.arange(len(numbers)), np.cumsum([len(block.rows) for block in task.blocks])[:-1]):
+            tree.exchange(which)
     work.spare.append(solves)
-    anchors = [row for block in task.blocks if block.anchors for row in block.rows.tolist()]
-    policies = [policy for row in anchors if (policy := _policy(work, row, known[row])) is not None]
-    if into is not None:
-        rows = brief(into, np.array([sample.row for sample in samples], dtype=np.int64))
-    return Done(rows, np.array(policies, work.policies), time.perf_counter() - begin)
-
-
-def _policy(work: Work, row: int, known: Known | None) -> Any:
-    """A policy as a row of `policy_type`; None if there is none."""
-    if known is None:
-        return None
-    made = np.zeros((), work.policies)
-    made["row"], made["cost"], made["slope"], made["point"] = row, known.solution.cost, known.slope, known.point
-    for name in ARRAYS:
-        made[name] = getattr(known.solution, name)
-    return made[()]
+    told = rows if into is None else brief(rows, numbers)
+    return Done(told, policies.of(anchors), time.perf_counter() - begin)
