@@ -22,9 +22,10 @@ from ddp.interior.active_rows import BEYOND
 from ddp.interior.barrier import PROXIMAL
 from ddp.interior.correction import BLENDED
 from ddp.interior.course import END, SOLVED, START, lowered, unit
+from ddp.interior.passes import Way
 from ddp.interior.point import INSIDE, Point
+from ddp.interior.records import record_of
 from ddp.interior.row_steps import PRICE, N, P, S
-from ddp.interior.trials import Move, record_of
 from ddp.protocols import Array
 from ddp.solutions.record import Record
 from ddp.sweeps.outcome import Sweep
@@ -50,7 +51,7 @@ class Step(NamedTuple):
 
     sweep: Sweep
     blend: float
-    move: Move
+    way: Way
     settled: bool
 
 
@@ -65,7 +66,6 @@ class ActiveSet:
         self.point, self._given = point, point.bounds
         self._controls, self._shape = slice(point.first, None), point.U.shape
         given, self._imposed = self._given, point.place.imposed
-        self._evaluated: tuple[Array, Array] | None = None
         y, self._price = given.multipliers, given.give[PRICE]
         self._priced = (self._price < np.inf) & (given.bounded | given.equality)
         if held is None:
@@ -86,11 +86,10 @@ class ActiveSet:
         if given.count == 0:
             return np.zeros(given.size), np.zeros(given.size)
         barrier, point.barrier = point.barrier, 0.0
-        point.condense()
-        sweep = point.sweep(blend, 0.0)
-        if sweep.failed >= 0:
-            sweep, blend = point.sweep(0.0, 0.0), 0.0
-        rows = point.move(sweep, blend, 0.0).rows if sweep.failed < 0 else np.zeros_like(given.step)
+        found = point.propose(blend, 0.0, False)
+        if found.failed >= 0:
+            found = point.propose(0.0, 0.0, True)
+        rows = given.step if found.failed < 0 else np.zeros_like(given.step)
         point.barrier, moved = barrier, rows[S]
         beyond = 1.0 * (-rows[P] <= CLOSER * given.state[P]) - 1.0 * (-rows[N] <= CLOSER * given.state[N])
         low = given.has_lower & (-moved > CLOSER * (given.slacks - given.lower))
@@ -98,11 +97,8 @@ class ActiveSet:
         return np.where(low, -1.0, np.where(high, 1.0, 0.0)), np.where(self._priced, beyond, 0.0)
 
     def _values(self) -> Array:
-        """Values of all rows (M,) at the point, evaluated once."""
-        point, known = self.point, self._evaluated
-        if known is None or known[0] is not point.X:
-            self._evaluated = known = point.X, point.rows.values(point.X, point.U)
-        return known[1]
+        """Values of all rows (M,) at the point."""
+        return self.point.values()
 
     @property
     def of_controls(self) -> Array:
@@ -113,13 +109,12 @@ class ActiveSet:
     def impose(self) -> None:
         """Bound the point by the active rows alone: constraints as equalities; controls are held by sweeps."""
         point, own = self.point, self._imposed
-        point.bounds = own
         largest = own.hold(self._given, self.held, self._pays, self.y, point.first) / point.scale
-        own.least_proximal = max(PROXIMAL[0], LEFT_OPEN / max(largest, LEFT_OPEN))
-        own.share = PROXIMAL[1]
+        point.bounds = own
+        point.least_proximal, point.share = max(PROXIMAL[0], LEFT_OPEN / max(largest, LEFT_OPEN)), PROXIMAL[1]
         for limits, own_limits in zip((point.problem.lower, point.problem.upper), point.backward.limits, strict=True):
             np.subtract(limits, point.U, out=own_limits)
-        point.settle(self._values())
+        point.settle()
 
     def judge(self, moved: bool) -> float:
         """The error of the conditions of optimality at the point: of the Lagrangian's gradient, and what is open.
@@ -150,7 +145,7 @@ class ActiveSet:
             step = self._swept(1.0, curving)
             if step is None:
                 return None
-            if not self._revise(step.move):
+            if not self._revise():
                 return step._replace(settled=True)
             curving = curving + HALFWAY * (self.target - curving)
         if sets > 1:
@@ -168,9 +163,11 @@ class ActiveSet:
         active_rows.pull(own.kind, given.give, self.y, self._pays, own.state)
         point.bounds.y[:] = curving
         point.condense()
+        held = None if point.boxed else self.of_controls
         for share in BLENDED:
-            if share <= blend and (sweep := point.sweep(share, 0.0, self.of_controls)).failed < 0:
-                return Step(sweep, share, point.move(sweep, share, 0.0), False)
+            if share <= blend and (way := point.propose(share, 0.0, True, held)).failed < 0:
+                assert point.swept is not None
+                return Step(point.swept, share, way, False)
         return None
 
     def _foreseen(self) -> float | None:
@@ -185,23 +182,22 @@ class ActiveSet:
         b.equal = np.where(b.equality & ~b.soft, self.y, b.equal)
         longest = 0.0
         for _ in range(MOST_SWEEPS):
-            point.residual = b.missed(values)
+            point.residual[:] = b.missed(values)
             if point.judge().high <= SOLVED * point.barrier and longest == 1.0:
                 if relative <= END:
                     held, pays = self._closing(blend)
                     break
                 relative = max(END, lowered(relative))
                 point.barrier = relative * point.scale
-            move = point.propose(blend, 0.0, False)[1]
-            if move is None and blend > 0.0:
+            way = point.propose(blend, 0.0, False)
+            if way.failed >= 0 and blend > 0.0:
                 blend = 0.0
-                move = point.propose(blend, 0.0, True)[1]
-            if move is None:
+                way = point.propose(blend, 0.0, True)
+            if way.failed >= 0:
                 break
-            longest = move.longest
-            b.primal += longest * move.rows[: row_steps.BELOW]
-            args = move.rows, longest, move.longest_dual
-            row_steps.move(b.state, b.bounds, b.kind, b.give, point.barrier, *args)
+            longest = way.longest
+            b.primal += longest * b.step[: row_steps.BELOW]
+            row_steps.move(b.state, b.bounds, b.kind, b.give, point.barrier, b.step, longest, point.longest_dual)
         self.target = b.multipliers
         b.state[:], point.barrier = begun, 0.0
         if held is None or pays is None:
@@ -209,13 +205,13 @@ class ActiveSet:
         self.held, self._pays = held, pays
         return blend
 
-    def record(self, move: Move, blend: float, alpha: float, seconds: float) -> Record:
+    def record(self, way: Way, blend: float, alpha: float, seconds: float) -> Record:
         """Record of a step that was taken."""
         p = self.point
         missed = row_table.worst(self._values(), p.rows.lower, p.rows.upper)
-        return record_of(seconds, p.cost, self.dual, move.expected, alpha, 0.0, blend, p.gap, float(missed), 0.0)
+        return record_of(seconds, p.cost, self.dual, way.expected, alpha, 0.0, blend, p.gap, float(missed), 0.0)
 
-    def _revise(self, move: Move) -> bool:
+    def _revise(self) -> bool:
         """Release rows that push the wrong way after a step, by the linear model, hold those that are beyond bounds.
 
         Returns whether there were any.
@@ -223,6 +219,6 @@ class ActiveSet:
         point, given, own = self.point, self._given, self._imposed
         self.target = np.empty(given.size)
         return bool(active_rows.revise(
-            given.bounds, given.kind, given.give, move.rows, own.state, self._values(), point.moved,
-            point.backward.rows, move.x, move.u, point.first, point.limited, self.held, self._pays, self.target,
+            given.bounds, given.kind, given.give, own.step, own.state, self._values(), point.moved,
+            point.backward.rows, point.x, point.u, point.first, point.limited, self.held, self._pays, self.target,
         ))  # fmt: skip

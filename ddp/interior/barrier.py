@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ddp.compiling.portable import portable
+from ddp.compiling.kernel import kernel
 from ddp.interior import active_rows, row_steps
 from ddp.interior.memory import RowMemory
 from ddp.interior.row_steps import ABOVE, BELOW, BOUNDED, COMPLIANCE, EQUAL, FREE, NU, OF_N, OF_P, PRICE, N, P, S
@@ -44,14 +44,14 @@ FAR = 1e19
 """Bounds that are further from zero count as none, as IPOPT's: robots without a limit have the largest number there."""
 
 ARRAYS: dict[str, tuple[int, ...]] = {
-    "bounds": (2,), "give": (2,), "state": (8,), "step": (8,), "w": (), "f": (), "y": (), "residual": ()
+    "bounds": (2,), "give": (2,), "state": (8,), "step": (8,), "w": (), "f": (), "y": ()
 }  # fmt: skip
 """Axes of arrays before that of the rows."""
 
 
-@portable
+@kernel
 def proximal(p: Any) -> Any:
-    """δ of the equalities of a `Point`."""
+    """δ of the equalities of a `Memory`."""
     return max(p.least_proximal, p.share * p.barrier / p.scale) / p.scale
 
 
@@ -60,14 +60,14 @@ class Barrier:
 
     price, compliance (M,): of rows that give way; rows that do so for nothing count as free.
     address: of a `RowMemory`.   step (8, M): the last one.
-    elastic: whether the ``hard`` rows (M,) give way, which would not have to; price_of_all: at which price.
+    elastic: whether `hard` rows give way; price_of_all: at which price.
     """
 
     def __init__(self, lower: Array, upper: Array, price: Array | None = None, compliance: Array | None = None) -> None:
         self.size = len(lower)
         own, places = carved({name: (*rows, self.size) for name, rows in ARRAYS.items()})
         self.bounds, self.give, self.state, self.step = own["bounds"], own["give"], own["state"], own["step"]
-        self.w, self.f, self.y, self._residual = own["w"], own["f"], own["y"], own["residual"]
+        self.w, self.f, self.y = own["w"], own["f"], own["y"]
         self.bounds[0] = np.where(lower < -FAR, -np.inf, lower)
         self.bounds[1] = np.where(upper > FAR, np.inf, upper)
         self.give[PRICE] = np.inf if price is None else price
@@ -77,9 +77,8 @@ class Barrier:
         self._count()
         self.soft = ((self.give[PRICE] < np.inf) | (self.give[COMPLIANCE] > 0.0)) & (self.kind != FREE)
         self.least_proximal, self.share = PROXIMAL
-        self.elastic, self.price_of_all, self.hard = False, np.inf, np.zeros(self.size, dtype=bool)
-        del places["residual"]
-        self._memory = filled(RowMemory, M=self.size, kinds=address(self.kind), **places)
+        self.elastic, self.price_of_all, self._hard = False, np.inf, np.zeros(self.size, dtype=np.int64)
+        self._memory = filled(RowMemory, M=self.size, kinds=address(self.kind), hard=address(self._hard), **places)
         self.address = self._memory.address
 
     def _count(self) -> None:
@@ -154,13 +153,9 @@ class Barrier:
         self.state[NU] = multipliers
 
     @property
-    def violation(self) -> tuple[float, float]:
-        """By how much elastic rows miss their bounds that would not have to: at most, and all together."""
-        if not self.elastic:
-            return 0.0, 0.0
-        c = np.where(self.equality, self.lower, self.slacks) + self.state[P] - self.state[N]
-        beyond = np.maximum(np.maximum(self.lower - c, c - self.upper), 0.0)[self.hard]
-        return float(beyond.max(initial=0.0)), float(beyond.sum())
+    def hard(self) -> NDArray[np.bool_]:
+        """Rows (M,) that are elastic, but would not have to give way."""
+        return self._hard != 0
 
     def renew(self) -> None:
         """Begin as when it was made, for another solve; not where rows have given way."""
@@ -219,7 +214,8 @@ class Barrier:
     def start_elastic(self, price: float, rows: NDArray[np.bool_], c: Array, barrier: float) -> None:
         """Let some rows (M,) give way at a price, if they do not anyway: p - n is what they miss now, at values c."""
         y = self.multipliers
-        self.elastic, self.hard, self.price_of_all = True, rows & ~self.soft & (self.kind != FREE), price
+        self.elastic, self.price_of_all = True, price
+        self._hard[:] = rows & ~self.soft & (self.kind != FREE)
         self.give[PRICE, self.hard] = price
         self._count()
         self._start_giving(self.hard, c, y, barrier)
@@ -254,8 +250,3 @@ class Barrier:
         self.state[NU, priced] = np.clip(y[priced], -0.9 * price, 0.9 * price)
         self.state[P, compliant] = missed[compliant]
         self.state[NU, compliant] = missed[compliant] / self.give[COMPLIANCE, compliant]
-
-    def value(self, barrier: float) -> float:
-        """The barrier function with prices, of the state."""
-        args = self.bounds, self.kind, self.give, barrier, self._residual
-        return float(row_steps.evaluate(self._residual, self.primal, *args, False))

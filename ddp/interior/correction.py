@@ -8,9 +8,9 @@ fall either.
 
 from __future__ import annotations
 
-from ddp.compiling.portable import portable
+from ddp.compiling.kernel import kernel
 from ddp.interior.course import unit
-from ddp.interior.parts import NO_WAY, swept
+from ddp.interior.passes import NO_WAY, swept
 
 BLENDED, DIRECT = (1.0, 0.5, 0.125, 0.0), (1.0, 0.0)
 """Shares of the exact Hessian that are tried in turn; within limits of controls alone blends do not help."""
@@ -26,7 +26,7 @@ STIFFER = 10.0
 """By how much mu rises after steps that were too long for their models."""
 
 
-@portable
+@kernel
 def judge_step(s, p, stiff):
     """Raise mu after a step that was too long for its model."""
     s.stiff = 1 if stiff else 0
@@ -34,7 +34,7 @@ def judge_step(s, p, stiff):
         s.mu = max(FIRST_SHIFT * unit(p), STIFFER * s.mu)
 
 
-@portable
+@kernel
 def first_definite(s, p):
     """The step of the first Hessian that is positive definite; where there are proofs due, of at least `PROOF`."""
     proving, shares, way, again = s.done < s.proof, len(DIRECT) if s.within else len(BLENDED), NO_WAY, False

@@ -1,15 +1,16 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
 """Course of a full-space solve: when its barrier falls, when it ends, when Newton's steps on what binds are tried.
 
-These are functions of numbers, s: a `Course`, p: a `Point`. Python runs them, and kernels call them compiled. Barriers
-are relative to the cost that counts as one.
+s: a `Course`, p: a `Memory`. Barriers are relative to the cost that counts as one.
 """
 
 from __future__ import annotations
 
+from ddp.compiling.kernel import kernel
 from ddp.compiling.portable import portable
 from ddp.interior.filter import Filter, clear_filter
-from ddp.interior.parts import judged, penalised, priced_openness, priced_rows, violation
+from ddp.interior.passes import judged, priced_openness, priced_rows, violation
+from ddp.interior.trials import penalised
 from ddp.protocols import Array
 
 START, WARM, END, LARGEST_END = 0.01, 1e-8, 1e-9, 1e-6
@@ -86,23 +87,23 @@ def unit(p):
     return min(p.scale, max(abs(p.cost), 1.0))
 
 
-@portable
+@kernel
 def errors(p, barrier, one):
     """The largest of the dual, primal and complementarity errors, as IPOPT's; one: the cost that counts as one."""
     e = judged(p)
     lack = max(e.high - barrier, barrier - e.low, 0.0)
-    dual = max(100.0, (e.of_all + e.costates) / (p.count + p.equalities + p.costates) / one) / 100.0
+    dual = max(100.0, (e.of_all + e.costates) / (p.count + p.equalities + (p.N + 1) * p.n) / one) / 100.0
     slack = max(100.0, e.of_bounds / max(p.count, 1) / one) / 100.0
     return max(max(e.dual, e.slope) / one / dual, max(p.gap, p.missed), lack / one / slack)
 
 
-@portable
+@kernel
 def least(s, p):
     """The last barrier."""
     return unit(p) * max(END, min(LARGEST_END, s.tolerance / max(1, p.count)))
 
 
-@portable
+@kernel
 def fall(s, p):
     """Lower the barrier."""
     p.barrier = max(least(s, p), p.scale * lowered(p.barrier / p.scale))
@@ -112,7 +113,7 @@ def fall(s, p):
     s.held = 1 if p.holds and not p.elastic else 0  # the first barrier has led to a motion
 
 
-@portable
+@kernel
 def lower_barrier(s, p):
     """Lower the barrier where its problem is solved well enough, by errors."""
     last = least(s, p)
@@ -122,7 +123,7 @@ def lower_barrier(s, p):
         fall(s, p)
 
 
-@portable
+@kernel
 def near_minimum(s, p, way):
     """Lower the barrier where a full step gains less than what bounds cost; whether it did.
 
@@ -139,7 +140,7 @@ def near_minimum(s, p, way):
     return True
 
 
-@portable
+@kernel
 def is_crossing(s, p, way):
     """Whether Newton's steps on the active set are to be tried.
 
@@ -150,14 +151,14 @@ def is_crossing(s, p, way):
     return max(p.count * p.barrier, way.expected + priced_openness(p)) <= CROSSING * (unit(p) + abs(p.cost))
 
 
-@portable
+@kernel
 def is_solved(s, p, way):
     """Whether all errors are small."""
     allowed, enough = max(TOLERANCE, s.tolerance), s.tolerance * (unit(p) + abs(p.cost))
     return max(p.gap, p.missed) <= TOLERANCE and errors(p, 0.0, unit(p)) <= allowed and way.expected <= enough
 
 
-@portable
+@kernel
 def is_dear(s, p):
     """Whether constraints are to give way, as far as what they miss has become dear: see `DEAR`."""
     if not s.gives or p.elastic:
@@ -166,7 +167,7 @@ def is_dear(s, p):
     return s.dear >= IN_A_ROW
 
 
-@portable
+@kernel
 def stays_violated(s, p, way):
     """Whether constraints that give way miss their bounds, and will at this price: see `STAYS`.
 
@@ -174,6 +175,6 @@ def stays_violated(s, p, way):
     """
     if not (p.elastic and s.exact and way.longest >= HALVED):
         return False
-    most, price = violation(p)
+    most, total = violation(p.address)
     left = way.expected + priced_openness(p) + p.count * p.barrier
-    return most > GIVEN_WAY and left <= s.stays * price
+    return most > GIVEN_WAY and left <= s.stays * p.price_of_all * total

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ddp.compiling.kernel import kernel
 from ddp.compiling.portable import portable
 from ddp.protocols import Array
 
@@ -80,7 +81,7 @@ def accepts(s, theta, phi, theta0, phi0, slope, alpha):
     return better, False
 
 
-@portable
+@kernel
 def enter(s, theta, phi):
     """Enter an iterate that was left by a step of which the cost alone did not decide."""
     oldest, kept = 1 if s.entries == ENTRIES else 0, 0

@@ -15,8 +15,7 @@ import numpy as np
 from ddp.compiling.setup import working_time
 from ddp.interior.active import ActiveSet
 from ddp.interior.course import SOLVED, START
-from ddp.interior.point import Point
-from ddp.interior.trials import Trial
+from ddp.interior.point import Kept, Point
 from ddp.protocols import Array
 from ddp.solutions.record import Record
 from ddp.sweeps.outcome import Sweep
@@ -63,11 +62,12 @@ def finish(
     the exact Hessian is positive definite. If they do not, the point is left at the least error that was met, with a
     barrier that belongs to it.
     """
-    begun = point.settle(), point.multipliers(), point.bounds, point.barrier
+    point.settle()
+    begun = here = point.kept()
+    bounds, barrier = point.bounds, point.barrier
     rows, errors = ActiveSet(point, held), list[tuple[float, float]]()
-    best: tuple[float, Trial, tuple[Array, Array, Array], Finished] | None = None
-    nearest = np.inf, begun[0], begun[1], rows.y
-    (here, multipliers), reached = begun[:2], 0
+    best: tuple[float, Kept, Finished] | None = None
+    nearest, reached = (np.inf, begun, rows.y), 0
     point.barrier, before, alpha = 0.0, working_time(), 1.0
     for number in range(most + 1):
         rows.impose()
@@ -80,19 +80,18 @@ def finish(
             alpha *= 0.5
             if alpha < SHORTEST or number == most:
                 break
-            point.restore(here, multipliers)
+            point.restore(here)
         else:
             alpha, y = 1.0, rows.y
             if error < nearest[0]:
-                nearest = error, point.trial, point.multipliers(), y.copy()
+                nearest = error, point.kept(), y.copy()
             errors.append(rows.errors)
             step = rows.settle(1 if show is None else SETS)
             if step is None:
                 break
-            here, multipliers = point.trial, point.multipliers()
-            sweep = kept(step.sweep, rows.dual)
+            here, sweep = point.kept(), kept(step.sweep, rows.dual)
             if not strayed:
-                best = (error, here, multipliers, Finished(sweep, step.blend == 1.0)) if step.settled else None
+                best = (error, here, Finished(sweep, step.blend == 1.0)) if step.settled else None
                 reached = number
             if error <= ROUNDING or number == most:
                 break
@@ -102,21 +101,21 @@ def finish(
             break
         point.accept(trial, alpha)
         rows.y = y + alpha * (rows.target - y)
-        whole = alpha == 1.0 and trial.theta <= max(here.theta, ROUNDING)
+        whole = alpha == 1.0 and trial.theta <= max(here.worth[2], ROUNDING)
         if best is not None and not strayed and error <= CLOSE and whole:
             point.bounds.equal = rows.y
-            best = error, trial, point.multipliers(), best[-1]
+            best = error, point.kept(), best[-1]
             break
         if show is not None and error > allowed:
-            show(rows.record(step.move, step.blend, alpha, working_time() - before))
+            show(rows.record(step.way, step.blend, alpha, working_time() - before))
             before = working_time()
     if best is None or best[0] > allowed or not (best[-1].exact or show is None):
-        trial, multipliers, point.bounds, point.barrier = begun
+        point.bounds, point.barrier = bounds, barrier
         if show is None:
-            point.restore(trial, multipliers)
+            point.restore(begun)
         else:
             point.resume(*nearest[1:], min(nearest[0] / SOLVED, START))
         return Finished(None, False)
-    _, trial, multipliers, finished = best
-    point.restore(trial, multipliers)
+    _, found, finished = best
+    point.restore(found)
     return finished

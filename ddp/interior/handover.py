@@ -17,8 +17,8 @@ import numpy as np
 
 from ddp.errors import ModelError
 from ddp.interior.filter import Filter, accepts, begin_filter
+from ddp.interior.outside import straying
 from ddp.interior.solve import AT_ONCE, PATIENCE_WITHIN, SHORT, minimise, scale_of
-from ddp.interior.trials import straying
 from ddp.solutions.record import Record
 from ddp.solutions.status import End
 from ddp.sweeps.sized_limits import linear_step_of

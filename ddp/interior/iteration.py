@@ -1,13 +1,12 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
 """An iteration of the full-space step, from what is known of a point to the next one; method.py tells what it does.
 
-Python runs these functions on a `Course` and a `Point`, or kernels call them compiled, on structs of the same numbers.
 What is rare is left to Python: an iteration ends before it, and says so.
 """
 
 from __future__ import annotations
 
-from ddp.compiling.portable import portable
+from ddp.compiling.kernel import kernel
 from ddp.interior.correction import first_definite, judge_step
 from ddp.interior.course import (
     END,
@@ -16,6 +15,7 @@ from ddp.interior.course import (
     LOWERED,
     MOVED,
     UNKNOWN,
+    Course,
     is_crossing,
     is_dear,
     is_solved,
@@ -23,8 +23,15 @@ from ddp.interior.course import (
     near_minimum,
     stays_violated,
 )
-from ddp.interior.filter import accepts, clear_filter, enter
-from ddp.interior.parts import accept, along, arrive, judge, judged, left_open, rolled
+from ddp.interior.filter import ENTRIES, accepts, clear_filter, enter
+from ddp.interior.memory import NUMBERS, Memory
+from ddp.interior.passes import arrive, judge, judged, left_open
+from ddp.interior.trials import accept, along, rolled
+from ddp.machine.addresses import array_at
+from ddp.machine.variables import struct_like
+
+Decisions = struct_like("Decisions", __name__, Course(0.0, 0, False, [0.0] * ENTRIES, [0.0] * ENTRIES))  # type: ignore[arg-type]
+"""`Course` of a solve."""
 
 TOOK, STOPPED, HOLDS, INDEFINITE, LEADS_ASTRAY, GIVES, CROSSES, ENDS, LIMIT = range(9)
 """Results of an iteration. TOOK: a step was taken, or none was found for the first time; STOPPED: none was found again.
@@ -47,13 +54,33 @@ LESS_PROXIMAL = 0.1
 """By how much equalities give way less after a full step that did not close half of what is open."""
 
 
-@portable
+@kernel
+def run(memory, decisions, most):
+    """Make up to ``most`` iterations; what the last came to, and how many have a record."""
+    s, p = Decisions(decisions), Memory(memory)
+    made, came = 0, TOOK
+    while came == TOOK and made < most and p.broken == 0:
+        came = iterate(s, p)
+        if came in (TOOK, STOPPED):
+            report(s, p, array_at(p.numbers, (most, NUMBERS))[made])
+            made += 1
+    return came, made
+
+
+@kernel
+def report(s, p, out):
+    """Write the numbers of an iteration's `Record`, and when the barrier fell."""
+    out[0], out[1], out[2], out[3], out[4] = p.cost, s.dual, s.expected, s.alpha, s.shift
+    out[5], out[6], out[7], out[8], out[9] = s.blend, p.gap, p.missed, p.barrier, float(s.fell)
+
+
+@kernel
 def iterate(s, p):
     """Make an iteration, or find what has to be done first."""
     if s.known == UNKNOWN:
-        judge(p)
+        judge(p.address)
     elif s.known == MOVED:
-        arrive(p)
+        arrive(p.address)
     while True:
         if s.known != LOWERED:
             s.known = KNOWN
@@ -83,7 +110,7 @@ def iterate(s, p):
     return follow(s, p, way, was_open)
 
 
-@portable
+@kernel
 def follow(s, p, way, was_open):
     """Draw conclusions from a step."""
     if s.alpha == 0.0 and s.stuck:
@@ -99,7 +126,7 @@ def follow(s, p, way, was_open):
     return TOOK
 
 
-@portable
+@kernel
 def leads_astray(s, p, way):
     """Whether to begin anew with another first barrier, which is set: a lower one, or the one before.
 
@@ -108,7 +135,7 @@ def leads_astray(s, p, way):
     if by curvature a full one would open half as much as the one before; else the barrier was not the cause.
     """
     alpha, barrier = way.longest, LOWER * p.barrier
-    trial = along(p, alpha)
+    trial = along(p.address, alpha)
     phi = trial.cost + trial.barrier
     accepted = accepts(s, trial.theta, phi, p.theta, p.cost + p.penalty, way.slope, alpha)[0]
     opens = (trial.theta - (1.0 - alpha) * p.theta) / alpha**2
@@ -121,7 +148,7 @@ def leads_astray(s, p, way):
     return True
 
 
-@portable
+@kernel
 def search(s, p, way):
     """Go along a step: the fraction, 0 where none is accepted.
 
@@ -131,7 +158,7 @@ def search(s, p, way):
     shortest = (SHORTEST_WHOLE if s.within else SHORTEST) * way.longest
     p.ahead = 0
     while alpha > shortest:
-        trial = along(p, alpha)
+        trial = along(p.address, alpha)
         if is_taken(s, p, trial, theta, phi, way.slope, alpha):
             return alpha
         if p.first > 0:
@@ -142,12 +169,12 @@ def search(s, p, way):
     return 0.0
 
 
-@portable
+@kernel
 def is_taken(s, p, trial, theta, phi, slope, alpha):
     """Whether the filter accepts a trial, to which the point goes then; theta, phi: of where it was."""
     accepted, by_cost = accepts(s, trial.theta, trial.cost + trial.barrier, theta, phi, slope, alpha)
     if accepted:
         if not by_cost:
             enter(s, theta, phi)
-        accept(p, trial, alpha)
+        accept(p.address, trial, alpha)
     return accepted

@@ -1,5 +1,5 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
-"""Everything that the passes of an iteration read and write, behind two addresses: a point's, and its rows'.
+"""Everything that full-space steps read and write, behind two addresses: a point's, and its rows'.
 
 Kernels are handed an array as seven words, which takes Python a tenth of a microsecond; an iteration has thirty.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from ddp.compiling.kernel import inline
+from ddp.compiling.kernel import call_contraction, inline
 from ddp.constraints.row_table import WORDS
 from ddp.machine.addresses import array_at, integers_at
 from ddp.machine.struct import Struct, integer
@@ -18,16 +18,22 @@ LANES, NUMBERS, ERRORS, MOST = 4, 10, 7, 8
 """Fractions of a step that are rolled out at once; numbers of an iteration; errors of a point; iterations in one call,
 which nothing interrupts, at most."""
 
+DIFFERENTIATE, CONTRACT, CURVE, STRAY, TRACK, WEIGH, EVALUATE = range(7)
+"""Questions of kernels to Python where a part of a problem is not compiled, see outside.py: derivatives at the point,
+the second order of its dynamics, curvature of its rows; where a step leads in a straight line, and in rollouts; what a
+trial is worth; the rows of the point."""
+
 
 class RowMemory(Struct):
     """Addresses of what a `Barrier` has of M rows: see row_steps.py.
 
-    w, f, y (M,): weights, forces and multipliers.   step (8, M): the last one.
+    w, f, y (M,): weights, forces and multipliers.   step (8, M): the last one.   hard (M,): see `Barrier`.
     """
 
     M: int = integer()
     bounds: int = integer()
     kinds: int = integer()
+    hard: int = integer()
     give: int = integer()
     state: int = integer()
     step: int = integer()
@@ -39,32 +45,33 @@ class RowMemory(Struct):
 class Memory(Struct):
     """Sizes and addresses of a `Point`, of N controls and M rows whose Jacobians have ``entries`` numbers.
 
-    horizon: a `Horizon`.   sweeping: a `Sweeping` over it.   linear_step: see `sized_limits.step_function`.
+    Numbers of the point have its names.   rows: a `RowMemory`.   outside: address of the C function that asks Python
+    for what is not compiled, 0 if all is; broken: whether Python has raised an error meanwhile.
+    X (N+1, nx), U (N, nu), opened (N, n), residual (M,): the point, its gaps and what its rows miss; tried_X ..
+    tried_residual, tried_primal (3, M): a trial, tried_cost: its cost.   errors (ERRORS,): a `Judged`.
+    contracted: whether second orders are; whole: whether Gauss-Newton's Hessians have been made; valued: whether
+    ``values`` (M,) are those of the point's rows, and not of a trial's.
+    horizon: a `Horizon`, that of whole_horizon, torn_horizon which serves: without gaps, or with some; whole_held,
+    torn_held: of sweeps with controls that are held.   sweeping: a `Sweeping` over it.
+    within: C function of `sized_limits.within_function`, and its scratch, where sweeps keep to limits of controls
+    lower, upper (N, nu).   linear_step: see `sized_limits.step_function`.
     table (placed, .): see row_table.py.   A .. diagonal: `Derivatives`; to_lz .. to_diagonal: those that are swept.
+    dense, separable, costs_separable (N+1,): see `passes.fill`; any_dense: whether any is.
     terms (term_count, 5), runs: see cost_table.py.
     x (N+1, n), u (N, nu): a step; y (N+1, n): see `limits.linear_step`; moved (M,): J z of it.
     costate (N+1, n), weights (N, n): multipliers of the dynamics, see linear.py; to_costate, to_weights: where the step
     leads.   gaps (N, n): those that are swept.   error (N+1, nz): the Lagrangian's gradient.
-    dX (N+1, n), next (N, nx), costs (N+1,), values (M,): of trials.
-    expand, contract, stray, context: of `ddp.systems.system.Routines`; records: numbers of a knot's record, which
-    are for the second order, too, where it ``completes`` them.
-    T (N, T_size): the second order.
-
-    Where whole iterations are compiled (compiled.py), too: numbers of a `Point`, under its names; rows: a `RowMemory`.
-    whole_horizon, torn_horizon: `Horizon` without gaps, and with some; horizon: the one of both that serves.
-    X (N+1, nx), U (N, nu), opened (N, n), residual (M,): the point, its gaps and what its rows miss; tried_X ..
-    tried_residual, tried_primal (3, M): a trial.   errors (ERRORS,): a `Judged`.
-    within: C function of `sized_limits.within_function`, and its scratch, where sweeps keep to limits of controls.
-    dense, separable, costs_separable (N+1,): see `passes.condense`; any_dense: whether any is; whole: whether
-    Gauss-Newton's Hessians have been made.
-    track: of routines; lengths: its `Lengths`, of lanes_X (LANES, N+1, nx), lanes_U (LANES, N, nu), within low, high
-    (N, nu), which are off the limits lower, upper (N, nu); ahead: how many of these trials have not been looked at.
-    numbers (MOST, NUMBERS): of the last iterations, see `compiled.report`.
+    dX (N+1, n), next (N, nx), costs (N+1,): of trials.
+    expand, contract, stray, track, context: of `ddp.systems.system.Routines`, and what these are given: a `Trajectory`,
+    ``straying``, and lengths: `Lengths` of lanes_X (LANES, N+1, nx), lanes_U (LANES, N, nu), within low, high (N, nu),
+    which are off the limits; ahead: how many of these trials have not been looked at.   records: numbers of a knot's
+    record, which are for the second order, too, where it ``completes`` them.
+    numbers (MOST, NUMBERS): of the last iterations, see `run.report`.
     """
 
     rows: int = variable_integer()
-    whole_horizon: int = integer()
-    torn_horizon: int = integer()
+    outside: int = integer()
+    broken: int = variable_integer()
     X: int = integer()
     U: int = integer()
     opened: int = integer()
@@ -74,32 +81,36 @@ class Memory(Struct):
     tried_gaps: int = integer()
     tried_residual: int = integer()
     tried_primal: int = integer()
+    tried_cost: float = variable_real()
     errors: int = integer()
+    contracted: int = variable_integer()
+    whole: int = variable_integer()
+    valued: int = variable_integer()
+    horizon: int = variable_integer()
+    whole_horizon: int = integer()
+    torn_horizon: int = integer()
+    whole_held: int = integer()
+    torn_held: int = integer()
+    sweeping: int = integer()
     within: int = integer()
     scratch: int = integer()
+    lower: int = variable_integer()
+    upper: int = variable_integer()
+    linear_step: int = integer()
     dense: int = integer()
     separable: int = integer()
     costs_separable: int = integer()
     any_dense: int = integer()
-    track: int = integer()
-    lengths: int = integer()
-    lanes_X: int = integer()
-    lanes_U: int = integer()
-    lower: int = variable_integer()
-    upper: int = variable_integer()
-    low: int = integer()
-    high: int = integer()
-    numbers: int = integer()
-    whole: int = variable_integer()
     ahead: int = variable_integer()
-    first: int = variable_integer()
-    limited: int = variable_integer()
-    boxed: int = variable_integer()
-    holds: int = variable_integer()
+    numbers: int = integer()
+    first: int = integer()
+    limited: int = integer()
+    boxed: int = integer()
+    holds: int = integer()
     count: int = variable_integer()
     equalities: int = variable_integer()
     elastic: int = variable_integer()
-    costates: int = variable_integer()
+    price_of_all: float = variable_real()
     scale: float = variable_real()
     barrier: float = variable_real()
     cost: float = variable_real()
@@ -120,20 +131,23 @@ class Memory(Struct):
     placed: int = integer()
     records: int = integer()
     completes: int = integer()
-    T_size: int = integer()
     term_count: int = integer()
     run_count: int = integer()
-    horizon: int = variable_integer()
-    sweeping: int = integer()
-    linear_step: int = integer()
     expand: int = integer()
     contract: int = integer()
     stray: int = integer()
+    track: int = integer()
     context: int = integer()
+    trajectory: int = integer()
+    straying: int = integer()
+    lengths: int = integer()
+    lanes_X: int = integer()
+    lanes_U: int = integer()
+    low: int = integer()
+    high: int = integer()
     table: int = integer()
     terms: int = integer()
     runs: int = integer()
-    T: int = integer()
     A: int = integer()
     B: int = integer()
     record: int = integer()
@@ -192,6 +206,38 @@ class RowArrays(NamedTuple):
     w: Any
     f: Any
     y: Any
+
+
+@inline
+def ask(p, what):
+    """Ask Python for one of `DIFFERENTIATE` and the others."""
+    call_contraction(p.outside, what, 0, 0, 0)
+
+
+@inline
+def trajectory(p):
+    """X, U, gaps and residual of a point."""
+    N = p.N
+    states, controls = array_at(p.X, (N + 1, p.nx)), array_at(p.U, (N, p.nu))
+    return states, controls, array_at(p.opened, (N, p.n)), array_at(p.residual, (p.M,))
+
+
+@inline
+def trial(p):
+    """X, U, slacks and excesses, gaps and residual of a trial."""
+    N, M = p.N, p.M
+    states, controls = array_at(p.tried_X, (N + 1, p.nx)), array_at(p.tried_U, (N, p.nu))
+    return (
+        states, controls, array_at(p.tried_primal, (3, M)), array_at(p.tried_gaps, (N, p.n)),
+        array_at(p.tried_residual, (M,)),
+    )  # fmt: skip
+
+
+@inline
+def limits(p):
+    """Lower and upper limits of controls."""
+    shape = p.N, p.nu
+    return array_at(p.lower, shape), array_at(p.upper, shape)
 
 
 @inline

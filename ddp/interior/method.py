@@ -29,7 +29,6 @@ import numpy as np
 
 from ddp.compiling.setup import working_time
 from ddp.constraints.impossible import PROVEN, removable
-from ddp.interior.alone import Alone, alone_of
 from ddp.interior.course import DEAR, GIVEN_WAY, LOWERED, START, UNKNOWN, Course
 from ddp.interior.filter import ENTRIES, begin_filter
 from ddp.interior.finish import Finished
@@ -43,10 +42,13 @@ from ddp.interior.iteration import (
     LIMIT,
     STOPPED,
     TOOK,
-    iterate,
+    Decisions,
+    run,
 )
+from ddp.interior.memory import MOST
 from ddp.interior.point import INSIDE, Point
-from ddp.interior.trials import record_of
+from ddp.interior.records import record_of
+from ddp.machine.written import Numbers, filled
 from ddp.solutions.record import Record
 from ddp.solutions.status import End, Ending
 from ddp.sweeps.outcome import Sweep
@@ -82,21 +84,22 @@ class Interior:
         self.point, self.history, self._show, self._struggles, self._newton = point, history, show, struggles, newton
         self.finished: Finished | None = None
         within = point.boxed and point.first == 0  # limits of controls alone
-        self.course = Course(tolerance, 0, within, np.empty(ENTRIES), np.empty(ENTRIES))
+        begun = vars(Course(tolerance, 0, within, np.empty(ENTRIES), np.empty(ENTRIES)))
+        self._decisions = filled(Decisions, **begun)
+        self.course = Numbers(self._decisions)
         self.course.crosses, self.course.proof = int(newton is not None), len(history) + proof if proof else 0
-        self._alone: Alone | None = None
         self._patience, self._fell = patience, len(history)
         self._warm = False
 
     @property
     def sweep(self) -> Sweep | None:
         """The last sweep, if it succeeded."""
-        return self.point.swept_last
+        return self.point.swept
 
     @property
     def exact(self) -> bool:
         """Whether the last sweep was of the exact Hessian, with nothing added."""
-        return self.course.exact != 0
+        return bool(self.course.exact)
 
     def _begin(self) -> None:
         """First multipliers of the dynamics: costates, unless they are large, or constraints will change them.
@@ -122,7 +125,7 @@ class Interior:
             s.settled = int(p.first == 0 or p.bounds.count == 0)
         s.gives = int(p.first > 0 and not warm)
         begin_filter(s, p.theta, p.first > 0, p.scale)
-        p.penalty = p.bounds.value(p.barrier)
+        p.penalise()
         while True:
             came, made = self._iterate()
             if made:
@@ -130,11 +133,9 @@ class Interior:
                 self._record(made, (now - before) / len(made))
                 before, self._fell = now, int(made[-1][-1])
                 if came == TOOK and self._struggles is not None and self._struggles(self.history[self._fell :]):
-                    self._leave()
                     return End(Ending.STRUGGLES, f"full-space {Ending.STRUGGLES.value}")
                 if came == TOOK:
                     continue
-            self._leave()
             if came == STOPPED:
                 if not self._elastic():
                     return End(Ending.NO_STEP, "no step lowers the cost or closes what is open")
@@ -161,20 +162,10 @@ class Interior:
                 return End(Ending.INDEFINITE, Ending.INDEFINITE.value)
 
     def _iterate(self) -> tuple[int, Sequence[Sequence[float]]]:
-        """Make an iteration, or some in compiled code: what it came to, and numbers of those with a record."""
-        p, s = self.point, self.course
-        self._alone = alone_of(p)
-        if self._alone is not None:
-            return self._alone.iterate(p, s, max(1, self._patience - len(self.history) + self._fell))
-        came = iterate(s, p)
-        if came not in (TOOK, STOPPED):
-            return came, ()
-        return came, ((p.cost, s.dual, s.expected, s.alpha, s.shift, s.blend, p.gap, p.missed, p.barrier, s.fell),)
-
-    def _leave(self) -> None:
-        """Bring point and course up to date."""
-        if self._alone is not None:
-            self._alone.leave()
+        """Make some iterations: what the last one came to, and numbers of those with a record."""
+        most = max(1, self._patience - len(self.history) + self._fell)
+        came, made = self.point.do(run, self._decisions.address, min(most, MOST))
+        return int(came), self.point.place.own["numbers"][:made].tolist()
 
     def _converges(self) -> bool:
         """Whether Newton's steps on the active set converge; if not, the point has moved, and none are tried again."""
@@ -186,7 +177,7 @@ class Interior:
             self.finished = found
             return True
         p.differentiate()
-        p.penalty = p.bounds.value(p.barrier)
+        p.penalise()
         self._again()
         return False
 
@@ -203,7 +194,7 @@ class Interior:
 
     def _judge_violation(self) -> End | None:
         """End at a minimum, by what elastic constraints miss there; None to go on closer, or at a higher price."""
-        p, s, (most, total) = self.point, self.course, self.point.bounds.violation
+        p, s, (most, total) = self.point, self.course, self.point.violation
         if most > GIVEN_WAY:
             if p.bounds.price_of_all * total < DEAR * (p.scale + abs(p.cost)):  # costs may hide a saddle of violations
                 p.barrier = START * p.scale
@@ -228,6 +219,6 @@ class Interior:
         self._fell = s.done
 
     def _record(self, made: Sequence[Sequence[float]], seconds: float) -> None:
-        """Show records of iterations, from their numbers, see `compiled.report`, and the seconds that each took."""
+        """Show records of iterations, from their numbers, see `iteration.report`, and the seconds that each took."""
         for *numbers, _ in made:
             self._show(record_of(seconds, *numbers), self.point)

@@ -1,60 +1,98 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
-"""An iteration's passes over the horizon and all rows: what point.py and compiled.py call.
+"""Passes over the horizon and all rows at a point: its derivatives and errors, its sweeps and their steps.
 
-    judge      errors of the point                        condense   what rows weigh, eliminated
-    stride     the step of a sweep                        advance    a fraction of the step
-    weigh      what a trial is worth                      follow     multipliers, where the states have gone
+    differentiate, contract   derivatives of both orders     judge   errors of the point
+    condense, sweep           what rows weigh, eliminated    stride  the step of a sweep
 
-Where all is compiled, `arrive` makes derivatives before it judges, and `stray` finds gaps.
-
-memory, rows: addresses of a `Memory` and a `RowMemory`.   m, delta: see row_steps.py.   X (N+1, nx), U (N, nu).
-residual (M,), primal (3, M): of the rows.
+memory: address of a `Memory`. What is not compiled Python is asked for, see outside.py.
 """
 
 from __future__ import annotations
 
-import numpy as np
+from typing import NamedTuple
 
 from ddp.compiling.kernel import call_contraction, kernel
-from ddp.constraints.bound import CURVATURE, JACOBIAN, VALUES
+from ddp.constraints.bound import CURVATURE, JACOBIAN
+from ddp.constraints.bounds import measure_room
 from ddp.constraints.row_table import add_forces, add_squares, along, evaluate
 from ddp.costs import cost_table
 from ddp.costs.bound import GAUSS_NEWTON
 from ddp.interior import row_steps
+from ddp.interior.barrier import KEPT, proximal
 from ddp.interior.linear import bend, multipliers, stationarity
-from ddp.interior.measures import absolute, approach, copy, sizes, slope, spread
-from ddp.interior.memory import Memory, RowMemory, arrays, row_arrays
-from ddp.machine.addresses import address_of_words, array_at, integers_at
+from ddp.interior.measures import absolute, copy, let_limits_hold, priced, slope, spread
+from ddp.interior.memory import (
+    CONTRACT,
+    CURVE,
+    DIFFERENTIATE,
+    ERRORS,
+    Memory,
+    RowMemory,
+    arrays,
+    ask,
+    limits,
+    row_arrays,
+    trajectory,
+)
+from ddp.machine.addresses import array_at, integers_at
+from ddp.machine.memory import address_of
+from ddp.sweeps.horizon import Horizon
+from ddp.sweeps.sweeping import Sweeping, recur
+
+
+class Way(NamedTuple):
+    """Numbers of the step of a sweep; failed: the knot at which that failed, or -1.
+
+    longest: fraction of it until a slack is at zero all but.   slope: of cost and barrier along it.
+    expected: the decrease of both that the model promises, were nothing open.
+    """
+
+    failed: int
+    longest: float
+    slope: float
+    expected: float
+
+
+NO_WAY = Way(0, 1.0, 0.0, 0.0)
+"""Result of a sweep that failed."""
+
+
+class Judged(NamedTuple):
+    """Errors of a point: of the Lagrangian's gradient in x and u, and in slacks; products that the barrier makes equal.
+
+    costates, of_bounds, of_all: sums of absolute multipliers: of the dynamics, of bounds, of all rows.
+    """
+
+    dual: float
+    costates: float
+    low: float
+    high: float
+    slope: float
+    of_bounds: float
+    of_all: float
 
 
 @kernel
-def arrive(memory, rows, X, U, gaps):
-    """Derivatives at X, U, where gaps (N, n) are open, contracted with the multipliers; and `judge`."""
+def differentiate(memory):
+    """Derivatives at the point, but for second orders of the dynamics, which are not contracted yet."""
     p = Memory(memory)
-    a = arrays(p)
-    x, u = cost_table.place(X), cost_table.place(U)
-    trajectory = address_of_words((
-        p.N, p.nx, p.n, p.nu, p.records, x, u, p.A, p.B, p.record, cost_table.place(a.weights), p.T, p.T_size
-    ))  # fmt: skip
-    call_contraction(p.expand, p.context, trajectory, 1, p.completes)
-    differentiate(p, X, U)
-    evaluate(a.table, JACOBIAN, 0, p.N + 1, X, U, a.J, a.J, array_at(p.J, (0, 0, 0)))
+    X, U, gaps, _ = trajectory(p)
+    if p.outside != 0:
+        ask(p, DIFFERENTIATE)
+    else:
+        call_contraction(p.expand, p.context, p.trajectory, 1, p.completes)
+        N, nz, J = p.N, p.n + p.nu, array_at(p.J, (p.entries,))
+        terms, record = terms_of(p), array_at(p.record, (N, p.records))
+        l, lz = array_at(p.l, (N + 1,)), array_at(p.lz, (N + 1, nz))
+        lzz, exact = array_at(p.lzz, (N + 1, nz, nz)), array_at(p.exact, (N + 1, nz, nz))
+        runs, diagonal = integers_at(p.runs, (p.run_count, 3)), array_at(p.diagonal, (N + 1, nz))
+        cost_table.expand(terms, GAUSS_NEWTON, runs, 0, N + 1, X, U, record, l, lz, lzz, diagonal)
+        cost_table.expand_exact(terms, runs, 0, N + 1, X, U, record, exact)
+        evaluate(arrays(p).table, JACOBIAN, 0, N + 1, X, U, J, J, array_at(p.J, (0, 0, 0)))
     copy(array_at(p.gaps, (p.N, p.n)), gaps)
-    bend(p.horizon, a.weights)
-    call_contraction(p.contract, p.context, trajectory, 0, 0)
-    return judge(memory, rows)
-
-
-@kernel
-def differentiate(p, X, U):
-    """Costs, their gradients and Hessians of both kinds."""
-    N, nz = p.N, p.n + p.nu
-    terms, record = terms_of(p), array_at(p.record, (N, p.records))
-    l, lz = array_at(p.l, (N + 1,)), array_at(p.lz, (N + 1, nz))
-    lzz, exact = array_at(p.lzz, (N + 1, nz, nz)), array_at(p.exact, (N + 1, nz, nz))
-    runs, diagonal = integers_at(p.runs, (p.run_count, 3)), array_at(p.diagonal, (N + 1, nz))
-    cost_table.expand(terms, GAUSS_NEWTON, runs, 0, N + 1, X, U, record, l, lz, lzz, diagonal)
-    cost_table.expand_exact(terms, runs, 0, N + 1, X, U, record, exact)
+    p.horizon = p.torn_horizon if p.gap > 0.0 else p.whole_horizon
+    Sweeping(p.sweeping).horizon = p.horizon
+    p.contracted = 0
 
 
 @kernel
@@ -64,128 +102,191 @@ def terms_of(p):
 
 
 @kernel
-def pull(memory, forces):
+def contract(memory):
+    """Contract the second order of the dynamics with the multipliers, unless that is done."""
+    p = Memory(memory)
+    if p.contracted != 0:
+        return
+    bend(p.horizon, arrays(p).weights)
+    if p.outside != 0:
+        ask(p, CONTRACT)
+    else:
+        call_contraction(p.contract, p.context, p.trajectory, 0, 0)
+    p.contracted = 1
+
+
+@kernel
+def pull(p, forces):
     """The swept gradient := that of the costs + Jᵀ forces (M,)."""
-    a = arrays(Memory(memory))
+    a = arrays(p)
     copy(a.to_lz, a.lz)
     add_forces(a.table, a.J, forces, a.to_lz)
 
 
 @kernel
-def judge(memory, rows):
-    """``error`` := the Lagrangian's gradient, with multipliers of the rows, which are written.
-
-    Returns the largest number of it, the sum of |costate|, and `row_steps.errors`.
-    """
-    p, b = Memory(memory), row_arrays(RowMemory(rows))
-    a = arrays(p)
+def judge(memory):
+    """Errors of a point whose derivatives are known, with multipliers of the rows, which are written."""
+    p = Memory(memory)
+    contract(memory)
+    a, b, e = arrays(p), row_arrays(RowMemory(p.rows)), array_at(p.errors, (ERRORS,))
     row_steps.multipliers(b.state, b.kind, b.give, b.y)
-    pull(memory, b.y)
+    pull(p, b.y)
     stationarity(p.horizon, a.to_lz, a.costate, a.weights, a.error)
-    return absolute(a.error)[0], absolute(a.costate)[1], row_steps.errors(b.state, b.bounds, b.kind, b.give)
+    if p.boxed:  # what limits hold is no error
+        lower, upper = limits(p)
+        let_limits_hold(a.error, trajectory(p)[1], lower, upper)
+    e[0], e[1] = absolute(a.error)[0], absolute(a.costate)[1]
+    e[2], e[3], e[4], e[5], e[6] = row_steps.errors(b.state, b.bounds, b.kind, b.give)
 
 
 @kernel
-def condense(memory, rows, m, delta, residual, X, U, dense, separable, costs):
-    """Weights and forces of the rows, and what is swept: the gradient, `fill`, the curvature of the rows.
+def arrive(memory):
+    """Derivatives where a step has led, and the errors there."""
+    differentiate(memory)
+    judge(memory)
 
-    dense, separable, costs (N+1,): where Hessians are, and are not, and where those of costs are diagonals.
+
+@kernel
+def judged(p):
+    """The errors of a point."""
+    e = array_at(p.errors, (ERRORS,))
+    return Judged(e[0], e[1], e[2], e[3], e[4], e[5], e[6])
+
+
+@kernel
+def adjoint(memory, follows):
+    """Multipliers of the dynamics := the costates of the point, or those under the sweep's gains if it ``follows``."""
+    p = Memory(memory)
+    a, b = arrays(p), row_arrays(RowMemory(p.rows))
+    row_steps.multipliers(b.state, b.kind, b.give, b.y)
+    pull(p, b.y)
+    bend(p.horizon, a.weights)
+    for numbers in (a.x, a.u, a.y):
+        numbers[:] = 0.0
+    multipliers(p.horizon, 0.0, 0.0, a.x, a.u, a.y, follows, a.costate, a.weights)
+    p.contracted = 0
+
+
+@kernel
+def find_limit_forces(memory):
+    """``error`` := the Lagrangian's gradient without multipliers of control limits."""
+    p = Memory(memory)
+    a, b = arrays(p), row_arrays(RowMemory(p.rows))
+    row_steps.multipliers(b.state, b.kind, b.give, b.y)
+    b.y[p.first :] = 0.0
+    pull(p, b.y)
+    stationarity(p.horizon, a.to_lz, a.costate, a.weights, a.error)
+
+
+@kernel
+def condense(memory):
+    """Weights and forces of the rows, and what is swept: the gradient, exact Hessians, the curvature of the rows."""
+    p = Memory(memory)
+    b, nz = row_arrays(RowMemory(p.rows)), p.n + p.nu
+    X, U, _, residual = trajectory(p)
+    row_steps.condense(b.state, b.bounds, b.kind, b.give, p.barrier, proximal(p), residual, b.w, b.f)
+    pull(p, b.f)
+    fill(p, True)
+    evaluate(arrays(p).table, CURVATURE, 0, p.N + 1, X, U, b.y, b.y, array_at(p.to_exact, (p.N + 1, nz, nz)))
+    if p.outside != 0:
+        ask(p, CURVE)
+    p.whole = 0
+
+
+@kernel
+def fill(p, exact):
+    """Swept Hessians := those of the costs, ``exact`` or not, + Jᵀ w J; or the diagonal of it.
+
+    ``dense``, ``separable``, ``costs_separable`` knots: where Hessians are, and are not, and where those of costs are
+    diagonals.
     """
-    p, b = Memory(memory), row_arrays(RowMemory(rows))
-    nz = p.n + p.nu
-    row_steps.condense(b.state, b.bounds, b.kind, b.give, m, delta, residual, b.w, b.f)
-    pull(memory, b.f)
-    fill(memory, rows, True, dense, separable, costs)
-    a, out = arrays(p), array_at(p.to_exact, (p.N + 1, nz, nz))
-    evaluate(a.table, CURVATURE, 0, p.N + 1, X, U, b.y, b.y, out)
-
-
-@kernel
-def fill(memory, rows, exact, dense, separable, costs):
-    """Swept Hessians := those of the costs, ``exact`` or not, + Jᵀ w J; or the diagonal of it."""
-    p, b = Memory(memory), row_arrays(RowMemory(rows))
+    knots = (p.N + 1,)
+    dense, separable = integers_at(p.dense, knots), integers_at(p.separable, knots)
     a, shape, flat = arrays(p), (p.N + 1, p.n + p.nu, p.n + p.nu), (p.N + 1, p.n + p.nu)
     own, diagonal = array_at(p.diagonal, flat), array_at(p.to_diagonal, flat)
     H, out = array_at(p.exact if exact else p.lzz, shape), array_at(p.to_exact if exact else p.to_lzz, shape)
     copy(diagonal, own)
-    spread(dense, costs, own, H, out)
-    add_squares(a.table, a.J, b.w, separable, out, diagonal)
+    spread(dense, integers_at(p.costs_separable, knots), own, H, out)
+    add_squares(a.table, a.J, row_arrays(RowMemory(p.rows)).w, separable, out, diagonal)
 
 
 @kernel
-def stride(memory, rows, m, keep, residual):
-    """The step of the last sweep, with multipliers of the rows.
+def sweep(memory, blend, mu, held):
+    """Sweep once, after `condense`; returns the knot that failed, or -1.
 
-    Returns `row_steps.steps`: its longest fractions; and the slope of cost and barrier.
+    held: whether controls are, as ``Horizon.held`` says; where sweeps keep to limits, these tell.
     """
-    p, b = Memory(memory), row_arrays(RowMemory(rows))
-    a = arrays(p)
+    p = Memory(memory)
+    if blend < 1.0 and p.whole == 0 and p.any_dense != 0:
+        fill(p, False)
+        p.whole = 1
+    s = Sweeping(p.sweeping)
+    s.blend, s.mu = blend, mu
+    if p.boxed:
+        lower, upper = limits(p)
+        h, shape = Horizon(p.horizon), (p.N, p.nu)
+        low, high = array_at(address_of(h.low), shape), array_at(address_of(h.high), shape)
+        measure_room(trajectory(p)[1], lower, upper, low, high)
+        call_contraction(p.within, p.sweeping, p.scratch, 0, 0)
+    elif held:
+        s.horizon, s.known = p.torn_held if p.gap > 0.0 else p.whole_held, 1
+        recur(p.sweeping)
+        s.horizon, s.known = p.horizon, 0
+    else:
+        recur(p.sweeping)
+    return s.failed
+
+
+@kernel
+def stride(memory):
+    """The step of the last sweep, with multipliers of the rows: a `Way`."""
+    p = Memory(memory)
+    a, b, residual = arrays(p), row_arrays(RowMemory(p.rows)), trajectory(p)[3]
     call_contraction(p.linear_step, p.horizon, p.u, p.x, p.y)
     along(a.table, a.J, a.x, a.u, a.moved)
-    own = row_steps.steps(b.state, b.bounds, b.kind, b.give, m, residual, b.w, b.f, a.moved, keep, b.step)
-    return own[0], own[1], own[2] + slope(a.lz, a.x, a.u)
+    keep = max(KEPT, 1.0 - p.barrier / p.scale)
+    longest, dual, rise = row_steps.steps(
+        b.state, b.bounds, b.kind, b.give, p.barrier, residual, b.w, b.f, a.moved, keep, b.step
+    )
+    p.longest_dual = dual
+    return Way(-1, longest, rise + slope(a.lz, a.x, a.u), abs(Sweeping(p.sweeping).change))
 
 
 @kernel
-def stray(memory, X, to_U, to_X, gaps):
-    """to_X := where a step dX leads from X, and the gaps (N, n) that it leaves with controls to_U."""
-    p, place = Memory(memory), cost_table.place
-    call_contraction(p.stray, p.context, address_of_words((
-        p.N, p.nx, p.n, p.nu, place(X), p.dX, place(to_U), place(to_X), p.next, place(gaps)
-    )), 0, 0)  # fmt: skip
+def swept(p, blend, mu, again):
+    """Sweep, and return the step that it leads to; again: after another sweep at this point."""
+    if not again:
+        condense(p.address)
+    failed = sweep(p.address, blend, mu, False)
+    return stride(p.address) if failed < 0 else Way(failed, 1.0, 0.0, 0.0)
 
 
 @kernel
-def advance(memory, rows, alpha, first, U, to_U, primal, moves):
-    """A fraction alpha of a step: dX, to_U if that ``moves``, primal; rows from ``first`` on are of controls."""
-    p, b = Memory(memory), row_arrays(RowMemory(rows))
-    a, nu, dX = arrays(p), p.nu, array_at(p.dX, (p.N + 1, p.n))
-    if moves:
-        for t in range(p.N + 1):
-            for i in range(p.n):
-                dX[t, i] = alpha * a.x[t, i]
-        for t in range(p.N):
-            for i in range(nu):
-                to_U[t, i] = U[t, i] + alpha * a.u[t, i]
-    for j in range(row_steps.BELOW):
-        for i in range(p.M):
-            primal[j, i] = b.state[j, i] + alpha * b.step[j, i]
-    for i in range(first, p.M):
-        t = (i - first) // nu
-        primal[0, i] = to_U[t, i - first - t * nu] if b.kind[i] == row_steps.BOUNDED else 0.0
+def priced_openness(p):
+    """Gaps and residuals times their multipliers, all as absolute numbers."""
+    flat = (p.N * p.n,)
+    return priced(array_at(p.weights, flat), array_at(p.opened, flat)) + priced_rows(p)
 
 
 @kernel
-def weigh(memory, rows, m, X, U, gaps, primal, residual):
-    """The cost of X, U, and `worth` of its rows."""
+def priced_rows(p):
+    """Residuals of rows times their multipliers, as absolute numbers."""
+    return priced(row_arrays(RowMemory(p.rows)).y, array_at(p.residual, (p.M,)))
+
+
+@kernel
+def left_open(p):
+    """The largest residual of an equality that the proximal method leaves open after a full step."""
+    if p.equalities == 0:
+        return 0.0
+    b = row_arrays(RowMemory(p.rows))
+    return proximal(p) * row_steps.largest_step(b.step, b.kind)
+
+
+@kernel
+def violation(memory):
+    """By how much rows that are elastic, but would not have to give way, miss bounds: at most, and all together."""
     p = Memory(memory)
-    costs, c = array_at(p.costs, (p.N + 1,)), array_at(p.values, (p.M,))
-    cost = cost_table.total(terms_of(p), X, U, X[:0], costs)
-    if not abs(cost) < np.inf:  # constraints are not asked where there is no motion
-        return np.inf, 0.0, (np.inf, np.inf, np.inf)
-    table = arrays(p).table
-    evaluate(table, VALUES, 0, p.N + 1, X, U, c, c, array_at(p.values, (0, 0, 0)))
-    barrier, size = worth(rows, m, c, gaps, primal, residual)
-    return cost, barrier, size
-
-
-@kernel
-def worth(rows, m, c, gaps, primal, residual):
-    """residual and excesses of values c (M,), see `row_steps.evaluate`; the barrier function, and `measures.sizes`."""
-    b = row_arrays(RowMemory(rows))
-    barrier = row_steps.evaluate(c, primal, b.bounds, b.kind, b.give, m, residual, True)
-    return barrier, sizes(gaps, residual)
-
-
-@kernel
-def follow(memory, rows, m, alpha, dual, blend, mu):
-    """All multipliers go where the states have gone, by alpha, those of bounds by ``dual``.
-
-    blend, mu: of the last sweep, whose step it was.
-    """
-    p, b = Memory(memory), row_arrays(RowMemory(rows))
-    a = arrays(p)
-    multipliers(p.horizon, blend, mu, a.x, a.u, a.y, True, a.to_costate, a.to_weights)
-    row_steps.move(b.state, b.bounds, b.kind, b.give, m, b.step, alpha, dual)
-    approach(alpha, a.costate, a.to_costate)
-    approach(alpha, a.weights, a.to_weights)
+    r = RowMemory(p.rows)
+    b, hard = row_arrays(r), integers_at(r.hard, (p.M,))
+    return row_steps.violation(b.state, b.bounds, b.kind, hard)

@@ -289,3 +289,15 @@ def errors(rows, bounds, kind, give):
         if kind[i] == BOUNDED:
             slope = max(slope, abs(nu + rows[BELOW, i] - rows[ABOVE, i]))
     return low, high, slope, of_bounds, of_all + of_bounds
+
+
+@kernel
+def violation(rows, bounds, kind, hard):
+    """By how much ``hard`` rows (M,) miss their bounds: at most, and all together."""
+    most, total = 0.0, 0.0
+    for i in range(len(kind)):
+        if hard[i] != 0:
+            c = (bounds[0, i] if kind[i] == EQUAL else rows[S, i]) + rows[P, i] - rows[N, i]
+            beyond = max(bounds[0, i] - c, c - bounds[1, i], 0.0)
+            most, total = max(most, beyond), total + beyond
+    return most, total

@@ -240,9 +240,9 @@ def _followed(iterate: Iterate, point: Point, sweep: Sweep | None) -> tuple[Arra
     """The trajectory, its controls within limits; where gaps are all but closed, the one that follows from controls."""
     problem, U = iterate.problem, np.clip(point.U, iterate.problem.lower, iterate.problem.upper)
     if sweep is None or np.abs(point.gaps).max() > NEARLY:
-        return point.X, U, point.gaps
+        return point.X.copy(), U, point.gaps.copy()
     X, rolled, _ = problem.track(point.X, U, np.zeros_like(U), sweep.K, FULL, np.zeros_like(point.gaps))
     worst = max(1.001 * problem.violation(point.X, point.U), TOLERANCE)
     if np.isfinite(X).all() and problem.violation(X[0], rolled[0]) <= worst:
         return X[0], rolled[0], np.zeros_like(point.gaps)
-    return point.X, U, point.gaps
+    return point.X.copy(), U, point.gaps.copy()

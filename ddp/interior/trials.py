@@ -1,92 +1,226 @@
-"""Trials of a full-space solve, steps that lead to them, errors by which points are judged, records of iterations."""
+# mypy: allow-untyped-defs, allow-untyped-calls
+"""Trials of steps: where a fraction of one leads, what that is worth, and how a point goes there."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 
-from ddp.models.attempt import EXACT, GAUSS_NEWTON, LEVENBERG_MARQUARDT
-from ddp.protocols import Array
-from ddp.solutions.record import Record
-from ddp.starts import CLOSED
-from ddp.sweeps.outcome import GIVEN, NONE
-from ddp.systems.system import System, ability
+from ddp.compiling.kernel import call_contraction, kernel
+from ddp.constraints.bound import VALUES
+from ddp.constraints.bounds import move_within
+from ddp.constraints.row_table import evaluate
+from ddp.costs import cost_table
+from ddp.interior import row_steps
+from ddp.interior.barrier import KEPT
+from ddp.interior.linear import multipliers
+from ddp.interior.measures import approach, copy, sizes, stay_off
+from ddp.interior.memory import (
+    EVALUATE,
+    LANES,
+    STRAY,
+    TRACK,
+    WEIGH,
+    Memory,
+    RowMemory,
+    arrays,
+    ask,
+    limits,
+    row_arrays,
+    trajectory,
+    trial,
+)
+from ddp.interior.passes import terms_of
+from ddp.machine.addresses import array_at
+from ddp.machine.trajectories import Lengths
+from ddp.sweeps.sweeping import Sweeping
 
 
-class Trial(NamedTuple):
-    """A trajectory X, U with slacks and excesses of its rows (3, M), and its worth.
+class Worth(NamedTuple):
+    """Numbers of a trial.
 
-    cost: its own.  barrier: the barrier function.  gaps (N, n), residual (M,): what is open; theta: the 2-norm of both.
+    cost: its own.   barrier: the barrier function.   theta: the 2-norm of all gaps and residuals.
     gap, missed: the largest gap and the largest residual.
     """
 
-    X: Array
-    U: Array
-    primal: Array
     cost: float
     barrier: float
-    gaps: Array
-    residual: Array
     theta: float
     gap: float
     missed: float
 
 
-class Move(NamedTuple):
-    """A step: of states x (N+1, n), controls u (N, nu), rows (8, M).
+@kernel
+def along(memory, alpha):
+    """Try a fraction alpha of the last step."""
+    p = Memory(memory)
+    a, to_U, U, dX = arrays(p), trial(p)[1], trajectory(p)[1], array_at(p.dX, (p.N + 1, p.n))
+    for t in range(p.N + 1):
+        for i in range(p.n):
+            dX[t, i] = alpha * a.x[t, i]
+    for t in range(p.N):
+        for i in range(p.nu):
+            to_U[t, i] = U[t, i] + alpha * a.u[t, i]
+    advance(p, alpha)
+    if p.boxed:
+        lower, upper = limits(p)
+        move_within(to_U, lower, upper)
+    stray(p)
+    return weigh(p)
 
-    longest, longest_dual: fractions of it until a slack, or a multiplier of a bound, is at zero all but.
-    slope: of cost and barrier along it.   expected: the decrease of both that the model promises, were nothing open.
+
+@kernel
+def advance(p, alpha):
+    """Slacks and excesses of a trial, whose controls are known."""
+    b, first, nu = row_arrays(RowMemory(p.rows)), p.first, p.nu
+    _, to_U, primal, _, _ = trial(p)
+    for j in range(row_steps.BELOW):
+        for i in range(p.M):
+            primal[j, i] = b.state[j, i] + alpha * b.step[j, i]
+    for i in range(first, p.M):
+        t = (i - first) // nu
+        primal[0, i] = to_U[t, i - first - t * nu] if b.kind[i] == row_steps.BOUNDED else 0.0
+
+
+@kernel
+def stray(p):
+    """States of a trial: where the step dX leads, and the gaps that its controls leave."""
+    if p.outside != 0:
+        ask(p, STRAY)
+    else:
+        call_contraction(p.stray, p.context, p.straying, 0, 0)
+
+
+@kernel
+def rolled(p, alpha):
+    """Try alpha of the last step with states that follow from controls, under the policy of its sweep.
+
+    Where motion curves a lot gaps of linear steps are large; these leave but the rest 1 - alpha of each gap. Slacks
+    go as far as along the step, whatever constraints do. Controls stay off limits with barriers, as steps do.
+    Halves of alpha, which may be asked for next, are rolled out ahead, as they take no longer.
     """
-
-    x: Array
-    u: Array
-    rows: Array
-    longest: float
-    longest_dual: float
-    slope: float
-    expected: float
-
-
-class Judged(NamedTuple):
-    """Errors of a point: of the Lagrangian's gradient in x and u, and in slacks; products that the barrier makes equal.
-
-    costates, of_bounds, of_all: sums of absolute multipliers: of the dynamics, of bounds, of all rows.
-    """
-
-    dual: float
-    costates: float
-    low: float
-    high: float
-    slope: float
-    of_bounds: float
-    of_all: float
-
-
-UNJUDGED = Judged(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
-"""Errors of a point that are not known."""
+    N = p.N
+    to_X, to_U, _, gaps, _ = trial(p)
+    _, U, opened, _ = trajectory(p)
+    if p.ahead == 0:
+        lengths, shape = Lengths(p.lengths), (N, p.nu)
+        lower, upper = limits(p)
+        stay_off(U, lower, upper, 0.0 if p.boxed else 1.0 - KEPT, array_at(p.low, shape), array_at(p.high, shape))
+        lengths.alphas[0] = alpha
+        for k in range(1, LANES):
+            lengths.alphas[k] = 0.5 * lengths.alphas[k - 1]
+        lengths.count = LANES
+        if p.outside != 0:
+            ask(p, TRACK)
+        else:
+            call_contraction(p.track, p.context, lengths.address, 0, 0)
+        p.ahead = LANES
+    k = LANES - p.ahead
+    p.ahead -= 1
+    copy(to_X, array_at(p.lanes_X, (LANES, N + 1, p.nx))[k])
+    copy(to_U, array_at(p.lanes_U, (LANES, N, p.nu))[k])
+    advance(p, alpha)
+    for t in range(N):
+        for i in range(p.n):
+            gaps[t, i] = (1.0 - alpha) * opened[t, i]
+    return weigh(p)
 
 
-def record_of(
-    seconds: float, cost: float, dual: float, expected: float, alpha: float, mu: float, blend: float, gap: float,
-    missed: float, barrier: float,
-) -> Record:  # fmt: skip
-    """Record of an iteration, from the numbers that `compiled.report` writes."""
-    hessian = GAUSS_NEWTON if blend == 0.0 else EXACT if mu == 0.0 else LEVENBERG_MARQUARDT
-    contraction, left = GIVEN if blend > 0.0 else NONE, 0.0 if gap < CLOSED else gap
-    return Record(
-        cost, dual, expected, alpha, mu, hessian, blend, seconds, left, contraction, missed, barrier, full_space=True
-    )
+@kernel
+def weigh(p):
+    """The `Worth` of a trial."""
+    to_X, to_U, primal, gaps, residual = trial(p)
+    p.valued = 0
+    if p.outside != 0:
+        ask(p, WEIGH)
+    else:
+        p.tried_cost = cost_table.total(terms_of(p), to_X, to_U, to_X[:0], array_at(p.costs, (p.N + 1,)))
+    if not abs(p.tried_cost) < np.inf:  # constraints are not asked where there is no motion
+        return Worth(np.inf, 0.0, np.inf, np.inf, np.inf)
+    b, c = row_arrays(RowMemory(p.rows)), array_at(p.values, (p.M,))
+    if p.outside == 0:
+        evaluate(arrays(p).table, VALUES, 0, p.N + 1, to_X, to_U, c, c, array_at(p.values, (0, 0, 0)))
+    barrier = row_steps.evaluate(c, primal, b.bounds, b.kind, b.give, p.barrier, residual, True)
+    theta, gap, missed = sizes(gaps, residual)
+    if not theta < np.inf:
+        return Worth(np.inf, barrier, np.inf, gap, missed)
+    return Worth(p.tried_cost, barrier, theta, gap, missed)
 
 
-def straying(dynamics: System) -> Callable[[Array, Array, Array], tuple[Array, Array]]:
-    """States and gaps as ``strayed`` of `system.Abilities`, of a system that may lack it."""
+@kernel
+def take(p, found):
+    """Make a trial the point, with what it is worth."""
+    X, U, gaps, residual = trajectory(p)
+    to_X, to_U, primal, to_gaps, to_residual = trial(p)
+    copy(X, to_X)
+    copy(U, to_U)
+    copy(gaps, to_gaps)
+    for i in range(p.M):
+        residual[i] = to_residual[i]
+    copy(row_arrays(RowMemory(p.rows)).state[:3], primal)
+    p.cost, p.penalty, p.theta, p.gap, p.missed = found.cost, found.barrier, found.theta, found.gap, found.missed
+    p.contracted, p.valued = 0, 1 if found.cost < np.inf else 0
 
-    def stepped(X: Array, dX: Array, U: Array) -> tuple[Array, Array]:
-        to = np.ascontiguousarray(dynamics.integrate(X, dX))
-        to[0] = X[0]
-        return to, np.ascontiguousarray(dynamics.difference(to[1:], dynamics.step(to[:-1], U)))
 
-    return ability(dynamics, "strayed") or stepped
+@kernel
+def accept(memory, found, alpha):
+    """Go to a trial: all multipliers go where the states have gone, by alpha, those of bounds by the longest step."""
+    p = Memory(memory)
+    take(p, found)
+    a, b, s = arrays(p), row_arrays(RowMemory(p.rows)), Sweeping(p.sweeping)
+    multipliers(p.horizon, s.blend, s.mu, a.x, a.u, a.y, True, a.to_costate, a.to_weights)
+    row_steps.move(b.state, b.bounds, b.kind, b.give, p.barrier, b.step, alpha, p.longest_dual)
+    approach(alpha, a.costate, a.to_costate)
+    approach(alpha, a.weights, a.to_weights)
+
+
+@kernel
+def begin(memory):
+    """Go to the states of the point with controls, slacks and excesses of the trial: where a solve begins."""
+    p = Memory(memory)
+    array_at(p.dX, (p.N + 1, p.n))[:] = 0.0
+    stray(p)
+    take(p, weigh(p))
+
+
+@kernel
+def values_at(memory):
+    """``values`` (M,) := those of the point's rows, unless they are known."""
+    p = Memory(memory)
+    if p.valued != 0:
+        return
+    X, U, _, _ = trajectory(p)
+    c = array_at(p.values, (p.M,))
+    if p.outside != 0:
+        ask(p, EVALUATE)
+    else:
+        evaluate(arrays(p).table, VALUES, 0, p.N + 1, X, U, c, c, array_at(p.values, (0, 0, 0)))
+    p.valued = 1
+
+
+@kernel
+def settle(memory):
+    """Find what the point misses of rows that are bounded otherwise now."""
+    p = Memory(memory)
+    values_at(memory)
+    _, _, gaps, residual = trajectory(p)
+    b, c = row_arrays(RowMemory(p.rows)), array_at(p.values, (p.M,))
+    p.penalty = row_steps.evaluate(c, b.state[:3], b.bounds, b.kind, b.give, p.barrier, residual, True)
+    p.theta, p.gap, p.missed = sizes(gaps, residual)
+    if not p.theta < np.inf:
+        p.cost, p.theta = np.inf, np.inf
+
+
+@kernel
+def penalised(p):
+    """The barrier function at a point."""
+    b, residual = row_arrays(RowMemory(p.rows)), trial(p)[4]
+    return row_steps.evaluate(residual, b.state[:3], b.bounds, b.kind, b.give, p.barrier, residual, False)
+
+
+@kernel
+def penalise(memory):
+    """Find the barrier function of a point whose barrier has changed."""
+    p = Memory(memory)
+    p.penalty = penalised(p)

@@ -75,6 +75,19 @@ def read_all(struct: Struct, names: tuple[str, ...]) -> list[Any]:
     return [unpack_from(places[name][0], words, places[name][1])[0] for name in names]
 
 
+class Numbers:
+    """Numbers of a struct that kernels write, as attributes: read and written where kernels have them."""
+
+    def __init__(self, struct: Struct) -> None:
+        vars(self)["_struct"] = struct
+
+    def __getattr__(self, name: str) -> Any:
+        return read_all(self._struct, (name,))[0]
+
+    def __setattr__(self, name: str, value: float) -> None:
+        assign(self._struct, {name: value})
+
+
 def write_like(struct: Struct, example: object) -> None:
     """Give a struct of `variables.made_like` an object's numbers."""
     own = vars(example)

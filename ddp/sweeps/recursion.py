@@ -49,12 +49,10 @@ class Recursion:
         """Address of the `Room` that sweeps work in."""
         return self._room.address
 
-    def __call__(
-        self, blend: float, mu: float, by_costate: bool = False, kept: bool = True, known: bool = False
-    ) -> Swept:
+    def __call__(self, blend: float, mu: float, by_costate: bool = False, kept: bool = True) -> Swept:
         """Sweep once: see `tiled_sweep.sweep`, and within limits `limits.sweep_within`.
 
-        kept: with the second order as it is.   known: with controls held as ``horizon.held`` says.
+        kept: with the second order as it is.
         """
         if self._within is not None:
             assert self.sweeping is not None
@@ -63,6 +61,6 @@ class Recursion:
             return within
         horizon = self.horizon
         found: Swept = self._function(
-            horizon.address, self.room, 0, self._knots, NOTHING, blend, mu, by_costate, kept, known
+            horizon.address, self.room, 0, self._knots, NOTHING, blend, mu, by_costate, kept, False
         )
         return found

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ddp.derivatives import Derivatives
 from ddp.machine.aligned import aligned_zeros
-from ddp.machine.written import assign, copied, read_all
+from ddp.machine.written import copied, read_all
 from ddp.protocols import Array
 from ddp.sweeps.horizon import Horizon
 from ddp.sweeps.outcome import GIVEN, NONE, Sweep
@@ -25,6 +25,7 @@ class WeightedSweeps:
     contract: see `Backward`.   gaps (N, n), separable (N+1,): of the derivatives; gaps are written in place.
     limited: whether sweeps find out by themselves which controls limits hold.
     second: second orders (N, .) as `contract` writes them, as Hessians or, if dynamics know them, as blocks.
+    policy: k (N, nu), K (N, nu, n) of the last sweep.
     """
 
     def __init__(
@@ -32,7 +33,7 @@ class WeightedSweeps:
         structure: Structure, gaps: Array, separable: NDArray[np.bool_], limited: bool,
     ) -> None:  # fmt: skip
         N, n, nu = derivatives.B.shape
-        self._contract, self._blockwise, self._torn = contract, structure.blockwise, False
+        self._contract, self._blockwise = contract, structure.blockwise
         blocks = N, numbers_of_blocks(n // 2, structure.halves[1])
         self.second = aligned_zeros(blocks if self._blockwise else (N, n + nu, n + nu))
         self._recursion = Recursion(derivatives, dynamics, structure, self.second, limited, True)
@@ -41,12 +42,7 @@ class WeightedSweeps:
         self._sweeping.kept = 1
         self._horizon = horizon = self._recursion.horizon
         horizon.in_blocks, horizon.gaps, horizon.separable = self._blockwise, gaps, separable.astype(np.int64)
-        self._k, self.gains = horizon.k, horizon.K
-
-    @property
-    def address(self) -> int:
-        """Address of the `Horizon`, for kernels."""
-        return self._horizon.address
+        self.policy = horizon.k, horizon.K
 
     @property
     def sweeping(self) -> int:
@@ -58,56 +54,41 @@ class WeightedSweeps:
         """Distances of controls to their lower and upper limits, (N, nu) each, to be written."""
         return self._horizon.low, self._horizon.high
 
-    def begin(self) -> None:
-        """Hold no controls and no gaps, as the first sweep of a solve; gains stay."""
-        self.tear(False)
-        self._horizon.held.fill(0.0)
+    @property
+    def held(self) -> Array:
+        """Controls (N, nu) that are held, to be written: -1, 1 of those at lower and upper limits, 0 of all others."""
+        return self._horizon.held
 
-    def tear(self, torn: bool) -> None:
-        """Note whether any gap is open."""
-        if torn is not self._torn:
-            self._horizon.torn = self._torn = torn
+    def begin(self) -> None:
+        """Hold no controls, as the first sweep of a solve; gains stay."""
+        self._horizon.held.fill(0.0)
 
     def contract(self, weights: Array) -> None:
         """Contract the second order with weights (N, n)."""
         self._contract(weights, self.second, self._blockwise)
 
-    def __call__(self, blend: float, mu: float, held: Array | None = None) -> Sweep:
-        """Sweep once.
-
-        held (N, nu): -1, 1 of controls that go to their lower and upper `limits` and stay there, 0 of all others.
-        """
-        if held is None:
-            failed, slope, change, gradient = self._recursion(blend, mu)
-        else:
-            self._horizon.held[:] = held
-            self._horizon.limited = 1
-            failed, slope, change, gradient = self._recursion(blend, mu, known=True)
-            self._horizon.limited = 0
-        return self.told(blend, failed, slope, change, gradient)
-
-    def told(self, blend: float, failed: int, slope: float, change: float, gradient: float) -> Sweep:
-        """A sweep that a kernel made, by ``sweeping``."""
-        return Sweep(self._k, self.gains, -slope, -change, gradient, failed, NONE if blend == 0.0 else GIVEN)
-
-    def twins(self) -> tuple[Horizon, Horizon]:
-        """Copies of the `Horizon` for kernels: one without open gaps, and one with some."""
-        whole, torn = copied(self._horizon), copied(self._horizon)
-        whole.torn, torn.torn = 0, 1
-        return whole, torn
-
-    def serve(self, horizon: int) -> None:
-        """Let kernels sweep, by ``sweeping``, what is at the address of a `Horizon`."""
-        assign(self._sweeping, {"horizon": horizon})
+    def horizons(self) -> dict[str, Horizon]:
+        """A `Horizon` without open gaps, and with some, each also with controls that are ``held``."""
+        made = {}
+        for torn, name in enumerate(("whole", "torn")):
+            for suffix in ("horizon", "held"):
+                made[f"{name}_{suffix}"] = horizon = copied(self._horizon)
+                horizon.torn = torn
+                if suffix == "held":
+                    horizon.limited = 1
+        return made
 
     def within(self) -> tuple[int, Scratch]:
         """Address of the C function that sweeps within limits, and its scratch."""
         return within_function(*self._recursion.sizes[:2]).address, scratch_of(self._recursion.scratch)
 
-    def swept_last(self, blend: float) -> Sweep | None:
-        """The last sweep that kernels made, by ``sweeping`` and with ``blend``; None if it failed."""
-        failed, *found = read_all(self._sweeping, ("failed", "slope", "change", "gradient"))
-        return None if failed >= 0 else self.told(blend, failed, *found)
+    def last(self) -> Sweep | None:
+        """The last sweep that kernels made, by ``sweeping``; None if it failed."""
+        failed, *found, blend = read_all(self._sweeping, ("failed", "slope", "change", "gradient", "blend"))
+        if failed >= 0:
+            return None
+        slope, change, gradient = found
+        return Sweep(*self.policy, -slope, -change, gradient, failed, NONE if blend == 0.0 else GIVEN)
 
     @property
     def rows(self) -> Array:

@@ -20,8 +20,8 @@ from mayne_runs import metered
 
 import ddp
 import problems
-from ddp.interior.point import HALVES, Point
-from ddp.sweeps.backward import Backward
+from ddp.interior.correction import BLENDED
+from ddp.interior.outside import Outside
 from problems import arm, quadruped
 
 MOST_WORK = 1.1
@@ -61,35 +61,34 @@ def starts(name):
 
 @contextmanager
 def all_metered():
-    """A `Meter` that counts full-space steps as well."""
+    """A `Meter` that counts trials of full-space steps too, for which kernels ask Python where threads share work."""
     with metered() as meter:
-        sweep, along, rolled = Backward.with_weights, Point.along, Point.rolled
+        own = {name: getattr(Outside, name) for name in ("_stray", "_track")}
 
-        def counted_sweep(self, blend, mu, held=None):
-            found = sweep(self, blend, mu, held)
-            meter.swept(blend, found, len(self.gains))
-            return found
+        def counted(name):
+            def part(outside):
+                meter.rollouts += 1.0
+                own[name](outside)
 
-        def counted_trial(self, move, alpha):
-            meter.rollouts += 1.0
-            return along(self, move, alpha)
+            return part
 
-        def counted_rollouts(self, found, move, alpha):
-            for i, trial in enumerate(rolled(self, found, move, alpha)):
-                meter.rollouts += 1.0 if i % len(HALVES) == 0 else 0.0
-                yield trial
-
-        Backward.with_weights, Point.along, Point.rolled = counted_sweep, counted_trial, counted_rollouts
+        for name in own:
+            setattr(Outside, name, counted(name))
         try:
             yield meter
         finally:
-            Backward.with_weights, Point.along, Point.rolled = sweep, along, rolled
+            for name, part in own.items():
+                setattr(Outside, name, part)
 
 
 def solved(problem, solver, guess):
-    """A solution, and its work."""
+    """A solution, and its work; full-space iterations have tried all larger shares of the exact Hessian before."""
     with all_metered() as meter:
-        solution = ddp.solve(problem, solver, guess, throw=False)
+        solution = ddp.solve(problem, solver, guess, throw=False, workers="threads:2")
+    for record in solution.history:
+        tried = [share for share in BLENDED if record.full_space and share >= record.blend]
+        meter.exact += sum(share > 0.0 for share in tried)
+        meter.sweeps += sum(share == 0.0 for share in tried)
     return solution, meter.sweeps + 1.3 * meter.exact + 0.3 * meter.rollouts
 
 

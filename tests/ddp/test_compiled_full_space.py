@@ -1,4 +1,4 @@
-"""Full-space iterations in one compiled call do what the same functions do in Python, bit by bit."""
+"""Full-space iterations in one compiled call: with parts that Python is asked for they do the same, bit by bit."""
 
 from dataclasses import replace
 
@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 import ddp
-from ddp.interior import alone, method
+from ddp.interior.outside import Outside
 from tests.benchmarks.optimisers import limited
 
 
-def solved(problem, guess=None, **options):
-    return ddp.solve(problem, ddp.DDP(max_iterations=60, **options), guess, throw=False)
+def solved(problem, guess=None, workers=1, **options):
+    return ddp.solve(problem, ddp.DDP(max_iterations=60, **options), guess, throw=False, workers=workers)
 
 
 def same(one, other):
@@ -42,16 +42,32 @@ def impossible():
 
 @pytest.mark.parametrize("build", [limited.rail, free_rail, limited.boxed_reach, limited.bounded_loop, impossible])
 @pytest.mark.parametrize("step", ["auto", "linear"])
-def test_compiled_iterations_are_those_of_python(build, step, monkeypatch):
-    problem, made, iterate = build(), [], alone.Alone.iterate
-    monkeypatch.setattr(alone.Alone, "iterate", lambda *args: made.append(1) or iterate(*args))
+def test_compiled_parts_do_what_python_is_asked_for(build, step, monkeypatch):
+    problem, asked, call = build(), [], Outside._weigh
+    monkeypatch.setattr(Outside, "_weigh", lambda outside: asked.append(1) or call(outside))
     found = [solved(problem, guess, step=step) for guess in starts(problem, 2)]
-    assert bool(made) == (step == "linear" or build is not limited.bounded_loop)  # which rollouts solve
-    made.clear()
-    monkeypatch.setattr(method, "alone_of", lambda point: None)
+    assert not asked
     for one, guess in zip(found, starts(problem, 2), strict=True):
-        assert same(one, solved(problem, guess, step=step))
-    assert not made
+        assert same(one, solved(problem, guess, "threads:2", step=step))  # which make derivatives for Python
+    assert bool(asked) == (step == "linear" or build is not limited.bounded_loop)  # which rollouts solve
+
+
+@pytest.mark.parametrize("part", ["_differentiate", "_contract", "_stray", "_track", "_weigh"])
+def test_what_a_part_in_python_raises_ends_the_solve(part, monkeypatch):
+    problem, call, left = limited.rail(), getattr(Outside, part), [0]
+
+    def failing(outside):
+        left[0] -= 1
+        if left[0] < 0:
+            raise KeyboardInterrupt(part)
+        call(outside)
+
+    plain = solved(problem, workers="threads:2")
+    monkeypatch.setattr(Outside, part, failing)
+    with pytest.raises(KeyboardInterrupt, match=part):
+        solved(problem, workers="threads:2")
+    monkeypatch.setattr(Outside, part, call)
+    assert same(plain, solved(problem, workers="threads:2"))
 
 
 def test_a_solve_that_was_interrupted_leaves_no_traces():

@@ -23,19 +23,16 @@ def test_multipliers_of_a_step_make_the_gradient_of_its_model_vanish(rng, build,
         point.differentiate()
         weights = rng.normal(size=point.weights.shape)
         point.weights[:] = weights
-        point.contract()
         point.judge()
-        point.condense()
-        sweep = point.sweep(blend, mu)
-        assert sweep.failed == -1
-        step = point.move(sweep, blend, mu)
+        X, U = point.X.copy(), point.U.copy()
+        assert point.propose(blend, mu, False).failed == -1
         point.accept(point.along(1.0), 1.0)
         d = work.derivatives
-        for t, (x, u) in enumerate(zip(step.x, step.u, strict=False)):
+        for t, (x, u) in enumerate(zip(point.x, point.u, strict=False)):
             H = np.diag(d.diagonal[t]) if problem.separable[t] else blend * d.exact[t] + (1.0 - blend) * d.lzz[t]
             H = H + mu * np.eye(len(H)) + blend * system.hessian(X[t], U[t], weights[t], t)
             gradient = d.lz[t] + H @ np.concatenate([x, u]) + np.hstack([d.A[t], d.B[t]]).T @ point.weights[t]
             gradient[:n] -= point.costate[t]
             size = 1.0 + np.abs(d.lz[t]).max() + np.abs(point.weights[t]).max()
             np.testing.assert_allclose(gradient, 0.0, atol=1e-12 * size)
-    assert np.abs(step.x).max() > 1e-6
+    assert np.abs(point.x).max() > 1e-6
