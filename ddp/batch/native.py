@@ -25,10 +25,10 @@ from ddp.batch.lanes import (
 )
 from ddp.derivatives import Derivatives
 from ddp.machine.aligned import aligned_zeros
-from ddp.machine.following import Following
+from ddp.machine.following import eight_of
 from ddp.machine.number import WIDTH
 from ddp.machine.recycled import recycled_rows
-from ddp.machine.trajectories import Eight, Trajectory
+from ddp.machine.trajectories import Trajectory
 from ddp.machine.variables import made_like
 from ddp.machine.written import address, filled
 from ddp.models.attempt import Limits
@@ -137,12 +137,7 @@ class _Memory:
         lengths = [(N + 1) * nx, N * nu] * 4 + [N * nu, N * nu * n, N * n]
         rows = [aligned_zeros((count, length)) for length in lengths]
         self.rows = rows
-        places = {name: np.zeros(WIDTH, dtype=np.int64) for name in ("X", "U", "k", "K", "to_X", "to_U", "gaps")}
-        self.following = aligned_zeros((Following.size(nx=nx, nu=nu, n=n, gains=nu * n), WIDTH))
-        self.eight = Eight(
-            N=N, nx=nx, n=n, nu=nu, memory=address(self.following), alphas=aligned_zeros((WIDTH,)),
-            lower=problem.lower, upper=problem.upper, imposed=aligned_zeros((WIDTH,)), torn=0, any_imposed=0, **places,
-        )  # fmt: skip
+        self.eight = eight_of(N, nx, n, nu)
         self.weights = np.zeros((N, n))
         self.owners: list[Any] = []
         self.boxes: dict[int, dict[str, Array]] = {}
@@ -168,6 +163,7 @@ class _Memory:
         self.lanes = [self._lane(index, numbers) for index in range(count)]
         addresses = np.array([lane.address for lane in self.lanes], dtype=np.int64)
         self.worker.count, self.worker.lanes = count, addresses
+        self.eight.lower, self.eight.upper = address(self.worker.lower), address(self.worker.upper)
 
     def _derived(self, own: tuple[Array, ...]) -> Derived:
         """Addresses of the derivatives of a lane, but for those of constraints."""

@@ -8,13 +8,17 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from ddp.compiling.kernel import inline, kernel, specialised
+from ddp.machine.aligned import aligned_zeros
 from ddp.machine.fields import Fields, vector
 from ddp.machine.gathering import gather, scatter
-from ddp.machine.memory import as_matrix, rows_at
+from ddp.machine.memory import address_of, as_matrix, floats_at, rows_at
 from ddp.machine.number import WIDTH, lanes, where_less
 from ddp.machine.simd import load
 from ddp.machine.trajectories import Eight
+from ddp.machine.written import filled
 
 lanes_at = rows_at(lanes)
 """A vector of lanes at an address, inside kernels."""
@@ -26,6 +30,16 @@ class Following(Fields):
     x, u, dx = vector("nx"), vector("nu"), vector("n")
     X, U, k, K = vector("8 nx"), vector("8 nu"), vector("8 nu"), vector("8 gains")
     to_X, to_U, gap = vector("8 nx"), vector("8 nu"), vector("n")
+
+
+def eight_of(N: int, nx: int, n: int, nu: int) -> Eight:
+    """An `Eight` of N controls with memory to work in; addresses of trajectories are to be written."""
+    names = "X", "U", "k", "K", "to_X", "to_U", "gaps"
+    return filled(
+        Eight, N=N, nx=nx, n=n, nu=nu, memory=aligned_zeros((WIDTH * Following.size(nx=nx, nu=nu, n=n, gains=nu * n),)),
+        alphas=aligned_zeros((WIDTH,)), imposed=aligned_zeros((WIDTH,)),
+        **dict(zip(names, np.zeros((len(names), WIDTH), dtype=np.int64), strict=True)),
+    )  # fmt: skip
 
 
 @kernel
@@ -70,7 +84,9 @@ def _follow(context, eight, unused, none):  # type: ignore[no-untyped-def]
     """
     p, s = Eight(eight), system(context)
     nx, n, nu = sizes(s, p)
-    own, alpha, imposed = Following(lanes_at(p.memory), nx, nu, n, nu * n), load(p.alphas, 0), load(p.imposed, 0)
+    own = Following(lanes_at(address_of(p.memory)), nx, nu, n, nu * n)
+    alpha, imposed = load(p.alphas, 0), load(p.imposed, 0)
+    lower, upper = as_matrix(floats_at(p.lower), p.N, nu), as_matrix(floats_at(p.upper), p.N, nu)
     gather(p.X, 0, own.x, nx)
     scatter(own.x, nx, p.to_X, 0)
     for begin in range(0, p.N, WIDTH):
@@ -87,7 +103,7 @@ def _follow(context, eight, unused, none):  # type: ignore[no-untyped-def]
                     leave_gap(own.dx, n, imposed, own.gap, p.gaps, (t - 1) * n)
                 impose(imposed, X, nx, n, own.x, own.dx)
             K = as_matrix(own.K[i * nu * n :], nu, n)
-            feedback(alpha, U, own.k[i * nu :], K, p.lower[t], p.upper[t], n, nu, own.dx, own.u)
+            feedback(alpha, U, own.k[i * nu :], K, lower[t], upper[t], n, nu, own.dx, own.u)
             for j in range(nu):
                 own.to_U[i * nu + j] = own.u[j]
             advance(s, t, own.x, own.u)

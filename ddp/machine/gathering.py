@@ -16,7 +16,15 @@ from ddp.machine.simd import load, load_some, prefetch, stack, store, store_some
 
 @kernel
 def gather(places, begin, x, m):
-    """Read floats behind eight addresses: see above."""
+    """Read floats behind eight addresses, or from one place for all: see above."""
+    apart = False
+    for lane in range(1, WIDTH):
+        apart = apart or places[lane] != places[0]
+    if not apart:
+        row = floats_at(places[0])
+        for i in range(m):
+            x[i] = row[begin + i]
+        return
     square = stack(64)
     for field in range(0, m, WIDTH):
         start = max(0, min(field, m - WIDTH))  # the last eight may overlap others

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from ddp.compiling.kernel import inline
 from ddp.machine.addresses import array_at
 from ddp.machine.memory import address_of
-from ddp.machine.struct import Struct, integer, integers, matrix, reals
+from ddp.machine.struct import Struct, integer, integers, reals
 from ddp.machine.variables import variable_integer
 
 Array = NDArray[np.float64]
@@ -44,25 +44,26 @@ class Eight(Struct):
     """Closed-loop rollouts of eight problems of N controls, each with a step length of its own.
 
     X (N+1, nx), U (N, nu), k (N, nu), K (N, nu, n), at eight addresses each, and alphas (8,): the policies
-    u = clip(U + alpha k + K (x ⊖ X)), from X_0.   lower, upper (N, nu).   to_X, to_U: as X and U, to be written.
+    u = clip(U + alpha k + K (x ⊖ X)), from X_0.   lower, upper: addresses of limits (N, nu).   to_X, to_U: as X and U,
+    to be written.
     gaps (N, n) at eight addresses, torn: see `ddp.systems.system.System.track`; whether any may be open.
     imposed (8,), any_imposed: of problems where it is one, every knot begins in X, and the gap that it leaves to the
     next one is written to their gaps; whether there are any.   Problems that stand here twice are equal in all.
-    memory: address of a `following.Following`.
+    memory: of a `following.Following`.
     """
 
     N: int = integer()
     nx: int = integer()
     n: int = integer()
     nu: int = integer()
-    memory: int = integer()
+    memory: Array = reals(constant=False)
     X: Places = integers(constant=False)
     U: Places = integers(constant=False)
     k: Places = integers(constant=False)
     K: Places = integers(constant=False)
     alphas: Array = reals(constant=False)
-    lower: Array = matrix()
-    upper: Array = matrix()
+    lower: int = variable_integer()
+    upper: int = variable_integer()
     to_X: Places = integers(constant=False)
     to_U: Places = integers(constant=False)
     gaps: Places = integers(constant=False)
@@ -75,7 +76,8 @@ class Lengths(Struct):
     """Closed-loop rollouts of one problem under several step lengths: see `ddp.systems.system.System.track`.
 
     Addresses of X (N+1, nx), U (N, nu), k (N, nu), K (N, nu, n), gaps (N, n), lower, upper (N, nu), and of what is
-    written: to_X (count, N+1, nx), to_U (count, N, nu).   alphas (count,).
+    written: to_X (count, N+1, nx), to_U (count, N, nu), with one more if count is no multiple of eight, for whatever is
+    left over where eight roll out at once.   alphas (count,).
     """
 
     N: int = integer()

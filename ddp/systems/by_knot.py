@@ -132,7 +132,7 @@ class ByKnot(ABC):
 
     def routines(self, count: int, alone: bool = False) -> Routines | None:
         """Compiled work on trajectories, see `system.Abilities`; None where Python is called, or steps are implicit."""
-        return self.traced.routines() if isinstance(self.traced, TracedFunction) else None
+        return self.traced.routines(count) if isinstance(self.traced, TracedFunction) else None
 
     def _tracked(self, X: Array, U: Array, K: Array, jumps: Array, limits: tuple[Array, Array]) -> tuple[Array, Array]:
         """``u = clip(U + K (x ⊖ X))``, ``x' = f(x, u) ⊕ jump``."""

@@ -265,13 +265,13 @@ class TracedFunction:
         """The function as a step: see `system.Abilities`."""
         return Stepping(self._code.addresses["value"], 0, self.p, self._code)
 
-    def routines(self) -> Routines | None:
-        """Compiled work on trajectories, see `system.Abilities`; None of steps that ask robots."""
+    def routines(self, count: int) -> Routines | None:
+        """Compiled work on trajectories of ``count`` knots, see `system.Abilities`; None of steps that ask robots."""
         if self.uses:
             return None
         (A, B), (H,) = self.layout("first").blocks, self.layout("second").blocks
         functions = self.compiled("first", A), B, self.compiled("second", H)
-        return rollouts.routines_of(self.stepping, self.space, self.nu, *functions)
+        return rollouts.routines_of(self.stepping, self.space, self.nu, count, *functions)
 
     @cached_property
     def contraction(self) -> Contraction:

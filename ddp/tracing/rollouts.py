@@ -14,12 +14,12 @@ from ddp.machine.addresses import array_at, integers_at
 from ddp.machine.aligned import aligned_zeros
 from ddp.machine.bound import c_function, outline_of, words_of
 from ddp.machine.fields import Fields, vector
-from ddp.machine.following import feedback, follower, lanes_at, where_moved
-from ddp.machine.memory import address_of, as_matrix, rows_of
-from ddp.machine.number import WIDTH, lane_of, spread, where_less, with_lane
-from ddp.machine.packing import unpack_columns
-from ddp.machine.struct import Struct, integer
-from ddp.machine.trajectories import Lengths, Trajectory, rolled_out
+from ddp.machine.following import eight_of, follower, lanes_at, where_moved
+from ddp.machine.memory import address_of
+from ddp.machine.number import WIDTH, where_less
+from ddp.machine.struct import Struct, integer, nested, reals
+from ddp.machine.trajectories import Eight, Lengths, Trajectory
+from ddp.machine.written import address, filled
 from ddp.protocols import Array
 from ddp.systems.system import Routines, Stepping
 from ddp.tracing.evaluate import Compiled, evaluate, evaluate_two
@@ -30,18 +30,17 @@ from ddp.tracing.spaces import Space
 class Moving(Fields):
     """States, controls and parameters, one behind the other, as steps take them; the next states.
 
-    pair: arguments of ⊕ and ⊖.   dx: deviations.   broken: NaN of what has diverged.   own_x, own_u: of `track`.
+    pair: arguments of ⊕ and ⊖.   dx: deviations.   broken: NaN of what has diverged.
     """
 
     x, u, p = vector("nx"), vector("nu"), vector("np")
     after, pair, dx, broken = vector("nx"), vector("2 nx + n"), vector("n"), vector("1")
-    own_x, own_u = vector("nx"), vector("nu")
 
 
 class Motion(Struct):
     """A system of compiled steps, see `Stepping`, with addresses of its ⊕ and ⊖, 0 of plain numbers.
 
-    p: address of ``np`` parameters.   memory: of a `Moving`.
+    p (np,): parameters.   memory: of a `Moving`.   eight: for step lengths, which the C function ``follow`` rolls out.
     """
 
     nx: int = integer()
@@ -50,48 +49,53 @@ class Motion(Struct):
     np: int = integer()
     step: int = integer()
     context: int = integer()
-    p: int = integer()
+    p: Array = reals()
     plus: int = integer()
     minus: int = integer()
-    memory: int = integer()
+    memory: Array = reals(constant=False)
+    eight: Eight = nested(Eight)
+    follow: int = integer()
 
 
-def motion_of(step: Stepping, space: Space, nu: int, memory: Array) -> Motion:
-    """A `Motion`; whoever uses it keeps its arguments."""
+def motion_of(step: Stepping, space: Space, nu: int, N: int) -> Motion:
+    """A `Motion` of N steps, with memory of its own; whoever uses it keeps the step and the space."""
     plus, minus = (0, 0) if space.is_plain else (space.code.addresses["plus"], space.code.addresses["minus"])
-    return Motion(
-        nx=space.nx, n=space.n, nu=nu, np=len(step.parameters), step=step.address, context=step.context,
-        p=step.parameters.ctypes.data, plus=plus, minus=minus, memory=memory.ctypes.data,
+    sizes = {"nx": space.nx, "n": space.n, "nu": nu, "np": len(step.parameters)}
+    return filled(
+        Motion, **sizes, step=step.address, context=step.context, p=step.parameters, plus=plus, minus=minus,
+        memory=aligned_zeros((WIDTH * Moving.size(**sizes),)), eight=eight_of(N, space.nx, space.n, nu),
+        follow=_follow.address,
     )  # fmt: skip
 
 
-def size(step: Stepping, space: Space, nu: int) -> int:
-    """Lanes that a `Moving` takes."""
-    return Moving.size(nx=space.nx, nu=nu, np=len(step.parameters), n=space.n)
+@inline
+def moving_of(m):
+    """The `Moving` of a `Motion`."""
+    return Moving(lanes_at(address_of(m.memory)), m.nx, m.nu, m.np, m.n)
 
 
 @kernel
 def moving(motion):
     """The `Moving` of a `Motion`, with its parameters, none of it diverged."""
     m = Motion(motion)
-    r, p = Moving(lanes_at(m.memory), m.nx, m.nu, m.np, m.n), array_at(m.p, (m.np,))
+    r = moving_of(m)
     for i in range(m.np):
-        r.p[i] = p[i]
+        r.p[i] = m.p[i]
     r.broken[0] = 0.0
     return r
 
 
 @kernel
 def deviate(motion, X, x, dx):
-    """dx := x ⊖ X of eight states x, from eight states X or from one."""
+    """dx := x ⊖ X of eight states."""
     m = Motion(motion)
     if m.minus == 0:
         for i in range(m.n):
             dx[i] = x[i] - X[i]
         return
-    pair = Moving(lanes_at(m.memory), m.nx, m.nu, m.np, m.n).pair
+    pair = moving_of(m).pair
     for i in range(m.nx):
-        pair[i], pair[m.nx + i] = x[i], spread(X[i], x[0])
+        pair[i], pair[m.nx + i] = x[i], X[i]
     call_contraction(m.minus, address_of(pair), address_of(dx), 0, 0)
 
 
@@ -99,7 +103,7 @@ def deviate(motion, X, x, dx):
 def advance(motion, t, x, u):
     """x := the next states; NaN from where they, or controls, are no finite numbers."""
     m = Motion(motion)
-    r = Moving(lanes_at(m.memory), m.nx, m.nu, m.np, m.n)
+    r = moving_of(m)
     broken = r.broken[0]
     for i in range(m.nx):
         r.x[i] = x[i]
@@ -124,7 +128,7 @@ def broken_by(x, broken):
 def open_gap(motion, x, dx):
     """x := x ⊕ dx, and to the last bit x where dx is zero."""
     m = Motion(motion)
-    r = Moving(lanes_at(m.memory), m.nx, m.nu, m.np, m.n)
+    r = moving_of(m)
     for i in range(m.nx):
         r.pair[i], r.after[i] = x[i], x[i]
     for i in range(m.n):
@@ -135,68 +139,6 @@ def open_gap(motion, x, dx):
     else:
         call_contraction(m.plus, address_of(r.pair), address_of(r.after), 0, 0)
     where_moved(dx, m.n, r.after, x, m.nx)
-
-
-@kernel
-def write(x, m, out, s, begin):
-    """Columns from ``begin`` on of rows s, s + 1, ... := m lanes, as many as there are: steps may leave others out."""
-    many = min(WIDTH, len(out) - s)
-    if many == WIDTH:
-        unpack_columns(x, m, out, s, begin)
-        return
-    for lane in range(many):
-        row = out[s + lane]
-        for i in range(m):
-            row[begin + i] = lane_of(x[i], lane)
-
-
-@kernel
-def track(motion, X, U, k, K, alphas, gaps, lower, upper, Xs, Us):
-    """Closed-loop rollouts Xs (S, N+1, nx), Us (S, N, nu), see `system.System.track`, a lane for each step length.
-
-    motion: address of a `Motion`.   lower, upper (N, nu) or (1, nu).
-    """
-    m, r = Motion(motion), moving(motion)
-    N, nx, n, nu, last, torn = len(U), m.nx, m.n, m.nu, len(alphas) - 1, gaps.any()
-    x, u = r.own_x, r.own_u
-    nominal, controls, steps, gains, open_gaps = rows_of(X), rows_of(U), rows_of(k), rows_of(K), rows_of(gaps)
-    low, high, states, applied = rows_of(lower), rows_of(upper), rows_of(Xs), rows_of(Us)
-    for s in range(0, len(alphas), WIDTH):
-        alpha = spread(0.0, r.x[0])
-        for lane in range(WIDTH):
-            alpha = with_lane(alpha, lane, alphas[min(s + lane, last)])
-        r.broken[0] = 0.0
-        for i in range(nx):
-            x[i] = nominal[0, i]
-        write(x, nx, states, s, 0)
-        for t in range(N):
-            limit, own_gains = min(t, len(low) - 1), as_matrix(gains[t], nu, n)
-            deviate(motion, nominal[t], x, r.dx)
-            feedback(alpha, controls[t], steps[t], own_gains, low[limit], high[limit], n, nu, r.dx, u)
-            write(u, nu, applied, s, t * nu)
-            advance(motion, t, x, u)
-            if torn:
-                for i in range(n):
-                    r.dx[i] = (alpha - 1.0) * open_gaps[t, i]
-                open_gap(motion, x, r.dx)
-            write(x, nx, states, s, (t + 1) * nx)
-
-
-def tracked(
-    step: Stepping, space: Space, X: Array, U: Array, k: Array, K: Array, alphas: Array, gaps: Array, limits: Any
-) -> tuple[Array, Array]:
-    """Closed-loop rollouts of compiled steps, see `system.System.track`."""
-    Xs, Us = np.empty((len(alphas), *X.shape)), np.empty((len(alphas), *U.shape))
-    rows = (limit if limit.ndim == 2 else limit[None] for limit in limits)
-    parts = X, U, k, K, alphas, gaps, *rows
-    given = [part if part.flags.c_contiguous else np.ascontiguousarray(part) for part in parts]
-    memory = aligned_zeros((size(step, space, U.shape[1]), WIDTH))
-    motion = motion_of(step, space, U.shape[1], memory)
-    track(motion.address, *given, Xs, Us)
-    return Xs, Us
-
-
-# -- of batches ------------------------------------------------------------------------------------------------------
 
 
 @inline
@@ -210,6 +152,48 @@ def system(context):
     """The address of a `Motion`, ready to begin."""
     moving(motion_at(context))
     return motion_at(context)
+
+
+_follow = callback(follower("follow_traced", system, deviate, advance, open_gap))
+
+
+@kernel
+def track(context, lengths):
+    """Roll out `Lengths`, eight of them at once, as problems that are equal but for these."""
+    p, m = Lengths(lengths), Motion(motion_at(context))
+    e = m.eight
+    e.lower, e.upper, e.torn = p.lower, p.upper, array_at(p.gaps, (p.N * p.n,)).any()
+    for s in range(0, p.count, WIDTH):
+        for lane in range(WIDTH):
+            k = min(s + lane, p.count)
+            e.X[lane], e.U[lane], e.k[lane], e.K[lane], e.gaps[lane] = p.X, p.U, p.k, p.K, p.gaps
+            e.to_X[lane], e.to_U[lane] = p.to_X + 8 * k * (p.N + 1) * p.nx, p.to_U + 8 * k * p.N * p.nu
+            e.alphas[lane] = p.alphas[min(k, p.count - 1)]
+        call_contraction(m.follow, context, e.address, 0, 0)
+
+
+def _track(context, lengths, unused, none):  # type: ignore[no-untyped-def]
+    """C function of `track`."""
+    track(context, lengths)
+
+
+def tracked(
+    step: Stepping, space: Space, X: Array, U: Array, k: Array, K: Array, alphas: Array, gaps: Array, limits: Any
+) -> tuple[Array, Array]:
+    """Closed-loop rollouts of compiled steps, see `system.System.track`."""
+    N, nu, count = len(U), U.shape[1], len(alphas)
+    Xs, Us, bounds = np.empty((count + 1, *X.shape)), np.empty((count + 1, *U.shape)), np.empty((2, *U.shape))
+    bounds[0], bounds[1] = limits
+    parts = {"X": X, "U": U, "k": k, "K": K, "gaps": gaps, "lower": bounds[0], "upper": bounds[1]}
+    given = {name: np.ascontiguousarray(part, dtype=float) for name, part in parts.items()}
+    lengths = filled(
+        Lengths, N=N, nx=space.nx, n=space.n, nu=nu, count=count, alphas=np.array(alphas, dtype=float),
+        to_X=address(Xs), to_U=address(Us), **{name: address(part) for name, part in given.items()},
+    )  # fmt: skip
+    motion = motion_of(step, space, nu, N)
+    context = np.array([motion.address])
+    track(address(context), lengths.address)
+    return Xs[:count], Us[:count]
 
 
 bound: Any = None
@@ -236,34 +220,26 @@ def contract(context, trajectory, unused, none):  # type: ignore[no-untyped-def]
     evaluate(f.address, record, nothing, weights, p, f.outputs, f.template, f.places, out)
 
 
-def track_lengths(context, lengths, unused, none):  # type: ignore[no-untyped-def]
-    """Roll out `Lengths`."""
-    X, U, k, K, alphas, gaps, lower, upper, Xs, Us = rolled_out(Lengths(lengths))
-    track(motion_at(context), X, U, k, K, alphas, gaps, lower, upper, Xs, Us)
-
-
-_callback = cache(callback)
-_follow = follower("follow_traced", system, deviate, advance, open_gap)
+_tracker = callback(_track)
 
 
 @cache
 def functions_of(outline: Any) -> dict[str, Callable[[], Any]]:
     """Makers of the C functions of traced steps, whose contexts are of that outline."""
     return {
-        "follow": partial(_callback, _follow), "track": partial(_callback, track_lengths),
+        "follow": lambda: _follow, "track": lambda: _tracker,
         "expand": cache(partial(c_function, expand, outline, evaluate_two=evaluate_two)),
         "contract": cache(partial(c_function, contract, outline, evaluate=evaluate)),
     }  # fmt: skip
 
 
-def routines_of(step: Stepping, space: Space, nu: int, first: Compiled, B: Block, second: Compiled) -> Routines:
-    """The routines of traced steps, given by their derivatives, with memory of their own.
+def routines_of(step: Stepping, space: Space, nu: int, N: int, first: Compiled, B: Block, second: Compiled) -> Routines:
+    """The routines of N traced steps, given by their derivatives, with memory of their own.
 
     first: of first order, with the block by x.   B: its block by u.
     """
-    memory = aligned_zeros((size(step, space, nu), WIDTH))
-    motion = motion_of(step, space, nu, memory)
+    motion = motion_of(step, space, nu, N)
     given = motion.address, step.parameters, first, B, second
     kept: list[Any] = []
     words = np.array(words_of(given, kept), dtype=np.int64)
-    return Routines(functions_of(outline_of(given)), words.ctypes.data, (words, kept, motion, memory, step, space))
+    return Routines(functions_of(outline_of(given)), words.ctypes.data, (words, kept, motion, step, space))

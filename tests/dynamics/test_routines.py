@@ -10,8 +10,8 @@ import pytest
 from oracles import random_state, random_tree
 
 import dynamics
-from ddp.machine.following import Following
-from ddp.machine.trajectories import Eight, Trajectory
+from ddp.machine.following import eight_of
+from ddp.machine.trajectories import Trajectory
 from ddp.systems.structure import numbers_of_blocks, structure_of
 from dynamics.steps import routines
 
@@ -72,13 +72,14 @@ def test_eight_problems_are_followed_as_one_is_rolled_out(most, build, rng, monk
     X = np.array([np.tile(np.concatenate(random_state(robot, rng)[:2]), (N + 1, 1)) for _ in range(8)])
     U, k, K = rng.normal(size=(8, N, nu)), np.zeros((8, N, nu)), np.zeros((8, N, nu, n))
     to_X, to_U, gaps = np.zeros_like(X), np.zeros_like(U), np.zeros((8, N, n))
-    memory, free = np.zeros(8 * Following.size(nx=nx, nu=nu, n=n, gains=nu * n) + 8), np.full((N, nu), np.inf)
+    free = np.full((N, nu), np.inf)
+    limits = -free, free
     given = {"X": X, "U": U, "k": k, "K": K, "to_X": to_X, "to_U": to_U, "gaps": gaps}
-    eight = Eight(
-        N=N, nx=nx, n=n, nu=nu, memory=-(-place(memory) // 64) * 64, alphas=np.ones(8), lower=-free, upper=free,
-        imposed=np.zeros(8), torn=0, any_imposed=0,
-        **{name: np.array([place(part) for part in parts]) for name, parts in given.items()},
-    )  # fmt: skip
+    eight = eight_of(N, nx, n, nu)
+    eight.lower, eight.upper = map(place, limits)
+    eight.alphas[:] = 1.0
+    for name, parts in given.items():
+        getattr(eight, name)[:] = [place(part) for part in parts]
     U[3, 6, 0] = np.nan  # no speed is a number afterwards, neither those of other branches
     called(system.routines(N), "follow", eight, 0, 0)
     assert np.isnan(to_X[3, 7:, robot.nq :]).all()
