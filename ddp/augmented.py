@@ -23,7 +23,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ddp.constraints.impossible import PROVEN, Held, impossible, removable
+from ddp.constraints.impossible import Held, proof
 from ddp.constraints.lagrangian import Lagrangian, Residual, state_size
 from ddp.errors import ProblemError, as_array, positive, positive_integer, settle_by
 from ddp.iterate import Iterate
@@ -32,7 +32,7 @@ from ddp.problem import Problem
 from ddp.saddles import away, judged
 from ddp.solutions.record import Record
 from ddp.solutions.solution import Solution
-from ddp.solutions.status import End, Ending
+from ddp.solutions.status import End, Ending, infeasible
 
 COARSE = 1e-2
 """The first tolerance, relative to the cost."""
@@ -311,9 +311,8 @@ class _Rounds:
             U = iterate.problem.padded(iterate.U)
             forces = self.lagrangian.penalties[rows.constraint] * rows.beyond(rows.values(iterate.X, U))
             held = iterate.problem.plain, iterate.work.derivatives, iterate.X, iterate.U, iterate.gaps, forces
-            share = removable(Held(*held))
-            if sweep is not None and share <= PROVEN:
-                return End(Ending.INFEASIBLE, impossible(self.worst(), share))
+            if sweep is not None and (proven := proof(Held(*held))) is not None:
+                return End(Ending.INFEASIBLE, infeasible(self.worst(), proven))
             return End(Ending.UNMET, f"{Ending.UNMET.value}: {self.worst()}")
         self.lagrangian.penalties[:] = np.minimum(GROWTH * self.kept, self.largest)
         self.e[:] = np.inf

@@ -13,6 +13,7 @@ from ddp.checkpoint import Checkpoint, Kept, beginning, together
 from ddp.compiling import announce
 from ddp.compiling.interrupts import is_of_interrupt
 from ddp.compiling.setup import Stopwatch
+from ddp.constraints.impossible import elsewhere
 from ddp.errors import ProblemError, SolveError, flag, instance, said
 from ddp.guesses import Guess, Start
 from ddp.interior.course import TOLERANCE
@@ -30,13 +31,13 @@ from ddp.starts import start_policy
 from ddp.sweeps.inertia import MINIMUM
 
 FAILED = (
-    Ending.NO_STEP, Ending.INDEFINITE, Ending.ITERATIONS, Ending.NOT_FINITE, Ending.INFEASIBLE, Ending.ROUNDS,
-    Ending.STRUGGLES, Ending.UNMET,
+    Ending.NO_STEP, Ending.INDEFINITE, Ending.ITERATIONS, Ending.NOT_FINITE, Ending.ROUNDS, Ending.STRUGGLES,
+    Ending.UNMET,
 )  # fmt: skip
 """Endings of full-space steps after which constraints are held in another way."""
 
-DOUBT = 3
-"""Iterations, relative to those until a verdict that constraints cannot be met, after which a doubt of it ends."""
+FROM_ELSEWHERE = 3
+"""Attempts from other motions, at most, where it is not proven that there is no way; see `impossible.elsewhere`."""
 
 
 def solve(
@@ -74,8 +75,8 @@ def solve(
 
     Constraints are held by full-space steps (``step`` of `DDP`): gains keep what is at its bound. Where these fail or
     end at no minimum the augmented Lagrangian (`augmented`) is tried, whose gains give way to what disturbs them as
-    much as the last penalties let them. Where constraints cannot be met the status says so, if full-space steps from
-    the guess itself, without rollouts before them, confirm it, or the augmented Lagrangian, or neither finds a way.
+    much as the last penalties let them. Where that leaves constraints unmet a few other motions are tried that violate
+    them in other ways (`ddp.constraints.impossible`): if there are none, they cannot be met, and the status says so.
 
     Raises ProblemError for bad input, before any work, or when a term's own code fails; SolveError, whatever
     ``throw`` is, if a worker dies. KeyboardInterrupt ends the solve at once; like every other way out, it
@@ -123,24 +124,25 @@ class _Task(NamedTuple):
     def attempted(self, solver: DDP, guess: Start, start: Stopwatch, history: list[Record]) -> Solution:
         """Solve in one way or, where that fails, another; history: records of what was done before."""
         first, *others = solver.attempts(self.problem)
-        outcome = self.solved(first, guess, start, history)
-        linear, impossible = first.full_space(self.problem), outcome.status.ending is Ending.INFEASIBLE
-        if not impossible or all(record.full_space for record in outcome.history):
-            others = others[-1:]
-        for other in others:
-            if not may_be_better(outcome, solver, linear):
+        outcome, linear = self.solved(first, guess, start, history), first.full_space(self.problem)
+
+        def goes_on() -> bool:
+            return len(history) < solver.max_iterations and may_be_better(outcome, solver, linear)
+
+        if others and outcome.violation > TOLERANCE and goes_on():
+            for U in elsewhere(self.problem, outcome.U, outcome.multipliers)[:FROM_ELSEWHERE]:
+                most = min(solver.max_iterations, len(history) + first.max_iterations)
+                again = self.solved(replace(others[0], max_iterations=most), U, start, history)
+                outcome = _better(outcome, again)
+                if not goes_on():
+                    break
+        led = outcome.status.ending is Ending.UNMET and not all(record.full_space for record in history)
+        for other in others if led else others[-1:]:
+            if not goes_on():
                 break
-            if impossible:  # so it seems
-                other = replace(other, max_iterations=min(other.max_iterations, DOUBT * len(history)))
             second, linear = self.solved(other, guess, start, history), other.full_space(self.problem)
-            confirmed = second.status.ending in (Ending.INFEASIBLE, Ending.SADDLE, Ending.BOTTOMLESS)
-            cut = outcome.status.ending is Ending.ITERATIONS  # of the first attempt's own limit
-            nearer = not (outcome.converged or impossible) and (cut or _left(second) <= _left(outcome))
-            if second.converged or confirmed or nearer:
-                outcome = second
-            if confirmed:
-                break
-        return outcome
+            outcome = _better(outcome, second)
+        return _told(outcome, history, solver.max_iterations) if others else outcome
 
     def solved(self, solver: DDP, guess: Start, start: Stopwatch, history: list[Record]) -> Solution:
         """Solve in one way."""
@@ -154,10 +156,32 @@ class _Task(NamedTuple):
             raise
 
 
+def _better(one: Solution, other: Solution) -> Solution:
+    """The better one of two attempts, of which the second one was made as the first one failed."""
+    if other.converged or other.status.ending in (Ending.INFEASIBLE, Ending.SADDLE, Ending.BOTTOMLESS):
+        return other
+    cut = one.status.ending is Ending.ITERATIONS  # of the first attempt's own limit
+    return other if not one.converged and (cut or _left(other) <= _left(one)) else one
+
+
 def _left(solution: Solution) -> tuple[float, float]:
     """How far it is from a motion that meets constraints, and its cost, to compare solutions."""
     gap = solution.history[-1].gap if solution.history else np.inf
     return max(solution.violation, gap, TOLERANCE), solution.cost
+
+
+def _told(outcome: Solution, history: list[Record], limit: int) -> Solution:
+    """The best of some attempts, with records of all, of which a limit of iterations may have cut off the last one."""
+    ending, done = outcome.status.ending, len(history)
+    if outcome.converged:
+        return outcome
+    status = outcome.status.replace(f"after {outcome.iterations} iterations", f"after {done} iterations", 1)
+    if done >= limit and ending in FAILED and ending is not Ending.ITERATIONS:
+        status, ending = (
+            f"{status}; the limit of {limit} iterations left no other attempt to its end",
+            Ending.ITERATIONS,
+        )
+    return replace(outcome, status=Status(status, ending), iterations=done, history=tuple(history))
 
 
 def may_be_better(outcome: Solution, solver: DDP, linear: bool) -> bool:

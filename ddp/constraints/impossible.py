@@ -1,27 +1,43 @@
-"""Proof, to first order, that constraints cannot be met near a trajectory (Farkas' lemma).
+"""Proof that constraints cannot be met, as far as one can be had where motion and constraints are not linear.
 
-Multipliers y of the rows c, each with the sign of the bound b that it is beyond, weigh what is missed:
+Multipliers y of the rows c, each with the sign of the bound b that it is beyond, weigh what is missed (Farkas' lemma):
 
-    Σ y (c - b) > Σ_k Σ_i |g_ki| r_ki,   g = ∂(Σ y c)/∂U
+    m(U) = Σ y (c - b)
 
-Then no change of controls by up to r, within their limits, meets all linearised constraints: it would bring the sum on
-the left to zero or below, though it lowers it by no more than the right side. Of multipliers of any origin this is
-true; those of a minimum of violations, where g vanishes for controls that are not held by limits, pass the test.
+Controls that meet all constraints have m <= 0, whatever y is. So y prove that there are none where m > 0 for all
+controls. Of this there are two tests:
+
+    m > Σ_k Σ_i |g_ki| r_ki,   g = ∂m/∂U       no change of controls by up to r, within their limits, to first order
+    m(U') > 0                                  some hundred other motions, by controls U' within limits
+
+Multipliers of a minimum of violations, where g vanishes for controls that are not held by limits, pass the first one.
+They pass the second one, too, if there is no way; those of minima that are but local fail. So do those of bounds that
+are not convex, as of a goal inside an obstacle: there serves another test, that no state meets what is bounded at the
+knot where most is missed, see unreachable.py.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
 
 from ddp.adjoint import costates
+from ddp.constraints.unreachable import is_met_nowhere
 from ddp.derivatives import Derivatives
+from ddp.errors import ModelError
 from ddp.problem import Problem
 from ddp.protocols import Array
 
 PROVEN = 0.5
 """Constraints cannot be met where no larger share of what is missed may be taken away, see `removable`."""
+
+TRIED, WAVES = 16, 4
+"""Other motions that are tried of each kind, each at several fractions, and waves that smooth ones are made of."""
+
+FRACTIONS, REACH = np.array([1.0, 0.3, 0.1, 0.03]), 30.0
+"""Fractions of the way to other controls; how large they are where there are no limits, times the largest present."""
 
 
 class Held(NamedTuple):
@@ -35,18 +51,40 @@ class Held(NamedTuple):
     y: Array
 
 
+def proof(at: Held) -> str | None:
+    """Proof in words, by this module's tests, that constraints cannot be met; None if there is none."""
+    share, problem, rows = removable(at), at.problem, at.problem.rows
+    if share > PROVEN:
+        return None
+    near = f"no change of controls as large as themselves takes away more than {100.0 * share:.1g} % of what is missed"
+    others = list(_motions(problem, at.U))
+    if not _nearest(problem, others, at.y):
+        return f"{near}, to first order, and none of {len(others)} other motions that were tried takes away all of it"
+    knot = int(rows.knot[np.abs(at.y * rows.beyond(rows.values(at.X, at.U))).argmax()])
+    X = np.concatenate([at.X, *(X[knot : knot + 1] for X, _ in others)])
+    U = np.concatenate([problem.padded(at.U), *(problem.padded(U)[knot : knot + 1] for _, U in others)])
+    if is_met_nowhere(problem, knot, X, U):
+        return f"{near}, to first order, and no state meets the constraints of knot {knot}, as near as {len(X)} come"
+    return None
+
+
+def elsewhere(problem: Problem, U: Array, y: Array) -> list[Array]:
+    """Controls (N, nu) by which multipliers y (m,) miss nothing, so that they prove nothing.
+
+    They are tried around controls U: see this module. Those that violate least, weighed by y, come first.
+    """
+    return _nearest(problem, _motions(problem, U), y)
+
+
 def removable(at: Held) -> float:
     """Share of what is missed that changes of controls may take away, to first order, by this module's test.
 
     Below 1 linearised constraints cannot be met by controls that change by no more than the largest of their kind.
     Multipliers of soft constraints do not count.
     """
-    rows = at.problem.rows
-    c, y = rows.values(at.X, at.U), np.where(rows.soft, 0.0, at.y)
-    bound = np.where(y < 0.0, rows.lower, rows.upper)
-    y = np.where(np.isfinite(bound), y, 0.0)
+    y = _weights(at.problem, at.y)
     on_next, least = _changes(at, np.zeros_like(at.d.lz), y)
-    missed = float((y * np.where(y == 0.0, 0.0, c - np.where(y == 0.0, 0.0, bound))).sum() + (on_next * at.gaps).sum())
+    missed = _missed(at.problem, y, at.X, at.U) + float((on_next * at.gaps).sum())
     return least / missed if missed > 0.0 else np.inf
 
 
@@ -66,10 +104,53 @@ def _changes(at: Held, lz: Array, y: Array) -> tuple[Array, float]:
     return on_next, float((np.abs(g) * np.maximum(room, 0.0)).sum())
 
 
-def impossible(worst: str, share: float) -> str:
-    """A sentence about constraints that cannot be met, of which one is violated most; share: see `removable`."""
-    return (
-        f"infeasible as far as can be seen from here: {worst}, and no change of controls as large as themselves takes"
-        f" away more than {100.0 * share:.1g} % of what is missed, to first order; from another guess or start there"
-        " may be a way"
-    )
+def _weights(problem: Problem, y: Array) -> Array:
+    """Multipliers y (m,) without those of soft constraints, and of bounds that do not exist."""
+    rows = problem.rows
+    return np.where(rows.soft | ~np.isfinite(np.where(y < 0.0, rows.lower, rows.upper)), 0.0, y)
+
+
+def _missed(problem: Problem, y: Array, X: Array, U: Array) -> float:
+    """Sum m of y (m,) times what rows are beyond the bounds that y belongs to."""
+    rows, weighed = problem.rows, y != 0.0
+    bound = np.where(y < 0.0, rows.lower, rows.upper)
+    return float((y[weighed] * (rows.values(X, U) - bound)[weighed]).sum())
+
+
+def _motions(problem: Problem, U: Array) -> Iterator[tuple[Array, Array]]:
+    """Motions X (N+1, nx), U (N, nu) around controls U, always the same ones.
+
+    Controls are noise, waves, and both at their extremes, anywhere within limits, see `REACH`.
+    """
+    system, (N, nu), random = problem.dynamics, U.shape, np.random.default_rng(0)
+    largest = np.abs(U).max(axis=0)
+    reach = REACH * np.where(largest > 0.0, largest, 1.0)
+    low = np.where(np.isfinite(problem.lower), problem.lower, np.minimum(-reach, problem.upper))
+    high = np.where(np.isfinite(problem.upper), problem.upper, np.maximum(reach, problem.lower))
+    X, K, closed = np.full((N + 1, system.nx), problem.x0), np.zeros((N, nu, system.n)), np.zeros((N, system.n))
+    for way in _ways(random, N, nu):
+        k = 0.5 * (low + high) + 0.5 * (high - low) * way - U
+        try:
+            tracked = system.track(X, U, k, K, FRACTIONS, closed, problem.lower, problem.upper)
+        except ModelError:  # there is no motion
+            continue
+        yield from ((x, u) for x, u in zip(*tracked, strict=True) if np.isfinite(x).all())
+
+
+def _ways(random: np.random.Generator, N: int, nu: int) -> Iterator[Array]:
+    """Numbers (N, nu) between -1 and 1, of several kinds in turn."""
+    time, wave = np.linspace(0.0, np.pi, N)[:, None], np.arange(WAVES)[:, None, None]
+    for _ in range(TRIED):
+        noise = random.uniform(-1.0, 1.0, (N, nu))
+        phase, size = random.uniform(0.0, 2.0 * np.pi, (WAVES, 1, nu)), random.normal(size=(WAVES, 1, nu))
+        smooth = (size / (1.0 + wave) * np.sin(wave * time + phase)).sum(axis=0)
+        yield from (smooth / np.abs(smooth).max(axis=0), np.sign(smooth), noise, np.sign(noise))
+
+
+def _nearest(problem: Problem, motions: Iterable[tuple[Array, Array]], y: Array) -> list[Array]:
+    """Controls of motions by which multipliers y (m,) miss nothing; those that violate least, weighed by y, first."""
+    y, rows = _weights(problem, y), problem.rows
+    found = [
+        (np.abs(y * rows.beyond(rows.values(X, U))).sum(), U) for X, U in motions if _missed(problem, y, X, U) <= 0.0
+    ]
+    return [U for _, U in sorted(found, key=lambda one: float(one[0]))]

@@ -28,8 +28,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from ddp.compiling.setup import working_time
-from ddp.constraints.impossible import PROVEN, removable
-from ddp.interior.course import DEAR, GIVEN_WAY, LOWERED, START, UNKNOWN, Course
+from ddp.constraints.impossible import proof
+from ddp.interior.course import DEAR, GIVEN_WAY, LOWERED, START, STAYS, UNKNOWN, Course
 from ddp.interior.filter import ENTRIES, begin_filter
 from ddp.interior.finish import Finished
 from ddp.interior.iteration import (
@@ -159,7 +159,8 @@ class Interior:
                 said = f"the limit of {limit} iterations was reached, the last with an expected decrease of"
                 return End(Ending.ITERATIONS, f"{said} {s.expected:.2g}")
             elif came == INDEFINITE and not self._elastic():
-                return End(Ending.INDEFINITE, Ending.INDEFINITE.value)
+                ending = Ending.UNMET if s.stays < STAYS else Ending.INDEFINITE  # after minima of violations
+                return End(ending, ending.value)
 
     def _iterate(self) -> tuple[int, Sequence[Sequence[float]]]:
         """Make some iterations: what the last one came to, and numbers of those with a record."""
@@ -199,8 +200,8 @@ class Interior:
             if p.bounds.price_of_all * total < DEAR * (p.scale + abs(p.cost)):  # costs may hide a saddle of violations
                 p.barrier = START * p.scale
                 p.raise_price(DEARER)
-            elif removable(p.held_by) <= PROVEN:
-                return End(Ending.INFEASIBLE)
+            elif (proven := proof(p.held_by)) is not None:
+                return End(Ending.INFEASIBLE, proven)
             elif s.stays > TIGHTEST:
                 s.stays *= TIGHTER
             else:

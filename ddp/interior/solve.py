@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ddp.constraints.impossible import impossible, removable, slope
+from ddp.constraints.impossible import slope
 from ddp.costs.hessians import EPSILON
 from ddp.costs.terms import naming
 from ddp.derivatives import broken_rows
@@ -20,7 +20,7 @@ from ddp.interior.point import NEAR_BOUNDS, Point
 from ddp.iterate import Iterate
 from ddp.protocols import Array
 from ddp.solutions.record import Record
-from ddp.solutions.status import End, Ending
+from ddp.solutions.status import End, Ending, infeasible
 from ddp.starts import FULL
 from ddp.sweeps.outcome import Sweep
 
@@ -214,9 +214,7 @@ def _verdict(point: Point, end: End) -> str:
     worst = max(hard, key=lambda residual: residual.worst, default=None)
     if worst is None or worst.worst <= TOLERANCE:
         return end.said
-    if end.ending is not Ending.INFEASIBLE:
-        return f"{end.said}; {worst}"
-    return impossible(str(worst), removable(point.held_by))
+    return f"{end.said}; {worst}" if end.ending is not Ending.INFEASIBLE else infeasible(str(worst), end.said)
 
 
 def scale_of(iterate: Iterate) -> float:

@@ -56,3 +56,8 @@ def limit_reached(limit: int, expected: float | None) -> str:
     """A sentence about the last iteration that was allowed, and the decrease that it expected, if there was any."""
     last = "" if expected is None else f", the last with an expected decrease of {expected:.2g}"
     return f"the limit of {limit} iterations was reached{last}"
+
+
+def infeasible(worst: str, proof: str) -> str:
+    """A sentence about constraints that cannot be met, of which one is violated most, with the proof in words."""
+    return f"infeasible as far as can be seen: {worst}; {proof}"

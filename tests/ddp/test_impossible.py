@@ -4,9 +4,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy.optimize import linprog
+from scipy.optimize import linprog, minimize
 
 import ddp
+from ddp.constraints.unreachable import is_met_nowhere
 from dynamics import FunctionDynamics
 from problems.costs import ControlCost
 
@@ -95,6 +96,79 @@ def test_obstacles_in_the_middle_of_the_way_are_gone_around(radius):
         constraints=[around], terminal_constraints=[ddp.Equality(lambda x, u: x - goal)],
     )  # fmt: skip
     straight = np.linspace(0.0, 1.0, 31)[:, None] * goal, np.zeros((30, 2))
-    solution = ddp.solve(problem, guess=straight)
-    assert np.abs(solution.X[:, 1]).max() > 0.9 * radius
+    for guess in (straight, None):
+        solution = ddp.solve(problem, guess=guess)
+        assert np.abs(solution.X[:, 1]).max() > 0.9 * radius
     assert ddp.solve(problem, ddp.DDP(step="rollout"), throw=False).status.ending is not ddp.Ending.INFEASIBLE
+
+
+def bend(x, u):
+    """A car that is driven by its speed and the angle of its wheels."""
+    return np.array([x[0] + H * u[0] * np.cos(x[2]), x[1] + H * u[0] * np.sin(x[2]), x[2] + H * u[0] * np.tan(u[1])])
+
+
+def parking(seed):
+    """A car that has to end where controls, which are known to be possible, lead to; and these controls."""
+    rng, system = np.random.default_rng(seed), FunctionDynamics(bend, 3, 2)
+    U = rng.uniform(-0.6, 0.6, (10, 2))
+    control = ControlCost(np.zeros(2), np.full(2, 0.1))
+    free = ddp.Problem(system, [control], [], np.zeros(3), 10, control_limits=(U.min(axis=0), U.max(axis=0)))
+    end = rolled(free, U)[-1]
+    return replace(free, terminal_constraints=[ddp.Equality(lambda x, u: x - end)]), U
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_motions_that_are_possible_are_not_called_infeasible(seed):
+    problem, U = parking(seed)
+    assert problem.violation(rolled(problem, U), U) < 1e-9
+    for step in ("auto", "linear", "rollout"):
+        solution = ddp.solve(problem, ddp.DDP(step=step, max_iterations=200), throw=False)
+        assert solution.status.ending is not ddp.Ending.INFEASIBLE
+
+
+def test_a_limit_of_iterations_is_told_wherever_it_cuts_attempts_off():
+    """With fewer iterations the ending is that of all of them, or that there were too few."""
+    problem, _ = parking(5)
+    whole = ddp.solve(problem, throw=False)
+    for most in range(5, whole.iterations + 3, 7):
+        cut = ddp.solve(problem, ddp.DDP(max_iterations=most), throw=False)
+        assert cut.iterations <= most
+        assert len(cut.history) == cut.iterations
+        assert cut.status.ending is (ddp.Ending.ITERATIONS if most < whole.iterations else whole.status.ending)
+
+
+def test_states_that_meet_the_bounds_of_a_knot_are_found_where_there_are_any(rng):
+    """Points in a box, off a ball and on a plane, against SLSQP from as many points."""
+    system = FunctionDynamics(lambda x, u: x + H * u, 3, 3)
+    both = set()
+    for _ in range(12):
+        low, normal, off, radius = (
+            rng.uniform(-1.0, 0.0, 3),
+            rng.normal(size=3),
+            rng.uniform(0.0, 1.5),
+            rng.uniform(0.5, 1.6),
+        )
+
+        def plane(x, normal=normal, off=off):
+            return normal @ x - off
+
+        problem = ddp.Problem(
+            system, [ControlCost(np.zeros(3), np.ones(3))], [], np.zeros(3), 2,
+            terminal_constraints=[
+                ddp.Equality(lambda x, u, plane=plane: plane(x), derivatives="differences"),
+                ddp.Inequality(lambda x, u: x, lower=low, upper=low + 1.0),
+                ddp.Inequality(lambda x, u: x @ x, lower=radius**2),
+            ],
+        )  # fmt: skip
+        X = rng.uniform(-1.0, 1.0, (20, 3))
+        found = [
+            minimize(
+                lambda x: 0.0, x, method="SLSQP", bounds=np.stack([low, low + 1.0], axis=1),
+                constraints=[{"type": "eq", "fun": plane}, {"type": "ineq", "fun": lambda x, r=radius: x @ x - r**2}],
+            )
+            for x in X
+        ]  # fmt: skip
+        reachable = any(one.success and one.x @ one.x >= radius**2 - 1e-6 for one in found)
+        assert is_met_nowhere(problem, 2, X, np.zeros((20, 3))) != reachable
+        both.add(reachable)
+    assert both == {True, False}
