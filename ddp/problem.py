@@ -265,7 +265,7 @@ class Problem:
         if made & (FIRST | GAUSS_NEWTON):
             self.objective.expand(X, U, out, start, stop, not made & GAUSS_NEWTON)
         if made & EXACT and made & (FIRST | GAUSS_NEWTON) != FIRST:
-            self.objective.expand_exact(X, U, out, start, stop)
+            self.objective.expand(X, U, out, start, stop, exact=True, again=True)
 
     @cached_property
     def lanes(self) -> int:

@@ -42,8 +42,9 @@ from ddp.search import Backtracking
 from ddp.solutions.solution_files import shapes
 from ddp.sweeps.horizon import Horizon, horizon_of
 from ddp.sweeps.lane_sweep import eight_sweeps, eight_sweeps_of
+from ddp.sweeps.limits import scratch_of
 from ddp.sweeps.room import RoomOwner
-from ddp.sweeps.sized_limits import scratch_arrays, scratch_of, within_function
+from ddp.sweeps.sized_limits import within_function
 from ddp.sweeps.sweeping import sweep_function, sweeping_of, weighing_function
 from ddp.systems.structure import numbers_of_blocks
 from ddp.systems.system import Routines, ability
@@ -227,9 +228,8 @@ class _Memory:
                 for torn in (False, True) for second, in_blocks in ((each, False), (T, True))
             ]  # fmt: skip
         boxed_trajectory = trajectory.replace(T=address(each), size=each[0].size)
-        arrays = scratch_arrays(N, d.n, d.nu)
-        scratch = scratch_of(arrays)
-        self.owners += [boxed, boxed_trajectory, each, arrays, scratch, whole, torn_whole, blocks, torn_blocks]
+        scratch = scratch_of(N, d.n, d.nu)
+        self.owners += [boxed, boxed_trajectory, each, scratch, whole, torn_whole, blocks, torn_blocks]
         self.owners += [trajectory, decisions]
         return lane_of(
             worker=self.worker.address, index=index, derived=self.derived[index if self.shares else 0],

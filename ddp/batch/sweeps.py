@@ -69,9 +69,9 @@ def know(w, lane, wanted):
     runs = integers_at(w.runs, (w.run_count, 3))
     if made & (FIRST | GAUSS_NEWTON):
         order, H = (GAUSS_NEWTON_ORDER, lzz) if made & GAUSS_NEWTON else (EXACT_ORDER, exact)
-        cost_table.expand(table, order, runs, 0, N + 1, X, U, record, l, lz, H, diagonal)
+        cost_table.expand(table, order, runs, 0, N + 1, X, U, record, l, lz, H, diagonal, False)
     if made & EXACT and made & (FIRST | GAUSS_NEWTON) != FIRST:
-        cost_table.expand_exact(table, runs, 0, N + 1, X, U, record, exact)
+        cost_table.expand(table, EXACT_ORDER, runs, 0, N + 1, X, U, record, l, lz, exact, diagonal, True)
     d.owner, d.known = lane.index, known
     if not lane.scaled:
         H = lzz if known & GAUSS_NEWTON else exact

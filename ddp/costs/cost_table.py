@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ddp.compiling.kernel import call_contraction, inline, kernel
 from ddp.costs.batch import CompiledCost
-from ddp.costs.bound import EXACT, VALUES
+from ddp.costs.bound import VALUES
 from ddp.machine.addresses import address_of_words
 
 Table = NDArray[np.int64]
@@ -89,32 +89,28 @@ def add_terms(table, order, start, stop, X, U, notes, places, nz, steps):
             call_contraction(table[i, 0], table[i, 1], block, order, begin - table[i, 2])
 
 
-@inline
-def add_matrices(table, order, start, stop, X, U, notes, l, lz, lzz):
-    """Add the terms of a table at the knots start .. stop-1, whose own l, lz and lzz are given."""
-    nz = lz.shape[1]
-    places = place(l), place(lz), place(lzz)
-    add_terms(table, order, start, stop, X, U, notes, places, nz, (8 * nz * nz, 8 * nz, 8))
-
-
 @kernel
 def expand_matrices(table, order, X, U, l, lz, lzz):
     """Add all terms at all knots of X, with Hessians in lzz even if they are diagonal."""
-    add_matrices(table, order, 0, X.shape[0], X, U, X[:0], l, lz, lzz)
+    nz = lz.shape[1]
+    add_terms(
+        table, order, 0, X.shape[0], X, U, X[:0], (place(l), place(lz), place(lzz)), nz, (8 * nz * nz, 8 * nz, 8)
+    )
 
 
 @kernel
-def expand(table, order, runs, start, stop, X, U, record, l, lz, lzz, diagonal):
+def expand(table, order, runs, start, stop, X, U, record, l, lz, lzz, diagonal, again):
     """Costs, gradients and Hessians, of Gauss-Newton or exact by ``order``, of the knots start .. stop-1.
 
     runs (., 3): of knots begin .. end-1, and whether their Hessians go into ``diagonal`` (N+1, nz), and not into lzz.
+    again: whether those of the other order are known, and so all of separable knots.
     """
     nz = lz.shape[1]
-    l[start:stop] = 0.0
-    lz[start:stop] = 0.0
     for r in range(runs.shape[0]):
         begin, end = max(start, runs[r, 0]), min(stop, runs[r, 1])
-        if begin < end:
+        if begin < end and not (again and runs[r, 2] != 0):
+            l[begin:end] = 0.0
+            lz[begin:end] = 0.0
             if runs[r, 2] != 0:
                 diagonal[begin:end] = 0.0
                 hessians, steps = place(diagonal), (8 * nz, 8, 0)
@@ -123,14 +119,3 @@ def expand(table, order, runs, start, stop, X, U, record, l, lz, lzz, diagonal):
                 hessians, steps = place(lzz), (8 * nz * nz, 8 * nz, 8)
             places = place(l) + 8 * begin, place(lz) + 8 * nz * begin, hessians + steps[0] * begin
             add_terms(table, order, begin, end, X, U, record, places, nz, steps)
-
-
-@kernel
-def expand_exact(table, runs, start, stop, X, U, record, exact):
-    """Exact Hessians of those of the knots start .. stop-1 that are not separable; runs: see `expand`."""
-    for r in range(runs.shape[0]):
-        begin, end = max(start, runs[r, 0]), min(stop, runs[r, 1])
-        if begin < end and runs[r, 2] == 0:
-            exact[begin:end] = 0.0
-            l, lz, lzz = np.zeros(end - begin), np.zeros((end - begin, exact.shape[1])), exact[begin:end]
-            add_matrices(table, EXACT, begin, end, X, U, record, l, lz, lzz)

@@ -181,30 +181,22 @@ class Objective:
                 with naming(entry.name, knots):
                     costs[knots] += entry.weight * entry.term.values(X[knots], U[knots])
 
-    def expand(self, X: Array, U: Array, out: Derivatives, start: int, stop: int, exact: bool = False) -> None:
-        """Costs, gradients and Hessians, Gauss-Newton's or exact, of the knots start .. stop-1 of 0 .. N."""
+    def expand(
+        self, X: Array, U: Array, out: Derivatives, start: int, stop: int, exact: bool = False, again: bool = False
+    ) -> None:
+        """Costs, gradients and Hessians, Gauss-Newton's or exact, of the knots start .. stop-1 of 0 .. N.
+
+        again: whether those with the other Hessians are known, which at separable knots are both.
+        """
         X, U = np.ascontiguousarray(X), np.ascontiguousarray(U)
         order, H = (EXACT, out.exact) if exact else (GAUSS_NEWTON, out.lzz)
         into = out.l, out.lz, H, out.diagonal
-        cost_table.expand(self.table_with_notes, order, self.runs, start, stop, X, U, out.record, *into)
+        cost_table.expand(self.table_with_notes, order, self.runs, start, stop, X, U, out.record, *into, again)
         if self.interpreted:
-            self._add_interpreted(X, U, start, stop, exact, *into[:3])
-
-    def expand_exact(self, X: Array, U: Array, out: Derivatives, start: int, stop: int) -> None:
-        """The exact Hessians alone, after `expand`; where knots are separable they are Gauss-Newton's."""
-        X, U = np.ascontiguousarray(X), np.ascontiguousarray(U)
-        cost_table.expand_exact(self.table_with_notes, self.runs, start, stop, X, U, out.record, out.exact)
-        if self.interpreted:
-            self._add_interpreted(X, U, start, stop, True, np.zeros(len(out.l)), np.zeros_like(out.lz), out.exact)
-
-    def _add_interpreted(
-        self, X: Array, U: Array, start: int, stop: int, exact: bool, l: Array, lz: Array, H: Array
-    ) -> None:  # fmt: skip
-        """Add terms that are neither compiled nor noted, none of them separable."""
-        U = padded(U, len(X))
-        for entry, rows in self._in_python(start, stop, True):
-            with naming(entry.name, rows):
-                entry.term.expand(X[rows], U[rows], entry.weight, exact, l[rows], lz[rows], H[rows])
+            U = padded(U, len(X))
+            for entry, rows in self._in_python(start, stop, True):  # none of them separable
+                with naming(entry.name, rows):
+                    entry.term.expand(X[rows], U[rows], entry.weight, exact, out.l[rows], out.lz[rows], H[rows])
 
     @cached_property
     def separable(self) -> NDArray[np.bool_]:

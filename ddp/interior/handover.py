@@ -19,9 +19,11 @@ from ddp.errors import ModelError
 from ddp.interior.filter import Filter, accepts, begin_filter
 from ddp.interior.outside import straying
 from ddp.interior.solve import AT_ONCE, PATIENCE_WITHIN, SHORT, minimise, scale_of
+from ddp.machine.written import address
 from ddp.solutions.record import Record
 from ddp.solutions.status import End
-from ddp.sweeps.sized_limits import linear_step_of
+from ddp.sweeps.sized_limits import step_function
+from ddp.sweeps.sweeping import call
 from ddp.systems.structure import is_underactuated
 
 if TYPE_CHECKING:
@@ -63,7 +65,7 @@ def _goes_further(iterate: Iterate) -> bool:
         return False
     (N, n), dU = iterate.gaps.shape, np.zeros_like(iterate.U)
     dX, arrived = np.zeros((2, N + 1, n))
-    linear_step_of(n, d.nu)(iterate.backward.address, dU, dX, arrived)
+    call(step_function(n, d.nu).address, iterate.backward.address, address(dU), address(dX), address(arrived))
     U = iterate.U + alpha * dU
     try:
         X, gaps = straying(d)(iterate.X, alpha * dX, U)

@@ -16,7 +16,7 @@ from ddp.constraints.bound import CURVATURE, JACOBIAN
 from ddp.constraints.bounds import measure_room
 from ddp.constraints.row_table import add_forces, add_squares, along, evaluate
 from ddp.costs import cost_table
-from ddp.costs.bound import GAUSS_NEWTON
+from ddp.costs.bound import EXACT, GAUSS_NEWTON
 from ddp.interior import row_steps
 from ddp.interior.barrier import KEPT, proximal
 from ddp.interior.linear import bend, multipliers, stationarity
@@ -86,8 +86,8 @@ def differentiate(memory):
         l, lz = array_at(p.l, (N + 1,)), array_at(p.lz, (N + 1, nz))
         lzz, exact = array_at(p.lzz, (N + 1, nz, nz)), array_at(p.exact, (N + 1, nz, nz))
         runs, diagonal = integers_at(p.runs, (p.run_count, 3)), array_at(p.diagonal, (N + 1, nz))
-        cost_table.expand(terms, GAUSS_NEWTON, runs, 0, N + 1, X, U, record, l, lz, lzz, diagonal)
-        cost_table.expand_exact(terms, runs, 0, N + 1, X, U, record, exact)
+        cost_table.expand(terms, GAUSS_NEWTON, runs, 0, N + 1, X, U, record, l, lz, lzz, diagonal, False)
+        cost_table.expand(terms, EXACT, runs, 0, N + 1, X, U, record, l, lz, exact, diagonal, True)
         evaluate(arrays(p).table, JACOBIAN, 0, N + 1, X, U, J, J, array_at(p.J, (0, 0, 0)))
     copy(array_at(p.gaps, (p.N, p.n)), gaps)
     p.horizon = p.torn_horizon if p.gap > 0.0 else p.whole_horizon

@@ -39,10 +39,10 @@ from ddp.machine.aligned import aligned_zeros
 from ddp.machine.written import copied
 from ddp.protocols import Array
 from ddp.sweeps.horizon import Horizon
+from ddp.sweeps.limits import Scratch
 from ddp.sweeps.outcome import BY_NUMBER, COSTATE, KEPT, NONE, POLICY, VALUE, Sweep, multiplier_of
 from ddp.sweeps.recursion import Recursion
 from ddp.sweeps.segments import Segments, cut
-from ddp.sweeps.sized_limits import Scratch, scratch_of
 from ddp.sweeps.sized_sweep import weigh_of
 from ddp.systems.structure import Structure, numbers_of_blocks, structure_of
 from ddp.systems.system import Contraction, System
@@ -179,7 +179,8 @@ class Backward:
     @property
     def scratch(self) -> Scratch:
         """Memory that sweeps within limits work in, for kernels."""
-        return scratch_of(self._recursion.scratch)
+        assert self._recursion.scratch is not None
+        return self._recursion.scratch
 
     def begin(self) -> None:
         """Hold no controls, as the first sweep of a solve, which no other led to."""

@@ -23,6 +23,9 @@ import numpy as np
 
 from ddp.compiling.kernel import inline, kernel
 from ddp.machine.algebra import dot
+from ddp.machine.memory import as_matrix, floats_at
+from ddp.machine.struct import Struct, matrix
+from ddp.protocols import Array
 from ddp.sweeps.horizon import Horizon
 from ddp.sweeps.sweeping import Sweeping, recur
 
@@ -36,29 +39,49 @@ ROUNDING = 1e-12
 """Steps beyond limits that are none, relative to 1 and the step."""
 
 
+class Scratch(Struct):
+    """Memory that sweeps within limits work in: k, u (N, nu), K (N, nu n), x, y (N+1, n)."""
+
+    k: Array = matrix(constant=False)
+    K: Array = matrix(constant=False)
+    u: Array = matrix(constant=False)
+    x: Array = matrix(constant=False)
+    y: Array = matrix(constant=False)
+
+
+def scratch_of(N: int, n: int, nu: int) -> Scratch:
+    """A `Scratch` for N knots."""
+    shapes = {"k": (N, nu), "K": (N, nu * n), "u": (N, nu), "x": (N + 1, n), "y": (N + 1, n)}
+    return Scratch(**{name: np.zeros(shape) for name, shape in shapes.items()})
+
+
 @inline
 def sizes(p):
     """States and controls of a `Horizon`; numbers take its place where they are known, see sized_sweep.py."""
     return p.n, p.nu
 
 
+def sweep_within(sweeping, scratch, unused, none):  # type: ignore[no-untyped-def]
+    """C function of a `Sweeping` within limits, which works in a `Scratch`."""
+    s = Sweeping(sweeping)
+    s.failed, s.slope, s.change, s.gradient = settle(s, Horizon(s.horizon), Scratch(scratch))
+
+
 @kernel
-def sweep_within(sweeping, blend, mu, by_costate, kept, k, K, u, x, y):
+def settle(s, p, r):
     """Sweep until held controls are those that the model's minimum has at limits: failed knot, slope, change, gradient.
 
-    sweeping: the address of a `Sweeping`, whose `Horizon` has the policy at the end; blend .. kept: as of
-    `tiled_sweep.sweep`.   k, u (N, nu), K (N, nu n), x, y (N+1, n): scratch.
+    The `Horizon` has the policy at the end.
     """
-    s = Sweeping(sweeping)
-    p = Horizon(s.horizon)
-    s.blend, s.mu, s.by_costate, s.kept, s.known = blend, mu, by_costate, kept, 0
+    k, K, u, x, y = r.k, r.K, r.u, r.x, r.y
+    s.known = 0
     stay_held(p)
-    recur(sweeping)
+    recur(s.address)
     failed, slope, change, gradient = s.failed, s.slope, s.change, s.gradient
     if failed >= 0:
         return failed, slope, change, gradient
     best, lowest, found = np.inf if p.torn != 0 else 0.0, 0.0, False
-    s.kept, s.known = 1 if blend > 0.0 else kept, 1
+    s.kept, s.known = 1 if s.blend > 0.0 else s.kept, 1
     for attempt in range(MOST_SWEEPS):
         roll(p, False, u, x, y)
         if revise(p, u, x) == 0:
@@ -71,7 +94,7 @@ def sweep_within(sweeping, blend, mu, by_costate, kept, k, K, u, x, y):
             lead_to(p, u, x, k)
         if attempt == MOST_SWEEPS - 1:
             break
-        recur(sweeping)
+        recur(s.address)
         if s.failed >= 0:
             break
     if not found or (p.torn == 0 and change > ENOUGH * lowest):
@@ -82,10 +105,11 @@ def sweep_within(sweeping, blend, mu, by_costate, kept, k, K, u, x, y):
     return -1, slope, change, gradient
 
 
-@kernel
-def linear_step(horizon, u, x, y):
-    """u (N, nu), x (N+1, n): the step of the last sweep; y (N+1, n): where the dynamics arrive, before their gaps."""
-    roll(Horizon(horizon), False, u, x, y)
+def linear_step(horizon, u, x, y):  # type: ignore[no-untyped-def]
+    """C function, of addresses: u (N, nu), x (N+1, n) := the last sweep's step, y (N+1, n) as of `roll`."""
+    p, (n, nu) = Horizon(horizon), sizes(Horizon(horizon))
+    u, x, y = as_matrix(floats_at(u), p.N, nu), as_matrix(floats_at(x), p.N + 1, n), as_matrix(floats_at(y), p.N + 1, n)
+    roll(p, False, u, x, y)
 
 
 @kernel

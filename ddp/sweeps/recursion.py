@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from ddp.derivatives import Derivatives
+from ddp.machine.written import assign, read_all
 from ddp.protocols import Array
 from ddp.sweeps.horizon import horizon_of
+from ddp.sweeps.limits import scratch_of
 from ddp.sweeps.room import RoomOwner
-from ddp.sweeps.sized_limits import scratch_arrays, within_limits_of
-from ddp.sweeps.sized_sweep import sweep_of
-from ddp.sweeps.sweeping import Sweeping, sweep_function, sweeping_of
-from ddp.sweeps.tiled_sweep import NOTHING
+from ddp.sweeps.sized_limits import within_function
+from ddp.sweeps.sweeping import call, sweep_function, sweeping_of
 from ddp.systems.structure import Structure
 from ddp.systems.system import System
 
@@ -23,8 +23,8 @@ class Recursion:
     """Sweeps over derivatives whose second order is contracted into ``second``, one knot or all of them: see `Horizon`.
 
     horizon: all that is read and written over the horizon.   sizes: of the functions that are compiled for them.
-    limited: whether sweeps keep to limits of controls.   whole: whether bends and rows of all knots are kept, as limits
-    and sweeps with controls that are held ask for; `sweeping` lets kernels sweep then.
+    limited: whether sweeps keep to limits of controls, in ``scratch``.   whole: whether bends and rows of all knots are
+    kept, as limits and sweeps with controls that are held ask for.   sweeping: by which kernels sweep.
     """
 
     def __init__(
@@ -35,14 +35,13 @@ class Recursion:
         steps, closing = structure.halves, dynamics.closing()
         bends = np.zeros((N if whole and closing.address else 1, 2, n, n))
         self.horizon = horizon_of(derivatives, second, steps, closing, bends, structure.blocks, whole)
-        self.horizon.limited, self._knots = int(limited), N
+        self.horizon.limited = int(limited)
         self.sizes = sizes = n, nu, structure.swept[0] > 0.0, len(steps[1])
-        self._closing, self._room, self._function = closing, RoomOwner(*sizes), sweep_of(*sizes)  # closing stays alive
-        self.sweeping: Sweeping | None = None
-        if whole:
-            self.sweeping = sweeping_of(sweep_function(*sizes).address, N, self.room, self.horizon.address)
-        self._within = within_limits_of(n, nu) if limited else None
-        self.scratch = scratch_arrays(N, n, nu) if limited else ()
+        self._closing, self._room, self._function = closing, RoomOwner(*sizes), sweep_function(*sizes)  # kept alive
+        self.sweeping = sweeping_of(self._function.address, N, self.room, self.horizon.address)
+        self.scratch = scratch_of(N, n, nu) if limited else None
+        if limited:
+            self._function = within_function(n, nu)
 
     @property
     def room(self) -> int:
@@ -54,13 +53,8 @@ class Recursion:
 
         kept: with the second order as it is.
         """
-        if self._within is not None:
-            assert self.sweeping is not None
-            args = blend, mu, int(by_costate), int(kept)
-            within: Swept = self._within(self.sweeping.address, *args, *self.scratch)
-            return within
-        horizon = self.horizon
-        found: Swept = self._function(
-            horizon.address, self.room, 0, self._knots, NOTHING, blend, mu, by_costate, kept, False
-        )
-        return found
+        sweeping, scratch = self.sweeping, 0 if self.scratch is None else self.scratch.address
+        assign(sweeping, {"blend": blend, "mu": mu, "by_costate": by_costate, "kept": kept, "known": 0})
+        call(self._function.address, sweeping.address, scratch, 0, 0)
+        failed, slope, change, gradient = read_all(sweeping, ("failed", "slope", "change", "gradient"))
+        return failed, slope, change, gradient

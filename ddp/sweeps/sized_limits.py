@@ -10,17 +10,9 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-import numpy as np
-
 from ddp.compiling.kernel import callback, inline, specialised, variant
-from ddp.machine.addresses import array_at
-from ddp.machine.struct import Struct, integer
-from ddp.machine.written import address
-from ddp.protocols import Array
 from ddp.sweeps import limits
-from ddp.sweeps.horizon import Horizon
 from ddp.sweeps.sized_sweep import MOST
-from ddp.sweeps.sweeping import Sweeping
 
 _known: Any = None
 """Placeholder in the function that is compiled."""
@@ -31,90 +23,28 @@ def _known_sizes(horizon):  # type: ignore[no-untyped-def]
     return _known
 
 
-def within_limits_of(n: int, nu: int) -> Any:
-    """`limits.sweep_within`, compiled for n states and nu controls where they are few."""
-    return _sized(n, nu)[0] if _few(n, nu) else limits.sweep_within
-
-
-def linear_step_of(n: int, nu: int) -> Any:
-    """`limits.linear_step`, compiled for n states and nu controls where they are few."""
-    return _sized(n, nu)[1] if _few(n, nu) else limits.linear_step
-
-
-def _few(n: int, nu: int) -> bool:
-    states, controls = MOST[False]
-    return n <= states and nu <= controls
-
-
 @cache
-def _sized(n: int, nu: int) -> tuple[Any, Any]:
+def _parts(n: int, nu: int) -> dict[str, Any]:
+    """Kernels by name, compiled for n states and nu controls where they are few."""
+    states, controls = MOST[False]
+    if n > states or nu > controls:
+        return {}
     name = f"{n}_{nu}"
-    sizes = inline(specialised(_known_sizes, f"sizes_of_limits_{name}", _known=(n, nu)))
-    parts = {
-        part: variant(getattr(limits, part).py_func, f"{part}_{name}", whole=True, sizes=sizes)
+    sizes = {"sizes": inline(specialised(_known_sizes, f"sizes_of_limits_{name}", _known=(n, nu)))}
+    parts = sizes | {
+        part: variant(getattr(limits, part).py_func, f"{part}_{name}", whole=True, **sizes)
         for part in ("stay_held", "roll", "revise", "lead_to", "slope_along")
     }
-    within = variant(limits.sweep_within.py_func, f"within_{name}", sizes=sizes, **parts)
-    return within, variant(limits.linear_step.py_func, f"linear_step_{name}", roll=parts["roll"])
-
-
-class Scratch(Struct):
-    """Addresses of scratch of `limits.sweep_within`: k, u (N, nu), K (N, nu n), x, y (N+1, n)."""
-
-    k: int = integer()
-    K: int = integer()
-    u: int = integer()
-    x: int = integer()
-    y: int = integer()
-
-
-def scratch_arrays(N: int, n: int, nu: int) -> tuple[Array, ...]:
-    """Arrays k, K, u, x, y for `scratch_of`, of N knots."""
-    return tuple(np.zeros(shape) for shape in ((N, nu), (N, nu * n), (N, nu), (N + 1, n), (N + 1, n)))
-
-
-def scratch_of(arrays: tuple[Array, ...]) -> Scratch:
-    """A `Scratch` of k, K, u, x, y, which the caller keeps alive."""
-    k, K, u, x, y = map(address, arrays)
-    return Scratch(k=k, K=K, u=u, x=x, y=y)
-
-
-within_template: Any = limits.sweep_within
-"""Sweeps within limits: those compiled for their sizes take its place in the template below."""
-
-
-def _within(sweeping, scratch, unused, none):  # type: ignore[no-untyped-def]
-    """Sweep within limits, as a `Sweeping` says."""
-    s, r = Sweeping(sweeping), Scratch(scratch)
-    p = Horizon(s.horizon)
-    N, n, nu = p.N, p.n, p.nu
-    controls, states = (N, nu), (N + 1, n)
-    s.failed, s.slope, s.change, s.gradient = within_template(
-        sweeping, s.blend, s.mu, s.by_costate, s.kept, array_at(r.k, controls), array_at(r.K, (N, nu * n)),
-        array_at(r.u, controls), array_at(r.x, states), array_at(r.y, states),
-    )  # fmt: skip
+    return parts | {"settle": variant(limits.settle.py_func, f"settle_{name}", **parts)}
 
 
 @cache
 def within_function(n: int, nu: int) -> Any:
-    """The C function of sweeps within limits of some sizes."""
-    own = within_limits_of(n, nu)
-    return callback(specialised(_within, f"called_{own.py_func.__name__}", within_template=own))
-
-
-step_template: Any = limits.linear_step
-"""The linear step: one compiled for its sizes takes its place in the template below."""
-
-
-def _step(horizon, u, x, y):  # type: ignore[no-untyped-def]
-    """Linear step of the last sweep: see `limits.linear_step`, of addresses."""
-    p = Horizon(horizon)
-    states = p.N + 1, p.n
-    step_template(horizon, array_at(u, (p.N, p.nu)), array_at(x, states), array_at(y, states))
+    """The C function of sweeps within limits of some sizes: `limits.sweep_within`."""
+    return callback(specialised(limits.sweep_within, f"within_{n}_{nu}", **_parts(n, nu)))
 
 
 @cache
 def step_function(n: int, nu: int) -> Any:
-    """The C function of linear steps of some sizes."""
-    own = linear_step_of(n, nu)
-    return callback(specialised(_step, f"called_{own.py_func.__name__}", step_template=own))
+    """The C function of linear steps of some sizes: `limits.linear_step`."""
+    return callback(specialised(limits.linear_step, f"linear_step_{n}_{nu}", **_parts(n, nu)))

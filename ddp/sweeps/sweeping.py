@@ -80,3 +80,9 @@ def recur(sweeping):
     """Sweep as a `Sweeping` says."""
     s = Sweeping(sweeping)
     call_contraction(s.function, s.address, 0, 0, 0)
+
+
+@kernel
+def call(function, first, second, third, fourth):
+    """Call a C function of four words at an address."""
+    call_contraction(function, first, second, third, fourth)

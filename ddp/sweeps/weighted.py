@@ -12,9 +12,10 @@ from ddp.machine.aligned import aligned_zeros
 from ddp.machine.written import copied, read_all
 from ddp.protocols import Array
 from ddp.sweeps.horizon import Horizon
+from ddp.sweeps.limits import Scratch
 from ddp.sweeps.outcome import GIVEN, NONE, Sweep
 from ddp.sweeps.recursion import Recursion
-from ddp.sweeps.sized_limits import Scratch, scratch_of, within_function
+from ddp.sweeps.sized_limits import within_function
 from ddp.systems.structure import Structure, numbers_of_blocks
 from ddp.systems.system import System
 
@@ -37,7 +38,6 @@ class WeightedSweeps:
         blocks = N, numbers_of_blocks(n // 2, structure.halves[1])
         self.second = aligned_zeros(blocks if self._blockwise else (N, n + nu, n + nu))
         self._recursion = Recursion(derivatives, dynamics, structure, self.second, limited, True)
-        assert self._recursion.sweeping is not None
         self._sweeping = self._recursion.sweeping
         self._sweeping.kept = 1
         self._horizon = horizon = self._recursion.horizon
@@ -80,7 +80,8 @@ class WeightedSweeps:
 
     def within(self) -> tuple[int, Scratch]:
         """Address of the C function that sweeps within limits, and its scratch."""
-        return within_function(*self._recursion.sizes[:2]).address, scratch_of(self._recursion.scratch)
+        assert self._recursion.scratch is not None
+        return within_function(*self._recursion.sizes[:2]).address, self._recursion.scratch
 
     def last(self) -> Sweep | None:
         """The last sweep that kernels made, by ``sweeping``; None if it failed."""

@@ -130,10 +130,10 @@ def test_hessians_of_large_robots_are_cleared_before_terms_add_to_them(robots, r
     d.dual[:] = problem.lagrangian.state
     for at in (X, X[::-1].copy()):
         problem.objective.expand(at, U, d, 0, 5)
-        problem.objective.expand_exact(at, U, d, 0, 5)
+        problem.objective.expand(at, U, d, 0, 5, exact=True, again=True)
     fresh = problem.allocate()
     problem.objective.expand(X[::-1].copy(), U, fresh, 0, 5)
-    problem.objective.expand_exact(X[::-1].copy(), U, fresh, 0, 5)
+    problem.objective.expand(X[::-1].copy(), U, fresh, 0, 5, exact=True, again=True)
     np.testing.assert_array_equal(d.lzz, fresh.lzz)
     np.testing.assert_array_equal(d.exact, fresh.exact)
     H = np.zeros((5, nz, nz))
