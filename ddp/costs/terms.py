@@ -119,7 +119,7 @@ class DerivedTerm:
         number = np.asarray(value)
         if number.size != 1:
             raise TermError(row, f"value: expected a number, got an array of shape {number.shape}")
-        if number.dtype.kind not in REAL:
+        if number.dtype.kind not in REAL or number.dtype.kind == "b":
             raise TermError(row, f"value: expected a real number, got {reprlib.repr(value)}")
         return float(number.reshape(()))
 

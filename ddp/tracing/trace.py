@@ -120,11 +120,14 @@ def compare(name: str, function: Callable[..., Any], compiled: Callable[..., Any
     """Call a function and its compiled trace at some points, and at the first again; FollowError if they differ."""
     for k, point in enumerate([*points, points[0]]):
         try:
-            expected = np.asarray(function(*(part.copy() for part in point)), dtype=float)
+            value = np.asarray(function(*(part.copy() for part in point)))
+            expected = np.asarray(value, dtype=float)
         except TraceError as reason:
             raise FollowError(f"it keeps what it is given{users_line(reason)}") from reason
         except Exception:  # whatever it has against the point
             continue
+        if value.dtype.kind == "b":
+            raise TypeError(f"{name}: expected numbers, got {value.tolist()}")
         found = np.asarray(compiled(*point)).reshape(expected.shape)
         differs = np.abs(found - expected) > 1e-9 * (1.0 + np.abs(expected))
         if (differs & np.isfinite(found) & np.isfinite(expected)).any():

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ddp.errors import as_array
+from ddp.errors import ProblemError, as_array
 from ddp.protocols import Array
 from dynamics.robots.libraries import pin
 from problems.legs import base_pose, heading_of
@@ -19,6 +19,9 @@ from problems.walking.cycle import Cycle
 
 CAPTURE = 0.5
 """Share of √(h/g) times the velocity that is too much by which feet land further away."""
+
+SWEPT = 4.0
+"""Heights of the centre of mass that a foot that stands may be passed by: by half of it, it is 63° from upright."""
 
 
 class Command(NamedTuple):
@@ -93,8 +96,9 @@ class Ground:
         self.places = self._measured(x)
 
     def window(self, step: int, x: Array, command: Command) -> Window:
-        """The references of one cycle from a step on, in state x (nx,)."""
+        """The references of one cycle from a step on, in state x (nx,); ProblemError where no leg could follow."""
         cycle, stance = self._cycle, self._cycle.stance
+        self._check(command)
         flying = cycle.since(step) < cycle.swinging
         self.places = np.where(flying[:, None], self.places, self._measured(x))
         floor = float(self.places[slice(None) if flying.all() else ~flying, 2].mean())
@@ -103,6 +107,18 @@ class Ground:
         wanted = _turn(path.heading) @ np.array(command[:2])
         aside = CAPTURE * stance.unit * ((base.rotation @ x[nq : nq + 3])[:2] - wanted)
         return Window(path, floor, self._swings(step, path, aside, floor))
+
+    def _check(self, command: Command) -> None:
+        """Raise ProblemError for a command by which the body leaves feet behind while they stand, see `SWEPT`."""
+        cycle, height = self._cycle, self._cycle.stance.height
+        standing = cycle.dt * float(cycle.steps - cycle.swinging.min())
+        fastest = SWEPT * height / standing
+        speed = float(np.hypot(*command[:2])) + abs(command.turning) * float(np.linalg.norm(self._homes, axis=1).max())
+        if speed > fastest:
+            raise ProblemError(
+                f"command: expected speeds of up to {fastest:.2g} m/s at the feet, of turning too, got {speed:.3g}: a"
+                f" foot stands for {standing:.2g} s, and legs {height:.2g} m high cannot sweep further meanwhile"
+            )
 
     def _swings(self, step: int, path: Path, aside: Array, floor: float) -> list[Swing]:
         """The swings of all feet that begin before the end of the window; aside (2,) [m]: how far they land away."""

@@ -129,6 +129,9 @@ def test_bad_plans_are_refused(walking):
     walking.restart()
     with pytest.raises(ddp.ProblemError, match=r"command: expected shape \(3,\)"):
         walking.plan(0.0, walking.x0, (1.0,))
+    for command in ((30.0, 0.0, 0.0), (0.0, 0.0, 50.0)):
+        with pytest.raises(ddp.ProblemError, match=r"command: expected speeds of up to 3 m/s .* stands for 0\.26 s"):
+            walking.plan(0.0, walking.x0, command)
     with pytest.raises(ddp.ProblemError, match="x: "):
         walking.plan(0.0, np.zeros(3))
     walking.plan(0.5, walking.x0)
