@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
@@ -23,6 +24,15 @@ class Followed(Protocol):
 
     @property
     def K(self) -> Array: ...
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Motion:
+    """Arrays that are `Followed`."""
+
+    X: Array
+    U: Array
+    K: Array
 
 
 Start: TypeAlias = Array | tuple[Array, Array] | Followed | None

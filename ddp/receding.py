@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,11 +19,11 @@ from ddp.parallel.workers import Workers
 from ddp.problem import Problem
 from ddp.protocols import Array
 from ddp.solutions.solution import Solution
-from ddp.successive import Successive
+from ddp.successive import Closing, Successive
 from ddp.systems.system import System, ability
 
 
-class RecedingHorizon:
+class RecedingHorizon(Closing):
     """Solves ``problem`` from ever new states, each time from its last solution.
 
         with ddp.RecedingHorizon(problem) as controller:
@@ -161,16 +161,6 @@ class RecedingHorizon:
         self._solves = Successive(workers)  # makes memory and workers when the next solve needs them
         if self.solution is not None:
             self.solution = self.solution.attached(self.problem.starting_at(self.solution.X[0]))
-
-    def close(self) -> None:
-        """End threads and processes; nothing can be solved afterwards."""
-        self._solves.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.close()
 
 
 def _check_recedes(problem: Problem) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from typing import Any, Self
 
 from ddp.batch.alone import ONCE
 from ddp.compiling.setup import Stopwatch
@@ -15,6 +16,22 @@ from ddp.problem import Problem
 from ddp.solutions.solution import Solution
 from ddp.solver import descend_from
 from ddp.starts import start_policy
+
+
+class Closing:
+    """What solves, and ends its threads and processes at the end of a ``with``.   _solves: what has them."""
+
+    _solves: Any
+
+    def close(self) -> None:
+        """End threads and processes, if there are any; nothing can be solved afterwards."""
+        self._solves.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
 
 
 class Successive:

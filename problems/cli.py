@@ -13,17 +13,18 @@ from pathlib import Path
 import click
 import numpy as np
 
+import dynamics
 import viz
 from ddp.check import check_derivatives
 from ddp.compiling import kernel, store
 from ddp.errors import ProblemError, choice, positive, said
 from ddp.solutions.solution import Solution
 from ddp.solver import solve as solve_problem
+from problems import linearization
 from problems.closed_loop import close_loop, terminal_cost
 from problems.command import (
     benching,
     driving,
-    linearizing,
     listing,
     playing,
     publishing,
@@ -72,6 +73,7 @@ from problems.registry import ALL, find
 from problems.sensitivity import with_durations
 
 TITLES = {"ddp": "DDP", "ilqr": "iLQR", "newton": "Newton"}
+
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="mayne")
@@ -287,7 +289,16 @@ def check(name: str, options: tuple[str, ...], robot: str | None, plot: str | No
     NAME linearization: check a robot's motion in continuous time, by differences of all steps from 0.1 to 1e-13.
     """
     if name == "linearization":
-        found = linearizing.check(robot, options, as_json)
+        if options:
+            raise ProblemError(f"{options[0]}: `check {name}` has no parameters; it has --robot, --plot and --json")
+        subject = linearization.branched() if robot is None else dynamics.load(robot)
+        found = linearization.sweep(subject, linearization.perturbed(subject))
+        if as_json:
+            errors = {"one_sided": found.one_sided.tolist(), "central": found.central.tolist()}
+            outcome = {"ok": found.ok, "slopes": found.slopes, "floor": found.floor, "scale": found.scale}
+            print_json({"robot": subject.name} | outcome | {"deltas": found.deltas.tolist()} | errors)
+        else:
+            click.echo(f"{subject.name}: errors of differences against the exact linearisation\n{found}")
         if plot:
             errors = {"one-sided": found.one_sided, "central": found.central}
             viz.plot_differences(found.deltas, errors, plot, "differences against the exact linearisation")

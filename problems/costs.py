@@ -19,7 +19,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from ddp.costs.batch import CompiledCost
 from ddp.costs.bound import bind
@@ -105,14 +104,6 @@ class ControlCost(ControlTerm):
         rows = from_the_end(self.target_u.size)
         return bind(state_kernels.square_cost, rows, rows, self.target_u[None], self.weights, separable=True)
 
-    def gradient(self, x: ArrayLike, u: ArrayLike) -> Array:
-        """(nu,): the derivative by u; a control cost does not know how large a state is."""
-        return checks.as_matrix(self.weights) @ (as_array("u", u, self.target_u.shape) - self.target_u)
-
-    def hessian(self, x: ArrayLike, u: ArrayLike, exact: bool = True) -> Array:
-        """(nu, nu): the second derivative by u."""
-        return checks.as_matrix(self.weights).copy()
-
 
 @dataclass(frozen=True, eq=False)
 class ControlLimits(ControlTerm):
@@ -137,18 +128,6 @@ class ControlLimits(ControlTerm):
     def _bound(self) -> CompiledCost:
         own = self.lower, self.upper, self.weights
         return bind(state_kernels.limit_cost, *2 * [from_the_end(self.weights.size)], *own, separable=True)
-
-    def gradient(self, x: ArrayLike, u: ArrayLike) -> Array:
-        """(nu,): the derivative by u."""
-        return self.weights * self._excess(u)
-
-    def hessian(self, x: ArrayLike, u: ArrayLike, exact: bool = True) -> Array:
-        """(nu, nu): the second derivative by u."""
-        return np.diag(np.where(self._excess(u) != 0.0, self.weights, 0.0))
-
-    def _excess(self, u: ArrayLike) -> Array:
-        given = as_array("u", u, self.weights.shape)
-        return given - np.clip(given, self.lower, self.upper)
 
 
 @dataclass(frozen=True, eq=False)

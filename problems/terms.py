@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from typing import Any, Protocol, Self, runtime_checkable
+from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,7 +15,7 @@ from ddp.costs.compiled import CompiledTerm
 from ddp.errors import ProblemError, as_array, flag
 from ddp.protocols import Array
 from ddp.systems.system import System
-from dynamics.geometry.solids import Mark
+from dynamics.geometry.solids import Mark, Marked
 from dynamics.robots.libraries import pin
 from dynamics.robots.model import Robot
 from problems import checks
@@ -91,17 +91,17 @@ class KernelTerm(CompiledTerm):
         return CompiledTerm._checked(self, X, U)
 
 
-class ControlTerm(KernelTerm):
-    """A term of controls alone, which does not know how large a state is.   weights (nu,) or (nu, nu)."""
+class ControlTerm(KernelTerm, KnotTerm):
+    """A term of controls alone, which does not know how large a state is: derivatives of one knot are by u.
+
+    weights (nu,) or (nu, nu).
+    """
 
     weights: Array
+    n = 0
 
     def _check(self, X: Array, U: Array) -> None:
         checks.rows("controls", U, len(self.weights))
-
-    def value(self, x: ArrayLike, u: ArrayLike) -> float:
-        """The cost of one knot."""
-        return float(self.values(*one_knot(x, u))[0])
 
 
 class StateTerm(KernelTerm, KnotTerm):
@@ -150,13 +150,6 @@ class MovingTerm(ABC):
         """The targets of M knots."""
         check_length(self.knots, M)
         return self._targets
-
-
-@runtime_checkable
-class Marked(Protocol):
-    """Cost or constraint that is about places in the world."""
-
-    def marks(self) -> list[Mark]: ...
 
 
 class AtPose:

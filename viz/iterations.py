@@ -8,9 +8,9 @@ import numpy as np
 
 from ddp.errors import instance
 from viz.compositions import inside
-from viz.messages import Message, clip, set_animation, set_object, set_property, track
+from viz.messages import Message, set_animation, set_object, set_property
 from viz.motions import configurations
-from viz.robots import ROBOT, kinematics, path_of, trace_of
+from viz.robots import ROBOT, kinematics, move, path_of, trace_of
 from viz.scene import PAUSE, Scene
 from viz.shapes import COLORS, Array, tube
 
@@ -95,13 +95,7 @@ def variant(scene: Scene, system: Any, iterate: Iterate) -> Message:
     for name, path in zip(scene.traced, positions, strict=True):
         messages.append(set_object(trace_of(d, name), tube(path, 0.004 * scene.size, colors[name])))
     ends = [*times.tolist(), scene.duration + PAUSE]
-    clips = []
-    for joint in d.shapes:
-        if joint > 0:
-            held = np.concatenate([places[:, joint], places[-1:, joint]])
-            place = track(".position", "vector3", ends, held[:, :3])
-            turn = track(".quaternion", "quaternion", ends, held[:, 3:])
-            clips.append(clip(path_of(d, ROBOT, joint), [place, turn]))
+    clips = [move(path_of(d, ROBOT, joint), places[:, joint], ends) for joint in d.shapes if joint > 0]
     seen = np.concatenate([places[:, 1:, :3].reshape(-1, 3), positions.reshape(-1, 3)])
     reach = float(np.linalg.norm(seen - scene.center, axis=1).max())
     return {"told": iterate.told, "reach": reach, "messages": [*messages, set_animation(clips)]}

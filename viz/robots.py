@@ -80,7 +80,7 @@ def draw(d: Drawing, end: float) -> tuple[list[Message], list[Message]]:
     """Messages and clips of a motion that holds its last state until ``end`` [s]."""
     messages = stand(d, d.root, d.places[0], d.color, world=d.root == ROBOT)
     ends = [*d.motion.times.tolist(), end]
-    return messages, [_clip(path_of(d, d.root, joint), d.places[:, joint], ends) for joint in d.shapes if joint > 0]
+    return messages, [move(path_of(d, d.root, joint), d.places[:, joint], ends) for joint in d.shapes if joint > 0]
 
 
 def stand(d: Drawing, root: str, places: Array, color: Color | None, world: bool = False) -> list[Message]:
@@ -134,7 +134,8 @@ def enclosing(shapes: Bodies, places: Array, paths: Array) -> Array:
     return np.concatenate(seen)
 
 
-def _clip(path: str, places: Array, times: Sequence[float]) -> Message:
+def move(path: str, places: Array, times: Sequence[float]) -> Message:
+    """Clip of what goes through places (N, 7) and holds the last; times (N+1,)."""
     held = np.concatenate([places, places[-1:]])
     moves = [track(".position", "vector3", times, held[:, :3]), track(".quaternion", "quaternion", times, held[:, 3:])]
     return clip(path, moves)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ddp.errors import ProblemError, as_array, flag, instances, positive, text
+from ddp.errors import ProblemError, as_array, flag, instances, positive, settle, settle_by, text
 
 
 @dataclass(frozen=True)
@@ -22,12 +22,10 @@ class Slider:
     logarithmic: bool = False
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "name", text("name", self.name))
-        object.__setattr__(self, "label", text("label", self.label) or self.name.replace("_", " "))
-        text("unit", self.unit)
+        settle_by(self, text, "name", "label", "unit")
+        settle(self, label=self.label or self.name.replace("_", " "))
         flag("logarithmic", self.logarithmic)
-        for name in ("value", "low", "high"):
-            object.__setattr__(self, name, float(as_array(name, getattr(self, name), ())))
+        settle_by(self, _number, "value", "low", "high")
         if not self.low <= self.value <= self.high or self.low == self.high:
             raise ProblemError(f"{self.name}: expected low <= value <= high, got {self.low}, {self.value}, {self.high}")
         if self.logarithmic and self.low <= 0.0:
@@ -40,12 +38,16 @@ class Slider:
         return cls(name, given, 0.01 * given, 100.0 * given, logarithmic=True)
 
 
+def _number(field: str, value: Any) -> float:
+    return float(as_array(field, value, ()))
+
+
 def within(sliders: Sequence[Slider], asked: Mapping[str, Any]) -> dict[str, float]:
     """Numbers that a page asks for, by the names of sliders, cut to their ranges.
 
     Raises KeyError for one that is missing, and ProblemError for one that is no finite number.
     """
-    return {s.name: min(max(float(as_array(s.name, asked[s.name], ())), s.low), s.high) for s in sliders}
+    return {s.name: min(max(_number(s.name, asked[s.name]), s.low), s.high) for s in sliders}
 
 
 def as_sliders(given: Sequence[Slider], some: bool = False) -> list[Slider]:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from dynamics.geometry.solids import Capsule, Mark
+from dynamics.geometry.solids import Capsule, Mark, Marked
 from dynamics.phases.phased_dynamics import PhasedDynamics
 from dynamics.phases.reaction import ground, ground_forces, standing
 from dynamics.robots.capsules import BodyCapsule
@@ -25,13 +25,6 @@ NEAR = 0.01
 """Targets this close to a foothold [m] are that foothold's."""
 AT_LIMIT = 1e-6
 """Controls are at a limit that is as near as this share of its size."""
-
-
-@runtime_checkable
-class Marked(Protocol):
-    """Cost or constraint that is about places in the world."""
-
-    def marks(self) -> list[Mark]: ...
 
 
 @runtime_checkable

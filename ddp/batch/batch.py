@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,7 +12,7 @@ from ddp.batch.lanes import COST, DONE
 from ddp.batch.native import Guess, Results
 from ddp.batch.solves import Others, Solves, guess_of
 from ddp.errors import ProblemError, as_array, instance, positive_integer, said
-from ddp.guesses import Start, as_guess
+from ddp.guesses import Motion, Start, as_guess
 from ddp.many.plan import given
 from ddp.many.rows import ARRAYS, GIVEN, NOMINAL, NONE, OWN, empty_rows, row_type
 from ddp.many.solutions import Solutions
@@ -21,9 +21,10 @@ from ddp.places import varied_each
 from ddp.problem import Problem
 from ddp.protocols import Array
 from ddp.starts import start_policy
+from ddp.successive import Closing
 
 
-class Batch:
+class Batch(Closing):
     """``size`` problems that differ in numbers, solved at once: eight in a register, by loops without Python.
 
         batch = ddp.Batch(problem, len(X0), threads=2)
@@ -117,7 +118,7 @@ class Batch:
         if self._begun.any():
             guess = self._moved_on(X0)
             starts = [
-                _Followed(guess.X[i], guess.U[i], guess.K[i]) if begun else None for i, begun in enumerate(self._begun)
+                Motion(guess.X[i], guess.U[i], guess.K[i]) if begun else None for i, begun in enumerate(self._begun)
             ]
             self._solve([self.problem] * self.size, guess, lambda i: starts[i], X0)
         else:
@@ -150,16 +151,6 @@ class Batch:
     def iterations(self) -> NDArray[np.int64]:
         """Numbers of iterations (size,) of the last call."""
         return self._out.numbers[:, DONE].astype(np.int64)
-
-    def close(self) -> None:
-        """End threads."""
-        self._solves.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.close()
 
     def _moved_on(self, X0: Array) -> Guess:
         """The last solutions a knot later, as `Solution.shift` has them; own guesses where there is none."""
@@ -201,10 +192,3 @@ class Batch:
             elif isinstance(other, Exception):
                 raise other
         return others
-
-
-class _Followed:
-    """A policy to be followed."""
-
-    def __init__(self, X: Array, U: Array, K: Array) -> None:
-        self.X, self.U, self.K = X, U, K

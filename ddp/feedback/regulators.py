@@ -242,9 +242,8 @@ def trajectory(system: System, X: ArrayLike, U: ArrayLike, names: tuple[str, str
 
 def linearized(system: System, X: Array, U: Array) -> Expansion:
     """The first order of the knots of a trajectory."""
-    N, n, nu = len(U), system.n, system.nu
-    found = Expansion(*map(aligned_zeros, ((N, n, n), (N, n, nu), (N, system.record_size))))
-    system.expand(X[:N], U, found)
+    found = Expansion.of(system, len(U), aligned_zeros)
+    system.expand(X[: len(U)], U, found)
     if not (np.isfinite(found.A).all() and np.isfinite(found.B).all()):
         raise ProblemError("X, U: expected knots where derivatives of the dynamics are finite, got others")
     return found

@@ -15,7 +15,7 @@ import numpy as np
 
 from ddp import differences
 from ddp.compiling.kernel import callback
-from ddp.errors import REAL, ModelError, ProblemError, as_array, axes, line_of, numbers, symmetric
+from ddp.errors import REAL, ModelError, ProblemError, as_array, axes, integer, line_of, numbers, symmetric
 from ddp.machine.addresses import array_at, integers_at
 from ddp.machine.number import WIDTH
 from ddp.protocols import Array
@@ -95,18 +95,18 @@ class ByKnot(ABC):
 
     def step(self, x: Array, u: Array, first: int = 0) -> Array:
         """The next state, (nx,) or (M, nx)."""
-        if self.traced is not None:
-            X = as_array("x", x, (self.nx,) if axes(x) == 1 else (None, self.nx))
-            U = as_array("u", u, (*X.shape[:-1], self.nu))
-            after = self.traced.values(X.reshape(-1, self.nx), U.reshape(-1, self.nu))
-            for row in np.flatnonzero(~np.isfinite(after).all(axis=1)):
-                self._called(X.reshape(-1, self.nx)[row], U.reshape(-1, self.nu)[row])  # raises what is wrong there
-            return after.reshape(X.shape)
-        if axes(x) == 1:
-            return np.asarray(self._called(as_array("x", x, (self.nx,)), as_array("u", u, (self.nu,))))
-        X = as_array("x", x, (None, self.nx))
-        U = as_array("u", u, (len(X), self.nu))
-        return np.array([self._called(*knot) for knot in zip(X, U, strict=True)]).reshape(X.shape)
+        X = as_array("x", x, (self.nx,) if axes(x) == 1 else (None, self.nx))
+        U = as_array("u", u, (*X.shape[:-1], self.nu))
+        return self._stepped(X.reshape(-1, self.nx), U.reshape(-1, self.nu), integer("knot", first)).reshape(X.shape)
+
+    def _stepped(self, X: Array, U: Array, first: int = 0) -> Array:
+        """The next states (M, nx) of M knots, of which the first has index ``first``."""
+        if self.traced is None:
+            return np.array([self._called(*knot) for knot in zip(X, U, strict=True)]).reshape(X.shape)
+        after = self.traced.values(X, U)
+        for row in np.flatnonzero(~np.isfinite(after).all(axis=1)):
+            self._called(X[row], U[row])  # raises what is wrong there
+        return after
 
     def rollout(self, x0: Array, U: Array) -> Array:
         """The states (N+1, nx) that controls U (N, nu) lead to from x0; NaN from where they diverge."""

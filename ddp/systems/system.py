@@ -26,6 +26,20 @@ class Expansion(NamedTuple):
     B: Array
     record: Array
 
+    @classmethod
+    def of(cls, system: System, M: int, empty: Callable[[tuple[int, ...]], Array] = np.empty) -> Expansion:
+        """Memory for M knots of a system, from an allocator."""
+        n, nu = system.n, system.nu
+        return cls(empty((M, n, n)), empty((M, n, nu)), empty((M, system.record_size)))
+
+
+def expanded(system: System, X: Array, U: Array, first: int = 0) -> Expansion:
+    """First order and complete records of M knots, of which the first has index ``first``."""
+    out = Expansion.of(system, len(U))
+    system.expand(X, U, out, first)
+    system.expand_second(X, U, out, first)
+    return out
+
 
 class LinearSystem(NamedTuple):
     """``δx' = A δx + B δu`` of tangent vectors, in continuous time or from step to step; a batch has an axis before.

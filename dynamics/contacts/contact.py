@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ddp.errors import ProblemError, as_array, choice, instances, numbers, positive, said
+from ddp.errors import ProblemError, as_array, choice, instances, numbers, positive, said, settle
 from ddp.machine.struct import Struct, integer, integers, reals
 from dynamics.quantities.quantities import frame_placement, frame_velocity_derivatives
 from dynamics.robots.libraries import pin
@@ -72,9 +72,9 @@ class Contact:
             raise ProblemError(f"gains {where}: expected no negative number, got {said(tuple(gains.tolist()))}")
         if gains[0] > 0.0 and self.target is None:
             raise ProblemError(f"target {where}: expected where gains[0] = {gains[0]} pulls it to, got None")
-        object.__setattr__(self, "gains", (float(gains[0]), float(gains[1])))
+        settle(self, gains=(float(gains[0]), float(gains[1])))
         self._check_wheel(where, gains)
-        object.__setattr__(self, "target", None if self.target is None else _target(self))
+        settle(self, target=None if self.target is None else _target(self))
 
     def _check_wheel(self, where: str, gains: Array) -> None:
         """Check what belongs to rolling, and that there is none of it elsewhere."""
@@ -89,16 +89,16 @@ class Contact:
             raise ProblemError(f"gains, reference {where}: expected none where it rolls, got {given}")
         if self.radius is None:
             raise ProblemError(f"radius {where}: expected that of a wheel or a ball [m], got None")
-        object.__setattr__(self, "radius", positive(f"radius {where}", self.radius))
+        settle(self, radius=positive(f"radius {where}", self.radius))
         if self.axis is not None:
-            object.__setattr__(self, "axis", tuple(_direction(f"axis {where}", self.axis).tolist()))
+            settle(self, axis=tuple(_direction(f"axis {where}", self.axis).tolist()))
         upward = (0.0, 0.0, 1.0) if self.normal is None else self.normal
-        object.__setattr__(self, "normal", tuple(_direction(f"normal {where}", upward).tolist()))
+        settle(self, normal=tuple(_direction(f"normal {where}", upward).tolist()))
         if self.slides is not None:
             if self.axis is None:
                 given = said(self.slides)
                 raise ProblemError(f"slides {where}: expected None of a ball, whose axis is None, got {given}")
-            object.__setattr__(self, "slides", float(as_array(f"slides {where}", self.slides, ())))
+            settle(self, slides=float(as_array(f"slides {where}", self.slides, ())))
 
     @property
     def size(self) -> int:

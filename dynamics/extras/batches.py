@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ddp.errors import ModelError, ProblemError, as_array, axes, positive, positive_integer, said
+from ddp.errors import ModelError, ProblemError, as_array, positive, positive_integer, said
 from ddp.protocols import Array
 from ddp.systems.by_knot import ByKnot
 from ddp.systems.system import Expansion
@@ -57,7 +57,7 @@ class BatchDynamics(ByKnot):
         pairs = zip(parts, shapes, strict=True)
         return [as_array(name, np.asarray(part), shape, ModelError, finite=False) for part, shape in pairs]
 
-    def _stepped(self, X: Array, U: Array) -> Array:
+    def _stepped(self, X: Array, U: Array, first: int = 0) -> Array:
         return self._asked("step", self._step, X, U, X.shape)[0]
 
     def _slopes_of(self, X: Array, U: Array) -> list[Array]:
@@ -67,12 +67,6 @@ class BatchDynamics(ByKnot):
     def _tensors(self, X: Array, U: Array) -> Array:
         nz = self.nx + self.nu
         return self._asked("second", self._second, X, U, (len(X), self.nx, nz, nz))[0]
-
-    def step(self, x: Array, u: Array, first: int = 0) -> Array:
-        """The next state, (nx,) or (M, nx)."""
-        X = as_array("x", x, (self.nx,) if axes(x) == 1 else (None, self.nx))
-        U = as_array("u", u, (*X.shape[:-1], self.nu))
-        return self._stepped(np.atleast_2d(X), np.atleast_2d(U)).reshape(X.shape)
 
     def _called(self, x: Any, u: Any) -> Any:
         return self.step(x, u)

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from ddp.compiling.kernel import call_contraction, callback, kernel
-from ddp.errors import as_array, axes, integer, positive, positive_integer
+from ddp.errors import as_array, integer, positive, positive_integer
 from ddp.machine.addresses import array_at, integers_at
 from ddp.machine.number import WIDTH
 from ddp.protocols import Array
@@ -52,12 +52,10 @@ class _OfC(ByKnot):
     def record_size(self) -> int:
         return self.nx + self.nu
 
-    def step(self, x: Array, u: Array, first: int = 0) -> Array:
-        X = as_array("x", x, (self.nx,) if axes(x) == 1 else (None, self.nx))
-        U = as_array("u", u, (*X.shape[:-1], self.nu))
-        out = np.empty((len(np.atleast_2d(X)), self.nx))
-        _step(self._addresses[0], np.atleast_2d(X), np.atleast_2d(U), out)
-        return out.reshape(X.shape)
+    def _stepped(self, X: Array, U: Array, first: int = 0) -> Array:
+        out = np.empty_like(X)
+        _step(self._addresses[0], X, U, out)
+        return out
 
     def _called(self, x: Any, u: Any) -> Any:
         return self.step(x, u)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ddp.errors import as_array, positive
+from ddp.errors import as_array, positive, settle
 
 Array = NDArray[np.float64]
 
@@ -25,9 +25,8 @@ class Capsule:
     radius: float
 
     def __post_init__(self) -> None:
-        for name in ("start", "end"):
-            object.__setattr__(self, name, as_array(f"{name} of a capsule", getattr(self, name), (3,)).copy())
-        object.__setattr__(self, "radius", positive("radius of a capsule", self.radius))
+        start, end = (as_array(f"{name} of a capsule", getattr(self, name), (3,)).copy() for name in ("start", "end"))
+        settle(self, start=start, end=end, radius=positive("radius of a capsule", self.radius))
 
 
 def Sphere(center: ArrayLike, radius: float) -> Capsule:
@@ -53,3 +52,10 @@ class Mark(NamedTuple):
     rotation: Array | None = None
     frame: str = ""
     row: int | None = None
+
+
+@runtime_checkable
+class Marked(Protocol):
+    """Cost or constraint that is about places in the world."""
+
+    def marks(self) -> list[Mark]: ...

@@ -40,8 +40,9 @@ def cones(system: PhasedDynamics, X: Array, U: Array, friction: float) -> Cones 
     in other axes than a point's in the world's and a surface's in its own.
     """
     N, n, nu = len(U), system.n, system.nu
-    record = aligned_zeros((N, system.record_size))
-    system.expand(X[:N], U, Expansion(aligned_zeros((N, n, n)), aligned_zeros((N, n, nu)), record))
+    found = Expansion.of(system, N, aligned_zeros)
+    record = found.record
+    system.expand(X[:N], U, found)
     most = FACES * max(len(phase.contacts) for phase in system.phases)
     C, D, b = np.zeros((N, most, nu)), np.zeros((N, most, n)), np.zeros((N, most))
     share = 0.0

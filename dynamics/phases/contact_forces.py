@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ddp.errors import ProblemError, nearest
+from ddp.errors import ProblemError, nearest, settle
 from ddp.machine.aligned import working_memory
 from dynamics.contacts import batch as contact_batch
 from dynamics.contacts.contact import Contact, Contacts, compile_contacts, forces, refuse_rolling
@@ -45,11 +45,10 @@ class ContactForces:
         held = (self.contacts,) if isinstance(self.contacts, Contact) else tuple(self.contacts)
         free = RobotDynamics(self.robot, 1.0, self.actuation, damping=self.damping, springs=self.springs)
         tree = self.robot.resisting(free.damping, free.springs)
-        for name, value in (
-            ("contacts", held), ("actuation", free.actuation), ("damping", free.damping), ("springs", free.springs),
-            ("_arrays", compile_contacts(self.robot, held)), ("_tree", tree),
-        ):  # fmt: skip
-            object.__setattr__(self, name, value)
+        settle(
+            self, contacts=held, actuation=free.actuation, damping=free.damping, springs=free.springs,
+            _arrays=compile_contacts(self.robot, held), _tree=tree,
+        )  # fmt: skip
         refuse_rolling(self._arrays)
 
     @property

@@ -13,7 +13,7 @@ import numpy as np
 
 from ddp.errors import ProblemError, instances, integer, rows, said
 from ddp.protocols import Array
-from ddp.systems.system import Expansion
+from ddp.systems.system import expanded
 from dynamics.contacts.contact import Contact, compile_contacts, forces
 from dynamics.contacts.dynamics import impact_dynamics, impact_dynamics_derivatives, impact_dynamics_hessian, number
 from dynamics.phases.contact_forces import ContactForces
@@ -119,10 +119,7 @@ class _Forces:
         for last in self._last[:1]:
             if np.array_equal(last[0], X) and np.array_equal(last[1], U):
                 return last[2]
-        (M, n, nu), alone = (len(X), self.system.n, self.system.nu), self._alone
-        out = Expansion(np.empty((M, n, n)), np.empty((M, n, nu)), np.empty((M, alone.record_size)))
-        alone.expand(X, U, out)
-        alone.expand_second(X, U, out)
+        out = expanded(self._alone, X, U)
         out.record[~np.isfinite(out.A).all(axis=(1, 2))] = np.nan
         self._last[:] = [(X.copy(), U.copy(), out.record)]
         return out.record

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from ddp.errors import ProblemError, flag, integer, items, positive, said
+from ddp.errors import ProblemError, flag, instances, integer, positive, said, settle
 from dynamics.contacts.contact import Contact
 from dynamics.contacts.dynamics import number
 
@@ -50,11 +50,9 @@ class Phase:
             if contact.target is None:
                 raise ProblemError(f"target of the contact at {contact.frame!r}: expected where it is held, got None")
         if self.dt is not None:
-            object.__setattr__(self, "dt", positive("dt of a phase", self.dt))
-        object.__setattr__(self, "contacts", held)
-        object.__setattr__(self, "impact", struck)
-        object.__setattr__(self, "knots", knots)
-        object.__setattr__(self, "restitution", number("restitution", self.restitution, 1.0))
+            settle(self, dt=positive("dt of a phase", self.dt))
+        restitution = number("restitution", self.restitution, 1.0)
+        settle(self, contacts=held, impact=struck, knots=knots, restitution=restitution)
 
     @property
     def size(self) -> int:
@@ -94,8 +92,5 @@ def rotated(phases: Sequence[Phase], first: int) -> tuple[Phase, ...]:
 
 def _contacts(field: str, given: Sequence[Contact] | Contact) -> tuple[Contact, ...]:
     """One contact or several, each checked."""
-    several = (given,) if isinstance(given, Contact) else items(f"{field} of a phase", given, "Contacts")
-    for i, contact in enumerate(several):
-        if not isinstance(contact, Contact):
-            raise ProblemError(f"{field}[{i}] of a phase: expected a Contact, got {said(contact)}")
-    return several
+    several = (given,) if isinstance(given, Contact) else given
+    return instances(f"{field} of a phase", several, Contact, "Contacts")

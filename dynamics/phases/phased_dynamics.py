@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ddp.errors import ModelError, ProblemError, affordable, as_array, axes, instances, integer, numbers
+from ddp.systems.system import expanded
 from dynamics.contacts.contact import (
     LOCAL,
     LOCAL_WORLD_ALIGNED,
@@ -147,7 +148,7 @@ class PhasedDynamics(SteppedRobot):
         K z_h = -[0 ; C w], w = (v + 2 h a) / h² (held_steps.py), so that, K [w ; 0] being [M w ; C w],
         z_h = K⁻¹ [M w ; 0] - [w ; 0]. Of what rolls (rolling.py), z_h = -K⁻¹ [0 ; c_h], c_h = -(J v / h² + 2 e / h³).
         """
-        (M, nq, nv), out = (len(U), self.robot.nq, self.robot.nv), self._expansion(X, U)
+        (M, nq, nv), out = (len(U), self.robot.nq, self.robot.nv), expanded(self, X, U)
         a, zh, still = out.record[:, self.nx : self.nx + nv], np.zeros((M, nv + self._forces)), np.zeros(nv)
         for k, (mode, h) in enumerate(zip(self._modes_from(0, M), self.step_durations(M), strict=True)):
             kind, contacts, *_ = self._described[mode]

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from ddp.errors import ProblemError, choice, flag, items
+from ddp.errors import ProblemError, choice, flag, items, settle
 from dynamics.geometry.configuration import difference_batch
 from dynamics.quantities.quantities import (
     frame_placement,
@@ -45,7 +45,7 @@ class JointSensor:
         chosen = items("joints", known if self.joints is None else self.joints, "names of joints", some=True)
         for i, name in enumerate(chosen):
             choice(f"joints[{i}]", name, names, f"{self.robot.name} has no joint")
-        object.__setattr__(self, "joints", chosen)
+        settle(self, joints=chosen)
 
     @property
     def size(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -89,6 +90,14 @@ def subspace(model: pin.Model, j: int) -> Array:
     data = joint.createData()
     joint.calc(data, pin.neutral(model))
     return np.asarray(data.S, dtype=np.float64).reshape(6, joint.nv).T.copy()
+
+
+def root_name(taken: Collection[str]) -> str:
+    """The name of a joint between world and base, which nothing is called yet."""
+    name = "root_joint"
+    while name in taken:
+        name = f"world_{name}"
+    return name
 
 
 def rest(model: pin.Model) -> Array:

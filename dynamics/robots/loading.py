@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from ddp.errors import ModelError, as_array, nearest, numbers, said
 from dynamics.robots import inspection, meshes, sdf, surfaces, urdf
 from dynamics.robots.equipment import Equipment
+from dynamics.robots.joints import root_name
 from dynamics.robots.libraries import coal, pin
 from dynamics.robots.loop import Loop
 from dynamics.robots.mjcf import reading, shapes
@@ -174,7 +175,8 @@ def _named_sdf(name: str, entry: Any, root: str | None) -> Found:
 
 def _root(document: ElementTree.Element, floating: bool) -> list[object]:
     """The joint between world and base, and its name; nothing for one that is fixed."""
-    return [pin.JointModelFreeFlyer(), _root_name(document)] if floating else []
+    names = {element.get("name", "") for element in document.iter()}
+    return [pin.JointModelFreeFlyer(), root_name(names)] if floating else []
 
 
 def _named(source: Source | None) -> Source | None:
@@ -224,14 +226,6 @@ def _read(document: ElementTree.Element, text: str, where: str, root: str | None
         return Found(reader(given, *joint), source=source)
     except (ValueError, RuntimeError, IndexError) as reason:
         raise ModelError(f"{where}: Pinocchio cannot read it ({reason})") from None
-
-
-def _root_name(document: ElementTree.Element) -> str:
-    """The name of the joint between world and base, which no joint and no link of the document has."""
-    taken, name = {element.get("name") for element in document.iter()}, "root_joint"
-    while name in taken:
-        name = f"world_{name}"
-    return name
 
 
 def _mjcf_path(source: Source) -> Path:

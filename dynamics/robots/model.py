@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ddp.errors import DDPError, ModelError, ProblemError, as_array, choice, flag, nearest, numbers, said
+from ddp.errors import DDPError, ModelError, as_array, choice, flag, instance, nearest, numbers, said
 from dynamics.geometry.joint_motion import FREE_FLYER
 from dynamics.robots import actuators, joints, loading, loop, massless_joints, omissions, plausible
 from dynamics.robots.equipment import Equipment, checked, effort_limits
@@ -217,8 +217,7 @@ class Robot:
 
     def random_configuration(self, rng: np.random.Generator) -> Array:
         """A configuration (nq,): angles and lengths uniform within limits (else in ±π, ±1), attitudes uniform."""
-        if not isinstance(rng, np.random.Generator):
-            raise ProblemError(f"rng: expected a numpy.random.Generator, got {said(rng)}")
+        instance("rng", rng, np.random.Generator, "a numpy.random.Generator")
         q = self.neutral()
         lower, upper = self.model.lowerPositionLimit, self.model.upperPositionLimit
         for kind, joint in zip(self.tree.kind, list(self.model.joints)[1:], strict=True):

@@ -55,13 +55,14 @@ def announce(name: str, omissions: Omissions, strict: bool, once: bool = False) 
     if strict and omissions.dropped:
         raise ModelError(f"{name}: {omissions.dropped}")
     if omissions.warned:
-        (_warn_once if once else logger.warning)(f"{name}: {omissions.warned}")
+        (warn_once if once else logger.warning)(f"{name}: {omissions.warned}")
     if omissions.partial:
         logger.info("%s: %s", name, omissions.partial)
 
 
 @cache
-def _warn_once(message: str) -> None:
+def warn_once(message: str) -> None:
+    """Log a warning that this process has not logged."""
     logger.warning(message)
 
 
@@ -72,10 +73,11 @@ def _note(effects: dict[str, list[str]], effect: str, element: str) -> None:
 
 
 def _sentence(effects: dict[str, list[str]], most: int | None = None) -> str:
-    return "; ".join(effect.format(_listed(elements, most)) for effect, elements in effects.items())
+    return "; ".join(effect.format(listed(elements, most)) for effect, elements in effects.items())
 
 
-def _listed(elements: list[str], most: int | None) -> str:
+def listed(elements: list[str], most: int | None) -> str:
+    """Elements with commas between them, of more than ``most`` the first and how many more."""
     if most is not None and len(elements) > most:
         return f"{', '.join(elements[: most - 1])} and {len(elements) - most + 1} more"
     return ", ".join(elements)

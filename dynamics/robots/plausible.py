@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator, Sequence
-from functools import cache
 from xml.etree.ElementTree import Element
 
 import numpy as np
@@ -13,10 +11,9 @@ from numpy.typing import NDArray
 from ddp.errors import ModelError
 from dynamics.robots.composite import mass_matrix
 from dynamics.robots.libraries import pin
+from dynamics.robots.omissions import listed, logger, warn_once
 
 Array = NDArray[np.float64]
-
-logger = logging.getLogger("mayne")
 
 _ROUNDING = 1e-3
 """Share of the largest principal moment that may be missing or too much: files have some digits only."""
@@ -41,16 +38,17 @@ def announce(model: pin.Model, document: Element | None, postures: Sequence[Arra
         reason = flaw(mass, inertia)
         if reason:
             flaws.setdefault(reason, []).append(name)
-    wrong = "; ".join(f"{reason}: {_listed(names)}" for reason, names in flaws.items())
+    wrong = "; ".join(f"{reason}: {listed(names, _MOST)}" for reason, names in flaws.items())
     conditions = [condition(model, q) for q in postures]
     if conditions and conditions[0] < 0.0:
         reason = f"inertias that no body can have ({wrong})" if wrong else "its masses"
         raise ModelError(f"{model.name}: expected a mass matrix that is positive definite, got {reason}")
-    warn = _warn_once if once else logger.warning
+    warn = warn_once if once else logger.warning
     if wrong:
         warn(f"{model.name}: inertias that no body can have ({wrong})")
     if document is not None and (empty := list(_without_mass(document, model))):
-        warn(f"{model.name}: links with a shape and no <inertial>, which move as if they had no mass: {_listed(empty)}")
+        names = listed(empty, _MOST)
+        warn(f"{model.name}: links with a shape and no <inertial>, which move as if they had no mass: {names}")
     worst = max((np.inf if found < 0.0 else found for found in conditions), default=1.0)
     if worst > _ILL:
         what = "singular" if worst > _SINGULAR else f"ill-conditioned ({worst:.0e}, its diagonal scaled to ones)"
@@ -117,12 +115,3 @@ def _without_mass(document: Element, model: pin.Model) -> Iterator[str]:
 def _joints_of(model: pin.Model) -> Iterator[tuple[str, float, Array]]:
     for name, inertia in zip(list(model.names)[1:], list(model.inertias)[1:], strict=True):
         yield f"the body of joint {name!r}", inertia.mass, np.asarray(inertia.inertia)
-
-
-def _listed(names: list[str]) -> str:
-    return ", ".join(names if len(names) <= _MOST else [*names[: _MOST - 1], f"{len(names) - _MOST + 1} more"])
-
-
-@cache
-def _warn_once(message: str) -> None:
-    logger.warning(message)

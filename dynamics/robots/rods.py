@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from numpy.polynomial import legendre
 from numpy.typing import ArrayLike, NDArray
 
-from ddp.errors import ModelError, as_array, integer, positive, said, text
+from ddp.errors import ModelError, as_array, integer, positive, said, settle_by, text
 
 Array = NDArray[np.float64]
 Profile = Callable[[float], float]
@@ -36,9 +36,7 @@ class Material:
     damping: float = 0.0
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            number = float(as_array(field.name, getattr(self, field.name), (), ModelError))
-            object.__setattr__(self, field.name, number)
+        settle_by(self, number, "young", "poisson", "density", "damping")
         positive("young", self.young, ModelError)
         positive("density", self.density, ModelError)
         if not -1.0 < self.poisson <= 0.5 + 1e-9:
@@ -264,6 +262,11 @@ class Rod:
 
     def __repr__(self) -> str:
         return f"Rod({self.name!r}, length={self.length}, nv={self.nv})"
+
+
+def number(field: str, value: float) -> float:
+    """A finite number; ModelError if it is none."""
+    return float(as_array(field, value, (), ModelError))
 
 
 def _degree(field: str, value: int | None) -> int | None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ddp.errors import ModelError, as_array, positive, said
+from ddp.errors import ModelError, as_array, positive, said, settle_by
+from dynamics.robots.rods import number
 
 Array = NDArray[np.float64]
 
@@ -20,8 +22,8 @@ class Plane:
     normal: ArrayLike = (0.0, 0.0, 1.0)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "point", as_array("point", self.point, (3,), ModelError).copy())
-        object.__setattr__(self, "normal", _unit("normal", self.normal))
+        settle_by(self, _point, "point")
+        settle_by(self, _unit, "normal")
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,9 +35,9 @@ class Cylinder:
     radius: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "point", as_array("point", self.point, (3,), ModelError).copy())
-        object.__setattr__(self, "axis", _unit("axis", self.axis))
-        object.__setattr__(self, "radius", positive("radius", self.radius, ModelError))
+        settle_by(self, _point, "point")
+        settle_by(self, _unit, "axis")
+        settle_by(self, _positive, "radius")
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,15 +58,12 @@ class ContactSprings:
     def __post_init__(self) -> None:
         if not isinstance(self.surface, (Plane, Cylinder)):
             raise ModelError(f"surface: expected a Plane or a Cylinder, got {said(self.surface)}")
-        object.__setattr__(self, "stiffness", positive("stiffness", self.stiffness, ModelError))
-        exponent = float(as_array("exponent", self.exponent, (), ModelError))
-        if exponent not in (1.0, 1.5, 2.0, 2.5, 3.0):
-            raise ModelError(f"exponent: expected 1, 1.5, 2, 2.5 or 3, got {exponent}")
-        object.__setattr__(self, "exponent", exponent)
-        smoothing = float(as_array("smoothing", self.smoothing, (), ModelError))
-        if smoothing < 0.0:
-            raise ModelError(f"smoothing: expected a length of at least 0 [m], got {smoothing}")
-        object.__setattr__(self, "smoothing", smoothing)
+        settle_by(self, _positive, "stiffness")
+        settle_by(self, number, "exponent", "smoothing")
+        if self.exponent not in (1.0, 1.5, 2.0, 2.5, 3.0):
+            raise ModelError(f"exponent: expected 1, 1.5, 2, 2.5 or 3, got {self.exponent}")
+        if self.smoothing < 0.0:
+            raise ModelError(f"smoothing: expected a length of at least 0 [m], got {self.smoothing}")
 
     def row(self) -> Array:
         """Numbers for kernels: point, normal or axis, radius (0 of a plane), stiffness, twice the exponent, ε."""
@@ -96,16 +95,22 @@ class Water:
     added: ArrayLike = (0.0, 1.0, 1.0)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "density", positive("density", self.density, ModelError))
-        for field in fields(self)[1:]:
-            values = as_array(field.name, getattr(self, field.name), (3,), ModelError).copy()
+        settle_by(self, _positive, "density")
+        settle_by(self, _point, "drag", "added")
+        for name, values in ("drag", np.asarray(self.drag)), ("added", np.asarray(self.added)):
             if values.min() < 0.0:
-                raise ModelError(f"{field.name}: expected coefficients of at least 0, got {values}")
-            object.__setattr__(self, field.name, values)
+                raise ModelError(f"{name}: expected coefficients of at least 0, got {values}")
+
+
+_positive = partial(positive, error=ModelError)
+
+
+def _point(field: str, value: ArrayLike) -> Array:
+    return as_array(field, value, (3,), ModelError).copy()
 
 
 def _unit(field: str, value: ArrayLike) -> Array:
-    vector = as_array(field, value, (3,), ModelError)
+    vector = _point(field, value)
     largest = float(np.abs(vector).max())
     if not largest > 1e-12:
         raise ModelError(f"{field}: expected a direction, got {vector}")

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from difflib import get_close_matches
 from xml.etree.ElementTree import Element
 
 from ddp.errors import ModelError, nearest
+from dynamics.robots.omissions import listed
 
 LONGEST = 500
 """Links one behind another: the native parser recurses and dies of some 3000; public robots have 40."""
@@ -208,7 +209,7 @@ def _check_tree(links: list[str], joints: list[Element], where: str) -> None:
         below[parent].append(child)
     roots = [link for link in links if link not in above]
     if len(roots) > 1:
-        raise ModelError(f"{where}: expected one link without a parent, got {_listed(roots)}")
+        raise ModelError(f"{where}: expected one link without a parent, got {listed([*map(repr, roots)], 4)}")
     reached = set()
     for depth, link in _walk(roots, below):
         if depth > LONGEST:
@@ -216,7 +217,7 @@ def _check_tree(links: list[str], joints: list[Element], where: str) -> None:
         reached.add(link)
     lost = [link for link in links if link not in reached]
     if lost:
-        raise ModelError(f"{where}: expected a tree of links, got a cycle of {_listed(lost)}")
+        raise ModelError(f"{where}: expected a tree of links, got a cycle of {listed([*map(repr, lost)], 4)}")
 
 
 def _walk(roots: list[str], below: dict[str, list[str]]) -> Iterator[tuple[int, str]]:
@@ -225,8 +226,3 @@ def _walk(roots: list[str], below: dict[str, list[str]]) -> Iterator[tuple[int, 
         depth, link = ahead.pop()
         yield depth, link
         ahead += [(depth + 1, child) for child in below[link]]
-
-
-def _listed(names: Iterable[str]) -> str:
-    names = [repr(name) for name in names]
-    return ", ".join(names if len(names) <= 4 else [*names[:3], f"{len(names) - 3} more"])

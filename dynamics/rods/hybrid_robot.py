@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ddp.errors import ModelError, ProblemError, as_array, choice, said
+from ddp.errors import ModelError, as_array, choice, instance
 from dynamics.robots import joints, loop
 from dynamics.robots.chain import add_chain, free_flyers
 from dynamics.robots.equipment import Equipment
@@ -170,8 +170,7 @@ class HybridRobot(Robot):
 
     def random_configuration(self, rng: np.random.Generator) -> Array:
         """A configuration (nq,): joints as of any robot; rods turn by up to a radian or so, and stretch by a tenth."""
-        if not isinstance(rng, np.random.Generator):
-            raise ProblemError(f"rng: expected a numpy.random.Generator, got {said(rng)}")
+        instance("rng", rng, np.random.Generator, "a numpy.random.Generator")
         return np.concatenate([parts.random(part.moves, kind, rng) for part, kind in zip(
             self.recipe.parts, self.tree.kind, strict=True)])  # fmt: skip
 

@@ -11,7 +11,7 @@ from ddp.machine.number import WIDTH
 from ddp.protocols import Array
 from ddp.systems.by_knot import ByKnot
 from ddp.systems.derived_dynamics import as_system
-from ddp.systems.system import Expansion, System, ability
+from ddp.systems.system import Expansion, System, ability, expanded
 from ddp.tracing.function import space_of
 from ddp.tracing.rollouts import tracked
 from ddp.tracing.spaces import Space
@@ -72,21 +72,17 @@ class Around(ByKnot):
 
     def linearize(self, x: Array, u: Array, knot: int = 0) -> tuple[Array, Array]:
         """``A (n, n), B (n, nu)`` of one knot."""
-        out = self._expansion(x, u, knot)
+        out = self._expanded_at(x, u, knot)
         if not np.isfinite(out.A).all():
             raise ModelError("system: its derivatives are not finite there")
         return out.A[0], out.B[0]
 
     def hessian(self, x: Array, u: Array, weight: Array, knot: int = 0) -> Array:
         """The exact Hessian (nz, nz) of ``weight @ (f(x ⊕ dx, u + du) ⊖ f(x, u))`` of one knot."""
-        out, H = self._expansion(x, u, knot), np.empty((1, self.n + self.nu, self.n + self.nu))
+        out, H = self._expanded_at(x, u, knot), np.empty((1, self.n + self.nu, self.n + self.nu))
         self.contract(out.record, as_array("weight", weight, (self.n,))[None], H)
         return H[0]
 
-    def _expansion(self, x: Array, u: Array, knot: int) -> Expansion:
+    def _expanded_at(self, x: Array, u: Array, knot: int) -> Expansion:
         X, U = as_array("x", x, (self.nx,))[None], as_array("u", u, (self.nu,))[None]
-        out = Expansion(np.empty((1, self.n, self.n)), np.empty((1, self.n, self.nu)), np.empty((1, self.record_size)))
-        knot = integer("knot", knot)
-        self.expand(X, U, out, knot)
-        self.expand_second(X, U, out, knot)
-        return out
+        return expanded(self, X, U, integer("knot", knot))

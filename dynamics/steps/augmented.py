@@ -178,15 +178,10 @@ class Augmented(Around):
     def _values(self, X: Array, R: Array) -> Array:
         return self._functions.values(np.ascontiguousarray(X), np.ascontiguousarray(R))
 
-    def step(self, x: Array, u: Array, first: int = 0) -> Array:
-        """The next state, (nx,) or (M, nx)."""
-        X = as_array("x", x, (self.nx,) if axes(x) == 1 else (None, self.nx))
-        R, first = as_array("u", u, (*X.shape[:-1], self.nr)), integer("knot", first)
-        found = self._values(np.atleast_2d(X), np.atleast_2d(R))
-        U, S = found[:, : self.system.nu], found[:, self.system.nu :]
-        states = np.ascontiguousarray(np.atleast_2d(X)[:, : self.system.nx])
-        after = np.hstack([self.system.step(states, np.ascontiguousarray(U), first), S])
-        return after.reshape(X.shape)
+    def _stepped(self, X: Array, U: Array, first: int = 0) -> Array:
+        states, (controls, S) = X[:, : self.system.nx], np.split(self._values(X, U), [self.system.nu], axis=1)
+        after = self.system.step(np.ascontiguousarray(states), np.ascontiguousarray(controls), first)
+        return np.hstack([after, S])
 
     def check_state(self, field: str, x: Array) -> None:
         """Raise ProblemError naming ``field`` unless x is a state of the system, with finite numbers behind it."""
@@ -224,9 +219,7 @@ class Augmented(Around):
 
     def _expanded(self, X: Array, R: Array, first: int) -> tuple[tuple[Array, Array], Expansion]:
         """States and controls of the system, and its own first order there."""
-        M, n, nu = len(X), self.system.n, self.system.nu
-        own = np.ascontiguousarray(X[:, : self.system.nx]), np.ascontiguousarray(self._values(X, R)[:, :nu])
-        inner = Expansion(np.empty((M, n, n)), np.empty((M, n, nu)), np.empty((M, self._begin)))
+        own, inner = self.inner(X, R), Expansion.of(self.system, len(X))
         self.system.expand(*own, inner, first)
         return own, inner
 

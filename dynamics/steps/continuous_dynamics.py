@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ddp.errors import ProblemError, affordable, as_array, choice, positive, positive_integer, said
+from ddp.errors import ProblemError, affordable, as_array, choice, positive, positive_integer, said, settle
 from ddp.protocols import Array
 from ddp.systems.by_knot import ByKnot
 from ddp.tracing.function import TracedFunction
@@ -126,8 +126,7 @@ class ContinuousDynamics(ByKnot):
             raise ProblemError(f"substeps: expected at most {MOST_PARTS}, got {substeps}")
         make = self._solved if self.integrator in IMPLICIT else self._composed
         steps = make(nx, nu, dt, substeps)
-        for name, value in (("nx", nx), ("nu", nu), ("dt", dt), ("_steps", steps), ("parameters", steps.parameters)):
-            object.__setattr__(self, name, value)
+        settle(self, nx=nx, nu=nu, dt=dt, _steps=steps, parameters=steps.parameters)
 
     def _composed(self, nx: int, nu: int, dt: float, substeps: int) -> FunctionDynamics:
         """Explicit steps: functions of f."""

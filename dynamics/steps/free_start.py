@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ddp.compiling.kernel import call_contraction, callback
-from ddp.errors import ProblemError, as_array, axes, integer
+from ddp.errors import ProblemError, as_array
 from ddp.machine.addresses import array_at, integers_at
 from ddp.protocols import Array
 from ddp.systems.system import Contraction, Expansion, Stepping, ability
@@ -67,12 +67,7 @@ class FreeStart(Around):
         """Raise ProblemError naming ``field`` unless x (..., nx) is a state of the system."""
         self.system.check_state(field, x)
 
-    def step(self, x: Array, u: Array, first: int = 0) -> Array:
-        """The next state, (nx,) or (M, nx)."""
-        X = as_array("x", x, (self.nx,) if axes(x) == 1 else (None, self.nx))
-        U, first = as_array("u", u, (*X.shape[:-1], self.nu)), integer("knot", first)
-        if X.ndim == 1:
-            return self.step(X[None], U[None], first)[0]
+    def _stepped(self, X: Array, U: Array, first: int = 0) -> Array:
         split, out = min(max(self.before - first, 0), len(X)), np.empty_like(X)
         for k in range(split):
             out[k] = self._placing[first + k].values(X[k : k + 1], U[k : k + 1])[0]

@@ -9,7 +9,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ddp.errors import ModelError, ProblemError, affordable, as_array, choice, positive, positive_integer, said
+from ddp.errors import (
+    ModelError,
+    ProblemError,
+    affordable,
+    as_array,
+    choice,
+    positive,
+    positive_integer,
+    said,
+    settle,
+    settle_by,
+)
 from ddp.protocols import Array
 from ddp.systems.by_knot import ByKnot
 from ddp.systems.user_step import checked_state, followed
@@ -65,8 +76,7 @@ class FunctionDynamics(ByKnot):
     def __post_init__(self) -> None:
         if not callable(self.f):
             raise ProblemError(f"f: expected a function x' = f(x, u), got {said(self.f)}")
-        object.__setattr__(self, "nx", positive_integer("nx", self.nx))
-        object.__setattr__(self, "nu", positive_integer("nu", self.nu))
+        settle_by(self, positive_integer, "nx", "nu")
         choice("derivatives", self.derivatives, DERIVATIVES)
         hessian = vars(self).pop("hessian")  # the method of this name stays
         if getattr(hessian, "__func__", None) is ByKnot.hessian:  # of the system that this is a copy of
@@ -74,15 +84,13 @@ class FunctionDynamics(ByKnot):
         for name, given in (("jacobian", self.jacobian), ("hessian", hessian)):
             if given is not None and not callable(given):
                 raise ProblemError(f"{name}: expected a function, got {said(given)}")
-        object.__setattr__(self, "_linearize", ("jacobian", self.jacobian))
-        object.__setattr__(self, "_hessian", hessian)
-        object.__setattr__(self, "_space", as_space(self.state, self.nx))
+        settle(self, _linearize=("jacobian", self.jacobian), _hessian=hessian, _space=as_space(self.state, self.nx))
         for name in ("nx", "nu"):
             tensors = 1 if self.derivatives == "traced" else self.nx
             affordable(name, getattr(self, name), tensors * (self.nx + self.nu) ** 2)
-        object.__setattr__(self, "dt", 1.0 if self.dt is None else positive("dt", self.dt))
+        settle(self, dt=1.0 if self.dt is None else positive("dt", self.dt))
         if self.parameters is not None:
-            object.__setattr__(self, "parameters", as_array("parameters", self.parameters, (None,)))
+            settle(self, parameters=as_array("parameters", self.parameters, (None,)))
         with np.errstate(all="ignore"):
             try:
                 self._called(self._space.neutral(), np.zeros(self.nu))
@@ -90,7 +98,7 @@ class FunctionDynamics(ByKnot):
                 if not is_undefined(failure.__cause__):  # zero need not be in its domain
                     raise
         if self.derivatives == "traced" and self.jacobian is None and hessian is None:
-            object.__setattr__(self, "_traced", followed("f", self.f, self.nx, self.nu, self.parameters, self._space))
+            settle(self, _traced=followed("f", self.f, self.nx, self.nu, self.parameters, self._space))
 
     @classmethod
     def of(cls, traced: Any, dt: float, parameters: Array | None) -> FunctionDynamics:
@@ -108,7 +116,7 @@ class FunctionDynamics(ByKnot):
         """Trace f again, if what it reads has changed; whether it has."""
         before = self._traced
         if before is not None:
-            object.__setattr__(self, "_traced", before.renewed())
+            settle(self, _traced=before.renewed())
         return self._traced is not before
 
     @property

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from ddp.errors import ProblemError, as_array, axes, flag, integer, positive
 from ddp.machine.aligned import aligned_zeros, working_memory
 from ddp.machine.number import QUAD
-from ddp.systems.system import Contraction, Expansion, Stepping
+from ddp.systems.system import Contraction, Expansion, Stepping, expanded
 from ddp.tracing.spaces import Space
 from dynamics.contacts import contact
 from dynamics.geometry.configuration import difference_batch, integrate_batch
@@ -316,17 +316,9 @@ class SteppedRobot(ABC):
 
     def _expand_one(self, x: ArrayLike, u: ArrayLike, knot: int) -> Expansion:
         X, U, knot = self._states("x", x, (self.nx,)), as_array("u", u, (self.nu,))[None], integer("knot", knot)
-        out = self._expansion(X, U, knot)
+        out = expanded(self, X, U, knot)
         if not np.isfinite(out.A).all():
             raise self._undefined(X[0], knot)
-        return out
-
-    def _expansion(self, X: Array, U: Array, first: int = 0) -> Expansion:
-        """First order and complete records of M knots."""
-        (M, nu), n = U.shape, self.n
-        out = Expansion(np.empty((M, n, n)), np.empty((M, n, nu)), np.empty((M, self.record_size)))
-        self.expand(X, U, out, first)
-        self.expand_second(X, U, out, first)
         return out
 
     def identity(self) -> tuple[Any, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import viz
 from ddp.errors import ProblemError
@@ -13,13 +13,12 @@ from ddp.protocols import Array
 from ddp.solutions.solution import Solution
 from ddp.solver import solve
 from dynamics.phases.phased_dynamics import PhasedDynamics
-from dynamics.steps.augmented import Augmented
-from dynamics.steps.free_start import FreeStart
 from problems.command.output import COLUMNS, console, print_table, row
 from problems.command.progress import progress
 from problems.command.timing import warm
 from problems.reaction import friction, ground_forces, standing
 from problems.registry import Entry, find
+from viz.compositions import inside
 
 PROBLEMS = ("arm/reach", "quadruped/reorientation")
 SOLVERS = {"iLQR": ILQR(), "DDP": DDP()}
@@ -77,7 +76,7 @@ def draw_several(entry: Entry, problem: Problem, solutions: dict[str, Solution],
 
 def check_robot(entry: Entry, problem: Problem) -> None:
     """Raise ProblemError for a problem whose motion cannot be drawn."""
-    system = _inside(problem.dynamics)
+    system, _ = inside(problem.dynamics, problem.x0[None])
     if not hasattr(system, "robot"):
         raise ProblemError(
             f"{entry.name}: expected the motion of a robot to draw, got {type(system).__name__}; in Python,"
@@ -102,16 +101,9 @@ def draw(
     return viz.save_html(page, solution, frames=frames, title=entry.description, iterations=iterations).where
 
 
-def _inside(system: Any) -> Any:
-    """The system in compositions."""
-    while isinstance(system, (Augmented, FreeStart)):
-        system = system.system
-    return system
-
-
 def _frames(entry: Entry, problem: Problem) -> list[str]:
     """Frames whose paths are drawn: the entry's, as far as the robot has them, and feet."""
-    system = _inside(problem.dynamics)
+    system, _ = inside(problem.dynamics, problem.x0[None])
     feet = [*standing(system)] if isinstance(system, PhasedDynamics) else []
     return list(dict.fromkeys([*(name for name in entry.frames if system.robot.has_frame(name)), *feet]))
 

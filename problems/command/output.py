@@ -15,7 +15,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from ddp.errors import ProblemError, said
-from ddp.files import as_target
+from ddp.files import as_path, as_target
 from ddp.solutions.solution import Solution
 from problems.durations import TimedSolution
 
@@ -24,8 +24,9 @@ COLUMNS = ("iterations", "cost", "gradient", "seconds", "outcome")
 
 def check_file(option: str, path: str, suffixes: Sequence[str] = ()) -> None:
     """Refuse a file that cannot be written, before there is anything to write; suffixes: its kinds, if they matter."""
-    if (target := as_target(path, suffixes, option)).is_dir():
+    if as_path(path, option).is_dir():
         raise ProblemError(f"{option}: expected a file, got a folder, {said(path)}")
+    target = as_target(path, suffixes, option)
     if not os.access(target if target.exists() else target.parent, os.W_OK):
         raise ProblemError(f"{option}: {path!r} cannot be written, permission is denied")
 

@@ -19,7 +19,7 @@ from problems.command.output import print_json, print_table
 from problems.command.parameters import parse
 from problems.command.progress import progress
 from problems.command.shell import DRAWING, HTML, JSON, NAME, OPEN, OPTIONS, ROBOT, end, named
-from problems.command.simulating import disturbing, velocity
+from problems.command.simulating import disturbing, some_numbers
 from problems.play.receding import Run, simulate_receding
 from problems.play.simulation import system_of
 from problems.registry import Entry, find
@@ -49,7 +49,7 @@ def replan(
 ) -> None:  # fmt: skip
     """Control the robot of problem NAME in MuJoCo by plans made again and again, of gaits by commands."""
     command = _commands(wanted or "0,0,0")
-    pushes = {} if push is None else {0.5 * duration: velocity(push)}
+    pushes = {} if push is None else {0.5 * duration: some_numbers("--push", push)}
     entry = find(name)
     planner, by_command = planner_of(entry, robot, options, latency)
     if wanted and not by_command:

@@ -64,7 +64,7 @@ def play(
     gains: str | None, plot: str | None, robot: str | None, html: str | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Play the policy of problem NAME, or of FILE of `mayne solve --save`, in MuJoCo, beside a joint PD."""
-    kick = None if push is None else velocity(push)
+    kick = None if push is None else some_numbers("--push", push)
     heights = 0.0 if uneven is None else some_numbers("--uneven", uneven)
     entry, problem, solution = solved(name, robot, options)
     system = system_of(problem.dynamics, entry.name)
@@ -117,11 +117,6 @@ def solved(name: str, robot: str | None, options: tuple[str, ...]) -> tuple[Entr
         )
     entry, problem, _ = named(signed, robot, options, chosen)
     return entry, problem, Solution.load(name, problem)
-
-
-def velocity(words: str) -> Array:
-    """A push, in one number or two or three with commas between them."""
-    return some_numbers("--push", words)
 
 
 def some_numbers(option: str, words: str) -> Array:

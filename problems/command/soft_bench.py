@@ -7,8 +7,6 @@ figures alone. Times are of this process alone, the least of several, so that ot
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -17,6 +15,7 @@ from ddp.errors import ProblemError
 from dynamics import inverse_dynamics_derivatives, inverse_dynamics_hessian, statics
 from dynamics.rigid_bodies import batch
 from dynamics.rods.hybrid_robot import HybridRobot
+from problems.command.timing import least
 from problems.soft.systems import SYSTEMS, system
 
 KNOTS = 96
@@ -67,12 +66,12 @@ def row(name: str, repeat: int) -> Row:
         raise ProblemError(f"system: expected one with rods, got {name}")
     first, of_many, hessian, hessian_of_many = (1e6 * seconds for seconds in _derivatives(robot, repeat))
     moving.simulate(moving.dt)
-    motion = _least(moving.simulate, max(1, repeat // 10), warm=True)
+    motion = least(moving.simulate, max(1, repeat // 10), warm=True)
     paper = PAPER_MOTION[name] * moving.seconds / 10.0
     rest = float("nan")
     if name in PAPER_REST:
         load = moving.u(0.5)
-        rest = 1e3 * _least(lambda: statics(robot, u=load), repeat)
+        rest = 1e3 * least(lambda: statics(robot, u=load), repeat)
     known = PAPER_REST.get(name, float("nan"))
     return Row(name, robot.nv, first, of_many, hessian, hessian_of_many, motion, paper, rest, known)
 
@@ -91,20 +90,8 @@ def _derivatives(robot: HybridRobot, repeat: int) -> list[float]:
     memory, fext = np.zeros(batch.size(tree.nb, robot.nq, nv, tree.room)), np.empty((1, 0))
     out, second = np.zeros((3, 1, nv, nv)), np.zeros((4, 1, nv, nv))
     return [
-        _least(lambda: batch.inverse_dynamics_derivatives(tree, memory, q, v, a, fext, out), repeat),
-        _least(lambda: inverse_dynamics_derivatives(robot, Q, V, A), repeat) / KNOTS,
-        _least(lambda: batch.inverse_dynamics_hessian(tree, memory, q, v, a, weight, fext, second), repeat),
-        _least(lambda: inverse_dynamics_hessian(robot, Q, V, A, mu), repeat) / KNOTS,
+        least(lambda: batch.inverse_dynamics_derivatives(tree, memory, q, v, a, fext, out), repeat),
+        least(lambda: inverse_dynamics_derivatives(robot, Q, V, A), repeat) / KNOTS,
+        least(lambda: batch.inverse_dynamics_hessian(tree, memory, q, v, a, weight, fext, second), repeat),
+        least(lambda: inverse_dynamics_hessian(robot, Q, V, A, mu), repeat) / KNOTS,
     ]
-
-
-def _least(function: Callable[[], object], repeat: int, warm: bool = False) -> float:
-    """Seconds of this thread, at least; warm: called before, so that nothing is compiled or loaded."""
-    if not warm:
-        function()
-    least = np.inf
-    for _ in range(repeat):
-        start = time.thread_time()
-        function()
-        least = min(least, time.thread_time() - start)
-    return float(least)

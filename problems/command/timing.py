@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 
 from ddp.batch.batch import Batch
 from ddp.check import excited
-from ddp.derivatives import EXACT, RECORDS
+from ddp.derivatives import EXACT, FIRST, GAUSS_NEWTON, RECORDS
 from ddp.options import DDP
 from ddp.problem import Problem
 from ddp.solver import solve
@@ -32,9 +33,9 @@ def timings(problem: Problem, repeat: int) -> dict[str, float]:
     """Milliseconds on one thread, warm: the best of ``repeat``, for iterations the mean of the first few."""
     X, U = excited(problem)
     padded, out, stop = problem.padded(U), problem.allocate(), problem.horizon + 1
-    times = {"rollout": _best(lambda: problem.dynamics.rollout(problem.x0, U), repeat)}
-    times["first derivatives"] = _best(lambda: problem.expand(X, padded, out, 0, stop), repeat)
-    times["second derivatives"] = _best(lambda: problem.expand(X, padded, out, 0, stop, EXACT | RECORDS), repeat)
+    times = {"rollout": 1e3 * least(lambda: problem.dynamics.rollout(problem.x0, U), repeat)}
+    for order, made in ("first", FIRST | GAUSS_NEWTON), ("second", EXACT | RECORDS):
+        times[f"{order} derivatives"] = 1e3 * least(partial(problem.expand, X, padded, out, 0, stop, made), repeat)
     warm(problem)
     for hessian in ("gauss-newton", "exact"):
         solver = DDP(hessian=hessian, max_iterations=ITERATIONS)
@@ -43,11 +44,13 @@ def timings(problem: Problem, repeat: int) -> dict[str, float]:
     return times
 
 
-def _best(function: Callable[[], object], repeat: int) -> float:
-    function()
-    times = []
-    for _ in range(repeat):
-        start = time.perf_counter()
+def least(function: Callable[[], object], repeat: int, warm: bool = False) -> float:
+    """Seconds of this thread, at least; warm: called before, so that nothing is compiled or loaded."""
+    if not warm:
         function()
-        times.append(time.perf_counter() - start)
-    return 1e3 * min(times)
+    best = float("inf")
+    for _ in range(repeat):
+        start = time.thread_time()
+        function()
+        best = min(best, time.thread_time() - start)
+    return best

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from ddp.errors import settle
 from ddp.protocols import Array
 from dynamics.phases.phased_dynamics import PhasedDynamics
 from dynamics.robots.equipment import effort_limits
@@ -21,8 +22,8 @@ class Motors:
     def __post_init__(self) -> None:
         robot = self.system.robot
         same = np.array_equal(self.system.actuation, robot.actuation)  # else the file's are of other controls
-        object.__setattr__(self, "controls", robot.control_limits.T if same else np.array([[-np.inf], [np.inf]]))
-        object.__setattr__(self, "joints", effort_limits(robot.model).T)
+        controls = robot.control_limits.T if same else np.array([[-np.inf], [np.inf]])
+        settle(self, controls=controls, joints=effort_limits(robot.model).T)
 
     controls: Array = field(init=False, repr=False)
     joints: Array = field(init=False, repr=False)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
-from typing import Any, NamedTuple, Self
+from dataclasses import fields, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,13 +12,13 @@ from numpy.typing import ArrayLike
 from ddp.errors import ProblemError, as_array, at_least_zero, choice, instance, positive, said
 from ddp.feedback.policy import Policy, as_state
 from ddp.feedback.succession import Succession
-from ddp.guesses import Start
+from ddp.guesses import Motion, Start
 from ddp.options import DDP
 from ddp.problem import Problem
 from ddp.protocols import Array
 from ddp.solutions.solution import Solution
 from ddp.starts import start_policy
-from ddp.successive import Successive
+from ddp.successive import Closing, Successive
 from dynamics.phases.phased_dynamics import PhasedDynamics
 from dynamics.phases.tracking import stiffness
 from dynamics.quantities.units import Units
@@ -58,16 +58,7 @@ class Plan(NamedTuple):
     policy: Policy
 
 
-@dataclass(frozen=True, eq=False)
-class Followed:
-    """Guess that is followed by its gains, see `ddp.guesses.Followed`."""
-
-    X: Array = field(repr=False)
-    U: Array = field(repr=False)
-    K: Array = field(repr=False)
-
-
-class Walking:
+class Walking(Closing):
     """Gait of a robot with feet that are points, by commanded velocities that may change at any time.
 
         with problems.Walking("go2", "trot", latency=0.02) as walking:
@@ -179,16 +170,6 @@ class Walking:
         self._policies.add(policy)
         return policy
 
-    def close(self) -> None:
-        """End threads and processes, if there are any; nothing can be planned afterwards."""
-        self._solves.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.close()
-
     def _beginning(self, t: float, x: Array) -> tuple[int, Array]:
         """The first step of the next plan, and the state then: x_r(t + d) ⊕ (x ⊖ x_r(t)) about the last plan's x_r."""
         last = self.last
@@ -212,7 +193,7 @@ class Walking:
         known = problem.horizon - by
         states, U, K = (np.roll(part, -by, axis=0) for part in (old.X[:-1], old.U, old.K))
         states, K[known:] = np.concatenate([states, old.X[-1:]]), 0.0
-        followed = Followed(states, U, K)
+        followed = Motion(states, U, K)
         policy = start_policy(problem, followed)
         none, gaps = np.zeros_like(U), np.zeros((problem.horizon, problem.dynamics.n))
         with np.errstate(all="ignore"):  # it may diverge

@@ -232,7 +232,7 @@ def test_an_empty_name_is_refused():
 
 
 def test_a_named_robot_is_warned_of_once_a_process(caplog):
-    omissions._warn_once.cache_clear()
+    omissions.warn_once.cache_clear()
     for _ in range(2):
         dynamics.load("double_pendulum")
     assert caplog.text.count("acts in RobotDynamics(..., damping=True) alone") == 1

@@ -11,6 +11,7 @@ from step_oracles import assert_second_order, deviation
 import ddp
 import dynamics
 from ddp.errors import ModelError, ProblemError
+from ddp.systems.system import expanded
 from dynamics import Loop, Robot, RobotDynamics
 from problems.costs import ControlCost, StateCost
 
@@ -152,7 +153,7 @@ def test_many_knots_are_contracted_as_each(rng):
     X = system.rollout(start(robot, rng), 0.1 * rng.normal(size=(11, robot.nv)))[:-1]
     U, weight = rng.normal(size=(11, robot.nv)), rng.normal(size=(11, system.n))
     H = np.empty((11, system.n + system.nu, system.n + system.nu))
-    out = system._expansion(X, U)
+    out = expanded(system, X, U)
     system.contract(out.record, weight, H)
     for x, u, w, mine in zip(X, U, weight, H, strict=True):
         alone = system.hessian(x, u, w)

@@ -13,7 +13,7 @@ import ddp
 import dynamics
 from ddp.errors import ModelError, ProblemError
 from ddp.protocols import Dynamics
-from ddp.systems.system import Expansion
+from ddp.systems.system import Expansion, expanded
 from dynamics import Contact, Phase, PhasedDynamics
 from problems import gaits
 
@@ -175,7 +175,7 @@ def test_contacts_that_hold_what_others_hold_are_stepped_as_forward_dynamics_has
     a, f = dynamics.contact_dynamics(robot, X[:, : robot.nq], X[:, robot.nq :], U @ redundant.actuation.T, points)
     after = redundant.step(X, U)
     np.testing.assert_allclose(after[:, robot.nq :], X[:, robot.nq :] + 0.01 * a, atol=1e-8)
-    out = redundant._expansion(X, U)
+    out = expanded(redundant, X, U)
     np.testing.assert_allclose(out.record[:, redundant.nx :][:, : robot.nv], a, atol=1e-6)
     np.testing.assert_allclose(out.record[:, redundant.nx + robot.nv + 1 :][:, :12], f, atol=1e-5 * np.abs(f).max())
     np.testing.assert_array_equal(redundant.rollout(X[0], U)[1], redundant.step(X[0], U[0]))

@@ -88,19 +88,20 @@ def _add_joint(model: pin.Model, m: Any, j: int, parent: int, body: pin.SE3) -> 
 
 def _add_frames(model: pin.Model, m: Any, carrier: NDArray[np.int64], place: list[pin.SE3]) -> None:
     for b in range(m.nbody):
-        name = _free_name(model, body_name(m, b), "_body")
+        name = free_name(model, body_name(m, b), "_body")
         model.addBodyFrame(name, int(carrier[b]), place[b], body_frame(int(m.body_parentid[b])) if b else 0)
     for s in range(m.nsite):
         b = int(m.site_bodyid[s])
         here = place[b] * _pose(m.site_pos[s], m.site_quat[s])
-        name = _free_name(model, m.site(s).name or f"site{s}", "_site")
+        name = free_name(model, m.site(s).name or f"site{s}", "_site")
         model.addFrame(pin.Frame(name, int(carrier[b]), body_frame(b), here, pin.FrameType.OP_FRAME), False)
     for j in range(1, model.njoints):
-        name = _free_name(model, model.names[j], "_joint")
+        name = free_name(model, model.names[j], "_joint")
         model.addFrame(pin.Frame(name, j, 0, pin.SE3.Identity(), pin.FrameType.JOINT), False)
 
 
-def _free_name(model: pin.Model, name: str, suffix: str) -> str:
+def free_name(model: pin.Model, name: str, suffix: str) -> str:
+    """The name, with suffixes until no frame is called so."""
     while model.existFrame(name):
         name += suffix
     return name

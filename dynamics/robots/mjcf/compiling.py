@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ddp.errors import ModelError
+from dynamics.robots.joints import root_name
 from dynamics.robots.mjcf import files
 from dynamics.robots.mjcf.states import FREE
 
@@ -93,10 +94,7 @@ def _release(path: Path, spec: Any, model: Any) -> None:
     for key in list(spec.keys):
         spec.delete(key)
     base.mocap = False
-    taken, joint = {joint.name for joint in spec.joints}, "root_joint"
-    while joint in taken:
-        joint = f"world_{joint}"
-    base.add_freejoint(name=joint)
+    base.add_freejoint(name=root_name({joint.name for joint in spec.joints}))
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from dynamics.robots import loop
 from dynamics.robots.libraries import pin
 from dynamics.robots.loop import Loop
-from dynamics.robots.mjcf.bodies import body_frame
+from dynamics.robots.mjcf.bodies import body_frame, free_name
 from dynamics.robots.mjcf.compiling import import_mujoco
 from dynamics.robots.mjcf.elements import Elements
 from dynamics.robots.mjcf.passive import active_equalities
@@ -65,9 +65,7 @@ def _ends(m: Any, model: pin.Model, i: int, kind: str) -> list[pin.Frame]:
     made = []
     for side, body, place in zip("ab", bodies, places, strict=True):
         carrier = model.frames[body_frame(body)]
-        name = f"equality{i}_{side}"
-        while model.existFrame(name):
-            name += "_loop"
+        name = free_name(model, f"equality{i}_{side}", "_loop")
         made.append(
             pin.Frame(name, carrier.parentJoint, body_frame(body), carrier.placement * place, pin.FrameType.OP_FRAME)
         )

@@ -304,11 +304,4 @@ def _quaternion(R: Array) -> Array:
 
 def _rotation(q: Array) -> Array:
     """The rotation matrix of a quaternion (x, y, z, w)."""
-    x, y, z, w = q.tolist()
-    return np.array(
-        [
-            [1.0 - 2.0 * (y * y + z * z), 2.0 * (x * y - z * w), 2.0 * (x * z + y * w)],
-            [2.0 * (x * y + z * w), 1.0 - 2.0 * (x * x + z * z), 2.0 * (y * z - x * w)],
-            [2.0 * (x * z - y * w), 2.0 * (y * z + x * w), 1.0 - 2.0 * (x * x + y * y)],
-        ]
-    )
+    return np.asarray(pin.Quaternion(q).matrix())
