@@ -22,7 +22,6 @@ from ddp.feedback.policy import Policy
 from ddp.problem import Problem
 from ddp.protocols import Array
 from ddp.solver import solve
-from dynamics.robots.libraries import pin
 from dynamics.robots.model import Robot
 from dynamics.steps.robot_dynamics import RobotDynamics
 
@@ -134,10 +133,7 @@ def with_fourth_order(problem: Problem) -> Problem:
 
 def heavier(robot: Robot, factor: float) -> Robot:
     """A copy of a robot whose first body has ``factor`` times its mass and inertia."""
-    times, model = positive("mass", factor), robot.model.copy()
-    base = model.inertias[1]
-    model.inertias[1] = pin.Inertia(times * base.mass, base.lever, times * base.inertia)
-    return Robot(model, robot.q0, robot.source, robot.equipment, robot.loops)
+    return robot.with_masses(np.append(positive("mass", factor) * robot.masses[:1], robot.masses[1:]))
 
 
 def _attitude_errors(system: RobotDynamics, X: Array, others: Array) -> Array:
