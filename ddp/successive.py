@@ -19,7 +19,7 @@ from ddp.starts import start_policy
 
 
 class Closing:
-    """What solves, and ends its threads and processes at the end of a ``with``.   _solves: what has them."""
+    """Base of objects that end their threads and processes at the end of a ``with``.   _solves: what has them."""
 
     _solves: Any
 
