@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from ddp.errors import instance
-from viz.compositions import inside
+from dynamics.steps.free_start import inside
 from viz.messages import Message, set_animation, set_object, set_property
 from viz.motions import configurations
 from viz.robots import ROBOT, kinematics, move, path_of, trace_of

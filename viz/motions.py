@@ -10,9 +10,9 @@ from numpy.typing import ArrayLike
 
 from ddp.errors import ProblemError, as_array, axes, numbers, said
 from dynamics.robots.libraries import pin
+from dynamics.steps.free_start import inside
 from viz.bodies import Drawable
 from viz.chains import Chain, drawn
-from viz.compositions import inside
 from viz.contacts import instants, named
 from viz.shapes import Array
 from viz.signals import Signal, Told, signals_of

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ddp.errors import ProblemError, as_array, axes, instance, items, settle, text
-from viz.compositions import inside
+from dynamics.steps.free_start import inside
 from viz.contacts import named
 from viz.shapes import COLORS, GREY, Array, Color, css
 

@@ -16,6 +16,7 @@ from ddp.systems.system import Contraction, Expansion, Stepping, ability
 from ddp.systems.user_step import followed
 from ddp.tracing.function import TracedFunction
 from dynamics.steps.around import Around
+from dynamics.steps.augmented import Augmented
 
 
 class FreeStart(Around):
@@ -152,6 +153,16 @@ class FreeStart(Around):
 
     def __reduce__(self) -> Any:
         return FreeStart, (self.system, self.directions)
+
+
+def inside(system: Any, X: Array) -> tuple[Any, Array]:
+    """The system in compositions, `Augmented` and these, and its part of their states X (N+1, .)."""
+    while isinstance(system, (Augmented, FreeStart)):
+        if isinstance(system, FreeStart):
+            X = X[system.before :]
+        system = system.system
+        X = np.ascontiguousarray(X[:, : system.nx])
+    return system, X
 
 
 @callback
