@@ -11,10 +11,52 @@ from __future__ import annotations
 import numpy as np
 
 from ddp.compiling.kernel import inline, kernel
-from ddp.interior.row_steps import BOUNDED, COMPLIANCE, EQUAL, FREE, NU, PRICE
+from ddp.interior.row_steps import BOUNDED, COMPLIANCE, EQUAL, FREE, NU, PRICE, N, P, S
+
+CLOSER = 0.5
+"""Rows are held if a step without barrier takes more than this share of their slack, and so less than the rest of it
+from their multiplier: near the minimum active rows lose all of their slack, others all of their multiplier (El-Bakry,
+Tapia & Zhang 1994). These shares have no units."""
 
 BEYOND = 1e-12
 """Rows that are beyond a bound by more, in their units, are added."""
+
+
+@inline
+def larger(most, number):
+    """The larger of two numbers; NaN if one of them is."""
+    return number if number > most or number != number else most
+
+
+@inline
+def is_priced(kind, give, i):
+    """Whether a row gives way at a price."""
+    return give[PRICE, i] < np.inf and kind[i] != FREE
+
+
+@kernel
+def close(bounds, kind, give, state, step, held, pays):
+    """held, pays := rows that go to a bound where the barrier ends, and those that stay beyond one: see `CLOSER`.
+
+    step (8, M): a step without barrier from ``state``.
+    """
+    for i in range(len(kind)):
+        s, moved, bounded = state[S, i], step[S, i], kind[i] == BOUNDED
+        low = bounded and bounds[0, i] > -np.inf and -moved > CLOSER * (s - bounds[0, i])
+        high = bounded and bounds[1, i] < np.inf and moved > CLOSER * (bounds[1, i] - s)
+        held[i] = -1.0 if low else 1.0 if high else 0.0
+        pays[i] = 0.0
+        if is_priced(kind, give, i):
+            pays[i] += 1.0 if -step[P, i] <= CLOSER * state[P, i] else 0.0
+            pays[i] -= 1.0 if -step[N, i] <= CLOSER * state[N, i] else 0.0
+
+
+@kernel
+def pay(bounds, give, y, values, pays):
+    """pays := rows that are beyond a bound and push back: multipliers of warm starts are below their price."""
+    for i in range(len(y)):
+        side = 1.0 if values[i] > bounds[1, i] + BEYOND else -1.0 if values[i] < bounds[0, i] - BEYOND else 0.0
+        pays[i] = side if give[PRICE, i] < np.inf and y[i] * side > 0.0 else 0.0
 
 
 @kernel
@@ -36,18 +78,6 @@ def impose(bounds, kind, give, held, pays, y, first, to_bounds, to_kind, to_give
         state[NU, i] = y[i]
         largest = max(largest, abs(y[i])) if i < first else largest
     return equalities, largest
-
-
-@inline
-def larger(most, number):
-    """The larger of two numbers; NaN if one of them is."""
-    return number if number > most or number != number else most
-
-
-@inline
-def is_priced(kind, give, i):
-    """Whether a row gives way at a price."""
-    return give[PRICE, i] < np.inf and kind[i] != FREE
 
 
 @kernel

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ddp.compiling.kernel import kernel
-from ddp.interior import active_rows, row_steps
+from ddp.interior import row_steps
 from ddp.interior.memory import RowMemory
 from ddp.interior.row_steps import ABOVE, BELOW, BOUNDED, COMPLIANCE, EQUAL, FREE, NU, OF_N, OF_P, PRICE, N, P, S
 from ddp.machine.carved import carved
@@ -84,13 +84,6 @@ class Barrier:
     def _count(self) -> None:
         """Tell kinds of rows; count equalities, and what barriers keep positive."""
         self.equalities, self.count = row_steps.classify(self.bounds, self.give, self.kind)
-
-    def hold(self, given: Barrier, held: Array, pays: Array, y: Array, first: int) -> float:
-        """Bound by what binds of other rows alone, see active_rows.py; the largest multiplier of a constraint."""
-        own = self.bounds, self.kind, self.give, self.state, self.step
-        found = active_rows.impose(given.bounds, given.kind, given.give, held, pays, y, first, *own)
-        self.equalities, self.count = found[0], 0
-        return float(found[1])
 
     @cached_property
     def equality(self) -> NDArray[np.bool_]:

@@ -2,7 +2,7 @@
 
 They end a solve, from the barrier's last iterate: the gains of its sweep bend controls long before their limits, those
 of the policy are of a sweep with the active set held. And they begin one, from an earlier solution, whose active set is
-settled anew on each quadratic model. A few of them end at rounding.
+settled anew on each quadratic model. A few of them end at rounding. They are compiled, see ending.py and active.py.
 """
 
 from __future__ import annotations
@@ -13,22 +13,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from ddp.compiling.setup import working_time
-from ddp.interior.active import ActiveSet
 from ddp.interior.course import SOLVED, START
-from ddp.interior.point import Kept, Point
+from ddp.interior.ending import BEGUN, BEST, ENDS, FORESEES, GOES_ON, NEAREST, ROUNDS, Ending, Ends, begin, restore, run
+from ddp.interior.foresight import foresee
+from ddp.interior.memory import MOST
+from ddp.interior.point import Point
+from ddp.interior.records import record_of
+from ddp.machine.written import Numbers, filled
 from ddp.protocols import Array
 from ddp.solutions.record import Record
-from ddp.sweeps.outcome import Sweep
-
-ROUNDS, CLOSE, ROUNDING = 12, 1e-9, 1e-12
-"""Newton's steps at most; errors from which one step ends at rounding, as they fall by their square, and gains stay as
-they are; and errors that count as none."""
-
-SETS = 8
-"""Sets that are tried on a quadratic model before an interior point finds one."""
-
-SHORTEST = 0.25
-"""Fraction of a step that is tried last where errors do not fall."""
+from ddp.sweeps.outcome import GIVEN, NONE, Sweep
 
 
 def kept(sweep: Sweep, dual: float) -> Sweep:
@@ -49,7 +43,7 @@ class Finished:
 
 def finish(
     point: Point, allowed: float, held: Array | None = None, show: Callable[[Record], None] | None = None,
-    most: int = ROUNDS,
+    most: int = ROUNDS, at_once: int = MOST,
 ) -> Finished:  # fmt: skip
     """Take Newton's steps on the active set; the point is left at the best of them, bounded by its active rows.
 
@@ -58,64 +52,36 @@ def finish(
     its error at the end is more than what is allowed, it is left where it was.
 
     held: rows (M,) to begin with, by default those that slacks and multipliers tell.   most: steps.
-    show: told of steps that begin with a larger error than what is allowed, as of iterations; these have to end where
-    the exact Hessian is positive definite. If they do not, the point is left at the least error that was met, with a
-    barrier that belongs to it.
+    show: told of steps that begin with a larger error than what is allowed, as of iterations, of so many ``at_once``;
+    these have to end where the exact Hessian is positive definite. If they do not, the point is left at the least error
+    that was met, with a barrier that belongs to it.
     """
-    point.settle()
-    begun = here = point.kept()
-    bounds, barrier = point.bounds, point.barrier
-    rows, errors = ActiveSet(point, held), list[tuple[float, float]]()
-    best: tuple[float, Kept, Finished] | None = None
-    nearest, reached = (np.inf, begun, rows.y), 0
-    point.barrier, before, alpha = 0.0, working_time(), 1.0
-    for number in range(most + 1):
-        rows.impose()
-        error = rows.judge(number > 0)
-        strayed = best is not None and best[0] <= min(error, allowed)
-        if strayed and (number > reached + 1 or (show is not None and error > allowed)):
-            break
-        dual, left = rows.errors
-        if show is not None and error > allowed and any(dual >= d and left >= o for d, o in errors):
-            alpha *= 0.5
-            if alpha < SHORTEST or number == most:
-                break
-            point.restore(here)
-        else:
-            alpha, y = 1.0, rows.y
-            if error < nearest[0]:
-                nearest = error, point.kept(), y.copy()
-            errors.append(rows.errors)
-            step = rows.settle(1 if show is None else SETS)
-            if step is None:
-                break
-            here, sweep = point.kept(), kept(step.sweep, rows.dual)
-            if not strayed:
-                best = (error, here, Finished(sweep, step.blend == 1.0)) if step.settled else None
-                reached = number
-            if error <= ROUNDING or number == most:
-                break
-        assert step is not None
-        trial = point.along(alpha)
-        if not trial.theta < np.inf:
-            break
-        point.accept(trial, alpha)
-        rows.y = y + alpha * (rows.target - y)
-        whole = alpha == 1.0 and trial.theta <= max(here.worth[2], ROUNDING)
-        if best is not None and not strayed and error <= CLOSE and whole:
-            point.bounds.equal = rows.y
-            best = error, point.kept(), best[-1]
-            break
-        if show is not None and error > allowed:
-            show(rows.record(step.way, step.blend, alpha, working_time() - before))
-            before = working_time()
-    if best is None or best[0] > allowed or not (best[-1].exact or show is None):
-        point.bounds, point.barrier = bounds, barrier
-        if show is None:
-            point.restore(begun)
-        else:
-            point.resume(*nearest[1:], min(nearest[0] / SOLVED, START))
-        return Finished(None, False)
-    _, found, finished = best
-    point.restore(found)
-    return finished
+    errors = {"slants": np.zeros(ROUNDS + 1), "opens": np.zeros(ROUNDS + 1)}
+    ending = filled(Ends, **(vars(Ending(allowed, most, show is not None)) | errors))
+    s, own, barrier, before = Numbers(ending), point.place.own, point.barrier, working_time()
+    if held is not None:
+        own["held"][:] = held
+    point.do(begin, ending.address, held is not None)
+    came = GOES_ON
+    while came != ENDS:
+        came, made = point.do(run, ending.address, at_once)
+        if made and show is not None:
+            now = working_time()
+            for *numbers, _ in own["numbers"][:made].tolist():
+                show(record_of((now - before) / made, *numbers))
+            before = now
+        if came == FORESEES:
+            s.foreseen = foresee(point)
+    if s.best <= allowed and (s.share == 1.0 or show is None):
+        point.bounds = point.place.imposed
+        point.do(restore, BEST)
+        contraction = NONE if s.share == 0.0 else GIVEN
+        k, K = own["kept_k"].copy(), own["kept_K"].reshape(point.backward.policy[1].shape).copy()
+        return Finished(Sweep(k, K, -s.slope, -s.change, s.gradient, -1, contraction), s.share == 1.0)
+    point.barrier = barrier
+    if show is None:
+        point.do(restore, BEGUN)
+    else:
+        point.do(restore, NEAREST)
+        point.resume(own["forces"], min(s.nearest / SOLVED, START))
+    return Finished(None, False)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from functools import cached_property
-
 import numpy as np
 
 from ddp.constraints.rows import Rows
 from ddp.costs.cost_table import NONE as NO_TERMS
 from ddp.derivatives import Derivatives
 from ddp.interior.barrier import Barrier
-from ddp.interior.memory import ERRORS, LANES, MOST, NUMBERS, Memory
+from ddp.interior.memory import ERRORS, LANES, MOST, NUMBERS, POINT, SLOTS, Memory
 from ddp.interior.outside import Outside
 from ddp.machine.carved import carved
 from ddp.machine.trajectories import Lengths, Trajectory
@@ -30,17 +28,22 @@ class Workplace:
 
     own: arrays by the names of a `Memory`.   swept: the derivatives that ``backward`` sweeps.   boxed: see `Point`.
     outside: parts in Python, None if everything is compiled: costs, constraints and dynamics.
-    bounds: of the rows; serving: those of the point, see `serve`.   alphas (LANES,): steps that are rolled out.
+    bounds: of the rows; imposed: by what binds alone, see active.py; serving: those of the point.
+    alphas (LANES,): steps that are rolled out.
     """
 
     def __init__(self, problem: Problem, rows: Rows, work: Differentiator, boxed: bool) -> None:
         self.problem, self.rows, self.objective, self.boxed = problem, rows, problem.objective, boxed
         self.bounds = self.serving = barrier_of(rows)
+        nothing = np.zeros(rows.size)
+        self.imposed = Barrier(nothing, nothing)
         terms = problem.objective.compiled_alone if rows.compiled_alone and work.alone else None
         routines = None if terms is None else ability(problem.dynamics, "routines")
         made: Routines | None = None if routines is None else routines(problem.horizon, True)
         self._routines = made if made is not None and made.strays else None
         self.own, places = carved(shapes_of(problem, rows))
+        block = (places["forces"] - places["X"]) // 8 + rows.size
+        self._kept = np.zeros((SLOTS, block + 4 * rows.size + 5))
         d = work.derivatives
         self.swept = d._replace(
             lz=self.own["to_lz"], lzz=self.own["to_lzz"], exact=self.own["to_exact"], diagonal=self.own["to_diagonal"]
@@ -87,14 +90,9 @@ class Workplace:
             scratch=0 if scratch is None else scratch.address, trajectory=trajectory.address, lengths=lengths.address,
             straying=address(straying), outside=0 if self.outside is None else self.outside.address,
             first=problem.multiplier_count, limited=int(problem.limited and not self.boxed), boxed=int(self.boxed),
-            holds=int(bool(problem.rows.equal.all())),
+            holds=int(bool(problem.rows.equal.all())), kept=address(self._kept),
+            block=self._kept.shape[1] - 4 * rows.size - 5,
         )  # fmt: skip
-
-    @cached_property
-    def imposed(self) -> Barrier:
-        """Rows that are bounded by what binds alone, see active.py."""
-        nothing = np.zeros(self.rows.size)
-        return Barrier(nothing, nothing)
 
     def is_of(self, problem: Problem, rows: Rows) -> bool:
         """Whether it is of this problem, wherever that begins."""
@@ -130,6 +128,7 @@ def workplace(problem: Problem, rows: Rows, work: Differentiator, boxed: bool) -
     if found.outside is not None:
         found.outside.problem = problem
     found.serve(found.bounds)
+    assign(found.memory, {"given": found.bounds.address, "imposed": found.imposed.address})
     assign(found.memory, {"lower": address(problem.lower), "upper": address(problem.upper), "broken": 0, "valued": 0})
     return found
 
@@ -143,12 +142,14 @@ def shapes_of(problem: Problem, rows: Rows) -> dict[str, tuple[int, ...]]:
     """Shapes of the arrays that a `Memory` has for itself."""
     N, nx, n, nu, M = problem.horizon, problem.dynamics.nx, problem.dynamics.n, problem.dynamics.nu, rows.size
     nz, tangents, states, controls, gaps = n + nu, (N + 1, n), (N + 1, nx), (N, nu), (N, n)
-    return {
-        "x": tangents, "u": controls, "y": tangents, "moved": (M,), "costate": tangents, "weights": gaps,
+    point = states, controls, gaps, (M,), tangents, gaps, (M,)
+    return dict(zip(POINT, point, strict=True)) | {
+        "x": tangents, "u": controls, "y": tangents, "moved": (M,),
         "to_costate": tangents, "to_weights": gaps, "gaps": gaps, "error": (N + 1, nz), "dX": tangents,
         "next": (N, nx), "costs": (N + 1,), "values": (M,), "J": (rows.entries,), "to_lz": (N + 1, nz),
         "to_lzz": (N + 1, nz, nz), "to_exact": (N + 1, nz, nz), "to_diagonal": (N + 1, nz),
-        "X": states, "U": controls, "opened": gaps, "residual": (M,), "tried_X": states, "tried_U": controls,
+        "tried_X": states, "tried_U": controls,
         "tried_gaps": gaps, "tried_residual": (M,), "tried_primal": (3, M), "errors": (ERRORS,), "low": controls,
         "high": controls, "lanes_X": (LANES, *states), "lanes_U": (LANES, *controls), "numbers": (MOST, NUMBERS),
+        **dict.fromkeys(("held", "pays", "target", "curving"), (M,)), "kept_k": controls, "kept_K": (N, nu * n),
     }  # fmt: skip

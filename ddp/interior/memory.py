@@ -6,7 +6,8 @@ Kernels are handed an array as seven words, which takes Python a tenth of a micr
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections import namedtuple
+from typing import Any
 
 from ddp.compiling.kernel import call_contraction, inline
 from ddp.constraints.row_table import WORDS
@@ -14,14 +15,18 @@ from ddp.machine.addresses import array_at, integers_at
 from ddp.machine.struct import Struct, integer
 from ddp.machine.variables import variable_integer, variable_real
 
-LANES, NUMBERS, ERRORS, MOST = 4, 10, 7, 8
+LANES, NUMBERS, ERRORS, MOST, SLOTS = 4, 10, 7, 8, 4
 """Fractions of a step that are rolled out at once; numbers of an iteration; errors of a point; iterations in one call,
-which nothing interrupts, at most."""
+which nothing interrupts, at most; points that are kept."""
 
 DIFFERENTIATE, CONTRACT, CURVE, STRAY, TRACK, WEIGH, EVALUATE = range(7)
 """Questions of kernels to Python where a part of a problem is not compiled, see outside.py: derivatives at the point,
 the second order of its dynamics, curvature of its rows; where a step leads in a straight line, and in rollouts; what a
 trial is worth; the rows of the point."""
+
+
+POINT = "X", "U", "opened", "residual", "costate", "weights", "forces"
+"""Arrays of a point that lie behind each other in memory."""
 
 
 class RowMemory(Struct):
@@ -42,170 +47,70 @@ class RowMemory(Struct):
     y: int = integer()
 
 
-class Memory(Struct):
-    """Sizes and addresses of a `Point`, of N controls and M rows whose Jacobians have ``entries`` numbers.
-
-    Numbers of the point have its names.   rows: a `RowMemory`.   outside: address of the C function that asks Python
-    for what is not compiled, 0 if all is; broken: whether Python has raised an error meanwhile.
-    X (N+1, nx), U (N, nu), opened (N, n), residual (M,): the point, its gaps and what its rows miss; tried_X ..
-    tried_residual, tried_primal (3, M): a trial, tried_cost: its cost.   errors (ERRORS,): a `Judged`.
-    contracted: whether second orders are; whole: whether Gauss-Newton's Hessians have been made; valued: whether
-    ``values`` (M,) are those of the point's rows, and not of a trial's.
-    horizon: a `Horizon`, that of whole_horizon, torn_horizon which serves: without gaps, or with some; whole_held,
-    torn_held: of sweeps with controls that are held.   sweeping: a `Sweeping` over it.
-    within: C function of `sized_limits.within_function`, and its scratch, where sweeps keep to limits of controls
-    lower, upper (N, nu).   linear_step: see `sized_limits.step_function`.
-    table (placed, .): see row_table.py.   A .. diagonal: `Derivatives`; to_lz .. to_diagonal: those that are swept.
-    dense, separable, costs_separable (N+1,): see `passes.fill`; any_dense: whether any is.
-    terms (term_count, 5), runs: see cost_table.py.
-    x (N+1, n), u (N, nu): a step; y (N+1, n): see `limits.linear_step`; moved (M,): J z of it.
-    costate (N+1, n), weights (N, n): multipliers of the dynamics, see linear.py; to_costate, to_weights: where the step
-    leads.   gaps (N, n): those that are swept.   error (N+1, nz): the Lagrangian's gradient.
-    dX (N+1, n), next (N, nx), costs (N+1,): of trials.
-    expand, contract, stray, track, context: of `ddp.systems.system.Routines`, and what these are given: a `Trajectory`,
-    ``straying``, and lengths: `Lengths` of lanes_X (LANES, N+1, nx), lanes_U (LANES, N, nu), within low, high (N, nu),
-    which are off the limits; ahead: how many of these trials have not been looked at.   records: numbers of a knot's
-    record, which are for the second order, too, where it ``completes`` them.
-    numbers (MOST, NUMBERS): of the last iterations, see `run.report`.
-    """
-
-    rows: int = variable_integer()
-    outside: int = integer()
-    broken: int = variable_integer()
-    X: int = integer()
-    U: int = integer()
-    opened: int = integer()
-    residual: int = integer()
-    tried_X: int = integer()
-    tried_U: int = integer()
-    tried_gaps: int = integer()
-    tried_residual: int = integer()
-    tried_primal: int = integer()
-    tried_cost: float = variable_real()
-    errors: int = integer()
-    contracted: int = variable_integer()
-    whole: int = variable_integer()
-    valued: int = variable_integer()
-    horizon: int = variable_integer()
-    whole_horizon: int = integer()
-    torn_horizon: int = integer()
-    whole_held: int = integer()
-    torn_held: int = integer()
-    sweeping: int = integer()
-    within: int = integer()
-    scratch: int = integer()
-    lower: int = variable_integer()
-    upper: int = variable_integer()
-    linear_step: int = integer()
-    dense: int = integer()
-    separable: int = integer()
-    costs_separable: int = integer()
-    any_dense: int = integer()
-    ahead: int = variable_integer()
-    numbers: int = integer()
-    first: int = integer()
-    limited: int = integer()
-    boxed: int = integer()
-    holds: int = integer()
-    count: int = variable_integer()
-    equalities: int = variable_integer()
-    elastic: int = variable_integer()
-    price_of_all: float = variable_real()
-    scale: float = variable_real()
-    barrier: float = variable_real()
-    cost: float = variable_real()
-    penalty: float = variable_real()
-    theta: float = variable_real()
-    gap: float = variable_real()
-    missed: float = variable_real()
-    share: float = variable_real()
-    least_proximal: float = variable_real()
-    longest_dual: float = variable_real()
-
-    N: int = integer()
-    nx: int = integer()
-    n: int = integer()
-    nu: int = integer()
-    M: int = integer()
-    entries: int = integer()
-    placed: int = integer()
-    records: int = integer()
-    completes: int = integer()
-    term_count: int = integer()
-    run_count: int = integer()
-    expand: int = integer()
-    contract: int = integer()
-    stray: int = integer()
-    track: int = integer()
-    context: int = integer()
-    trajectory: int = integer()
-    straying: int = integer()
-    lengths: int = integer()
-    lanes_X: int = integer()
-    lanes_U: int = integer()
-    low: int = integer()
-    high: int = integer()
-    table: int = integer()
-    terms: int = integer()
-    runs: int = integer()
-    A: int = integer()
-    B: int = integer()
-    record: int = integer()
-    l: int = integer()
-    lz: int = integer()
-    lzz: int = integer()
-    exact: int = integer()
-    diagonal: int = integer()
-    to_lz: int = integer()
-    to_lzz: int = integer()
-    to_exact: int = integer()
-    to_diagonal: int = integer()
-    J: int = integer()
-    x: int = integer()
-    u: int = integer()
-    y: int = integer()
-    moved: int = integer()
-    costate: int = integer()
-    weights: int = integer()
-    to_costate: int = integer()
-    to_weights: int = integer()
-    gaps: int = integer()
-    error: int = integer()
-    dX: int = integer()
-    next: int = integer()
-    costs: int = integer()
-    values: int = integer()
+FIELDS: dict[Any, str] = {
+    integer: """
+    outside X U opened residual tried_X tried_U tried_gaps tried_residual tried_primal errors whole_horizon
+    torn_horizon whole_held torn_held sweeping within scratch linear_step dense separable costs_separable any_dense
+    numbers held pays forces target curving block kept kept_k kept_K first limited boxed holds N nx n nu M entries
+    placed records completes term_count run_count expand contract stray track context trajectory straying lengths
+    lanes_X lanes_U low high table terms runs A B record l lz lzz exact diagonal to_lz to_lzz to_exact to_diagonal J
+    x u y moved costate weights to_costate to_weights gaps error dX next costs values
+    """, variable_integer: """
+    rows broken contracted whole valued horizon lower upper ahead given imposed count equalities elastic
+    """, variable_real: """
+    tried_cost price_of_all scale barrier cost penalty theta gap missed share least_proximal longest_dual
+    """,
+}  # fmt: skip
+"""Names of the words of a `Memory`."""
 
 
-class Arrays(NamedTuple):
-    """Arrays of a `Memory`."""
+Memory: Any = type("Memory", (Struct,), {"__module__": __name__} | {
+    name: kind() for kind, names in FIELDS.items() for name in names.split()
+})  # fmt: skip
+"""Sizes and addresses of a `Point`, of N controls and M rows whose Jacobians have ``entries`` numbers.
 
-    table: Any
-    J: Any
-    lz: Any
-    to_lz: Any
-    x: Any
-    u: Any
-    y: Any
-    moved: Any
-    costate: Any
-    weights: Any
-    to_costate: Any
-    to_weights: Any
-    error: Any
+Numbers of the point have its names.   rows: a `RowMemory`.   outside: address of the C function that asks Python
+for what is not compiled, 0 if all is; broken: whether Python has raised an error meanwhile.
+X (N+1, nx), U (N, nu), opened (N, n), residual (M,): the point, its gaps and what its rows miss; tried_X ..
+tried_residual, tried_primal (3, M): a trial, tried_cost: its cost.   errors (ERRORS,): a `Judged`.
+contracted: whether second orders are; whole: whether Gauss-Newton's Hessians have been made; valued: whether
+``values`` (M,) are those of the point's rows, and not of a trial's.
+horizon: a `Horizon`, that of whole_horizon, torn_horizon which serves: without gaps, or with some; whole_held,
+torn_held: of sweeps with controls that are held.   sweeping: a `Sweeping` over it.
+within: C function of `sized_limits.within_function`, and its scratch, where sweeps keep to limits of controls
+lower, upper (N, nu).   linear_step: see `sized_limits.step_function`.
+table (placed, .): see row_table.py.   A .. diagonal: `Derivatives`; to_lz .. to_diagonal: those that are swept.
+dense, separable, costs_separable (N+1,): see `passes.fill`; any_dense: whether any is.
+terms (term_count, 5), runs: see cost_table.py.
+x (N+1, n), u (N, nu): a step; y (N+1, n): see `limits.linear_step`; moved (M,): J z of it.
+costate (N+1, n), weights (N, n): multipliers of the dynamics, see linear.py; to_costate, to_weights: where the step
+leads.   gaps (N, n): those that are swept.   error (N+1, nz): the Lagrangian's gradient.
+dX (N+1, n), next (N, nx), costs (N+1,): of trials.
+expand, contract, stray, track, context: of `ddp.systems.system.Routines`, and what these are given: a `Trajectory`,
+``straying``, and lengths: `Lengths` of lanes_X (LANES, N+1, nx), lanes_U (LANES, N, nu), within low, high (N, nu),
+which are off the limits; ahead: how many of these trials have not been looked at.   records: numbers of a knot's
+record, which are for the second order, too, where it ``completes`` them.
+numbers (MOST, NUMBERS): of the last iterations, see `iteration.report`.
+Newton's steps at the end: given, imposed: each a `RowMemory`: all rows, and what binds; held .. curving (M,): see
+`Ends`; block: how many numbers `POINT` has; kept (SLOTS, .): points, see `ending.keep`; kept_k, kept_K: gains.
+"""
 
 
-class RowArrays(NamedTuple):
-    """Arrays of a `RowMemory`."""
+Arrays = namedtuple("Arrays", "table J lz to_lz x u y moved costate weights to_costate to_weights error")
+"""Arrays of a `Memory`."""
 
-    bounds: Any
-    kind: Any
-    give: Any
-    state: Any
-    step: Any
-    w: Any
-    f: Any
-    y: Any
+
+Ends = namedtuple("Ends", "held pays y target curving")
+"""Arrays of a `Memory` (M,) for Newton's steps on the active set.
+
+held: -1, 1 of rows at their lower and upper bounds; pays: -1, 1 of rows that pay the price of being beyond one;
+else 0.   y: multipliers of all rows at the point, target: those where the last step leads, curving: those that
+weigh the curvature of rows.
+"""
+
+
+RowArrays = namedtuple("RowArrays", "bounds kind give state step w f y")
+"""Arrays of a `RowMemory`."""
 
 
 @inline
@@ -261,3 +166,19 @@ def row_arrays(r):
         array_at(r.bounds, (2, M)), integers_at(r.kinds, (M,)), array_at(r.give, (2, M)), array_at(r.state, (8, M)),
         array_at(r.step, (8, M)), array_at(r.w, (M,)), array_at(r.f, (M,)), array_at(r.y, (M,)),
     )  # fmt: skip
+
+
+@inline
+def ends(p):
+    """The `Ends` of a `Memory`."""
+    rows = (p.M,)
+    return Ends(
+        array_at(p.held, rows), array_at(p.pays, rows), array_at(p.forces, rows), array_at(p.target, rows),
+        array_at(p.curving, rows),
+    )  # fmt: skip
+
+
+@inline
+def rows_at(address):
+    """The `RowArrays` at the address of a `RowMemory`."""
+    return row_arrays(RowMemory(address))

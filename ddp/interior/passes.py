@@ -31,7 +31,7 @@ from ddp.interior.memory import (
     arrays,
     ask,
     limits,
-    row_arrays,
+    rows_at,
     trajectory,
 )
 from ddp.machine.addresses import array_at, integers_at
@@ -128,7 +128,7 @@ def judge(memory):
     """Errors of a point whose derivatives are known, with multipliers of the rows, which are written."""
     p = Memory(memory)
     contract(memory)
-    a, b, e = arrays(p), row_arrays(RowMemory(p.rows)), array_at(p.errors, (ERRORS,))
+    a, b, e = arrays(p), rows_at(p.rows), array_at(p.errors, (ERRORS,))
     row_steps.multipliers(b.state, b.kind, b.give, b.y)
     pull(p, b.y)
     stationarity(p.horizon, a.to_lz, a.costate, a.weights, a.error)
@@ -157,7 +157,7 @@ def judged(p):
 def adjoint(memory, follows):
     """Multipliers of the dynamics := the costates of the point, or those under the sweep's gains if it ``follows``."""
     p = Memory(memory)
-    a, b = arrays(p), row_arrays(RowMemory(p.rows))
+    a, b = arrays(p), rows_at(p.rows)
     row_steps.multipliers(b.state, b.kind, b.give, b.y)
     pull(p, b.y)
     bend(p.horizon, a.weights)
@@ -171,7 +171,7 @@ def adjoint(memory, follows):
 def find_limit_forces(memory):
     """``error`` := the Lagrangian's gradient without multipliers of control limits."""
     p = Memory(memory)
-    a, b = arrays(p), row_arrays(RowMemory(p.rows))
+    a, b = arrays(p), rows_at(p.rows)
     row_steps.multipliers(b.state, b.kind, b.give, b.y)
     b.y[p.first :] = 0.0
     pull(p, b.y)
@@ -182,7 +182,7 @@ def find_limit_forces(memory):
 def condense(memory):
     """Weights and forces of the rows, and what is swept: the gradient, exact Hessians, the curvature of the rows."""
     p = Memory(memory)
-    b, nz = row_arrays(RowMemory(p.rows)), p.n + p.nu
+    b, nz = rows_at(p.rows), p.n + p.nu
     X, U, _, residual = trajectory(p)
     row_steps.condense(b.state, b.bounds, b.kind, b.give, p.barrier, proximal(p), residual, b.w, b.f)
     pull(p, b.f)
@@ -207,7 +207,7 @@ def fill(p, exact):
     H, out = array_at(p.exact if exact else p.lzz, shape), array_at(p.to_exact if exact else p.to_lzz, shape)
     copy(diagonal, own)
     spread(dense, integers_at(p.costs_separable, knots), own, H, out)
-    add_squares(a.table, a.J, row_arrays(RowMemory(p.rows)).w, separable, out, diagonal)
+    add_squares(a.table, a.J, rows_at(p.rows).w, separable, out, diagonal)
 
 
 @kernel
@@ -241,7 +241,7 @@ def sweep(memory, blend, mu, held):
 def stride(memory):
     """The step of the last sweep, with multipliers of the rows: a `Way`."""
     p = Memory(memory)
-    a, b, residual = arrays(p), row_arrays(RowMemory(p.rows)), trajectory(p)[3]
+    a, b, residual = arrays(p), rows_at(p.rows), trajectory(p)[3]
     call_contraction(p.linear_step, p.horizon, p.u, p.x, p.y)
     along(a.table, a.J, a.x, a.u, a.moved)
     keep = max(KEPT, 1.0 - p.barrier / p.scale)
@@ -271,7 +271,7 @@ def priced_openness(p):
 @kernel
 def priced_rows(p):
     """Residuals of rows times their multipliers, as absolute numbers."""
-    return priced(row_arrays(RowMemory(p.rows)).y, array_at(p.residual, (p.M,)))
+    return priced(rows_at(p.rows).y, array_at(p.residual, (p.M,)))
 
 
 @kernel
@@ -279,7 +279,7 @@ def left_open(p):
     """The largest residual of an equality that the proximal method leaves open after a full step."""
     if p.equalities == 0:
         return 0.0
-    b = row_arrays(RowMemory(p.rows))
+    b = rows_at(p.rows)
     return proximal(p) * row_steps.largest_step(b.step, b.kind)
 
 
@@ -287,6 +287,5 @@ def left_open(p):
 def violation(memory):
     """By how much rows that are elastic, but would not have to give way, miss bounds: at most, and all together."""
     p = Memory(memory)
-    r = RowMemory(p.rows)
-    b, hard = row_arrays(r), integers_at(r.hard, (p.M,))
+    b, hard = rows_at(p.rows), integers_at(RowMemory(p.rows).hard, (p.M,))
     return row_steps.violation(b.state, b.bounds, b.kind, hard)

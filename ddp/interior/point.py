@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from ddp.interior.layout import workplace
 from ddp.interior.passes import NO_WAY, Judged, Way
 from ddp.interior.trials import Worth
 from ddp.machine.variables import read
-from ddp.machine.written import assign, read_all
+from ddp.machine.written import assign
 from ddp.parallel.differentiator import Differentiator
 from ddp.problem import Problem
 from ddp.protocols import Array
@@ -27,10 +27,6 @@ INSIDE, NEAR_BOUNDS = 0.1, 1e-5
 
 TINY = 1e-300
 
-WORTH = "cost", "penalty", "theta", "gap", "missed"
-"""Numbers of a point that are worth as those of a trial are."""
-
-
 class Number:
     """A number of a point, in the memory of its kernels."""
 
@@ -42,23 +38,6 @@ class Number:
 
     def __set__(self, point: Any, value: float) -> None:
         assign(point.memory, {self._name: value})
-
-
-class Kept(NamedTuple):
-    """A trajectory X, U with its multipliers: a copy of what a point was.
-
-    primal (3, M), nu (M,): slacks and excesses, and ν, see row_steps.py.   worth: numbers of `WORTH`.
-    """
-
-    X: Array
-    U: Array
-    gaps: Array
-    residual: Array
-    primal: Array
-    costate: Array
-    weights: Array
-    nu: Array
-    worth: tuple[float, ...]
 
 
 class Point:
@@ -202,28 +181,14 @@ class Point:
         """Find the barrier function for another barrier."""
         self.do(trials.penalise)
 
-    def kept(self) -> Kept:
-        """A copy of the point."""
-        return Kept(
-            self.X.copy(), self.U.copy(), self.gaps.copy(), self.residual.copy(), self.bounds.primal,
-            self.costate.copy(), self.weights.copy(), self.bounds.equal.copy(), tuple(read_all(self.memory, WORTH)),
-        )  # fmt: skip
-
-    def restore(self, kept: Kept) -> None:
-        """Go back to what the point was; bounds of rows stay as they are."""
-        self.X[:], self.U[:], self.gaps[:], self.residual[:] = kept[:4]
-        self.bounds.primal, self.costate[:], self.weights[:], self.bounds.equal = kept[4:8]
-        assign(self.memory, dict(zip(WORTH, kept.worth, strict=True)) | {"contracted": 0, "valued": 0})
-
-    def resume(self, kept: Kept, y: Array, relative: float) -> None:
-        """Go back with multipliers y (M,) of rows, and a barrier relative to the scale.
+    def resume(self, y: Array, relative: float) -> None:
+        """Go on from here with multipliers y (M,) of the rows, and a barrier relative to the scale.
 
         Slacks are as far from bounds as the barrier holds them there, within limits.
         """
         self.barrier = relative * self.scale
-        self.start(kept.X, kept.U, np.clip(self.barrier / np.maximum(np.abs(y), TINY), NEAR_BOUNDS, INSIDE))
+        self.start(self.X, self.U, np.clip(self.barrier / np.maximum(np.abs(y), TINY), NEAR_BOUNDS, INSIDE))
         self.bounds.start_warm(y, self.values(), self.barrier)
-        self.costate[:], self.weights[:] = kept.costate, kept.weights
         self.contracted = 0
 
     def differentiate(self) -> None:
@@ -250,20 +215,11 @@ class Point:
             self.backward.policy[1][:] = K
         self.do(passes.adjoint, K is not None)
 
-    def condense(self) -> None:
-        """Eliminate the rows, after `judge`: weights and forces come into the swept Hessians and gradient."""
-        self.do(passes.condense)
-
-    def propose(self, blend: float, mu: float, again: bool, held: Array | None = None) -> Way:
-        """A sweep, after `judge`, and its step; again: after another sweep, or `condense`, at this point.
-
-        held (N, nu): -1, 1 of controls that are held at limits, where sweeps do not keep to these.
-        """
+    def propose(self, blend: float, mu: float, again: bool) -> Way:
+        """A sweep, after `judge`, and its step; again: after another sweep at this point."""
         if not again:
-            self.condense()
-        if held is not None:
-            self.backward.held[:] = held
-        failed = self.do(passes.sweep, blend, mu, held is not None)
+            self.do(passes.condense)
+        failed = self.do(passes.sweep, blend, mu, False)
         return self.do(passes.stride) if failed < 0 else NO_WAY
 
     @property

@@ -15,6 +15,7 @@ from ddp.derivatives import broken_rows
 from ddp.errors import UndefinedCostError, as_array
 from ddp.interior.course import CROSSING, END, START, TOLERANCE, WARM, unit
 from ddp.interior.finish import Finished, finish, kept
+from ddp.interior.memory import MOST
 from ddp.interior.method import Interior
 from ddp.interior.point import NEAR_BOUNDS, Point
 from ddp.iterate import Iterate
@@ -76,7 +77,8 @@ def minimise(descent: Descent) -> Minimised:
     warm = _warm(iterate, scale)
     if warm is not None:
         point, held = warm
-        finished = _bound_as_before(point, held, partial(descent.go_on, at=point), solver.max_iterations - len(history))
+        show, at_once = partial(descent.go_on, at=point), 1 if descent.watched else MOST
+        finished = _bound_as_before(point, held, show, solver.max_iterations - len(history), at_once)
         if finished.sweep is not None:
             iterate.guess = None
             return _left(iterate, point, End(Ending.CONVERGED), finished.sweep, finished.exact)
@@ -111,7 +113,9 @@ def _left(iterate: Iterate, point: Point, end: End, sweep: Sweep | None, exact: 
     return Minimised(end, sweep, exact, multipliers)
 
 
-def _bound_as_before(point: Point, held: Array, show: Callable[[Record], None], left: int) -> Finished:
+def _bound_as_before(
+    point: Point, held: Array, show: Callable[[Record], None], left: int, at_once: int
+) -> Finished:
     """Newton's steps on the active set of an earlier solution: few, where what binds hardly changes.
 
     Where they do not converge the point is left at the best of them.
@@ -119,7 +123,7 @@ def _bound_as_before(point: Point, held: Array, show: Callable[[Record], None], 
     if point.boxed or left < FEW:
         return Finished(None, False)
     point.contract()
-    finished = finish(point, TOLERANCE, held, show, MOST_HELD)
+    finished = finish(point, TOLERANCE, held, show, MOST_HELD, at_once)
     if finished.sweep is None:
         point.differentiate()
     return finished
@@ -135,10 +139,10 @@ def _from_anew(descent: Descent, scale: float) -> tuple[Interior, End]:
     iterate, solver, history = descent.iterate, descent.solver, descent.history
     struggles = None if solver.step == "linear" else _ways_of_struggling(iterate)
     point = Point(iterate.problem, iterate.work, iterate.X.copy(), iterate.U.copy(), scale, START * scale)
-    proof = AT_ONCE if struggles is _struggles_freely else 0
+    proof, at_once = AT_ONCE if struggles is _struggles_freely else 0, 1 if descent.watched else MOST
 
     def newton(point: Point, left: int) -> Finished:
-        return finish(point, TOLERANCE, None, partial(descent.go_on, at=point), min(MOST_HELD, left))
+        return finish(point, TOLERANCE, None, partial(descent.go_on, at=point), min(MOST_HELD, left), at_once)
 
     cross = newton if solver.tolerance < CROSSING else None  # looser solves end before
     patience = 1 if descent.watched or struggles not in (None, _struggles) else PATIENCE

@@ -23,11 +23,10 @@ from ddp.interior.memory import (
     TRACK,
     WEIGH,
     Memory,
-    RowMemory,
     arrays,
     ask,
     limits,
-    row_arrays,
+    rows_at,
     trajectory,
     trial,
 )
@@ -73,7 +72,7 @@ def along(memory, alpha):
 @kernel
 def advance(p, alpha):
     """Slacks and excesses of a trial, whose controls are known."""
-    b, first, nu = row_arrays(RowMemory(p.rows)), p.first, p.nu
+    b, first, nu = rows_at(p.rows), p.first, p.nu
     _, to_U, primal, _, _ = trial(p)
     for j in range(row_steps.BELOW):
         for i in range(p.M):
@@ -138,7 +137,7 @@ def weigh(p):
         p.tried_cost = cost_table.total(terms_of(p), to_X, to_U, to_X[:0], array_at(p.costs, (p.N + 1,)))
     if not abs(p.tried_cost) < np.inf:  # constraints are not asked where there is no motion
         return Worth(np.inf, 0.0, np.inf, np.inf, np.inf)
-    b, c = row_arrays(RowMemory(p.rows)), array_at(p.values, (p.M,))
+    b, c = rows_at(p.rows), array_at(p.values, (p.M,))
     if p.outside == 0:
         evaluate(arrays(p).table, VALUES, 0, p.N + 1, to_X, to_U, c, c, array_at(p.values, (0, 0, 0)))
     barrier = row_steps.evaluate(c, primal, b.bounds, b.kind, b.give, p.barrier, residual, True)
@@ -158,7 +157,7 @@ def take(p, found):
     copy(gaps, to_gaps)
     for i in range(p.M):
         residual[i] = to_residual[i]
-    copy(row_arrays(RowMemory(p.rows)).state[:3], primal)
+    copy(rows_at(p.rows).state[:3], primal)
     p.cost, p.penalty, p.theta, p.gap, p.missed = found.cost, found.barrier, found.theta, found.gap, found.missed
     p.contracted, p.valued = 0, 1 if found.cost < np.inf else 0
 
@@ -168,7 +167,7 @@ def accept(memory, found, alpha):
     """Go to a trial: all multipliers go where the states have gone, by alpha, those of bounds by the longest step."""
     p = Memory(memory)
     take(p, found)
-    a, b, s = arrays(p), row_arrays(RowMemory(p.rows)), Sweeping(p.sweeping)
+    a, b, s = arrays(p), rows_at(p.rows), Sweeping(p.sweeping)
     multipliers(p.horizon, s.blend, s.mu, a.x, a.u, a.y, True, a.to_costate, a.to_weights)
     row_steps.move(b.state, b.bounds, b.kind, b.give, p.barrier, b.step, alpha, p.longest_dual)
     approach(alpha, a.costate, a.to_costate)
@@ -205,7 +204,7 @@ def settle(memory):
     p = Memory(memory)
     values_at(memory)
     _, _, gaps, residual = trajectory(p)
-    b, c = row_arrays(RowMemory(p.rows)), array_at(p.values, (p.M,))
+    b, c = rows_at(p.rows), array_at(p.values, (p.M,))
     p.penalty = row_steps.evaluate(c, b.state[:3], b.bounds, b.kind, b.give, p.barrier, residual, True)
     p.theta, p.gap, p.missed = sizes(gaps, residual)
     if not p.theta < np.inf:
@@ -215,7 +214,7 @@ def settle(memory):
 @kernel
 def penalised(p):
     """The barrier function at a point."""
-    b, residual = row_arrays(RowMemory(p.rows)), trial(p)[4]
+    b, residual = rows_at(p.rows), trial(p)[4]
     return row_steps.evaluate(residual, b.state[:3], b.bounds, b.kind, b.give, p.barrier, residual, False)
 
 
