@@ -20,7 +20,7 @@ from ddp.interior import active_rows
 from ddp.interior.barrier import PROXIMAL
 from ddp.interior.correction import BLENDED
 from ddp.interior.course import unit
-from ddp.interior.measures import absolute
+from ddp.interior.measures import absolute, put
 from ddp.interior.memory import Memory, arrays, ends, limits, rows_at, trajectory
 from ddp.interior.passes import arrive, condense, judge, judged, stride, sweep
 from ddp.interior.trials import settle
@@ -107,7 +107,7 @@ def settled(p, s, sets):
     sets: how many are tried; or one, which the next step may revise.
     """
     a, b, own = ends(p), rows_at(p.given), rows_at(p.imposed)
-    a.curving[:] = a.y
+    put(a.curving, a.y)
     s.settled = 0
     for tried in range(sets):
         if tried > 0:
@@ -133,7 +133,7 @@ def swept(p, s, most):
     """Sweep with what is held, with a share of the exact Hessian of at most so much; whether there is a step."""
     a, b, own, shape = ends(p), rows_at(p.given), rows_at(p.imposed), (p.N, p.nu)
     active_rows.pull(own.kind, b.give, a.y, a.pays, own.state)
-    own.y[:] = a.curving
+    put(own.y, a.curving)
     condense(p.address)
     if not p.boxed:
         held = array_at(address_of(Horizon(p.horizon).held), shape)

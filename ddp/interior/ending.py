@@ -14,7 +14,7 @@ from ddp.compiling.kernel import kernel
 from ddp.constraints.row_table import worst
 from ddp.interior import active_rows, row_steps
 from ddp.interior.active import NONE, UNSETTLED, closing, impose, judge_ends, settled, swept
-from ddp.interior.measures import copy
+from ddp.interior.measures import copy, put
 from ddp.interior.memory import MOST, NUMBERS, SLOTS, Memory, ends, rows_at
 from ddp.interior.trials import accept, along, settle, values_at
 from ddp.machine.addresses import array_at
@@ -118,7 +118,7 @@ def find_step(p, s):
         if s.foreseen < 0.0:
             return ENDS
         impose(p)
-        ends(p).curving[:] = ends(p).target
+        put(ends(p).curving, ends(p).target)
         return note(p, s) if swept(p, s, s.foreseen) else ENDS
     impose(p)
     judge_ends(p, s, s.number > 0)
@@ -184,7 +184,7 @@ def go(p, s):
         a.y[i] = before[i] + s.alpha * (a.target[i] - before[i])
     whole = s.alpha == 1.0 and found.theta <= max(worth[2], ROUNDING)
     if s.best < np.inf and not s.astray and error <= CLOSE and whole:
-        rows_at(p.rows).state[row_steps.NU] = a.y
+        put(rows_at(p.rows).state[row_steps.NU], a.y)
         keep(p, BEST)
         return ENDS
     return GOES_ON
@@ -211,9 +211,10 @@ def slot_of(p, slot):
 def keep(p, slot):
     """Keep a copy of the point."""
     state, (block, primal, nu, worth) = rows_at(p.rows).state, slot_of(p, slot)
-    block[:], nu[:] = array_at(p.X, (p.block,)), state[row_steps.NU]
+    put(block, array_at(p.X, (p.block,)))
+    put(nu, state[row_steps.NU])
     for j in range(row_steps.BELOW):
-        primal[j * p.M : (j + 1) * p.M] = state[j]
+        put(primal[j * p.M :], state[j])
     worth[0], worth[1], worth[2], worth[3], worth[4] = p.cost, p.penalty, p.theta, p.gap, p.missed
 
 
@@ -222,9 +223,9 @@ def restore(memory, slot):
     """Go back to a point that was kept; bounds of rows stay as they are."""
     p = Memory(memory)
     state, (block, primal, nu, worth) = rows_at(p.rows).state, slot_of(p, slot)
-    array_at(p.X, (p.block,))[:] = block
-    state[row_steps.NU] = nu
+    put(array_at(p.X, (p.block,)), block)
+    put(state[row_steps.NU], nu)
     for j in range(row_steps.BELOW):
-        state[j] = primal[j * p.M : (j + 1) * p.M]
+        put(state[j], primal[j * p.M : (j + 1) * p.M])
     p.cost, p.penalty, p.theta, p.gap, p.missed = worth[0], worth[1], worth[2], worth[3], worth[4]
     p.contracted, p.valued = 0, 0

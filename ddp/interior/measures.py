@@ -89,6 +89,13 @@ def copy(to, numbers):
 
 
 @kernel
+def put(to, numbers):
+    """Numbers (M,) into others."""
+    for i in range(numbers.shape[0]):
+        to[i] = numbers[i]
+
+
+@kernel
 def approach(alpha, numbers, towards):
     """Numbers (M, n) go the fraction alpha of the way."""
     for t in range(numbers.shape[0]):
