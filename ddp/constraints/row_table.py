@@ -15,7 +15,7 @@ from ddp.compiling.kernel import call_contraction, inline, kernel
 from ddp.constraints.bound import CURVATURE, JACOBIAN, CompiledConstraint
 from ddp.costs.cost_table import place
 from ddp.machine.addresses import address_of_words, integers_at
-from ddp.machine.algebra import add_square
+from ddp.machine.algebra import add_product, add_square
 from ddp.machine.memory import rows_of
 
 ADDRESS, CONTEXT, BEGIN, END, SIZE, WIDTH, COLUMNS, DIAGONAL, CURVED, ROW, NUMBER = range(11)
@@ -67,40 +67,49 @@ def columns_of(e):
     return integers_at(e[COLUMNS], (e[SIZE] if e[DIAGONAL] != 0 else e[WIDTH],))
 
 
+@inline
+def run_of(e, columns):
+    """The first column of a constraint whose columns ascend one by one, so that they are a run; -1 if they do not."""
+    last = columns.size - 1
+    return columns[0] if last >= 0 and columns[last] - columns[0] == last else -1
+
+
 @kernel
 def add_forces(table, J, y, lz):
     """lz (N+1, nz) += Jᵀ y."""
+    of_J, of_y, of_lz = rows_of(J), rows_of(y), rows_of(lz)
     for i in range(table.shape[0]):
         e = table[i]
         columns, size, width, a, p = columns_of(e), e[SIZE], e[WIDTH], e[ROW], e[NUMBER]
+        first = run_of(e, columns)
         for k in range(e[BEGIN], e[END]):
-            for r in range(size):
-                if e[DIAGONAL] != 0:
-                    lz[k, columns[r]] += J[p] * y[a]
-                else:
+            g = of_lz[k]
+            if e[DIAGONAL] != 0:
+                for r in range(size):
+                    g[first + r if first >= 0 else columns[r]] += of_J[p + r] * of_y[a + r]
+            elif first >= 0:
+                add_product(g[first:], of_J[p:], of_y[a:], size, width, width)
+            else:
+                for r in range(size):
                     for j in range(width):
-                        lz[k, columns[j]] += J[p + j] * y[a]
-                a, p = a + 1, p + width
+                        g[columns[j]] += of_J[p + r * width + j] * of_y[a + r]
+            a, p = a + size, p + size * width
 
 
 @kernel
 def add_squares(table, J, w, separable, H, diagonal):
     """Add Jᵀ diag(w) J to H (N+1, nz, nz), at separable knots (N+1,) to the diagonal (N+1, nz) and not to H."""
-    nz, of_J, of_w, of_H = H.shape[1], rows_of(J), rows_of(w), rows_of(H)
+    nz, of_J, of_w, of_H, of_diagonal = H.shape[1], rows_of(J), rows_of(w), rows_of(H), rows_of(diagonal)
     for i in range(table.shape[0]):
         e = table[i]
         columns, size, width, a, p = columns_of(e), e[SIZE], e[WIDTH], e[ROW], e[NUMBER]
-        first = columns[0] if columns.size > 0 else 0
-        in_a_row = e[DIAGONAL] == 0 and width > 0 and columns[width - 1] - first == width - 1  # they ascend
+        first = run_of(e, columns)
         for k in range(e[BEGIN], e[END]):
             if e[DIAGONAL] != 0:
+                out, apart = (of_diagonal[k], 1) if separable[k] else (of_H[k], nz + 1)
                 for r in range(size):
-                    square = w[a + r] * J[p + r] * J[p + r]
-                    if separable[k]:
-                        diagonal[k, columns[r]] += square
-                    else:
-                        H[k, columns[r], columns[r]] += square
-            elif in_a_row:
+                    out[apart * (first + r if first >= 0 else columns[r])] += of_w[a + r] * of_J[p + r] * of_J[p + r]
+            elif first >= 0:
                 add_square(of_J[p:], of_w[a:], size, width, of_H[k][first * (nz + 1) :], nz)
             else:
                 for j in range(width):
@@ -117,20 +126,23 @@ def add_squares(table, J, w, separable, H, diagonal):
 @kernel
 def along(table, J, dX, dU, out):
     """out (m,) := J dz of dX (N+1, n), dU (N, nu)."""
-    n = dX.shape[1]
+    n, (of_J, of_X, of_U, to) = dX.shape[1], (rows_of(J), rows_of(dX), rows_of(dU), rows_of(out))
     for i in range(table.shape[0]):
         e = table[i]
         columns, size, width, a, p = columns_of(e), e[SIZE], e[WIDTH], e[ROW], e[NUMBER]
+        first = run_of(e, columns)
+        of_states = first >= 0 and columns[columns.size - 1] < n
         for k in range(e[BEGIN], e[END]):
             for r in range(size):
                 moved, count = 0.0, 1 if e[DIAGONAL] != 0 else width
+                begin = r if e[DIAGONAL] != 0 else 0
                 for j in range(count):
-                    column = columns[r] if e[DIAGONAL] != 0 else columns[j]
-                    if column < n:
-                        moved += J[p + j] * dX[k, column]
+                    column = first + begin + j if first >= 0 else columns[begin + j]
+                    if of_states or column < n:
+                        moved += of_J[p + j] * of_X[k][column]
                     elif k < dU.shape[0]:
-                        moved += J[p + j] * dU[k, column - n]
-                out[a] = moved
+                        moved += of_J[p + j] * of_U[k][column - n]
+                to[a] = moved
                 a, p = a + 1, p + width
 
 
