@@ -5,26 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
-import numpy as np
-
 from ddp.compiling.portable import portable
 from ddp.compiling.setup import working_time
 from ddp.costs import faults
+from ddp.endless import Trajectory, is_endless
 from ddp.errors import ProblemError
 from ddp.iterate import Iterate
 from ddp.models.attempt import HessianModel, Limits
 from ddp.models.globalisation import shift, swept
 from ddp.options import DDP
-from ddp.protocols import Array
 from ddp.solutions.record import Record, Watcher
 from ddp.solutions.status import End, Ending, limit_reached
 from ddp.starts import CLOSED
-
-BOTTOMLESS, DEEP = -1e100, -1e8
-"""Costs that are no minimum's, relative to those of the first iterations: of itself; where states or controls are
-`FAR` out, too, and it has grown by a half `GROWN` times."""
-
-FAR, GROWN, GROWTH = 1e8, 10, 1.5
 
 GOES_ON, CONVERGED, ROUNDING, STATIONARY = range(4)
 ENDINGS = None, Ending.CONVERGED, Ending.ROUNDING, Ending.STATIONARY
@@ -63,13 +55,6 @@ class Compiled(Protocol):
 
     def leave(self) -> None:
         """Bring iterate and model up to date, if they are not."""
-
-
-class Trajectory(Protocol):
-    """States X (N+1, nx) and controls U (N, nu)."""
-
-    X: Array
-    U: Array
 
 
 class Descent:
@@ -176,18 +161,8 @@ class Descent:
         )  # fmt: skip
 
     def endless(self) -> bool:
-        """Whether the cost falls ever faster: see `BOTTOMLESS`."""
-        iterate = self.iterate
-        if not self.history or iterate.cost >= 0.0:
-            return False
-        out = max(float(np.abs(iterate.X).max()), float(np.abs(iterate.U).max()))
-        if iterate.cost > BOTTOMLESS and out < FAR:
-            return False
-        costs = np.array([record.cost for record in self.history])
-        below = int(np.argmax(costs < 0.0))
-        size, fallen = np.abs(costs[: below + 1]).max(), costs[below:]
-        grown = int((fallen[1:] < GROWTH * fallen[:-1]).sum())
-        return bool(iterate.cost < BOTTOMLESS * size or (out > FAR and iterate.cost < DEEP * size and grown >= GROWN))
+        """Whether the cost falls ever faster: see endless.py."""
+        return is_endless(self.history, self.iterate.cost, self.iterate)
 
     def _why_no_step(self) -> End:
         """Explain why regularisation did not help."""

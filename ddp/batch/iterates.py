@@ -10,7 +10,8 @@ from ddp.batch.sweeps import attempt_of, copy, know
 from ddp.compiling.kernel import kernel
 from ddp.constraints.bounds import rooms
 from ddp.derivatives import FIRST
-from ddp.descent import BOTTOMLESS, FAR, judged
+from ddp.descent import judged
+from ddp.endless import BOTTOMLESS, FAR
 from ddp.machine.addresses import array_at
 from ddp.models.globalisation import OWN
 from ddp.saddles import FIRM

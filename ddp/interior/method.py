@@ -29,6 +29,7 @@ import numpy as np
 
 from ddp.compiling.setup import working_time
 from ddp.constraints.impossible import proof
+from ddp.endless import GROWN, is_endless
 from ddp.interior.course import DEAR, GIVEN_WAY, LOWERED, START, STAYS, UNKNOWN, Course
 from ddp.interior.filter import ENTRIES, begin_filter
 from ddp.interior.finish import Finished
@@ -52,6 +53,9 @@ from ddp.machine.written import Numbers, filled
 from ddp.solutions.record import Record
 from ddp.solutions.status import End, Ending
 from ddp.sweeps.outcome import Sweep
+
+NEXT_TO_NOTHING = 1e-6
+"""Gaps and residuals relative to states that are larger than one, where these go to infinity."""
 
 LARGE = 1e3
 """Costates of a guess that are larger are no multipliers."""
@@ -132,6 +136,8 @@ class Interior:
                 now = working_time()
                 self._record(made, (now - before) / len(made))
                 before, self._fell = now, int(made[-1][-1])
+                if self.is_endless():
+                    return End(Ending.BOTTOMLESS, Ending.BOTTOMLESS.value)
                 if came == TOOK and self._struggles is not None and self._struggles(self.history[self._fell :]):
                     return End(Ending.STRUGGLES, f"full-space {Ending.STRUGGLES.value}")
                 if came == TOOK:
@@ -161,6 +167,14 @@ class Interior:
             elif came == INDEFINITE and not self._elastic():
                 ending = Ending.UNMET if s.stays < STAYS else Ending.INDEFINITE  # after minima of violations
                 return End(ending, ending.value)
+
+    def is_endless(self, grown: int = GROWN) -> bool:
+        """Whether the cost falls without end, see endless.py, along motions that leave next to nothing open."""
+        p = self.point
+        if p.cost >= 0.0:
+            return False
+        closed = max(p.gap, p.missed, p.violation[0]) <= NEXT_TO_NOTHING * max(1.0, np.abs(p.X).max())
+        return bool((closed or p.first == 0) and is_endless(self.history, p.cost, p, grown))
 
     def _iterate(self) -> tuple[int, Sequence[Sequence[float]]]:
         """Make some iterations: what the last one came to, and numbers of those with a record."""

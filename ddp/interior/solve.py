@@ -101,6 +101,8 @@ def minimise(descent: Descent) -> Minimised:
         sweep, exact = (finished.sweep, finished.exact) if found else (last, interior.exact)
         if end.ending.converged and not exact and slope(point.held_by) > SLOPE * (unit(point) + abs(point.cost)):
             end = End(Ending.NO_STEP, "steps that lower the cost become short though its gradient does not vanish")
+    elif interior.is_endless(0):
+        end = End(Ending.BOTTOMLESS, Ending.BOTTOMLESS.value)
     else:
         end = End(end.ending, _verdict(point, end))
     return _left(iterate, point, end, sweep, exact)

@@ -172,3 +172,25 @@ def test_states_that_meet_the_bounds_of_a_knot_are_found_where_there_are_any(rng
         assert is_met_nowhere(problem, 2, X, np.zeros((20, 3))) != reachable
         both.add(reachable)
     assert both == {True, False}
+
+
+@pytest.mark.parametrize("held", ["nothing", "a floor that binds", "a ceiling", "limits"])
+def test_linear_costs_without_end_are_told_as_linear_programs_tell_them(held):
+    """The sum of places of a mass, by the accelerations that move it: from condensed matrices, by SciPy's linprog."""
+    system = FunctionDynamics(lambda x, u: np.array([x[0] + H * x[1], x[1] + H * u[0]]), 2, 1, dt=H)
+    rows = {"a floor that binds": {"lower": -1.0}, "a ceiling": {"upper": 3.0}}
+    problem = ddp.Problem(
+        system, [lambda x, u: -x[0]], [], np.array([0.1, 0.0]), N,
+        control_limits=(-1.0, 1.0) if held == "limits" else None,
+        constraints=[ddp.Inequality(lambda x, u: x[0], **rows[held])] if held in rows else [],
+    )  # fmt: skip
+    places = np.array([[H**2 * max(0, k - i - 1) for i in range(N)] for k in range(1, N + 1)])  # by accelerations
+    A = {"a floor that binds": -places, "a ceiling": places}.get(held)
+    b = {"a floor that binds": np.full(N, 1.1), "a ceiling": np.full(N, 2.9)}.get(held)
+    limits = (-1.0, 1.0) if held == "limits" else (None, None)
+    found = linprog(-H * places[: N - 1].sum(axis=0), A, b, bounds=[limits] * N)
+    for step in ("auto", "linear"):
+        solution = ddp.solve(problem, ddp.DDP(step=step, max_iterations=300), throw=False)
+        assert (solution.status.ending is ddp.Ending.BOTTOMLESS) == (found.status == 3)
+        if found.status == 0 and held == "limits":
+            assert solution.cost == pytest.approx(found.fun - H * 0.1 * N, rel=1e-6)
