@@ -16,6 +16,7 @@ from ddp.errors import settle as settle
 from ddp.protocols import Array
 from ddp.systems.derived_dynamics import as_system
 from ddp.systems.system import System
+from dynamics.geometry.solids import pose as pose
 from dynamics.quantities import frames
 from dynamics.robots.libraries import pin
 from dynamics.robots.loading import READERS
@@ -110,22 +111,6 @@ def branch(carrier: Robot, frame: str) -> frames.Branch:
     if found.count == 0:
         raise ProblemError(f"frame: {frame!r} of {carrier.name} is fixed to the world, no joint moves it")
     return found
-
-
-def pose(field: str, value: Any) -> Array:
-    """A rigid pose (12,), rotation row-major, then position, from a pin.SE3 or a homogeneous (4, 4) matrix."""
-    matrix = as_array(field, getattr(value, "homogeneous", value), (4, 4))
-    (a, b, c, _), (d, e, f, _), (g, h, i, _), last = matrix.tolist()
-    squares = a * a + b * b + c * c, d * d + e * e + f * f, g * g + h * h + i * i
-    products = a * d + b * e + c * f, a * g + b * h + c * i, d * g + e * h + f * i
-    determinant = a * (e * i - f * h) - b * (d * i - f * g) + c * (d * h - e * g)
-    error = max(*(abs(one - 1.0) for one in squares), *map(abs, products), *map(abs, last[:3]), abs(last[3] - 1.0))
-    if error > 1e-6 or determinant < 0.0:
-        raise ProblemError(
-            f"{field}: expected a pose [R p; 0 1] with a right-handed rotation R (R Rᵀ = 1), got one that is"
-            f" off by {error:.3g}, det R = {determinant:.3g}"
-        )
-    return np.concatenate([matrix[:3, :3].ravel(), matrix[:3, 3]])
 
 
 def one_of(field: str, value: Any, known: Iterable[str]) -> None:

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ddp.errors import ProblemError, as_array, choice, instances, numbers, positive, said, settle
+from ddp.errors import ProblemError, as_array, choice, instances, positive, said, settle
 from ddp.machine.struct import Struct, integer, integers, reals
+from dynamics.geometry.solids import pose
 from dynamics.quantities.quantities import frame_placement, frame_velocity_derivatives
 from dynamics.robots.libraries import pin
 from dynamics.robots.model import Robot, check_robot
@@ -159,13 +160,8 @@ def _target(contact: Contact) -> Array | pin.SE3:
     field = f"target of the contact at {contact.frame!r}"
     if contact.kind != "surface":
         return as_array(field, contact.target, (3,)).copy()
-    given = contact.target.homogeneous if isinstance(contact.target, pin.SE3) else contact.target
-    M = as_array(field, given, (4, 4))
-    R = M[:3, :3]
-    if np.abs(R @ R.T - np.eye(3)).max() > 1e-6 or np.linalg.det(R) < 0.0:
-        found = numbers(R)
-        raise ProblemError(f"{field}: expected a pose [R p; 0 1] with a right-handed rotation R, got R = {found}")
-    return pin.SE3(R.copy(), M[:3, 3].copy())
+    given = pose(field, contact.target)
+    return pin.SE3(given[:9].reshape(3, 3), given[9:])
 
 
 class Contacts(Struct):

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ddp.errors import as_array, positive, settle
+from ddp.errors import ProblemError, as_array, positive, settle
 
 Array = NDArray[np.float64]
 
@@ -59,3 +59,19 @@ class Marked(Protocol):
     """Cost or constraint that is about places in the world."""
 
     def marks(self) -> list[Mark]: ...
+
+
+def pose(field: str, value: Any) -> Array:
+    """A rigid pose (12,), rotation row-major, then position, from a pin.SE3 or a homogeneous (4, 4) matrix."""
+    matrix = as_array(field, getattr(value, "homogeneous", value), (4, 4))
+    (a, b, c, _), (d, e, f, _), (g, h, i, _), last = matrix.tolist()
+    squares = a * a + b * b + c * c, d * d + e * e + f * f, g * g + h * h + i * i
+    products = a * d + b * e + c * f, a * g + b * h + c * i, d * g + e * h + f * i
+    determinant = a * (e * i - f * h) - b * (d * i - f * g) + c * (d * h - e * g)
+    error = max(*(abs(one - 1.0) for one in squares), *map(abs, products), *map(abs, last[:3]), abs(last[3] - 1.0))
+    if error > 1e-6 or determinant < 0.0:
+        raise ProblemError(
+            f"{field}: expected a pose [R p; 0 1] with a right-handed rotation R (R Rᵀ = 1), got one that is"
+            f" off by {error:.3g}, det R = {determinant:.3g}"
+        )
+    return np.concatenate([matrix[:3, :3].ravel(), matrix[:3, 3]])

@@ -64,8 +64,7 @@ def tensions(t: float) -> Array:
 
 def system() -> SoftSystem:
     """The arm, pulled about by all of its cables."""
-    robot = cable_arm()
     return SoftSystem(
-        "soft/cable-arm", "an arm of silicone is pulled about by five cables", robot, np.zeros(robot.nq + robot.nv),
-        tensions, frames=("arm/tip",),
+        "soft/cable-arm", "an arm of silicone is pulled about by five cables", cable_arm(), tensions,
+        frames=("arm/tip",),
     )  # fmt: skip

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from dynamics.robots.surroundings import ContactSprings, Cylinder
 from dynamics.rods.hybrid_robot import HybridRobot
 from problems.soft.cables import assemble, tensions
@@ -23,8 +21,7 @@ def arm_in_a_pipe(smoothing: float = 0.0) -> HybridRobot:
 
 def system() -> SoftSystem:
     """The arm, pulled about by its cables within the pipe."""
-    robot = arm_in_a_pipe()
     return SoftSystem(
-        "soft/contact", "an arm of silicone is pulled against the wall of a pipe", robot,
-        np.zeros(robot.nq + robot.nv), tensions, dt=0.01, frames=("arm/tip",),
+        "soft/contact", "an arm of silicone is pulled against the wall of a pipe", arm_in_a_pipe(), tensions, dt=0.01,
+        frames=("arm/tip",),
     )  # fmt: skip

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from ddp.protocols import Array
 from dynamics.robots.libraries import pin
 from dynamics.robots.rods import Material, Rectangle, Rod
 from dynamics.rods.assembly import Assembly
@@ -66,13 +65,7 @@ def slide(t: float) -> float:
 
 def system() -> SoftSystem:
     """The finger, bent to and fro by its slider."""
-    robot = fin_ray()
-    free = np.zeros(robot.actuation.shape[1])
-
-    def nothing(t: float) -> Array:
-        return free
-
     return SoftSystem(
-        "soft/fin-ray", "a fin-ray finger is bent by a slider", robot, np.append(robot.q0, np.zeros(robot.nv)), nothing,
-        dt=0.01, frames=("top",), prescribed={"slider": slide},
+        "soft/fin-ray", "a fin-ray finger is bent by a slider", fin_ray(), dt=0.01, frames=("top",),
+        prescribed={"slider": slide},
     )  # fmt: skip

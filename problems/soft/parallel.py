@@ -64,8 +64,7 @@ def push(t: float) -> Array:
 
 def system() -> SoftSystem:
     """The platform, pushed about."""
-    robot = parallel_robot()
     return SoftSystem(
-        "soft/parallel", "a platform on three pillars of silicone is pushed about", robot,
-        np.append(robot.q0, np.zeros(robot.nv)), push, frames=("platform",),
+        "soft/parallel", "a platform on three pillars of silicone is pushed about", parallel_robot(), push,
+        frames=("platform",),
     )  # fmt: skip

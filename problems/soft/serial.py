@@ -6,7 +6,6 @@ from functools import partial
 
 import numpy as np
 
-from ddp.protocols import Array
 from dynamics.robots.libraries import pin
 from dynamics.robots.rods import Circle, Rod
 from dynamics.rods.assembly import Assembly
@@ -44,13 +43,7 @@ def turn(k: int, t: float) -> float:
 
 def system() -> SoftSystem:
     """The arm without cables, its joints moved to and fro."""
-    robot = serial_arm(cables=False)
-    free = np.zeros(robot.actuation.shape[1])
-
-    def nothing(t: float) -> Array:
-        return free
-
     return SoftSystem(
-        "soft/serial", "seven joints swing a soft finger", robot, np.append(robot.q0, np.zeros(robot.nv)), nothing,
+        "soft/serial", "seven joints swing a soft finger", serial_arm(cables=False),
         frames=("finger/tip",), prescribed={f"joint{k}": partial(turn, k) for k in range(1, JOINTS + 1)},
     )  # fmt: skip

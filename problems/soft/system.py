@@ -6,6 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
+import numpy as np
+
+from ddp.errors import settle
 from ddp.protocols import Array
 from dynamics.robots.model import Robot
 from dynamics.steps.robot_dynamics import RobotDynamics
@@ -17,7 +20,8 @@ class SoftSystem:
     """A robot that moves for some seconds under controls that are known in advance.
 
     name: "soft/...".   description: one sentence.
-    x0 (nx,): the first state.   u: a function of time [s] to the controls (nu,), tensions [N] of tendons first.
+    It begins at rest in the robot's q0.   u: a function of time [s] to the controls (nu,), tensions [N] of tendons
+    first; by default zeros.
     seconds: how long.   dt [s], integrator: its steps, see ``RobotDynamics``.
     frames: those worth tracing in a viewer.
     prescribed: positions of joints by name, functions of time, see ``dynamics.simulate``.
@@ -26,13 +30,22 @@ class SoftSystem:
     name: str
     description: str
     robot: Robot
-    x0: Array
-    u: Callable[[float], Array]
+    u: Callable[[float], Array] = None  # type: ignore[assignment]
     seconds: float = 10.0
     dt: float = 0.02
     integrator: str = "sdirk2"
     frames: tuple[str, ...] = field(default=())
     prescribed: Mapping[str, Callable[[float], float]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.u is None:
+            none = np.zeros(self.robot.actuation.shape[1])
+            settle(self, u=lambda t: none)
+
+    @property
+    def x0(self) -> Array:
+        """The first state (nx,)."""
+        return np.append(self.robot.q0, np.zeros(self.robot.nv))
 
     @cached_property
     def dynamics(self) -> RobotDynamics:

@@ -51,9 +51,5 @@ def torques(t: float) -> Array:
 
 def system() -> SoftSystem:
     """The swimmer, its shafts turned by opposite torques."""
-    robot = swimmer()
     tips = tuple(f"{shaft} flagellum 1/tip" for shaft in ("front", "rear"))
-    return SoftSystem(
-        "soft/underwater", "a swimmer turns its flagella", robot, np.append(robot.q0, np.zeros(robot.nv)), torques,
-        frames=tips,
-    )  # fmt: skip
+    return SoftSystem("soft/underwater", "a swimmer turns its flagella", swimmer(), torques, frames=tips)
