@@ -69,11 +69,10 @@ def _about(points: Array, radii: Array, axis: Array) -> tuple[Array, Array, floa
 
 def _middle(shadow: Array, radii: Array) -> Array:
     """The centre of a small circle around discs (Badoiu & Clarkson 2003)."""
-    center = 0.5 * (shadow.min(axis=0) + shadow.max(axis=0))
+    first = center = 0.5 * (shadow.min(axis=0) + shadow.max(axis=0))
     for k in range(200):
         far = np.linalg.norm(shadow - center, axis=1) + radii
         center = center + (shadow[np.argmax(far)] - center) / (k + 2.0) ** 1.5
-    first = 0.5 * (shadow.min(axis=0) + shadow.max(axis=0))
     return min((first, center), key=lambda c: float((np.linalg.norm(shadow - c, axis=1) + radii).max()))
 
 

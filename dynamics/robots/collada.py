@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from xml.parsers import expat
-
 from ddp.errors import ModelError
-from dynamics.robots.inspection import DEEPEST
+from dynamics.robots.inspection import DEEPEST, parse
 
 MOST = 100_000
 """Nodes, each counted as often as it is drawn; public meshes have some hundreds."""
@@ -38,40 +36,18 @@ def _nodes(contents: bytes, where: str) -> tuple[list[tuple[list[int], list[str]
     """The nodes inside of each node, and the names that it draws; the nodes of each name."""
     inside: list[tuple[list[int], list[str]]] = []
     named: dict[str, list[int]] = {}
-    stack: list[int] = []
-    deep = 0
-
-    def start(tag: str, attributes: dict[str, str]) -> None:
-        nonlocal deep
-        deep += 1
-        if deep > DEEPEST:
-            raise ModelError(f"{where}: expected at most {DEEPEST} elements one inside of another, got more")
-        tag = tag.rpartition(":")[2]
+    ahead = [(parse(contents, where, len(contents)), -1)]
+    while ahead:
+        element, node = ahead.pop()
+        tag = element.tag.rpartition(":")[2]
         if tag == "node":
+            if node >= 0:
+                inside[node][0].append(len(inside))
             node = len(inside)
             inside.append(([], []))
-            if stack:
-                inside[stack[-1]][0].append(node)
-            stack.append(node)
-            for name in {attributes.get("id", ""), attributes.get("name", "")} - {""}:
+            for name in {element.get("id", ""), element.get("name", "")} - {""}:
                 named.setdefault(name, []).append(node)
-        elif tag == "instance_node" and stack:
-            inside[stack[-1]][1].append(attributes.get("url", "").removeprefix("#"))
-
-    def end(tag: str) -> None:
-        nonlocal deep
-        deep -= 1
-        if tag.rpartition(":")[2] == "node":
-            stack.pop()
-
-    def refuse(name: str, *_: object) -> None:
-        raise ModelError(f"{where}: expected no entities of its own, got {name!r}")
-
-    parser = expat.ParserCreate()
-    parser.StartElementHandler, parser.EndElementHandler = start, end
-    parser.EntityDeclHandler = parser.SkippedEntityHandler = refuse
-    try:
-        parser.Parse(contents, True)
-    except expat.ExpatError as reason:
-        raise ModelError(f"{where}: not well-formed XML ({reason})") from None
+        elif tag == "instance_node" and node >= 0:
+            inside[node][1].append(element.get("url", "").removeprefix("#"))
+        ahead += [(child, node) for child in element]
     return inside, named

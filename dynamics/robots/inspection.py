@@ -63,8 +63,11 @@ def decoded(contents: bytes, where: str) -> str:
         raise ModelError(f"{where}: not well-formed XML ({reason})") from None
 
 
-def parse(text: bytes | str, where: str) -> ElementTree.Element:
-    """The root of an XML document; ModelError for malformed XML, entities, and what is too deep or too much."""
+def parse(text: bytes | str, where: str, most: int = MOST) -> ElementTree.Element:
+    """The root of an XML document; ModelError for malformed XML, entities, and what is too deep or too much.
+
+    most: elements that are not too many.
+    """
     builder, depth, count = ElementTree.TreeBuilder(), 0, 0
     parser = expat.ParserCreate("utf-8" if isinstance(text, str) else None)
     parser.buffer_text = True
@@ -74,8 +77,8 @@ def parse(text: bytes | str, where: str) -> ElementTree.Element:
         depth, count = depth + 1, count + 1
         if depth > DEEPEST:
             raise ModelError(f"{where}: expected at most {DEEPEST} elements one inside of another, got more")
-        if count > MOST:
-            raise ModelError(f"{where}: expected at most {MOST} elements, got more")
+        if count > most:
+            raise ModelError(f"{where}: expected at most {most} elements, got more")
         builder.start(tag, attributes)
 
     def end(tag: str) -> None:

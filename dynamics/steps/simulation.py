@@ -53,9 +53,7 @@ def simulate(
     instance("system", system, RobotDynamics)
     followed = _followed(system, {} if prescribed is None else prescribed)
     if followed and set(system.prescribed) != set(followed):
-        s = system
-        options = s.damping, s.springs, s.control_limits, tuple(followed)
-        system = RobotDynamics(s.robot, s.dt, s.actuation, s.integrator, *options)
+        system = RobotDynamics(system.robot, *system._given()[:-1], tuple(followed))
     dt = system.dt
     steps = positive("seconds", seconds) / dt
     affordable("seconds", seconds, int(min(steps, 1e30)) * (2 + system.nx + 2 * system.nu))
@@ -153,9 +151,7 @@ def _adapted(
         place = 0  # in units of the finest step
         while place < whole and np.isfinite(x).all():
             if len(finer) < k + 2:
-                h = s.dt / 2 ** (k + 1)
-                options = s.damping, s.springs, s.control_limits, s.prescribed
-                finer.append(RobotDynamics(s.robot, h, s.actuation, s.integrator, *options))
+                finer.append(RobotDynamics(s.robot, s.dt / 2 ** (k + 1), *s._given()[1:]))
             length, time, h = whole >> k, begin + s.dt * place / whole, s.dt / 2**k
             once = finer[k].step(x, at(time + 0.5 * h, h))
             half = finer[k + 1].step(x, at(time + 0.25 * h, 0.5 * h))
