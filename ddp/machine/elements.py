@@ -4,19 +4,25 @@
 Where those kernels read eight columns of a row into a register, these read one: its number for eight problems. So
 rows have no padding, and whatever is done to registers is done to numbers. Addresses of lanes are handed on as eighths,
 so that ``8 * i`` leads to the i-th number whether it is a float or a lane: `lanes_at` takes an address as an eighth,
-and `eighth_of` gives it.
+and `eighth_of` gives it. Memory on the stack is handed on as vectors of lanes, of which registers can take the place;
+``+ 8 * i`` leads to the i-th number of these, too.
 """
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping
 from typing import Any
 
+from numba import types
+from numba.extending import lower_builtin, type_callable
+
 from ddp.compiling.compiled import Kernel
-from ddp.compiling.kernel import inline, specialised
+from ddp.compiling.kernel import OPTIONS, by_types, inline, specialised
+from ddp.compiling.library import Code
 from ddp.machine import memory, rows, simd, tiles, triangles
 from ddp.machine.addresses import array_at
-from ddp.machine.memory import address_of, as_matrix, rows_at
+from ddp.machine.memory import RowsType, address_of, after, as_matrix, made, part, rows_at, word
 from ddp.machine.number import WIDTH, lanes
 from ddp.machine.simd import multiply_add
 
@@ -24,9 +30,43 @@ _rows_of_lanes = rows_at(lanes)
 
 
 @inline
-def lanes_at(eighth):
-    """A vector of lanes."""
+def _lanes_at_eighth(eighth):
     return _rows_of_lanes(WIDTH * eighth)
+
+
+@inline
+def _as_they_are(vector):
+    return vector
+
+
+def lanes_at(place):  # type: ignore[no-untyped-def]
+    """A vector of lanes, inside kernels: of an eighth, or itself."""
+
+
+@by_types(lanes_at)
+def _choose_lanes(place):  # type: ignore[no-untyped-def]
+    return _as_they_are if isinstance(place, RowsType) else _lanes_at_eighth
+
+
+def _move(op: Any, sign: int) -> None:
+    """Let ``vector + 8 * i`` be what follows the i-th number of a vector of lanes."""
+
+    @type_callable(op)
+    def of_lanes(context):  # type: ignore[no-untyped-def]
+        def result(x, offset):  # type: ignore[no-untyped-def]
+            known = isinstance(x, RowsType) and x.number == lanes and x.columns == 1
+            return x(x, types.intp) if known and isinstance(offset, types.Integer) else None
+
+        return result
+
+    @lower_builtin(op, RowsType, types.Integer)
+    def lower(context, builder, sig, args):  # type: ignore[no-untyped-def]
+        count = builder.sdiv(args[1], word(sign * WIDTH), flags=("exact",))
+        return made(context, builder, sig.return_type, after(builder, part(builder, args[0], 0), count))
+
+
+for _op, _sign in ((operator.add, 1), (operator.iadd, 1), (operator.sub, -1)):
+    _move(_op, _sign)
 
 
 @inline
@@ -115,6 +155,15 @@ _ELEMENTS = {
 _SIZES = {"WIDTH": 1, **{name: WIDTH * getattr(triangles, name) for name in ("BLOCK", "COLUMN", "REGISTERS")}}
 
 
+class _Part(Kernel):
+    """A kernel that is inlined into what is compiled whole, and optimised there."""
+
+    is_kept = False
+
+    def _compile(self, args: Any) -> tuple[Code, bool]:
+        return self._built(self.builder, self.py_func, args, self.targetoptions, 0)
+
+
 def in_lanes(kernel: Kernel, others: Mapping[Any, Any], kept: tuple[Kernel, ...], **names: Any) -> Kernel:
     """A kernel, and those that it calls, for matrices of lanes.
 
@@ -139,6 +188,6 @@ def _copied(kernel: Kernel, instead: dict[Any, Any], names: dict[str, Any]) -> K
             own[name] = instead[value]
     if not own:
         return kernel
-    copy = inline(specialised(function, f"{function.__name__}_of_lanes", **own))
+    copy = _Part(specialised(function, f"{function.__name__}_of_lanes", **own), {**OPTIONS, "forceinline": True})
     copy.constants = kernel.constants
     return copy

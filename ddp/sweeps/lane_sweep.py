@@ -1,9 +1,11 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
 """Backward sweeps of eight problems at once, a lane for each: the recursion of tiled_sweep.py, compiled for lanes.
 
-Knots of few states wait for each other more than they compute; eight problems wait together. Measured in nanoseconds a
-knot of one problem, alone and with seven others: 33 and 9 for 2 states and 1 control, 45 and 19 for 4 and 1; with a
-second order 45 and 13, 64 and 27. Eight knots at a time go to lanes and back, as in `ddp.machine.following`.
+Knots of few states wait for each other more than they compute; eight problems wait together. Loops of so few states are
+written out and a knot's matrices are registers, for which no address may depend on what kernels find out. Measured
+in nanoseconds a knot of one problem, alone and with seven others: 30 and 6 for 2 states and 1 control, 43 and 14 for 4
+and 1; with a second order 31 and 9, 49 and 17. Eight knots at a time go to lanes and back, as in
+`ddp.machine.following`.
 
 Gaps are closed, controls without limits, and the second order is as contracted; a lane that fails says so, and its
 policy means nothing.
@@ -18,14 +20,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ddp.compiling.kernel import callback, inline, specialised
+from ddp.compiling.kernel import inline, specialised
+from ddp.compiling.known import written_out
 from ddp.machine.aligned import aligned_zeros
+from ddp.machine.constants import room as memory
 from ddp.machine.elements import in_lanes
 from ddp.machine.following import lanes_at
 from ddp.machine.gathering import gather
 from ddp.machine.memory import address_of
 from ddp.machine.number import WIDTH, all_less, spread, where_less
 from ddp.machine.packing import unpack_columns
+from ddp.machine.rows import clear_rows
 from ddp.machine.simd import load, store
 from ddp.machine.struct import Struct, integer, integers, matrix, reals, several
 from ddp.machine.trajectories import Places
@@ -33,9 +38,8 @@ from ddp.protocols import Array
 from ddp.sweeps import tiled_sweep
 from ddp.sweeps.box import hold
 from ddp.sweeps.horizon import Horizon, load_costs
-from ddp.sweeps.riccati import SMALLEST, block_at, complete_in_place, load_hessian
-from ddp.sweeps.room import RoomOwner, read_room, sizes_of
-from ddp.sweeps.sized_sweep import known_sizes
+from ddp.sweeps.riccati import SMALLEST, block_at, complete_in_place, is_given, load_hessian
+from ddp.sweeps.room import Room, places_of, read_room
 from ddp.systems.structure import Halves
 
 
@@ -43,13 +47,12 @@ class EightSweeps(Struct):
     """Sweeps of eight problems: derivatives, T at eight addresses each; k, K (8, .) that are found; blends, mus (8,).
 
     failed, change, steepest (8,): as `ddp.sweeps.tiled_sweep.sweep` returns them.   horizons: of eight knots
-    each, in lanes, all in the same arrays; room: of lanes.   separable (N+1,).   second: numbers of a knot's T.
+    each, in lanes, all in the same arrays.   separable (N+1,).   second: numbers of a knot's T.
     """
 
     N: int = integer()
     n: int = integer()
     nu: int = integer()
-    room: int = integer()
     horizons: tuple[Horizon, ...] = several()
     separable: NDArray[np.int64] = integers()
     A: Places = integers(constant=False)
@@ -70,10 +73,9 @@ class EightSweeps(Struct):
 
 
 def eight_sweeps(
-    sizes: tuple[int, int, int], second: tuple[int, ...], in_blocks: bool, separable: NDArray[np.int64], halves: Halves,
-    room: RoomOwner,
+    sizes: tuple[int, int, int], second: tuple[int, ...], in_blocks: bool, separable: NDArray[np.int64], halves: Halves
 ) -> EightSweeps:  # fmt: skip
-    """Sweeps of eight problems of N knots, n states and nu controls, in a room of lanes.
+    """Sweeps of eight problems of N knots, n states and nu controls.
 
     second: shape of a knot's second order.   in_blocks, separable (N+1,), halves: of all problems, see `Horizon`.
     """
@@ -100,13 +102,16 @@ def eight_sweeps(
     numbers = {name: aligned_zeros((WIDTH,)) for name in ("blends", "mus", "failed", "change", "steepest")}
     places = {name: np.zeros(WIDTH, dtype=np.int64) for name in ("A", "B", "lz", "lzz", "exact", "diagonal", "T")}
     return EightSweeps(
-        N=N, n=n, nu=nu, room=room.address, horizons=horizons, separable=separable, second=math.prod(second),
+        N=N, n=n, nu=nu, horizons=horizons, separable=separable, second=math.prod(second),
         k=aligned_zeros((WIDTH, N * nu)), K=aligned_zeros((WIDTH, N * nu * n)), **numbers, **places,
     )  # fmt: skip
 
 
 recursion: Any = None
-"""The sweep in lanes, of some sizes: takes its place in the template below."""
+room_in: Any = None
+_numbers: Any = None
+"""The sweep in lanes, its room, and how many floats that takes, of some sizes: they take their places in the template
+below."""
 
 
 def _sweep_eight(sweeps, unused, none, nothing):  # type: ignore[no-untyped-def]
@@ -114,6 +119,7 @@ def _sweep_eight(sweeps, unused, none, nothing):  # type: ignore[no-untyped-def]
     s = EightSweeps(sweeps)
     n, nu, nz, size = s.n, s.nu, s.n + s.nu, s.second
     blend, mu = load(s.blends, 0), load(s.mus, 0)
+    room = room_in(lanes_at(memory(_numbers)))  # memory ends with the kernel that makes it, even if inlined
     zero = spread(0.0, blend)
     failed, sums, second = spread(-1.0, blend), (zero, zero, zero), not all_less(blend, SMALLEST)
     for w in range((s.N - 1) // WIDTH, -1, -1):
@@ -129,13 +135,13 @@ def _sweep_eight(sweeps, unused, none, nothing):  # type: ignore[no-untyped-def]
             separable += s.separable[t]
         if separable < more:
             load_mixed(s, p, begin * nz * nz, more * nz * nz, blend)
+        T = lanes_at(address_of(p.T))
         if second:
-            T = lanes_at(address_of(p.T))
             gather(s.T, begin * size, T, knots * size)
-            if not all_less(0.0, blend):  # what was left there from other iterates may not be finite
-                for i in range(knots * size):
-                    T[i] = where_less(0.0, blend, T[i], 0.0)
-        found, slope, change, steepest = recursion(p.address, s.room, 0, knots, sums, blend, mu, False, True, False)
+        if not all_less(0.0, blend):  # what was left there from other iterates may not be finite
+            for i in range(knots * size):
+                T[i] = where_less(0.0, blend, T[i], 0.0)
+        found, slope, change, steepest = recursion(p.address, room, 0, knots, sums, blend, mu, False, True, False)
         sums = slope, change, steepest
         failed = where_less(failed, 0.0, where_less(-0.5, found, found + float(begin), failed), failed)
         unpack_columns(lanes_at(address_of(p.k)), knots * nu, s.k, 0, begin * nu)
@@ -162,6 +168,42 @@ def load_mixed(s, p, begin, count, blend):
 
 # -- what the recursion calls of lanes in other words ------------------------------------------------
 
+_sizes: Any = None
+_at: Any = None
+_flag: Any = None
+"""Placeholders: sizes of a room, and the places of its parts; an answer that is known."""
+
+
+def room_on_stack(all):  # type: ignore[no-untyped-def]
+    """A ``Room`` of lanes in memory of which registers take the place."""
+    for i in range(_numbers // WIDTH):
+        all[i] = spread(0.0, all[i])
+    Z, Q, V, v, P, M = all[_at[0] :], all[_at[1] :], all[_at[2] :], all[_at[3] :], all[_at[4] :], all[_at[5] :]
+    N, K, U, inverse, size = all[_at[6] :], all[_at[7] :], all[_at[8] :], all[_at[9] :], all[_at[10] :]
+    y, q, zeros = all[_at[11] :], all[_at[12] :], all[_at[13] :]
+    return Room(*_sizes, Z, Q, V, v, P, M, N, K, U, inverse, size, y, q, zeros)  # type: ignore[call-arg]
+
+
+@inline
+def same(value):
+    """Return the value: a room is no address here, and numbers of knots are none to be made integers."""
+    return value
+
+
+def answer(value):  # type: ignore[no-untyped-def]
+    """Answer as is known when the sweep is compiled."""
+    return _flag
+
+
+@inline
+def begin_in_place(p, r, t, blend):
+    """Q := l_zz of knot t, mixed before, or zeros: where there is no choice of memory, registers take its place."""
+    if p.separable[t]:
+        clear_rows(r.Q, r.ld, r.n + r.nu, r.ld)
+    else:
+        load_own_costs(p, r, t, blend)
+    return r.Q, r.ld
+
 
 @inline
 def load_own_costs(p, r, t, blend):
@@ -172,6 +214,11 @@ def load_own_costs(p, r, t, blend):
 @inline
 def nothing_in_place(r):
     """Complete nothing."""
+
+
+@inline
+def nothing_contracted(p, r, t):
+    """Contract nothing: that has been done."""
 
 
 @inline
@@ -198,24 +245,24 @@ def not_pushed(p, t, i, g):
     return False
 
 
-@inline
-def same(failed):
-    """Numbers of knots, one for each lane."""
-    return failed
-
-
 _IN_LANES = {
     load_costs: load_own_costs, complete_in_place: nothing_in_place, tiled_sweep.cross_gap: no_gap,
     tiled_sweep.follow: no_slope, hold: nothing_held, tiled_sweep.is_pushed: not_pushed,
-    tiled_sweep.knot_of: same,
+    tiled_sweep.knot_of: same, read_room: same, tiled_sweep.contract: nothing_contracted,
+    tiled_sweep.begin_with_costs: begin_in_place,
 }  # fmt: skip
 
 
 @cache
-def eight_sweeps_of(n: int, nu: int, halved: bool, runs: int) -> Any:
-    """The C function that sweeps an `EightSweeps` of some sizes."""
-    name = f"sweep_eight_{n}_{nu}_{int(halved)}_{runs}"
-    sizes = inline(specialised(known_sizes, f"sizes_of_{name}", _known=sizes_of(n, nu, halved, runs, deep=True)))
-    room = inline(specialised(read_room.py_func, f"room_of_{name}", sizes_at=sizes))
-    own = in_lanes(tiled_sweep.sweep, {**_IN_LANES, read_room: room}, (block_at,), FEW=0)
-    return callback(specialised(_sweep_eight, name, recursion=own))
+def eight_sweeps_of(n: int, nu: int, halved: bool, runs: int, in_blocks: bool) -> Any:
+    """The C function that sweeps an `EightSweeps` of some sizes; in_blocks: whether second orders are blocks."""
+    name = f"sweep_eight_{n}_{nu}_{int(halved)}_{runs}_{int(in_blocks)}"
+    sizes = n, nu, n + nu, n, int(halved), runs, 0  # rows of lanes need no padding
+    places, length = places_of(sizes)
+    room = inline(specialised(room_on_stack, f"room_of_{name}", _numbers=WIDTH * length, _sizes=sizes, _at=places))
+    yes, no = (inline(specialised(answer, word, _flag=word == "yes")) for word in ("yes", "no"))
+    blocks = yes if in_blocks else no
+    known = {tiled_sweep.has_second: yes, tiled_sweep.has_blocks: blocks, is_given: blocks}
+    own = in_lanes(tiled_sweep.sweep, {**_IN_LANES, **known}, (block_at,), FEW=0)
+    names = {"recursion": own, "room_in": room, "_numbers": WIDTH * length}
+    return written_out(specialised(_sweep_eight, name, **names))

@@ -25,7 +25,7 @@ limits ask for it: one product serves all.
 
 from __future__ import annotations
 
-from ddp.compiling.kernel import kernel
+from ddp.compiling.kernel import inline, kernel
 from ddp.machine.addresses import array_at
 from ddp.machine.memory import floats_at
 from ddp.machine.number import all_less, where_less, with_lane
@@ -200,6 +200,12 @@ def halve_rows(r, h, bent, rows, x, g, y, H, ldh, M):
             store(right, i * lx + turned + j, total)
 
 
+@inline
+def is_given(T):
+    """Whether there is a second order at an address."""
+    return T != 0
+
+
 @kernel
 def action_value(r, h, bent, gradients, start, stride, lz, factor, T):
     """Q := start + Fᵀ V F, and rows q := l_z + Fᵀ v, after `load_step`; start: the address of Q, or of zeros, stride 0.
@@ -212,7 +218,7 @@ def action_value(r, h, bent, gradients, start, stride, lz, factor, T):
     if r.halved:
         size, M = halve(r, h, bent, rows), r.M
         above = size
-    elif T != 0:
+    elif is_given(T):
         above = m
     split = min(n, m + -m % 6) if above > 0 else 0  # rows of whole tiles that H has a part in
     rest, H, G = size - above, Z - 8 * above * ld, Z + 8 * size * ld
@@ -220,9 +226,9 @@ def action_value(r, h, bent, gradients, start, stride, lz, factor, T):
     clear_rows(q + 8 * gradients * ld, ld, r.more, ld)
     if r.halved:
         add_rows(q, ld, 1.0, r.P, lx, rows, m)
-        if T != 0:
+        if is_given(T):
             add_rows(Z - 8 * m * ld, ld, factor, block_at(T, 3, m), m, m, m)
-    elif T != 0:
+    elif is_given(T):
         clear_rows(H, ld, m, ld)
         add_rows(H, ld, factor, block_at(T, 3, m), m, m, m)
     product(G, ld, r.zeros, 0, rest, ld, M, lx, 1, Z, ld, size)

@@ -59,28 +59,35 @@ SIZES = Room._fields.index("Z")
 _sizes, _addresses = rows_at(int64, SIZES, True), rows_at(int64, len(Room._fields) - SIZES, True)
 
 
-def sizes_of(n: int, nu: int, halved: bool, runs: int, more: int = 0, deep: bool = False) -> tuple[int, ...]:
-    """The sizes of a ``Room``; deep: of lanes, whose rows need no padding."""
-    return n, nu, n + nu if deep else padded(n + nu), n if deep else padded(n), int(halved), runs, more
+def sizes_of(n: int, nu: int, halved: bool, runs: int, more: int = 0) -> tuple[int, ...]:
+    """The sizes of a ``Room``."""
+    return n, nu, padded(n + nu), padded(n), int(halved), runs, more
+
+
+def places_of(sizes: tuple[int, ...]) -> tuple[tuple[int, ...], int]:
+    """Places of what a ``Room`` of some sizes has in one piece of memory, and how long that is, in numbers."""
+    n, nu, ld, lx, _, _, more = sizes
+    rows = ROWS + more
+    extended = (n + rows) * lx
+    lengths = (
+        n * ld, (2 * n + rows) * ld, (n + nu) * ld, max(lx * lx, extended), extended, extended, nu * ld, nu * lx,
+        36, nu, nu, nu, rows * ld, ld,
+    )  # fmt: skip
+    spaced = [padded(length) + WIDTH for length in lengths]  # registers may reach beyond the last row
+    spaced[0] = lengths[0]
+    _, Z, Q, V, *others, end = accumulate(spaced, initial=0)
+    return (Z, Q, V, V + n * lx, *others), end
 
 
 class RoomOwner:
-    """A ``Room`` behind one address, alive as long as this object is; deep: of lanes, its addresses are eighths."""
+    """A ``Room`` behind one address, alive as long as this object is."""
 
-    def __init__(self, n: int, nu: int, halved: bool, runs: int, more: int = 0, deep: bool = False) -> None:
-        _, _, ld, lx, *_ = sizes = sizes_of(n, nu, halved, runs, more, deep)
-        rows = ROWS + more
-        extended = (n + rows) * lx
-        lengths = (
-            n * ld, (2 * n + rows) * ld, (n + nu) * ld, max(lx * lx, extended), extended, extended, nu * ld, nu * lx,
-            36, nu, nu, nu, rows * ld, ld,
-        )  # fmt: skip
-        spaced = [padded(length) + WIDTH for length in lengths]  # registers may reach beyond the last row
-        spaced[0] = lengths[0]
-        self._memory: Array = aligned_zeros((sum(spaced) * (WIDTH if deep else 1),))
-        begin = self._memory.ctypes.data // (WIDTH if deep else 1)
-        _, Z, Q, V, *others = (begin + 8 * place for place in accumulate(spaced[:-1], initial=0))
-        self._words = np.array([*sizes, Z, Q, V, V + 8 * n * lx, *others], dtype=np.int64)
+    def __init__(self, n: int, nu: int, halved: bool, runs: int, more: int = 0) -> None:
+        sizes = sizes_of(n, nu, halved, runs, more)
+        places, length = places_of(sizes)
+        self._memory: Array = aligned_zeros((length,))
+        begin = self._memory.ctypes.data
+        self._words = np.array([*sizes, *(begin + 8 * place for place in places)], dtype=np.int64)
         self.address = int(self._words.ctypes.data)
 
 

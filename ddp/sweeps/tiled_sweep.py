@@ -25,6 +25,7 @@ from ddp.sweeps.riccati import (
     complete,
     factorize,
     forget_idle,
+    is_given,
     load_step,
     policy,
     value,
@@ -53,21 +54,45 @@ def start_at_end(horizon, room, blend, mu):
 @kernel
 def act(p, r, t, rows, blend, mu):
     """The action value of knot t from the next value, where that arrives, and from T of this knot."""
-    start, stride, T, bent = r.zeros, 0, 0, p.bent
-    if not p.separable[t]:
-        start, stride = r.Q, r.ld
-        load_costs(p, r, t, blend)
-    second = not all_less(blend, SMALLEST)
-    if second and p.in_blocks:
+    start, stride = begin_with_costs(p, r, t, blend)
+    T, bent, second = 0, p.bent, has_second(blend)
+    if second and has_blocks(p):
         T = own(p.T, t)
         bend(r, blend, T, bent)
     load_step(r, bent, address_of(p.A[t]), address_of(p.B[t]))
     action_value(r, p.h, bent, rows, start, stride, address_of(p.lz[t]), blend, T)
-    if T != 0:
+    if is_given(T):
         add_blocks(r, blend, T)
     elif second:
         add_hessian(r, blend, own(p.T, t))
     add_diagonal(r, mu, address_of(p.diagonal[t]) if p.separable[t] else 0)  # last, registers wait for numbers
+
+
+@kernel
+def begin_with_costs(p, r, t, blend):
+    """Where products of knot t are added, an address and a stride: to its costs, or zeros where these are diagonal."""
+    if p.separable[t]:
+        return r.zeros, 0
+    load_costs(p, r, t, blend)
+    return r.Q, r.ld
+
+
+@inline
+def has_second(blend):
+    """Whether the second order of the dynamics has a share."""
+    return not all_less(blend, SMALLEST)
+
+
+@inline
+def has_blocks(p):
+    """Whether second orders are blocks."""
+    return p.in_blocks != 0
+
+
+@inline
+def contract(p, r, t):
+    """Contract the second order of knot t with the next value's gradient."""
+    call_contraction(p.contraction, p.context, address_of(p.record[t]), r.v, own(p.T, t))
 
 
 @kernel
@@ -94,8 +119,8 @@ def sweep(horizon, room, start, stop, before, blend, mu, by_costate, kept, known
         if torn:
             moved = cross_gap(horizon, room, t, blend, by_costate, known)
             slope, change = slope + moved[0], change + moved[1]
-        if not kept and not all_less(blend, SMALLEST):
-            call_contraction(p.contraction, p.context, address_of(p.record[t]), r.v, own(p.T, t))
+        if not kept and has_second(blend):
+            contract(p, r, t)
         act(p, r, t, 3 if torn else 2, blend, mu)
         for i in range(nu):
             g = q[1, n + i]
