@@ -2,7 +2,8 @@
 
 They take noise out of a guess and settle which way a motion goes, for a part of the price of full-space steps, which
 from there end at better minima than from the guess. Where steps have to be short, motion without constraints does not
-lead to motion with them: full-space steps then begin before these.
+lead to motion with them: full-space steps then begin before these. Without equalities two in a row have to be, for
+motion without constraints may meet nearly all of the others.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ if TYPE_CHECKING:
     from ddp.descent import Descent
     from ddp.iterate import Iterate
 
-MOST, LONG, IN_A_ROW = 12, 0.5, 2
-"""Iterations at most, the fraction of a step below which it is short, and how many short ones in a row are enough;
-one that cannot be taken at all is."""
+MOST, LONG, IN_A_ROW = 7, 0.5, 2
+"""Iterations at most where constraints do not hold, the fraction of a step below which it is short, and how many short
+ones in a row are enough; one that cannot be taken at all is, and with equalities any one."""
 
 COARSE = 1e-2
 """Expected decrease, relative to the cost, that is small enough where constraints do not hold."""
@@ -41,6 +42,7 @@ def approach(descent: Descent) -> End | None:
     iterate, solver, history = descent.iterate, descent.solver, descent.history
     problem, first, coarse, short = iterate.problem, len(history), True, 0
     bound = bool(problem.rows.equal.any())
+    enough = 1 if bound else IN_A_ROW
     begun = before = iterate.X, iterate.U, iterate.gaps.copy()
     while len(history) < solver.max_iterations:
         if short == 0:
@@ -48,17 +50,17 @@ def approach(descent: Descent) -> End | None:
         end = descent.run(max(COARSE, solver.tolerance) if coarse else solver.tolerance, len(history) + 1)
         hold = not bound and _worst(iterate) <= TOLERANCE
         step = history[-1].step if len(history) > first else 0.0
-        short = 0 if step >= LONG else short + 1 if step > 0.0 else IN_A_ROW
+        short = 0 if step >= LONG else short + 1 if step > 0.0 else enough
         if end.ending.converged:
             if not hold:
                 break
             if not coarse:
                 return end
             coarse = False
-        elif end.ending is not Ending.ITERATIONS or (coarse and short >= IN_A_ROW):
+        elif end.ending is not Ending.ITERATIONS or (coarse and short >= enough):
             iterate.arrive(*before)
             break
-        elif not (coarse or hold) or (coarse and len(history) - first >= MOST):
+        elif not hold and (not coarse or len(history) - first >= MOST):
             break
     if descent.endless() or not np.isfinite(problem.rows.values(iterate.X, iterate.U)).all():
         iterate.arrive(*begun)
