@@ -11,7 +11,7 @@ import secrets
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import IO, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,27 +20,53 @@ from ddp.errors import ProblemError, affordable
 from ddp.files import remove_left, shown, write_atomically
 from ddp.many.rows import Rows
 
+try:
+    import fcntl
+except ImportError:  # Windows, where shards settle one after the other by hand, and workers send rows
+    fcntl = None  # type: ignore[assignment]
+
+
+SLOTS, SLOT, FEWEST = 1 << 12, 1 << 24, 128
+"""Slots of shared memory, and the least bytes and rows that each has room for."""
+
+
+def lock(file: IO[bytes], held: bool = True) -> None:
+    """Hold a file's lock, or let it go, where the system has such."""
+    if fcntl is not None:
+        fcntl.flock(file, fcntl.LOCK_EX if held else fcntl.LOCK_UN)
+
 
 class Shared(NamedTuple):
-    """Rows in nameless memory of one process, as others of its machine open it: it leaves no file behind.
+    """Nameless memory of one process in slots, as others of its machine open it: it leaves no file behind.
+
+    Before the slots is a byte of each: whether it is taken. Slots serve again once their rows are where they belong, as
+    fresh pages of shared memory cost several times what copying does.
 
     path: of that memory among the open files of its process.   target: of the link there, which tells it from others.
+    size: bytes of a slot.
     """
 
     path: str
     target: str
+    size: int
 
-    def put(self, rows: Rows) -> bool:
-        """Write rows to their places, which costs half as much as through a mapping; whether they are all there."""
-        whole = np.ascontiguousarray(rows).view(np.uint8).reshape(len(rows), -1)
+    def put(self, rows: Rows) -> int:
+        """Write rows into a free slot; its number, -1 if they are not there."""
+        whole = np.ascontiguousarray(rows).view(np.uint8)
         try:
-            if os.readlink(self.path) != self.target:
-                return False
+            if whole.size > self.size or os.readlink(self.path) != self.target:
+                return -1
             with open(self.path, "r+b", buffering=0) as file:
-                places = zip(rows["row"].tolist(), whole, strict=True)
-                return all(os.pwrite(file.fileno(), row.data, i * len(row)) == len(row) for i, row in places)
+                lock(file)
+                slot = os.pread(file.fileno(), SLOTS, 0).find(b"\0")
+                if slot < 0:
+                    return -1
+                os.pwrite(file.fileno(), b"\1", slot)
+                lock(file, False)
+                there = os.pwrite(file.fileno(), whole.data, SLOTS + slot * self.size)
+                return slot if there == whole.size else -1
         except OSError:  # there is no such memory here, or it has no room
-            return False
+            return -1
 
 
 Outlet: TypeAlias = "Shared | Path | None"
@@ -48,7 +74,7 @@ Outlet: TypeAlias = "Shared | Path | None"
 
 
 class Memory:
-    """Rows in one array, which moves, once the outlet is asked for, to memory that other processes write to.
+    """Rows in one array, and memory through which other processes hand theirs over.
 
     done (M,): which rows there are.   policies: those of anchors, by row.
     inside: rows (M,) that threads of this process write to themselves.
@@ -63,16 +89,14 @@ class Memory:
 
     @property
     def outlet(self) -> Outlet:
-        """Shared memory, where rows are from now on; None where the system has none of this kind."""
+        """Shared memory; None where the system has none of this kind."""
         if self._file < 0 and hasattr(os, "memfd_create"):
-            name = f"mayne-{secrets.token_hex(8)}"
+            name, size = f"mayne-{secrets.token_hex(8)}", max(SLOT, FEWEST * self.rows.itemsize)
             with suppress(OSError):  # then they are sent
                 self._file = os.memfd_create(name)
-                os.truncate(self._file, self.rows.nbytes)
-                shared = np.frombuffer(mmap.mmap(self._file, 0), self.rows.dtype)
-                shared[self.done] = self.rows[self.done]
-                path = f"/proc/{os.getpid()}/fd/{self._file}"
-                self._outlet, self.rows = Shared(path, f"/memfd:{name} (deleted)"), shared
+                os.truncate(self._file, SLOTS * (1 + size))
+                self._shared = mmap.mmap(self._file, 0)
+                self._outlet = Shared(f"/proc/{os.getpid()}/fd/{self._file}", f"/memfd:{name} (deleted)", size)
         return self._outlet
 
     @property
@@ -85,8 +109,13 @@ class Memory:
         self.rows[rows["row"]] = rows
         self.adopt(rows["row"], policies)
 
-    def adopt(self, numbers: NDArray[np.int64], policies: Rows) -> None:
-        """Know of rows."""
+    def adopt(self, numbers: NDArray[np.int64], policies: Rows, slot: int = -1) -> None:
+        """Know of rows that are in their places, or bring them there from a slot."""
+        if slot >= 0:
+            assert self._outlet is not None
+            begin = SLOTS + slot * self._outlet.size
+            self.rows[numbers] = np.frombuffer(self._shared, self.rows.dtype, len(numbers), begin)
+            self._shared[slot] = 0
         self.done[numbers] = True
         self.policies.update(zip(policies["row"].tolist(), policies, strict=True))
 

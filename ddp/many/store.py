@@ -24,13 +24,8 @@ from ddp.errors import ProblemError
 from ddp.files import as_path_of, shown
 from ddp.many.identity import difference
 from ddp.many.rows import LONGEST, Rows
-from ddp.many.shelf import Parts, writing
+from ddp.many.shelf import Parts, lock, writing
 from ddp.protocols import Array
-
-try:
-    import fcntl
-except ImportError:  # Windows, where shards settle one after the other by hand
-    fcntl = None  # type: ignore[assignment]
 
 logger = logging.getLogger("mayne")
 
@@ -158,7 +153,7 @@ class Store:
         """Folder of parts, which processes of this machine write themselves."""
         return self.parts.folder
 
-    def adopt(self, numbers: NDArray[np.int64], policies: Rows) -> None:
+    def adopt(self, numbers: NDArray[np.int64], policies: Rows, slot: int = -1) -> None:
         """Know of rows that are in a part, and write the chunks that are whole."""
         self.parts.adopt(numbers)
         self.done[numbers] = True
@@ -205,11 +200,11 @@ class Store:
     def _alone(self) -> Iterator[None]:
         """Settle while no other shard does."""
         with writing(self.path):
-            if fcntl is None or not self.parts.folder.is_dir():
+            if not self.parts.folder.is_dir():
                 yield
                 return
             with open(self.parts.folder / "lock", "wb") as file:
-                fcntl.flock(file, fcntl.LOCK_EX)
+                lock(file)
                 yield
 
 

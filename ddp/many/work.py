@@ -77,15 +77,16 @@ class Task(NamedTuple):
 
 
 class Done(NamedTuple):
-    """Outcome of a task: its rows, the policies of anchors, and how long it took [s]."""
+    """Outcome of a task: its rows, the policies of anchors, how long it took [s], and the slot that rows are in."""
 
     rows: Rows
     policies: Rows
     seconds: float
+    slot: int = -1
 
 
 Brief = np.dtype([("row", "<i8"), ("cost", "<f8"), ("converged", "?")])
-"""Type of what is told of rows that are in their place already."""
+"""Type of what is told of rows that are in their places, or in a slot."""
 
 _works: OrderedDict[str, Work] = OrderedDict()
 """Batches that this process has met, by their digests."""
@@ -124,11 +125,12 @@ def run(digest: str, pickled: bytes, task: Task, outlet: Outlet = None) -> Done:
         while len(_works) > REMEMBERED:
             _works.popitem(last=False)
     done = solved(work, task)
+    slot = -1
     if isinstance(outlet, Path):
         Parts(outlet).put(done.rows, done.policies)
-    elif outlet is None or not outlet.put(done.rows):
+    elif outlet is None or (slot := outlet.put(done.rows)) < 0:
         return done
-    return done._replace(rows=brief(done.rows))
+    return done._replace(rows=brief(done.rows), slot=slot)
 
 
 def brief(rows: Rows, which: Any = slice(None)) -> Rows:

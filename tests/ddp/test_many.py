@@ -300,24 +300,25 @@ def test_samples_that_are_equal_are_no_jumps(problem):
 
 
 def test_memory_of_a_batch_is_found_by_who_is_told_and_only_while_it_is_solved():
-    kind = np.dtype([("row", "<i8"), ("X", "<f8", (3,))])
+    kind, nothing = np.dtype([("row", "<i8"), ("X", "<f8", (3,))]), np.zeros(0, [("row", "<i8")])
     memory = shelf.Memory(5, kind)
     first = np.array([(3, np.ones(3))], kind)
-    memory.put(first, np.zeros(0, [("row", "<i8")]))
+    memory.put(first, nothing)
     outlet = pickle.loads(pickle.dumps(memory.outlet))
     code = (
         "import pickle, sys, numpy as np\n"
         "outlet = pickle.loads(bytes.fromhex(sys.argv[1]))\n"
         "rows = np.array([(1, np.full(3, 7.0)), (4, np.full(3, 8.0))], [('row', '<i8'), ('X', '<f8', (3,))])\n"
-        "sys.exit(outlet._replace(target='/memfd:another (deleted)').put(rows[::-1]) or not outlet.put(rows))"
+        "assert outlet._replace(target='/memfd:another (deleted)').put(rows[::-1]) == -1\n"
+        "assert outlet.put(rows[1:]) == 0 and outlet.put(rows) == 1\n"
     )
     subprocess.run([sys.executable, "-c", code, pickle.dumps(outlet).hex()], check=True)
-    assert memory.rows["X"][1].tolist() == [7.0] * 3
-    assert memory.rows["X"][4].tolist() == [8.0] * 3
-    assert memory.rows[3] == first[0]
+    memory.adopt(np.array([1, 4]), nothing, 1)
+    assert memory.rows["X"][:, 0].tolist() == [0.0, 7.0, 0.0, 1.0, 8.0]
+    assert outlet.put(first) == 1  # a slot serves again; the other one is taken
     memory.close()
-    assert not outlet.put(first)
-    assert memory.rows["X"][1].tolist() == [7.0] * 3
+    assert outlet.put(first) == -1
+    assert memory.rows["X"][:, 0].tolist() == [0.0, 7.0, 0.0, 1.0, 8.0]
 
 
 @pytest.mark.parametrize("is_shared", [True, False])
