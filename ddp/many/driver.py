@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, wait
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, ThreadPoolExecutor, wait
 from typing import Any
 
 import numpy as np
 
 from ddp.errors import DDPError, ProblemError, said
+from ddp.machine.number import WIDTH
 from ddp.many.executors import Crew, Here, Pool, Threads, is_killed
 from ddp.many.plan import Block
 from ddp.many.progress import Reporter
@@ -59,13 +60,23 @@ class Driver:
         self._suspects: deque[tuple[list[Block], int]] = deque()
         self._failed: list[Block] = []
 
-    def run(self, blocks: Sequence[Block]) -> None:
-        """Solve all blocks that are not there; whatever ends it, what was solved is kept."""
-        scouts = [block for block in blocks if block.scout]
-        self._left = sum(len(block.rows) for block in blocks if not self._shelf.done[block.rows].all())
+    def run(self, blocks: Iterable[Block]) -> None:
+        """Solve all blocks that are not there, scouts first; whatever ends it, what was solved is kept."""
+        self._left, planned = int((~self._shelf.done).sum()), iter(blocks)
+        scouts, others = list[Block](), list[Block]()
+        for block in planned:
+            (scouts if block.scout else others).append(block)
+            if others:
+                break
         try:
-            self._solve(scouts, True)
-            self._solve([block for block in blocks if not block.scout], self._verified or self._is_missing(scouts))
+            self._enter(scouts, True)
+            with ThreadPoolExecutor(1) as planner:
+                planning = planner.submit(list, planned)
+                self._finish()
+                others += planning.result()
+            self._left = sum(len(block.rows) for block in others if not self._shelf.done[block.rows].all())
+            self._enter(others, self._verified or self._is_missing(scouts))
+            self._finish()
         finally:
             self._end()
 
@@ -84,18 +95,21 @@ class Driver:
         )  # fmt: skip
         return True
 
-    def _solve(self, blocks: Sequence[Block], verified: bool) -> None:
-        """Solve those of some blocks that are not there."""
+    def _enter(self, blocks: Sequence[Block], verified: bool) -> None:
+        """Get blocks ready that are not there: those that others wait for, then the largest ones first."""
         self._verifying = verified
         left = [block for block in blocks if not self._shelf.done[block.rows].all()]
         self._ready: deque[Block] = deque()
         self._waiting: dict[int, list[tuple[Block, set[int]]]] = {}
-        for block in left:
+        for block in sorted(left, key=lambda block: (not block.anchors, -len(block.rows))):
             needed = {row for row in block.needed if not self._shelf.done[row]}
             if not needed:
                 self._ready.append(block)
             for row in needed:
                 self._waiting.setdefault(row, []).append((block, needed))
+
+    def _finish(self) -> None:
+        """Solve what was entered."""
         while self._ready or self._flying or self._suspects:
             self._hand_out()
             self._gather()
@@ -139,8 +153,12 @@ class Driver:
             ready = sum(len(block.rows) for block in self._ready)
             given = sum(len(block.rows) for blocks, _ in self._flying.values() for block in blocks)
             longest = min(LASTING / self._second, HEAVIEST / self._work.policies.itemsize)
-            most = max(1, int(min(longest, (self._left - given) / at_once, -(-ready // idle))))
+            most = max(WIDTH, int(min(longest, (self._left - given) / at_once, -(-ready // idle))))
         taken = [self._ready.popleft()]
+        if self._second and len(taken[0].rows) > most and not self._verifying and (taken[0].parents < 0).all():
+            head, rest = taken[0].split(most // WIDTH * WIDTH)
+            taken = [head]
+            self._ready.appendleft(rest)
         count = len(taken[0].rows)
         while self._ready and count + len(self._ready[0].rows) <= most:
             taken.append(self._ready.popleft())

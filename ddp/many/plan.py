@@ -1,4 +1,4 @@
-"""Plans of many solves: what varies, and which solves make one block and follow which others. Made before any solve.
+"""Plans of many solves, which depend on the samples alone: which ones make a block, and which follow which others.
 
 A tree of neighbours has three kinds of edges. Some samples are anchors, one of about `BLOCK`, taken in an order that
 depends on nothing but how many there are; each follows the nearest one among the first half as many and the problem
@@ -10,7 +10,7 @@ of either come at once, as many as a register solves.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -53,6 +53,14 @@ class Block(NamedTuple):
     def needed(self) -> set[int]:
         """Rows of other blocks whose policies it needs."""
         return {int(row) for row in self.parents if row >= 0} - {int(row) for row in self.rows}
+
+    def split(self, count: int) -> tuple[Block, Block]:
+        """The first so many samples, and the others."""
+        first, others = (
+            self._replace(rows=self.rows[part], parents=self.parents[part])
+            for part in (slice(count), slice(count, None))
+        )
+        return first, others
 
 
 def given(problem: Problem, over: Any) -> dict[str, Array]:
@@ -131,19 +139,18 @@ def _nearest(places: Array, of: Array) -> Indices:
     return np.asarray(cKDTree(places).query(of)[1], dtype=np.int64)
 
 
-def neighbours(points: Array, root: Array) -> list[Block]:
+def neighbours(points: Array, root: Array) -> Iterator[Block]:
     """Blocks of a tree of neighbours, those that others need first; see the module."""
     count = len(points)
     order = np.random.default_rng(0).permutation(count)
     anchors, others = np.split(order, [-(-count // BLOCK)])
-    blocks = []
     tree = [NOMINAL, *anchors.tolist()]
     at = np.vstack([root, points[anchors]])
     for a, b in _doubling(1, len(tree)):
         parents = np.array(tree)[_nearest(at[:a], at[a:b])]
         for begin in range(a, b, TOGETHER):
             end = min(begin + TOGETHER, b)
-            blocks.append(Block(np.array(tree[begin:end]), parents[begin - a : end - a], True))
+            yield Block(np.array(tree[begin:end]), parents[begin - a : end - a], True)
     if len(others):
         cells = _nearest(points[anchors], points[others])
         by_cell = others[np.argsort(cells, kind="stable")]
@@ -155,8 +162,7 @@ def neighbours(points: Array, root: Array) -> list[Block]:
             for a, b in _doubling(2, len(known)):
                 parents[a:b] = known[_nearest(places[:a], places[a:b])]
             if len(rows) > 1:
-                blocks.append(Block(rows[1:], parents[2:]))
-    return blocks
+                yield Block(rows[1:], parents[2:])
 
 
 def _doubling(first: int, count: int) -> Iterator[tuple[int, int]]:
@@ -167,15 +173,18 @@ def _doubling(first: int, count: int) -> Iterator[tuple[int, int]]:
         a, b = b, 2 * b - first
 
 
-def with_scouts(blocks: Sequence[Block]) -> list[Block]:
+def with_scouts(blocks: Iterable[Block]) -> Iterator[Block]:
     """The blocks, the first of which, `SCOUTS` samples or some more, are scouts."""
-    before = np.cumsum([0, *(len(block.rows) for block in blocks)])
-    return [block._replace(scout=bool(count < SCOUTS)) for block, count in zip(blocks, before, strict=False)]
+    before = 0
+    for block in blocks:
+        yield block._replace(scout=before < SCOUTS)
+        before += len(block.rows)
 
 
-def of_shard(blocks: Sequence[Block], shard: tuple[int, int]) -> list[Block]:
+def of_shard(blocks: Iterable[Block], shard: tuple[int, int]) -> list[Block]:
     """Blocks of the share ``(number, count)``, number 1 .. count, with all that these need."""
     number, count = shard
+    blocks = list(blocks)
     wanted = {i for i, block in enumerate(blocks) if block.scout or i % count == number - 1}
     having = {int(row): i for i, block in enumerate(blocks) if block.anchors for row in block.rows}
     waiting = list(wanted)

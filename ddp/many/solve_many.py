@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numba
@@ -15,9 +15,9 @@ from ddp.guesses import as_guess
 from ddp.many.driver import Driver
 from ddp.many.executors import Executor, crew_of
 from ddp.many.identity import digest, identity_of
-from ddp.many.plan import BLOCK, TOGETHER, given, independent, neighbours, of_shard, points_of, with_scouts
+from ddp.many.plan import BLOCK, TOGETHER, Block, given, independent, neighbours, of_shard, points_of, with_scouts
 from ddp.many.progress import Reporter
-from ddp.many.rows import ENDINGS, NOMINAL, STARTS, policy_type, row_type
+from ddp.many.rows import ENDINGS, NOMINAL, NONE, STARTS, policy_type, row_type
 from ddp.many.shelf import Memory
 from ddp.many.solutions import Solutions
 from ddp.many.store import FORMAT, VERSION, Store, waiting
@@ -130,13 +130,15 @@ def solve_many(
         already = np.flatnonzero(shelf.done)
         size = f", {_bytes(count * kind.itemsize)}" + (f" into {into}" if into is not None else "")
         reporter.begin(f"{count} solves of {_bytes(kind.itemsize)}{size}", len(already), len(already), 0)
-        blocks = neighbours(points, root) if root is not None else independent(count, -2 if start is None else NOMINAL)
+        blocks: Iterable[Block] = independent(count, NONE if start is None else NOMINAL)
+        if root is not None:
+            blocks = neighbours(points, root)
         if by_tree and verify is None:
             blocks = with_scouts(blocks)
         if share is not None:
             blocks = of_shard(blocks, share)
         nominal = start if isinstance(start, Solution) else None
-        if by_tree and not all(shelf.done[block.rows].all() for block in blocks):
+        if by_tree and not shelf.done.all():
             own = solve(problem, method, throw=False)
             nominal = own if own.converged else None
         work = Work(problem, method, kind, policies, nominal, root, compiled=count >= FEW)
