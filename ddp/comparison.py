@@ -112,7 +112,10 @@ class Differences:
         return np.concatenate([np.full(self.problem.dynamics.n, h), differences.steps(self.u, h)])
 
     def _values(self, directions: Array) -> Array:
-        n, Z = self.problem.dynamics.n, differences.displacements(directions)
+        return self._at(differences.displacements(directions))
+
+    def _at(self, Z: Array) -> Array:
+        n = self.problem.dynamics.n
         X = self.problem.dynamics.integrate(np.tile(self.x, (len(Z), 1)), np.ascontiguousarray(Z[:, :n]))
         return self.function(X, self.u + Z[:, n:])
 
@@ -124,13 +127,10 @@ class Differences:
     @cached_property
     def _measured(self) -> Array:
         """The largest standard deviation of rounding along some directions."""
-        n, nz = self.problem.dynamics.n, self.problem.dynamics.n + self.problem.dynamics.nu
-        found = []
-        for direction in np.cos(np.outer(1.0 + np.arange(PROBES), 1.0 + np.arange(nz))):
-            Z = differences.NEARBY[:, None] * direction * self._steps(1.0)
-            X = self.problem.dynamics.integrate(np.tile(self.x, (len(Z), 1)), np.ascontiguousarray(Z[:, :n]))
-            found.append(differences.noise(np.asarray(self.function(X, self.u + Z[:, n:]))))
-        return np.nan_to_num(np.max(found, axis=0))
+        steps = self._steps(1.0)
+        directions = np.cos(np.outer(1.0 + np.arange(PROBES), 1.0 + np.arange(len(steps))))
+        nearby = [self._at(differences.NEARBY[:, None] * direction * steps) for direction in directions]
+        return np.nan_to_num(np.max([differences.noise(np.asarray(values)) for values in nearby], axis=0))
 
 
 class _Look(NamedTuple):

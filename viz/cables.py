@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 
 from ddp.errors import ProblemError, as_array
 from viz.chains import CABLE, Chain, tension_color
-from viz.legend import Entry
+from viz.details import Entry
 from viz.messages import Message, clip, set_object, track
 from viz.motions import Motion
 from viz.robots import Drawing, path_of

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
 from dynamics.robots.libraries import pin
-from viz.legend import Entry
 from viz.messages import Message, clip, set_object, set_property, set_transform, track
 from viz.obstacles import OBSTACLE, solid
 from viz.robots import Drawing, path_of
@@ -22,6 +22,19 @@ HELD = np.array([0.88, 0.12, 0.10])
 CENTER: Color = (0.95, 0.76, 0.06, 1.0)
 AXES: list[Color] = [(0.84, 0.15, 0.16, 1.0), (0.17, 0.63, 0.17, 1.0), (0.12, 0.30, 0.80, 1.0)]
 SOLID: Color = (0.30, 0.55, 0.75, 0.30)
+
+
+class Entry(NamedTuple):
+    """Line of the legend; paths: of what its tick box hides, none: it has no box.
+
+    shown: whether its box is ticked at first.   switches: "visible", or "wireframe" of all bodies at its paths.
+    """
+
+    label: str
+    color: Color
+    paths: tuple[str, ...] = ()
+    shown: bool = True
+    switches: str = "visible"
 
 
 @dataclass

@@ -18,8 +18,8 @@ from numpy.typing import ArrayLike
 from ddp.errors import text
 from ddp.files import as_target, write_atomically
 from viz.bodies import Drawable
+from viz.details import Entry
 from viz.iterations import Iterations, variants
-from viz.legend import Entry
 from viz.messages import Message
 from viz.motions import Solved
 from viz.obstacles import Obstacle

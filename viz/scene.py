@@ -14,8 +14,7 @@ from viz import arrows
 from viz.cables import as_tensions, draw_cables
 from viz.chains import Chain, surroundings_of
 from viz.contacts import as_forces
-from viz.details import Details, of_limits, of_robot, of_world
-from viz.legend import Entry
+from viz.details import Details, Entry, of_limits, of_robot, of_world
 from viz.messages import Message, safe, set_animation, set_object, set_transform
 from viz.motions import Motion, as_motions, configurations
 from viz.obstacles import Obstacle, as_obstacles, solid

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 
 from dynamics.geometry.solids import Capsule, Mark, Marked
 from dynamics.phases.phased_dynamics import PhasedDynamics
-from dynamics.phases.reaction import ground, ground_forces, standing
+from dynamics.phases.reaction import friction, ground, ground_forces, standing
 from dynamics.robots.capsules import BodyCapsule
 from dynamics.robots.libraries import pin
 from dynamics.rods.hybrid_robot import HybridRobot
+from dynamics.steps.doubts import terms_of
 from viz.shapes import Array, distinct
 
 Flags = NDArray[np.bool_]
@@ -60,9 +61,8 @@ def world_of(solution: Any, system: Any, X: Array, U: Array | None) -> World:
     system, X (N+1, nx), U (N, nu): the robot's own, without compositions around it; U None: not known.
     """
     problem = solution.problem
-    costs = [*_costs(problem)]
     placed = list(getattr(problem, "placed", ()))
-    targets = [mark for term in costs if isinstance(term, Marked) for mark in term.marks()]
+    targets = [mark for term in terms_of(problem) if isinstance(term, Marked) for mark in term.marks()]
     residuals = solution.residuals() if placed and getattr(solution, "multipliers", np.zeros(0)).size else None
     obstacles: dict[int, tuple[Capsule, Flags | None]] = {}
     bodies: dict[tuple[int, bytes], BodyCapsule] = {}
@@ -89,17 +89,8 @@ def world_of(solution: Any, system: Any, X: Array, U: Array | None) -> World:
     near = [mark for mark in told.targets if not (np.linalg.norm(points - mark.start, axis=1) < NEAR).any()]
     return told._replace(
         targets=near, footholds=points[np.sort(first)], forces={} if U is None else ground_forces(system, X, U),
-        friction=_friction(problem), ground=ground(system), feet=tuple(standing(system)),
+        friction=friction(problem), ground=ground(system), feet=tuple(standing(system)),
     )  # fmt: skip
-
-
-def _costs(problem: Any) -> Iterator[Any]:
-    """All terms of a problem's cost."""
-    yield from getattr(problem, "running", ())
-    yield from getattr(problem, "terminal", ())
-    for name in ("during", "at"):
-        for terms in getattr(problem, name, {}).values():
-            yield from terms
 
 
 def _each(marks: Iterable[Mark]) -> list[Mark]:
@@ -133,10 +124,3 @@ def _limits(solution: Any, system: Any, count: int) -> dict[int, Flags]:
         if at.any():
             found[int(model.getJointId(name))] = np.append(at, at[-1])[:count]
     return found
-
-
-def _friction(problem: Any) -> float | None:
-    """The coefficient of friction of a problem's cones, if it has any."""
-    terms = [*_costs(problem), *(one.constraint for one in getattr(problem, "placed", ()))]
-    found = [getattr(term, "friction", None) for term in terms]
-    return next((float(mu) for mu in found if mu is not None), None)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -12,6 +14,7 @@ from dynamics.phases.forces import pushes
 from dynamics.phases.phase import stretches
 from dynamics.phases.phased_dynamics import PhasedDynamics
 from dynamics.robots.libraries import pin
+from dynamics.steps.doubts import stated_in
 
 
 def ground_forces(system: PhasedDynamics, X: ArrayLike, U: ArrayLike) -> dict[str, Array]:
@@ -58,6 +61,12 @@ def ground(system: PhasedDynamics) -> float | None:
     """The height of the lowest place where a contact is held [m], if it is known."""
     poses = [contact.target for phase in system.phases for contact in phase.contacts if contact.target is not None]
     return min((float((p.translation if isinstance(p, pin.SE3) else p)[2]) for p in poses), default=None)
+
+
+def friction(problem: Any) -> float | None:
+    """The coefficient of friction of a problem's cones, if it has any."""
+    found = [getattr(one, "friction", None) for one in stated_in(problem)]
+    return next((float(mu) for mu in found if mu is not None), None)
 
 
 def _in_world(system: PhasedDynamics, contact: Contact, X: Array, force: Array) -> Array:

@@ -5,24 +5,20 @@ from __future__ import annotations
 import json
 import os
 import re
-import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
 from ddp.errors import ModelError
+from dynamics.robots.inspection import is_special
 
 
 def check(path: Path, contents: bytes, where: str) -> None:
     """Raise ModelError if something that the mesh at a path names, in any way to read it, is a device or a pipe."""
     named = _materials(path, contents) if path.suffix.lower() == ".obj" else _buffers(contents, where)
     for name in named:
-        try:
-            kind = os.stat(path.parent / name).st_mode
-        except (OSError, ValueError):
-            continue
-        if not (stat.S_ISREG(kind) or stat.S_ISDIR(kind)):
+        if is_special(path.parent / name):
             raise ModelError(f"{where}: names {name!r}: expected a file, got a device, a pipe or a socket")
 
 

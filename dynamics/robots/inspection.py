@@ -46,6 +46,20 @@ def read_bytes(path: Path, where: str, largest: int = LARGEST) -> bytes:
     return contents
 
 
+def mode(path: Path) -> int | None:
+    """Mode of what is at a path, None if there is nothing."""
+    try:
+        return os.stat(path).st_mode
+    except (OSError, ValueError):
+        return None
+
+
+def is_special(path: Path) -> bool:
+    """Whether there is a device, a pipe or a socket at a path."""
+    kind = mode(path)
+    return kind is not None and not (stat.S_ISREG(kind) or stat.S_ISDIR(kind))
+
+
 def _without_waiting(path: str, flags: int) -> int:
     """Open a pipe that nobody writes to without waiting for a writer."""
     return os.open(path, flags | os.O_NONBLOCK)

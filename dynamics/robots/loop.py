@@ -252,24 +252,26 @@ def _check_rank(model: Mechanism, loops: Sequence[Loop], q0: Array) -> None:
     """Raise ModelError for the first loop of which a part holds nothing that loops before it do not."""
     if not loops:
         return
-    rng, ranks = np.random.default_rng(0), np.zeros((SAMPLES, len(loops)), dtype=int)
-    sizes = np.cumsum([len(rows_of(model, loop)) for loop in loops])
-    for sample in range(SAMPLES):
-        near = model.moved(q0, 0.1 * rng.normal(size=model.nv))
-        found = closed(model, loops, near)
-        if found is None:
-            found = closed(model, loops, q0)
-        if found is None:
-            raise ModelError(f"{model.name}: no configuration near q0 closes {', '.join(map(str, loops))}")
-        J = errors(model, loops, found)[1]
-        ranks[sample] = [np.linalg.matrix_rank(J[:end], tol=RANK * np.abs(J).max()) for end in sizes]
-    short = np.flatnonzero(ranks.max(axis=0) < sizes)
+    sizes, Js = np.cumsum([len(rows_of(model, loop)) for loop in loops]), _rates_nearby(model, loops, q0)
+    if len(Js) < SAMPLES:
+        raise ModelError(f"{model.name}: no configuration near q0 closes {', '.join(map(str, loops))}")
+    ranks = np.max([[np.linalg.matrix_rank(J[:end], tol=RANK * np.abs(J).max()) for end in sizes] for J in Js], axis=0)
+    short = np.flatnonzero(ranks < sizes)
     if len(short):
-        loop, lacking = loops[short[0]], int(sizes[short[0]] - ranks.max(axis=0)[short[0]])
+        loop, lacking = loops[short[0]], int(sizes[short[0]] - ranks[short[0]])
         raise ModelError(
             f"{loop} holds {lacking} direction{'s' if lacking > 1 else ''} that joints and other loops hold already:"
             f" set them free, in a planar mechanism all across the plane; got free={loop.free!r}"
         )
+
+
+def _rates_nearby(model: Mechanism, loops: Sequence[Loop], q0: Array) -> list[Array]:
+    """e_q of loops in closed postures near q0: SAMPLES of them, fewer where none is found."""
+    rng, found = np.random.default_rng(0), []
+    for _ in range(SAMPLES):
+        near = closed(model, loops, model.moved(q0, 0.1 * rng.normal(size=model.nv)))
+        found.append(closed(model, loops, q0) if near is None else near)
+    return [errors(model, loops, q)[1] for q in found if q is not None]
 
 
 def independent(bodies: pin.Model | Mechanism, loops: Sequence[Loop], q0: Array) -> tuple[Loop, ...]:
@@ -277,11 +279,7 @@ def independent(bodies: pin.Model | Mechanism, loops: Sequence[Loop], q0: Array)
     if not loops:
         return ()
     model = mechanism(bodies)
-    rng, found = np.random.default_rng(0), []
-    for _ in range(SAMPLES):
-        near = closed(model, loops, model.moved(q0, 0.1 * rng.normal(size=model.nv)))
-        found.append(closed(model, loops, q0) if near is None else near)
-    J = np.stack([errors(model, loops, q)[1] for q in found if q is not None])
+    J = np.stack(_rates_nearby(model, loops, q0))
     left, kept, begin = J.copy(), [], 0
     for one in loops:
         held = [axis for axis in AXES if axis not in one.free.split()]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import stat
 from pathlib import Path
 
 from ddp.errors import ModelError
 from dynamics.robots import collada, companions
+from dynamics.robots.inspection import mode
 
 FORMATS = (".stl", ".dae", ".obj", ".gltf", ".glb")
 """Suffixes of meshes that are drawn: formats whose native parsers survive files that are damaged."""
@@ -26,15 +26,8 @@ def find(filename: str, robot_file: str, packages: tuple[str, ...]) -> tuple[str
     else:
         plain = filename.removeprefix("file://")
         candidates = [Path(robot_file).parent / plain, Path(plain)]
-    path = next((path for path in candidates if _is_file(path)), None)
+    path = next((path for path in candidates if stat.S_ISREG(mode(path) or 0)), None)
     return (filename, "no such file") if path is None else (str(path.absolute()), _flaw(path))
-
-
-def _is_file(path: Path) -> bool:
-    try:
-        return stat.S_ISREG(os.stat(path).st_mode)
-    except (OSError, ValueError):
-        return False
 
 
 def _flaw(path: Path) -> str:

@@ -36,23 +36,25 @@ def doubts_of(system: Any, problem: Any) -> list[str]:
         return []
     q = np.asarray(problem.x0)[: robot.nq]
     found = [*_steps(system), *_angles(robot, q), *_limits(robot, q), *_quaternions(robot, q)]
-    marks = [mark for term in _terms(problem) if callable(getattr(term, "marks", None)) for mark in term.marks()]
-    bounds = [*_others(robot, _terms(problem)), *_bounds(robot, _terms(problem))]
+    stated = stated_in(problem)
+    marks = [mark for term in stated if callable(getattr(term, "marks", None)) for mark in term.marks()]
+    bounds = [*_others(robot, stated), *_bounds(robot, stated)]
     return [*found, *bounds, *_targets(robot, marks), *_footholds(system, problem), *_torques(system, problem, q)]
 
 
-def _terms(problem: Any) -> Iterator[Any]:
+def terms_of(problem: Any) -> list[Any]:
+    """Terms of a problem's cost, as they were given."""
+    plain = [getattr(problem, name, ()) for name in ("running", "terminal")]
+    mapped = [terms for name in ("during", "at") for terms in getattr(problem, name, {}).values()]
+    return [term for terms in (*plain, *mapped) for term in terms]
+
+
+def stated_in(problem: Any) -> list[Any]:
     """Terms and constraints of a problem."""
-    yield from problem.running
-    yield from problem.terminal
-    for lists in (problem.during, problem.at):
-        for terms in lists.values():
-            yield from terms
-    for placed in problem.placed:
-        yield placed.constraint
+    return [*terms_of(problem), *(placed.constraint for placed in getattr(problem, "placed", ()))]
 
 
-def _others(robot: Robot, terms: Iterator[Any]) -> Iterator[str]:
+def _others(robot: Robot, terms: list[Any]) -> Iterator[str]:
     """Terms and constraints of another robot with as many joints, which lie elsewhere."""
     for term in terms:
         other, own = getattr(term, "robot", robot), robot.tree
@@ -85,7 +87,7 @@ def _angles(robot: Robot, q: Array) -> Iterator[str]:
         yield f"x0: {said} rad, up to {turns:.1f} turns: are these degrees? np.radians converts them"
 
 
-def _bounds(robot: Robot, terms: Iterator[Any]) -> Iterator[str]:
+def _bounds(robot: Robot, terms: list[Any]) -> Iterator[str]:
     """Bounds of angles that terms and constraints give further out than joints go by their own limits."""
     own = robot.ranges
     names = {i: name for name, i, turns in _numbers(robot) if turns}

@@ -13,11 +13,11 @@ from ddp.protocols import Array
 from ddp.solutions.solution import Solution
 from ddp.solver import solve
 from dynamics.phases.phased_dynamics import PhasedDynamics
+from dynamics.phases.reaction import friction, ground_forces, standing
 from dynamics.steps.free_start import inside
 from problems.command.output import COLUMNS, console, print_table, row
 from problems.command.progress import progress
 from problems.command.timing import warm
-from problems.reaction import friction, ground_forces, standing
 from problems.registry import Entry, find
 
 PROBLEMS = ("arm/reach", "quadruped/reorientation")

@@ -16,11 +16,11 @@ from ddp import archive
 from ddp.errors import ProblemError
 from ddp.solutions.solution import Solution
 from dynamics import Motion, PhasedDynamics, RobotDynamics, load
+from dynamics.phases.reaction import ground, standing
 from dynamics.rods.hybrid_robot import HybridRobot
 from problems.command import demo as demonstration
 from problems.command.progress import progress
 from problems.play.simulation import Play
-from problems.reaction import ground, standing
 from problems.registry import Entry
 from problems.soft.system import SoftSystem
 

@@ -28,6 +28,8 @@ from ddp.problem import Problem
 from ddp.protocols import Array
 from ddp.solutions.solution import Solution
 from dynamics.phases.phased_dynamics import PhasedDynamics
+from dynamics.phases.reaction import friction as friction_of
+from dynamics.phases.reaction import ground as ground_of
 from dynamics.robots.libraries import pin
 from dynamics.robots.mjcf.compiling import quietly
 from dynamics.robots.mjcf.writing import Foot, Ground, Relief, World
@@ -37,8 +39,6 @@ from problems.gait_terms import SOLE
 from problems.legs import frame_poses, upright
 from problems.play.policies import POLICIES, named
 from problems.play.terrain import as_range, uneven_ground
-from problems.reaction import friction as friction_of
-from problems.reaction import ground as ground_of
 
 RADIUS, THICKNESS = 0.02, 0.01
 """Radius of feet that are points, and half the height of soles [m]."""

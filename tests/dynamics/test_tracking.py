@@ -137,6 +137,6 @@ def test_the_same_robot_twice_as_heavy_is_held_twice_as_stiffly(trot):
 
 
 def _standing(system):
-    from problems.reaction import standing
+    from dynamics.phases.reaction import standing
 
     return standing(system)

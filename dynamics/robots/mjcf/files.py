@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -87,7 +86,7 @@ def _read(element: Element, part: _Part, where: str) -> _Part | None:
     name = element.get("file", "")
     here, model = (part.files[-1] if part.files else part.model).parent, part.model.parent
     folders = (model, here) if element.tag == "include" else (model / here, here, model)  # in the order of MuJoCo
-    path = next((path for path in (folder / name for folder in folders) if _kind(path) is not None), None)
+    path = next((path for path in (folder / name for folder in folders) if inspection.mode(path) is not None), None)
     if path is None:
         return None
     what = f"{where}: <{element.tag} file={name!r}>"
@@ -115,19 +114,10 @@ def _check_files(element: Element, folders: set[Path], where: str) -> None:
         if not attribute.startswith("file") or not name:
             continue
         for path in {folder / short for folder in folders for short in (name, re.split(r"[/\\]", name)[-1])}:
-            kind = _kind(path)
-            if kind is not None and not (stat.S_ISREG(kind) or stat.S_ISDIR(kind)):
+            if inspection.is_special(path):
                 raise ModelError(
                     f"{where}: <{element.tag} {attribute}={name!r}>: expected a file, got a device, a pipe or a socket"
                 )
-
-
-def _kind(path: Path) -> int | None:
-    """Mode of what is at a path, None if there is nothing."""
-    try:
-        return os.stat(path).st_mode
-    except (OSError, ValueError):
-        return None
 
 
 def _check_grid(element: Element, where: str) -> None:
