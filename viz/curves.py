@@ -20,7 +20,7 @@ LARGEST = 1e100
 def plot_errors(
     errors: Mapping[str, tuple[ArrayLike, ArrayLike]], path: str | os.PathLike[str], unit: str = "m",
     title: str | None = None,
-) -> Path:
+) -> Path:  # fmt: skip
     """Draw name -> (times (S+1,) [s], errors (S+1,)) as a curve each, and write them to ``path`` (.png, .pdf, .svg).
 
     unit: of the errors. The scale ends above the second largest curve: one that falls runs out of the picture. Bad
