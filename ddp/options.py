@@ -132,7 +132,8 @@ class DDP:
         if not (self._open and iterate.constrained):
             return False
         guess = iterate.guess
-        led = guess is not None and guess.imposed and bool(iterate.problem.rows.equal.any())
+        stood = guess is not None and guess.keeper is not None and guess.keeper.standing is not None
+        led = stood or (guess is not None and guess.imposed and bool(iterate.problem.rows.equal.any()))
         return not led and (guess is None or guess.earlier is None)
 
     @property

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ddp.checkpoint import Checkpoint, Kept, beginning, together
+from ddp.checkpoint import Checkpoint, Kept, Standing, beginning, past, together
 from ddp.compiling import announce
 from ddp.compiling.interrupts import is_of_interrupt
 from ddp.compiling.setup import Stopwatch
@@ -96,7 +96,7 @@ def solve(
         outcome = task.attempted(solver, guess, start, [])
     else:
         kept = Kept(checkpoint, problem, replace(solver, max_iterations=1))  # however many there may be
-        outcome = task.in_legs(solver, guess, start, kept)
+        outcome = task.kept(solver, guess, start, kept)
     announce.finish()
     if throw and not outcome.converged:
         raise SolveError(str(outcome), outcome)
@@ -110,21 +110,27 @@ class _Task(NamedTuple):
     crew: Workers
     callback: Callable[[Record], None] | Watcher | None
 
-    def in_legs(self, solver: DDP, guess: Start, start: Stopwatch, kept: Kept) -> Solution:
-        """Go on from the checkpoint, leg by leg; see checkpoint.py."""
+    def kept(self, solver: DDP, guess: Start, start: Stopwatch, kept: Kept) -> Solution:
+        """Go on from the checkpoint: from where full-space steps stood, or leg by leg; see checkpoint.py."""
         so_far, limit = kept.load(), solver.max_iterations
+        stands = self.problem.constrained and solver.attempts(self.problem)[0].full_space(self.problem)
         while so_far is None or kept.goes_on(so_far, limit):
-            leg, history = replace(solver, max_iterations=kept.leg(so_far, limit)), list[Record]()
+            leg = solver if stands else replace(solver, max_iterations=kept.leg(so_far, limit))
+            history, keeper = list[Record](), Standing(kept, so_far, start) if stands else None
             if so_far is not None:
-                guess, history, start = beginning(so_far), [*so_far.history], Stopwatch()
-            so_far = together(so_far, self.attempted(leg, guess, start, history))
+                history, start = past(kept, so_far), Stopwatch()
+                if kept.standing is None:
+                    guess = beginning(so_far)
+            so_far = together(so_far, self.attempted(leg, guess, start, history, keeper))
             kept.save(so_far)
         return so_far
 
-    def attempted(self, solver: DDP, guess: Start, start: Stopwatch, history: list[Record]) -> Solution:
+    def attempted(
+        self, solver: DDP, guess: Start, start: Stopwatch, history: list[Record], keeper: Standing | None = None
+    ) -> Solution:
         """Solve in one way or, where that fails, another; history: records of what was done before."""
         first, *others = solver.attempts(self.problem)
-        outcome, linear = self.solved(first, guess, start, history), first.full_space(self.problem)
+        outcome, linear = self.solved(first, guess, start, history, keeper), first.full_space(self.problem)
 
         def goes_on() -> bool:
             return len(history) < solver.max_iterations and may_be_better(outcome, solver, linear)
@@ -144,9 +150,14 @@ class _Task(NamedTuple):
             outcome = _better(outcome, second)
         return _told(outcome, history, solver.max_iterations) if others else outcome
 
-    def solved(self, solver: DDP, guess: Start, start: Stopwatch, history: list[Record]) -> Solution:
+    def solved(
+        self, solver: DDP, guess: Start, start: Stopwatch, history: list[Record], keeper: Standing | None = None
+    ) -> Solution:
         """Solve in one way."""
-        policy, goal = start_policy(self.problem, guess), solver.relaxed(self.problem, guess)
+        stood = None if keeper is None else keeper.standing
+        if stood is not None:
+            guess = stood["X"].copy(), stood["U"].copy()
+        policy, goal = start_policy(self.problem, guess)._replace(keeper=keeper), solver.relaxed(self.problem, guess)
         try:
             with differentiator(goal, self.crew) as work:
                 return descend_from(goal, solver, policy, work, self.callback, start, history)

@@ -222,6 +222,12 @@ class Barrier:
         self.elastic, self.price_of_all = False, np.inf
         self._count()
 
+    def resume(self, state: Array, give: Array, hard: Array, price: float | None) -> None:
+        """Take what other bounds of these rows had: of `hard` ones (M,) that give way at a price, None for none."""
+        self.state[:], self.give[:], self._hard[:] = state, give, hard
+        self.elastic, self.price_of_all = price is not None, np.inf if price is None else price
+        self._count()
+
     def raise_price(self, factor: float) -> None:
         """Raise the price by a factor, with the multipliers of all rows that are not soft."""
         self.price_of_all *= factor

@@ -30,7 +30,7 @@ import numpy as np
 from ddp.compiling.setup import working_time
 from ddp.constraints.impossible import proof
 from ddp.endless import GROWN, is_endless
-from ddp.interior.course import DEAR, GIVEN_WAY, LOWERED, START, STAYS, UNKNOWN, Course
+from ddp.interior.course import DEAR, GIVEN_WAY, LOWERED, MOVED, START, STAYS, UNKNOWN, Course
 from ddp.interior.filter import ENTRIES, begin_filter
 from ddp.interior.finish import Finished
 from ddp.interior.iteration import (
@@ -49,6 +49,7 @@ from ddp.interior.iteration import (
 from ddp.interior.memory import MOST
 from ddp.interior.point import INSIDE, Point
 from ddp.interior.records import record_of
+from ddp.interior.standing import Keeper
 from ddp.machine.written import Numbers, filled
 from ddp.solutions.record import Record
 from ddp.solutions.status import End, Ending
@@ -77,22 +78,23 @@ class Interior:
     proof: for how many iterations to give up, too, where Hessians are not positive definite by `correction.PROOF`.
     patience: iterations with one barrier before ``struggles`` has anything to say, 1 where each has to be shown as it
     ends: so many may be made in one call, which share its time.
+    keeper: is told where it stands after steps, see standing.py.
     newton: takes Newton's steps on the active set, at most so many, see `finish.finish`; finished: what they came to.
     """
 
     def __init__(
         self, point: Point, tolerance: float, history: list[Record], show: Callable[[Record, Point], None],
         struggles: Callable[[list[Record]], bool] | None = None, proof: int = 0,
-        newton: Callable[[Point, int], Finished] | None = None, patience: int = 1,
+        newton: Callable[[Point, int], Finished] | None = None, patience: int = 1, keeper: Keeper | None = None,
     ) -> None:  # fmt: skip
         self.point, self.history, self._show, self._struggles, self._newton = point, history, show, struggles, newton
         self.finished: Finished | None = None
         within = point.boxed and point.first == 0  # limits of controls alone
         begun = vars(Course(tolerance, 0, within, np.empty(ENTRIES), np.empty(ENTRIES)))
-        self._decisions = filled(Decisions, **begun)
-        self.course = Numbers(self._decisions)
+        self.decisions = filled(Decisions, **begun)
+        self.course = Numbers(self.decisions)
         self.course.crosses, self.course.proof = int(newton is not None), len(history) + proof if proof else 0
-        self._patience, self._fell = patience, len(history)
+        self._patience, self.fell, self._keeper = patience, len(history), keeper
         self._warm = False
 
     @property
@@ -121,26 +123,34 @@ class Interior:
 
     def run(self, limit: int, warm: bool = False) -> End:
         """Iterate to the tolerance; ``warm``: multipliers and derivatives of the point are known."""
-        p, s, before = self.point, self.course, working_time()
-        self._warm, self._fell = warm, len(self.history)
-        s.limit, s.done, s.fell, s.known = limit, len(self.history), len(self.history), UNKNOWN
+        p, s = self.point, self.course
+        self._warm, self.fell = warm, len(self.history)
+        s.done, s.fell, s.known = len(self.history), len(self.history), UNKNOWN
         if not warm:
             self._begin()
             s.settled = int(p.first == 0 or p.bounds.count == 0)
         s.gives = int(p.first > 0 and not warm)
         begin_filter(s, p.theta, p.first > 0, p.scale)
         p.penalise()
+        return self.go_on(limit)
+
+    def go_on(self, limit: int) -> End:
+        """Iterate from where it stands."""
+        s, before = self.course, working_time()
+        s.limit = limit
         while True:
             came, made = self._iterate()
             if made:
                 now = working_time()
                 self._record(made, (now - before) / len(made))
-                before, self._fell = now, int(made[-1][-1])
+                before, self.fell = now, int(made[-1][-1])
                 if self.is_endless():
                     return End(Ending.BOTTOMLESS, Ending.BOTTOMLESS.value)
-                if came == TOOK and self._struggles is not None and self._struggles(self.history[self._fell :]):
+                if came == TOOK and self._struggles is not None and self._struggles(self.history[self.fell :]):
                     return End(Ending.STRUGGLES, f"full-space {Ending.STRUGGLES.value}")
                 if came == TOOK:
+                    if self._keeper is not None and s.known == MOVED:
+                        self._keeper.keep(self)
                     continue
             if came == STOPPED:
                 if not self._elastic():
@@ -178,8 +188,8 @@ class Interior:
 
     def _iterate(self) -> tuple[int, Sequence[Sequence[float]]]:
         """Make some iterations: what the last one came to, and numbers of those with a record."""
-        most = max(1, self._patience - len(self.history) + self._fell)
-        came, made = self.point.do(run, self._decisions.address, min(most, MOST))
+        most = max(1, self._patience - len(self.history) + self.fell)
+        came, made = self.point.do(run, self.decisions.address, min(most, MOST))
         return int(came), self.point.place.own["numbers"][:made].tolist()
 
     def _converges(self) -> bool:
@@ -231,7 +241,7 @@ class Interior:
         s = self.course
         begin_filter(s, self.point.theta, self.point.first > 0, self.point.scale)
         s.mu, s.stiff, s.stuck, s.fell, s.known = 0.0, 0, 0, s.done, known
-        self._fell = s.done
+        self.fell = s.done
 
     def _record(self, made: Sequence[Sequence[float]], seconds: float) -> None:
         """Show records of iterations, from their numbers, see `iteration.report`, and the seconds that each took."""

@@ -18,6 +18,7 @@ from ddp.interior.finish import Finished, finish, kept
 from ddp.interior.memory import MOST
 from ddp.interior.method import Interior
 from ddp.interior.point import NEAR_BOUNDS, Point
+from ddp.interior.standing import go_on, point_at
 from ddp.iterate import Iterate
 from ddp.protocols import Array
 from ddp.solutions.record import Record
@@ -74,7 +75,7 @@ def minimise(descent: Descent) -> Minimised:
     iterate, solver = descent.iterate, descent.solver
     scale, history = scale_of(iterate), descent.history
     _check_rows(iterate)
-    warm = _warm(iterate, scale)
+    warm = None if iterate.guess is None or iterate.guess.keeper is not None else _warm(iterate, scale)
     if warm is not None:
         point, held = warm
         show, at_once = partial(descent.go_on, at=point), 1 if descent.watched else MOST
@@ -140,16 +141,25 @@ def _from_anew(descent: Descent, scale: float) -> tuple[Interior, End]:
     """Full-space steps from the iterate, and why they ended."""
     iterate, solver, history = descent.iterate, descent.solver, descent.history
     struggles = None if solver.step == "linear" else _ways_of_struggling(iterate)
-    point = Point(iterate.problem, iterate.work, iterate.X.copy(), iterate.U.copy(), scale, START * scale)
+    keeper = None if iterate.guess is None else iterate.guess.keeper
+    standing = None if keeper is None else keeper.standing
+    if standing is None:
+        point = Point(iterate.problem, iterate.work, iterate.X.copy(), iterate.U.copy(), scale, START * scale)
+    else:
+        point = point_at(standing, iterate.problem, iterate.work)
     proof, at_once = AT_ONCE if struggles is _struggles_freely else 0, 1 if descent.watched else MOST
 
     def newton(point: Point, left: int) -> Finished:
         return finish(point, TOLERANCE, None, partial(descent.go_on, at=point), min(MOST_HELD, left), at_once)
 
     cross = newton if solver.tolerance < CROSSING else None  # looser solves end before
-    patience = 1 if descent.watched or struggles not in (None, _struggles) else PATIENCE
-    interior = Interior(point, solver.tolerance, history, descent.go_on, struggles, proof, cross, patience)
-    return interior, interior.run(solver.max_iterations)
+    alone = descent.watched or keeper is not None or struggles not in (None, _struggles)
+    patience = 1 if alone else PATIENCE
+    interior = Interior(point, solver.tolerance, history, descent.go_on, struggles, proof, cross, patience, keeper)
+    if standing is None:
+        return interior, interior.run(solver.max_iterations)
+    go_on(interior, standing)
+    return interior, interior.go_on(solver.max_iterations)
 
 
 def _ways_of_struggling(iterate: Iterate) -> Callable[[list[Record]], bool]:

@@ -118,7 +118,7 @@ def check_belongs(path: Path, solution: Solution, problem: Problem) -> None:
             f"path: {shown(path)} is of another problem: "
             f"its trajectory costs {cost:.6g} here, {solution.cost:.6g} there"
         )
-    if solution.history and solution.history[-1].gap < CLOSED:
+    if solution.converged and solution.history and solution.history[-1].gap < CLOSED:  # else gaps may be open
         X, d = solution.X, problem.dynamics
         away = np.abs(d.difference(X[1:], d.step(X[:-1], solution.U))).max(axis=1)
         if away.max() > FOLLOWING * (1.0 + np.abs(X).max()):

@@ -50,9 +50,16 @@ def constrained():
     return replace(pendulum.swing_up(), terminal=[], terminal_constraints=[upright]), None
 
 
+def fenced():
+    """A swing-up that ends upright within limits of torque and speed."""
+    problem, guess = constrained()
+    speed = ddp.Inequality(lambda x, u: x[1], lower=-9.0, upper=9.0)
+    return replace(problem, control_limits=(-6.0, 6.0), constraints=[speed]), guess
+
+
 @pytest.mark.parametrize("made", [
     lambda: (pendulum.swing_up(horizon=40), None), lambda: (cartpole.swing_up(horizon=80), None), imposed, limited,
-    constrained,
+    constrained, fenced,
 ])  # fmt: skip
 @pytest.mark.parametrize("end", [3, 6])
 def test_a_solve_that_was_ended_has_the_result_of_one_that_was_not(made, end, tmp_path):
@@ -75,6 +82,10 @@ def test_a_solve_that_was_ended_has_the_result_of_one_that_was_not(made, end, tm
     plain = ddp.solve(problem, guess=guess)
     assert whole.converged
     assert whole.cost == pytest.approx(plain.cost, rel=1e-6)
+    if problem.constrained:  # which writes where it stands, and is not ended for that
+        assert whole.iterations == plain.iterations > 8
+        assert np.array_equal(whole.X, plain.X)
+        assert np.array_equal(whole.multipliers, plain.multipliers)
 
 
 def test_a_solve_that_has_ended_is_read_and_not_made_again(tmp_path):
