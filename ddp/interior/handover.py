@@ -37,16 +37,19 @@ WORSE = 0.01
 def watch(descent: Descent) -> Callable[[list[Record]], bool]:
     """Whether rollouts from here on struggle: their steps are short, and iterations are left for full-space steps.
 
-    Without limits a linear step has to go further, too; where it does not, nothing is asked again.
+    Without limits a linear step has to go further, too; where it does not, nothing is asked again. Nor is anything asked
+    while open gaps bend linear steps, as they do on the manifold: sweeps for rollouts do not keep how.
     """
     iterate, begun, most = descent.iterate, len(descent.history), descent.solver.max_iterations - PATIENCE_WITHIN
-    free = is_underactuated(iterate.problem.dynamics)
+    free, bends = is_underactuated(iterate.problem.dynamics), iterate.problem.dynamics.closing().address != 0
 
     def struggles(history: list[Record]) -> bool:
         nonlocal free
         short = history[-1].step <= SHORT
         if iterate.limited:
             return short
+        if bends and iterate.gap > 0.0:
+            return False
         if not (free and short and begun + 2 <= len(history) <= most and history[-2].step <= SHORT):
             return False
         free = _goes_further(iterate)

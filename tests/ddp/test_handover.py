@@ -9,6 +9,7 @@ from test_full_space import noisy, point_to_point
 
 import ddp
 import problems
+from ddp.interior import handover
 from problems import arm, cartpole, pendulum, quadruped
 
 
@@ -33,6 +34,19 @@ def test_full_space_steps_that_would_be_as_short_are_not_tried(name):
     assert not any(record.full_space for record in solution.history)
     assert solution.iterations == rolled.iterations
     np.testing.assert_array_equal(solution.U, rolled.U)
+
+
+def test_linear_steps_are_not_asked_for_while_gaps_bend_them(monkeypatch):
+    asked, further = list[float](), handover._goes_further
+
+    def told(iterate):
+        asked.append(iterate.gap)
+        return further(iterate)
+
+    monkeypatch.setattr(handover, "_goes_further", told)
+    solution = ddp.solve(quadruped.reorientation(angle=np.pi / 3.0))
+    assert [(record.step <= 0.125, record.gap > 0.1) for record in solution.history[:2]] == 2 * [(True, True)]
+    assert not asked
 
 
 def test_rollouts_go_on_where_full_space_steps_struggle():
