@@ -37,8 +37,8 @@ WORSE = 0.01
 def watch(descent: Descent) -> Callable[[list[Record]], bool]:
     """Whether rollouts from here on struggle: their steps are short, and iterations are left for full-space steps.
 
-    Without limits a linear step has to go further, too; where it does not, nothing is asked again. Nor is anything asked
-    while open gaps bend linear steps, as they do on the manifold: sweeps for rollouts do not keep how.
+    Without limits a linear step has to go further, too; where it does not, nothing is asked again; nor while
+    open gaps bend linear steps, as they do on the manifold: sweeps for rollouts do not keep how.
     """
     iterate, begun, most = descent.iterate, len(descent.history), descent.solver.max_iterations - PATIENCE_WITHIN
     free, bends = is_underactuated(iterate.problem.dynamics), iterate.problem.dynamics.closing().address != 0
