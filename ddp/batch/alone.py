@@ -31,7 +31,8 @@ from ddp.problem import Problem
 from ddp.sweeps.backward import Backward
 from ddp.sweeps.outcome import BY_NUMBER, NONE, Sweep
 from ddp.sweeps.sized_limits import within_function
-from ddp.sweeps.sweeping import sweep_function, sweeping_of, weighing_function
+from ddp.sweeps.sized_sweep import weigh_of
+from ddp.sweeps.sweeping import sweep_function, sweeping_of
 from ddp.systems.system import Routines, ability
 
 C_FUNCTION = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 4)
@@ -185,7 +186,7 @@ class Alone:
         self._worker, self._owner = worker_of(
             problem, solver, routines, single=self._single, count=1,
             sweeping=sweeping_of(sweep_function(*swept).address, N, backward.room),
-            weigh=weighing_function(*swept).address if second else 0,
+            weigh=weigh_of(*swept).address if second else 0,
             contract=routines.address("contract") if second else 0,
             within=within_function(n, nu).address if iterate.limited else 0,
         )  # fmt: skip

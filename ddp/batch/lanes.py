@@ -92,7 +92,7 @@ class Worker(Struct):
     single: see there; 0 in batches, whose lanes roll out together.
     follow, expand, contract, context: of `ddp.systems.system.Routines`.   sweeping: of one lane's sweep.
     shared, share_sweeps: sweeps of all lanes at once, and their C function; 0 where each lane sweeps alone.
-    weigh, within: C functions of `ddp.sweeps.sweeping.weighing_function` and `ddp.sweeps.sized_limits.within_function`.
+    weigh, within: C functions of `ddp.sweeps.sized_sweep.weigh_of` and `ddp.sweeps.sized_limits.within_function`.
     terms: rows of tables of costs; runs: see `ddp.costs.cost_table`; bends: whether Gauss-Newton's
     Hessians are not exact.   separable (N+1,).   costs (N+1,): scratch.
     limited, lower, upper (N, nu): whether controls have limits, and which; hands_over: whether problems whose steps are

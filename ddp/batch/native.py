@@ -45,7 +45,8 @@ from ddp.sweeps.lane_sweep import eight_sweeps, eight_sweeps_of
 from ddp.sweeps.limits import scratch_of
 from ddp.sweeps.room import RoomOwner
 from ddp.sweeps.sized_limits import within_function
-from ddp.sweeps.sweeping import sweep_function, sweeping_of, weighing_function
+from ddp.sweeps.sized_sweep import weigh_of
+from ddp.sweeps.sweeping import sweep_function, sweeping_of
 from ddp.systems.structure import numbers_of_blocks
 from ddp.systems.system import Routines, ability
 
@@ -134,7 +135,7 @@ class _Memory:
         self.routines = routines
         self.room = RoomOwner(*sizes)
         self.sweeping = sweeping_of(sweep_function(*sizes).address, N, self.room.address)
-        self.weigh = weighing_function(*sizes)
+        self.weigh = weigh_of(*sizes)
         lengths = [(N + 1) * nx, N * nu] * 4 + [N * nu, N * nu * n, N * n]
         rows = [aligned_zeros((count, length)) for length in lengths]
         self.rows = rows

@@ -108,7 +108,7 @@ def prepare(w, lane, blend, by):
         if boxed:
             horizon = lane.torn_boxed_blocks if lane.torn else lane.boxed_blocks
     if kept and lane.age < 0:
-        call_contraction(w.weigh, horizon, w.N, 1 if by == POLICY else 0, 0)
+        call_contraction(w.weigh, horizon, 1 if by == POLICY else 0, 0, 0)
         call_contraction(w.contract, w.context, trajectory, 0, 0)
     lane.age = 0 if kept else -1
     return horizon

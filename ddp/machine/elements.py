@@ -164,26 +164,25 @@ class _Part(Kernel):
         return self._built(self.builder, self.py_func, args, self.targetoptions, 0)
 
 
-def in_lanes(kernel: Kernel, others: Mapping[Any, Any], kept: tuple[Kernel, ...], **names: Any) -> Kernel:
+def in_lanes(kernel: Kernel, others: Mapping[Any, Any], kept: tuple[Kernel, ...]) -> Kernel:
     """A kernel, and those that it calls, for matrices of lanes.
 
     others: what takes the places of kernels that are for floats alone.   kept: kernels that stay as they are.
-    names: values of global names, of all of them.
     """
-    instead, names = {**_ELEMENTS, **dict(zip(kept, kept, strict=True))}, {**_SIZES, **names}
+    instead = {**_ELEMENTS, **dict(zip(kept, kept, strict=True))}
     for one, other in others.items():
-        instead[one] = _copied(other, instead, names)
-    return _copied(kernel, instead, names)
+        instead[one] = _copied(other, instead)
+    return _copied(kernel, instead)
 
 
-def _copied(kernel: Kernel, instead: dict[Any, Any], names: dict[str, Any]) -> Kernel:
+def _copied(kernel: Kernel, instead: dict[Any, Any]) -> Kernel:
     function, own = kernel.py_func, {}
     for name in function.__code__.co_names:
         value = function.__globals__.get(name)
         if isinstance(value, Kernel) and value not in instead:
-            instead[value] = _copied(value, instead, names)
-        if name in names:
-            own[name] = names[name]
+            instead[value] = _copied(value, instead)
+        if name in _SIZES:
+            own[name] = _SIZES[name]
         elif value is not None and value.__hash__ and instead.get(value, value) is not value:
             own[name] = instead[value]
     if not own:

@@ -4,7 +4,6 @@
     copy_rows(out, ldo, x, ldx, rows, columns)              out := x, which may be dense; zeros up to whole registers
     copy_upper(out, ldo, x, ldx, rows, columns)             on and above the diagonal alone, and a little below it
     add_rows(out, ldo, factor, x, ldx, rows, columns)       out += factor x, which may be dense
-    add_columns(out, ldo, begin, factor, x, ldx, rows, columns)   in the columns from ``begin`` on
     add_upper(out, ldo, factor, x, ldx, rows, columns)      on and above the diagonal alone, and a little below it
     write_rows(out, ldo, x, ldx, rows, columns)             out := x; out may be dense
     write_scaled(out, ldo, factor, x, ldx, rows, columns)   out := factor x; both may be dense
@@ -49,23 +48,6 @@ def add_rows(out, ldo, factor, x, ldx, rows, columns):
         for i in range(rows):
             total = multiply_add(factor, load_some(x, i * ldx + j, columns - j), load(out, i * ldo + j))
             store(out, i * ldo + j, total)
-
-
-@kernel
-def add_columns(out, ldo, begin, factor, x, ldx, rows, columns):
-    """out += factor x in the columns from ``begin`` on.
-
-    If they are part of one register of out, it is written whole: whoever reads what was written across it waits.
-    """
-    first = begin // WIDTH * WIDTH
-    shift = begin - first
-    if shift + columns > WIDTH:
-        add_rows(out + 8 * begin, ldo, factor, x, ldx, rows, columns)
-        return
-    out, x = floats_at(out), floats_at(x)
-    for i in range(rows):
-        own = load_between(x, i * ldx - shift, shift, shift + columns)
-        store(out, i * ldo + first, multiply_add(factor, own, load(out, i * ldo + first)))
 
 
 @kernel

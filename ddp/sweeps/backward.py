@@ -44,6 +44,7 @@ from ddp.sweeps.outcome import BY_NUMBER, COSTATE, KEPT, NONE, POLICY, VALUE, Sw
 from ddp.sweeps.recursion import Recursion
 from ddp.sweeps.segments import Segments, cut
 from ddp.sweeps.sized_sweep import weigh_of
+from ddp.sweeps.sweeping import call
 from ddp.systems.structure import Structure, numbers_of_blocks, structure_of
 from ddp.systems.system import Contraction, System
 
@@ -252,7 +253,7 @@ class Backward:
 
     def _contract_before(self, multiplier: str) -> None:
         """Contract the second order of all knots in one batch, with weights that are known before the sweep."""
-        self._weigh(self._horizon.address, 0, len(self._weights), multiplier == POLICY)
+        call(self._weigh.address, self._horizon.address, int(multiplier == POLICY), 0, 0)
         second = self._in_blocks if self._blockwise else self._second
         self._contract(self._weights, second, self._blockwise)
         self._take(second)

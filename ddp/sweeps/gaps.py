@@ -70,12 +70,11 @@ def steps_of(z, memory):
     return z.n, z.nu, z.h > 0.0, len(z.bent), vectors, vectors[z.n :], vectors[2 * z.n :]
 
 
-@kernel
-def weigh(horizon, start, stop, follows):
-    """weights (N, n) of the knots start .. stop-1: the costates of the next states, through gaps Jᵀ p.
+def weigh(horizon, follows, unused, none):  # type: ignore[no-untyped-def]
+    """C function: weights (N, n) of a `Horizon` := the costates of the next states, through gaps Jᵀ p.
 
-    horizon: the address of a `Horizon`, whose p, ``costate`` (n,) of knot ``stop``, at N set to l_x, becomes that of
-    ``start``: with w = Jᵀ p, p = l_x + Aᵀ w, to which, if it ``follows`` the policy du = K dx, comes Kᵀ (l_u + Bᵀ w).
+    With p = l_x at the end and w = Jᵀ p, p = l_x + Aᵀ w, to which, if it ``follows`` the policy du = K dx, comes
+    Kᵀ (l_u + Bᵀ w).
     Of a semi-implicit step the rows of δq' that are not bent are δq + h δv', see riccati.py.
     """
     z = Horizon(horizon)
@@ -85,15 +84,13 @@ def weigh(horizon, start, stop, follows):
     halves = halved and count(bent, runs) < m
     closed = np.empty((2, n, n) if crossing else (0, 0, 0))
     for j in range(n):
-        p[j] = z.costate[j] if stop < z.N else z.lz[stop, j]
-    for t in range(stop - 1, start - 1, -1):
+        p[j] = z.lz[z.N, j]
+    for t in range(z.N - 1, -1, -1):
         for j in range(n):
             w[j] = p[j]
         if crossing and is_open(z.gaps[t], n):
-            for j in range(n):
-                z.costate[j] = p[j]
             J = np.int64(closed.ctypes.data)
-            call_contraction(z.closing, z.closing_context, address_of(z.gaps[t]), address_of(z.costate), J)
+            call_contraction(z.closing, z.closing_context, address_of(z.gaps[t]), address_of(p), J)
             for j in range(n):
                 w[j] = 0.0
             add_rows_times(w, p, floats_at(J), 0, n, n)
@@ -111,8 +108,6 @@ def weigh(horizon, start, stop, follows):
             add_steps(A, B, n, nu, 0, n, follows, w, p, l_u)
         if follows:
             add_rows_times(p, l_u, z.K[t], 0, nu, n)
-    for j in range(n):
-        z.costate[j] = p[j]
     hold(memory)
     hold(closed)
 

@@ -25,7 +25,7 @@ class Horizon(Struct):
     record: what C functions contract.   T: contracted second orders, of every knot or one place for all, which are
     Hessians or, ``in_blocks``, those of `system.Abilities`.
     gaps (N, n), torn: whether any is open, crossed (g, 2): where they bend derivatives, bends (., 2, n, n):
-    how; see gaps.py.   weights (N, n), costate (n,): see `gaps.weigh`.
+    how; see gaps.py.   weights (N, n): see `gaps.weigh`.
     low, high, held (N, nu): see limits.py.   rows (N, nu (nz + 1)): see box.py.
     action (nu, nu): Q_uu of the last knot that a sweep came to.
     """
@@ -54,7 +54,6 @@ class Horizon(Struct):
     bends: Array = matrix(constant=False)
     crossed: NDArray[np.int64] = integer_matrix()
     weights: Array = matrix(constant=False)
-    costate: Array = reals(constant=False)
     limited: int = integer()
     low: Array = matrix()
     high: Array = matrix()
@@ -77,7 +76,7 @@ def horizon_of(
         separable=np.zeros(N + 1, dtype=np.int64), h=steps[0], bent=steps[1], record=d.record,
         T=second, gaps=np.zeros((N, n)),
         closing=closing.address, closing_context=closing.context, bends=bends, crossed=crossed,
-        weights=np.zeros((N, n)), costate=np.zeros(n), limited=int(limited), low=-free, high=free,
+        weights=np.zeros((N, n)), limited=int(limited), low=-free, high=free,
         held=np.zeros_like(free), rows=np.zeros((len(free), nu * (n + nu + 1))), k=np.zeros((N, nu)),
         K=np.zeros((N, nu, n)), action=np.zeros((nu, nu)),
     )  # fmt: skip

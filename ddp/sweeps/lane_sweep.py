@@ -38,7 +38,7 @@ from ddp.protocols import Array
 from ddp.sweeps import tiled_sweep
 from ddp.sweeps.box import hold
 from ddp.sweeps.horizon import Horizon, load_costs
-from ddp.sweeps.riccati import SMALLEST, block_at, complete_in_place, is_given, load_hessian
+from ddp.sweeps.riccati import SMALLEST, block_at, is_given, load_hessian
 from ddp.sweeps.room import Room, places_of, read_room
 from ddp.systems.structure import Halves
 
@@ -95,7 +95,7 @@ def eight_sweeps(
                 **own, N=N - begin if N - begin <= WIDTH else knots, n=n, nu=nu, separable=flags, h=halves[0],
                 bent=halves[1], in_blocks=in_blocks, contraction=0, context=0, gaps=nothing, torn=0, closing=0,
                 closing_context=0, bends=nothing, crossed=np.zeros((0, 2), dtype=np.int64), weights=nothing,
-                costate=nothing[0], limited=0, low=nothing, high=nothing, held=nothing,
+                limited=0, low=nothing, high=nothing, held=nothing,
                 rows=nothing, action=np.zeros(nu * nu * WIDTH),
             )
         )  # fmt: skip
@@ -212,11 +212,6 @@ def load_own_costs(p, r, t, blend):
 
 
 @inline
-def nothing_in_place(r):
-    """Complete nothing."""
-
-
-@inline
 def nothing_contracted(p, r, t):
     """Contract nothing: that has been done."""
 
@@ -246,7 +241,7 @@ def not_pushed(p, t, i, g):
 
 
 _IN_LANES = {
-    load_costs: load_own_costs, complete_in_place: nothing_in_place, tiled_sweep.cross_gap: no_gap,
+    load_costs: load_own_costs, tiled_sweep.cross_gap: no_gap,
     tiled_sweep.follow: no_slope, hold: nothing_held, tiled_sweep.is_pushed: not_pushed,
     tiled_sweep.knot_of: same, read_room: same, tiled_sweep.contract: nothing_contracted,
     tiled_sweep.begin_with_costs: begin_in_place,
@@ -263,6 +258,6 @@ def eight_sweeps_of(n: int, nu: int, halved: bool, runs: int, in_blocks: bool) -
     yes, no = (inline(specialised(answer, word, _flag=word == "yes")) for word in ("yes", "no"))
     blocks = yes if in_blocks else no
     known = {tiled_sweep.has_second: yes, tiled_sweep.has_blocks: blocks, is_given: blocks}
-    own = in_lanes(tiled_sweep.sweep, {**_IN_LANES, **known}, (block_at,), FEW=0)
+    own = in_lanes(tiled_sweep.sweep, {**_IN_LANES, **known}, (block_at,))
     names = {"recursion": own, "room_in": room, "_numbers": WIDTH * length}
     return written_out(specialised(_sweep_eight, name, **names))

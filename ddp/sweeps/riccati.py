@@ -28,9 +28,8 @@ from __future__ import annotations
 from ddp.compiling.kernel import inline, kernel
 from ddp.machine.addresses import array_at
 from ddp.machine.memory import floats_at
-from ddp.machine.number import all_less, where_less, with_lane
+from ddp.machine.number import all_less, where_less
 from ddp.machine.rows import (
-    add_columns,
     add_rows,
     add_to_diagonal,
     add_upper,
@@ -45,31 +44,14 @@ from ddp.machine.simd import load, load_some, multiply_add, store
 from ddp.machine.tiles import WIDTH, add_product, product, upper_product
 from ddp.machine.triangles import eliminate, magnitude, raise_rows
 
-FEW = 4
-"""Matrices of so few rows are mirrored number by number."""
-
 SMALLEST = 5e-324
 """Magnitudes below this one are zero."""
 
 
 @kernel
 def complete(r):
-    """The whole of V from its upper triangle."""
-    if r.n > FEW:
-        mirror(r.V, r.lx)  # and more: what is below V is written after it
-    else:
-        complete_in_place(r)
-
-
-@kernel
-def complete_in_place(r):
-    """Complete V row by row; v stays as it is."""
-    V = floats_at(r.V)
-    for i in range(1, r.n):
-        row = load(V, i * r.lx)
-        for j in range(i):
-            row = with_lane(row, j, V[j * r.lx + i])
-        store(V, i * r.lx, row)
+    """The whole of V from its upper triangle, and more: what is below V is written after it."""
+    mirror(r.V, r.lx)
 
 
 @kernel
@@ -140,8 +122,8 @@ def add_blocks(r, factor, T):
     """Q += factor times the blocks of x of a second order at an address."""
     m, ld = r.n // 2, r.ld
     add_rows(r.Q, ld, factor, block_at(T, 0, m), m, m, m)
-    add_columns(r.Q, ld, m, factor, block_at(T, 1, m), m, m, m)
-    add_columns(r.Q + 8 * m * ld, ld, m, factor, block_at(T, 2, m), m, m, m)
+    add_rows(r.Q + 8 * m, ld, factor, block_at(T, 1, m), m, m, m)
+    add_rows(r.Q + 8 * m * (ld + 1), ld, factor, block_at(T, 2, m), m, m, m)
 
 
 @kernel

@@ -39,7 +39,8 @@ from ddp.protocols import Array
 from ddp.sweeps.horizon import Horizon
 from ddp.sweeps.riccati import factorize, forget_idle, value
 from ddp.sweeps.room import RoomOwner, read_room
-from ddp.sweeps.sized_sweep import sweep_of
+from ddp.sweeps.sized_sweep import sweep_of, weigh_of
+from ddp.sweeps.sweeping import call
 from ddp.sweeps.tiled_sweep import NOTHING, act
 
 EXTENDED = 1.9
@@ -77,7 +78,7 @@ class Segments:
 
     def __init__(self, bounds: list[int], n: int, nu: int, halved: bool = False, runs: int = 0) -> None:
         sizes = n, nu, halved, runs
-        self._recursion = sweep_of(*sizes)
+        self._recursion, self._weigh = sweep_of(*sizes), weigh_of(*sizes)
         self._segments = [
             _Segment(
                 start, stop, RoomOwner(*sizes), RoomOwner(*sizes, n), np.zeros((n, n)), np.zeros(n),
@@ -110,14 +111,13 @@ class Segments:
             if any(failed >= 0 for failed, _, _ in found):
                 return False, 0.0, 0.0
             outcomes = found[:1]
-            costate = np.zeros(end.v.size)
-            read_value(end.room.address, end.V, end.v, costate)
+            read_value(end.room.address, end.V, end.v)
+            call(self._weigh.address, horizon.address, 0, 0, 0)
             following = end
             for part in reversed(others):
                 if part is not others[0]:
                     _combine(part, following.V, following.v)
-                write_value(part.room.address, following.V, following.v, costate)
-                propagate(part.start, part.stop, horizon.A, horizon.lz, costate)
+                write_value(part.room.address, following.V, following.v, horizon.weights[part.stop - 1])
                 following = part
             outcomes += _at_once(pool, [(swept, part) for part in others])
         if any(failed >= 0 for failed, _, _ in outcomes):
@@ -141,7 +141,7 @@ def _at_once(pool: ThreadPoolExecutor, tasks: list[tuple[_Work, _Segment]]) -> l
 
 def _combine(part: _Segment, V: Array, v: Array) -> None:
     """The value at a segment's start, from that at its end, (V, v), and its own, P and p, that its room holds."""
-    read_value(part.extended.address, part.V, part.v, np.empty_like(v))
+    read_value(part.extended.address, part.V, part.v)
     after = np.linalg.solve(
         np.eye(v.size) - part.curved @ V, np.column_stack([part.along.T, part.curved @ v + part.offset])
     )
@@ -151,13 +151,13 @@ def _combine(part: _Segment, V: Array, v: Array) -> None:
 
 
 @kernel
-def read_value(room, V, v, p):
-    """V (n, n), v (n,) := the room's value; p (n,) := the costate beside it."""
+def read_value(room, V, v):
+    """V (n, n), v (n,) := the room's value."""
     r = read_room(room)
     n = r.n
-    own, gradients = array_at(r.V, (n, r.lx)), array_at(r.v, (2, r.lx))
+    own, gradient = array_at(r.V, (n, r.lx)), floats_at(r.v)
     for i in range(n):
-        v[i], p[i] = gradients[0, i], gradients[1, i]
+        v[i] = gradient[i]
         for j in range(n):
             V[i, j] = own[i, j]
 
@@ -172,19 +172,6 @@ def write_value(room, V, v, p):
         gradients[0, i], gradients[1, i] = v[i], p[i]
         for j in range(n):
             own[i, j] = V[i, j]
-
-
-@kernel
-def propagate(start, stop, A, lz, p):
-    """The costate p (n,) at knot ``stop`` := that at ``start``, l_x + Aᵀ p after every step."""
-    n = p.size
-    following = np.empty(n)
-    for t in range(stop - 1, start - 1, -1):
-        for i in range(n):
-            following[i], p[i] = p[i], lz[t, i]
-        for i in range(n):
-            for j in range(n):
-                p[j] += A[t, i, j] * following[i]
 
 
 @kernel

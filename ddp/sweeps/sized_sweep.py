@@ -4,7 +4,8 @@ The source is that of every size; known sizes let LLVM unroll its loops and drop
 microseconds a knot, as compiled for all sizes and for its own: 2 states, 1 control .24 and .03; 4, 1 .29 and .05;
 12, 6 .74 and .38; 36, 12 of semi-implicit steps 2.7 and 2.2, a twelfth of a whole solve, for 3.5 s more of the
 compiler; of other steps 3.0 and 2.7, of which gaits take a thirtieth. So sizes beyond those of `MOST` are not worth its
-time. Weights take .020 and .010 for 2 states, .053 and .041 for 12, .21 and .16 for 36, and .5 to 1 s of the compiler.
+time. Weights take .020 and .010 for 2 states, .053 and .041 for 12, .21 and .16 for 36: batches of pendulums
+take a tenth less time by that, batches of cart-poles a twentieth.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from ddp.compiling.kernel import inline, specialised, variant
+from ddp.compiling.kernel import callback, inline, specialised, variant
 from ddp.machine.simd import stack
 from ddp.sweeps.gaps import weigh
 from ddp.sweeps.room import read_room, sizes_of
@@ -23,7 +24,7 @@ MOST = {True: (STATES, CONTROLS), False: (16, 8)}
 """States and controls, at most, of a sweep that is compiled for them; whether steps are semi-implicit."""
 
 _known: Any = None
-"""Placeholders in the functions that are compiled."""
+"""Placeholder in the functions that are compiled."""
 
 
 def known_sizes(address):  # type: ignore[no-untyped-def]
@@ -37,23 +38,16 @@ def _known_steps(z, memory):  # type: ignore[no-untyped-def]
     return n, nu, halved != 0, runs, stack(STATES), stack(STATES), stack(CONTROLS)
 
 
-def weigh_of(n: int, nu: int, halved: bool, runs: int) -> Any:
-    """`gaps.weigh`, compiled for n states and nu controls where they are few; halved, runs: see `Room`."""
-    return _sized_weigh(n, nu, halved, runs) if _are_few(n, nu, halved) else weigh
-
-
-def sweep_of(n: int, nu: int, halved: bool, runs: int) -> Any:
-    """`tiled_sweep.sweep`, compiled for n states and nu controls where they are few; halved, runs: see `Room`."""
-    return _sized_sweep(n, nu, halved, runs) if _are_few(n, nu, halved) else sweep
-
-
 def _are_few(n: int, nu: int, halved: bool) -> bool:
     states, controls = MOST[halved]
     return n <= states and nu <= controls
 
 
 @cache
-def _sized_sweep(n: int, nu: int, halved: bool, runs: int) -> Any:
+def sweep_of(n: int, nu: int, halved: bool, runs: int) -> Any:
+    """`tiled_sweep.sweep`, compiled for n states and nu controls where they are few; halved, runs: see `Room`."""
+    if not _are_few(n, nu, halved):
+        return sweep
     name = f"sweep_{n}_{nu}_{int(halved)}_{runs}"
     sizes = inline(specialised(known_sizes, f"sizes_of_{name}", _known=sizes_of(n, nu, halved, runs)))
     room = inline(specialised(read_room.py_func, f"room_of_{name}", sizes_at=sizes))
@@ -61,7 +55,10 @@ def _sized_sweep(n: int, nu: int, halved: bool, runs: int) -> Any:
 
 
 @cache
-def _sized_weigh(n: int, nu: int, halved: bool, runs: int) -> Any:
+def weigh_of(n: int, nu: int, halved: bool, runs: int) -> Any:
+    """The C function `gaps.weigh`, compiled for n states and nu controls where they are few."""
+    if not _are_few(n, nu, halved):
+        return callback(weigh)
     name = f"weigh_{n}_{nu}_{int(halved)}_{runs}"
     known = inline(specialised(_known_steps, f"steps_of_{name}", _known=(n, nu, int(halved), runs)))
-    return variant(weigh.py_func, name, whole=True, steps_of=known)
+    return callback(specialised(weigh, name, steps_of=known), whole=True)

@@ -10,7 +10,7 @@ from ddp.compiling.kernel import call_contraction, callback, kernel, specialised
 from ddp.machine.struct import Struct, integer
 from ddp.machine.variables import variable_integer, variable_real
 from ddp.machine.written import filled
-from ddp.sweeps.sized_sweep import sweep_of, weigh_of
+from ddp.sweeps.sized_sweep import sweep_of
 from ddp.sweeps.tiled_sweep import NOTHING, sweep
 
 
@@ -57,22 +57,6 @@ def sweep_function(n: int, nu: int, halved: bool, runs: int) -> Any:
     """The C function of sweeps of some sizes."""
     own = sweep_of(n, nu, halved, runs)
     return callback(specialised(_sweep, f"called_{own.py_func.__name__}", recursion=own))
-
-
-weigh: Any = None
-"""Weights of contractions: the kernel for some sizes takes its place in the template below."""
-
-
-def _weigh(horizon, stop, follows, nothing):  # type: ignore[no-untyped-def]
-    """Weights of the knots before one, see `ddp.sweeps.gaps.weigh`."""
-    weigh(horizon, 0, stop, follows != 0)
-
-
-@cache
-def weighing_function(n: int, nu: int, halved: bool, runs: int) -> Any:
-    """The C function that finds weights of some sizes."""
-    own = weigh_of(n, nu, halved, runs)
-    return callback(specialised(_weigh, f"called_{own.py_func.__name__}", weigh=own))
 
 
 @kernel

@@ -31,7 +31,7 @@ def sweep(room, h, bent, A, B, H, l, V, v, k, K, T, factor):
     T (N, .): second orders in blocks, which are added ``factor`` times; (0, .) if there are none.
     """
     r = read_room(room)
-    N, n = len(l), v.size
+    N = len(l)
     write_value(room, V, v, v)
     for t in range(N - 1, -1, -1):
         load_hessian(r, H[t].ctypes.data)
@@ -47,7 +47,7 @@ def sweep(room, h, bent, A, B, H, l, V, v, k, K, T, factor):
             return t
         policy(r, k[t].ctypes.data, K[t].ctypes.data)
         value(r)
-    read_value(room, V, v, np.empty(n))
+    read_value(room, V, v)
     return -1
 
 

@@ -9,12 +9,14 @@ import pytest
 from oracles import random_blocks
 from recursion import dense_sweep
 
+from ddp.compiling.kernel import callback
 from ddp.derivatives import Derivatives
 from ddp.sweeps import tiled_sweep
 from ddp.sweeps.gaps import weigh
 from ddp.sweeps.horizon import horizon_of
 from ddp.sweeps.room import RoomOwner
 from ddp.sweeps.sized_sweep import MOST, sweep_of, weigh_of
+from ddp.sweeps.sweeping import call
 from ddp.systems.structure import structure_of
 from ddp.systems.system import Contraction
 
@@ -148,7 +150,7 @@ def test_known_sizes_change_rounding_alone(n, nu, bent, h):
     ("n", "nu", "h", "bent"), [(2, 1, 0.0, []), (5, 3, 0.0, []), (12, 6, 0.1, []), (12, 6, 0.1, [(1, 3), (4, 2)])]
 )
 @pytest.mark.parametrize("follows", [False, True])
-def test_costates_of_known_sizes_and_of_any_are_those_of_dense_products(n, nu, h, bent, follows):
+def test_costates_are_those_of_dense_products(n, nu, h, bent, follows):
     rng = np.random.default_rng(n + len(bent))
     d, halves = random_derivatives(rng, n, nu, h, bent), (h, np.array(bent, np.int64).reshape(-1, 2))
     nothing = np.zeros((1, n + nu, n + nu)), halves, NOTHING, np.zeros((1, 2, n, n)), np.zeros((0, 2), np.int64)
@@ -156,16 +158,11 @@ def test_costates_of_known_sizes_and_of_any_are_those_of_dense_products(n, nu, h
     for t in reversed(range(N)):
         expected[t] = p
         p = d.lz[t, :n] + d.A[t].T @ p + follows * K[t].T @ (d.lz[t, n:] + d.B[t].T @ p)
-    sized = weigh_of(n, nu, h > 0.0, len(bent))
-    assert sized is not weigh
-    for own in (sized, weigh):
-        for stops in ((N, 0), (N, 5, 4, 0)):
-            horizon = horizon_of(d, *nothing, False)
-            horizon.K = K
-            for stop, start in pairwise(stops):
-                own(horizon.address, start, stop, follows)
-            assert np.abs(horizon.weights - expected).max() <= 1e-13 * np.abs(expected).max()
-            assert np.abs(horizon.costate - p).max() <= 1e-13 * np.abs(p).max()
+    for own in (weigh_of(n, nu, h > 0.0, len(bent)), callback(weigh)):
+        horizon = horizon_of(d, *nothing, False)
+        horizon.K = K
+        call(own.address, horizon.address, int(follows), 0, 0)
+        assert np.abs(horizon.weights - expected).max() <= 1e-13 * np.abs(expected).max()
 
 
 def test_a_control_that_acts_on_nothing_is_left_alone_at_its_knot():
@@ -182,7 +179,6 @@ def test_a_control_that_acts_on_nothing_is_left_alone_at_its_knot():
 def test_sweeps_of_many_states_are_not_compiled_for_their_sizes():
     for halved, (states, controls) in MOST.items():
         assert sweep_of(states + 2, 1, halved, 0) is sweep_of(2, controls + 1, halved, 0) is tiled_sweep.sweep
-        assert weigh_of(states + 2, 1, halved, 0) is weigh_of(2, controls + 1, halved, 0) is weigh
 
 
 def test_a_sweep_is_found_by_its_name():
