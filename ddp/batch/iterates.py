@@ -13,6 +13,7 @@ from ddp.derivatives import FIRST
 from ddp.descent import judged
 from ddp.endless import BOTTOMLESS, FAR
 from ddp.machine.addresses import array_at
+from ddp.machine.memory import floats_at
 from ddp.models.globalisation import OWN
 from ddp.saddles import FIRM
 from ddp.sweeps.horizon import Horizon
@@ -155,8 +156,8 @@ def accept(w, lane):
     attempt = attempt_of(lane.decisions, lane.decisions.best)
     verdict, lane.settled = judged(lane, attempt, w.tolerance, lane.settled)
     if attempt.step.alpha > 0.0:
-        copy(lane.X, lane.best_X, (w.N + 1) * w.nx)
-        copy(lane.U, lane.best_U, w.N * w.nu)
+        copy(lane.X, floats_at(lane.reached_X), (w.N + 1) * w.nx)
+        copy(lane.U, floats_at(lane.reached_U), w.N * w.nu)
         lane.cost, lane.highest = attempt.step.cost, max(lane.highest, attempt.step.cost)
         if lane.torn:
             scale_gaps(w, lane, 1.0 - attempt.step.alpha)

@@ -184,7 +184,8 @@ class Lane(Struct):
     ahead: number of further steps that have been rolled out already.   unpriced: whether a step of this search has a
     cost that is no number.
     alpha, reached: the step that is searched, the cost of the best one beyond a full one, which is of ``longer``.
-    X, U: the iterate; tried_X, tried_U: where a rollout writes; best_X, best_U: the best attempt of an iteration;
+    X, U: the iterate; tried_X, tried_U: where a rollout writes; best_X, best_U: the best attempt of an iteration,
+    while others follow; reached_X, reached_U: addresses of the best attempt in the end, in any of these.
     kept_X, kept_U: the best of longer steps.
     k, K: the policy of the last sweep.   low, high: how far controls are from their limits.   scratch: of
     sweeps within limits, a `ddp.sweeps.sized_limits.Scratch`.
@@ -243,6 +244,8 @@ class Lane(Struct):
     tried_U: Array = reals(constant=False)
     best_X: Array = reals(constant=False)
     best_U: Array = reals(constant=False)
+    reached_X: int = variable_integer()
+    reached_U: int = variable_integer()
     kept_X: Array = reals(constant=False)
     kept_U: Array = reals(constant=False)
     k: Array = reals(constant=False)

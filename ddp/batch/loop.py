@@ -265,8 +265,11 @@ def search_ended(w, lane, alpha, cost, X, U):
     searched(s, model, lane, Outcome(lane.expected, lane.gradient, -1), alpha, cost)
     following = follow_up(s, lane, True)
     if s.best == model and alpha > 0.0:
-        copy(lane.best_X, X, (w.N + 1) * w.nx)
-        copy(lane.best_U, U, w.N * w.nu)
+        if following != NOBODY:
+            copy(lane.best_X, X, (w.N + 1) * w.nx)
+            copy(lane.best_U, U, w.N * w.nu)
+            X, U = lane.best_X, lane.best_U
+        lane.reached_X, lane.reached_U = address_of(X), address_of(U)
     propose(w, lane, following)
 
 

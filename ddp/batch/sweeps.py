@@ -167,8 +167,6 @@ def sweep_together(w):
     for i in range(some):
         lane = Lane(w.lanes[w.taken[i]])
         if e.failed[i] < 0.0:
-            copy(lane.k, e.k[i], w.N * w.nu)
-            copy(lane.K, e.K[i], w.N * w.nu * w.n)
             lane.followed, lane.found_slope = 1, -2.0 * e.change[i]
             lane.change, lane.steepest = e.change[i], e.steepest[i]
         else:
@@ -180,7 +178,8 @@ def enter(e, i, lane, blend, mu):
     """Let a lane's sweep be the i-th of eight."""
     d = lane.derived
     e.A[i], e.B[i], e.lz[i], e.lzz[i], e.exact[i], e.diagonal[i] = d.A, d.B, d.lz, d.lzz, d.exact, d.diagonal
-    e.T[i], e.blends[i], e.mus[i] = Trajectory(lane.trajectory).T, blend, mu
+    e.T[i], e.k[i], e.K[i] = Trajectory(lane.trajectory).T, address_of(lane.k), address_of(lane.K)
+    e.blends[i], e.mus[i] = blend, mu
 
 
 @kernel

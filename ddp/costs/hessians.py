@@ -19,23 +19,23 @@ def scales(l, separable, H, diagonal, X, U, cost, highest):
 
     l (N+1,): costs, in all ``cost``, which was ``highest`` once.
     """
-    nz, nu, magnitude, effort, own, others = H.shape[1], U.shape[1], 0.0, 0.0, 0.0, 0.0
-    for t in range(H.shape[0]):
-        magnitude += abs(l[t])
-        for i in range(nz):
-            entry = abs(diagonal[t, i] if separable[t] else H[t, i, i])
-            if i < nz - nu:
-                others += entry
-            elif t < H.shape[0] - 1:
-                own += entry
-                effort += 0.5 * entry * U[t, i - nz + nu] ** 2
+    N, n, nu, magnitude, effort, own, others = U.shape[0], H.shape[1] - U.shape[1], U.shape[1], 0.0, 0.0, 0.0, 0.0
+    for t in range(N + 1):  # the sums of a knot wait for no other's
+        of_x, of_u, spent = 0.0, 0.0, 0.0
+        for i in range(n):
+            of_x += abs(diagonal[t, i] if separable[t] else H[t, i, i])
+        for i in range(nu if t < N else 0):
+            entry = abs(diagonal[t, n + i] if separable[t] else H[t, n + i, n + i])
+            of_u += entry
+            spent += 0.5 * entry * U[t, i] ** 2
+        magnitude, others, own, effort = magnitude + abs(l[t]), others + of_x, own + of_u, effort + spent
     weight = 1.0
-    for candidate in (magnitude, others / (H.shape[0] * (nz - nu)), own / ((H.shape[0] - 1) * nu)):
+    for candidate in (magnitude, others / ((N + 1) * n), own / (N * nu)):
         if 0.0 < candidate < np.inf:
             weight = candidate
     changed = effort + max(0.0, highest - cost)
     unit = max(min(magnitude, changed), DOWN_TO * changed)
-    grain = 0.5 * U.shape[0] * EPSILON**2 * (others * largest_square(X) + own * largest_square(U))
+    grain = 0.5 * N * EPSILON**2 * (others * largest_square(X) + own * largest_square(U))
     return magnitude, weight, unit, EPSILON * magnitude, max(grain, 1e-12 * (unit + abs(cost))), grain
 
 
@@ -44,6 +44,8 @@ def largest_square(a):
     """The square of the largest of numbers (., .)."""
     largest = 0.0
     for t in range(a.shape[0]):
+        of_row = 0.0
         for i in range(a.shape[1]):
-            largest = max(largest, abs(a[t, i]))
+            of_row = max(of_row, abs(a[t, i]))
+        largest = max(largest, of_row)
     return largest * largest

@@ -16,48 +16,55 @@ from ddp.machine.simd import load, load_some, prefetch, stack, store, store_some
 
 @kernel
 def gather(places, begin, x, m):
-    """Read floats behind eight addresses, or from one place for all: see above."""
-    apart = False
-    for lane in range(1, WIDTH):
-        apart = apart or places[lane] != places[0]
-    if not apart:
-        row = floats_at(places[0])
-        for i in range(m):
-            x[i] = row[begin + i]
-        return
-    square = stack(64)
-    for field in range(0, m, WIDTH):
-        start = max(0, min(field, m - WIDTH))  # the last eight may overlap others
+    """Read floats behind eight addresses: see above."""
+    for field in range(0, m - WIDTH + 1, WIDTH):
+        _gather_square(places, begin + field, x, field)
+    if m > WIDTH and m % WIDTH:  # the last eight overlap others
+        _gather_square(places, begin + m - WIDTH, x, m - WIDTH)
+    elif m < WIDTH:
+        square = stack(64)
         for lane in range(WIDTH):
-            row = floats_at(places[lane])
-            if m < WIDTH:
-                store(square, WIDTH * lane, load_some(row, begin, m))
-            else:
-                store(square, WIDTH * lane, load(row, begin + start))
+            store(square, WIDTH * lane, load_some(floats_at(places[lane]), begin, m))
         transpose(square)
-        for i in range(min(m, WIDTH)):
-            x[start + i] = load(square, WIDTH * i)
+        for i in range(m):
+            x[i] = load(square, WIDTH * i)
+
+
+@inline
+def _gather_square(places, begin, x, field):
+    """Read eight floats behind each address, in registers."""
+    square = stack(64)
+    for lane in range(WIDTH):
+        store(square, WIDTH * lane, load(floats_at(places[lane]), begin))
+    transpose(square)
+    for i in range(WIDTH):
+        x[field + i] = load(square, WIDTH * i)
 
 
 @kernel
 def scatter(x, m, places, begin):
     """Write floats behind eight addresses: see above."""
-    square = stack(64)
-    for field in range(0, m, WIDTH):
-        start = max(0, min(field, m - WIDTH))
-        for i in range(min(m, WIDTH)):
-            store(square, WIDTH * i, x[start + i])
-        _scatter_square(square, places, begin + start, m)
+    for field in range(0, m - WIDTH + 1, WIDTH):
+        _scatter_square(x, field, places, begin + field)
+    if m > WIDTH and m % WIDTH:
+        _scatter_square(x, m - WIDTH, places, begin + m - WIDTH)
+    elif m < WIDTH:
+        square = stack(64)
+        for i in range(m):
+            store(square, WIDTH * i, x[i])
+        transpose(square)
+        for lane in range(WIDTH):
+            store_some(floats_at(places[lane]), begin, load(square, WIDTH * lane), m)
 
 
 @inline
-def _scatter_square(square, places, begin, m):
-    """Write eight registers, transposed, of which m hold numbers."""
+def _scatter_square(x, field, places, begin):
+    """Write eight floats behind each address, from registers."""
+    square = stack(64)
+    for i in range(WIDTH):
+        store(square, WIDTH * i, x[field + i])
     transpose(square)
     for lane in range(WIDTH):
         row = floats_at(places[lane])
-        if m < WIDTH:
-            store_some(row, begin, load(square, WIDTH * lane), m)
-        else:
-            prefetch(row, begin + AHEAD * WIDTH)
-            store(row, begin, load(square, WIDTH * lane))
+        prefetch(row, begin + AHEAD * WIDTH)
+        store(row, begin, load(square, WIDTH * lane))

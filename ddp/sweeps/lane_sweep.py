@@ -3,8 +3,8 @@
 
 Knots of few states wait for each other more than they compute; eight problems wait together. Loops of so few states are
 written out and a knot's matrices are registers, for which no address may depend on what kernels find out. Measured
-in nanoseconds a knot of one problem, alone and with seven others: 30 and 6 for 2 states and 1 control, 43 and 14 for 4
-and 1; with a second order 31 and 9, 49 and 17. Eight knots at a time go to lanes and back, as in
+in nanoseconds a knot of one problem, alone and with seven others: 30 and 6 for 2 states and 1 control, 42 and 13 for 4
+and 1; with a second order 30 and 7, 49 and 14. Eight knots at a time go to lanes and back, as in
 `ddp.machine.following`.
 
 Gaps are closed, controls without limits, and the second order is as contracted; a lane that fails says so, and its
@@ -26,13 +26,12 @@ from ddp.machine.aligned import aligned_zeros
 from ddp.machine.constants import room as memory
 from ddp.machine.elements import in_lanes
 from ddp.machine.following import lanes_at
-from ddp.machine.gathering import gather
+from ddp.machine.gathering import gather, scatter
 from ddp.machine.memory import address_of
 from ddp.machine.number import WIDTH, all_less, spread, where_less
-from ddp.machine.packing import unpack_columns
 from ddp.machine.rows import clear_rows
 from ddp.machine.simd import load, store
-from ddp.machine.struct import Struct, integer, integers, matrix, reals, several
+from ddp.machine.struct import Struct, integer, integers, reals, several
 from ddp.machine.trajectories import Places
 from ddp.protocols import Array
 from ddp.sweeps import tiled_sweep
@@ -44,8 +43,9 @@ from ddp.systems.structure import Halves
 
 
 class EightSweeps(Struct):
-    """Sweeps of eight problems: derivatives, T at eight addresses each; k, K (8, .) that are found; blends, mus (8,).
+    """Sweeps of eight problems: derivatives, T and the k, K that are found at eight addresses each; blends, mus (8,).
 
+    used: addresses of T, or where blends are zero of ``zeros``: T may have numbers there that are not finite.
     failed, change, steepest (8,): as `ddp.sweeps.tiled_sweep.sweep` returns them.   horizons: of eight knots
     each, in lanes, all in the same arrays.   separable (N+1,).   second: numbers of a knot's T.
     """
@@ -62,9 +62,11 @@ class EightSweeps(Struct):
     exact: Places = integers(constant=False)
     diagonal: Places = integers(constant=False)
     T: Places = integers(constant=False)
+    used: Places = integers(constant=False)
+    zeros: Array = reals()
     second: int = integer()
-    k: Array = matrix(constant=False)
-    K: Array = matrix(constant=False)
+    k: Places = integers(constant=False)
+    K: Places = integers(constant=False)
     blends: Array = reals(constant=False)
     mus: Array = reals(constant=False)
     failed: Array = reals(constant=False)
@@ -100,10 +102,10 @@ def eight_sweeps(
             )
         )  # fmt: skip
     numbers = {name: aligned_zeros((WIDTH,)) for name in ("blends", "mus", "failed", "change", "steepest")}
-    places = {name: np.zeros(WIDTH, dtype=np.int64) for name in ("A", "B", "lz", "lzz", "exact", "diagonal", "T")}
+    places = {name: np.zeros(WIDTH, dtype=np.int64) for name in rows if name != "record"}
     return EightSweeps(
         N=N, n=n, nu=nu, horizons=horizons, separable=separable, second=math.prod(second),
-        k=aligned_zeros((WIDTH, N * nu)), K=aligned_zeros((WIDTH, N * nu * n)), **numbers, **places,
+        used=np.zeros(WIDTH, dtype=np.int64), zeros=np.zeros(N * math.prod(second)), **numbers, **places,
     )  # fmt: skip
 
 
@@ -121,7 +123,9 @@ def _sweep_eight(sweeps, unused, none, nothing):  # type: ignore[no-untyped-def]
     blend, mu = load(s.blends, 0), load(s.mus, 0)
     room = room_in(lanes_at(memory(_numbers)))  # memory ends with the kernel that makes it, even if inlined
     zero = spread(0.0, blend)
-    failed, sums, second = spread(-1.0, blend), (zero, zero, zero), not all_less(blend, SMALLEST)
+    failed, sums = spread(-1.0, blend), (zero, zero, zero)
+    for i in range(WIDTH):
+        s.used[i] = s.T[i] if s.blends[i] > 0.0 else address_of(s.zeros)
     for w in range((s.N - 1) // WIDTH, -1, -1):
         p, begin = Horizon(s.horizons[w]), WIDTH * w
         knots = min(WIDTH, s.N - begin)
@@ -135,17 +139,12 @@ def _sweep_eight(sweeps, unused, none, nothing):  # type: ignore[no-untyped-def]
             separable += s.separable[t]
         if separable < more:
             load_mixed(s, p, begin * nz * nz, more * nz * nz, blend)
-        T = lanes_at(address_of(p.T))
-        if second:
-            gather(s.T, begin * size, T, knots * size)
-        if not all_less(0.0, blend):  # what was left there from other iterates may not be finite
-            for i in range(knots * size):
-                T[i] = where_less(0.0, blend, T[i], 0.0)
+        gather(s.used, begin * size, lanes_at(address_of(p.T)), knots * size)
         found, slope, change, steepest = recursion(p.address, room, 0, knots, sums, blend, mu, False, True, False)
         sums = slope, change, steepest
         failed = where_less(failed, 0.0, where_less(-0.5, found, found + float(begin), failed), failed)
-        unpack_columns(lanes_at(address_of(p.k)), knots * nu, s.k, 0, begin * nu)
-        unpack_columns(lanes_at(address_of(p.K)), knots * nu * n, s.K, 0, begin * nu * n)
+        scatter(lanes_at(address_of(p.k)), knots * nu, s.k, begin * nu)
+        scatter(lanes_at(address_of(p.K)), knots * nu * n, s.K, begin * nu * n)
         if all_less(-0.5, failed):
             break
     store(s.failed, 0, failed)

@@ -26,6 +26,7 @@ class Eight:
         self.T = [np.zeros_like(T) if i in poisoned else T for i, (T, _) in enumerate(orders)]
         self.mus, halves = rng.uniform(0.0, 0.3, size=8), (h, np.array(bent, np.int64).reshape(-1, 2))
         sizes = n, nu, h > 0.0, len(bent)
+        self.k, self.K = np.zeros((8, N * nu)), np.zeros((8, N * nu * n))
         flags = self.separable.astype(np.int64)
         self.sweeps = eight_sweeps((N, n, nu), self.T[0][0].shape, True, flags, halves)
         self.function = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 4)(eight_sweeps_of(*sizes, True).address)
@@ -37,9 +38,10 @@ class Eight:
                 getattr(self.sweeps, name)[lane] = getattr(self.problems[i], name).ctypes.data
             self.sweeps.T[lane], self.sweeps.blends[lane] = self.T[i].ctypes.data, BLENDS[i]
             self.sweeps.mus[lane] = self.mus[i]
+            self.sweeps.k[lane], self.sweeps.K[lane] = self.k[lane].ctypes.data, self.K[lane].ctypes.data
         self.function(self.sweeps.address, 0, 0, 0)
         s, back = self.sweeps, np.argsort(order)
-        return tuple(found[back].copy() for found in (s.failed, s.k, s.K, -s.change, s.steepest))
+        return tuple(found[back].copy() for found in (s.failed, self.k, self.K, -s.change, s.steepest))
 
 
 @pytest.mark.parametrize(("n", "nu", "h", "bent"), [(2, 1, 0.0, []), (4, 3, 0.0, []), (4, 2, 0.1, [])])
