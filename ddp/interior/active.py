@@ -20,7 +20,7 @@ from ddp.interior import active_rows
 from ddp.interior.barrier import PROXIMAL
 from ddp.interior.correction import BLENDED
 from ddp.interior.course import unit
-from ddp.interior.measures import absolute, put
+from ddp.interior.measures import absolute, priced, put
 from ddp.interior.memory import Memory, arrays, ends, limits, rows_at, trajectory
 from ddp.interior.passes import arrive, condense, judge, judged, stride, sweep
 from ddp.interior.trials import settle
@@ -34,6 +34,14 @@ Where multipliers are small, as those of forces, a smaller δ would leave nothin
 
 HALFWAY = 0.5
 """Share of the way to a set's multipliers that those which weigh curvature go."""
+
+GROWN = 10.0
+"""A set is tried again, for its δ, where it makes multipliers so many times larger than what that was for; and sets
+come to no end where one's step is so many times longer than all before."""
+
+OPENED, LITTLE = 0.5, 0.01
+"""What a step opens, times its multipliers, is too much if it costs more than the first share of the cost; or more than
+the second one, and than what it closed. No units of states and constraints count, as they would in errors."""
 
 NONE, FOUND, UNSETTLED = range(3)
 """Results of `settled`: no step; one, whether what binds is settled or not; none yet, after too many sets."""
@@ -62,14 +70,15 @@ def closing(memory, blend):
 
 
 @kernel
-def impose(p):
+def impose(p, s):
     """Bound the point by the active rows alone: constraints as equalities; controls are held by sweeps."""
     a, b, own, U = ends(p), rows_at(p.given), rows_at(p.imposed), trajectory(p)[1]
     p.rows, p.count, p.elastic = p.imposed, 0, 0
     p.equalities, most = active_rows.impose(
         b.bounds, b.kind, b.give, a.held, a.pays, a.y, p.first, own.bounds, own.kind, own.give, own.state, own.step
     )
-    p.least_proximal, p.share = max(PROXIMAL[0], LEFT_OPEN / max(most / p.scale, LEFT_OPEN)), PROXIMAL[1]
+    s.largest = max(s.largest, most / p.scale)
+    p.least_proximal, p.share = max(PROXIMAL[0], LEFT_OPEN / max(s.largest, LEFT_OPEN)), PROXIMAL[1]
     (lower, upper), h, shape = limits(p), Horizon(p.horizon), (p.N, p.nu)
     low, high = array_at(address_of(h.low), shape), array_at(address_of(h.high), shape)
     for t in range(p.N):
@@ -108,19 +117,28 @@ def settled(p, s, sets):
     """
     a, b, own = ends(p), rows_at(p.given), rows_at(p.imposed)
     put(a.curving, a.y)
-    s.settled = 0
+    s.settled, blend, longest = 0, 1.0, 0.0
     for tried in range(sets):
         if tried > 0:
-            impose(p)
-        if not swept(p, s, 1.0):
+            impose(p, s)
+        if not swept(p, s, blend):
             return NONE
+        blend = s.blend
         h = Horizon(p.horizon)
         rows = array_at(address_of(h.rows), (p.N, p.nu * (p.n + p.nu + 1)))
         of = arrays(p)
-        if not active_rows.revise(
+        length, known = absolute(of.x)[0], s.largest
+        if tried > 1 and length > GROWN * longest:
+            return UNSETTLED
+        longest = max(longest, length)
+        revised = active_rows.revise(
             b.bounds, b.kind, b.give, own.step, own.state, array_at(p.values, (p.M,)), of.moved, rows, of.x, of.u,
             p.first, p.limited, a.held, a.pays, a.target,
-        ):  # fmt: skip
+        )  # fmt: skip
+        s.largest = 0.0
+        for i in range(p.first):
+            s.largest = max(s.largest, abs(a.target[i]) / p.scale)
+        if not revised and (sets == 1 or s.largest <= GROWN * known):
             s.settled = 1
             return FOUND
         for i in range(p.M):
@@ -145,3 +163,14 @@ def swept(p, s, most):
             s.blend, s.expected = blend, stride(p.address).expected
             return True
     return False
+
+
+@kernel
+def opens(p, gaps, values):
+    """Whether a step opened too much: see `OPENED`; gaps (N n,), values (M,): from where it was taken."""
+    a, b, weights = ends(p), rows_at(p.given), array_at(p.weights, (p.N * p.n,))
+    closed = priced(weights, gaps) + active_rows.price(b.bounds, b.give, a.y, values)
+    opened = priced(weights, array_at(p.opened, (p.N * p.n,)))
+    opened += active_rows.price(b.bounds, b.give, a.y, array_at(p.values, (p.M,)))
+    one = unit(p) + abs(p.cost)
+    return opened > OPENED * one or opened > max(closed, LITTLE * one)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from ddp.compiling.kernel import inline, kernel
-from ddp.interior.row_steps import BOUNDED, COMPLIANCE, EQUAL, FREE, NU, PRICE, N, P, S
+from ddp.interior.row_steps import BOUNDED, COMPLIANCE, EQUAL, FREE, NU, PRICE, N, P, S, gives
 
 CLOSER = 0.5
 """Rows are held if a step without barrier takes more than this share of their slack, and so less than the rest of it
@@ -101,6 +101,16 @@ def errors(bounds, kind, give, y, values, imposed, giving):
         if giving[COMPLIANCE, i] > 0.0:
             unpaid = larger(unpaid, abs(values[i] - imposed[1, i] - giving[COMPLIANCE, i] * y[i]))
     return products, beyond, unpaid
+
+
+@kernel
+def price(bounds, give, y, values):
+    """Price of what rows that do not give way are beyond their bounds, by multipliers y (M,)."""
+    total = 0.0
+    for i in range(len(y)):
+        if not gives(give, i):
+            total += abs(y[i] * max(max(bounds[0, i] - values[i], values[i] - bounds[1, i]), 0.0))
+    return total
 
 
 @kernel

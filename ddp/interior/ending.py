@@ -13,7 +13,7 @@ import numpy as np
 from ddp.compiling.kernel import kernel
 from ddp.constraints.row_table import worst
 from ddp.interior import active_rows, row_steps
-from ddp.interior.active import NONE, UNSETTLED, closing, impose, judge_ends, settled, swept
+from ddp.interior.active import NONE, UNSETTLED, closing, impose, judge_ends, opens, settled, swept
 from ddp.interior.measures import copy, put
 from ddp.interior.memory import MOST, NUMBERS, SLOTS, Memory, ends, rows_at
 from ddp.interior.trials import accept, along, settle, values_at
@@ -43,18 +43,20 @@ GOES_ON, SHOWS, FORESEES, ENDS = range(4)
 class Ending:
     """Numbers of Newton's steps.
 
-    allowed, most: see `finish.finish`; shown: whether steps are those of iterations.
+    allowed, most, led: see `finish.finish`; shown: whether steps are those of iterations.
     number, alpha: steps done, and the fraction of the last one.   reached: number of the step that led to the best
     point, of error ``best``, infinite for none, and astray: whether the step since is no better than that, nor than
     what is allowed; nearest: the least error.   tried: how many errors (ROUNDS+1,) steps have begun with, ``slants`` of
     gradients and ``opens`` of what is open; slanted, opened: those of the point.
-    dual: of the gradient alone.   settled, blend, expected: of the last step, see `active.settled`; slope, change,
-    gradient, share: of the sweep of the best point.   asked: whether an interior point is to find what binds, and
-    foreseen: its share of the exact Hessian.   count .. least_proximal: of the given rows, see `Memory`.
+    dual: of the gradient alone.   largest: multiplier that δ of what binds is for, in units of the scale.
+    settled, blend, expected: of the last step, see `active.settled`; slope, change, gradient, share: of the sweep of
+    the best point.   asked: whether an interior point is to find what binds, and foreseen: its share of the exact
+    Hessian.   count .. least_proximal: of the given rows, see `Memory`.
     """
 
-    def __init__(self, allowed: float = 0.0, most: int = 0, shown: bool = False) -> None:
+    def __init__(self, allowed: float = 0.0, most: int = 0, shown: bool = False, led: bool = False) -> None:
         self.allowed, self.most, self.shown, self.astray = allowed, most, int(shown), 0
+        self.led, self.largest = int(led), 0.0
         self.number, self.alpha, self.reached, self.best, self.nearest = 0, 1.0, 0, float("inf"), float("inf")
         self.tried, self.slanted, self.opened, self.dual = 0, 0.0, 0.0, 0.0
         self.settled, self.blend, self.expected = 0, 0.0, 0.0
@@ -117,16 +119,16 @@ def find_step(p, s):
         s.asked = 0
         if s.foreseen < 0.0:
             return ENDS
-        impose(p)
+        impose(p, s)
         put(ends(p).curving, ends(p).target)
         return note(p, s) if swept(p, s, s.foreseen) else ENDS
-    impose(p)
+    impose(p, s)
     judge_ends(p, s, s.number > 0)
     error = s.slanted + s.opened
     s.astray = 1 if s.best <= min(error, s.allowed) else 0
     if s.astray and (s.number > s.reached + 1 or (s.shown and error > s.allowed)):
         return ENDS
-    if s.shown and error > s.allowed and has_not_fallen(s):
+    if s.shown and not s.led and error > s.allowed and has_not_fallen(s):
         s.alpha *= 0.5
         if s.alpha < SHORTEST or s.number == s.most:
             return ENDS
@@ -175,13 +177,17 @@ def note(p, s):
 def go(p, s):
     """Go along the step; whether that is not the end."""
     error, (block, _, _, worth) = s.slanted + s.opened, slot_of(p, HERE)
+    a, before, gaps = ends(p), block[p.block - p.M :], block[(p.opened - p.X) // 8 :]
+    values_at(p.address)
+    put(a.curving, array_at(p.values, (p.M,)))
     found = along(p.address, s.alpha)
     if not found.theta < np.inf:
         return ENDS
     accept(p.address, found, s.alpha)
-    a, before = ends(p), block[p.block - p.M :]
     for i in range(p.M):
         a.y[i] = before[i] + s.alpha * (a.target[i] - before[i])
+    if s.led and error > s.allowed and opens(p, gaps[: p.N * p.n], a.curving):
+        return ENDS
     whole = s.alpha == 1.0 and found.theta <= max(worth[2], ROUNDING)
     if s.best < np.inf and not s.astray and error <= CLOSE and whole:
         put(rows_at(p.rows).state[row_steps.NU], a.y)

@@ -1,8 +1,9 @@
 """Newton's steps to a minimum whose active set is known, or nearly so.
 
 They end a solve, from the barrier's last iterate: the gains of its sweep bend controls long before their limits, those
-of the policy are of a sweep with the active set held. And they begin one, from an earlier solution, whose active set is
-settled anew on each quadratic model. A few of them end at rounding. They are compiled, see ending.py and active.py.
+of the policy are of a sweep with the active set held. And they begin one, from an earlier solution or from where
+rollouts without constraints have led; the active set is settled anew on each quadratic model. A few of them end at
+rounding. They are compiled, see ending.py and active.py.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class Finished:
 
 def finish(
     point: Point, allowed: float, held: Array | None = None, show: Callable[[Record], None] | None = None,
-    most: int = ROUNDS, at_once: int = MOST,
+    most: int = ROUNDS, at_once: int = MOST, led: bool = False,
 ) -> Finished:  # fmt: skip
     """Take Newton's steps on the active set; the point is left at the best of them, bounded by its active rows.
 
@@ -55,9 +56,11 @@ def finish(
     show: told of steps that begin with a larger error than what is allowed, as of iterations, of so many ``at_once``;
     these have to end where the exact Hessian is positive definite. If they do not, the point is left at the least error
     that was met, with a barrier that belongs to it.
+    led: whether it begins where rollouts without constraints have led, far from any solution: then steps are whole,
+    whatever errors do, and none are tried after one that opens too much, see `active.opens`.
     """
     errors = {"slants": np.zeros(ROUNDS + 1), "opens": np.zeros(ROUNDS + 1)}
-    ending = filled(Ends, **(vars(Ending(allowed, most, show is not None)) | errors))
+    ending = filled(Ends, **(vars(Ending(allowed, most, show is not None, led)) | errors))
     s, own, barrier, before = Numbers(ending), point.place.own, point.barrier, working_time()
     if held is not None:
         own["held"][:] = held
@@ -71,7 +74,7 @@ def finish(
                 show(record_of((now - before) / made, *numbers))
             before = now
         if came == FORESEES:
-            s.foreseen = foresee(point)
+            s.foreseen = foresee(point, s.blend)
     if s.best <= allowed and (s.share == 1.0 or show is None):
         point.bounds = point.place.imposed
         point.do(restore, BEST)

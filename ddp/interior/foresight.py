@@ -12,14 +12,17 @@ from ddp.interior.point import INSIDE, Point
 MOST_SWEEPS = 40
 """Sweeps of an interior point on one quadratic model, at most."""
 
+SHORT, IN_A_ROW = 0.25, 5
+"""There is no way where steps are so short, so many times in a row."""
 
-def foresee(point: Point) -> float:
+
+def foresee(point: Point, blend: float) -> float:
     """Hold what binds at the quadratic model's minimum; the share of its exact Hessian, negative where there is none.
 
-    That is less than one where this is not positive definite. The point stays what it is, without a barrier.
+    That is less than the one given where this is not positive definite. The point stays what it is, without a barrier.
     """
-    own, b, values, blend, relative = point.place.own, point.bounds, point.values(), 1.0, START
-    begun, longest, found = b.state.copy(), 0.0, False
+    own, b, values, relative = point.place.own, point.bounds, point.values(), START
+    begun, longest, short, found = b.state.copy(), 0.0, 0, False
     point.barrier = START * point.scale
     b.start(b.inside(values, INSIDE), values, point.barrier)
     b.equal = np.where(b.equality & ~b.soft, own["forces"], b.equal)
@@ -38,6 +41,9 @@ def foresee(point: Point) -> float:
         if way.failed >= 0:
             break
         longest = way.longest
+        short = short + 1 if longest < SHORT else 0
+        if short == IN_A_ROW:
+            break
         b.primal += longest * b.step[: row_steps.BELOW]
         row_steps.move(b.state, b.bounds, b.kind, b.give, point.barrier, b.step, longest, point.longest_dual)
     own["target"][:] = b.multipliers

@@ -12,6 +12,7 @@ from ddp.interior.memory import ERRORS, LANES, MOST, NUMBERS, POINT, SLOTS, Memo
 from ddp.interior.outside import Outside
 from ddp.machine.carved import carved
 from ddp.machine.trajectories import Lengths, Trajectory
+from ddp.machine.variables import read
 from ddp.machine.written import address, assign, filled
 from ddp.parallel.differentiator import Differentiator
 from ddp.problem import Problem
@@ -28,13 +29,13 @@ class Workplace:
 
     own: arrays by the names of a `Memory`.   swept: the derivatives that ``backward`` sweeps.   boxed: see `Point`.
     outside: parts in Python, None if everything is compiled: costs, constraints and dynamics.
-    bounds: of the rows; imposed: by what binds alone, see active.py; serving: those of the point.
+    bounds: of the rows; imposed: by what binds alone, see active.py.
     alphas (LANES,): steps that are rolled out.
     """
 
     def __init__(self, problem: Problem, rows: Rows, work: Differentiator, boxed: bool) -> None:
         self.problem, self.rows, self.objective, self.boxed = problem, rows, problem.objective, boxed
-        self.bounds = self.serving = barrier_of(rows)
+        self.bounds = barrier_of(rows)
         nothing = np.zeros(rows.size)
         self.imposed = Barrier(nothing, nothing)
         terms = problem.objective.compiled_alone if rows.compiled_alone and work.alone else None
@@ -94,6 +95,11 @@ class Workplace:
             block=self._kept.shape[1] - 4 * rows.size - 5,
         )  # fmt: skip
 
+    @property
+    def serving(self) -> Barrier:
+        """Bounds that kernels work with, which may have changed them themselves."""
+        return self.imposed if read(self.memory, "rows") == self.imposed.address else self.bounds
+
     def is_of(self, problem: Problem, rows: Rows) -> bool:
         """Whether it is of this problem, wherever that begins."""
         return self.rows is rows and self.objective is problem.objective
@@ -109,7 +115,6 @@ class Workplace:
 
     def serve(self, bounds: Barrier) -> None:
         """Let kernels work with the rows of some bounds."""
-        self.serving = bounds
         assign(self.memory, {
             "rows": bounds.address, "count": bounds.count, "equalities": bounds.equalities,
             "elastic": bounds.elastic, "price_of_all": bounds.price_of_all, "share": bounds.share,

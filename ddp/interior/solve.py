@@ -14,6 +14,7 @@ from ddp.costs.terms import naming
 from ddp.derivatives import broken_rows
 from ddp.errors import UndefinedCostError, as_array
 from ddp.interior.course import CROSSING, END, START, TOLERANCE, WARM, unit
+from ddp.interior.ending import ROUNDS
 from ddp.interior.finish import Finished, finish, kept
 from ddp.interior.memory import MOST
 from ddp.interior.method import Interior
@@ -76,13 +77,14 @@ def minimise(descent: Descent) -> Minimised:
     scale, history = scale_of(iterate), descent.history
     _check_rows(iterate)
     warm = None if iterate.guess is None or iterate.guess.keeper is not None else _warm(iterate, scale)
-    if warm is not None:
-        point, held = warm
-        show, at_once = partial(descent.go_on, at=point), 1 if descent.watched else MOST
-        finished = _bound_as_before(point, held, show, solver.max_iterations - len(history), at_once)
+    begun = _led(descent, scale) if warm is None else warm
+    if begun is not None:
+        point, held = begun
+        finished = _by_what_binds(descent, point, held, warm is None)
         if finished.sweep is not None:
             iterate.guess = None
             return _left(iterate, point, End(Ending.CONVERGED), finished.sweep, finished.exact)
+    if warm is not None:
         interior = Interior(point, solver.tolerance, history, descent.go_on)
         end = interior.run(min(solver.max_iterations, len(history) + FEW), warm=True)
     if warm is None or not (end.ending.converged or len(history) >= solver.max_iterations):
@@ -116,17 +118,16 @@ def _left(iterate: Iterate, point: Point, end: End, sweep: Sweep | None, exact: 
     return Minimised(end, sweep, exact, multipliers)
 
 
-def _bound_as_before(
-    point: Point, held: Array, show: Callable[[Record], None], left: int, at_once: int
-) -> Finished:
-    """Newton's steps on the active set of an earlier solution: few, where what binds hardly changes.
+def _by_what_binds(descent: Descent, point: Point, held: Array, led: bool) -> Finished:
+    """Newton's steps on the active set: few, where what binds hardly changes from an earlier solution.
 
-    Where they do not converge the point is left at the best of them.
+    led: whether what binds is not known yet. Where they do not converge the point is left at the best of them.
     """
-    if point.boxed or left < FEW:
+    if point.boxed or descent.solver.max_iterations - len(descent.history) < FEW:
         return Finished(None, False)
     point.contract()
-    finished = finish(point, TOLERANCE, held, show, MOST_HELD, at_once)
+    show, at_once = partial(descent.go_on, at=point), 1 if descent.watched else MOST
+    finished = finish(point, TOLERANCE, held, show, ROUNDS if led else MOST_HELD, at_once, led)
     if finished.sweep is None:
         point.differentiate()
     return finished
@@ -206,6 +207,20 @@ def _warm(iterate: Iterate, scale: float) -> tuple[Point, Array] | None:
         at_limits = 1.0 * (problem.upper <= earlier.U) - (problem.lower >= earlier.U)
         forced = np.concatenate([forced, at_limits.ravel()])
     return point, at * (at * forced > 0.0)
+
+
+def _led(descent: Descent, scale: float) -> tuple[Point, Array] | None:
+    """The point where rollouts without constraints have led, and that nothing binds yet (M,); see approach.py.
+
+    Not with equalities: those lead elsewhere, from where quadratic models are of no use.
+    """
+    iterate = descent.iterate
+    if iterate.problem.rows.equal.any() or not descent.solver.approaches(iterate):
+        return None
+    point = Point(iterate.problem, iterate.work, iterate.X.copy(), iterate.U.copy(), scale, START * scale)
+    point.differentiate()
+    point.adjoint()
+    return point, np.zeros(point.rows.size)
 
 
 def _check_rows(iterate: Iterate) -> None:
