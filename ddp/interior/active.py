@@ -40,8 +40,8 @@ GROWN = 10.0
 come to no end where one's step is so many times longer than all before."""
 
 OPENED, LITTLE = 0.5, 0.01
-"""What a step opens, times its multipliers, is too much if it costs more than the first share of the cost; or more than
-the second one, and than what it closed. No units of states and constraints count, as they would in errors."""
+"""A step opens too much if that, times its multipliers, costs more than the first share of the cost; or more than the
+second one, and than what it closed. No units of states and constraints count, as they would in errors."""
 
 NONE, FOUND, UNSETTLED = range(3)
 """Results of `settled`: no step; one, whether what binds is settled or not; none yet, after too many sets."""
