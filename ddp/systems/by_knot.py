@@ -19,8 +19,9 @@ from ddp.errors import REAL, ModelError, ProblemError, as_array, axes, integer, 
 from ddp.machine.addresses import array_at, integers_at
 from ddp.machine.number import WIDTH
 from ddp.protocols import Array
-from ddp.systems.system import Contraction, Expansion, Routines, Stepping
+from ddp.systems.system import Contraction, Expansion, Routines, Stepping, expanded
 from ddp.tracing.function import TracedFunction
+from ddp.tracing.rollouts import tracked
 from ddp.tracing.spaces import Space
 from ddp.tracing.undefined import is_undefined
 
@@ -120,8 +121,10 @@ class ByKnot(ABC):
         self, X: Array, U: Array, k: Array, K: Array, alphas: Array, gaps: Array, lower: Array, upper: Array
     ) -> tuple[Array, Array]:
         """Closed-loop rollouts, one for each alpha: see `System`; NaN from where they diverge."""
-        if self.traced is not None:
-            return self.traced.track(X, U, k, K, alphas, gaps, (lower, upper))
+        stepping = self.stepping(len(U), len(alphas))
+        if stepping is not None:
+            assert self.space is not None
+            return tracked(stepping, self.space, X, U, k, K, alphas, gaps, (lower, upper))
         lower, upper = np.broadcast_to(lower, U.shape), np.broadcast_to(upper, U.shape)
         found = [self._tracked(X, U + alpha * k, K, (alpha - 1.0) * gaps, (lower, upper)) for alpha in alphas]
         return np.array([Xnew for Xnew, _ in found]), np.array([Unew for _, Unew in found])
@@ -181,23 +184,23 @@ class ByKnot(ABC):
         states = as_array("x", x, (*(None,) * (axes(x) - 1), self.nx), finite=False)
         return np.zeros((*states.shape[:-1], self.nu))
 
-    def linearize(self, x: Array, u: Array) -> tuple[Array, Array]:
+    def linearize(self, x: Array, u: Array, knot: int = 0) -> tuple[Array, Array]:
         """``A (n, n), B (n, nu)`` of one knot."""
-        x, u = as_array("x", x, (self.nx,)), as_array("u", u, (self.nu,))
-        A, B = self._slopes(x, u)
-        if not (np.isfinite(A).all() and np.isfinite(B).all()):
-            raise ModelError(f"f: its derivatives are not finite at x = {numbers(x)}, u = {numbers(u)}")
-        return np.ascontiguousarray(A), np.ascontiguousarray(B)
+        out, X, U = Expansion.of(self, 1), *self._one(x, u)
+        self.expand(X, U, out, integer("knot", knot))
+        if not (np.isfinite(out.A).all() and np.isfinite(out.B).all()):
+            raise ModelError(f"f: its derivatives are not finite at x = {numbers(X[0])}, u = {numbers(U[0])}")
+        return out.A[0], out.B[0]
 
-    def hessian(self, x: Array, u: Array, weight: Array) -> Array:
+    def hessian(self, x: Array, u: Array, weight: Array, knot: int = 0) -> Array:
         """The Hessian (nz, nz) of ``weight @ (f(x ⊕ dx, u + du) ⊖ f(x, u))`` of one knot."""
-        x, u = as_array("x", x, (self.nx,)), as_array("u", u, (self.nu,))
-        weight = as_array("weight", weight, (self.n,))
-        if self.traced is None:
-            return np.tensordot(weight, self._tensor(x, u), axes=1)
-        H = np.empty((1, self.n + self.nu, self.n + self.nu))
-        self.traced.second(x[None], u[None], weight[None], H)
+        out, H = expanded(self, *self._one(x, u), integer("knot", knot)), np.empty((1, *[self.n + self.nu] * 2))
+        self.contract(out.record, as_array("weight", weight, (self.n,))[None], H)
         return H[0]
+
+    def _one(self, x: Array, u: Array) -> tuple[Array, Array]:
+        """A knot as a batch of one."""
+        return as_array("x", x, (self.nx,))[None], as_array("u", u, (self.nu,))[None]
 
     def expand(self, X: Array, U: Array, out: Expansion, first: int = 0) -> None:
         """The first order of M knots, into out.A and out.B."""
@@ -239,10 +242,6 @@ class ByKnot(ABC):
 
     def _slopes(self, x: Array, u: Array) -> tuple[Array, Array]:
         """A and B of one knot, finite or not."""
-        if self.traced is not None:
-            A, B = np.empty((1, self.n, self.n)), np.empty((1, self.n, self.nu))
-            self.traced.first(x[None], u[None], A, B)
-            return A[0], B[0]
         name, given = self._linearize
         if given is None:
             J = differences.jacobian(*self._about(x, u))

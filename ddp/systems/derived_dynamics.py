@@ -13,6 +13,7 @@ from ddp.protocols import Array, Dynamics
 from ddp.systems.by_knot import ByKnot
 from ddp.systems.system import System
 from ddp.systems.user_step import checked_state, followed
+from ddp.tracing.spaces import plain_space
 
 
 class DerivedDynamics(ByKnot):
@@ -36,7 +37,7 @@ class DerivedDynamics(ByKnot):
         given = self._linearize[1], self._hessian, self._manifold
         self._traced = None
         if getattr(own, "derivatives", None) == "traced" and given == (None, None, None):
-            self._traced = followed("step", own.step, self.nx, self.nu)
+            self._traced, self._space = followed("step", own.step, self.nx, self.nu), plain_space(self.nx)
 
     def renew(self) -> bool:
         """Trace the step again, if what it reads has changed; whether it has."""

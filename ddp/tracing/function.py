@@ -256,10 +256,6 @@ class TracedFunction:
             self._code.addresses["second"], X, U, weight, self.p, count, *block, out.reshape(len(out), -1)
         )
 
-    def track(self, X: Array, U: Array, k: Array, K: Array, alphas: Array, gaps: Array, limits: Any) -> Any:
-        """Closed-loop rollouts of ``x' = f(x, u)``, see `system.System`."""
-        return rollouts.tracked(self.stepping, self.space, X, U, k, K, alphas, gaps, limits)
-
     @property
     def stepping(self) -> Stepping:
         """The function as a step: see `system.Abilities`."""

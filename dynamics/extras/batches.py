@@ -94,12 +94,5 @@ class BatchDynamics(ByKnot):
         """The second order of M knots, into out.record."""
         out.record[:] = self._tensors(np.ascontiguousarray(X), np.ascontiguousarray(U)).reshape(len(X), -1)
 
-    def _slopes(self, x: Array, u: Array) -> tuple[Array, Array]:
-        A, B = self._slopes_of(x[None], u[None])
-        return A[0], B[0]
-
-    def _tensor(self, x: Array, u: Array) -> Array:
-        return self._tensors(x[None], u[None])[0]
-
     def _origin(self) -> str:
         return self._from

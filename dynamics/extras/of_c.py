@@ -16,13 +16,12 @@ from typing import Any
 import numpy as np
 
 from ddp.compiling.kernel import call_contraction, callback, kernel
-from ddp.errors import as_array, integer, positive, positive_integer
+from ddp.errors import integer, positive, positive_integer
 from ddp.machine.addresses import array_at, integers_at
 from ddp.machine.number import WIDTH
 from ddp.protocols import Array
 from ddp.systems.by_knot import ByKnot
 from ddp.systems.system import Contraction, Expansion, Stepping
-from ddp.tracing.rollouts import tracked
 from ddp.tracing.spaces import Space, as_space
 
 
@@ -64,11 +63,6 @@ class _OfC(ByKnot):
         words = np.array([self._addresses[0], self.nx, self.nu, min(lanes, WIDTH)], dtype=np.int64)
         return Stepping(_step_eight.address, words.ctypes.data, np.zeros(0), words)
 
-    def track(
-        self, X: Array, U: Array, k: Array, K: Array, alphas: Array, gaps: Array, lower: Array, upper: Array
-    ) -> tuple[Array, Array]:
-        return tracked(self.stepping(len(U), len(alphas)), self.space, X, U, k, K, alphas, gaps, (lower, upper))
-
     def expand(self, X: Array, U: Array, out: Expansion, first: int = 0) -> None:
         X, U = np.ascontiguousarray(X), np.ascontiguousarray(U)
         _slopes(self._addresses[1], X, U, out.A, out.B)
@@ -87,17 +81,6 @@ class _OfC(ByKnot):
     def _contraction(self) -> Contraction:
         words = np.array([self._addresses[2], self.nx], dtype=np.int64)
         return Contraction(_contract_one.address, words.ctypes.data, words)
-
-    def _slopes(self, x: Array, u: Array) -> tuple[Array, Array]:
-        A, B = np.empty((1, self.nx, self.nx)), np.empty((1, self.nx, self.nu))
-        _slopes(self._addresses[1], x[None], u[None], A, B)
-        return A[0], B[0]
-
-    def hessian(self, x: Array, u: Array, weight: Array) -> Array:
-        x, u = as_array("x", x, (self.nx,)), as_array("u", u, (self.nu,))
-        H = np.empty((1, self.nx + self.nu, self.nx + self.nu))
-        self.contract(np.concatenate([x, u])[None], as_array("weight", weight, (self.nx,))[None], H)
-        return H[0]
 
     def _origin(self) -> str:
         return "of C functions"

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
-from ddp.errors import ModelError, ProblemError, as_array, integer
+from ddp.errors import ProblemError
 from ddp.machine.number import WIDTH
-from ddp.protocols import Array
 from ddp.systems.by_knot import ByKnot
 from ddp.systems.derived_dynamics import as_system
-from ddp.systems.system import Expansion, System, ability, expanded
+from ddp.systems.system import System, ability
 from ddp.tracing.function import space_of
-from ddp.tracing.rollouts import tracked
 from ddp.tracing.spaces import Space
 
 
@@ -60,29 +56,3 @@ class Around(ByKnot):
 
     def _called_at(self, x: Any, u: Any, knot: int) -> Any:
         return self.step(x, u, knot)
-
-    def track(
-        self, X: Array, U: Array, k: Array, K: Array, alphas: Array, gaps: Array, lower: Array, upper: Array
-    ) -> tuple[Array, Array]:
-        """Closed-loop rollouts, one for each alpha: see `System`; NaN from where they diverge."""
-        stepping = self.stepping(len(U), len(alphas))
-        if stepping is None:
-            return super().track(X, U, k, K, alphas, gaps, lower, upper)
-        return tracked(stepping, self._space, X, U, k, K, alphas, gaps, (lower, upper))
-
-    def linearize(self, x: Array, u: Array, knot: int = 0) -> tuple[Array, Array]:
-        """``A (n, n), B (n, nu)`` of one knot."""
-        out = self._expanded_at(x, u, knot)
-        if not np.isfinite(out.A).all():
-            raise ModelError("system: its derivatives are not finite there")
-        return out.A[0], out.B[0]
-
-    def hessian(self, x: Array, u: Array, weight: Array, knot: int = 0) -> Array:
-        """The exact Hessian (nz, nz) of ``weight @ (f(x ⊕ dx, u + du) ⊖ f(x, u))`` of one knot."""
-        out, H = self._expanded_at(x, u, knot), np.empty((1, self.n + self.nu, self.n + self.nu))
-        self.contract(out.record, as_array("weight", weight, (self.n,))[None], H)
-        return H[0]
-
-    def _expanded_at(self, x: Array, u: Array, knot: int) -> Expansion:
-        X, U = as_array("x", x, (self.nx,))[None], as_array("u", u, (self.nu,))[None]
-        return expanded(self, X, U, integer("knot", knot))

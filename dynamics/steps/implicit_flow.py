@@ -29,7 +29,6 @@ from ddp.systems.user_step import followed
 from ddp.tracing.evaluate import fill, share
 from ddp.tracing.function import NO_RECORD, TracedFunction
 from ddp.tracing.groups import Euclidean
-from ddp.tracing.rollouts import tracked
 from ddp.tracing.spaces import NOTHING, Space
 
 SWEEPS, CLOSE = 40, 1e-10
@@ -162,10 +161,6 @@ class ImplicitSteps:
         """out (M, nz, nz) := second derivatives of ``weight @ (f(x ⊕ dx, u + du) ⊖ f(x, u))``, weight (M, n)."""
         record = X if X.shape[1] != self.nx else np.hstack([X, U])  # x and u one behind the other
         contract_knots(*self.contraction[:2], np.ascontiguousarray(record), weight, out)
-
-    def track(self, X: Array, U: Array, k: Array, K: Array, alphas: Array, gaps: Array, limits: Any) -> Any:
-        """Closed-loop rollouts, see `system.System`."""
-        return tracked(self.stepping, self.space, X, U, k, K, alphas, gaps, limits)
 
     @property
     def stepping(self) -> Stepping:
