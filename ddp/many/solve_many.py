@@ -108,7 +108,7 @@ def solve_many(
         nothing = np.zeros((0, 0))
         points, root = points_of(problem, arrays) if by_tree else (nothing, None)
         policies = policy_type(problem, points.shape[1])
-        if crew is not None and not crew.is_here:
+        if into is not None and crew is not None and not crew.is_here:
             packed(Work(problem, method, kind, policies))  # what cannot be sent is refused before there is a store
         tree = f"tree of neighbours, {TOGETHER} at once"
         plan = {"start": tree if by_tree else "one solution" if start is not None else "own guess"}
