@@ -19,7 +19,6 @@ from ddp.protocols import Array
 from ddp.solutions.solution import Solution
 from ddp.solutions.status import Ending, limit_reached
 from ddp.solver import may_be_better, solve
-from ddp.starts import start_policy
 from ddp.successive import Successive
 from ddp.sweeps.inertia import MINIMUM, UNKNOWN
 
@@ -144,10 +143,11 @@ def guess_of(problems: Sequence[Problem], start: Start) -> Guess | None:
 
 
 def _resting(problems: Sequence[Problem]) -> Array:
-    """Controls (M, nu) that keep problems at rest where they begin: eight at a time, so that none depends on others."""
+    """Controls (M, nu) that keep problems at rest where they begin: eight at a time, so that none depends on others.
+
+    Where there are none, they are NaN: the compiled loop leaves such problems to `ddp.solve`, which says what is wrong.
+    """
     d, M = problems[0].dynamics, len(problems)
-    if any(p.dynamics is not d for p in problems):
-        return np.array([start_policy(p, None).U[0] for p in problems])
     X0 = np.resize(np.array([p.x0 for p in problems]), (-(-M // WIDTH) * WIDTH, d.nx))
     U = [d.nominal_control(eight) for eight in X0.reshape(-1, WIDTH, d.nx)]
-    return as_array("dynamics.nominal_control", np.concatenate(U), (len(X0), d.nu))[:M]
+    return as_array("dynamics.nominal_control", np.concatenate(U), (len(X0), d.nu), finite=False)[:M]

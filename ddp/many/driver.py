@@ -58,7 +58,6 @@ class Driver:
         self._second = 0.0
         self._flying: dict[Future[Any], tuple[list[Block], int]] = {}
         self._suspects: deque[tuple[list[Block], int]] = deque()
-        self._failed: list[Block] = []
 
     def run(self, blocks: Iterable[Block]) -> None:
         """Solve all blocks that are not there, scouts first; whatever ends it, what was solved is kept."""

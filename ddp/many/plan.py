@@ -117,7 +117,8 @@ def points_of(problem: Problem, arrays: Mapping[str, Array]) -> tuple[Array, Arr
     for name, values in arrays.items():
         flat = np.where(np.isfinite(values), values, 0.0).reshape(len(values), -1)
         root = _now(problem, name, flat)
-        size = float(np.sqrt(((flat - flat.mean(axis=0)) ** 2).sum(axis=1).mean())) or 1.0
+        with np.errstate(over="ignore"):  # numbers may be anything that is finite
+            size = float(np.sqrt(((flat - flat.mean(axis=0)) ** 2).sum(axis=1).mean())) or 1.0
         points.append(flat / size)
         roots.append(root / size)
     return np.hstack(points), np.concatenate(roots)

@@ -210,6 +210,14 @@ def test_a_problem_that_fails_leaves_the_others_alone():
     assert [one.sample for one in failures if "its cost is nan at knot 0" in one.status] == [1]
 
 
+def test_a_state_in_which_no_controls_keep_at_rest_leaves_the_others_alone():
+    X0 = around(REACH, 11)
+    X0[[4, 9]] = 1e200
+    found, good = ddp.Batch(REACH, 11).solve({"x0": X0}), np.delete(np.arange(11), [4, 9])
+    assert [one.sample for one in found.failures() if "the guess diverges" in one.status] == [4, 9]
+    assert np.array_equal(found.X[good], ddp.Batch(REACH, 9).solve({"x0": X0[good]}).X)
+
+
 def test_input_is_named():
     with pytest.raises(ddp.ProblemError, match="problem: expected a Problem, got 3"):
         ddp.Batch(3, 1)
