@@ -43,8 +43,8 @@ AGAIN = 1.0 / 64.0
 """Searches begin no more than four times beyond where the last two ended, or this."""
 
 EARLIER, FELL_SHORT = 5.0, 0.5
-"""By how much earlier Gauss-Newton hands over, after steps of a half or more that bring less than this share of what was
-promised."""
+"""By how much earlier Gauss-Newton hands over, after steps of a half or more that bring less than this share of their
+promise."""
 
 SMALLEST_BLEND = 0.125
 """Below this share the model is Gauss-Newton's, which is for others to try."""
