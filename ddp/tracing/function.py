@@ -185,7 +185,7 @@ class TracedFunction:
         by = range(count + self.changes, count + self.changes + self.ne)
         variables = graph.variables(by.stop)
         moves = variables[by.start :]
-        x = self.space.near_plus(variables[: self.nx], moves[: self.n])
+        x = self.space.plus(variables[: self.nx], moves[: self.n])
         others = zip(variables[self.nx : self.nx + self.nu + self.ny], moves[self.n :], strict=True)
         moved = substituted(graph, outputs, dict(enumerate([*x, *(a + b for a, b in others)])))
         if self.steps:

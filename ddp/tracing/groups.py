@@ -5,11 +5,11 @@ Functions of every space take lists of numbers, floats or numbers of a graph:
 | function | meaning |
 |---|---|
 | ``plus(x, d)``, ``minus(y, x)`` | ``x ⊕ d = x Exp(d)`` and ``y ⊖ x = Log(x⁻¹ y)``, at any distance |
-| ``near_plus(x, d)``, ``near_minus(y, x)`` | the same to second order in d, and in y about x |
+| ``near_minus(y, x)`` | ``y ⊖ x`` to second order in y about x |
 | ``bracket(a, b)`` | of tangent vectors, how far their motions are from commuting |
 
-Derivatives at zero need the second pair alone: ``x (1 + d + ½ d²)``, and ``X - ½ X²`` of ``x⁻¹ y = 1 + X``, which have
-neither angles nor singularities.
+Derivatives of ``y ⊖ x`` at y = x need ``near_minus`` alone, ``X - ½ X²`` of ``x⁻¹ y = 1 + X``, which has neither
+angles nor singularities. Those of ``x ⊕ d`` at d = 0 have none as they are: of its quotients series are left there.
 """
 
 from __future__ import annotations
@@ -48,7 +48,6 @@ class Part(Protocol):
     def neutral(self) -> list[float]: ...
     def plus(self, x: Numbers, d: Numbers) -> list[Any]: ...
     def minus(self, y: Numbers, x: Numbers) -> list[Any]: ...
-    def near_plus(self, x: Numbers, d: Numbers) -> list[Any]: ...
     def near_minus(self, y: Numbers, x: Numbers) -> list[Any]: ...
     def bracket(self, a: Numbers, b: Numbers) -> list[Any]: ...
 
@@ -92,7 +91,7 @@ class Euclidean(_Commuting):
         """Difference."""
         return [a - b for a, b in zip(y, x, strict=True)]
 
-    near_plus, near_minus = plus, minus
+    near_minus = minus
 
 
 @dataclass(frozen=True)
@@ -113,8 +112,6 @@ class S1(_Commuting):
     def minus(self, y: Numbers, x: Numbers) -> list[Any]:
         """The short way from x to y."""
         return [wrapped(y[0] - x[0])]
-
-    near_plus = plus
 
     def near_minus(self, y: Numbers, x: Numbers) -> list[Any]:
         """Difference."""
@@ -140,10 +137,6 @@ class UnitCircle(_Commuting):
         """The angle from x to y."""
         c, s = _turned(y, x[0], -x[1])
         return [_atan2(s, c)]
-
-    def near_plus(self, x: Numbers, d: Numbers) -> list[Any]:
-        """To second order."""
-        return _turned(x, 1.0 - 0.5 * d[0] * d[0], d[0])
 
     def near_minus(self, y: Numbers, x: Numbers) -> list[Any]:
         """To second order: the tangent."""
@@ -182,11 +175,6 @@ class _Plane:
         (p, q), (w,) = self._seen(y, x), self.heading.minus(y[2:], x[2:])
         a, b = 1.0 - w * w * _cotangent_ratio(w * w), 0.5 * w
         return [a * p + b * q, a * q - b * p, w]
-
-    def near_plus(self, x: Numbers, d: Numbers) -> list[Any]:
-        """To second order."""
-        v = d[0] - 0.5 * d[2] * d[1], d[1] + 0.5 * d[2] * d[0]
-        return [*self._placed(x, *v), *self.heading.near_plus(x[2:], d[2:])]
 
     def near_minus(self, y: Numbers, x: Numbers) -> list[Any]:
         """To second order."""
@@ -255,10 +243,6 @@ class SO3:
         factor = select(small, 2.0 * _series(T, _ARCTANGENT) / select(small, w, 1.0), 2.0 * _atan2(size, w) / size)
         return [factor * a for a in r]
 
-    def near_plus(self, x: Numbers, d: Numbers) -> list[Any]:
-        """To second order."""
-        return _product(x, [0.5 * d[0], 0.5 * d[1], 0.5 * d[2], 1.0 - 0.125 * _dot(d, d)])
-
     def near_minus(self, y: Numbers, x: Numbers) -> list[Any]:
         """To second order, of quaternions of any norm."""
         *r, w = _product(_inverse(x), y)
@@ -294,12 +278,6 @@ class SE3:
         v, w = _seen(y, x), self.attitude.minus(y[3:], x[3:])
         across, c = _cross(w, v), _cotangent_ratio(_dot(w, w))
         return [*(p - 0.5 * q + c * r for p, q, r in zip(v, across, _cross(w, across), strict=True)), *w]
-
-    def near_plus(self, x: Numbers, d: Numbers) -> list[Any]:
-        """To second order."""
-        v, w = d[:3], d[3:]
-        moved = [p + 0.5 * q for p, q in zip(v, _cross(w, v), strict=True)]
-        return [*_placed(x, moved), *self.attitude.near_plus(x[3:], w)]
 
     def near_minus(self, y: Numbers, x: Numbers) -> list[Any]:
         """To second order."""

@@ -90,10 +90,6 @@ class Space:
         """``[a, b]`` (n,) of two tangent vectors: zero where motions commute."""
         return _array(self._joined("bracket", a, b))
 
-    def near_plus(self, x: Sequence[Any], d: Sequence[Any]) -> list[Any]:
-        """``x ⊕ d`` to second order in d."""
-        return self._joined("near_plus", x, d)
-
     def near_minus(self, y: Sequence[Any], x: Sequence[Any]) -> list[Any]:
         """``y ⊖ x`` to second order about x."""
         return self._joined("near_minus", y, x)
@@ -151,7 +147,7 @@ class Space:
         n = self.n
         variables = graph.variables(3 * n)
         at = [graph.number(number) for number in self.neutral().tolist()]
-        arrived = self._joined("near_plus", self._joined("plus", at, variables[:n]), variables[2 * n :])
+        arrived = self._joined("plus", self._joined("plus", at, variables[:n]), variables[2 * n :])
         deviation = self._followed(graph, "minus", arrived, at)
         by, zero = range(2 * n, 3 * n), dict.fromkeys(range(2 * n, 3 * n), 0.0)
         rows = derivatives.jacobian(graph, deviation, by)
