@@ -24,8 +24,7 @@ where a segment on its own is not convex, though the horizon may be; the serial 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import numpy as np
@@ -72,8 +71,7 @@ def cut(N: int, count: int) -> list[int]:
 class Segments:
     """Sweeps of N knots with n states and nu controls by segments that begin at ``bounds[:-1]``; ``bounds[-1]`` = N.
 
-    halved, runs: see `Room`. The earliest segment comes first. Each but one of them has
-    a thread of its own while a sweep lasts.
+    halved, runs: see `Room`. The earliest segment comes first. Threads last as long as a sweep.
     """
 
     def __init__(self, bounds: list[int], n: int, nu: int, halved: bool = False, runs: int = 0) -> None:
@@ -107,7 +105,8 @@ class Segments:
 
         *others, end = self._segments
         with ThreadPoolExecutor(max(1, len(others)), thread_name_prefix="mayne-sweep") as pool:
-            found = _at_once(pool, [(swept, end), *((extended, part) for part in others[1:])])
+            waiting = [pool.submit(swept, end), *(pool.submit(extended, part) for part in others[1:])]
+            found = [one.result() for one in waiting]
             if any(failed >= 0 for failed, _, _ in found):
                 return False, 0.0, 0.0
             outcomes = found[:1]
@@ -119,24 +118,11 @@ class Segments:
                     _combine(part, following.V, following.v)
                 write_value(part.room.address, following.V, following.v, horizon.weights[part.stop - 1])
                 following = part
-            outcomes += _at_once(pool, [(swept, part) for part in others])
+            outcomes += pool.map(swept, others)
         if any(failed >= 0 for failed, _, _ in outcomes):
             return False, 0.0, 0.0
         steepest = np.array([gradient for _, _, gradient in outcomes])
         return True, sum(change for _, change, _ in outcomes), float(steepest.max())  # NaN, if one is
-
-
-_Work = Callable[[_Segment], tuple[int, float, float]]
-
-
-def _at_once(pool: ThreadPoolExecutor, tasks: list[tuple[_Work, _Segment]]) -> list[tuple[int, float, float]]:
-    """Results of the tasks, the earliest of them done by this thread."""
-    if not tasks:
-        return []
-    others = [pool.submit(work, part) for work, part in tasks[1:]]
-    own = tasks[0][0](tasks[0][1])
-    wait(others)
-    return [own, *(other.result() for other in others)]
 
 
 def _combine(part: _Segment, V: Array, v: Array) -> None:
