@@ -43,13 +43,13 @@ def position(branch, a, order, y, weight, J, H):
         lanes = min(8, a.shape[0] - begin)
         place_points(branch, a, begin, memory, P)
         if order != VALUES:
-            point_columns(branch, nx, memory, P, D)
+            point_columns(branch, branch.tree, nx, memory, P, D)
         if order == SECOND:
             for lane in range(lanes):
                 for i in range(3):
                     f[i, lane] = weight[begin + lane, i]
             bent[:] = 0.0
-            bend_points(branch, nx, memory, P, D, f, every, m, bent)
+            bend_points(branch, branch.tree, nx, memory, P, D, f, every, m, bent)
             add_knots(bent, m, every, begin, lanes, H)
             continue
         for lane in range(lanes):

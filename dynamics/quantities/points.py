@@ -38,20 +38,37 @@ def knots_workspace(tree, nx):
 @kernel
 def place_points(branch, X, t, memory, P):
     """P := the frame's origin at the states t .. t+7 of X (M, nx), the last one repeated."""
-    nx, numbers, out = X.shape[1], memory_of(memory), memory_of(P)
-    ws = Workspace(numbers[nx:], branch.tree)
+    nx, numbers = X.shape[1], memory_of(memory)
     pack(rows_of(X), t, numbers, nx)
-    place_bodies(branch.tree, numbers, False, ws)
-    _, p = placed(branch, ws)
+    place_bodies(branch.tree, numbers, False, Workspace(numbers[nx:], branch.tree))
+    take_point(branch, branch.tree, nx, memory, P)
+
+
+@kernel
+def begins(first, second):
+    """Whether a branch is where another one begins: bodies that are placed for that one are its own, too."""
+    found = first.count <= second.count and first.tree.nb <= second.tree.nb
+    for b in range(first.tree.nb):
+        found = found and not has_rod(first.tree, b)  # which may end before its tip
+    for j in range(first.count if found else 0):
+        found = found and first.dof[j] == second.dof[j]
+    return found
+
+
+@kernel
+def take_point(branch, tree, nx, memory, P):
+    """P := the frame's origin, after `place_points` of a branch with a ``tree`` that this one `begins`."""
+    out = memory_of(P)
+    _, p = placed(branch, Workspace(memory_of(memory)[nx:], tree))
     for i in range(3):
         out[i] = p[i]
 
 
 @kernel
-def point_columns(branch, nx, memory, P, D):
-    """D := the Jacobian of the origin, after `place_points`."""
+def point_columns(branch, tree, nx, memory, P, D):
+    """D := the Jacobian of the origin, after `place_points`, of a branch with ``tree``, or `take_point`."""
     numbers, point, out = memory_of(memory), memory_of(P), memory_of(D)
-    ws = Workspace(numbers[nx:], branch.tree)
+    ws = Workspace(numbers[nx:], tree)
     p = (point[0], point[1], point[2])
     for b in range(branch.tree.nb):
         if has_rod(branch.tree, b):
@@ -64,10 +81,10 @@ def point_columns(branch, nx, memory, P, D):
 
 
 @kernel
-def bend_points(branch, nx, memory, P, D, f, columns, m, H):
+def bend_points(branch, tree, nx, memory, P, D, f, columns, m, H):
     """H (m m, 8) += the Hessian of f · p, f (3, 8), in ``columns`` of m, after `point_columns`."""
     numbers, point, moved, force = memory_of(memory), memory_of(P), memory_of(D), memory_of(f)
-    ws, out, body = Workspace(numbers[nx:], branch.tree), as_matrix(memory_of(H), m, m), branch.tree.body
+    ws, out, body = Workspace(numbers[nx:], tree), as_matrix(memory_of(H), m, m), branch.tree.body
     pull = (force[0], force[1], force[2])
     for j in range(branch.count):
         turned, own = cross3(pull, angular(ws.s[j])), (moved[3 * j], moved[3 * j + 1], moved[3 * j + 2])
