@@ -15,7 +15,7 @@ import numpy as np
 from numba import types
 
 from ddp.compiling.kernel import kernel
-from ddp.machine.memory import as_matrix, hold, memory_of, numbers_between, rows_at, rows_of
+from ddp.machine.memory import as_matrix, memory_of, numbers_between, rows_at, rows_of
 from ddp.machine.number import WIDTH
 from ddp.machine.packing import pack
 from dynamics.geometry.spatial import add3, angular, cross3, dot3, join, linear, rotate
@@ -104,10 +104,12 @@ def bend_points(branch, tree, nx, memory, P, D, f, columns, m, H):
 
 
 @kernel
-def add_form(W, D, m, size, H):
-    """H (m m, 8) += Dᵀ W D of forms W (36, 8), symmetric, and columns D (6 m, 8), of both the first ``size`` of six."""
-    own = np.empty((6, 8))
-    form, moved, out, y = memory_of(W), memory_of(D), as_matrix(memory_of(H), m, m), memory_of(own)
+def add_form(W, D, m, size, work, H):
+    """H (m m, 8) += Dᵀ W D of forms W (36, 8), symmetric, and columns D (6 m, 8), of both the first ``size`` of six.
+
+    work (6, 8): scratch.
+    """
+    form, moved, out, y = memory_of(W), memory_of(D), as_matrix(memory_of(H), m, m), memory_of(work)
     for a in range(m):
         for i in range(size):
             y[i] = form[6 * i] * moved[6 * a]
@@ -120,7 +122,6 @@ def add_form(W, D, m, size, H):
             out[a, b] += h
             if a != b:
                 out[b, a] += h
-    hold(own)
 
 
 @kernel

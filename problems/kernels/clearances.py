@@ -79,7 +79,7 @@ def clearance(body, obstacles, a, order, y, weight, J, H):
             _place_columns(D1, ends.first_columns, first.count, 0, both)
             if body.long:
                 _place_columns(D2, ends.second_columns, second.count, 3, both)
-            add_form(W, both, m, size, bent)
+            add_form(W, both, m, size, work, bent)
             bend_points(first, tree1, nx, memory1, P1, D1, f1, ends.first_columns, m, bent)
             if body.long:
                 bend_points(second, tree2, nx, memory2, P2, D2, f2, ends.second_columns, m, bent)

@@ -65,15 +65,16 @@ def square(function, columns, targets, W, first, X, U, scale, order, l, lz, lzz)
                 for b in range(n):
                     H[k, a, b] += d * moved[i, b]
             lz[k, columns[a]] += scale * total
-        add_block(scale, H[k], columns, lzz[k])
+    add_blocks(scale, H, columns, lzz)
 
 
 @kernel
-def add_block(scale, H, columns, out):
-    """The rows and columns of out += scale times H (n, n)."""
-    for a in range(H.shape[0]):
-        for b in range(H.shape[0]):
-            out[columns[a], columns[b]] += scale * H[a, b]
+def add_blocks(scale, H, columns, out):
+    """The rows and columns of out (M, nz, nz) += scale times H (M, n, n)."""
+    for k in range(H.shape[0]):
+        for a in range(H.shape[1]):
+            for b in range(H.shape[1]):
+                out[k, columns[a], columns[b]] += scale * H[k, a, b]
 
 
 @kernel
@@ -127,8 +128,7 @@ def curvature_along(function, columns, axes, offset, X, U, weight, out):
         evaluate(function, SECOND, X, f, weight, J, H)
     else:
         evaluate(function, SECOND, X, f, f, J, H)
-    for k in range(M):
-        add_block(1.0, H[k], columns, out[k])
+    add_blocks(1.0, H, columns, out)
 
 
 ALONG = Kernels(values_along, jacobian_along, curvature_along)
