@@ -96,7 +96,7 @@ def judge_ends(p, s, moved):
     With the gradient count products of multipliers and what is left to bounds. Open are gaps, and by how much rows
     are beyond their bounds, or by more than they give way.
     """
-    size = unit(p) + absolute(arrays(p).costate)[0]
+    size = unit(p) + absolute(array_at(p.costate, ((p.N + 1) * p.n,)))[0]
     if moved:
         arrive(p.address)
     else:
@@ -127,7 +127,7 @@ def settled(p, s, sets):
         h = Horizon(p.horizon)
         rows = array_at(address_of(h.rows), (p.N, p.nu * (p.n + p.nu + 1)))
         of = arrays(p)
-        length, known = absolute(of.x)[0], s.largest
+        length, known = absolute(array_at(p.x, ((p.N + 1) * p.n,)))[0], s.largest
         if tried > 1 and length > GROWN * longest:
             return UNSETTLED
         longest = max(longest, length)

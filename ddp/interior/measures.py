@@ -5,21 +5,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from ddp.compiling.kernel import kernel
+from ddp.compiling.kernel import inline, kernel
 from ddp.constraints.bounds import rooms
+from ddp.machine.algebra import dot
+from ddp.machine.memory import rows_of
 
 
 @kernel
 def sizes(gaps, residual):
-    """The 2-norm of all numbers of gaps (N, n) and residual (M,), and the largest of each; all NaN if a number is."""
-    squares, gap, missed = 0.0, 0.0, 0.0
-    for t in range(gaps.shape[0]):
-        for i in range(gaps.shape[1]):
-            squares += gaps[t, i] * gaps[t, i]
-            gap = max(gap, abs(gaps[t, i]))
-    for i in range(residual.shape[0]):
-        squares += residual[i] * residual[i]
-        missed = max(missed, abs(residual[i]))
+    """The 2-norm of all numbers of gaps (M,) and residual (M,), and the largest of each; all NaN if a number is."""
+    squares, _, gap = sums(gaps)
+    others, _, missed = sums(residual)
+    squares += others
     if squares != squares:
         return squares, squares, squares
     return np.sqrt(squares), gap, missed
@@ -27,25 +24,43 @@ def sizes(gaps, residual):
 
 @kernel
 def absolute(numbers):
-    """The largest of |numbers| (M, n), and their sum; both NaN if one is."""
-    largest, total = 0.0, 0.0
-    for t in range(numbers.shape[0]):
-        for i in range(numbers.shape[1]):
-            largest = max(largest, abs(numbers[t, i]))
-            total += abs(numbers[t, i])
+    """The largest of |numbers| (M,), and their sum; both NaN if one is."""
+    _, total, largest = sums(numbers)
     return largest if total == total else total, total
+
+
+@kernel
+def sums(numbers):
+    """Σ x², Σ |x| and the largest |x| of (M,), each of four parts side by side; only sums know NaN."""
+    x, count = rows_of(numbers), numbers.shape[0]
+    squares, total, largest = (0.0, 0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 0.0)
+    whole = count // 4 * 4
+    for i in range(0, whole, 4):
+        a, b, c, d = abs(x[i]), abs(x[i + 1]), abs(x[i + 2]), abs(x[i + 3])
+        squares = squares[0] + a * a, squares[1] + b * b, squares[2] + c * c, squares[3] + d * d
+        total = total[0] + a, total[1] + b, total[2] + c, total[3] + d
+        largest = max(largest[0], a), max(largest[1], b), max(largest[2], c), max(largest[3], d)
+    square, one, most = sum4(squares), sum4(total), max(max(largest[0], largest[1]), max(largest[2], largest[3]))
+    for i in range(whole, count):
+        a = abs(x[i])
+        square, one, most = square + a * a, one + a, max(most, a)
+    return square, one, most
+
+
+@inline
+def sum4(parts):
+    """The sum of four numbers."""
+    return (parts[0] + parts[1]) + (parts[2] + parts[3])
 
 
 @kernel
 def slope(lz, x, u):
     """The change of the cost of gradients lz (N+1, nz) along x (N+1, n), u (N, nu)."""
-    total, n = 0.0, x.shape[1]
+    total, n, nu, g, dx, du = 0.0, x.shape[1], u.shape[1], rows_of(lz), rows_of(x), rows_of(u)
     for t in range(x.shape[0]):
-        for i in range(n):
-            total += lz[t, i] * x[t, i]
+        total += dot(g[t], dx[t], n)
         if t < u.shape[0]:
-            for i in range(u.shape[1]):
-                total += lz[t, n + i] * u[t, i]
+            total += dot(g[t][n:], du[t], nu)
     return total
 
 

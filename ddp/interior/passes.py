@@ -135,7 +135,9 @@ def judge(memory):
     if p.boxed:  # what limits hold is no error
         lower, upper = limits(p)
         let_limits_hold(a.error, trajectory(p)[1], lower, upper)
-    e[0], e[1] = absolute(a.error)[0], absolute(a.costate)[1]
+    knots = p.N + 1
+    e[0] = absolute(array_at(p.error, (knots * (p.n + p.nu),)))[0]
+    e[1] = absolute(array_at(p.costate, (knots * p.n,)))[1]
     e[2], e[3], e[4], e[5], e[6] = row_steps.errors(b.state, b.bounds, b.kind, b.give)
 
 

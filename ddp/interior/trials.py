@@ -77,9 +77,10 @@ def advance(p, alpha):
     for j in range(row_steps.BELOW):
         for i in range(p.M):
             primal[j, i] = b.state[j, i] + alpha * b.step[j, i]
-    for i in range(first, p.M):
-        t = (i - first) // nu
-        primal[0, i] = to_U[t, i - first - t * nu] if b.kind[i] == row_steps.BOUNDED else 0.0
+    for t in range((p.M - first) // nu):
+        for j in range(nu):
+            i = first + t * nu + j
+            primal[0, i] = to_U[t, j] if b.kind[i] == row_steps.BOUNDED else 0.0
 
 
 @kernel
@@ -129,7 +130,7 @@ def rolled(p, alpha):
 @kernel
 def weigh(p):
     """The `Worth` of a trial."""
-    to_X, to_U, primal, gaps, residual = trial(p)
+    to_X, to_U, primal, _, residual = trial(p)
     p.valued = 0
     if p.outside != 0:
         ask(p, WEIGH)
@@ -141,7 +142,7 @@ def weigh(p):
     if p.outside == 0:
         evaluate(arrays(p).table, VALUES, 0, p.N + 1, to_X, to_U, c, c, array_at(p.values, (0, 0, 0)))
     barrier = row_steps.evaluate(c, primal, b.bounds, b.kind, b.give, p.barrier, residual, True)
-    theta, gap, missed = sizes(gaps, residual)
+    theta, gap, missed = sizes(array_at(p.tried_gaps, (p.N * p.n,)), residual)
     if not theta < np.inf:
         return Worth(np.inf, barrier, np.inf, gap, missed)
     return Worth(p.tried_cost, barrier, theta, gap, missed)
@@ -203,10 +204,9 @@ def settle(memory):
     """Find what the point misses of rows that are bounded otherwise now."""
     p = Memory(memory)
     values_at(memory)
-    _, _, gaps, residual = trajectory(p)
-    b, c = rows_at(p.rows), array_at(p.values, (p.M,))
+    residual, b, c = trajectory(p)[3], rows_at(p.rows), array_at(p.values, (p.M,))
     p.penalty = row_steps.evaluate(c, b.state[:3], b.bounds, b.kind, b.give, p.barrier, residual, True)
-    p.theta, p.gap, p.missed = sizes(gaps, residual)
+    p.theta, p.gap, p.missed = sizes(array_at(p.opened, (p.N * p.n,)), residual)
     if not p.theta < np.inf:
         p.cost, p.theta = np.inf, np.inf
 
