@@ -83,12 +83,9 @@ def note_reader(entry: Entry, dynamics: System, knots: slice) -> CompiledCost | 
 def try_entry(entry: Entry, knots: slice, horizon: int, dynamics: System, x0: Array) -> None:
     """Evaluate a batch term once: one made for another system is found here, not on the way.
 
-    So is one of the controls alone at knot N, where there are none: a constant, and surely a mistake; of users' own
-    functions any of controls.
+    So is one of the controls alone at knot N, where there are none: a constant, and surely a mistake.
     """
     if isinstance(entry.term, (DerivedTerm, CompiledDerivedTerm, TracedTerm)):  # users' own, perhaps not defined there
-        if knots.start == horizon:
-            check_terminal(entry, knots, dynamics, x0)
         return
     elsewhere = dynamics.integrate(x0, 0.1 * np.cos(1.0 + np.arange(dynamics.n)))
     X, U = np.stack([x0, x0, elsewhere]), np.outer([0.0, 1.0, 0.0], np.ones(dynamics.nu))
@@ -102,20 +99,3 @@ def try_entry(entry: Entry, knots: slice, horizon: int, dynamics: System, x0: Ar
             f"{entry.name}: expected a term of the state at the end of the horizon, "
             "where there is no control; got one of the controls alone"
         )
-
-
-def check_terminal(entry: Entry, knots: slice, dynamics: System, x0: Array) -> None:
-    """Raise ProblemError for a user's cost of the last state that changes with u, which is zeros there."""
-    X = np.stack([dynamics.integrate(x0, far * np.cos(1.0 + np.arange(dynamics.n))) for far in (0.0, 0.1)])
-    U = np.outer([1.0, -0.7], np.cos(np.arange(dynamics.nu)))
-    try:
-        with np.errstate(all="ignore"):
-            plain, moved = (np.asarray(entry.term.values(X, u)) for u in (np.zeros_like(U), U))
-    except Exception:  # it may not be defined there
-        return
-    if (plain == moved).all() or not (np.isfinite(plain) & np.isfinite(moved)).all():
-        return
-    raise ProblemError(
-        f"{entry.name}: expected a cost of the state at the end of the horizon, where there is no control; got one that"
-        f" changes with u: {plain[0]:.6g} at x0 and u = 0, {moved[0]:.6g} at u = {U[0].tolist()}"
-    )

@@ -45,17 +45,13 @@ def linear_quadratic(rng, **changes):
     A, B, C = np.eye(n) + 0.3 * rng.normal(size=(n, n)), rng.normal(size=(n, nu)), np.ones(n)
     system = FunctionDynamics(lambda x, u: A @ x + B @ u, n, nu)
 
-    class End:
+    class Cost:
         def value(self, x, u):
-            return 0.5 * (x - 1.0) @ (x - 1.0)
-
-    class Cost(End):
-        def value(self, x, u):
-            return super().value(x, u) + 0.05 * u @ u
+            return 0.5 * (x - 1.0) @ (x - 1.0) + 0.05 * u @ u
 
     fields = {
         "constraints": [ddp.Inequality(lambda x, u: C @ x + 0.3 * u[0], upper=0.4)],
         "terminal_constraints": [ddp.Equality(lambda x, u: x[0] - 0.2)],
         "control_limits": (-0.6, [0.5, np.inf]),
     } | changes
-    return ddp.Problem(system, [Cost()], [End()], 0.3 * rng.normal(size=n), 8, **fields)
+    return ddp.Problem(system, [Cost()], [Cost()], 0.3 * rng.normal(size=n), 8, **fields)
