@@ -10,7 +10,7 @@ def test_the_path_of_an_iteration_follows_the_trajectory_and_v_x():
     text = "\n".join(lines)
     stations = (
         "Model.iterate()", "Problem.expand(X, U)", "* dynamics.steps.expansions._expand: ", "Backward.__call__",
-        "contract_with(record, V_x", "* ddp.sweeps.tiled_sweep.sweep:", "Problem.track(X, U, k, K, alphas, gaps)",
+        "contract_with(record, V_x", "* ddp.sweeps.sweeping.recur:", "Problem.track(X, U, k, K, alphas, gaps)",
         "Objective.total(X', U')", "Iterate.accept()",
     )  # fmt: skip
     at = [text.index(station) for station in stations]

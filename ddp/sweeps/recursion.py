@@ -11,7 +11,7 @@ from ddp.sweeps.horizon import horizon_of
 from ddp.sweeps.limits import scratch_of
 from ddp.sweeps.room import RoomOwner
 from ddp.sweeps.sized_limits import within_function
-from ddp.sweeps.sweeping import call, sweep_function, sweeping_of
+from ddp.sweeps.sweeping import call, recur, sweep_function, sweeping_of
 from ddp.systems.structure import Structure
 from ddp.systems.system import System
 
@@ -37,11 +37,9 @@ class Recursion:
         self.horizon = horizon_of(derivatives, second, steps, closing, bends, structure.blocks, whole)
         self.horizon.limited = int(limited)
         self.sizes = sizes = n, nu, structure.swept[0] > 0.0, len(steps[1])
-        self._closing, self._room, self._function = closing, RoomOwner(*sizes), sweep_function(*sizes)  # kept alive
-        self.sweeping = sweeping_of(self._function.address, N, self.room, self.horizon.address)
-        self.scratch = scratch_of(N, n, nu) if limited else None
-        if limited:
-            self._function = within_function(n, nu)
+        self._closing, self._room = closing, RoomOwner(*sizes)  # closing stays alive
+        self.sweeping = sweeping_of(sweep_function(*sizes).address, N, self.room, self.horizon.address)
+        self.scratch, self._within = scratch_of(N, n, nu) if limited else None, within_function(n, nu)
 
     @property
     def room(self) -> int:
@@ -53,8 +51,11 @@ class Recursion:
 
         kept: with the second order as it is.
         """
-        sweeping, scratch = self.sweeping, 0 if self.scratch is None else self.scratch.address
+        sweeping = self.sweeping
         assign(sweeping, {"blend": blend, "mu": mu, "by_costate": by_costate, "kept": kept, "known": 0})
-        call(self._function.address, sweeping.address, scratch, 0, 0)
+        if self.scratch is None:
+            recur(sweeping.address)
+        else:
+            call(self._within.address, sweeping.address, self.scratch.address, 0, 0)
         failed, slope, change, gradient = read_all(sweeping, ("failed", "slope", "change", "gradient"))
         return failed, slope, change, gradient

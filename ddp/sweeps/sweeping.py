@@ -61,7 +61,7 @@ def sweep_function(n: int, nu: int, halved: bool, runs: int) -> Any:
 
 @kernel
 def recur(sweeping):
-    """Sweep as a `Sweeping` says."""
+    """Sweep backward as a `Sweeping` says, by `tiled_sweep.sweep`."""
     s = Sweeping(sweeping)
     call_contraction(s.function, s.address, 0, 0, 0)
 
