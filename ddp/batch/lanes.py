@@ -20,8 +20,8 @@ IDLE, SWEEPS, BEGINS, OPENS, SEARCHES, GOES_FURTHER = range(6)
 """Stages of a lane: without a problem, waiting for a sweep, or the meaning of the rollout that it waits for: its guess,
 the gaps of states that stay at x0, a step of a search, a longer one beside a full one."""
 
-NOT_SWEPT, SHARED, ALONE = range(3)
-"""States of the sweep that an attempt begins with: not asked for, swept with others', or to be made alone."""
+NOT_SWEPT, SHARED, FAILED, ALONE = range(4)
+"""States of the sweep that an attempt begins with: not asked for, swept or failed with others', or to be made alone."""
 
 CONVERGED, ROUNDING, ITERATIONS, LEFT = range(4)
 """Endings. What is `LEFT` is for `ddp.solve`: whatever ends otherwise, and what the loop does not know."""
@@ -179,7 +179,8 @@ class Lane(Struct):
     trajectory, boxed_trajectory: addresses of a `Trajectory` of X and U.
     scaled: whether magnitude .. grain are those of the iterate.   followed, age: see `ddp.sweeps.backward.Backward`.
     slope, expected, gradient: of the sweep whose policy is searched along; found_slope: of the last sweep;
-    change, steepest: expected change and largest gradient of a sweep that was made with those of other lanes.
+    change, steepest, failed: expected change and largest gradient of a sweep that was made with others, or
+    the knot where it failed.
     by: what contracted the second order of the last sweep, and ``contracted`` (3,) of the models' last attempts.
     ahead: number of further steps that have been rolled out already.   unpriced: whether a step of this search has a
     cost that is no number.
@@ -233,6 +234,7 @@ class Lane(Struct):
     found_slope: float = variable_real()
     change: float = variable_real()
     steepest: float = variable_real()
+    failed: int = variable_integer()
     alpha: float = variable_real()
     longer: float = variable_real()
     reached: float = variable_real()

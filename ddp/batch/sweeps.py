@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ddp.batch.lanes import ALONE, BY_RATIO, OWN_RULES, SHARED, SWEEPS, Lane, Worker
+from ddp.batch.lanes import ALONE, BY_RATIO, FAILED, OWN_RULES, SHARED, SWEEPS, Lane, Worker
 from ddp.compiling.kernel import by_types, call_contraction, kernel, specialised
 from ddp.costs import cost_table
 from ddp.costs.bound import EXACT as EXACT_ORDER
@@ -121,6 +121,9 @@ def swept(lane, blend, mu, costates):
     if lane.sweep == SHARED:
         lane.sweep = ALONE
         return Outcome(-lane.change, lane.steepest, -1)
+    if lane.sweep == FAILED:
+        lane.sweep = ALONE
+        return Outcome(0.0, 0.0, lane.failed)
     s, by = w.sweeping, multiplier(w, lane, blend, costates)
     lane.by = by
     horizon = prepare(w, lane, blend, by)
@@ -143,7 +146,7 @@ def sweep_together(w):
     """Make the first sweeps of attempts that wait for one, of eight lanes at once.
 
     Each is what `ddp.models.globalisation.attempted` asks for first. Those with open gaps or limits, or whose second
-    order is contracted within the sweep, go alone, and so do those that fail.
+    order is contracted within the sweep, go alone, and so do those that follow one that fails.
     """
     e, some = w.shared, 0
     for k in range(w.count):
@@ -169,7 +172,9 @@ def sweep_together(w):
         if e.failed[i] < 0.0:
             lane.followed, lane.found_slope = 1, -2.0 * e.change[i]
             lane.change, lane.steepest = e.change[i], e.steepest[i]
-        else:
+        elif abs(e.change[i]) < np.inf:
+            lane.sweep, lane.failed = FAILED, int(e.failed[i])
+        else:  # a sweep alone tells whether numbers were finite where it failed
             lane.sweep = ALONE
 
 
