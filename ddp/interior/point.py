@@ -46,7 +46,7 @@ class Point:
     All of it is in the memory of a workplace, see layout.py, where kernels find it.
     gaps (N, n), residual (M,): what is open.   cost, theta, gap, missed: as of a `Worth`.   penalty: the barrier
     function.   costate (N+1, n), weights (N, n): see linear.py.   scale: the cost that counts as one.
-    barrier: that of `bounds`.   share, least_proximal: see `barrier.PROXIMAL`.
+    barrier: that of `bounds`.   share: see `barrier.PROXIMAL`.
     moved (M,): by how much the last step x, u changes the rows, by their linear model; longest_dual: fraction of it
     until a multiplier of a bound is at zero all but.
     first: m, the first row of a control's limits.   limited: whether there are such rows; boxed: whether sweeps keep to
@@ -61,10 +61,8 @@ class Point:
     scale: Any = Number()
     barrier: Any = Number()
     share: Any = Number()
-    least_proximal: Any = Number()
     longest_dual: Any = Number()
     contracted: Any = Number()
-    valued: Any = Number()
 
     def __init__(
         self, problem: Problem, work: Differentiator, X: Array, U: Array, scale: float, barrier: float,

@@ -50,11 +50,6 @@ class WeightedSweeps:
         return self._sweeping.address
 
     @property
-    def limits(self) -> tuple[Array, Array]:
-        """Distances of controls to their lower and upper limits, (N, nu) each, to be written."""
-        return self._horizon.low, self._horizon.high
-
-    @property
     def held(self) -> Array:
         """Controls (N, nu) that are held, to be written: -1, 1 of those at lower and upper limits, 0 of all others."""
         return self._horizon.held
@@ -90,8 +85,3 @@ class WeightedSweeps:
             return None
         slope, change, gradient = found
         return Sweep(*self.policy, -slope, -change, gradient, failed, NONE if blend == 0.0 else GIVEN)
-
-    @property
-    def rows(self) -> Array:
-        """Rows (N, nu (nz + 1)) of the action values' Hessians and gradients, see box.py, where controls are held."""
-        return self._horizon.rows
