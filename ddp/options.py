@@ -136,6 +136,17 @@ class DDP:
         led = stood or (guess is not None and guess.imposed and bool(iterate.problem.rows.equal.any()))
         return not led and (guess is None or guess.earlier is None)
 
+    def holds_at_once(self, iterate: Iterate) -> bool:
+        """Whether full-space steps are begun by holding what binds: where rollouts lead, or from states that are given.
+
+        Not with equalities where rollouts lead: those lead elsewhere, from where quadratic models are of no use.
+        """
+        guess = iterate.guess
+        if not iterate.problem.rows.equal.any():
+            return self.approaches(iterate)
+        given = guess is not None and guess.imposed and guess.earlier is None and guess.keeper is None
+        return self._open and iterate.constrained and given
+
     @property
     def _open(self) -> bool:
         """Whether it is left to the solver how states move."""

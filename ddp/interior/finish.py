@@ -56,8 +56,8 @@ def finish(
     show: told of steps that begin with a larger error than what is allowed, as of iterations, of so many ``at_once``;
     these have to end where the exact Hessian is positive definite. If they do not, the point is left at the least error
     that was met, with a barrier that belongs to it.
-    led: whether it begins where rollouts without constraints have led, far from any solution: then steps are whole,
-    whatever errors do, and none are tried after one that opens too much, see `active.opens`.
+    led: whether it begins where rollouts without constraints have led, or a guess, far from any solution: then steps
+    are whole, whatever errors do, and none are tried after one that opens too much, see `active.opens`.
     """
     errors = {"slants": np.zeros(ROUNDS + 1), "opens": np.zeros(ROUNDS + 1)}
     ending = filled(Ends, **(vars(Ending(allowed, most, show is not None, led)) | errors))

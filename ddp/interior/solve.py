@@ -210,12 +210,9 @@ def _warm(iterate: Iterate, scale: float) -> tuple[Point, Array] | None:
 
 
 def _led(descent: Descent, scale: float) -> tuple[Point, Array] | None:
-    """The point where rollouts without constraints have led, and that nothing binds yet (M,); see approach.py.
-
-    Not with equalities: those lead elsewhere, from where quadratic models are of no use.
-    """
+    """The point where a solve has been led, see `DDP.holds_at_once`, and that nothing binds yet (M,)."""
     iterate = descent.iterate
-    if iterate.problem.rows.equal.any() or not descent.solver.approaches(iterate):
+    if not descent.solver.holds_at_once(iterate):
         return None
     point = Point(iterate.problem, iterate.work, iterate.X.copy(), iterate.U.copy(), scale, START * scale)
     point.differentiate()

@@ -160,6 +160,16 @@ def test_what_binds_where_rollouts_lead_is_held_without_a_barrier():
     assert max(record.penalty for record in solution.history) == 0.0
 
 
+def test_what_binds_at_states_that_are_given_is_held_without_a_barrier():
+    problem = gaits.walk("go2", cones="constraint", footholds="constraint")
+    solution = ddp.solve(problem)
+    assert solution.converged
+    assert solution.violation <= 1e-8
+    assert solution.iterations <= 10  # 15 with barriers
+    assert solution.cost == pytest.approx(0.0661646, rel=1e-5)
+    assert max(record.penalty for record in solution.history) == 0.0
+
+
 def test_slacks_do_not_hold_up_steps_past_obstacles(rng):
     problem, taken = arm.obstacles(), []
     for _ in range(6):
