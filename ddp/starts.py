@@ -55,11 +55,10 @@ def begun(problem: Problem, guess: Guess) -> Beginning:
     """The trajectory of a guess: its policy is rolled out, unless states are imposed or that leads nowhere."""
     d, U = problem.dynamics, guess.U
     closed = np.zeros((problem.horizon, d.n))
-    if problem.limited and (guess.imposed or guess.alone):
-        U = np.clip(U, problem.lower, problem.upper)
+    held = np.clip(U, problem.lower, problem.upper) if problem.limited else U
+    U = held if guess.imposed or guess.alone else U
     Xs, Us, notes = problem.track(guess.X, U, np.zeros(U.shape), guess.K, FULL, closed)
     X, rolled, noted = Xs[0], Us[0], notes[0] if len(notes) else notes
-    held = np.clip(U, problem.lower, problem.upper) if problem.limited else U
     instead = "" if guess.imposed else _no_motion(problem, guess, held, X, rolled)
     start = "the states given" if guess.imposed else instead or "states that follow from the controls"
     if not guess.imposed and not instead:
