@@ -6,6 +6,8 @@ import logging
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, ThreadPoolExecutor, wait
+from itertools import takewhile
+from threading import Event
 from typing import Any
 
 import numpy as np
@@ -70,8 +72,13 @@ class Driver:
         try:
             self._enter(scouts, True)
             with ThreadPoolExecutor(1) as planner:
-                planning = planner.submit(list, planned)
-                self._finish()
+                interrupted = Event()
+                planning = planner.submit(list, takewhile(lambda _: not interrupted.is_set(), planned))
+                try:
+                    self._finish()
+                except BaseException:
+                    interrupted.set()
+                    raise
                 others += planning.result()
             self._left = sum(len(block.rows) for block in others if not self._shelf.done[block.rows].all())
             self._enter(others, self._verified or self._is_missing(scouts))
