@@ -95,7 +95,7 @@ def differentiate(memory):
         cost_table.expand(terms, EXACT, runs, 0, N + 1, X, U, record, l, lz, exact, diagonal, True)
         evaluate(arrays(p).table, JACOBIAN, 0, N + 1, X, U, J, J, array_at(p.J, (0, 0, 0)))
     copy(array_at(p.gaps, (p.N, p.n)), gaps)
-    closed = ROUNDING * absolute(X)[0] if p.first == 0 else 0.0
+    closed = ROUNDING * absolute(array_at(p.X, ((p.N + 1) * p.nx,)))[0] if p.first == 0 else 0.0
     p.horizon = p.torn_horizon if p.gap > closed else p.whole_horizon
     Sweeping(p.sweeping).horizon = p.horizon
     p.contracted = 0
