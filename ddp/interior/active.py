@@ -37,7 +37,7 @@ HALFWAY = 0.5
 
 GROWN = 10.0
 """A set is tried again, for its δ, where it makes multipliers so many times larger than what that was for; and sets
-come to no end where one's step is so many times longer than all before."""
+come to no end where one's step is so many times longer than all before, far from where the set is known."""
 
 OPENED, LITTLE = 0.5, 0.01
 """A step opens too much if that, times its multipliers, costs more than the first share of the cost; or more than the
@@ -123,12 +123,13 @@ def settled(p, s, sets):
             impose(p, s)
         if not swept(p, s, blend):
             return NONE
-        blend = s.blend
+        if s.led:
+            blend = s.blend
         h = Horizon(p.horizon)
         rows = array_at(address_of(h.rows), (p.N, p.nu * (p.n + p.nu + 1)))
         of = arrays(p)
         length, known = absolute(array_at(p.x, ((p.N + 1) * p.n,)))[0], s.largest
-        if tried > 1 and length > GROWN * longest:
+        if s.led and tried > 1 and length > GROWN * longest:
             return UNSETTLED
         longest = max(longest, length)
         revised = active_rows.revise(

@@ -74,7 +74,7 @@ def finish(
                 show(record_of((now - before) / made, *numbers))
             before = now
         if came == FORESEES:
-            s.foreseen = foresee(point, s.blend)
+            s.foreseen = foresee(point, s.blend if led else 1.0, led)
     if s.best <= allowed and (s.share == 1.0 or show is None):
         point.bounds = point.place.imposed
         point.do(restore, BEST)

@@ -13,10 +13,10 @@ MOST_SWEEPS = 40
 """Sweeps of an interior point on one quadratic model, at most."""
 
 SHORT, IN_A_ROW = 0.25, 5
-"""There is no way where steps are so short, so many times in a row."""
+"""There is no way where steps are so short, so many times in a row: from where a solve has been led it is given up."""
 
 
-def foresee(point: Point, blend: float) -> float:
+def foresee(point: Point, blend: float, led: bool) -> float:
     """Hold what binds at the quadratic model's minimum; the share of its exact Hessian, negative where there is none.
 
     That is less than the one given where this is not positive definite. The point stays what it is, without a barrier.
@@ -41,7 +41,7 @@ def foresee(point: Point, blend: float) -> float:
         if way.failed >= 0:
             break
         longest = way.longest
-        short = short + 1 if longest < SHORT else 0
+        short = short + 1 if led and longest < SHORT else 0
         if short == IN_A_ROW:
             break
         b.primal += longest * b.step[: row_steps.BELOW]
