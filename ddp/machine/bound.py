@@ -17,6 +17,7 @@ from numba import types
 from ddp.compiling.kernel import callback, inline, specialised
 from ddp.machine.addresses import array_at, integers_at
 from ddp.machine.struct import Struct, StructType
+from ddp.machine.written import address
 
 
 class Bound:
@@ -80,7 +81,7 @@ def words_of(value: Any, kept: list[Any]) -> list[int]:
     if isinstance(value, np.ndarray):
         array = np.ascontiguousarray(value)
         kept.append(array)
-        return [array.__array_interface__["data"][0], *array.shape]
+        return [address(array), *array.shape]
     if isinstance(value, Struct):
         kept.append(value)
         return [value.start]  # kernels see its own type

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -64,6 +65,7 @@ def sizes_of(n: int, nu: int, halved: bool, runs: int, more: int = 0) -> tuple[i
     return n, nu, padded(n + nu), padded(n), int(halved), runs, more
 
 
+@cache
 def places_of(sizes: tuple[int, ...]) -> tuple[tuple[int, ...], int]:
     """Places of what a ``Room`` of some sizes has in one piece of memory, and how long that is, in numbers."""
     n, nu, ld, lx, _, _, more = sizes
