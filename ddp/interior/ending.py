@@ -11,12 +11,11 @@ from typing import Any
 import numpy as np
 
 from ddp.compiling.kernel import kernel
-from ddp.constraints.row_table import worst
 from ddp.interior import active_rows, row_steps
 from ddp.interior.active import NONE, UNSETTLED, closing, impose, judge_ends, opens, settled, swept
 from ddp.interior.measures import copy, put
 from ddp.interior.memory import MOST, NUMBERS, SLOTS, Memory, ends, rows_at
-from ddp.interior.trials import accept, along, settle, values_at
+from ddp.interior.trials import accept, along, settle, values_at, violated
 from ddp.machine.addresses import array_at
 from ddp.machine.memory import address_of
 from ddp.machine.variables import struct_like
@@ -199,11 +198,8 @@ def go(p, s):
 @kernel
 def report(p, s, out):
     """Write the numbers of a step's `Record`."""
-    b = rows_at(p.given)
-    values_at(p.address)
-    missed = worst(array_at(p.values, (p.M,)), b.bounds[0], b.bounds[1])
     out[0], out[1], out[2], out[3], out[4] = p.cost, s.dual, s.expected, s.alpha, 0.0
-    out[5], out[6], out[7], out[8], out[9] = s.blend, p.gap, missed, 0.0, 0.0
+    out[5], out[6], out[7], out[8], out[9] = s.blend, p.gap, violated(p), 0.0, 0.0
 
 
 @kernel

@@ -26,7 +26,7 @@ from ddp.interior.course import (
 from ddp.interior.filter import ENTRIES, accepts, clear_filter, enter
 from ddp.interior.memory import NUMBERS, Memory
 from ddp.interior.passes import arrive, judge, judged, left_open
-from ddp.interior.trials import accept, along, rolled
+from ddp.interior.trials import accept, along, rolled, violated
 from ddp.machine.addresses import array_at
 from ddp.machine.variables import struct_like
 
@@ -71,7 +71,7 @@ def run(memory, decisions, most):
 def report(s, p, out):
     """Write the numbers of an iteration's `Record`, and when the barrier fell."""
     out[0], out[1], out[2], out[3], out[4] = p.cost, s.dual, s.expected, s.alpha, s.shift
-    out[5], out[6], out[7], out[8], out[9] = s.blend, p.gap, p.missed, p.barrier, float(s.fell)
+    out[5], out[6], out[7], out[8], out[9] = s.blend, p.gap, violated(p), p.barrier, float(s.fell)
 
 
 @kernel

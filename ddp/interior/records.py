@@ -10,11 +10,11 @@ from ddp.sweeps.outcome import GIVEN, NONE
 
 def record_of(
     seconds: float, cost: float, dual: float, expected: float, alpha: float, mu: float, blend: float, gap: float,
-    missed: float, barrier: float,
+    violation: float, barrier: float,
 ) -> Record:  # fmt: skip
     """Record of an iteration, from the numbers that `iteration.report` writes."""
     hessian = GAUSS_NEWTON if blend == 0.0 else EXACT if mu == 0.0 else LEVENBERG_MARQUARDT
     contraction, left = GIVEN if blend > 0.0 else NONE, 0.0 if gap < CLOSED else gap
     return Record(
-        cost, dual, expected, alpha, mu, hessian, blend, seconds, left, contraction, missed, barrier, full_space=True
+        cost, dual, expected, alpha, mu, hessian, blend, seconds, left, contraction, violation, barrier, full_space=True
     )

@@ -23,15 +23,17 @@ from ddp.interior.memory import (
     TRACK,
     WEIGH,
     Memory,
+    RowMemory,
     arrays,
     ask,
     limits,
+    row_arrays,
     rows_at,
     trajectory,
     trial,
 )
 from ddp.interior.passes import terms_of
-from ddp.machine.addresses import array_at
+from ddp.machine.addresses import array_at, integers_at
 from ddp.machine.trajectories import Lengths
 from ddp.sweeps.sweeping import Sweeping
 
@@ -197,6 +199,18 @@ def values_at(memory):
     else:
         evaluate(arrays(p).table, VALUES, 0, p.N + 1, X, U, c, c, array_at(p.values, (0, 0, 0)))
     p.valued = 1
+
+
+@kernel
+def violated(p):
+    """By how much the point is beyond a bound of a constraint that is not soft, at most."""
+    values_at(p.address)
+    r, c, most = RowMemory(p.given), array_at(p.values, (p.M,)), 0.0
+    b, hard = row_arrays(r), integers_at(r.hard, (p.M,))
+    for i in range(p.first):
+        if hard[i] != 0 or not row_steps.gives(b.give, i):
+            most = max(most, c[i] - b.bounds[1, i], b.bounds[0, i] - c[i])
+    return most
 
 
 @kernel

@@ -96,14 +96,25 @@ def test_a_solve_within_a_solve_has_memory_of_its_own():
     assert all(same(plain, one) for one in inner)
 
 
-def test_watchers_see_every_iterate():
+def softened():
+    """`limited.rail` on rails that may be left for a price."""
+    plain = limited.rail()
+    return replace(plain, constraints=[ddp.Soft(plain.constraints[0], 1e-3)])
+
+
+@pytest.mark.parametrize("build", [limited.rail, impossible, softened])
+def test_watchers_see_every_iterate_as_records_tell_it(build):
     class Watch:
         def __init__(self):
-            self.costs = []
+            self.costs, self.violations = [], []
 
         def watch(self, record, X, U):
             self.costs.append((problem.total(X, U), record.cost))
+            self.violations.append((problem.violation(X, U), record.violation))
 
-    problem, watcher = limited.rail(), Watch()
-    ddp.solve(problem, callback=watcher)
+    problem, watcher = build(), Watch()
+    solution = ddp.solve(problem, ddp.DDP(step="linear", max_iterations=60), callback=watcher, throw=False)
     np.testing.assert_allclose(*np.transpose(watcher.costs), rtol=1e-12)
+    np.testing.assert_allclose(*np.transpose(watcher.violations), rtol=1e-12, atol=1e-12)
+    if build is softened:
+        assert max(abs(residual.violation).max() for residual in solution.residuals()) > 1e-3
