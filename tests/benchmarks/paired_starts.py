@@ -20,7 +20,7 @@ from mayne_runs import metered
 
 import ddp
 import problems
-from ddp.interior.correction import BLENDED
+from ddp.interior.correction import BLENDED, DIRECT
 from ddp.interior.outside import Outside
 from problems import arm, quadruped
 
@@ -82,11 +82,15 @@ def all_metered():
 
 
 def solved(problem, solver, guess):
-    """A solution, and its work; full-space iterations have tried all larger shares of the exact Hessian before."""
+    """A solution, and its work; full-space iterations have tried all larger shares of the exact Hessian before.
+
+    Sweeps that failed there count as whole ones, so it is an upper bound.
+    """
+    shares = DIRECT if problem.limited and problem.multiplier_count == 0 else BLENDED
     with all_metered() as meter:
         solution = ddp.solve(problem, solver, guess, throw=False, workers="threads:2")
     for record in solution.history:
-        tried = [share for share in BLENDED if record.full_space and share >= record.blend]
+        tried = [share for share in shares if record.full_space and share >= record.blend]
         meter.exact += sum(share > 0.0 for share in tried)
         meter.sweeps += sum(share == 0.0 for share in tried)
     return solution, meter.sweeps + 1.3 * meter.exact + 0.3 * meter.rollouts
