@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from ddp.batch.lanes import COST, DONE
 from ddp.batch.native import Guess, Results
 from ddp.batch.solves import Others, Solves, guess_of
-from ddp.errors import ProblemError, as_array, instance, positive_integer, said
+from ddp.errors import DDPError, ModelError, ProblemError, as_array, instance, positive_integer, said
 from ddp.guesses import Motion, Start, as_guess
 from ddp.many.plan import given
 from ddp.many.rows import ARRAYS, GIVEN, NOMINAL, NONE, OWN, empty_rows, row_type
@@ -46,7 +46,7 @@ class Batch(Closing):
     rigid robots without contacts, or functions that are traced, in explicit steps; terms are built in, traced or
     jitted. Whatever else problems have is ``obstacle``, in words: then `solve` does all of them, one after the other.
     So it does with single problems that come to an end which is neither a minimum nor the limit of iterations;
-    ``left`` counts those of the last call. Problems for which it raises ProblemError, where a cost is no number, say,
+    ``left`` counts those of the last call. Problems for which it raises an error, where a cost is no number, say,
     are in ``failed``, why by place: their cost, X, U and K are NaN, and the others' are as they would be without them.
 
     Raises ProblemError for bad input.
@@ -154,26 +154,44 @@ class Batch(Closing):
 
     def _moved_on(self, X0: Array) -> Guess:
         """The last solutions a knot later, as `Solution.shift` has them; own guesses where there is none."""
-        d, X, U, K = self.problem.dynamics, self._out.X, self._out.U, self._out.K
-        without = np.flatnonzero(~self._begun).tolist()
-        new = {i: start_policy(self.problem.starting_at(X0[i]), self.problem.guess) for i in without}
-        for i, own in new.items():
-            X[i], U[i], K[i] = own.X, own.U, own.K
-        policy = U[:, -1] + np.einsum("mij,mj->mi", K[:, -1], d.difference(X[:, -2], X[:, -1]))
-        (Xp, Up), (Xr, Ur) = self._gone_on(policy), self._gone_on(d.nominal_control(X[:, -1]))
+        d, X, U, K = self.problem.dynamics, self._out.X.copy(), self._out.U.copy(), self._out.K.copy()
+        begun = np.flatnonzero(self._begun)
+        with np.errstate(all="ignore"):  # some may diverge
+            policy = U[begun, -1] + np.einsum("mij,mj->mi", K[begun, -1], d.difference(X[begun, -2], X[begun, -1]))
+            (Xp, Up), (Xr, Ur) = self._gone_on(begun, policy), self._gone_on(begun, d.nominal_control(X[begun, -1]))
         rests = (self._costs(Xr, Ur) < self._costs(Xp, Up))[:, None, None]
-        X, U = np.where(rests, Xr, Xp), np.where(rests, Ur, Up)
-        K = np.concatenate([K[:, 1:], K[:, -1:]], axis=1)
-        for i, own in new.items():
-            X[i], U[i], K[i] = own.X, own.U, own.K
+        X[begun], U[begun] = np.where(rests, Xr, Xp), np.where(rests, Ur, Up)
+        K[:, :-1] = K[:, 1:].copy()
+        for i in np.flatnonzero(~self._begun).tolist():
+            try:
+                own = start_policy(self.problem.starting_at(X0[i]), self.problem.guess)
+                X[i], U[i], K[i] = own.X, own.U, own.K
+            except DDPError:  # `ddp.solve` says what is wrong
+                X[i], U[i], K[i] = X0[i], np.nan, 0.0
         return Guess(X, U, K, False)
 
-    def _gone_on(self, last: Array) -> tuple[Array, Array]:
-        """X and U of the last solutions a knot later, with controls (size, nu) at the end."""
-        problem, X, U = self.problem, self._out.X, self._out.U
-        last = np.clip(last, problem.lower[-1], problem.upper[-1])
-        end = problem.dynamics.step(X[:, -1], last, problem.horizon - 1)
+    def _gone_on(self, begun: NDArray[np.int64], last: Array) -> tuple[Array, Array]:
+        """X and U of some (m,) of the last solutions a knot later, with controls (m, nu) at the end.
+
+        Where these lead nowhere the last state is repeated.
+        """
+        problem, X, U = self.problem, self._out.X[begun], self._out.U[begun]
+        known = np.isfinite(last).all(axis=1, keepdims=True)
+        last = np.where(known, np.clip(last, problem.lower[-1], problem.upper[-1]), U[:, -1])
+        try:
+            end = problem.dynamics.step(X[:, -1], last, problem.horizon - 1)
+        except ModelError:
+            end = np.array([self._after(*one) for one in zip(X[:, -1], last, strict=True)])
+        leads = known & np.isfinite(end).all(axis=1, keepdims=True)
+        end, last = np.where(leads, end, X[:, -1]), np.where(leads, last, U[:, -1])
         return np.concatenate([X[:, 1:], end[:, None]], axis=1), np.concatenate([U[:, 1:], last[:, None]], axis=1)
+
+    def _after(self, x: Array, u: Array) -> Array:
+        """The state (nx,) after the last knot; NaN where there is none."""
+        try:
+            return self.problem.dynamics.step(x, u, self.problem.horizon - 1)
+        except ModelError:
+            return np.full_like(x, np.nan)
 
     def _costs(self, X: Array, U: Array) -> Array:
         """Costs (size,) of trajectories."""
@@ -187,7 +205,7 @@ class Batch(Closing):
         others = self._solves.run(problems, guess, start, self._out, states)
         self.left, self.failed = len(others), {}
         for i, other in others.items():
-            if isinstance(other, ProblemError):
+            if isinstance(other, (ProblemError, ModelError)):
                 self.failed[i] = str(other)
             elif isinstance(other, Exception):
                 raise other

@@ -10,7 +10,7 @@ import problems
 from ddp.models.regularization import ByRatio
 from ddp.systems.structure import is_underactuated
 from dynamics import ContinuousDynamics, RobotDynamics
-from mayne import SO3, Euclidean
+from mayne import SO3, Euclidean, FunctionDynamics
 
 SMALL = {name: problems.find(name).build() for name in ("pendulum/swing-up", "cartpole/swing-up", "arm/reach")}
 REACH = SMALL["arm/reach"]
@@ -216,6 +216,32 @@ def test_a_state_in_which_no_controls_keep_at_rest_leaves_the_others_alone():
     found, good = ddp.Batch(REACH, 11).solve({"x0": X0}), np.delete(np.arange(11), [4, 9])
     assert [one.sample for one in found.failures() if "the guess diverges" in one.status] == [4, 9]
     assert np.array_equal(found.X[good], ddp.Batch(REACH, 9).solve({"x0": X0[good]}).X)
+
+
+def test_a_state_that_is_lost_for_several_steps_leaves_the_others_alone():
+    good, lost = around(REACH, 11), np.array([4, 9])
+    for problem in (REACH, REACH.with_guess(None)):
+        batch, others = ddp.Batch(problem, 11), ddp.Batch(problem, 9)
+        for begin in (False, True, True, False):
+            states = good.copy()
+            states[lost] = 1e200 if begin else good[lost]
+            controls = batch.step(states)
+            assert np.array_equal(np.delete(controls, lost, axis=0), others.step(np.delete(states, lost, axis=0)))
+            assert np.isfinite(batch.cost[lost]).all() != begin
+
+
+def test_states_from_which_there_is_no_step_leave_the_others_alone():
+    def falling(x, u):
+        return np.array([x[0] + 0.1 * x[1], x[1] + 0.1 * (u[0] - 0.1 * np.sqrt(3.0 - x[0]))])
+
+    problem = ddp.Problem(
+        FunctionDynamics(falling, 2, 1, 0.1), [lambda x, u: 0.1 * u[0] ** 2], [lambda x, u: x @ x], np.zeros(2), 10
+    )
+    batch, others = ddp.Batch(problem, 3), ddp.Batch(problem, 2)
+    for lost in (False, True, True, False):
+        states = np.array([[0.1, 0.0], [3.5 if lost else 1.0, 0.0], [0.2, 0.0]])
+        assert np.array_equal(batch.step(states)[[0, 2]], others.step(states[[0, 2]]))
+        assert bool(batch.failed or not np.isfinite(batch.cost[1])) == lost
 
 
 def test_input_is_named():
