@@ -4,10 +4,9 @@
 An iteration is a sequence of attempts, each a sweep that succeeds and a line search along it: the first is that of the
 mode, and `follow_up` names the next model or `NOBODY`, when the best attempt stands. The mode changes when another
 model, tried at the same iterate because the first one struggled, reaches a lower cost; trials that do not pay are
-repeated at growing intervals. Near the optimum Gauss-Newton hands over to the exact model, earlier where its step falls
-short of what it promised, as costs then curve up more than it knows and the exact Hessian is likely to be convex; but
-not if at its present rate it needs no more than two iterations to the tolerance: the exact model would not be faster,
-and costs more. The damped one stays no longer than six iterations in a row whose steps do not bring what it promised.
+repeated at growing intervals. Near the optimum Gauss-Newton hands over to the exact model, unless at its present rate
+it needs no more than two iterations to the tolerance: the exact model would not be faster, and costs more. The damped
+one stays no longer than six iterations in a row whose steps do not bring what it promised.
 
 All of it is relative to the problem's own costs (`attempt.Point`): costs that are all multiplied by a number take the
 same way. These are functions of numbers: Python runs them in every solve, and batches of problems compile them.
@@ -41,10 +40,6 @@ TRUSTED = 0.02
 
 AGAIN = 1.0 / 64.0
 """Searches begin no more than four times beyond where the last two ended, or this."""
-
-EARLIER, FELL_SHORT = 5.0, 0.5
-"""By how much earlier Gauss-Newton hands over, after steps of a half or more that bring less than this share of their
-promise."""
 
 SMALLEST_BLEND = 0.125
 """Below this share the model is Gauss-Newton's, which is for others to try."""
@@ -262,20 +257,13 @@ def follow_up(s, point, made):
             return DAMPED
     expected = s.expected[s.best]
     if s.mode == GAUSS_NEWTON and s.wait[EXACT] <= 0:  # turn to exact Hessians where that pays
-        close = abs(expected) < s.switch * point.magnitude * (EARLIER if fell_short(s, point) else 1.0)
+        close = abs(expected) < s.switch * point.magnitude
         rate = expected / s.previous if s.previous != 0.0 else 0.0  # 0: at the optimum
         done_in_two = s.alpha[s.best] == 1.0 and abs(expected) * (rate * rate) < s.tolerance * point.unit
         if close and not done_in_two:
             s.mode = EXACT
     s.previous = expected
     return NOBODY
-
-
-@portable
-def fell_short(s, point):
-    """Whether the best step brings much less than promised, though it is long."""
-    alpha, decrease = s.alpha[s.best], point.cost - s.cost[s.best]
-    return 0.5 <= alpha <= 1.0 and decrease < FELL_SHORT * alpha * (2.0 - alpha) * s.expected[s.best]
 
 
 @portable

@@ -59,19 +59,6 @@ def test_levenberg_marquardt_stays_only_while_its_steps_bring_what_it_promised(s
     assert [model.iterate(point).hessian for _ in models] == models
 
 
-@pytest.mark.parametrize(
-    ("share", "alpha", "switch", "next_model"),
-    [
-        (0.49, 1.0, 0.03, EXACT), (0.51, 1.0, 0.03, GAUSS_NEWTON), (0.49, 1.0, 0.01, GAUSS_NEWTON),
-        (0.36, 0.5, 0.03, EXACT), (0.39, 0.5, 0.03, GAUSS_NEWTON), (0.01, 0.25, 0.03, GAUSS_NEWTON),
-        (0.99, 1.0, 0.11, EXACT),
-    ],
-)  # fmt: skip
-def test_gauss_newton_hands_over_earlier_where_long_steps_fall_short(share, alpha, switch, next_model):
-    model, point = Mixed(Limits(switch=switch)), Scripted(share, alpha)
-    assert [model.iterate(point).hessian for _ in range(3)][-1] == next_model
-
-
 def test_levenberg_marquardt_alone_stays():
     model = levenberg_marquardt(Limits())
     point = Scripted(0.9)
