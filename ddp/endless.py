@@ -1,4 +1,4 @@
-"""Costs that fall without end: no minimum's."""
+"""Test of whether a cost falls without end, so that there is no minimum."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ from ddp.protocols import Array
 from ddp.solutions.record import Record
 
 BOTTOMLESS, DEEP = -1e100, -1e8
-"""Costs that are no minimum's, relative to those of the first iterations: of itself; where states or controls are
-`FAR` out, too, and it has grown by a half `GROWN` times."""
+"""Costs below which there is no minimum, relative to the largest until the cost was negative. The second one counts
+where states or controls are beyond `FAR` too, and `GROWN` iterations have made the cost `GROWTH` times as large.
+"""
 
 FAR, GROWN, GROWTH = 1e8, 10, 1.5
+"""See `DEEP`."""
 
 
 class Trajectory(Protocol):
@@ -27,7 +29,7 @@ class Trajectory(Protocol):
 def is_endless(history: Sequence[Record], cost: float, at: Trajectory, grown: int = GROWN) -> bool:
     """Whether the cost falls ever faster, after iterations of which the last one has led to a trajectory.
 
-    grown: how often it has grown by a half at least; 0 where iterations have ended for another reason.
+    grown: how many iterations at least have made it `GROWTH` times as large; 0 where a solve has ended anyway.
     """
     if not history or cost >= 0.0:
         return False
