@@ -28,7 +28,7 @@ was better than what it had followed."""
 
 OWN, GIVEN, NEIGHBOUR, OWN_BETTER, NEIGHBOUR_BETTER, MISSED, OFFERED = range(len(STARTS))
 
-LONGEST = 240
+LONGEST = 400
 """Bytes of a status or an error that a row keeps."""
 
 SCALARS = [

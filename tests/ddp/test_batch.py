@@ -230,6 +230,14 @@ def test_a_state_that_is_lost_for_several_steps_leaves_the_others_alone():
             assert np.isfinite(batch.cost[lost]).all() != begin
 
 
+def test_a_batch_tells_the_whole_proof_that_constraints_cannot_be_met():
+    plain = replace(SMALL["pendulum/swing-up"], horizon=1, guess=None)
+    problem = replace(plain, terminal_constraints=[ddp.Equality(lambda x, u: x - np.array([np.pi, 0.0]))])
+    found, alone = ddp.Batch(problem, 1).solve({"x0": problem.x0[None]}), ddp.solve(problem, throw=False)
+    assert alone.status.ending is ddp.Ending.INFEASIBLE
+    assert str(found.solution(0).status) == str(alone.status)
+
+
 def test_states_from_which_there_is_no_step_leave_the_others_alone():
     def falling(x, u):
         return np.array([x[0] + 0.1 * x[1], x[1] + 0.1 * (u[0] - 0.1 * np.sqrt(3.0 - x[0]))])
