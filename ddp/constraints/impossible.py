@@ -26,7 +26,7 @@ import numpy as np
 from ddp.adjoint import costates
 from ddp.constraints.unreachable import is_met_nowhere
 from ddp.derivatives import Derivatives
-from ddp.errors import ModelError
+from ddp.errors import ModelError, ProblemError
 from ddp.problem import Problem
 from ddp.protocols import Array
 
@@ -61,9 +61,13 @@ def proof(at: Held) -> str | None:
     if not _nearest(problem, others, at.y):
         return f"{near}, to first order, and none of {len(others)} other motions that were tried takes away all of it"
     knot = int(rows.knot[np.abs(at.y * rows.beyond(rows.values(at.X, at.U))).argmax()])
-    X = np.concatenate([at.X, *(X[knot : knot + 1] for X, _ in others)])
-    U = np.concatenate([problem.padded(at.U), *(problem.padded(U)[knot : knot + 1] for _, U in others)])
-    if is_met_nowhere(problem, knot, X, U):
+    X = np.concatenate([at.X, *(other.X[knot : knot + 1] for other in others)])
+    U = np.concatenate([problem.padded(at.U), *(problem.padded(other.U)[knot : knot + 1] for other in others)])
+    try:
+        unmet = is_met_nowhere(problem, knot, X, U)
+    except ProblemError:  # a user's own code fails at some state, which proves nothing
+        return None
+    if unmet:
         return f"{near}, to first order, and no state meets the constraints of knot {knot}, as near as {len(X)} come"
     return None
 
@@ -84,7 +88,7 @@ def removable(at: Held) -> float:
     """
     y = _weights(at.problem, at.y)
     on_next, least = _changes(at, np.zeros_like(at.d.lz), y)
-    missed = _missed(at.problem, y, at.X, at.U) + float((on_next * at.gaps).sum())
+    missed = _missed(at.problem, y, at.problem.rows.values(at.X, at.U)) + float((on_next * at.gaps).sum())
     return least / missed if missed > 0.0 else np.inf
 
 
@@ -110,15 +114,23 @@ def _weights(problem: Problem, y: Array) -> Array:
     return np.where(rows.soft | ~np.isfinite(np.where(y < 0.0, rows.lower, rows.upper)), 0.0, y)
 
 
-def _missed(problem: Problem, y: Array, X: Array, U: Array) -> float:
-    """Sum m of y (m,) times what rows are beyond the bounds that y belongs to."""
+def _missed(problem: Problem, y: Array, c: Array) -> float:
+    """Sum m of y (m,) times what values c (m,) of rows are beyond the bounds that y belongs to."""
     rows, weighed = problem.rows, y != 0.0
     bound = np.where(y < 0.0, rows.lower, rows.upper)
-    return float((y[weighed] * (rows.values(X, U) - bound)[weighed]).sum())
+    return float((y[weighed] * (c - bound)[weighed]).sum())
 
 
-def _motions(problem: Problem, U: Array) -> Iterator[tuple[Array, Array]]:
-    """Motions X (N+1, nx), U (N, nu) around controls U, always the same ones.
+class _Motion(NamedTuple):
+    """States X (N+1, nx) that follow from controls U (N, nu), and values c (m,) of rows."""
+
+    X: Array
+    U: Array
+    c: Array
+
+
+def _motions(problem: Problem, U: Array) -> Iterator[_Motion]:
+    """Motions around controls U, always the same ones, without those where constraints have no values.
 
     Controls are noise, waves, and both at their extremes, anywhere within limits, see `REACH`.
     """
@@ -134,7 +146,18 @@ def _motions(problem: Problem, U: Array) -> Iterator[tuple[Array, Array]]:
             tracked = system.track(X, U, k, K, FRACTIONS, closed, problem.lower, problem.upper)
         except ModelError:  # there is no motion
             continue
-        yield from ((x, u) for x, u in zip(*tracked, strict=True) if np.isfinite(x).all())
+        for x, u in zip(*tracked, strict=True):
+            if np.isfinite(x).all() and (c := _values(problem, x, u)) is not None:
+                yield _Motion(x, u, c)
+
+
+def _values(problem: Problem, X: Array, U: Array) -> Array | None:
+    """Values c (m,) of rows; None where they are no numbers, or a user's own code fails: these are far-off motions."""
+    try:
+        c = problem.rows.values(X, U)
+    except ProblemError:
+        return None
+    return None if np.isnan(c).any() else c
 
 
 def _ways(random: np.random.Generator, N: int, nu: int) -> Iterator[Array]:
@@ -147,10 +170,8 @@ def _ways(random: np.random.Generator, N: int, nu: int) -> Iterator[Array]:
         yield from (smooth / np.abs(smooth).max(axis=0), np.sign(smooth), noise, np.sign(noise))
 
 
-def _nearest(problem: Problem, motions: Iterable[tuple[Array, Array]], y: Array) -> list[Array]:
+def _nearest(problem: Problem, motions: Iterable[_Motion], y: Array) -> list[Array]:
     """Controls of motions by which multipliers y (m,) miss nothing; those that violate least, weighed by y, first."""
     y, rows = _weights(problem, y), problem.rows
-    found = [
-        (np.abs(y * rows.beyond(rows.values(X, U))).sum(), U) for X, U in motions if _missed(problem, y, X, U) <= 0.0
-    ]
+    found = [(np.abs(y * rows.beyond(c)).sum(), U) for _, U, c in motions if _missed(problem, y, c) <= 0.0]
     return [U for _, U in sorted(found, key=lambda one: float(one[0]))]

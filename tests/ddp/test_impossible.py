@@ -174,6 +174,28 @@ def test_states_that_meet_the_bounds_of_a_knot_are_found_where_there_are_any(rng
     assert both == {True, False}
 
 
+def test_motions_where_constraints_fail_are_no_error_and_prove_nothing():
+    """A mass is to be nearer to 0 than sqrt(x² + .1) can be; the function knows no place beyond 3."""
+    failed = []
+
+    def distance(x, u):
+        if abs(x[0]) > 3.0:
+            failed.append(x[0])
+            raise ValueError("unknown place")
+        return np.sqrt(x[0] ** 2 + 0.1)
+
+    system = FunctionDynamics(lambda x, u: np.array([x[0] + H * x[1], x[1] + H * u[0]]), 2, 1, dt=H)
+    near = ddp.Inequality(distance, upper=0.2, derivatives="differences")
+    costs = [ControlCost(np.zeros(1), 0.02 * np.ones(1))], [lambda x, u: (x - 1.0) @ (x - 1.0)]
+    problem = ddp.Problem(
+        system, *costs, np.array([0.5, 0.0]), 20, terminal_constraints=[near], control_limits=(-40.0, 40.0)
+    )
+    solution = ddp.solve(problem, ddp.DDP(step="linear"), throw=False)
+    assert solution.status.ending is ddp.Ending.INFEASIBLE
+    assert solution.violation == pytest.approx(np.sqrt(0.1) - 0.2, rel=1e-3)
+    assert failed
+
+
 @pytest.mark.parametrize("held", ["nothing", "a floor that binds", "a ceiling", "limits"])
 def test_linear_costs_without_end_are_told_as_linear_programs_tell_them(held):
     """The sum of places of a mass, by the accelerations that move it: from condensed matrices, by SciPy's linprog."""
