@@ -154,37 +154,37 @@ class Batch(Closing):
 
     def _moved_on(self, X0: Array) -> Guess:
         """The last solutions a knot later, as `Solution.shift` has them; own guesses where there is none."""
-        d, X, U, K = self.problem.dynamics, self._out.X.copy(), self._out.U.copy(), self._out.K.copy()
-        begun = np.flatnonzero(self._begun)
+        problem, d, out = self.problem, self.problem.dynamics, self._out
+        X, U, K = (np.concatenate([array[:, 1:], array[:, -1:]], axis=1) for array in (out.X, out.U, out.K))
+        begun, costs = np.flatnonzero(self._begun), []
+        x, u = out.X[begun, -1], out.U[begun, -1]
         with np.errstate(all="ignore"):  # some may diverge
-            policy = U[begun, -1] + np.einsum("mij,mj->mi", K[begun, -1], d.difference(X[begun, -2], X[begun, -1]))
-            (Xp, Up), (Xr, Ur) = self._gone_on(begun, policy), self._gone_on(begun, d.nominal_control(X[begun, -1]))
-        rests = (self._costs(Xr, Ur) < self._costs(Xp, Up))[:, None, None]
-        X[begun], U[begun] = np.where(rests, Xr, Xp), np.where(rests, Ur, Up)
-        K[:, :-1] = K[:, 1:].copy()
+            policy = u + np.einsum("mij,mj->mi", K[begun, -1], d.difference(out.X[begun, -2], x))
+            ends = [self._end(x, u, last) for last in (policy, d.nominal_control(x))]
+            for end, last in ends:
+                X[begun, -1], U[begun, -1] = end, last
+                costs.append(np.array([problem.total(X[i], U[i]) for i in begun]))
+        rests = (costs[1] < costs[0])[:, None]
+        X[begun, -1], U[begun, -1] = (np.where(rests, resting, led) for led, resting in zip(*ends, strict=True))
         for i in np.flatnonzero(~self._begun).tolist():
             try:
-                own = start_policy(self.problem.starting_at(X0[i]), self.problem.guess)
+                own = start_policy(problem.starting_at(X0[i]), problem.guess)
                 X[i], U[i], K[i] = own.X, own.U, own.K
             except DDPError:  # `ddp.solve` says what is wrong
                 X[i], U[i], K[i] = X0[i], np.nan, 0.0
         return Guess(X, U, K, False)
 
-    def _gone_on(self, begun: NDArray[np.int64], last: Array) -> tuple[Array, Array]:
-        """X and U of some (m,) of the last solutions a knot later, with controls (m, nu) at the end.
-
-        Where these lead nowhere the last state is repeated.
-        """
-        problem, X, U = self.problem, self._out.X[begun], self._out.U[begun]
+    def _end(self, x: Array, u: Array, last: Array) -> tuple[Array, Array]:
+        """States (m, nx) after states x by controls ``last`` (m, nu), and these; x and u where these lead nowhere."""
+        problem = self.problem
         known = np.isfinite(last).all(axis=1, keepdims=True)
-        last = np.where(known, np.clip(last, problem.lower[-1], problem.upper[-1]), U[:, -1])
+        last = np.where(known, np.clip(last, problem.lower[-1], problem.upper[-1]), u)
         try:
-            end = problem.dynamics.step(X[:, -1], last, problem.horizon - 1)
+            end = problem.dynamics.step(x, last, problem.horizon - 1)
         except ModelError:
-            end = np.array([self._after(*one) for one in zip(X[:, -1], last, strict=True)])
+            end = np.array([self._after(*one) for one in zip(x, last, strict=True)])
         leads = known & np.isfinite(end).all(axis=1, keepdims=True)
-        end, last = np.where(leads, end, X[:, -1]), np.where(leads, last, U[:, -1])
-        return np.concatenate([X[:, 1:], end[:, None]], axis=1), np.concatenate([U[:, 1:], last[:, None]], axis=1)
+        return np.where(leads, end, x), np.where(leads, last, u)
 
     def _after(self, x: Array, u: Array) -> Array:
         """The state (nx,) after the last knot; NaN where there is none."""
@@ -192,11 +192,6 @@ class Batch(Closing):
             return self.problem.dynamics.step(x, u, self.problem.horizon - 1)
         except ModelError:
             return np.full_like(x, np.nan)
-
-    def _costs(self, X: Array, U: Array) -> Array:
-        """Costs (size,) of trajectories."""
-        with np.errstate(all="ignore"):  # some may diverge
-            return np.array([self.problem.total(*one) for one in zip(X, U, strict=True)])
 
     def _solve(
         self, problems: list[Problem], guess: Guess | None, start: Callable[[int], Start], states: Array | None = None
