@@ -24,6 +24,7 @@ from ddp.costs.entries import Entry
 from ddp.costs.objective import Objective
 from ddp.costs.traced import TracedTerm
 from ddp.errors import DDPError, ProblemError, as_array, instance, nearest, said, settle
+from ddp.protocols import Array
 from ddp.systems.system import ability as of_system
 
 if TYPE_CHECKING:
@@ -100,6 +101,16 @@ def number(problem: Problem, name: str) -> NDArray[np.float64]:
     return np.array(getattr(value, "homogeneous", value), dtype=np.float64)
 
 
+def started(problem: Problem, X0: Array) -> list[Problem]:
+    """Copies with other initial states X0 (M, nx), which are not checked here."""
+    X0 = X0.copy()
+    X0.flags.writeable = False
+    if problem.constrained:  # copies share rows, and the memory that solves lay out for them
+        for name in ("rows", "limited_rows") if problem.limited else ("rows",):
+            getattr(problem, name)
+    return [problem.twin(x0=x0) for x0 in X0]
+
+
 def varied(problem: Problem, numbers: Mapping[str, Any]) -> Problem:
     """Copy with other numbers in some places; see `Problem.varying`."""
     of_things: dict[tuple[str, Any, int], dict[str, Any]] = {}
@@ -141,12 +152,12 @@ def varied_each(problem: Problem, arrays: Mapping[str, Any]) -> list[Problem | E
     except ProblemError:  # some of them are no states
         X0, others = None, dict(arrays)
     if X0 is not None and not others:
-        return [*problem.starting_in(X0)]
+        return [*started(problem, X0)]
     found: list[Problem | Exception] = []
     for i in range(len(next(iter(arrays.values())))):
         try:
             one = varied(problem, {name: values[i] for name, values in others.items()})
-            found.append(one if X0 is None else one.starting_in(X0[i : i + 1])[0])
+            found.append(one if X0 is None else started(one, X0[i : i + 1])[0])
         except Exception as reason:
             found.append(reason)
     return found

@@ -26,7 +26,7 @@ from ddp.guesses import Start, kept
 from ddp.machine.aligned import aligned_zeros
 from ddp.machine.parcels import Parcel, packed, unpacked
 from ddp.packages import edition
-from ddp.places import Place, number, places_of, resolved, varied
+from ddp.places import Place, number, places_of, resolved, started, varied
 from ddp.protocols import Array, CostFunction, Term
 from ddp.sanity import look
 from ddp.systems.derived_dynamics import as_system
@@ -123,16 +123,7 @@ class Problem:
         """Copy with another initial state x0 (nx,); nothing but x0 is checked again or copied."""
         x0 = as_array("x0", x0, (self.dynamics.nx,))
         self.dynamics.check_state("x0", x0)
-        return self.starting_in(x0[None])[0]
-
-    def starting_in(self, X0: Array) -> list[Problem]:
-        """Copies with other initial states X0 (M, nx), which are not checked."""
-        X0 = X0.copy()
-        X0.flags.writeable = False
-        if self.constrained:  # copies share rows, and the memory that solves lay out for them
-            for name in ("rows", "limited_rows") if self.limited else ("rows",):
-                getattr(self, name)
-        return [self.twin(x0=x0) for x0 in X0]
+        return started(self, x0[None])[0]
 
     def varying(self, numbers: Mapping[str, ArrayLike] | None = None, /, **named: Any) -> Problem:
         """Copy with other numbers in some places: initial states, targets, weights, limits, masses, friction.

@@ -69,7 +69,7 @@ def point_at(standing: Mapping[str, Array], problem: Problem, work: Differentiat
     p.bounds.resume(standing["rows"], standing["give"], standing["hard"], price if elastic else None)
     p.bounds.least_proximal = known["least_proximal"]
     assign(p.memory, known | {"contracted": 0, "valued": 0})
-    p.bounds = p.bounds
+    p.bounds = p.bounds  # their numbers go to the memory of kernels
     return p
 
 
