@@ -19,7 +19,7 @@ from ddp.iterate import Iterate
 from ddp.options import DDP
 from ddp.saddles import away, described, judged
 from ddp.solutions.record import Record, Watcher
-from ddp.solutions.status import Ending, Status
+from ddp.solutions.status import Ending, Status, converged
 from ddp.starts import CLOSED
 from ddp.sweeps.inertia import MINIMUM, UNKNOWN
 from ddp.sweeps.outcome import Sweep
@@ -98,9 +98,7 @@ def run(
         reason = Ending.STATIONARY.value + iterate.concavity()
         return _unconverged(iterate, history, Ending.STATIONARY, reason, None, kind)
     rounding = end.ending is Ending.ROUNDING
-    status = f"converged{' to rounding' if rounding else ''} after {len(history)} iterations"
-    if rounding:
-        status += f", no further decrease is representable (the tolerance is {solver.tolerance:g})"
+    status = converged(len(history), solver.tolerance if rounding else None)
     if kind != MINIMUM:
         gains = "; Gauss-Newton gains" if exact and not was_exact else ""
         status += f" {DOUBTFUL}{gains})"
@@ -112,7 +110,7 @@ def _constrained(iterate: Iterate, history: list[Record], found: Minimised) -> O
     iterate.multipliers = found.multipliers
     if not found.end.ending.converged:
         return _unconverged(iterate, history, found.end.ending, found.end.said, found.sweep, UNKNOWN)
-    status = f"converged after {len(history)} iterations" + ("" if found.exact else f" {DOUBTFUL})")
+    status = converged(len(history)) + ("" if found.exact else f" {DOUBTFUL})")
     return Outcome(Status(status, Ending.CONVERGED), found.sweep, MINIMUM if found.exact else UNKNOWN)
 
 

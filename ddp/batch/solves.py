@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from ddp.batch.lanes import COST, DONE, ENDING, EXPECTED, GRADIENT, ITERATIONS, LEFT
+from ddp.batch.lanes import CONVERGED, COST, DONE, ENDING, EXPECTED, GRADIENT, ITERATIONS, LEFT, ROUNDING
 from ddp.batch.native import Guess, Native, Results, obstacle
 from ddp.errors import DDPError, as_array
 from ddp.guesses import Start, as_guess
@@ -17,7 +17,7 @@ from ddp.options import DDP
 from ddp.problem import Problem
 from ddp.protocols import Array
 from ddp.solutions.solution import Solution
-from ddp.solutions.status import Ending, limit_reached
+from ddp.solutions.status import Ending, converged, limit_reached
 from ddp.solver import may_be_better, solve
 from ddp.successive import Successive
 from ddp.sweeps.inertia import MINIMUM, UNKNOWN
@@ -100,7 +100,7 @@ class Solves:
         rows["kind"], rows["violation"], rows["sentence"] = np.where(rows["converged"], MINIMUM, UNKNOWN), 0.0, b""
         for name in kept_in(rows):
             rows[name] = getattr(out, name)
-        for i in np.flatnonzero(ending == ITERATIONS).tolist():
+        for i in np.flatnonzero(ending != CONVERGED).tolist():
             if i not in others:
                 rows["sentence"][i] = said_in(self._sentence(numbers[i]))
         for i, other in others.items():
@@ -110,7 +110,9 @@ class Solves:
                 fail(rows[i], reason_of(other))
 
     def _sentence(self, numbers: Array) -> str:
-        """The status of a problem that the compiled loop has not solved within its iterations."""
+        """The status of a problem that rounding or the limit of iterations ended in the compiled loop."""
+        if numbers[ENDING] == ROUNDING:
+            return converged(int(numbers[DONE]), self._solver.tolerance)
         reason = limit_reached(self._solver.max_iterations, float(numbers[EXPECTED]))
         return f"not converged after {int(numbers[DONE])} iterations, {reason}"
 

@@ -56,7 +56,7 @@ def proof(at: Held) -> str | None:
     share, problem, rows = removable(at), at.problem, at.problem.rows
     if share > PROVEN:
         return None
-    near = f"no change of controls as large as themselves takes away more than {100.0 * share:.1g} % of what is missed"
+    near = f"no change of controls as large as themselves takes away more than {100.0 * share:.2g} % of what is missed"
     others = list(_motions(problem, at.U))
     if not _nearest(problem, others, at.y):
         return f"{near}, to first order, and none of {len(others)} other motions that were tried takes away all of it"
@@ -75,9 +75,10 @@ def proof(at: Held) -> str | None:
 def elsewhere(problem: Problem, U: Array, y: Array) -> list[Array]:
     """Controls (N, nu) by which multipliers y (m,) miss nothing, so that they prove nothing.
 
-    They are tried around controls U: see this module. Those that violate least, weighed by y, come first.
+    They are tried around controls U: see this module. Those that violate least, weighed by y, come first. Solves begin
+    there, so motions without a finite cost are left out.
     """
-    return _nearest(problem, _motions(problem, U), y)
+    return _nearest(problem, (one for one in _motions(problem, U) if np.isfinite(problem.total(one.X, one.U))), y)
 
 
 def removable(at: Held) -> float:

@@ -13,7 +13,7 @@ from ddp.machine.recycled import recycled_rows
 from ddp.problem import Problem
 from ddp.solutions.solution import Solution
 from ddp.solutions.solution_files import shapes
-from ddp.solutions.status import Ending, Status
+from ddp.solutions.status import Ending, Status, converged
 
 Rows = NDArray[np.void]
 
@@ -38,7 +38,7 @@ SCALARS = [
 ]  # fmt: skip
 """Numbers of each row. work: iterations of all solves that were tried for it. parent: the row whose policy was
 followed, -1 the problem's own solution, -2 none. moved: root of the mean square of X ⊖ X_parent. sentence: why it
-ended, if it has not converged."""
+ended, if not as `converged` says without more."""
 
 ARRAYS = "X", "U", "k", "K", "multipliers", "penalties"
 
@@ -76,7 +76,7 @@ def fill(row: Any, solution: Solution) -> None:
     for name in ("cost", "gradient", "violation", "iterations", "converged", "kind"):
         row[name] = getattr(solution, name)
     row["work"], row["ending"] = solution.iterations, ENDINGS.index(solution.status.ending.name)
-    row["sentence"] = b"" if solution.converged else said_in(str(solution.status))
+    row["sentence"] = b"" if solution.status == converged(solution.iterations) else said_in(str(solution.status))
     for name in kept_in(row):
         row[name] = getattr(solution, name)
 
@@ -112,7 +112,7 @@ def solution_of(row: Any, problem: Problem) -> Solution:
         for name, shape in sizes.items()
     }
     ending = Ending[ENDINGS[int(row["ending"])]]
-    sentence = row["sentence"].decode() or f"converged after {int(row['iterations'])} iterations"
+    sentence = row["sentence"].decode() or converged(int(row["iterations"]))
     return Solution(
         **own, cost=float(row["cost"]), gradient=float(row["gradient"]), converged=bool(row["converged"]),
         status=Status(sentence, ending), iterations=int(row["iterations"]), seconds=0.0, history=(), problem=problem,

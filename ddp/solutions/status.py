@@ -52,6 +52,14 @@ class End(NamedTuple):
     said: str = ""
 
 
+def converged(iterations: int, tolerance: float | None = None) -> str:
+    """A sentence about a success; ``tolerance``: of the solver, where rounding ended the solve before."""
+    if tolerance is None:
+        return f"converged after {iterations} iterations"
+    reason = f"no further decrease is representable (the tolerance is {tolerance:g})"
+    return f"converged to rounding after {iterations} iterations, {reason}"
+
+
 def limit_reached(limit: int, expected: float | None) -> str:
     """A sentence about the last iteration that was allowed, and the decrease that it expected, if there was any."""
     last = "" if expected is None else f", the last with an expected decrease of {expected:.2g}"

@@ -230,6 +230,20 @@ def test_a_state_that_is_lost_for_several_steps_leaves_the_others_alone():
             assert np.isfinite(batch.cost[lost]).all() != begin
 
 
+@pytest.mark.parametrize("cost", ["flat", "beyond rounding"])
+def test_doubts_about_success_are_told_as_solve_tells_them(cost):
+    """Of a cost that asks nothing, where a loop is left, and of a tolerance below rounding."""
+    running = {
+        "flat": lambda x, u: 7.0 + 0.0 * u[0],
+        "beyond rounding": lambda x, u: np.cosh(u[0] - 0.3) + np.cosh(3.0 * x[0] - 1.0),
+    }
+    problem = ddp.Problem(FunctionDynamics(lambda x, u: x + 0.1 * u, 1, 1), [running[cost]], [], [0.2], 5)
+    found = compare(problem, {"x0": around(problem, 3)}, ddp.DDP(tolerance=1e-300))
+    told = {"flat": "perhaps no minimum", "beyond rounding": "to rounding"}[cost]
+    assert told in found.solution(0).status
+    assert found.converged.all()
+
+
 def test_a_batch_tells_the_whole_proof_that_constraints_cannot_be_met():
     plain = replace(SMALL["pendulum/swing-up"], horizon=1, guess=None)
     problem = replace(plain, terminal_constraints=[ddp.Equality(lambda x, u: x - np.array([np.pi, 0.0]))])

@@ -196,6 +196,15 @@ def test_motions_where_constraints_fail_are_no_error_and_prove_nothing():
     assert failed
 
 
+def test_motions_whose_cost_overflows_are_no_start():
+    """A cost without end leads controls so far out that waves about them cost more than numbers can be."""
+    problem = ddp.Problem(
+        FunctionDynamics(lambda x, u: x + 0.1 * (u[0] + u[1]), 1, 2), [lambda x, u: -(u[0] ** 2)], [], [0.0], 5,
+        terminal_constraints=[ddp.Equality(lambda x, u: x - 1.0)],
+    )  # fmt: skip
+    assert not ddp.solve(problem, throw=False).converged
+
+
 @pytest.mark.parametrize("held", ["nothing", "a floor that binds", "a ceiling", "limits"])
 def test_linear_costs_without_end_are_told_as_linear_programs_tell_them(held):
     """The sum of places of a mass, by the accelerations that move it: from condensed matrices, by SciPy's linprog."""
