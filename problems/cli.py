@@ -34,7 +34,6 @@ from problems.command import (
     soft_simulating,
     sweeping,
     teaching,
-    watching,
 )
 from problems.command import demo as demonstration
 from problems.command.output import (
@@ -141,7 +140,7 @@ def solve(
     kept = None if checkpoint is None else resuming.kept(checkpoint, name, chosen, solver, tolerance)
     free = None if durations is None else free_durations(problem, durations, price_of_time)
     timed: TimedSolution | None = None
-    seen = watching.Seen(entry, problem, free is None, iterations and bool(html), live, not no_browser)
+    seen = playing.Seen(entry, problem, free is None, iterations and bool(html), live, not no_browser)
     with progress(f"{name}, {TITLES[solver]}") as callback:
         if free is None:
             watched = seen.and_tell(callback)

@@ -19,7 +19,7 @@ from ddp.costs.bound import bind
 from ddp.errors import ProblemError, as_array, at_least_zero, axes, numbers, positive, positive_integer
 from ddp.protocols import Array
 from dynamics.contacts.contact import Contact
-from dynamics.contacts.pyramids import pyramid
+from dynamics.phases.cones import pyramid
 from dynamics.phases.forces import Pushes, System, as_contacts, pushes
 from dynamics.robots.model import Robot
 from problems import checks

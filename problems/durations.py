@@ -2,7 +2,7 @@
 
 Phases keep their knots, whose steps of time stretch. With T (P,) the durations, the best cost of a motion in these is
 
-    J*(T) = min_U J(U; T),      ∂J*/∂T_p = 1/N_p Σ_{k in p} ∂L/∂h_k      (`duration_rates.py`)
+    J*(T) = min_U J(U; T),      ∂J*/∂T_p = 1/N_p Σ_{k in p} ∂L/∂h_k      (`sensitivity.by_durations`)
 
 by the envelope theorem: at an optimum it changes as the Lagrangian L does while X, U and multipliers stay. Its Hessian
 is that of sensitivity.py, so that Newton's method finds the least of ``J*(T) + price Σ T`` within bounds, in a region

@@ -1,14 +1,13 @@
 """Drawing: trajectories, contacts and obstacles in the browser, convergence and gaits on paper."""
 
-from viz.curves import plot_differences, plot_errors, plot_growth
 from viz.exploring import explore
 from viz.films import save_video
 from viz.gaits import plot_forces, plot_schedule
 from viz.html import Drawn, save_html
 from viz.iterations import Iterations
 from viz.live import animate
-from viz.obstacles import Capsule, Sphere
-from viz.plots import plot_convergence
+from viz.plots import plot_convergence, plot_differences, plot_errors, plot_growth
+from viz.shapes import Capsule, Sphere
 from viz.signals import Signal, signals_of
 from viz.sliders import Slider
 from viz.solutions import plot_solution

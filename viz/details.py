@@ -10,9 +10,8 @@ import numpy as np
 
 from dynamics.robots.libraries import pin
 from viz.messages import Message, clip, set_object, set_property, set_transform, track
-from viz.obstacles import OBSTACLE, solid
 from viz.robots import Drawing, path_of
-from viz.shapes import SIDES, Array, Color, Mesh, capsule, lathe, merge, rod, tube
+from viz.shapes import OBSTACLE, SIDES, Array, Color, Mesh, capsule, lathe, merge, rod, solid, tube
 from viz.world import World
 
 TARGET: Color = (0.72, 0.16, 0.55, 1.0)

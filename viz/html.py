@@ -22,10 +22,9 @@ from viz.details import Entry
 from viz.iterations import Iterations, variants
 from viz.messages import Message
 from viz.motions import Solved
-from viz.obstacles import Obstacle
 from viz.packing import pack
 from viz.scene import BESIDE, Scene, build
-from viz.shapes import css
+from viz.shapes import Obstacle, css
 from viz.signals import Signal, panels
 from viz.sliders import Slider
 from viz.surroundings import FIELD_OF_VIEW, ROOM

@@ -11,9 +11,9 @@ from ddp.errors import text
 from viz.bodies import Drawable
 from viz.html import Drawn, page
 from viz.motions import Solved
-from viz.obstacles import Obstacle
 from viz.scene import BESIDE, build
 from viz.server import show
+from viz.shapes import Obstacle
 from viz.signals import Signal
 
 logger = logging.getLogger("mayne")

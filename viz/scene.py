@@ -17,9 +17,8 @@ from viz.contacts import as_forces
 from viz.details import Details, Entry, of_limits, of_robot, of_world
 from viz.messages import Message, safe, set_animation, set_object, set_transform
 from viz.motions import Motion, as_motions, configurations
-from viz.obstacles import Obstacle, as_obstacles, solid
 from viz.robots import GHOST, ROBOT, Drawing, Shapes, draw, drawings_of, enclosing, kinematics, stand, trace_of
-from viz.shapes import COLORS, Array, Color, tube
+from viz.shapes import COLORS, Array, Color, Obstacle, as_obstacles, solid, tube
 from viz.signals import Signal, as_signals
 from viz.surroundings import GROUND, grid_under, surroundings
 from viz.world import World

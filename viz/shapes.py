@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
+
+from ddp.errors import instances
+from dynamics.geometry.solids import Capsule as Capsule
+from dynamics.geometry.solids import Sphere as Sphere
+from dynamics.robots.capsules import BodyCapsule
+from dynamics.robots.libraries import pin
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -30,6 +36,10 @@ COLORS: list[Color] = [
 """The colours of traces, forces, feet and joints, in turn: an arm of seven joints and two fingers has each once."""
 SIDES = 24
 """Segments around a round solid."""
+
+OBSTACLE: Color = (0.80, 0.52, 0.25, 0.45)
+
+Obstacle: TypeAlias = Capsule
 
 
 def css(color: Color) -> str:
@@ -194,3 +204,18 @@ def sharpen(mesh: Mesh, angle: float = np.radians(35.0)) -> Mesh:
     vertices = np.empty((count, 3))
     vertices[vertex] = points[t.ravel()]
     return Mesh(vertices, vertex.reshape(-1, 3).astype(np.int64), mesh.color)
+
+
+def as_obstacles(obstacles: Sequence[Obstacle] | Obstacle) -> list[Obstacle]:
+    """Obstacles, or one alone, checked."""
+    one = "a viz.Sphere or a viz.Capsule"
+    several = (obstacles,) if isinstance(obstacles, Capsule) else obstacles
+    return list(instances("obstacles", several, Capsule, "viz.Spheres and viz.Capsules", one))
+
+
+def solid(segment: Capsule | BodyCapsule) -> Mesh:
+    """All points within the radius of a segment, as a mesh."""
+    a, b = np.asarray(segment.start, dtype=np.float64), np.asarray(segment.end, dtype=np.float64)
+    length = float(np.linalg.norm(b - a))
+    turn = pin.Quaternion.FromTwoVectors(np.array([0.0, 0.0, 1.0]), b - a).matrix() if length > 0.0 else np.eye(3)
+    return capsule(segment.radius, length, OBSTACLE).moved(turn, 0.5 * (a + b))

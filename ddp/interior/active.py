@@ -5,7 +5,7 @@ A set is tried by a sweep in which controls at limits are constants, constraints
 is bounded; soft constraints that are violated are terms of the cost, linear ones at a price and quadratic ones with a
 compliance. Where its step leads, rows whose multiplier has the wrong sign are released, and rows beyond a bound are
 held (the primal-dual active set of Hintermüller, Ito & Kunisch 2002). Where that comes to no end an interior point
-finds the set, by sweeps alone, too: see foresight.py.
+finds the set, by sweeps alone, too: see `finish.foresee`.
 
 Constraints' curvature is weighed with the multipliers that the step leads to, as far as they are known: where a bound
 is met between two knots, the multiplier goes from the one to the other, and the curvature with it.

@@ -14,16 +14,23 @@ from dataclasses import dataclass
 import numpy as np
 
 from ddp.compiling.setup import working_time
-from ddp.interior.course import SOLVED, START
+from ddp.interior import row_steps
+from ddp.interior.active import closing
+from ddp.interior.course import END, SOLVED, START, lowered
 from ddp.interior.ending import BEGUN, BEST, ENDS, FORESEES, GOES_ON, NEAREST, ROUNDS, Ending, Ends, begin, restore, run
-from ddp.interior.foresight import foresee
+from ddp.interior.iteration import record_of
 from ddp.interior.memory import MOST
-from ddp.interior.point import Point
-from ddp.interior.records import record_of
+from ddp.interior.point import INSIDE, Point
 from ddp.machine.written import Numbers, filled
 from ddp.protocols import Array
 from ddp.solutions.record import Record
 from ddp.sweeps.outcome import GIVEN, NONE, Sweep
+
+MOST_SWEEPS = 40
+"""Sweeps of an interior point on one quadratic model, at most."""
+
+SHORT, IN_A_ROW = 0.25, 5
+"""There is no way where steps are so short, so many times in a row: from where a solve has been led it is given up."""
 
 
 def kept(sweep: Sweep, dual: float) -> Sweep:
@@ -88,3 +95,39 @@ def finish(
         point.do(restore, NEAREST)
         point.resume(own["forces"], min(s.nearest / SOLVED, START))
     return Finished(None, False)
+
+
+def foresee(point: Point, blend: float, led: bool) -> float:
+    """Hold what binds at the quadratic model's minimum; the share of its exact Hessian, negative where there is none.
+
+    An interior point finds it whose iterations are sweeps alone. The share is less than the one given where this is not
+    positive definite. The point stays what it is, without a barrier.
+    """
+    own, b, values, relative = point.place.own, point.bounds, point.values(), START
+    begun, longest, short, found = b.state.copy(), 0.0, 0, False
+    point.barrier = START * point.scale
+    b.start(b.inside(values, INSIDE), values, point.barrier)
+    b.equal = np.where(b.equality & ~b.soft, own["forces"], b.equal)
+    for _ in range(MOST_SWEEPS):
+        point.residual[:] = b.missed(values)
+        if point.judge().high <= SOLVED * point.barrier and longest == 1.0:
+            if found := relative <= END:
+                point.do(closing, blend)
+                break
+            relative = max(END, lowered(relative))
+            point.barrier = relative * point.scale
+        way = point.propose(blend, 0.0, False)
+        if way.failed >= 0 and blend > 0.0:
+            blend = 0.0
+            way = point.propose(blend, 0.0, True)
+        if way.failed >= 0:
+            break
+        longest = way.longest
+        short = short + 1 if led and longest < SHORT else 0
+        if short == IN_A_ROW:
+            break
+        b.primal += longest * b.step[: row_steps.BELOW]
+        row_steps.move(b.state, b.bounds, b.kind, b.give, point.barrier, b.step, longest, point.longest_dual)
+    own["target"][:] = b.multipliers
+    b.state[:], point.barrier = begun, 0.0
+    return blend if found else -1.0

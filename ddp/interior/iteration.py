@@ -29,6 +29,10 @@ from ddp.interior.passes import arrive, judge, judged, left_open
 from ddp.interior.trials import accept, along, rolled, violated
 from ddp.machine.addresses import array_at
 from ddp.machine.variables import struct_like
+from ddp.models.attempt import EXACT, GAUSS_NEWTON, LEVENBERG_MARQUARDT
+from ddp.solutions.record import Record
+from ddp.starts import CLOSED
+from ddp.sweeps.outcome import GIVEN, NONE
 
 Decisions = struct_like("Decisions", __name__, Course(0.0, 0, False, [0.0] * ENTRIES, [0.0] * ENTRIES))  # type: ignore[arg-type]
 """`Course` of a solve."""
@@ -178,3 +182,15 @@ def is_taken(s, p, trial, theta, phi, slope, alpha):
             enter(s, theta, phi)
         accept(p.address, trial, alpha)
     return accepted
+
+
+def record_of(
+    seconds: float, cost: float, dual: float, expected: float, alpha: float, mu: float, blend: float, gap: float,
+    violation: float, barrier: float,
+) -> Record:  # fmt: skip
+    """Record of an iteration, from the numbers that `iteration.report` writes."""
+    hessian = GAUSS_NEWTON if blend == 0.0 else EXACT if mu == 0.0 else LEVENBERG_MARQUARDT
+    contraction, left = GIVEN if blend > 0.0 else NONE, 0.0 if gap < CLOSED else gap
+    return Record(
+        cost, dual, expected, alpha, mu, hessian, blend, seconds, left, contraction, violation, barrier, full_space=True
+    )

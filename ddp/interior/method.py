@@ -48,11 +48,11 @@ from ddp.interior.iteration import (
     STOPPED,
     TOOK,
     Decisions,
+    record_of,
     run,
 )
 from ddp.interior.memory import MOST
 from ddp.interior.point import INSIDE, Point
-from ddp.interior.records import record_of
 from ddp.interior.standing import Keeper
 from ddp.machine.written import Numbers, filled
 from ddp.solutions.record import Record

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from ddp.machine.aligned import aligned_zeros
 from ddp.systems.system import Cones, Expansion
 from dynamics.contacts.contact import Contact, compile_contacts
-from dynamics.contacts.pyramids import pyramid
 from dynamics.phases.phase import stretches
 
 if TYPE_CHECKING:
@@ -30,6 +29,24 @@ FACES = 8
 NEAR, LIGHT = 0.85, 0.05
 """Part of the friction beyond which a plan has none to give away; part of a phase's largest normal force below which a
 foot does not count."""
+
+UP = np.array([0.0, 0.0, 1.0])
+UP.setflags(write=False)
+
+
+def pyramid(mu: float, faces: int, inside: float | None = None, normal: Array = UP) -> Array:
+    """Rows R (faces, 3) of a pyramid about a normal, ``R f <= 0`` for a force f within it.
+
+    inside: part of mu that it has; with cos(π / faces), the default, it is the largest one within the cone.
+    """
+    n = normal / np.linalg.norm(normal)
+    first = np.eye(3)[0] if abs(n[0]) < 0.9 else np.eye(3)[1]
+    t = first - n * (n @ first)
+    t /= np.linalg.norm(t)
+    angles = 2.0 * np.pi * np.arange(faces) / faces
+    around = np.outer(np.cos(angles), t) + np.outer(np.sin(angles), np.cross(n, t))
+    share = np.cos(np.pi / faces) if inside is None else inside
+    return np.asarray(np.where(np.abs(around) < 1e-15, 0.0, around) - share * mu * n)
 
 
 def cones(system: PhasedDynamics, X: Array, U: Array, friction: float) -> Cones | None:

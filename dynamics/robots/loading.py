@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ddp.errors import ModelError, as_array, nearest, numbers, said
-from dynamics.robots import inspection, meshes, sdf, surfaces, urdf
+from dynamics.robots import inspection, meshes, sdf, urdf
 from dynamics.robots.equipment import Equipment
 from dynamics.robots.joints import root_name
 from dynamics.robots.libraries import coal, pin
@@ -257,7 +257,7 @@ def visuals(model: pin.Model, source: Source | None, kind: str = "visual") -> tu
             elif mesh is not None:
                 filename = mesh.get("filename", "")
                 found, reason = meshes.find(filename, source.path, source.packages)
-                reason = reason or surfaces.flaw(loader, found, _scale(mesh))
+                reason = reason or meshes.flaw(loader, found, _scale(mesh))
                 mesh.set("filename", found)
                 if reason:
                     logger.info("mesh %s: %s", filename, reason)

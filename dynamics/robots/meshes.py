@@ -1,18 +1,37 @@
-"""Mesh files: where they are, and whether a native parser survives them."""
+"""Mesh files: where they are, and whether a native parser survives them.
+
+Of COLLADA, nodes may name one another, and the parser follows without end. Wavefront files name materials and glTF
+names buffers, which it opens, pipes too.
+"""
 
 from __future__ import annotations
 
+import json
+import os
+import re
 import stat
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import numpy as np
+from numpy.typing import ArrayLike
 
 from ddp.errors import ModelError
-from dynamics.robots import collada, companions
-from dynamics.robots.inspection import mode
+from dynamics.robots.inspection import DEEPEST, is_special, mode, parse
+from dynamics.robots.libraries import coal
 
 FORMATS = (".stl", ".dae", ".obj", ".gltf", ".glb")
 """Suffixes of meshes that are drawn: formats whose native parsers survive files that are damaged."""
 LARGEST = 512 * 2**20
 """Bytes of a mesh file; public ones have 29 MB."""
+MOST = 100_000
+"""Nodes of a COLLADA file, each counted as often as it is drawn; public meshes have some hundreds."""
+INDICES = ("p", "vcount", "v", "h")
+"""Elements of COLLADA whose text is whole numbers, on which the native parser waits for ever where it is not."""
 
 
 def find(filename: str, robot_file: str, packages: tuple[str, ...]) -> tuple[str, str]:
@@ -40,9 +59,106 @@ def _flaw(path: Path) -> str:
         with open(path, "rb") as file:
             contents = b"" if suffix == ".stl" else file.read(LARGEST)
         if suffix == ".dae":
-            collada.check(contents, path.name)
+            _check_nodes(contents, path.name)
         elif suffix != ".stl":
-            companions.check(path, contents, path.name)
+            _check_named(path, contents, path.name)
     except (OSError, ModelError) as reason:
         return str(reason).removeprefix(f"{path.name}: ")
     return ""
+
+
+def _check_nodes(contents: bytes, where: str) -> None:
+    """Raise ModelError for malformed XML, entities, nodes that contain themselves, and nodes without number."""
+    inside, named = _nodes(contents, where)
+    edges = [[*nodes, *(node for url in urls for node in named.get(url, []))] for nodes, urls in inside]
+    size, depth = [0] * len(edges), [0] * len(edges)
+    try:
+        for node in TopologicalSorter(dict(enumerate(edges))).static_order():
+            size[node] = 1 + sum(size[k] for k in edges[node])
+            depth[node] = 1 + max((depth[k] for k in edges[node]), default=0)
+            if depth[node] > DEEPEST or size[node] > MOST:
+                raise ModelError(f"{where}: expected at most {MOST} nodes, {DEEPEST} one inside of another, got more")
+    except CycleError:
+        raise ModelError(f"{where}: a node contains itself") from None
+
+
+def _nodes(contents: bytes, where: str) -> tuple[list[tuple[list[int], list[str]]], dict[str, list[int]]]:
+    """The nodes inside of each node, and the names that it draws; the nodes of each name."""
+    inside: list[tuple[list[int], list[str]]] = []
+    named: dict[str, list[int]] = {}
+    ahead = [(parse(contents, where, len(contents)), -1)]
+    while ahead:
+        element, node = ahead.pop()
+        tag = element.tag.rpartition(":")[2]
+        if tag == "node":
+            if node >= 0:
+                inside[node][0].append(len(inside))
+            node = len(inside)
+            inside.append(([], []))
+            for name in {element.get("id", ""), element.get("name", "")} - {""}:
+                named.setdefault(name, []).append(node)
+        elif tag == "instance_node" and node >= 0:
+            inside[node][1].append(element.get("url", "").removeprefix("#"))
+        ahead += [(child, node) for child in element]
+    return inside, named
+
+
+def _check_named(path: Path, contents: bytes, where: str) -> None:
+    """Raise ModelError if something that the mesh at a path names, in any way to read it, is a device or a pipe."""
+    named = _materials(path, contents) if path.suffix.lower() == ".obj" else _buffers(contents, where)
+    for name in named:
+        if is_special(path.parent / name):
+            raise ModelError(f"{where}: names {name!r}: expected a file, got a device, a pipe or a socket")
+
+
+def _materials(path: Path, contents: bytes) -> Iterator[str]:
+    """Names behind ``mtllib``, where a line may go on in the next; a library of the mesh's own name is tried, too."""
+    for line in re.findall(rb"mtllib([^\r\n]*)", re.sub(rb"\\\r?\n", b" ", contents)):
+        rest = os.fsdecode(line)
+        yield from {rest[1:], rest.lstrip(), rest.strip(), rest.strip(" \t\"'"), *rest.split()}
+        yield f"{path.stem}.mtl"
+
+
+def _buffers(contents: bytes, where: str) -> Iterator[str]:
+    """Every ``uri`` of a glTF, in text or at the beginning of a binary file."""
+    if contents[:4] == b"glTF":
+        contents = contents[20 : 20 + int.from_bytes(contents[12:16], "little")]
+    try:
+        document = json.loads(contents.rstrip(b"\0"))
+    except (ValueError, RecursionError) as reason:
+        raise ModelError(f"{where}: not well-formed JSON ({reason})") from None
+    ahead: list[Any] = [document]
+    while ahead:
+        found = ahead.pop()
+        if isinstance(found, dict):
+            uri = found.get("uri")
+            if isinstance(uri, str) and not uri.startswith("data:"):
+                yield from {uri, unquote(uri), uri.removeprefix("file://")}
+            ahead += found.values()
+        elif isinstance(found, list):
+            ahead += found
+
+
+def flaw(loader: coal.MeshLoader, path: str, scale: ArrayLike) -> str:
+    """Why a mesh file that is there cannot be drawn, empty if it can; a cached loader keeps what it has read.
+
+    Files are read one by one before a robot's shapes are put together, so that a broken one is known by its name.
+    """
+    try:
+        if Path(path).suffix.lower() == ".dae":
+            _check_indices(path)
+        surface = loader.load(path, np.asarray(scale, dtype=np.float64))
+    except (OSError, ValueError, RuntimeError, MemoryError, ElementTree.ParseError):
+        return "broken, or not of the format that its name says"
+    if not surface.num_tris:
+        return "no triangles"
+    return "" if np.isfinite(surface.vertices()).all() else "a vertex that is not finite"
+
+
+def _check_indices(path: str) -> None:
+    """Raise ValueError if a COLLADA file has something else than a number in a list of indices."""
+    for _, element in ElementTree.iterparse(path):
+        if element.tag.rpartition("}")[2] in INDICES and not re.fullmatch(r"[\d\s]*", element.text or "", re.ASCII):
+            raise ValueError(f"{path}: expected indices in <{element.tag}>")
+        if not len(element):
+            element.clear()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,9 @@ import numpy as np
 import viz
 from ddp import archive
 from ddp.errors import ProblemError
+from ddp.problem import Problem
+from ddp.protocols import Array
+from ddp.solutions.record import Record
 from ddp.solutions.solution import Solution
 from dynamics import Motion, PhasedDynamics, RobotDynamics, load
 from dynamics.phases.reaction import ground, standing
@@ -131,3 +135,46 @@ def signature(path: str) -> tuple[str, dict[str, Any]]:
         return str(name), dict(json.loads(chosen))
     except (TypeError, ValueError, RecursionError):
         raise ProblemError(f"file: {path} is not a solution file, or is damaged") from None
+
+
+class Seen:
+    """Iterations of a solve, kept for a page (--iterations) or shown while they are made (--live).
+
+    alone: whether it is one solve and no search.
+    """
+
+    def __init__(
+        self, entry: Entry, problem: Problem, alone: bool, iterations: bool, live: bool, open_browser: bool
+    ) -> None:
+        if (iterations or live) and not alone:
+            raise ProblemError("--iterations, --live: expected without --durations, which makes many solves")
+        if iterations or live:
+            demonstration.check_robot(entry, problem)
+        self.iterations = viz.Iterations() if iterations else None
+        self._live = viz.Live(problem, entry.description, open_browser) if live else None
+        self._name = entry.name
+        if self._live is not None:
+            click.echo(f"the iterations of {self._name} are at {self._live.where}", err=True)
+
+    def and_tell(self, callback: Callable[[Record], None]) -> Both:
+        """Callback that shows iterations and calls another."""
+        return Both(callback, [watcher for watcher in (self.iterations, self._live) if watcher is not None])
+
+    def end(self, solution: Solution) -> None:
+        """Show the solution behind its iterations, until Ctrl-C."""
+        if self._live is not None:
+            self._live.finish(solution)
+            wait(f"the iterations of {self._name} are", self._live.where)
+
+
+class Both:
+    """Callback of a solve for several who watch it."""
+
+    def __init__(self, callback: Callable[[Record], None], watchers: list[viz.Iterations | viz.Live]) -> None:
+        self._callback, self._watchers = callback, watchers
+
+    def watch(self, record: Record, X: Array, U: Array) -> None:
+        """Tell all of them of an iteration."""
+        self._callback(record)
+        for watcher in self._watchers:
+            watcher.watch(record, X, U)

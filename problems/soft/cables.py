@@ -1,4 +1,4 @@
-"""An arm of silicone that hangs, with three cables along it and two that wind around it."""
+"""An arm of silicone that hangs, with three cables along it and two that wind around it; and the same in a pipe."""
 
 from __future__ import annotations
 
@@ -9,12 +9,15 @@ import numpy as np
 from ddp.protocols import Array
 from dynamics.robots.libraries import pin
 from dynamics.robots.rods import Circle, Material, Rod, Tendon
+from dynamics.robots.surroundings import ContactSprings, Cylinder
 from dynamics.rods.assembly import Assembly
 from dynamics.rods.hybrid_robot import HybridRobot
 from problems.soft.system import SoftSystem
 
 SILICONE = Material(young=1e6, poisson=0.5, density=1000.0, damping=1e4)
 _BASE, _TIP = 0.03, 0.015
+
+PIPE = Cylinder((0.0, 0.0, 0.0), (0.0, 0.0, 1.0), 0.15)
 
 
 def hanging() -> pin.SE3:
@@ -66,5 +69,14 @@ def system() -> SoftSystem:
     """The arm, pulled about by all of its cables."""
     return SoftSystem(
         "soft/cable-arm", "an arm of silicone is pulled about by five cables", cable_arm(), tensions,
+        frames=("arm/tip",),
+    )  # fmt: skip
+
+
+def in_a_pipe() -> SoftSystem:
+    """The arm with 12 points, eleven of them centres of spheres that the wall of a pipe pushes by 1e5 N/m^1.5."""
+    arm = assemble("arm-in-a-pipe", gauss=10).contact(ContactSprings(PIPE, 1e5, 1.5)).robot()
+    return SoftSystem(
+        "soft/contact", "an arm of silicone is pulled against the wall of a pipe", arm, tensions, dt=0.01,
         frames=("arm/tip",),
     )  # fmt: skip

@@ -26,7 +26,6 @@ from problems import checks, gaits, legs, schedule
 from problems.gait_terms import EFFORT, GRIP, GaitTerms, Weights
 from problems.legged import follow_nominal
 from problems.walking.cycle import repeating
-from problems.walking.feedback import following
 from problems.walking.footholds import Ground, as_command
 from problems.walking.windows import Windows
 
@@ -47,6 +46,9 @@ NEXT = DDP(hessian="gauss-newton", max_iterations=2, last_sweep=False)
 ASTRAY = 3.0, 1.0
 """A guess is not followed with the last gains where it costs more than so many times what the last plan cost, and so
 much: its states are imposed then."""
+
+HELD = 0.15
+"""Time [s] after which a policy that has not been replaced yet has the joints' stiffness alone."""
 
 
 class Plan(NamedTuple):
@@ -203,3 +205,21 @@ class Walking(Closing):
             return followed
         states[0], states[known:] = problem.x0, X[known:]
         return states, U
+
+
+def following(solution: Solution, system: PhasedDynamics, start: float, stiff: Array) -> Policy:
+    """The policy of a solution that begins at a time [s] and is soon replaced; stiff (nu, n): of joints that resist.
+
+    As in `ddp.feedback`, ``G = K N + R (I - N)``, N the part of errors that contacts leave free; but K is the solver's
+    own, which costs no sweep.
+    """
+    lasting, n = system.durations, system.n
+    begin = np.cumsum(lasting) - lasting
+    steps = np.flatnonzero(lasting > 0.0)
+    near = steps[begin[steps] < HELD]
+    N = system.tracked.free_directions(solution.X[: near[-1] + 1])[near]
+    G = np.tile(stiff, (len(steps), 1, 1))
+    G[: len(near)] = solution.K[near] @ N + stiff @ (np.eye(n) - N)
+    X, U = solution.X, solution.U[steps]
+    lower, upper = (np.broadcast_to(limit, U.shape) for limit in system.control_limits.T)
+    return Policy(system, start + begin[steps], lasting[steps], X[steps], X[steps + 1], U, U, U, G, lower, upper)

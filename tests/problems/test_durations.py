@@ -16,9 +16,8 @@ from problems import gaits, legged
 from problems.constraints import StateEquality
 from problems.contact_costs import ForceConstraint, friction_cone
 from problems.costs import CenterOfMass, ControlCost, StateCost
-from problems.duration_rates import by_durations
 from problems.durations import FreeDurations, free_durations, solve_durations
-from problems.sensitivity import gradient, sensitivity, with_durations
+from problems.sensitivity import by_durations, gradient, sensitivity, with_durations
 
 pytestmark = pytest.mark.usefixtures("quiet")
 

@@ -13,7 +13,7 @@ import ddp
 import dynamics
 from ddp.errors import ProblemError
 from dynamics import Assembly, Circle, RobotDynamics, Rod, Tendon, Water
-from dynamics.steps.prescribed import prescribed_torques
+from dynamics.steps.robot_dynamics import prescribed_torques
 from problems import constraints, costs
 from problems.soft import fin_ray, reaching
 

@@ -16,8 +16,7 @@ from dynamics import Contact, Phase, PhasedDynamics, load
 from problems import legged
 from problems.contact_costs import ForceLimits
 from problems.costs import ControlCost, StateCost
-from problems.duration_rates import by_durations
-from problems.sensitivity import with_durations
+from problems.sensitivity import by_durations, with_durations
 
 pytestmark = pytest.mark.usefixtures("quiet")
 
