@@ -19,7 +19,7 @@ constraint is violated most, where, and by how much.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -27,12 +27,13 @@ from ddp.constraints.impossible import Held, proof
 from ddp.constraints.lagrangian import Lagrangian, Residual, state_size
 from ddp.errors import ProblemError, as_array, positive, positive_integer, settle_by
 from ddp.iterate import Iterate
-from ddp.models.attempt import HessianModel, Limits
 from ddp.problem import Problem
 from ddp.saddles import away, judged
-from ddp.solutions.record import Record
 from ddp.solutions.solution import Solution
 from ddp.solutions.status import End, Ending, infeasible
+
+if TYPE_CHECKING:
+    from ddp.descent import Descent
 
 COARSE = 1e-2
 """The first tolerance, relative to the cost."""
@@ -58,45 +59,14 @@ LARGEST_MULTIPLIER = 1e12
 """Multipliers beyond this are no longer followed: penalties alone then drive the violation down."""
 
 
-class Ends(Protocol):
-    """Options of `DDP` that end a solve."""
-
-    @property
-    def tolerance(self) -> float: ...
-
-    @property
-    def max_iterations(self) -> int: ...
-
-
-class Descending(Protocol):
-    """A solve in progress, as methods of constraints see it: `ddp.descent.Descent`.
-
-    history: records of all iterations.   model, limits: the model of the Hessian, and what it is told.
-    """
-
-    iterate: Iterate
-    history: list[Record]
-    model: HessianModel
-    limits: Limits
-
-    @property
-    def solver(self) -> Ends: ...
-
-    def go_on(self, record: Record) -> None:
-        """Add a record."""
-
-    def run(self, tolerance: float, limit: int) -> End:
-        """Iterate until convergence to a tolerance, or another reason to stop; ``limit``: of the solve's iterations."""
-
-
 class ConstraintMethod(Protocol):
     """Way of holding constraints; a field of `DDP`. Problems without any are only handed through."""
 
     def relaxed(self, problem: Problem, guess: Any) -> Problem:
         """The problem without constraints that descents are of; ``guess`` may be a `Solution` with multipliers."""
 
-    def minimise(self, descent: Descending, again: bool) -> End:
-        """Descend, as often as it takes; ``again``: after a saddle was left."""
+    def minimise(self, descent: Descent, again: bool) -> End:
+        """Descend by ``descent.run``, as often as it takes; ``again``: after a saddle was left."""
 
     def certified(self, solution: Solution) -> Solution:
         """The solution of the problem with constraints, from the one of its last relaxation."""
@@ -148,7 +118,7 @@ class AugmentedLagrangian:
             lagrangian.penalties[:] = as_array("guess.penalties", guess.penalties, (len(placed),))
         return problem.augmented(lagrangian)
 
-    def minimise(self, descent: Descending, again: bool) -> End:
+    def minimise(self, descent: Descent, again: bool) -> End:
         """Descend in rounds; ``again``: with the multipliers and penalties of earlier ones."""
         iterate, solver, history = descent.iterate, descent.solver, descent.history
 

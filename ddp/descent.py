@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 from ddp.compiling.portable import portable
 from ddp.compiling.setup import working_time
@@ -17,6 +17,9 @@ from ddp.options import DDP
 from ddp.solutions.record import Record, Watcher
 from ddp.solutions.status import End, Ending, limit_reached
 from ddp.starts import CLOSED
+
+if TYPE_CHECKING:
+    from ddp.batch.alone import Chosen
 
 GOES_ON, CONVERGED, ROUNDING, STATIONARY = range(4)
 ENDINGS = None, Ending.CONVERGED, Ending.ROUNDING, Ending.STATIONARY
@@ -44,19 +47,6 @@ class Improved(NamedTuple):
     contraction: str
 
 
-class Compiled(Protocol):
-    """Compiled code that makes whole iterations; iterate and model are up to date only after `leave`."""
-
-    def serves(self, model: HessianModel) -> bool:
-        """Whether the next iteration is to be made here."""
-
-    def improve(self, model: HessianModel, tolerance: float) -> Improved | None:
-        """Make an iteration; None, after `leave`, if no sweep succeeds."""
-
-    def leave(self) -> None:
-        """Bring iterate and model up to date, if they are not."""
-
-
 class Descent:
     """One solve's way down: its iterate, the model that chooses sweeps, and a record of every iteration.
 
@@ -66,7 +56,7 @@ class Descent:
 
     def __init__(
         self, iterate: Iterate, solver: DDP, history: list[Record], callback: Callable[[Record], None] | Watcher | None,
-        compiled: Compiled | None = None,
+        compiled: Chosen | None = None,
     ) -> None:  # fmt: skip
         self.iterate, self.solver, self.history = iterate, solver, history
         self._compiled, self._settled = compiled, 0

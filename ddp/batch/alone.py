@@ -61,7 +61,7 @@ TRIED = "tried_X", "tried_U", "best_X", "best_U", "kept_X", "kept_U"
 
 
 class Chosen:
-    """Choice between iterations in Python and compiled ones, for one solve.
+    """Choice between iterations in Python and compiled ones, for one solve; after these, `leave` brings all up to date.
 
     Compiled ones pay from the second solve of a problem on, whose memory serves again, and after `SOON` iterations of a
     first one. The first solve of each kind in a process begins with them where the process compiles kernels, so that

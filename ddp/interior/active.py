@@ -10,7 +10,7 @@ finds the set, by sweeps alone, too: see `finish.foresee`.
 Constraints' curvature is weighed with the multipliers that the step leads to, as far as they are known: where a bound
 is met between two knots, the multiplier goes from the one to the other, and the curvature with it.
 
-p: a `Memory`, see `Ends`.   s: a `finish.Ending`.
+p: a `Memory`, see `Ends`.   s: an `ending.Polish`.
 """
 
 from __future__ import annotations

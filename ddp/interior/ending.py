@@ -1,7 +1,7 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
 """Kernels of finish.py: Newton's steps on the active set, and points that are kept meanwhile.
 
-memory, p: a `Memory`.   ending, s: an `Ending`.
+memory, p: a `Memory`.   ending, s: a `Polish`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ GOES_ON, SHOWS, FORESEES, ENDS = range(4)
 """Results of `run`: SHOWS: as many steps as were asked for; FORESEES: with what an interior point finds; ENDS: none."""
 
 
-class Ending:
+class Polish:
     """Numbers of Newton's steps.
 
     allowed, most, led: see `finish.finish`; shown: whether steps are those of iterations.
@@ -65,8 +65,8 @@ class Ending:
         self.slants, self.opens = [0.0] * (ROUNDS + 1), [0.0] * (ROUNDS + 1)
 
 
-Ends: Any = struct_like("Ends", __name__, Ending())
-"""`Ending` for kernels."""
+Ends: Any = struct_like("Ends", __name__, Polish())
+"""`Polish` for kernels."""
 
 
 @kernel

@@ -17,7 +17,7 @@ from ddp.compiling.setup import working_time
 from ddp.interior import row_steps
 from ddp.interior.active import closing
 from ddp.interior.course import END, SOLVED, START, lowered
-from ddp.interior.ending import BEGUN, BEST, ENDS, FORESEES, GOES_ON, NEAREST, ROUNDS, Ending, Ends, begin, restore, run
+from ddp.interior.ending import BEGUN, BEST, ENDS, FORESEES, GOES_ON, NEAREST, ROUNDS, Ends, Polish, begin, restore, run
 from ddp.interior.iteration import record_of
 from ddp.interior.memory import MOST
 from ddp.interior.point import INSIDE, Point
@@ -67,7 +67,7 @@ def finish(
     are whole, whatever errors do, and none are tried after one that opens too much, see `active.opens`.
     """
     errors = {"slants": np.zeros(ROUNDS + 1), "opens": np.zeros(ROUNDS + 1)}
-    ending = filled(Ends, **(vars(Ending(allowed, most, show is not None, led)) | errors))
+    ending = filled(Ends, **(vars(Polish(allowed, most, show is not None, led)) | errors))
     s, own, barrier, before = Numbers(ending), point.place.own, point.barrier, working_time()
     if held is not None:
         own["held"][:] = held

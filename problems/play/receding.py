@@ -6,13 +6,12 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ddp.errors import ProblemError, affordable, as_array, at_least_zero, choice, instance, integer, positive, said
-from ddp.feedback.policy import Policy
 from ddp.feedback.succession import Succession
 from ddp.protocols import Array
 from ddp.receding import RecedingHorizon
@@ -27,21 +26,8 @@ from problems.walking.footholds import as_command
 Commands = Sequence[float] | Mapping[float, Sequence[float]] | Callable[[float], Sequence[float]]
 """One command (3,), commands by the times [s] from which they hold, or a function of time."""
 
-
-class Planner(Protocol):
-    """Receding horizon: `Walking`, or a `RecedingHorizon` of a robot's problem."""
-
-    latency: float
-
-    @property
-    def system(self) -> Any: ...
-
-    @property
-    def x0(self) -> Array: ...
-
-    def restart(self) -> None: ...
-
-    def plan(self, t: float, x: ArrayLike, command: Sequence[float] = (0.0, 0.0, 0.0)) -> Policy: ...
+Planner: TypeAlias = Walking | RecedingHorizon
+"""Receding horizon: of a gait, or of a robot's problem."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +68,7 @@ class Run:
 
 
 def simulate_receding(
-    planner: Walking | RecedingHorizon,
+    planner: Planner,
     duration: float = 5.0,
     command: Commands = (0.0, 0.0, 0.0),
     every: float = 0.02,
