@@ -337,10 +337,10 @@ class Problem:
         vars(twin).update(copy.deepcopy(vars(self), memo))
         return twin
 
-    def differs_in_start(self, other: Problem) -> bool:
-        """Whether it is the other problem but, perhaps, for its initial state, its guess and limits of controls."""
-        alike = self.dynamics is other.dynamics and self.objective is other.objective
-        return alike and self._placed is other._placed and self.horizon == other.horizon
+    def differs_in_numbers(self, other: Problem) -> bool:
+        """Whether it is the other problem but, perhaps, for x0, its guess, limits of controls and numbers of terms."""
+        alike = self.dynamics is other.dynamics and self.objective.runs is other.objective.runs
+        return alike and self._placed is other._placed
 
     def twin(self, **fields: Any) -> Problem:
         """Shallow copy with other fields, which are not checked; it shares all else, cached properties too."""

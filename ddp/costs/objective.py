@@ -138,7 +138,7 @@ class Objective:
         twin, own = object.__new__(Objective), vars(self)
         vars(twin).update({name: own[name] for name in self.__dataclass_fields__} | parts)
         if alike and self._is_current:
-            vars(twin).update({name: own[name] for name in OF_SHAPES if name in own})
+            vars(twin).update({name: getattr(self, name) for name in OF_SHAPES})
         return twin
 
     @cached_property

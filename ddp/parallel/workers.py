@@ -138,14 +138,17 @@ class _Local(Differentiator):
         self._problem.expand(X, U, self.derivatives, 0, len(X), made)
 
     def turned(self, problem: Problem) -> bool:
-        """Turn to a problem that differs from its own in x0 alone; False, and nothing is done, for any other."""
-        same = problem.differs_in_start(self._problem)
-        self._problem = problem if same else self._problem
-        return same
+        """Turn to a problem that differs from its own in numbers alone; False, and nothing is done, for any other."""
+        if not problem.differs_in_numbers(self._problem):
+            return False
+        if problem.objective is not self._problem.objective:
+            self.turn_to(problem)
+        self._problem = problem
+        return True
 
 
 class _Recent(threading.local):
-    """Derivatives of a thread's last solves, for the next ones of the same problems, wherever these begin."""
+    """Derivatives of a thread's last solves, for the next ones of problems that differ in numbers alone."""
 
     def __init__(self) -> None:
         self._works: list[_Local] = []
@@ -158,7 +161,7 @@ class _Recent(threading.local):
             del self._works[0]
 
     def take(self, problem: Problem) -> _Local | None:
-        """Derivatives of a problem of the same terms, constraints and dynamics, if there are any."""
+        """Derivatives of a problem with such terms, and the same constraints and dynamics, if there are any."""
         for k, work in enumerate(self._works):
             if work.turned(problem):
                 return self._works.pop(k)

@@ -13,7 +13,7 @@ import pytest
 import ddp
 import dynamics
 from ddp.packages import edition
-from problems import arm, gaits, pendulum, quadruped
+from problems import arm, cartpole, gaits, pendulum, quadrotor, quadruped
 from problems.constraints import CenterOfMassLimits, FramePositionLimits, FrameVelocityLimits, JointLimits
 from problems.costs import FramePose
 
@@ -299,6 +299,18 @@ def test_copies_of_problems_are_problems(reach, solution):
     assert np.array_equal(ddp.solve(copy.deepcopy(own)).X, ddp.solve(own).X)
     with pytest.raises((AttributeError, pickle.PicklingError), match="lambda"):
         pickle.dumps(own)
+
+
+@pytest.mark.parametrize("build", [arm.reach, cartpole.swing_up, pendulum.swing_up, quadrotor.loop])
+def test_solves_in_the_memory_of_others_leave_no_trace(build):
+    problem, name = build(), "terminal[0].weights"
+    weights = [scale * problem.number(name) for scale in (1.0, 0.5, np.arange(len(problem.number(name))) % 2, 2.0)]
+    twins = [problem.varying({name: w}) for w in weights]
+    for twin in [*twins, *twins[::-1]]:
+        here, alone = ddp.solve(twin, throw=False), ddp.solve(copy.deepcopy(twin), throw=False)
+        assert here.iterations == alone.iterations
+        assert np.array_equal(here.X, alone.X)
+        assert np.array_equal(here.K, alone.K)
 
 
 def test_what_is_of_the_main_script_is_sent_by_who_knows_how(monkeypatch):
