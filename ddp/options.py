@@ -47,8 +47,8 @@ class DDP:
         "gauss-newton"  iLQR
         "exact"         exact from the start with Levenberg-Marquardt damping: slower, and may find other minima
         or one of one's own, a function or class that is called with `Limits` at every solve and makes a `HessianModel`.
-    switch: "auto" turns to exact Hessians when the expected decrease falls below ``switch`` times the cost: 1e-3 is
-        cautious, 1e-1 eager.
+    switch: "auto" turns to exact Hessians when the expected decrease, or that of a full step, falls below ``switch``
+        times the cost: 1e-3 is cautious, 1e-1 eager.
     max_regularization: beyond this mu, times the mean diagonal of l_uu where that is more than 1, the solve ends, not
         converged.
     multipliers: the vector that the dynamics' second order is contracted with:

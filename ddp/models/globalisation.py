@@ -5,7 +5,8 @@ An iteration is a sequence of attempts, each a sweep that succeeds and a line se
 mode, and `follow_up` names the next model or `NOBODY`, when the best attempt stands. The mode changes when another
 model, tried at the same iterate because the first one struggled, reaches a lower cost; trials that do not pay are
 repeated at growing intervals. Near the optimum Gauss-Newton hands over to the exact model, unless at its present rate
-it needs no more than two iterations to the tolerance: the exact model would not be faster, and costs more. The damped
+it needs no more than two iterations to the tolerance: the exact model would not be faster, and costs more; earlier
+where a full step brings little (Fletcher & Xu 1987), for as long as exact Hessians are positive definite. The damped
 one stays no longer than six iterations in a row whose steps do not bring what it promised.
 
 All of it is relative to the problem's own costs (`attempt.Point`): costs that are all multiplied by a number take the
@@ -257,10 +258,13 @@ def follow_up(s, point, made):
             return DAMPED
     expected = s.expected[s.best]
     if s.mode == GAUSS_NEWTON and s.wait[EXACT] <= 0:  # turn to exact Hessians where that pays
-        close = abs(expected) < s.switch * point.magnitude
+        little, full = s.switch * point.magnitude, s.alpha[s.best] == 1.0
+        close, early = abs(expected) < little, full and abs(point.cost - s.cost[s.best]) < little
         rate = expected / s.previous if s.previous != 0.0 else 0.0  # 0: at the optimum
-        done_in_two = s.alpha[s.best] == 1.0 and abs(expected) * (rate * rate) < s.tolerance * point.unit
-        if close and not done_in_two:
+        done_in_two = full and abs(expected) * (rate * rate) < s.tolerance * point.unit
+        if (close or early) and not done_in_two:
+            if not close:
+                s.tries[EXACT], s.blend[EXACT] = 1, 1.0
             s.mode = EXACT
     s.previous = expected
     return NOBODY
@@ -314,6 +318,7 @@ def is_stuck(s):
 def give_up(s, model):
     """Leave a mode for Gauss-Newton's."""
     s.mode = GAUSS_NEWTON
+    s.tries[EXACT] = -1
     s.wait[model] = s.patience[model]
     s.patience[model] = min(2 * s.patience[model], MOST_PATIENCE)
 

@@ -59,6 +59,29 @@ def test_levenberg_marquardt_stays_only_while_its_steps_bring_what_it_promised(s
     assert [model.iterate(point).hessian for _ in models] == models
 
 
+@pytest.mark.parametrize(
+    ("share", "alpha", "switch", "model"),
+    [
+        (0.5, 1.0, 0.06, EXACT), (0.5, 1.0, 0.04, GAUSS_NEWTON), (0.5, 0.5, 0.06, GAUSS_NEWTON),
+        (2.0, 1.0, 0.11, EXACT), (2.0, 1.0, 0.09, GAUSS_NEWTON),
+    ],
+)  # fmt: skip
+def test_gauss_newton_hands_over_where_a_full_step_brings_little_or_little_is_promised(share, alpha, switch, model):
+    mixed, point = Mixed(Limits(switch=switch)), Scripted(share, alpha)
+    assert [mixed.iterate(point).hessian for _ in range(3)] == [GAUSS_NEWTON, GAUSS_NEWTON, model]
+
+
+@pytest.mark.parametrize(("share", "sweeps"), [(0.5, [0, 0, 1, 0]), (1.0, [0, 0, 1, 0.5, 0.25, 0.125, 0])])
+def test_where_a_full_step_brings_little_indefinite_exact_hessians_are_left_at_once(share, sweeps):
+    class Indefinite(Scripted):
+        def sweep(self, blend, mu, costates=False):
+            return super().sweep(blend, mu)._replace(failed=-1 if blend == 0.0 else 0)
+
+    point, mixed = Indefinite(share), Mixed(Limits(switch=0.09 if share < 1.0 else 0.11))
+    assert [mixed.iterate(point).hessian for _ in range(3)] == [GAUSS_NEWTON] * 3
+    assert [blend for blend, _ in point.swept] == sweeps
+
+
 def test_levenberg_marquardt_alone_stays():
     model = levenberg_marquardt(Limits())
     point = Scripted(0.9)
