@@ -86,8 +86,8 @@ class RigidMechanism:
     def poses(self, q: Array) -> list[tuple[pin.SE3, Array]]:
         data = self.model.createData()
         pin.computeJointJacobians(self.model, data, q)
-        joints = range(1, self.model.njoints)
-        return [(data.oMi[j], np.asarray(pin.getJointJacobian(self.model, data, j, pin.WORLD))) for j in joints]
+        rates = (pin.getJointJacobian(self.model, data, j, pin.WORLD) for j in range(1, self.model.njoints))
+        return [(pose, J.reshape(6, -1)) for pose, J in zip(list(data.oMi)[1:], rates, strict=True)]
 
     def moved(self, q: Array, dq: Array) -> Array:
         return np.asarray(pin.integrate(self.model, q, dq))

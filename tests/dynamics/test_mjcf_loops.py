@@ -84,3 +84,10 @@ def test_motion_is_mujocos_with_stiff_constraints(name):
 
 def test_directions_that_a_plane_holds_already_are_left_out():
     assert dynamics.load(FOUR_BAR).loops[0].free == "y rx ry rz"
+
+
+def test_the_only_joint_of_a_robot_can_be_held():
+    slide = """<mujoco><worldbody><body name="box"><joint type="slide"/><geom size=".1"/></body></worldbody>
+    <equality><connect body1="box" anchor="0 0 0"/></equality></mujoco>"""
+    system = RobotDynamics(dynamics.load(slide), 0.01, integrator="implicit-euler")
+    np.testing.assert_allclose(system.rollout(np.zeros(2), np.zeros((3, 1))), 0.0, atol=1e-15)
