@@ -134,6 +134,12 @@ def test_a_file_that_is_modelled_is_not_spoken_of(tmp_path):
     assert mujoco_oracle.load(write(tmp_path, bodies({"joint": ranges})))[1] == []
 
 
+def test_ranges_of_balls_are_named_since_no_limits_are_made_of_them(tmp_path):
+    path = write(tmp_path, bodies({"ball": 'range="0 40"'}))
+    assert mujoco_oracle.load(path)[1] == ["robot: ranges of ball joints 'c' (line 9) are not modelled"]
+    assert mujoco_oracle.strictly_refused(path)
+
+
 @pytest.mark.parametrize(
     ("attributes", "more"),
     [
@@ -141,6 +147,7 @@ def test_a_file_that_is_modelled_is_not_spoken_of(tmp_path):
         ({}, '<option><flag equality="disable"/></option><equality><weld body1="three" body2="four"/></equality>'),
         ({"joint": 'frictionloss="2"'}, '<option><flag frictionloss="disable"/></option>'),
         ({"joint": 'frictionloss="2"'}, '<option><flag constraint="disable"/></option>'),
+        ({"ball": 'range="0 40"'}, '<option><flag limit="disable"/></option>'),
         ({"ball": 'stiffness="2"'}, '<option><flag spring="disable"/></option>'),
         ({"body": 'gravcomp="1"'}, '<option gravity="0 0 0"/>'),
         ({}, '<option wind="1 0 0"/>'),

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from dynamics.robots.mjcf.compiling import import_mujoco
 from dynamics.robots.mjcf.elements import Elements
-from dynamics.robots.mjcf.states import FREE, HINGE, SLIDE
+from dynamics.robots.mjcf.states import BALL, FREE, HINGE, SLIDE
 from dynamics.robots.omissions import Omissions
 
 Array = NDArray[np.float64]
@@ -80,12 +80,15 @@ def note_the_rest(m: Any, elements: Elements, omissions: Omissions) -> None:
         kind = mujoco.mjtEq(m.eq_type[i]).name.removeprefix("mjEQ_").lower()
         if kind not in ("connect", "weld"):  # which are loops
             omissions.drop("equality constraints {} are not modelled", elements.named("equality", i, kind))
+    limited = constrained and not disabled["LIMIT"]
+    for j in np.flatnonzero((m.jnt_type == BALL) & (np.asarray(m.jnt_limited) > 0) & limited).tolist():
+        omissions.drop("ranges of ball joints {} are not modelled", elements.named("joint", j))
     for i in range(m.ntendon):
         effects = {
             "stiffness": not disabled["SPRING"] and (m.tendon_stiffness[i] or m.tendon_stiffnesspoly[i].any()),
             "damping": not disabled["DAMPER"] and (m.tendon_damping[i] or m.tendon_dampingpoly[i].any()),
             "dry friction": constrained and not disabled["FRICTIONLOSS"] and m.tendon_frictionloss[i],
-            "limits": constrained and not disabled["LIMIT"] and m.tendon_limited[i],
+            "limits": limited and m.tendon_limited[i],
             "armature": m.tendon_armature[i],
         }
         found = ", ".join(effect for effect, there in effects.items() if there)
