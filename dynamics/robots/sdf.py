@@ -73,7 +73,7 @@ class _Joint:
         self.place = links[self.child] * _pose(element, where)
         axis = _numbers(element, "axis/xyz", [0.0, 0.0, 1.0], where)
         _refuse_frames(element, "axis/xyz", where)
-        if (_text(element, "axis/use_parent_model_frame") or turned) in ON:
+        if (_text(element, "axis/use_parent_model_frame") or turned).lower() in ON:
             axis = self.place.rotation.T @ model.rotation @ axis
         if not np.linalg.norm(axis) > 1e-6:
             raise ModelError(f"{where}: joint {self.name!r} has an axis of no length in SDF")
@@ -112,9 +112,13 @@ def read(document: ElementTree.Element, where: str, root: list[object], fixed: C
         raise ModelError(f"{where}: expected an SDF with a <model> of links at its top, got none")
     for tag in ("link", "joint"):
         check_names(tag, found.findall(tag), f"{where}, SDF")
+    if frame := found.get("placement_frame"):
+        raise ModelError(f"{where}: placement_frame={frame!r} is not read: SDF is read up to version 1.6")
     place = _pose(found, where)
     links = {link.get("name", ""): place * _pose(link, where) for link in found.findall("link")}
     inertias = {link.get("name", ""): _inertia(link, where) for link in found.findall("link")}
+    if "world" in links:
+        raise ModelError(f"{where}: link 'world' in SDF: expected another name, which is not that of the world")
     links["world"] = pin.SE3.Identity()
     turned = "true" if document.get("version", "1.6") in ("1.0", "1.2", "1.3", "1.4") else "false"
     joints = [_Joint(element, links, place, turned, where) for element in found.findall("joint")]
@@ -128,13 +132,12 @@ def read(document: ElementTree.Element, where: str, root: list[object], fixed: C
     carriers, moving, closing = _tree(joints, links, rotors, fixed, omissions)
     base = next((name for name in links if name not in carriers and name not in rotors), "world")
     body = {"world": (0, pin.SE3.Identity()), base: (0, links[base])}
-    for link in links:
-        if link not in (base, "world", *carriers, *rotors):
-            omissions.drop("links {} that no joint carries are not modelled", repr(link))
     if root:
         body[base] = (model.addJoint(0, root[0], links[base], root[1]), pin.SE3.Identity())
     _add(model, base, inertias, body)
     for joint in moving:
+        if joint.parent not in body:
+            continue
         parent, offset = body[joint.parent]
         place = offset * links[joint.parent].actInv(joint.place)
         if joint.type == "fixed" or joint.name in fixed:
@@ -143,8 +146,15 @@ def read(document: ElementTree.Element, where: str, root: list[object], fixed: C
             index = model.addJoint(parent, joint.model, place, joint.name)
             body[joint.child] = index, joint.place.actInv(links[joint.child])
         _add(model, joint.child, inertias, body)
-    equipment = _equip(model, joints, rotors, links, inertias, body, omissions)
-    loops = [_close(model, joint, links, body) for joint in closing if joint.name not in fixed]
+    for link in links:
+        if link not in body and link not in rotors:
+            omissions.drop("links {} that no joint carries from the base on are not modelled", repr(link))
+    equipment, loops = _equip(model, joints, rotors, links, inertias, body, omissions), list[Loop]()
+    for joint in closing:
+        if joint.parent not in body or joint.child not in body:
+            omissions.drop("joints {} of links that are left out are not modelled", repr(joint.name))
+        elif joint.name not in fixed and body[joint.parent][0] != body[joint.child][0]:
+            loops.append(_close(model, joint, links, body))
     return Described(model, equipment, loop.independent(model, loops, pin.neutral(model)), omissions)
 
 
@@ -216,7 +226,7 @@ def _equip(
         carried = next((joint for joint in joints if joint.child == rotor), None)
         moved = (one for one in joints if one.child == gear.child and model.existJointName(one.name))
         driven = next(moved, None)
-        if carried is None or driven is None:
+        if carried is None or driven is None or carried.parent not in body:
             omissions.drop("gearboxes {} without a joint on either side are not modelled", repr(gear.name))
             continue
         index, place = body[carried.parent]
@@ -246,7 +256,7 @@ def _unread(document: ElementTree.Element, model: ElementTree.Element) -> Omissi
     for tag, path, texts, effect in UNMODELLED:
         for element in model.findall(tag):
             part = element.find(path)
-            if part is not None and (texts is None or (part.text or "").strip() in texts):
+            if part is not None and (texts is None or (part.text or "").strip().lower() in texts):
                 found.drop(effect, repr(element.get("name") or _text(element, "uri")))
     for link in model.findall("link"):
         if link.find("inertial") is None:
@@ -255,9 +265,9 @@ def _unread(document: ElementTree.Element, model: ElementTree.Element) -> Omissi
 
 
 def _close(model: pin.Model, joint: _Joint, links: dict[str, pin.SE3], body: dict[str, tuple[int, pin.SE3]]) -> Loop:
-    """The loop that a joint closes, between two frames where it is."""
-    names = []
-    for side, link in (("a", joint.child), ("b", joint.parent)):
+    """The loop that a joint closes, between two frames where it is, the first on a body that moves."""
+    names, ends = [], (joint.child, joint.parent)
+    for side, link in zip("ab", ends if body[joint.child][0] else ends[::-1], strict=True):
         carrier, place = body[link]
         name = f"{joint.name}_{side}"
         here = place * links[link].actInv(joint.place)

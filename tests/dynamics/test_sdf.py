@@ -21,6 +21,12 @@ ROTOR = """<joint name="motor" type="gearbox"><parent>rotor</parent><child>one</
 <gearbox_reference_body>base</gearbox_reference_body><gearbox_ratio>.05</gearbox_ratio>
 <axis><xyz>0 1 0</xyz><use_parent_model_frame>1</use_parent_model_frame></axis></joint>"""
 
+APART = (
+    LINK.format("loose", 0, "0 0 0", 1) + LINK.format("tip", 1, "0 0 0", 1)
+    + JOINT.format("c", "revolute", "loose", "tip", "", "0 1 0", 0, "")
+    + JOINT.format("closing", "revolute", "tip", "two", "", "0 1 0", 0, "") + "</model>"
+)  # fmt: skip
+
 
 def file(joints, links=""):
     bodies = ("base", 0, "0 0 0", 2), ("one", 0.4, "0 0 1", 1), ("two", 0.8, "1 0 0", 3)
@@ -71,7 +77,9 @@ def test_rotors_of_gearboxes_are_armature_and_motors():
         (chain().replace("<pose>0.4", '<pose relative_to="base">0.4'), "SDF is read up to version 1.6"),
         (chain().replace("<xyz>", '<xyz expressed_in="base">'), "expressed_in='base' is not read"),
         (chain().replace("<pose>0.4", '<pose degrees="true">0.4'), "degrees='true' is not read"),
+        (chain().replace('"made">', '"made" placement_frame="one">'), "placement_frame='one' is not read"),
         (chain().replace("<inertial>", '<inertial auto="true">'), "link 'base': expected an <inertial> with numbers"),
+        (chain().replace('name="base"', 'name="world"'), "link 'world' in SDF: expected another name"),
         (chain().replace('"two"', '"one"'), "expected each link once, got 'one' 2 times"),
         (chain(JOINT.format("c", "fixed", "two", "world", "", "0 0 1", 0, "")), "expected a link as its child"),
         (chain(ROTOR.replace(".05", "0"), LINK.format("rotor", 0, "0 0 0", 1)), "expected a number but 0"),
@@ -88,6 +96,7 @@ def test_what_cannot_be_read_is_said(text, words):
     ("old", "new", "words"),
     [
         ("</link>", "<gravity>false</gravity></link>", "gravity acts on all links, as on 'base', 'one', 'two'"),
+        ("</link>", "<gravity>False</gravity></link>", "gravity acts on all links, as on 'base', 'one', 'two'"),
         ("</link>", "<kinematic>1</kinematic></link>", "links that are kinematic, 'base', 'one', 'two', are moved"),
         ("</link>", "<velocity_decay/></link>", "decay of velocities of links 'base', 'one', 'two' is not modelled"),
         ("</model>", "<static>true</static></model>", "models that are static, 'made', move"),
@@ -95,6 +104,8 @@ def test_what_cannot_be_read_is_said(text, words):
         ("</model>", "<include><uri>model://a</uri></include></model>", "are included, 'model://a', are not read"),
         ("</model>", "</model><world/>", "elements <world> beside the first <model> are not read"),
         ("</model>", LINK.format("loose", 0, "0 0 0", 1) + "</model>", "links 'loose' that no joint carries"),
+        ("</model>", APART, "links 'loose', 'tip' that no joint carries from the base on are not modelled"),
+        ("</model>", APART, "joints 'closing' of links that are left out are not modelled"),
         ("</link><joint", '</link><link name="bare"/><joint', "links 'bare' without <inertial>, which weigh 1 kg"),
         ("</axis>", '<mimic joint="a"/></axis>', "joints that mimic others move on their own: 'a', 'b'"),
         ('"revolute"', '"ball"', "springs of ball joints 'a' are not modelled"),
@@ -106,6 +117,19 @@ def test_what_changes_the_motion_and_is_not_read_is_said(old, new, words, caplog
     assert words in caplog.text
     with pytest.raises(ModelError, match=words):
         dynamics.load(text, strict=True)
+
+
+def test_loops_are_closed_to_what_is_fixed_to_the_world():
+    """Fixed to the base, a plate is a body of the world: the joint from the last link to it is a ball there."""
+    legs = "".join(JOINT.format(*ends, "", "0 1 0", 0, "") for ends in (("a", "ball", "base", "one"),
+                   ("b", "ball", "one", "two"), ("p", "fixed", "base", "plate")))  # fmt: skip
+    closing = JOINT.format("closing", "revolute", "two", "plate", "<pose>0 .3 0 0 0 0</pose>", "0 1 0", 0, "")
+    robot = dynamics.load(file(legs + closing, LINK.format("plate", 1.0, "0 0 0", 1)))
+    assert robot.loops == (Loop("closing_a", "closing_b", "rx ry rz"),)
+    assert robot.carrier("closing_a")[0] == 1
+    moved = pin.integrate(robot.model, robot.q0, np.full(6, 0.1))
+    place = dynamics.frame_position(robot, robot.closed(moved), "closing_a")
+    np.testing.assert_allclose(place, [1.0, 0.3, 0.2], atol=1e-9)
 
 
 def test_a_model_stands_where_its_pose_says():
