@@ -133,6 +133,8 @@ def solve(
     if schedule or forces:
         demonstration.check_contacts(entry, problem)
     method = SOLVERS[solver](tolerance=tolerance, max_iterations=max_iterations)
+    if iterations and not html:
+        raise ProblemError("--iterations: expected together with --html, whose slider they are")
     if price_of_time is not None and durations is None:
         raise ProblemError("--price-of-time: expected together with --durations, which it is for")
     if checkpoint and durations is not None:
@@ -140,7 +142,7 @@ def solve(
     kept = None if checkpoint is None else resuming.kept(checkpoint, name, chosen, solver, tolerance)
     free = None if durations is None else free_durations(problem, durations, price_of_time)
     timed: TimedSolution | None = None
-    seen = playing.Seen(entry, problem, free is None, iterations and bool(html), live, not no_browser)
+    seen = playing.Seen(entry, problem, free is None, iterations, live, not no_browser)
     with progress(f"{name}, {TITLES[solver]}") as callback:
         if free is None:
             watched = seen.and_tell(callback)

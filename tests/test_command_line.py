@@ -291,6 +291,15 @@ def test_standard_output_is_pure_json_in_a_process_of_its_own():
     assert json.loads(done.stdout)["converged"] is True
 
 
+@pytest.mark.parametrize("arguments", [["list"], ["solve", SMALL], ["solve", SMALL, "--json"]])
+def test_output_into_a_file_on_a_full_disk_is_answered_in_a_sentence(arguments):
+    with open("/dev/full", "w") as full:
+        command = [sys.executable, "-m", "problems", *arguments]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=300)
+    assert done.returncode == 2
+    assert done.stderr == "Error: standard output: No space left on device\n"
+
+
 def test_compiling_is_announced_on_standard_error(tmp_path, monkeypatch):
     monkeypatch.setenv("MAYNE_CACHE_DIR", str(tmp_path))
     code = (

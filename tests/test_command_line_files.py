@@ -62,6 +62,10 @@ def test_a_file_that_cannot_be_written_is_refused_before_anything_is_solved(tmp_
     fails_with(mayne("solve", SMALL, option, tmp_path / "none" / f"x{suffix}"), 2, option, "existing folder")
     fails_with(mayne("solve", SMALL, "--plot", tmp_path / "x.txt"), 2, "--plot: expected .png, .pdf or .svg")
     fails_with(mayne("solve", SMALL, "--html", tmp_path / "x.txt"), 2, "--html: expected .html or .htm")
+    fails_with(mayne("solve", SMALL, "--save", tmp_path / "x.json"), 2, "--save: expected a name that ends with .npz")
+    fails_with(mayne("solve", SMALL, "--iterations"), 2, "--iterations: expected together with --html")
+    twice = "--save", tmp_path / "x.npz", "--checkpoint", f"{tmp_path}/./x.npz"
+    fails_with(mayne("solve", SMALL, *twice), 2, "--checkpoint: expected another file than that of --save")
     fails_with(mayne("solve", "car/parking", "--html", tmp_path / "x.html"), 2, "expected the motion of a robot")
     fails_with(mayne("solve", SMALL, "--forces", tmp_path / "x.png"), 2, "expected a problem with contacts")
 

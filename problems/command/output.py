@@ -15,7 +15,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from ddp.errors import ProblemError, said
-from ddp.files import as_path, as_target
+from ddp.files import as_path, as_path_of, as_target
 from ddp.solutions.solution import Solution
 from problems.durations import TimedSolution
 
@@ -23,10 +23,15 @@ COLUMNS = ("iterations", "cost", "gradient", "seconds", "outcome")
 
 
 def check_file(option: str, path: str, suffixes: Sequence[str] = ()) -> None:
-    """Refuse a file that cannot be written, before there is anything to write; suffixes: its kinds, if they matter."""
+    """Refuse a file that cannot be written, before there is anything to write.
+
+    suffixes: its kinds; none for a solution's (.npz), whose name may have any end that promises no other format.
+    """
     if as_path(path, option).is_dir():
         raise ProblemError(f"{option}: expected a file, got a folder, {said(path)}")
     target = as_target(path, suffixes, option)
+    if not suffixes:
+        as_path_of(".npz", path, option)
     if not os.access(target if target.exists() else target.parent, os.W_OK):
         raise ProblemError(f"{option}: {path!r} cannot be written, permission is denied")
 

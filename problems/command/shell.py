@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -53,17 +54,24 @@ class Commands(click.Group):
             return super().main(*args, **kwargs)
         try:
             code = super().main(*args, **{**kwargs, "standalone_mode": False})
+            click.echo(nl=False)  # it flushes, which a full disk may refuse
         except click.ClickException as reason:
             reason.show()
             code = reason.exit_code
         except (click.Abort, KeyboardInterrupt):
             click.echo("interrupted", err=True)
             code = INTERRUPTED
+        except OSError as reason:
+            if reason.errno != errno.ENOSPC:
+                raise
+            click.echo(f"Error: standard output: {reason.strerror}", err=True)
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # for what is flushed when Python ends
+            code = BadInput.exit_code
         return sys.exit(code)
 
 
 class File(click.Path):
-    """Path of a file to write, refused where it cannot be; suffixes: its kinds, if they matter."""
+    """Path of a file to write, refused where it cannot be; suffixes: its kinds, by default a solution's (.npz)."""
 
     def __init__(self, *suffixes: str) -> None:
         super().__init__()
@@ -71,7 +79,11 @@ class File(click.Path):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Check a path before there is anything to write."""
-        check_file(param.opts[0] if param else "path", value, self.suffixes)
+        option = param.opts[0] if param else "path"
+        check_file(option, value, self.suffixes)
+        other = ctx.meta.setdefault(os.path.realpath(value), option) if ctx else option
+        if other != option:
+            raise ProblemError(f"{option}: expected another file than that of {other}, got {said(value)}")
         return super().convert(value, param, ctx)
 
 
