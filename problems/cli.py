@@ -145,8 +145,8 @@ def solve(
     seen = playing.Seen(entry, problem, free is None, iterations, live, not no_browser)
     with progress(f"{name}, {TITLES[solver]}") as callback:
         if free is None:
-            watched = seen.and_tell(callback)
-            solution = solve_problem(problem, method, None, watched, False, workers, kept)
+            seen.tell = callback
+            solution = solve_problem(problem, method, None, seen, False, workers, kept)
         else:
             timed = solve_durations(problem, free, method, callback=callback, throw=False, workers=workers)
             solution, problem = timed.solution, with_durations(problem, timed.durations)

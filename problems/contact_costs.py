@@ -63,13 +63,13 @@ class ForceLimits(MovingTerm, KnotTerm):
     _pushes: Pushes = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        given, R, lower, upper = checked_rows(
-            self.system, self.contacts, self.R, self.lower, self.upper, self.restitution, self.phase
-        )
-        target = checks.targets("target", np.zeros(len(R)) if self.target is None else self.target, len(R))
-        checks.settle(self, contacts=given.contacts, R=R, lower=lower, upper=upper, target=target, _pushes=given)
+        rows = self.R, self.lower, self.upper
+        held = ForceConstraint(self.system, self.contacts, *rows, restitution=self.restitution, phase=self.phase)
+        checks.settle(self, **{name: getattr(held, name) for name in ("contacts", "R", "lower", "upper", "_pushes")})
+        count = len(self.R)
+        target = checks.targets("target", np.zeros(count) if self.target is None else self.target, count)
         checks.settle(self, weight=checks.weight("weight", self.weight), robot=self.system.robot)
-        checks.settle(self, _targets=target.reshape(-1, len(R)))
+        checks.settle(self, target=target, _targets=target.reshape(-1, count))
 
     @property
     def n(self) -> int:
@@ -136,9 +136,12 @@ class ForceConstraint:
     _pushes: Pushes = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        given, R, lower, upper = checked_rows(
-            self.system, self.contacts, self.R, self.lower, self.upper, self.restitution, self.phase
-        )
+        given = pushes(self.system, self.contacts, self.restitution, self.phase)
+        if given.size == 0:
+            raise ProblemError("contacts: expected at least one, got none: there are no forces in flight")
+        R = as_array("R", self.R, (None, given.size)).copy()
+        lower, upper = checks.limits("lower", self.lower, len(R)), checks.limits("upper", self.upper, len(R))
+        checks.ordered(lower, upper)
         checks.settle(self, contacts=given.contacts, R=R, lower=lower, upper=upper, _pushes=given)
 
     def values(self, X: Array, U: Array) -> Array:
@@ -161,20 +164,6 @@ class ForceConstraint:
     def curvature(self, X: Array, U: Array, weight: Array) -> Array:
         """``Σ_i weight_i ∂²c_i/∂z²`` (M, nz, nz); weight (M, nr)."""
         return self._pushes.derivatives(X, U, weight @ self.R, True)[1]
-
-
-def checked_rows(
-    system: System, contacts: Iterable[Contact], R: ArrayLike, lower: ArrayLike, upper: ArrayLike,
-    restitution: float | None, phase: int | None,
-) -> tuple[Pushes, Array, Array, Array]:  # fmt: skip
-    """Forces or impulses, and rows on them with their limits."""
-    given = pushes(system, contacts, restitution, phase)
-    if given.size == 0:
-        raise ProblemError("contacts: expected at least one, got none: there are no forces in flight")
-    rows = as_array("R", R, (None, given.size)).copy()
-    low, high = checks.limits("lower", lower, len(rows)), checks.limits("upper", upper, len(rows))
-    checks.ordered(low, high)
-    return given, rows, low, high
 
 
 def contact_force(system: System, contacts: Iterable[Contact], target: ArrayLike, weight: float) -> ForceLimits:
@@ -256,6 +245,8 @@ def cone_rows(
     sole: tuple[float, float] | None, normal: ArrayLike, mu: float,
 ) -> tuple[Array, Array, Array]:  # fmt: skip
     """Rows R on the forces of contacts and their limits, lower and upper: the pyramids of `friction_cone`."""
+    from scipy.linalg import block_diag
+
     mu, faces, margin = positive("mu", mu), positive_integer("faces", faces), at_least_zero("margin", margin, " N")
     if not 3 <= faces <= MOST_FACES:
         raise ProblemError(f"faces: expected 3 to {MOST_FACES}, got {faces}")
@@ -266,15 +257,12 @@ def cone_rows(
     upper = np.append(np.full(faces, -margin), np.inf)
     lower = np.append(np.full(faces, -np.inf), float(as_array("least", least, ())))
     blocks = [_rows(contact, cone, sole) for contact in contacts]
-    nc = sum(contact.size for contact in contacts)
-    R, column = np.zeros((sum(len(block) for block in blocks), nc)), 0
-    lows, highs, row = [], [], 0
+    lows, highs = [], []
     for block in blocks:
-        R[row : row + len(block), column : column + block.shape[1]] = block
-        row, column = row + len(block), column + block.shape[1]
         extra = len(block) - len(cone)
         lows += [lower, np.full(extra, -np.inf)]
         highs += [upper, np.zeros(extra)]
+    R = block_diag(*blocks) if blocks else np.zeros((0, 0))
     return R, np.concatenate([[], *lows]), np.concatenate([[], *highs])
 
 

@@ -140,8 +140,10 @@ def signature(path: str) -> tuple[str, dict[str, Any]]:
 class Seen:
     """Iterations of a solve, kept for a page (--iterations) or shown while they are made (--live).
 
-    alone: whether it is one solve and no search.
+    alone: whether it is one solve and no search.   tell: another callback, which is told of them first.
     """
+
+    tell: Callable[[Record], None]
 
     def __init__(
         self, entry: Entry, problem: Problem, alone: bool, iterations: bool, live: bool, open_browser: bool
@@ -156,25 +158,15 @@ class Seen:
         if self._live is not None:
             click.echo(f"the iterations of {self._name} are at {self._live.where}", err=True)
 
-    def and_tell(self, callback: Callable[[Record], None]) -> Both:
-        """Callback that shows iterations and calls another."""
-        return Both(callback, [watcher for watcher in (self.iterations, self._live) if watcher is not None])
+    def watch(self, record: Record, X: Array, U: Array) -> None:
+        """Tell all of an iteration."""
+        self.tell(record)
+        for watcher in (self.iterations, self._live):
+            if watcher is not None:
+                watcher.watch(record, X, U)
 
     def end(self, solution: Solution) -> None:
         """Show the solution behind its iterations, until Ctrl-C."""
         if self._live is not None:
             self._live.finish(solution)
             wait(f"the iterations of {self._name} are", self._live.where)
-
-
-class Both:
-    """Callback of a solve for several who watch it."""
-
-    def __init__(self, callback: Callable[[Record], None], watchers: list[viz.Iterations | viz.Live]) -> None:
-        self._callback, self._watchers = callback, watchers
-
-    def watch(self, record: Record, X: Array, U: Array) -> None:
-        """Tell all of them of an iteration."""
-        self._callback(record)
-        for watcher in self._watchers:
-            watcher.watch(record, X, U)
