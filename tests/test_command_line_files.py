@@ -9,7 +9,7 @@ from commands import SMALL, fails_with, mayne
 
 import ddp
 from problems import ALL, cli
-from problems.command import casadi_growth
+from problems.command import papers
 
 
 def test_a_saved_solution_can_be_viewed_again(tmp_path):
@@ -114,8 +114,6 @@ def test_a_saved_motion_is_played_with_the_conditions_it_is_given(tmp_path):
 
 def test_the_papers_page_has_every_section_and_its_command(tmp_path, monkeypatch):
     """Measurements of the page are the benchmarks' own; sections that take long are left out here."""
-    from problems.command import papers
-
     kept = [name for name in papers.SECTIONS if name.startswith(("Linearisation", "Derivatives of contacts"))]
     monkeypatch.setattr(papers, "SECTIONS", {name: papers.SECTIONS[name] for name in kept})
     told = []
@@ -129,14 +127,12 @@ def test_the_papers_page_has_every_section_and_its_command(tmp_path, monkeypatch
     assert max(map(float, cells)) < 1e-9
 
 
-CASADI = [None, *filter(None, [casadi_growth.casadi_python()])]
+CASADI = [None, *filter(None, [papers.casadi_python()])]
 
 
 @pytest.mark.parametrize("python", CASADI, ids=["without CasADi", "with CasADi"][: len(CASADI)])
 def test_the_papers_page_has_casadi_beside_ours_or_says_that_it_is_absent(tmp_path, monkeypatch, python):
     """CasADi's automatic differentiation of another recursion is an oracle where it is installed."""
-    from problems.command import papers
-
     growth = {name: make for name, make in papers.SECTIONS.items() if name.startswith("Second-order")}
     monkeypatch.setattr(papers, "SECTIONS", growth)
     monkeypatch.setattr(papers, "BODIES", (1, 3))

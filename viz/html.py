@@ -20,9 +20,8 @@ from ddp.files import as_target, write_atomically
 from viz.bodies import Drawable
 from viz.details import Entry
 from viz.iterations import Iterations, variants
-from viz.messages import Message
+from viz.messages import Message, pack
 from viz.motions import Solved
-from viz.packing import pack
 from viz.scene import BESIDE, Scene, build
 from viz.shapes import Obstacle, css
 from viz.signals import Signal, panels

@@ -1,7 +1,13 @@
-"""Messages to meshcat's viewer from within its page: objects, places, properties, movements."""
+"""Messages to meshcat's viewer from within its page: objects, places, properties, movements.
+
+They are in it as one compressed block that it unpacks: JSON, then numbers of meshes, each mesh once.
+"""
 
 from __future__ import annotations
 
+import base64
+import gzip
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,6 +22,11 @@ FOREVER = 10**9
 """Number of times that a motion starts over."""
 HELD = 2300
 """three.js's name for keys that hold until the next one."""
+
+LEVELS = 65535
+"""Steps that the longest side of a mesh is divided into."""
+DIGITS = 6
+"""Digits after the point of numbers that are no meshes: micrometres, microseconds."""
 
 
 def safe(name: str) -> str:
@@ -70,7 +81,7 @@ def set_object(path: str, mesh: Mesh, color: Color | None = None) -> Message:
 
 
 def _array(kind: str, rows: NDArray[Any]) -> Message:
-    """An attribute of a shape; ``viz.packing`` writes its numbers, once for all objects that have them."""
+    """An attribute of a shape; `pack` writes its numbers, once for all objects that have them."""
     return {"itemSize": 3, "type": kind, "array": rows, "normalized": False}
 
 
@@ -94,3 +105,43 @@ def set_animation(clips: Sequence[Message]) -> Message:
     """All that moves, over and over; every clip has to end at the same time."""
     options = {"play": True, "repetitions": FOREVER}
     return {"type": "set_animation", "path": "", "animations": list(clips), "options": options}
+
+
+def pack(header: Message, messages: list[Message]) -> str:
+    """Text (base64) of a compressed block that holds ``header``, a record of its own, and the messages."""
+    arrays: dict[int, tuple[Message, bytes]] = {}
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, np.ndarray):
+            if id(value) not in arrays:
+                arrays[id(value)] = _encoded(value)
+            return {"array": list(arrays).index(id(value))}
+        if isinstance(value, dict):
+            return {key: plain(item) for key, item in value.items()}
+        if isinstance(value, list):
+            return [plain(item) for item in value]
+        return round(value, DIGITS) if isinstance(value, float) else value
+
+    known = plain(header) | {"messages": plain(messages), "arrays": [about for about, _ in arrays.values()]}
+    text = json.dumps(known, separators=(",", ":"), allow_nan=False).encode()
+    block = len(text).to_bytes(4, "little") + text + b"".join(body for _, body in arrays.values())
+    return base64.b64encode(gzip.compress(block, mtime=0)).decode()
+
+
+def _encoded(rows: NDArray[Any]) -> tuple[Message, bytes]:
+    """Describe how an array (count, 3) of vertices (floats) or triangles (integers) is written, and give its bytes."""
+    if rows.dtype.kind == "i":
+        moves = np.diff(rows.ravel(), prepend=0)
+        zigzag = ((moves << 1) ^ (moves >> 63)).astype("<u4")
+        return {"kind": "triangles", "count": len(rows)}, _planes(zigzag)
+    low = rows.min(axis=0)
+    step = max(float(np.ptp(rows, axis=0).max()), 1e-12) / LEVELS
+    counted = np.rint((rows - low) / step).astype(np.int64)
+    moves = np.diff(counted, axis=0, prepend=0).astype("<u2")
+    body = b"".join(_planes(column) for column in moves.T)
+    return {"kind": "vertices", "count": len(rows), "low": low.tolist(), "step": step}, body
+
+
+def _planes(words: NDArray[Any]) -> bytes:
+    """All lowest bytes of some words, then all second ones, and so on."""
+    return np.ascontiguousarray(words).view(np.uint8).reshape(len(words), -1).T.tobytes()

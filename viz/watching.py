@@ -13,8 +13,8 @@ import numpy as np
 from ddp.errors import ProblemError, flag, instance, said, text
 from viz.html import block, page
 from viz.iterations import Iterations, Record, variant
+from viz.messages import pack
 from viz.motions import Solved
-from viz.packing import pack
 from viz.scene import build
 from viz.server import show
 from viz.shapes import Array

@@ -18,7 +18,7 @@ from ddp.options import DDP
 from ddp.solver import solve
 from problems import pendulum
 from viz.iterations import KEPT, SHOWN
-from viz.packing import pack
+from viz.messages import pack
 
 
 @pytest.fixture(scope="module")

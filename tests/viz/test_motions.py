@@ -14,8 +14,7 @@ from pages import Page, moves, triangles, unpack, vertices
 import dynamics.robots.model as dynamics
 import viz
 from ddp.errors import ProblemError
-from viz.messages import set_object
-from viz.packing import pack
+from viz.messages import pack, set_object
 from viz.scene import PAUSE, build
 from viz.shapes import Mesh
 
