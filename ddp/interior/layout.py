@@ -20,7 +20,7 @@ from ddp.sweeps.sized_limits import step_function
 from ddp.sweeps.weighted import WeightedSweeps
 from ddp.systems.system import Routines, ability
 
-STRAYING = "X", "dX", "tried_U", "tried_X", "next", "tried_gaps"
+STRAYING = "X", "dX", "tried_U", "tried_X", "tried_gaps"
 """Arrays that `Routines` are given to ``stray``."""
 
 
@@ -151,7 +151,7 @@ def shapes_of(problem: Problem, rows: Rows) -> dict[str, tuple[int, ...]]:
     return dict(zip(POINT, point, strict=True)) | {
         "x": tangents, "u": controls, "y": tangents, "moved": (M,),
         "to_costate": tangents, "to_weights": gaps, "gaps": gaps, "error": (N + 1, nz), "dX": tangents,
-        "next": (N, nx), "costs": (N + 1,), "values": (M,), "J": (rows.entries,), "to_lz": (N + 1, nz),
+        "costs": (N + 1,), "values": (M,), "J": (rows.entries,), "to_lz": (N + 1, nz),
         "to_lzz": (N + 1, nz, nz), "to_exact": (N + 1, nz, nz), "to_diagonal": (N + 1, nz),
         "tried_X": states, "tried_U": controls,
         "tried_gaps": gaps, "tried_residual": (M,), "tried_primal": (3, M), "errors": (ERRORS,), "low": controls,

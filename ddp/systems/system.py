@@ -87,7 +87,7 @@ class Routines(NamedTuple):
     contract ``(context, trajectory, 0, 0)``: its second order with its weights, as ``contract_batch`` does where steps
         are semi-implicit, else as ``contract``.
     stray ``(context, words, 0, 0)``: work of ``strayed``, see `Abilities`, which not all have.
-        Words: N, nx, n, nu, addresses of X, dX, U, and of ``X ⊕ dX``, the steps from there (N, nx), and the gaps.
+        Words: N, nx, n, nu, addresses of X, dX, U, and of ``X ⊕ dX`` and the gaps there.
     ``owner`` keeps alive what ``context`` points to.
     """
 

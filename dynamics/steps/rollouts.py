@@ -16,7 +16,7 @@ from ddp.machine.following import feedback
 from ddp.machine.memory import as_matrix, as_quads, floats_at, memory_of, rows_of
 from ddp.machine.number import QUAD, spread, where_less, with_lane
 from ddp.machine.packing import pack, unpack, unpack_columns
-from dynamics.geometry.configuration import difference_batch, difference_state, integrate_batch, integrate_configuration
+from dynamics.geometry.configuration import difference_state, integrate_configuration, integrate_state
 from dynamics.robots.tree import Tree
 from dynamics.steps.advance import advance_freely, free_bench
 from dynamics.steps.modes import Modes
@@ -28,9 +28,15 @@ class Rolling(Fields):
     x, u, dx, q = vector("nq + nv"), vector("nu"), vector("2 nv"), vector("nq")
 
 
+class Straying(Fields):
+    """A state, controls, a tangent vector, and another state."""
+
+    x, u, dx, y = vector("nq + nv"), vector("nu"), vector("2 nv"), vector("nq + nv")
+
+
 def size(roller: Roller, tree: Tree, nu: int, stages: int, m: int, nc: int) -> int:
     """Lanes of memory that rollouts take, for an explicit step's stages, m contacts and nc forces at most."""
-    quads = Rolling.size(tree, nu=nu) + roller.size(tree, stages, m, nc)
+    quads = Straying.size(tree, nu=nu) + roller.size(tree, stages, m, nc)
     return -(-quads * QUAD // 8) + 1
 
 
@@ -67,18 +73,29 @@ def _step(context, memory, schedule, X, U, Xn):  # type: ignore[no-untyped-def]
         t = end
 
 
-step: Any = kernel(_step)
-"""Kernel of steps, in the next template another."""
-
-
-def _stray(context, memory, schedule, X, dX, U, to, Xn, gaps):  # type: ignore[no-untyped-def]
-    """to (N+1, nx) := X ⊕ dX but for the first state, Xn (N, nx) the steps from there, gaps (N, n) := Xn ⊖ to."""
-    tree = Modes(context).tree
-    integrate_batch(tree, X, dX, to)
-    for i in range(X.shape[1]):
-        to[0, i] = X[0, i]
-    step(context, memory, schedule, to, U, Xn)
-    difference_batch(tree, to[1:], Xn, gaps)
+def _stray(context, memory, schedule, X, dX, U, to, gaps):  # type: ignore[no-untyped-def]
+    """to (N+1, nx) := X ⊕ dX but for the first state, gaps (N, n) := f(to, U) ⊖ to."""
+    modes, nx, n, nu, t = Modes(context), X.shape[1], dX.shape[1], U.shape[1], 0
+    states, moves, controls, out, opened = rows_of(X), rows_of(dX), rows_of(U), rows_of(to), rows_of(gaps)
+    own = Straying(as_quads(memory_of(memory)), modes.tree, nu)
+    for begin in range(0, len(X), QUAD):
+        pack(states, begin, own.x, nx)
+        pack(moves, begin, own.dx, n)
+        integrate_state(modes.tree, own.x, own.dx, own.y)
+        unpack(own.y, nx, out, begin)
+    for i in range(nx):
+        out[0, i] = states[0, i]
+    while t < len(U):
+        end, mode = run_end(schedule, t), schedule[t]
+        w = bench(modes, mode, own.end)
+        for begin in range(t, end, QUAD):
+            pack(out[:end], begin, own.x, nx)
+            pack(controls[:end], begin, own.u, nu)
+            advance(modes, mode, own.x, own.u, w)
+            pack(out[: end + 1], begin + 1, own.y, nx)
+            difference_state(modes.tree, own.y, own.x, own.dx)
+            unpack(own.dx, n, opened[:end], begin)
+        t = end
 
 
 # -- rollouts --------------------------------------------------------------------------------------------------------
@@ -189,7 +206,7 @@ def roller(name: str, room: type[Fields], bench: Any, advance: Any, whole: bool 
     """
     step = variant(_step, f"step_{name}", bench=bench, advance=advance)
     track = variant(_track, f"track_{name}", whole, bench=bench, advance=advance)
-    stray = variant(_stray, f"stray_{name}", step=step)
+    stray = variant(_stray, f"stray_{name}", bench=bench, advance=advance)
 
     @cache
     def eight(kind: type[Modes]) -> Any:

@@ -187,12 +187,12 @@ def _contract_into_blocks(context, trajectory, unused, none):  # type: ignore[no
 
 def _stray(context, words, unused, none):  # type: ignore[no-untyped-def]
     """Gaps of states that stray from a trajectory, as ``words`` of `ddp.systems.system.Routines` say."""
-    w, t = Work(context), integers_at(words, (10,))
+    w, t = Work(context), integers_at(words, (9,))
     N, nx, n, nu = t[0], t[1], t[2], t[3]
     stray(
         modes_of(w), array_at(w.tracks, (w.tracking, 8)), integers_at(address_of(w.schedule), (N,)),
         array_at(t[4], (N + 1, nx)), array_at(t[5], (N + 1, n)), array_at(t[6], (N, nu)),
-        array_at(t[7], (N + 1, nx)), array_at(t[8], (N, nx)), array_at(t[9], (N, n)),
+        array_at(t[7], (N + 1, nx)), array_at(t[8], (N, n)),
     )  # fmt: skip
 
 

@@ -215,9 +215,9 @@ class SteppedRobot(ABC):
 
     def strayed(self, X: Array, dX: Array, U: Array) -> tuple[Array, Array]:
         """``X ⊕ dX`` (N+1, nx), but for its first state, and the gaps there: see `system.Abilities`."""
-        to, Xn, gaps = np.empty_like(X), np.empty((len(U), self._nx)), np.empty((len(U), self.n))
+        to, gaps = np.empty_like(X), np.empty((len(U), self.n))
         memory, schedule = working_memory(self._room_of_rollouts), self._modes_from(0, len(U))
-        self._scheme.roller.stray(self._handle, memory, schedule, X, dX, U, to, Xn, gaps)
+        self._scheme.roller.stray(self._handle, memory, schedule, X, dX, U, to, gaps)
         return to, gaps
 
     def rollout(self, x0: ArrayLike, U: ArrayLike) -> Array:
