@@ -5,9 +5,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, ThreadPoolExecutor, wait
-from itertools import takewhile
-from threading import Event
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, wait
 from typing import Any
 
 import numpy as np
@@ -63,25 +61,14 @@ class Driver:
 
     def run(self, blocks: Iterable[Block]) -> None:
         """Solve all blocks that are not there, scouts first; whatever ends it, what was solved is kept."""
-        self._left, planned = int((~self._shelf.done).sum()), iter(blocks)
-        scouts, others = list[Block](), list[Block]()
-        for block in planned:
-            (scouts if block.scout else others).append(block)
-            if others:
-                break
+        blocks = list(blocks)
+        left = [block for block in blocks if not self._shelf.done[block.rows].all()]
+        scouts = [block for block in blocks if block.scout]
+        self._left = sum(len(block.rows) for block in left)
         try:
-            self._enter(scouts, True)
-            with ThreadPoolExecutor(1) as planner:
-                interrupted = Event()
-                planning = planner.submit(list, takewhile(lambda _: not interrupted.is_set(), planned))
-                try:
-                    self._finish()
-                except BaseException:
-                    interrupted.set()
-                    raise
-                others += planning.result()
-            self._left = sum(len(block.rows) for block in others if not self._shelf.done[block.rows].all())
-            self._enter(others, self._verified or self._is_missing(scouts))
+            self._enter([block for block in left if block.scout], True)
+            self._finish()
+            self._enter([block for block in left if not block.scout], self._verified or self._is_missing(scouts))
             self._finish()
         finally:
             self._end()
@@ -102,12 +89,11 @@ class Driver:
         return True
 
     def _enter(self, blocks: Sequence[Block], verified: bool) -> None:
-        """Get blocks ready that are not there: those that others wait for, then the largest ones first."""
+        """Get blocks ready: those that others wait for, then the largest ones first."""
         self._verifying = verified
-        left = [block for block in blocks if not self._shelf.done[block.rows].all()]
         self._ready: deque[Block] = deque()
         self._waiting: dict[int, list[tuple[Block, set[int]]]] = {}
-        for block in sorted(left, key=lambda block: (not block.anchors, -len(block.rows))):
+        for block in sorted(blocks, key=lambda block: (not block.anchors, -len(block.rows))):
             needed = {row for row in block.needed if not self._shelf.done[row]}
             if not needed:
                 self._ready.append(block)
