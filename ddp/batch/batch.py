@@ -20,6 +20,7 @@ from ddp.options import DDP, as_solver
 from ddp.places import varied_each
 from ddp.problem import Problem
 from ddp.protocols import Array
+from ddp.solutions.solution import badness
 from ddp.starts import start_policy
 from ddp.successive import Closing
 
@@ -156,15 +157,15 @@ class Batch(Closing):
         """The last solutions a knot later, as `Solution.shift` has them; own guesses where there is none."""
         problem, d, out = self.problem, self.problem.dynamics, self._out
         X, U, K = (np.concatenate([array[:, 1:], array[:, -1:]], axis=1) for array in (out.X, out.U, out.K))
-        begun, costs = np.flatnonzero(self._begun), []
+        begun, found = np.flatnonzero(self._begun), []
         x, u = out.X[begun, -1], out.U[begun, -1]
         with np.errstate(all="ignore"):  # some may diverge
             policy = u + np.einsum("mij,mj->mi", K[begun, -1], d.difference(out.X[begun, -2], x))
             ends = [self._end(x, u, last) for last in (policy, d.nominal_control(x))]
             for end, last in ends:
                 X[begun, -1], U[begun, -1] = end, last
-                costs.append(np.array([problem.total(X[i], U[i]) for i in begun]))
-        rests = (costs[1] < costs[0])[:, None]
+                found.append([badness(problem, X[i], U[i]) for i in begun])
+        rests = np.array([[resting < led] for led, resting in zip(*found, strict=True)])
         X[begun, -1], U[begun, -1] = (np.where(rests, resting, led) for led, resting in zip(*ends, strict=True))
         for i in np.flatnonzero(~self._begun).tolist():
             try:

@@ -207,14 +207,12 @@ class Solution:
         later, told = problem.starting_at(self.X[by]), f"shifted by {by} knots"
         with np.errstate(all="ignore"):  # it may diverge
             X, U, diverged = self._gone_on(by, rests=False)
-            cost, violation = later.total(X, U) + later.paid(X, U), later.violation(X, U)
             if diverged:
                 told += "; its last state is repeated where its policy diverges"
             else:
-                X_rest, U_rest, _ = self._gone_on(by, rests=True)
-                there = later.violation(X_rest, U_rest), later.total(X_rest, U_rest) + later.paid(X_rest, U_rest)
-                if (max(there[0], NOTHING), there[1]) < (max(violation, NOTHING), cost):
-                    X, U, violation, cost = X_rest, U_rest, *there
+                resting = self._gone_on(by, rests=True)[:2]
+                X, U = resting if badness(later, *resting) < badness(later, X, U) else (X, U)
+            cost, violation = later.total(X, U) + later.paid(X, U), later.violation(X, U)
         k, K = (np.concatenate([part[by:], np.repeat(part[-1:], by, axis=0)]) for part in (self.k, self.K))
         return replace(
             self, X=X, U=U, k=k, K=K, cost=cost, converged=False,
@@ -328,6 +326,11 @@ class Solution:
         if problem is not None:
             solution_files.check_belongs(file, solution, problem)
         return solution
+
+
+def badness(problem: Problem, X: Array, U: Array) -> tuple[float, float]:
+    """Violation of constraints along X (N+1, nx) and U (N, nu) beyond `NOTHING`, and the cost: one, then the other."""
+    return max(problem.violation(X, U), NOTHING), problem.total(X, U) + problem.paid(X, U)
 
 
 def _is_state(problem: Problem, x: Array) -> bool:

@@ -189,6 +189,16 @@ def test_steps_are_those_of_receding_horizons():
         X0 = problem.dynamics.step(X0, U)
 
 
+def test_steps_go_on_within_constraints_where_rest_would_cost_less():
+    dynamics = FunctionDynamics(lambda x, u: x + 0.1 * u, 1, 1, 0.1)
+    costs = [lambda x, u: u @ u], [lambda x, u: x @ x]
+    limits = [ddp.Inequality(lambda x, u: u[0], lower=0.5)]
+    problem = ddp.Problem(dynamics, *costs, np.zeros(1), 6, constraints=limits)
+    batch = ddp.Batch(problem, 1)
+    batch.step(problem.x0[None])
+    np.testing.assert_allclose(batch._moved_on(problem.x0[None]).U[0], ddp.solve(problem).shift().U, atol=1e-6)
+
+
 def test_a_problem_that_fails_leaves_the_others_alone():
     plain = SMALL["pendulum/swing-up"]
     problem = replace(plain, running=[*plain.running, lambda x, u: 1e-3 * np.sqrt(3.0 - x[0])])
