@@ -288,13 +288,17 @@ class Iterate:
         self, status: Status, history: tuple[Record, ...], start: Stopwatch, sweep: Sweep | None, kind: str = UNKNOWN
     ) -> Solution:
         """The outcome; k and K are zeros where no sweep succeeded."""
-        N, d = self.problem.horizon, self.problem.dynamics
+        problem, multipliers = self.problem, self.multipliers
+        N, d, held = problem.horizon, problem.dynamics, multipliers is not None
+        placed = () if problem.objective.lagrangian is not None else problem.placed  # a relaxation's come later
+        if multipliers is None:
+            multipliers = np.zeros(problem.multiplier_count if placed else 0)
         return Solution(
             X=self.X,
             U=self.U,
             k=np.zeros((N, d.nu)) if sweep is None else sweep.k.copy(),
             K=np.zeros((N, d.nu, d.n)) if sweep is None else sweep.K.copy(),
-            cost=self.cost if self.multipliers is None else self.cost + self.problem.paid(self.X, self.U),
+            cost=self.cost + problem.paid(self.X, self.U) if held else self.cost,
             gradient=float("nan") if sweep is None else sweep.gradient,
             converged=status.ending.converged,
             status=status,
@@ -302,13 +306,13 @@ class Iterate:
             seconds=start.seconds,
             setup_seconds=start.setup_seconds,
             history=history,
-            problem=self.problem,
+            problem=problem,
             workers=self.work.description,
             start=self.start,
             kind=kind,
-            multipliers=np.zeros(0) if self.multipliers is None else self.multipliers,
-            penalties=np.zeros(0 if self.multipliers is None else len(self.problem.placed)),
-            violation=0.0 if self.multipliers is None else self.problem.violation(self.X, self.U),
+            multipliers=multipliers,
+            penalties=np.zeros(len(placed)),
+            violation=problem.violation(self.X, self.U) if held else np.inf if placed else 0.0,
         )
 
 

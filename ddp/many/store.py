@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from ddp.errors import ProblemError
 from ddp.files import as_path_of, shown
 from ddp.many.identity import difference
-from ddp.many.rows import LONGEST, Rows
+from ddp.many.rows import LONGEST, SCALARS, Rows
 from ddp.many.shelf import Parts, lock, writing
 from ddp.protocols import Array
 
@@ -115,7 +115,8 @@ class Store:
                 sizes = TEXTS[name] if name in TEXTS else shape[0] if shape else ()
                 axes = ["sample", *DIMENSIONS.get(name, [f"{name} byte"] * len(sizes))]
                 group.create_array(
-                    name, shape=(self._count, *sizes), chunks=(self.chunk, *sizes), fill_value=0, dimension_names=axes,
+                    name, shape=(self._count, *sizes), chunks=(self.chunk, *sizes), dimension_names=axes,
+                    fill_value=np.nan if "f" in number else 0,  # what is read where a file is lost
                     compressors=None if name in DIMENSIONS else "auto",
                     dtype=np.dtype("u1" if name in TEXTS else number),
                 )  # fmt: skip
@@ -241,13 +242,17 @@ def opened(path: Path, field: str = "into") -> Any:
         raise ProblemError(f"{field}: there is no store {shown(path)}")
     try:
         group = zarr.open_group(str(path), mode="r+")
-        sign = group.attrs.get("format"), group.attrs.get("version")
+        attributes = dict(group.attrs)
+        sign = attributes.get("format"), attributes.get("version")
     except Exception as reason:
         raise ProblemError(f"{field}: {shown(path)} is no store of solves ({type(reason).__name__})") from None
     if sign[0] != FORMAT:
         raise ProblemError(f"{field}: {shown(path)} is no store of solves")
     if sign[1] != VERSION:
         raise ProblemError(f"{field}: {shown(path)} is a store of version {sign[1]}, expected {VERSION}: solve anew")
+    varied = {f"over.{name}" for name in attributes.get("over", ())}
+    if missing := ({"done", *(name for name, _ in SCALARS)} - {"row"} | varied) - set(group.array_keys()):
+        raise ProblemError(f"{field}: {shown(path)} is damaged, it lacks {', '.join(sorted(missing))}: solve anew")
     return group
 
 

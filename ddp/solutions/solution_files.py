@@ -112,11 +112,20 @@ def check_belongs(path: Path, solution: Solution, problem: Problem) -> None:
         raise ProblemError(
             f"path: {shown(path)} is of another problem: it starts at {solution.X[0]}, x0 is {problem.x0}"
         )
+    if not np.isfinite(solution.cost):
+        return
     cost = problem.cost(solution.X, solution.U)
     if abs(cost - solution.cost) > _accuracy(problem, solution.X, solution.U):
         raise ProblemError(
             f"path: {shown(path)} is of another problem: "
             f"its trajectory costs {cost:.6g} here, {solution.cost:.6g} there"
+        )
+    beyond = np.maximum(problem.lower - solution.U, solution.U - problem.upper).max()
+    violation = max(problem.violation(solution.X, solution.U), beyond)
+    if violation > solution.violation + SAME * (1.0 + solution.violation):
+        raise ProblemError(
+            f"path: {shown(path)} is of another problem: its trajectory violates constraints or limits by "
+            f"{violation:.3g} here, {solution.violation:.3g} there"
         )
     if solution.converged and solution.history and solution.history[-1].gap < CLOSED:  # else gaps may be open
         X, d = solution.X, problem.dynamics

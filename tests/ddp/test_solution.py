@@ -54,6 +54,34 @@ def test_a_solution_of_another_problem_is_refused(solution, tmp_path):
     )
     with pytest.raises(ddp.ProblemError, match="of another problem: its trajectory costs"):
         ddp.Solution.load(path, heavier)
+    with pytest.raises(ddp.ProblemError, match=r"violates constraints or limits by 5\.45 here, 0 there"):
+        ddp.Solution.load(path, replace(problem, control_limits=(-1.0, 1.0)))
+
+
+def test_a_solution_of_looser_constraints_is_refused(tmp_path):
+    loose, tight = (replace(pendulum(), constraints=[ddp.Inequality(lambda x, u: x[1], upper=u)]) for u in (4.0, 3.5))
+    ddp.solve(loose).save(tmp_path / "swing.npz")
+    assert ddp.Solution.load(tmp_path / "swing.npz", loose).converged
+    with pytest.raises(ddp.ProblemError, match=r"violates constraints or limits by 0\.5 here, "):
+        ddp.Solution.load(tmp_path / "swing.npz", tight)
+    with pytest.raises(ddp.ProblemError, match="problem: expected the one solved, multipliers of"):
+        ddp.solve(pendulum()).attached(loose)
+
+
+@pytest.mark.parametrize("step", ["auto", "linear", "rollout"])
+def test_constraints_of_a_solve_that_cannot_begin_are_known(step, tmp_path):
+    problem = ddp.Problem(
+        FunctionDynamics(lambda x, u: x + u, 1, 1), [lambda x, u: -np.log(u[0])], [lambda x, u: x @ x], [9.0], 5,
+        constraints=[ddp.Inequality(lambda x, u: x[0], upper=5.0)],
+    )  # fmt: skip
+    solution = ddp.solve(problem, ddp.DDP(step=step), throw=False)
+    assert solution.status.ending is ddp.Ending.NO_START
+    assert solution.violation == np.inf
+    assert solution.residuals()[0].worst == 4.0
+    solution.save(tmp_path / "none.npz")
+    assert ddp.Solution.load(tmp_path / "none.npz", problem).status == solution.status
+    many = ddp.solve_many(problem, {"x0": [[9.0], [1.0]]}, ddp.DDP(step=step), executor=1)
+    assert [failure.status for failure in many.failures()] == [solution.status] * 2
 
 
 @pytest.mark.parametrize("weight", [1e-12, 1e-6, 1.0])

@@ -112,6 +112,18 @@ def test_a_store_is_read_back_as_it_was_kept(problem, over, serial):
     assert b"pickle" not in b"".join(name.encode() for name in files_of(path))
 
 
+def test_what_a_store_has_lost_is_told_and_no_zero(problem, over, tmp_path):
+    few = {name: values[:3] for name, values in over.items()}
+    ddp.solve_many(problem, few, executor=1, into=tmp_path / "a.zarr")
+    for path in (tmp_path / "a.zarr" / "X" / "c").rglob("*"):
+        path.is_dir() or path.unlink()
+    assert np.isnan(ddp.Solutions.open(tmp_path / "a.zarr", problem).X[:]).all()
+    for name in ("converged", "over.x0"):
+        shutil.rmtree(tmp_path / "a.zarr" / name)
+        with pytest.raises(ddp.ProblemError, match=f"a.zarr is damaged, it lacks .*{name}"):
+            ddp.Solutions.open(tmp_path / "a.zarr", problem)
+
+
 def test_a_store_that_a_killed_process_had_begun_to_make_is_removed(problem, over, tmp_path):
     begun = tmp_path / ".a[1].zarr.4321.new"
     begun.mkdir()
