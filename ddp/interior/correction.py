@@ -1,19 +1,26 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
 """Hessians of a full-space step, tried in turn until a sweep finds one positive definite: its inertia correction.
 
-First shares of the exact Hessian, then mu I as well. ``Course.mu``: the one that the last sweep needed, 0 for none.
-``Course.stiff``: whether the last step was too long for its model: then no Hessian is tried without mu, which does not
-fall either.
+First shares of the exact Hessian, then mu I as well. ``Course.served``: place of the share less than one that served
+last, 0 for none. ``Course.mu``: the one that the last sweep needed, 0 for none. ``Course.stiff``: whether the last step
+was too long for its model: then no Hessian is tried without mu, which does not fall either.
 """
 
 from __future__ import annotations
 
 from ddp.compiling.kernel import kernel
+from ddp.compiling.portable import portable
 from ddp.interior.course import unit
 from ddp.interior.passes import NO_WAY, swept
 
-BLENDED, DIRECT = (1.0, 0.5, 0.125, 0.0), (1.0, 0.0)
-"""Shares of the exact Hessian that are tried in turn; within limits of controls alone blends do not help."""
+BLENDED = 1.0, 0.5, 0.125, 0.0
+"""Shares of the exact Hessian that are tried in turn; within limits of controls alone only the first and the last."""
+
+SHARES = 1.0, *(1.0 - 0.5 / 3.0**k for k in range(6, 0, -1)), *BLENDED[1:]
+"""These with more of nearly one: what each lacks falls to a third, as IPOPT's perturbation of Hessians does."""
+
+HALF, NONE = SHARES.index(0.5), len(SHARES) - 1
+"""Places of the shares one half and zero."""
 
 PROOF = 0.5
 """The share of the exact Hessian without which full-space steps have not proved themselves."""
@@ -34,21 +41,35 @@ def judge_step(s, p, stiff):
         s.mu = max(FIRST_SHIFT * unit(p), STIFFER * s.mu)
 
 
+@portable
+def second_share(served, alpha, within):
+    """Place of the share that is tried after the exact Hessian.
+
+    After a full step it is nearer to that than the one that ``served`` last: shares that stay small where
+    little is lacking converge linearly. After shorter steps it is half: Hessians that are positive definite by little
+    promise too much.
+    """
+    if within:
+        return NONE
+    return HALF if alpha < 1.0 or served == 0 else max(1, served - 1)
+
+
 @kernel
 def first_definite(s, p):
     """The step of the first Hessian that is positive definite; where there are proofs due, of at least `PROOF`."""
-    proving, shares, way, again = s.done < s.proof, len(DIRECT) if s.within else len(BLENDED), NO_WAY, False
+    proving, way, again = s.done < s.proof, NO_WAY, False
     s.shift = 0.0
     if proving or not s.stiff:
-        for i in range(shares):
-            s.blend = DIRECT[i] if s.within else BLENDED[i]
-            if proving and s.blend < PROOF:
-                break
+        i, second = 0, second_share(s.served, s.alpha, s.within != 0)
+        while i <= NONE and not (proving and SHARES[i] < PROOF):
+            s.blend = SHARES[i]
             way = swept(p, s.blend, 0.0, again)
             again = True
             if way.failed < 0:
-                s.exact = 1 if s.blend == 1.0 else 0
+                s.exact = 1 if i == 0 else 0
+                s.served = i if i > 0 else s.served
                 return way
+            i = second if i == 0 else i + 1
     s.exact = 0
     if proving:
         return way

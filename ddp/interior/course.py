@@ -58,8 +58,8 @@ class Course(Filter):
     known: see `UNKNOWN`.   fell: iterations done when the barrier fell.   proof: iterations until which Hessians have
     to prove themselves, see correction.py.   held: whether sweeps are to keep to limits of controls.
     settled, before, strayed: whether the first barrier is, and the one before, 0 for none, with what its step opened.
-    mu, stiff: see correction.py.   blend, shift, exact: share of the exact Hessian and mu of the last sweep; whether
-    that succeeded with nothing but this Hessian.
+    mu, stiff, served: see correction.py.   blend, shift, exact: share of the exact Hessian and mu of the last sweep;
+    whether that succeeded with nothing but this Hessian.
     alpha: the last step, 0 if none was accepted.   stuck: whether that is so.
     expected, dual: the decrease that the last step promised, and the gradient's error where it began.
     """
@@ -70,7 +70,7 @@ class Course(Filter):
         self.gives, self.dear, self.stays = 0, 0, STAYS
         self.done, self.known, self.fell, self.proof, self.held = 0, UNKNOWN, 0, 0, 0
         self.settled, self.before, self.strayed = 1, 0.0, float("inf")
-        self.mu, self.stiff = 0.0, 0
+        self.mu, self.stiff, self.served = 0.0, 0, 0
         self.blend, self.shift, self.exact = 0.0, 0.0, 0
         self.alpha, self.stuck, self.expected, self.dual = 0.0, 0, 0.0, 0.0
 

@@ -18,9 +18,10 @@ bounds); multipliers that shrink where slacks take their rows' values; second-or
 rollouts or in their place (1 to 7 % more iterations), as what rollouts reach is further; barriers anew at each
 iteration, by Mehrotra's rule or a quality function (Nocedal, Wächter & Waltz 2009: 10 to 38 % more on gaits); his
 corrections of products of slacks and multipliers, where they lengthen a step (3 % fewer, 1 to 4 % more time). Over 90
-random swing-ups: shares of the exact Hessian found by bisection, or more of them; mu I added to it in place of shares;
-rollouts taken only where they lower a merit function (twice the iterations); steps twice as long where half of the
-exact Hessian was taken, with full exact steps that raise cost and residual at once (2 % fewer, of some kinds 5 % more).
+random swing-ups: shares of the exact Hessian found by bisection, or more of them but after full steps; mu I added to it
+in place of shares; rollouts taken only where they lower a merit function (twice the iterations); steps twice as long
+where half of the exact Hessian was taken, with full exact steps that raise cost and residual at once (2 % fewer, of
+some kinds 5 % more).
 
 Without any one of the rules that are kept some kind of problem takes 1 to 60 % more iterations.
 """

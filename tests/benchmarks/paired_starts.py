@@ -20,7 +20,7 @@ from mayne_runs import metered
 
 import ddp
 import problems
-from ddp.interior.correction import BLENDED, DIRECT
+from ddp.interior.correction import NONE, SHARES, second_share
 from ddp.interior.outside import Outside
 from problems import arm, quadruped
 
@@ -86,13 +86,15 @@ def solved(problem, solver, guess):
 
     Sweeps that failed there count as whole ones, so it is an upper bound.
     """
-    shares = DIRECT if problem.limited and problem.multiplier_count == 0 else BLENDED
+    within, served, before = problem.limited and problem.multiplier_count == 0, 0, 0.0
     with all_metered() as meter:
         solution = ddp.solve(problem, solver, guess, throw=False, workers="threads:2")
-    for record in solution.history:
-        tried = [share for share in shares if record.full_space and share >= record.blend]
-        meter.exact += sum(share > 0.0 for share in tried)
-        meter.sweeps += sum(share == 0.0 for share in tried)
+    for record in filter(lambda one: one.full_space, solution.history):
+        place = SHARES.index(record.blend)
+        tried = {0, place, *range(second_share(served, before, within), place + 1)}
+        meter.exact += len(tried - {NONE})
+        meter.sweeps += NONE in tried
+        served, before = place or served, record.step
     return solution, meter.sweeps + 1.3 * meter.exact + 0.3 * meter.rollouts
 
 
