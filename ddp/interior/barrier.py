@@ -76,6 +76,7 @@ class Barrier:
         self._last: tuple[float, tuple[Array, Array]] | None = None
         self._count()
         self.soft = ((self.give[PRICE] < np.inf) | (self.give[COMPLIANCE] > 0.0)) & (self.kind != FREE)
+        self.softened = bool(self.soft.any())
         self.least_proximal, self.share = PROXIMAL
         self.elastic, self.price_of_all, self._hard = False, np.inf, np.zeros(self.size, dtype=np.int64)
         self._memory = filled(RowMemory, M=self.size, kinds=address(self.kind), hard=address(self._hard), **places)
@@ -188,12 +189,8 @@ class Barrier:
 
     def start(self, inside: Array, c: Array, barrier: float) -> None:
         """Take ``inside`` (M,) as slacks of values c (M,), and the multipliers that the barrier has there."""
-        slacks = np.where(self.bounded, inside, 0.0)
-        self.state[:] = 0.0
-        self.state[S] = slacks
-        self.state[BELOW] = np.where(self.has_lower, barrier / (self.slacks - self.lower), 0.0)
-        self.state[ABOVE] = np.where(self.has_upper, barrier / (self.upper - self.slacks), 0.0)
-        if self.soft.any():
+        row_steps.start(inside, self.bounds, self.kind, barrier, self.state)
+        if self.softened:
             self._start_giving(self.soft, c, self.state[ABOVE] - self.state[BELOW], barrier)
 
     def start_warm(self, multipliers: Array, c: Array, barrier: float) -> None:
@@ -201,7 +198,7 @@ class Barrier:
         self.state[BELOW] = np.where(self.has_lower, np.maximum(-multipliers, 0.1 * self.state[BELOW]), 0.0)
         self.state[ABOVE] = np.where(self.has_upper, np.maximum(multipliers, 0.1 * self.state[ABOVE]), 0.0)
         self.state[NU] = np.where(self.equality, multipliers, 0.0)
-        if self.soft.any():
+        if self.softened:
             self._start_giving(self.soft, c, multipliers, barrier)
 
     def start_elastic(self, price: float, rows: NDArray[np.bool_], c: Array, barrier: float) -> None:

@@ -64,9 +64,9 @@ class Course(Filter):
     expected, dual: the decrease that the last step promised, and the gradient's error where it began.
     """
 
-    def __init__(self, tolerance: float, limit: int, within: bool, thetas: Array, phis: Array) -> None:
+    def __init__(self, thetas: Array, phis: Array) -> None:
         super().__init__(thetas, phis)
-        self.tolerance, self.limit, self.within, self.crosses = tolerance, limit, int(within), 0
+        self.tolerance, self.limit, self.within, self.crosses = 0.0, 0, 0, 0
         self.gives, self.dear, self.stays = 0, 0, STAYS
         self.done, self.known, self.fell, self.proof, self.held = 0, UNKNOWN, 0, 0, 0
         self.settled, self.before, self.strayed = 1, 0.0, float("inf")

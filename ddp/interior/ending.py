@@ -53,9 +53,8 @@ class Polish:
     Hessian.   count .. least_proximal: of the given rows, see `Memory`.
     """
 
-    def __init__(self, allowed: float = 0.0, most: int = 0, shown: bool = False, led: bool = False) -> None:
-        self.allowed, self.most, self.shown, self.astray = allowed, most, int(shown), 0
-        self.led, self.largest = int(led), 0.0
+    def __init__(self) -> None:
+        self.allowed, self.most, self.shown, self.astray, self.led, self.largest = 0.0, 0, 0, 0, 0, 0.0
         self.number, self.alpha, self.reached, self.best, self.nearest = 0, 1.0, 0, float("inf"), float("inf")
         self.tried, self.slanted, self.opened, self.dual = 0, 0.0, 0.0, 0.0
         self.settled, self.blend, self.expected = 0, 0.0, 0.0

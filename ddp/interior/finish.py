@@ -17,11 +17,11 @@ from ddp.compiling.setup import working_time
 from ddp.interior import row_steps
 from ddp.interior.active import closing
 from ddp.interior.course import END, SOLVED, START, lowered
-from ddp.interior.ending import BEGUN, BEST, ENDS, FORESEES, GOES_ON, NEAREST, ROUNDS, Ends, Polish, begin, restore, run
+from ddp.interior.ending import BEGUN, BEST, ENDS, FORESEES, GOES_ON, NEAREST, ROUNDS, begin, restore, run
 from ddp.interior.iteration import record_of
 from ddp.interior.memory import MOST
 from ddp.interior.point import INSIDE, Point
-from ddp.machine.written import Numbers, filled
+from ddp.machine.written import Numbers, copied
 from ddp.protocols import Array
 from ddp.solutions.record import Record
 from ddp.sweeps.outcome import GIVEN, NONE, Sweep
@@ -66,9 +66,9 @@ def finish(
     led: whether it begins where rollouts without constraints have led, or a guess, far from any solution: then steps
     are whole, whatever errors do, and none are tried after one that opens too much, see `active.opens`.
     """
-    errors = {"slants": np.zeros(ROUNDS + 1), "opens": np.zeros(ROUNDS + 1)}
-    ending = filled(Ends, **(vars(Polish(allowed, most, show is not None, led)) | errors))
+    ending = copied(point.place.ending)
     s, own, barrier, before = Numbers(ending), point.place.own, point.barrier, working_time()
+    s.allowed, s.most, s.shown, s.led = allowed, most, show is not None, led
     if held is not None:
         own["held"][:] = held
     point.do(begin, ending.address, held is not None)

@@ -23,10 +23,10 @@ from ddp.interior.course import (
     near_minimum,
     stays_violated,
 )
-from ddp.interior.filter import ENTRIES, accepts, clear_filter, enter
+from ddp.interior.filter import ENTRIES, accepts, begin_filter, clear_filter, enter
 from ddp.interior.memory import NUMBERS, Memory
 from ddp.interior.passes import arrive, judge, judged, left_open
-from ddp.interior.trials import accept, along, rolled, violated
+from ddp.interior.trials import accept, along, penalised, rolled, violated
 from ddp.machine.addresses import array_at
 from ddp.machine.variables import struct_like
 from ddp.models.attempt import EXACT, GAUSS_NEWTON, LEVENBERG_MARQUARDT
@@ -34,7 +34,7 @@ from ddp.solutions.record import Record
 from ddp.starts import CLOSED
 from ddp.sweeps.outcome import GIVEN, NONE
 
-Decisions = struct_like("Decisions", __name__, Course(0.0, 0, False, [0.0] * ENTRIES, [0.0] * ENTRIES))  # type: ignore[arg-type]
+Decisions = struct_like("Decisions", __name__, Course([0.0] * ENTRIES, [0.0] * ENTRIES))  # type: ignore[arg-type]
 """`Course` of a solve."""
 
 TOOK, STOPPED, HOLDS, INDEFINITE, LEADS_ASTRAY, GIVES, CROSSES, ENDS, LIMIT = range(9)
@@ -56,6 +56,15 @@ SHORTEST, SHORTEST_WHOLE = 1e-8, 2.0**-8
 
 LESS_PROXIMAL = 0.1
 """By how much equalities give way less after a full step that did not close half of what is open."""
+
+
+@kernel
+def begin(memory, decisions, done, known):
+    """Begin with another barrier function, after so many iterations; known: see `course.UNKNOWN`."""
+    s, p = Decisions(decisions), Memory(memory)
+    p.penalty = penalised(p)
+    begin_filter(s, p.theta, p.first > 0, p.scale)
+    s.mu, s.stiff, s.stuck, s.done, s.fell, s.known = 0.0, 0, 0, done, done, known
 
 
 @kernel

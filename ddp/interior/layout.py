@@ -8,12 +8,15 @@ from ddp.constraints.rows import Rows
 from ddp.costs.cost_table import NONE as NO_TERMS
 from ddp.derivatives import Derivatives
 from ddp.interior.barrier import Barrier
+from ddp.interior.course import Course
+from ddp.interior.ending import ROUNDS, Ends, Polish
+from ddp.interior.filter import ENTRIES
+from ddp.interior.iteration import Decisions
 from ddp.interior.memory import ERRORS, LANES, MOST, NUMBERS, POINT, SLOTS, Memory
 from ddp.interior.outside import Outside
 from ddp.machine.carved import carved
 from ddp.machine.trajectories import Lengths, Trajectory
-from ddp.machine.variables import read
-from ddp.machine.written import address, assign, filled
+from ddp.machine.written import address, assign, filled, read_one
 from ddp.parallel.differentiator import Differentiator
 from ddp.problem import Problem
 from ddp.sweeps.sized_limits import step_function
@@ -30,7 +33,7 @@ class Workplace:
     own: arrays by the names of a `Memory`.   swept: the derivatives that ``backward`` sweeps.   boxed: see `Point`.
     outside: parts in Python, None if everything is compiled: costs, constraints and dynamics.
     bounds: of the rows; imposed: by what binds alone, see active.py.
-    alphas (LANES,): steps that are rolled out.
+    alphas (LANES,): steps that are rolled out.   decisions, ending: of solves and Newton's steps as they begin.
     """
 
     def __init__(self, problem: Problem, rows: Rows, work: Differentiator, boxed: bool) -> None:
@@ -44,6 +47,9 @@ class Workplace:
         self._routines = made if made is not None and made.strays else None
         self.own, places = carved(shapes_of(problem, rows))
         block = (places["forces"] - places["X"]) // 8 + rows.size
+        self.decisions = filled(Decisions, **vars(Course(np.zeros(ENTRIES), np.zeros(ENTRIES))))
+        errors = {"slants": np.zeros(ROUNDS + 1), "opens": np.zeros(ROUNDS + 1)}
+        self.ending = filled(Ends, **(vars(Polish()) | errors))
         self._kept = np.zeros((SLOTS, block + 4 * rows.size + 5))
         d = work.derivatives
         self.swept = d._replace(
@@ -92,13 +98,13 @@ class Workplace:
             straying=address(straying), outside=0 if self.outside is None else self.outside.address,
             first=problem.multiplier_count, limited=int(problem.limited and not self.boxed), boxed=int(self.boxed),
             holds=int(bool(problem.rows.equal.all())), kept=address(self._kept),
-            block=self._kept.shape[1] - 4 * rows.size - 5,
+            block=self._kept.shape[1] - 4 * rows.size - 5, lower=address(problem.lower), upper=address(problem.upper),
         )  # fmt: skip
 
     @property
     def serving(self) -> Barrier:
         """Bounds that kernels work with, which may have changed them themselves."""
-        return self.imposed if read(self.memory, "rows") == self.imposed.address else self.bounds
+        return self.imposed if read_one(self.memory, "rows") == self.imposed.address else self.bounds
 
     def is_of(self, problem: Problem, rows: Rows) -> bool:
         """Whether it is of this problem, wherever that begins."""
@@ -129,12 +135,11 @@ def workplace(problem: Problem, rows: Rows, work: Differentiator, boxed: bool) -
         found.clear()
     else:
         found = work.kept[boxed] = Workplace(problem, rows, work, boxed)
-    found.problem = problem
-    if found.outside is not None:
-        found.outside.problem = problem
+    if found.problem is not problem:
+        found.problem = problem
+        assign(found.memory, {"lower": address(problem.lower), "upper": address(problem.upper)})
     found.serve(found.bounds)
-    assign(found.memory, {"given": found.bounds.address, "imposed": found.imposed.address})
-    assign(found.memory, {"lower": address(problem.lower), "upper": address(problem.upper), "broken": 0, "valued": 0})
+    assign(found.memory, {"given": found.bounds.address, "imposed": found.imposed.address, "broken": 0, "valued": 0})
     return found
 
 

@@ -35,8 +35,7 @@ import numpy as np
 from ddp.compiling.setup import working_time
 from ddp.constraints.impossible import proof
 from ddp.endless import GROWN, is_endless
-from ddp.interior.course import DEAR, GIVEN_WAY, LOWERED, MOVED, START, STAYS, UNKNOWN, Course
-from ddp.interior.filter import ENTRIES, begin_filter
+from ddp.interior.course import DEAR, GIVEN_WAY, LOWERED, MOVED, START, STAYS, UNKNOWN
 from ddp.interior.finish import Finished
 from ddp.interior.iteration import (
     CROSSES,
@@ -48,14 +47,14 @@ from ddp.interior.iteration import (
     LIMIT,
     STOPPED,
     TOOK,
-    Decisions,
+    begin,
     record_of,
     run,
 )
 from ddp.interior.memory import MOST
 from ddp.interior.point import INSIDE, Point
 from ddp.interior.standing import Keeper
-from ddp.machine.written import Numbers, filled
+from ddp.machine.written import Numbers, copied
 from ddp.solutions.record import Record
 from ddp.solutions.status import End, Ending
 from ddp.sweeps.outcome import Sweep
@@ -95,10 +94,10 @@ class Interior:
         self.point, self.history, self._show, self._struggles, self._newton = point, history, show, struggles, newton
         self.finished: Finished | None = None
         within = point.boxed and point.first == 0  # limits of controls alone
-        begun = vars(Course(tolerance, 0, within, np.empty(ENTRIES), np.empty(ENTRIES)))
-        self.decisions = filled(Decisions, **begun)
-        self.course = Numbers(self.decisions)
-        self.course.crosses, self.course.proof = int(newton is not None), len(history) + proof if proof else 0
+        self.decisions = copied(point.place.decisions)
+        s = self.course = Numbers(self.decisions)
+        s.tolerance, s.within, s.crosses = tolerance, within, newton is not None
+        s.proof = len(history) + proof if proof else 0
         self._patience, self.fell, self._keeper = patience, len(history), keeper
         self._warm = False
 
@@ -128,15 +127,12 @@ class Interior:
 
     def run(self, limit: int, warm: bool = False) -> End:
         """Iterate to the tolerance; ``warm``: multipliers and derivatives of the point are known."""
-        p, s = self.point, self.course
-        self._warm, self.fell = warm, len(self.history)
-        s.done, s.fell, s.known = len(self.history), len(self.history), UNKNOWN
+        p, s, self._warm = self.point, self.course, warm
         if not warm:
             self._begin()
             s.settled = int(p.first == 0 or p.bounds.count == 0)
         s.gives = int(p.first > 0 and not warm)
-        begin_filter(s, p.theta, p.first > 0, p.scale)
-        p.penalise()
+        self._again()
         return self.go_on(limit)
 
     def go_on(self, limit: int) -> End:
@@ -202,12 +198,11 @@ class Interior:
         p, s, newton = self.point, self.course, self._newton
         assert newton is not None
         found = newton(p, s.limit - len(self.history))
-        s.crosses, s.done = 0, len(self.history)
+        s.crosses = 0
         if found.sweep is not None:
             self.finished = found
             return True
         p.differentiate()
-        p.penalise()
         self._again()
         return False
 
@@ -243,10 +238,8 @@ class Interior:
 
     def _again(self, known: int = UNKNOWN) -> None:
         """Begin with another barrier function."""
-        s = self.course
-        begin_filter(s, self.point.theta, self.point.first > 0, self.point.scale)
-        s.mu, s.stiff, s.stuck, s.fell, s.known = 0.0, 0, 0, s.done, known
-        self.fell = s.done
+        self.fell = len(self.history)
+        self.point.do(begin, self.decisions.address, self.fell, known)
 
     def _record(self, made: Sequence[Sequence[float]], seconds: float) -> None:
         """Show records of iterations, from their numbers, see `iteration.report`, and the seconds that each took."""

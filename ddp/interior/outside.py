@@ -32,9 +32,8 @@ class Outside:
     def __init__(self, work: Differentiator, place: Workplace) -> None:
         self._work, self._place = work, place
         self._failure: BaseException | None = None
-        self.problem = place.problem
-        self._strayed = straying(self.problem.dynamics)
-        self._wanted = FIRST | GAUSS_NEWTON | EXACT | (0 if self.problem.structure.blockwise else RECORDS)
+        self._strayed = straying(place.problem.dynamics)
+        self._wanted = FIRST | GAUSS_NEWTON | EXACT | (0 if place.problem.structure.blockwise else RECORDS)
         self._parts: dict[int, Callable[[], None]] = {
             DIFFERENTIATE: self._differentiate, CONTRACT: self._contract, CURVE: self._curve, STRAY: self._stray,
             TRACK: self._track, WEIGH: self._weigh, EVALUATE: self._evaluate,
@@ -61,7 +60,7 @@ class Outside:
 
     def _differentiate(self) -> None:
         known, own, rows = 0, self._place.own, self._place.rows
-        while (made := lacking(known, self._wanted, self.problem.curved))[0]:
+        while (made := lacking(known, self._wanted, self._place.problem.curved))[0]:
             self._work.make(own["X"], own["U"], made[0])
             known = made[1]
         if rows.size:
@@ -85,13 +84,13 @@ class Outside:
     def _track(self) -> None:
         place, own = self._place, self._place.own
         policy = own["X"], own["U"], *place.backward.policy, place.alphas.copy()
-        own["lanes_X"][:], own["lanes_U"][:] = self.problem.dynamics.track(
+        own["lanes_X"][:], own["lanes_U"][:] = place.problem.dynamics.track(
             *policy, own["opened"], own["low"], own["high"]
         )
 
     def _weigh(self) -> None:
         place, X, U = self._place, self._place.own["tried_X"], self._place.own["tried_U"]
-        cost = self.problem.total(X, U)
+        cost = place.problem.total(X, U)
         assign(place.memory, {"tried_cost": cost})
         if abs(cost) < np.inf:
             place.own["values"][:] = place.rows.values(X, U)

@@ -12,8 +12,7 @@ from ddp.interior.barrier import Barrier
 from ddp.interior.layout import workplace
 from ddp.interior.passes import NO_WAY, Judged, Way
 from ddp.interior.trials import Worth
-from ddp.machine.variables import read
-from ddp.machine.written import assign
+from ddp.machine.written import assign, read_one
 from ddp.parallel.differentiator import Differentiator
 from ddp.problem import Problem
 from ddp.protocols import Array
@@ -34,7 +33,7 @@ class Number:
         self._name = name
 
     def __get__(self, point: Any, owner: type) -> Any:
-        return read(point.memory, self._name)
+        return read_one(point.memory, self._name)
 
     def __set__(self, point: Any, value: float) -> None:
         assign(point.memory, {self._name: value})
@@ -174,10 +173,6 @@ class Point:
     def settle(self) -> None:
         """Find what the point misses of rows that are bounded otherwise now."""
         self.do(trials.settle)
-
-    def penalise(self) -> None:
-        """Find the barrier function for another barrier."""
-        self.do(trials.penalise)
 
     def resume(self, y: Array, relative: float) -> None:
         """Go on from here with multipliers y (M,) of the rows, and a barrier relative to the scale.

@@ -80,6 +80,17 @@ def classify(bounds, give, kind):
 
 
 @kernel
+def start(inside, bounds, kind, m, rows):
+    """Take ``inside`` (M,) as slacks, with the multipliers that the barrier has there; all else is zero."""
+    for i in range(len(kind)):
+        s = inside[i]
+        for j in range(rows.shape[0]):
+            rows[j, i] = 0.0
+        if kind[i] == BOUNDED:
+            rows[S, i], rows[BELOW, i], rows[ABOVE, i] = s, m / (s - bounds[0, i]), m / (bounds[1, i] - s)
+
+
+@kernel
 def multipliers(rows, kind, give, y):
     """y (M,): z_U - z_L of bounds that do not give way, ν of all other rows."""
     for i in range(len(kind)):

@@ -254,7 +254,7 @@ def scale_of(iterate: Iterate) -> float:
     problem, d = iterate.problem, iterate.work.derivatives
     magnitude = float(np.abs(problem.values(iterate.X, iterate.U)).sum())
     iterate.weigh()
-    H = np.where(iterate.separable[:, None], d.diagonal, np.einsum("kii->ki", d.lzz))
+    H = np.where(iterate.separable[:, None], d.diagonal, d.lzz.diagonal(axis1=1, axis2=2))
     sizes = np.abs(iterate.X).max() * np.abs(H[:, : problem.dynamics.n]).sum()
     sizes += np.abs(iterate.U).max() * np.abs(H[:-1, problem.dynamics.n :]).sum()
     units = 0.5 * iterate.control_weight * iterate.U.size if iterate.constrained else 0.0
@@ -265,10 +265,10 @@ def scale_of(iterate: Iterate) -> float:
 def _followed(iterate: Iterate, point: Point, sweep: Sweep | None) -> tuple[Array, Array, Array]:
     """The trajectory, its controls within limits; where gaps are all but closed, the one that follows from controls."""
     problem, U = iterate.problem, np.clip(point.U, iterate.problem.lower, iterate.problem.upper)
-    if sweep is None or np.abs(point.gaps).max() > NEARLY:
+    if sweep is None or point.gap > NEARLY:
         return point.X.copy(), U, point.gaps.copy()
     X, rolled, _ = problem.track(point.X, U, np.zeros_like(U), sweep.K, FULL, np.zeros_like(point.gaps))
-    worst = max(1.001 * problem.violation(point.X, point.U), TOLERANCE)
-    if np.isfinite(X).all() and problem.violation(X[0], rolled[0]) <= worst:
+    worst = problem.violation(X[0], rolled[0]) if np.isfinite(X).all() else np.inf
+    if worst <= TOLERANCE or worst <= 1.001 * problem.violation(point.X, point.U):
         return X[0], rolled[0], np.zeros_like(point.gaps)
     return point.X.copy(), U, point.gaps.copy()

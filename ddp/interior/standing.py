@@ -89,7 +89,7 @@ def iterations_of(standing: Mapping[str, Array]) -> int:
 
 
 def _course() -> Course:
-    return Course(0.0, 0, False, np.zeros(ENTRIES), np.zeros(ENTRIES))
+    return Course(np.zeros(ENTRIES), np.zeros(ENTRIES))
 
 
 def _names() -> list[str]:

@@ -230,10 +230,3 @@ def penalised(p):
     """The barrier function at a point."""
     b, residual = rows_at(p.rows), trial(p)[4]
     return row_steps.evaluate(residual, b.state[:3], b.bounds, b.kind, b.give, p.barrier, residual, False)
-
-
-@kernel
-def penalise(memory):
-    """Find the barrier function of a point whose barrier has changed."""
-    p = Memory(memory)
-    p.penalty = penalised(p)

@@ -69,6 +69,12 @@ def assign(struct: Struct, numbers: Mapping[str, float]) -> None:
         pack_into(form, words, place, value)
 
 
+def read_one(struct: Struct, name: str) -> Any:
+    """A number as kernels left it."""
+    form, place = _places(_kind(struct))[name]
+    return unpack_from(form, struct._words, place)[0]
+
+
 def read_all(struct: Struct, names: tuple[str, ...]) -> list[Any]:
     """Numbers as kernels left them."""
     words, places = struct._words, _places(_kind(struct))
@@ -82,7 +88,7 @@ class Numbers:
         vars(self)["_struct"] = struct
 
     def __getattr__(self, name: str) -> Any:
-        return read_all(self._struct, (name,))[0]
+        return read_one(self._struct, name)
 
     def __setattr__(self, name: str, value: float) -> None:
         assign(self._struct, {name: value})
