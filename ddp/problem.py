@@ -168,8 +168,9 @@ class Problem:
         for placed in self._placed:
             if renew := getattr(placed.constraint, "renew", None):
                 renew()
-        for name in ("rows", "limited_rows"):
-            if name in vars(self) and not vars(self)[name].is_current:
+        known = [name for name in ("rows", "limited_rows") if name in vars(self)]
+        if known and not vars(self)[known[-1]].is_current:  # those of limits are always
+            for name in known:
                 del vars(self)[name]
         if self.objective.renew():
             settle(self, objective=replace(self.objective))  # tables are made anew

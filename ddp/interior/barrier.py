@@ -117,15 +117,6 @@ class Barrier:
         return np.asarray(self.bounds[1])
 
     @property
-    def primal(self) -> Array:
-        """Slacks and excesses (3, M)."""
-        return self.state[:BELOW].copy()
-
-    @primal.setter
-    def primal(self, primal: Array) -> None:
-        self.state[:BELOW] = primal
-
-    @property
     def slacks(self) -> Array:
         """Slacks s (M,)."""
         return np.asarray(self.state[S])
@@ -153,8 +144,7 @@ class Barrier:
 
     def renew(self) -> None:
         """Begin as when it was made, for another solve; not where rows have given way."""
-        for array in (self.state, self.step, self.w, self.f, self.y):
-            array.fill(0.0)
+        self.step.fill(0.0)
         self.least_proximal, self.share = PROXIMAL
 
     def inside(self, c: Array, share: float | Array) -> Array:

@@ -126,7 +126,7 @@ def foresee(point: Point, blend: float, led: bool) -> float:
         short = short + 1 if led and longest < SHORT else 0
         if short == IN_A_ROW:
             break
-        b.primal += longest * b.step[: row_steps.BELOW]
+        b.state[: row_steps.BELOW] += longest * b.step[: row_steps.BELOW]
         row_steps.move(b.state, b.bounds, b.kind, b.give, point.barrier, b.step, longest, point.longest_dual)
     own["target"][:] = b.multipliers
     b.state[:], point.barrier = begun, 0.0

@@ -6,6 +6,8 @@ What is rare is left to Python: an iteration ends before it, and says so.
 
 from __future__ import annotations
 
+from typing import Any
+
 from ddp.compiling.kernel import kernel
 from ddp.interior.correction import first_definite, judge_step
 from ddp.interior.course import (
@@ -34,7 +36,7 @@ from ddp.solutions.record import Record
 from ddp.starts import CLOSED
 from ddp.sweeps.outcome import GIVEN, NONE
 
-Decisions = struct_like("Decisions", __name__, Course([0.0] * ENTRIES, [0.0] * ENTRIES))  # type: ignore[arg-type]
+Decisions: Any = struct_like("Decisions", __name__, Course([0.0] * ENTRIES, [0.0] * ENTRIES))  # type: ignore[arg-type]
 """`Course` of a solve."""
 
 TOOK, STOPPED, HOLDS, INDEFINITE, LEADS_ASTRAY, GIVES, CROSSES, ENDS, LIMIT = range(9)

@@ -11,6 +11,7 @@ from ddp.interior import passes, trials
 from ddp.interior.barrier import Barrier
 from ddp.interior.layout import workplace
 from ddp.interior.passes import NO_WAY, Judged, Way
+from ddp.interior.row_steps import BELOW
 from ddp.interior.trials import Worth
 from ddp.machine.written import assign, read_one
 from ddp.parallel.differentiator import Differentiator
@@ -113,14 +114,14 @@ class Point:
 
     def start(self, X: Array, U: Array, share: float | Array) -> None:
         """Begin at a trajectory, its controls and slacks pushed off their bounds, see `Barrier.inside`."""
-        values, own = self.rows.values(X, U), self.place.own
-        inside = self.bounds.inside(values, share)
+        values, own, bounds = self.rows.values(X, U), self.place.own, self.bounds
+        inside = bounds.inside(values, share)
         if self.limited:
             U = inside[self.first :].reshape(U.shape)
         elif self.boxed:
             U = np.clip(U, self.problem.lower, self.problem.upper)
-        self.bounds.start(inside, values, self.barrier)
-        self.X[:], own["tried_U"][:], own["tried_primal"][:] = X, U, self.bounds.primal
+        bounds.start(inside, values, self.barrier)
+        self.X[:], own["tried_U"][:], own["tried_primal"][:] = X, U, bounds.state[:BELOW]
         self.do(trials.begin)
 
     def warm(self, multipliers: Array, K: Array) -> None:

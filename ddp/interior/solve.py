@@ -90,15 +90,15 @@ def minimise(descent: Descent) -> Minimised:
     if warm is None or not (end.ending.converged or len(history) >= solver.max_iterations):
         interior, end = _from_anew(descent, scale)
     iterate.guess = None
-    point, sweep, exact = interior.point, interior.sweep, False
+    point, exact, sweep = interior.point, False, None if interior.finished else interior.sweep
     if end.ending.converged:
-        loose, last = interior.course.tolerance > END, _last(interior)
+        loose, last = interior.course.tolerance > END, _last(interior, sweep)
         finished = interior.finished or finish(point, TOLERANCE if loose else DOUBTFUL)
         if loose and finished.sweep is None:  # which rows are active is not clear yet
             interior.course.tolerance = END
             point.differentiate()
             end = interior.run(solver.max_iterations, warm=True)
-            point, last = interior.point, _last(interior)
+            point, last = interior.point, _last(interior, interior.sweep)
             finished = finish(point, DOUBTFUL) if end.ending.converged else finished
         found = finished.sweep is not None
         sweep, exact = (finished.sweep, finished.exact) if found else (last, interior.exact)
@@ -133,9 +133,9 @@ def _by_what_binds(descent: Descent, point: Point, held: Array, led: bool) -> Fi
     return finished
 
 
-def _last(interior: Interior) -> Sweep | None:
-    """The barrier's last sweep."""
-    return None if interior.sweep is None else kept(interior.sweep, interior.course.dual)
+def _last(interior: Interior, sweep: Sweep | None) -> Sweep | None:
+    """The barrier's last sweep, kept."""
+    return None if sweep is None else kept(sweep, interior.course.dual)
 
 
 def _from_anew(descent: Descent, scale: float) -> tuple[Interior, End]:
