@@ -114,32 +114,17 @@ def move_body(tree, b, qd, qdd, fext, ws):
     else:
         vp = (zero, zero, zero, zero, zero, zero)
         ap = (zero - g[0], zero - g[1], zero - g[2], zero - g[3], zero - g[4], zero - g[5])
-    if is_free(tree, b):  # at the origin, along its own axes: s_j = (e ; 0) or (0 ; e)
-        still = vp
-        v = join(rotate(R, (qd[iv], qd[iv + 1], qd[iv + 2])), rotate(R, (qd[iv + 3], qd[iv + 4], qd[iv + 5])))
-        moved = join(rotate(R, (qdd[iv], qdd[iv + 1], qdd[iv + 2])), rotate(R, (qdd[iv + 3], qdd[iv + 4], qdd[iv + 5])))
-        a = add6(ap, moved)
-        for k in range(3):
-            e = (R[k], R[3 + k], R[6 + k])
-            i, j, turned = iv + k, iv + k + 3, cross3(angular(v), e)
-            ws.psi[i] = still
-            ws.psi[j] = still
-            ws.eta[i] = join(turned, linear(still))
-            ws.eta[j] = join(cross3(linear(v), e), turned)
-            ws.psidd[i] = join(cross3(angular(ap), e), linear(still))
-            ws.psidd[j] = join(cross3(linear(ap), e), cross3(angular(ap), e))
-    else:
-        v, a = vp, ap
-        for i in range(iv, iv + tree.nj[b]):
-            v = add6(v, scale6(qd[i], ws.s[i]))
-        for i in range(iv, iv + tree.nj[b]):
-            s = ws.s[i]
-            psi = cross_motion(vp, s)
-            turned = psi if tree.nj[b] == 1 else cross_motion(v, s)  # s × s = 0
-            a = add6(a, add6(scale6(qdd[i], s), scale6(qd[i], turned)))
-            ws.psi[i] = psi
-            ws.eta[i] = add6(psi, turned)
-            ws.psidd[i] = add6(cross_motion(ap, s), cross_motion(vp, psi))
+    v, a = vp, ap
+    for i in range(iv, iv + tree.nj[b]):
+        v = add6(v, scale6(qd[i], ws.s[i]))
+    for i in range(iv, iv + tree.nj[b]):
+        s = ws.s[i]
+        psi = cross_motion(vp, s)
+        turned = psi if tree.nj[b] == 1 else cross_motion(v, s)  # s × s = 0
+        a = add6(a, add6(scale6(qdd[i], s), scale6(qd[i], turned)))
+        ws.psi[i] = psi
+        ws.eta[i] = add6(psi, turned)
+        ws.psidd[i] = add6(cross_motion(ap, s), cross_motion(vp, psi))
     forces_of(tree, b, R, p, v, a, fext, ws)
 
 
