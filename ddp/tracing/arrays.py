@@ -46,6 +46,11 @@ def _as_objects(value: Any) -> Any:
     return array.astype(object) if array.dtype != object else array.view(np.ndarray)
 
 
+def _unwrapped(value: Any) -> Any:
+    """A number, or an array of numbers, that NumPy's own functions take."""
+    return value.view(np.ndarray)[()] if isinstance(value, np.ndarray) else value
+
+
 def returned(result: Any) -> Any:
     """A result as functions see it: arrays that can be written into, and numbers."""
     if isinstance(result, tuple):
@@ -61,17 +66,19 @@ def applied(ufunc: Any, method: str, inputs: tuple[Any, ...], named: dict[str, A
     """``ufunc.method(*inputs)`` of numbers of a graph."""
     if named:
         named = {name: value for name, value in named.items() if name not in ("dtype", "casting", "subok", "order")}
+        named |= {name: _unwrapped(decided(named[name])) for name in ("where", "initial") if name in named}
     out = named.pop("out", None)
     given = tuple(_as_objects(value) if k == 0 or method in ("__call__", "outer") else value
                   for k, value in enumerate(inputs))  # fmt: skip
     if ufunc is np.matmul:
         result = np.matmul(*given, **named)
     elif method != "__call__" and ufunc in (np.add, np.multiply):
+        if named.get("where", True) is not True:
+            named.setdefault("initial", float(ufunc.identity))  # objects have none
         result = getattr(ufunc, method)(*given, **named)
     elif method == "at":
         raise TraceError(f"np.{ufunc.__name__}.at")
     else:
-        named.pop("initial", None) if method == "reduce" else None
         result = getattr(_elementwise(ufunc), method)(*given, **named)
     result = returned(result)
     if out is None:

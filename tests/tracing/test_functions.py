@@ -42,6 +42,18 @@ def test_a_function_and_its_derivatives_are_exact(name):
         assert np.array_equal(H[0], H[0].T)
 
 
+def test_determinants_of_singular_matrices_are_smooth():
+    def minors(x, u):
+        return np.linalg.det(np.outer(x, x)[:2, :2] + np.diag(u))
+
+    found, A, B = TracedFunction("minors", minors, 3, 2), np.empty((1, 1, 3)), np.empty((1, 1, 2))
+    x, u = np.array([[0.0, 2.0, 5.0]]), np.zeros((1, 2))
+    found.first(x, u, A, B)
+    assert found.values(x, u) == 0.0
+    assert A.tolist() == [[[0.0, 0.0, 0.0]]]
+    assert B.tolist() == [[[4.0, 0.0]]]
+
+
 def test_code_is_kept_under_all_sources_that_its_sines_are_made_of(monkeypatch):
     read = []
     monkeypatch.setattr(machine_code, "code_of", lambda *paths: read.extend(map(str, paths)) or b"")

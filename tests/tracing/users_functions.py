@@ -140,6 +140,15 @@ def pivoted(x, u):
     return np.append(np.linalg.inv(M) @ u, np.linalg.det(M))
 
 
+def determinants(x, u):
+    A = np.outer(x, x) + np.diag([0.0, u[0], 0.0])
+    return [np.linalg.det(A), np.linalg.det(np.diag([x[0], x[1], u[0], u[1]]) + 1.0), np.linalg.det(np.eye(5) * x[0])]
+
+
+def extremes_with_another(x, u):
+    return [np.max(x, initial=0.3), x.min(initial=-0.2), np.max(x, where=x > 0.0, initial=u[0]), np.sum(x, where=x < 0)]
+
+
 def matrices(x, u):
     R = np.array([[np.cos(x[2]), -np.sin(x[2]), 0.0], [np.sin(x[2]), np.cos(x[2]), 0.0], [0.0, 0.0, 1.0]])
     return GAINS @ R.T @ x + np.cross(x, np.append(u, 1.0)) + np.outer(x, u).sum(axis=1) + np.dot(R, x) * (u @ u)
@@ -389,9 +398,10 @@ ALL = {
     for function in (
         car, names_without_modules, loop, static_while, recursion, branch, nested_branches, ternary, extremes, absolute,
         clipped, singular_arms, masks, signs, angles, inverses, hyperbolic, logarithms, powers, divisions, remainders,
-        norms, obstacles, solved, pivoted, matrices, in_place, rows, filled, shaped, polynomial, table, ordered,
-        of_numba, imported, tuples, raising, mathematics, rigid_body, attitude, steps_inside, friction, tyre,
-        masked_entries, pieces, generated, kinds, smooth_and_not, switched, matched, statistics, einstein,
+        norms, obstacles, solved, pivoted, determinants, extremes_with_another, matrices, in_place, rows, filled,
+        shaped, polynomial, table, ordered, of_numba, imported, tuples, raising, mathematics, rigid_body, attitude,
+        steps_inside, friction, tyre, masked_entries, pieces, generated, kinds, smooth_and_not, switched, matched,
+        statistics, einstein,
     )
 } | {
     "closure": closure(), "method": Model().step, "object": Called(), "partial": functools.partial(scaled, 0.3),
