@@ -43,6 +43,7 @@ class Contact:
     target: where it is held, (3,) [m] for a point, a pin.SE3 or (4, 4) for a surface; needed if kp is not zero. Of what
     rolls, a point (3,) [m] of the plane, on which every step then ends.
     reference: the axes in which its force is expressed, "local-world-aligned" (the world's) or "local" (the frame's).
+    Along axes in which no joint moves the frame, as across the plane of a planar robot, nothing is held nor felt.
 
     Of what rolls: radius [m]; axis (3,), the wheel's axle in the frame's axes, None for a ball; normal (3,) of the
     plane, in the world, default upward. What of it touches the plane stands still at the end of every step of time,
@@ -254,13 +255,18 @@ def compile_contacts(robot: Robot, contacts: Iterable[Contact] | Contact) -> Con
 
 def are_regular(robot: Robot, contacts: Sequence[Contact]) -> bool:
     """Whether no contact holds what others hold already, almost everywhere."""
-    q, rows = robot.random_configuration(np.random.default_rng(0)), [np.zeros((0, robot.nv))]
+    held, independent = directions_of(robot, contacts, robot.random_configuration(np.random.default_rng(0)))
+    return held == independent
+
+
+def directions_of(robot: Robot, contacts: Sequence[Contact], q: ArrayLike) -> tuple[int, int]:
+    """How many directions contacts hold in which joints move them, and how many of these independently."""
+    rows = [np.zeros((0, robot.nv))]
     for contact in contacts:
-        J = contact.jacobian(robot, q)
-        moved = np.linalg.norm(J, axis=1) > 1e-10 * np.linalg.norm(J)
-        rows.append(J[moved] if contact.kind == "rolling" else J)  # wheels' rows that no joint moves hold nothing
+        for J in contact.jacobian(robot, q).reshape(-1, 3, robot.nv):
+            rows.append(J[np.linalg.norm(J, axis=1) > 1e-10 * np.linalg.norm(J)])
     J = np.vstack(rows)
-    return bool(np.linalg.matrix_rank(J) == len(J))
+    return len(J), int(np.linalg.matrix_rank(J))
 
 
 def _gains(contact: Contact) -> tuple[float, float, float]:

@@ -18,9 +18,9 @@ from ddp.machine.fields import Fields, matrix_of, nested, vector
 from ddp.machine.number import spread
 from dynamics.contacts.contact import ROLLING, SURFACE
 from dynamics.contacts.kinematics import Standing
-from dynamics.contacts.products import last_dof, threes
+from dynamics.contacts.products import last_dof, settle_still_rows, threes
 from dynamics.contacts.response import are_redundant, eliminate, solve_redundant
-from dynamics.contacts.rolling import settle_still_rows, units_of_wheel
+from dynamics.contacts.rolling import units_of_wheel
 from dynamics.geometry.spatial import cross3, dot6, join, scale6, sub6
 from dynamics.rigid_bodies.articulated import accelerate
 

@@ -4,7 +4,11 @@
 from __future__ import annotations
 
 from ddp.compiling.kernel import inline, kernel
+from ddp.machine.number import where_less
 from dynamics.contacts.contact import SURFACE
+
+STILL = 1e-20
+"""Rows hold nothing whose response to a force is less than this part of that of three: rounding alone is in them."""
 
 
 @inline
@@ -18,6 +22,18 @@ def last_dof(tree, contacts, i):
     """The degree of freedom that is nearest to contact i."""
     b = contacts.body[i]
     return tree.iv[b] + tree.nj[b] - 1
+
+
+@kernel
+def settle_still_rows(contacts, S):
+    """S (nc, nc) with ones on the diagonal in rows that hold nothing, as across the plane in which all joints move."""
+    for i in range(contacts.count):
+        for part in range(threes(contacts, i)):
+            r = contacts.row[i] + 3 * part
+            x, y, z = S[r, r], S[r + 1, r + 1], S[r + 2, r + 2]
+            least = STILL**2 * (x * x + y * y + z * z)
+            for k in range(r, r + 3):
+                S[k, k] = where_less(least, S[k, k] * S[k, k], S[k, k], S[k, k] + 1.0)
 
 
 @kernel

@@ -18,8 +18,7 @@ from ddp.compiling.kernel import kernel
 from ddp.machine.memory import as_vector
 from ddp.machine.number import all_less, lane_of, where_less, width, with_lane
 from dynamics.arrays.products import dense_product
-from dynamics.contacts.products import path_product
-from dynamics.contacts.rolling import settle_still_rows
+from dynamics.contacts.products import path_product, settle_still_rows
 
 REDUNDANT = 1e-10
 """Contacts are redundant where a pivot of C G falls below this part of its diagonal."""

@@ -29,7 +29,7 @@ g is linear in w and not integrable: J = g_w is no derivative of a place. With x
 from __future__ import annotations
 
 from ddp.compiling.kernel import inline, kernel
-from ddp.machine.number import square_root, where_less
+from ddp.machine.number import square_root
 from dynamics.contacts.algebra import velocity_at
 from dynamics.contacts.contact import ROLLING
 from dynamics.geometry.spatial import (
@@ -50,9 +50,6 @@ from dynamics.geometry.spatial import (
     store_below,
     sub3,
 )
-
-STILL = 1e-20
-"""Rows hold nothing whose response to a force is less than this part of that of all rows: rounding alone is in them."""
 
 
 @inline
@@ -341,17 +338,3 @@ def units_of_wheel(contacts, place, i):
         n = normal_of(contacts, i)
         x, y, z = place.held[i], (zero, zero, zero), (n[0] * one, n[1] * one, n[2] * one)
     return join(x, cross3(p, x)), join(y, cross3(p, y)), join(z, cross3(p, z))
-
-
-@kernel
-def settle_still_rows(contacts, S):
-    """S (nc, nc) with ones on the diagonal in rows of wheels that hold nothing: their forces are zero.
-
-    A planar joint's wheels are held on the plane by the joint.
-    """
-    for i in range(contacts.count):
-        if contacts.kind[i] == ROLLING:
-            r = contacts.row[i]
-            least = STILL * (S[r, r] + S[r + 1, r + 1] + S[r + 2, r + 2])
-            for k in range(r, r + 3):
-                S[k, k] = where_less(least, S[k, k], S[k, k], S[k, k] + 1.0)

@@ -19,6 +19,7 @@ from dynamics.contacts.contact import (
     are_regular,
     as_impacts,
     compile_contacts,
+    directions_of,
 )
 from dynamics.continuous.linearize import held_directions
 from dynamics.phases.phase import Phase, rotated
@@ -229,17 +230,16 @@ class PhasedDynamics(SteppedRobot):
         if self._described[self._modes_from(knot, 1)[0]].kind == HELD:
             q, held = x[: self.robot.nq], self.phase_of(knot).contacts
             away, foot = max((contact.distance(self.robot, q), contact.frame) for contact in held)
-            J = np.vstack([contact.jacobian(self.robot, q) for contact in held])
-            frames, rank = ", ".join(contact.frame for contact in held), int(np.linalg.matrix_rank(J))
+            frames, (count, rank) = ", ".join(contact.frame for contact in held), directions_of(self.robot, held, q)
             why = "they contradict each other, or are out of reach"
-            if rank < len(J):
+            if rank < count:
                 why = (
-                    f"of {len(J)} directions that are held, it moves {rank} independently; legs of two joints, for "
+                    f"of {count} directions that are held, it moves {rank} independently; legs of two joints, for "
                     "example, cannot move feet sideways: hold fewer at once, or take a robot whose legs have three"
                 )
             why += f" (the furthest from there now is {foot}, {1e3 * away:.3g} mm)"
             return ModelError(f"{self.robot.name}: no step from x = {numbers(x)} ends with {frames} in place: {why}")
-        return ModelError(f"{self.robot.name}: the mass matrix is singular at x = {numbers(x)}")
+        return self._undefined_motion(x)
 
     def _given(self) -> tuple[float, tuple[Phase, ...], Array, bool, bool, Array]:
         return self.dt, self.phases, self.actuation, self.damping, self.springs, self.control_limits

@@ -22,7 +22,7 @@ from dynamics.contacts.contact import ROLLING, Contacts
 from dynamics.contacts.kinematics import Place
 from dynamics.contacts.products import threes
 from dynamics.contacts.relation import Factors, impact_residuals, relate_residuals, relation
-from dynamics.contacts.response import refine
+from dynamics.contacts.response import is_redundant, refine
 from dynamics.rigid_bodies.inverse import first_felt
 from dynamics.rigid_bodies.kinematics import Workspace, clear
 from dynamics.rigid_bodies.passive import actuate, drive
@@ -172,10 +172,11 @@ def spread_step(Z, ld, h, nv, nu, A, B):
 def judge(nv, nc, r, are_held, A, t):
     """Write NaN into A of those of the knots from t on that have no motion.
 
-    They have one where the mass matrix is positive, accelerations are finite and, if asked for, contacts are held.
+    They have one where the mass matrix is positive, accelerations are finite and, if asked for, contacts are held, each
+    in directions of its own.
     """
     for lane in range(min(width(r.D), len(A) - t)):
-        fine = not are_held or lane_of(r.pivots[0], lane) > 0.0
+        fine = not (are_held and is_redundant(r.pivots, nc, lane))
         for i in range(nv):
             fine = fine and lane_of(r.D[i], lane) > 0.0 and np.isfinite(lane_of(r.a[i], lane))
         if not fine:

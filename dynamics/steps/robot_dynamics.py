@@ -170,7 +170,8 @@ class RobotDynamics(SteppedRobot):
         gap = np.abs(loop.errors(robot.mechanism, robot.loops, x[: robot.nq])[0]).max() if robot.loops else 0.0
         if gap > 1e-6:
             return ModelError(f"{robot.name}: loops are open by {gap:.3g} at x = {at}: robot.closed(q) closes them")
-        return ModelError(f"{robot.name}: the mass matrix is singular at x = {at}")
+        newton = ", or Newton's method does not converge: take shorter steps"
+        return self._undefined_motion(x, newton if self.integrator in schemes.IMPLICIT else "")
 
     @property
     def tracked(self) -> TrackedRobot:

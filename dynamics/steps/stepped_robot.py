@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ddp.errors import ProblemError, as_array, axes, flag, integer, positive
+from ddp.errors import ModelError, ProblemError, as_array, axes, flag, integer, numbers, positive
 from ddp.machine.aligned import aligned_zeros, working_memory
 from ddp.machine.number import QUAD
 from ddp.systems.system import Contraction, Expansion, Stepping, expanded
@@ -360,6 +360,11 @@ class SteppedRobot(ABC):
     @abstractmethod
     def _undefined(self, x: Array, knot: int) -> Exception:
         """The error of a knot that has no next state."""
+
+    def _undefined_motion(self, x: Array, more: str = "") -> ModelError:
+        """The error of a knot whose accelerations are no numbers; more: another reason that it may have."""
+        why = f"the mass matrix is singular, or accelerations overflow{more}"
+        return ModelError(f"{self.robot.name}: no step from x = {numbers(x)}: {why}")
 
     # -- torques -----------------------------------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ from step_oracles import assert_first_order, assert_second_order
 
 import ddp
 import dynamics
+from ddp.errors import ModelError
 from dynamics import Robot, RobotDynamics
 from dynamics.robots.equipment import Equipment
 from dynamics.steps.implicit_steps import METHODS
@@ -111,3 +112,10 @@ def test_massless_bodies_with_friction_move_as_far_as_that_lets_them(rng):
     model.damping = np.array([2.0])
     system = RobotDynamics(Robot(model), 0.1, integrator="implicit-euler", damping=True)
     np.testing.assert_allclose(system.step(np.zeros(2), np.array([3.0])), [0.15, 1.5], rtol=1e-10)
+
+
+def test_steps_that_newtons_method_does_not_find_say_so(rng):
+    robot = random_tree(7, bodies=4)
+    system = RobotDynamics(robot, 0.1, integrator="implicit-euler")
+    with pytest.raises(ModelError, match="or Newton's method does not converge: take shorter"):
+        system.linearize(np.append(robot.q0, 1e3 * rng.normal(size=robot.nv)), np.zeros(system.nu))

@@ -1,0 +1,78 @@
+"""Contacts of robots whose joints move in one plane: across it they hold nothing."""
+
+import numpy as np
+import pytest
+from contact_oracles import points_of_a_shank
+from step_oracles import assert_first_order, assert_second_order
+
+import dynamics
+from ddp.errors import ModelError
+from dynamics import Contact, Phase, PhasedDynamics
+
+HOPPER = """<mujoco model="hopper"><worldbody><body pos="0 0 1"><joint type="slide" axis="1 0 0"/>
+<joint type="slide" axis="0 0 1"/><joint axis="0 1 0"/><geom type="capsule" fromto="0 0 .3 0 0 0" size=".05"/>
+<body><joint axis="0 1 0"/><geom type="capsule" fromto="0 0 0 0 0 -.4" size=".05"/>
+<body pos="0 0 -.4"><joint axis="0 1 0"/><geom type="capsule" fromto="0 0 0 0 0 -.4" size=".05"/>
+<body pos="0 0 -.4"><joint axis="0 1 0"/><geom type="capsule" fromto="-.1 0 0 .2 0 0" size=".03"/>
+<site name="sole" pos=".05 0 -.03"/><site name="toe" pos=".2 0 -.03"/></body></body></body></body></worldbody>
+</mujoco>"""
+HELD = {"point": [0, 2], "surface": [0, 2, 4]}
+"""Rows of contacts that hold something: along x and z, and about y."""
+
+
+@pytest.fixture
+def hopper():
+    return dynamics.load(HOPPER)
+
+
+def state(robot, rng):
+    return np.array([0.1, -0.05, 0.3, -0.7, 0.9, -0.4]) + 0.01 * rng.normal(size=6), rng.normal(size=(2, robot.nv))
+
+
+def standing(robot, q, kind, away=0.0):
+    pose = dynamics.frame_placement(robot, q, "sole")
+    pose[[0, 2], 3] += away
+    return Contact("sole", kind, pose[:3, 3] if kind == "point" else pose, (30.0, 9.0), "local")
+
+
+@pytest.mark.parametrize("kind", HELD)
+def test_motion_and_impacts_are_those_of_the_directions_in_which_joints_move(hopper, kind, rng):
+    q, (v, tau) = state(hopper, rng)
+    contact, rows = standing(hopper, q, kind), HELD[kind]
+    M, J = dynamics.mass_matrix(hopper, q), contact.jacobian(hopper, q)[rows]
+    a, f = dynamics.contact_dynamics(hopper, q, v, tau, [contact])
+    left = tau + J.T @ f[rows] - dynamics.inverse_dynamics(hopper, q, v, a)
+    np.testing.assert_allclose(left, 0.0, atol=1e-11)
+    drift = (contact.jacobian(hopper, q + 1e-6 * v) - contact.jacobian(hopper, q - 1e-6 * v))[rows] @ v / 2e-6
+    if kind == "point":  # classical, in the axes of the foot, which turn with it
+        np.testing.assert_allclose(np.delete(f, rows), 0.0)
+        turn = dynamics.frame_velocity(hopper, q, v, "sole", "local")[3:]
+        drift += np.cross(turn, contact.jacobian(hopper, q) @ v)[rows]
+    np.testing.assert_allclose(J @ a + drift + 9.0 * J @ v, 0.0, atol=1e-7)
+    after, impulse = dynamics.impact_dynamics(hopper, q, v, [contact])
+    np.testing.assert_allclose(J @ after, 0.0, atol=1e-12)
+    np.testing.assert_allclose(M @ (after - v), J.T @ impulse[rows], atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", HELD)
+@pytest.mark.parametrize("way", ["stabilised", "held", "struck"])
+def test_derivatives_are_differences_of_steps(hopper, kind, way, rng):
+    q, (v, u) = state(hopper, rng)
+    contact = standing(hopper, q, kind, 0.0 if way == "struck" else 1e-3)
+    phase = Phase([] if way == "struck" else [contact], 1, [contact] if way == "struck" else (), held=way == "held")
+    system = PhasedDynamics(hopper, 0.01, phase)
+    X, U = np.tile(np.append(q, 0.3 * v), (system.knots, 1)), np.tile(u, (system.knots, 1))
+    assert system.lanes > 0
+    assert_first_order(system, X, U)
+    assert_second_order(system, X, U, 1e-3, rng)
+
+
+def test_what_is_held_twice_has_no_derivatives_and_says_so(rng):
+    robot = dynamics.load("anymal")
+    names = points_of_a_shank(robot, rng)
+    points = [Contact(name, target=dynamics.frame_position(robot, robot.q0, name)) for name in names]
+    system = PhasedDynamics(robot, 0.01, Phase(points, 1, held=True))
+    x = np.concatenate([robot.q0, np.zeros(robot.nv)])
+    with pytest.raises(ModelError, match="of 9 directions that are held, it moves 6 independently"):
+        system.linearize(x, np.zeros(system.nu))
+    assert np.isfinite(system.step(x, np.zeros(system.nu))).all()
