@@ -148,7 +148,7 @@ def renew(s, f):
     for m in range(3):
         s.mu[m], s.blend[m], s.failed_mu[m], s.failed[m] = f.mu[m], f.blend[m], 0.0, -1
         s.last[m], s.before[m], s.longest[m], s.trusted[m] = 1.0, 1.0, 1.0, 0
-        s.wait[m], s.patience[m] = 0, 1
+        s.wait[m], s.patience[m], s.tries[m] = 0, 1, f.tries[m]
 
 
 @kernel

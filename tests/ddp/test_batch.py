@@ -199,6 +199,16 @@ def test_steps_go_on_within_constraints_where_rest_would_cost_less():
     np.testing.assert_allclose(batch._moved_on(problem.x0[None]).U[0], ddp.solve(problem).shift().U, atol=1e-6)
 
 
+def test_results_depend_on_nothing_that_was_solved_before():
+    problem = problems.pendulum.swing_up()
+    states, batch = around(problem, 1000, 0.1), ddp.Batch(problem, 1000)
+    first = batch.solve({"x0": states})
+    order = np.random.default_rng(0).permutation(1000)
+    again, others = batch.solve({"x0": states}), batch.solve({"x0": states[order]})
+    assert np.array_equal(first.X, again.X)
+    assert np.array_equal(first.X[order], others.X)
+
+
 def test_a_problem_that_fails_leaves_the_others_alone():
     plain = SMALL["pendulum/swing-up"]
     problem = replace(plain, running=[*plain.running, lambda x, u: 1e-3 * np.sqrt(3.0 - x[0])])
