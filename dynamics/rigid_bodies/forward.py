@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from ddp.compiling.kernel import inline, kernel
+from ddp.compiling.kernel import kernel
 from dynamics.arrays.products import symmetric_product
 from dynamics.rigid_bodies.inverse import generalized_forces, mass_matrix
 from dynamics.rigid_bodies.kinematics import forces, place_bodies, sum_composites
@@ -49,7 +49,7 @@ def invert(tree, LD, N, U, Minv):
     """M⁻¹ = N U with N = L⁻¹, which has the sparsity of L, and U = D⁻¹ Nᵀ; N, U (nv, nv) are scratch, in as zeros.
 
     In as zeros but for entries between related degrees of freedom, which are written. N_ik = -Σ_j L_ij N_jk over the
-    path from k to i, four k at a time so that one sum does not wait for another.
+    path from k to i.
     """
     for t in range(tree.ns):
         first, end, begin = tree.segment[t, 0], tree.segment[t, 1], tree.segment[t, 2]
@@ -58,16 +58,11 @@ def invert(tree, LD, N, U, Minv):
             count += 1
         path = tree.relatives[begin:]
         for i in range(first, end):
-            c = 0
-            while c + 4 <= count:
-                _four_inverses(path, count, c, LD, N, i)
-                c += 4
-            while c < count:
+            for c in range(count):
                 total = LD[i, path[c]]
                 for e in range(c + 1, count):
                     total = total + LD[i, path[e]] * N[path[e], path[c]]
                 N[i, path[c]] = -total
-                c += 1
             for c in range(count):
                 k = path[c]
                 N[k, i] = 0.0
@@ -77,21 +72,6 @@ def invert(tree, LD, N, U, Minv):
             U[i, i] = LD[i, i]
             count += 1
     symmetric_product(tree, N, U, Minv)
-
-
-@inline
-def _four_inverses(path, count, c, LD, N, i):
-    """N_ik for the ancestors k = path[c], .. path[c + 3] of i, of which there are ``count``."""
-    k, l, m, n = path[c], path[c + 1], path[c + 2], path[c + 3]
-    w, x, y, z = LD[i, k], LD[i, l], LD[i, m], LD[i, n]
-    w = w + x * N[l, k] + y * N[m, k] + z * N[n, k]
-    x = x + y * N[m, l] + z * N[n, l]
-    y = y + z * N[n, m]
-    for e in range(c + 4, count):
-        j = path[e]
-        factor = LD[i, j]
-        w, x, y, z = w + factor * N[j, k], x + factor * N[j, l], y + factor * N[j, m], z + factor * N[j, n]
-    N[i, k], N[i, l], N[i, m], N[i, n] = -w, -x, -y, -z
 
 
 @kernel

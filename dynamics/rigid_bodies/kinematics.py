@@ -52,7 +52,7 @@ def place_bodies(tree, q, origin_at_root, ws):
 def forces(tree, qd, qdd, fext, ws):
     """Velocities, accelerations and forces: v, a, ψ', ψ'', η, and each body's own I, (h, K), f.
 
-    They come after ``place_bodies`` with the origin at the root, which is what a root that floats is written out for.
+    They come after ``place_bodies``.
     v = v_p + s q'    a = a_p + s q'' + v × s q'    ψ' = v_p × s    η = ψ' + v × s    ψ'' = a_p × s + v_p × ψ'
     f = I a + v ×* (I v) - f_ext;  a_0 = -gravity.  I, (h, K) and f are written to Ic, hKc and f, to be summed there.
     fext: a matrix (nb, 6), a wrench on each body in its own frame, or one of no row.

@@ -110,22 +110,11 @@ def turn_rates(nj, h, J, x, start, stride, m, out, ld):
     """Columns of a joint's rows of δq', ld long, := h² J times its rows of m rates in x, a stride apart."""
     square = h * h
     for j in range(m):
-        i = 0
-        while i + 3 <= nj:
-            e = square * x[start + j]
-            a, b, c = J[i, 0] * e, J[i + 1, 0] * e, J[i + 2, 0] * e
+        for i in range(nj):
+            a = J[i, 0] * (square * x[start + j])
             for k in range(1, nj):
-                e = square * x[start + k * stride + j]
-                a, b, c = a + J[i, k] * e, b + J[i + 1, k] * e, c + J[i + 2, k] * e
-            at = i * ld + j
-            out[at], out[at + ld], out[at + 2 * ld] = a, b, c
-            i += 3
-        while i < nj:
-            a = J[i, 0] * x[start + j]
-            for k in range(1, nj):
-                a += J[i, k] * x[start + k * stride + j]
-            out[i * ld + j] = square * a
-            i += 1
+                a = a + J[i, k] * (square * x[start + k * stride + j])
+            out[i * ld + j] = a
 
 
 @kernel
