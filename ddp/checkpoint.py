@@ -35,7 +35,7 @@ held in another way each leg is as long as all before it together: their multipl
 
 STANDING, KINDS = "standing_", {
     **dict.fromkeys(("X", "U", "opened", "costate", "weights", "rows", "give", "held", "k"), "f2"), "K": "f3",
-    **dict.fromkeys(("hard", "residual", "numbers", "course", "thetas", "phis"), "f1"),
+    **dict.fromkeys(("hard", "residual", "numbers", "course", "thetas", "phis", "factors"), "f1"),
 }  # fmt: skip
 """Arrays of where a solve stands, see `ddp.interior.standing`: begin of their names, and their kinds."""
 
@@ -128,7 +128,7 @@ class Standing:
             X=X, U=U, k=zeros[:, :, 0], K=zeros, cost=problem.cost(X, U), gradient=interior.history[-1].gradient,
             converged=False, status=Status(f"not converged after {done} iterations, and going on", Ending.ITERATIONS),
             iterations=done, seconds=self._start.seconds, setup_seconds=self._start.setup_seconds,
-            history=tuple(interior.history), problem=problem, multipliers=point.bounds.multipliers[: point.first],
+            history=tuple(interior.history), problem=problem, multipliers=point.multipliers,
             penalties=np.zeros(len(problem.placed)), violation=problem.violation(X, U),
         )  # fmt: skip
         self._kept.save(together(self._so_far, stood))

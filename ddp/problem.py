@@ -59,7 +59,7 @@ class Problem:
         there.   terminal_constraints: of x_N.   constraints_at: of single knots ``{k: [...]}``, or of stretches
         ``{range(a, b): [...]}``.
         Objects of the `Constraint` protocol, or ``Equality(f)`` and ``Inequality(f)``, never multiplied by dt; or a
-        ``Soft`` one of these.
+        ``Soft`` one of these. Their rows may be in any units, in which violations and multipliers are told.
     objective: the cost as one sum over the horizon.
     guess: the one that `solve` starts from where it is given none, in any of its forms: U, (X, U) or a `Solution`.
 

@@ -97,6 +97,38 @@ def add_forces(table, J, y, lz):
 
 
 @kernel
+def slopes(table, J, units, out):
+    """out (m,) := the largest number of a row's J at any knot, for ``units`` (nz,) of the columns; their limits."""
+    of_J, least, largest = rows_of(J), np.inf, 0.0
+    for i in range(table.shape[0]):
+        e = table[i]
+        columns, size, width, knots = columns_of(e), e[SIZE], e[WIDTH], e[END] - e[BEGIN]
+        for r in range(size):
+            most = 0.0
+            for k in range(knots):
+                for j in range(width):
+                    column = columns[r if e[DIAGONAL] != 0 else j]
+                    most = max(most, abs(of_J[e[NUMBER] + (k * size + r) * width + j]) * units[column])
+            for k in range(knots):
+                out[e[ROW] + k * size + r] = most
+            least, largest = min(least, most), max(largest, most)
+    return least, largest
+
+
+@kernel
+def scale(table, J, factors):
+    """Multiply each row of J by its factor (m,)."""
+    of_J = rows_of(J)
+    for i in range(table.shape[0]):
+        e = table[i]
+        p, width = e[NUMBER], e[WIDTH]
+        for a in range(e[ROW], e[ROW] + e[SIZE] * (e[END] - e[BEGIN])):
+            for j in range(width):
+                of_J[p + j] *= factors[a]
+            p += width
+
+
+@kernel
 def add_squares(table, J, w, separable, H, diagonal):
     """Add Jᵀ diag(w) J to H (N+1, nz, nz), at separable knots (N+1,) to the diagonal (N+1, nz) and not to H."""
     nz, of_J, of_w, of_H, of_diagonal = H.shape[1], rows_of(J), rows_of(w), rows_of(H), rows_of(diagonal)

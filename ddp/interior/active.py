@@ -21,7 +21,7 @@ from ddp.interior.barrier import PROXIMAL
 from ddp.interior.correction import BLENDED
 from ddp.interior.course import unit
 from ddp.interior.measures import absolute, priced, put
-from ddp.interior.memory import Memory, arrays, ends, limits, rows_at, trajectory
+from ddp.interior.memory import Memory, arrays, ends, factors_of, limits, rows_at, trajectory
 from ddp.interior.passes import arrive, condense, judge, judged, stride, sweep
 from ddp.interior.trials import settle
 from ddp.machine.addresses import array_at
@@ -104,7 +104,8 @@ def judge_ends(p, s, moved):
     s.dual = judged(p).dual
     b, own = rows_at(p.given), rows_at(p.imposed)
     products, beyond, unpaid = active_rows.errors(
-        b.bounds, b.kind, b.give, ends(p).y, array_at(p.values, (p.M,)), own.bounds, own.give
+        b.bounds, b.kind, b.give, ends(p).y, array_at(p.values, (p.M,)), own.bounds, own.give,
+        factors_of(p),
     )
     s.slanted, s.opened = (s.dual + products) / size, p.gap + beyond + unpaid
 

@@ -81,10 +81,11 @@ def impose(bounds, kind, give, held, pays, y, first, to_bounds, to_kind, to_give
 
 
 @kernel
-def errors(bounds, kind, give, y, values, imposed, giving):
+def errors(bounds, kind, give, y, values, imposed, giving, factors):
     """Errors of rows: products of multipliers and what is left to bounds; what is beyond bounds, and not given way to.
 
-    imposed, giving (2, M): ``bounds`` and ``give`` of what binds, see `impose`.
+    imposed, giving (2, M): ``bounds`` and ``give`` of what binds, see `impose`.   factors (M,): see `Point`; what is
+    beyond bounds counts in the row's own units where these are larger.
     """
     products, beyond, unpaid = 0.0, 0.0, 0.0
     for i in range(len(kind)):
@@ -97,7 +98,7 @@ def errors(bounds, kind, give, y, values, imposed, giving):
             left = give[PRICE, i] - abs(y[i])  # what a unit beyond a bound is not paid for
             products = larger(products, abs(left if left < 0.0 else left * over))
         elif compliance == 0.0:
-            beyond = larger(beyond, over)
+            beyond = larger(beyond, over / min(factors[i], 1.0))
         if giving[COMPLIANCE, i] > 0.0:
             unpaid = larger(unpaid, abs(values[i] - imposed[1, i] - giving[COMPLIANCE, i] * y[i]))
     return products, beyond, unpaid

@@ -61,17 +61,21 @@ class Barrier:
     price, compliance (M,): of rows that give way; rows that do so for nothing count as free.
     address: of a `RowMemory`.   step (8, M): the last one.
     elastic: whether `hard` rows give way; price_of_all: at which price.
+    factors: of the rows, which what is given is not multiplied by.
     """
 
-    def __init__(self, lower: Array, upper: Array, price: Array | None = None, compliance: Array | None = None) -> None:
+    def __init__(
+        self, lower: Array, upper: Array, price: Array | None = None, compliance: Array | None = None,
+        factors: Array | float = 1.0,
+    ) -> None:  # fmt: skip
         self.size = len(lower)
         own, places = carved({name: (*rows, self.size) for name, rows in ARRAYS.items()})
         self.bounds, self.give, self.state, self.step = own["bounds"], own["give"], own["state"], own["step"]
         self.w, self.f, self.y = own["w"], own["f"], own["y"]
-        self.bounds[0] = np.where(lower < -FAR, -np.inf, lower)
-        self.bounds[1] = np.where(upper > FAR, np.inf, upper)
-        self.give[PRICE] = np.inf if price is None else price
-        self.give[COMPLIANCE] = 0.0 if compliance is None else compliance
+        self.bounds[0] = np.where(lower < -FAR, -np.inf, factors * lower)
+        self.bounds[1] = np.where(upper > FAR, np.inf, factors * upper)
+        self.give[PRICE] = np.inf if price is None else price / factors
+        self.give[COMPLIANCE] = 0.0 if compliance is None else factors * factors * compliance
         self.kind = np.empty(self.size, dtype=np.int64)
         self._last: tuple[float, tuple[Array, Array]] | None = None
         self._count()

@@ -9,7 +9,7 @@ from __future__ import annotations
 from ddp.compiling.kernel import kernel
 from ddp.compiling.portable import portable
 from ddp.interior.filter import Filter, clear_filter
-from ddp.interior.passes import judged, priced_openness, priced_rows, violation
+from ddp.interior.passes import beyond, judged, priced_openness, priced_rows, violation
 from ddp.interior.trials import penalised
 from ddp.protocols import Array
 
@@ -155,7 +155,8 @@ def is_crossing(s, p, way):
 def is_solved(s, p, way):
     """Whether all errors are small."""
     allowed, enough = max(TOLERANCE, s.tolerance), s.tolerance * (unit(p) + abs(p.cost))
-    return max(p.gap, p.missed) <= TOLERANCE and errors(p, 0.0, unit(p)) <= allowed and way.expected <= enough
+    small = max(p.gap, beyond(p)) <= TOLERANCE and errors(p, 0.0, unit(p)) <= allowed
+    return small and way.expected <= enough
 
 
 @kernel

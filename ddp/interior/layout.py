@@ -19,6 +19,7 @@ from ddp.machine.trajectories import Lengths, Trajectory
 from ddp.machine.written import address, assign, filled, read_one
 from ddp.parallel.differentiator import Differentiator
 from ddp.problem import Problem
+from ddp.protocols import Array
 from ddp.sweeps.sized_limits import step_function
 from ddp.sweeps.weighted import WeightedSweeps
 from ddp.systems.system import Routines, ability
@@ -38,7 +39,7 @@ class Workplace:
 
     def __init__(self, problem: Problem, rows: Rows, work: Differentiator, boxed: bool) -> None:
         self.problem, self.rows, self.objective, self.boxed = problem, rows, problem.objective, boxed
-        self.bounds = barrier_of(rows)
+        self.bounds = barrier_of(rows, 1.0)
         nothing = np.zeros(rows.size)
         self.imposed = Barrier(nothing, nothing)
         terms = problem.objective.compiled_alone if rows.compiled_alone and work.alone else None
@@ -46,6 +47,7 @@ class Workplace:
         made: Routines | None = None if routines is None else routines(problem.horizon, True)
         self._routines = made if made is not None and made.strays else None
         self.own, places = carved(shapes_of(problem, rows))
+        self.own["factors"].fill(1.0)
         block = (places["forces"] - places["X"]) // 8 + rows.size
         self.decisions = filled(Decisions, **vars(Course(np.zeros(ENTRIES), np.zeros(ENTRIES))))
         errors = {"slants": np.zeros(ROUNDS + 1), "opens": np.zeros(ROUNDS + 1)}
@@ -113,11 +115,20 @@ class Workplace:
     def clear(self) -> None:
         """Forget the last point."""
         if self.bounds.elastic:
-            self.bounds = barrier_of(self.rows)
+            self.bounds = barrier_of(self.rows, self.own["factors"])
         self.bounds.renew()
         for name in ("costate", "weights"):
             self.own[name].fill(0.0)
         self.backward.begin()
+
+    def scale(self, factors: Array) -> None:
+        """Multiply rows by factors (m,) of constraints, see `Point`."""
+        every = np.ones(self.rows.size)
+        every[: len(factors)] = factors
+        if not np.array_equal(self.own["factors"], every):
+            self.own["factors"][:] = every
+            self.bounds = barrier_of(self.rows, every)
+            assign(self.memory, {"scaled": int((every != 1.0).any())})
 
     def serve(self, bounds: Barrier) -> None:
         """Let kernels work with the rows of some bounds."""
@@ -128,13 +139,14 @@ class Workplace:
         })  # fmt: skip
 
 
-def workplace(problem: Problem, rows: Rows, work: Differentiator, boxed: bool) -> Workplace:
-    """The `Workplace` that derivatives have for a problem, as good as new."""
+def workplace(problem: Problem, rows: Rows, work: Differentiator, boxed: bool, factors: Array) -> Workplace:
+    """The `Workplace` that derivatives have for a problem, as good as new, with factors (m,) of constraints."""
     found = work.kept.get(boxed)
     if isinstance(found, Workplace) and found.is_of(problem, rows):
         found.clear()
     else:
         found = work.kept[boxed] = Workplace(problem, rows, work, boxed)
+    found.scale(factors)
     if found.problem is not problem:
         found.problem = problem
         assign(found.memory, {"lower": address(problem.lower), "upper": address(problem.upper)})
@@ -143,9 +155,9 @@ def workplace(problem: Problem, rows: Rows, work: Differentiator, boxed: bool) -
     return found
 
 
-def barrier_of(rows: Rows) -> Barrier:
-    """Slacks, multipliers and barriers of rows."""
-    return Barrier(rows.lower, rows.upper, rows.cap, rows.compliance)
+def barrier_of(rows: Rows, factors: Array | float) -> Barrier:
+    """Slacks, multipliers and barriers of rows that are multiplied by factors (M,)."""
+    return Barrier(rows.lower, rows.upper, rows.cap, rows.compliance, factors)
 
 
 def shapes_of(problem: Problem, rows: Rows) -> dict[str, tuple[int, ...]]:
@@ -161,5 +173,6 @@ def shapes_of(problem: Problem, rows: Rows) -> dict[str, tuple[int, ...]]:
         "tried_X": states, "tried_U": controls,
         "tried_gaps": gaps, "tried_residual": (M,), "tried_primal": (3, M), "errors": (ERRORS,), "low": controls,
         "high": controls, "lanes_X": (LANES, *states), "lanes_U": (LANES, *controls), "numbers": (MOST, NUMBERS),
-        **dict.fromkeys(("held", "pays", "target", "curving"), (M,)), "kept_k": controls, "kept_K": (N, nu * n),
+        **dict.fromkeys(("held", "pays", "target", "curving", "factors", "weighing"), (M,)), "kept_k": controls,
+        "kept_K": (N, nu * n),
     }  # fmt: skip

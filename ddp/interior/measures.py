@@ -111,6 +111,13 @@ def put(to, numbers):
 
 
 @kernel
+def multiply(numbers, factors):
+    """Multiply each of some numbers (M,) by its factor."""
+    for i in range(numbers.shape[0]):
+        numbers[i] *= factors[i]
+
+
+@kernel
 def approach(alpha, numbers, towards):
     """Numbers (M, n) go the fraction alpha of the way."""
     for t in range(numbers.shape[0]):

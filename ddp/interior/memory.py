@@ -54,9 +54,9 @@ FIELDS: dict[Any, str] = {
     numbers held pays forces target curving block kept kept_k kept_K first limited boxed holds N nx n nu M entries
     placed records completes term_count run_count expand contract stray track context trajectory straying lengths
     lanes_X lanes_U low high table terms runs A B record l lz lzz exact diagonal to_lz to_lzz to_exact to_diagonal J
-    x u y moved costate weights to_costate to_weights gaps error dX costs values
+    factors weighing x u y moved costate weights to_costate to_weights gaps error dX costs values
     """, variable_integer: """
-    rows broken contracted whole valued horizon lower upper ahead given imposed count equalities elastic
+    rows broken contracted whole valued scaled horizon lower upper ahead given imposed count equalities elastic
     """, variable_real: """
     tried_cost price_of_all scale barrier cost penalty theta gap missed share least_proximal longest_dual
     """,
@@ -81,6 +81,7 @@ within: C function of `sized_limits.within_function`, and its scratch, where swe
 lower, upper (N, nu).   linear_step: see `sized_limits.step_function`.
 table (placed, .): see row_table.py.   A .. diagonal: `Derivatives`; to_lz .. to_diagonal: those that are swept.
 dense, separable, costs_separable (N+1,): see `passes.fill`; any_dense: whether any is.
+factors (M,): see `Point`; scaled: whether any is not one.   weighing (M,): multipliers of rows as they are given.
 terms (term_count, 5), runs: see cost_table.py.
 x (N+1, n), u (N, nu): a step; y (N+1, n): see `limits.linear_step`; moved (M,): J z of it.
 costate (N+1, n), weights (N, n): multipliers of the dynamics, see linear.py; to_costate, to_weights: where the step
@@ -143,6 +144,12 @@ def limits(p):
     """Lower and upper limits of controls."""
     shape = p.N, p.nu
     return array_at(p.lower, shape), array_at(p.upper, shape)
+
+
+@inline
+def factors_of(p):
+    """Factors (M,) of the rows of a point."""
+    return array_at(p.factors, (p.M,))
 
 
 @inline

@@ -71,7 +71,7 @@ class Outside:
 
     def _curve(self) -> None:
         place = self._place
-        place.rows.add_curvature_in_python(place.own["X"], place.own["U"], place.serving.y, place.swept.exact)
+        place.rows.add_curvature_in_python(place.own["X"], place.own["U"], place.own["weighing"], place.swept.exact)
 
     def _stray(self) -> None:
         own = self._place.own

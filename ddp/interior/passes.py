@@ -14,13 +14,13 @@ from typing import NamedTuple
 from ddp.compiling.kernel import call_contraction, kernel
 from ddp.constraints.bound import CURVATURE, JACOBIAN
 from ddp.constraints.bounds import measure_room
-from ddp.constraints.row_table import add_forces, add_squares, along, evaluate
+from ddp.constraints.row_table import add_forces, add_squares, along, evaluate, scale
 from ddp.costs import cost_table
 from ddp.costs.bound import EXACT, GAUSS_NEWTON
 from ddp.interior import row_steps
 from ddp.interior.barrier import KEPT, proximal
 from ddp.interior.linear import bend, multipliers, stationarity
-from ddp.interior.measures import absolute, copy, let_limits_hold, priced, slope, spread
+from ddp.interior.measures import absolute, copy, let_limits_hold, multiply, priced, put, slope, spread
 from ddp.interior.memory import (
     CONTRACT,
     CURVE,
@@ -30,6 +30,7 @@ from ddp.interior.memory import (
     RowMemory,
     arrays,
     ask,
+    factors_of,
     limits,
     rows_at,
     trajectory,
@@ -94,6 +95,8 @@ def differentiate(memory):
         cost_table.expand(terms, GAUSS_NEWTON, runs, 0, N + 1, X, U, record, l, lz, lzz, diagonal, False)
         cost_table.expand(terms, EXACT, runs, 0, N + 1, X, U, record, l, lz, exact, diagonal, True)
         evaluate(arrays(p).table, JACOBIAN, 0, N + 1, X, U, J, J, array_at(p.J, (0, 0, 0)))
+    if p.scaled != 0:
+        scale(arrays(p).table, array_at(p.J, (p.entries,)), factors_of(p))
     copy(array_at(p.gaps, (p.N, p.n)), gaps)
     closed = ROUNDING * absolute(array_at(p.X, ((p.N + 1) * p.nx,)))[0] if p.first == 0 else 0.0
     p.horizon = p.torn_horizon if p.gap > closed else p.whole_horizon
@@ -195,7 +198,10 @@ def condense(memory):
     row_steps.condense(b.state, b.bounds, b.kind, b.give, p.barrier, proximal(p), residual, b.w, b.f)
     pull(p, b.f)
     fill(p, True)
-    evaluate(arrays(p).table, CURVATURE, 0, p.N + 1, X, U, b.y, b.y, array_at(p.to_exact, (p.N + 1, nz, nz)))
+    y = array_at(p.weighing, (p.M,))
+    put(y, b.y)
+    multiply(y, factors_of(p))
+    evaluate(arrays(p).table, CURVATURE, 0, p.N + 1, X, U, y, y, array_at(p.to_exact, (p.N + 1, nz, nz)))
     if p.outside != 0:
         ask(p, CURVE)
     p.whole = 0
@@ -283,6 +289,15 @@ def priced_rows(p):
 
 
 @kernel
+def beyond(p):
+    """The largest residual of a row, in its own units where these are larger."""
+    most, residual, factors = p.missed, array_at(p.residual, (p.M,)), factors_of(p)
+    for i in range(p.M):
+        most = max(most, abs(residual[i]) / factors[i])
+    return most
+
+
+@kernel
 def left_open(p):
     """The largest residual of an equality that the proximal method leaves open after a full step."""
     if p.equalities == 0:
@@ -296,4 +311,4 @@ def violation(memory):
     """By how much rows that are elastic, but would not have to give way, miss bounds: at most, and all together."""
     p = Memory(memory)
     b, hard = rows_at(p.rows), integers_at(RowMemory(p.rows).hard, (p.M,))
-    return row_steps.violation(b.state, b.bounds, b.kind, hard)
+    return row_steps.violation(b.state, b.bounds, b.kind, hard, factors_of(p))

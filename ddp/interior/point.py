@@ -12,6 +12,7 @@ from ddp.interior.barrier import Barrier
 from ddp.interior.layout import workplace
 from ddp.interior.passes import NO_WAY, Judged, Way
 from ddp.interior.row_steps import BELOW
+from ddp.interior.scaling import factors_of
 from ddp.interior.trials import Worth
 from ddp.machine.written import assign, read_one
 from ddp.parallel.differentiator import Differentiator
@@ -26,6 +27,7 @@ INSIDE, NEAR_BOUNDS = 0.1, 1e-5
 """Distance of first slacks and controls from their bounds, see `Barrier.inside`, and the least one of warm starts."""
 
 TINY = 1e-300
+
 
 class Number:
     """A number of a point, in the memory of its kernels."""
@@ -51,6 +53,8 @@ class Point:
     until a multiplier of a bound is at zero all but.
     first: m, the first row of a control's limits.   limited: whether there are such rows; boxed: whether sweeps keep to
     these limits instead, see `sweeps.limits`: where they are ``held``, as where there are no constraints.
+    factors (m,): of constraints, by default those of scaling.py at X, U. All numbers of rows are those of rows that are
+    multiplied by them, but for `multipliers`.
     """
 
     cost: Any = Number()
@@ -66,13 +70,14 @@ class Point:
 
     def __init__(
         self, problem: Problem, work: Differentiator, X: Array, U: Array, scale: float, barrier: float,
-        share: float = INSIDE, held: bool = False,
+        share: float = INSIDE, held: bool = False, factors: Array | None = None,
     ) -> None:  # fmt: skip
         self.problem, self._work = problem, work
         self.boxed = problem.limited and (held or not problem.constrained)
         self.limited, self.first = problem.limited and not self.boxed, problem.multiplier_count
         self.rows = problem.limited_rows if self.limited else problem.rows
-        self.place = place = workplace(problem, self.rows, work, self.boxed)
+        self.factors = factors_of(problem, X, U) if factors is None else factors
+        self.place = place = workplace(problem, self.rows, work, self.boxed, self.factors)
         self.memory, self.backward, self._address, own = place.memory, place.backward, place.memory.address, place.own
         self.X, self.U, self.gaps, self.residual = own["X"], own["U"], own["opened"], own["residual"]
         self.costate, self.weights, self.moved = own["costate"], own["weights"], own["moved"]
@@ -93,12 +98,16 @@ class Point:
     @property
     def held_by(self) -> Held:
         """Constraints and what holds them here, after `differentiate`."""
-        y = self.bounds.multipliers[: self.first]
-        return Held(self.problem, self._work.derivatives, self.X, self.U, self.gaps, y)
+        return Held(self.problem, self._work.derivatives, self.X, self.U, self.gaps, self.multipliers)
+
+    @property
+    def multipliers(self) -> Array:
+        """Multipliers (m,) of constraints as they are given."""
+        return self.factors * self.bounds.multipliers[: self.first]
 
     @property
     def violation(self) -> tuple[float, float]:
-        """By how much elastic rows miss their bounds that would not have to: at most, and all together."""
+        """By how much elastic rows miss their bounds that would not have to: see `row_steps.violation`."""
         most, total = passes.violation(self._address)
         return float(most), float(total)
 
@@ -114,7 +123,8 @@ class Point:
 
     def start(self, X: Array, U: Array, share: float | Array) -> None:
         """Begin at a trajectory, its controls and slacks pushed off their bounds, see `Barrier.inside`."""
-        values, own, bounds = self.rows.values(X, U), self.place.own, self.bounds
+        own, bounds = self.place.own, self.bounds
+        values = own["factors"] * self.rows.values(X, U)
         inside = bounds.inside(values, share)
         if self.limited:
             U = inside[self.first :].reshape(U.shape)
@@ -125,9 +135,9 @@ class Point:
         self.do(trials.begin)
 
     def warm(self, multipliers: Array, K: Array) -> None:
-        """Take multipliers of constraints (m,); those of dynamics and limits follow, under gains K (N, nu, n)."""
+        """Take `multipliers` (m,); those of dynamics and limits follow, under gains K (N, nu, n)."""
         bounds, y, values = self.bounds, np.zeros(self.rows.size), self.values()
-        y[: self.first] = multipliers
+        y[: self.first] = multipliers / self.factors
         bounds.start_warm(y, values, self.barrier)
         self.differentiate()
         self.adjoint(K)
@@ -140,7 +150,8 @@ class Point:
 
     def held(self) -> Point:
         """A point like this, after `contract`, whose sweeps keep to the limits of controls, without rows of these."""
-        other = Point(self.problem, self._work, self.X, self.U, self.scale, self.barrier, held=True)
+        p, work = self.problem, self._work
+        other = Point(p, work, self.X, self.U, self.scale, self.barrier, held=True, factors=self.factors)
         other.bounds.state[:], other.share = self.bounds.state[:, : self.first], self.share
         other.costate[:], other.weights[:] = self.costate, self.weights
         other.settle()

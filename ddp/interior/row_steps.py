@@ -303,12 +303,12 @@ def errors(rows, bounds, kind, give):
 
 
 @kernel
-def violation(rows, bounds, kind, hard):
-    """By how much ``hard`` rows (M,) miss their bounds: at most, and all together."""
+def violation(rows, bounds, kind, hard, factors):
+    """By how much ``hard`` rows (M,) miss their bounds: at most, in their own units where larger, and all together."""
     most, total = 0.0, 0.0
     for i in range(len(kind)):
         if hard[i] != 0:
             c = (bounds[0, i] if kind[i] == EQUAL else rows[S, i]) + rows[P, i] - rows[N, i]
             beyond = max(bounds[0, i] - c, c - bounds[1, i], 0.0)
-            most, total = max(most, beyond), total + beyond
+            most, total = max(most, beyond, beyond / factors[i]), total + beyond
     return most, total

@@ -113,7 +113,7 @@ def minimise(descent: Descent) -> Minimised:
 
 def _left(iterate: Iterate, point: Point, end: End, sweep: Sweep | None, exact: bool) -> Minimised:
     """The end of a solve; the iterate is left where the point is."""
-    multipliers = point.bounds.multipliers[: point.first].copy()
+    multipliers = point.multipliers
     iterate.arrive(*_followed(iterate, point, sweep))
     return Minimised(end, sweep, exact, multipliers)
 

@@ -50,7 +50,7 @@ def standing_of(interior: Interior) -> dict[str, Array]:
     numbers = [*read_all(p.memory, NUMBERS), b.price_of_all, b.elastic, p.boxed, interior.fell, len(interior.history)]
     of_course = [getattr(course, name) for name in _names()]
     arrays: dict[str, Any] = {name: p.place.own[name] for name in OF_POINT}
-    arrays |= {"rows": b.state, "give": b.give, "hard": b.hard, "numbers": numbers}
+    arrays |= {"factors": p.factors, "rows": b.state, "give": b.give, "hard": b.hard, "numbers": numbers}
     arrays |= dict(zip(OF_SWEEPS, (p.backward.held, *p.backward.policy), strict=True))
     arrays |= {"course": of_course, "thetas": course.thetas, "phis": course.phis}
     return {name: np.array(array, dtype=np.float64) for name, array in arrays.items()}
@@ -61,7 +61,8 @@ def point_at(standing: Mapping[str, Array], problem: Problem, work: Differentiat
     *numbers, price, elastic, boxed, _, _ = standing["numbers"].tolist()
     known = dict(zip(NUMBERS, numbers, strict=True))
     held = bool(boxed) and problem.constrained
-    p = Point(problem, work, standing["X"], standing["U"], known["scale"], known["barrier"], held=held)
+    at, factors = (standing["X"], standing["U"]), standing["factors"]
+    p = Point(problem, work, *at, known["scale"], known["barrier"], held=held, factors=factors)
     for name in OF_POINT:
         p.place.own[name][:] = standing[name]
     for name, array in zip(OF_SWEEPS, (p.backward.held, *p.backward.policy), strict=True):

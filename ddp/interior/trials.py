@@ -15,7 +15,7 @@ from ddp.costs import cost_table
 from ddp.interior import row_steps
 from ddp.interior.barrier import KEPT
 from ddp.interior.linear import multipliers
-from ddp.interior.measures import approach, copy, sizes, stay_off
+from ddp.interior.measures import approach, copy, multiply, sizes, stay_off
 from ddp.interior.memory import (
     EVALUATE,
     LANES,
@@ -26,6 +26,7 @@ from ddp.interior.memory import (
     RowMemory,
     arrays,
     ask,
+    factors_of,
     limits,
     row_arrays,
     rows_at,
@@ -143,6 +144,8 @@ def weigh(p):
     b, c = rows_at(p.rows), array_at(p.values, (p.M,))
     if p.outside == 0:
         evaluate(arrays(p).table, VALUES, 0, p.N + 1, to_X, to_U, c, c, array_at(p.values, (0, 0, 0)))
+    if p.scaled != 0:
+        multiply(c, factors_of(p))
     barrier = row_steps.evaluate(c, primal, b.bounds, b.kind, b.give, p.barrier, residual, True)
     theta, gap, missed = sizes(array_at(p.tried_gaps, (p.N * p.n,)), residual)
     if not theta < np.inf:
@@ -198,18 +201,20 @@ def values_at(memory):
         ask(p, EVALUATE)
     else:
         evaluate(arrays(p).table, VALUES, 0, p.N + 1, X, U, c, c, array_at(p.values, (0, 0, 0)))
+    if p.scaled != 0:
+        multiply(c, factors_of(p))
     p.valued = 1
 
 
 @kernel
 def violated(p):
-    """By how much the point is beyond a bound of a constraint that is not soft, at most."""
+    """By how much the point is beyond a bound of a constraint that is not soft, at most, in the row's own units."""
     values_at(p.address)
     r, c, most = RowMemory(p.given), array_at(p.values, (p.M,)), 0.0
-    b, hard = row_arrays(r), integers_at(r.hard, (p.M,))
+    b, hard, factors = row_arrays(r), integers_at(r.hard, (p.M,)), factors_of(p)
     for i in range(p.first):
         if hard[i] != 0 or not row_steps.gives(b.give, i):
-            most = max(most, c[i] - b.bounds[1, i], b.bounds[0, i] - c[i])
+            most = max(most, (c[i] - b.bounds[1, i]) / factors[i], (b.bounds[0, i] - c[i]) / factors[i])
     return most
 
 

@@ -69,7 +69,7 @@ def response(about: Quadratic, by: Slopes) -> Response:
         form += cross + cross.T + np.einsum("kip,kiq->pq", du, bent[:, n:])
         c, S, r = c + bent, S + B @ held, r + np.einsum("kia,kip->ap", C[:, n:], du)
     hard = give == 0.0
-    size = np.abs(C).max(axis=(0, 1), initial=np.finfo(float).tiny)
+    size = np.abs(C).max(axis=(0, 1), initial=1e-150)
     convex = np.abs(np.einsum("kii->ki", H)).mean() / size**2  # where constraints alone make Hessians positive definite
     price = np.where(hard, convex, 1.0 / np.where(hard, 1.0, give))
     priced = C * price
@@ -80,7 +80,8 @@ def response(about: Quadratic, by: Slopes) -> Response:
     )  # fmt: skip
     v_F = F.T @ v
     crossed = M[P:, :P] + hard[:, None] * r + v_F[:, P:].T
-    nu_of = -np.linalg.pinv(M[P:, P:], hermitian=True) @ crossed
+    among = np.outer(size, size)  # constraints may be in any units
+    nu_of = -(np.linalg.pinv(M[P:, P:] / among, hermitian=True) / among) @ crossed
     form += M[:P, :P] + F.T @ V @ F + v_F[:, :P] + v_F[:, :P].T + crossed.T @ nu_of
     k = k[:, :, :P] + k[:, :, P:] @ nu_of
     dX, dU = np.zeros((N + 1, n, P)), np.zeros((N, nu, P))

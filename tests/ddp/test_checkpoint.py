@@ -50,6 +50,12 @@ def constrained():
     return replace(pendulum.swing_up(), terminal=[], terminal_constraints=[upright]), None
 
 
+def in_units():
+    """A swing-up whose rows at the end differ by orders of magnitude."""
+    upright = ddp.Equality(lambda x, u: np.array([3e4, 2e-5]) * (x - [np.pi, 0.0]))
+    return replace(pendulum.swing_up(), terminal=[], terminal_constraints=[upright]), None
+
+
 def fenced():
     """A swing-up that ends upright within limits of torque and speed."""
     problem, guess = constrained()
@@ -59,7 +65,7 @@ def fenced():
 
 @pytest.mark.parametrize("made", [
     lambda: (pendulum.swing_up(horizon=40), None), lambda: (cartpole.swing_up(horizon=80), None), imposed, limited,
-    constrained, fenced,
+    constrained, fenced, in_units,
 ])  # fmt: skip
 @pytest.mark.parametrize("end", [3, 6])
 def test_a_solve_that_was_ended_has_the_result_of_one_that_was_not(made, end, tmp_path):

@@ -1,0 +1,39 @@
+"""Factors that rows of constraints are multiplied by while a solve lasts: users may give them in any units.
+
+Errors of rows are compared with each other, and with gaps; slacks begin at about a tenth of one, and a unit of
+violation has a price. So slopes of rows should be about one. As IPOPT scales rows (Wächter & Biegler 2006, section
+3.8), by slopes where a solve begins, but tiny ones are scaled up as well: else they are met where they are violated by
+less than tolerances, and are not followed before.
+
+States may be in any units, too: a position in mm has small slopes. So no row is scaled to change by more than one, or
+large ones by less, where states and controls change by as much as they do where a solve begins.
+
+A factor is one but where slopes are far from that, the same at all knots, and a power of two: nothing is rounded.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ddp.constraints import row_table
+from ddp.problem import Problem
+from ddp.protocols import Array
+
+SMALL, LARGE, LEAST = 0.1, 100.0, 1e-20
+"""Slopes of rows that are scaled: smaller than the first number or larger than the second one, but not all but zero or
+infinite."""
+
+
+def factors_of(problem: Problem, X: Array, U: Array) -> Array:
+    """Factors (m,) of constraints, where a solve begins at X (N+1, nx), U (N, nu)."""
+    rows = problem.rows
+    J, slope, change = rows.jacobian(X, U), np.ones(rows.size), np.ones(rows.size)
+    least, largest = row_table.slopes(rows.table, J, np.ones(rows.nz), slope)
+    if least >= SMALL and largest <= LARGE:
+        return change
+    moved = problem.dynamics.difference(np.broadcast_to(X[0], X.shape), X)
+    motion = np.concatenate([np.abs(moved).max(axis=0), np.abs(U).max(axis=0)])
+    row_table.slopes(rows.table, J, np.where(motion > 0.0, motion, 1.0), change)
+    up, down = (slope < SMALL) & (slope > LEAST), (slope > LARGE) & (slope < 1.0 / LEAST)
+    size = np.where(up, np.clip(change, slope, 1.0), np.where(down, np.clip(change, 1.0, slope), 1.0))
+    return np.asarray(np.exp2(-np.round(np.log2(size))))
