@@ -79,13 +79,6 @@ def scale_gaps(w, lane, share):
 
 
 @kernel
-def move(w, lane):
-    """Forget what was known of the iterate before."""
-    lane.scaled, lane.age = 0, -1
-    forget(lane)
-
-
-@kernel
 def forget(lane):
     """Forget derivatives."""
     if lane.derived.owner == lane.index:
@@ -161,7 +154,8 @@ def accept(w, lane):
         lane.cost, lane.highest = attempt.step.cost, max(lane.highest, attempt.step.cost)
         if lane.torn:
             scale_gaps(w, lane, 1.0 - attempt.step.alpha)
-        move(w, lane)
+        lane.scaled, lane.age = 0, -1
+        forget(lane)
         if lane.limited:
             measure_room(w, lane)
     free = w.limited != 0 and lane.limited == 0

@@ -153,7 +153,7 @@ def renew(s, f):
 
 @kernel
 def arrive(w, lane, cost):
-    """Go on from where a rollout led, at that cost."""
+    """Go on from where a rollout led, at that cost, or wait for the rollout of another step."""
     if lane.stage == BEGINS:
         begin(w, lane, cost)
     elif lane.stage == OPENS:
@@ -164,25 +164,18 @@ def arrive(w, lane, cost):
             search_ended(w, lane, lane.alpha, cost, lane.tried_X, lane.tried_U)
         elif found == SURPASSED:
             keep(w, lane, cost)
-            lane.stage, lane.ahead = GOES_FURTHER, 0
-            ask(w, lane, 2.0)
+            lane.stage, lane.ahead, lane.alpha = GOES_FURTHER, 0, 2.0
         elif lane.alpha >= 2.0 * w.shortest:
-            ask(w, lane, 0.5 * lane.alpha)
+            lane.alpha *= 0.5
         else:
             search_ended(w, lane, 0.0, lane.cost, lane.X, lane.U)
     else:
         if -np.inf < cost < lane.reached:
             keep(w, lane, cost)
         if lane.alpha == 2.0 or lane.alpha == 8.0 or lane.longer == lane.alpha == 4.0:
-            ask(w, lane, 2.0 * lane.alpha)
+            lane.alpha *= 2.0
         else:
             search_ended(w, lane, lane.longer, lane.reached, lane.kept_X, lane.kept_U)
-
-
-@kernel
-def ask(w, lane, alpha):
-    """Wait for the rollout of a step."""
-    lane.alpha = alpha
 
 
 @kernel
@@ -248,7 +241,7 @@ def propose(w, lane, model):
                 lane.expected, lane.gradient, lane.slope = found.expected, found.gradient, lane.found_slope
                 lane.contracted[model] = lane.by
                 lane.stage, lane.ahead, lane.unpriced = SEARCHES, 0, 0
-                ask(w, lane, max(s.longest[model], w.shortest))
+                lane.alpha = max(s.longest[model], w.shortest)
                 return
             model = follow_up(s, lane, False)
         if not finish_iteration(w, lane):

@@ -127,7 +127,10 @@ class _Memory:
         self.shares = max(n, nu) <= SHARED
         count = 2 * WIDTH if self.shares else WIDTH  # so that eight of them wait for the same
         self.derivatives = problem.allocate(lambda shape: aligned_zeros((count if self.shares else 1, *shape)))
-        self.derived = [self._derived(own) for own in zip(*self.derivatives[:-1], strict=True)]
+        self.derived = [
+            filled(Derived, **dict(zip(Derivatives._fields, map(address, own), strict=False)), owner=-1)
+            for own in zip(*self.derivatives[:-1], strict=True)
+        ]
         numbers_of_T = (numbers_of_blocks(n // 2, structure.halves[1]),) if structure.blockwise else (n + nu, n + nu)
         self.T = aligned_zeros((count, N, *numbers_of_T))
         routines = routines_of(problem)
@@ -142,7 +145,6 @@ class _Memory:
         self.eight = eight_of(N, nx, n, nu)
         self.weights = np.zeros((N, n))
         self.owners: list[Any] = []
-        self.boxes: dict[int, dict[str, Array]] = {}
         self.problem, self.contraction = problem, d.contraction()
         numbers = Globalisation(
             Limits(solver.tolerance, solver.switch, solver.max_regularization), DAMPED if solver.hessian == "exact" else
@@ -166,19 +168,10 @@ class _Memory:
         self.worker.count, self.worker.lanes = count, addresses
         self.eight.lower, self.eight.upper = address(self.worker.lower), address(self.worker.upper)
 
-    def _derived(self, own: tuple[Array, ...]) -> Derived:
-        """Addresses of the derivatives of a lane, but for those of constraints."""
-        places = {name: address(array) for name, array in zip(Derivatives._fields, own, strict=False)}
-        return filled(Derived, **places, owner=-1)
-
     def _of_lane(self, index: int) -> Derivatives:
         """Derivatives of a lane, which are those of all lanes where they take turns."""
         parts = self.derivatives._asdict().items()
         return Derivatives(**{name: part[index if self.shares else 0] if part.size else part for name, part in parts})
-
-    def _boxed(self, index: int, second: Array, in_blocks: bool, torn: bool) -> Horizon:
-        """Everything that a sweep of one lane reads and writes where controls have limits."""
-        return self._horizon(index, second, in_blocks, torn).replace(limited=1, **self.boxes[index])
 
     def _box(self) -> dict[str, Array]:
         """Memory of one lane for sweeps within limits."""
@@ -222,9 +215,9 @@ class _Memory:
         box, each = {"low": nothing, "high": nothing}, T
         if self.problem.limited:
             box, each = self._box(), np.zeros((N, nz, nz))
-            self.boxes[index] = box
             boxed = [
-                self._boxed(index, second, in_blocks, torn) if blockwise or not in_blocks else None
+                self._horizon(index, second, in_blocks, torn).replace(limited=1, **box)
+                if blockwise or not in_blocks else None
                 for torn in (False, True) for second, in_blocks in ((each, False), (T, True))
             ]  # fmt: skip
         boxed_trajectory = trajectory.replace(T=address(each), size=each[0].size)

@@ -125,16 +125,14 @@ class Driver:
         is_compiled = bool(spare) and not spare[-1].obstacle
         if is_compiled and THREADED < left <= LASTINGLY * WORTHWHILE and cores() > 1:
             self._crew = Threads()
-            return self._crew
-        if left > (LASTINGLY if is_compiled else 1.0) * WORTHWHILE and cores() > 1:
+        elif left > (LASTINGLY if is_compiled else 1.0) * WORTHWHILE and cores() > 1:
             try:
                 self._sent = packed(self._work)
                 self._crew = Pool(cores())
             except ProblemError as reason:  # functions that cannot be sent, or a daemonic process
                 logger.warning("solving in this process alone: %s", reason)
                 self._crew = self._here
-            return self._crew
-        return self._here
+        return self._crew or self._here
 
     def _next(self, crew: Crew) -> list[Block]:
         """Blocks for a task of about a second, but not so many that others wait at the end, or for what is ready."""
@@ -169,20 +167,14 @@ class Driver:
         if crew.is_here:
             future = crew.submit(solved, self._work, task, self._shelf.inside)
         else:
-            if self._sent is None:
-                self._sent = packed(self._work)
-            future = self._submitted(crew, task)
+            self._sent, outlet = self._sent or packed(self._work), self._shelf.outlet
+            outlet = outlet if crew.is_local or isinstance(outlet, Shared) else None
+            try:
+                future = crew.submit(run, *self._sent, task, outlet)
+            except BrokenExecutor as reason:
+                future = Future()
+                future.set_exception(reason)
         self._flying[future] = blocks, tried
-
-    def _submitted(self, crew: Crew, task: Task) -> Future[Any]:
-        assert self._sent is not None
-        outlet = self._shelf.outlet
-        try:
-            return crew.submit(run, *self._sent, task, outlet if crew.is_local or isinstance(outlet, Shared) else None)
-        except BrokenExecutor as reason:
-            future: Future[Any] = Future()
-            future.set_exception(reason)
-            return future
 
     def _gather(self) -> None:
         """Keep what has come back; of tasks whose worker has died, do those again that have had no luck yet."""

@@ -88,9 +88,7 @@ def kept_in(rows: Any) -> tuple[str, ...]:
 
 def fail(row: Any, sentence: str) -> None:
     """Write into a row that there is no solution, and why."""
-    for name in ("cost", "gradient", "violation", "moved"):
-        row[name] = np.nan
-    for name in kept_in(row):
+    for name in ("cost", "gradient", "violation", "moved", *kept_in(row)):
         row[name] = np.nan
     row["iterations"], row["work"], row["converged"], row["kind"] = 0, 0, False, b"unknown"
     row["ending"], row["sentence"] = ENDINGS.index(Ending.UNKNOWN.name), said_in(sentence)
