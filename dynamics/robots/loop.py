@@ -188,10 +188,12 @@ def distances(m: Mechanism, loops: Sequence[Loop], q: Array) -> tuple[Array, Arr
             (about,) = set(range(3)) - set(held)
             across = np.cross(np.eye(3)[about], R[:, about])
             turn = across * np.arctan2(np.linalg.norm(across), R[about, about]) / max(np.linalg.norm(across), 1e-300)
-        elif len(held) == 1:
-            i, j = (held[0] + 1) % 3, (held[0] + 2) % 3
-            turn = np.full(3, np.arctan2(R[j, i], R[i, i]))
         of_turn = pin.Jlog3(R) @ R.T @ seen[3:] if len(held) == 3 else seen[3:]
+        if len(held) == 1:
+            h, i, j = held[0], (held[0] + 1) % 3, (held[0] + 2) % 3
+            turn = np.full(3, np.arctan2(R[j, i], R[i, i]))
+            tilt = R[h, i] / max(R[i, i] ** 2 + R[j, i] ** 2, 1e-300)
+            of_turn = np.tile(seen[3 + h] - tilt * (R[i, i] * seen[3 + i] + R[j, i] * seen[3 + j]), (3, 1))
         places = [k for k in range(3) if AXES[k] not in free]
         moved = seen[:3] - pin.skew(between.translation) @ seen[3:]
         e += [*between.translation[places], *turn[held]]

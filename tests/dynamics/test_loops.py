@@ -13,6 +13,7 @@ import dynamics
 from ddp.errors import ModelError, ProblemError
 from ddp.systems.system import expanded
 from dynamics import Loop, Robot, RobotDynamics
+from dynamics.robots.loop import closed, distances, mechanism
 from problems.costs import ControlCost, StateCost
 
 HOLDING = ("implicit-euler", "sdirk2")
@@ -197,6 +198,19 @@ def test_loops_that_cannot_be_closed_or_are_none_are_refused():
             Robot(robot.model, robot.q0, loops=loops)
     with pytest.raises(ModelError, match="expected some of x, y, z, rx, ry, rz, got 'yaw'"):
         Loop("end", "tip", "yaw")
+
+
+@pytest.mark.parametrize("free", ["", "rx", "ry", "rz", "rx ry", "ry rz", "rx rz"])
+def test_rates_of_distances_are_exact_where_a_loop_is_closed_and_turned(free, rng):
+    model, loops = pin.Model(), [Loop("end", "universe", free)]
+    model.addJoint(0, pin.JointModelFreeFlyer(), pin.SE3.Identity(), "base")
+    model.addFrame(pin.Frame("end", 1, 0, random_placement(rng), pin.OP_FRAME))
+    bodies = mechanism(model)
+    q = closed(bodies, loops, pin.integrate(model, pin.neutral(model), rng.normal(size=6)))
+    rates = distances(bodies, loops, q)[1]
+    for d, rate in zip(np.eye(6), rates.T, strict=True):
+        away = fourth_order(lambda t, d=d: distances(bodies, loops, pin.integrate(model, q, t * d))[0])
+        np.testing.assert_allclose(rate, away, atol=1e-9)
 
 
 def test_only_steps_that_hold_loops_take_a_robot_that_has_them():
