@@ -56,7 +56,8 @@ def reach(
     """
     arm = _fixed_arm(robot)
     ur5 = arm.name == "ur5"
-    start = _configuration(arm, "q0", (_UR5_START if ur5 else arm.q0) if q0 is None else q0)
+    usual = _UR5_START if ur5 else arm.q0
+    start = as_array("q0", usual if q0 is None else q0, (arm.nq,)).copy()
     tool = _tool(arm) if frame is None else frame
     if target is None:
         goal = np.array(_UR5_GOAL) if ur5 else _turned(arm, start)
@@ -153,7 +154,7 @@ def throw(
     """
     arm = _fixed_arm(robot)
     arm = lock(arm, [name for name in arm.joint_names if "finger" in name])
-    start = _configuration(arm, "q0", arm.q0 if q0 is None else q0)
+    start = as_array("q0", arm.q0 if q0 is None else q0, (arm.nq,)).copy()
     hand = _tool(arm) if frame is None else frame
     system = RobotDynamics(arm, dt)
     rest = np.concatenate([start, np.zeros(arm.nv)])
@@ -198,10 +199,6 @@ def _fixed_arm(robot: checks.RobotLike) -> Robot:
         raise ProblemError(f"robot: expected an arm on a fixed base, got {arm.name} on a free-flyer")
     check_rigid(arm, ProblemError)
     return arm
-
-
-def _configuration(arm: Robot, field: str, value: ArrayLike) -> Array:
-    return as_array(field, value, (arm.nq,)).copy()
 
 
 def _tool(arm: Robot) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -141,7 +140,8 @@ def _last(interior: Interior, sweep: Sweep | None) -> Sweep | None:
 def _from_anew(descent: Descent, scale: float) -> tuple[Interior, End]:
     """Full-space steps from the iterate, and why they ended."""
     iterate, solver, history = descent.iterate, descent.solver, descent.history
-    struggles = None if solver.step == "linear" else _ways_of_struggling(iterate)
+    ways = _struggles if iterate.constrained else _struggles_within if iterate.limited else _struggles_freely
+    struggles = None if solver.step == "linear" else ways
     keeper = None if iterate.guess is None else iterate.guess.keeper
     standing = None if keeper is None else keeper.standing
     if standing is None:
@@ -161,11 +161,6 @@ def _from_anew(descent: Descent, scale: float) -> tuple[Interior, End]:
         return interior, interior.run(solver.max_iterations)
     go_on(interior, standing)
     return interior, interior.go_on(solver.max_iterations)
-
-
-def _ways_of_struggling(iterate: Iterate) -> Callable[[list[Record]], bool]:
-    """Test of whether full-space steps are not the way."""
-    return _struggles if iterate.constrained else _struggles_within if iterate.limited else _struggles_freely
 
 
 def _struggles(records: list[Record]) -> bool:

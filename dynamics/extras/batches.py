@@ -64,10 +64,6 @@ class BatchDynamics(ByKnot):
         M, nx = X.shape
         return self._asked("jacobian", self._jacobian, X, U, (M, nx, nx), (M, nx, self.nu))
 
-    def _tensors(self, X: Array, U: Array) -> Array:
-        nz = self.nx + self.nu
-        return self._asked("second", self._second, X, U, (len(X), self.nx, nz, nz))[0]
-
     def _called(self, x: Any, u: Any) -> Any:
         return self.step(x, u)
 
@@ -92,7 +88,9 @@ class BatchDynamics(ByKnot):
 
     def expand_second(self, X: Array, U: Array, out: Expansion, first: int = 0) -> None:
         """The second order of M knots, into out.record."""
-        out.record[:] = self._tensors(np.ascontiguousarray(X), np.ascontiguousarray(U)).reshape(len(X), -1)
+        X, U, nz = np.ascontiguousarray(X), np.ascontiguousarray(U), self.nx + self.nu
+        (tensors,) = self._asked("second", self._second, X, U, (len(X), self.nx, nz, nz))
+        out.record[:] = tensors.reshape(len(X), -1)
 
     def _origin(self) -> str:
         return self._from
