@@ -262,8 +262,9 @@ def _followed(iterate: Iterate, point: Point, sweep: Sweep | None) -> tuple[Arra
     problem, U = iterate.problem, np.clip(point.U, iterate.problem.lower, iterate.problem.upper)
     if sweep is None or point.gap > NEARLY:
         return point.X.copy(), U, point.gaps.copy()
-    X, rolled, _ = problem.track(point.X, U, np.zeros_like(U), sweep.K, FULL, np.zeros_like(point.gaps))
+    closed = np.zeros_like(point.gaps) if iterate.gap > 0.0 else iterate.gaps
+    X, rolled, _ = problem.track(point.X, U, np.zeros_like(U), sweep.K, FULL, closed)
     worst = problem.violation(X[0], rolled[0]) if np.isfinite(X).all() else np.inf
     if worst <= TOLERANCE or worst <= 1.001 * problem.violation(point.X, point.U):
-        return X[0], rolled[0], np.zeros_like(point.gaps)
+        return X[0], rolled[0], closed
     return point.X.copy(), U, point.gaps.copy()
