@@ -77,8 +77,8 @@ def finish(
         came, made = point.do(run, ending.address, at_once)
         if made and show is not None:
             now = working_time()
-            for *numbers, _ in own["numbers"][:made].tolist():
-                show(record_of((now - before) / made, *numbers))
+            for numbers in own["numbers"][:made].tolist():
+                show(record_of((now - before) / made, numbers))
             before = now
         if came == FORESEES:
             s.foreseen = foresee(point, s.blend if led else 1.0, led)

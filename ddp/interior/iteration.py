@@ -6,6 +6,7 @@ What is rare is left to Python: an iteration ends before it, and says so.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from ddp.compiling.kernel import kernel
@@ -195,13 +196,9 @@ def is_taken(s, p, trial, theta, phi, slope, alpha):
     return accepted
 
 
-def record_of(
-    seconds: float, cost: float, dual: float, expected: float, alpha: float, mu: float, blend: float, gap: float,
-    violation: float, barrier: float,
-) -> Record:  # fmt: skip
-    """Record of an iteration, from the numbers that `iteration.report` writes."""
+def record_of(seconds: float, numbers: Sequence[float]) -> Record:
+    """Record of an iteration, from the numbers that `report` writes."""
+    cost, dual, expected, alpha, mu, blend, gap, violation, barrier, _ = numbers
     hessian = GAUSS_NEWTON if blend == 0.0 else EXACT if mu == 0.0 else LEVENBERG_MARQUARDT
     contraction, left = GIVEN if blend > 0.0 else NONE, 0.0 if gap < CLOSED else gap
-    return Record(
-        cost, dual, expected, alpha, mu, hessian, blend, seconds, left, contraction, violation, barrier, full_space=True
-    )
+    return Record(cost, dual, expected, alpha, mu, hessian, blend, seconds, left, contraction, violation, barrier, True)

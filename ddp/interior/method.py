@@ -243,5 +243,5 @@ class Interior:
 
     def _record(self, made: Sequence[Sequence[float]], seconds: float) -> None:
         """Show records of iterations, from their numbers, see `iteration.report`, and the seconds that each took."""
-        for *numbers, _ in made:
-            self._show(record_of(seconds, *numbers), self.point)
+        for numbers in made:
+            self._show(record_of(seconds, numbers), self.point)
