@@ -25,7 +25,7 @@ HALF, NONE = SHARES.index(0.5), len(SHARES) - 1
 PROOF = 0.5
 """The share of the exact Hessian without which full-space steps have not proved themselves."""
 
-FIRST_SHIFT, SMALLEST_SHIFT, RISES, DECAY, MOST_SHIFT = 1e-4, 1e-10, (100.0, 8.0), 3.0, 1e12
+FIRST_SHIFT, SMALLEST_SHIFT, RISES, DECAY, MOST_SHIFT = 1e-4, 1e-20, (100.0, 8.0), 3.0, 1e12
 """mu, added to Hessians where none is positive definite: the first, the smallest one, by how much it rises first and
 later, and falls from iterate to iterate."""
 

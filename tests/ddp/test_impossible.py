@@ -231,3 +231,15 @@ def test_linear_costs_without_end_are_told_as_linear_programs_tell_them(held):
         assert (solution.status.ending is ddp.Ending.BOTTOMLESS) == (found.status == 3)
         if found.status == 0 and held == "limits":
             assert solution.cost == pytest.approx(found.fun - H * 0.1 * N, rel=1e-6)
+
+
+@pytest.mark.parametrize("row", [0, 1])
+def test_linear_costs_without_end_are_told_within_few_iterations_where_ends_are_given(row):
+    """The sum of places or of accelerations, by a mass whose place or speed at the end is given."""
+    system = FunctionDynamics(lambda x, u: np.array([x[0] + H * x[1], x[1] + H * u[0]]), 2, 1)
+    falls = [lambda x, u: -u[0], lambda x, u: -x[0]][row]
+    end = ddp.Equality(lambda x, u: x[row] - 1.0)
+    problem = ddp.Problem(system, [falls], [], np.zeros(2), 20, terminal_constraints=[end])
+    solution = ddp.solve(problem, ddp.DDP(step="linear"), throw=False)
+    assert solution.status.ending is ddp.Ending.BOTTOMLESS
+    assert solution.iterations <= 40
