@@ -170,7 +170,8 @@ class Solution:
         if feedback == "priced" and step is None:
             return priced_policy(problem, self.X, self.U, self.multipliers, weights, late)
         if not (weights is None and step is None):
-            raise ProblemError("weights, step: expected with feedback='tracking', the solver's gains have their own")
+            field = "step" if feedback == "priced" else "weights, step"
+            raise ProblemError(f"{field}: expected with feedback='tracking', gains of {feedback!r} have their own")
         return held_policy(problem.dynamics, self.X, self.U, self.K, problem.lower, problem.upper, late)
 
     def adaptive(

@@ -63,8 +63,9 @@ def sweep(plan: str, shard: str | None, into: str | None, quiet: bool, as_json: 
             told = f"as many as the plan says, got {count}"
             raise ProblemError(f"over.{name}: expected {given['samples']} samples, {told}")
     start = None if given["start"] in (None, "own guess") else given["start"]
+    processes = None if given["processes"] is None else integer("processes", given["processes"], 1)
     solutions = solve_many(
-        problem, over, _solver(given), given["processes"], start, into or given["into"], given["keep"], given["dtype"],
+        problem, over, _solver(given), processes, start, into or given["into"], given["keep"], given["dtype"],
         given["retries"], not quiet, None if shard is None else share(shard), given["verify"],
     )  # fmt: skip
     done, converged = int(solutions.done.sum()), int(solutions.converged[solutions.done].sum())
@@ -146,9 +147,7 @@ def _sampled(problem: Problem, name: str, way: Any, samples: Any, rng: np.random
 
 def _solver(given: Mapping[str, Any]) -> DDP:
     """The solver that a plan names."""
-    name = given["solver"]
-    if name not in SOLVERS:
-        raise ProblemError(f"solver: expected one of {', '.join(SOLVERS)}, got {said(name)}")
+    choice("solver", name := given["solver"], SOLVERS)
     return SOLVERS[name](tolerance=given["tolerance"], max_iterations=given["max_iterations"])
 
 
