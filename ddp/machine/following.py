@@ -12,6 +12,7 @@ import numpy as np
 
 from ddp.compiling.kernel import inline, kernel, specialised
 from ddp.machine.aligned import aligned_zeros
+from ddp.machine.constants import room
 from ddp.machine.fields import Fields, vector
 from ddp.machine.gathering import gather, scatter
 from ddp.machine.memory import address_of, as_matrix, floats_at, rows_at
@@ -74,7 +75,9 @@ deviate: Any = None
 advance: Any = None
 open_gap: Any = None
 sizes: Any = None
-"""Kernels by which a system's states deviate and move: kernels of its own take their places in the template below."""
+_numbers: Any = 0
+"""Kernels by which a system's states deviate and move, and how many floats it works with on the stack: those of some
+system take their places in the template below."""
 
 
 def _follow(context, eight, unused, none):  # type: ignore[no-untyped-def]
@@ -82,7 +85,7 @@ def _follow(context, eight, unused, none):  # type: ignore[no-untyped-def]
 
     Eight knots go to and from lanes at once: their numbers fill registers, whatever the sizes are.
     """
-    p, s = Eight(eight), system(context)
+    p, s = Eight(eight), system(context, room(_numbers))  # memory ends with the kernel that makes it, even if inlined
     nx, n, nu = sizes(s, p)
     own = Following(lanes_at(address_of(p.memory)), nx, nu, n, nu * n)
     alpha, imposed = load(p.alphas, 0), load(p.imposed, 0)
@@ -160,7 +163,7 @@ def sizes_of(s, p):
 def follower(name: str, system: Any, deviate: Any, advance: Any, open_gap: Any) -> Any:
     """The function that rolls out an `Eight` of a system, given by kernels; to be compiled to a C function.
 
-    ``system(context)`` is what the others take first.   ``deviate(s, X, x, dx)``: dx := x ⊖ X.
+    ``system(context, memory)`` is what the others take first.   ``deviate(s, X, x, dx)``: dx := x ⊖ X.
     ``advance(s, t, x, u)``: x := the next state of knot t.   ``open_gap(s, x, dx)``: x := x ⊕ dx, see `where_moved`.
     """
     return specialised(

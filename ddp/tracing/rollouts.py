@@ -148,7 +148,7 @@ def motion_at(context):
 
 
 @inline
-def system(context):
+def system(context, memory):
     """The address of a `Motion`, ready to begin."""
     moving(motion_at(context))
     return motion_at(context)

@@ -69,8 +69,8 @@ class Robot(NamedTuple):
 
 
 _frozen: Any = None
-_numbers: Any = None
-"""Placeholders of the content of one robot's `Modes`, and of how many floats work with it takes."""
+_numbers: Any = 0
+"""Placeholders of the content of one robot's `Modes`, and of how many floats work with it takes on the stack."""
 
 
 @inline
@@ -85,14 +85,15 @@ def known_modes(w):  # type: ignore[no-untyped-def]
 
 
 @inline
-def room_of(address):
+def room_of(address, stack):
     """The address of working memory."""
     return address
 
 
-def known_room(address):  # type: ignore[no-untyped-def]
-    """The address of working memory on the stack, which registers replace where loops are written out."""
-    return room(_numbers)
+@inline
+def known_room(address, stack):
+    """The address of working memory on the caller's stack, which registers replace where loops are written out."""
+    return stack
 
 
 @inline
@@ -102,11 +103,11 @@ def known_sizes(s, p):
     return tree.nq + tree.nv, 2 * tree.nv, s.modes.nu
 
 
-def robot(context):  # type: ignore[no-untyped-def]
+def robot(context, memory):  # type: ignore[no-untyped-def]
     """The robot of a `Work`."""
     w = Work(context)
     modes = Modes(modes_of(w))
-    bench = free_bench(modes, 0, lanes_at(room_of(w.rollouts)))
+    bench = free_bench(modes, 0, lanes_at(room_of(w.rollouts, memory)))
     return Robot(modes, bench, bench.end)
 
 
@@ -163,7 +164,8 @@ def _expand(context, trajectory, first, second):  # type: ignore[no-untyped-def]
     A, B, record = array_at(p.A, (N, n, n)), array_at(p.B, (N, n, nu)), array_at(p.record, (N, p.records))
     if first != 0:
         X, U, schedule = array_at(p.X, (N, p.nx)), array_at(p.U, (N, nu)), integers_at(address_of(w.schedule), (N,))
-        linearize(modes_of(w), array_at(room_of(w.expansions), (w.expanding, 8)), schedule, X, U, A, B, record)
+        memory = array_at(room_of(w.expansions, room(_numbers)), (w.expanding, 8))
+        linearize(modes_of(w), memory, schedule, X, U, A, B, record)
     if second != 0:
         complete(modes_of(w), A, B, record)
 
@@ -171,7 +173,7 @@ def _expand(context, trajectory, first, second):  # type: ignore[no-untyped-def]
 def _contract(context, trajectory, unused, none):  # type: ignore[no-untyped-def]
     """Second order of a `Trajectory` with its weights, into T as Hessians."""
     w, p = Work(context), Trajectory(trajectory)
-    nz, memory = p.n + p.nu, array_at(room_of(w.contractions), (w.contracting, 8))
+    nz, memory = p.n + p.nu, array_at(room_of(w.contractions, room(_numbers)), (w.contracting, 8))
     record, weights = array_at(p.record, (p.N, p.records)), array_at(p.weights, (p.N, p.n))
     contract(modes_of(w), memory, record, weights, array_at(p.T, (p.N, nz, nz)))
 
@@ -179,7 +181,7 @@ def _contract(context, trajectory, unused, none):  # type: ignore[no-untyped-def
 def _contract_into_blocks(context, trajectory, unused, none):  # type: ignore[no-untyped-def]
     """Second order of a `Trajectory` with its weights, into T as the blocks of `ddp.systems.system.Abilities`."""
     w, p = Work(context), Trajectory(trajectory)
-    modes, memory = Modes(modes_of(w)), array_at(room_of(w.contractions), (w.contracting, 8))
+    modes, memory = Modes(modes_of(w)), array_at(room_of(w.contractions, room(_numbers)), (w.contracting, 8))
     record, weights = array_at(p.record, (p.N, p.records)), array_at(p.weights, (p.N, p.n))
     out, groups = array_at(p.T, (p.N, p.size)), integers_at(w.groups, (w.grouped,))
     contract_knots(modes.tree.address, memory, step_of(modes, 0), groups, record, weights, out)
@@ -208,7 +210,7 @@ def _compiled(
     if content is None:
         return callback(specialised(template, f"{name}_by_kernels", **own))
     known = inline(specialised(known_modes, "known_modes", _frozen=content))
-    own |= {"modes_of": known, "room_of": inline(specialised(known_room, "known_room", _numbers=8 * rows))}
+    own |= {"modes_of": known, "room_of": known_room, "_numbers": 8 * rows}
     own |= {"system": inline(specialised(robot, "known_robot", **own)), "sizes": known_sizes}
     function = specialised(template, f"{name}_of_robot", **own)
     return written_out(function) if unrolled else callback(function, whole=True)
