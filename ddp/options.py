@@ -75,7 +75,8 @@ class DDP:
         "rollout"  by the dynamics, under the policy of the sweep; constraints are held by ``constraints``
         "linear"   as the linear model says, gaps open on the way: the full-space primal-dual interior point of
                    `ddp.interior`, with its own multipliers, Hessians and search. Limits of controls and constraints are
-                   rows with slacks, and never violated by more than the tolerance
+                   rows with slacks, and never violated by more than the tolerance. With constraints, saddles are not
+                   left: the status and ``kind`` tell that the exact Hessian is not positive definite where it ends
         "auto"     linear with constraints, after a few rollouts without them; else by rollouts until these struggle, by
                    a step of an eighth or less within limits of controls, by two in a row where controls are fewer than
                    the coordinates that they move, and then linear as long as that goes further. By rollouts alone
