@@ -167,9 +167,10 @@ class Rows:
         row_table.along(self.table, J, dX, dU, out)
         return out
 
-    def worst(self, X: Array, U: Array) -> float:
-        """The largest violation of any row that is not soft."""
-        return float(row_table.worst(self.values(X, U), *self._held))
+    def worst(self, X: Array, U: Array, factors: Array | float = 1.0) -> float:
+        """The largest violation of any row that is not soft; rows may be multiplied by factors (m,)."""
+        c, (lower, upper) = self.values(X, U), self._held
+        return float(row_table.worst(factors * c, factors * lower, factors * upper))
 
     def paid(self, X: Array, U: Array) -> float:
         """Cost of all violations of soft rows."""

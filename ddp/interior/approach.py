@@ -14,6 +14,8 @@ import numpy as np
 
 from ddp.constraints import row_table
 from ddp.interior.course import TOLERANCE
+from ddp.interior.scaling import factors_of
+from ddp.protocols import Array
 from ddp.solutions.status import End, Ending
 
 if TYPE_CHECKING:
@@ -28,10 +30,14 @@ COARSE = 1e-2
 """Expected decrease, relative to the cost, that is small enough where constraints do not hold."""
 
 
-def _worst(iterate: Iterate) -> float:
-    """The largest amount by which any row is beyond its bounds, soft ones as well, for here they cost nothing."""
+def _worst(iterate: Iterate, factors: Array | float = 1.0) -> float:
+    """The largest amount by which any row is beyond its bounds, soft ones as well, for here they cost nothing.
+
+    factors (m,): of rows, which are multiplied by them.
+    """
     rows = iterate.problem.rows
-    return float(row_table.worst(rows.values(iterate.X, iterate.U), rows.lower, rows.upper))
+    c = factors * rows.values(iterate.X, iterate.U)
+    return float(row_table.worst(c, factors * rows.lower, factors * rows.upper))
 
 
 def approach(descent: Descent) -> End | None:
@@ -55,7 +61,10 @@ def approach(descent: Descent) -> End | None:
             if not hold:
                 break
             if not coarse:
-                return end
+                factors = np.maximum(factors_of(problem, iterate.X, iterate.U), 1.0)
+                if _worst(iterate, factors) <= TOLERANCE:  # which is large in tiny units
+                    return end
+                break
             coarse = False
         elif end.ending is not Ending.ITERATIONS or (coarse and short >= enough):
             iterate.arrive(*before)

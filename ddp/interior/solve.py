@@ -264,7 +264,8 @@ def _followed(iterate: Iterate, point: Point, sweep: Sweep | None) -> tuple[Arra
         return point.X.copy(), U, point.gaps.copy()
     closed = np.zeros_like(point.gaps) if iterate.gap > 0.0 else iterate.gaps
     X, rolled, _ = problem.track(point.X, U, np.zeros_like(U), sweep.K, FULL, closed)
-    worst = problem.violation(X[0], rolled[0]) if np.isfinite(X).all() else np.inf
-    if worst <= TOLERANCE or worst <= 1.001 * problem.violation(point.X, point.U):
+    rows, factors = problem.rows, np.maximum(point.factors, 1.0)  # the tolerance is large in tiny units
+    worst = rows.worst(X[0], rolled[0], factors) if np.isfinite(X).all() else np.inf
+    if worst <= TOLERANCE or worst <= 1.001 * rows.worst(point.X, point.U, factors):
         return X[0], rolled[0], closed
     return point.X.copy(), U, point.gaps.copy()

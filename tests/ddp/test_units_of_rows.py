@@ -10,7 +10,7 @@ from ddp.interior.scaling import factors_of
 from problems import arm
 from problems.constraints import JointLimits
 from tests.benchmarks.optimisers.cases import CASES
-from tests.ddp.constrained_systems import on_a_rail
+from tests.ddp.constrained_systems import linear_quadratic, on_a_rail
 
 UNITS = np.array([1e-6, 3e4, 1e5, 2e-5])
 
@@ -126,3 +126,15 @@ def test_factors_are_powers_of_two_and_do_not_mistake_units_of_states_for_those_
     far = factors_of(problem, 1e-6 * X, U)
     assert far[-2] == 1.0
     assert far[-1] == 2.0**16
+
+
+def test_tiny_rows_are_held_though_tolerances_would_let_them_go():
+    def bounded(unit):
+        rows = ddp.Inequality(lambda x, u: unit * (x[0] + x[1] + x[2]), upper=1.5 * unit)
+        fields = {"constraints": [rows], "terminal_constraints": [], "control_limits": None}
+        return ddp.solve(linear_quadratic(np.random.default_rng(0), **fields))
+
+    plain, tiny = bounded(1.0), bounded(1e-9)
+    assert plain.X.sum(axis=1).max() == pytest.approx(1.5, rel=1e-9)
+    assert tiny.cost == pytest.approx(plain.cost, rel=1e-9)
+    assert tiny.iterations <= 1.5 * plain.iterations
