@@ -26,11 +26,13 @@ import numpy as np
 from ddp.constraints.impossible import Held, proof
 from ddp.constraints.lagrangian import Lagrangian, Residual, state_size
 from ddp.errors import ProblemError, as_array, positive, positive_integer, settle_by
+from ddp.interior.scaling import factors_of
 from ddp.iterate import Iterate
 from ddp.problem import Problem
 from ddp.saddles import away, judged
 from ddp.solutions.solution import Solution
 from ddp.solutions.status import End, Ending, infeasible
+from ddp.starts import start_policy
 
 if TYPE_CHECKING:
     from ddp.descent import Descent
@@ -111,7 +113,10 @@ class AugmentedLagrangian:
         if not placed:
             return problem
         warm = isinstance(guess, Solution) and guess.multipliers.size > 0 and bool((guess.penalties > 0.0).all())
-        lagrangian = Lagrangian(problem.rows, np.ones(state_size(placed)), warm)
+        begun = start_policy(problem, guess)
+        with np.errstate(all="ignore"):
+            factors = factors_of(problem, begun.X, begun.U)
+        lagrangian = Lagrangian(problem.rows, np.ones(state_size(placed)), warm, factors)
         lagrangian.multipliers[:] = 0.0
         if isinstance(guess, Solution) and warm:
             lagrangian.multipliers[:] = as_array("guess.multipliers", guess.multipliers, (lagrangian.multipliers.size,))
@@ -228,7 +233,8 @@ class _Rounds:
         """Whether growing penalties have not halved the violation of some constraint."""
         past = self.violations[-STUCK - 1 :]
         held = (self.growths >= STUCK) & (past[-1] > 0.5 * past[0]) & (past[-1] > self.options.tolerance)
-        return bool((held | (self.grew & (self.lagrangian.penalties >= self.largest))).any())
+        found = bool((held | (self.grew & (self.lagrangian.penalties >= self.largest))).any())
+        return found and self._cost_of_violations() > 0.0  # which soft constraints have none of
 
     def worst(self) -> str:
         """The largest violation, in words."""
@@ -258,8 +264,10 @@ class _Rounds:
         """
         cost = self.plain_cost()
         for i, (found, own) in enumerate(zip(self._all_residuals(), self.lagrangian.placed, strict=True)):
-            away = np.minimum(np.abs(found.values - own.lower), np.abs(found.values - own.upper))
-            square = max((found.violation**2).sum(), 0.01 * (away[np.isfinite(away)] ** 2).sum(), NEGLIGIBLE)
+            factors = own.own(np.sqrt(self.lagrangian.shares))
+            away = factors * np.minimum(np.abs(found.values - own.lower), np.abs(found.values - own.upper))
+            beyond = factors * found.violation
+            square = max((beyond**2).sum(), 0.01 * (away[np.isfinite(away)] ** 2).sum(), NEGLIGIBLE)
             self.lagrangian.penalties[i] = cost * np.clip(4.0 / square, *FIRST_PENALTIES)
         self._publish()
 
@@ -279,7 +287,7 @@ class _Rounds:
             iterate, rows = self.iterate, self.lagrangian.rows
             sweep, _ = iterate.final_sweep(True)
             U = iterate.problem.padded(iterate.U)
-            forces = self.lagrangian.penalties[rows.constraint] * rows.beyond(rows.values(iterate.X, U))
+            forces = self.lagrangian.stiffness * rows.beyond(rows.values(iterate.X, U))
             held = iterate.problem.plain, iterate.work.derivatives, iterate.X, iterate.U, iterate.gaps, forces
             if sweep is not None and (proven := proof(Held(*held))) is not None:
                 return End(Ending.INFEASIBLE, infeasible(self.worst(), proven))
@@ -314,8 +322,8 @@ class _Rounds:
 
     def _cost_of_violations(self) -> float:
         """Cost of all violations by penalties alone."""
-        squares = np.array([(residual.violation**2).sum() for residual in self._residuals()])
-        return 0.5 * float(self.lagrangian.penalties @ squares)
+        beyond = np.concatenate([residual.violation.ravel() for residual in self._residuals()])
+        return 0.5 * float(self.lagrangian.stiffness @ beyond**2)
 
     def _publish(self) -> None:
         """Have the iterate take new multipliers and penalties."""

@@ -15,20 +15,22 @@ from ddp.machine.addresses import address_of_words
 
 @kernel
 def augmented_cost(
-    address, context, columns, diagonal, curved, lower, upper, cap, compliance, multipliers, penalty,
+    address, context, columns, diagonal, curved, lower, upper, cap, compliance, multipliers, penalty, shares,
     first, X, U, scale, order, l, lz, lzz,
 ):  # fmt: skip
     """Constraint of the C function at ``address``; bounds and multipliers (., size) of all of its knots, penalty (1,).
 
+    shares (size,): what penalties of rows are multiplied by.
+
     Only runs of knots with an active row are differentiated.
     """
-    M, size, rho = X.shape[0], lower.shape[1], penalty[0]
+    M, size = X.shape[0], lower.shape[1]
     width = 1 if diagonal != 0 else columns.shape[0]
     force = np.empty((M, size))
     _call(address, context, bound.VALUES, 0, M, width, X, U, force, force, lz.shape[1], 0)
     for k in range(M):
         for i in range(size):
-            y = multipliers[first + k, i]
+            y, rho = multipliers[first + k, i], penalty[0] * shares[i]
             e = shifted(force[k, i] + y / rho, lower[first + k, i], upper[first + k, i])
             stiff, most = stiffness(rho, cap, compliance, first + k, i)
             f = stiff * e
@@ -52,7 +54,7 @@ def augmented_cost(
         for k in range(begin, end):
             for i in range(size):
                 held = lower[first + k, i] == upper[first + k, i] or force[k, i] != 0.0
-                stiff, most = stiffness(rho, cap, compliance, first + k, i)
+                stiff, most = stiffness(penalty[0] * shares[i], cap, compliance, first + k, i)
                 stiff = scale * stiff if held and abs(force[k, i]) < scale * most else 0.0
                 if diagonal != 0:
                     lz[k, columns[i]] += force[k, i] * J[k, i, 0]

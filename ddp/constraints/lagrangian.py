@@ -86,11 +86,13 @@ class Lagrangian:
     """Multipliers (m,) of all constraints and one penalty for each, in one vector ``state`` that terms read.
 
     warm: whether they come from an earlier solution.
+    factors (m,): what brings rows to units of order one, the same at all knots; penalties are of rows in these.
     """
 
     rows: Rows
     state: Array
     warm: bool = False
+    factors: Array | float = 1.0
 
     @property
     def placed(self) -> tuple[Placed, ...]:
@@ -110,10 +112,21 @@ class Lagrangian:
     @cached_property
     def terms(self) -> tuple[AugmentedTerm, ...]:
         """Terms, one for each constraint, that read ``state``."""
+        each = zip(self.placed, self.penalties[:, None], strict=True)
         return tuple(
-            AugmentedTerm(entry, entry.own(self.multipliers), self.penalties[i : i + 1], self.rows.known)
-            for i, entry in enumerate(self.placed)
+            AugmentedTerm(one, one.own(self.multipliers), penalty, self.rows.known, one.own(self.shares)[0].copy())
+            for one, penalty in each
         )
+
+    @cached_property
+    def shares(self) -> Array:
+        """Shares (m,) that penalties of rows are multiplied by."""
+        return np.full(self.rows.size, self.factors) ** 2
+
+    @property
+    def stiffness(self) -> Array:
+        """Penalties (m,) of all rows."""
+        return self.penalties[self.rows.constraint] * self.shares
 
     def __getstate__(self) -> dict[str, object]:
         return {name: value for name, value in vars(self).items() if name != "terms"}  # they have views of the state
@@ -122,25 +135,26 @@ class Lagrangian:
         """Forces (m,), the next estimate of the multipliers, and for each constraint their largest change over ρ.
 
         That is violation and lack of complementarity in one: where it is zero, c is within its bounds, and a
-        multiplier that is not zero stands at a bound.
+        multiplier that is not zero stands at a bound. It is in the units of rows, or of order one where it is larger.
         """
-        rows, penalties = self.rows, self.penalties[self.rows.constraint]
+        rows, penalties = self.rows, self.stiffness
         with np.errstate(invalid="ignore"):
             e = rows.beyond(rows.values(X, U) + self.multipliers / penalties)
         e[rows.free] = 0.0
         force = np.clip(penalties / (1.0 + penalties * rows.compliance) * e, -rows.cap, rows.cap)
-        return force, np.maximum.reduceat(np.abs(force - self.multipliers) / penalties, rows.first)
+        changes = np.abs(force - self.multipliers) / penalties * np.maximum(self.factors, 1.0)
+        return force, np.maximum.reduceat(changes, rows.first)
 
 
 class AugmentedTerm:
     """One constraint as a cost of its knots; see the module for the formulas.
 
-    multipliers (M, size), penalty (1,): read at every call.
+    multipliers (M, size), penalty (1,): read at every call.   shares (size,): what penalties of rows are multiplied by.
     """
 
-    def __init__(self, entry: Placed, multipliers: Array, penalty: Array, known: Values):
+    def __init__(self, entry: Placed, multipliers: Array, penalty: Array, known: Values, shares: Array):
         self.constraint, self.multipliers, self.penalty = entry.constraint, multipliers, penalty
-        self._entry, self._known = entry, known
+        self._entry, self._known, self._shares = entry, known, shares
         self._lower, self._upper = entry.lower, entry.upper
         self._cap, self._compliance = (HARD if s is None else s for s in (entry.cap, entry.compliance))
 
@@ -175,7 +189,7 @@ class AugmentedTerm:
         if found is None:
             return None
         kind = int(found.diagonal), int(found.curved)
-        own = self._lower, self._upper, self._cap, self._compliance, self.multipliers, self.penalty
+        own = self._lower, self._upper, self._cap, self._compliance, self.multipliers, self.penalty, self._shares
         given = found.address, found.context, found.columns, *kind, *own
         return bind(augmented_cost, *given, separable=self.separable).owned(found)
 
@@ -205,20 +219,25 @@ class AugmentedTerm:
         H = weight * (J.transpose(0, 2, 1) @ (stiff[:, :, None] * J))
         lzz[at] += H + self.constraint.curvature(X, U, force) if exact else H
 
+    @property
+    def _rho(self) -> Array:
+        """Penalties (size,) of rows."""
+        return self.penalty * self._shares
+
     def _beyond(self, X: Array, U: Array) -> Array:
-        shifted = self._known(self._entry, X, U) + self.multipliers / self.penalty
+        shifted = self._known(self._entry, X, U) + self.multipliers / self._rho
         e = shifted - np.clip(shifted, self._lower, self._upper)
         return np.where(np.isinf(self._lower) & np.isinf(self._upper), 0.0, e)
 
     def _stiffness(self) -> tuple[Array, Array]:
         """Stiffness of rows, and how large their forces may be."""
         if len(self._cap) == 0:
-            return np.broadcast_to(self.penalty, self._lower.shape), np.full(self._lower.shape, np.inf)
-        return self.penalty / (1.0 + self.penalty * self._compliance), self._cap
+            return np.broadcast_to(self._rho, self._lower.shape), np.full(self._lower.shape, np.inf)
+        return self._rho / (1.0 + self._rho * self._compliance), self._cap
 
     def _costs(self, e: Array) -> tuple[Array, Array]:
         """Forces (M, size) and costs (M,)."""
         stiff, most = self._stiffness()
         force = np.clip(stiff * e, -most, most)
-        settled = 0.5 / self.penalty * self.multipliers * self.multipliers
+        settled = 0.5 / self._rho * self.multipliers * self.multipliers
         return force, np.asarray((force * (e - 0.5 * force / stiff) - settled).sum(axis=1))

@@ -138,3 +138,27 @@ def test_tiny_rows_are_held_though_tolerances_would_let_them_go():
     assert plain.X.sum(axis=1).max() == pytest.approx(1.5, rel=1e-9)
     assert tiny.cost == pytest.approx(plain.cost, rel=1e-9)
     assert tiny.iterations <= 1.5 * plain.iterations
+
+
+@pytest.mark.parametrize("derivatives", ["traced", "differences"])
+def test_rollouts_hold_rows_in_mixed_units_as_well(plain, derivatives):
+    solver = ddp.DDP(step="rollout")
+    one, other = (ddp.solve(in_units(*units, derivatives), solver) for units in ((1.0, np.ones(4)), (1e5, UNITS)))
+    assert other.cost == pytest.approx(one.cost, rel=1e-6)
+    assert other.iterations <= 1.5 * one.iterations
+    assert other.violation <= 1e-8
+    again = ddp.solve(other.problem, solver, guess=other)
+    assert again.iterations <= 5
+    assert again.cost == pytest.approx(one.cost, rel=1e-6)
+
+
+@pytest.mark.parametrize("unit", [1.0, 1e-6])
+def test_soft_constraints_whose_penalties_cannot_grow_end_rollouts_in_words(unit):
+    rows = ddp.Inequality(lambda x, u: unit * x[0], lower=-0.2 * unit, upper=0.2 * unit)
+    problem = replace(in_units(1.0, np.ones(4)), constraints=[ddp.Soft(rows, 0.5 / unit)], terminal_constraints=[])
+    free, held = (
+        ddp.solve(problem, ddp.DDP(step="rollout", constraints=method), throw=False)
+        for method in (None, ddp.AugmentedLagrangian(max_penalty=1e-8))
+    )
+    assert free.converged
+    assert held.status.ending in (ddp.Ending.CONVERGED, ddp.Ending.ROUNDS)
