@@ -6,7 +6,8 @@ violation has a price. So slopes of rows should be about one. As IPOPT scales ro
 less than tolerances, and are not followed before.
 
 States may be in any units, too: a position in mm has small slopes. So no row is scaled to change by more than one, or
-large ones by less, where states and controls change by as much as they do where a solve begins.
+large ones by less, where states and controls change by as much as they do where a solve begins. And rows that controls
+enter are no larger than by these: forces of contacts change by 1e4 N for one m/s, and are held as closely as they are.
 
 A factor is one but where slopes are far from that, the same at all knots, and a power of two: nothing is rounded.
 """
@@ -34,6 +35,9 @@ def factors_of(problem: Problem, X: Array, U: Array) -> Array:
     moved = problem.dynamics.difference(np.broadcast_to(X[0], X.shape), X)
     motion = np.concatenate([np.abs(moved).max(axis=0), np.abs(U).max(axis=0)])
     row_table.slopes(rows.table, J, np.where(motion > 0.0, motion, 1.0), change)
-    up, down = (slope < SMALL) & (slope > LEAST), (slope > LARGE) & (slope < 1.0 / LEAST)
-    size = np.where(up, np.clip(change, slope, 1.0), np.where(down, np.clip(change, 1.0, slope), 1.0))
+    by_controls = np.zeros(rows.size)
+    row_table.slopes(rows.table, J, np.repeat([0.0, 1.0], [rows.n, rows.nz - rows.n]), by_controls)
+    large = np.where(by_controls > 0.0, by_controls, slope)
+    up, down = (slope < SMALL) & (slope > LEAST), (large > LARGE) & (large < 1.0 / LEAST)
+    size = np.where(up, np.clip(change, slope, 1.0), np.where(down, np.clip(change, 1.0, large), 1.0))
     return np.asarray(np.exp2(-np.round(np.log2(size))))
