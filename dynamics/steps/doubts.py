@@ -27,6 +27,8 @@ LONG = 1.0
 """Steps of robots this long are taken for milliseconds [s]."""
 MOST = 3
 """Names in one sentence."""
+DECAYS = {"semi-implicit-euler": 2.0, "euler": 2.0, "rk4": 2.785}
+"""Largest stable product of a step and a rate of decay, by explicit integrators."""
 
 
 def doubts_of(system: Any, problem: Any) -> list[str]:
@@ -35,7 +37,7 @@ def doubts_of(system: Any, problem: Any) -> list[str]:
     if robot.is_hybrid:  # rods bend and stretch
         return []
     q = np.asarray(problem.x0)[: robot.nq]
-    found = [*_steps(system), *_angles(robot, q), *_limits(robot, q), *_quaternions(robot, q)]
+    found = [*_steps(system), *_damping(system, q), *_angles(robot, q), *_limits(robot, q), *_quaternions(robot, q)]
     stated = stated_in(problem)
     marks = [mark for term in stated if callable(getattr(term, "marks", None)) for mark in term.marks()]
     bounds = [*_others(robot, stated), *_bounds(robot, stated)]
@@ -68,6 +70,22 @@ def _others(robot: Robot, terms: list[Any]) -> Iterator[str]:
 def _steps(system: Any) -> Iterator[str]:
     if system.dt >= LONG:
         yield f"dt: steps of {system.dt:g} s are long for a robot: are these milliseconds? dt is in seconds"
+
+
+def _damping(system: Any, q: Array) -> Iterator[str]:
+    """The joint whose motion grows in explicit steps, because of its viscous friction."""
+    robot, most = system.robot, DECAYS.get(getattr(system, "integrator", ""), np.inf)
+    root = np.sqrt(robot.tree.damping) if system.damping else np.zeros(robot.nv)
+    if not root.any() or most == np.inf:
+        return
+    M = np.triu(pin.crba(robot.model, robot.model.createData(), q))
+    rates, motions = np.linalg.eigh(root[:, None] * np.linalg.inv(M + np.triu(M, 1).T) * root)
+    if rates[-1] * system.dt > most:
+        i = int(np.argmax(np.abs(motions[:, -1])))
+        yield (
+            f"damping: {system.named_numbers[1][i]}'s, {root[i] ** 2:.3g}, makes its speed grow in steps of "
+            f"{system.dt:g} s, longer than {most / rates[-1]:.2g} s: take integrator='sdirk2', or a smaller dt"
+        )
 
 
 def _numbers(robot: Robot) -> Iterator[tuple[str, int, bool]]:

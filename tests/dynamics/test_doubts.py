@@ -56,6 +56,30 @@ def test_degrees_and_limits_are_told_apart(reach):
     assert said == "x0: beyond limits of joints: elbow_joint at 3.5, its limit is 3.142 rad"
 
 
+@pytest.mark.parametrize("integrator", ["semi-implicit-euler", "euler", "rk4"])
+def test_damping_is_doubted_where_steps_make_speeds_grow(integrator):
+    model = random_tree(4, lambda rng: pin.JointModelRY(), bodies=4).model
+    model.damping, model.gravity = np.array([0.0, 0.3, 0.0, 2.0]), pin.Motion.Zero()
+    robot = dynamics.load(model)
+    M = pin.crba(robot.model, robot.model.createData(), robot.neutral())
+    rates, motions = np.linalg.eig(np.linalg.solve(M, np.diag(model.damping)))
+    x0 = np.concatenate([robot.neutral(), 1e-9 * motions[:, np.argmax(rates)]])
+    stable = {"rk4": 2.7853}.get(integrator, 2.0) / rates.max()
+
+    def doubted(dt, integrator=integrator, damping=True):
+        system = dynamics.RobotDynamics(robot, dt, integrator=integrator, damping=damping)
+        speeds = np.linalg.norm(system.rollout(x0, np.zeros((9, 4)))[:, 4:], axis=1)
+        said = [one for one in doubts(Problem(system, [], [], x0, 3)) if "damping" in one]
+        assert bool(said) == (speeds[-1] > speeds[0] * (1.0 + 1e-6))
+        return said
+
+    (said,) = doubted(1.01 * stable)
+    assert f"longer than {stable:.2g} s" in said
+    assert not doubted(0.99 * stable)
+    assert not doubted(1.01 * stable, damping=False)
+    assert not doubted(1.01 * stable, integrator="sdirk2")
+
+
 @pytest.mark.parametrize("made", [constraints.JointLimits, partial(costs.JointLimits, weight=1.0)])
 def test_bounds_in_degrees_are_told(reach, made):
     robot = reach.dynamics.robot
