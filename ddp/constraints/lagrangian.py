@@ -41,6 +41,7 @@ class Residual:
     multipliers (M, size): positive where the upper bound is held by force, negative where the lower one is; that of an
         equality has either sign. ``∇cost + Jᵀ multipliers = 0`` at a solution.
     row_names: names of the ``size`` numbers, such as joints, where the constraint has some.
+    given: how far x0 violates what is not imposed at knot 0, where the state is given.
     """
 
     name: str
@@ -49,6 +50,7 @@ class Residual:
     violation: Array
     multipliers: Array
     row_names: tuple[str, ...] = ()
+    given: float = 0.0
 
     @property
     def worst(self) -> float:
@@ -60,7 +62,8 @@ class Residual:
             return f"{self.name} holds"
         knot, row = np.unravel_index(int(np.argmax(np.abs(self.violation))), self.violation.shape)
         part = f"[{self.row_names[row] if self.row_names else row}]" if self.violation.shape[1] > 1 else ""
-        return f"{self.name}{part} is violated by {self.worst:.3g} at knot {self.knots[int(knot)]}"
+        start = f", and by {self.given:.3g} at x0, which is given" if self.given > 0.0 else ""
+        return f"{self.name}{part} is violated by {self.worst:.3g} at knot {self.knots[int(knot)]}{start}"
 
 
 def state_size(placed: Sequence[Placed]) -> int:
@@ -74,11 +77,23 @@ def residuals(rows: Rows, X: Array, U: Array, multipliers: Array) -> tuple[Resid
     beyond = rows.beyond(c)
     return tuple(
         Residual(
-            entry.name, range(entry.start, entry.stop), entry.own(c), entry.own(beyond), entry.own(multipliers).copy(),
+            entry.name,
+            range(entry.start, entry.stop),
+            entry.own(c),
+            entry.own(beyond),
+            entry.own(multipliers).copy(),
             tuple(ability(entry.constraint, "row_names")),
+            _given(entry, entry.own(c)),
         )
         for entry in rows.placed
     )
+
+
+def _given(entry: Placed, c: Array) -> float:
+    """How far values c (M, size) of a constraint are beyond bounds that it has, and that knot 0 has not."""
+    dropped = np.isinf(entry.lower[0]) & np.isinf(entry.upper[0]) & (entry.start == 0)
+    beyond = c[0] - np.clip(c[0], entry.constraint.lower, entry.constraint.upper)
+    return float(np.abs(beyond[dropped]).max(initial=0.0))
 
 
 @dataclass(frozen=True, eq=False)

@@ -217,6 +217,14 @@ def test_constraints_that_contradict_each_other_are_called_infeasible():
     assert solution.iterations < 300
 
 
+def test_a_start_that_violates_a_constraint_is_named():
+    """x0 = (1, 0) is given: nothing is imposed there, and in one step x[0] does not change."""
+    beyond, within = (ddp.Inequality(lambda x, u, low=low: x[0], lower=low) for low in (5.0, 0.5))
+    solution = ddp.solve(linear_problem(constraints=[beyond, within]), throw=False)
+    assert "at knot 1, and by 4 at x0, which is given" in solution.status
+    assert [residual.given for residual in solution.residuals()] == [4.0, 0.0]
+
+
 def test_the_end_out_of_reach_is_named_with_its_knot_and_distance():
     """A linear system of bounded speed, |v| <= 1 over 1.2 s, cannot get from 1 to 5: at best to 2.1."""
     problem = linear_problem(
