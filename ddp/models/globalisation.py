@@ -295,8 +295,8 @@ def search_anew(s, model):
 
 @portable
 def follow_step(s):
-    """Let the share of the exact Hessian follow the step."""
-    if s.alpha[EXACT] > 0.5:
+    """Let the share of the exact Hessian follow the step; a share whose steps stay short may be too small as well."""
+    if s.alpha[EXACT] > 0.5 or 0.0 < max(s.last[EXACT], s.before[EXACT]) <= 0.5:
         s.blend[EXACT] = min(1.0, 2.0 * s.blend[EXACT])
     elif s.alpha[EXACT] == 0.0:
         s.blend[EXACT] = max(0.5 * s.blend[EXACT], SMALLEST_BLEND)
