@@ -70,7 +70,7 @@ Memory: Any = type("Memory", (Struct,), {"__module__": __name__} | {
 """Sizes and addresses of a `Point`, of N controls and M rows whose Jacobians have ``entries`` numbers.
 
 Numbers of the point have its names.   rows: a `RowMemory`.   outside: address of the C function that asks Python
-for what is not compiled, 0 if all is; broken: whether Python has raised an error meanwhile.
+for what is not compiled, 0 if all is; broken: how many questions Python has left unanswered.
 X (N+1, nx), U (N, nu), opened (N, n), residual (M,): the point, its gaps and what its rows miss; tried_X ..
 tried_residual, tried_primal (3, M): a trial, tried_cost: its cost.   errors (ERRORS,): a `Judged`.
 contracted: whether second orders are; whole: whether Gauss-Newton's Hessians have been made; valued: whether
@@ -117,6 +117,7 @@ RowArrays = namedtuple("RowArrays", "bounds kind give state step w f y")
 @inline
 def ask(p, what):
     """Ask Python for one of `DIFFERENTIATE` and the others."""
+    p.broken += 1  # until it has answered
     call_contraction(p.outside, what, 0, 0, 0)
 
 

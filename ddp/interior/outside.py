@@ -11,7 +11,7 @@ import numpy as np
 from ddp.derivatives import EXACT, FIRST, GAUSS_NEWTON, RECORDS, lacking
 from ddp.errors import ModelError
 from ddp.interior.memory import CONTRACT, CURVE, DIFFERENTIATE, EVALUATE, STRAY, TRACK, WEIGH
-from ddp.machine.written import assign
+from ddp.machine.written import assign, read_one
 from ddp.parallel.differentiator import Differentiator
 from ddp.protocols import Array
 from ddp.systems.system import System, ability
@@ -42,21 +42,22 @@ class Outside:
         self.address = ctypes.cast(self._function, ctypes.c_void_p).value or 0
 
     def raise_again(self) -> None:
-        """Raise what a part has raised."""
-        if self._failure is not None:
-            failure, self._failure = self._failure, None
+        """Raise what a part has raised; an interrupt before `_call` could catch it has left its question unanswered."""
+        failure, self._failure = self._failure, None
+        if failure is not None or read_one(self._place.memory, "broken") != 0:
             assign(self._place.memory, {"broken": 0})
-            raise failure
+            raise failure or KeyboardInterrupt
 
     def _call(self, part: int, *unused: int) -> None:
         if self._failure is None:
             try:
                 self._parts[part]()
+                assign(self._place.memory, {"broken": read_one(self._place.memory, "broken") - 1})
                 return
             except BaseException as failure:  # none can leave a C function
                 self._failure = failure
         self._place.own["tried_gaps"].fill(np.inf)
-        assign(self._place.memory, {"broken": 1, "tried_cost": np.inf})
+        assign(self._place.memory, {"tried_cost": np.inf})
 
     def _differentiate(self) -> None:
         known, own, rows = 0, self._place.own, self._place.rows

@@ -70,6 +70,26 @@ def test_what_a_part_in_python_raises_ends_the_solve(part, monkeypatch):
     assert same(plain, solved(problem, workers="threads:2"))
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("first", [1, 2, 17])
+def test_an_interrupt_before_a_part_in_python_begins_ends_the_solve(first, monkeypatch):
+    """ctypes drops what is raised at the entry of a function that C calls."""
+    call, left = Outside._call, [first]
+
+    def failing(outside, part, *unused):
+        left[0] -= 1
+        if left[0] == 0:
+            raise KeyboardInterrupt
+        call(outside, part)
+
+    problem = limited.rail()
+    monkeypatch.setattr(Outside, "_call", failing)
+    with pytest.raises(KeyboardInterrupt):
+        solved(problem, workers="threads:2")
+    assert left[0] <= 0
+    assert same(solved(problem, workers="threads:2"), solved(limited.rail(), workers="threads:2"))
+
+
 def test_a_solve_that_was_interrupted_leaves_no_traces():
     problem, seen = limited.rail(), []
     plain = solved(problem)
