@@ -17,6 +17,7 @@ import numpy as np
 
 from ddp.compiling.kernel import call_contraction, callback, kernel
 from ddp.machine.addresses import array_at
+from ddp.machine.memory import hold
 from ddp.machine.struct import Struct, integer, matrix, real
 from ddp.protocols import Array
 
@@ -110,6 +111,7 @@ def follow(steps, t, x, u):
     for i in range(n):
         at[nx + i] = s * row[2 + nx + i]
     call_contraction(p.deviation, p.context, at.ctypes.data, x.ctypes.data, e.ctypes.data)
+    hold(at)
     ahead, later = row, t + p.delay
     if later != t:
         ahead = table[row_of(table, later)]

@@ -12,6 +12,7 @@ import numpy as np
 
 from ddp.compiling.kernel import call_contraction, callback, kernel
 from ddp.machine.addresses import array_at, integers_at
+from ddp.machine.memory import hold
 from ddp.machine.number import WIDTH
 
 
@@ -114,6 +115,7 @@ def contract_one(context, record, weight, hessian):  # type: ignore[no-untyped-d
     weights_of_functions(B, array_at(weight, (n + ns,)), own)
     call_contraction(w[0], w[1], record, weight, Hf.ctypes.data)
     call_contraction(w[2], w[3], record + 8 * (begin + n * nu + nu * nz), own.ctypes.data, hessian)
+    hold(own)
     add_pulled(Hf, G, n, array_at(hessian, (nz, nz)))
 
 
