@@ -19,6 +19,7 @@ EPSILON = 2.3e-16
 
 FIXED = "; to hold it there, leave its limits wide and give constraints=[mayne.Equality(lambda x, u: u[{i}] - {value})]"
 """Advice where nothing is between the limits."""
+TURNED = ": give (lower, upper), the lower limits of both controls first"
 
 
 class Inherited(NamedTuple):
@@ -42,7 +43,7 @@ def as_limits(limits: Any, N: int, dynamics: System) -> tuple[Array, Array]:
     if not (is_array or (isinstance(limits, Sequence) and not isinstance(limits, str))) or len(limits) != 2:
         came = f"an array of shape {limits.shape}" if is_array else described(limits)
         advice = ": transpose it" if is_array and limits.shape == (nu, 2) else ""
-        raise ProblemError(f"{field}: expected a pair (lower, upper), got {came}{advice}")
+        raise ProblemError(f"{field}: expected a pair (lower, upper), each for all controls, got {came}{advice}")
     pair = []
     for side, value in enumerate(limits):
         name = f"{field}[{side}]"
@@ -59,6 +60,7 @@ def as_limits(limits: Any, N: int, dynamics: System) -> tuple[Array, Array]:
         raise ProblemError(
             f"{field}: expected lower < upper, got {low} and {high} for control {i} at knot {knot}"
             f"{FIXED.format(i=i, value=low) if low == high and np.isfinite(low) else ''}"
+            f"{TURNED if nu == 2 and (np.array(pair)[:, knot, 0] < np.array(pair)[:, knot, 1]).all() else ''}"
         )
     return pair[0], pair[1]
 

@@ -139,7 +139,8 @@ def simulate(
     kick, factor, late = pushed(push), positive("mass", mass), at_least_zero("delay", delay)
     every, spread = 1.0 / positive("rate", rate), at_least_zero("noise", noise)
     if kick is not None and not system.robot.is_floating:
-        raise ProblemError(f"push: expected none, the base of {system.robot.name} is fixed")
+        fixed = f"push: expected none, the base of {system.robot.name} is fixed"
+        raise ProblemError(f"{fixed}; to push it elsewhere, ask solution.policy in a loop of your own")
     if friction is not None and not feet_of(system):
         raise ProblemError(f"friction: expected none, {system.robot.name} does not stand on feet")
     mu = (friction_of(problem) or 0.7) if friction is None else positive("friction", friction)

@@ -39,6 +39,10 @@ def problem(**changes):
         ({"horizon": 10**400}, "horizon: 1000.* would need more than any machine has of memory"),
         ({"constraints": np.ones((3, 3))}, r"constraints: expected a list of constraints, got ndarray"),
         ({"control_limits": ([[1.0], [1.0, 2.0]], 1.0)}, r"control_limits\[0\]: expected a real number"),
+        (
+            {"dynamics": FunctionDynamics(lambda x, u: x + u, 2, 2), "control_limits": [(0.0, 9.0), (-0.2, 0.2)]},
+            "expected lower < upper, .* give .lower, upper., the lower limits of both controls first",
+        ),
         ({"running": TERM}, "running: expected a list of cost terms, got Quadratic"),
         ({"running": [TERM, 3.0]}, r"running\[1\]: expected a cost term, a function .* got float"),
         ({"running": [lambda x: 0.0]}, r"running\[0\] \(<lambda>\): value raised TypeError: .* positional argument"),
