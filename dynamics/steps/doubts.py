@@ -79,7 +79,8 @@ def _damping(system: Any, q: Array) -> Iterator[str]:
     if not root.any() or most == np.inf:
         return
     M = np.triu(pin.crba(robot.model, robot.model.createData(), q))
-    rates, motions = np.linalg.eigh(root[:, None] * np.linalg.inv(M + np.triu(M, 1).T) * root)
+    inverse = np.linalg.pinv(M + np.triu(M, 1).T, hermitian=True)  # M may be singular
+    rates, motions = np.linalg.eigh(root[:, None] * inverse * root)
     if rates[-1] * system.dt > most:
         i = int(np.argmax(np.abs(motions[:, -1])))
         yield (

@@ -80,6 +80,13 @@ def test_damping_is_doubted_where_steps_make_speeds_grow(integrator):
     assert not doubted(1.01 * stable, integrator="sdirk2")
 
 
+def test_damping_of_what_has_no_inertia_is_not_doubted():
+    model = random_tree(4, lambda rng: pin.JointModelRY(), bodies=2).model
+    model.inertias[2], model.damping = pin.Inertia.Zero(), np.ones(2)
+    system = dynamics.RobotDynamics(dynamics.load(model, massless="ignore"), 1e-3, damping=True)
+    assert not doubts(Problem(system, [], [], np.zeros(4), 3))
+
+
 @pytest.mark.parametrize("made", [constraints.JointLimits, partial(costs.JointLimits, weight=1.0)])
 def test_bounds_in_degrees_are_told(reach, made):
     robot = reach.dynamics.robot
