@@ -43,7 +43,7 @@ def as_limits(limits: Any, N: int, dynamics: System) -> tuple[Array, Array]:
     if not (is_array or (isinstance(limits, Sequence) and not isinstance(limits, str))) or len(limits) != 2:
         came = f"an array of shape {limits.shape}" if is_array else described(limits)
         advice = ": transpose it" if is_array and limits.shape == (nu, 2) else ""
-        raise ProblemError(f"{field}: expected a pair (lower, upper), each for all controls, got {came}{advice}")
+        raise ProblemError(f"{field}: expected a pair (lower, upper), got {came}{advice}")
     pair = []
     for side, value in enumerate(limits):
         name = f"{field}[{side}]"

@@ -207,7 +207,7 @@ def follow_up(s, point, made):
             return GAUSS_NEWTON
         s.best = model
         if model == EXACT:
-            follow_step(s)
+            follow_step(s, point)
         else:
             s.mu[model] = stepped(s, model, point)
             if s.alpha[model] == 0.0:
@@ -294,9 +294,10 @@ def search_anew(s, model):
 
 
 @portable
-def follow_step(s):
-    """Let the share of the exact Hessian follow the step; a share whose steps stay short may be too small as well."""
-    if s.alpha[EXACT] > 0.5 or 0.0 < max(s.last[EXACT], s.before[EXACT]) <= 0.5:
+def follow_step(s, point):
+    """Let the share of the exact Hessian follow the step; near the optimum short ones may come of too small a share."""
+    close = abs(s.expected[EXACT]) < s.switch * point.magnitude
+    if s.alpha[EXACT] > 0.5 or (close and 0.0 < max(s.last[EXACT], s.before[EXACT]) <= 0.5):
         s.blend[EXACT] = min(1.0, 2.0 * s.blend[EXACT])
     elif s.alpha[EXACT] == 0.0:
         s.blend[EXACT] = max(0.5 * s.blend[EXACT], SMALLEST_BLEND)

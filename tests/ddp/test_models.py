@@ -82,13 +82,16 @@ def test_where_a_full_step_brings_little_indefinite_exact_hessians_are_left_at_o
     assert [blend for blend, _ in point.swept] == sweeps
 
 
-@pytest.mark.parametrize(("alpha", "shares"), [(1.0, [0.25, 0.5, 1.0]), (0.5, [0.25, 0.25, 0.5, 1.0])])
-def test_a_share_of_the_exact_hessian_grows_after_full_steps_and_where_steps_stay_short(alpha, shares):
+@pytest.mark.parametrize(
+    ("alpha", "switch", "shares"),
+    [(1.0, 0.09, [0.25, 0.5, 1.0]), (0.5, 0.11, [0.25, 0.25, 0.5, 1.0]), (0.5, 0.09, [0.25] * 4)],
+)
+def test_a_share_of_the_exact_hessian_grows_after_full_steps_and_near_the_optimum(alpha, switch, shares):
     class IndefiniteAtFirst(Scripted):
         def sweep(self, blend, mu, costates=False):
             return super().sweep(blend, mu)._replace(failed=0 if len(self.swept) < 3 else -1)
 
-    model, point = Mixed(Limits()), IndefiniteAtFirst(0.9, alpha)
+    model, point = Mixed(Limits(switch=switch)), IndefiniteAtFirst(0.9, alpha)
     model.numbers.mode = NAMES.index(EXACT)
     assert [model.iterate(point).blend for _ in shares] == shares
 
