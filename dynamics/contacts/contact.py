@@ -43,8 +43,7 @@ class Contact:
     target: where it is held, (3,) [m] for a point, a pin.SE3 or (4, 4) for a surface; needed if kp is not zero. Of what
     rolls, a point (3,) [m] of the plane, on which every step then ends.
     reference: the axes in which its force is expressed, "local-world-aligned" (the world's) or "local" (the frame's).
-    Along axes in which no joint moves the frame, as across the plane of a planar robot, nothing is held nor felt. Let
-    targets be within that plane: where one is beside it, kp times how far is told as a force, which moves nothing.
+    Along axes in which no joint moves the frame, as across the plane of a planar robot, nothing is held nor felt.
 
     Of what rolls: radius [m]; axis (3,), the wheel's axle in the frame's axes, None for a ball; normal (3,) of the
     plane, in the world, default upward. What of it touches the plane stands still at the end of every step of time,

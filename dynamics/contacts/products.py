@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from ddp.compiling.kernel import inline, kernel
 from ddp.machine.number import where_less
 from dynamics.contacts.contact import SURFACE
@@ -26,14 +28,17 @@ def last_dof(tree, contacts, i):
 
 @kernel
 def settle_still_rows(contacts, S):
-    """S (nc, nc) with ones on the diagonal in rows that hold nothing, as across the plane in which all joints move."""
+    """S (nc, nc) with ∞ on the diagonal in rows that hold nothing, as across the plane in which all joints move.
+
+    Rows and columns of the inverse are zeros there: no force is felt, wherever the target is.
+    """
     for i in range(contacts.count):
         for part in range(threes(contacts, i)):
             r = contacts.row[i] + 3 * part
             x, y, z = S[r, r], S[r + 1, r + 1], S[r + 2, r + 2]
             least = STILL**2 * (x * x + y * y + z * z)
             for k in range(r, r + 3):
-                S[k, k] = where_less(least, S[k, k] * S[k, k], S[k, k], S[k, k] + 1.0)
+                S[k, k] = where_less(least, S[k, k] * S[k, k], S[k, k], np.inf)
 
 
 @kernel

@@ -179,8 +179,14 @@ def invert_redundant(tree, contacts, n, epsilon, r):
 
 @kernel
 def invert_regularized(A, epsilon):
-    """A := (A + ε)⁻¹ by eigenvectors, whose rounding is magnified by 1/ε and not by 1/ε²; NaN if A is not finite."""
-    n, total = len(A), 0.0
+    """A := (A + ε)⁻¹ by eigenvectors, whose rounding is magnified by 1/ε and not by 1/ε²; NaN if A is not finite.
+
+    Where rows hold nothing, ∞ on the diagonal becomes zero.
+    """
+    n, total, holds = len(A), 0.0, np.ones(len(A))
+    for i in range(n):
+        if A[i, i] == np.inf:
+            A[i, i], holds[i] = 1.0, 0.0
     for i in range(n):
         for j in range(n):
             total += abs(A[i, j])
@@ -197,7 +203,7 @@ def invert_regularized(A, epsilon):
             for k in range(values.size):
                 value = values[k] if values[k] > REDUNDANT * largest else 0.0
                 total += vectors[i, k] * vectors[j, k] / (value + epsilon)
-            A[i, j] = A[j, i] = total
+            A[i, j] = A[j, i] = total * holds[i] * holds[j]
 
 
 @kernel

@@ -67,6 +67,24 @@ def test_derivatives_are_differences_of_steps(hopper, kind, way, rng):
     assert_second_order(system, X, U, 1e-3, rng)
 
 
+@pytest.mark.parametrize("names", [["sole"], ["sole", "toe"]], ids=["regular", "redundant"])
+def test_targets_beside_the_plane_are_felt_no_more_than_those_in_it(hopper, names, rng):
+    q, (v, tau) = state(hopper, rng)
+    found = []
+    for aside in 0.0, 0.3:
+        poses = [dynamics.frame_placement(hopper, q, name) for name in names]
+        for pose in poses:
+            pose[:2, 3] += 0.01, aside
+        contacts = [Contact(*given, (30.0, 9.0)) for given in zip(names, ["surface"] * 2, poses, strict=False)]
+        first = dynamics.contact_dynamics_derivatives(hopper, q, v, tau, contacts)
+        second = dynamics.contact_dynamics_hessian(hopper, q, v, tau, contacts, tau, np.ones(6 * len(names)))
+        f = dynamics.contact_dynamics(hopper, q, v, tau, contacts).f
+        found.append([f, *first.a, *first.f, *second])
+        assert np.abs(f.reshape(-1, 6)[:, [1, 3, 5]]).max() == 0.0
+    for here, there in zip(*found, strict=True):
+        np.testing.assert_allclose(there, here, rtol=1e-9, atol=1e-9 * np.abs(here).max())
+
+
 def test_what_is_held_twice_has_no_derivatives_and_says_so(rng):
     robot = dynamics.load("anymal")
     names = points_of_a_shank(robot, rng)
