@@ -26,7 +26,7 @@ from problems.command import demo as demonstration
 from problems.command.progress import progress
 from problems.play.simulation import Play
 from problems.registry import Entry
-from problems.soft.system import SoftSystem
+from problems.soft.systems import SoftSystem
 
 
 def animate(

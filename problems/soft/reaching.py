@@ -20,8 +20,7 @@ from dynamics.steps.robot_dynamics import RobotDynamics
 from dynamics.steps.statics import statics
 from problems import checks
 from problems.costs import ControlCost, FramePosition, StateCost
-from problems.soft.cables import cable_arm
-from problems.soft.serial import serial_arm
+from problems.soft.robots import cable_arm, serial_arm
 
 
 def reach(

@@ -14,8 +14,8 @@ import dynamics
 from ddp.errors import ProblemError
 from dynamics import Assembly, Circle, RobotDynamics, Rod, Tendon, Water
 from dynamics.steps.robot_dynamics import prescribed_torques
-from problems import constraints, costs
-from problems.soft import fin_ray, reaching
+from problems import constraints, costs, soft
+from problems.soft import reaching
 
 
 def finger(name="finger"):
@@ -116,9 +116,9 @@ def test_torques_of_prescribed_joints_make_the_same_motion(integrator, rng):
 
 
 def test_torques_of_prescribed_joints_of_closed_chains_and_of_two_stages(rng):
-    system = fin_ray.system()
-    motion = system.simulate(0.2)
-    s, robot = system.dynamics, system.robot
+    moving = soft.system("soft/fin-ray")
+    motion = moving.simulate(0.2)
+    s, robot = moving.dynamics, moving.robot
     dof = robot.coordinates("slider").start
     tau = s.torques(motion.X[:-1], motion.U)
     assert np.isfinite(tau).all()
