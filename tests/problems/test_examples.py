@@ -7,10 +7,8 @@ import pytest
 from click.testing import CliRunner
 
 import ddp
-from problems import arm, balance
-from problems.examples import __main__ as command
-from problems.examples import gaits, throw
-from problems.examples.balance import PUSHES, run
+from problems import arm, balance, examples
+from problems.examples import PUSHES
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +35,7 @@ def test_pushed_soles_do_not_move(talos):
 
 
 def test_a_humanoid_stays_on_its_soles_in_mujoco():
-    lines = list(run())
+    lines = list(examples.stand())
     assert len(lines) == len(PUSHES)
     for line in lines:
         assert "fell" not in line
@@ -45,7 +43,7 @@ def test_a_humanoid_stays_on_its_soles_in_mujoco():
 
 
 def test_feedback_throws_where_torques_alone_miss():
-    found = [[float(number) for number in re.findall(r"(\d+\.\d+) m", line)][:2] for line in throw.run()]
+    found = [[float(number) for number in re.findall(r"(\d+\.\d+) m", line)][:2] for line in examples.throw()]
     (missed, _), (place, speed) = found
     assert place < 0.5 * missed
     assert place < 0.01
@@ -53,7 +51,7 @@ def test_feedback_throws_where_torques_alone_miss():
 
 
 def test_a_quadruped_trots_and_jumps_closer_to_its_plan_than_by_a_joint_pd():
-    lines = list(gaits.run(["solo12"]))
+    lines = list(examples.trot_and_jump(["solo12"]))
     assert [line.split(":")[0] for line in lines] == ["solo12 trot", "solo12 jump"]
     for line in lines:
         found = re.findall(r"(\d+\.\d+|falls) \(PD (\d+\.\d+|falls)\)", line)
@@ -63,10 +61,10 @@ def test_a_quadruped_trots_and_jumps_closer_to_its_plan_than_by_a_joint_pd():
 
 
 def test_examples_are_run_by_name():
-    done = CliRunner().invoke(command.main, ["throw"])
+    done = CliRunner().invoke(examples.main, ["throw"])
     assert done.exit_code == 0
     assert done.output.startswith("A UR5 throws in MuJoCo")
-    refused = CliRunner().invoke(command.main, ["thrw"])
+    refused = CliRunner().invoke(examples.main, ["thrw"])
     assert refused.exit_code == 2
     assert "there is no example 'thrw'" in refused.output
 

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 import ddp
-from problems import flights, pendulum, quadrotor
-from problems.examples import loop, reorientation
+from problems import examples, flights, pendulum, quadrotor
 
 
 def by_policy(outcomes):
@@ -13,21 +12,21 @@ def by_policy(outcomes):
 
 
 def test_a_loop_is_flown_at_the_least_cost_by_the_solver_s_own_gains():
-    found = by_policy(loop.run())
+    found = by_policy(examples.fly_loop())
     assert [found[name].successes for name in ("solver", "tracking", "replanned")] == [10, 10, 10]
     assert found["solver"].costs.max() < 1.01 < np.median(found["tracking"].costs)
     assert "10 of 10" in str(found["solver"])
 
 
 def test_legs_turn_a_heavier_base_from_two_degrees_by_gains():
-    found = by_policy(reorientation.run())
+    found = by_policy(examples.turn_in_the_air())
     assert found["solver"].successes >= found["tracking"].successes == 10
     assert found["priced"].successes == 10
     assert np.median(found["solver"].errors) < 0.2 * np.median(found["tracking"].errors)
 
 
 def test_legs_turn_a_heavier_base_from_twenty_degrees_by_solves_alone():
-    found = by_policy(reorientation.run(angle=np.deg2rad(20.0)))
+    found = by_policy(examples.turn_in_the_air(angle=np.deg2rad(20.0)))
     assert found["replanned"].successes == 10
     assert found["tracking"].successes < 5
     assert found["solver"].successes < 5
