@@ -46,7 +46,11 @@ class Assembly:
 
     @classmethod
     def of(cls, robot: Robot) -> Assembly:
-        """Begin with a robot of rigid bodies, its joints, frames, limits, springs, loops and actuators."""
+        """Begin with a robot of rigid bodies, its joints, frames, limits, springs, loops and actuators.
+
+        Viscous friction of a URDF's joints acts in ``RobotDynamics(..., damping=True)`` alone, and not at all beside
+        joints that are added with some.
+        """
         check_robot(robot)
         if isinstance(robot, HybridRobot):
             raise ModelError(f"robot: expected one of rigid bodies to begin with, got {robot.name}, which has rods")

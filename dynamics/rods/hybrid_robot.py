@@ -30,7 +30,7 @@ class HybridRobot(Robot):
     def __init__(self, recipe: Recipe) -> None:
         self.recipe = recipe
         self.tree: HybridTree
-        self.source, self.equipment = None, Equipment(damped=True)
+        self.source, self.equipment = None, Equipment(damped=recipe.damped)
         self.tree = hybrid_tree(recipe)
         self.handle, self.room = self.tree.handle, self.tree.room
         self._resisting: dict[tuple[bool, bool], Tree] = {}

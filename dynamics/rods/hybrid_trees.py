@@ -45,7 +45,7 @@ def hybrid_tree(recipe: Recipe) -> HybridTree:
         extended(None if begun is None else getattr(begun, name))
         for name in ("damping", "stiffness", "springref", "armature")
     )
-    if recipe.begun is not None and not recipe.begun.equipment.damped:
+    if recipe.damped and recipe.begun is not None and not recipe.begun.equipment.damped:
         damping[:] = 0.0
     for part, first in zip(parts, iv, strict=True):
         if part.spring is not None:

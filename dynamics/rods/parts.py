@@ -81,6 +81,12 @@ class Recipe(NamedTuple):
     water: Water | None = None
     loops: tuple[Loop, ...] = ()
 
+    @property
+    def damped(self) -> bool:
+        """Whether joints' viscous friction acts unless a system is told otherwise."""
+        added = any(part.spring is not None and part.spring[1] > 0.0 for part in self.parts)
+        return added or self.begun is None or self.begun.equipment.damped
+
 
 def ranges(moves: pin.Model | Rod) -> joints.Ranges:
     """Limits of a part, infinite where it has none."""

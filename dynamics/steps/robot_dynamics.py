@@ -41,7 +41,7 @@ class RobotDynamics(SteppedRobot):
     robot's loops closed, and both are of order one then: halve dt to see how far off motions of closed chains are, or
     have ``simulate`` keep to a tolerance. Their derivatives are all exact.
     damping: whether joints' viscous friction, the model's ``damping`` [N m s/rad, N s/m], acts. Default: as the format
-    of the robot's file has it, ``robot.equipment.damped``: yes for MJCF; no for URDF, SDF and a ``pinocchio.Model``.
+    of the robot's file has it, ``robot.equipment.damped``: yes for MJCF and SDF; no for URDF and a ``pinocchio.Model``.
     springs: whether joints' springs, ``robot.equipment.stiffness`` [N m/rad, N/m], act. Default: yes, wherever a robot
     has them.
     control_limits (nu, 2): lower and upper limit of each control, ±inf for none, which a ``ddp.Problem`` takes unless

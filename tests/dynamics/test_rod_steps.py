@@ -3,7 +3,7 @@
 import numpy as np
 import pinocchio as pin
 import pytest
-from oracles import random_placement
+from oracles import random_placement, random_tree, sprung
 from rod_oracles import FOURTH_ORDER, HANGING, TENDONS, assert_exact, cable_arm, random_hybrid, random_rod
 
 import ddp
@@ -104,6 +104,21 @@ def test_viscosity_only_takes_energy(degrees):
     kinetic, total = swing(degrees, 100.0)
     assert np.diff(total).max() < 1e-5 * kinetic.max()
     assert total[-1] < total[0] - 0.1 * kinetic.max()
+
+
+@pytest.mark.parametrize("damping", [None, True, False])
+def test_joints_of_a_robot_resist_as_they_do_without_a_light_rod_on_it(damping, rng):
+    robot = random_tree(4, bodies=3)
+    robot.model.addFrame(pin.Frame("hand", 2, 0, random_placement(rng), pin.OP_FRAME))
+    robot = sprung(robot, rng)
+    light = Rod("light", 0.3, Circle(0.01), Material(1e3, 0.3, 1e-6, 1.0), bending=1, gauss=3)
+    v, u = rng.normal(size=(2, robot.nv))
+    q, resting, ends = robot.random_configuration(rng), np.zeros(light.nv), []
+    carrying = Assembly.of(robot).rod(light, "hand").robot()
+    for one, x in (robot, [q, v]), (carrying, [q, resting, v, resting]):
+        system = RobotDynamics(one, 0.01, integrator="implicit-midpoint", damping=damping)
+        ends.append(system.step(np.concatenate(x), u)[: robot.nq])
+    np.testing.assert_allclose(ends[1], ends[0], atol=1e-8)
 
 
 def test_optimal_tensions_bend_the_arm():
