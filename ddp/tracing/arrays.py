@@ -17,8 +17,9 @@ import numpy as np
 
 from ddp.tracing import dense
 from ddp.tracing.graph import UNARY
+from ddp.tracing.groups import sine_ratio
 from ddp.tracing.numbers import Node, Number, TraceError, Truth
-from ddp.tracing.scalars import BY_NAME, OPERATIONS, lifted, select
+from ddp.tracing.scalars import BY_NAME, OPERATIONS, as_condition, lifted, select, unless_nan
 
 
 @functools.cache
@@ -64,12 +65,19 @@ def returned(result: Any) -> Any:
 
 def applied(ufunc: Any, method: str, inputs: tuple[Any, ...], named: dict[str, Any]) -> Any:
     """``ufunc.method(*inputs)`` of numbers of a graph."""
+    where: Any = True
     if named:
         named = {name: value for name, value in named.items() if name not in ("dtype", "casting", "subok", "order")}
+        if method == "__call__":
+            where = named.pop("where", True)
         named |= {name: _unwrapped(decided(named[name])) for name in ("where", "initial") if name in named}
     out = named.pop("out", None)
-    given = tuple(_as_objects(value) if k == 0 or method in ("__call__", "outer") else value
+    if where is not True and out is None:
+        raise TraceError(f"np.{ufunc.__name__} with where= and without out=")
+    given = tuple(_as_objects(value) if k != 1 or method in ("__call__", "outer") else value
                   for k, value in enumerate(inputs))  # fmt: skip
+    if method not in ("__call__", "outer"):
+        given = (_as_reduced(ufunc, given[0]), *given[1:])
     if ufunc is np.matmul:
         result = np.matmul(*given, **named)
     elif method != "__call__" and ufunc in (np.add, np.multiply):
@@ -83,8 +91,15 @@ def applied(ufunc: Any, method: str, inputs: tuple[Any, ...], named: dict[str, A
     result = returned(result)
     if out is None:
         return result
-    out[0][...] = result
+    out[0][...] = result if where is True else _where(where, result, out[0])
     return out[0]
+
+
+def _as_reduced(ufunc: Any, array: Any) -> Any:
+    """An array that a function is reduced over: np.sum counts conditions, np.any and np.all ask them of numbers."""
+    if ufunc in (np.logical_and, np.logical_or):
+        return np.frompyfunc(as_condition, 1, 1)(array)
+    return array + 0.0 if ufunc is np.add and any(isinstance(entry, Truth) for entry in np.ravel(array)) else array
 
 
 def decided(index: Any) -> Any:
@@ -122,10 +137,13 @@ class TracedArray(np.ndarray[Any, Any]):
         return returned(np.asarray(array))
 
     def astype(self, dtype: Any, *unused: Any, **named: Any) -> Any:
-        """Copy, where floats are asked for."""
-        if np.dtype(dtype) not in (np.dtype(np.float64), np.dtype(object)):
+        """Copy, where floats are asked for; conditions as whole numbers, by decisions."""
+        if np.dtype(dtype) in (np.dtype(np.float64), np.dtype(object)):
+            return self.copy()
+        answers = decided(self)
+        if answers is self:
             raise TraceError(f"astype({np.dtype(dtype)})")
-        return self.copy()
+        return answers.astype(dtype)
 
     def dot(self, other: Any, out: Any = None) -> Any:
         """Product, as of np.dot."""
@@ -147,6 +165,9 @@ Number.__array_ufunc__ = _number_ufunc  # type: ignore[attr-defined]
 Number.__array_function__ = _number_function  # type: ignore[attr-defined]
 for _name, _function in UNARY.items():
     setattr(Number, _function.__name__, functools.partialmethod(lambda self, op: self.graph.unary(op, self), _name))
+for _name in ("astype", "clip", "max", "min", "prod", "ravel", "reshape", "round", "std", "var"):
+    setattr(Number, _name, functools.partialmethod(
+        lambda self, name, *args, **named: getattr(traced(self), name)(*args, **named), _name))  # fmt: skip
 
 
 def traced(value: Any) -> Any:
@@ -235,13 +256,19 @@ def _interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, perio
         raise TraceError("np.interp with a period")
 
     def of_one(x: Any) -> Any:
-        result = fp[-1] if right is None else right
+        result = fp[-1] if right is None else select(x > xp[-1], right, fp[-1])
         for k in reversed(range(len(xp) - 1)):
-            on_line = fp[k] + (fp[k + 1] - fp[k]) / (xp[k + 1] - xp[k]) * (x - xp[k])
-            result = select(x < xp[k + 1], on_line, fp[-1] if k == len(xp) - 2 and right is None else result)
-        return select(x < xp[0], fp[0] if left is None else left, result)
+            width = xp[k + 1] - xp[k]
+            if isinstance(width, Node) or width:  # a jump is no line
+                result = select(x < xp[k + 1], fp[k] + (fp[k + 1] - fp[k]) / width * (x - xp[k]), result)
+        result = select(x < xp[0], fp[0] if left is None else left, result)
+        return unless_nan(x.graph, x, result, x) if isinstance(x, Node) else result
 
     return np.frompyfunc(of_one, 1, 1)(_as_objects(x))
+
+
+def _sinc(x: Any) -> Any:
+    return np.frompyfunc(lambda x: sine_ratio((math.pi * x) ** 2), 1, 1)(_as_objects(x))
 
 
 def _choose(conditions: Any, choices: Any, default: Any = 0) -> Any:
@@ -290,6 +317,7 @@ def _refusing(name: str) -> Any:
 
 FUNCTIONS: dict[Any, Callable[..., Any]] = {
     np.where: _where, np.select: _choose, np.piecewise: _piecewise, np.dot: _dot, np.vdot: _vdot, np.interp: _interp,
+    np.sinc: _sinc,
     np.linalg.norm: dense.norm, np.linalg.solve: dense.solve, np.linalg.inv: dense.inverse,
     np.linalg.det: dense.determinant,
     np.zeros_like: _like(0.0), np.ones_like: _like(1.0), np.empty_like: _like(0.0), np.full_like: _like(math.nan),

@@ -6,12 +6,13 @@ Elimination chooses pivots by selects, so that it holds wherever NumPy's does.
 from __future__ import annotations
 
 import functools
+import math
 from typing import Any
 
 import numpy as np
 
 from ddp.tracing.numbers import Node, TraceError
-from ddp.tracing.scalars import most, select
+from ddp.tracing.scalars import maximum, select
 
 MINORS = 4
 """Rows of the largest matrix whose determinant is that of minors: 40 products, and five times as many for one more."""
@@ -29,7 +30,7 @@ def _root(value: Any) -> Any:
 def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
     """Euclidean norm (of a matrix Frobenius'), or that of order 1, 2 or infinity of vectors."""
     x = _objects(x)
-    if x.ndim == 2 and axis is None and ord not in (None, "fro"):
+    if ord not in (None, "fro") and (x.ndim == 2 if axis is None else np.size(axis) == 2):
         raise TraceError(f"np.linalg.norm of a matrix of order {ord}")
     if ord in (None, "fro", 2):
         return np.frompyfunc(_root, 1, 1)((x * x).sum(axis=axis, keepdims=keepdims))
@@ -37,7 +38,7 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
     if ord == 1:
         return sizes.sum(axis=axis, keepdims=keepdims)
     if ord == np.inf and axis is None:
-        return functools.reduce(most, sizes)
+        return functools.reduce(maximum, sizes)
     raise TraceError(f"np.linalg.norm of order {ord}")
 
 
@@ -71,7 +72,7 @@ def _square(A: Any) -> Any:
 def solve(A: Any, b: Any) -> Any:
     """``A⁻¹ b`` of one matrix."""
     A, b = _square(A), _objects(b)
-    U, X, _ = _eliminated(A, b.reshape(len(A), -1).copy())
+    U, X, _ = _eliminated(A, b.reshape(len(A), math.prod(b.shape[1:])).copy())
     for k in reversed(range(len(A))):
         X[k] = (X[k] - U[k, k + 1 :] @ X[k + 1 :] if k + 1 < len(A) else X[k]) / U[k, k]
     return X.reshape(b.shape)
@@ -87,7 +88,7 @@ def determinant(A: Any) -> Any:
     A = _square(A)
     if len(A) > MINORS:
         return _eliminated(A, np.zeros((len(A), 0), dtype=object))[2]
-    if len(A) == 1:
-        return A[0, 0]
+    if len(A) < 2:
+        return A[0, 0] if len(A) else 1.0
     minors = (determinant(np.delete(A[1:], k, axis=1)) for k in range(len(A)))
     return sum((-1.0) ** k * A[0, k] * minor for k, minor in enumerate(minors))

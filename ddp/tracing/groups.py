@@ -167,7 +167,7 @@ class _Plane:
     def plus(self, x: Numbers, d: Numbers) -> list[Any]:
         """Moved along the arc of a twist."""
         t, w = d[2] * d[2], d[2]
-        a, b = _sine_ratio(t), w * _cosine_ratio(t)
+        a, b = sine_ratio(t), w * _cosine_ratio(t)
         return [*self._placed(x, a * d[0] - b * d[1], b * d[0] + a * d[1]), *self.heading.plus(x[2:], d[2:])]
 
     def minus(self, y: Numbers, x: Numbers) -> list[Any]:
@@ -229,7 +229,7 @@ class SO3:
     def plus(self, x: Numbers, d: Numbers) -> list[Any]:
         """Turned about an axis of the body's."""
         t = 0.25 * _dot(d, d)
-        s = 0.5 * _sine_ratio(t)
+        s = 0.5 * sine_ratio(t)
         return _product(x, [s * d[0], s * d[1], s * d[2], 1.0 - t * _cosine_ratio(t)])
 
     def minus(self, y: Numbers, x: Numbers) -> list[Any]:
@@ -352,7 +352,7 @@ def _ratio(t: Any, coefficients: Numbers, closed: Any) -> Any:
     return select(small, _series(t, coefficients), closed(_sqrt(select(small, 1.0, t))))
 
 
-def _sine_ratio(t: Any) -> Any:
+def sine_ratio(t: Any) -> Any:
     """``sin(a) / a``."""
     return _ratio(t, _SINE, lambda a: _sin(a) / a)
 

@@ -153,6 +153,13 @@ class Truth(Number):
     __slots__ = ()
     __hash__ = Node.__hash__
 
+    def __add__(self, other: Any) -> Any:
+        if isinstance(other, (Truth, bool, np.bool_)):
+            raise TraceError("a + b of conditions, which is a | b in NumPy and float(a) + float(b) in Python")
+        return super().__add__(other)
+
+    __radd__ = __add__
+
     def __int__(self) -> int:
         return int(bool(self))
 

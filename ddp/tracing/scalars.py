@@ -50,22 +50,53 @@ select = lifted(lambda c, p, q: p if c else q, lambda graph, c, p, q: graph.sele
 """One of two values, by a condition."""
 
 
-def _hypot(graph: Any, a: Any, b: Any) -> Any:
-    return graph.unary("sqrt", graph.number(a) * a + graph.number(b) * b)
+def unless_nan(graph: Any, a: Any, result: Any, other: Any) -> Any:
+    """A result, but ``other`` where ``a`` is NaN, if it may be."""
+    return graph.select(a == a, result, other) if isinstance(a, Node) and a.is_partial else result
+
+
+def _minimum(graph: Any, a: Any, b: Any) -> Any:
+    return unless_nan(graph, b, _least(graph, a, b), b)  # which is NaN where a is
+
+
+def _maximum(graph: Any, a: Any, b: Any) -> Any:
+    return unless_nan(graph, b, _most(graph, a, b), b)
+
+
+maximum = lifted(np.maximum, _maximum)
+"""The larger one of two values, NaN where one of them is."""
+
+
+def _hypot(graph: Any, *values: Any) -> Any:
+    return graph.unary("sqrt", sum((graph.number(a) * a for a in values), start=graph.constant(0.0)))
 
 
 def _log_of_sum(graph: Any, a: Any, b: Any) -> Any:
-    """Logarithm of ``exp(a) + exp(b)``."""
-    high, low = _most(graph, a, b), _least(graph, a, b)
+    """Logarithm of ``exp(a) + exp(b)``: of equal ones half the slope of each."""
+    is_less = graph.binary("lt", a, b)
+    high, low = graph.select(is_less, b, a), graph.select(is_less, a, b)
     return high + graph.unary("log1p", graph.unary("exp", low - high))
 
 
 def _step(graph: Any, a: Any, at_zero: Any) -> Any:
-    return graph.select(graph.binary("lt", a, 0.0), 0.0, graph.select(graph.binary("eq", a, 0.0), at_zero, 1.0))
+    positive = unless_nan(graph, a, graph.select(graph.binary("eq", a, 0.0), at_zero, 1.0), a)
+    return graph.select(graph.binary("lt", a, 0.0), 0.0, positive)
 
 
 def _sign(graph: Any, a: Any) -> Any:
-    return graph.select(a < 0.0, -1.0, graph.select(a > 0.0, 1.0, 0.0))
+    return graph.select(a < 0.0, -1.0, graph.select(a > 0.0, 1.0, unless_nan(graph, a, 0.0, a)))
+
+
+def as_condition(a: Any) -> Any:
+    """A condition as it is; of a number, whether it is not zero."""
+    return a if isinstance(a, (Truth, bool, np.bool_)) else a != 0.0
+
+
+def _sum(graph: Any, a: Any, b: Any) -> Any:
+    """Sum; of two conditions, as NumPy has it, whether one of them holds."""
+    if all(isinstance(value, (Truth, bool, np.bool_)) for value in (a, b)):
+        return graph.either(a, b)
+    return graph.binary("add", a, b)
 
 
 def _unary_operation(name: str) -> Callable[..., Any]:
@@ -87,7 +118,7 @@ OPERATIONS: dict[Any, Callable[..., Any]] = {
     np.negative: lambda graph, a: graph.neg(a), np.positive: lambda graph, a: a, np.conjugate: lambda graph, a: a,
     np.absolute: lambda graph, a: abs(graph.number(a)), np.fabs: lambda graph, a: abs(graph.number(a)),
     np.square: lambda graph, a: a * a, np.reciprocal: lambda graph, a: 1.0 / a,
-    np.sign: _sign, np.hypot: _hypot, np.ceil: lambda graph, a: -graph.unary("floor", -a),
+    np.add: _sum, np.sign: _sign, np.hypot: _hypot, np.ceil: lambda graph, a: -graph.unary("floor", -a),
     np.trunc: lambda graph, a: graph.select(a < 0.0, -graph.unary("floor", -a), graph.unary("floor", a)),
     np.cbrt: lambda graph, a: _sign(graph, a) * graph.power(abs(a), 1.0 / 3.0),
     np.exp2: lambda graph, a: graph.unary("exp", a * math.log(2.0)),
@@ -96,11 +127,15 @@ OPERATIONS: dict[Any, Callable[..., Any]] = {
     np.radians: lambda graph, a: a * (math.pi / 180.0), np.deg2rad: lambda graph, a: a * (math.pi / 180.0),
     np.floor_divide: lambda graph, a, b: graph.number(a) // b, np.remainder: lambda graph, a, b: graph.number(a) % b,
     np.logaddexp: _log_of_sum, np.heaviside: _step,
-    np.minimum: _least, np.maximum: _most, np.fmin: _least, np.fmax: _most,
+    np.minimum: _minimum, np.maximum: _maximum,
+    np.fmin: lambda graph, a, b: unless_nan(graph, a, _least(graph, a, b), b),
+    np.fmax: lambda graph, a, b: unless_nan(graph, a, _most(graph, a, b), b),
     np.greater: lambda graph, a, b: graph.binary("lt", b, a),
     np.greater_equal: lambda graph, a, b: graph.binary("le", b, a),
     np.not_equal: lambda graph, a, b: graph.inverted(graph.binary("eq", a, b)),
-    np.logical_and: lambda graph, a, b: graph.both(a, b), np.logical_or: lambda graph, a, b: graph.either(a, b),
+    np.logical_and: lambda graph, a, b: graph.both(as_condition(a), as_condition(b)),
+    np.logical_or: lambda graph, a, b: graph.either(as_condition(a), as_condition(b)),
+    np.logical_xor: lambda graph, a, b: as_condition(a) ^ as_condition(b), np.bitwise_xor: lambda graph, a, b: a ^ b,
     np.logical_not: lambda graph, a: graph.inverted(a), np.isnan: lambda graph, a: graph.inverted(a == a),
     np.bitwise_and: lambda graph, a, b: graph.both(a, b), np.bitwise_or: lambda graph, a, b: graph.either(a, b),
     np.invert: lambda graph, a: graph.inverted(a),
@@ -109,7 +144,9 @@ OPERATIONS: dict[Any, Callable[..., Any]] = {
 }  # fmt: skip
 """Universal functions, as operations of a graph and values."""
 
-BY_NAME: dict[str, Callable[..., Any]] = {"clip": lambda graph, a, low, high: _least(graph, _most(graph, a, low), high)}
+BY_NAME: dict[str, Callable[..., Any]] = {
+    "clip": lambda graph, a, low, high: _minimum(graph, _maximum(graph, a, low), high)
+}
 """Universal functions that NumPy has no public name for."""
 
 

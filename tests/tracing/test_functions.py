@@ -1,6 +1,7 @@
 """Functions as people write them are traced to their own values, with derivatives that are exact."""
 
 import inspect
+import math
 
 import numpy as np
 import precise
@@ -40,6 +41,59 @@ def test_a_function_and_its_derivatives_are_exact(name):
         bend = np.tensordot(w, bends, axes=1)
         np.testing.assert_allclose(H[0], bend, rtol=0, atol=1e-14 * max(1.0, np.abs(bends).max() * np.abs(w).sum()))
         assert np.array_equal(H[0], H[0].T)
+
+
+def derived(f, x, u):
+    """Value, gradient and Hessian of a function of one number, at x (3,) and u (2,)."""
+    found, A, B, H = TracedFunction("f", f, 3, 2), np.empty((1, 1, 3)), np.empty((1, 1, 2)), np.empty((1, 5, 5))
+    x, u = np.array([x]), np.array([u])
+    found.first(x, u, A, B)
+    found.second(x, u, np.ones((1, 1)), H)
+    return found.values(x, u)[0, 0], np.concatenate([A, B], axis=2)[0, 0], H[0]
+
+
+def test_functions_with_removable_kinks_are_smooth_there():
+    value, slope, bend = derived(lambda x, u: np.logaddexp(x[0], u[0]), [0.3, 0.0, 0.0], [0.3, 0.0])
+    assert value == 0.3 + np.log(2.0)
+    np.testing.assert_allclose(slope, [0.5, 0.0, 0.0, 0.5, 0.0], rtol=0, atol=1e-15)
+    np.testing.assert_allclose(bend[0, [0, 3]], [0.25, -0.25], rtol=0, atol=1e-15)
+    for at in (0.0, 1e-9, 1e-5):
+        value, slope, bend = derived(lambda x, u: np.sinc(x[0]), [at, 0.0, 0.0], [0.0, 0.0])
+        assert value == np.sinc(at)
+        np.testing.assert_allclose(slope[0], -(np.pi**2) / 3.0 * at, rtol=1e-9, atol=0)
+        np.testing.assert_allclose(bend[0, 0], -(np.pi**2) / 3.0, rtol=1e-9, atol=0)
+
+
+NO_NUMBERS = {
+    "maximum": lambda x, u: np.maximum(0.0, np.sqrt(x)), "minimum": lambda x, u: np.minimum(u[0], np.log(x)),
+    "fmax": lambda x, u: np.fmax(np.sqrt(x), 0.0), "fmin": lambda x, u: np.fmin(0.5, np.sqrt(x)),
+    "max": lambda x, u: np.max(np.sqrt(x)), "clip": lambda x, u: np.clip(0.5, np.sqrt(x), 2.0),
+    "sign": lambda x, u: np.sign(np.sqrt(x)), "heaviside": lambda x, u: np.heaviside(np.sqrt(x), 0.5),
+    "norm": lambda x, u: np.linalg.norm(np.sqrt(x), np.inf), "python": lambda x, u: max(0.0, math.nan, *np.sqrt(x)),
+    "interp": lambda x, u: np.interp(np.log(x), [0.0, 1.0], [1.0, 2.0]),
+}  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore:(invalid value|divide by zero) encountered")
+@pytest.mark.parametrize("name", NO_NUMBERS)
+def test_what_is_no_number_stays_none_where_numpy_says_so(name):
+    f, u = NO_NUMBERS[name], np.array([-0.2, 0.5])
+    for x in ([1.0, -2.0, 3.0], [-1.0, 2.0, 0.0], [4.0, 2.0, -3.0]):
+        found = TracedFunction(name, f, 3, 2).values(np.array([x]), u[None])[0]
+        np.testing.assert_array_equal(found, np.ravel(f(np.array(x), u)))
+
+
+def test_tables_hold_at_their_ends_and_jump_where_places_are_equal():
+    def ended(x, u):
+        return np.interp(x, [-2.0, 1.0], [1.0, 2.0], left=-7.0, right=9.0)
+
+    def jumping(x, u):
+        return np.interp(x, [0.0, 1.0, 1.0, 2.0], [1.0, 2.0, 5.0, 6.0])
+
+    for f in (ended, jumping):
+        for x in ([-2.0, 1.0, 1.1], [-2.1, 0.5, 2.0], [0.0, 3.0, 1.5]):
+            found = TracedFunction("table", f, 3, 2).values(np.array([x]), np.zeros((1, 2)))[0]
+            np.testing.assert_array_equal(found, f(np.array(x), None))
 
 
 def test_determinants_of_singular_matrices_are_smooth():

@@ -53,6 +53,14 @@ def counted(x, u):
     return y
 
 
+def added(x, u):
+    return ((x[0] > 0.0) + (x[1] > 0.0)) * x + u
+
+
+def spectral(x, u):
+    return np.linalg.norm(np.outer(x, x), 2, axis=(0, 1)) * x + u
+
+
 @pytest.mark.parametrize(
     ("f", "said"),
     [
@@ -63,6 +71,8 @@ def counted(x, u):
         (decomposed, r"np\.eigh, in line \d+ of test_refusals.py: return np.linalg.eigh"),
         (turned, r"arithmetic of a number .* with complex, in line \d+ of test_refusals.py: return np.exp"),
         (narrowed, r"astype\(float32\), in line \d+ of test_refusals.py: return x.astype"),
+        (added, r"a \+ b of conditions, which is a \| b in NumPy .*, in line \d+ of test_refusals.py: return \(\(x"),
+        (spectral, r"np.linalg.norm of a matrix of order 2, in line"),
         (counted, r"int\(\) of a number .*, in line \d+ of test_refusals.py: for _ in range"),
     ],
 )

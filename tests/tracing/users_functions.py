@@ -329,6 +329,23 @@ def einstein(x, u):
     return np.einsum("ijk,j,k->i", T, u, u) + np.einsum("i,i", x, x) + np.tensordot(T, u, axes=([2], [0])) @ u
 
 
+def guarded(x, u):
+    ratio = np.divide(x, u[0], out=np.zeros(3), where=np.abs(x) > 0.5)
+    return ratio + np.sqrt(x, out=-x, where=x > 0) + np.sinc(x) * u[1] + np.hypot(x, 0.1)
+
+
+def counted(x, u):
+    positive, large = x > 0.0, x > 1.0
+    several = (positive + large) * x + np.sum(positive) * u[0] + large.any() + np.all(x) * u[1]
+    return several + np.array([1.0, 3.0])[positive.astype(int)] * (positive ^ large) + math.hypot(*x)
+
+
+def assembled(x, u):
+    force = np.zeros(3)
+    np.add.at(force, [0, 1, 1], x * u[0])
+    return force + x[0].clip(-1.0, 1.0) + np.linalg.inv(x[:0, None] * x[:0]).sum() + np.linalg.det(np.eye(0)) * u[1]
+
+
 ALL = {
     function.__name__: function
     for function in (
@@ -337,7 +354,7 @@ ALL = {
         norms, obstacles, solved, pivoted, determinants, extremes_with_another, matrices, in_place, rows, filled,
         shaped, polynomial, table, ordered, of_numba, imported, tuples, raising, mathematics, rigid_body, attitude,
         steps_inside, friction, tyre, masked_entries, pieces, generated, kinds, smooth_and_not, switched, matched,
-        statistics, einstein,
+        statistics, einstein, guarded, counted, assembled,
     )
 } | {
     "closure": closure(), "method": Model().step, "object": Called(), "partial": functools.partial(scaled, 0.3),
