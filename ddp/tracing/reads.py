@@ -23,6 +23,9 @@ from ddp.compiling.values import uncompiled
 LIBRARIES = {"numpy", "numba", "math", "scipy", "ddp", "llvmlite"}
 """Packages whose functions are not looked into."""
 
+OURS = {"ddp", "dynamics", "mayne", "problems", "viz"}
+"""Packages of mayne, which lie beside users' modules where it is not installed."""
+
 FIXED = {"ddp.tracing.spaces", "ddp.tracing.groups"}
 """Modules whose objects never change, and whose functions take numbers of a graph as they are."""
 
@@ -232,7 +235,8 @@ def _of_definition(value: Any) -> Callable[[Any], bool] | None:
     if isinstance(value, np.ufunc):  # of numpy, or made of a user's function
         return partial(is_, value) if getattr(np, value.__name__, None) is value else None
     if not isinstance(value, FunctionType):
-        return partial(is_, value) if room in PURE else None
+        looked_into = isinstance(value, ModuleType) and is_of_users(value)
+        return partial(is_, value) if room in PURE or looked_into else None
     if room in LIBRARIES or value in GIVEN:
         return partial(is_, value)
     code = weakref.ref(value.__code__)
@@ -265,9 +269,18 @@ def is_users(kind: type) -> bool:
         return False
     if "<locals>" in kind.__qualname__ or module == "__main__":
         return True
-    file = getattr(sys.modules.get(module), "__file__", None)
-    if file is None or issubclass(kind, np.ndarray) or never_changes(kind):
+    if issubclass(kind, np.ndarray) or never_changes(kind):
         return False
-    return module.partition(".")[0] not in sys.stdlib_module_names and not (
-        "/site-packages/" in file or "/dist-packages/" in file
-    )
+    return _is_written(sys.modules.get(module))
+
+
+def is_of_users(module: ModuleType) -> bool:
+    """Whether a module is neither Python's own, nor of an installed package, nor of mayne."""
+    return module.__name__.partition(".")[0] not in OURS and _is_written(module)
+
+
+def _is_written(module: ModuleType | None) -> bool:
+    file = getattr(module, "__file__", None)
+    if module is None or file is None or module.__name__.partition(".")[0] in sys.stdlib_module_names:
+        return False
+    return "/site-packages/" not in file and "/dist-packages/" not in file

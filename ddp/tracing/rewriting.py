@@ -21,7 +21,7 @@ import numpy as np
 
 from ddp.compiling.values import uncompiled
 from ddp.tracing.arrays import FUNCTIONS, MAKING, made, traced
-from ddp.tracing.reads import ABSENT, GIVEN, LIBRARIES, PURE, UNSEEN, Reads, frozen, is_viewed
+from ddp.tracing.reads import ABSENT, GIVEN, LIBRARIES, PURE, UNSEEN, Reads, frozen, is_of_users, is_viewed
 from ddp.tracing.scalars import BUILTINS, MATH
 
 LARGEST = 100_000
@@ -29,13 +29,16 @@ LARGEST = 100_000
 
 
 class _Module:
-    """A module of NumPy or math, whose functions take numbers of a graph."""
+    """A module of NumPy, math or a user, whose functions take numbers of a graph."""
 
-    def __init__(self, module: ModuleType, rewriter: Rewriter) -> None:
-        self._module, self._rewriter = module, rewriter
+    def __init__(self, module: ModuleType, rewriter: Rewriter, place: int | None = None) -> None:
+        self._module, self._rewriter, self._place = module, rewriter, place
 
     def __getattr__(self, name: str) -> Any:
-        return self._rewriter.value(getattr(self._module, name))
+        found = getattr(self._module, name)
+        if self._place is None:
+            return self._rewriter.value(found)
+        return self._rewriter._read(self._place, "attribute", name, found)
 
 
 def _taking_lists(function: Any) -> Any:
@@ -82,6 +85,8 @@ class Rewriter:
             function = self._read(place, "attribute", "__func__", value.__func__)
             return MethodType(function, self._read(place, "attribute", "__self__", value.__self__))
         if isinstance(value, ModuleType):
+            if is_of_users(value):
+                return _Module(value, self, place)
             return _Module(value, self) if value is math or value.__name__.partition(".")[0] == "numpy" else value
         if isinstance(value, partial):
             func, args, named = (
@@ -185,7 +190,7 @@ class Rewriter:
         if room not in PURE:
             self._reads.is_unknown()
         if room not in ("numpy", "math"):
-            return module
+            return self.value(module) if is_of_users(module) else module
         return self.value(module if not (len(args) > 2 and args[2]) else importlib.import_module(name))
 
 

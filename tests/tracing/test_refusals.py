@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import users_bodies
 
 import ddp
 import dynamics
@@ -187,6 +188,21 @@ def test_what_a_function_reads_may_change_between_solves():
     np.testing.assert_allclose(second.X[1], second.X[0] + 0.1 * second.U[0], rtol=1e-14)
     assert second.U.max() <= 0.1 + 1e-6
     assert first.cost < second.cost
+
+
+def test_what_a_function_reads_of_modules_is_compared(monkeypatch):
+    def f(x, u):
+        return x + users_bodies.GAIN * users_bodies.scaled(u)
+
+    monkeypatch.setattr(users_bodies, "GAIN", 2.0, raising=False)
+    monkeypatch.setattr(users_bodies, "scaled", lambda u: 3.0 * u, raising=False)
+    dynamics, x, u = FunctionDynamics(f, 2, 1), np.zeros(2), np.ones(1)
+    assert not dynamics.renew()
+    for name, value, step in (("GAIN", 5.0, 15.0), ("scaled", lambda u: 4.0 * u, 20.0)):
+        monkeypatch.setattr(users_bodies, name, value)
+        assert dynamics.renew()
+        assert dynamics.step(x, u).tolist() == [step, step]
+    assert not dynamics.renew()
 
 
 def test_a_system_of_ones_own_is_traced_where_it_asks_for_that():

@@ -8,6 +8,7 @@ from math import atan2, hypot
 
 import numba
 import numpy as np
+import users_bodies
 from numpy import cos, sin
 from numpy.linalg import norm
 from users_bodies import attitude, friction, rigid_body, steps_inside, tyre
@@ -334,6 +335,12 @@ def guarded(x, u):
     return ratio + np.sqrt(x, out=-x, where=x > 0) + np.sinc(x) * u[1] + np.hypot(x, 0.1)
 
 
+def of_modules(x, u):
+    import users_bodies as bodies
+
+    return users_bodies.steps_inside(x, u) + bodies.rigid_body(x, u) * users_bodies.np.pi
+
+
 def counted(x, u):
     positive, large = x > 0.0, x > 1.0
     several = (positive + large) * x + np.sum(positive) * u[0] + large.any() + np.all(x) * u[1]
@@ -354,7 +361,7 @@ ALL = {
         norms, obstacles, solved, pivoted, determinants, extremes_with_another, matrices, in_place, rows, filled,
         shaped, polynomial, table, ordered, of_numba, imported, tuples, raising, mathematics, rigid_body, attitude,
         steps_inside, friction, tyre, masked_entries, pieces, generated, kinds, smooth_and_not, switched, matched,
-        statistics, einstein, guarded, counted, assembled,
+        statistics, einstein, guarded, counted, assembled, of_modules,
     )
 } | {
     "closure": closure(), "method": Model().step, "object": Called(), "partial": functools.partial(scaled, 0.3),
