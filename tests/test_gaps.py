@@ -13,6 +13,7 @@ from ddp.guesses import Guess
 from ddp.iterate import Iterate
 from ddp.parallel.workers import differentiator
 from ddp.starts import CLOSED
+from ddp.sweeps.horizon import UNSLOPED
 from ddp.sweeps.outcome import COSTATE, VALUE
 from dynamics import FunctionDynamics, RobotDynamics
 from problems import quadrotor
@@ -121,7 +122,13 @@ def test_a_sweep_over_gaps_solves_the_exact_quadratic_programme(rng, make, multi
         iterate = Iterate(problem, work, Guess(X, U, K0, imposed=True), multipliers)
         np.testing.assert_allclose(iterate.gaps, dense.gaps, rtol=0, atol=1e-12)
         sweep = iterate.sweep(1.0, 0.0)
+        k, K = sweep.k.copy(), sweep.K.copy()
+        iterate.backward._horizon.torn = UNSLOPED  # without the slope, all else is the same to the last bit
+        again = iterate.sweep(1.0, 0.0)
     assert sweep.failed < 0
+    assert (again.k == k).all()
+    assert (again.K == K).all()
+    assert (again.expected, again.gradient, again.failed) == (sweep.expected, sweep.gradient, sweep.failed)
     policy = sweep.k + np.einsum("kij,kj->ki", sweep.K, dx[:-1])
     np.testing.assert_allclose(policy, du, rtol=0, atol=1e-6 * np.abs(du).max())
     assert sweep.expected == pytest.approx(expected, rel=1e-6)

@@ -48,8 +48,8 @@ class Polish:
     what is allowed; nearest: the least error.   tried: how many errors (ROUNDS+1,) steps have begun with, ``slants`` of
     gradients and ``opens`` of what is open; slanted, opened: those of the point.
     dual: of the gradient alone.   largest: multiplier that δ of what binds is for, in units of the scale.
-    settled, blend, expected: of the last step, see `active.settled`; slope, change, gradient, share: of the sweep of
-    the best point.   asked: whether an interior point is to find what binds, and foreseen: its share of the exact
+    settled, blend, expected: of the last step, see `active.settled`; change, gradient, share: of the sweep of the
+    best point.   asked: whether an interior point is to find what binds, and foreseen: its share of the exact
     Hessian.   count .. least_proximal: of the given rows, see `Memory`.
     """
 
@@ -58,7 +58,7 @@ class Polish:
         self.number, self.alpha, self.reached, self.best, self.nearest = 0, 1.0, 0, float("inf"), float("inf")
         self.tried, self.slanted, self.opened, self.dual = 0, 0.0, 0.0, 0.0
         self.settled, self.blend, self.expected = 0, 0.0, 0.0
-        self.slope, self.change, self.gradient, self.share = 0.0, 0.0, 0.0, 0.0
+        self.change, self.gradient, self.share = 0.0, 0.0, 0.0
         self.asked, self.foreseen = 0, 0.0
         self.count, self.equalities, self.elastic, self.given_share, self.least_proximal = 0, 0, 0, 0.0, 0.0
         self.slants, self.opens = [0.0] * (ROUNDS + 1), [0.0] * (ROUNDS + 1)
@@ -167,7 +167,7 @@ def note(p, s):
             copy(array_at(p.kept_k, (p.N, p.nu)), array_at(address_of(h.k), (p.N, p.nu)))
             copy(array_at(p.kept_K, (p.N, K)), array_at(address_of(h.K), (p.N, K)))
             s.best, s.share = error, s.blend
-            s.slope, s.change, s.gradient = found.slope, found.change, s.dual
+            s.change, s.gradient = found.change, s.dual
     return ENDS if error <= ROUNDING or s.number == s.most else GOES_ON
 
 

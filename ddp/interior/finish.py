@@ -87,7 +87,7 @@ def finish(
         point.do(restore, BEST)
         contraction = NONE if s.share == 0.0 else GIVEN
         k, K = own["kept_k"].copy(), own["kept_K"].reshape(point.backward.policy[1].shape).copy()
-        return Finished(Sweep(k, K, -s.slope, -s.change, s.gradient, -1, contraction), s.share == 1.0)
+        return Finished(Sweep(k, K, np.nan, -s.change, s.gradient, -1, contraction), s.share == 1.0)
     point.barrier = barrier
     if show is None:
         point.do(restore, BEGUN)

@@ -17,6 +17,9 @@ from ddp.sweeps.riccati import add_hessian, load_hessian
 from ddp.systems.structure import Halves
 from ddp.systems.system import Contraction
 
+SLOPED, UNSLOPED = 1, 2
+"""``Horizon.torn`` of open gaps: with the slope of a step across them, or without, as nobody asks for it."""
+
 
 class Horizon(Struct):
     """N knots of n states and nu controls: `Derivatives`, second orders, gaps, limits, and the policy that is found.
@@ -24,8 +27,8 @@ class Horizon(Struct):
     h, bent (g, 2): of semi-implicit steps, see riccati.py; h = 0 for others.
     record: what C functions contract.   T: contracted second orders, of every knot or one place for all, which are
     Hessians or, ``in_blocks``, those of `system.Abilities`.
-    gaps (N, n), torn: whether any is open, crossed (g, 2): where they bend derivatives, bends (., 2, n, n):
-    how; see gaps.py.   weights (N, n): see `gaps.weigh`.
+    gaps (N, n), torn: whether any is open, see `SLOPED`; crossed (g, 2): where they bend derivatives, bends
+    (., 2, n, n): how; see gaps.py.   weights (N, n): see `gaps.weigh`.
     low, high, held (N, nu): see limits.py.   rows (N, nu (nz + 1)): see box.py.
     action (nu, nu): Q_uu of the last knot that a sweep came to.
     """

@@ -29,7 +29,8 @@ def multiplier_of(followed, torn, batched, costates):  # type: ignore[no-untyped
 class Sweep(NamedTuple):
     """The outcome of a backward sweep. k (N, nu) and K (N, nu, n) are overwritten by the next sweep.
 
-    d0: the cost's slope along the policy, downwards.  expected: the decrease that the model promises for the full step.
+    d0: the cost's slope along the policy, downwards; NaN of full-space sweeps, which do not find it.
+    expected: the decrease that the model promises for the full step.
     gradient: max-norm of the gradient of the total cost with respect to the controls; where a control is at a limit and
         pushed against it, that is zero.
     failed: the knot whose Q_uu is not positive definite (or not finite), -1 if all are.

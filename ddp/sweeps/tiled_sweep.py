@@ -14,7 +14,7 @@ from ddp.machine.tiles import add_product
 from ddp.machine.triangles import magnitude
 from ddp.sweeps.box import hold, step_of_held
 from ddp.sweeps.gaps import arrive, cross
-from ddp.sweeps.horizon import Horizon, load_costs, own
+from ddp.sweeps.horizon import SLOPED, Horizon, load_costs, own
 from ddp.sweeps.riccati import (
     SMALLEST,
     action_value,
@@ -104,24 +104,24 @@ def sweep(horizon, room, start, stop, before, blend, mu, by_costate, kept, known
     before: slope, change and max-norm of later knots, which it continues: zeros where it begins.
     by_costate: what gaps' curvature is contracted with.
     kept: whether T is that of an earlier sweep; known: whether bends are, and no control is held but those that are.
-    Within limits the slope is to be found by a rollout, see limits.py.
+    Within limits the slope is to be found by a rollout, see limits.py; across gaps it is only where these are `SLOPED`.
     Of lanes, ``before``, blend, mu and what is returned are lanes: where one has failed others go on.
     """
     p, r = Horizon(horizon), read_room(room)
     n, nu = r.n, r.nu
     q, limited = array_at(r.q, (2, r.ld)), p.limited != 0
-    torn = p.torn != 0
+    torn, sloped = p.torn != 0, p.torn == SLOPED
     slope, change, steepest = before
     failed = spread(-1.0, change)
     if stop == p.N:
         start_at_end(horizon, room, blend, mu)
     for t in range(stop - 1, start - 1, -1):
         if torn:
-            moved = cross_gap(horizon, room, t, blend, by_costate, known)
+            moved = cross_gap(p, r, horizon, room, t, blend, by_costate, known)
             slope, change = slope + moved[0], change + moved[1]
         if not kept and has_second(blend):
             contract(p, r, t)
-        act(p, r, t, 3 if torn else 2, blend, mu)
+        act(p, r, t, 3 if sloped else 2, blend, mu)
         for i in range(nu):
             g = q[1, n + i]
             if limited and is_pushed(p, t, i, g):
@@ -142,9 +142,9 @@ def sweep(horizon, room, start, stop, before, blend, mu, by_costate, kept, known
                     p.k[t, i] = step_of_held(p, t, i)
         value(r)
         change += brought
-        if torn:
+        if sloped:
             slope += follow(horizon, room, t)
-        else:
+        elif not torn:
             slope = 2.0 * change
         failed = where_less(magnitude(change), np.inf, failed, where_less(failed, 0.0, float(t), failed))
         if all_less(-0.5, failed):
@@ -165,19 +165,24 @@ def is_pushed(p, t, i, g):
     return (p.low[t, i] == 0.0 and g > 0.0) or (p.high[t, i] == 0.0 and g < 0.0)
 
 
-@apart
-def cross_gap(horizon, room, t, blend, by_costate, known):
+@kernel
+def cross_gap(p, r, horizon, room, t, blend, by_costate, known):
     """The value where the dynamics arrive, from that behind the gap; what crossing it changes of slope and value."""
-    p, r = Horizon(horizon), read_room(room)
-    gap = p.gaps[t]
-    moved = arrive(r, gap)
+    moved = arrive(r, p.gaps[t])
     if p.closing != 0:
-        J = own(p.bends, t)
-        if not known:
-            weight = r.v + (8 * r.lx if by_costate else 0)
-            call_contraction(p.closing, p.closing_context, address_of(gap), weight, J)
-        cross(r, p.crossed, J, J + 8 * r.n * r.n, blend)
+        bend_across(horizon, room, t, blend, by_costate, known)
     return moved
+
+
+@apart
+def bend_across(horizon, room, t, blend, by_costate, known):
+    """Bend the value, on the manifold, by how a gap bends derivatives."""
+    p, r = Horizon(horizon), read_room(room)
+    J = own(p.bends, t)
+    if not known:
+        weight = r.v + (8 * r.lx if by_costate else 0)
+        call_contraction(p.closing, p.closing_context, address_of(p.gaps[t]), weight, J)
+    cross(r, p.crossed, J, J + 8 * r.n * r.n, blend)
 
 
 @kernel

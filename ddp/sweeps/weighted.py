@@ -11,7 +11,7 @@ from ddp.derivatives import Derivatives
 from ddp.machine.aligned import aligned_zeros
 from ddp.machine.written import copied, read_all
 from ddp.protocols import Array
-from ddp.sweeps.horizon import Horizon
+from ddp.sweeps.horizon import UNSLOPED, Horizon
 from ddp.sweeps.limits import Scratch
 from ddp.sweeps.outcome import GIVEN, NONE, Sweep
 from ddp.sweeps.recursion import Recursion
@@ -65,7 +65,7 @@ class WeightedSweeps:
     def horizons(self) -> dict[str, Horizon]:
         """A `Horizon` without open gaps, and with some, each also with controls that are ``held``."""
         made = {}
-        for torn, name in enumerate(("whole", "torn")):
+        for torn, name in ((0, "whole"), (UNSLOPED, "torn")):
             for suffix in ("horizon", "held"):
                 made[f"{name}_{suffix}"] = horizon = copied(self._horizon)
                 horizon.torn = torn
@@ -80,8 +80,7 @@ class WeightedSweeps:
 
     def last(self) -> Sweep | None:
         """The last sweep that kernels made, by ``sweeping``; None if it failed."""
-        failed, *found, blend = read_all(self._sweeping, ("failed", "slope", "change", "gradient", "blend"))
+        failed, change, gradient, blend = read_all(self._sweeping, ("failed", "change", "gradient", "blend"))
         if failed >= 0:
             return None
-        slope, change, gradient = found
-        return Sweep(*self.policy, -slope, -change, gradient, failed, NONE if blend == 0.0 else GIVEN)
+        return Sweep(*self.policy, np.nan, -change, gradient, failed, NONE if blend == 0.0 else GIVEN)
