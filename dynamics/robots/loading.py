@@ -236,14 +236,14 @@ def _mjcf_path(source: Source) -> Path:
 def visuals(model: pin.Model, source: Source | None, kind: str = "visual") -> tuple[pin.GeometryModel, list[str]]:
     """The shapes of a model's file that can be drawn, and the mesh files it names that are missing or broken.
 
-    kind: "visual", or "collision": of a URDF those for contacts, of other files the same.
+    kind: "visual", or "collision": of a URDF or an MJCF file those for contacts, of other sources the same.
     """
     if source is None:
         return pin.GeometryModel(), []
     if source.shapes is not None:
         return source.shapes, []
     if source.mjcf:
-        return shapes.shapes(model, _mjcf_path(source), source.mjcf), []
+        return shapes.shapes(model, _mjcf_path(source), source.mjcf, kind == "collision"), []
     document = source.document
     if document is None:
         return pin.GeometryModel(), []

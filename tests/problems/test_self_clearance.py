@@ -38,6 +38,17 @@ def test_capsules_hold_all_shapes_of_their_bodies(name):
         assert away.max() <= one.radius + 1e-9
 
 
+def test_shapes_of_mjcf_files_that_collide_count_whether_they_are_shown_or_not():
+    robot = load("""<mujoco><worldbody><body><joint axis="0 1 0"/>
+        <geom size=".3" contype="0" conaffinity="0"/><geom size=".1" group="3" rgba="0 0 0 0"/>
+        <body pos="1 0 0"><joint axis="0 1 0"/><geom type="capsule" size=".2 .4" group="4"/></body></body>
+        </worldbody></mujoco>""")
+    found = capsules(robot)[0]
+    assert [one.joint for one in found] == [1, 2]
+    assert [one.radius for one in found] == pytest.approx([0.1, 0.2])
+    assert len(robot.visuals()[0].geometryObjects) == 1
+
+
 def test_capsules_around_a_rod_are_slim(rng):
     R = pin.exp3(rng.normal(size=3))
     points = rng.normal(size=(500, 3))

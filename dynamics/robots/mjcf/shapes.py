@@ -16,20 +16,23 @@ _SHOWN = 3
 """Geoms of groups before this one are shown, as in MuJoCo's viewer: those behind it are for contacts."""
 
 
-def shapes(model: pin.Model, path: Path, text: bytes) -> pin.GeometryModel:
+def shapes(model: pin.Model, path: Path, text: bytes, colliding: bool = False) -> pin.GeometryModel:
     """The geoms of a file on the frames of its bodies: solids, meshes and their colours, no planes and no textures.
 
     If no moving body has a geom in the groups that MuJoCo shows, all groups are shown.
+    colliding: of all groups those that collide, whether they can be seen or not.
     """
     m = compile_file(path, text).model
     shown = np.asarray(m.geom_group) < _SHOWN
-    if not (shown & (np.asarray(m.body_weldid)[m.geom_bodyid] > 0)).any():
+    if colliding:
+        shown = (np.asarray(m.geom_contype) | np.asarray(m.geom_conaffinity)) != 0
+    elif not (shown & (np.asarray(m.body_weldid)[m.geom_bodyid] > 0)).any():
         shown[:] = True
     geometry = pin.GeometryModel()
     for g in np.flatnonzero(shown).tolist():
         color = np.array(m.geom_rgba[g] if m.geom_matid[g] < 0 else m.mat_rgba[m.geom_matid[g]], dtype=np.float64)
         solid = _solid(m, g)
-        if solid is None or color[3] == 0.0:
+        if solid is None or (color[3] == 0.0 and not colliding):
             continue
         frame = model.frames[body_frame(int(m.geom_bodyid[g]))]
         here = pin.SE3(rotation(m.geom_quat[g]), np.array(m.geom_pos[g]))
