@@ -60,7 +60,7 @@ def proof(at: Held) -> str | None:
     others = list(_motions(problem, at.U))
     if not _nearest(problem, others, at.y):
         return f"{near}, to first order, and none of {len(others)} other motions that were tried takes away all of it"
-    knot = int(rows.knot[np.abs(at.y * rows.beyond(rows.values(at.X, at.U))).argmax()])
+    knot = int(rows.knot[np.abs(_weights(problem, at.y) * rows.beyond(rows.values(at.X, at.U))).argmax()])
     X = np.concatenate([at.X, *(other.X[knot : knot + 1] for other in others)])
     U = np.concatenate([problem.padded(at.U), *(problem.padded(other.U)[knot : knot + 1] for other in others)])
     try:

@@ -7,6 +7,7 @@ import pytest
 from scipy.optimize import linprog, minimize
 
 import ddp
+from ddp.constraints.impossible import Held, proof
 from ddp.constraints.unreachable import is_met_nowhere
 from dynamics import FunctionDynamics
 from problems.costs import ControlCost
@@ -178,6 +179,22 @@ def test_states_that_meet_the_bounds_of_a_knot_are_found_where_there_are_any(rng
         assert is_met_nowhere(problem, 2, X, np.zeros((20, 3))) != reachable
         both.add(reachable)
     assert both == {True, False}
+
+
+def test_soft_constraints_that_miss_most_do_not_hide_the_knot_that_no_state_meets():
+    """The end is to be at 0.2, and outside of a ball, where violations are least at 0.6."""
+    end = [ddp.Equality(lambda x, u: x - 0.2), ddp.Inequality(lambda x, u: x**2, lower=1.0)]
+    far = ddp.Soft(ddp.Equality(lambda x, u: x - 5.0), 1e3)
+    problem = ddp.Problem(
+        FunctionDynamics(lambda x, u: x + H * u, 1, 1), [ControlCost(np.zeros(1), np.ones(1))], [], [0.0], N,
+        terminal_constraints=end, constraints_at={3: [far]},
+    )  # fmt: skip
+    U, d = np.full((N, 1), 0.6 / (N * H)), problem.allocate()
+    X = rolled(problem, U)
+    problem.expand(X, problem.padded(U), d, 0, N + 1)
+    y = np.array([-1e3, 2.0 * 0.6 * 0.64, -0.64])
+    said = proof(Held(problem, d, X, U, np.zeros((N, 1)), y))
+    assert f"no state meets the constraints of knot {N}" in said
 
 
 def test_motions_where_constraints_fail_are_no_error_and_prove_nothing():
