@@ -22,7 +22,7 @@ import numpy as np
 
 from ddp.constraints.augmented_cost import augmented_cost
 from ddp.constraints.placement import Placed
-from ddp.constraints.rows import Rows, Values, compiled
+from ddp.constraints.rows import Rows, Values, beyond, compiled
 from ddp.costs import cost_table
 from ddp.costs.batch import CompiledCost, ability
 from ddp.costs.bound import EXACT, GAUSS_NEWTON, bind
@@ -74,13 +74,13 @@ def state_size(placed: Sequence[Placed]) -> int:
 def residuals(rows: Rows, X: Array, U: Array, multipliers: Array) -> tuple[Residual, ...]:
     """All constraints along X (N+1, nx), U (N, nu)."""
     c = rows.values(X, U)
-    beyond = rows.beyond(c)
+    violations = rows.beyond(c)
     return tuple(
         Residual(
             entry.name,
             range(entry.start, entry.stop),
             entry.own(c),
-            entry.own(beyond),
+            entry.own(violations),
             entry.own(multipliers).copy(),
             tuple(ability(entry.constraint, "row_names")),
             _given(entry, entry.own(c)),
@@ -92,8 +92,8 @@ def residuals(rows: Rows, X: Array, U: Array, multipliers: Array) -> tuple[Resid
 def _given(entry: Placed, c: Array) -> float:
     """How far values c (M, size) of a constraint are beyond bounds that it has, and that knot 0 has not."""
     dropped = np.isinf(entry.lower[0]) & np.isinf(entry.upper[0]) & (entry.start == 0)
-    beyond = c[0] - np.clip(c[0], entry.constraint.lower, entry.constraint.upper)
-    return float(np.abs(beyond[dropped]).max(initial=0.0))
+    violations = beyond(c[0], entry.constraint.lower, entry.constraint.upper)
+    return float(np.abs(violations[dropped]).max(initial=0.0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -241,7 +241,7 @@ class AugmentedTerm:
 
     def _beyond(self, X: Array, U: Array) -> Array:
         shifted = self._known(self._entry, X, U) + self.multipliers / self._rho
-        e = shifted - np.clip(shifted, self._lower, self._upper)
+        e = beyond(shifted, self._lower, self._upper)
         return np.where(np.isinf(self._lower) & np.isinf(self._upper), 0.0, e)
 
     def _stiffness(self) -> tuple[Array, Array]:

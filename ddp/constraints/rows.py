@@ -182,8 +182,14 @@ class Rows:
         return float((force * (v - 0.5 * give * force)).sum())
 
     def beyond(self, c: Array) -> Array:
-        """Violations of c (m,): above the bounds positive, below negative; 0 between them, NaN where c is."""
-        return c - np.clip(c, self.lower, self.upper)
+        """Violations of c (m,), see `beyond`."""
+        return beyond(c, self.lower, self.upper)
+
+
+def beyond(c: Array, lower: Array, upper: Array) -> Array:
+    """Violations of c: above the bounds positive, below negative; 0 between them, infinite or not, NaN where c is."""
+    nearest = np.clip(c, lower, upper)
+    return np.subtract(c, nearest, out=np.zeros(c.shape), where=c != nearest)
 
 
 def compiled(constraint: Constraint) -> CompiledConstraint | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ddp.constraints.rows import beyond
 from ddp.problem import Problem
 from ddp.protocols import Array
 
@@ -33,7 +34,7 @@ class _Rows:
     def beyond(self, X: Array, U: Array) -> Array:
         """Violations (M, m): above the bounds positive, below negative."""
         c = np.concatenate([one.values(X, U) for one in self._constraints], axis=1)
-        return np.asarray(c - np.clip(c, self._lower, self._upper))
+        return beyond(c, self._lower, self._upper)
 
     def slopes(self, X: Array, U: Array, r: Array) -> Array:
         """Jacobians (M, m, nz) of violations r (M, m)."""

@@ -225,6 +225,18 @@ def test_a_start_that_violates_a_constraint_is_named():
     assert [residual.given for residual in solution.residuals()] == [4.0, 0.0]
 
 
+def test_infinite_numbers_violate_no_bound_on_their_open_side():
+    """-log x is infinite at x0 = 0, where nothing is imposed, and bounded from below."""
+    system = FunctionDynamics(lambda x, u: x + 0.1 * u, 1, 1)
+    low, high = (ddp.Inequality(lambda x, u: -np.log(x[0]), **bound) for bound in ({"lower": -1.0}, {"upper": 9.0}))
+    with np.errstate(divide="ignore"):
+        problem = ddp.Problem(system, [lambda x, u: u @ u], [], [0.0], 3, constraints=[low, high])
+        open_side, beyond = problem.residuals(np.array([[0.0], [1.0], [9.0], [1.0]]), np.zeros((3, 1)), np.zeros(8))
+    assert (open_side.given, beyond.given) == (0.0, np.inf)
+    np.testing.assert_allclose(open_side.violation.ravel(), [0.0, 0.0, 1.0 - np.log(9.0), 0.0])
+    assert not beyond.violation.any()
+
+
 def test_the_end_out_of_reach_is_named_with_its_knot_and_distance():
     """A linear system of bounded speed, |v| <= 1 over 1.2 s, cannot get from 1 to 5: at best to 2.1."""
     problem = linear_problem(
