@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike
 
 from ddp.adjoint import costates
 from ddp.constraints.placement import described
+from ddp.constraints.rows import beyond
 from ddp.costs.batch import ability as of_terms
 from ddp.costs.stretches import durations_of
 from ddp.errors import ProblemError, instance, said
@@ -101,7 +102,7 @@ def sensitivity(solution: Solution) -> Sensitivity:
     span = 2.0 * SHARE * np.where(system.durations > 0.0, system.durations, np.inf)
     ends = [with_durations(problem, T * (1.0 + e)) for e in (SHARE, -SHARE)]
     longer, shorter = (optimum.parts(end) for end in ends)
-    by = optimum.slopes((longer - shorter)[:, None])[0]  # each knot's of its own duration
+    by, _, paid = optimum.slopes((longer - shorter)[:, None])  # each knot's of its own duration
     shares = np.vstack([E / span[:, None], np.zeros((1, E.shape[1]))])
     found = response(optimum.quadratic, Slopes(
         by.c * shares[:, None], by.S * shares[:-1, None], by.r * shares[optimum.knots],
@@ -110,6 +111,7 @@ def sensitivity(solution: Solution) -> Sensitivity:
     later, sooner = (_rates(end, solution, optimum.costate[1:]) for end in ends)
     multipliers = np.zeros((len(solution.multipliers), len(T)))
     multipliers[optimum.rows] = found.nu
+    multipliers[optimum.paid] = paid * shares[problem.rows.knot[optimum.paid]]
     hessian = found.form + E.T @ (((later - sooner) / span)[:, None] * E)
     return Sensitivity(solution, hessian, found.dX, found.dU, multipliers)
 
@@ -138,8 +140,8 @@ def _own(solution: Solution) -> tuple[Problem, PhasedDynamics]:
 def by_durations(problem: Problem, X: Array, U: Array, multipliers: Array, on_next: Array | None = None) -> Array:
     """Derivatives (N,) of the Lagrangian, X (N+1, nx) and U (N, nu) kept, by how long each knot takes [1/s].
 
-    Those of running costs are what they are multiplied by; terms and constraints may know more, `by_duration`, and
-    the dynamics must:  ∂/∂h_k = ℓ_k + h_k ∂ℓ_k/∂h + λ_{k+1} · ∂f_k/∂h.  Zero at events.
+    Those of running costs and prices are what they are multiplied by; terms and constraints may know more,
+    `by_duration`, and the dynamics must:  ∂/∂h_k = ℓ_k + h_k ∂ℓ_k/∂h + λ_{k+1} · ∂f_k/∂h.  Zero at events.
     multipliers (m,): of all constraints.   on_next (N, n): λ_1 .. λ_N, default the costates of X.
     """
     if (of_steps := ability(problem.dynamics, "by_duration")) is None:
@@ -163,4 +165,11 @@ def by_durations(problem: Problem, X: Array, U: Array, multipliers: Array, on_ne
         if (of_constraint := of_terms(placed.constraint, "by_duration")) is not None:
             own, knots = placed.own(multipliers), slice(placed.start, placed.stop)
             rates[knots] += (own * of_constraint(X[knots], padded[knots])).sum(axis=1)
-    return np.where(durations_of(problem.dynamics, N) > 0.0, rates, 0.0)
+    lasting = durations_of(problem.dynamics, N)
+    h = np.where(lasting > 0.0, lasting, 1.0)
+    for placed in problem.placed[: len(problem.constraints)]:
+        if placed.cap is not None and placed.compliance is not None:  # prices of these are multiplied by durations
+            v = beyond(placed.constraint.values(X[:N], U), placed.lower[:N], placed.upper[:N])
+            y, cap, give = (part[:N] for part in (placed.own(multipliers), placed.cap, placed.compliance))
+            rates += (np.nan_to_num(cap, posinf=0.0) * np.abs(v) + 0.5 * give * y * y).sum(axis=1) / h
+    return np.where(lasting > 0.0, rates, 0.0)

@@ -114,22 +114,22 @@ def sensitivity(solution: Solution, problem: Problem, names: tuple[str, ...]) ->
     if not solution.converged:
         raise ProblemError(f"sensitivity: expected a solution that has converged, got one of status: {solution.status}")
     optimum = Optimum(problem, solution)
-    slopes, costs = zip(*(optimum.by(number) for number in numbers), strict=True)
+    slopes, costs, paid = zip(*(optimum.by(number) for number in numbers), strict=True)
     by = Slopes(*(np.concatenate(parts, axis=-1) for parts in zip(*slopes, strict=True)))
     found = response(optimum.quadratic, by)
     begin, columns = 0, {}
     for number in numbers:
         columns[number.name] = slice(begin, begin := begin + number.size)
     multipliers = np.zeros((len(solution.multipliers), begin))
-    multipliers[optimum.rows] = found.nu
+    multipliers[optimum.rows], multipliers[optimum.paid] = found.nu, np.concatenate(paid, axis=-1)
     return Sensitivity(solution, columns, found.dX, found.dU, np.concatenate(costs), multipliers)
 
 
 class Optimum:
     """The linear-quadratic problem about a solution, and how its parts change with numbers of its problem.
 
-    rows (a,): which multipliers are of constraints that hold, knots (a,): at which of the horizon.   quadratic: the
-    problem, see `ddp.solutions.response`.   costate (N+1, n): of the Lagrangian.
+    rows (a,): which multipliers are of constraints that hold, knots (a,): at which of the horizon; paid (m,): which are
+    prices.   quadratic: the problem, see `ddp.solutions.response`.   costate (N+1, n): of the Lagrangian.
     """
 
     def __init__(self, problem: Problem, solution: Solution) -> None:
@@ -149,17 +149,18 @@ class Optimum:
         H[:N] += mirrored(second)
         self._F = np.concatenate([d.A, d.B], axis=2)
         self._side = self._at_limits(d.lz)
-        self._paid = np.abs(y) > PAID * problem.rows.cap if problem.constrained else np.zeros(0, bool)
+        self.paid = np.abs(y) > PAID * problem.rows.cap if problem.constrained else np.zeros(0, bool)
         self.rows, C = self._holding(float(np.abs(d.lz).max()))
         self.knots = self._places(self.rows)[0]
         give = problem.rows.compliance[self.rows] if problem.constrained else np.zeros(0)
         self.quadratic = Quadratic(d.A, d.B, H, self._side == 0, C, give)
 
-    def by(self, number: Number) -> tuple[Slopes, Array]:
-        """Slopes by a number's tangents (p,), and the derivative (p,) of the least cost."""
+    def by(self, number: Number) -> tuple[Slopes, Array, Array]:
+        """Slopes by a number's tangents (p,), and derivatives of the least cost (p,) and of prices paid (., p)."""
         if number.name == "x0":
             still = np.zeros((len(self.parts(self._problem)), self._n))
-            return self.slopes(still)[0]._replace(F=np.eye(self._n)), self.costate[0]
+            slopes, _, paid = self.slopes(still)
+            return slopes._replace(F=np.eye(self._n)), self.costate[0], paid
         problem = self._problem
         if problem.constrained and number.twin(np.zeros(number.size)).rows.size != problem.rows.size:
             raise ProblemError(
@@ -168,13 +169,13 @@ class Optimum:
             )
         return self.slopes(np.stack([self._column(number, i) for i in range(number.size)], axis=-1))
 
-    def slopes(self, columns: Array) -> tuple[Slopes, Array]:
-        """Slopes and derivatives (p,) of the least cost, of derivatives (., p) of ``parts``."""
+    def slopes(self, columns: Array) -> tuple[Slopes, Array, Array]:
+        """Slopes and derivatives of the least cost (p,) and of prices paid (., p), of those (., p) of ``parts``."""
         (N, n, nz), p = (self._N, self._n, self._F.shape[2]), columns.shape[1]
-        c, S, r, du, cost = np.split(columns, np.cumsum([(N + 1) * nz, N * n, len(self.rows), N * (nz - n)]))
+        c, S, r, du, cost, paid = np.split(columns, np.cumsum([(N + 1) * nz, N * n, len(self.rows), N * (nz - n), 1]))
         return Slopes(
             c.reshape(N + 1, nz, p), S.reshape(N, n, p), r, np.zeros((n, p)), du.reshape(N, nz - n, p)
-        ), cost[0]  # fmt: skip
+        ), cost[0], paid  # fmt: skip
 
     def _column(self, number: Number, i: int) -> Array:
         """The derivative of `parts` along one tangent: of fourth order, or one-sided where numbers end."""
@@ -197,7 +198,7 @@ class Optimum:
         return np.asarray((4.0 * one - 3.0 * here - two) / (2.0 * STEP))
 
     def parts(self, twin: Problem) -> Array:
-        """L_z, f ⊖ X', what constraints that hold miss, controls at limits, and L, at the optimum, in one row."""
+        """L_z, f ⊖ X', what constraints that hold miss, controls at limits, L, and prices paid, at the optimum."""
         N, n, X, U, problem, F = self._N, self._n, self._X, self._U, self._problem, self._F
         d, on_next, y = twin.allocate(), self.costate[1:], self._y
         after = np.zeros((N, n))
@@ -212,7 +213,7 @@ class Optimum:
         value, missed = float(d.l.sum() + (self.costate[1:] * after).sum()), np.zeros(0)
         if problem.constrained:
             rows = twin.rows
-            y = np.where(self._paid, np.copysign(rows.cap, y), y)
+            y = np.where(self.paid, np.copysign(rows.cap, y), y)
             twin.add_forces(X, U, y, d.lz)
             bound = np.where(y > 0.0, rows.upper, np.where(y < 0.0, rows.lower, 0.0))
             beyond = rows.values(X, U) - np.where(rows.equal, rows.lower, bound)
@@ -221,7 +222,7 @@ class Optimum:
         d.lz[:N] += np.einsum("kij,ki->kj", F, on_next)
         held = np.where(self._side < 0, twin.lower, np.where(self._side > 0, twin.upper, U[:N]))
         value += float((self._slope * (held - U[:N])).sum())
-        return np.concatenate([d.lz.ravel(), after.ravel(), missed, held.ravel(), [value]])
+        return np.concatenate([d.lz.ravel(), after.ravel(), missed, held.ravel(), [value], y[self.paid]])
 
     def _at_limits(self, lz: Array) -> NDArray[np.int64]:
         """Which limit (N, nu) holds a control: -1 the lower one, 1 the upper one, else 0."""
@@ -243,7 +244,7 @@ class Optimum:
         bound = np.where(y > 0.0, rows.upper, rows.lower)
         with np.errstate(invalid="ignore"):
             short = np.copysign(1.0, y) * (bound - c) / np.maximum(1.0, np.abs(bound))
-        some = np.flatnonzero((rows.equal | (y != 0.0)) & ~rows.free & ~self._paid)
+        some = np.flatnonzero((rows.equal | (y != 0.0)) & ~rows.free & ~self.paid)
         C = self._jacobian(some)
         push = np.abs(y[some]) * np.abs(C).max(axis=(0, 1), initial=0.0) / max(largest, np.finfo(float).tiny)
         near = short[some] <= np.maximum(HELD, push)  # loose tolerances leave what holds further away

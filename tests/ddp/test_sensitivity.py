@@ -20,7 +20,7 @@ PRECISE = ddp.DDP(tolerance=1e-14)
 
 
 def agrees(problem, name, moved, along, step, share=1e-6):
-    """Whether states, controls and cost change as those of problems that are solved again, fourth order."""
+    """Whether states, controls, cost and multipliers change as those of problems that are solved again."""
     best = ddp.solve(problem, PRECISE)
     by = best.sensitivity(name)
     found = []
@@ -29,8 +29,10 @@ def agrees(problem, name, moved, along, step, share=1e-6):
         again = ddp.solve(problem.varying(other), PRECISE, by.predicted(other))
         assert again.converged
         X = problem.dynamics.difference(best.X, again.X)
-        found.append([X.ravel(), (again.U - best.U).ravel(), [again.cost - best.cost]])
-    for parts, own in zip(zip(*found, strict=True), (by.dX @ along, by.dU @ along, by.cost @ along), strict=True):
+        changes = again.U - best.U, [again.cost - best.cost], np.append(again.multipliers - best.multipliers, 0.0)
+        found.append([X.ravel(), *map(np.ravel, changes)])
+    expected = by.dX @ along, by.dU @ along, by.cost @ along, np.append(by.multipliers @ along, 0.0)
+    for parts, own in zip(zip(*found, strict=True), expected, strict=True):
         seen = np.tensordot(WEIGHTS, np.array(parts), axes=1) / step
         assert np.abs(np.ravel(own) - seen).max() < share * max(np.abs(seen).max(), 1e-3)
     return by

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pinocchio as pin
 import pytest
@@ -184,6 +186,25 @@ def test_limits_of_forces_have_their_part_in_both_derivatives():
     cost, *slopes = fourth(again, 1e-3)
     assert gradient(best) @ along == pytest.approx(cost, rel=1e-7)
     assert known.hessian @ along == pytest.approx(slopes, rel=1e-6)
+
+
+@pytest.mark.parametrize(("norm", "price"), [("L1", 3.0), ("L2", 5.0)])
+def test_prices_of_violations_last_as_long_as_knots(norm, price):
+    slow = ddp.Soft(ddp.Inequality(lambda x, u: x[1], upper=1.2), price, norm)
+    problem = replace(mass(6, 7), constraints=[slow])
+    T = problem.dynamics.phase_durations
+    best = ddp.solve(problem, PRECISE)
+    assert (best.residuals()[0].violation > 0.1).sum() >= 4
+    along, known = T * [1.0, -0.7], sensitivity(best)
+
+    def again(e):
+        solution = ddp.solve(with_durations(problem, T + e * along), PRECISE, known.predicted(e * along))
+        return np.concatenate([[solution.cost], gradient(solution), solution.multipliers])
+
+    cost, *slopes = np.split(fourth(again, 1e-4), [1, 3])
+    assert gradient(best) @ along == pytest.approx(cost[0], rel=1e-8)
+    for own, seen in zip((known.hessian @ along, known.multipliers @ along), slopes, strict=True):
+        assert own == pytest.approx(seen, abs=1e-6 * np.abs(seen).max())
 
 
 def test_a_quadruped_finds_the_durations_of_its_jump_in_few_solves():
