@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import time
-from pathlib import Path
 
 import click
 import numpy as np
@@ -24,57 +23,33 @@ from problems import linearization
 from problems.closed_loop import close_loop, terminal_cost
 from problems.command import (
     benching,
-    driving,
+    comparing,
     listing,
     playing,
     publishing,
     replanning,
     resuming,
+    shell,
     simulating,
     soft_simulating,
     sweeping,
     teaching,
 )
-from problems.command import demo as demonstration
 from problems.command.output import (
-    COLUMNS,
-    check_folder,
-    print_json,
-    print_table,
-    row,
     summary,
     taken,
+    tell,
     told,
+    wrote,
 )  # fmt: skip
 from problems.command.progress import progress
-from problems.command.report import write_report
-from problems.command.shell import (
-    DRAWING,
-    HTML,
-    JSON,
-    NAME,
-    NO_BROWSER,
-    OPEN,
-    OPTIONS,
-    PLOT,
-    ROBOT,
-    SAVE,
-    SOLVERS,
-    Commands,
-    File,
-    end,
-    named,
-    solving,
-)  # fmt: skip
 from problems.command.timing import warm, warm_batch
 from problems.durations import TimedSolution, free_durations, solve_durations
 from problems.registry import ALL, find
 from problems.sensitivity import with_durations
 
-TITLES = {"ddp": "DDP", "ilqr": "iLQR", "newton": "Newton"}
 
-
-@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=shell.Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="mayne")
 def main() -> None:
     """Trajectory optimisation with full second-order DDP."""
@@ -83,7 +58,7 @@ def main() -> None:
 
 @main.command("list")
 @click.argument("name", required=False)
-@JSON
+@shell.JSON
 def list_problems(name: str | None, as_json: bool) -> None:
     """List the problems, or the parameters of problem NAME; NAME robots: the robots."""
     if name == "robots":
@@ -95,23 +70,20 @@ def list_problems(name: str | None, as_json: bool) -> None:
         listing.describe(find(name), as_json)
 
 
-@main.command(context_settings=OPEN)
-@NAME
-@OPTIONS
-@click.option("--solver", type=click.Choice(list(SOLVERS)), default="ddp", show_default=True)
-@solving
-@ROBOT
-@SAVE
-@click.option("--checkpoint", type=File(), help="Write FILE on the way, for `mayne resume FILE`; go on from it.")
-@HTML
-@PLOT
-@click.option("--schedule", type=DRAWING, help="Write who stands when (.png, .pdf, .svg).")
-@click.option("--forces", type=DRAWING, help="Write the forces on the feet (.png, .pdf, .svg).")
+@shell.of_problem
+@click.option("--solver", type=click.Choice(list(shell.SOLVERS)), default="ddp", show_default=True)
+@shell.solving
+@shell.SAVE
+@click.option("--checkpoint", type=shell.File(), help="Write FILE on the way, for `mayne resume FILE`; go on from it.")
+@shell.HTML
+@shell.PLOT
+@click.option("--schedule", type=shell.DRAWING, help="Write who stands when (.png, .pdf, .svg).")
+@click.option("--forces", type=shell.DRAWING, help="Write the forces on the feet (.png, .pdf, .svg).")
 @click.option("--view", is_flag=True, help="Play the motion in the browser, until Ctrl-C.")
 @click.option("--iterations", is_flag=True, help="With --html: a slider over the motions on the way.")
 @click.option("--live", is_flag=True, help="Show iterations in the browser while they are made, until Ctrl-C.")
 @click.option("--explain", is_flag=True, help="Tell what it costs, what holds it, and how the solve went.")
-@NO_BROWSER
+@shell.NO_BROWSER
 @click.option(
     "--durations", metavar="free|LEAST,MOST",
     help="Find how long phases last: at least half and at most twice as long as they do, or so many times.",
@@ -119,7 +91,7 @@ def list_problems(name: str | None, as_json: bool) -> None:
 @click.option(
     "--price-of-time", type=float, help="Cost of a second, for --durations; without one the time in all stays.",
 )
-@JSON
+@shell.JSON
 def solve(
     name: str, options: tuple[str, ...], solver: str, tolerance: float, max_iterations: int, workers: str,
     robot: str | None, save: str | None, checkpoint: str | None, html: str | None, plot: str | None,
@@ -127,12 +99,12 @@ def solve(
     no_browser: bool, durations: str | None, price_of_time: float | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Solve problem NAME; its own parameters (`mayne list NAME`) are options as well."""
-    entry, problem, chosen = named(name, robot, options)
+    entry, problem, chosen = shell.named(name, robot, options)
     if html or view or live:
-        demonstration.check_robot(entry, problem)
+        playing.check_robot(entry, problem)
     if schedule or forces:
-        demonstration.check_contacts(entry, problem)
-    method = SOLVERS[solver](tolerance=tolerance, max_iterations=max_iterations)
+        playing.check_contacts(entry, problem)
+    method = shell.SOLVERS[solver](tolerance=tolerance, max_iterations=max_iterations)
     if iterations and not html:
         raise ProblemError("--iterations: expected together with --html, whose slider they are")
     if price_of_time is not None and durations is None:
@@ -143,7 +115,7 @@ def solve(
     free = None if durations is None else free_durations(problem, durations, price_of_time)
     timed: TimedSolution | None = None
     seen = playing.Seen(entry, problem, free is None, iterations, live, not no_browser)
-    with progress(f"{name}, {TITLES[solver]}") as callback:
+    with progress(f"{name}, {shell.TITLES[solver]}") as callback:
         if free is None:
             seen.tell = callback
             solution = solve_problem(problem, method, None, seen, False, workers, kept)
@@ -152,84 +124,37 @@ def solve(
             solution, problem = timed.solution, with_durations(problem, timed.durations)
             chosen["phase_durations"] = timed.durations.tolist()
     outcome = solution if timed is None else timed
-    if as_json:
-        print_json({"problem": name, "solver": solver} | summary(solution) | ({} if timed is None else told(timed)))
-    else:
-        click.echo(f"{name}, {TITLES[solver]}: {outcome} {taken(outcome)}")
-        if explain:
-            click.echo(f"\n{solution.explain().details}")
+    data = {"problem": name, "solver": solver} | summary(solution) | ({} if timed is None else told(timed))
+    details = [f"\n{solution.explain().details}"] if explain and not as_json else []
+    tell(as_json, data, f"{name}, {shell.TITLES[solver]}: {outcome} {taken(outcome)}", *details)
     if save:
         playing.save(save, solution, name, chosen)
     if plot:
-        viz.plot_convergence({TITLES[solver]: solution}, plot, title=entry.description)
-    demonstration.plot_gait(entry, problem, solution, schedule, forces)
-    for path in filter(None, (save, plot, schedule, forces)):
-        click.echo(f"wrote {path}", err=True)
+        viz.plot_convergence({shell.TITLES[solver]: solution}, plot, title=entry.description)
+    playing.plot_gait(entry, problem, solution, schedule, forces)
+    wrote(save, plot, schedule, forces)
     if html:
-        playing.animate(entry, solution, html, iterations=seen.iterations)
+        playing.animate(entry, problem, solution, html, iterations=seen.iterations)
     seen.end(solution)
     if view:
-        playing.animate(entry, solution, None, not no_browser)
-    end(outcome.converged)
+        playing.animate(entry, problem, solution, None, not no_browser)
+    shell.end(outcome.converged)
 
 
-@main.command(context_settings=OPEN)
-@NAME
-@OPTIONS
-@solving
-@ROBOT
-@HTML
-@PLOT
-@click.option("--report", type=File(".html"), help="Write all of the comparison as one page (.html).")
-@JSON
-def compare(
-    name: str, options: tuple[str, ...], tolerance: float, max_iterations: int, workers: str, robot: str | None,
-    html: str | None, plot: str | None, report: str | None, as_json: bool,
-) -> None:  # fmt: skip
-    """Solve problem NAME with iLQR and with DDP; --html shows both motions in one scene."""
-    entry, problem, _ = named(name, robot, options)
-    if html:
-        demonstration.check_robot(entry, problem)
-    solvers = {TITLES[key]: SOLVERS[key](tolerance=tolerance, max_iterations=max_iterations) for key in ("ilqr", "ddp")}
-    solutions = demonstration.compare(entry, problem, solvers, workers)
-    if as_json:
-        outcomes = {title.lower(): summary(solution) for title, solution in solutions.items()}
-        print_json({"problem": name, "solvers": outcomes})
-    else:
-        print_table(["solver", *COLUMNS], [[title, *row(solution)] for title, solution in solutions.items()])
-    if plot:
-        viz.plot_convergence(solutions, plot, title=entry.description)
-        click.echo(f"wrote {plot}", err=True)
-    if html:
-        with progress(f"{entry.name}, drawing"):
-            where = demonstration.draw_several(entry, problem, solutions, Path(html))
-        click.echo(f"wrote {where}", err=True)
-    if report:
-        with progress(f"{entry.name}, reporting"):
-            again = ["mayne", "compare", name, *options, *(["--robot", robot] if robot else [])]
-            again += ["--tolerance", f"{tolerance:g}", "--max-iterations", str(max_iterations), "--report", report]
-            write_report(entry, problem, solutions, again, Path(report))
-        click.echo(f"wrote {report}", err=True)
-    end(all(solution.converged for solution in solutions.values()))
-
-
-@main.command(context_settings=OPEN)
-@NAME
-@OPTIONS
+@shell.of_problem
 @click.option("--steps", type=int, default=100, show_default=True, help="How often the problem is solved.")
 @click.option("--push", type=float, default=0.3, show_default=True, help="Size of pushes on velocities.")
 @click.option("--every", type=int, default=25, show_default=True, help="Steps between pushes.")
-@ROBOT
-@HTML
-@JSON
+@shell.HTML
+@shell.JSON
 def mpc(
     name: str, options: tuple[str, ...], steps: int, push: float, every: int, robot: str | None, html: str | None,
     as_json: bool,
 ) -> None:  # fmt: skip
     """Control problem NAME's system over a receding horizon while it is pushed about."""
-    entry, problem, _ = named(name, robot, options)
+    entry, problem, _ = shell.named(name, robot, options)
     if html:
-        demonstration.check_robot(entry, problem)
+        playing.check_robot(entry, problem)
     with progress(f"{name}, receding horizon"):
         warm(problem)
         run = close_loop(problem, steps, push, every)
@@ -243,24 +168,22 @@ def mpc(
         "terminal_cost_at_first": terminal_cost(problem, run.X[0]),
         "terminal_cost_at_last": terminal_cost(problem, run.X[-1]),
     }
-    if as_json:
-        print_json({"problem": name, "step_milliseconds": 1e3 * problem.dynamics.dt} | outcome)
-    else:
-        rows = [[what.replace("_", " "), f"{value:.4g}"] for what, value in outcome.items()]
-        print_table([f"{name}, N = {problem.horizon}, steps of {1e3 * problem.dynamics.dt:g} ms", ""], rows)
+    dt = 1e3 * problem.dynamics.dt
+    rows = [[what.replace("_", " "), f"{value:.4g}"] for what, value in outcome.items()]
+    header = [f"{name}, N = {problem.horizon}, steps of {dt:g} ms", ""]
+    tell(as_json, {"problem": name, "step_milliseconds": dt} | outcome, (header, rows))
     if html:
-        where = demonstration.draw(entry, demonstration.Trajectory(run.X, run.U, problem), Path(html))
-        click.echo(f"wrote {where}", err=True)
-    end(bool(run.converged.all()))
+        playing.animate(entry, problem, playing.Trajectory(run.X, run.U, problem), html)
+    shell.end(bool(run.converged.all()))
 
 
 @main.command()
 @click.argument("file", type=click.Path(exists=True, dir_okay=False))
 @click.option("--problem", "name", help="Its problem, if it was not written by `mayne solve --save`.")
-@ROBOT
+@shell.ROBOT
 @click.option("--dt", type=float, help="Step of time [s], for the motion of a --robot without a problem.")
-@HTML
-@NO_BROWSER
+@shell.HTML
+@shell.NO_BROWSER
 def view(file: str, name: str | None, robot: str | None, dt: float | None, html: str | None, no_browser: bool) -> None:
     """Play the motion saved in FILE in the browser, until Ctrl-C, or write it with --html."""
     signed, chosen = playing.signature(file)
@@ -274,16 +197,13 @@ def view(file: str, name: str | None, robot: str | None, dt: float | None, html:
         return
     if dt is not None:
         raise click.UsageError("--dt: expected for the motion of a --robot alone, a problem has its own")
-    entry, problem, _ = named(name or signed, robot, (), chosen)
-    playing.animate(entry, Solution.load(file, problem), html, not no_browser)
+    entry, problem, _ = shell.named(name or signed, robot, (), chosen)
+    playing.animate(entry, problem, Solution.load(file, problem), html, not no_browser)
 
 
-@main.command(context_settings=OPEN)
-@NAME
-@OPTIONS
-@ROBOT
-@click.option("--plot", type=DRAWING, help="Of linearization: write errors against steps (.png, .pdf, .svg).")
-@JSON
+@shell.of_problem
+@click.option("--plot", type=shell.DRAWING, help="Of linearization: write errors against steps (.png, .pdf, .svg).")
+@shell.JSON
 def check(name: str, options: tuple[str, ...], robot: str | None, plot: str | None, as_json: bool) -> None:
     """Check every derivative of problem NAME against differences, near its guess.
 
@@ -294,36 +214,31 @@ def check(name: str, options: tuple[str, ...], robot: str | None, plot: str | No
             raise ProblemError(f"{options[0]}: `check {name}` has no parameters; it has --robot, --plot and --json")
         subject = linearization.branched() if robot is None else dynamics.load(robot)
         found = linearization.sweep(subject, linearization.perturbed(subject))
-        if as_json:
-            errors = {"one_sided": found.one_sided.tolist(), "central": found.central.tolist()}
-            outcome = {"ok": found.ok, "slopes": found.slopes, "floor": found.floor, "scale": found.scale}
-            print_json({"robot": subject.name} | outcome | {"deltas": found.deltas.tolist()} | errors)
-        else:
-            click.echo(f"{subject.name}: errors of differences against the exact linearisation\n{found}")
+        outcome = {name: getattr(found, name) for name in ("ok", "slopes", "floor", "scale")}
+        swept = {name: getattr(found, name).tolist() for name in ("deltas", "one_sided", "central")}
+        words = f"{subject.name}: errors of differences against the exact linearisation\n{found}"
+        tell(as_json, {"robot": subject.name} | outcome | swept, words)
         if plot:
             errors = {"one-sided": found.one_sided, "central": found.central}
             viz.plot_differences(found.deltas, errors, plot, "differences against the exact linearisation")
-            click.echo(f"wrote {plot}", err=True)
-        end(found.ok)
+        wrote(plot)
+        shell.end(found.ok)
         return
     if plot is not None:
         raise ProblemError(f"--plot: expected for linearization alone, got it for {said(name)}")
-    _, problem, _ = named(name, robot, options)
+    _, problem, _ = shell.named(name, robot, options)
     with progress(f"{name}, checking derivatives"):
         report = check_derivatives(problem)
-    if as_json:
-        names = ("name", "knot", "error", "tolerance", "smooth", "ok")
-        checks = [{name: getattr(item, name) for name in names} for item in report.checks]
-        print_json({"problem": name, "ok": report.ok, "checks": checks})
-    else:
-        click.echo(str(report))
-    end(report.ok)
+    fields = ("name", "knot", "error", "tolerance", "smooth", "ok")
+    checks = [{field: getattr(item, field) for field in fields} for item in report.checks]
+    tell(as_json, {"problem": name, "ok": report.ok, "checks": checks}, str(report))
+    shell.end(report.ok)
 
 
 @main.command("warm")
 @click.argument("names", nargs=-1, metavar="[NAME]...")
 @click.option("--clear", is_flag=True, help="Remove all compiled kernels from the cache first.")
-@JSON
+@shell.JSON
 def warm_up(names: tuple[str, ...], clear: bool, as_json: bool) -> None:
     """Compile ahead what problems NAME, by default all, need, and keep it in the cache."""
     entries = [find(name) for name in names or ALL]
@@ -339,24 +254,14 @@ def warm_up(names: tuple[str, ...], clear: bool, as_json: bool) -> None:
             warm_batch(problem)
         rows.append((entry.name, len(compiled), time.perf_counter() - start))
     folder, count, size = store.kept()
-    if as_json:
-        problems = [dict(zip(("name", "compiled", "seconds"), row, strict=True)) for row in rows]
-        print_json({"problems": problems, "folder": str(folder), "kernels": count, "bytes": size})
-        return
-    print_table(["problem", "kernels compiled", "seconds"], [[name, str(n), f"{t:.1f}"] for name, n, t in rows])
-    click.echo(f"{folder}: {count} files, {size / 1e6:.1f} MB")
-
-
-@main.command()
-@click.option("--folder", type=click.Path(file_okay=False), default="demo", show_default=True)
-def demo(folder: str) -> None:
-    """Solve a reach and a reorientation with iLQR and with DDP, and draw both."""
-    check_folder("--folder", folder)
-    end(demonstration.run(Path(folder)))
+    problems = [dict(zip(("name", "compiled", "seconds"), row, strict=True)) for row in rows]
+    data = {"problems": problems, "folder": str(folder), "kernels": count, "bytes": size}
+    table = ["problem", "kernels compiled", "seconds"], [[name, str(n), f"{t:.1f}"] for name, n, t in rows]
+    tell(as_json, data, table, f"{folder}: {count} files, {size / 1e6:.1f} MB")
 
 
 for command in (
-    simulating.play, driving.drive, replanning.replan, publishing.node, resuming.resume, teaching.teach, sweeping.sweep,
-    soft_simulating.simulate, benching.bench,
+    solve, mpc, check, comparing.compare, comparing.demo, simulating.play, replanning.drive, replanning.replan,
+    publishing.node, resuming.resume, teaching.teach, sweeping.sweep, soft_simulating.simulate, benching.bench,
 ):  # fmt: skip
     main.add_command(command)

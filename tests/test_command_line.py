@@ -16,7 +16,7 @@ import ddp
 from ddp.compiling import kernel
 from ddp.compiling.store import cache_directory
 from problems import ALL
-from problems.command import demo, dynamics_bench, output
+from problems.command import comparing, dynamics_bench, output
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def test_the_table_of_the_dynamics_compares_with_pinocchio(monkeypatch):
 
 
 def test_the_demonstration_compares_and_draws(tmp_path, monkeypatch):
-    monkeypatch.setattr(demo, "PROBLEMS", (SMALL, "arm/reach"))
+    monkeypatch.setattr(comparing, "PROBLEMS", (SMALL, "arm/reach"))
     result = mayne("demo", "--folder", tmp_path / "out")
     assert result.exit_code == 0, result.output
     written = {path.name for path in (tmp_path / "out").iterdir()}

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from problems.command import dynamics_bench, papers, soft_bench
-from problems.command.output import check_file, print_json, print_table
+from problems.command.output import check_file, tell, wrote
 from problems.command.progress import progress
 from problems.command.shell import JSON, named
 from problems.command.timing import timings
@@ -30,7 +30,7 @@ def bench(name: str, repeat: int, seconds: float, cold: bool, page: str, as_json
         check_file("--page", page, [".html"])
         with progress("the papers' figures and tables, measuring"):
             papers.write_papers(Path(page), seconds, repeat, lambda title: click.echo(title, err=True))
-        click.echo(f"wrote {page}", err=True)
+        wrote(page)
         return
     if name == "soft":
         _bench_soft(repeat, as_json)
@@ -41,20 +41,15 @@ def bench(name: str, repeat: int, seconds: float, cold: bool, page: str, as_json
     _, problem, _ = named(name, None, ())
     with progress(f"{name}, timing"):
         times = timings(problem, repeat)
-    if as_json:
-        print_json({"problem": name, "horizon": problem.horizon, "milliseconds": times})
-    else:
-        rows = [[what, f"{milliseconds:.3f}"] for what, milliseconds in times.items()]
-        print_table([f"{name}, N = {problem.horizon}", "ms"], rows)
+    rows = [[what, f"{milliseconds:.3f}"] for what, milliseconds in times.items()]
+    told = {"problem": name, "horizon": problem.horizon, "milliseconds": times}
+    tell(as_json, told, ([f"{name}, N = {problem.horizon}", "ms"], rows))
 
 
 def _bench_soft(repeat: int, as_json: bool) -> None:
     with progress("soft and hybrid robots, timing"):
         rows = soft_bench.rows(repeat)
-    if as_json:
-        print_json({"rows": [row._asdict() for row in rows]})
-        return
-    print_table(soft_bench.HEADER, [row.cells for row in rows])
+    tell(as_json, {"rows": [row._asdict() for row in rows]}, (soft_bench.HEADER, [row.cells for row in rows]))
 
 
 def _bench_dynamics(seconds: float, cold: bool, as_json: bool) -> None:
@@ -64,10 +59,7 @@ def _bench_dynamics(seconds: float, cold: bool, as_json: bool) -> None:
     if cold:
         with progress("compiling all kernels of the dynamics from nothing"):
             starts = dynamics_bench.starts()
-    if as_json:
-        print_json({"knots": dynamics_bench.KNOTS, "rows": [r._asdict() for r in rows], "first calls [s]": starts})
-        return
+    told = {"knots": dynamics_bench.KNOTS, "rows": [row._asdict() for row in rows], "first calls [s]": starts}
     header = ["per knot", "robot", "µs", "reference", "ratio", "at most"]
-    print_table(header, [row.cells for row in rows])
-    for start, time_taken in starts.items():
-        click.echo(f"all kernels of the dynamics, {start}: {time_taken:.1f} s")
+    lines = [f"all kernels of the dynamics, {start}: {seconds:.1f} s" for start, seconds in starts.items()]
+    tell(as_json, told, (header, [row.cells for row in rows]), *lines)

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import click
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -50,6 +51,24 @@ def console() -> Console:
     """Standard output; lines are as long as they have to be where it is no terminal."""
     terminal = Console(highlight=False)
     return terminal if terminal.is_terminal else Console(highlight=False, width=200)
+
+
+def tell(as_json: bool, value: Any, *shown: str | tuple[Sequence[str], Sequence[Sequence[str]]]) -> None:
+    """Print a result: its value as JSON, or else texts, and tables as header and rows."""
+    if as_json:
+        print_json(value)
+        return
+    for part in shown:
+        if isinstance(part, str):
+            click.echo(part)
+        else:
+            print_table(*part)
+
+
+def wrote(*paths: str | None) -> None:
+    """Tell which files were written, of those that were asked for."""
+    for path in filter(None, paths):
+        click.echo(f"wrote {path}", err=True)
 
 
 def print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

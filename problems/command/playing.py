@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 import numpy as np
@@ -20,22 +20,62 @@ from ddp.protocols import Array
 from ddp.solutions.record import Record
 from ddp.solutions.solution import Solution
 from dynamics import Motion, PhasedDynamics, RobotDynamics, load
-from dynamics.phases.reaction import ground, standing
+from dynamics.phases.reaction import friction, ground, ground_forces, standing
 from dynamics.rods.hybrid_robot import HybridRobot
-from problems.command import demo as demonstration
+from dynamics.steps.free_start import inside
+from problems.command.output import wrote
 from problems.command.progress import progress
 from problems.play.simulation import Play
 from problems.registry import Entry
 from problems.soft.systems import SoftSystem
 
 
+class Trajectory(NamedTuple):
+    """States X (M+1, nx) under controls U (M, nu) of a problem's system, for the viewer."""
+
+    X: Array
+    U: Array
+    problem: Problem
+
+
+Drawn = Solution | Trajectory | dict[str, Solution]
+"""One motion of a problem, or several by name."""
+
+
+def check_robot(entry: Entry, problem: Problem) -> None:
+    """Raise ProblemError for a problem whose motion cannot be drawn."""
+    system, _ = inside(problem.dynamics, problem.x0[None])
+    if not hasattr(system, "robot"):
+        raise ProblemError(
+            f"{entry.name}: expected the motion of a robot to draw, got {type(system).__name__}; in Python,"
+            " mayne.plot_solution draws those"
+        )
+
+
+def draw(
+    entry: Entry, problem: Problem, motion: Drawn, page: str | Path | None, open_browser: bool = False,
+    iterations: viz.Iterations | None = None,
+) -> str:  # fmt: skip
+    """Draw a motion with all that its problem knows, in a file or else live; where it was drawn.
+
+    open_browser: for what is live.   iterations: for a slider over them, of a file.
+    """
+    check_robot(entry, problem)
+    system, _ = inside(problem.dynamics, problem.x0[None])
+    own = [name for name in entry.frames if system.robot.has_frame(name)]
+    frames = list(dict.fromkeys([*own, *(standing(system) if isinstance(system, PhasedDynamics) else ())]))
+    if page is None:
+        return viz.animate(motion, frames=frames, title=entry.description, open_browser=open_browser).where
+    return viz.save_html(page, motion, frames=frames, title=entry.description, iterations=iterations).where
+
+
 def animate(
-    entry: Entry, solution: Solution, html: str | None, open_browser: bool = False,
+    entry: Entry, problem: Problem, motion: Drawn, html: str | None, open_browser: bool = False,
     iterations: viz.Iterations | None = None,
 ) -> None:  # fmt: skip
     """Write an animation, or play it until it is interrupted."""
     with progress(f"{entry.name}, drawing"):
-        where = demonstration.draw(entry, solution, Path(html) if html else None, open_browser, iterations)
+        where = draw(entry, problem, motion, html, open_browser, iterations)
     _play(entry.name, where, html)
 
 
@@ -61,7 +101,7 @@ def draw_beside(
             page, system.robot, X, np.diff(t), [*frames], title=title, ground=floor, beside=plan,
             beside_title="the plan",
         )  # fmt: skip
-    click.echo(f"wrote {page}", err=True)
+    wrote(page)
 
 
 def draw_system(moving: SoftSystem, motion: Motion, page: str) -> None:
@@ -77,7 +117,26 @@ def draw_system(moving: SoftSystem, motion: Motion, page: str) -> None:
 def plot_runs(runs: dict[str, Play], unit: str, title: str, path: str) -> None:
     """Write the errors of simulated motions against time."""
     viz.plot_errors({name: (run.t, run.error) for name, run in runs.items()}, path, unit, title)
-    click.echo(f"wrote {path}", err=True)
+    wrote(path)
+
+
+def check_contacts(entry: Entry, problem: Problem) -> PhasedDynamics:
+    """Return the system of a problem with contacts; ProblemError for one without."""
+    if not isinstance(problem.dynamics, PhasedDynamics):
+        raise ProblemError(f"--schedule, --forces: expected a problem with contacts, {entry.name} has none")
+    return problem.dynamics
+
+
+def plot_gait(entry: Entry, problem: Problem, solution: Solution, schedule: str | None, forces: str | None) -> None:
+    """Plot who stands when, and the forces on the feet; ProblemError for a problem without contacts."""
+    if not (schedule or forces):
+        return
+    system = check_contacts(entry, problem)
+    if schedule:
+        viz.plot_schedule(standing(system), system.durations, schedule, entry.description)
+    if forces:
+        acting = ground_forces(system, solution.X, solution.U)
+        viz.plot_forces(acting, system.durations, forces, friction(problem), entry.description)
 
 
 def view_robot(file: str, source: str, dt: float, html: str | None, open_browser: bool) -> None:
@@ -101,9 +160,9 @@ def view_robot(file: str, source: str, dt: float, html: str | None, open_browser
 def _play(name: str, where: str, html: str | None) -> None:
     """Print where a motion was drawn; if that is not a file, wait for Ctrl-C."""
     if html:
-        click.echo(f"wrote {where}", err=True)
-        return
-    wait(f"{name} moves", where)
+        wrote(where)
+    else:
+        wait(f"{name} moves", where)
 
 
 def wait(what: str, where: str) -> None:
@@ -151,7 +210,7 @@ class Seen:
         if (iterations or live) and not alone:
             raise ProblemError("--iterations, --live: expected without --durations, which makes many solves")
         if iterations or live:
-            demonstration.check_robot(entry, problem)
+            check_robot(entry, problem)
         self.iterations = viz.Iterations() if iterations else None
         self._live = viz.Live(problem, entry.description, open_browser) if live else None
         self._name = entry.name

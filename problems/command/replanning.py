@@ -1,25 +1,32 @@
-"""The command ``mayne replan``: a receding horizon controls its robot in MuJoCo, by plans made again and again."""
+"""Receding horizons that control their robots in MuJoCo, by plans made again and again.
+
+The command ``mayne replan`` gives them commands and pushes; ``mayne drive`` has them steered and pushed in the browser.
+"""
 
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import click
 import numpy as np
 
+import viz
 from ddp.errors import ProblemError, as_array, said
 from ddp.options import DDP
 from ddp.problem import Problem
 from ddp.receding import RecedingHorizon
 from ddp.solver import solve
 from problems.command import playing
-from problems.command.output import print_json, print_table
+from problems.command.output import tell
 from problems.command.parameters import parse
 from problems.command.progress import progress
-from problems.command.shell import DRAWING, HTML, JSON, NAME, OPEN, OPTIONS, ROBOT, end, named
+from problems.command.shell import DRAWING, HTML, JSON, NO_BROWSER, end, named, of_problem
 from problems.command.simulating import disturbing, some_numbers
+from problems.play.driven import Driven
 from problems.play.receding import Run, simulate_receding
 from problems.play.simulation import system_of
 from problems.registry import Entry, find
@@ -30,16 +37,13 @@ ITERATIONS = 2
 """Iterations of each plan but the first."""
 
 
-@click.command(context_settings=OPEN)
-@NAME
-@OPTIONS
+@of_problem
 @click.option("--command", "wanted", help="Of gaits: forward,left,turning [m/s, rad/s]; or TIME:those;TIME:those;...")
 @click.option("--duration", type=float, default=5.0, show_default=True, help="Of the simulation [s].")
 @click.option("--every", type=float, default=0.02, show_default=True, help="Time between plans [s].")
 @click.option("--latency", type=float, default=0.02, show_default=True, help="From a measurement to its plan [s].")
 @disturbing
 @click.option("--plot", type=DRAWING, help="Write the distance from the plans against time (.png, .pdf, .svg).")
-@ROBOT
 @HTML
 @JSON
 def replan(
@@ -60,16 +64,14 @@ def replan(
             rate=rate, delay=delay, noise=noise, seed=seed,
         )  # fmt: skip
     told = run.steady() if by_command else []
-    if as_json:
-        rows = [{"command": wish.tolist(), "velocity": mean.tolist()} for wish, mean in told]
-        print_json(
-            {
-                "problem": entry.name, "fell": run.fell, "seconds": float(run.play.t[-1]), "rms": run.play.rms,
-                "milliseconds": _spread(run), "velocities": rows,
-            }
-        )  # fmt: skip
-    else:
-        _print(entry, run, told)
+    rows = [[_three(wish), _three(mean)] for wish, mean in told]
+    table = ["command", "velocity [m/s, m/s, rad/s]"], rows
+    data = {
+        "problem": entry.name, "fell": run.fell, "seconds": float(run.play.t[-1]), "rms": run.play.rms,
+        "milliseconds": _spread(run),
+        "velocities": [{"command": wish.tolist(), "velocity": mean.tolist()} for wish, mean in told],
+    }  # fmt: skip
+    tell(as_json, data, f"{entry.name}: {run}", *([table] if told else []))
     if plot:
         unit = "m" if system_of(planner.system).robot.is_floating else "rad"
         playing.plot_runs({"receding horizon": run.play}, unit, entry.description, plot)
@@ -77,6 +79,41 @@ def replan(
         floor = float(planner.floor) if isinstance(planner, Walking) else None
         playing.draw_beside(entry.description, system_of(planner.system), run.play, html, floor)
     end(not run.fell)
+
+
+@of_problem
+@click.option("--every", type=float, default=0.04, show_default=True, help="Time between plans [s].")
+@click.option("--latency", type=float, default=0.02, show_default=True, help="From a measurement to its plan [s].")
+@click.option("--friction", type=float, default=0.7, show_default=True, help="Of the ground.")
+@click.option("--duration", type=float, default=float("inf"), help="End after so many simulated seconds.")
+@NO_BROWSER
+def drive(
+    name: str, options: tuple[str, ...], every: float, latency: float, friction: float, duration: float,
+    robot: str | None, no_browser: bool,
+) -> None:  # fmt: skip
+    """Push and steer the robot of problem NAME in the browser while it plans again in MuJoCo, until Ctrl-C.
+
+    Drag the robot with the mouse to pull it, and the ball of an arm's target to move that; the arrow keys, or W A S D Q
+    E, pads and gamepads walk gaits; the space bar pushes; R starts again. Sliders change the weights of the plans.
+    """
+    entry = find(name)
+    planner, gait = planner_of(entry, robot, options, latency, chasing)
+    with planner:
+        driven = Driven(planner, every, friction=friction)
+        with progress(f"{entry.name}, preparing"):
+            driven.advance(every)
+            driven.restart()
+        stage = viz.Stage(
+            driven.robot, driven.q, entry.description, not no_browser,
+            ground=driven.floor, commands=("forward", "left", "turning") if gait else (), target=driven.target,
+            sliders=[viz.Slider.about(weight, value) for weight, value in driven.weights.items()],
+        )  # fmt: skip
+        click.echo(f"drive {entry.name} at {stage.where} until you press Ctrl-C", err=True)
+        sys.stdout.flush()
+        try:
+            driven.play(stage, duration)
+        except KeyboardInterrupt:
+            click.echo("", err=True)
 
 
 def planner_of(
@@ -114,11 +151,12 @@ def controller_of(
     return RecedingHorizon(receding, DDP(max_iterations=ITERATIONS), guess, latency=latency)
 
 
-def _print(entry: Entry, run: Run, told: Sequence[tuple[Any, Any]]) -> None:
-    """Print velocities beside commands, and how long plans took."""
-    click.echo(f"{entry.name}: {run}")
-    if told:
-        print_table(["command", "velocity [m/s, m/s, rad/s]"], [[_three(wish), _three(mean)] for wish, mean in told])
+def chasing(problem: Problem) -> Problem:
+    """Copy whose target counts at every knot: a horizon that recedes would never come to its end's."""
+    targets = [term for term in problem.terminal if hasattr(term, "target")]
+    if len(targets) != 1:
+        return problem
+    return replace(problem, running=[*problem.running, targets[0]])
 
 
 def _three(numbers: Any) -> str:

@@ -19,8 +19,8 @@ from ddp.files import write_atomically
 from ddp.problem import Problem
 from ddp.solutions.solution import Solution
 from dynamics.robots.libraries import pin
-from problems.command.demo import check_robot, draw_several
 from problems.command.output import COLUMNS, row
+from problems.command.playing import draw
 from problems.registry import Entry
 
 STYLE = """
@@ -64,8 +64,7 @@ def write_report(
     parts += ["<h2>Solvers</h2>", table(["solver", *COLUMNS, "order at the end"], rows)]
     with tempfile.TemporaryDirectory() as folder:
         try:
-            check_robot(entry, problem)
-            page = draw_several(entry, problem, dict(solutions), Path(folder) / "motion.html")
+            page = draw(entry, problem, dict(solutions), Path(folder) / "motion.html")
             text = html.escape(Path(page).read_text(encoding="utf-8"), quote=True)
             parts += ['<h2 id="motion" class="unseen">Motion</h2>', f'<iframe srcdoc="{text}" title="motion"></iframe>']
             parts += ['<img id="still" alt="">', f"<script>{STILL}</script>"]

@@ -13,7 +13,7 @@ from ddp.checkpoint import Checkpoint
 from ddp.errors import ProblemError
 from ddp.solver import solve
 from problems.command import playing
-from problems.command.output import print_json, summary, taken
+from problems.command.output import summary, taken, tell, wrote
 from problems.command.progress import progress
 from problems.command.shell import HTML, JSON, SAVE, SOLVERS, end, named
 
@@ -40,15 +40,13 @@ def resume(file: str, max_iterations: int, workers: str, save: str | None, html:
     with progress(f"{name}, {solver}") as callback:
         checkpoint = kept(file, name, chosen, solver, tolerance)
         solution = solve(problem, method, None, callback, False, workers, checkpoint)
-    if as_json:
-        print_json({"problem": name, "solver": solver} | summary(solution))
-    else:
-        click.echo(f"{name}, {solver}: {solution} {taken(solution)}")
+    told = {"problem": name, "solver": solver} | summary(solution)
+    tell(as_json, told, f"{name}, {solver}: {solution} {taken(solution)}")
     if save:
         playing.save(save, solution, name, chosen)
-        click.echo(f"wrote {save}", err=True)
+    wrote(save)
     if html:
-        playing.animate(entry, solution, html)
+        playing.animate(entry, problem, solution, html)
     end(solution.converged)
 
 

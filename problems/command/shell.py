@@ -89,6 +89,7 @@ class File(click.Path):
 
 DRAWING = File(".png", ".pdf", ".svg")
 SOLVERS: dict[str, Callable[..., DDP]] = {"ddp": DDP, "ilqr": ILQR, "newton": Newton}
+TITLES = {"ddp": "DDP", "ilqr": "iLQR", "newton": "Newton"}
 
 NAME = click.argument("name")
 ROBOT = click.option("--robot", help="Another robot: a name of example-robot-data or a file.")
@@ -99,6 +100,11 @@ SAVE = click.option("--save", type=File(), help="Write the solution (.npz), for 
 PLOT = click.option("--plot", type=DRAWING, help="Write how it converged (.png, .pdf, .svg).")
 NO_BROWSER = click.option("--no-browser", is_flag=True, help="Tell the address of the viewer, and open no browser.")
 JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+def of_problem(command: Command) -> click.Command:
+    """Make a command of a problem: its name, its parameters as options, another robot."""
+    return click.command(context_settings=OPEN)(NAME(OPTIONS(ROBOT(command))))
 
 
 def solving(command: Command) -> Command:

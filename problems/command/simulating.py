@@ -16,7 +16,7 @@ from ddp.protocols import Array
 from ddp.solutions.solution import Solution
 from ddp.solver import solve
 from problems.command import playing
-from problems.command.output import print_json, print_table
+from problems.command.output import tell, wrote
 from problems.command.progress import progress
 from problems.command.shell import DRAWING, HTML, JSON, OPEN, OPTIONS, ROBOT, File, end, named
 from problems.play import policies
@@ -77,25 +77,24 @@ def play(
             runs[title] = simulate(solution, inside, policy=chosen, **conditions)
     unit, scale = ("cm", 100.0) if system.robot.is_floating else ("rad", 1.0)
     turned = {title: root_mean_square(run.attitude) for title, run in runs.items()}
-    if as_json:
-        told = {
-            title: {"rms": run.rms, "attitude": turned[title], "fell": run.fell, "seconds": float(run.t[-1])}
-            for title, run in runs.items()
-        }
-        conditions["push"] = None if kick is None else kick.tolist()
-        conditions["uneven"] = np.asarray(heights).tolist()
-        print_json({"problem": entry.name, "in": inside, "conditions": conditions, "runs": told})
-    else:
-        rows = []
-        for title, run in runs.items():
-            sizes = [f"{scale * size:.3g}" for size in (run.rms, run.error.max())]
-            sizes += [f"{turned[title]:.3g}"] if system.robot.is_floating else []
-            rows.append([title, *sizes, "fell" if run.fell else "stayed", f"{run.t[-1]:.2f}"])
-        turns = ["rms [deg]"] if system.robot.is_floating else []
-        print_table([entry.name, f"rms [{unit}]", "largest", *turns, "", "seconds"], rows)
+    told = {
+        title: {"rms": run.rms, "attitude": turned[title], "fell": run.fell, "seconds": float(run.t[-1])}
+        for title, run in runs.items()
+    }
+    conditions["push"] = None if kick is None else kick.tolist()
+    conditions["uneven"] = np.asarray(heights).tolist()
+    rows = []
+    for title, run in runs.items():
+        sizes = [f"{scale * size:.3g}" for size in (run.rms, run.error.max())]
+        sizes += [f"{turned[title]:.3g}"] if system.robot.is_floating else []
+        rows.append([title, *sizes, "fell" if run.fell else "stayed", f"{run.t[-1]:.2f}"])
+    turns = ["rms [deg]"] if system.robot.is_floating else []
+    header = [entry.name, f"rms [{unit}]", "largest", *turns, "", "seconds"]
+    data = {"problem": entry.name, "in": inside, "conditions": conditions, "runs": told}
+    tell(as_json, data, (header, rows))
     if gains:
         solution.feedback(delay=delay if known_delay else 0.0).export(gains)
-        click.echo(f"wrote {gains}", err=True)
+    wrote(gains)
     if plot:
         playing.plot_runs(runs, "m" if system.robot.is_floating else "rad", entry.description, plot)
     if html:

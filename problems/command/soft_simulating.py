@@ -10,7 +10,7 @@ import numpy as np
 from ddp.errors import positive
 from dynamics.quantities.quantities import frame_placement
 from problems.command import playing
-from problems.command.output import print_json, print_table
+from problems.command.output import tell, wrote
 from problems.command.progress import progress
 from problems.command.shell import HTML, JSON, end
 from problems.soft.systems import SYSTEMS, system
@@ -41,27 +41,23 @@ def simulate(name: str | None, seconds: float | None, tolerance: float | None, h
     done = bool(np.isfinite(last).all())
     ends = {frame: frame_placement(robot, last[: robot.nq], frame)[:3, 3].tolist() for frame in moving.frames if done}
     told = {"seconds": float(motion.t[-1]), "steps": motion.steps, "wall_seconds": taken}
-    if as_json:
-        print_json({"system": name, "degrees_of_freedom": robot.nv, "finished": done, "ends": ends} | told)
-    else:
-        rows = [[f"{what.replace('_', ' ')}", f"{value:.4g}"] for what, value in told.items()]
-        rows += [[f"{frame} at the end [m]", ", ".join(f"{x:.5f}" for x in place)] for frame, place in ends.items()]
-        print_table([f"{name}, {robot.nv} degrees of freedom", ""], rows)
-        if not done:
-            stopped = motion.t[int(np.argmax(~np.isfinite(motion.X).all(axis=1)))]
-            click.echo(f"no step finds an end at {stopped:.4g} s: try shorter ones, by --tolerance", err=True)
+    rows = [[what.replace("_", " "), f"{value:.4g}"] for what, value in told.items()]
+    rows += [[f"{frame} at the end [m]", ", ".join(f"{x:.5f}" for x in place)] for frame, place in ends.items()]
+    data = {"system": name, "degrees_of_freedom": robot.nv, "finished": done, "ends": ends} | told
+    tell(as_json, data, ([f"{name}, {robot.nv} degrees of freedom", ""], rows))
+    if not (done or as_json):
+        stopped = motion.t[int(np.argmax(~np.isfinite(motion.X).all(axis=1)))]
+        click.echo(f"no step finds an end at {stopped:.4g} s: try shorter ones, by --tolerance", err=True)
     if html:
         with progress(f"{name}, drawing"):
             playing.draw_system(moving, motion, html)
-        click.echo(f"wrote {html}", err=True)
+    wrote(html)
     end(done)
 
 
 def _list(as_json: bool) -> None:
     """Print all systems."""
     found = [system(name) for name in SYSTEMS]
-    if as_json:
-        print_json([{"name": s.name, "description": s.description, "degrees_of_freedom": s.robot.nv} for s in found])
-    else:
-        rows = [[s.name, str(s.robot.nv), f"{s.seconds:g}", s.description] for s in found]
-        print_table(["system", "degrees of freedom", "seconds", "what happens"], rows)
+    told = [{"name": s.name, "description": s.description, "degrees_of_freedom": s.robot.nv} for s in found]
+    rows = [[s.name, str(s.robot.nv), f"{s.seconds:g}", s.description] for s in found]
+    tell(as_json, told, (["system", "degrees of freedom", "seconds", "what happens"], rows))

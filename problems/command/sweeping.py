@@ -33,7 +33,7 @@ from ddp.many.solve_many import KEPT, solve_many
 from ddp.options import DDP
 from ddp.problem import Problem
 from ddp.protocols import Array
-from problems.command.output import print_json
+from problems.command.output import tell
 from problems.command.parameters import build, parameters
 from problems.command.shell import JSON, SOLVERS, end
 from problems.registry import find
@@ -69,11 +69,9 @@ def sweep(plan: str, shard: str | None, into: str | None, quiet: bool, as_json: 
         given["retries"], not quiet, None if shard is None else share(shard), given["verify"],
     )  # fmt: skip
     done, converged = int(solutions.done.sum()), int(solutions.converged[solutions.done].sum())
-    if as_json:
-        failures = [one._asdict() for one in solutions.failures()]
-        print_json({"samples": len(solutions), "solved": done, "converged": converged, "failures": failures})
-    else:
-        click.echo(f"{into or given['into']}: {solutions}")
+    failures = [one._asdict() for one in solutions.failures()] if as_json else []
+    data = {"samples": len(solutions), "solved": done, "converged": converged, "failures": failures}
+    tell(as_json, data, f"{into or given['into']}: {solutions}")
     end(done == converged)
 
 

@@ -16,9 +16,8 @@ from ddp.options import DDP, ILQR
 from ddp.problem import Problem
 from ddp.solutions.columns import positions
 from ddp.solver import solve
-from problems.command.demo import check_robot
 from problems.command.parameters import parameters
-from problems.command.playing import wait
+from problems.command.playing import check_robot, wait
 from problems.command.progress import progress
 from problems.command.shell import NAME, NO_BROWSER
 from problems.command.timing import warm

@@ -8,8 +8,7 @@ import ddp
 import dynamics
 import problems
 from problems import arm
-from problems.command.driving import chasing
-from problems.command.replanning import controller_of
+from problems.command.replanning import chasing, controller_of
 from problems.play.motors import Motors
 
 
