@@ -107,6 +107,8 @@ def straying(dynamics: System) -> Callable[[Array, Array, Array], tuple[Array, A
     def stepped(X: Array, dX: Array, U: Array) -> tuple[Array, Array]:
         to = np.ascontiguousarray(dynamics.integrate(X, dX))
         to[0] = X[0]
+        if not (np.isfinite(to).all() and np.isfinite(U).all()):
+            raise ModelError("a step's states and controls are not finite")
         return to, np.ascontiguousarray(dynamics.difference(to[1:], dynamics.step(to[:-1], U)))
 
     return ability(dynamics, "strayed") or stepped

@@ -106,7 +106,8 @@ def minimise(descent: Descent) -> Minimised:
     elif interior.is_endless(0):
         end = End(Ending.BOTTOMLESS, Ending.BOTTOMLESS.value)
     else:
-        end = End(end.ending, _verdict(point, end))
+        fault = iterate.fault()
+        end = End(end.ending, _verdict(point, end)) if fault is None else End(Ending.NOT_FINITE, fault)
     return _left(iterate, point, end, sweep, exact)
 
 

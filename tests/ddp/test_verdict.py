@@ -279,6 +279,28 @@ def test_a_minimum_far_below_a_saddle_is_not_bottomless(far):
     assert "without end" not in solution.status
 
 
+@pytest.mark.parametrize("step", ["auto", "rollout", "linear"])
+@pytest.mark.parametrize("guess", [None, np.full((20, 2), 0.1), (np.zeros((21, 4)), np.zeros((20, 2)))])
+def test_dynamics_without_a_slope_where_they_begin_are_named(step, guess):
+    def dragged(x, u):  # by |v| v, whose slope at rest np.linalg.norm does not have
+        return np.append(x[:2] + 0.1 * x[2:], x[2:] + 0.1 * (u - np.linalg.norm(x[2:]) * x[2:]))
+
+    problem = ddp.Problem(
+        FunctionDynamics(dragged, 4, 2, 0.1), [lambda x, u: u @ u], [lambda x, u: ((x - 0.1) ** 2).sum()],
+        np.zeros(4), 20,
+    )  # fmt: skip
+    solution = ddp.solve(problem, ddp.DDP(step=step), guess=guess, throw=False)
+    assert solution.status.ending is ddp.Ending.NOT_FINITE
+    assert "the dynamics' derivative is not finite at knot 0" in solution.status
+
+
+def test_costs_without_a_slope_are_named_by_linear_steps():
+    problem = ddp.Problem(moved(), [lambda x, u: np.linalg.norm(u)], [lambda x, u: x @ x], np.ones(1), 5)
+    solution = ddp.solve(problem, ddp.DDP(step="linear"), guess=(np.ones((6, 1)), np.zeros((5, 1))), throw=False)
+    assert solution.status.ending is ddp.Ending.NOT_FINITE
+    assert "running[0] (<lambda>): its gradient is not finite at knot 0" in solution.status
+
+
 @pytest.mark.parametrize("beyond", [np.nan, np.inf])
 def test_steps_beyond_which_dynamics_end_are_named(beyond):
     walled = FunctionDynamics(lambda x, u: np.where(np.abs(x + 0.1 * u) > 0.5, beyond, x + 0.1 * u), 1, 1)
