@@ -53,7 +53,10 @@ class Solves:
         like, native = self._problem, self._native
         out.numbers[:, ENDING] = LEFT
         if native is not None and guess is not None:
-            same = [p.dynamics is like.dynamics and p.lower is like.lower and p.upper is like.upper for p in problems]
+            same = [
+                p.dynamics is like.dynamics and p.lower is like.lower and p.upper is like.upper
+                and p.objective.has_shapes_of(like.objective) for p in problems
+            ]  # fmt: skip
             own = slice(None) if all(same) else np.flatnonzero(same)
             x0 = np.array([p.x0 for p in problems]) if states is None else np.asarray(states)
             tables = [like.objective.table]

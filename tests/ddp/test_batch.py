@@ -11,6 +11,7 @@ from ddp.models.regularization import ByRatio
 from ddp.systems.structure import is_underactuated
 from dynamics import ContinuousDynamics, RobotDynamics
 from mayne import SO3, Euclidean, FunctionDynamics
+from problems.costs import Quadratic
 
 SMALL = {name: problems.find(name).build() for name in ("pendulum/swing-up", "cartpole/swing-up", "arm/reach")}
 REACH = SMALL["arm/reach"]
@@ -128,6 +129,15 @@ def test_targets_vary_beside_states():
     targets = np.array([pose] * 5)
     targets[:, :3, 3] += 0.1 * np.random.default_rng(1).normal(size=(5, 3))
     compare(REACH, {"x0": around(REACH, 5), "terminal[0].target": targets})
+
+
+@pytest.mark.parametrize("own", [np.ones(2), np.array([[1.0, 0.6], [0.6, 1.0]])])
+def test_hessians_that_are_diagonal_in_some_problems_alone_are_whole_in_others(own):
+    dynamics = FunctionDynamics(lambda x, u: x + 0.1 * np.array([x[1], u[0] - np.sin(x[0])]), 2, 1, dt=0.1)
+    problem = ddp.Problem(dynamics, [Quadratic(np.zeros(2), own, 0.1)], [], np.array([1.0, 0.0]), 10)
+    scales = np.linspace(0.5, 2.0, 3)
+    for Q in (np.array([[1.0, 0.6], [0.6, 1.0]]), np.ones(2)):
+        compare(problem, {"Q": np.multiply.outer(scales, Q)})
 
 
 def test_a_problem_s_result_depends_on_no_other():
