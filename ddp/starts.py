@@ -46,7 +46,8 @@ def start_policy(problem: Problem, guess: Start) -> Guess:
         X[0] = problem.x0
         return Guess(X, U, np.zeros((N, d.nu, d.n)), imposed=True)
     X, U = guess.X.copy(), guess.U.copy()
-    U[0] += guess.K[0] @ d.difference(X[0], problem.x0)
+    with np.errstate(all="ignore"):  # where x0 is far out there may be no number
+        U[0] += guess.K[0] @ d.difference(X[0], problem.x0)
     X[0] = problem.x0
     return Guess(X, U, guess.K.copy(), earlier=guess)
 

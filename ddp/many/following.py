@@ -141,7 +141,7 @@ class Tree:
         found, guess = self._after(which, before)
         rows, raised, distance = found.rows, found.raised, self._distances(which, before)
         given, costs, slopes = np.isnan(distance), self._policies.cost[before], self._policies.slope[before]
-        doubted = ~raised & ~given & _are_doubted(rows, costs, slopes, distance)
+        doubted = ~given & (raised | _are_doubted(rows, costs, slopes, distance))
         rows["start"] = np.where(raised, OWN, np.where(given, GIVEN, NEIGHBOUR))
         tried = np.flatnonzero(doubted | (~given & self._verified))
         if len(tried):
@@ -232,19 +232,16 @@ def _are_doubted(rows: Rows, costs: Array, slopes: Array, distance: Array) -> ND
 def _take_better(found: Found, own: Found, tried: Indices, doubted: NDArray[np.bool_]) -> None:
     """Put the better one of two solutions, of those that are tried from their own guesses, into what was found."""
     for k, i in enumerate(tried.tolist()):
-        row, other = found.rows[i], own.rows[k]
-        if found.raised[i]:
+        if own.raised[k]:
             continue
-        work, better = row["work"] + other["work"], own.raised[k] or _is_better(other, row)
+        row, other = found.rows[i], own.rows[k]
+        work, better = row["work"] + other["work"], found.raised[i] or _is_better(other, row)
         if better:
-            found.rows[i] = other
+            found.rows[i], found.raised[i] = other, False
             for name in ARRAYS:
                 getattr(found.arrays, name)[i] = getattr(own.arrays, name)[k]
-        if own.raised[k]:
-            found.raised[i] = True
-        else:
-            row["start"] = NEIGHBOUR_BETTER if not better else OWN_BETTER if doubted[i] else MISSED
-            row["work"] = work
+        row["start"] = NEIGHBOUR_BETTER if not better else OWN_BETTER if doubted[i] else MISSED
+        row["work"] = work
 
 
 def _is_better(found: Any, than: Any) -> bool:
@@ -252,6 +249,8 @@ def _is_better(found: Any, than: Any) -> bool:
     if found["converged"] != than["converged"]:
         return bool(found["converged"])
     cost, other = float(found["cost"]), float(than["cost"])
+    if not np.isfinite(other):
+        return bool(np.isfinite(cost))
     return cost < other - BETTER * abs(other)
 
 

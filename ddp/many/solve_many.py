@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import platform
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numba
 import numpy as np
 
-from ddp.errors import ProblemError, instance, integer, said
+from ddp.errors import DDPError, ProblemError, instance, integer, said
 from ddp.guesses import as_guess
 from ddp.many.driver import Driver
 from ddp.many.executors import Executor, crew_of
@@ -139,8 +140,9 @@ def solve_many(
             blocks = of_shard(blocks, share)
         nominal = start if isinstance(start, Solution) else None
         if by_tree and not shelf.done.all():
-            own = solve(problem, method, throw=False)
-            nominal = own if own.converged else None
+            with suppress(DDPError):  # samples may be solved where the problem itself is not
+                own = solve(problem, method, throw=False)
+                nominal = own if own.converged else None
         work = Work(problem, method, kind, policies, nominal, root, compiled=count >= FEW)
         Driver(work, arrays, points, shelf, crew, tries, reporter, bool(verify)).run(blocks)
     finally:

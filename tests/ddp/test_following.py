@@ -1,0 +1,33 @@
+"""Samples that follow others: what is kept where guesses have no cost, or the problem itself no solution."""
+
+import numpy as np
+import pytest
+from many_systems import straight
+
+import ddp
+from dynamics import FunctionDynamics
+
+
+class Domed:
+    """A term that is no number beyond x = 2."""
+
+    derivatives = "differences"
+
+    def value(self, x, u):
+        with np.errstate(invalid="ignore"):
+            return 0.01 * np.sqrt(4.0 - x[0] ** 2) + x @ x
+
+
+@pytest.mark.parametrize("verify", [None, True, False])
+def test_guesses_that_have_no_cost_lose_no_optimum_of_a_neighbour(verify):
+    guess = np.full((10, 1), 2.15)  # which leads just to where costs are defined, from 0.05
+    moved = FunctionDynamics(lambda x, u: x + 0.1 * u, 1, 1, dt=0.1)
+    problem = ddp.Problem(moved, [Domed(), straight()], [], np.array([0.05]), 10, guess=guess)
+    X0 = np.array([[0.1], [0.05], [0.15], [0.0]])
+    cold = ddp.solve_many(problem, {"x0": X0}, executor=1)
+    assert cold.converged.tolist() == [False, True, False, True]
+    many = ddp.solve_many(problem, {"x0": X0}, executor=1, start="neighbours", verify=verify)
+    assert many.converged.all()
+    far = problem.starting_at(np.array([3.0]))  # which has no solution to be followed
+    again = ddp.solve_many(far, {"x0": X0}, executor=1, start="neighbours", verify=verify)
+    assert again.converged.tolist() == cold.converged.tolist()
