@@ -83,7 +83,7 @@ def remove_left(folder: Path) -> None:
 def as_path_of(suffix: str, path: str | os.PathLike[str], field: str = "path") -> Path:
     """`as_path`, for what is always written in one format: ProblemError for a name that promises another one."""
     given = as_path(path, field)
-    if given.suffix.lower() in FORMATS - {suffix}:
+    if not given.name or given.suffix.lower() in FORMATS - {suffix}:
         raise ProblemError(f"{field}: expected a name that ends with {suffix}, got {shown(given)}")
     return given
 

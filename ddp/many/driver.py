@@ -62,7 +62,7 @@ class Driver:
     def run(self, blocks: Iterable[Block]) -> None:
         """Solve all blocks that are not there, scouts first; whatever ends it, what was solved is kept."""
         blocks = list(blocks)
-        left = [block for block in blocks if not self._shelf.done[block.rows].all()]
+        left = [block.without(self._shelf.done) for block in blocks if not self._shelf.done[block.rows].all()]
         scouts = [block for block in blocks if block.scout]
         self._left = sum(len(block.rows) for block in left)
         try:
@@ -77,7 +77,7 @@ class Driver:
         """Whether scouts show that neighbours miss better optima, which nothing tells of."""
         if not scouts:
             return False
-        starts = self._shelf.starts(np.concatenate([block.rows for block in scouts]))
+        starts = self._shelf.known("start", np.concatenate([block.rows for block in scouts]))
         missed = int((starts == MISSED).sum())
         if missed < ENOUGH:
             return False

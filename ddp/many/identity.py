@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from functools import partial
-from types import BuiltinFunctionType, CodeType, FunctionType, MethodType
+from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ import numpy as np
 from ddp.compiling.values import uncompiled
 from ddp.guesses import Followed
 from ddp.machine.struct import Struct
+from ddp.packages import PACKAGES
 from ddp.parallel.functions import digests_of
 from ddp.problem import Problem
 
@@ -76,6 +77,8 @@ class _Reading:
             self._several([value.co_consts, value.co_names, value.co_varnames])
         elif isinstance(value, type):
             self._into.update(f"{value.__module__}.{value.__qualname__}".encode())
+        elif isinstance(value, ModuleType):
+            self._into.update(value.__name__.encode())
         else:
             self._object(value)
 
@@ -99,7 +102,7 @@ class _Reading:
 
 def _content(value: Any) -> Any:
     """Plain data, arrays and other objects that an object is made of."""
-    if (own := getattr(value, "identity", None)) is not None:
+    if type(value).__module__.partition(".")[0] in PACKAGES and (own := getattr(value, "identity", None)) is not None:
         return own()
     if isinstance(value, Struct):
         return {name: getattr(value, name) for name in value._fields}

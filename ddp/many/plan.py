@@ -56,11 +56,14 @@ class Block(NamedTuple):
 
     def split(self, count: int) -> tuple[Block, Block]:
         """The first so many samples, and the others."""
-        first, others = (
-            self._replace(rows=self.rows[part], parents=self.parents[part])
-            for part in (slice(count), slice(count, None))
-        )
-        return first, others
+        return self._part(slice(count)), self._part(slice(count, None))
+
+    def without(self, done: NDArray[np.bool_]) -> Block:
+        """The samples that are not done (M,), of a block that was split; of others, where they need each other, all."""
+        return self._part(~done[self.rows]) if (self.parents < 0).all() else self
+
+    def _part(self, which: Any) -> Block:
+        return self._replace(rows=self.rows[which], parents=self.parents[which])
 
 
 def given(problem: Problem, over: Any) -> dict[str, Array]:

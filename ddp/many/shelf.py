@@ -11,7 +11,7 @@ import secrets
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, NamedTuple, TypeAlias
+from typing import IO, Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -119,9 +119,9 @@ class Memory:
         self.done[numbers] = True
         self.policies.update(zip(policies["row"].tolist(), policies, strict=True))
 
-    def starts(self, rows: NDArray[np.int64]) -> NDArray[np.int8]:
-        """Source of solutions."""
-        return np.asarray(self.rows["start"][rows])
+    def known(self, name: str, rows: NDArray[np.int64]) -> NDArray[Any]:
+        """A number of some rows that are there, by its name."""
+        return np.asarray(self.rows[name][rows])
 
     def settle(self) -> None:
         """Do nothing: rows are where they belong."""
@@ -155,15 +155,12 @@ class Parts:
         self._parts: dict[Path, Rows] = {}
 
     def scan(self) -> None:
-        """Look which files there are."""
-        if not self.folder.is_dir():
-            self._parts = {}
-            return
-        names = {path for path in self.folder.iterdir() if self._NAMES.fullmatch(path.name)}
-        self._parts = {
-            path: self._parts[path] if path in self._parts else np.load(path, mmap_mode="r", allow_pickle=False)
-            for path in sorted(names)
-        }
+        """Look which files there are. Those that cannot be read, as after a power cut, are not there."""
+        paths = sorted(self.folder.glob("*.npy"))
+        lost = {path.name for path in paths if path.name.startswith("policies") and _read(path) is None}
+        names = [path for path in paths if self._NAMES.fullmatch(path.name) and _of_policies(path).name not in lost]
+        parts = {path: self._parts[path] if path in self._parts else _read(path) for path in names}
+        self._parts = {path: part for path, part in parts.items() if part is not None}
 
     def put(self, rows: Rows, policies: Rows) -> None:
         """Write a file of rows."""
@@ -171,17 +168,19 @@ class Parts:
         with writing(self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
             if len(policies):
-                _write(path.with_name(path.name.replace("rows", "policies")), policies)
+                _write(_of_policies(path), policies)
             _write(path, rows)
 
     def _path(self, numbers: NDArray[np.int64]) -> Path:
         """File of some rows."""
         return self.folder / f"rows-{hashlib.sha256(np.asarray(numbers).tobytes()).hexdigest()[:16]}.npy"
 
-    def adopt(self, numbers: NDArray[np.int64]) -> None:
-        """Know of a file that has been written."""
+    def adopt(self, numbers: NDArray[np.int64]) -> bool:
+        """Know of a file that has been written. Returns whether it is there."""
         path = self._path(numbers)
-        self._parts[path] = np.load(path, mmap_mode="r", allow_pickle=False)
+        if (part := _read(path)) is not None:
+            self._parts[path] = part
+        return part is not None
 
     def there(self) -> Iterable[NDArray[np.int64]]:
         """Indices of the rows of each file."""
@@ -190,10 +189,9 @@ class Parts:
     def policies(self) -> dict[int, np.void]:
         """All policies."""
         found: dict[int, np.void] = {}
-        if self.folder.is_dir():
-            for path in sorted(self.folder.glob("policies-*.npy")):
-                part = np.load(path, allow_pickle=False)
-                found.update(zip(part["row"].tolist(), part, strict=True))
+        for path in sorted(self.folder.glob("policies-*.npy")):
+            if (part := _read(path)) is not None:
+                found.update(zip(part["row"].tolist(), np.array(part), strict=True))
         return found
 
     def gathered(self, start: int, stop: int, kind: np.dtype[np.void]) -> Rows:
@@ -206,9 +204,9 @@ class Parts:
                 rows[numbers[mine] - start] = part[mine]
         return rows
 
-    def starts(self) -> Iterable[tuple[NDArray[np.int64], NDArray[np.int8]]]:
-        """Indices of the rows of each file, and where their solutions come from."""
-        return [(np.asarray(part["row"]), np.asarray(part["start"])) for part in self._parts.values()]
+    def known(self, name: str) -> Iterable[tuple[NDArray[np.int64], NDArray[Any]]]:
+        """Indices of the rows of each file, and a number of theirs by its name."""
+        return [(np.asarray(part["row"]), np.asarray(part[name])) for part in self._parts.values()]
 
     def drop(self, settled: NDArray[np.bool_]) -> None:
         """Remove files all of whose rows are settled elsewhere."""
@@ -224,7 +222,21 @@ class Parts:
             remove_left(self.folder)
             for path in [*self.folder.glob("rows-*.npy"), *self.folder.glob("policies-*.npy"), self.folder / "lock"]:
                 path.unlink(missing_ok=True)
-            self.folder.rmdir()
+            with suppress(OSError):  # another process has rows that it did not know to be settled
+                self.folder.rmdir()
+
+
+def _of_policies(path: Path) -> Path:
+    """File of the policies that belong to a file of rows."""
+    return path.with_name(path.name.replace("rows", "policies"))
+
+
+def _read(path: Path) -> Rows | None:
+    """Rows of a file, which stays open; None if there is none, or none that can be read."""
+    try:
+        return np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))
+    except (OSError, ValueError, EOFError):
+        return None
 
 
 def _write(path: Path, rows: Rows) -> None:

@@ -130,7 +130,9 @@ def solve_many(
             })  # fmt: skip
         already = np.flatnonzero(shelf.done)
         size = f", {_bytes(count * kind.itemsize)}" + (f" into {into}" if into is not None else "")
-        reporter.begin(f"{count} solves of {_bytes(kind.itemsize)}{size}", len(already), len(already), 0)
+        converged, failed = shelf.known("converged", already), np.isnan(shelf.known("cost", already))
+        told = len(already), int(converged.sum()), int(failed.sum())
+        reporter.begin(f"{count} solves of {_bytes(kind.itemsize)}{size}", *told)
         blocks: Iterable[Block] = independent(count, NONE if start is None else NOMINAL)
         if root is not None:
             blocks = neighbours(points, root)

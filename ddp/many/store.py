@@ -66,7 +66,7 @@ class Store:
         zarr = zarr_or_refuse()
         self.path, self._kind = as_path_of(".zarr", path, "into"), kind
         self._count = len(next(iter(arrays.values())))
-        self.parts = Parts(_parts_of(self.path))
+        self.parts = Parts(_parts_of(self.path.absolute()))
         self.chunk = chunk_rows(kind, self._count)
         attributes = json.loads(json.dumps(attributes))
         if not self.path.exists():
@@ -156,7 +156,10 @@ class Store:
 
     def adopt(self, numbers: NDArray[np.int64], policies: Rows, slot: int = -1) -> None:
         """Know of rows that are in a part, and write the chunks that are whole."""
-        self.parts.adopt(numbers)
+        if not self.parts.adopt(numbers):  # another process that has solved them, too, has settled and removed them
+            self._settled = self.group["done"][:].astype(bool)
+            if not self._settled[numbers].all():
+                raise ProblemError(f"into: rows that were written to {shown(self.parts.folder)} are not there any more")
         self.done[numbers] = True
         self.policies.update(zip(policies["row"].tolist(), policies, strict=True))
         touched = sorted({int(row) // self.chunk * self.chunk for row in numbers})
@@ -165,11 +168,11 @@ class Store:
                 for start in touched:
                     self._write_if_whole(start)
 
-    def starts(self, rows: NDArray[np.int64]) -> NDArray[np.int8]:
-        """Source of solutions, in parts or chunks."""
-        found = np.asarray(self.group["start"][:])
-        for numbers, starts in self.parts.starts():
-            found[numbers] = starts
+    def known(self, name: str, rows: NDArray[np.int64]) -> NDArray[Any]:
+        """A number of some rows that are there, by its name, in parts or chunks."""
+        found = np.asarray(self.group[name][:])
+        for numbers, values in self.parts.known(name):
+            found[numbers] = values
         return found[rows]
 
     def settle(self) -> None:

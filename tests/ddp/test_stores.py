@@ -18,9 +18,15 @@ from many_systems import files_of, of
 
 import ddp
 from ddp.many import driver
+from ddp.many.identity import digest
+from ddp.many.progress import Progress
+from ddp.many.shelf import Parts
 from problems import pendulum
 
 HERE = Path(__file__).parent
+
+FEW = ddp.DDP(max_iterations=12)
+"""A solver that leaves some samples before they converge."""
 
 
 def test_shards_write_one_store_in_any_order(problem, over, serial, tmp_path):
@@ -59,6 +65,55 @@ def test_a_batch_that_is_interrupted_again_and_again_ends_the_same(start, proble
     assert len(solved) > 2
     assert sorted(solved) == solved  # no row was lost
     assert of(again) == of(ddp.solve_many(**given, into=tmp_path / "b.zarr"))
+
+
+def begun(path, problem, over, start):
+    """A store that was interrupted after some tasks, which have left their parts."""
+
+    def interrupt(progress):
+        if progress.done > 40:
+            raise KeyboardInterrupt
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(driver, "LASTING", 1e-9)
+        with pytest.raises(KeyboardInterrupt):
+            ddp.solve_many(problem, over, FEW, executor=1, start=start, into=path, progress=interrupt)
+
+
+@pytest.mark.parametrize("start", [None, "neighbours"])
+@pytest.mark.parametrize("left", [b"", b"no rows", b"\x93NUMPY\x01\x00\xff\x00{"])
+def test_parts_that_a_power_cut_has_left_are_solved_again(start, left, problem, over, tmp_path):
+    path = tmp_path / "a.zarr"
+    begun(path, problem, over, start)
+    before = ddp.Solutions.open(path).waiting
+    kinds = ("rows", "policies") if start else ("rows",)
+    for i, kind in enumerate(kinds):
+        sorted((tmp_path / "a.zarr.parts").glob(f"{kind}-*.npy"))[-i].write_bytes(left)
+    assert 0 < ddp.Solutions.open(path).waiting < before
+    again = ddp.solve_many(problem, over, FEW, executor=1, start=start, into=path)
+    assert of(again) == of(ddp.solve_many(problem, over, FEW, executor=1, start=start, into=tmp_path / "b.zarr"))
+
+
+def test_progress_of_a_store_that_is_resumed_counts_what_has_converged(problem, over, tmp_path):
+    begun(tmp_path / "a.zarr", problem, over, None)
+    told = list[Progress]()
+    many = ddp.solve_many(problem, over, FEW, executor=1, into=tmp_path / "a.zarr", progress=told.append)
+    assert 0 < many.converged.sum() < 90
+    assert told[-1][:4] == (90, 90, many.converged.sum(), 0)
+
+
+def test_a_store_that_another_process_completes_meanwhile_is_left_complete(problem, over, tmp_path, monkeypatch):
+    put, given = Parts.put, {"problem": problem, "over": over, "executor": 1}
+
+    def ends_later(parts, rows, policies):
+        put(parts, rows, policies)
+        monkeypatch.undo()
+        ddp.solve_many(**given, into=tmp_path / "a.zarr")
+
+    monkeypatch.setattr(Parts, "put", ends_later)
+    many = ddp.solve_many(**given, into=tmp_path / "a.zarr")
+    assert of(many) == of(ddp.solve_many(**given, into=tmp_path / "b.zarr"))
+    assert sorted(os.listdir(tmp_path)) == ["a.zarr", "b.zarr"]
 
 
 KILLED = """
@@ -165,6 +220,8 @@ def test_what_is_no_store_is_refused(problem, over, tmp_path):
     for name in ("file", "other.zarr"):
         with pytest.raises(ddp.ProblemError, match="is no store of solves"):
             ddp.solve_many(problem, over, executor=1, into=tmp_path / name)
+    with pytest.raises(ddp.ProblemError, match=r"into: expected a name that ends with \.zarr, got \."):
+        ddp.solve_many(problem, over, executor=1, into="")
     with pytest.raises(ddp.ProblemError, match="there is no folder"):
         ddp.solve_many(problem, over, executor=1, into=tmp_path / "no" / "a.zarr")
 
@@ -179,6 +236,25 @@ def test_solutions_of_constrained_samples_keep_their_multipliers(problem, over):
     few = ddp.solve_many(bounded, states, executor=1, keep=("X", "U", "K"))
     with pytest.raises(ddp.ProblemError, match="solution: multipliers, penalties were not kept, see `keep`"):
         few.solution(0)
+
+
+class Group:
+    """A class of a user's that has an identity of its own."""
+
+    def __init__(self, size):
+        self.size = size
+
+    def identity(self, n=1):
+        return np.eye(n)
+
+
+def test_what_functions_enclose_tells_stores_apart_whatever_it_is():
+    def enclosing(thing):
+        return lambda x, u: thing
+
+    several = [np, os, Group(2), Group(3), Group, np.eye(2), np.float64(2.0)]
+    assert len({digest(enclosing(one)) for one in several}) == len(several)
+    assert digest(enclosing(Group(2))) == digest(enclosing(Group(2)))
 
 
 def test_a_batch_too_large_for_the_disk_is_refused(problem, over, tmp_path, monkeypatch):
