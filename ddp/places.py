@@ -123,10 +123,10 @@ def varied(problem: Problem, numbers: Mapping[str, Any]) -> Problem:
         elif name == "control_limits":
             limits = value
         elif isinstance(found, str):
-            of_dynamics[found.removeprefix("dynamics.")] = value
+            _give(of_dynamics, found.removeprefix("dynamics."), value, found)
         else:
-            for listed, key, index, field in found:
-                of_things.setdefault((listed, key, index), {})[field] = value
+            for place in found:
+                _give(of_things.setdefault(place[:3], {}), place.field, value, place.path)
     other = problem
     if of_dynamics:
         other = _with_dynamics(problem, of_system(problem.dynamics, "varied")(**of_dynamics))
@@ -143,6 +143,13 @@ def varied(problem: Problem, numbers: Mapping[str, Any]) -> Problem:
     return other if limits is None else _with_limits(other, limits)
 
 
+def _give(values: dict[str, Any], field: str, value: Any, path: str) -> None:
+    """Give a field a value, once; ProblemError where another name has meant it, too."""
+    if field in values:
+        raise ProblemError(f"varying: {path} is given twice, by two names")
+    values[field] = value
+
+
 def varied_each(problem: Problem, arrays: Mapping[str, Any]) -> list[Problem | Exception]:
     """Copies with the numbers of each sample in some places, (M, ...), or the error that these raise."""
     X0, others = arrays.get("x0"), {name: values for name, values in arrays.items() if name != "x0"}
@@ -157,10 +164,20 @@ def varied_each(problem: Problem, arrays: Mapping[str, Any]) -> list[Problem | E
     for i in range(len(next(iter(arrays.values())))):
         try:
             one = varied(problem, {name: values[i] for name, values in others.items()})
+            check_sizes(problem, one)
             found.append(one if X0 is None else started(one, X0[i : i + 1])[0])
         except Exception as reason:
             found.append(reason)
     return found
+
+
+def check_sizes(problem: Problem, other: Problem) -> None:
+    """Raise ProblemError if constraints have more rows than those of a problem, or fewer."""
+    if other.multiplier_count != problem.multiplier_count:
+        raise ProblemError(
+            f"varying: expected constraints with {problem.multiplier_count} rows, as they have now, got"
+            f" {other.multiplier_count}: where one stands in two places, as at the end of the horizon, name both"
+        )
 
 
 def things_of(problem: Problem, kinds: Sequence[str] = (*TERMS, *CONSTRAINTS)) -> Iterator[Place]:

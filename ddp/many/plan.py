@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from ddp.errors import MOST_ITEMS, DDPError, ProblemError, as_array, said
 from ddp.many.rows import NOMINAL, NONE
+from ddp.places import check_sizes
 from ddp.problem import Problem
 from ddp.protocols import Array
 
@@ -93,7 +94,7 @@ def given(problem: Problem, over: Any) -> dict[str, Array]:
     if not 1 <= count <= 1000 * MOST_ITEMS:
         raise ProblemError(f"over: expected at least one sample, got {count}")
     try:
-        problem.varying({name: values[0] for name, values in arrays.items()})
+        check_sizes(problem, problem.varying({name: values[0] for name, values in arrays.items()}))
     except DDPError as reason:
         raise type(reason)(f"over, sample 0 of {count}: {reason}") from None
     return arrays

@@ -163,6 +163,8 @@ def test_parameters_of_a_twin_are_its_own():
     ({"x0": [0.0]}, r"x0: expected shape \(12,\)"),
     ({"control_limits": (1.0, -1.0)}, "control_limits: expected lower < upper"),
     ({"terminal[7].target": np.eye(4)}, "has no number"),
+    ({"target": np.eye(4), "terminal[0].target": np.eye(4)}, r"terminal\[0\]\.target is given twice, by two names"),
+    ({"masses": np.ones(6), "dynamics.masses": np.ones(6)}, r"dynamics\.masses is given twice, by two names"),
 ])  # fmt: skip
 def test_what_cannot_vary_is_refused_by_name(reach, numbers, words):
     with pytest.raises(ddp.ProblemError, match=words):
@@ -353,6 +355,8 @@ def test_constraints_that_stand_in_two_places_hold_once_at_the_end(name):
     other = problem.varying({name: 1.1 * problem.number(name) + 1e-3})
     assert other.constraints[0] is other.terminal_constraints[0]
     assert other.rows.size == problem.rows.size
+    with pytest.raises(ddp.ProblemError, match="constraints with 1509 rows, as they have now, got 1512: where"):
+        ddp.solve_many(problem, {"constraints[0].margin": np.zeros(2)}, executor=1)
 
 
 @pytest.mark.parametrize("limited", [
