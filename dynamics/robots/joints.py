@@ -100,6 +100,16 @@ def root_name(taken: Collection[str]) -> str:
     return name
 
 
+def name_frames_apart(model: pin.Model) -> None:
+    """Append "_joint" to the names of frames that are called as a link is, which keeps its name."""
+    for frame in list(model.frames):
+        if frame.type != pin.FrameType.BODY and model.existFrame(frame.name, pin.FrameType.BODY):
+            name = frame.name
+            while model.existFrame(name):
+                name += "_joint"
+            model.frames[model.getFrameId(frame.name, frame.type)].name = name
+
+
 def rest(model: pin.Model) -> Array:
     """The neutral configuration, its revolute and prismatic joints clipped into their limits."""
     q = np.asarray(pin.neutral(model))

@@ -313,7 +313,8 @@ def load(
     change the motion are named in the warning below.
 
     Universal, spherical ZYX and composite joints become chains with the same q and v, so that ``robot.model`` has more
-    joints than the source. Rotor inertia becomes armature.
+    joints than the source. Rotor inertia becomes armature. Where a link and a joint have one name, it is the frame of
+    the link, and that of the joint is called ``name_joint``.
 
     MJCF is read by MuJoCo's own compiler (the extra ``mayne[mujoco]``): q is MuJoCo's qpos and v its qvel, but that
     quaternions are (x, y, z, w) and a free joint's linear velocity is in the body's axes. q0 is the keyframe called
@@ -361,6 +362,7 @@ def _ready(found: loading.Found, massless: str | None, strict: bool) -> Robot:
     """The robot of a model of our own, its actuators seen to and its inertias checked."""
     model, q0, source, equipment, left_out, loops = found
     actuators.reflect_rotors(model)
+    joints.name_frames_apart(model)
     robot = Robot(model, q0, source, equipment, loops)
     joints.check_limits(robot.model)
     weightless = massless_joints.find(robot.model, robot.q0)

@@ -149,6 +149,12 @@ def test_the_root_joint_has_a_name_that_is_free():
     assert dynamics.load(arm(), root="free-flyer").joint_names == ["root_joint", "hinge"]
 
 
+def test_the_frame_of_a_link_is_found_where_a_joint_has_its_name():
+    made = dynamics.load(arm(link("c"), joint("tip", "tip", "c", inside='<origin xyz="1 2 3"/>')))
+    np.testing.assert_array_equal(dynamics.frame_position(made, made.q0, "tip"), [0.0, 0.0, 0.0])
+    np.testing.assert_array_equal(dynamics.frame_position(made, made.q0, "tip_joint"), [1.0, 2.0, 3.0])
+
+
 def test_spaces_around_numbers_change_nothing():
     spaced = arm(x=('value="1"', 'value=" 1&#9;"'), y=('effort="1"', 'effort=" 1 "'), z=('ixx="1"', 'ixx="&#10;1"'))
     assert dynamics.load(spaced).model == dynamics.load(arm()).model
