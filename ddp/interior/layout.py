@@ -7,6 +7,7 @@ import numpy as np
 from ddp.constraints.rows import Rows
 from ddp.costs.cost_table import NONE as NO_TERMS
 from ddp.derivatives import Derivatives
+from ddp.interior import linear
 from ddp.interior.barrier import Barrier
 from ddp.interior.course import Course
 from ddp.interior.ending import ROUNDS, Ends, Polish
@@ -94,6 +95,7 @@ class Workplace:
             **{name: horizon.address for name, horizon in horizons.items()}, **compiled,
             M=rows.size, entries=rows.entries, placed=len(rows.table), records=s.record_size,
             completes=int(not blockwise), term_count=len(terms), run_count=len(objective.runs),
+            **{name: function.address for name, function in linear.compiled(s.n, s.nu).items()},
             sweeping=backward.sweeping, linear_step=step_function(s.n, s.nu).address, table=address(rows.table),
             terms=address(terms), runs=address(objective.runs), any_dense=int(not separable.all()), within=within,
             scratch=0 if scratch is None else scratch.address, trajectory=trajectory.address, lengths=lengths.address,

@@ -50,11 +50,12 @@ class RowMemory(Struct):
 FIELDS: dict[Any, str] = {
     integer: """
     outside X U opened residual tried_X tried_U tried_gaps tried_residual tried_primal errors whole_horizon
-    torn_horizon whole_held torn_held sweeping within scratch linear_step dense separable costs_separable any_dense
-    numbers held pays forces target curving block kept kept_k kept_K first limited boxed holds N nx n nu M entries
-    placed records completes term_count run_count expand contract stray track context trajectory straying lengths
-    lanes_X lanes_U low high table terms runs A B record l lz lzz exact diagonal to_lz to_lzz to_exact to_diagonal J
-    factors weighing x u y moved costate weights to_costate to_weights gaps error dX costs values
+    torn_horizon whole_held torn_held sweeping within scratch linear_step multipliers stationarity dense separable
+    costs_separable any_dense numbers held pays forces target curving block kept kept_k kept_K first limited boxed
+    holds N nx n nu M entries placed records completes term_count run_count expand contract stray track context
+    trajectory straying lengths lanes_X lanes_U low high table terms runs A B record l lz lzz exact diagonal to_lz
+    to_lzz to_exact to_diagonal J factors weighing x u y moved costate weights to_costate to_weights gaps error dX
+    costs values
     """, variable_integer: """
     rows broken contracted whole valued scaled horizon lower upper ahead given imposed count equalities elastic
     """, variable_real: """
@@ -78,7 +79,8 @@ contracted: whether second orders are; whole: whether Gauss-Newton's Hessians ha
 horizon: a `Horizon`, that of whole_horizon, torn_horizon which serves: without gaps, or with some; whole_held,
 torn_held: of sweeps with controls that are held.   sweeping: a `Sweeping` over it.
 within: C function of `sized_limits.within_function`, and its scratch, where sweeps keep to limits of controls
-lower, upper (N, nu).   linear_step: see `sized_limits.step_function`.
+lower, upper (N, nu).   linear_step: see `sized_limits.step_function`;
+multipliers, stationarity: C functions of linear.py.
 table (placed, .): see row_table.py.   A .. diagonal: `Derivatives`; to_lz .. to_diagonal: those that are swept.
 dense, separable, costs_separable (N+1,): see `passes.fill`; any_dense: whether any is.
 factors (M,): see `Point`; scaled: whether any is not one.   weighing (M,): multipliers of rows as they are given.

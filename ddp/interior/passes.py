@@ -19,7 +19,7 @@ from ddp.costs import cost_table
 from ddp.costs.bound import EXACT, GAUSS_NEWTON
 from ddp.interior import row_steps
 from ddp.interior.barrier import KEPT, proximal
-from ddp.interior.linear import bend, multipliers, stationarity
+from ddp.interior.linear import bend
 from ddp.interior.measures import absolute, copy, let_limits_hold, multiply, priced, put, slope, spread
 from ddp.interior.memory import (
     CONTRACT,
@@ -140,7 +140,7 @@ def judge(memory):
     a, b, e = arrays(p), rows_at(p.rows), array_at(p.errors, (ERRORS,))
     row_steps.multipliers(b.state, b.kind, b.give, b.y)
     pull(p, b.y)
-    stationarity(p.horizon, a.to_lz, a.costate, a.weights, a.error)
+    call_contraction(p.stationarity, memory, 0, 0, 0)
     if p.boxed:  # what limits hold is no error
         lower, upper = limits(p)
         let_limits_hold(a.error, trajectory(p)[1], lower, upper)
@@ -174,7 +174,9 @@ def adjoint(memory, follows):
     bend(p.horizon, a.weights)
     for numbers in (a.x, a.u, a.y):
         numbers[:] = 0.0
-    multipliers(p.horizon, 0.0, 0.0, a.x, a.u, a.y, follows, a.costate, a.weights)
+    s = Sweeping(p.sweeping)
+    s.blend, s.mu = 0.0, 0.0  # no Hessian counts
+    call_contraction(p.multipliers, memory, follows, p.costate, p.weights)
     p.contracted = 0
 
 
@@ -182,11 +184,11 @@ def adjoint(memory, follows):
 def find_limit_forces(memory):
     """``error`` := the Lagrangian's gradient without multipliers of control limits."""
     p = Memory(memory)
-    a, b = arrays(p), rows_at(p.rows)
+    b = rows_at(p.rows)
     row_steps.multipliers(b.state, b.kind, b.give, b.y)
     b.y[p.first :] = 0.0
     pull(p, b.y)
-    stationarity(p.horizon, a.to_lz, a.costate, a.weights, a.error)
+    call_contraction(p.stationarity, memory, 0, 0, 0)
 
 
 @kernel

@@ -14,7 +14,6 @@ from ddp.constraints.row_table import evaluate
 from ddp.costs import cost_table
 from ddp.interior import row_steps
 from ddp.interior.barrier import KEPT
-from ddp.interior.linear import multipliers
 from ddp.interior.measures import approach, copy, multiply, sizes, stay_off
 from ddp.interior.memory import (
     EVALUATE,
@@ -36,7 +35,6 @@ from ddp.interior.memory import (
 from ddp.interior.passes import terms_of
 from ddp.machine.addresses import array_at, integers_at
 from ddp.machine.trajectories import Lengths
-from ddp.sweeps.sweeping import Sweeping
 
 
 class Worth(NamedTuple):
@@ -173,8 +171,8 @@ def accept(memory, found, alpha):
     """Go to a trial: all multipliers go where the states have gone, by alpha, those of bounds by the longest step."""
     p = Memory(memory)
     take(p, found)
-    a, b, s = arrays(p), rows_at(p.rows), Sweeping(p.sweeping)
-    multipliers(p.horizon, s.blend, s.mu, a.x, a.u, a.y, True, a.to_costate, a.to_weights)
+    a, b = arrays(p), rows_at(p.rows)
+    call_contraction(p.multipliers, memory, 1, p.to_costate, p.to_weights)
     row_steps.move(b.state, b.bounds, b.kind, b.give, p.barrier, b.step, alpha, p.longest_dual)
     approach(alpha, a.costate, a.to_costate)
     approach(alpha, a.weights, a.to_weights)

@@ -24,18 +24,24 @@ def _known_sizes(horizon):  # type: ignore[no-untyped-def]
 
 
 @cache
-def _parts(n: int, nu: int) -> dict[str, Any]:
-    """Kernels by name, compiled for n states and nu controls where they are few."""
+def sizes_of(n: int, nu: int) -> dict[str, Any]:
+    """The kernel ``sizes`` where n states and nu controls are few, else nothing."""
     states, controls = MOST[False]
     if n > states or nu > controls:
         return {}
-    name = f"{n}_{nu}"
-    sizes = {"sizes": inline(specialised(_known_sizes, f"sizes_of_limits_{name}", _known=(n, nu)))}
+    return {"sizes": inline(specialised(_known_sizes, f"sizes_of_limits_{n}_{nu}", _known=(n, nu)))}
+
+
+@cache
+def _parts(n: int, nu: int) -> dict[str, Any]:
+    """Kernels by name, compiled for n states and nu controls where they are few."""
+    if not (sizes := sizes_of(n, nu)):
+        return {}
     parts = sizes | {
-        part: variant(getattr(limits, part).py_func, f"{part}_{name}", whole=True, **sizes)
+        part: variant(getattr(limits, part).py_func, f"{part}_{n}_{nu}", whole=True, **sizes)
         for part in ("stay_held", "roll", "revise", "lead_to", "slope_along")
     }
-    return parts | {"settle": variant(limits.settle.py_func, f"settle_{name}", **parts)}
+    return parts | {"settle": variant(limits.settle.py_func, f"settle_{n}_{nu}", **parts)}
 
 
 @cache
