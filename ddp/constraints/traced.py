@@ -74,8 +74,9 @@ def traced_jacobian(uses, value, first, by_y, second, h, spots, X, U, J):
     out, D, E = J.reshape(M, size * J.shape[2]), np.empty((M, size * ny)), np.empty((ny, spots.shape[0]))
     inputs, found = np.empty(WIDTH * (X.shape[1] + U.shape[1] + ny)), np.empty(WIDTH * first.outputs)
     for begin in range(0, M, WIDTH):
-        chain.load(uses, FIRST, X, U, begin, inputs, memory)
-        call_contraction(first.address, inputs.ctypes.data, found.ctypes.data, 0, 0)
+        if first.outputs + ny > 0:  # else all is constant
+            chain.load(uses, FIRST, X, U, begin, inputs, memory)
+            call_contraction(first.address, inputs.ctypes.data, found.ctypes.data, 0, 0)
         place(found, first.template, first.places, begin, out)
         if ny == 0:
             continue
