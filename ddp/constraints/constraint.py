@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import reprlib
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from typing import Any
 
@@ -41,7 +41,8 @@ class _OfFunction:
     def __post_init__(self) -> None:
         for name, thing in (("function", self.function), ("jacobian", self.jacobian)):
             if not callable(thing) and not (thing is None and name == "jacobian"):
-                raise ProblemError(f"{name}: expected a function of (x, u), got {said(thing)}")
+                bounds = "; bounds are lower=, upper=" if name == "jacobian" and isinstance(self, Inequality) else ""
+                raise ProblemError(f"{name}: expected a function of (x, u), got {said(thing)}{bounds}")
         flag("at_end", self.at_end)
         choice("derivatives", self.derivatives, DERIVATIVES)
 
@@ -67,11 +68,12 @@ class Equality(_OfFunction):
 class Inequality(_OfFunction):
     """``lower <= c(x, u) <= upper``, without bounds ``c(x, u) <= 0``; the rest as in `Equality`.
 
-    lower, upper: numbers or arrays (size,), infinite where there is none; one of them alone is the only bound.
+    lower, upper: by name, numbers or arrays (size,), infinite where there is none; one of them alone is the only bound.
     """
 
     function: Function
     jacobian: Function | None = None
+    _: KW_ONLY
     lower: ArrayLike = -np.inf
     upper: ArrayLike | None = None
     derivatives: str = "traced"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -34,8 +34,8 @@ class JittedConstraint:
     jacobian(x, u): (size, n+nu) or (size, n); hessian(x, u, weight): ``Σ_i weight_i ∂²c_i`` (n+nu, n+nu) or (n, n), in
     exponential coordinates; the short shapes say that u does not matter. A function alone is traced, as `Inequality`'s;
     without a hessian the jacobian is differenced, to fourth order, which takes states that are plain numbers.
-    lower, upper: numbers or arrays (size,), infinite where there is none, equal for an equality; without either,
-        ``c(x, u) <= 0``, and one of them alone is the only bound.
+    lower, upper: by name, numbers or arrays (size,), infinite where there is none, equal for an equality; without
+        either, ``c(x, u) <= 0``, and one of them alone is the only bound.
     at_end: as of `Inequality`.
 
     Where a function raises, c or its derivative is NaN: a step there is rejected.
@@ -44,6 +44,7 @@ class JittedConstraint:
     function: Callable[[Any, Any], Any]
     jacobian: Callable[[Any, Any], Any] | None = None
     hessian: Callable[[Any, Any, Any], Any] | None = None
+    _: KW_ONLY
     lower: ArrayLike = -np.inf
     upper: ArrayLike | None = None
     at_end: bool = True

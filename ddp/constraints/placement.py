@@ -61,7 +61,7 @@ def place(
             raise ProblemError(f"{name}: expected a list of constraints, got {described(given)}")
         for i, one in enumerate(given):
             plain = one.constraint if isinstance(one, Soft) else one
-            label = f"{name}[{i}] ({'Soft ' if one is not plain else ''}{type(plain).__name__})"
+            label = f"{name}[{i}] ({'Soft ' if one is not plain else ''}{_kind(plain)})"
             made = _placed(label, plain, dynamics, x0, start, stop, first, N)
             if name == "constraints" and not any(one is other for other in at_end):
                 made = _extended(made, plain, dynamics, x0)
@@ -73,6 +73,12 @@ def place(
             placed.append(made)
             first += placed[-1].lower.size
     return tuple(placed)
+
+
+def _kind(constraint: object) -> str:
+    """A constraint's type, and the name of the function that it is made of, if that has one."""
+    name = getattr(getattr(constraint, "function", None), "__name__", "<lambda>")
+    return type(constraint).__name__ + ("" if name == "<lambda>" else f" of {name}")
 
 
 def _is_given(constraints: object) -> bool:

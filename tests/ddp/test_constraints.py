@@ -324,7 +324,7 @@ def test_a_constraint_that_fails_is_named_with_its_knot():
         (r"constraints_at: expected knots from 0 to 12", {"constraints_at": {13: [ddp.Equality(position)]}}),
         (r"constraints_at: expected ranges of knots", {"constraints_at": {range(3, 14): [ddp.Equality(position)]}}),
         (
-            r"constraints_at\[0\]\[0\] \(Equality\): .* the given initial state alone in its rows \[0\]",
+            r"constraints_at\[0\]\[0\] \(Equality of position\): .* the given initial state alone in its rows \[0\]",
             {"constraints_at": {0: [ddp.Equality(position)]}},
         ),
         (r"constraints_at: expected a mapping", {"constraints_at": [ddp.Equality(position)]}),
@@ -342,11 +342,17 @@ def test_malformed_constraints_are_named(named, constraints):
         linear_problem(**constraints)
 
 
+@pytest.mark.parametrize(("kind", "derivatives"), [(ddp.Inequality, (None,)), (ddp.JittedConstraint, (None, None))])
+def test_bounds_are_given_by_name(kind, derivatives):
+    with pytest.raises(TypeError, match="positional arguments"):
+        kind(position, *derivatives, 1.0)
+
+
 @pytest.mark.parametrize(
     ("named", "make"),
     [
         ("function", lambda: ddp.Equality(3.0)),
-        ("jacobian", lambda: ddp.Inequality(torque, jacobian=1.0)),
+        ("jacobian: .* got 1.0; bounds are lower=, upper=", lambda: ddp.Inequality(torque, 1.0)),
         (r"constraints\.tolerance", lambda: ddp.AugmentedLagrangian(tolerance=0.0)),
         (r"constraints\.penalty", lambda: ddp.AugmentedLagrangian(penalty=1e9, max_penalty=1.0)),
         (r"constraints\.rounds", lambda: ddp.AugmentedLagrangian(rounds=0)),

@@ -98,7 +98,7 @@ def test_terms_and_constraints_that_cannot_be_traced_are_named_with_ways_out():
     def c(x, u):
         return int(x[0]) - 1.0
 
-    with pytest.raises(ddp.ProblemError, match=r"constraints\[0\] \(Equality\): c cannot .*a jacobian of yours"):
+    with pytest.raises(ddp.ProblemError, match=r"constraints\[0\] \(Equality of c\): c cannot .*a jacobian of yours"):
         ddp.Problem(plain, [COST], [COST], np.zeros(2), 5, constraints=[ddp.Equality(c)])
     different = ddp.Equality(c, derivatives="differences")
     assert ddp.Problem(plain, [COST], [COST], np.zeros(2), 5, constraints=[different])
