@@ -92,14 +92,14 @@ def right_jacobian(twist):
 def chain_motion(robot, q, v):
     """B(q), by which velocities of ``robot.chain`` are B v, and B' v, by differences of Pinocchio's Jexp6."""
     B, drift, at = np.zeros((robot.chain.nv, robot.nv)), np.zeros(robot.chain.nv), 0
-    for b, part in enumerate(robot.recipe.parts):
-        own = slice(robot.tree.iv[b], robot.tree.iv[b] + robot.tree.nj[b])
-        if not isinstance(part.moves, Rod):
-            B[at : at + part.moves.nv, own] = np.eye(part.moves.nv)
-            at += part.moves.nv
+    for b, n in enumerate(robot.tree.nj.tolist()):
+        own = slice(robot.tree.iv[b], robot.tree.iv[b] + n)
+        if robot.tree.rod[b] < 0:
+            B[at : at + n, own] = np.eye(n)
+            at += n
             continue
-        mine, rates = q[robot.tree.iq[b] : robot.tree.iq[b] + part.moves.nv], v[own]
-        for one in segments_of(part.moves):
+        mine, rates = q[robot.tree.iq[b] : robot.tree.iq[b] + n], v[own]
+        for one in segments_of(robot.rod_of(b)):
             Z = np.array([(one.twist(mine + e) - one.twist(mine - e)) / 2.0 for e in np.eye(len(mine))]).T  # quadratic
             B[at : at + 6, own] = right_jacobian(one.twist(mine)) @ Z
 

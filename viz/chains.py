@@ -8,7 +8,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from dynamics.robots.chain import free_flyers
+from dynamics.robots.chain import configurations, linked
 from dynamics.robots.libraries import pin
 from dynamics.robots.rods import Rod
 from dynamics.robots.surroundings import Cylinder, Plane
@@ -47,23 +47,15 @@ class Chain:
 
     def __init__(self, robot: HybridRobot) -> None:
         self.name, self.nq, self.nv = robot.name, robot.nq, robot.nv
-        self._recipe, self._iq = robot.recipe, robot.tree.iq[1:].copy()
-        self.model = pin.Model()
-        self.model.name = robot.name
+        self._recipe, self._first = robot.recipe, robot.tree.iq.copy()
         self.cables: list[tuple[str, dict[int, Mesh]]] = []
         self.surfaces, self.wet = [springs.surface for springs in robot.surfaces], robot.water is not None
         rods: Bodies = {}
-        made: list[list[int]] = []
-        for part, inertia in zip(self._recipe.parts, self._recipe.inertias, strict=True):
-            parent = made[part.parent][-1] if part.parent >= 0 else 0
-            if isinstance(part.moves, Rod):
-                joints = _links(self.model, parent, part.placement, part.name, part.moves)
-                rods |= _tube(part.moves, joints, AROUND_CABLES if part.tendons else SILICONE)
-                self.cables += [(one.name, _cable(part.moves, joints, one.path)) for one in part.tendons]
-                made.append(joints)
-            else:
-                made.append([part.add_to(self.model, parent, part.placement)])
-            self.model.appendBodyToJoint(made[-1][-1], inertia, pin.SE3.Identity())
+        self.model, made = linked(self._recipe.model, self._recipe.rods, _links)
+        for b, rod in self._recipe.rods.items():
+            tendons = self._recipe.tendons[b]
+            rods |= _tube(rod, made[b], AROUND_CABLES if tendons else SILICONE)
+            self.cables += [(one.name, _cable(rod, made[b], one.path)) for one in tendons]
         rigid, self.missing = _rigid(self._recipe, self.model, made)
         self.shapes: Bodies = dict(sorted((rods | rigid).items()))
         _add_frames(self._recipe, self.model, made)
@@ -74,13 +66,7 @@ class Chain:
 
     def configurations(self, Q: Array) -> Array:
         """Configurations (N, model.nq) of the robot's, (N, nq)."""
-        found = []
-        for q in Q:
-            found.append(np.concatenate([
-                free_flyers(part.moves, own, _pieces(part.moves)) if isinstance(part.moves, Rod) else own
-                for part, own in zip(self._recipe.parts, np.split(q, self._iq), strict=True)
-            ]))  # fmt: skip
-        return np.array(found)
+        return configurations(self._recipe.rods, self._first, Q, _pieces)
 
 
 def shapes_of(robot: Drawable) -> tuple[Bodies, tuple[str, ...]]:
@@ -185,7 +171,7 @@ def _cable(rod: Rod, joints: list[int], path: Any) -> dict[int, Mesh]:
 
 def _rigid(recipe: Recipe, model: pin.Model, made: list[list[int]]) -> tuple[Bodies, tuple[str, ...]]:
     """Meshes of joints: of the robot that rods were added to, or a skeleton; the names of those that are missing."""
-    joints = [own[0] for part, own in zip(recipe.parts, made, strict=True) if not part.is_rod]
+    joints = [own[0] for b, own in enumerate(made) if b not in recipe.rods]
     shapes, missing = ({}, ()) if recipe.begun is None else bodies(recipe.begun)
     found = {made[joint - 1][0] if joint > 0 else 0: meshes for joint, meshes in shapes.items()}
     bare = skeleton(model) if any(joint not in found for joint in joints) else {}
@@ -196,9 +182,8 @@ def _rigid(recipe: Recipe, model: pin.Model, made: list[list[int]]) -> tuple[Bod
 def _add_frames(recipe: Recipe, model: pin.Model, made: list[list[int]]) -> None:
     """Add frames by the robot's names."""
     for name, place in recipe.places.items():
-        joint = made[place.part][-1] if place.part >= 0 else 0
-        moves = recipe.parts[place.part].moves
-        if place.point is not None and isinstance(moves, Rod):
-            joint = made[place.part][place.point * _pieces(moves) - 1]
+        joint = made[place.body][-1] if place.body >= 0 else 0
+        if place.point is not None:
+            joint = made[place.body][place.point * _pieces(recipe.rods[place.body]) - 1]
         if not model.existFrame(name):
             model.addFrame(pin.Frame(name, joint, place.pose, pin.FrameType.OP_FRAME))

@@ -48,7 +48,7 @@ from dynamics.geometry.spatial import (
 )
 from dynamics.rigid_bodies.kinematics import Workspace, place_bodies, virtual_twists
 from dynamics.robots.model import Robot
-from dynamics.robots.tree import HybridTree, Tree, segments
+from dynamics.robots.tree import HybridTree, Tree, structure
 from dynamics.rods.hessian import curve_rod
 from dynamics.rods.inverse import turn_rod
 from dynamics.rods.memory import has_rod, of_rods
@@ -151,17 +151,14 @@ def _branch(robot: Robot, frame: str) -> Branch:
     chosen = np.array(bodies, dtype=np.int64)
     nj = tree.nj[chosen]
     dof = np.array([tree.iv[b] + i for b in bodies for i in range(tree.nj[b])], dtype=np.int64)
-    previous = np.arange(len(dof)) - 1
-    segment, relatives = segments(previous)
+    of_joints = structure(
+        np.arange(len(bodies)) - 1, tree.kind[chosen], np.stack([nj, nj], axis=1), tree.placement[chosen],
+        tree.subspace[dof],
+    )  # fmt: skip
     own = tree.replace(
-        nb=len(bodies), nv=len(dof), ns=len(segment), parent=np.arange(len(bodies)) - 1, kind=tree.kind[chosen],
-        iq=tree.iq[chosen], iv=np.cumsum(nj) - nj, nj=nj,
-        placement=tree.placement[chosen], turns=tree.turns.reshape(-1, 30)[chosen].reshape(-1, 10),
-        subspace=tree.subspace[dof], inertia=tree.inertia[chosen],
+        **of_joints | {"iq": tree.iq[chosen], "nq": tree.nq}, inertia=tree.inertia[chosen],
         armature=tree.armature[dof], damping=tree.damping[dof],
-        stiffness=tree.stiffness[dof], springref=tree.springref[dof],
-        body=np.repeat(np.arange(len(bodies)), nj), previous=previous, segment=segment, relatives=relatives,
-        weightless=None,
+        stiffness=tree.stiffness[dof], springref=tree.springref[dof], weightless=None,
     )  # fmt: skip
     if isinstance(own, HybridTree):
         own.rod, own.strain, own.mode, own.until = own.rod[chosen], own.strain[dof], own.mode[dof], own.until[dof]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -11,6 +12,8 @@ from dynamics.robots.libraries import pin
 from dynamics.robots.rods import Rod
 
 Array = NDArray[np.float64]
+Add = Callable[[pin.Model, int, pin.SE3, str, Rod], list[int]]
+"""Function of a model, a joint of it, a pose there, a name and a rod, in place of which it adds the joints returned."""
 
 
 class Segment(NamedTuple):
@@ -40,18 +43,46 @@ def segments_of(rod: Rod) -> list[Segment]:
     return [Segment(*one) for one in zip(np.diff(rod.points), rod.rest.reshape(-1, 2, 6), basis, strict=True)]
 
 
-def add_chain(model: pin.Model, parent: int, placement: pin.SE3, name: str, rod: Rod) -> int:
-    """Add a free-flyer for each segment of a rod, with the inertia of the point that ends it; the last one's index."""
+def linked(joints: pin.Model, rods: Mapping[int, Rod], add: Add) -> tuple[pin.Model, list[list[int]]]:
+    """The model of joints in which others take the places of those that are rods, by body; and these for each joint."""
+    model, made = pin.Model(), [[0]]
+    model.name, model.gravity = joints.name, joints.gravity
+    for j in range(1, joints.njoints):
+        parent, placement, name = made[joints.parents[j]][-1], joints.jointPlacements[j], joints.names[j]
+        if j - 1 in rods:
+            made.append(add(model, parent, placement, name, rods[j - 1]))
+        else:
+            made.append([model.addJoint(parent, joints.joints[j], placement, name)])
+        model.appendBodyToJoint(made[-1][-1], joints.inertias[j], pin.SE3.Identity())
+    return model, made[1:]
+
+
+def add_chain(model: pin.Model, parent: int, placement: pin.SE3, name: str, rod: Rod) -> list[int]:
+    """Add a free-flyer for each segment of a rod, with the inertia of the point that ends it; their indices."""
+    made = []
     for k, moments in enumerate(rod.inertias()[1:], start=1):
         parent = model.addJoint(parent, pin.JointModelFreeFlyer(), placement, f"{name}/{k}")
         placement = pin.SE3.Identity()
         mass, second = moments[0], np.diag(moments[[4, 7, 9]])
         inertia = pin.Inertia(mass, np.zeros(3), np.trace(second) * np.eye(3) - second)
         model.appendBodyToJoint(parent, inertia, pin.SE3.Identity())
-    return parent
+        made.append(parent)
+    return made
 
 
-def free_flyers(rod: Rod, q: Array, pieces: int = 1) -> Array:
+def configurations(rods: Mapping[int, Rod], first: NDArray[np.int64], Q: Array, pieces: Callable[[Rod], int]) -> Array:
+    """Configurations (N, .) of `linked` joints of those of the robot Q (N, nq), of which joints begin at ``first``.
+
+    pieces: of a rod, how many free-flyers there are for a segment.
+    """
+    found = []
+    for q in Q:
+        own = enumerate(np.split(q, first[1:]))
+        found.append([free_flyers(rods[b], part, pieces(rods[b])) if b in rods else part for b, part in own])
+    return np.array([np.concatenate(parts) for parts in found])
+
+
+def free_flyers(rod: Rod, q: Array, pieces: int) -> Array:
     """Configuration of the free-flyers of a rod with coordinates q (n,): 7 numbers for each piece of a segment."""
     found = []
     for one in segments_of(rod):

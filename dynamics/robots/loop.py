@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,50 +49,32 @@ class Loop:
         return f"the loop of {self.frame_a!r} and {self.frame_b!r}"
 
 
-class Mechanism(Protocol):
-    """Bodies that loops hold together, -1 being the world; what is found of them needs no speed."""
-
-    name: str
-    nv: int
-
-    def place(self, frame: str) -> tuple[int, pin.SE3]:
-        """The body that carries a frame, and the frame's pose on it; ModelError if there is none."""
-
-    def poses(self, q: Array) -> list[tuple[pin.SE3, Array]]:
-        """Pose of every body, and the motions (6, nv) that degrees of freedom give it, at the world's origin."""
-
-    def moved(self, q: Array, dq: Array) -> Array:
-        """q ⊕ dq."""
-
-    def dofs(self, body: int) -> list[int]:
-        """The degrees of freedom that carry a body, from the root outwards."""
-
-    def root(self, body: int) -> int:
-        """The body on the world that carries a body."""
-
-
-class RigidMechanism:
-    """Bodies of a model of Pinocchio's."""
+class Mechanism:
+    """Bodies of a model of Pinocchio's as loops see them, -1 being the world; what is found of them needs no speed."""
 
     def __init__(self, model: pin.Model) -> None:
         self.model, self.name, self.nv = model, str(model.name), int(model.nv)
 
     def place(self, frame: str) -> tuple[int, pin.SE3]:
+        """The body that carries a frame, and the frame's pose on it; ModelError if there is none."""
         if not self.model.existFrame(frame):
             raise ModelError(f"loop: {self.name} has no frame {said(frame)}")
         found = self.model.frames[self.model.getFrameId(frame)]
         return int(found.parentJoint) - 1, found.placement
 
     def poses(self, q: Array) -> list[tuple[pin.SE3, Array]]:
+        """Pose of every body, and the motions (6, nv) that degrees of freedom give it, at the world's origin."""
         data = self.model.createData()
         pin.computeJointJacobians(self.model, data, q)
         rates = (pin.getJointJacobian(self.model, data, j, pin.WORLD) for j in range(1, self.model.njoints))
         return [(pose, J.reshape(6, -1)) for pose, J in zip(list(data.oMi)[1:], rates, strict=True)]
 
     def moved(self, q: Array, dq: Array) -> Array:
+        """q ⊕ dq."""
         return np.asarray(pin.integrate(self.model, q, dq))
 
     def dofs(self, body: int) -> list[int]:
+        """The degrees of freedom that carry a body, from the root outwards."""
         found: list[int] = []
         for joint in list(self.model.supports[body + 1])[1:]:
             first = self.model.joints[joint].idx_v
@@ -100,19 +82,20 @@ class RigidMechanism:
         return found
 
     def root(self, body: int) -> int:
+        """The body on the world that carries a body."""
         return int(list(self.model.supports[body + 1])[1]) - 1
 
 
 def mechanism(bodies: pin.Model | Mechanism) -> Mechanism:
     """Bodies as a `Mechanism`."""
-    return RigidMechanism(bodies) if isinstance(bodies, pin.Model) else bodies
+    return Mechanism(bodies) if isinstance(bodies, pin.Model) else bodies
 
 
-class Row:
+class Row(NamedTuple):
     """One equation of a loop: π·x = 0 of four numbers x in the frame of body A, and π in that of B."""
 
-    def __init__(self, x: Array, plane: Array) -> None:
-        self.x, self.plane = x, plane
+    x: Array
+    plane: Array
 
 
 def rows_of(bodies: pin.Model | Mechanism, loop: Loop) -> list[Row]:

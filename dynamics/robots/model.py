@@ -60,15 +60,24 @@ class Robot:
         self._resisting: dict[tuple[bool, bool], Tree] = {}
         self.branches: dict[str, tuple[Any, Any]] = {}
         self.q0 = joints.rest(self.model) if q0 is None else np.array(q0, dtype=np.float64)
+        self._close(loops)
+
+    def _close(self, loops: Iterable[Loop]) -> None:
+        """Enter loops, and make q0 close them."""
         self.loops = loop.given(self.mechanism, loops)
         if self.loops:
             self.q0 = self.closed(self.q0)
-            self.held = loop.compile_loops(self.mechanism, tree.previous, self.loops, self.q0)
+            self.held = loop.compile_loops(self.mechanism, self.tree.previous, self.loops, self.q0)
+
+    @property
+    def _joints(self) -> pin.Model:
+        """Pinocchio's model of the joints, by their numbers in q and v."""
+        return self.model
 
     @property
     def mechanism(self) -> loop.Mechanism:
         """The bodies, as loops see them."""
-        return loop.RigidMechanism(self.model)
+        return loop.Mechanism(self.model)
 
     @cached_property
     def model(self) -> pin.Model:  # type: ignore[no-redef]
@@ -90,7 +99,7 @@ class Robot:
 
     @property
     def name(self) -> str:
-        return str(self.model.name)
+        return str(self._joints.name)
 
     @cached_property
     def nq(self) -> int:
@@ -102,7 +111,7 @@ class Robot:
 
     @property
     def joint_names(self) -> list[str]:
-        return list(self.model.names)[1:]
+        return list(self._joints.names)[1:]
 
     @property
     def ranges(self) -> joints.Ranges:
@@ -213,17 +222,21 @@ class Robot:
 
     def neutral(self) -> Array:
         """The configuration (nq,) of zero displacements."""
-        return np.asarray(pin.neutral(self.model))
+        return np.asarray(pin.neutral(self._joints))
 
     def random_configuration(self, rng: np.random.Generator) -> Array:
         """A configuration (nq,): angles and lengths uniform within limits (else in ±π, ±1), attitudes uniform."""
         instance("rng", rng, np.random.Generator, "a numpy.random.Generator")
-        q = self.neutral()
-        lower, upper = self.model.lowerPositionLimit, self.model.upperPositionLimit
-        for kind, joint in zip(self.tree.kind, list(self.model.joints)[1:], strict=True):
+        model, q = self._joints, self.neutral()
+        lower, upper = model.lowerPositionLimit, model.upperPositionLimit
+        for b, joint in enumerate(list(model.joints)[1:]):
             own = slice(joint.idx_q, joint.idx_q + joint.nq)
-            q[own] = joints.random_numbers(kind, lower[own], upper[own], rng)
+            q[own] = self._random_numbers(b, lower[own], upper[own], rng)
         return q
+
+    def _random_numbers(self, body: int, lower: Array, upper: Array, rng: np.random.Generator) -> Array:
+        """Random numbers in q of the joint that carries a body."""
+        return joints.random_numbers(int(self.tree.kind[body]), lower, upper, rng)
 
     @property
     def frame_names(self) -> list[str]:

@@ -260,6 +260,11 @@ class Rod:
         found[1:-1, 0], found[1:-1, 7], found[1:-1, 9] = density * A, density * Jz, density * Jy
         return found
 
+    def random(self, rng: np.random.Generator) -> Array:
+        """Random coordinates (nv,), by which the rod turns by up to a radian or so and stretches by a tenth."""
+        reach = np.where(self.strain < 3, 0.1, 1.0 / self.length)
+        return np.asarray(rng.uniform(-1.0, 1.0, size=self.nv) * reach)
+
     def __repr__(self) -> str:
         return f"Rod({self.name!r}, length={self.length}, nv={self.nv})"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any, TypeVar
 
 import numpy as np
@@ -9,7 +10,7 @@ from numpy.typing import NDArray
 
 from ddp.errors import ModelError, said
 from ddp.machine.struct import Struct, integer, integers, nested, reals
-from dynamics.geometry.joint_motion import FREE_FLYER
+from dynamics.geometry.joint_motion import FREE_FLYER, ROD
 from dynamics.robots import joints
 from dynamics.robots.libraries import pin
 
@@ -168,6 +169,17 @@ class HybridTree(Tree):
 
 def compiled(model: pin.Model) -> Tree:
     """The flat arrays of a Pinocchio model; ModelError names the first joint or link that is not supported."""
+    none = np.zeros(model.nv)
+    tree = Tree(**arrays_of(model), stiffness=none, springref=none, weightless=None, room=0, cables=0)
+    tree.weightless = tree.replace(gravity=np.zeros(6), damping=none)
+    return tree
+
+
+def arrays_of(model: pin.Model, rods: Collection[int] = ()) -> dict[str, Any]:
+    """The arrays of a tree that its model tells.
+
+    rods: bodies that rods carry, whose joints tell how many numbers a rod has.
+    """
     nb, nv = model.njoints - 1, model.nv
     if nb == 0:
         raise ModelError(f"{model.name}: expected at least one moving joint, got none")
@@ -178,37 +190,38 @@ def compiled(model: pin.Model) -> Tree:
         if not np.isfinite(values).all() or (name == "armature" and np.min(values) < 0.0):
             expected = "no negative number" if name == "armature" else "finite numbers"
             raise ModelError(f"{name} of {model.name}: expected {expected}, got {values}")
-    found = [model.joints[j] for j in range(1, nb + 1)]
-    kind = np.array([joints.kind_of(model, j) for j in range(1, nb + 1)])
-    parent = np.array([model.parents[j] - 1 for j in range(1, nb + 1)])
-    iv = np.array([joint.idx_v for joint in found])
-    nj = np.array([joint.nv for joint in found])
-    subspace = np.zeros((nv, 6))
-    placement = np.zeros((nb, 12))
-    inertia = np.zeros((nb, 10))
-    body = np.repeat(np.arange(nb), nj)
-    previous = np.arange(nv) - 1
-    for b in range(nb):
-        subspace[iv[b] : iv[b] + nj[b]] = joints.subspace(model, b + 1)
+    found = list(model.joints)[1:]
+    kind = np.array([ROD if b in rods else joints.kind_of(model, b + 1) for b in range(nb)])
+    subspace, placement, inertia = np.zeros((nv, 6)), np.zeros((nb, 12)), np.zeros((nb, 10))
+    for b, joint in enumerate(found):
+        if b not in rods:
+            subspace[joint.idx_v : joint.idx_v + joint.nv] = joints.subspace(model, b + 1)
         frame = model.jointPlacements[b + 1]
         placement[b] = np.concatenate([frame.rotation.ravel(), frame.translation])
         inertia[b] = moments(model.inertias[b + 1], model.names[b + 1])
-        previous[iv[b]] = -1 if parent[b] < 0 else iv[parent[b]] + nj[parent[b]] - 1
     if not np.isfinite(placement).all():
         bad = int(np.argwhere(~np.isfinite(placement))[0][0])
         raise ModelError(f"{model.name}: joint {model.names[bad + 1]!r} has a placement that is not finite")
+    parent, sizes = np.array(list(model.parents)[1:]) - 1, [(joint.nq, joint.nv) for joint in found]
+    return {
+        **structure(parent, kind, np.array(sizes), placement, subspace), "inertia": inertia,
+        "armature": np.array(model.armature, dtype=np.float64), "gravity": np.array(model.gravity.vector),
+        "damping": np.array(model.damping, dtype=np.float64),
+    }  # fmt: skip
+
+
+def structure(parent: Indices, kind: Indices, sizes: Indices, placement: Array, subspace: Array) -> dict[str, Any]:
+    """The arrays of a tree that follow from its joints; sizes (nb, 2): numbers of each in q and in v."""
+    (nq, nj), (iq, iv) = sizes.T, (np.cumsum(sizes, axis=0) - sizes).T
+    previous = np.arange(nj.sum()) - 1
+    previous[iv] = np.where(parent < 0, -1, (iv + nj - 1)[parent])
     segment, relatives = segments(previous)
-    none = np.zeros(nv)
-    tree = Tree(
-        nb=nb, nv=nv, nq=model.nq, ns=len(segment), parent=parent, heir=heirs(parent), kind=kind,
-        iq=np.array([joint.idx_q for joint in found]), iv=iv, nj=nj,
-        placement=placement, turns=turns(placement, subspace[iv]), subspace=subspace, inertia=inertia,
-        armature=np.array(model.armature, dtype=np.float64), gravity=np.array(model.gravity.vector),
-        damping=np.array(model.damping, dtype=np.float64), stiffness=none, springref=none,
-        body=body, previous=previous, segment=segment, relatives=relatives, weightless=None, room=0, cables=0,
-    )  # fmt: skip
-    tree.weightless = tree.replace(gravity=np.zeros(6), damping=none)
-    return tree
+    return {
+        "nb": len(parent), "nv": len(previous), "nq": int(nq.sum()), "ns": len(segment), "parent": parent,
+        "heir": heirs(parent), "kind": kind, "iq": iq, "iv": iv, "nj": nj, "placement": placement,
+        "turns": turns(placement, subspace[iv]), "subspace": subspace, "body": np.repeat(np.arange(len(parent)), nj),
+        "previous": previous, "segment": segment, "relatives": relatives,
+    }  # fmt: skip
 
 
 def on_free_base(tree: OfTree, **others: Any) -> OfTree:
@@ -216,19 +229,16 @@ def on_free_base(tree: OfTree, **others: Any) -> OfTree:
 
     others: what else a class of trees has that is not equal.
     """
-    parent = np.concatenate([[-1], tree.parent + 1])
-    nj, iv = np.concatenate([[6], tree.nj]), np.concatenate([[0], tree.iv + 6])
-    previous = np.concatenate([np.arange(6) - 1, np.where(tree.previous < 0, 5, tree.previous + 6)])
-    segment, relatives = segments(previous)
+    sizes = np.stack([np.diff(np.append(tree.iq, tree.nq)), tree.nj], axis=1)
     placement = np.concatenate([np.append(np.eye(3), np.zeros(3))[None], tree.placement])
-    subspace, none = np.concatenate([np.eye(6), tree.subspace]), np.zeros(tree.nv + 6)
+    of_joints = structure(
+        np.concatenate([[-1], tree.parent + 1]), np.concatenate([[FREE_FLYER], tree.kind]),
+        np.concatenate([[[7, 6]], sizes]), placement, np.concatenate([np.eye(6), tree.subspace]),
+    )  # fmt: skip
+    none = np.zeros(tree.nv + 6)
     return tree.replace(
-        nb=tree.nb + 1, nv=tree.nv + 6, nq=tree.nq + 7, ns=len(segment), parent=parent, heir=heirs(parent),
-        kind=np.concatenate([[FREE_FLYER], tree.kind]), iq=np.concatenate([[0], tree.iq + 7]), iv=iv, nj=nj,
-        placement=placement, turns=turns(placement, subspace[iv]), subspace=subspace,
-        inertia=np.concatenate([np.zeros((1, 10)), tree.inertia]), armature=none, gravity=np.zeros(6), damping=none,
-        stiffness=none, springref=none, body=np.repeat(np.arange(tree.nb + 1), nj), previous=previous,
-        segment=segment, relatives=relatives, weightless=None, **others,
+        **of_joints, inertia=np.concatenate([np.zeros((1, 10)), tree.inertia]), armature=none, gravity=np.zeros(6),
+        damping=none, stiffness=none, springref=none, weightless=None, **others,
     )  # fmt: skip
 
 

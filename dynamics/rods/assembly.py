@@ -17,7 +17,7 @@ from dynamics.robots.model import Robot, check_robot
 from dynamics.robots.rods import Rod, Tendon
 from dynamics.robots.surroundings import ContactSprings, Water
 from dynamics.rods.hybrid_robot import HybridRobot
-from dynamics.rods.parts import WORLD, Part, Place, Recipe, Touching, Wrench
+from dynamics.rods.parts import WORLD, Place, Recipe, Touching, Wrench
 
 Array = NDArray[np.float64]
 
@@ -33,10 +33,11 @@ class Assembly:
     """
 
     def __init__(self, name: str = "robot", gravity: ArrayLike = (0.0, 0.0, -9.81)) -> None:
-        self.name = text("name", name, ModelError)
-        self.gravity = as_array("gravity", gravity, (3,), ModelError).copy()
-        self.parts: list[Part] = []
-        self.inertias: list[pin.Inertia] = []
+        self.name, self.model = text("name", name, ModelError), pin.Model()
+        self.model.name, self.model.gravity.linear = self.name, as_array("gravity", gravity, (3,), ModelError)
+        self.rods: dict[int, Rod] = {}
+        self.tendons: dict[int, tuple[Tendon, ...]] = {}
+        self.springs: dict[int, tuple[float, float]] = {}
         self.places: dict[str, Place] = {"world": Place(WORLD, pin.SE3.Identity())}
         self.begun: Robot | None = None
         self.wrenches: list[Wrench] = []
@@ -54,17 +55,10 @@ class Assembly:
         check_robot(robot)
         if isinstance(robot, HybridRobot):
             raise ModelError(f"robot: expected one of rigid bodies to begin with, got {robot.name}, which has rods")
-        model = robot.model
-        made = cls(robot.name, model.gravity.linear)
-        made.begun = robot
-        for j in range(1, model.njoints):
-            joint = _alone(model.names[j], model.joints[j])
-            _copy_limits(model, j, joint)
-            made.parts.append(Part(model.names[j], model.parents[j] - 1, model.jointPlacements[j], joint))
-            made.inertias.append(model.inertias[j].copy())
-        for frame in list(model.frames)[1:]:
+        made = cls(robot.name, robot.model.gravity.linear)
+        made.begun, made.model, made.loops = robot, robot.model.copy(), list(robot.loops)
+        for frame in list(made.model.frames)[1:]:
             made.places[frame.name] = Place(frame.parentJoint - 1, frame.placement)
-        made.loops = list(robot.loops)
         return made
 
     def joint(
@@ -78,36 +72,35 @@ class Assembly:
         degree of freedom, and where the spring is at rest; they act in steps of time, springs in ``statics`` too.
         armature [kg m², kg]: inertia of rotors.
         """
-        joint = _alone(text("name", name, ModelError), kind)
-        at_rest = float(as_array("rest", rest, (), ModelError))
-        spring = (
-            _of_joint("stiffness", stiffness), _of_joint("damping", damping), at_rest, _of_joint("armature", armature)
-        )  # fmt: skip
-        if spring[0] > 0.0 and joints.kind_of(joint, 1) in joints.UNIT_NUMBERS:
+        number = _kind_of(text("name", name, ModelError), kind)
+        at_rest, spring = float(as_array("rest", rest, (), ModelError)), _of_joint("stiffness", stiffness)
+        friction, rotor = _of_joint("damping", damping), _of_joint("armature", armature)
+        if spring > 0.0 and number in joints.UNIT_NUMBERS:
             raise ModelError(f"stiffness: expected a joint whose q is an angle or a length, got {said(kind)}")
-        self._add(name, joint, on, placement, inertia)
-        if any(spring):
-            self.parts[-1] = self.parts[-1]._replace(spring=spring)
-        self.places[name] = Place(len(self.parts) - 1, pin.SE3.Identity())
+        body = self._add(name, kind, on, placement, inertia)
+        self.springs[body] = spring, at_rest
+        own = slice(self.model.nv - self.model.joints[body + 1].nv, self.model.nv)
+        self.model.damping[own], self.model.armature[own] = friction, rotor
+        self.places[name] = Place(body, pin.SE3.Identity())
         return self
 
     def body(self, inertia: pin.Inertia, on: str, placement: pin.SE3 | None = None, name: str | None = None) -> Self:
         """Fix a body to a frame; its name, if it has one, is a frame."""
         place = self._place("on", on)
-        if place.part == WORLD:
+        if place.body == WORLD:
             raise ModelError("on: expected a frame that moves, got one of the world, where a body has no effect")
         pose = place.pose * _pose(placement)
-        self.inertias[place.part] += pose.act(_inertia(inertia))
+        self.model.inertias[place.body + 1] += pose.act(_inertia(inertia))
         if name is not None:
             self._new(name)
-            self.places[name] = Place(place.part, pose)
+            self.places[name] = Place(place.body, pose)
         return self
 
     def frame(self, name: str, on: str = "world", placement: pin.SE3 | None = None) -> Self:
         """Name a pose on a frame."""
         self._new(name)
         place = self._place("on", on)
-        self.places[name] = Place(place.part, place.pose * _pose(placement))
+        self.places[name] = Place(place.body, place.pose * _pose(placement))
         return self
 
     def rod(
@@ -124,12 +117,12 @@ class Assembly:
         last = rod.gauss + 1
         for name in (rod.name, *(f"{rod.name}/{k}" for k in range(last + 1))):
             self._new(name)
-        self._add(rod.name, rod, on, placement, None, given)
-        part = len(self.parts) - 1
-        own = {f"{rod.name}/{k}": Place(part, pin.SE3.Identity(), k) for k in range(last + 1)}
-        here = self.parts[part]
-        own[f"{rod.name}/base"] = own[f"{rod.name}/0"] = Place(here.parent, here.placement)
-        own[f"{rod.name}/tip"] = own[f"{rod.name}/{last}"] = Place(part, pin.SE3.Identity())
+        body = self._add(rod.name, _numbers(rod.nv), on, placement, None)
+        self.rods[body], self.tendons[body] = rod, given
+        own = {f"{rod.name}/{k}": Place(body, pin.SE3.Identity(), k) for k in range(last + 1)}
+        base = Place(self.model.parents[body + 1] - 1, self.model.jointPlacements[body + 1])
+        own[f"{rod.name}/base"] = own[f"{rod.name}/0"] = base
+        own[f"{rod.name}/tip"] = own[f"{rod.name}/{last}"] = Place(body, pin.SE3.Identity())
         self.places.update(own)
         return self
 
@@ -140,7 +133,7 @@ class Assembly:
         """
         if text("name", name, ModelError) in [wrench.name for wrench in self.wrenches]:
             raise ModelError(f"name: {self.name} has a wrench {name!r} already")
-        if self._frame("on", on).part == WORLD:
+        if self._frame("on", on).body == WORLD:
             raise ModelError("on: expected a frame that moves, got one of the world, where a wrench has no effect")
         self.wrenches.append(Wrench(name, on, flag("follows", follows, ModelError)))
         return self
@@ -149,7 +142,7 @@ class Assembly:
         """Let rods, by their names, or all of them, press on a surface by springs of contact."""
         instance("springs", springs, ContactSprings, "ContactSprings", ModelError)
         names = None if rods is None else tuple(items("rods", rods, "names of rods", ModelError))
-        known = [part.name for part in self.parts if part.is_rod]
+        known = [rod.name for rod in self.rods.values()]
         for name in names or ():
             choice("rods", name, known, f"{self.name} has no rod", ModelError)
         self.contacts.append(Touching(springs, names))
@@ -170,24 +163,28 @@ class Assembly:
 
     def robot(self) -> HybridRobot:
         """Finish: a robot for all functions that know rods; others refuse it by a ModelError."""
-        if not any(part.is_rod for part in self.parts):
+        if not self.rods:
             raise ModelError(f"{self.name}: expected at least one rod, got none (dynamics.load makes rigid robots)")
         return HybridRobot(Recipe(
-            self.name, tuple(self.gravity.tolist()), tuple(self.parts), tuple(self.inertias), dict(self.places),
-            self.begun, tuple(self.wrenches), tuple(self.contacts), self.in_water, tuple(self.loops),
+            self.model.copy(), dict(self.rods), dict(self.tendons), dict(self.springs), dict(self.places), self.begun,
+            tuple(self.wrenches), tuple(self.contacts), self.in_water, tuple(self.loops),
         ))  # fmt: skip
 
     def _add(
-        self, name: str, moves: pin.Model | Rod, on: str, placement: pin.SE3 | None,
-        inertia: pin.Inertia | None, tendons: tuple[Tendon, ...] = (),
-    ) -> None:  # fmt: skip
+        self, name: str, joint: pin.JointModel, on: str, placement: pin.SE3 | None, inertia: pin.Inertia | None
+    ) -> int:
+        """Add a joint and what it carries; the number of its body."""
         self._new(name)
         place = self._place("on", on)
-        self.parts.append(Part(name, place.part, place.pose * _pose(placement), moves, tendons))
-        self.inertias.append(pin.Inertia.Zero() if inertia is None else _inertia(inertia))
+        pose = place.pose * _pose(placement)
+        carried = None if inertia is None else _inertia(inertia)
+        j = self.model.addJoint(place.body + 1, joint, pose, name)
+        if carried is not None:
+            self.model.inertias[j] = carried
+        return int(j) - 1
 
     def _new(self, name: str) -> None:
-        taken = {*self.places, *(part.name for part in self.parts)}
+        taken = {*self.places, *list(self.model.names)[1:]}
         if text("name", name, ModelError) in taken:
             raise ModelError(f"name: {self.name} has a part or frame {name!r} already")
 
@@ -226,21 +223,19 @@ def _inertia(inertia: pin.Inertia) -> pin.Inertia:
     return inertia
 
 
-def _alone(name: str, joint: pin.JointModel) -> pin.Model:
-    """A model of one joint; ModelError for one that is not supported, or a chain of others."""
-    model = pin.Model()
+def _kind_of(name: str, joint: pin.JointModel) -> int:
+    """The kind of a joint; ModelError for one that is not supported, or a chain of others."""
+    alone = pin.Model()
     try:
-        model.addJoint(0, joint, pin.SE3.Identity(), name)
+        alone.addJoint(0, joint, pin.SE3.Identity(), name)
     except Exception:
         raise ModelError(f"kind: expected a joint of pinocchio's, such as JointModelRX(), got {said(joint)}") from None
-    joints.kind_of(model, 1)
-    return model
+    return joints.kind_of(alone, 1)
 
 
-def _copy_limits(model: pin.Model, j: int, alone: pin.Model) -> None:
-    """Give a model of one joint the limits of that joint in another."""
-    joint = model.joints[j]
-    q, v = slice(joint.idx_q, joint.idx_q + joint.nq), slice(joint.idx_v, joint.idx_v + joint.nv)
-    alone.lowerPositionLimit, alone.upperPositionLimit = model.lowerPositionLimit[q], model.upperPositionLimit[q]
-    alone.lowerVelocityLimit, alone.upperVelocityLimit = model.lowerVelocityLimit[v], model.upperVelocityLimit[v]
-    alone.lowerEffortLimit, alone.upperEffortLimit = model.lowerEffortLimit[v], model.upperEffortLimit[v]
+def _numbers(count: int) -> pin.JointModel:
+    """A joint of so many plain numbers, which takes the place of a rod."""
+    joint = pin.JointModelComposite()
+    for _ in range(count):
+        joint.addJoint(pin.JointModelPX())
+    return joint

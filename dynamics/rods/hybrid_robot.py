@@ -7,16 +7,15 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ddp.errors import ModelError, as_array, choice, instance
-from dynamics.robots import joints, loop
-from dynamics.robots.chain import add_chain, free_flyers
-from dynamics.robots.equipment import Equipment
+from ddp.errors import ModelError, as_array, choice
+from dynamics.robots import joints
+from dynamics.robots.chain import add_chain, configurations, linked
+from dynamics.robots.equipment import Equipment, effort_limits
 from dynamics.robots.libraries import pin
 from dynamics.robots.model import Robot
 from dynamics.robots.rods import Rod, Tendon
 from dynamics.robots.surroundings import ContactSprings, Water
 from dynamics.robots.tree import HybridTree, Tree
-from dynamics.rods import parts
 from dynamics.rods.hybrid_trees import hybrid_tree, laden
 from dynamics.rods.mechanism import HybridMechanism
 from dynamics.rods.parts import Recipe
@@ -37,10 +36,7 @@ class HybridRobot(Robot):
         self.branches = {}
         begun = np.zeros(0) if recipe.begun is None else recipe.begun.q0
         self.q0 = np.concatenate([begun, self.neutral()[len(begun) :]])
-        self.loops = loop.given(self.mechanism, recipe.loops) if recipe.loops else ()
-        if self.loops:
-            self.q0 = self.closed(self.q0)
-            self.held = loop.compile_loops(self.mechanism, self.tree.previous, self.loops, self.q0)
+        self._close(recipe.loops)
 
     @property
     def model(self) -> pin.Model:  # type: ignore[override]
@@ -51,35 +47,23 @@ class HybridRobot(Robot):
         )
 
     @property
-    def name(self) -> str:
-        return self.recipe.name
+    def _joints(self) -> pin.Model:
+        return self.recipe.model
 
     @cached_property
     def mechanism(self) -> HybridMechanism:
         """The bodies, as loops see them."""
         return HybridMechanism(self)
 
-    @cached_property
-    def nq(self) -> int:
-        return int(self.tree.nq)
-
-    @cached_property
-    def nv(self) -> int:
-        return int(self.tree.nv)
-
-    @property
-    def joint_names(self) -> list[str]:
-        return [part.name for part in self.recipe.parts]
-
     @property
     def rods(self) -> list[Rod]:
         """The rods, in the order of their coordinates."""
-        return [part.moves for part in self.recipe.parts if isinstance(part.moves, Rod)]
+        return list(self.recipe.rods.values())
 
     @property
     def tendons(self) -> list[Tendon]:
         """The tendons of all rods, in the order of their tensions."""
-        return [tendon for part in self.recipe.parts for tendon in part.tendons]
+        return [tendon for own in self.recipe.tendons.values() for tendon in own]
 
     @property
     def wrenches(self) -> list[str]:
@@ -133,14 +117,14 @@ class HybridRobot(Robot):
             driven, S, limits = begun.nv, np.zeros((self.nv, begun.actuation.shape[1])), begun.control_limits
             S[:driven] = begun.actuation
         others = free[free >= driven]
-        efforts = np.concatenate([parts.efforts(part.moves) for part in self.recipe.parts])
+        efforts = effort_limits(self.recipe.model)
         return np.hstack([S, np.eye(self.nv)[:, others]]), np.concatenate([limits, efforts[others]])
 
     @property
     def ranges(self) -> joints.Ranges:
-        """Limits of all joints; rods have none."""
-        own = [parts.ranges(part.moves) for part in self.recipe.parts]
-        return joints.Ranges(*(np.concatenate(limits) for limits in zip(*own, strict=True)))
+        """Limits of all joints, infinite where there is none; rods have none."""
+        given = joints.ranges(self.recipe.model)
+        return joints.Ranges(*(np.where(np.abs(one) < joints.NO_LIMIT, one, np.copysign(np.inf, one)) for one in given))
 
     @property
     def frame_names(self) -> list[str]:
@@ -149,30 +133,26 @@ class HybridRobot(Robot):
     @property
     def cable_names(self) -> list[str]:
         """Names of the first controls: ``rod.tendon`` of tensions, ``wrench.fx`` ... ``wrench.nz`` of wrenches."""
-        tendons = [f"{part.name}.{tendon.name}" for part in self.recipe.parts for tendon in part.tendons]
+        names = self.joint_names
+        tendons = [f"{names[b]}.{tendon.name}" for b, own in self.recipe.tendons.items() for tendon in own]
         return tendons + [f"{name}.{axis}" for name in self.wrenches for axis in ("fx", "fy", "fz", "nx", "ny", "nz")]
 
     def rod_of(self, body: int) -> Rod:
         """The rod that carries a body of ``tree``."""
-        return self.rods[int(self.tree.rod[body])]
+        return self.recipe.rods[body]
 
     def is_pulled(self, body: int) -> bool:
         """Whether tendons pull at what carries a body."""
-        return bool(self.recipe.parts[body].tendons)
+        return bool(self.recipe.tendons.get(body))
 
     def coordinates(self, name: str) -> slice:
         """Places of a rod's coordinates, or a joint's velocities, among v (nv,)."""
         own = self.numbers_of(name)[1]
         return slice(own.start, own.stop)
 
-    def neutral(self) -> Array:
-        return np.concatenate([parts.neutral(part.moves) for part in self.recipe.parts])
-
-    def random_configuration(self, rng: np.random.Generator) -> Array:
-        """A configuration (nq,): joints as of any robot; rods turn by up to a radian or so, and stretch by a tenth."""
-        instance("rng", rng, np.random.Generator, "a numpy.random.Generator")
-        return np.concatenate([parts.random(part.moves, kind, rng) for part, kind in zip(
-            self.recipe.parts, self.tree.kind, strict=True)])  # fmt: skip
+    def _random_numbers(self, body: int, lower: Array, upper: Array, rng: np.random.Generator) -> Array:
+        rod = self.recipe.rods.get(body)
+        return super()._random_numbers(body, lower, upper, rng) if rod is None else rod.random(rng)
 
     @cached_property
     def chain(self) -> pin.Model:
@@ -180,38 +160,21 @@ class HybridRobot(Robot):
 
         Poses and inverse dynamics of this model at ``to_chain`` are the robot's: Pinocchio, or a viewer, can use it.
         """
-        model = pin.Model()
-        model.name, model.gravity.linear = self.name, np.array(self.recipe.gravity)
-        made: list[int] = []
-        for part, inertia in zip(self.recipe.parts, self.recipe.inertias, strict=True):
-            parent = made[part.parent] if part.parent >= 0 else 0
-            if isinstance(part.moves, Rod):
-                made.append(add_chain(model, parent, part.placement, part.name, part.moves))
-            else:
-                made.append(part.add_to(model, parent, part.placement))
-            model.appendBodyToJoint(made[-1], inertia, pin.SE3.Identity())
-        return model
+        return linked(self.recipe.model, self.recipe.rods, add_chain)[0]
 
     def to_chain(self, Q: ArrayLike) -> Array:
         """Configurations of ``chain``, (chain.nq,) or (N, chain.nq), of the robot's (nq,) or (N, nq)."""
         given = np.asarray(Q, dtype=np.float64)
         rows = as_array("Q", np.atleast_2d(given), (None, self.nq))
-        found = []
-        for q in rows:
-            numbers = np.split(q, self.tree.iq[1:])
-            found.append(np.concatenate([
-                free_flyers(part.moves, own) if isinstance(part.moves, Rod) else own
-                for part, own in zip(self.recipe.parts, numbers, strict=True)
-            ]))  # fmt: skip
-        return np.array(found).reshape(*given.shape[:-1], -1)
+        return configurations(self.recipe.rods, self.tree.iq, rows, lambda rod: 1).reshape(*given.shape[:-1], -1)
 
     def has_frame(self, name: object) -> bool:
         return isinstance(name, str) and name in self.recipe.places
 
     def carrier(self, name: str) -> tuple[int, Array, int | None]:
         choice("frame", name, self.recipe.places, f"{self.name} has no frame", ModelError)
-        part, pose, point = self.recipe.places[name]
-        return part, np.concatenate([pose.rotation.ravel(), pose.translation]), point
+        body, pose, point = self.recipe.places[name]
+        return body, np.concatenate([pose.rotation.ravel(), pose.translation]), point
 
     def frame_id(self, name: str) -> int:
         """Refuse: the frames of rods are none of Pinocchio's."""

@@ -1,4 +1,4 @@
-"""Trees of robots with rods: parts compiled into the flat arrays that kernels read."""
+"""Trees of robots with rods: compiled into the flat arrays that kernels read."""
 
 from __future__ import annotations
 
@@ -7,10 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dynamics.geometry.joint_motion import ROD
-from dynamics.robots import joints
 from dynamics.robots.rods import Rod, Tendon
-from dynamics.robots.tree import HybridTree, heirs, moments, segments, turns
+from dynamics.robots.tree import HybridTree, arrays_of
 from dynamics.robots.tree import on_free_base as tree_on_free_base
 from dynamics.rods.loads import LoadMemory
 from dynamics.rods.memory import RodMemory
@@ -23,77 +21,54 @@ Indices = NDArray[np.int64]
 
 
 def hybrid_tree(recipe: Recipe) -> HybridTree:
-    """The flat arrays of parts."""
-    parts = recipe.parts
-    kind = np.array([ROD if p.is_rod else joints.kind_of(p.moves, 1) for p in parts])
-    nj = np.array([p.moves.nv for p in parts])
-    sizes_q = np.array([p.nq for p in parts])
-    iq, iv, nv = np.cumsum(sizes_q) - sizes_q, np.cumsum(nj) - nj, int(nj.sum())
-    parent = np.array([part.parent for part in parts])
-    previous = np.arange(nv) - 1
-    for b in range(len(parts)):
-        previous[iv[b]] = -1 if parent[b] < 0 else iv[parent[b]] + nj[parent[b]] - 1
-    placement = np.array([[*p.placement.rotation.ravel(), *p.placement.translation] for p in parts])
-    subspace = np.concatenate([np.zeros((p.moves.nv, 6)) if p.is_rod else joints.subspace(p.moves, 1) for p in parts])
-    segment, relatives = segments(previous)
-    begun = recipe.begun.tree if recipe.begun is not None else None
-
-    def extended(values: Array | None) -> Array:
-        return np.concatenate([np.zeros(0) if values is None else values, np.zeros(nv)])[:nv]
-
-    damping, stiffness, springref, armature = (
-        extended(None if begun is None else getattr(begun, name))
-        for name in ("damping", "stiffness", "springref", "armature")
-    )
-    if recipe.damped and recipe.begun is not None and not recipe.begun.equipment.damped:
-        damping[:] = 0.0
-    for part, first in zip(parts, iv, strict=True):
-        if part.spring is not None:
-            own = slice(first, first + part.moves.nv)
-            stiffness[own], damping[own], springref[own], armature[own] = part.spring
-    rods = [part.moves for part in parts if isinstance(part.moves, Rod)]
+    """The flat arrays of a robot with rods, without loads."""
+    given = arrays_of(recipe.model, recipe.rods)
+    iv, nj, nv = given["iv"], given["nj"], given["nv"]
+    stiffness, springref = np.zeros((2, nv))
+    if recipe.begun is not None:
+        begun = recipe.begun.tree
+        stiffness[: begun.nv], springref[: begun.nv] = begun.stiffness, begun.springref
+        if recipe.damped and not recipe.begun.equipment.damped:
+            given["damping"][: begun.nv] = 0.0
+    for b, (spring, rest) in recipe.springs.items():
+        own = slice(iv[b], iv[b] + nj[b])
+        stiffness[own], springref[own] = spring, rest
+    strain, mode, until = np.zeros(nv, dtype=np.int64), np.zeros(nv, dtype=np.int64), np.repeat(nj, nj)
+    for b, rod in recipe.rods.items():
+        own = slice(iv[b], iv[b] + nj[b])
+        strain[own], mode[own] = rod.strain, np.searchsorted(np.array(rod.strains), rod.strain)
+        until[own] = _until(rod.strain)
+    rod_of, rods = np.full(given["nb"], -1), list(recipe.rods.values())
+    rod_of[list(recipe.rods)] = np.arange(len(rods))
     count = np.array([rod.gauss + 2 for rod in rods])
     rows = np.array([(rod.gauss + 2) * rod.nv for rod in rods])
-    number = np.cumsum([isinstance(p.moves, Rod) for p in parts]) - 1
     samples = [_samples(rod) for rod in rods]
     squares = np.array([rod.nv**2 for rod in rods])
-    tendons = [(tendon, part.moves) for part in parts for tendon in part.tendons]
-    carried = np.cumsum([0, *(len(part.tendons) for part in parts if part.is_rod)])
-    routes = [_route(tendon, rod) for tendon, rod in tendons]
+    routes = [_route(tendon, recipe.rods[b]) for b, own in recipe.tendons.items() for tendon in own]
+    carried = np.cumsum([0, *map(len, recipe.tendons.values())])
     lengths = np.array([len(route) for route in routes], dtype=np.int64)
     points, columns = int(count.sum()), int(rows.sum())
-    strains, modes = [rod.strains for rod in rods], np.array([len(rod.strains) for rod in rods])
-    units, none = 2 * count * modes, np.zeros(0, dtype=np.int64)
-    of_parts = [p.moves.strain if isinstance(p.moves, Rod) else np.zeros(p.moves.nv, dtype=np.int64) for p in parts]
-    modes_of_parts = [
-        np.searchsorted(np.array(p.moves.strains), p.moves.strain) if isinstance(p.moves, Rod) else of
-        for p, of in zip(parts, of_parts, strict=True)
-    ]
+    modes = np.array([len(rod.strains) for rod in rods])
+    units, first = 2 * count * modes, np.cumsum(count) - count
     return HybridTree(
-        nb=len(parts), nv=nv, nq=int(sizes_q.sum()), ns=len(segment), parent=parent, heir=heirs(parent), kind=kind,
-        iq=iq, iv=iv, nj=nj, placement=placement, turns=turns(placement, subspace[iv]), subspace=subspace,
-        inertia=np.array([moments(i, p.name) for i, p in zip(recipe.inertias, parts, strict=True)]),
-        armature=armature, gravity=np.array([*recipe.gravity, 0.0, 0.0, 0.0]), damping=damping, stiffness=stiffness,
-        springref=springref, body=np.repeat(np.arange(len(parts)), nj), previous=previous, segment=segment,
-        relatives=relatives, weightless=None,
+        **given, stiffness=stiffness, springref=springref, weightless=None,
         room=RodMemory.size(points=points, columns=columns, nv=nv, units=int(units.sum())),
-        rod=np.where(kind == ROD, number, -1), first=np.cumsum(count) - count, count=count,
+        rod=rod_of, first=first, count=count,
         column=np.cumsum(rows) - rows, points=points, columns=columns,
         length=np.concatenate([one[0] for one in samples]), section=np.concatenate([rod.inertias() for rod in rods]),
         reference=np.concatenate([one[1] for one in samples]), level=np.concatenate([one[2] for one in samples]),
-        strain=np.concatenate([none, *of_parts]), mode=np.concatenate([none, *modes_of_parts]),
-        until=np.concatenate([none, *map(_until, of_parts)]),
-        strains=np.array([[*own, *(6 - len(own)) * [0]] for own in strains]), modes=modes, units=int(units.sum()),
-        unit=np.cumsum(units) - units, axes=np.eye(6),
+        strain=strain, mode=mode, until=until, modes=modes,
+        strains=np.array([[*rod.strains, *(6 - len(rod.strains)) * [0]] for rod in rods]),
+        units=int(units.sum()), unit=np.cumsum(units) - units, axes=np.eye(6),
         weight=np.concatenate([_ends(rod.weights) for rod in rods]),
         reference_there=np.concatenate([_ends(rod.rest_at_points) for rod in rods]),
         level_there=np.concatenate([rod.levels(rod.points).ravel() for rod in rods]),
         square=np.cumsum(squares) - squares, elastic=np.concatenate([rod.stiffness().ravel() for rod in rods]),
         viscous=np.concatenate([rod.damping().ravel() for rod in rods]),
-        cables=len(tendons) + 6 * len(recipe.wrenches), tendons=len(tendons), cable=carried,
+        cables=len(routes) + 6 * len(recipe.wrenches), tendons=len(routes), cable=carried,
         route_of=np.cumsum(lengths) - lengths, route=np.concatenate([np.zeros((0, 4)), *routes]),
-        root=_roots(parent), laden=0, carried=0, steady=0, wet=0, pull=np.zeros(3),
-        **_loads(recipe, rods, np.cumsum(count) - count, len(tendons)),
+        root=_roots(given["parent"]), laden=0, carried=0, steady=0, wet=0, pull=np.zeros(3),
+        **_loads(recipe, dict(zip(recipe.rods, first.tolist(), strict=True)), points, len(routes)),
     )  # fmt: skip
 
 
@@ -132,13 +107,13 @@ def _roots(parent: Indices) -> Indices:
     return root
 
 
-def _loads(recipe: Recipe, rods: list[Rod], first: Indices, tendons: int) -> dict[str, Any]:
-    """The arrays of loads."""
-    points, names = int(sum(rod.gauss + 2 for rod in rods)), [rod.name for rod in rods]
+def _loads(recipe: Recipe, first: dict[int, int], points: int, tendons: int) -> dict[str, Any]:
+    """The arrays of loads; first: points of rods, by body."""
     heavy, drag, added = np.zeros(points), np.zeros((points, 3)), np.zeros((points, 3))
     touch, radii = [], []
-    for k, rod in zip(first, rods, strict=True):
-        own, A = slice(k + 1, k + 1 + rod.gauss), rod.sections.area
+    for b, rod in recipe.rods.items():
+        k, A = first[b], rod.sections.area
+        own = slice(k + 1, k + 1 + rod.gauss)
         if recipe.water is not None:
             rho, width, depth = recipe.water.density, 2.0 * rod.sections.y, 2.0 * rod.sections.z
             heavy[own] = rod.weights * (rod.material.density - rho) * A
@@ -152,8 +127,8 @@ def _loads(recipe: Recipe, rods: list[Rod], first: Indices, tendons: int) -> dic
     sites = []
     for c, wrench in enumerate(recipe.wrenches):
         place = recipe.places[wrench.on]
-        point = -1 if place.point is None else int(first[names.index(recipe.parts[place.part].name)] + place.point)
-        sites.append((place.part, point, int(wrench.follows), tendons + 6 * c))
+        point = -1 if place.point is None else first[place.body] + place.point
+        sites.append((place.body, point, int(wrench.follows), tendons + 6 * c))
     poses = [recipe.places[wrench.on].pose for wrench in recipe.wrenches]
     return {
         "heavy": heavy, "drag": drag, "added": added, "pushes": len(sites), "touches": len(touch),

@@ -8,24 +8,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ddp.errors import ModelError
-from dynamics.geometry.configuration import integrate_batch
 from dynamics.robots.chain import Segment, segments_of
 from dynamics.robots.libraries import pin
-from dynamics.robots.rods import Rod
+from dynamics.robots.loop import Mechanism
 
 if TYPE_CHECKING:
     from dynamics.rods.hybrid_robot import HybridRobot
-from dynamics.rods.parts import Part
 
 Array = NDArray[np.float64]
 
 
-class HybridMechanism:
+class HybridMechanism(Mechanism):
     """Bodies of a robot with rods: see ``Mechanism``."""
 
     def __init__(self, robot: HybridRobot) -> None:
-        self.robot, self.name, self.nv, self.tree = robot, robot.name, robot.nv, robot.tree
-        self.segments = [segments_of(p.moves) if isinstance(p.moves, Rod) else [] for p in robot.recipe.parts]
+        super().__init__(robot.recipe.model)
+        self.robot = robot
+        self.segments = {b: segments_of(rod) for b, rod in robot.recipe.rods.items()}
 
     def place(self, frame: str) -> tuple[int, pin.SE3]:
         body, pose, point = self.robot.carrier(frame)
@@ -34,49 +33,30 @@ class HybridMechanism:
         return body, pin.SE3(pose[:9].reshape(3, 3), pose[9:])
 
     def poses(self, q: Array) -> list[tuple[pin.SE3, Array]]:
-        found: list[tuple[pin.SE3, Array]] = []
-        for b, part in enumerate(self.robot.recipe.parts):
-            pose, J = found[part.parent] if part.parent >= 0 else (pin.SE3.Identity(), np.zeros((6, self.nv)))
-            mine = q[self.tree.iq[b] : self.tree.iq[b] + part.nq]
-            moved, own = self._rod(b, pose * part.placement, mine) if part.is_rod else _joint(part, pose, mine)
-            J = J.copy()
-            J[:, self.tree.iv[b] : self.tree.iv[b] + self.tree.nj[b]] = own
-            found.append((moved, J))
-        return found
+        found = [(pin.SE3.Identity(), np.zeros((6, self.nv)))]
+        for j in range(1, self.model.njoints):
+            (pose, J), joint = found[self.model.parents[j]], self.model.joints[j]
+            pose, J = pose * self.model.jointPlacements[j], J.copy()
+            if j - 1 in self.segments:
+                pose, own = self._tip(self.segments[j - 1], pose, q[joint.idx_q : joint.idx_q + joint.nq])
+            else:
+                moved = joint.createData()
+                joint.calc(moved, q)
+                pose = pose * moved.M
+                own = pose.action @ np.asarray(moved.S).reshape(6, -1)
+            J[:, joint.idx_v : joint.idx_v + joint.nv] = own
+            found.append((pose, J))
+        return found[1:]
 
-    def _rod(self, b: int, pose: pin.SE3, q: Array) -> tuple[pin.SE3, Array]:
+    @staticmethod
+    def _tip(segments: list[Segment], pose: pin.SE3, q: Array) -> tuple[pin.SE3, Array]:
         """Pose of the tip, and its motions by the rod's coordinates, of a rod whose base is at a pose."""
         J = np.zeros((6, len(q)))
-        for one in self.segments[b]:
+        for one in segments:
             twist = pin.Motion(one.twist(q))
             pose = pose * pin.exp6(twist)
             J += pose.action @ (pin.Jexp6(twist) @ _slope(one, q))
         return pose, J
-
-    def moved(self, q: Array, dq: Array) -> Array:
-        end, still = np.zeros((1, len(q) + self.nv)), np.zeros(self.nv)
-        integrate_batch(self.tree, np.append(q, still)[None], np.append(dq, still)[None], end)
-        return end[0, : len(q)]
-
-    def dofs(self, body: int) -> list[int]:
-        found: list[int] = []
-        while body >= 0:
-            first = int(self.tree.iv[body])
-            found = [*range(first, first + int(self.tree.nj[body])), *found]
-            body = int(self.tree.parent[body])
-        return found
-
-    def root(self, body: int) -> int:
-        return int(self.tree.root[body])
-
-
-def _joint(part: Part, pose: pin.SE3, q: Array) -> tuple[pin.SE3, Array]:
-    """Pose of a joint's body, and its motions by the joint, on a body at a pose."""
-    model: pin.Model = part.moves
-    data = model.createData()
-    pin.computeJointJacobians(model, data, q)
-    moved = pose * part.placement * data.oMi[1]
-    return moved, (moved.action @ pin.getJointJacobian(model, data, 1, pin.LOCAL)).reshape(6, -1)
 
 
 def _slope(one: Segment, q: Array) -> Array:

@@ -14,13 +14,13 @@ from problems import constraints, costs, inertial_costs
 def pose_of(robot, data, name, q):
     """Pose by Pinocchio's kinematics of the chain of rigid segments, whose data it overwrites."""
     rod, point = name.split("/")
-    part = next(part for part in robot.recipe.parts if part.name == rod)
-    last = part.moves.gauss + 1
+    last = next(one for one in robot.rods if one.name == rod).gauss + 1
     point = {"tip": last, "base": 0}.get(point) if point in ("tip", "base") else int(point)
     pin.forwardKinematics(robot.chain, data, robot.to_chain(q))
     if point:
         return data.oMi[robot.chain.getJointId(f"{rod}/{point}")].copy()
-    return data.oMi[robot.chain.parents[robot.chain.getJointId(f"{rod}/1")]] * part.placement
+    first = robot.chain.getJointId(f"{rod}/1")
+    return data.oMi[robot.chain.parents[first]] * robot.chain.jointPlacements[first]
 
 
 @pytest.mark.parametrize("seed", range(2))

@@ -167,6 +167,15 @@ def test_robots_with_rods_survive_pickling(rng):
     assert robot.nv == 12
 
 
+def test_assemblies_change_neither_what_they_are_given_nor_robots_made_before():
+    inertia, rod = pin.Inertia(1.0, np.zeros(3), np.eye(3)), Rod("arm", 0.5, Circle(0.03), SILICONE, bending=1, gauss=2)
+    build = Assembly().joint("hinge", pin.JointModelRX(), inertia=inertia).rod(rod, "hinge")
+    before = build.robot()
+    after = build.body(inertia, "hinge").robot()
+    assert inertia.mass == 1.0
+    assert [robot.chain.inertias[1].mass for robot in (before, after)] == [1.0, 2.0]
+
+
 @pytest.mark.parametrize(
     ("make", "words"),
     [
