@@ -16,7 +16,7 @@ from ddp.options import DDP, ILQR
 from ddp.problem import Problem
 from ddp.solutions.columns import positions
 from ddp.solver import solve
-from problems.command.parameters import parameters
+from problems.command.parameters import build, parameters
 from problems.command.playing import check_robot, wait
 from problems.command.progress import progress
 from problems.command.shell import NAME, NO_BROWSER
@@ -101,7 +101,7 @@ def solved(entry: Entry, numbers: Mapping[str, float]) -> tuple[dict[str, Any], 
 def chosen(entry: Entry, numbers: Mapping[str, float]) -> Problem:
     """The problem for the sliders' numbers."""
     own = parameters(entry)
-    problem = entry.build(**{name: value for name, value in numbers.items() if name in own})
+    problem = build(entry, {name: value for name, value in numbers.items() if name in own})
     x0 = np.array(problem.x0)
     for i, name in enumerate(positions(problem.dynamics, x0[None]).names):
         x0[i] = numbers.get(f"start of {name}", x0[i])

@@ -114,6 +114,16 @@ def test_a_lesson_solves_by_both_methods_for_the_numbers_of_its_sliders():
         assert solution.converged
 
 
+def test_fields_of_a_gaits_weights_are_sliders():
+    entry = find("quadruped/stand")
+    numbers = {slider.name: slider.value for slider in teaching.sliders(entry)}
+    once, thrice = (teaching.chosen(entry, numbers | {"weights_torque": k * numbers["weights_torque"]}) for k in (1, 3))
+    X, U = once.guess
+    U = U + np.linspace(0.0, 9.0, U.size).reshape(U.shape)
+    assert once.total(X, U) == pytest.approx(entry().total(X, U), rel=1e-12)
+    assert thrice.total(X, U) > 1.5 * once.total(X, U)
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
