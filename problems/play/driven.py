@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ddp.errors import ProblemError, as_array, choice, instance, integer, positive
+from ddp.errors import ProblemError, as_array, at_least_zero, choice, instance, integer, positive
 from ddp.protocols import Array
 from ddp.receding import RecedingHorizon
 from dynamics.robots.mjcf.compiling import quietly
@@ -250,6 +250,8 @@ class Driven:
 
         Nothing moves while nobody watches.
         """
+        if duration != np.inf:
+            duration = at_least_zero("duration", duration)
         slices, clock = 0, _Clock()
         while slices * SLICE < duration:
             if not person.watching:

@@ -263,7 +263,8 @@ def test_what_cannot_be_is_refused(walking):
         (lambda: driven.kick(np.zeros(3)), "direction"), (lambda: driven.aim(np.zeros(3)), "place"),
         (lambda: driven.command((1.0, 2.0)), "command"), (lambda: driven.advance(-1.0), "duration"),
         (lambda: driven.weigh({"fot": 1.0}), "did you mean 'foot'"), (lambda: driven.weigh({"foot": 0.0}), "foot"),
-        (lambda: driven.weigh({"foot": np.nan}), "foot"), (lambda: driven.weigh(3), "weights"),
+        (lambda: driven.play(Person(), -1.0), "duration: expected at least 0"), (lambda: driven.weigh(3), "weights"),
+        (lambda: driven.weigh({"foot": np.nan}), "foot"),
         (lambda: walking.vary({"fot": 1.0}), "did you mean 'foot'"), (lambda: walking.vary({"foot": -1.0}), "foot"),
     ):  # fmt: skip
         with pytest.raises(ddp.ProblemError, match=words):
