@@ -2,11 +2,12 @@
 """Implicit steps of users' functions in continuous time, with derivatives of both orders by the implicit function rule.
 
 Stages are those of implicit_steps.py: from x, of a length h, k is found with ``k = h f(x ⊕ θ k, u)``, and the next
-stage begins at x ⊕ κ k. With all k of a step, the residual R(x, k, u) and the end Γ(x, k) = x' are traced, and
+stage begins at x ⊕ κ k. With all k of a step, the residual R(x, u, k) and the end Γ(x, k) = x' are traced, and
 
-    k_z = -R_k⁻¹ R_z,    T = ∂(x, k, u)/∂z,    [A B] = Γ' T,    λ = -R_k⁻ᵀ Γ_kᵀ w,    H = Tᵀ ∇²(λ·R + w·Γ) T
+    G = k_z = -R_k⁻¹ R_z,   T = (1 ; G),    [A B] = Γ' T,    λ = -R_k⁻ᵀ Γ_kᵀ w,    H = Tᵀ ∇²(λ·R + w·Γ) T
 
-(Singh et al., "Details", §X, has that rule.) Newton's method begins at k = 0.
+by z = (x, u). In both functions u and k are one vector, as controls are. (Singh et al., "Details", §X, has that rule.)
+Newton's method begins at k = 0.
 """
 
 from __future__ import annotations
@@ -22,14 +23,15 @@ from numpy.typing import NDArray
 from ddp.compiling.kernel import call_contraction, callback, inline, kernel
 from ddp.errors import ModelError
 from ddp.machine.addresses import array_at, integers_at
+from ddp.machine.memory import hold
 from ddp.machine.number import WIDTH
 from ddp.protocols import Array
 from ddp.systems.system import Contraction, Stepping
 from ddp.systems.user_step import followed
 from ddp.tracing.evaluate import fill, share
 from ddp.tracing.function import NO_RECORD, TracedFunction
-from ddp.tracing.groups import Euclidean
 from ddp.tracing.spaces import NOTHING, Space
+from dynamics.steps.composition import add_pulled
 
 SWEEPS, CLOSE = 40, 1e-10
 """Steps of Newton's method at most, the last of them from one below this, relative to 1 + |k|."""
@@ -51,7 +53,6 @@ class ImplicitSteps:
         self.p, self.size, self.shape = NOTHING if p is None else p, nx, (nx,)
         stages = method.tolist() * parts
         self.nk, n = space.n * len(stages), space.n
-        whole = Space((*space.parts, Euclidean(self.nk)))
 
         def begins(x: Any, k: Any) -> Any:
             """States at which each stage begins, and the step ends."""
@@ -60,9 +61,8 @@ class ImplicitSteps:
                 found.append(space.plus(found[-1], far * k[n * i : n * (i + 1)]))
             return found
 
-        def residual(y: Any, u: Any, *p: Any) -> Any:
-            x, k = y[:nx], y[nx:]
-            rows = []
+        def residual(x: Any, w: Any, *p: Any) -> Any:
+            u, k, rows = w[:nu], w[nu:], []
             for i, ((theta, part, _), start) in enumerate(zip(stages, begins(x, k), strict=False)):
                 own = k[n * i : n * (i + 1)]
                 slope = np.array(f(space.plus(start, theta * own), u.copy(), *p))
@@ -71,11 +71,11 @@ class ImplicitSteps:
                 rows.append(own - (h / parts * part) * slope)
             return np.concatenate(rows)
 
-        def end(y: Any, u: Any, *p: Any) -> Any:
-            return np.concatenate([begins(y[:nx], y[nx:])[-1], y[nx:]])
+        def end(x: Any, w: Any, *p: Any) -> Any:
+            return begins(x, w[nu:])[-1]
 
-        self._residual = followed("f", residual, nx + self.nk, nu, p, whole, steps=False)
-        self._end = followed("f", end, nx + self.nk, nu, p, whole)
+        self._residual = followed("f", residual, nx, nu + self.nk, p, space, steps=False)
+        self._end = followed("f", end, nx, nu + self.nk, p, space)
 
     # -- as a traced function ----------------------------------------------------------------------------------------
 
@@ -129,33 +129,32 @@ class ImplicitSteps:
         return words, (R.code, E.code, R.layout("first"), E.layout("first"), contractions, self.p)
 
     def _solved(self, X: Array, U: Array) -> Array:
-        """x and k (M, nx + nk) of M knots."""
-        Y = np.empty((len(X), self.nx + self.nk))
-        solve_knots(self.words[0].ctypes.data, X, U, self.p, Y)
-        return Y
+        """u and k (M, nu + nk) of M knots."""
+        W = np.empty((len(X), self.nu + self.nk))
+        solve_knots(self.words[0].ctypes.data, X, U, self.p, W)
+        return W
 
     def values(self, X: Array, U: Array) -> Array:
         """Next states (M, nx)."""
-        Y = self._solved(X, U)
-        found = self._end.values(Y, U)[:, : self.nx]
-        found[~np.isfinite(Y).all(axis=1)] = np.nan
-        return np.ascontiguousarray(found)
+        W = self._solved(X, U)
+        found = self._end.values(X, W)
+        found[~np.isfinite(W).all(axis=1)] = np.nan
+        return found
 
     def first(self, X: Array, U: Array, A: Array, B: Array, record: Array = NO_RECORD) -> None:
         """A (M, n, n), B (M, n, nu) := derivatives by x and u, both of which record (M, nx + nu) keeps, if given."""
         if len(record):
             record[:, : self.nx], record[:, self.nx :] = X, U
-        n, nk, M, Y = self.n, self.nk, len(X), self._solved(X, U)
-        R, Ru = np.empty((M, nk, n + nk)), np.empty((M, nk, self.nu))
-        E, Eu = np.empty((M, n + nk, n + nk)), np.empty((M, n + nk, self.nu))
-        self._residual.first(Y, U, R, Ru)
-        self._end.first(Y, U, E, Eu)
-        Rk, Rz = R[:, :, n:], np.concatenate([R[:, :, :n], Ru], axis=2)
-        sound = np.isfinite(Rk).all(axis=(1, 2)) & np.isfinite(Y).all(axis=1)
+        n, nu, nk, M, W = self.n, self.nu, self.nk, len(X), self._solved(X, U)
+        R, Rw, E, Ew = np.empty((M, nk, n)), np.empty((M, nk, nu + nk)), np.empty((M, n, n)), np.empty((M, n, nu + nk))
+        self._residual.first(X, W, R, Rw)
+        self._end.first(X, W, E, Ew)
+        Rk, Rz = Rw[:, :, nu:], np.concatenate([R, Rw[:, :, :nu]], axis=2)
+        sound = np.isfinite(Rk).all(axis=(1, 2)) & np.isfinite(W).all(axis=1)
         Rk[~sound] = np.eye(nk)  # their steps are no numbers already
         Rz[~sound] = np.nan
-        through = E[:, :n, n:] @ np.linalg.solve(Rk, Rz)
-        A[:], B[:] = E[:, :n, :n] - through[:, :, :n], Eu[:, :n] - through[:, :, n:]
+        through = Ew[:, :, nu:] @ np.linalg.solve(Rk, Rz)
+        A[:], B[:] = E - through[:, :, :n], -through[:, :, n:]
 
     def second(self, X: Array, U: Array, weight: Array, out: Array) -> None:
         """out (M, nz, nz) := second derivatives of ``weight @ (f(x ⊕ dx, u + du) ⊖ f(x, u))``, weight (M, n)."""
@@ -179,7 +178,7 @@ class ImplicitSteps:
 
 WORDS = 32
 """Words of a context: nx, n, nk, nu, how many parameters and where, addresses of R, R', Γ and Γ', outputs of R' and Γ',
-address and context of ∇²R and ∇²Γ, and of the blocks by (x, k) and by u of R' and Γ' the template's address and size,
+address and context of ∇²R and ∇²Γ, and of the blocks by x and by (u, k) of R' and Γ' the template's address and size,
 the places' address and how many there are."""
 
 _BLOCKS = 16
@@ -225,12 +224,12 @@ def solve_dense(A, X):
 
 @kernel
 def find(w, given, lanes):
-    """k of the first lanes of given, which holds x, k, u and parameters of eight knots; NaN where there is none."""
-    nx, n, nk = w[0], w[1], w[2]
-    r, outputs, R, change = np.empty(WIDTH * nk), np.empty(WIDTH * w[10]), np.empty((nk, n + nk)), np.empty((nk, 1))
+    """k of the first lanes of given, which holds x, u, k and parameters of eight knots; NaN where there is none."""
+    nk, nu, at = w[2], w[3], w[0] + w[3]
+    r, outputs, Rw, change = np.empty(WIDTH * nk), np.empty(WIDTH * w[10]), np.empty((nk, nu + nk)), np.empty((nk, 1))
     Rk, done = np.empty((nk, nk)), np.zeros(WIDTH, np.int64)
     for i in range(WIDTH * nk):
-        given[WIDTH * nx + i] = 0.0
+        given[WIDTH * at + i] = 0.0
     for _ in range(SWEEPS):
         call_contraction(w[6], given.ctypes.data, r.ctypes.data, 0, 0)
         call_contraction(w[7], given.ctypes.data, outputs.ctypes.data, 0, 0)
@@ -238,44 +237,44 @@ def find(w, given, lanes):
         for lane in range(lanes):
             if done[lane] == 2:
                 continue
-            dense(w, 0, outputs, lane, R)
+            dense(w, 1, outputs, lane, Rw)
             for i in range(nk):
                 change[i, 0] = r[WIDTH * i + lane]
                 for j in range(nk):
-                    Rk[i, j] = R[i, n + j]
+                    Rk[i, j] = Rw[i, nu + j]
             solve_dense(Rk, change)
             size = 0.0
             for i in range(nk):
-                at = WIDTH * (nx + i) + lane
-                given[at] -= change[i, 0]
-                part = abs(change[i, 0]) / (1.0 + abs(given[at]))
+                own = WIDTH * (at + i) + lane
+                given[own] -= change[i, 0]
+                part = abs(change[i, 0]) / (1.0 + abs(given[own]))
                 size = part if not part < size else size  # NaN, too
             lost = not size < np.inf
             done[lane] = 2 if done[lane] == 1 or lost else (1 if size < CLOSE else 0)
             if lost:
-                given[WIDTH * nx + lane] = np.nan
+                given[WIDTH * at + lane] = np.nan
             waiting = waiting or done[lane] < 2
         if not waiting:
             break
     for lane in range(lanes):
         if done[lane] < 2:
-            given[WIDTH * nx + lane] = np.nan
+            given[WIDTH * at + lane] = np.nan
 
 
 @kernel
-def solve_knots(context, X, U, p, Y):
-    """Y (M, nx + nk) := x and k of M knots."""
+def solve_knots(context, X, U, p, W):
+    """W (M, nu + nk) := u and k of M knots."""
     w = integers_at(context, (WORDS,))
-    nx, nk = w[0], w[2]
-    given = np.empty(WIDTH * (nx + nk + w[3] + w[4]))
-    share(given, nx + nk + w[3], p)
+    nx, many = w[0], w[2] + w[3]
+    given = np.empty(WIDTH * (nx + many + w[4]))
+    share(given, nx + many, p)
     for first in range(0, X.shape[0], WIDTH):
         fill(given, 0, X, first)
-        fill(given, nx + nk, U, first)
+        fill(given, nx, U, first)
         find(w, given, WIDTH)
         for lane in range(min(WIDTH, X.shape[0] - first)):
-            for i in range(nx + nk):
-                Y[first + lane, i] = given[WIDTH * i + lane]
+            for i in range(many):
+                W[first + lane, i] = given[WIDTH * (nx + i) + lane]
 
 
 @callback
@@ -284,18 +283,16 @@ def step_eight(inputs, outputs, context, knot):  # type: ignore[no-untyped-def]
     w = integers_at(context, (WORDS,))
     nx, nk, nu = w[0], w[2], w[3]
     own, after = array_at(inputs, (WIDTH * (nx + nu),)), array_at(outputs, (WIDTH * nx,))
-    given, ends = np.empty(WIDTH * (nx + nk + nu + w[4])), np.empty(WIDTH * (nx + nk))
-    share(given, nx + nk + nu, array_at(w[5], (w[4],)))
-    for i in range(WIDTH * nx):
+    given = np.empty(WIDTH * (nx + nu + nk + w[4]))
+    share(given, nx + nu + nk, array_at(w[5], (w[4],)))
+    for i in range(WIDTH * (nx + nu)):
         given[i] = own[i]
-    for i in range(WIDTH * nu):
-        given[WIDTH * (nx + nk) + i] = own[WIDTH * nx + i]
     find(w, given, WIDTH)
-    call_contraction(w[8], given.ctypes.data, ends.ctypes.data, 0, 0)
+    call_contraction(w[8], given.ctypes.data, outputs, 0, 0)
     for lane in range(WIDTH):
-        lost = given[WIDTH * nx + lane] != given[WIDTH * nx + lane]
-        for i in range(nx):
-            after[WIDTH * i + lane] = np.nan if lost else ends[WIDTH * i + lane]
+        if given[WIDTH * (nx + nu) + lane] != given[WIDTH * (nx + nu) + lane]:
+            for i in range(nx):
+                after[WIDTH * i + lane] = np.nan
 
 
 @kernel
@@ -310,56 +307,40 @@ def contract_one(context, record, weight, hessian):  # type: ignore[no-untyped-d
     """C function of `system.Contraction`."""
     w = integers_at(context, (WORDS,))
     nx, n, nk, nu = w[0], w[1], w[2], w[3]
-    nz, size = n + nu, n + nk + nu
+    nz, many = n + nu, nu + nk
     known, on_end = array_at(record, (nx + nu,)), array_at(weight, (n,))
-    given = np.empty(WIDTH * (nx + nk + nu + w[4]))
-    share(given, 0, known[:nx])
-    share(given, nx + nk, known[nx:])
-    share(given, nx + nk + nu, array_at(w[5], (w[4],)))
+    given, at = np.empty(WIDTH * (nx + many + w[4])), np.empty(nx + many)
+    share(given, 0, known)
+    share(given, nx + many, array_at(w[5], (w[4],)))
     find(w, given, 1)
     of_R, of_E = np.empty(WIDTH * w[10]), np.empty(WIDTH * w[11])
     call_contraction(w[7], given.ctypes.data, of_R.ctypes.data, 0, 0)
     call_contraction(w[9], given.ctypes.data, of_E.ctypes.data, 0, 0)
-    R, Ru, E = np.empty((nk, n + nk)), np.empty((nk, nu)), np.empty((n + nk, n + nk))
+    R, Rw, Ew = np.empty((nk, n)), np.empty((nk, many)), np.empty((n, many))
     dense(w, 0, of_R, 0, R)
-    dense(w, 1, of_R, 0, Ru)
-    dense(w, 2, of_E, 0, E)
-    T, Rk, turned, on_R = np.zeros((size, nz)), np.empty((nk, nk)), np.empty((nk, nk)), np.zeros((nk, 1))
-    by_z = T[n : n + nk]
+    dense(w, 1, of_R, 0, Rw)
+    dense(w, 3, of_E, 0, Ew)
+    G, Rk, turned, on_R = np.empty((nk, nz)), np.empty((nk, nk)), np.empty((nk, nk)), np.zeros((nk, 1))
     for i in range(nk):
+        for j in range(nz):
+            G[i, j] = -R[i, j] if j < n else -Rw[i, j - n]
         for j in range(n):
-            by_z[i, j] = -R[i, j]
-            on_R[i, 0] -= E[j, n + i] * on_end[j]
-        for j in range(nu):
-            by_z[i, n + j] = -Ru[i, j]
+            on_R[i, 0] -= Ew[j, nu + i] * on_end[j]
         for j in range(nk):
-            Rk[i, j], turned[j, i] = R[i, n + j], R[i, n + j]
-    solve_dense(Rk, by_z)
+            Rk[i, j] = turned[j, i] = Rw[i, nu + j]
+    solve_dense(Rk, G)
     solve_dense(turned, on_R)
-    for i in range(n):
-        T[i, i] = 1.0
-    for i in range(nu):
-        T[n + nk + i, n + i] = 1.0
-    at, on_all = np.empty(nx + nk + nu), np.zeros(n + nk)
-    for i in range(nx + nk + nu):
+    for i in range(nx + many):
         at[i] = given[WIDTH * i]
-    for i in range(n):
-        on_all[i] = on_end[i]
-    bent, other = np.empty((size, size)), np.empty((size, size))
+    bent, other = np.empty((nz + nk, nz + nk)), np.empty((nz + nk, nz + nk))
     call_contraction(w[12], w[13], at.ctypes.data, on_R.ctypes.data, bent.ctypes.data)
-    call_contraction(w[14], w[15], at.ctypes.data, on_all.ctypes.data, other.ctypes.data)
-    H, turned_T = array_at(hessian, (nz, nz)), np.zeros((size, nz))
-    for i in range(size):
-        for j in range(size):
-            value = bent[i, j] + other[i, j]
-            if value != 0.0:
-                for b in range(nz):
-                    turned_T[i, b] += value * T[j, b]
-    for a in range(nz):
-        for b in range(nz):
-            H[a, b] = 0.0
-            for i in range(size):
-                H[a, b] += T[i, a] * turned_T[i, b]
-    for a in range(nz):
-        for b in range(a):
-            H[a, b] = H[b, a] = 0.5 * (H[a, b] + H[b, a])
+    call_contraction(w[14], w[15], at.ctypes.data, weight, other.ctypes.data)
+    hold(at)
+    hold(on_R)
+    H = array_at(hessian, (nz, nz))
+    for i in range(nz + nk):
+        for j in range(nz + nk):
+            bent[i, j] += other[i, j]
+            if i < nz and j < nz:
+                H[i, j] = 0.0
+    add_pulled(bent, G, nz, H)
