@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from ddp.systems.system import Cones, Contraction, Footing, Tracking
+from ddp.systems.system import Cones, Footing, Tracking
 from dynamics.contacts.contact import Contact
 from dynamics.phases.cones import cones
 from dynamics.phases.phase import Phase, stretches
@@ -56,21 +56,16 @@ STRETCHED = 0.05
 
 
 @dataclass(frozen=True, eq=False)
-class TrackedPhases:
+class TrackedPhases(TrackedRobot):
     """Knowledge of a robot with contacts for feedback: see `ddp.systems.system.Tracked`."""
 
     system: PhasedDynamics
-
-    @property
-    def free(self) -> TrackedRobot:
-        """Knowledge of the robot without contacts."""
-        return TrackedRobot(self.system)
 
     def weights(self, X: Array, U: Array) -> Tracking:
         """Weights about a motion in units of the robot that stands at its start; by Bryson's rule if it has no legs."""
         units = self.units(X)
         if units is None:
-            return self.free.weights(X, U)
+            return super().weights(X, U)
         return self.in_units(units, units.of_state(self.system.robot.nv - 6, **STANDING), TORQUE, FINAL)
 
     def units(self, X: Array) -> Units | None:
@@ -108,14 +103,6 @@ class TrackedPhases:
             free[at, 0, :, 0] = free[at, 1, :, 1] = free_directions(robot, X[at, : robot.nq], phase.contacts)
         return free.reshape(-1, n, n)
 
-    def driven(self) -> NDArray[np.bool_]:
-        """Which velocities (nv,) controls act on directly."""
-        return self.free.driven()
-
-    def pulling(self) -> NDArray[np.bool_]:
-        """Which controls (nu,) pull and cannot push."""
-        return self.free.pulling()
-
     def cones(self, X: Array, U: Array, friction: float) -> Cones | None:
         """Limits of deviations from a motion that keep forces in their cones; None for none."""
         return cones(self.system, X, U, friction) if friction < np.inf else None
@@ -124,10 +111,6 @@ class TrackedPhases:
         """Feet that stand at the knots of X (M, nx); None if the robot has no legs."""
         units = self.units(X)
         return None if units is None else footing(self.system, X, units)
-
-    def deviation(self) -> Contraction:
-        """Errors on the manifold, compiled."""
-        return self.free.deviation()
 
 
 def stiffness(units: Units, robot: Robot, actuation: Array) -> Array:

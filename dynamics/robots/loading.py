@@ -8,19 +8,16 @@ import logging
 import os
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ddp.errors import ModelError, as_array, nearest, numbers, said
 from dynamics.robots import inspection, meshes, sdf, urdf
-from dynamics.robots.equipment import Equipment
+from dynamics.robots.found import Found, Source
 from dynamics.robots.joints import root_name
 from dynamics.robots.libraries import coal, pin
-from dynamics.robots.loop import Loop
 from dynamics.robots.mjcf import reading, shapes
-from dynamics.robots.omissions import Omissions
 
 logger = logging.getLogger("mayne")
 
@@ -30,42 +27,6 @@ ADVICE = {
     ".xacro": "; expand it with `xacro robot.urdf.xacro > robot.urdf`",
 }
 """Advice for other kinds of files that users hand over, by suffix."""
-
-
-class Source(NamedTuple):
-    """File, name or model that a robot was read from.
-
-    path: the file, empty for a text.   packages: the folders that ``package://`` may mean.
-    urdf: the text of a URDF as it was checked, empty for other formats.   mjcf: that of an MJCF, empty for others.
-    shapes: those of a ``pin.RobotWrapper``.   is_named: whether it is a robot of example-robot-data.
-    """
-
-    path: str
-    packages: tuple[str, ...]
-    urdf: str = ""
-    mjcf: bytes = b""
-    shapes: pin.GeometryModel | None = None
-    is_named: bool = False
-
-    @property
-    def document(self) -> ElementTree.Element | None:
-        """The <robot> element of a URDF."""
-        return inspection.parse(self.urdf, f"robot file {self.path!r}") if self.urdf else None
-
-
-class Found(NamedTuple):
-    """A model of our own, its usual posture if the source has one, and the source.
-
-    equipment: actuators and springs of the file.   loops: its closed chains.
-    omissions: what of it is left out, None where the model tells.
-    """
-
-    model: pin.Model
-    q0: NDArray[np.float64] | None = None
-    source: Source | None = None
-    equipment: Equipment | None = None
-    omissions: Omissions | None = None
-    loops: tuple[Loop, ...] = ()
 
 
 def read(source: str | os.PathLike[str], root: str | None) -> Found:
@@ -162,7 +123,8 @@ def _named_sdf(name: str, entry: Any, root: str | None) -> Found:
     document = inspection.parse(inspection.read_bytes(path, where), where)
     fixed = [f"{side}-{joint}" for joint in LOCKED.get(name, ()) for side in ("left", "right")]
     floating = entry.free_flyer if root is None else root == "free-flyer"
-    model, equipment, loops, omissions = sdf.read(document, where, _root(document, floating), fixed)
+    found = sdf.read(document, where, _root(document, floating), fixed)
+    model = found.model
     model.name = name
     q0 = pin.neutral(model)
     if entry.srdf_filename and floating == entry.free_flyer:
@@ -170,7 +132,7 @@ def _named_sdf(name: str, entry: Any, root: str | None) -> Found:
         srdf = folder / entry.path / entry.srdf_subpath / entry.srdf_filename
         pin.loadReferenceConfigurations(model, str(srdf), False)
         q0 = pin.normalize(model, model.referenceConfigurations[entry.ref_posture])
-    return Found(model, q0, Source(str(path), (), is_named=True), equipment, omissions, loops)
+    return found._replace(q0=q0, source=Source(str(path), (), is_named=True))
 
 
 def _root(document: ElementTree.Element, floating: bool) -> list[object]:
@@ -209,8 +171,7 @@ def _read(document: ElementTree.Element, text: str, where: str, root: str | None
     """The robot of an inspected document by the element at its top."""
     if document.tag == "mujoco":
         source = source._replace(mjcf=text.encode())
-        model, q0, equipment, loops, omissions = reading.read(_mjcf_path(source), source.mjcf, root)
-        return Found(model, q0, source, equipment, omissions, loops)
+        return reading.read(_mjcf_path(source), source.mjcf, root)._replace(source=source)
     joint = _root(document, root == "free-flyer")
     if document.tag == "robot":
         urdf.check(document, where)
@@ -218,8 +179,7 @@ def _read(document: ElementTree.Element, text: str, where: str, root: str | None
         source = source._replace(urdf=ElementTree.tostring(document, encoding="unicode"))
         reader, given = pin.buildModelFromXML, source.urdf
     elif document.tag == "sdf":
-        model, equipment, loops, omissions = sdf.read(document, where, joint)
-        return Found(model, None, source, equipment, omissions, loops)
+        return sdf.read(document, where, joint)._replace(source=source)
     else:
         raise ModelError(f"{where}: expected a <robot>, <mujoco> or <sdf> element at the top, got <{document.tag}>")
     try:

@@ -15,6 +15,7 @@ from ddp.errors import DDPError, ModelError, as_array, choice, flag, instance, n
 from dynamics.geometry.joint_motion import FREE_FLYER
 from dynamics.robots import actuators, joints, loading, loop, massless_joints, omissions, plausible
 from dynamics.robots.equipment import Equipment, checked, effort_limits
+from dynamics.robots.found import Found, Source
 from dynamics.robots.joints import UNIT_NUMBERS
 from dynamics.robots.libraries import pin
 from dynamics.robots.loop import Loop
@@ -43,7 +44,7 @@ class Robot:
     _of: tuple[Robot, Array]
 
     def __init__(
-        self, model: pin.Model, q0: Array | None = None, source: loading.Source | None = None,
+        self, model: pin.Model, q0: Array | None = None, source: Source | None = None,
         equipment: Equipment | None = None, loops: Iterable[Loop] = (),
     ) -> None:  # fmt: skip
         self.model: pin.Model = joints.expanded(model)
@@ -371,7 +372,7 @@ def check_rigid(robot: Robot, error: type[DDPError] = ModelError) -> None:
         raise error(f"robot: expected one of rigid bodies, got {robot.name}, which has rods")
 
 
-def _ready(found: loading.Found, massless: str | None, strict: bool) -> Robot:
+def _ready(found: Found, massless: str | None, strict: bool) -> Robot:
     """The robot of a model of our own, its actuators seen to and its inertias checked."""
     model, q0, source, equipment, left_out, loops = found
     actuators.reflect_rotors(model)

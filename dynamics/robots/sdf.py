@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Collection
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +17,7 @@ from numpy.typing import NDArray
 from ddp.errors import ModelError
 from dynamics.robots import loop
 from dynamics.robots.equipment import Equipment, effort_limits
+from dynamics.robots.found import Found
 from dynamics.robots.libraries import pin
 from dynamics.robots.loop import Loop
 from dynamics.robots.omissions import Omissions
@@ -45,15 +45,6 @@ UNMODELLED = (
     ("joint", "axis/mimic", None, "joints that mimic others move on their own: {}"),
 )
 """Parts of a model that change its motion and are not read: of which elements, where in them, with which texts."""
-
-
-class Described(NamedTuple):
-    """A file's model, its actuators, springs and loops, and what of it is left out."""
-
-    model: pin.Model
-    equipment: Equipment
-    loops: tuple[Loop, ...]
-    omissions: Omissions
 
 
 class _Joint:
@@ -102,7 +93,7 @@ class _Joint:
         return pin.JointModelSpherical() if self.type == "ball" else pin.JointModelRevoluteUnaligned(self.axis)
 
 
-def read(document: ElementTree.Element, where: str, root: list[object], fixed: Collection[str] = ()) -> Described:
+def read(document: ElementTree.Element, where: str, root: list[object], fixed: Collection[str] = ()) -> Found:
     """The robot of an SDF document. root: the joint between world and base, and its name; none to fix it.
 
     fixed: joints whose links stay where they are on those that carry them.
@@ -155,7 +146,8 @@ def read(document: ElementTree.Element, where: str, root: list[object], fixed: C
             omissions.drop("joints {} of links that are left out are not modelled", repr(joint.name))
         elif joint.name not in fixed and body[joint.parent][0] != body[joint.child][0]:
             loops.append(_close(model, joint, links, body))
-    return Described(model, equipment, loop.independent(model, loops, pin.neutral(model)), omissions)
+    loops_held = loop.independent(model, loops, pin.neutral(model))
+    return Found(model, equipment=equipment, omissions=omissions, loops=loops_held)
 
 
 def _tree(

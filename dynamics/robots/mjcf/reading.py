@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ddp.errors import ModelError
 from dynamics.robots.equipment import Equipment
-from dynamics.robots.libraries import pin
-from dynamics.robots.loop import Loop
+from dynamics.robots.found import Found
 from dynamics.robots.mjcf.actuation import actuation
 from dynamics.robots.mjcf.bodies import pinocchio_model
 from dynamics.robots.mjcf.compiling import Compiled, compile_file
@@ -27,17 +26,7 @@ _UNNAMED = "MuJoCo Model"
 """MuJoCo's name for a model without one."""
 
 
-class Described(NamedTuple):
-    """A file's model, its usual posture q0 (nq,), its actuators and springs, its loops, and what of it is left out."""
-
-    model: pin.Model
-    q0: Array
-    equipment: Equipment
-    loops: tuple[Loop, ...]
-    omissions: Omissions
-
-
-def read(path: Path, text: bytes, root: str | None = None) -> Described:
+def read(path: Path, text: bytes, root: str | None = None) -> Found:
     """Read an MJCF file; ModelError says why it cannot be a robot, or that MuJoCo is not installed.
 
     q is MuJoCo's qpos, v its qvel, but for the conventions in states.py. q0 is the keyframe called "home", else the
@@ -59,7 +48,8 @@ def read(path: Path, text: bytes, root: str | None = None) -> Described:
     stiffness, springref = (forces.stiffness, forces.springref) if forces.stiffness.any() else (None, None)
     equipment = Equipment(S, limits, stiffness, springref, damped=True)
     q0 = _posture(compiled, root)
-    return Described(model, q0, equipment, loops_of(m, elements, model, q0, omissions), omissions)
+    loops = loops_of(m, elements, model, q0, omissions)
+    return Found(model, q0, equipment=equipment, omissions=omissions, loops=loops)
 
 
 def _posture(compiled: Compiled, root: str | None) -> Array:
