@@ -48,7 +48,7 @@ from dynamics.geometry.spatial import (
 )
 from dynamics.rigid_bodies.kinematics import Workspace, place_bodies, virtual_twists
 from dynamics.robots.model import Robot
-from dynamics.robots.tree import HybridTree, Tree, structure
+from dynamics.robots.tree import HybridTree, KnowsRods, Tree, structure
 from dynamics.rods.hessian import curve_rod
 from dynamics.rods.inverse import turn_rod
 from dynamics.rods.memory import has_rod, of_rods
@@ -75,19 +75,10 @@ class Branch(Struct):
     dof: NDArray[np.int64] = integers()
 
 
-class HybridBranch(Branch):
+class HybridBranch(KnowsRods, Branch):
     """A branch with rods; the last one may end at a point before its tip."""
 
     tree: HybridTree = nested(HybridTree)
-
-    @property
-    def address(self) -> int:
-        """Refuse: kernels that are given an address know no rods."""
-        return self.tree.address
-
-    @address.setter
-    def address(self, value: int) -> None:
-        """Leave it to ``start``."""
 
 
 class Pair(Struct):

@@ -77,7 +77,25 @@ class Tree(Struct):
         return self.address
 
 
-class HybridTree(Tree):
+class KnowsRods:
+    """Structs of robots with rods: kernels are compiled by their classes; those that are given an address know none."""
+
+    @property
+    def handle(self) -> Any:
+        """Argument of kernels that know rods."""
+        return self
+
+    @property
+    def address(self) -> int:
+        """Refuse to be taken for a struct of rigid bodies."""
+        raise ModelError("expected a robot of rigid bodies, got one with rods, which this function does not know")
+
+    @address.setter
+    def address(self, value: int) -> None:
+        """Leave it to ``start``."""
+
+
+class HybridTree(KnowsRods, Tree):
     """A tree with elastic rods, each one joint: its body is the rod's tip, with what is fixed there.
 
     rod (nb,): the rod that carries a body, -1 for a joint.   first, count, column (rods,): a rod's first point, its
@@ -152,19 +170,6 @@ class HybridTree(Tree):
     touch: Indices = integers(2)
     touch_radius: Array = reals()
     root: Indices = integers()
-
-    @property
-    def handle(self) -> int | Tree:
-        return self
-
-    @property
-    def address(self) -> int:
-        """Refuse: kernels that are given an address know no rods."""
-        raise ModelError("expected a robot of rigid bodies, got one with rods, which this function does not know")
-
-    @address.setter
-    def address(self, value: int) -> None:
-        """Leave it to ``start``."""
 
 
 def compiled(model: pin.Model) -> Tree:

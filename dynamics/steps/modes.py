@@ -25,7 +25,7 @@ from ddp.machine.tiles import padded
 from dynamics.contacts.contact import Contacts, forces
 from dynamics.rigid_bodies.passive import entries_of
 from dynamics.robots.loop import Loops
-from dynamics.robots.tree import HybridTree, Tree
+from dynamics.robots.tree import HybridTree, KnowsRods, Tree
 
 STEP, IMPACT, HELD = range(3)
 
@@ -67,14 +67,10 @@ class Modes(Struct):
         return self.start
 
 
-class HybridModes(Modes):
+class HybridModes(KnowsRods, Modes):
     """All modes of a system whose robot has rods."""
 
     tree: HybridTree = nested(HybridTree)
-
-    @property
-    def handle(self) -> int | Modes:
-        return self
 
 
 class Mode(NamedTuple):

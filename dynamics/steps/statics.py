@@ -26,39 +26,24 @@ from ddp.machine.fields import Fields, matrix_of, vector
 from ddp.machine.memory import as_vector, columns_of, memory_of, rows_of
 from ddp.machine.number import all_less, spread, square_root, where_less, width
 from ddp.machine.packing import pack, unpack
-from ddp.machine.struct import Struct, matrix, nested
 from dynamics.arrays.elimination import eliminate, solve, subtract
+from dynamics.contacts.contact import compile_contacts
 from dynamics.geometry.configuration import integrate_configuration
 from dynamics.rigid_bodies.kinematics import Workspace, clear
 from dynamics.rigid_bodies.loops import Looping, add_loop_stiffness, looping, see_loops
-from dynamics.rigid_bodies.passive import entries_of
 from dynamics.rigid_bodies.residual import residual, residual_derivatives
 from dynamics.rigid_bodies.samples import check_configurations
-from dynamics.robots.loop import Loops
 from dynamics.robots.model import Robot, check_robot
-from dynamics.robots.tree import HybridTree, Tree
 from dynamics.rods.memory import has_rod
 from dynamics.rods.motion import reach_of_rod
+from dynamics.steps.modes import STEP, Layout, Mode, Modes, modes_of
+from dynamics.steps.runge_kutta import NONE
 
 Array = NDArray[np.float64]
 
 SWEEPS, CLOSE, FARTHEST, SHORTEST = 200, 1e-9, 0.5, 1e-300
 """Steps at most; the next one, were it as much shorter as the last one was, is below CLOSE; none moves a joint, or a
 quarter of a rod, farther than FARTHEST [rad, m]; one below SHORTEST is none."""
-
-
-class Loaded(Struct):
-    """A tree, its loops, and how controls act on it, see ``Modes``."""
-
-    tree: Tree = nested(Tree)
-    loops: Loops = nested(Loops)
-    pulls: Array = matrix()
-
-
-class HybridLoaded(Loaded):
-    """A tree with rods, and how controls act on it."""
-
-    tree: HybridTree = nested(HybridTree)
 
 
 class Resting(Fields):
@@ -76,10 +61,10 @@ class Resting(Fields):
 @kernel
 def rest(address, memory, Q, U, fext, force, outcome):
     """Q (N, nq) := rest, from where they are, force (N, nc) := λ; outcome (N, 3): |R|, the next step's size, number."""
-    loaded = Loaded(address)
-    tree, Q, U, fext, outcome = loaded.tree, rows_of(Q), rows_of(U), rows_of(fext), rows_of(outcome)
+    modes = Modes(address)
+    tree, Q, U, fext, outcome = modes.tree, rows_of(Q), rows_of(U), rows_of(fext), rows_of(outcome)
     nq, nv, nu = tree.nq, tree.nv, columns_of(U)
-    loops, force = loaded.loops, rows_of(force)
+    loops, force = modes.loops, rows_of(force)
     nz = nv + loops.nc
     ws = Workspace(memory_of(memory), tree)
     x = Resting(ws.end, tree, nu, columns_of(fext) // 6, loops.nc)
@@ -95,7 +80,7 @@ def rest(address, memory, Q, U, fext, force, outcome):
         pack(Q, t, x.q, nq)
         pack(U, t, x.u, nu)
         pack(fext, t, as_vector(x.fext), columns_of(fext))
-        settle(tree, loops, loaded.pulls, ws, x, lp)
+        settle(tree, loops, modes.pulls, ws, x, lp)
         unpack(x.q, nq, Q, t)
         unpack(x.force, loops.nc, force, t)
         unpack(x.outcome, 3, outcome, t)
@@ -239,14 +224,13 @@ def statics(
     Q, U = (np.array(np.broadcast_to(value, (N, value.shape[-1])), order="C") for value in (Q, U))
     wrenches = np.array(np.broadcast_to(wrenches, (N, *wrenches.shape[-2:])), order="C")
     tree, outcome = robot.resisting(False, True), np.empty((N, 3))
-    hybrid = isinstance(tree, HybridTree)
-    loops = robot.held
-    loaded = (HybridLoaded if hybrid else Loaded)(tree=tree, loops=loops, pulls=entries_of(S))
+    loops, still = robot.held, Mode(STEP, compile_contacts(robot, ()), 0.0, 0.0)
+    modes = modes_of(tree, loops, S, (), NONE, [still], Layout(0, 0, 0, 0, 0, 0))
     room = Workspace.size(tree) + Resting.size(tree, nu=U.shape[1], wrenches=wrenches.shape[1], nc=loops.nc)
     room += Looping.size(tree, nc=loops.nc, entries=loops.entries)
     force = np.empty((N, loops.nc))
-    memory = np.zeros(room) if hybrid and N == 1 else working_memory(room)
-    rest(loaded if hybrid else loaded.address, memory, Q, U, wrenches, force, outcome)
+    memory = np.zeros(room) if robot.is_hybrid and N == 1 else working_memory(room)
+    rest(modes.handle, memory, Q, U, wrenches, force, outcome)
     residual, last, sweeps = outcome.T
     converged = last < CLOSE
     if not any(batched):
