@@ -86,7 +86,7 @@ def as_array(
             given = np.asarray(value)
             if given.dtype.kind not in REAL:
                 kind = "text" if given.dtype.kind in "US" else given.dtype
-                raise TypeError(f"their type is {kind}")
+                raise TypeError(f"of type {kind}")
             array = np.require(given, np.float64, ["C_CONTIGUOUS", "WRITEABLE"])
         except Exception as reason:  # whatever numpy, or an object that says it is an array, comes up with
             why = str(reason).partition("\n")[0][:_LONGEST]

@@ -32,7 +32,7 @@ def problem(**changes):
         ({"dynamics": FunctionDynamics}, "dynamics: .* got the class FunctionDynamics"),
         ({"x0": np.zeros(3)}, r"x0: expected shape \(2,\), got \(3,\)"),
         ({"x0": np.array([0.0, np.nan])}, r"x0: .*finite.* got nan at \[1\]"),
-        ({"x0": "somewhere"}, r"x0: expected real numbers .*\(their type is text\)"),
+        ({"x0": "somewhere"}, r"x0: expected real numbers .*\(of type text\)"),
         ({"horizon": 0}, "horizon: .* at least 1, got 0"),
         ({"horizon": 10.0}, "horizon: .* got 10.0"),
         ({"horizon": 10**10}, "horizon: 10000000000 would need .* GiB of memory, this machine has .* GiB"),
@@ -293,7 +293,7 @@ def test_a_wrong_gradient_never_passes_for_convergence():
 @pytest.mark.parametrize(
     ("value", "shape", "message"),
     [
-        ([1.0, 1j], (2,), r"z: expected real numbers of shape \(2,\), got \[1.0, 1j\] \(their type is complex128\)"),
+        ([1.0, 1j], (2,), r"z: expected real numbers of shape \(2,\), got \[1.0, 1j\] \(of type complex128\)"),
         (["1", "2"], (2,), "z: expected real numbers"),
         (None, (), "z: expected a real number, got None"),
         (np.nan, (), "z: expected finite numbers, got nan$"),
