@@ -44,7 +44,8 @@ class Graph:
     """All nodes of a trace, by operation and arguments.
 
     decide: what Python's ``if`` is answered; set while a function is followed, see paths.py.
-    is_strict: whether zero times what may have no value is kept, as of functions; of derivatives it is zero.
+    is_strict: whether zero times what may have no value is kept, and signs of zeros, which arctan2 asks for, as of
+        functions; of derivatives they are not.
     asked: takes what is asked of quantities, see quantities.py; None where nothing may be.
     """
 
@@ -113,7 +114,7 @@ class Graph:
             return self.constant(-a.args[0])
         if a.op == "neg":
             return a.args[0]
-        if a.op == "sub":
+        if a.op == "sub" and not self.is_strict:
             return self.binary("sub", a.args[1], a.args[0])
         return self._node(Number, "neg", (a,))
 
@@ -195,10 +196,9 @@ class Graph:
 
 
 def _simpler_sum(graph: Graph, a: Number, b: Number) -> Any:
-    if a.is_zero:
-        return b
-    if b.is_zero:
-        return a
+    for zero, other in ((a, b), (b, a)):
+        if zero.is_zero:
+            return graph.binary("sub", 0.0, other.args[0]) if other.op == "neg" and graph.is_strict else other
     if b.op == "neg":
         return graph.binary("sub", a, b.args[0])
     return graph.binary("sub", b, a.args[0]) if a.op == "neg" else None
@@ -207,7 +207,7 @@ def _simpler_sum(graph: Graph, a: Number, b: Number) -> Any:
 def _simpler_difference(graph: Graph, a: Number, b: Number) -> Any:
     if b.is_zero:
         return a
-    if a.is_zero:
+    if a.is_zero and not graph.is_strict:
         return graph.neg(b)
     if a is b and not (graph.is_strict and a.is_partial):
         return graph.constant(0.0)

@@ -96,6 +96,19 @@ def test_tables_hold_at_their_ends_and_jump_where_places_are_equal():
             np.testing.assert_array_equal(found, f(np.array(x), None))
 
 
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x, u: np.arctan2(*(np.zeros(2) - x[:2])) - x[2], lambda x, u: np.arctan2(-(x[0] - u[0]), -x[1]),
+        lambda x, u: np.arctan2(sum([-x[0]]), -x[1]), lambda x, u: np.arctan2(np.array([-1.0, 0.0]) @ x[:2], -x[1]),
+    ],
+)  # fmt: skip
+def test_headings_straight_back_are_on_the_side_where_numpy_has_them(f):
+    for x, u in (([0.0, 2.0, 1.0], [0.0, 1.0]), ([0.5, 1.0, 2.0], [0.5, 0.0]), ([0.0, -3.0, 0.0], [0.0, 0.0])):
+        found = TracedFunction("f", f, 3, 2).values(np.array([x]), np.array([u]))[0, 0]
+        assert found == f(np.array(x), np.array(u))
+
+
 def test_determinants_of_singular_matrices_are_smooth():
     def minors(x, u):
         return np.linalg.det(np.outer(x, x)[:2, :2] + np.diag(u))
