@@ -175,6 +175,14 @@ class Graph:
         """Whether a number, a whole one, is odd."""
         return self._node(Truth, "odd", (self.number(a),))
 
+    def divided(self, left: Any, right: Any) -> tuple[Number, Number]:
+        """``a // b`` and ``a % b``, which is never on the other side of zero than b."""
+        a, b = self.number(left), self.number(right)
+        whole = self.unary("floor", a / b)
+        rest = a - whole * b
+        beyond = rest * b < 0.0  # a / b was rounded up to a whole number
+        return self.select(beyond, whole - 1.0, whole), self.select(beyond, rest + b, rest)
+
     def power(self, base: Any, exponent: Any) -> Number:
         """``base ** exponent``; products and roots where the exponent is a small whole number or a half."""
         a, b = self.number(base), self.number(exponent)

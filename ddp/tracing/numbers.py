@@ -119,8 +119,8 @@ class Number(Node):
     __pow__, __rpow__ = _operators(lambda graph, a, b: graph.power(a, b))
     __lt__, __gt__ = _operators(lambda graph, a, b: graph.binary("lt", a, b))
     __le__, __ge__ = _operators(lambda graph, a, b: graph.binary("le", a, b))
-    __floordiv__, __rfloordiv__ = _operators(lambda graph, a, b: graph.unary("floor", graph.number(a) / b))
-    __mod__, __rmod__ = _operators(lambda graph, a, b: graph.number(a) - (graph.number(a) // b) * b)
+    __floordiv__, __rfloordiv__ = _operators(lambda graph, a, b: graph.divided(a, b)[0])
+    __mod__, __rmod__ = _operators(lambda graph, a, b: graph.divided(a, b)[1])
 
     def __divmod__(self, other: Any) -> Any:
         return self // other, self % other

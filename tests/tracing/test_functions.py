@@ -109,6 +109,18 @@ def test_headings_straight_back_are_on_the_side_where_numpy_has_them(f):
         assert found == f(np.array(x), np.array(u))
 
 
+def test_remainders_of_multiples_are_those_of_numpy(rng):
+    def f(x, u):
+        return np.concatenate([x % u[0], x // u[0], x % 0.1, -0.3 % x])
+
+    found = TracedFunction("f", f, 3, 2)
+    for k in range(1, 200):
+        x, u = k * np.array([0.1, -0.1, 0.02]), np.array([0.1 if k % 2 else -0.02, 0.0])
+        value, expected = found.values(x[None], u[None])[0], f(x, u)
+        np.testing.assert_allclose(value, expected, rtol=0, atol=1e-15 * k)
+        assert (value[:3] * u[0] >= 0.0).all()
+
+
 def test_determinants_of_singular_matrices_are_smooth():
     def minors(x, u):
         return np.linalg.det(np.outer(x, x)[:2, :2] + np.diag(u))
