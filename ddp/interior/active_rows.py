@@ -97,7 +97,7 @@ def errors(bounds, kind, give, y, values, imposed, giving, factors):
         if priced:
             left = give[PRICE, i] - abs(y[i])  # what a unit beyond a bound is not paid for
             products = larger(products, abs(left if left < 0.0 else left * over))
-        elif compliance == 0.0:
+        elif compliance == 0.0 or giving[COMPLIANCE, i] == 0.0:
             beyond = larger(beyond, over / min(factors[i], 1.0))
         if giving[COMPLIANCE, i] > 0.0:
             unpaid = larger(unpaid, abs(values[i] - imposed[1, i] - giving[COMPLIANCE, i] * y[i]))

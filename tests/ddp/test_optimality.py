@@ -8,6 +8,7 @@ import scipy.optimize
 from constrained_systems import linear_quadratic, on_a_rail
 
 import ddp
+from dynamics import FunctionDynamics
 from problems import cartpole
 from problems.costs import ControlCost, StateCost
 from tests.benchmarks.optimisers import limited, published
@@ -137,6 +138,30 @@ def test_soft_constraints_end_where_the_augmented_lagrangian_does(norm, price):
         np.testing.assert_allclose(found.multipliers, other.multipliers, atol=1e-4 * np.abs(other.multipliers).max())
         for ours, theirs in zip(found.residuals(), other.residuals(), strict=True):
             np.testing.assert_allclose(ours.violation, theirs.violation, atol=1e-6)
+
+
+@pytest.mark.parametrize("lower", [0.2, [0.2, -np.inf]])
+@pytest.mark.parametrize(("norm", "price"), [("L1", 0.5), ("L1", 10.0), ("L2", 10.0)])
+def test_soft_constraints_move_what_is_at_rest_without_them(norm, price, lower):
+    """To stay at 0 is the minimum of quadratic costs, exactly; beside them violations have a price."""
+    system = FunctionDynamics(lambda x, u: x + 0.3 * u[0], 1, 2)
+    soft = ddp.Soft(ddp.Inequality(lambda x, u: u, lower=lower), price, norm)
+    problem = ddp.Problem(
+        system, [lambda x, u: 0.5 * (x @ x + u @ u)], [], [0.0], 4, constraints=[soft], guess=np.zeros((4, 2))
+    )
+
+    def paid(flat):
+        U = flat.reshape(4, 2)
+        X = problem.dynamics.rollout(problem.x0, U)
+        missed = np.maximum(np.broadcast_to(lower, 2) - U, 0.0)
+        costs = price * missed if norm == "L1" else 0.5 * price * missed**2
+        return 0.5 * ((X[:-1] ** 2).sum() + (U**2).sum()) + costs.sum()
+
+    best = ddp.solve(problem)
+    assert best.kind == "minimum"
+    assert paid(best.U.ravel()) == pytest.approx(best.cost, rel=1e-12)
+    found = scipy.optimize.minimize(paid, best.U.ravel() + 0.01, method="Powell", options={"xtol": 1e-9, "ftol": 1e-15})
+    assert best.cost == pytest.approx(found.fun, rel=1e-7)
 
 
 @pytest.mark.parametrize("seed", [0, 3])
