@@ -20,7 +20,10 @@ NO_LIMIT = 1e10
 
 
 class Ranges(NamedTuple):
-    """Limits of joints: positions from lower to upper (nq,) [rad, m], sizes of velocities and of efforts (nv,)."""
+    """Limits of joints: positions from lower to upper (nq,) [rad, m], sizes of velocities and of efforts (nv,).
+
+    Infinite where there is none. Of efforts with two limits, the smaller size.
+    """
 
     lower: Array
     upper: Array
@@ -29,8 +32,10 @@ class Ranges(NamedTuple):
 
 
 def ranges(model: pin.Model) -> Ranges:
-    """The limits of a model's joints, as it has them."""
-    return Ranges(model.lowerPositionLimit, model.upperPositionLimit, model.velocityLimit, model.effortLimit)
+    """The limits of a model's joints."""
+    effort = np.minimum(-model.lowerEffortLimit, model.upperEffortLimit)
+    given = model.lowerPositionLimit, model.upperPositionLimit, model.velocityLimit, effort
+    return Ranges(*(np.where(np.abs(one) < NO_LIMIT, one, np.copysign(np.inf, one)) for one in given))
 
 
 _KINDS = {

@@ -123,8 +123,7 @@ class HybridRobot(Robot):
     @property
     def ranges(self) -> joints.Ranges:
         """Limits of all joints, infinite where there is none; rods have none."""
-        given = joints.ranges(self.recipe.model)
-        return joints.Ranges(*(np.where(np.abs(one) < joints.NO_LIMIT, one, np.copysign(np.inf, one)) for one in given))
+        return joints.ranges(self.recipe.model)
 
     @property
     def frame_names(self) -> list[str]:

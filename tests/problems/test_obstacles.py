@@ -154,6 +154,17 @@ def test_an_obstacle_alone_is_one_of_a_list(robots, rng):
         np.testing.assert_array_equal(make(ball).values(X, U), make([ball]).values(X, U))
 
 
+def test_joints_without_limits_have_no_rows_and_torques_keep_the_narrower_one():
+    robot = load("""<mujoco><worldbody><body><joint axis="0 1 0" actuatorfrcrange="-5 20"/>
+        <geom size=".1" pos="0 0 .3"/><body><joint name="elbow" axis="0 1 0" range="-30 30"/>
+        <geom size=".1" pos="0 0 .3"/></body></body></worldbody></mujoco>""")
+    assert JointLimits(robot).row_names == ["elbow"]
+    torques = TorqueLimits(RobotDynamics(robot, 0.01))
+    np.testing.assert_array_equal([torques.lower, torques.upper], [[-5.0], [5.0]])
+    with pytest.raises(ProblemError, match="limits: expected at least one that is finite"):
+        VelocityLimits(robot)
+
+
 def test_limits_are_the_models(robots, rng):
     robot = robots["ur5"]
     system, model = RobotDynamics(robot, 0.01), robot.model
