@@ -6,7 +6,6 @@ from __future__ import annotations
 from ddp.compiling.kernel import inline, kernel
 from dynamics.geometry.spatial import (
     add3,
-    add6,
     angular,
     cross3,
     join,
@@ -16,7 +15,7 @@ from dynamics.geometry.spatial import (
     rotation_product,
     scale3,
 )
-from dynamics.rigid_bodies.places import add_steady, add_steady_curvature, at_place, wrench_at
+from dynamics.rigid_bodies.places import at_place, take_up
 from dynamics.rods.memory import RodMemory, of_rods
 
 
@@ -41,32 +40,13 @@ def given(tree, c, u, R):
 
 
 @kernel
-def see_wrench(tree, c, u, rates, ws, m, L):
+def see_wrench(tree, c, u, order, ws, m, L):
     """A wrench of controls."""
-    b, k = tree.sites[c, 0], tree.sites[c, 1]
     R, p = site(tree, c, ws, m)
     f, n = given(tree, c, u, R)
     nothing = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
-    if k >= 0:
-        m.f[k] = add6(m.f[k], wrench_at(f, n, p))
-    else:
-        ws.f[b] = add6(ws.f[b], wrench_at(f, n, p))
-    if rates and tree.sites[c, 2] == 0:
-        add_steady(k if k >= 0 else tree.points + b, p, f, n, nothing, L)
-
-
-@kernel
-def curve_wrench(tree, c, u, ws, m, L):
-    """L and G of a wrench of controls that keeps its direction."""
-    if tree.sites[c, 2] == 0:
-        b, k = tree.sites[c, 0], tree.sites[c, 1]
-        R, p = site(tree, c, ws, m)
-        f, n = given(tree, c, u, R)
-        nothing = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
-        if k >= 0:
-            add_steady_curvature(k, p, f, n, nothing, nothing, m.w[k], L)
-        else:
-            add_steady_curvature(tree.points + b, p, f, n, nothing, nothing, ws.w[b], L)
+    b, k, follows = tree.sites[c, 0], tree.sites[c, 1], tree.sites[c, 2] > 0
+    take_up(tree, b, k, p, f, n, nothing, nothing, follows, order, ws, m, L)
 
 
 @inline

@@ -14,62 +14,46 @@ of water and the drag D, (A a + ω × A u + |u| D u ; u × A u), Kirchhoff's equ
 from __future__ import annotations
 
 from dynamics.geometry.spatial import add6
-from dynamics.rigid_bodies.control_wrenches import curve_wrench, see_wrench
-from dynamics.rigid_bodies.surfaces import curve_surfaces, see_surfaces
+from dynamics.rigid_bodies.control_wrenches import see_wrench
+from dynamics.rigid_bodies.places import FORCES, RATES, VIRTUAL
+from dynamics.rigid_bodies.surfaces import see_surfaces
 from dynamics.rigid_bodies.water import curve_water, see_water
 from dynamics.rods.loads import loads_of, sum_loads
 from dynamics.rods.memory import RodMemory, of_rods
 
 
 @of_rods
-def see_loads(tree, q, v, u, ws, rates):
-    """Add loads to the forces of points and bodies, after ``forces``; if ``rates``, A, B, N of all places, and sums."""
+def see_loads(tree, q, u, ws, order):
+    """Add loads to the forces of points and bodies, after ``forces``; of RATES, A, B, N of all places, and sums, too.
+
+    Of VIRTUAL order, S, L, p, ζ, G of all places, and their sums, after ``virtual_velocities``.
+    """
     if tree.laden == 0:
         return
     m, L = RodMemory(ws.rods, tree), loads_of(tree, ws)
-    if rates:
-        for k in range(tree.laden):
-            for l in range(36):
-                L.A[k, l] = L.B[k, l] = L.N[k, l] = 0.0
-    if tree.wet > 0:
-        for b in range(tree.nb):
-            if tree.rod[b] >= 0:
-                base = tree.first[tree.rod[b]]
-                for k in range(base + 1, base + tree.count[tree.rod[b]] - 1):
-                    see_water(tree, k, rates, m, L)
-    for b in range(tree.nb):
-        if tree.steady > 0 and tree.rod[b] >= 0:
-            see_surfaces(tree, b, q, rates, ws, m, L)
-    for c in range(tree.pushes):
-        see_wrench(tree, c, u, rates, ws, m, L)
-    if rates:
-        sum_loads(tree, ws, False)
-
-
-@of_rods
-def see_loads_virtually(tree, q, u, ws):
-    """S, L, p, ζ, G of all places, and their sums, after ``virtual_velocities``."""
-    if tree.laden == 0:
-        return
-    m, L = RodMemory(ws.rods, tree), loads_of(tree, ws)
+    for k in range(tree.laden if order == RATES else 0):
+        for l in range(36):
+            L.A[k, l] = L.B[k, l] = L.N[k, l] = 0.0
     zero = 0.0 * ws.w[0, 0]
-    for k in range(tree.laden):
+    for k in range(tree.laden if order == VIRTUAL else 0):
         L.p[k] = L.z[k] = L.G[k] = zero, zero, zero, zero, zero, zero
         for l in range(36):
             L.S[k, l] = L.L[k, l] = 0.0
-    if tree.wet > 0:
-        for b in range(tree.nb):
-            if tree.rod[b] >= 0:
-                base = tree.first[tree.rod[b]]
-                for k in range(base + 1, base + tree.count[tree.rod[b]] - 1):
+    for b in range(tree.nb):
+        if tree.rod[b] >= 0:
+            first = tree.first[tree.rod[b]] + 1
+            for k in range(first, first + tree.count[tree.rod[b]] - 2 if tree.wet > 0 else first):
+                if order == VIRTUAL:
                     curve_water(tree, k, m, L)
-    for b in range(tree.nb):
-        if tree.steady > 0 and tree.rod[b] >= 0:
-            curve_surfaces(tree, b, q, ws, m, L)
+                else:
+                    see_water(tree, k, order == RATES, m, L)
+            if tree.steady > 0:
+                see_surfaces(tree, b, q, order, ws, m, L)
     for c in range(tree.pushes):
-        curve_wrench(tree, c, u, ws, m, L)
-    sum_loads(tree, ws, True)
-    for b in range(tree.nb):
+        see_wrench(tree, c, u, order, ws, m, L)
+    if order != FORCES:
+        sum_loads(tree, ws, order == VIRTUAL)
+    for b in range(tree.nb if order == VIRTUAL else 0):
         if tree.rod[b] >= 0:
             first = tree.first[tree.rod[b]] + 1
             for k in range(first, first + tree.count[tree.rod[b]] - 1):

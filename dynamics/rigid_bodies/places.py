@@ -6,6 +6,9 @@ from __future__ import annotations
 from ddp.compiling.kernel import inline, kernel
 from dynamics.geometry.spatial import add3, add6, angular, cross3, join, linear, rotate
 
+FORCES, RATES, VIRTUAL = range(3)
+"""Orders in which loads are seen: their forces, these and how they vary with motion, or second derivatives under μ."""
+
 
 @inline
 def at_place(x, p):
@@ -52,3 +55,22 @@ def add_steady_curvature(k, p, f, n, K, DK, w, L):
         column = wrench_at(force, couple, p)
         for l in range(6):
             L.L[k, 6 * l + c] += column[l]
+
+
+@kernel
+def take_up(tree, b, k, p, f, n, K, DK, follows, order, ws, m, L):
+    """A force f and a couple n at p, of the point k of the rod below b or, where k is -1, of body b itself.
+
+    follows: whether they turn with their place; else ∂f/∂p = K and, of VIRTUAL order, D_u K.
+    """
+    row = k if k >= 0 else tree.points + b
+    if order == VIRTUAL:
+        if not follows:
+            add_steady_curvature(row, p, f, n, K, DK, m.w[k] if k >= 0 else ws.w[b], L)
+        return
+    if k >= 0:
+        m.f[k] = add6(m.f[k], wrench_at(f, n, p))
+    else:
+        ws.f[b] = add6(ws.f[b], wrench_at(f, n, p))
+    if order == RATES and not follows:
+        add_steady(row, p, f, n, K, L)

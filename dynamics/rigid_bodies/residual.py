@@ -17,9 +17,10 @@ from dynamics.rigid_bodies.control_wrenches import add_wrench_columns, add_wrenc
 from dynamics.rigid_bodies.hessian import inverse_dynamics_hessian, virtual_velocities
 from dynamics.rigid_bodies.inverse import generalized_forces, inverse_dynamics_derivatives, mass_matrix
 from dynamics.rigid_bodies.kinematics import clear, forces, place_bodies, sum_composites, sum_forces
-from dynamics.rigid_bodies.loads import see_loads, see_loads_virtually
+from dynamics.rigid_bodies.loads import see_loads
 from dynamics.rigid_bodies.loops import hold_bodies, see_errors
 from dynamics.rigid_bodies.passive import actuate, resist
+from dynamics.rigid_bodies.places import FORCES, RATES, VIRTUAL
 from dynamics.rods.forces import (
     add_internal_forces,
     add_internal_stiffness,
@@ -37,7 +38,7 @@ def residual(tree, loops, pulls, q, v, a, u, no_fext, force, ws, lp, tau, R):
     """R - Jᵀ force, with forces of loops, and e of these in lp; tau (nv,): scratch."""
     place_bodies(tree, q, True, ws)
     forces(tree, v, a, no_fext, ws)
-    see_loads(tree, q, v, u, ws, False)
+    see_loads(tree, q, u, ws, FORCES)
     see_errors(tree, loops, q, ws, lp)
     hold_bodies(loops, force, ws, lp)
     sum_forces(tree, ws)
@@ -62,7 +63,7 @@ def residual_derivatives(tree, pulls, q, v, a, u, no_fext, ws, tau, R, Rq, Rv, M
     """R, and its derivatives R_q, R_v and M by q, v, a; tau (nv,): scratch."""
     place_bodies(tree, q, True, ws)
     forces(tree, v, a, no_fext, ws)
-    see_loads(tree, q, v, u, ws, True)
+    see_loads(tree, q, u, ws, RATES)
     sum_composites(tree, ws)
     mass_matrix(tree, ws, M)
     inverse_dynamics_derivatives(tree, ws, Rq, Rv)
@@ -95,10 +96,10 @@ def residual_hessian(tree, q, v, a, u, omega, no_fext, ws, qq, qv, vv, qa, qu):
     """
     place_bodies(tree, q, True, ws)
     forces(tree, v, a, no_fext, ws)
-    see_loads(tree, q, v, u, ws, True)
+    see_loads(tree, q, u, ws, RATES)
     sum_composites(tree, ws)
     virtual_velocities(tree, omega, ws)
-    see_loads_virtually(tree, q, u, ws)
+    see_loads(tree, q, u, ws, VIRTUAL)
     inverse_dynamics_hessian(tree, ws, qq, qv, vv, qa)
     add_carried_curvature(tree, ws, qq, qv, vv, qa)
     clear(as_vector(qu), tree.nv * tree.cables)

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from ddp.compiling.kernel import inline, kernel
 from ddp.machine.number import all_less, square_root, where_less
-from dynamics.geometry.spatial import add3, add6, add9, dot3, outer3, rotate, scale3, scale9, sub3
+from dynamics.geometry.spatial import add3, add9, dot3, outer3, rotate, scale3, scale9, sub3
 from dynamics.rigid_bodies.loops import shift_of_root
-from dynamics.rigid_bodies.places import add_steady, add_steady_curvature, at_place, wrench_at
+from dynamics.rigid_bodies.places import VIRTUAL, at_place, take_up
 
 
 @inline
@@ -50,7 +50,7 @@ def bent_distance(g, inverse, axis):
 
 
 @kernel
-def see_surfaces(tree, b, q, rates, ws, m, L):
+def see_surfaces(tree, b, q, order, ws, m, L):
     """Weights of the points of the rod below b in water, and what surfaces do to it."""
     base = tree.first[tree.rod[b]]
     last = base + tree.count[tree.rod[b]] - 1
@@ -59,10 +59,7 @@ def see_surfaces(tree, b, q, rates, ws, m, L):
         if tree.heavy[k] != 0.0:
             p = m.p[k]
             f = add3(scale3(-tree.heavy[k], (tree.pull[0], tree.pull[1], tree.pull[2])), scale3(0.0, p))
-            n = scale3(0.0, p)
-            m.f[k] = add6(m.f[k], wrench_at(f, n, p))
-            if rates:
-                add_steady(k, p, f, n, nothing, L)
+            take_up(tree, b, k, p, f, scale3(0.0, p), nothing, nothing, False, order, ws, m, L)
     shift = shift_of_root(tree, tree.root[b], q)
     for c in range(tree.touches):
         k = tree.touch[c, 1]
@@ -71,43 +68,15 @@ def see_surfaces(tree, b, q, rates, ws, m, L):
             deep, g, inverse, axis = met(row, add3(p, shift), tree.touch_radius[c])
             if row[9] == 0.0 and all_less(deep, 0.0):
                 continue
-            force, stiff, _ = pressure(row, deep)
-            f, n = scale3(force, g), scale3(0.0, p)
-            K = add9(scale9(stiff, outer3(g, g)), scale9(force, bent_distance(g, inverse, axis)))
-            if k < last:
-                m.f[k] = add6(m.f[k], wrench_at(f, n, p))
-            else:
-                ws.f[b] = add6(ws.f[b], wrench_at(f, n, p))
-            if rates:
-                add_steady(k if k < last else tree.points + b, p, f, n, K, L)
-
-
-@kernel
-def curve_surfaces(tree, b, q, ws, m, L):
-    """Second order of ``see_surfaces``."""
-    base = tree.first[tree.rod[b]]
-    last = base + tree.count[tree.rod[b]] - 1
-    nothing = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
-    for k in range(base + 1, last):
-        if tree.heavy[k] != 0.0:
-            p = m.p[k]
-            f = add3(scale3(-tree.heavy[k], (tree.pull[0], tree.pull[1], tree.pull[2])), scale3(0.0, p))
-            add_steady_curvature(k, p, f, scale3(0.0, p), nothing, nothing, m.w[k], L)
-    shift = shift_of_root(tree, tree.root[b], q)
-    for c in range(tree.touches):
-        k = tree.touch[c, 1]
-        if base < k <= last:
-            p, row, w = m.p[k], tree.surfaces[tree.touch[c, 0]], m.w[k]
-            deep, g, inverse, axis = met(row, add3(p, shift), tree.touch_radius[c])
-            if row[9] == 0.0 and all_less(deep, 0.0):
-                continue
             force, stiff, bent = pressure(row, deep)
-            u, _ = at_place(w, p)
             H = bent_distance(g, inverse, axis)
-            gu, Hu = dot3(g, u), rotate(H, u)
             K = add9(scale9(stiff, outer3(g, g)), scale9(force, H))
-            mixed = add9(outer3(Hu, g), outer3(g, Hu))
-            DK = add9(scale9(bent * gu, outer3(g, g)), scale9(stiff - force * inverse, mixed))
-            DK = add9(DK, scale9(gu * (stiff - force * inverse), H))
-            to = k if k < last else tree.points + b
-            add_steady_curvature(to, p, scale3(force, g), scale3(0.0, p), K, DK, w, L)
+            DK = scale9(0.0, K)
+            if order == VIRTUAL:
+                u, _ = at_place(m.w[k], p)
+                gu, Hu = dot3(g, u), rotate(H, u)
+                mixed = add9(outer3(Hu, g), outer3(g, Hu))
+                DK = add9(scale9(bent * gu, outer3(g, g)), scale9(stiff - force * inverse, mixed))
+                DK = add9(DK, scale9(gu * (stiff - force * inverse), H))
+            on = k if k < last else -1
+            take_up(tree, b, on, p, scale3(force, g), scale3(0.0, p), K, DK, False, order, ws, m, L)
