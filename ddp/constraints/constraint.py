@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import reprlib
 from collections.abc import Callable
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -68,12 +68,11 @@ class Equality(_OfFunction):
 class Inequality(_OfFunction):
     """``lower <= c(x, u) <= upper``, without bounds ``c(x, u) <= 0``; the rest as in `Equality`.
 
-    lower, upper: by name, numbers or arrays (size,), infinite where there is none; one of them alone is the only bound.
+    lower, upper: numbers or arrays (size,), infinite where there is none; one of them alone is the only bound.
     """
 
     function: Function
     jacobian: Function | None = None
-    _: KW_ONLY
     lower: ArrayLike = -np.inf
     upper: ArrayLike | None = None
     derivatives: str = "traced"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -34,7 +34,7 @@ class JittedConstraint:
     jacobian(x, u): (size, n+nu) or (size, n); hessian(x, u, weight): ``Σ_i weight_i ∂²c_i`` (n+nu, n+nu) or (n, n), in
     exponential coordinates; the short shapes say that u does not matter. A function alone is traced, as `Inequality`'s;
     without a hessian the jacobian is differenced, to fourth order, which takes states that are plain numbers.
-    lower, upper: by name, numbers or arrays (size,), infinite where there is none, equal for an equality; without
+    lower, upper: numbers or arrays (size,), infinite where there is none, equal for an equality; without
         either, ``c(x, u) <= 0``, and one of them alone is the only bound.
     at_end: as of `Inequality`.
 
@@ -44,7 +44,6 @@ class JittedConstraint:
     function: Callable[[Any, Any], Any]
     jacobian: Callable[[Any, Any], Any] | None = None
     hessian: Callable[[Any, Any, Any], Any] | None = None
-    _: KW_ONLY
     lower: ArrayLike = -np.inf
     upper: ArrayLike | None = None
     at_end: bool = True

@@ -342,12 +342,6 @@ def test_malformed_constraints_are_named(named, constraints):
         linear_problem(**constraints)
 
 
-@pytest.mark.parametrize(("kind", "derivatives"), [(ddp.Inequality, (None,)), (ddp.JittedConstraint, (None, None))])
-def test_bounds_are_given_by_name(kind, derivatives):
-    with pytest.raises(TypeError, match="positional arguments"):
-        kind(position, *derivatives, 1.0)
-
-
 @pytest.mark.parametrize(
     ("named", "make"),
     [
