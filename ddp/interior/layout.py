@@ -125,12 +125,11 @@ class Workplace:
 
     def scale(self, factors: Array) -> None:
         """Multiply rows by factors (m,) of constraints, see `Point`."""
-        every = np.ones(self.rows.size)
-        every[: len(factors)] = factors
-        if not np.array_equal(self.own["factors"], every):
-            self.own["factors"][:] = every
-            self.bounds = barrier_of(self.rows, every)
-            assign(self.memory, {"scaled": int((every != 1.0).any())})
+        own = self.own["factors"][: len(factors)]  # those of limits are ones
+        if not (own == factors).all():
+            own[:] = factors
+            self.bounds = barrier_of(self.rows, self.own["factors"])
+            assign(self.memory, {"scaled": int((factors != 1.0).any())})
 
     def serve(self, bounds: Barrier) -> None:
         """Let kernels work with the rows of some bounds."""

@@ -218,9 +218,10 @@ def _led(descent: Descent, scale: float) -> tuple[Point, Array] | None:
 
 def _check_rows(iterate: Iterate) -> None:
     """Raise an error for a constraint that fails where a solve begins, UndefinedCostError if it is no number."""
-    problem, U = iterate.problem, iterate.problem.padded(iterate.U)
+    problem = iterate.problem
     if np.isfinite(problem.rows.values(iterate.X, iterate.U)).all():
         return
+    U = problem.padded(iterate.U)
     for entry in problem.placed:
         knots = slice(entry.start, entry.stop)
         with naming(entry.name, knots):

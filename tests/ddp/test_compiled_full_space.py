@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import ddp
+from ddp.interior import linear
 from ddp.interior.outside import Outside
 from tests.benchmarks.optimisers import limited
 
@@ -50,6 +51,16 @@ def test_compiled_parts_do_what_python_is_asked_for(build, step, monkeypatch):
     for one, guess in zip(found, starts(problem, 2), strict=True):
         assert same(one, solved(problem, guess, "threads:2", step=step))  # which make derivatives for Python
     assert bool(asked) == (step == "linear" or build is not limited.bounded_loop)  # which rollouts solve
+
+
+@pytest.mark.parametrize("build", [limited.rail, limited.bounded_loop])
+def test_multipliers_are_the_same_compiled_for_their_sizes_and_for_all(build, monkeypatch):
+    found, asked = solved(build(), step="linear"), []
+    monkeypatch.setattr(linear, "sizes_of", lambda *sizes: asked.append(sizes) or {})
+    linear.compiled.cache_clear()
+    assert same(found, solved(build(), step="linear"))
+    linear.compiled.cache_clear()
+    assert asked
 
 
 @pytest.mark.parametrize("part", ["_differentiate", "_contract", "_stray", "_track", "_weigh"])
