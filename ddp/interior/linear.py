@@ -21,11 +21,22 @@ from ddp.compiling.kernel import call_contraction, callback, kernel, specialised
 from ddp.interior.memory import Memory, arrays
 from ddp.machine.algebra import add_product, dot
 from ddp.machine.memory import address_of, as_matrix, floats_at, hold, rows_of
-from ddp.machine.tiles import WIDTH
+from ddp.machine.number import QUAD, WIDTH
 from ddp.sweeps.horizon import Horizon, own
 from ddp.sweeps.limits import is_bent, sizes
 from ddp.sweeps.sized_limits import sizes_of
 from ddp.sweeps.sweeping import Sweeping
+
+
+@kernel
+def add_transposed(g, M, z, rows, columns, apart):
+    """g (columns,) += Mᵀ z (rows,), as `add_product`; few numbers one by one: registers would wait for all of them."""
+    if columns > QUAD:
+        add_product(g, M, z, rows, columns, apart)
+        return
+    for j in range(rows):
+        for i in range(columns):
+            g[i] += z[j] * M[apart * j + i]
 
 
 @kernel
@@ -60,10 +71,10 @@ def multipliers(memory, follows, costate, weights):
                 for i in range(n // 2):
                     v[i] = blend * y[t + 1, n // 2 + i]
                 add_blocks(p, n // 2, t, z, v, g, on[n // 2 :])
-            add_product(g, p.A[t], on, n, n, n)
-            add_product(g[n:], p.B[t], on, n, nu, nu)
+            add_transposed(g, p.A[t], on, n, n, n)
+            add_transposed(g[n:], p.B[t], on, n, nu, nu)
             if follows:
-                add_product(g, p.K[t], g[n:], nu, n, n)
+                add_transposed(g, p.K[t], g[n:], nu, n, n)
         for i in range(n):
             costate[t, i] = g[i]
         if t > 0:
@@ -73,7 +84,7 @@ def multipliers(memory, follows, costate, weights):
                 if bent:
                     w[i] = blend * dot(p.bends[t - 1][(n + i) * n :], y[t], n)
             if bent:
-                add_product(w, p.bends[t - 1], g, n, n, n)
+                add_transposed(w, p.bends[t - 1], g, n, n, n)
     hold(scratch)
 
 
@@ -98,16 +109,16 @@ def gradient_at(p, n, nu, t, blend, mu, U, X, z, g):
     if blend < 1.0 and not p.separable[t]:
         for i in range(size):
             z[i] *= 1.0 - blend
-        add_product(g, p.lzz[t], z, size, size, nz)
+        add_transposed(g, p.lzz[t], z, size, size, nz)
         for i in range(size):
             z[i] = X[t, i] if i < n else U[t, i - n]
     if blend > 0.0:
         for i in range(size):
             z[i] *= blend
         if not p.separable[t]:
-            add_product(g, p.exact[t], z, size, size, nz)
+            add_transposed(g, p.exact[t], z, size, size, nz)
         if t < p.N and p.in_blocks == 0:
-            add_product(g, p.T[t], z, size, size, nz)
+            add_transposed(g, p.T[t], z, size, size, nz)
 
 
 @kernel
@@ -130,7 +141,7 @@ def add_blocks(p, m, t, z, v, g, on):
         g[i], g[m + i], on[i] = of_q, of_v, of_next
     for b in range(len(p.bent)):
         first, count = p.bent[b, 0], p.bent[b, 1]
-        add_product(on[first:], nn, v[first:], count, count, count)
+        add_transposed(on[first:], nn, v[first:], count, count, count)
         nn = nn[count * count :]
 
 
@@ -146,8 +157,8 @@ def stationarity(memory, unused, none, nothing):
         for i in range(n):
             g[i] -= costate[t, i]
         if t < p.N:
-            add_product(g, p.A[t], w[t], n, n, n)
-            add_product(g[n:], p.B[t], w[t], n, nu, nu)
+            add_transposed(g, p.A[t], w[t], n, n, n)
+            add_transposed(g[n:], p.B[t], w[t], n, nu, nu)
     for i in range(n):
         found[0, i] = 0.0
 

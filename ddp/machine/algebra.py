@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 
 from ddp.compiling.kernel import kernel
-from ddp.machine.number import QUAD, WIDTH
+from ddp.machine.number import WIDTH
 from ddp.machine.simd import load_some, multiply_add, store_some
 
 PIVOT = 1e-15
@@ -128,11 +128,6 @@ def rotate(A, V, p, q, c, s):
 @kernel
 def add_product(g, M, z, rows, columns, apart):
     """g (columns,) += Mᵀ z (rows,), M with its rows ``apart``."""
-    if columns <= QUAD:  # registers would wait for numbers that have just been written one by one
-        for j in range(rows):
-            for i in range(columns):
-                g[i] += z[j] * M[apart * j + i]
-        return
     for i in range(0, columns, WIDTH):
         count = min(WIDTH, columns - i)
         total = load_some(g, i, count)
