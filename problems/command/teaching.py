@@ -29,7 +29,7 @@ EXERCISES = {
 1. Lower the weight of control from 0.1 to 0.01. How often does the pendulum swing back?
 Solution: once at 0.1, not at all at 0.01: torque is then so cheap that the motor lifts the pendulum at once.
 2. Raise it to 10. What does that do to the iterations of iLQR and DDP?
-Solution: 52 and 18, from 26 and 15. More of the final error remains, and its product with the curvature of the dynamics
+Solution: 40 and 18, from 26 and 15. More of the final error remains, and its product with the curvature of the dynamics
 is what Gauss-Newton leaves out.
 3. Set the limit of controls to 3. Where does the pendulum end? Is that the best there is?
 Solution: at 2.2 rad, a local optimum near the guess: a descent does not see motions that swing in another way.""",
@@ -37,7 +37,7 @@ Solution: at 2.2 rad, a local optimum near the guess: a descent does not see mot
 1. Lower the weight of control from 0.01 to 0.001. How do the force and the way of the cart change?
 Solution: 32 N instead of 14 N, 1.1 m instead of 0.7 m, and another number of swings: another local optimum.
 2. Which method needs fewer iterations, and does that depend on the weights?
-Solution: DDP, in all of them, by a tenth to a half.""",
+Solution: DDP, in all of them: from a fifth to three fifths as many.""",
     "arm/reach": """\
 1. The two methods take nearly the same number of iterations. Why?
 Solution: the pose is reached, the residual vanishes, and with it all that Gauss-Newton leaves out. Second order shows
