@@ -219,8 +219,16 @@ def expectation(value: Any) -> Callable[[Any], bool] | None:
         return None if names is None else lambda now: type(now) is dict and bool(frozen(list(now)) == names)
     if is_viewed(value):
         return None if _has_operators(kind) else _of_kind(kind)
-    looked_into = kind in (CellType, MethodType, partial) or uncompiled(value) is not None
+    looked_into = kind in (CellType, MethodType, partial) or jitted(value) is not None
     return _of_kind(kind) if looked_into else None
+
+
+def jitted(value: Any) -> Any:
+    """Python's function of a kernel or of what numba makes; None of any other value."""
+    try:
+        return uncompiled(value)
+    except Exception:  # whatever its __getattr__ has against the name
+        return None
 
 
 def _of_kind(kind: type) -> Callable[[Any], bool]:

@@ -19,9 +19,8 @@ from typing import Any
 
 import numpy as np
 
-from ddp.compiling.values import uncompiled
 from ddp.tracing.arrays import FUNCTIONS, MAKING, made, traced
-from ddp.tracing.reads import ABSENT, GIVEN, LIBRARIES, PURE, UNSEEN, Reads, frozen, is_of_users, is_viewed
+from ddp.tracing.reads import ABSENT, GIVEN, LIBRARIES, PURE, UNSEEN, Reads, frozen, is_of_users, is_viewed, jitted
 from ddp.tracing.scalars import BUILTINS, MATH
 
 LARGEST = 100_000
@@ -93,7 +92,7 @@ class Rewriter:
                 self._read(place, "attribute", name, getattr(value, name)) for name in ("func", "args", "keywords")
             )
             return partial(func, *args, **named)
-        if (function := uncompiled(value)) is not None:
+        if (function := jitted(value)) is not None:
             return self._read(place, "attribute", "py_func", function)
         if isinstance(value, (BuiltinFunctionType, type(np.dot))) or value is float:
             return self._of_numpy(value)
@@ -127,6 +126,9 @@ class Rewriter:
         copy = FunctionType(function.__code__, names, function.__name__, None, closure)
         self._known[id(function)] = function, copy  # it may call itself
         copy.__qualname__ = function.__qualname__
+        for name, value in function.__dict__.items():
+            if not name.startswith("__"):  # what wraps another one is none of its own
+                copy.__dict__[name] = self._read(place, "attribute", name, value)
         copy.__kwdefaults__ = self._read(place, "attribute", "__kwdefaults__", function.__kwdefaults__)
         copy.__defaults__ = self._read(place, "attribute", "__defaults__", function.__defaults__)
         own = function.__globals__

@@ -205,6 +205,24 @@ def test_what_a_function_reads_of_modules_is_compared(monkeypatch):
     assert not dynamics.renew()
 
 
+def test_attributes_of_functions_and_of_dictionaries_are_read():
+    class Attributes(dict):
+        __getattr__ = dict.__getitem__
+
+    def gain():
+        return gain.value * settings.share
+
+    gain.value, settings = np.ones(2), Attributes(share=3.0)
+    dynamics, x, u = FunctionDynamics(lambda x, u: x + gain() * u, 2, 1), np.zeros(2), np.ones(1)
+    assert dynamics.step(x, u).tolist() == [3.0, 3.0]
+    gain.value[0] = 2.0
+    assert dynamics.renew()
+    assert dynamics.step(x, u).tolist() == [6.0, 3.0]
+    settings["share"] = 1.0
+    assert dynamics.renew()
+    assert dynamics.step(x, u).tolist() == [2.0, 1.0]
+
+
 def test_a_system_of_ones_own_is_traced_where_it_asks_for_that():
     class Own:
         nx, nu, dt, derivatives, gain = 2, 1, 0.1, "traced", 1.0
