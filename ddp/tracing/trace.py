@@ -129,13 +129,12 @@ def compare(name: str, function: Callable[..., Any], compiled: Callable[..., Any
         if value.dtype.kind == "b":
             raise TypeError(f"{name}: expected numbers, got {value.tolist()}")
         found = np.asarray(compiled(*point)).reshape(expected.shape)
-        differs = np.abs(found - expected) > 1e-9 * (1.0 + np.abs(expected))
-        if (differs & np.isfinite(found) & np.isfinite(expected)).any():
+        if not np.allclose(found, expected, 1e-9, 1e-9, equal_nan=True):
             when = "when called again " if k == len(points) else ""
             raise FollowError(
                 f"{name} returns {expected.ravel().tolist()} {when}where its operations, followed once, give"
                 f" {found.ravel().tolist()}: does it keep something between calls, read what changes, or draw"
-                " random numbers?"
+                " random numbers, or go on after an exception?"
             )
 
 

@@ -1,6 +1,7 @@
 """Functions that cannot be traced are refused with the line; those that keep something between calls are found."""
 
 import gc
+import math
 import pickle
 from dataclasses import replace
 
@@ -158,6 +159,17 @@ def drawn_globally():
 def test_functions_that_differ_from_call_to_call_are_found(make):
     with pytest.raises(ddp.ModelError, match="does it keep something between calls, read what changes, or draw"):
         FunctionDynamics(make(), 2, 1)
+
+
+def test_functions_that_go_on_after_an_exception_are_found():
+    def f(x, u):
+        try:
+            return x + math.sqrt(x[0]) * u
+        except ValueError:
+            return x
+
+    with pytest.raises(ddp.ModelError, match=r"where its operations, followed once, give \[nan.* after an exception"):
+        FunctionDynamics(f, 2, 1)
 
 
 def test_parameters_change_without_a_new_trace():
