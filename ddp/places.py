@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 
 from ddp.constraints.bounds import as_limits
 from ddp.costs.compiled import CompiledTerm
-from ddp.costs.entries import Entry
 from ddp.costs.objective import Objective
 from ddp.costs.traced import TracedTerm
 from ddp.errors import DDPError, ProblemError, as_array, instance, nearest, said, settle
@@ -218,8 +217,8 @@ def _varied(problem: Problem, where: tuple[str, Any, int], values: dict[str, Any
     made = _with_numbers(place, thing, values)
     if isinstance(thing, CompiledTerm):
         return made
-    entries = problem.objective.within(0, problem.horizon + 1)
-    traced = [one.term for one, _ in entries if isinstance(one.term, TracedTerm) and one.term.term is thing]
+    terms = (entry.term for entry in problem.objective.entries)
+    traced = [term for term in terms if isinstance(term, TracedTerm) and term.term is thing]
     for name in values if traced else ():
         if not traced[0].traced.reads(name):  # but it may read what its constructor makes of it
             other = made if len(values) == 1 else _with_numbers(place, thing, {name: values[name]})
@@ -273,24 +272,12 @@ def _with_things(problem: Problem, changed: dict[tuple[str, Any, int], Any]) -> 
 
 def _swapped(objective: Objective, swaps: dict[int, Any]) -> Objective | None:
     """The objective with other terms of the same classes in place of some; None where those are not there as such."""
-    left, alike = set(swaps), True
-
-    def swapped(entry: Entry) -> Entry:
-        nonlocal alike
-        new = swaps.get(id(entry.term))
-        if new is None:
-            return entry
-        left.discard(id(entry.term))
-        found = entry._replace(term=new)
-        alike = alike and found.separable == entry.separable
-        return found
-
-    parts = {
-        "running": tuple(map(swapped, objective.running)), "terminal": tuple(map(swapped, objective.terminal)),
-        "during": tuple((knots, swapped(entry)) for knots, entry in objective.during),
-        "at": tuple((knot, swapped(entry)) for knot, entry in objective.at),
-    }  # fmt: skip
-    return None if left else objective.with_entries(alike, **parts)
+    before = objective.entries
+    if not swaps.keys() <= {id(entry.term) for entry in before}:
+        return None
+    after = tuple(entry._replace(term=swaps[id(entry.term)]) if id(entry.term) in swaps else entry for entry in before)
+    alike = all(new.separable == old.separable for new, old in zip(after, before, strict=True) if new is not old)
+    return objective.with_entries(after, alike)
 
 
 def _with_limits(problem: Problem, given: Any) -> Problem:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ddp.costs.batch import BatchTerm, ability
+from ddp.costs.entries import Entry
 from ddp.errors import ProblemError, as_array, instance, said
 from ddp.problem import Problem
 from ddp.protocols import Array, Constraint, CostFunction, Term
@@ -99,6 +100,22 @@ def _check(thing: Any, kind: Any, system: Any) -> None:
     instance("system", system, Augmented, "an Augmented")
 
 
+def _by_knots(
+    entries: Sequence[Entry], problem: Problem, later: int = 0
+) -> tuple[dict[range, list[Any]], dict[int, list[Any]], list[Any]]:
+    """Terms of stretches, of single knots and of the end, so many knots later."""
+    during, at, terminal = dict[range, list[Any]](), dict[int, list[Any]](), list[Any]()
+    for entry in entries:
+        knots = range(entry.begin + later, entry.end + later)
+        if entry.density:
+            during.setdefault(knots, []).append(entry.term)
+        elif entry.begin < problem.horizon:
+            at.setdefault(knots.start, []).append(entry.term)
+        else:
+            terminal.append(entry.term)
+    return during, at, terminal
+
+
 def lifted(
     problem: Problem, system: Augmented, s0: ArrayLike, guess: ArrayLike | None = None,
     running: Sequence[Term | BatchTerm | CostFunction] = (), terminal: Sequence[Term | BatchTerm | CostFunction] = (),
@@ -115,29 +132,20 @@ def lifted(
     instance("problem", problem, Problem)
     if not isinstance(system, Augmented) or system.system is not problem.dynamics:
         raise ProblemError(f"system: expected an Augmented around the problem's dynamics, got {said(system)}")
-    objective = problem.objective
-    given = {id(one) for one in without}
-
-    def of(entries: Any) -> list[BatchTerm]:
-        return [LiftedTerm(entry.term, system) for entry in entries if id(entry.term) not in given]
-
-    at: dict[int, list[Any]] = {}
-    for knot, entry in objective.at:
-        at.setdefault(knot, []).extend(of([entry]))
-    during: dict[range, list[Any]] = {}
-    for knots, entry in objective.during:
-        during.setdefault(knots, []).extend(of([entry]))
+    left = {id(one) for one in without}
+    entries = [entry for entry in problem.objective.entries if id(entry.term) not in left]
+    during, at, at_end = _by_knots([entry._replace(term=LiftedTerm(entry.term, system)) for entry in entries], problem)
+    whole = during.pop(range(problem.horizon), [])
     held: dict[Any, list[Any]] = {range(0, problem.horizon): [*constraints]} if constraints else {}
     for placed in problem.placed:
         if placed.stop <= problem.horizon:
             where = range(placed.start, placed.stop)
             held.setdefault(where, []).append(LiftedConstraint(placed.constraint, system))
-    at_end = [LiftedConstraint(one.constraint, system) for one in problem.placed if one.stop > problem.horizon]
+    held_at_end = [LiftedConstraint(one.constraint, system) for one in problem.placed if one.stop > problem.horizon]
     x0 = np.concatenate([problem.x0, as_array("s0", s0, (system.ns,))])
     return Problem(
-        dynamics=system, running=[*of(objective.running), *running], during=during, at=at,
-        terminal=[*of(objective.terminal), *terminal], x0=x0, horizon=problem.horizon, constraints_at=held,
-        terminal_constraints=[*at_end, *terminal_constraints],
+        dynamics=system, running=[*whole, *running], during=during, at=at, terminal=[*at_end, *terminal], x0=x0,
+        horizon=problem.horizon, constraints_at=held, terminal_constraints=[*held_at_end, *terminal_constraints],
         guess=np.zeros((problem.horizon, system.nr)) if guess is None else as_array("guess", guess, (None, system.nr)),
     )  # fmt: skip
 
@@ -153,13 +161,10 @@ def free_start(
     """
     instance("problem", problem, Problem)
     system = FreeStart(problem.dynamics, directions)
-    k, N, objective = system.before, problem.horizon, problem.objective
-    during: dict[range, list[Any]] = {range(k, k + N): [entry.term for entry in objective.running]}
-    for knots, entry in objective.during:
-        during.setdefault(range(knots.start + k, knots.stop + k), []).append(entry.term)
-    at: dict[int, list[Any]] = {k: list(start)} if start else {}
-    for knot, entry in objective.at:
-        at.setdefault(knot + k, []).append(entry.term)
+    k, N = system.before, problem.horizon
+    during, at, terminal = _by_knots(problem.objective.entries, problem, k)
+    if start:
+        at[k] = [*start, *at.get(k, [])]
     for knot in np.flatnonzero(system.idle.any(axis=1)).tolist():
         at.setdefault(knot, []).append(ControlCost(np.zeros(system.nu), system.idle[knot].astype(float)))
     held: dict[int | range, list[Any]] = {}
@@ -171,8 +176,8 @@ def free_start(
     limits = [np.vstack([np.full((k, system.nu), side), own]) for side, own in sides]
     U = np.zeros((N, system.nu)) if not isinstance(problem.guess, np.ndarray) else problem.guess
     return Problem(
-        dynamics=system, running=[], during=during, at=at, terminal=[entry.term for entry in objective.terminal],
-        x0=problem.x0, horizon=N + k, constraints_at=held, terminal_constraints=[*at_end, *terminal_constraints],
+        dynamics=system, running=[], during=during, at=at, terminal=terminal, x0=problem.x0,
+        horizon=N + k, constraints_at=held, terminal_constraints=[*at_end, *terminal_constraints],
         control_limits=(limits[0], limits[1]) if problem.limited else None,
         guess=np.vstack([np.zeros((k, system.nu)), U]),
     )  # fmt: skip

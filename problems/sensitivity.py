@@ -154,13 +154,12 @@ def by_durations(problem: Problem, X: Array, U: Array, multipliers: Array, on_ne
             problem.add_forces(X, U, multipliers, d.lz)
         on_next = costates(d.A, d.lz)[1:]
     rates = np.einsum("ki,ki->k", on_next, of_steps(X[:-1], U))
-    running = [(slice(0, N), entry) for entry in objective.running]
-    running += [(slice(knots.start, knots.stop), entry) for knots, entry in objective.during]
-    for knots, entry in running:
-        rates[knots] += entry.term.values(X[knots], padded[knots])
-    for knots, entry in [*running, *((slice(k, k + 1), entry) for k, entry in objective.at if k < N)]:
-        if (of_term := of_terms(entry.term, "by_duration")) is not None:
-            rates[knots] += entry.weight * of_term(X[knots], padded[knots])
+    for entry in objective.entries:
+        if entry.density:
+            rates[entry.knots] += entry.term.values(X[entry.knots], padded[entry.knots])
+    for entry in objective.entries:
+        if entry.end <= N and (of_term := of_terms(entry.term, "by_duration")) is not None:
+            rates[entry.knots] += entry.weight * of_term(X[entry.knots], padded[entry.knots])
     for placed in problem.placed:
         if (of_constraint := of_terms(placed.constraint, "by_duration")) is not None:
             own, knots = placed.own(multipliers), slice(placed.start, placed.stop)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -20,16 +20,31 @@ from ddp.systems.system import ability as of_system
 
 
 class Entry(NamedTuple):
-    """A term as the horizon sees it: how the user would name it, what multiplies it, whether kernels can ask it.
+    """A term as the horizon sees it: how the user would name it, what multiplies it, and its knots begin .. end-1.
 
-    compiled: anywhere.   noted: where the dynamics have noted what it needs.
+    compiled: whether kernels can ask it anywhere; noted: where the dynamics have noted what it needs.
+    density: whether it is a cost by the second, multiplied by how long its knots take.
     """
 
     name: str
     term: BatchTerm
     weight: float
+    begin: int
+    end: int
     compiled: bool = False
+    density: bool = False
     noted: bool = False
+
+    @property
+    def knots(self) -> slice:
+        """Its knots."""
+        return slice(self.begin, self.end)
+
+    def part(self, begin: int, end: int) -> Entry:
+        """The term at some of its knots."""
+        if (begin, end) == (self.begin, self.end):
+            return self
+        return self._replace(term=part(self.term, begin - self.begin, end - self.begin), begin=begin, end=end)
 
     @property
     def separable(self) -> bool:
@@ -37,11 +52,10 @@ class Entry(NamedTuple):
         return self.compiled and bool(ability(self.term, "separable"))
 
 
-def entries_of(name: str, terms: Any, weight: float, dynamics: System, x0: Array) -> tuple[Entry, ...]:
-    """The user's list of terms, checked, named and wrapped."""
+def entries_of(name: str, terms: Any, knots: range, density: bool, dynamics: System, x0: Array) -> Iterator[Entry]:
+    """The user's list of terms of some knots, checked, named and wrapped."""
     if isinstance(terms, (str, Mapping)) or not isinstance(terms, Sequence):
         raise ProblemError(f"{name}: expected a list of cost terms, got {described(terms)}")
-    entries = []
     for i, term in enumerate(terms):
         label = f"{name}[{i}]"
         if isinstance(term, type):
@@ -67,20 +81,20 @@ def entries_of(name: str, terms: Any, weight: float, dynamics: System, x0: Array
             )
         with naming(label, slice(0, 1)):
             compiled = ability(batch, "compiled") is not None
-            entries.append(Entry(f"{label} ({kind})", batch, weight, compiled))
-    return tuple(entries)
+        weight = dynamics.dt if density else 1.0
+        yield Entry(f"{label} ({kind})", batch, weight, knots.start, knots.stop, compiled, density)
 
 
-def note_reader(entry: Entry, dynamics: System, knots: slice) -> CompiledCost | None:
+def note_reader(entry: Entry, dynamics: System) -> CompiledCost | None:
     """C function that evaluates a term by the notes of the dynamics, if there is one."""
     read = None if entry.compiled else ability(entry.term, "noted")
     if read is None or of_system(dynamics, "track_noting") is None:
         return None
-    with naming(entry.name, knots):
-        return cast("CompiledCost | None", read(dynamics, knots))
+    with naming(entry.name, entry.knots):
+        return cast("CompiledCost | None", read(dynamics, entry.knots))
 
 
-def try_entry(entry: Entry, knots: slice, horizon: int, dynamics: System, x0: Array) -> None:
+def try_entry(entry: Entry, horizon: int, dynamics: System, x0: Array) -> None:
     """Evaluate a batch term once: one made for another system is found here, not on the way.
 
     So is one of the controls alone at knot N, where there are none: a constant, and surely a mistake.
@@ -89,12 +103,12 @@ def try_entry(entry: Entry, knots: slice, horizon: int, dynamics: System, x0: Ar
         return
     elsewhere = dynamics.integrate(x0, 0.1 * np.cos(1.0 + np.arange(dynamics.n)))
     X, U = np.stack([x0, x0, elsewhere]), np.outer([0.0, 1.0, 0.0], np.ones(dynamics.nu))
-    with naming(entry.name, knots), np.errstate(all="ignore"):
+    with naming(entry.name, entry.knots), np.errstate(all="ignore"):
         one = entry.term if varying(entry.term) is None else part(entry.term, 0, 1)
         values = np.asarray(one.values(X, U))
     if values.shape != (3,):
         raise ProblemError(f"{entry.name}: values: expected shape (3,) for 3 knots, got {values.shape}")
-    if knots.start == horizon and values[0] != values[1] and values[0] == values[2]:
+    if entry.begin == horizon and values[0] != values[1] and values[0] == values[2]:
         raise ProblemError(
             f"{entry.name}: expected a term of the state at the end of the horizon, "
             "where there is no control; got one of the controls alone"

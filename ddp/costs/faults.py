@@ -14,9 +14,9 @@ from ddp.protocols import Array
 def fault(objective: Objective, X: Array, U: Array, order: int) -> str | None:
     """The first term whose cost or, if order > 0, derivative is not finite, as a sentence; None if all are."""
     U = padded(U, len(X))
-    for entry, knots in objective.within(0, objective.horizon + 1):
-        own = X[knots], U[knots]
-        with naming(entry.name, knots):
+    for entry in objective.within(0, objective.horizon + 1):
+        own = X[entry.knots], U[entry.knots]
+        with naming(entry.name, entry.knots):
             found = [("cost", entry.term.values(*own))]
             for name, exact in (("Gauss-Newton Hessian", False), ("Hessian", True)):
                 if order > 0:
@@ -26,7 +26,7 @@ def fault(objective: Objective, X: Array, U: Array, order: int) -> str | None:
             if (bad := broken_rows(array)).any():
                 row = int(np.argmax(bad))
                 value = array[row] if what == "cost" else "not finite"
-                return f"{entry.name}: its {what} is {value} at knot {knots.start + row}"
+                return f"{entry.name}: its {what} is {value} at knot {entry.begin + row}"
     return None
 
 
@@ -34,7 +34,7 @@ def most_concave(objective: Objective, X: Array, U: Array, knot: int) -> str | N
     """The term with the most negative curvature at a knot; None if none has any."""
     U, own = padded(U, len(X)), slice(knot, knot + 1)
     found: tuple[float, str | None] = (-1e-12, None)
-    for entry, _ in objective.within(knot, knot + 1):
+    for entry in objective.within(knot, knot + 1):
         _, lzz = _derivatives(objective, entry, X[own], U[own], entry.weight, True)
         if np.isfinite(lzz).all():
             found = min(found, (float(np.linalg.eigvalsh(lzz[0])[0]), entry.name), key=lambda pair: pair[0])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -15,7 +15,7 @@ from ddp.costs import cost_table
 from ddp.costs.batch import BatchTerm, CompiledCost, ability
 from ddp.costs.bound import EXACT, GAUSS_NEWTON
 from ddp.costs.entries import Entry, entries_of, note_reader, try_entry
-from ddp.costs.stretches import check_length, even, part, varying, weights_of
+from ddp.costs.stretches import check_length, even, varying, weights_of
 from ddp.costs.terms import naming
 from ddp.costs.traced import TracedTerm
 from ddp.derivatives import Derivatives
@@ -43,15 +43,12 @@ class Objective:
     """The terms of the knots 0 .. N, and what constraints contribute to the augmented Lagrangian.
 
     Trajectories are X (N+1, nx) and U (N, nu), padded with a row of zeros or not.
-    running: of the knots 0 .. N-1.  during: of stretches.  at: of single knots.  terminal: of the knot N.
+    entries: every term with its knots, in the order that costs are summed in.
     """
 
     dynamics: System
     horizon: int
-    running: tuple[Entry, ...]
-    during: tuple[tuple[range, Entry], ...]
-    at: tuple[tuple[int, Entry], ...]
-    terminal: tuple[Entry, ...]
+    entries: tuple[Entry, ...]
     lagrangian: Lagrangian | None = None
 
     @classmethod
@@ -63,53 +60,32 @@ class Objective:
 
         tried: whether all terms are known to fit, so that none is evaluated.
         """
-        of_running = entries_of("running", running, dynamics.dt, dynamics, x0)
-        of_stretches = [
-            (knots, entry)
-            for knots in sorted(during, key=lambda knots: (knots.start, knots.stop))
-            for entry in entries_of(f"during[{knots}]", during[knots], dynamics.dt, dynamics, x0)
+        in_order = sorted(during, key=lambda knots: (knots.start, knots.stop))
+        lists = [
+            ("running", running, range(horizon), True),
+            *((f"during[{knots}]", during[knots], knots, True) for knots in in_order),
+            *((f"at[{k}]", at[k], range(int(k), int(k) + 1), False) for k in sorted(at)),
+            ("terminal", terminal, range(horizon, horizon + 1), False),
         ]
-        of_knots = [
-            (int(knot), entry)
-            for knot in sorted(at)
-            for entry in entries_of(f"at[{knot}]", at[knot], 1.0, dynamics, x0)
-        ]
-        at_end = entries_of("terminal", terminal, 1.0, dynamics, x0)
-        for knots, entry in [
-            *of_stretches, *((range(horizon), entry) for entry in of_running),
-            *((range(knot, knot + 1), entry) for knot, entry in of_knots),
-            *((range(horizon, horizon + 1), entry) for entry in at_end),
-        ]:  # fmt: skip
-            check_length(entry.name, entry.term, knots)
+        entries = [entry for of_knots in lists for entry in entries_of(*of_knots, dynamics, x0)]
+        for entry in entries:
+            check_length(entry.name, entry.term, range(entry.begin, entry.end))
         weights = weights_of(dynamics, horizon)
         if (weights != dynamics.dt).any():  # steps of time differ: apart for each run of knots with the same
-            whole = [*((range(horizon), entry) for entry in of_running), *of_stretches]
-            of_running, of_stretches = (), list(_weighed(whole, weights))
-        plain = cls(dynamics, horizon, of_running, tuple(of_stretches), tuple(of_knots), at_end)
-        for entry, rows in () if tried else plain.within(0, horizon + 1):
-            try_entry(entry, rows, horizon, dynamics, x0)
-
-        readers = []
-
-        def reads(entry: Entry, start: int, stop: int) -> Entry:
-            """The entry, marked if it reads notes of these knots."""
-            reader = note_reader(entry, dynamics, slice(start, stop)) if stop <= horizon else None
-            if reader is not None:
-                readers.append((reader, start, stop, entry.weight))
-            return entry._replace(noted=reader is not None)
-
-        found = replace(
-            plain, during=tuple((k, reads(entry, k.start, k.stop)) for k, entry in of_stretches),
-            at=tuple((k, reads(entry, k, k + 1)) for k, entry in of_knots),
-        )  # fmt: skip
+            entries = [own for entry in entries for own in (_weighed(entry, weights) if entry.density else [entry])]
+        for entry in () if tried else entries:
+            try_entry(entry, horizon, dynamics, x0)
+        readers = [note_reader(entry, dynamics) if entry.end <= horizon else None for entry in entries]
+        marked = [entry._replace(noted=read is not None) for entry, read in zip(entries, readers, strict=True)]
+        found = cls(dynamics, horizon, tuple(marked))
         _ = found.table  # what cannot be compiled is told here
-        vars(found)["_readers"] = readers
+        vars(found)["_readers"] = _rows(marked, readers)
         return found
 
     @cached_property
     def _traces(self) -> list[tuple[TracedTerm, TracedFunction]]:
         """Traced terms, and the traces that tables are made of."""
-        terms = {id(entry.term): entry.term for entry, _, _ in self._stretches}
+        terms = {id(entry.term): entry.term for entry in self.entries}
         return [(term, term.traced) for term in terms.values() if isinstance(term, TracedTerm)]
 
     def renew(self) -> bool:
@@ -130,13 +106,13 @@ class Objective:
         vars(twin).update(lagrangian=lagrangian, plain=self)
         return twin
 
-    def with_entries(self, alike: bool, **parts: Any) -> Objective:
-        """Copy with other entries of some of its fields, at the same knots; nothing is checked.
+    def with_entries(self, entries: tuple[Entry, ...], alike: bool) -> Objective:
+        """Copy with other entries, at the same knots; nothing is checked.
 
         alike: whether as many terms are separable, in the same places.
         """
         twin, own = object.__new__(Objective), vars(self)
-        vars(twin).update({name: own[name] for name in self.__dataclass_fields__} | parts)
+        vars(twin).update({name: own[name] for name in self.__dataclass_fields__} | {"entries": entries})
         if alike and self._is_current:
             vars(twin).update({name: getattr(self, name) for name in OF_SHAPES})
         return twin
@@ -153,7 +129,7 @@ class Objective:
     @property
     def count(self) -> int:
         """Number of terms."""
-        return len(self.running) + len(self.at) + len(self.during) + len(self.terminal)
+        return len(self.entries)
 
     def values(self, X: Array, U: Array) -> Array:
         """The costs (N+1,) of all knots; nothing is checked."""
@@ -177,9 +153,9 @@ class Objective:
         """Add those of the terms that are not compiled; ``noted``: nor those that read notes."""
         if self.interpreted or self.noted:
             U = padded(U, len(X))
-            for entry, knots in self._in_python(0, self.horizon + 1, noted):
-                with naming(entry.name, knots):
-                    costs[knots] += entry.weight * entry.term.values(X[knots], U[knots])
+            for entry in self._in_python(0, self.horizon + 1, noted):
+                with naming(entry.name, entry.knots):
+                    costs[entry.knots] += entry.weight * entry.term.values(X[entry.knots], U[entry.knots])
 
     def expand(
         self, X: Array, U: Array, out: Derivatives, start: int, stop: int, exact: bool = False, again: bool = False
@@ -194,7 +170,8 @@ class Objective:
         cost_table.expand(self.table_with_notes, order, self.runs, start, stop, X, U, out.record, *into, again)
         if self.interpreted:
             U = padded(U, len(X))
-            for entry, rows in self._in_python(start, stop, True):  # none of them separable
+            for entry in self._in_python(start, stop, True):  # none of them separable
+                rows = entry.knots
                 with naming(entry.name, rows):
                     entry.term.expand(X[rows], U[rows], entry.weight, exact, out.l[rows], out.lz[rows], H[rows])
 
@@ -202,9 +179,9 @@ class Objective:
     def separable(self) -> NDArray[np.bool_]:
         """Flags (N+1,) of knots at which every term is separable: its Hessian is diagonal, and Gauss-Newton's."""
         mask = np.ones(self.horizon + 1, dtype=bool) if self.plain is self else self.plain.separable.copy()
-        for entry, begin, end in (*(self._stretches if self.plain is self else ()), *self._of_constraints):
+        for entry in (*(self.entries if self.plain is self else ()), *self._of_constraints):
             if not entry.separable:
-                mask[begin:end] = False
+                mask[entry.knots] = False
         return mask
 
     @cached_property
@@ -218,15 +195,14 @@ class Objective:
     def table(self) -> cost_table.Table:
         """The compiled terms."""
         if self.plain is not self:
-            found = [(ability(entry.term, "compiled"), begin, end, 1.0) for entry, begin, end in self._of_constraints]
-            compiled = [row for row in found if row[0] is not None]
+            compiled = _rows(self._of_constraints, [ability(entry.term, "compiled") for entry in self._of_constraints])
             object.__setattr__(self, "_alive", compiled)
             return np.concatenate([self.plain.table, cost_table.table_of(compiled)])
         rows, _ = [], self._traces
-        for entry, begin, end in self._stretches:
+        for entry in self.entries:
             if entry.compiled:
-                with naming(entry.name, slice(begin, end)):
-                    rows.append((ability(entry.term, "compiled"), begin, end, entry.weight))
+                with naming(entry.name, entry.knots):
+                    rows.append((ability(entry.term, "compiled"), entry.begin, entry.end, entry.weight))
         object.__setattr__(self, "_alive", [row[0] for row in rows])  # what the table's addresses point to
         return cost_table.table_of(rows)
 
@@ -243,17 +219,13 @@ class Objective:
     @cached_property
     def _readers(self) -> list[tuple[CompiledCost, int, int, float]]:
         """C functions of terms that read notes, their knots and weights."""
-        rows = [
-            (note_reader(entry, self.dynamics, slice(begin, end)), begin, end, entry.weight)
-            for entry, begin, end in self._stretches
-            if entry.noted
-        ]
-        return [(cost, begin, end, weight) for cost, begin, end, weight in rows if cost is not None]
+        noted = [entry for entry in self.entries if entry.noted]
+        return _rows(noted, [note_reader(entry, self.dynamics) for entry in noted])
 
     @cached_property
     def interpreted(self) -> bool:
         """Whether there are terms that are neither compiled nor noted."""
-        return bool(self._interpreted[True]) or not all(entry.compiled for entry, _, _ in self._of_constraints)
+        return bool(self._interpreted[True]) or not all(entry.compiled for entry in self._of_constraints)
 
     @property
     def compiled_alone(self) -> cost_table.Table | None:
@@ -267,68 +239,55 @@ class Objective:
         runs = self.runs is other.runs or np.array_equal(self.runs, other.runs)
         return runs and self.compiled_alone is not None and len(self.table) == len(other.table)
 
-    def _in_python(self, start: int, stop: int, noted: bool = False) -> list[tuple[Entry, slice]]:
+    def _in_python(self, start: int, stop: int, noted: bool = False) -> list[Entry]:
         """Terms of `within` that are not compiled; ``noted``: nor do they read notes."""
-        of_constraints = [stretch for stretch in self._of_constraints if not stretch[0].compiled]
+        of_constraints = [entry for entry in self._of_constraints if not entry.compiled]
         return _cut([*self._interpreted[noted], *of_constraints], start, stop)
 
     @cached_property
-    def _of_constraints(self) -> tuple[tuple[Entry, int, int], ...]:
+    def _of_constraints(self) -> tuple[Entry, ...]:
         """Terms of constraints with their knots; knot N apart from others, for it has no controls."""
         if self.lagrangian is None:
             return ()
         found, N = [], self.horizon
         for placed, term in zip(self.lagrangian.placed, self.lagrangian.terms, strict=True):
-            entry = Entry(placed.name, term, 1.0, term.compiled is not None)
             for begin, end in ((placed.start, min(placed.stop, N)), (max(placed.start, N), placed.stop)):
                 if begin < end:
                     own = term.part(begin - placed.start, end - placed.start)
-                    found.append((entry._replace(term=own), begin, end))
+                    found.append(Entry(placed.name, own, 1.0, begin, end, term.compiled is not None))
         return tuple(found)
 
     @cached_property
-    def _stretches(self) -> tuple[tuple[Entry, int, int], ...]:
-        """Every term with the knots begin .. end-1 that it belongs to, in the order that costs are summed in."""
-        N = self.horizon
-        return (
-            *((entry, 0, N) for entry in self.running), *((entry, k.start, k.stop) for k, entry in self.during),
-            *((entry, k, k + 1) for k, entry in self.at), *((entry, N, N + 1) for entry in self.terminal),
-        )  # fmt: skip
-
-    @cached_property
-    def _interpreted(self) -> tuple[list[tuple[Entry, int, int]], list[tuple[Entry, int, int]]]:
-        """Stretches whose terms are not compiled, and those that do not read notes either."""
-        plain = [stretch for stretch in self._stretches if not stretch[0].compiled]
-        return plain, [stretch for stretch in plain if not stretch[0].noted]
+    def _interpreted(self) -> tuple[list[Entry], list[Entry]]:
+        """Terms that are not compiled, and those that do not read notes either."""
+        plain = [entry for entry in self.entries if not entry.compiled]
+        return plain, [entry for entry in plain if not entry.noted]
 
     def terms(self) -> Iterator[tuple[str, BatchTerm, slice]]:
         """Every term with its name and the knots it belongs to, for reports; one that varies, knot by knot."""
-        for entry, knots in self.within(0, self.horizon + 1):
-            if varying(entry.term) is None:
-                yield entry.name, entry.term, knots
-            else:
-                for row, knot in enumerate(range(knots.start, knots.stop)):
-                    yield entry.name, part(entry.term, row, row + 1), slice(knot, knot + 1)
+        for entry in self.within(0, self.horizon + 1):
+            varies = varying(entry.term) is not None
+            for own in [entry.part(k, k + 1) for k in range(entry.begin, entry.end)] if varies else [entry]:
+                yield own.name, own.term, own.knots
 
-    def within(self, start: int, stop: int) -> list[tuple[Entry, slice]]:
-        """The terms of the knots start .. stop-1, with those of its knots, always in the same order."""
-        return _cut([*self._stretches, *self._of_constraints], start, stop)
+    def within(self, start: int, stop: int) -> list[Entry]:
+        """The terms of the knots start .. stop-1, and of these alone, always in the same order."""
+        return _cut([*self.entries, *self._of_constraints], start, stop)
 
 
-def _cut(stretches: Iterable[tuple[Entry, int, int]], start: int, stop: int) -> list[tuple[Entry, slice]]:
-    """Parts of stretches among the knots start .. stop-1."""
-    found = []
-    for entry, begin, end in stretches:
-        a, b = max(start, begin), min(stop, end)
-        if a < b:
-            term = entry.term if b - a == end - begin else part(entry.term, a - begin, b - begin)
-            found.append((entry if term is entry.term else entry._replace(term=term), slice(a, b)))
-    return found
+def _rows(entries: Sequence[Entry], costs: Sequence[CompiledCost | None]) -> list[tuple[CompiledCost, int, int, float]]:
+    """Rows of a table: C functions, where there is one, with knots and weights."""
+    pairs = zip(entries, costs, strict=True)
+    return [(cost, entry.begin, entry.end, entry.weight) for entry, cost in pairs if cost is not None]
 
 
-def _weighed(entries: Sequence[tuple[range, Entry]], weights: Array) -> Iterator[tuple[range, Entry]]:
-    """Running costs, split into runs of knots with equal steps of time."""
-    for knots, entry in entries:
-        for run in even(weights, knots):
-            own = part(entry.term, run.start - knots.start, run.stop - knots.start)
-            yield run, entry._replace(term=own, weight=float(weights[run.start]))
+def _cut(entries: Iterable[Entry], start: int, stop: int) -> list[Entry]:
+    """Parts of entries among the knots start .. stop-1."""
+    return [entry.part(max(start, entry.begin), min(stop, entry.end)) for entry in entries
+            if start < entry.end and entry.begin < stop]  # fmt: skip
+
+
+def _weighed(entry: Entry, weights: Array) -> Iterator[Entry]:
+    """A running cost, split into runs of knots with equal steps of time."""
+    for run in even(weights, range(entry.begin, entry.end)):
+        yield entry.part(run.start, run.stop)._replace(weight=float(weights[run.start]))

@@ -206,6 +206,21 @@ def test_forces_of_other_dynamics_or_other_contacts_are_not_read_from_what_these
     assert friction_cone(system, feet[2:], 0.3, 1e-3).noted(system, slice(3, 4)) is None
 
 
+def test_running_costs_read_forces_as_those_of_the_whole_stretch_do():
+    robot = load("anymal")
+    feet = [Contact(f"{leg}_FOOT", gains=(0.0, 30.0)) for leg in ("LF", "LH", "RF", "RH")]
+    system = PhasedDynamics(robot, 0.01, Phase(feet, 5))
+    term, x0 = friction_cone(system, feet, 0.3, 1e-3, least=200.0), np.append(robot.q0, np.zeros(robot.nv))
+    running = Problem(system, [term], [], x0, 5)
+    during = Problem(system, [], [], x0, 5, during={range(5): [term]})
+    assert running.objective.noted
+    assert not running.objective.interpreted
+    U = np.zeros((5, system.nu))
+    X = system.rollout(x0, U)
+    np.testing.assert_array_equal(running.values(X, running.padded(U)), during.values(X, during.padded(U)))
+    assert running.values(X, running.padded(U)).any()
+
+
 def test_impulses_that_the_dynamics_have_found_are_what_costs_find_themselves(rng):
     robot = load("anymal")
     feet = [Contact(f"{leg}_FOOT", gains=(0.0, 30.0)) for leg in ("LF", "LH", "RF", "RH")]
