@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,7 @@ from dynamics.robots.libraries import pin
 from dynamics.robots.rods import Rod
 
 Array = NDArray[np.float64]
-Add = Callable[[pin.Model, int, pin.SE3, str, Rod], list[int]]
+Add: TypeAlias = "Callable[[pin.Model, int, pin.SE3, str, Rod], list[int]]"
 """Function of a model, a joint of it, a pose there, a name and a rod, in place of which it adds the joints returned."""
 
 
