@@ -3,9 +3,8 @@
 from viz.exploring import explore
 from viz.films import save_video
 from viz.gaits import plot_forces, plot_schedule
-from viz.html import Drawn, save_html
+from viz.html import Drawn, animate, save_html
 from viz.iterations import Iterations
-from viz.live import animate
 from viz.plots import plot_convergence, plot_differences, plot_errors, plot_growth
 from viz.shapes import Capsule, Sphere
 from viz.signals import Signal, signals_of

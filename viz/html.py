@@ -1,21 +1,23 @@
-"""One HTML file with viewer, shapes and motion inside: it plays offline, anywhere."""
+"""One HTML page with viewer, shapes and motion inside: as a file, served to this machine's browser, in notebooks."""
 
 from __future__ import annotations
 
 import html
 import importlib.util
 import json
+import logging
 import os
 import re
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from string import Template
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from numpy.typing import ArrayLike
 
-from ddp.errors import text
+from ddp.errors import DDPError, text
 from ddp.files import as_target, write_atomically
 from viz.bodies import Drawable
 from viz.details import Entry
@@ -23,10 +25,14 @@ from viz.iterations import Iterations, variants
 from viz.messages import Message, pack
 from viz.motions import Solved
 from viz.scene import BESIDE, Scene, build
+from viz.server import show
 from viz.shapes import Obstacle, css
 from viz.signals import Signal, panels
 from viz.sliders import Slider
+from viz.solutions import plot_solution
 from viz.surroundings import FIELD_OF_VIEW, ROOM
+
+logger = logging.getLogger("mayne")
 
 
 class Drawn(NamedTuple):
@@ -105,6 +111,66 @@ def save_html(
     on_the_way = variants(scene, system, iterations)
     write_atomically(target, page(scene, heading or scene.name, iterations=on_the_way))
     return Drawn(str(target), scene.missing)
+
+
+def animate(
+    robot: Drawable | Solved | Mapping[str, Solved | ArrayLike],
+    X: ArrayLike | Solved | None = None,
+    dt: ArrayLike | None = None,
+    frames: Sequence[str] | None = None,
+    ghost: ArrayLike | None = None,
+    open_browser: bool = False,
+    *,
+    title: str | None = None,
+    forces: Mapping[str, ArrayLike] | None = None,
+    force_scale: float | None = None,
+    cones: float | Mapping[str, float] | None = None,
+    obstacles: Sequence[Obstacle] | Obstacle | None = None,
+    ground: float | None = None,
+    beside: ArrayLike | None = None,
+    beside_title: str = BESIDE,
+    camera: tuple[ArrayLike, ArrayLike] | None = None,
+    signals: Mapping[str, Signal] | None = None,
+    tensions: ArrayLike | None = None,
+) -> Drawn:
+    """Show a motion, or several, as the page that ``save_html`` writes; other arguments too.
+
+    This process serves the page on 127.0.0.1 until it ends, at the address in the result and in the log. Every call
+    makes a page of its own; a page that a browser has read plays on without the program.
+    open_browser: whether to open it in the browser, if this machine has one with windows. In a notebook, the result
+    shows the page where the notebook's kernel runs on the reader's machine.
+    """
+    heading = None if title is None else text("title", title)
+    scene = build(
+        robot, X, dt, frames, ghost,
+        forces=forces, force_scale=force_scale, cones=cones, obstacles=obstacles, ground=ground,
+        beside=beside, beside_title=beside_title, camera=camera, signals=signals, tensions=tensions,
+    )  # fmt: skip
+    address = show(page(scene, heading or scene.name), open_browser)
+    logger.info("%s moves at %s", scene.name, address)
+    return Drawn(address, scene.missing)
+
+
+def as_html(solution: Any) -> str:
+    """HTML of a solution: its page in a frame, or a plot; nothing for one without its problem."""
+    if solution.problem is None:
+        return ""
+    try:
+        scene = build(solution)
+    except DDPError:
+        return _plotted(solution)
+    written = html.escape(page(scene, scene.name), quote=True)
+    return f'<iframe srcdoc="{written}" width="100%" height="520" style="border: 0"></iframe>'
+
+
+def _plotted(solution: Any) -> str:
+    """States and controls as a picture."""
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            drawn = plot_solution(solution, Path(folder) / "solution.svg").read_text(encoding="utf-8")
+        except DDPError:
+            return ""
+    return drawn[drawn.index("<svg") :]
 
 
 def page(

@@ -131,7 +131,7 @@ def test_bad_input_is_named(browser, pole, change, message):
 
 def test_a_notebook_shows_the_page_of_a_robots_solution_and_a_plot_of_others():
     import mayne
-    from viz.notebook import as_html
+    from viz.html import as_html
 
     solution = mayne.solve(mayne.pendulum.swing_up())
     shown = solution._repr_html_()
