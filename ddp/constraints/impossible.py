@@ -39,6 +39,9 @@ TRIED, WAVES = 16, 4
 FRACTIONS, REACH = np.array([1.0, 0.3, 0.1, 0.03]), 30.0
 """Fractions of the way to other controls; how large they are where there are no limits, times the largest present."""
 
+NOTHING = 1e-8
+"""Controls that are no larger are left by rounding: they say nothing of how large controls may be."""
+
 
 class Held(NamedTuple):
     """A trajectory X, U of a problem with gaps (N, n) of states, its derivatives d, and multipliers y (m,) of rows."""
@@ -104,9 +107,14 @@ def _changes(at: Held, lz: Array, y: Array) -> tuple[Array, float]:
     problem.add_forces(at.X, U, y, lz)
     on_next = costates(at.d.A, lz)[1:]
     g = lz[:-1, n:] + np.einsum("kij,ki->kj", at.d.B, on_next)
-    largest = np.abs(U).max(axis=0)
-    room = np.minimum(np.where(g > 0.0, U - problem.lower, problem.upper - U), np.where(largest > 0.0, largest, 1.0))
+    room = np.minimum(np.where(g > 0.0, U - problem.lower, problem.upper - U), _largest(U))
     return on_next, float((np.abs(g) * np.maximum(room, 0.0)).sum())
+
+
+def _largest(U: Array) -> Array:
+    """The largest (nu,) of each kind of controls U (N, nu); one where all of them are next to nothing."""
+    largest = np.abs(U).max(axis=0)
+    return np.asarray(np.where(largest > NOTHING, largest, 1.0))
 
 
 def _weights(problem: Problem, y: Array) -> Array:
@@ -136,8 +144,7 @@ def _motions(problem: Problem, U: Array) -> Iterator[_Motion]:
     Controls are noise, waves, and both at their extremes, anywhere within limits, see `REACH`.
     """
     system, (N, nu), random = problem.dynamics, U.shape, np.random.default_rng(0)
-    largest = np.abs(U).max(axis=0)
-    reach = REACH * np.where(largest > 0.0, largest, 1.0)
+    reach = REACH * _largest(U)
     low = np.where(np.isfinite(problem.lower), problem.lower, np.minimum(-reach, problem.upper))
     high = np.where(np.isfinite(problem.upper), problem.upper, np.maximum(reach, problem.lower))
     X, K, closed = np.full((N + 1, system.nx), problem.x0), np.zeros((N, nu, system.n)), np.zeros((N, system.n))

@@ -35,7 +35,7 @@ import numpy as np
 from ddp.compiling.setup import working_time
 from ddp.constraints.impossible import proof
 from ddp.endless import GROWN, is_endless
-from ddp.interior.course import DEAR, GIVEN_WAY, LOWERED, MOVED, START, STAYS, UNKNOWN
+from ddp.interior.course import DEAR, GIVEN_WAY, LOWERED, MOVED, START, STAYS, TOLERANCE, UNKNOWN
 from ddp.interior.finish import Finished
 from ddp.interior.iteration import (
     CROSSES,
@@ -84,6 +84,7 @@ class Interior:
     ends: so many may be made in one call, which share its time.
     keeper: is told where it stands after steps, see standing.py.
     newton: takes Newton's steps on the active set, at most so many, see `finish.finish`; finished: what they came to.
+    open: whether constraints that gave way miss bounds by more than the tolerance at the end.
     """
 
     def __init__(
@@ -99,7 +100,7 @@ class Interior:
         s.tolerance, s.within, s.crosses = tolerance, within, newton is not None
         s.proof = len(history) + proof if proof else 0
         self._patience, self.fell, self._keeper = patience, len(history), keeper
-        self._warm = False
+        self._warm = self.open = False
 
     @property
     def sweep(self) -> Sweep | None:
@@ -233,6 +234,7 @@ class Interior:
             self._again()
             return None
         if p.bounds.elastic:
+            self.open = most > TOLERANCE
             p.take_hold()
         return End(Ending.CONVERGED)
 

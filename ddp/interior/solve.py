@@ -91,7 +91,7 @@ def minimise(descent: Descent) -> Minimised:
     iterate.guess = None
     point, exact, sweep = interior.point, False, None if interior.finished else interior.sweep
     if end.ending.converged:
-        loose, last = interior.course.tolerance > END, _last(interior, sweep)
+        loose, last = interior.open or interior.course.tolerance > END, _last(interior, sweep)
         finished = interior.finished or finish(point, TOLERANCE if loose else DOUBTFUL)
         if loose and finished.sweep is None:  # which rows are active is not clear yet
             interior.course.tolerance = END

@@ -197,6 +197,18 @@ def test_soft_constraints_that_miss_most_do_not_hide_the_knot_that_no_state_meet
     assert f"no state meets the constraints of knot {N}" in said
 
 
+@pytest.mark.parametrize("unit", [1.0, 1e-4, 1e-6])
+def test_ends_whose_slopes_vanish_at_rest_are_reached_in_any_units(unit):
+    """A mass that controls of next to nothing keep at 0 is to come to rest at 1, or at -1."""
+    system = FunctionDynamics(lambda x, u: np.array([x[0] + H * x[1], x[1] + H * u[0]]), 2, 1, dt=H)
+    end = ddp.Equality(lambda x, u: unit * np.array([x[0] ** 2 - 1.0, x[0] * x[1]]))
+    costs = [ControlCost(np.zeros(1), np.full(1, 0.02))], []
+    problem = ddp.Problem(system, *costs, np.zeros(2), 25, terminal_constraints=[end], guess=np.full((25, 1), 0.01))
+    solution = ddp.solve(problem, throw=False)
+    assert solution.converged
+    np.testing.assert_allclose(np.abs(solution.X[-1]), [1.0, 0.0], atol=1e-6)
+
+
 def test_motions_where_constraints_fail_are_no_error_and_prove_nothing():
     """A mass is to be nearer to 0 than sqrt(x² + .1) can be; the function knows no place beyond 3."""
     failed = []
