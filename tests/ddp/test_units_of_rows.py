@@ -7,6 +7,7 @@ import pytest
 
 import ddp
 from ddp.interior.scaling import factors_of
+from dynamics import FunctionDynamics
 from problems import arm
 from problems.constraints import JointLimits
 from tests.benchmarks.optimisers.cases import CASES
@@ -150,6 +151,22 @@ def test_rollouts_hold_rows_in_mixed_units_as_well(plain, derivatives):
     again = ddp.solve(other.problem, solver, guess=other)
     assert again.iterations <= 5
     assert again.cost == pytest.approx(one.cost, rel=1e-6)
+
+
+@pytest.mark.parametrize("unit", [1e-6, 1e3, 1e7])
+@pytest.mark.parametrize("step", ["auto", "linear", "rollout"])
+def test_rows_without_slopes_where_a_solve_begins_may_be_in_any_units(step, unit):
+    def slow(unit):
+        system = FunctionDynamics(lambda x, u: np.array([x[0] + 0.1 * x[1], x[1] + 0.1 * u[0]]), 2, 1)
+        squares = ddp.Inequality(lambda x, u: unit * x[1] ** 2, upper=0.3 * unit)
+        costs = [lambda x, u: 1e-3 * u @ u], [lambda x, u: 10.0 * (x[0] - 1.0) ** 2 + x[1] ** 2]
+        return ddp.solve(ddp.Problem(system, *costs, np.zeros(2), 25, constraints=[squares]), ddp.DDP(step=step))
+
+    plain, solution = slow(1.0), slow(unit)
+    assert plain.X[:, 1].max() ** 2 == pytest.approx(0.3, rel=1e-8)
+    assert solution.cost == pytest.approx(plain.cost, rel=1e-7)
+    assert solution.violation <= 1e-7 * unit
+    assert solution.iterations <= 1.5 * plain.iterations
 
 
 @pytest.mark.parametrize("unit", [1.0, 1e-6])
