@@ -78,8 +78,9 @@ def solve(
     much as the last penalties let them. Where that leaves constraints unmet a few other motions are tried that violate
     them in other ways (`ddp.constraints.impossible`): if there are none, they cannot be met, and the status says so.
 
-    Raises ProblemError for bad input, before any work, or when a term's own code fails; SolveError, whatever
-    ``throw`` is, if a worker dies. KeyboardInterrupt ends the solve at once; like every other way out, it
+    Raises, whatever ``throw`` is, ProblemError for bad input, before any work, or when a term's own code fails;
+    UndefinedCostError, which is one, where the cost of the guess is nan: of infinite ones the status tells; SolveError
+    if a worker dies. KeyboardInterrupt ends the solve at once; like every other way out, it
     leaves no process and no shared memory behind.
     """
     start = Stopwatch()
