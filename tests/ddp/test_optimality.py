@@ -67,6 +67,25 @@ def test_linear_quadratic_ends_take_the_same_iterations_from_any_start():
     assert max(solution.iterations for solution in solutions) <= 10
 
 
+@pytest.mark.parametrize("seed", [13, 14, 50])
+def test_controls_that_limits_hold_are_there_exactly_however_dear_that_is(seed):
+    """Costs are of 1e9 and more, so that multipliers hide how near to limits controls are."""
+    rng = np.random.default_rng(seed)
+    A, B, w = np.eye(3) + 0.5 * rng.normal(size=(3, 3)), rng.normal(size=(3, 1)), rng.normal(size=3)
+    system = FunctionDynamics(lambda x, u: A @ x + B @ u, 3, 1)
+    problem = ddp.Problem(
+        system, [lambda x, u: 0.5 * x @ x + 0.05 * u @ u + 0.1 * (x[0] ** 4 + u[0] ** 4)], [lambda x, u: 0.5 * x @ x],
+        rng.normal(size=3), 12, control_limits=(-np.inf, -0.3),
+        constraints=[ddp.Inequality(lambda x, u: x @ x + w @ x + 0.1 * u[0], lower=-10.0)],
+    )  # fmt: skip
+    solution = ddp.solve(problem)
+    held = ~solution.K.any(axis=2)
+    assert held.sum() >= 8
+    assert (solution.U[held] == -0.3).all()
+    assert solution.stationarity() < 1e-12 * solution.cost
+    assert not solution.sensitivity("x0").dU[held].any()
+
+
 def test_swings_between_limits_to_an_end_meet_the_conditions_of_optimality():
     """By differences of rollouts: they know nothing of linear models, barriers and active sets."""
     problem = published.pendulum()
