@@ -81,7 +81,8 @@ def elsewhere(problem: Problem, U: Array, y: Array) -> list[Array]:
     They are tried around controls U: see this module. Those that violate least, weighed by y, come first. Solves begin
     there, so motions without a finite cost are left out.
     """
-    return _nearest(problem, (one for one in _motions(problem, U) if np.isfinite(problem.total(one.X, one.U))), y)
+    with np.errstate(all="ignore"):  # they may be far out
+        return _nearest(problem, (one for one in _motions(problem, U) if np.isfinite(problem.total(one.X, one.U))), y)
 
 
 def removable(at: Held) -> float:

@@ -7,7 +7,7 @@ import pytest
 from scipy.optimize import linprog, minimize
 
 import ddp
-from ddp.constraints.impossible import Held, proof
+from ddp.constraints.impossible import Held, elsewhere, proof
 from ddp.constraints.unreachable import is_met_nowhere
 from dynamics import FunctionDynamics
 from problems.costs import ControlCost
@@ -238,6 +238,7 @@ def test_motions_whose_cost_overflows_are_no_start():
         terminal_constraints=[ddp.Equality(lambda x, u: x - 1.0)],
     )  # fmt: skip
     assert not ddp.solve(problem, throw=False).converged
+    assert isinstance(elsewhere(problem, np.full((5, 2), 1e150), np.full(1, 1e200)), list)
 
 
 @pytest.mark.parametrize("held", ["nothing", "a floor that binds", "a ceiling", "limits"])
