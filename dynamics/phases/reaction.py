@@ -13,6 +13,7 @@ from dynamics.contacts.contact import Contact
 from dynamics.phases.forces import pushes
 from dynamics.phases.phase import stretches
 from dynamics.phases.phased_dynamics import PhasedDynamics
+from dynamics.quantities.quantities import frame_placement
 from dynamics.robots.libraries import pin
 from dynamics.steps.doubts import stated_in
 
@@ -71,9 +72,5 @@ def friction(problem: Any) -> float | None:
 
 def _in_world(system: PhasedDynamics, contact: Contact, X: Array, force: Array) -> Array:
     """Forces (M, 3) of a contact in its own axes as those in the world's."""
-    model, data = system.robot.model, system.robot.model.createData()
-    index, turned = system.robot.frame_id(contact.frame), np.empty_like(force)
-    for k, x in enumerate(X):
-        pin.framesForwardKinematics(model, data, x[: model.nq])
-        turned[k] = contact.directions(data.oMf[index].rotation).T @ force[k]
-    return turned
+    M = frame_placement(system.robot, X[:, : system.robot.nq], contact.frame)
+    return np.array([contact.directions(R).T @ f for R, f in zip(M[:, :3, :3], force, strict=True)])

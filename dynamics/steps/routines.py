@@ -239,7 +239,7 @@ def routines_of(
     moves += [("expand", _expand, expanding), ("contract", contract, contracting)]
     parts = {
         "linearize": scheme.linearize, "complete": nothing if scheme.complete is None else scheme.complete,
-        "contract": scheme.contract, "stray": scheme.roller.stray, "track": scheme.roller.track,
+        "contract": scheme.contractor.contract, "stray": scheme.roller.stray, "track": scheme.roller.track,
     }  # fmt: skip
     content = frozen(modes) if own and not alone and tree.nv <= MOST else None
     is_short = scheme.stages <= 1  # first order of rk4 would compile for 29 s, of a UR5

@@ -23,7 +23,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ddp.machine.fields import Fields
-from ddp.systems.system import Contraction
 from dynamics.robots.tree import Tree
 from dynamics.steps import (
     contact_linearization,
@@ -40,7 +39,7 @@ from dynamics.steps.advance import Bench, FreeBench, advance_freely, advance_tou
 from dynamics.steps.contractions import Contractor
 from dynamics.steps.expansions import expansion
 from dynamics.steps.implicit_steps import ImplicitBench, advance_implicitly, implicit_bench
-from dynamics.steps.modes import Layout, Modes, explicit_layout, free_layout, whole_layout
+from dynamics.steps.modes import Layout, explicit_layout, free_layout, whole_layout
 from dynamics.steps.rollouts import Roller, roller
 from dynamics.steps.runge_kutta import NONE
 
@@ -53,25 +52,21 @@ class Scheme(NamedTuple):
     roller: steps and rollouts.
     linearize ``(modes, memory, schedule, X, U, A, B, record)``: first order, and what records keep of it.
     complete ``(modes, A, B, record)``: the rest of records, for the second order; None if there is none.
-    contract ``(modes, memory, record, weight, out)``: second order of many knots.
-    contraction ``(modes)``: second order of single knots, as a C function.
+    contractor: second order.
     layout ``(nq, nv, nu, nc, stages)``: of records.
-    memory: that ``linearize`` works in.   contract_room ``(tree, layout, m, nc)``: how many numbers ``contract`` takes,
-    for at most m contacts and nc forces.
+    memory: that ``linearize`` works in.
     method: a table, of explicit steps see runge_kutta.py, of implicit ones implicit_steps.py.   stages: of it.
     halves: whether δq' = δq + h δv' but for joints whose motions do not commute, which makes sweeps faster.
-    batched: whether ``contract`` takes many knots at once faster than one by one.
+    batched: whether the contractor takes many knots at once faster than one by one.
     holds: whether steps end with all loops of a robot closed, which are held where each stage ends.
     """
 
     roller: Roller
     linearize: Any
     complete: Any
-    contract: Any
-    contraction: Callable[[Modes], Contraction]
+    contractor: Contractor
     layout: Callable[[int, int, int, int, int], Layout]
     memory: tuple[type[Fields], ...]
-    contract_room: Callable[[Tree, Layout, int, int], int]
     method: Array = NONE
     stages: int = 0
     halves: bool = False
@@ -107,34 +102,31 @@ _IMPLICIT_STAGES = Contractor(
 
 SEMI_IMPLICIT = Scheme(
     _FREE, expansion("freely", linearization.free_relation, linearization.relate_freely), linearization.keep_rates,
-    _ONE_STAGE.contract, _ONE_STAGE.contraction, free_layout, (linearization.FreeRelation,), _ONE_STAGE.room,
-    halves=True,
+    _ONE_STAGE, free_layout, (linearization.FreeRelation,), halves=True,
 )  # fmt: skip
 
 TOUCHING = Scheme(
     roller("touching", Bench, touching_bench, advance_touching),
     expansion("touching", contact_linearization.contact_relation, contact_linearization.relate_touching),
-    contact_linearization.forget_weights, _ONE_STAGE.contract, _ONE_STAGE.contraction, whole_layout,
-    (contact_linearization.ContactMemory,), _ONE_STAGE.room,
+    contact_linearization.forget_weights, _ONE_STAGE, whole_layout, (contact_linearization.ContactMemory,),
 )  # fmt: skip
 
 
 def explicit(method: Array) -> Scheme:
     """The scheme of explicit steps by a method of runge_kutta.py."""
     return Scheme(
-        _FREE, _EXPAND_EXPLICITLY, None, _STAGES.contract, _STAGES.contraction, explicit_layout,
-        (runge_kutta_linearization.ExplicitRelation, runge_kutta_linearization.Rates), _STAGES.room, method,
-        len(method) - 1, batched=False,
+        _FREE, _EXPAND_EXPLICITLY, None, _STAGES, explicit_layout,
+        (runge_kutta_linearization.ExplicitRelation, runge_kutta_linearization.Rates), method, len(method) - 1,
+        batched=False,
     )  # fmt: skip
 
 
 def implicit(method: Array) -> Scheme:
     """The scheme of implicit steps by a method of implicit_steps.py."""
     return Scheme(
-        _IMPLICIT, _EXPAND_IMPLICITLY, None, _IMPLICIT_STAGES.contract, _IMPLICIT_STAGES.contraction,
-        implicit_linearization.implicit_layout,
-        (implicit_linearization.ImplicitRelation, implicit_linearization.Rates), _IMPLICIT_STAGES.room, method,
-        len(method), holds=bool((method[:, 0] == 1.0).all()),
+        _IMPLICIT, _EXPAND_IMPLICITLY, None, _IMPLICIT_STAGES, implicit_linearization.implicit_layout,
+        (implicit_linearization.ImplicitRelation, implicit_linearization.Rates), method, len(method),
+        holds=bool((method[:, 0] == 1.0).all()),
     )  # fmt: skip
 
 

@@ -86,7 +86,7 @@ class SteppedRobot(ABC):
         self._handle = self._modes.handle
         self._room_of_rollouts = rollouts.size(scheme.roller, tree, nu, stages, *most)
         self._room_of_expansions = scheme.room(tree, self._layout, nu, *most)
-        self._room_of_contractions = scheme.contract_room(tree, self._layout, *most)
+        self._room_of_contractions = scheme.contractor.room(tree, self._layout, *most)
 
     # -- sizes and abilities -----------------------------------------------------------------------------------------
 
@@ -278,7 +278,7 @@ class SteppedRobot(ABC):
 
     def contract(self, record: Array, weight: Array, out: Array) -> None:
         """The Hessians (M, nz, nz) of ``weight @ f`` of M knots, and what costs asked for of forces in records."""
-        self._scheme.contract(self._handle, working_memory(self._room_of_contractions), record, weight, out)
+        self._scheme.contractor.contract(self._handle, working_memory(self._room_of_contractions), record, weight, out)
 
     def contraction(self) -> Contraction:
         """The compiled second order of single knots."""
@@ -286,7 +286,7 @@ class SteppedRobot(ABC):
 
     @cached_property
     def _contraction(self) -> Contraction:
-        return self._scheme.contraction(self._modes)
+        return self._scheme.contractor.contraction(self._modes)
 
     def closing(self) -> Contraction:
         """Log(Exp(gap) Exp(y)) to second order, compiled; flat where no joint is a free-flyer, spherical or planar."""
