@@ -41,6 +41,10 @@ from dynamics.steps.runge_kutta import NONE
 
 Array = NDArray[np.float64]
 
+UNSTABLE, PUSH = 1e9, 1e-3
+"""A pivot that is negative beyond a part 1 / UNSTABLE of the stiffness is of unstable rest, which is left by a push of
+a length or an angle PUSH [rad, m]."""
+
 SWEEPS, CLOSE, FARTHEST, SHORTEST = 200, 1e-9, 0.5, 1e-300
 """Steps at most; the next one, were it as much shorter as the last one was, is below CLOSE; none moves a joint, or a
 quarter of a rod, farther than FARTHEST [rad, m]; one below SHORTEST is none."""
@@ -107,6 +111,7 @@ def settle(tree, loops, pulls, ws, x, lp):
     for r in range(nc):
         x.force[r] = zero
     size, stiff, scale, moved = zero, zero, zero, True
+    sinks, pushed = zero, zero
     for _ in range(SWEEPS):
         if moved:
             if nc > 0:  # which couple what the tree does not
@@ -146,6 +151,8 @@ def settle(tree, loops, pulls, ws, x, lp):
             length += x.change[i] * x.change[i]
             way += moved * moved
             convex = where_less(0.0, x.K[i, i], convex, 0.0)
+            if nc == 0:  # pivots with forces of loops say nothing before these are found
+                sinks = where_less(x.K[i, i], 0.0, where_less(-UNSTABLE / stiff, x.K[i, i], 1.0, sinks), sinks)
         length, way = square_root(length), square_root(way)
         convex = where_less(way, np.inf, convex, 0.0)  # pivots of joints that turn freely may be as small as rounding
         left = where_less(length, last, length * length / where_less(0.0, last, last, 1.0), length)
@@ -162,7 +169,14 @@ def settle(tree, loops, pulls, ws, x, lp):
         before = where_less(0.5, convex, size, before)
         mu = where_less(0.5, convex, where_less(mu, 1e-3 * scale, 0.0, fall * mu), 4.0 * mu + 0.1 * scale)
         sweeps += going
-        going = where_less(left * convex, CLOSE, where_less(0.5, convex, 0.0, going), going)
+        ended = where_less(left * convex, CLOSE, going * convex, 0.0)
+        beside = ended * sinks * (1.0 - pushed)
+        going, pushed, sinks = going - ended + beside, pushed + beside, where_less(0.0, share, 0.0, sinks)
+        if not all_less(beside, 0.5):  # unstable rest where the search began is left by a push
+            for i in range(nv):
+                x.change[i] = beside * (PUSH * (1.0 + 0.1 * (i % 7)) / x.reach[i])
+            integrate_configuration(tree, x.q, x.change, 1.0, x.q)
+            moved = True
         if all_less(going, 0.5):
             break
     x.outcome[2] = sweeps
@@ -197,8 +211,8 @@ def statics(
     q0 (nq,) or (N, nq): where the search begins; default ``robot.q0``. A batch of loads is solved eight at a time.
 
     Springs of joints act, and loops are kept.
-    Stable rest is sought: unstable one is left. A robot on which something acts that nothing balances, a floating one
-    say, does not converge.
+    Stable rest is sought: unstable one is left, but where a robot with loops begins exactly there. A robot on which
+    something acts that nothing balances, a floating one say, does not converge.
     """
     check_robot(robot)
     S = as_array("actuation", robot.actuation if actuation is None else actuation, (robot.nv, None))

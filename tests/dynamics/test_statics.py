@@ -51,10 +51,23 @@ def test_a_pendulum_is_found_hanging_and_never_standing():
     model = pin.Model()
     joint = model.addJoint(0, pin.JointModelRY(), pin.SE3.Identity(), "pivot")
     model.appendBodyToJoint(joint, pin.Inertia(1.0, np.array([0.0, 0.0, 0.5]), 0.01 * np.eye(3)), pin.SE3.Identity())
-    starts = np.linspace(-3.0, 3.0, 13)[:, None] + 0.05
+    starts = np.append(np.linspace(-3.0, 3.0, 13) + 0.05, 0.0)[:, None]  # the last one stands exactly
     rest = statics(Robot(model), q0=starts)
     assert np.all(rest.converged)
     np.testing.assert_allclose(np.cos(rest.q), -1.0, atol=1e-12)
+
+
+def test_a_straight_column_buckles_above_eulers_load():
+    light = dynamics.Material(1e7, 0.4, 1e-6)
+    rod = dynamics.Rod("rod", 1.0, dynamics.Circle(0.01), light, bending=(6, None), gauss=20)
+    column = dynamics.Assembly(gravity=(0.0, 0.0, 0.0)).rod(rod).wrench("load", "rod/tip").robot()
+    critical = 0.25 * np.pi**2 * 1e7 * 0.25 * np.pi * 0.01**4
+    loads = -critical * np.outer([0.99, 1.1], np.eye(6)[0])
+    rest = statics(column, u=loads)
+    assert rest.converged.all()
+    tips = dynamics.frame_placement(column, rest.q, "rod/tip")[:, :3, 3]
+    np.testing.assert_allclose(tips[0], [1.0, 0.0, 0.0], atol=1e-9)
+    np.testing.assert_allclose(np.abs(tips[1]), [0.820296, 0.0, 0.508534], atol=2e-6)  # the elastica
 
 
 def test_rest_is_found_where_joints_below_a_rod_turn_freely():
