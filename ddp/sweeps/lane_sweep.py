@@ -216,7 +216,7 @@ def nothing_contracted(p, r, t):
 
 
 @inline
-def no_gap(p, r, horizon, room, t, blend, by_costate, known):
+def no_gap(horizon, room, t, blend, by_costate, known):
     """Return no change of slope and value: there is no gap."""
     return 0.0, 0.0
 

@@ -17,7 +17,7 @@ from ddp.compiling.kernel import callback, inline, specialised, variant
 from ddp.machine.simd import stack
 from ddp.sweeps.gaps import weigh
 from ddp.sweeps.room import read_room, sizes_of
-from ddp.sweeps.tiled_sweep import sweep
+from ddp.sweeps.tiled_sweep import cross_gap, sweep
 
 STATES, CONTROLS = 40, 16
 MOST = {True: (STATES, CONTROLS), False: (16, 8)}
@@ -51,7 +51,9 @@ def sweep_of(n: int, nu: int, halved: bool, runs: int) -> Any:
     name = f"sweep_{n}_{nu}_{int(halved)}_{runs}"
     sizes = inline(specialised(known_sizes, f"sizes_of_{name}", _known=sizes_of(n, nu, halved, runs)))
     room = inline(specialised(read_room.py_func, f"room_of_{name}", sizes_at=sizes))
-    return variant(sweep.py_func, name, whole=True, read_room=room)
+    crossing = variant(cross_gap.py_func, f"cross_gap_of_{name}", whole=True, read_room=room)
+    crossing.is_apart = True
+    return variant(sweep.py_func, name, whole=True, read_room=room, cross_gap=crossing)
 
 
 @cache

@@ -117,7 +117,7 @@ def sweep(horizon, room, start, stop, before, blend, mu, by_costate, kept, known
         start_at_end(horizon, room, blend, mu)
     for t in range(stop - 1, start - 1, -1):
         if torn:
-            moved = cross_gap(p, r, horizon, room, t, blend, by_costate, known)
+            moved = cross_gap(horizon, room, t, blend, by_costate, known)
             slope, change = slope + moved[0], change + moved[1]
         if not kept and has_second(blend):
             contract(p, r, t)
@@ -165,9 +165,10 @@ def is_pushed(p, t, i, g):
     return (p.low[t, i] == 0.0 and g > 0.0) or (p.high[t, i] == 0.0 and g < 0.0)
 
 
-@kernel
-def cross_gap(p, r, horizon, room, t, blend, by_costate, known):
+@apart
+def cross_gap(horizon, room, t, blend, by_costate, known):
     """The value where the dynamics arrive, from that behind the gap; what crossing it changes of slope and value."""
+    p, r = Horizon(horizon), read_room(room)
     moved = arrive(r, p.gaps[t])
     if p.closing != 0:
         bend_across(horizon, room, t, blend, by_costate, known)
