@@ -1,9 +1,10 @@
 """Hand over from rollouts to full-space steps, without constraints, and back where these do not serve.
 
-Rollouts come first, as they cost least. Within limits of controls one short step is enough: in stiff valleys limits
-clip feedback, and all that follow are short as well. Where controls are fewer than the coordinates that they move it
-takes two in a row: feedback cannot hold what nothing drives, so that a rollout strays far from the linear model where
-single knots do not. There a linear step has to go further at once. Full-space steps then have to prove themselves, by
+Rollouts come first, as they cost least. Where one has to be short a linear step may go further. Within limits of
+controls full-space steps then take over where the next full rollout would go far astray: in stiff valleys limits clip
+feedback, and all steps that follow are short as well; elsewhere they are not. Where controls are fewer than the
+coordinates that they move it takes two short steps in a row: feedback cannot hold what nothing drives, so that a
+rollout strays far from the linear model where single knots do not. Full-space steps then have to prove themselves, by
 Hessians that are positive definite though at least half exact, and by longer steps. If they do not, rollouts go on;
 from where they were, if that was clear at once.
 """
@@ -22,6 +23,8 @@ from ddp.interior.solve import AT_ONCE, PATIENCE_WITHIN, SHORT, minimise, scale_
 from ddp.machine.written import address
 from ddp.solutions.record import Record
 from ddp.solutions.status import End
+from ddp.starts import FULL
+from ddp.sweeps.outcome import Sweep
 from ddp.sweeps.sized_limits import step_function
 from ddp.sweeps.sweeping import call
 from ddp.systems.structure import is_underactuated
@@ -30,15 +33,19 @@ if TYPE_CHECKING:
     from ddp.descent import Descent
     from ddp.iterate import Iterate
 
+ASTRAY = 10.0
+"""Rollouts go far astray where a full one raises the cost by so many times what it promises to lower it."""
+
 WORSE = 0.01
 """Share of the cost by which full-space steps may end above what rollouts had reached."""
 
 
 def watch(descent: Descent) -> Callable[[list[Record]], bool]:
-    """Whether rollouts from here on struggle: their steps are short, and iterations are left for full-space steps.
+    """Whether rollouts from here on struggle: their steps are short, where a linear one goes further.
 
-    Without limits a linear step has to go further, too; where it does not, nothing is asked again; nor while
-    open gaps bend linear steps, as they do on the manifold: sweeps for rollouts do not keep how.
+    Without limits iterations have to be left for full-space steps, and where a linear one does not go further nothing
+    is asked again; nor while open gaps bend linear steps, as they do on the manifold: sweeps for rollouts do not keep
+    how. Within limits short steps are enough there.
     """
     iterate, begun, most = descent.iterate, len(descent.history), descent.solver.max_iterations - PATIENCE_WITHIN
     free, bends = is_underactuated(iterate.problem.dynamics), iterate.problem.dynamics.closing().address != 0
@@ -46,10 +53,10 @@ def watch(descent: Descent) -> Callable[[list[Record]], bool]:
     def struggles(history: list[Record]) -> bool:
         nonlocal free
         short = history[-1].step <= SHORT
-        if iterate.limited:
-            return short
         if bends and iterate.gap > 0.0:
-            return False
+            return iterate.limited and short
+        if iterate.limited:
+            return short and _goes_further(iterate)
         if not (free and short and begun + 2 <= len(history) <= most and history[-2].step <= SHORT):
             return False
         free = _goes_further(iterate)
@@ -61,10 +68,13 @@ def watch(descent: Descent) -> Callable[[list[Record]], bool]:
 def _goes_further(iterate: Iterate) -> bool:
     """Whether a filter accepts twice `SHORT` of the first full-space step: with no multipliers yet, Gauss-Newton's.
 
-    Rollouts that go on find the derivatives known. A trial in full costs as much as some iterations of theirs.
+    Within limits of controls, a full rollout has to go `ASTRAY`, too, or the sweep to fail. Rollouts that go on find
+    the derivatives known. A trial in full costs as much as some iterations of theirs.
     """
     sweep, d, alpha = iterate.sweep(0.0, 0.0), iterate.problem.dynamics, 2.0 * SHORT
     if sweep.failed >= 0:
+        return iterate.limited
+    if iterate.limited and _full_cost(iterate, sweep) <= iterate.cost + ASTRAY * sweep.expected:
         return False
     (N, n), dU = iterate.gaps.shape, np.zeros_like(iterate.U)
     dX, arrived = np.zeros((2, N + 1, n))
@@ -79,6 +89,12 @@ def _goes_further(iterate: Iterate) -> bool:
     begin_filter(empty, before, False, scale_of(iterate))
     accepted = accepts(empty, float(np.linalg.norm(gaps)), cost, before, iterate.cost, -sweep.d0, alpha)[0]
     return bool(accepted)
+
+
+def _full_cost(iterate: Iterate, sweep: Sweep) -> float:
+    """Cost of a full step by rollout; infinite where it diverges."""
+    X, U, notes = iterate.problem.track(iterate.X, iterate.U, sweep.k, sweep.K, FULL, iterate.gaps)
+    return iterate.problem.total(X[0], U[0], notes[0] if len(notes) else notes)
 
 
 def handed_over(descent: Descent) -> End:

@@ -86,10 +86,31 @@ def test_rollouts_that_struggle_with_limits_hand_over(rng):
     assert "multipliers" not in {record.contraction for record in swung.history}
 
 
-def test_full_space_steps_that_stay_short_give_back_to_rollouts():
+def test_short_rollouts_within_limits_go_on_where_a_full_one_does_not_go_far_astray():
+    problem = problems.find("car/parking")()
+    guess = noisy(problem, np.random.default_rng(1005), 0.1)
+    solution, rolled = ddp.solve(problem, guess=guess), ddp.solve(problem, ddp.DDP(step="rollout"), guess=guess)
+    assert min(record.step for record in solution.history) <= 0.125
+    assert not any(record.full_space for record in solution.history)
+    assert solution.iterations <= rolled.iterations  # 119 where the first short step hands over
+
+
+def test_short_rollouts_within_limits_go_on_where_linear_steps_would_be_as_short():
     problem = problems.find("soft/serial")()
     guess = noisy(problem, np.random.default_rng(1002), 1.0)
     by_default, rolled = ddp.solve(problem, guess=guess), ddp.solve(problem, ddp.DDP(step="rollout"), guess=guess)
     assert by_default.iterations <= 1.1 * rolled.iterations
     assert {record.contraction for record in by_default.history} >= {"policy", "none"}
+    assert not any(record.full_space for record in by_default.history)
+    assert by_default.cost == pytest.approx(rolled.cost, rel=1e-7)
+
+
+def test_full_space_steps_that_stay_short_give_back_to_rollouts():
+    problem = replace(problems.find("acrobot/swing-up")(), control_limits=(-10.0, 10.0), guess=None)
+    guess = noisy(problem, np.random.default_rng(5), 1.0)
+    by_default, rolled = ddp.solve(problem, guess=guess), ddp.solve(problem, ddp.DDP(step="rollout"), guess=guess)
+    tried = [record.full_space for record in by_default.history]
+    assert any(tried)
+    assert not tried[-1]
+    assert by_default.iterations <= 1.1 * rolled.iterations
     assert by_default.cost == pytest.approx(rolled.cost, rel=1e-7)
