@@ -125,10 +125,10 @@ class Workplace:
 
     def scale(self, factors: Array) -> None:
         """Multiply rows by factors (m,) of constraints, see `Point`."""
-        own = self.own["factors"][: len(factors)]  # those of limits are ones
-        if not (own == factors).all():
-            own[:] = factors
-            self.bounds = barrier_of(self.rows, self.own["factors"])
+        own, m = self.own["factors"], len(factors)
+        if not (own[:m] == factors).all():
+            own[:m], own[m:] = factors, 1.0  # those of limits
+            self.bounds = barrier_of(self.rows, own)
             assign(self.memory, {"scaled": int((factors != 1.0).any())})
 
     def serve(self, bounds: Barrier) -> None:
