@@ -21,6 +21,10 @@ from ddp.problem import Problem
 from ddp.solutions.solution import Solution
 
 
+NOTHING = 1e-12
+"""Difference of costs that is none, where these are zero; of states its square root."""
+
+
 class Optimum(NamedTuple):
     """One optimum of several.
 
@@ -66,7 +70,8 @@ def solve_best(
 
     guesses: each U (N, nu), a pair (X, U), a `Solution` or None, as of `solve`.
     tolerance: solutions are the same optimum if their costs differ by no more than this, relative to the cost, and
-        their states by no more than its square root, relative to the largest entry.
+        their states by no more than its square root, relative to the largest entry; 1e-12 and 1e-6 at least, for costs
+        and states that are zero.
     solver, executor, retries, progress: as of `solve_many`.
 
     Raises ProblemError for bad input before any work.
@@ -101,7 +106,8 @@ def _clusters(problem: Problem, rows: Any, near: float) -> list[Optimum]:
         row, size = rows[i], np.abs(rows["X"][i]).max()
         for other, members in found:
             apart = np.abs(problem.dynamics.difference(other["X"], row["X"])).max()
-            if row["cost"] - other["cost"] <= near * abs(other["cost"]) and apart <= np.sqrt(near) * size:
+            dearer = row["cost"] - other["cost"]
+            if dearer <= max(near * abs(other["cost"]), NOTHING) and apart**2 <= max(near * size**2, NOTHING):
                 members.append(i)
                 break
         else:

@@ -1,4 +1,4 @@
-"""Samples that follow others: what is kept where guesses have no cost, or the problem itself no solution."""
+"""Samples that follow others: what is kept where guesses have no cost; and optima of many guesses."""
 
 import numpy as np
 import pytest
@@ -31,3 +31,10 @@ def test_guesses_that_have_no_cost_lose_no_optimum_of_a_neighbour(verify):
     far = problem.starting_at(np.array([3.0]))  # which has no solution to be followed
     again = ddp.solve_many(far, {"x0": X0}, executor=1, start="neighbours", verify=verify)
     assert again.converged.tolist() == cold.converged.tolist()
+
+
+def test_an_optimum_that_costs_nothing_is_one_optimum():
+    moved = FunctionDynamics(lambda x, u: x + 0.1 * np.array([x[1], u[0]]), 2, 1, dt=0.1)
+    resting = ddp.Problem(moved, [lambda x, u: x @ x + u @ u], [], np.zeros(2), 10)
+    found = ddp.solve_best(resting, [np.full((10, 1), u) for u in (-1.0, 0.3, 1.0)], executor=1)
+    assert [one.guesses for one in found.optima] == [(0, 1, 2)]
