@@ -8,7 +8,7 @@ import numpy as np
 
 from ddp.batch.lanes import CONVERGED, COST, DONE, ENDING, EXPECTED, GRADIENT, ITERATIONS, LEFT, ROUNDING
 from ddp.batch.native import Guess, Native, Results, obstacle
-from ddp.errors import DDPError, as_array
+from ddp.errors import DDPError, ProblemError, as_array
 from ddp.guesses import Start, as_guess
 from ddp.machine.number import WIDTH
 from ddp.many.rows import ARRAYS, Rows, fail, fill, kept_in, said_in
@@ -40,6 +40,7 @@ class Solves:
         self.obstacle = obstacle(problem, solver) if compiled else "not asked for"
         self._native = None if self.obstacle else Native(problem, solver, threads)
         self._successive: Successive | None = None
+        self._closed = False
 
     def run(
         self, problems: Sequence[Problem], guess: Guess | None, start: Callable[[int], Start], out: Results,
@@ -50,6 +51,8 @@ class Solves:
         guess: as the compiled loop takes guesses; None if it cannot.   start: the guess of a single problem.
         states (M, nx): where the problems begin, if not at their own x0.
         """
+        if self._closed:
+            raise ProblemError("batch: expected one that is open, this one was closed; make another")
         like, native = self._problem, self._native
         out.numbers[:, ENDING] = LEFT
         if native is not None and guess is not None:
@@ -120,7 +123,8 @@ class Solves:
         return f"not converged after {int(numbers[DONE])} iterations, {reason}"
 
     def close(self) -> None:
-        """End threads."""
+        """End threads; nothing can be solved afterwards."""
+        self._closed = True
         if self._native is not None:
             self._native.close()
         if self._successive is not None:

@@ -20,7 +20,6 @@ from ddp.options import DDP, as_solver
 from ddp.problem import Problem
 from ddp.solutions.solution import Solution
 
-
 NOTHING = 1e-12
 """Difference of costs that is none, where these are zero; of states its square root."""
 

@@ -28,7 +28,7 @@ from typing import Any
 import click
 import numpy as np
 
-from ddp.errors import ProblemError, as_array, choice, instance, integer, positive, said
+from ddp.errors import ProblemError, affordable, as_array, choice, instance, integer, positive, said
 from ddp.many.solve_many import KEPT, solve_many
 from ddp.options import DDP
 from ddp.problem import Problem
@@ -124,6 +124,7 @@ def _sampled(problem: Problem, name: str, way: Any, samples: Any, rng: np.random
         now = problem.number(name)
     except ProblemError as reason:
         raise ProblemError(f"{field}: {str(reason).removeprefix('varying: ')}") from None
+    affordable("samples", count, count * now.size)
     if kind == "normal":
         size = positive(f"{field}.normal", value)
         if name == "x0":
@@ -136,8 +137,8 @@ def _sampled(problem: Problem, name: str, way: Any, samples: Any, rng: np.random
         size, moved = positive(f"{field}.shift", value), np.tile(now, (count, 1, 1))
         moved[:, :3, 3] += rng.uniform(-size, size, (count, 3))
         return moved
-    low, high = as_array(f"{field}.{kind}", value, (2,))
-    if not low <= high:
+    low, high = as_array(f"{field}.{kind}", value, (2,)).tolist()
+    if not 0.0 <= high - low < np.inf:
         raise ProblemError(f"{field}.{kind}: expected the lower number first, got {said(value)}")
     drawn = rng.uniform(low, high, (count, *now.shape))
     return np.asarray(now * drawn if kind == "times" else now + drawn)

@@ -312,3 +312,8 @@ def test_input_is_named():
         batch.step(REACH.x0)
     with pytest.raises(ddp.ProblemError, match=r"guess\.U: expected"):
         batch.solve({"x0": around(REACH, 2)}, ddp.solve(SMALL["pendulum/swing-up"]))
+    for threads in (1, 2):
+        with ddp.Batch(REACH, 2, threads=threads) as batch:
+            batch.step(around(REACH, 2))
+        with pytest.raises(ddp.ProblemError, match="batch: expected one that is open, this one was closed"):
+            batch.step(around(REACH, 2))

@@ -76,6 +76,8 @@ def test_samples_are_what_the_plan_says(plan, tmp_path):
     (("normal = 0.2", "values = ['a']"), "over.x0.values: expected numbers, one sample a row"),
     (("normal = 0.2", "values = [[0.1, 0.2]]"), "over.x0: expected 40 samples, as many as the plan says, got 1"),
     (("times = [0.9, 1.1]", "times = [1.1, 0.9]"), "over.masses.times: expected the lower number first"),
+    (("times = [0.9, 1.1]", "plus = [-1e308, 1e308]"), "over.masses.plus: expected the lower number first"),
+    (("samples = 40", "samples = 1000000000000000"), "samples: 1000000000000000 would need"),
     (("seed = 3", "seed = ["), "cannot be read as TOML"),
     (("seed = 3", "solver = {tolerance = 1e-6}"), "solver: unknown {'tolerance': 1e-06}; known are 'ddp', 'ilqr'"),
     (("processes = 1", "processes = 0"), "processes: expected a whole number of at least 1, got 0"),
