@@ -5,12 +5,14 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
-from functools import partial
+from functools import cached_property, partial
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 import numpy as np
 
+from ddp.compiling import content
+from ddp.compiling.extensions import is_library
 from ddp.compiling.values import uncompiled
 from ddp.guesses import Followed
 from ddp.machine.struct import Struct
@@ -23,8 +25,18 @@ LISTS = "running", "during", "at", "terminal", "constraints", "constraints_at", 
 
 def identity_of(problem: Problem, solver: object) -> dict[str, str]:
     """Digests of all that decides about solutions, by the names of the problem's parts."""
-    known: dict[int, str] = {}
-    return {name: digest(part, known) for name, part in parts_of(problem, solver).items()}
+    traced = {_place(name) for name, digest in digests_of(problem).items() if digest}
+    known = dict[int, str](), dict[int, str]()
+    found = dict[str, str]()
+    for name, part in parts_of(problem, solver).items():
+        code = _place(name) not in traced  # of what is traced counts what is read
+        found[name] = digest(part, known[code], code)
+    return found
+
+
+def _place(name: str) -> str:
+    """Place of a part, without its class."""
+    return name.partition(" (")[0]
 
 
 def parts_of(problem: Problem, solver: object) -> dict[str, Any]:
@@ -43,10 +55,13 @@ def parts_of(problem: Problem, solver: object) -> dict[str, Any]:
     return parts | {"solver": solver} | read
 
 
-def digest(value: Any, known: dict[int, str] | None = None) -> str:
-    """Digest (16 hexadecimal digits) of plain data, arrays, structs, functions by their code, and objects of these."""
+def digest(value: Any, known: dict[int, str] | None = None, code: bool = True) -> str:
+    """Digest (16 hexadecimal digits) of plain data, arrays, structs, functions by their code, and objects of these.
+
+    code: whether that of users' classes counts, and what users' functions name.
+    """
     found = hashlib.sha256()
-    _Reading(found, {} if known is None else known).read(value)
+    _Reading(found, {} if known is None else known, code).read(value)
     return found.hexdigest()[:16]
 
 
@@ -59,8 +74,8 @@ def difference(here: Mapping[str, str], there: Mapping[str, str]) -> str:
 class _Reading:
     """Writes the content of objects into a hash; objects that lead back to themselves count once."""
 
-    def __init__(self, into: Any, known: dict[int, str]) -> None:
-        self._into, self._known, self._open = into, known, set[int]()
+    def __init__(self, into: Any, known: dict[int, str], code: bool) -> None:
+        self._into, self._known, self._open, self._code = into, known, set[int](), code
 
     def read(self, value: Any) -> None:
         self._into.update(type(value).__qualname__.encode() + b":")
@@ -95,20 +110,38 @@ class _Reading:
             self._open.add(id(value))
             outer, self._into = self._into, hashlib.sha256()
             self.read(_content(value))
+            if self._code:
+                self.read(_code_of(value))
             self._known[id(value)] = self._into.hexdigest()
             self._into = outer
         self._into.update(self._known[id(value)].encode())
 
 
+def _code_of(value: Any) -> Any:
+    """All that decides about what a user's function does, or the methods of an object; None of what is no user's."""
+    thing = value if isinstance(value, FunctionType) else type(value)
+    module = thing.__module__ or ""
+    if _is_own(module) or is_library(module or "no library"):
+        return None
+    if (known := content.digest(thing)) is not None or thing is value:
+        return known
+    own = [vars(kind) for kind in type(value).__mro__ if not is_library(kind.__module__)]
+    return [{name: part for name, part in one.items() if isinstance(part, FunctionType)} for one in own]
+
+
+def _is_own(module: str) -> bool:
+    return module.partition(".")[0] in PACKAGES
+
+
 def _content(value: Any) -> Any:
     """Plain data, arrays and other objects that an object is made of."""
-    if type(value).__module__.partition(".")[0] in PACKAGES and (own := getattr(value, "identity", None)) is not None:
+    if _is_own(type(value).__module__) and (own := getattr(value, "identity", None)) is not None:
         return own()
     if isinstance(value, Struct):
         return {name: getattr(value, name) for name in value._fields}
     if isinstance(value, FunctionType):
         cells = [cell.cell_contents for cell in value.__closure__ or ()]
-        return value.__qualname__, value.__code__, value.__defaults__ or (), cells
+        return value.__qualname__, value.__code__, value.__defaults__ or (), value.__kwdefaults__, cells
     if isinstance(value, MethodType):
         return value.__func__, value.__self__
     if isinstance(value, (BuiltinFunctionType, np.ufunc)):
@@ -124,4 +157,10 @@ def _content(value: Any) -> Any:
     if (function := uncompiled(value)) is not None:
         return function
     state = value.__getstate__()
-    return type(value).__qualname__ if state is None else state
+    if isinstance(state, dict):  # what has been asked for is kept there, and says nothing more
+        state = {name: part for name, part in state.items() if not _is_cached(value, name)}
+    return state or type(value).__qualname__
+
+
+def _is_cached(value: Any, name: str) -> bool:
+    return isinstance(getattr(type(value), name, None), cached_property)

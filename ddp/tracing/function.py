@@ -79,6 +79,10 @@ class TracedFunction:
     def __reduce__(self) -> Any:
         return TracedFunction, self._made_of  # machine code is of a process
 
+    def identity(self) -> tuple[Any, ...]:
+        """All that decides what it gives, as plain data, arrays and quantities."""
+        return self.digest, self.p, self.uses
+
     def at(self, p: Array) -> TracedFunction:
         """Copy with other parameters, as many as it has; nothing is traced or compiled."""
         twin = copy.copy(self)

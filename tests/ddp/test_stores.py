@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+import pickle
 import shutil
 import signal
 import subprocess
@@ -14,11 +15,12 @@ import pytest
 import xarray
 import zarr
 from benchmarks.processes import session
-from many_systems import files_of, of
+from many_systems import drift, files_of, of, straight
 
 import ddp
+import problems
 from ddp.many import driver
-from ddp.many.identity import digest
+from ddp.many.identity import difference, digest, identity_of
 from ddp.many.progress import Progress
 from ddp.many.shelf import Parts
 from problems import pendulum
@@ -255,6 +257,52 @@ def test_what_functions_enclose_tells_stores_apart_whatever_it_is():
     several = [np, os, Group(2), Group(3), Group, np.eye(2), np.float64(2.0)]
     assert len({digest(enclosing(one)) for one in several}) == len(several)
     assert digest(enclosing(Group(2))) == digest(enclosing(Group(2)))
+
+
+TERM = """
+from functools import cached_property
+import numpy as np
+FACTOR = 2.0
+class Term:
+    {kind}
+    weight = 2.0
+    @cached_property
+    def squares(self):
+        return np.eye(2)
+    def scaled(self, x, *, by=2.0):
+        return 2.0 * by * self.weight * FACTOR * (x @ self.squares @ x)
+    def value(self, x, u):
+        return self.scaled(x)
+"""
+
+
+@pytest.mark.parametrize("kind", ["derivatives = 'differences'", ""])
+def test_code_of_users_tells_stores_apart_and_what_was_asked_for_does_not(kind):
+    def identity(before="", after="", solved=False):
+        module = {"__name__": "mine"}
+        exec(TERM.format(kind=kind).replace(before, after, 1), module)
+        problem = ddp.Problem(drift, [module["Term"](), straight()], [], np.ones(2), 3)
+        if solved:
+            ddp.solve(problem)
+        return identity_of(problem, ddp.DDP())
+
+    same = identity()
+    assert identity() == identity(solved=True) == same
+    for before, after in {
+        "FACTOR = 2": "FACTOR = 3", "weight = 2": "weight = 3", "by=2": "by=3", "return 2": "return 3",
+        "eye(2)": "ones((2, 2))",
+    }.items():  # fmt: skip
+        assert difference(identity(before, after), same).endswith("running[0] (Term)" if kind else "reads")
+
+
+@pytest.mark.parametrize("name", ["arm/elastic", "mobile/reach", "arm/best-start", "integrator/quickest"])
+def test_the_store_of_a_composed_problem_is_that_of_the_problem_made_again(name):
+    problem = problems.find(name).build(horizon=5)
+    same = identity_of(problem, ddp.DDP())
+    assert difference(identity_of(problems.find(name).build(horizon=5), ddp.DDP()), same) == ""
+    ddp.solve(problem, ddp.DDP(max_iterations=1), throw=False)
+    assert difference(identity_of(problem, ddp.DDP()), same) == ""
+    assert difference(identity_of(pickle.loads(pickle.dumps(problem)), ddp.DDP()), same) == ""
 
 
 def test_a_batch_too_large_for_the_disk_is_refused(problem, over, tmp_path, monkeypatch):
