@@ -147,7 +147,10 @@ def solved(work: Work, task: Task, into: Rows | None = None) -> Done:
     anchors = np.array([row for block in task.blocks if block.anchors for row in block.rows], dtype=np.int64)
     followed = numbers if task.verified else numbers[np.isin(numbers, parents) | np.isin(numbers, anchors)]
     policies = Policies(work.problem, task.policies, work.nominal, work.root, followed.tolist())
-    solves = work.spare.pop() if work.spare else Solves(work.problem, work.solver, compiled=work.compiled)
+    try:
+        solves = work.spare.pop()
+    except IndexError:  # other threads have taken all
+        solves = Solves(work.problem, work.solver, compiled=work.compiled)
     samples = numbers, parents, task.values, task.points
     tree = Tree(work.problem, solves, *samples, policies, rows, at, task.verified, work.guesses)
     tree.solve()

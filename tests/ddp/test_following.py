@@ -5,6 +5,9 @@ import pytest
 from many_systems import straight
 
 import ddp
+from ddp.many.plan import Block
+from ddp.many.rows import NONE, policy_type, row_type
+from ddp.many.work import Task, Work, solved
 from dynamics import FunctionDynamics
 
 
@@ -38,3 +41,19 @@ def test_an_optimum_that_costs_nothing_is_one_optimum():
     resting = ddp.Problem(moved, [lambda x, u: x @ x + u @ u], [], np.zeros(2), 10)
     found = ddp.solve_best(resting, [np.full((10, 1), u) for u in (-1.0, 0.3, 1.0)], executor=1)
     assert [one.guesses for one in found.optima] == [(0, 1, 2)]
+
+
+class Taken(list):
+    """A list of which another thread takes the last item, just after somebody has asked whether there is one."""
+
+    def __bool__(self):
+        return True
+
+
+def test_threads_that_take_the_same_memory_at_once_make_their_own():
+    moved = FunctionDynamics(lambda x, u: x + 0.1 * u, 1, 1, dt=0.1)
+    problem = ddp.Problem(moved, [straight()], [], np.ones(1), 5)
+    work = Work(problem, ddp.DDP(), row_type(problem, ("X",), "float64"), policy_type(problem, 0), spare=Taken())
+    block = Block(np.arange(2), np.full(2, NONE))
+    done = solved(work, Task([block], {"x0": np.ones((2, 1))}, np.zeros((0, 0)), np.zeros(0, work.policies)))
+    assert done.rows["converged"].all()
