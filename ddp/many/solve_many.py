@@ -24,6 +24,7 @@ from ddp.many.solutions import Solutions
 from ddp.many.store import FORMAT, VERSION, Store, waiting
 from ddp.many.work import Work, packed
 from ddp.options import DDP, as_solver
+from ddp.packages import edition
 from ddp.problem import Problem
 from ddp.sanity import look
 from ddp.solutions.solution import Solution
@@ -181,4 +182,5 @@ def _shard(shard: Any, into: Any) -> tuple[int, int] | None:
 
 def _versions() -> dict[str, str]:
     """Versions of what results depend on to the last bit."""
-    return {"numpy": np.__version__, "numba": numba.__version__, "machine": platform.machine()}
+    own = {"mayne": edition(), "numpy": np.__version__, "numba": numba.__version__}
+    return own | {"machine": platform.machine()}

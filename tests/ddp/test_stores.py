@@ -305,6 +305,14 @@ def test_the_store_of_a_composed_problem_is_that_of_the_problem_made_again(name)
     assert difference(identity_of(pickle.loads(pickle.dumps(problem)), ddp.DDP()), same) == ""
 
 
+def test_a_store_that_other_sources_have_begun_goes_on_with_a_warning(problem, over, tmp_path, monkeypatch, caplog):
+    few = {name: values[:2] for name, values in over.items()}
+    for edition, told in (("older", 0), ("newer", 1)):
+        monkeypatch.setattr("ddp.many.solve_many.edition", lambda edition=edition: edition)
+        ddp.solve_many(problem, few, executor=1, into=tmp_path / "a.zarr")
+        assert ["begun with other versions of mayne:" in message for message in caplog.messages] == [True] * told
+
+
 def test_a_batch_too_large_for_the_disk_is_refused(problem, over, tmp_path, monkeypatch):
     usage = shutil.disk_usage(tmp_path)
     monkeypatch.setattr(shutil, "disk_usage", lambda path: usage._replace(free=1000))
