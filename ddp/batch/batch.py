@@ -93,7 +93,9 @@ class Batch(Closing):
         if count != self.size:
             raise ProblemError(f"over: expected {self.size} samples, the size of the batch, got {count}")
         problems = list[Problem]()
-        for one in varied_each(self.problem, arrays):
+        for i, one in enumerate(varied_each(self.problem, arrays)):
+            if isinstance(one, DDPError):
+                raise type(one)(f"over, sample {i} of {count}: {one}")
             if isinstance(one, Exception):
                 raise one
             problems.append(one)

@@ -308,6 +308,8 @@ def test_input_is_named():
     batch = ddp.Batch(REACH, 2)
     with pytest.raises(ddp.ProblemError, match="over: expected 2 samples, the size of the batch, got 3"):
         batch.solve({"x0": around(REACH, 3)})
+    with pytest.raises(ddp.ProblemError, match=r"over, sample 1 of 2: terminal\[0\] .*: weights"):
+        batch.solve({"terminal[0].weights": np.multiply.outer([1.0, -1.0], np.ones(6))})
     with pytest.raises(ddp.ProblemError, match=r"states: expected shape \(2, 12\), got \(12,\)"):
         batch.step(REACH.x0)
     with pytest.raises(ddp.ProblemError, match=r"guess\.U: expected"):
