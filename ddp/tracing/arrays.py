@@ -102,13 +102,32 @@ def _as_reduced(ufunc: Any, array: Any) -> Any:
     return array + 0.0 if ufunc is np.add and any(isinstance(entry, Truth) for entry in np.ravel(array)) else array
 
 
+def _are_conditions(array: Any) -> bool:
+    """Whether all entries of an array are conditions, so that it is one of truths to NumPy, not of floats."""
+    return all(isinstance(entry, (Truth, bool, np.bool_)) for entry in array.flat)
+
+
+def _of_floats(value: Any) -> Any:
+    """A value or an array, with 1 and 0 for conditions."""
+    if isinstance(value, Truth):
+        return value + 0.0
+    if not isinstance(value, np.ndarray) or not any(isinstance(entry, Truth) for entry in value.flat):
+        return value
+    return returned(np.frompyfunc(lambda a: a + 0.0 if isinstance(a, Truth) else a, 1, 1)(np.asarray(value)))
+
+
+def _of_one_type(value: Any) -> Any:
+    """A value or an array, in which conditions beside floats are 1 and 0."""
+    return _of_floats(value) if isinstance(value, np.ndarray) and not _are_conditions(value) else value
+
+
 def decided(index: Any) -> Any:
     """An index, in which conditions of a graph are asked one by one whether they hold."""
     if isinstance(index, tuple):
         return tuple(map(decided, index))
     if not (isinstance(index, np.ndarray) and index.dtype == object and index.size):
         return index
-    if not all(isinstance(entry, (Truth, bool, np.bool_)) for entry in index.flat):
+    if not _are_conditions(index):
         return index
     return np.array([bool(entry) for entry in index.flat]).reshape(index.shape)
 
@@ -124,14 +143,15 @@ class TracedArray(np.ndarray[Any, Any]):
             raise TraceError(f"np.{function.__name__}")
         if function in FUNCTIONS:
             return returned(FUNCTIONS[function](*args, **kwargs))
-        return returned(super().__array_function__(function, types, args, kwargs))
+        return _of_one_type(returned(super().__array_function__(function, types, args, kwargs)))
 
     def __getitem__(self, index: Any) -> Any:
         """Entries; of a mask of conditions, those of each way through all of them."""
         return super().__getitem__(index if type(index) in (int, slice) else decided(index))
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        super().__setitem__(index if type(index) in (int, slice) else decided(index), value)
+        own = value if _are_conditions(self) else _of_floats(value)
+        super().__setitem__(index if type(index) in (int, slice) else decided(index), own)
 
     def __array_wrap__(self, array: Any, context: Any = None, return_scalar: bool = False) -> Any:
         return returned(np.asarray(array))
@@ -139,7 +159,7 @@ class TracedArray(np.ndarray[Any, Any]):
     def astype(self, dtype: Any, *unused: Any, **named: Any) -> Any:
         """Copy, where floats are asked for; conditions as whole numbers, by decisions."""
         if np.dtype(dtype) in (np.dtype(np.float64), np.dtype(object)):
-            return self.copy()
+            return _of_floats(self.copy())
         answers = decided(self)
         if answers is self:
             raise TraceError(f"astype({np.dtype(dtype)})")
@@ -210,12 +230,15 @@ def made(value: Any, dtype: Any = None, copy: Any = True, ndmin: int = 0, **unus
         return array
     if array.dtype.kind != "f" and not has_some:
         return array
-    return array.astype(object).view(TracedArray)
+    given = array.astype(object).view(TracedArray)
+    return _of_one_type(given) if dtype is None else traced(_of_floats(given))
 
 
 def as_made(value: Any, dtype: Any = None, **unused: Any) -> Any:
     """np.asarray: the array itself where it is one."""
-    return value if isinstance(value, TracedArray) else made(value, dtype)
+    if not isinstance(value, TracedArray):
+        return made(value, dtype)
+    return value if dtype is None else _of_floats(value)
 
 
 def _making(function: Callable[..., Any]) -> Callable[..., Any]:

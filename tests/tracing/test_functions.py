@@ -52,6 +52,11 @@ def derived(f, x, u):
     return found.values(x, u)[0, 0], np.concatenate([A, B], axis=2)[0, 0], H[0]
 
 
+def test_squares_of_roots_are_smooth_where_the_roots_begin():
+    value, slope, bend = derived(lambda x, u: np.sqrt(x[0]) ** 2, [0.0, 0.0, 0.0], [0.0, 0.0])
+    assert (value, slope[0], bend[0, 0]) == (0.0, 1.0, 0.0)
+
+
 def test_functions_with_removable_kinks_are_smooth_there():
     value, slope, bend = derived(lambda x, u: np.logaddexp(x[0], u[0]), [0.3, 0.0, 0.0], [0.3, 0.0])
     assert value == 0.3 + np.log(2.0)

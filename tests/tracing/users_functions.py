@@ -347,6 +347,15 @@ def counted(x, u):
     return several + np.array([1.0, 3.0])[positive.astype(int)] * (positive ^ large) + math.hypot(*x)
 
 
+def counted_as_floats(x, u):
+    positive, less = x > 0.0, x < 0.5
+    several, those = np.zeros(3), np.zeros(3)
+    several[:], those[1] = positive, less[1]
+    several += (positive.astype(float) + less.astype(float)) * x + np.asarray(positive, dtype=float)
+    one = (x[0] > -5.0).astype(float) + (x[1] > -5.0).astype(float)
+    return several + those + np.array([x[0] > -5.0, u[0], 1.0]) + np.append(less[:2], 0.5) + one
+
+
 def assembled(x, u):
     force = np.zeros(3)
     np.add.at(force, [0, 1, 1], x * u[0])
@@ -361,7 +370,7 @@ ALL = {
         norms, obstacles, solved, pivoted, determinants, extremes_with_another, matrices, in_place, rows, filled,
         shaped, polynomial, table, ordered, of_numba, imported, tuples, raising, mathematics, rigid_body, attitude,
         steps_inside, friction, tyre, masked_entries, pieces, generated, kinds, smooth_and_not, switched, matched,
-        statistics, einstein, guarded, counted, assembled, of_modules,
+        statistics, einstein, guarded, counted, counted_as_floats, assembled, of_modules,
     )
 } | {
     "closure": closure(), "method": Model().step, "object": Called(), "partial": functools.partial(scaled, 0.3),
