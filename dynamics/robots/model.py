@@ -48,15 +48,12 @@ class Robot:
         equipment: Equipment | None = None, loops: Iterable[Loop] = (),
     ) -> None:  # fmt: skip
         self.model: pin.Model = joints.expanded(model)
-        self.model.name = model.name or "robot"
-        self.source = source
+        self.model.name, self.source = model.name or "robot", source
         tree = compiled(self.model)
         self.equipment = checked(Equipment() if equipment is None else equipment, self.model, tree.kind)
-        _, _, stiffness, springref, _ = self.equipment
-        if stiffness is not None:
-            tree.stiffness = stiffness
-        if springref is not None:
-            tree.springref = springref
+        for name in ("stiffness", "springref"):
+            if (given := getattr(self.equipment, name)) is not None:
+                setattr(tree, name, given)
         self.tree, self.handle = tree, tree.handle
         self._resisting: dict[tuple[bool, bool], Tree] = {}
         self.branches: dict[str, tuple[Any, Any]] = {}
@@ -117,7 +114,7 @@ class Robot:
     @property
     def ranges(self) -> joints.Ranges:
         """Limits of all joints, of positions in the order of q, of velocities and efforts in that of v."""
-        return joints.ranges(self.model)
+        return joints.ranges(self._joints)
 
     def numbers_of(self, joint: str) -> tuple[range, range]:
         """Which numbers of q and which of v a joint has; ModelError with the nearest names if there is none."""

@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ddp.errors import ModelError, as_array, choice
-from dynamics.robots import joints
 from dynamics.robots.chain import add_chain, configurations, linked
 from dynamics.robots.equipment import Equipment, effort_limits
 from dynamics.robots.libraries import pin
@@ -119,11 +118,6 @@ class HybridRobot(Robot):
         others = free[free >= driven]
         efforts = effort_limits(self.recipe.model)
         return np.hstack([S, np.eye(self.nv)[:, others]]), np.concatenate([limits, efforts[others]])
-
-    @property
-    def ranges(self) -> joints.Ranges:
-        """Limits of all joints, infinite where there is none; rods have none."""
-        return joints.ranges(self.recipe.model)
 
     @property
     def frame_names(self) -> list[str]:
