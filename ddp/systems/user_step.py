@@ -11,7 +11,7 @@ from ddp.errors import REAL, ModelError, line_of
 from ddp.protocols import Array
 from ddp.tracing.function import TracedFunction
 from ddp.tracing.spaces import Space
-from ddp.tracing.trace import FollowError
+from ddp.tracing.trace import FollowError, ShapeError, of_shape
 
 
 def followed(
@@ -26,6 +26,8 @@ def followed(
         return TracedFunction(name, f, nx, nu, parameters, space=space, steps=steps)
     except ModelError:
         raise
+    except ShapeError as reason:
+        raise ModelError(f"{name}: {reason}") from None
     except FollowError as reason:
         raise ModelError(
             f'{name}: cannot be traced for its derivatives: {reason}; derivatives="differences" does without, and so'
@@ -38,14 +40,12 @@ def followed(
 def checked_state(name: str, function: Callable[[Array, Array], Any], x: Any, u: Any, nx: int) -> Any:
     """Next state that a user's function returns, its shape checked; ``name`` is for errors."""
     try:
-        returned = function(x.copy(), u.copy())  # it may write on its arguments
-        following = np.array(returned)  # it may reuse its result
+        returned = np.array(function(x.copy(), u.copy()))  # it may write on its arguments, and reuse its result
+        following = of_shape("next state", returned, nx)
+    except ShapeError as reason:
+        raise ModelError(f"{name}: {reason}") from None
     except Exception as reason:
         raise ModelError(f"{name}: raised {type(reason).__name__}: {reason}{line_of(reason)}") from reason
-    if returned is None:
-        raise ModelError(f"{name}: expected a next state of shape ({nx},), got None: does it lack a return?")
-    if following.shape != (nx,):
-        raise ModelError(f"{name}: expected a next state of shape ({nx},), got {following.shape}")
     if following.dtype.kind not in (REAL + "c" if np.iscomplexobj(x) or np.iscomplexobj(u) else REAL):
         raise ModelError(f"{name}: expected a next state of real numbers, got {following.dtype}")
     return following if following.dtype.kind in "fc" else following.astype(np.float64)

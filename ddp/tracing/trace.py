@@ -45,6 +45,18 @@ class FollowError(Exception):
     """Raised where a function cannot be followed, or is another one when called again; says why, and where."""
 
 
+class ShapeError(Exception):
+    """Raised where a function returns an array of a wrong shape; says which, and which was expected."""
+
+
+def of_shape(what: str, found: Any, n: int) -> Any:
+    """Return an array that a user's function made; ShapeError unless it is one of shape (n,)."""
+    if found.shape != (n,):
+        came = "None: does it lack a return?" if found.shape == () and found.item() is None else found.shape
+        raise ShapeError(f"expected a {what} of shape ({n},), got {came}")
+    return found
+
+
 def refused(reason: Exception) -> str:
     """Why a function that Python can call cannot be followed: what it raised of numbers that remember."""
     first = (str(reason).strip() or type(reason).__name__).splitlines()[0]

@@ -19,6 +19,7 @@ from ddp.protocols import Array
 from ddp.systems.by_knot import ByKnot
 from ddp.tracing.function import TracedFunction
 from ddp.tracing.spaces import Space, as_space
+from ddp.tracing.trace import of_shape
 from dynamics.steps.function_dynamics import FunctionDynamics
 from dynamics.steps.implicit_flow import ImplicitSteps
 from dynamics.steps.implicit_steps import METHODS as IMPLICIT
@@ -42,7 +43,7 @@ def explicit(method: Array) -> Callable[[Flow, float, Space], Flow]:
                         moved = (h * weight) * slope if moved is None else moved + (h * weight) * slope
                 y = x if moved is None else space.plus(x, moved)
                 if i < len(A) - 1:
-                    slopes.append(of_coordinates(space, moved, flow(f, y, u, *p)))
+                    slopes.append(of_coordinates(space, moved, flow(f, space.n, y, u, *p)))
             return y
 
         return step
@@ -69,15 +70,15 @@ def semi_implicit(f: Flow, h: float, space: Space) -> Flow:
     still = np.zeros(m)
 
     def step(x: Any, u: Any, *p: Any) -> Any:
-        y = space.plus(x, np.concatenate([still, h * flow(f, x, u, *p)[m:]]))
-        return space.plus(y, np.concatenate([h * flow(f, y, u, *p)[:m], still]))
+        y = space.plus(x, np.concatenate([still, h * flow(f, space.n, x, u, *p)[m:]]))
+        return space.plus(y, np.concatenate([h * flow(f, space.n, y, u, *p)[:m], still]))
 
     return step
 
 
-def flow(f: Flow, x: Any, u: Any, *p: Any) -> Any:
-    """f of copies of its arguments, which it may write on, as an array."""
-    return np.array(f(x.copy(), u.copy(), *p))
+def flow(f: Flow, n: int, x: Any, u: Any, *p: Any) -> Any:
+    """f of copies of its arguments, which it may write on, as an array; ShapeError unless it is of shape (n,)."""
+    return of_shape("velocity", np.array(f(x.copy(), u.copy(), *p)), n)
 
 
 INTEGRATORS = {name: explicit(table) for name, table in EXPLICIT.items()} | {"semi-implicit-euler": semi_implicit}

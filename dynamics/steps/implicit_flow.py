@@ -21,7 +21,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ddp.compiling.kernel import call_contraction, callback, inline, kernel
-from ddp.errors import ModelError
 from ddp.machine.addresses import array_at, integers_at
 from ddp.machine.memory import hold
 from ddp.machine.number import WIDTH
@@ -31,6 +30,7 @@ from ddp.systems.user_step import followed
 from ddp.tracing.evaluate import fill, share
 from ddp.tracing.function import NO_RECORD, TracedFunction
 from ddp.tracing.spaces import NOTHING, Space
+from ddp.tracing.trace import of_shape
 from dynamics.steps.composition import add_pulled
 
 SWEEPS, CLOSE = 40, 1e-10
@@ -65,9 +65,7 @@ class ImplicitSteps:
             u, k, rows = w[:nu], w[nu:], []
             for i, ((theta, part, _), start) in enumerate(zip(stages, begins(x, k), strict=False)):
                 own = k[n * i : n * (i + 1)]
-                slope = np.array(f(space.plus(start, theta * own), u.copy(), *p))
-                if slope.shape != (n,):
-                    raise ModelError(f"f: expected a velocity of shape ({n},), got {slope.shape}")
+                slope = of_shape("velocity", np.array(f(space.plus(start, theta * own), u.copy(), *p)), n)
                 rows.append(own - (h / parts * part) * slope)
             return np.concatenate(rows)
 

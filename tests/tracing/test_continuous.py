@@ -151,6 +151,25 @@ def test_malformed_systems_are_refused(changes, said):
         ContinuousDynamics(**({"f": pendulum, "nx": 2, "nu": 1, "dt": 0.1} | changes))
 
 
+@pytest.mark.parametrize("integrator", [*EXPLICIT, *IMPLICIT])
+@pytest.mark.parametrize("derivatives", ["traced", "differences"])
+@pytest.mark.parametrize(("state", "nx", "n"), [(None, 6, 6), ([SO3(), Euclidean(3)], 7, 6)])
+def test_velocities_of_other_shapes_are_refused(integrator, derivatives, state, nx, n):
+    def system(velocity):
+        given = 0.1, integrator, 1, state, None, "traced" if integrator in IMPLICIT else derivatives
+        return ContinuousDynamics(velocity, nx, 2, *given)
+
+    system(lambda x, u: x[:n] * u[0])
+    for size in (n - 1, n + 1):
+        others = lambda x, u: np.resize(u, size), lambda x, u: x[:n] if x[-1] < 0.5 else np.full(size, u[0])  # noqa: B023
+        for other in others if derivatives == "traced" else others[:1]:
+            with pytest.raises(ddp.ModelError, match=rf"^f: expected a velocity of shape \({n},\), got \({size},\)$"):
+                system(other)
+    for nothing, came in ((lambda x, u: None, "None: does it lack a return.$"), (lambda x, u: x[0], r"\(\)$")):
+        with pytest.raises(ddp.ModelError, match=rf"^f: expected a velocity of shape \({n},\), got {came}"):
+            system(nothing)
+
+
 def test_systems_say_where_their_derivatives_come_from():
     traced, called = (FunctionDynamics(lambda x, u: x + u, 2, 1, derivatives=how) for how in ("traced", "differences"))
     assert str(traced).startswith("<lambda>: 2 states, 1 controls, steps of 1 s; derivatives traced, ")
