@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -38,10 +39,11 @@ def plot_solution(solutions: Told | Mapping[str, Told], path: str | os.PathLike[
     for name, found in signals.items():
         if [signal.names for signal in found.values()] != [signal.names for signal in first.values()]:
             raise ProblemError(f"solutions[{said(name)}]: expected one of the system of the first, got another's")
-    rows = list(dict.fromkeys(name for signal in first.values() for name in signal.names))[:MOST]
-    gained = [row for row in rows if all(row in part.names for one in given.values() for part in (one.u, one.v))]
+    names = dict.fromkeys(name for signal in first.values() for name in signal.names)
+    gained = [row for row in names if all(row in part.names for one in given.values() for part in (one.u, one.v))]
     columns = {title: signal.names for title, signal in first.items()} | ({"gain": tuple(gained)} if gained else {})
-    figure, target = sheet(path, title, 3.2 * len(columns), 0.6 + 1.15 * len(rows))
+    rows = {row: i for row, i in _rows(columns).items() if i < MOST}
+    figure, target = sheet(path, title, 3.2 * len(columns), 0.6 + 1.15 * (1 + max(rows.values())))
     panels = _panels(figure, rows, columns)
     for k, (name, solution) in enumerate(given.items()):
         color = COLORS[k % len(COLORS)]
@@ -55,12 +57,23 @@ def plot_solution(solutions: Told | Mapping[str, Told], path: str | os.PathLike[
     return write(figure, target)
 
 
-def _panels(figure: Figure, rows: Sequence[str], columns: Mapping[str, Sequence[str]]) -> dict[tuple[str, str], Axes]:
-    """An axes for each row in each column that has it, by both; columns: title to names of rows."""
-    grid = figure.add_gridspec(len(rows), len(columns))
+def _rows(columns: Mapping[str, Sequence[str]]) -> dict[str, int]:
+    """Row of each name: the first one that no other name of its columns has, so that all columns begin at the top."""
+    rows: dict[str, int] = {}
+    for name in dict.fromkeys(name for names in columns.values() for name in names):
+        taken = {rows.get(other) for names in columns.values() if name in names for other in names}
+        rows[name] = next(i for i in count() if i not in taken)
+    return rows
+
+
+def _panels(
+    figure: Figure, rows: Mapping[str, int], columns: Mapping[str, Sequence[str]]
+) -> dict[tuple[str, str], Axes]:
+    """An axes for each name in each column that has it, by both; rows: by names, columns: title to names."""
+    grid = figure.add_gridspec(1 + max(rows.values()), len(columns))
     panels: dict[tuple[str, str], Axes] = {}
     for j, (title, names) in enumerate(columns.items()):
-        own = [(i, row) for i, row in enumerate(rows) if row in names]
+        own = sorted((i, row) for row, i in rows.items() if row in names)
         for i, row in own:
             axes = panels[row, title] = figure.add_subplot(grid[i, j], sharex=next(iter(panels.values()), None))
             axes.tick_params(labelsize=7, labelbottom=i == own[-1][0])

@@ -1,5 +1,7 @@
 """Numbers beside a motion are those of the solution, with the limits that hold, in pages and in plots."""
 
+import re
+
 import numpy as np
 import pytest
 from pages import Page
@@ -7,6 +9,7 @@ from pages import Page
 import ddp
 import viz
 from ddp.errors import ProblemError
+from dynamics import FunctionDynamics
 from problems import arm, pendulum
 from problems.registry import find
 from viz.signals import panels, signals_of
@@ -59,6 +62,14 @@ def test_a_figure_of_a_solution_is_written_for_robots_and_others(solution, tmp_p
     other = ddp.solve(pendulum.swing_up(), ddp.DDP(max_iterations=1), throw=False)
     with pytest.raises(ProblemError, match="expected one of the system of the first"):
         viz.plot_solution({"a": solution, "b": other}, tmp_path / "b.svg")
+
+
+def test_states_and_controls_without_common_names_both_begin_at_the_top(tmp_path):
+    system = FunctionDynamics(lambda x, u: 0.9 * x + u[0], nx=3, nu=1, dt=0.1)
+    problem = ddp.Problem(system, [lambda x, u: x @ x + u @ u], [], np.ones(3), 5)
+    viz.plot_solution(ddp.solve(problem, ddp.DDP(max_iterations=1), throw=False), tmp_path / "a.svg")
+    height = float(re.search(r'height="([0-9.]+)pt"', (tmp_path / "a.svg").read_text())[1])
+    assert height == pytest.approx(72.0 * (0.6 + 3 * 1.15))  # three rows, not four
 
 
 @pytest.mark.parametrize(
