@@ -148,7 +148,10 @@ class TorqueLimits(KernelConstraint):
         limits = magnitudes("limits", robot.ranges.effort if self.limits is None else self.limits, robot.nv, group)
         held = np.flatnonzero(np.isfinite(limits) & S.any(axis=1) & np.isin(np.arange(robot.nv), group))
         if not held.size:
-            raise ProblemError("limits: expected at least one that is finite, of a degree of freedom that is actuated")
+            raise ProblemError(
+                "limits: expected at least one that is finite, of a degree of freedom that is actuated: give"
+                " limits= where the robot's file has none. Limits of controls, as an MJCF's ctrlrange, hold anyway"
+            )
         _, names, _ = names_of(robot, S)
         held_names = tuple(names[i] for i in held)
         bounds = {"lower": -limits[held], "upper": limits[held]}

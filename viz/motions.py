@@ -59,7 +59,8 @@ def as_motions(robot: Any, X: Any = None, dt: ArrayLike | None = None) -> list[M
         return _several(robot, dt)
     robot = drawn(robot)
     if not isinstance(getattr(robot, "model", None), pin.Model):
-        raise ProblemError(f"robot: expected a Robot from mayne.load, or solutions, got {said(robot)}")
+        simulated = "; of a simulation give its robot, .X and a step of time" if hasattr(robot, "X") else ""
+        raise ProblemError(f"robot: expected a Robot from mayne.load, or solutions, got {said(robot)}{simulated}")
     if isinstance(X, Solved):
         solution = _solution("X", "", X)
         if solution.Q.shape[1] != robot.model.nq:
