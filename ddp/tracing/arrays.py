@@ -18,8 +18,8 @@ import numpy as np
 from ddp.tracing import dense
 from ddp.tracing.graph import UNARY
 from ddp.tracing.groups import sine_ratio
-from ddp.tracing.numbers import Node, Number, TraceError, Truth
-from ddp.tracing.scalars import BY_NAME, OPERATIONS, as_condition, lifted, select, unless_nan
+from ddp.tracing.numbers import Node, Number, TraceError
+from ddp.tracing.scalars import BY_NAME, OPERATIONS, as_condition, is_condition, lifted, select, unless_nan
 
 
 @functools.cache
@@ -96,24 +96,22 @@ def applied(ufunc: Any, method: str, inputs: tuple[Any, ...], named: dict[str, A
 
 
 def _as_reduced(ufunc: Any, array: Any) -> Any:
-    """An array that a function is reduced over: np.sum counts conditions, np.any and np.all ask them of numbers."""
+    """An array that a function is reduced over: np.sum and np.prod count conditions, np.any asks them of numbers."""
     if ufunc in (np.logical_and, np.logical_or):
         return np.frompyfunc(as_condition, 1, 1)(array)
-    return array + 0.0 if ufunc is np.add and any(isinstance(entry, Truth) for entry in np.ravel(array)) else array
+    return _of_floats(array) if ufunc in (np.add, np.multiply) else array
 
 
 def _are_conditions(array: Any) -> bool:
     """Whether all entries of an array are conditions, so that it is one of truths to NumPy, not of floats."""
-    return all(isinstance(entry, (Truth, bool, np.bool_)) for entry in array.flat)
+    return all(map(is_condition, array.flat))
 
 
 def _of_floats(value: Any) -> Any:
     """A value or an array, with 1 and 0 for conditions."""
-    if isinstance(value, Truth):
-        return value + 0.0
-    if not isinstance(value, np.ndarray) or not any(isinstance(entry, Truth) for entry in value.flat):
-        return value
-    return returned(np.frompyfunc(lambda a: a + 0.0 if isinstance(a, Truth) else a, 1, 1)(np.asarray(value)))
+    if not isinstance(value, np.ndarray) or not any(map(is_condition, value.flat)):
+        return value + 0.0 if is_condition(value) else value
+    return returned(np.frompyfunc(_of_floats, 1, 1)(np.asarray(value)))
 
 
 def _of_one_type(value: Any) -> Any:

@@ -158,7 +158,10 @@ class Truth(Number):
             raise TraceError("a + b of conditions, which is a | b in NumPy and float(a) + float(b) in Python")
         return super().__add__(other)
 
-    __radd__ = __add__
+    def __mul__(self, other: Any) -> Any:
+        return self & other if isinstance(other, (Truth, bool, np.bool_)) else super().__mul__(other)
+
+    __radd__, __rmul__ = __add__, __mul__
 
     def __int__(self) -> int:
         return int(bool(self))

@@ -87,16 +87,24 @@ def _sign(graph: Any, a: Any) -> Any:
     return graph.select(a < 0.0, -1.0, graph.select(a > 0.0, 1.0, unless_nan(graph, a, 0.0, a)))
 
 
+def is_condition(a: Any) -> bool:
+    """Whether a value is a condition, and no number."""
+    return isinstance(a, (Truth, bool, np.bool_))
+
+
 def as_condition(a: Any) -> Any:
     """A condition as it is; of a number, whether it is not zero."""
-    return a if isinstance(a, (Truth, bool, np.bool_)) else a != 0.0
+    return a if is_condition(a) else a != 0.0
 
 
 def _sum(graph: Any, a: Any, b: Any) -> Any:
     """Sum; of two conditions, as NumPy has it, whether one of them holds."""
-    if all(isinstance(value, (Truth, bool, np.bool_)) for value in (a, b)):
-        return graph.either(a, b)
-    return graph.binary("add", a, b)
+    return graph.either(a, b) if is_condition(a) and is_condition(b) else graph.binary("add", a, b)
+
+
+def _product(graph: Any, a: Any, b: Any) -> Any:
+    """Product; of two conditions, as NumPy has it, whether both hold."""
+    return graph.both(a, b) if is_condition(a) and is_condition(b) else graph.binary("mul", a, b)
 
 
 def _unary_operation(name: str) -> Callable[..., Any]:
@@ -118,7 +126,8 @@ OPERATIONS: dict[Any, Callable[..., Any]] = {
     np.negative: lambda graph, a: graph.neg(a), np.positive: lambda graph, a: a, np.conjugate: lambda graph, a: a,
     np.absolute: lambda graph, a: abs(graph.number(a)), np.fabs: lambda graph, a: abs(graph.number(a)),
     np.square: lambda graph, a: a * a, np.reciprocal: lambda graph, a: 1.0 / a,
-    np.add: _sum, np.sign: _sign, np.hypot: _hypot, np.ceil: lambda graph, a: -graph.unary("floor", -a),
+    np.add: _sum, np.multiply: _product, np.sign: _sign, np.hypot: _hypot,
+    np.ceil: lambda graph, a: -graph.unary("floor", -a),
     np.trunc: lambda graph, a: graph.select(a < 0.0, -graph.unary("floor", -a), graph.unary("floor", a)),
     np.cbrt: lambda graph, a: _sign(graph, a) * graph.power(abs(a), 1.0 / 3.0),
     np.exp2: lambda graph, a: graph.unary("exp", a * math.log(2.0)),

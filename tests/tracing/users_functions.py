@@ -352,7 +352,9 @@ def counted_as_floats(x, u):
     several, those = np.zeros(3), np.zeros(3)
     several[:], those[1] = positive, less[1]
     several += (positive.astype(float) + less.astype(float)) * x + np.asarray(positive, dtype=float)
-    one = (x[0] > -5.0).astype(float) + (x[1] > -5.0).astype(float)
+    one = (x[0] > -5.0).astype(float) + (x[1] > -5.0).astype(float) + np.prod(positive) + np.prod(less)
+    several += (positive * less + less * (x > -5.0)) * x
+    several += 2.0 * (np.append(x[:2], 1.0) > -5.0).astype(float) + (np.append(x[:2], 1.0) > 0.0).astype(float)
     return several + those + np.array([x[0] > -5.0, u[0], 1.0]) + np.append(less[:2], 0.5) + one
 
 
