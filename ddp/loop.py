@@ -19,7 +19,7 @@ from ddp.iterate import Iterate
 from ddp.options import DDP
 from ddp.saddles import away, described, judged
 from ddp.solutions.record import Record, Watcher
-from ddp.solutions.status import Ending, Status, converged
+from ddp.solutions.status import Ending, Status, converged, unstable
 from ddp.starts import CLOSED
 from ddp.sweeps.inertia import MINIMUM, UNKNOWN
 from ddp.sweeps.outcome import Sweep
@@ -102,6 +102,7 @@ def run(
     if kind != MINIMUM:
         gains = "; Gauss-Newton gains" if exact and not was_exact else ""
         status += f" {DOUBTFUL}{gains})"
+    status += unstable(sweep.gradient, iterate.U, max(abs(iterate.cost), iterate.unit))
     return Outcome(Status(status, Ending.ROUNDING if rounding else Ending.CONVERGED), sweep, kind)
 
 
@@ -111,6 +112,8 @@ def _constrained(iterate: Iterate, history: list[Record], found: Minimised) -> O
     if not found.end.ending.converged:
         return _unconverged(iterate, history, found.end.ending, found.end.said, found.sweep, UNKNOWN)
     status = converged(len(history)) + ("" if found.exact else f" {DOUBTFUL})")
+    if found.sweep is not None:
+        status += unstable(found.sweep.gradient, iterate.U, iterate.cost)
     return Outcome(Status(status, Ending.CONVERGED), found.sweep, MINIMUM if found.exact else UNKNOWN)
 
 

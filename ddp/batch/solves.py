@@ -17,7 +17,7 @@ from ddp.options import DDP
 from ddp.problem import Problem
 from ddp.protocols import Array
 from ddp.solutions.solution import Solution
-from ddp.solutions.status import Ending, converged, limit_reached
+from ddp.solutions.status import STEEP, Ending, converged, limit_reached, unstable
 from ddp.solver import may_be_better, solve
 from ddp.successive import Successive
 from ddp.sweeps.inertia import MINIMUM, UNKNOWN
@@ -67,6 +67,10 @@ class Solves:
                 tables = [p.objective.table for p, serves in zip(problems, same, strict=True) if serves]
             if any(same):
                 native.solve(x0, guess, tables, out, own)
+                steep = (out.numbers[:, ENDING] < ITERATIONS) & (out.numbers[:, GRADIENT] > STEEP)
+                for i in np.flatnonzero(steep).tolist():  # `ddp.solve` tells of them
+                    if unstable(out.numbers[i, GRADIENT], out.U[i], out.numbers[i, COST]):
+                        out.numbers[i, ENDING] = LEFT
         others: Others = {}
         for i in np.flatnonzero(out.numbers[:, ENDING] == LEFT).tolist():
             problem = problems[i] if states is None else problems[i].starting_at(states[i])

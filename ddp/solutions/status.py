@@ -5,6 +5,19 @@ from __future__ import annotations
 from enum import Enum
 from typing import NamedTuple
 
+import numpy as np
+
+from ddp.protocols import Array
+
+MAGNIFIED = 1e-3
+"""Share of the cost from which on it counts what rounding of the controls changes, by the gradient."""
+
+STEEP = 1e6
+"""Gradients up to this are not taken for rounding."""
+
+UNSTABLE = "the gradient is rounding that unstable dynamics magnify: gains keep to the motion, controls alone do not"
+"""Words of what converges all the same."""
+
 
 class Ending(Enum):
     """Endings of a solve; the value is a sentence without particulars."""
@@ -58,6 +71,12 @@ def converged(iterations: int, tolerance: float | None = None) -> str:
         return f"converged after {iterations} iterations"
     reason = f"no further decrease is representable (the tolerance is {tolerance:g})"
     return f"converged to rounding after {iterations} iterations, {reason}"
+
+
+def unstable(gradient: float, U: Array, cost: float) -> str:
+    """Words where rounding of controls U changes a cost, to first order; empty where it does not."""
+    rounding = float(np.finfo(float).eps) * float(np.abs(U).max(initial=0.0)) * gradient
+    return f" ({UNSTABLE})" if gradient > STEEP and rounding > MAGNIFIED * abs(cost) else ""
 
 
 def limit_reached(limit: int, expected: float | None) -> str:

@@ -372,3 +372,24 @@ def test_a_start_exactly_at_the_goal_has_converged(name, solver):
     assert solution.converged
     assert len(solution.history) == 1
     assert solution.cost < 1e-22
+
+
+# gradients that are rounding
+
+
+def growing(rate, N=40):
+    system = FunctionDynamics(lambda x, u: rate * x + 0.1 * u, 1, 1)
+    running = [ControlCost(np.zeros(1), np.ones(1)), StateCost(system, [0.1], [1.0])]
+    return ddp.Problem(system, running, [StateCost(system, [0.3], [9.0])], [0.2], N)
+
+
+@pytest.mark.parametrize("together", [False, True])
+def test_gradients_that_unstable_dynamics_magnify_are_told_of(together):
+    problem = growing(-20.0)
+    many = ddp.Batch(problem, 2).solve({"x0": np.array([[0.1], [0.2]])}) if together else None
+    solution = many.solution(1) if together else ddp.solve(problem)
+    assert solution.gradient > 1e20
+    assert "the gradient is rounding that unstable dynamics magnify" in solution.status
+    other = problem.dynamics.rollout(problem.x0, solution.U * (1.0 + 1e-15))
+    assert np.abs(other - solution.X).max() > 1e20  # what it says
+    assert ddp.solve(growing(0.9)).status.endswith("iterations")
