@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ddp.errors import ModelError
+from ddp.errors import ModelError, line_of
 from ddp.protocols import Array
 from ddp.systems.system import Contraction, Routines, Stepping, System, ability
 from ddp.tracing import chain, derivatives, evaluate, rollouts
@@ -22,7 +22,7 @@ from ddp.tracing.numbers import Number, digest
 from ddp.tracing.quantities import Asked, Uses, uses_of
 from ddp.tracing.reads import recalled, remember
 from ddp.tracing.spaces import NOTHING, UNIT, Space, plain_space
-from ddp.tracing.trace import Trace, compare, trace
+from ddp.tracing.trace import ShapeError, Trace, compare, trace
 
 NO_RECORD = np.zeros((0, 0))
 """Record of derivatives that are not contracted."""
@@ -119,12 +119,23 @@ class TracedFunction:
         return digest(found.outputs, *sizes, self._made_of[5], of_space, self.steps)
 
     def renewed(self) -> TracedFunction:
-        """The function as it is now: itself, or traced again if what it reads has changed."""
-        if self._reads.are_those_of(self._made_of[1]):
+        """The function as it is now: itself, or traced again if what it reads has changed.
+
+        Raises ModelError, with what has changed, where it cannot be traced any more, or returns more or fewer numbers.
+        """
+        name, function = self._made_of[:2]
+        if self._reads.are_those_of(function):
             return self
-        found = self._follow()
-        if self._digest(found) != self.digest or found.uses != self.uses:
-            return TracedFunction(*self._made_of)
+        try:
+            found = self._follow()
+            if math.prod(found.shape) != self.size:
+                raise ShapeError(f"expected an array of shape {self.shape}, got {found.shape}")
+            if self._digest(found) != self.digest or found.uses != self.uses:
+                return TracedFunction(*self._made_of)
+        except Exception as reason:
+            why, changes = str(reason).removeprefix(f"{name}: ").strip(), self._reads.changes(function)
+            when = f" after {changes}" if changes else ""
+            raise ModelError(f"{name}: cannot be traced again{when}: {why}{line_of(reason)}") from None
         self._reads = found.reads
         return self
 

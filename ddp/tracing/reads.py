@@ -11,6 +11,7 @@ import sys
 import threading
 import weakref
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from operator import is_
 from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MethodType, ModuleType
@@ -19,6 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ddp.compiling.values import uncompiled
+from ddp.errors import said
 
 LIBRARIES = {"numpy", "numba", "math", "scipy", "ddp", "llvmlite"}
 """Packages whose functions are not looked into."""
@@ -71,13 +73,17 @@ WAYS: dict[str, Callable[[Any, Any], Any]] = {
 
 
 class _Step(NamedTuple):
-    """A value that was read of that at ``source``; expected: whether one is the same, or where the same object was."""
+    """A value that was read of that at ``source``; expected: whether one is the same, or where the same object was.
+
+    told: the value, for errors.
+    """
 
     source: int
     way: Callable[[Any, Any], Any]
     name: Any
     expected: Callable[[Any], bool] | int
     is_object: bool
+    told: str
 
 
 class Reads:
@@ -104,7 +110,7 @@ class Reads:
         first = self._places.setdefault(id(value), place) if is_object else place
         expected: Any = first if first < place else expectation(value)
         self._is_known &= expected is not None
-        self._steps.append(_Step(source, WAYS[way], name, expected, is_object))
+        self._steps.append(_Step(source, WAYS[way], name, expected, is_object, said(value)))
         return place
 
     def is_unknown(self) -> None:
@@ -125,7 +131,7 @@ class Reads:
             return False
         values, objects = [function], {id(function)}
         try:
-            for source, way, name, expected, is_object in self._steps:
+            for source, way, name, expected, is_object, _ in self._steps:
                 now = way(values[source], name)
                 if isinstance(expected, int):
                     if now is not values[expected]:
@@ -140,6 +146,25 @@ class Reads:
         except Exception:  # whatever reading raises by now
             return False
         return True
+
+    def changes(self, function: Any) -> str:
+        """Name values that a function reads otherwise now, each with what it was and is; empty if there is none."""
+        values, names = [function], [""]
+        found: dict[str, None] = {}
+        with suppress(Exception):  # whatever reading raises by now
+            for source, way, name, expected, _, told in self._steps:
+                values.append(way(values[source], name))
+                if way is WAYS["cell"]:
+                    name = values[source].__code__.co_freevars[name]
+                elif way is WAYS["contents"]:
+                    name = names[source]
+                elif way is WAYS["item"]:
+                    name = f"{names[source]}[{name!r}]"
+                names.append(name)
+                now = said(values[-1])
+                if not isinstance(expected, int) and not expected(values[-1]) and told != now:
+                    found[f"{name} has changed from {told} to {now}"] = None
+        return ", ".join(found)
 
 
 MOST_REMEMBERED = 8

@@ -54,6 +54,9 @@ def of_shape(what: str, found: Any, n: int) -> Any:
     if found.shape != (n,):
         came = "None: does it lack a return?" if found.shape == () and found.item() is None else found.shape
         raise ShapeError(f"expected a {what} of shape ({n},), got {came}")
+    for entry in found:
+        if isinstance(entry, np.ndarray):
+            raise ShapeError(f"expected a {what} of {n} numbers, got an array of shape {entry.shape} as one of them")
     return found
 
 

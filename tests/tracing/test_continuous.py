@@ -1,6 +1,7 @@
 """Systems in continuous time: orders of their steps, derivatives through them, and the built-in systems by hand."""
 
 import pickle
+import re
 
 import numpy as np
 import pytest
@@ -186,3 +187,50 @@ def test_systems_say_where_their_derivatives_come_from():
 
     problem = ddp.Problem(Own(), [Quadratic(np.ones(3), np.zeros(3))], [], np.zeros(2), 3)
     assert str(problem.dynamics).endswith("derivatives of first order given, of second order by differences")
+
+
+GRAVITY = {"earth": 9.81, "round": np.round}
+
+
+class Pendulum:
+    gravity = 9.81
+
+    def f(self, x, u):
+        return np.array([x[1], u[0] - self.gravity * np.sin(x[0])])
+
+
+@pytest.mark.parametrize("integrator", ["rk4", "semi-implicit-euler", "sdirk2"])
+@pytest.mark.parametrize("name", ["g", "gravity", "GRAVITY['earth']"])
+def test_solves_name_what_has_changed_so_that_f_cannot_be_traced(name, integrator, monkeypatch):
+    g, swinging = 9.81, Pendulum()
+    f = {
+        "g": lambda x, u: np.array([x[1], u[0] - g * np.sin(x[0])]),
+        "gravity": swinging.f,
+        "GRAVITY['earth']": lambda x, u: np.array([x[1], u[0] - GRAVITY["earth"] * np.sin(x[0])]),
+    }[name]
+    dynamics = ContinuousDynamics(f, 2, 1, 0.1, integrator)
+    problem = ddp.Problem(dynamics, [lambda x, u: x @ x + u @ u], [], np.ones(2), 5)
+    before = ddp.solve(problem)
+    for g in (np.ones((5, 1)), 9.81):
+        swinging.gravity = g
+        monkeypatch.setitem(GRAVITY, "earth", g)
+        if np.ndim(g):
+            what = re.escape(f"after {name} has changed from 9.81 to an array of shape (5, 1): expected a velocity")
+            with pytest.raises(ddp.ModelError, match=f"^f: cannot be traced again {what} of 2 numbers, got an array"):
+                ddp.solve(problem)
+    np.testing.assert_array_equal(ddp.solve(problem).X, before.X)
+
+
+@pytest.mark.parametrize("later", [1, 3])
+def test_constraints_and_costs_of_another_size_than_before_are_refused(later):
+    count, weight = 2, 1.0
+    problem = ddp.Problem(
+        FunctionDynamics(lambda x, u: x + u, 3, 3), [lambda x, u: weight * (u @ u)], [], np.ones(3), 5,
+        constraints=[ddp.Inequality(lambda x, u: x[:count] - 2.0)],
+    )  # fmt: skip
+    count = later
+    with pytest.raises(ddp.ModelError, match=rf"^c: .* after count has changed from 2 to {later}: .* got \({later},\)"):
+        ddp.solve(problem)
+    count, weight = 2, np.ones(2)
+    with pytest.raises(ddp.ModelError, match=r"^value: .* after weight has changed from 1.0 to an array of shape"):
+        ddp.solve(problem)
