@@ -28,6 +28,9 @@ from ddp.costs.batch import CompiledCost, ability
 from ddp.costs.bound import EXACT, GAUSS_NEWTON, bind
 from ddp.protocols import Array
 
+GIVEN = "at x0, which is given"
+"""Words where x0 violates a constraint."""
+
 HARD = np.zeros((0, 0))
 """Caps and compliances of constraints that are not soft."""
 
@@ -62,7 +65,7 @@ class Residual:
             return f"{self.name} holds"
         knot, row = np.unravel_index(int(np.argmax(np.abs(self.violation))), self.violation.shape)
         part = f"[{self.row_names[row] if self.row_names else row}]" if self.violation.shape[1] > 1 else ""
-        start = f", and by {self.given:.3g} at x0, which is given" if self.given > 0.0 else ""
+        start = f", and by {self.given:.3g} {GIVEN}" if self.given > 0.0 else ""
         return f"{self.name}{part} is violated by {self.worst:.3g} at knot {self.knots[int(knot)]}{start}"
 
 

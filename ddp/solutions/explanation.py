@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ddp.constraints.lagrangian import GIVEN
 from ddp.costs.objective import Objective
 from ddp.places import TERMS, Place, things_of
 from ddp.problem import Problem
 from ddp.solutions.columns import controls
 from ddp.solutions.kinks import kinks
-from ddp.solutions.status import Ending
+from ddp.solutions.status import UNSTABLE, Ending, Status
 from ddp.systems.system import ability
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ ADVICE = {
     Ending.NOT_FINITE: "a term or f has no derivative at the trajectory, such as a norm at zero: smooth it",
     Ending.BOTTOMLESS: "some control or state is worth more the larger it is: bound it, or weigh its square",
     Ending.SADDLE: "start from a guess that breaks the symmetry",
-    Ending.INFEASIBLE: "residuals() names the constraint that cannot be met: loosen it, or give the motion more time",
+    Ending.INFEASIBLE: "residuals() names the constraint that cannot be met: loosen it",
     Ending.UNMET: "give constraints units in which their violations are about one, or another guess; residuals() names"
     " the constraint that is missed most",
     Ending.NO_START: "give a guess, of controls or with states (X, U), that does not diverge and has finite costs",
@@ -52,6 +53,15 @@ ADVICE = {
 """Advice after endings that are no success, which a solution's line has behind `TRY`."""
 
 TRY = "; try this: "
+
+DOUBTED = (Ending.INFEASIBLE, Ending.UNMET, Ending.NO_START, Ending.DIVERGED)
+"""Endings that what is hardly meant in a problem leads to."""
+
+MOVE = "begin where constraints hold at x0, or impose them from a later knot on"
+"""Advice where x0 violates a constraint."""
+
+LATER = ", or give the motion more time"
+"""Advice where nothing else is known to keep a constraint from being met."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +106,7 @@ def explain(solution: Solution, problem: Problem) -> Explanation:
     """Explain a solution of ``problem``."""
     shares = [(name, float(cost)) for name, cost in _costs(problem, solution.X, solution.U)]
     active = [*_limits(problem, solution), *_constraints(solution)]
-    advice = "" if solution.converged else ADVICE.get(solution.status.ending, "")
+    advice = advice_after(solution.status, problem)
     if solution.status.ending is Ending.ITERATIONS and _are_free(problem, solution):
         advice = FREE + advice
     if solution.status.ending in CREEPING and (smooth := kinks(problem, solution.X, solution.U, alone(problem))):
@@ -107,6 +117,18 @@ def explain(solution: Solution, problem: Problem) -> Explanation:
     beyond = () if excesses is None else tuple(excesses(solution.X))
     outcome = str(solution).partition(TRY)[0]
     return Explanation(outcome, ordered, tuple(active), _course(solution), advice, misses, beyond)
+
+
+def advice_after(status: Status, problem: Problem | None) -> str:
+    """Advice after an ending, empty if all is well: first what a problem has that leads to it."""
+    ending, found = status.ending, []
+    if problem is not None and (ending in DOUBTED or UNSTABLE in status):
+        doubts = ability(problem.dynamics, "doubts")
+        found = [] if doubts is None else list(doubts(problem))
+    if ending in (Ending.INFEASIBLE, Ending.UNMET) and GIVEN in status:
+        found.append(MOVE)
+    plain = ADVICE.get(ending, "") + (LATER if ending is Ending.INFEASIBLE and not found else "")
+    return "; or ".join([*found, plain] if plain else found)
 
 
 def _joined(shares: Sequence[tuple[str, float]]) -> list[tuple[str, float]]:

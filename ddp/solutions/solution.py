@@ -26,7 +26,7 @@ from ddp.problem import Problem
 from ddp.protocols import Array
 from ddp.solutions import columns, showing, solution_files
 from ddp.solutions.columns import Columns
-from ddp.solutions.explanation import ADVICE, TRY, Explanation, explain
+from ddp.solutions.explanation import TRY, Explanation, advice_after, explain
 from ddp.solutions.record import Record
 from ddp.solutions.sensitivity import Sensitivity, sensitivity
 from ddp.solutions.status import Status
@@ -82,7 +82,7 @@ class Solution:
     def __str__(self) -> str:
         constrained = f", violation {self.violation:.1e}" if self.multipliers.size else ""
         gains = " (its gains are zeros: no backward pass succeeds)" if np.isnan(self.gradient) else ""
-        advice = ADVICE.get(self.status.ending, "")
+        advice = advice_after(self.status, self.problem)
         line = f"{self.status}: cost {self.cost:.5g}, gradient {self.gradient:.1e}{gains}{constrained}"
         return f"{line}{TRY}{advice}" if advice else line
 

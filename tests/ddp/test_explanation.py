@@ -12,7 +12,7 @@ from ddp.solutions.explanation import ADVICE, alone
 from ddp.solutions.kinks import slope_of
 from ddp.solutions.status import Ending
 from dynamics import FunctionDynamics
-from problems import arm, gaits, pendulum
+from problems import arm, constraints, gaits, pendulum
 
 
 @pytest.mark.parametrize("build", [arm.reach, lambda: gaits.jump("solo12")], ids=["reach", "jump"])
@@ -108,3 +108,28 @@ def test_slopes_of_terms_alone_add_up_to_the_gradient(rng):
     problem.expand(X, U, at, 0, problem.horizon + 1)
     own = sum(slope_of(problem, term)(X, U) for _, term in alone(problem))
     np.testing.assert_allclose(own, at.lz, atol=1e-12 * np.abs(at.lz).max())
+
+
+def test_advice_begins_with_what_the_problem_is_doubted_for():
+    reach = arm.reach(horizon=8)
+    target = constraints.FramePositionEquality(reach.dynamics.robot, "tool0", [2.0, 0.0, 0.5])
+    told = "802 mm further than it can reach, 1.240 m from its first joint; or residuals() names"
+    far = ddp.solve(replace(reach, terminal_constraints=[target]), throw=False)
+    assert far.status.ending is Ending.INFEASIBLE
+    assert told in far.explain().advice
+    assert told in str(far)
+    assert "more time" not in str(far)
+    assert "lower speed" in str(ddp.solve(gaits.trot(speed=3.0), throw=False))
+
+
+@pytest.mark.parametrize("least", [0.0, 5.0])
+def test_advice_is_to_move_a_start_that_violates_constraints(least):
+    system = FunctionDynamics(lambda x, u: x + 0.1 * u, 1, 1)
+    problem = ddp.Problem(
+        system, [lambda x, u: u @ u], [], [-1.0], 5, control_limits=(-1.0, 1.0),
+        constraints=[ddp.Inequality(lambda x, u: least - x[0])] if least else [],
+        terminal_constraints=[] if least else [ddp.Equality(lambda x, u: x[0] - 1.0)],
+    )  # fmt: skip
+    advice = ddp.solve(problem, throw=False).explain().advice
+    assert ("begin where constraints hold at x0" in advice) == (least > 0.0)
+    assert ("more time" in advice) == (least == 0.0)
