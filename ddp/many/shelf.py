@@ -145,6 +145,10 @@ def writing(path: Path) -> Iterator[None]:
         raise ProblemError(f"into: {told}; what was solved is kept, and the same call goes on from there") from None
 
 
+DIGEST = 32
+"""Bytes of a digest, with which files of parts end."""
+
+
 class Parts:
     """Files of finished rows in a folder, each written whole; the policies that belong to them are there before."""
 
@@ -232,15 +236,20 @@ def _of_policies(path: Path) -> Path:
 
 
 def _read(path: Path) -> Rows | None:
-    """Rows of a file, which stays open; None if there is none, or none that can be read."""
+    """Rows of a file, which stays open; None if there is none, or it is not as it was written."""
     try:
+        content = path.read_bytes()
+        if hashlib.sha256(content[:-DIGEST]).digest() != content[-DIGEST:]:
+            return None
         return np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))
-    except (OSError, ValueError, EOFError):
+    except OSError:
         return None
 
 
 def _write(path: Path, rows: Rows) -> None:
-    """Write a .npy file whole or not at all."""
+    """Write a .npy file whole or not at all, and a digest behind it: a power cut may leave zeros, as nothing waits."""
     stream = io.BytesIO()
     np.lib.format.write_array_header_1_0(stream, np.lib.format.header_data_from_array_1_0(rows))
-    write_atomically(path, lambda file: file.writelines([stream.getbuffer(), rows.tobytes()]), of_many=True)
+    stream.write(rows.tobytes())
+    content = stream.getbuffer()
+    write_atomically(path, lambda file: file.writelines([content, hashlib.sha256(content).digest()]), of_many=True)
