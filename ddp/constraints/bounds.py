@@ -41,8 +41,10 @@ def as_limits(limits: Any, N: int, dynamics: System) -> tuple[Array, Array]:
             limits = as_array(field, own, (nu, 2), finite=False).T
     is_array = isinstance(limits, np.ndarray) and limits.ndim > 0
     if not (is_array or (isinstance(limits, Sequence) and not isinstance(limits, str))) or len(limits) != 2:
-        came = f"an array of shape {limits.shape}" if is_array else described(limits)
-        advice = ": transpose it" if is_array and limits.shape == (nu, 2) else ""
+        shape = np.shape(limits) if is_array or axes(limits) == 2 else ()
+        kind = "an array" if is_array else f"a {described(limits)}"
+        came = f"{kind} of shape {shape}" if shape else described(limits)
+        advice = ": transpose it" if shape == (nu, 2) else ""
         raise ProblemError(f"{field}: expected a pair (lower, upper), got {came}{advice}")
     pair = []
     for side, value in enumerate(limits):
