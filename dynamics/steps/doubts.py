@@ -37,10 +37,11 @@ def doubts_of(system: Any, problem: Any) -> list[str]:
     if robot.is_hybrid:  # rods bend and stretch
         return []
     q = np.asarray(problem.x0)[: robot.nq]
-    found = [*_steps(system), *_damping(system, q), *_angles(robot, q), *_limits(robot, q), *_quaternions(robot, q)]
+    found = [*_steps(system), *_damping(system, q), *_angles(robot, "x0", q)]
+    found += [*_limits(robot, q), *_quaternions(robot, q)]
     stated = stated_in(problem)
     marks = [mark for term in stated if callable(getattr(term, "marks", None)) for mark in term.marks()]
-    bounds = [*_others(robot, stated), *_bounds(robot, stated)]
+    bounds = [*_others(robot, stated), *_bounds(robot, stated), *_aims(robot, stated)]
     return [*found, *bounds, *_targets(robot, marks), *_footholds(system, problem), *_torques(system, problem, q)]
 
 
@@ -98,12 +99,27 @@ def _numbers(robot: Robot) -> Iterator[tuple[str, int, bool]]:
             yield str(model.names[j]), int(joint.idx_q), "P" not in joint.shortname().removeprefix("JointModel")[:2]
 
 
-def _angles(robot: Robot, q: Array) -> Iterator[str]:
+def _angles(robot: Robot, field: str, q: Array) -> Iterator[str]:
     large = [(name, q[i]) for name, i, turns in _numbers(robot) if turns and abs(q[i]) > TURNS]
     if large:
         said = ", ".join(f"{name} {value:.4g}" for name, value in large[:MOST])
         turns = max(abs(value) for _, value in large) / (2.0 * np.pi)
-        yield f"x0: {said} rad, up to {turns:.1f} turns: are these degrees? np.radians converts them"
+        yield f"{field}: {said} rad, up to {turns:.1f} turns: are these degrees? np.radians converts them"
+
+
+def _aims(robot: Robot, terms: list[Any]) -> Iterator[str]:
+    """Targets of angles with weights that terms of states have further out than joints go by their own limits."""
+    model, own = robot.model, robot.ranges
+    places = [(i, int(model.joints[model.getJointId(name)].idx_v)) for name, i, _ in _numbers(robot)]
+    for term in terms:
+        target, weights = (np.asarray(getattr(term, name, ())) for name in ("target_x", "weights"))
+        if target.shape != (robot.nq + robot.nv,):  # a path may turn wheels
+            continue
+        q, weights = np.zeros(robot.nq), weights.diagonal() if weights.ndim == 2 else weights
+        for i, j in places:
+            most = max(abs(own.lower[i]), abs(own.upper[i]))
+            q[i] = target[i] if weights[j] != 0.0 and (most == np.inf or abs(target[i]) > most) else 0.0
+        yield from _angles(robot, f"{type(term).__name__}: target_x", q)
 
 
 def _bounds(robot: Robot, terms: list[Any]) -> Iterator[str]:

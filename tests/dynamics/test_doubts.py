@@ -56,6 +56,20 @@ def test_degrees_and_limits_are_told_apart(reach):
     assert said == "x0: beyond limits of joints: elbow_joint at 3.5, its limit is 3.142 rad"
 
 
+def test_targets_of_states_in_degrees_are_asked_about(reach):
+    system, target = reach.dynamics, reach.x0.copy()
+    target[:3] = [0.0, -90.0, 80.0]
+
+    def doubted(target_x, weights):
+        return doubts(replace(reach, terminal=[costs.StateCost(system, target_x, weights)]))
+
+    (said,) = doubted(target, np.ones(system.n))
+    assert said.startswith("StateCost: target_x: shoulder_lift_joint -90, elbow_joint 80 rad, up to 14.3 turns")
+    assert doubted(target, np.eye(system.n)) == [said]
+    assert not doubted(target, np.repeat([0.0, 1.0], system.n // 2))
+    assert not doubted(np.radians(target), np.ones(system.n))
+
+
 @pytest.mark.parametrize("integrator", ["semi-implicit-euler", "euler", "rk4"])
 def test_damping_is_doubted_where_steps_make_speeds_grow(integrator):
     model = random_tree(4, lambda rng: pin.JointModelRY(), bodies=4).model
