@@ -40,7 +40,7 @@ ADVICE = {
     Ending.NO_STEP: "check_derivatives(problem) tells whether a derivative is wrong; kinks do this too",
     Ending.STATIONARY: "the cost is flat or kinked there: add a small weight on controls, or smooth what has a kink",
     Ending.INDEFINITE: "every control needs a cost: give those without one a small weight",
-    Ending.DIVERGED: "start from a guess with states, (X, U), take shorter steps of time, or an implicit integrator",
+    Ending.DIVERGED: "start from a guess with states, (X, U), or take shorter steps of time",
     Ending.NOT_FINITE: "a term or f has no derivative at the trajectory, such as a norm at zero: smooth it",
     Ending.BOTTOMLESS: "some control or state is worth more the larger it is: bound it, or weigh its square",
     Ending.SADDLE: "start from a guess that breaks the symmetry",
@@ -62,6 +62,9 @@ MOVE = "begin where constraints hold at x0, or impose them from a later knot on"
 
 LATER = ", or give the motion more time"
 """Advice where nothing else is known to keep a constraint from being met."""
+
+STIFFLY = ", or an implicit integrator"
+"""Advice where steps that diverge are not of one."""
 
 
 @dataclass(frozen=True)
@@ -128,6 +131,8 @@ def advice_after(status: Status, problem: Problem | None) -> str:
     if ending in (Ending.INFEASIBLE, Ending.UNMET) and GIVEN in status:
         found.append(MOVE)
     plain = ADVICE.get(ending, "") + (LATER if ending is Ending.INFEASIBLE and not found else "")
+    if ending is Ending.DIVERGED and not (problem is not None and ability(problem.dynamics, "implicit")):
+        plain += STIFFLY
     return "; or ".join([*found, plain] if plain else found)
 
 

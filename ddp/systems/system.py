@@ -279,6 +279,7 @@ class Abilities(Protocol):
     variable: names of the numbers that ``varied`` takes.
     tracked: what feedback needs to know of the system beyond the solver's, see `Tracked`; None for the solver's gains.
     named_numbers: names of a state's positions (nx - n/2) and velocities (n/2), and of controls (nu,); None for none.
+    implicit: whether steps are those of an implicit integrator.
     space: the `ddp.tracing.spaces.Space` of states, so that functions of them are traced; None where it is not known.
     """
 
@@ -290,6 +291,7 @@ class Abilities(Protocol):
     notes_size: int = 0
     tracked: Tracked | None = None
     named_numbers: tuple[list[str], list[str], list[str]] | None = None
+    implicit: bool = False
     space: Any = None
     variable: tuple[str, ...] = ()
 

@@ -125,7 +125,7 @@ class ContinuousDynamics(ByKnot):
         substeps = positive_integer("substeps", self.substeps)
         if substeps > MOST_PARTS:
             raise ProblemError(f"substeps: expected at most {MOST_PARTS}, got {substeps}")
-        make = self._solved if self.integrator in IMPLICIT else self._composed
+        make = self._solved if self.implicit else self._composed
         steps = make(nx, nu, dt, substeps)
         settle(self, nx=nx, nu=nu, dt=dt, _steps=steps, parameters=steps.parameters)
 
@@ -152,6 +152,11 @@ class ContinuousDynamics(ByKnot):
     def whole_step(self) -> Flow:
         """``x' = step(x, u)``, or of (x, u, p): f integrated over dt."""
         return self._steps.f
+
+    @property
+    def implicit(self) -> bool:
+        """Whether steps are those of an implicit integrator."""
+        return self.integrator in IMPLICIT
 
     @property
     def space(self) -> Space | None:

@@ -153,9 +153,14 @@ class RobotDynamics(SteppedRobot):
             self._tree.address, working_memory(self._room_of_batches), self._dt, self._written, record, weight, out
         )
 
+    @property
+    def implicit(self) -> bool:
+        """Whether steps are those of an implicit integrator."""
+        return self.integrator in schemes.IMPLICIT
+
     def routines(self, count: int, alone: bool = False) -> Routines | None:
         """Compiled work on trajectories, where all bodies are rigid and steps are not implicit."""
-        if self.robot.is_hybrid or self.integrator in schemes.IMPLICIT:
+        if self.robot.is_hybrid or self.implicit:
             return None
         blockwise = self.semi_implicit is not None
         rooms = self._room_of_rollouts, self._room_of_expansions
@@ -171,7 +176,7 @@ class RobotDynamics(SteppedRobot):
         if gap > 1e-6:
             return ModelError(f"{robot.name}: loops are open by {gap:.3g} at x = {at}: robot.closed(q) closes them")
         newton = ", or Newton's method does not converge: take shorter steps"
-        return self._undefined_motion(x, newton if self.integrator in schemes.IMPLICIT else "")
+        return self._undefined_motion(x, newton if self.implicit else "")
 
     @property
     def tracked(self) -> TrackedRobot:

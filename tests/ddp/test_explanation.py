@@ -10,8 +10,8 @@ import pytest
 import ddp
 from ddp.solutions.explanation import ADVICE, alone
 from ddp.solutions.kinks import slope_of
-from ddp.solutions.status import Ending
-from dynamics import FunctionDynamics
+from ddp.solutions.status import Ending, Status
+from dynamics import ContinuousDynamics, FunctionDynamics, RobotDynamics
 from problems import arm, constraints, gaits, pendulum
 
 
@@ -120,6 +120,22 @@ def test_advice_begins_with_what_the_problem_is_doubted_for():
     assert told in str(far)
     assert "more time" not in str(far)
     assert "lower speed" in str(ddp.solve(gaits.trot(speed=3.0), throw=False))
+
+
+def test_implicit_integrators_are_advised_where_steps_are_of_none():
+    solution = ddp.solve(pendulum.swing_up())
+    diverged = replace(solution, status=Status("diverged", Ending.DIVERGED))
+    robot = solution.problem.dynamics.robot
+    for integrator in ("semi-implicit-euler", "rk4", "implicit-euler", "implicit-midpoint", "sdirk2"):
+        systems = (
+            RobotDynamics(robot, 0.02, integrator=integrator),
+            ContinuousDynamics(lambda x, u: np.array([x[1], u[0]]), 2, 1, 0.02, integrator),
+        )
+        for dynamics in systems:
+            problem = ddp.Problem(dynamics, [lambda x, u: u @ u], [], np.zeros(2), solution.problem.horizon)
+            found = replace(diverged, problem=problem)
+            assert ("implicit integrator" in str(found)) == (integrator in ("semi-implicit-euler", "rk4"))
+            assert str(found).partition("; try this: ")[2] == found.explain().advice != ""
 
 
 @pytest.mark.parametrize("least", [0.0, 5.0])
