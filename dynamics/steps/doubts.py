@@ -108,12 +108,14 @@ def _angles(robot: Robot, field: str, q: Array) -> Iterator[str]:
 
 
 def _aims(robot: Robot, terms: list[Any]) -> Iterator[str]:
-    """Targets of angles with weights that terms of states have further out than joints go by their own limits."""
+    """Targets of angles that terms and constraints of states have further out than joints go by their own limits."""
     model, own = robot.model, robot.ranges
     places = [(i, int(model.joints[model.getJointId(name)].idx_v)) for name, i, _ in _numbers(robot)]
     for term in terms:
-        target, weights = (np.asarray(getattr(term, name, ())) for name in ("target_x", "weights"))
-        if target.shape != (robot.nq + robot.nv,):  # a path may turn wheels
+        target, weights = getattr(term, "target_x", None), getattr(term, "weights", np.ones(2 * robot.nv))
+        if not (isinstance(target, np.ndarray) and isinstance(weights, np.ndarray)):
+            continue
+        if target.shape != (robot.nq + robot.nv,) or weights.shape[:1] != (2 * robot.nv,):  # a path may turn wheels
             continue
         q, weights = np.zeros(robot.nq), weights.diagonal() if weights.ndim == 2 else weights
         for i, j in places:

@@ -68,6 +68,10 @@ def test_targets_of_states_in_degrees_are_asked_about(reach):
     assert doubted(target, np.eye(system.n)) == [said]
     assert not doubted(target, np.repeat([0.0, 1.0], system.n // 2))
     assert not doubted(np.radians(target), np.ones(system.n))
+    for aim, asked in ((target, True), (reach.x0, False)):
+        equality = constraints.StateEquality(system, aim)
+        found = doubts(replace(reach, terminal_constraints=[equality]))
+        assert found == [said.replace("StateCost", "StateEquality")] * asked
 
 
 @pytest.mark.parametrize("integrator", ["semi-implicit-euler", "euler", "rk4"])
