@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ddp.costs.stretches import durations_of
-from ddp.errors import ProblemError, as_array
+from ddp.errors import ProblemError, as_array, at_least_zero
 from ddp.feedback.following import ROUNDING, Steps, follow, follow_at
 from ddp.feedback.policy_files import export
 from ddp.protocols import Array
@@ -91,8 +91,8 @@ class Policy:
         return k, 0.0 if s < ROUNDING else min(s, 1.0)
 
     def later(self, delay: float) -> Policy:
-        """The policy with another delay [s], which costs microseconds: it shares all tables."""
-        other = replace(self, delay=float(as_array("delay", delay, ())))
+        """The policy with another delay [s], 0 or more, which costs microseconds: it shares all tables."""
+        other = replace(self, delay=at_least_zero("delay", delay, " s"))
         if self._steps is not None:
             vars(other).update(_steps=self._steps.replace(delay=other.delay), _kept=self)
         return other

@@ -81,6 +81,8 @@ def test_policies_that_share_tables_are_those_made_anew():
         x = anew.system.integrate(anew.reference(t), 0.01 * rng.normal(size=anew.system.n))
         assert np.array_equal(shared(t, x), anew(t, x))
     assert solution.policy.delay == 0.0
+    with pytest.raises(ddp.ProblemError, match=r"delay: expected at least 0 s, got -0\.1"):
+        solution.policy.later(-0.1)
 
 
 def test_limits_of_forces_act_from_when_a_foot_has_slid():
