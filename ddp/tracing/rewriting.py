@@ -37,7 +37,7 @@ class _Module:
         found = getattr(self._module, name)
         if self._place is None:
             return self._rewriter.value(found)
-        return self._rewriter._read(self._place, "attribute", name, found)
+        return self._rewriter.read(self._place, "attribute", name, found)
 
 
 def _taking_lists(function: Any) -> Any:
@@ -68,7 +68,7 @@ class Rewriter:
             self._known[id(value)] = value, found  # which keeps its id
         return found
 
-    def _read(self, source: int, way: str, name: Any, value: Any) -> Any:
+    def read(self, source: int, way: str, name: Any, value: Any) -> Any:
         """A value that was read of one at ``source``, as copies see it."""
         return self.value(value, self._reads.note(source, way, name, value))
 
@@ -81,19 +81,19 @@ class Rewriter:
                 return self._of_numpy(value)
             return self._function(value, place)
         if isinstance(value, MethodType):
-            function = self._read(place, "attribute", "__func__", value.__func__)
-            return MethodType(function, self._read(place, "attribute", "__self__", value.__self__))
+            function = self.read(place, "attribute", "__func__", value.__func__)
+            return MethodType(function, self.read(place, "attribute", "__self__", value.__self__))
         if isinstance(value, ModuleType):
             if is_of_users(value):
                 return _Module(value, self, place)
             return _Module(value, self) if value is math or value.__name__.partition(".")[0] == "numpy" else value
         if isinstance(value, partial):
             func, args, named = (
-                self._read(place, "attribute", name, getattr(value, name)) for name in ("func", "args", "keywords")
+                self.read(place, "attribute", name, getattr(value, name)) for name in ("func", "args", "keywords")
             )
             return partial(func, *args, **named)
         if (function := jitted(value)) is not None:
-            return self._read(place, "attribute", "py_func", function)
+            return self.read(place, "attribute", "py_func", function)
         if isinstance(value, (BuiltinFunctionType, type(np.dot))) or value is float:
             return self._of_numpy(value)
         if kind is np.ndarray and value.dtype.kind == "f" and value.size <= LARGEST:
@@ -101,7 +101,7 @@ class Rewriter:
         if kind in (list, tuple, dict):
             pairs = value.items() if kind is dict else enumerate(value)
             if frozen(value) is None:
-                made_of = {name: self._read(place, "item", name, part) for name, part in pairs}
+                made_of = {name: self.read(place, "item", name, part) for name, part in pairs}
             else:  # which was noted as a whole
                 made_of = {name: self.value(part) for name, part in pairs}
             return made_of if kind is dict else kind(made_of.values())
@@ -128,13 +128,13 @@ class Rewriter:
         copy.__qualname__ = function.__qualname__
         for name, value in function.__dict__.items():
             if not name.startswith("__"):  # what wraps another one is none of its own
-                copy.__dict__[name] = self._read(place, "attribute", name, value)
-        copy.__kwdefaults__ = self._read(place, "attribute", "__kwdefaults__", function.__kwdefaults__)
-        copy.__defaults__ = self._read(place, "attribute", "__defaults__", function.__defaults__)
+                copy.__dict__[name] = self.read(place, "attribute", name, value)
+        copy.__kwdefaults__ = self.read(place, "attribute", "__kwdefaults__", function.__kwdefaults__)
+        copy.__defaults__ = self.read(place, "attribute", "__defaults__", function.__defaults__)
         own = function.__globals__
         for name in _names(function.__code__):
             if name in own:
-                names[name] = self._read(place, "global", name, own[name])
+                names[name] = self.read(place, "global", name, own[name])
             else:
                 note(place, "global", name, ABSENT)
                 if name in UNSEEN:
@@ -146,7 +146,7 @@ class Rewriter:
             except ValueError:  # it is empty
                 note(at, "contents", None, ABSENT)
             else:
-                cell.cell_contents = self._read(at, "contents", None, contents)
+                cell.cell_contents = self.read(at, "contents", None, contents)
         return copy
 
     def _cell(self, cell: CellType) -> CellType:
@@ -169,15 +169,15 @@ class Rewriter:
                 rewriter._reads.is_unknown()  # all attributes, or the class, may be looked at
                 return found
             if isinstance(found, MethodType) and found.__self__ is view:
-                return MethodType(rewriter._read(place, "method", name, found.__func__), view)
+                return MethodType(rewriter.read(place, "method", name, found.__func__), view)
             own = object.__getattribute__(view, "__dict__")
             if name in own and own[name] is not value.__dict__.get(name, ABSENT):
                 return found  # which the function has written itself
-            return rewriter._read(place, "attribute", name, found)
+            return rewriter.read(place, "attribute", name, found)
 
         members: dict[str, Any] = {"__getattribute__": attribute, "__slots__": (), "__module__": kind.__module__}
         if callable(value) and "__call__" in _members(kind):
-            members["__call__"] = self._read(place, "called", None, _members(kind)["__call__"])
+            members["__call__"] = self.read(place, "called", None, _members(kind)["__call__"])
         make: Any = type(kind)
         try:
             view = object.__new__(make(kind.__name__, (kind,), members))
