@@ -127,7 +127,7 @@ def obstacles(
     if ur5:
         clear += [CapsuleClearance(arm, link, radius, obstacles) for link in _UR5_LINKS]
         torque_limits = _UR5_TORQUES if torque_limits is None else torque_limits
-    limits = arm.model.effortLimit if torque_limits is None else as_array("torque_limits", torque_limits, (arm.nv,))
+    limits = arm.ranges.effort if torque_limits is None else as_array("torque_limits", torque_limits, (arm.nv,))
     system = RobotDynamics(arm, dt)
     return replace(plain, constraints=[*clear, TorqueLimits(system, limits)], terminal_constraints=clear)
 

@@ -17,13 +17,14 @@ from numpy.typing import NDArray
 from ddp.constraints.bound import CompiledConstraint
 from ddp.constraints.compiled import KernelConstraint
 from ddp.constraints.selection import combination, selection
-from ddp.errors import ProblemError, as_array, flag, instance
+from ddp.errors import ProblemError, as_array, axes, flag, instance
 from ddp.protocols import Array
 from ddp.systems.system import System
 from ddp.tracing.quantities import Quantity
 from dynamics.geometry.solids import Mark
 from dynamics.phases.phased_dynamics import PhasedDynamics
 from dynamics.quantities import traced as quantities
+from dynamics.robots.equipment import pairs_of_limits
 from dynamics.robots.libraries import pin
 from dynamics.robots.model import Robot
 from dynamics.steps.names import names_of
@@ -128,10 +129,11 @@ class VelocityLimits(_Selection):
 
 @dataclass(frozen=True, eq=False)
 class TorqueLimits(KernelConstraint):
-    """``|τ_j| <= limit`` of the torques τ = S u that a robot's actuation S makes of the controls [N m, N].
+    """``lower <= τ_j <= upper`` of the torques τ = S u that a robot's actuation S makes of the controls [N m, N].
 
-    limits: the model's effort limits unless given; a number, (nv,) or one for each degree of freedom of ``joints``;
-        infinite where there is none. Degrees of freedom that no control acts on have none.
+    limits: the model's effort limits unless given, where two zeros say that there is none; a number,
+        (nv,) or one for each degree of freedom of ``joints``, or lower and upper ones (nv, 2); infinite where there is
+        none. Degrees of freedom that no control acts on have none.
     joints: names of those that it is about; default all.
     """
 
@@ -145,8 +147,14 @@ class TorqueLimits(KernelConstraint):
         instance("dynamics", self.dynamics, (RobotDynamics, PhasedDynamics), "the dynamics of a robot")
         robot, S = self.dynamics.robot, self.dynamics.actuation
         _, group = group_of(robot, self.joints)
-        limits = magnitudes("limits", robot.ranges.effort if self.limits is None else self.limits, robot.nv, group)
-        held = np.flatnonzero(np.isfinite(limits) & S.any(axis=1) & np.isin(np.arange(robot.nv), group))
+        limits = robot.ranges.effort if self.limits is None else self.limits
+        if axes(limits) == 2:
+            limits = pairs = pairs_of_limits("limits", limits, robot.nv, ProblemError)
+        else:
+            limits = magnitudes("limits", limits, robot.nv, group)
+            pairs = np.stack([-limits, limits], axis=1)
+        finite = np.isfinite(pairs).any(axis=1)
+        held = np.flatnonzero(finite & S.any(axis=1) & np.isin(np.arange(robot.nv), group))
         if not held.size:
             raise ProblemError(
                 "limits: expected at least one that is finite, of a degree of freedom that is actuated: give"
@@ -154,7 +162,7 @@ class TorqueLimits(KernelConstraint):
             )
         _, names, _ = names_of(robot, S)
         held_names = tuple(names[i] for i in held)
-        bounds = {"lower": -limits[held], "upper": limits[held]}
+        bounds = {"lower": pairs[held, 0], "upper": pairs[held, 1]}
         checks.settle(self, limits=limits, **bounds, row_names=held_names, _actuation=S[held].copy())
 
     @property

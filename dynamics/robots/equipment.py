@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ddp.errors import DDPError, ModelError, as_array
-from dynamics.robots.joints import NO_LIMIT, UNIT_NUMBERS
+from dynamics.robots.joints import UNIT_NUMBERS
 from dynamics.robots.libraries import pin
 
 Array = NDArray[np.float64]
@@ -85,16 +85,3 @@ def pairs_of_limits(field: str, value: ArrayLike, nu: int, error: type[DDPError]
         i = int(np.argmax(crossed))
         raise error(f"{field}: expected lower < upper, got {limits[i, 0]} and {limits[i, 1]} for control {i}")
     return limits
-
-
-def effort_limits(model: pin.Model) -> Array:
-    """Lower and upper limit (nv, 2) of each joint's force [N, N m]; infinite where the file gives none.
-
-    None are numbers beyond 1e10, Pinocchio's for a missing one, and pairs with nothing between them: ``effort="0"`` in
-    a URDF, where exporters write zeros for what they do not know.
-    """
-    lower, upper = np.array(model.lowerEffortLimit), np.array(model.upperEffortLimit)
-    given = lower < upper
-    lower = np.where(given & (lower > -NO_LIMIT), lower, -np.inf)
-    upper = np.where(given & (upper < NO_LIMIT), upper, np.inf)
-    return np.stack([lower, upper], axis=1)

@@ -20,9 +20,9 @@ NO_LIMIT = 1e10
 
 
 class Ranges(NamedTuple):
-    """Limits of joints: positions from lower to upper (nq,) [rad, m], sizes of velocities and of efforts (nv,).
+    """Limits of joints: positions from lower to upper (nq,) [rad, m], sizes of velocities (nv,), efforts (nv, 2).
 
-    Infinite where there is none. Of efforts with two limits, the smaller size.
+    Infinite where there is none.
     """
 
     lower: Array
@@ -33,9 +33,22 @@ class Ranges(NamedTuple):
 
 def ranges(model: pin.Model) -> Ranges:
     """The limits of a model's joints."""
-    effort = np.minimum(-model.lowerEffortLimit, model.upperEffortLimit)
-    given = model.lowerPositionLimit, model.upperPositionLimit, model.velocityLimit, effort
-    return Ranges(*(np.where(np.abs(one) < NO_LIMIT, one, np.copysign(np.inf, one)) for one in given))
+    given = model.lowerPositionLimit, model.upperPositionLimit, model.velocityLimit
+    own = [np.where(np.abs(one) < NO_LIMIT, one, np.copysign(np.inf, one)) for one in given]
+    return Ranges(own[0], own[1], own[2], effort_limits(model))
+
+
+def effort_limits(model: pin.Model) -> Array:
+    """Lower and upper limit (nv, 2) of each joint's force [N, N m]; infinite where the file gives none.
+
+    None are numbers beyond 1e10, Pinocchio's for a missing one, and pairs with nothing between them: ``effort="0"`` in
+    a URDF, where exporters write zeros for what they do not know.
+    """
+    lower, upper = np.array(model.lowerEffortLimit), np.array(model.upperEffortLimit)
+    given = lower < upper
+    lower = np.where(given & (lower > -NO_LIMIT), lower, -np.inf)
+    upper = np.where(given & (upper < NO_LIMIT), upper, np.inf)
+    return np.stack([lower, upper], axis=1)
 
 
 _KINDS = {

@@ -14,9 +14,9 @@ from numpy.typing import ArrayLike, NDArray
 from ddp.errors import DDPError, ModelError, as_array, choice, flag, instance, nearest, numbers, said
 from dynamics.geometry.joint_motion import FREE_FLYER
 from dynamics.robots import actuators, joints, loading, loop, massless_joints, omissions, plausible
-from dynamics.robots.equipment import Equipment, checked, effort_limits
+from dynamics.robots.equipment import Equipment, checked
 from dynamics.robots.found import Found, Source
-from dynamics.robots.joints import UNIT_NUMBERS
+from dynamics.robots.joints import UNIT_NUMBERS, effort_limits
 from dynamics.robots.libraries import pin
 from dynamics.robots.loop import Loop
 from dynamics.robots.tree import Tree, compiled

@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 
 from ddp.errors import ModelError
 from dynamics.robots import loop
-from dynamics.robots.equipment import Equipment, effort_limits
+from dynamics.robots.equipment import Equipment
 from dynamics.robots.found import Found
+from dynamics.robots.joints import effort_limits
 from dynamics.robots.libraries import pin
 from dynamics.robots.loop import Loop
 from dynamics.robots.omissions import Omissions

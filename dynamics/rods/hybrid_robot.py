@@ -9,7 +9,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from ddp.errors import ModelError, as_array, choice
 from dynamics.robots.chain import add_chain, configurations, linked
-from dynamics.robots.equipment import Equipment, effort_limits
+from dynamics.robots.equipment import Equipment
+from dynamics.robots.joints import effort_limits
 from dynamics.robots.libraries import pin
 from dynamics.robots.model import Robot
 from dynamics.robots.rods import Rod, Tendon

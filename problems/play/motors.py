@@ -9,7 +9,7 @@ import numpy as np
 from ddp.errors import settle
 from ddp.protocols import Array
 from dynamics.phases.phased_dynamics import PhasedDynamics
-from dynamics.robots.equipment import effort_limits
+from dynamics.robots.joints import effort_limits
 from dynamics.steps.robot_dynamics import RobotDynamics
 
 

@@ -154,13 +154,16 @@ def test_an_obstacle_alone_is_one_of_a_list(robots, rng):
         np.testing.assert_array_equal(make(ball).values(X, U), make([ball]).values(X, U))
 
 
-def test_joints_without_limits_have_no_rows_and_torques_keep_the_narrower_one():
+def test_joints_without_limits_have_no_rows_and_torques_keep_both_of_theirs():
     robot = load("""<mujoco><worldbody><body><joint axis="0 1 0" actuatorfrcrange="-5 20"/>
         <geom size=".1" pos="0 0 .3"/><body><joint name="elbow" axis="0 1 0" range="-30 30"/>
         <geom size=".1" pos="0 0 .3"/></body></body></worldbody></mujoco>""")
     assert JointLimits(robot).row_names == ["elbow"]
-    torques = TorqueLimits(RobotDynamics(robot, 0.01))
-    np.testing.assert_array_equal([torques.lower, torques.upper], [[-5.0], [5.0]])
+    system = RobotDynamics(robot, 0.01)
+    for torques in (TorqueLimits(system), replace(TorqueLimits(system), dynamics=RobotDynamics(robot, 0.02))):
+        np.testing.assert_array_equal([torques.lower, torques.upper], [[-5.0], [20.0]])
+    with pytest.raises(ProblemError, match=r"limits: expected lower < upper, got 3.0 and 2.0 for control 0"):
+        TorqueLimits(system, [[3.0, 2.0], [-1.0, 1.0]])
     with pytest.raises(ProblemError, match="limits: expected at least one that is finite"):
         VelocityLimits(robot)
 
