@@ -98,6 +98,10 @@ FEATURES = {
         <actuator><motor joint="j" gear="3" armature=".1" damping=".2"/></actuator>""",
     "limits": """<worldbody><body><joint axis="1 0 0" range="-10 10"/><geom size=".1" pos="0 .2 0"/></body>
         </worldbody>""",
+    "bodies held together, let loose": """<worldbody>
+        <body name="a"><joint axis="1 0 0"/><geom size=".1"/></body>
+        <body name="b" pos="0 1 0"><joint axis="0 1 1"/><geom size=".1" pos=".2 0 0"/></body></worldbody>
+        <equality><connect body1="a" body2="b" anchor="0 0 0"/></equality>""",
 }  # fmt: skip
 """Minimal files of what Pinocchio's reader gets wrong, and of what it gets right."""
 
