@@ -12,6 +12,9 @@ from typing import Any
 from ddp.tracing.graph import Graph
 from ddp.tracing.numbers import Number, ordered
 
+DEEPEST = 8
+"""Selects inside each other, under which derivatives of zero are looked for, so that an infinite slope meets none."""
+
 
 def slopes(graph: Graph, node: Any) -> Iterator[tuple[Number, Any]]:
     """Arguments of a node, and derivatives by them; none of a select, see `jacobian` and `gradient`."""
@@ -89,10 +92,26 @@ def jacobian(graph: Graph, outputs: Sequence[Number], by: range) -> list[dict[in
             moving = (pair for pair in slopes(graph, node) if known[pair[0].place]) if depends(known, node) else ()
             for argument, slope in moving:
                 for i, change in known[argument.place].items():
-                    term = change * slope
-                    own[i] = own[i] + term if i in own else term
+                    term = _chained(graph, change, slope)
+                    own[i] = _added(graph, own[i], term) if i in own else term
         known[node.place] = {i: d for i, d in own.items() if not d.is_zero}
     return [known[output.place] for output in outputs]
+
+
+def _chained(graph: Graph, change: Number, slope: Any, depth: int = DEEPEST) -> Number:
+    """Product of a derivative and a slope, which may be infinite where a select has made the derivative zero."""
+    if depth and change.op == "select" and any(branch.is_zero for branch in change.args[1:]):
+        return graph.select(change.args[0], *(_chained(graph, branch, slope, depth - 1) for branch in change.args[1:]))
+    return change * slope
+
+
+def _added(graph: Graph, a: Number, b: Number, depth: int = DEEPEST) -> Number:
+    """Sum of derivatives; of those that are zero under the same condition, zero under it."""
+    if depth and a.op == b.op == "select" and a.args[0] is b.args[0]:
+        pairs = list(zip(a.args[1:], b.args[1:], strict=True))
+        if any(p.is_zero and q.is_zero for p, q in pairs):
+            return graph.select(a.args[0], *(_added(graph, *pair, depth - 1) for pair in pairs))
+    return a + b
 
 
 def depends(known: dict[int, dict[int, Number]], node: Any) -> bool:

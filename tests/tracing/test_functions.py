@@ -52,6 +52,33 @@ def derived(f, x, u):
     return found.values(x, u)[0, 0], np.concatenate([A, B], axis=2)[0, 0], H[0]
 
 
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x, u: np.sqrt(np.maximum(x[0], 0.0)),
+        lambda x, u: np.arccos(np.clip(2.0 - x[0], -1.0, 1.0)),
+        lambda x, u: np.sqrt(1.0 - np.clip(x[0], -1.0, 1.0) ** 2),
+        lambda x, u: np.sqrt((1.0 - np.clip(x[0], -1.0, 1.0)) * (1.0 + np.clip(x[0], -1.0, 1.0))),
+        lambda x, u: np.maximum(x[0], 0.0) ** 0.3,
+    ],
+)
+def test_functions_of_what_is_clipped_are_flat_where_it_is(f):
+    _, slope, bend = derived(f, [-3.0, 0.0, 0.0], [0.0, 0.0])
+    assert not slope.any()
+    assert not bend.any()
+
+
+def test_products_into_an_array_are_written_there():
+    def f(x, u):
+        y, z = np.zeros(3), np.zeros(3)
+        np.dot(np.diag([1.0, 2.0, 3.0]), x, out=y)
+        np.eye(3).dot(x, out=z)
+        return y + z
+
+    found = TracedFunction("f", f, 3, 2)
+    assert found.values(np.ones((1, 3)), np.ones((1, 2))).tolist() == [[2.0, 3.0, 4.0]]
+
+
 def test_squares_of_roots_are_smooth_where_the_roots_begin():
     value, slope, bend = derived(lambda x, u: np.sqrt(x[0]) ** 2, [0.0, 0.0, 0.0], [0.0, 0.0])
     assert (value, slope[0], bend[0, 0]) == (0.0, 1.0, 0.0)
