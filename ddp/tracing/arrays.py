@@ -67,6 +67,8 @@ def applied(ufunc: Any, method: str, inputs: tuple[Any, ...], named: dict[str, A
     """``ufunc.method(*inputs)`` of numbers of a graph."""
     where: Any = True
     if named:
+        if not _holds_floats(named.get("dtype")) and np.dtype(named["dtype"]) != bool:
+            raise TraceError(f"np.{ufunc.__name__} of type {np.dtype(named['dtype'])}")
         named = {name: value for name, value in named.items() if name not in ("dtype", "casting", "subok", "order")}
         if method == "__call__":
             where = named.pop("where", True)
@@ -93,6 +95,11 @@ def applied(ufunc: Any, method: str, inputs: tuple[Any, ...], named: dict[str, A
         return result
     out[0][...] = result if where is True else _where(where, result, out[0])
     return out[0]
+
+
+def _holds_floats(dtype: Any) -> bool:
+    """Whether arrays of a type hold all floats as they are."""
+    return dtype is None or np.dtype(dtype) in (np.dtype(np.float64), np.dtype(object))
 
 
 def _as_reduced(ufunc: Any, array: Any) -> Any:
@@ -155,17 +162,23 @@ class TracedArray(np.ndarray[Any, Any]):
         return returned(np.asarray(array))
 
     def astype(self, dtype: Any, *unused: Any, **named: Any) -> Any:
-        """Copy, where floats are asked for; conditions as whole numbers, by decisions."""
-        if np.dtype(dtype) in (np.dtype(np.float64), np.dtype(object)):
+        """Copy, where floats are asked for; constants, and conditions by decisions, as any type."""
+        if _holds_floats(dtype):
             return _of_floats(self.copy())
-        answers = decided(self)
-        if answers is self:
+        answers = decided(self.view(np.ndarray))
+        if any(isinstance(entry, Node) for entry in answers.flat):
             raise TraceError(f"astype({np.dtype(dtype)})")
         return answers.astype(dtype)
 
     def dot(self, other: Any, out: Any = None) -> Any:
         """Product, as of np.dot."""
-        return _dot(self, other)
+        return _dot(self, other, out)
+
+    def tobytes(self, *unused: Any) -> Any:
+        """Refuse bytes, which depend on values."""
+        raise TraceError("bytes of an array that depends on x or u")
+
+    byteswap: Any = tobytes
 
 
 def _number_ufunc(self: Any, ufunc: Any, method: str, *inputs: Any, **named: Any) -> Any:
@@ -222,21 +235,19 @@ def made(value: Any, dtype: Any = None, copy: Any = True, ndmin: int = 0, **unus
     """np.array of what a function gives it: of floats and numbers of a graph an array that both go into."""
     has_some = _has_number(value) or isinstance(value, TracedArray)
     array = np.array(_plain(value) if has_some else value, dtype=object if has_some else dtype, ndmin=ndmin)
-    if dtype is not None and np.dtype(dtype).kind not in "fO":
-        if has_some:
-            raise TraceError(f"np.array of type {np.dtype(dtype)}")
-        return array
-    if array.dtype.kind != "f" and not has_some:
+    if not _holds_floats(array.dtype):
         return array
     given = array.astype(object).view(TracedArray)
-    return _of_one_type(given) if dtype is None else traced(_of_floats(given))
+    return _of_one_type(given) if dtype is None else given.astype(dtype)
 
 
 def as_made(value: Any, dtype: Any = None, **unused: Any) -> Any:
     """np.asarray: the array itself where it is one."""
     if not isinstance(value, TracedArray):
         return made(value, dtype)
-    return value if dtype is None else _of_floats(value)
+    if dtype is None:
+        return value
+    return _of_floats(value) if _holds_floats(dtype) else value.astype(dtype)
 
 
 def _making(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -245,15 +256,15 @@ def _making(function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(function)
     def make(*args: Any, **kwargs: Any) -> Any:
         if any(isinstance(value, Node) for value in args[1:]):  # np.full
-            return made(np.broadcast_to(_as_objects(args[1]), args[0]))
+            return made(np.broadcast_to(_as_objects(args[1]), args[0]), *args[2:], **kwargs)
         return made(function(*args, **kwargs))
 
     return make
 
 
 def _like(value: float) -> Callable[..., Any]:
-    def make(like: Any, fill: Any = value, **unused: Any) -> Any:
-        return made(np.broadcast_to(_as_objects(fill), np.shape(like)))
+    def make(like: Any, fill: Any = value, dtype: Any = None, **unused: Any) -> Any:
+        return made(np.broadcast_to(_as_objects(fill), np.shape(like)), dtype)
 
     return make
 
@@ -265,7 +276,11 @@ def _where(condition: Any, *choices: Any) -> Any:
 
 
 def _dot(a: Any, b: Any, out: Any = None) -> Any:
-    return returned(np.dot(_as_objects(a), _as_objects(b)))
+    result = returned(np.dot(_as_objects(a), _as_objects(b)))
+    if out is None:
+        return result
+    out[...] = result
+    return out
 
 
 def _vdot(a: Any, b: Any) -> Any:
@@ -275,6 +290,8 @@ def _vdot(a: Any, b: Any) -> Any:
 def _interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None) -> Any:
     if period is not None:
         raise TraceError("np.interp with a period")
+    if not any(isinstance(entry, Node) for entry in _as_objects(xp)) and np.any(np.diff(xp) < 0.0):
+        raise TraceError("np.interp of places that decrease")
 
     def of_one(x: Any) -> Any:
         result = fp[-1] if right is None else select(x > xp[-1], right, fp[-1])
@@ -300,10 +317,20 @@ def _choose(conditions: Any, choices: Any, default: Any = 0) -> Any:
     return result
 
 
+def _entrywise(function: Any, x: Any, *args: Any, **named: Any) -> Any:
+    """A function of an array; TraceError if it is another one of some of its entries."""
+    whole = _as_objects(np.broadcast_to(_as_objects(function(x, *args, **named)), np.shape(x)))
+    for entry, own in zip(traced(x).flat, whole.flat, strict=True):
+        (alone,) = np.broadcast_to(_as_objects(function(traced([entry]), *args, **named)), (1,))
+        if alone is not own and not (isinstance(alone, (float, int)) and alone == own):
+            raise TraceError("np.piecewise of a function that depends on several entries at once")
+    return whole
+
+
 def _piecewise(x: Any, conditions: Any, functions: Any, *args: Any, **named: Any) -> Any:
     """np.piecewise: of each entry the function of the last condition that holds."""
     several = conditions if isinstance(conditions, (list, tuple)) or np.ndim(conditions) > np.ndim(x) else [conditions]
-    values = [one(x, *args, **named) if callable(one) else one for one in functions]
+    values = [_entrywise(one, x, *args, **named) if callable(one) else one for one in functions]
     result = values[len(several)] if len(values) > len(several) else 0.0
     for condition, value in zip(several, values, strict=False):
         result = _where(condition, value, result)

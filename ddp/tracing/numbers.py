@@ -6,7 +6,10 @@ Each is an operation and its arguments. Operators add to the graph (graph.py); P
 from __future__ import annotations
 
 import hashlib
+import sys
+import traceback
 from collections.abc import Callable, Iterable
+from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -17,6 +20,10 @@ _PARTIAL = frozenset({"div", "pow", "sqrt", "log", "log1p", "asin", "acos", "aco
 
 class TraceError(Exception):
     """Raised where a function does with a number what cannot be followed."""
+
+
+TEXTS: dict[str, TracebackType | None] = {}
+"""Texts of numbers since the call began, or its last print, and where each was made: no trace knows what they say."""
 
 
 class Node:
@@ -30,13 +37,17 @@ class Node:
         """Whether it has no value for some finite arguments."""
 
     def __repr__(self) -> str:
-        return f"<{self.op} {self.place}>"
+        text, made_at = f"<{self.op} {self.place}>", None
+        for frame, line in traceback.walk_stack(sys._getframe()):
+            made_at = TracebackType(made_at, frame, frame.f_lasti, line)
+        TEXTS[text] = made_at
+        return text
 
     def __reduce__(self) -> Any:
         raise TraceError("pickling a number that depends on x or u")
 
     def __hash__(self) -> int:
-        return id(self)
+        return self._refuse("a hash, as of a key in a dictionary or set,")
 
     def _refuse(self, what: str) -> Any:
         raise TraceError(f"{what} of a number that depends on x or u")
@@ -54,7 +65,7 @@ class Node:
         return self._refuse("float()")
 
     def __format__(self, spec: str) -> str:
-        return repr(self)  # for what prints
+        return repr(self)
 
     def __round__(self, digits: int | None = None) -> Any:
         return self._refuse("round()")

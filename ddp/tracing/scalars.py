@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ddp.tracing.graph import BINARY, UNARY
-from ddp.tracing.numbers import Node, TraceError, Truth
+from ddp.tracing.numbers import TEXTS, Node, TraceError, Truth
 
 
 def graph_of(*values: Any) -> Any:
@@ -222,5 +222,10 @@ class AsFloat(float, metaclass=_Floats):
         return value if isinstance(value, Node) else float(value)
 
 
-BUILTINS: dict[str, Any] = {"min": folding(least, min), "max": folding(most, max), "float": AsFloat}
+def _print(*values: Any, **named: Any) -> None:
+    print(*values, **named)
+    TEXTS.clear()
+
+
+BUILTINS: dict[str, Any] = {"print": _print, "min": folding(least, min), "max": folding(most, max), "float": AsFloat}
 """Python's own functions, for floats and numbers of a graph."""

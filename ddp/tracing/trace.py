@@ -13,7 +13,7 @@ import numpy as np
 from ddp.errors import DDPError, line_of
 from ddp.tracing import arrays, paths, rewriting
 from ddp.tracing.graph import Graph
-from ddp.tracing.numbers import Node, Number, TraceError
+from ddp.tracing.numbers import TEXTS, Node, Number, TraceError
 from ddp.tracing.quantities import Asked, Use
 from ddp.tracing.reads import GIVEN, Reads
 from ddp.tracing.undefined import is_raised, is_undefined
@@ -90,6 +90,7 @@ def trace(function: Callable[..., Any], sizes: tuple[int, ...], asked: Asked | N
     def call(answers: list[Any]) -> Any:
         given = [np.array([*variables[end - size : end], None], dtype=object)[:-1].view(arrays.TracedArray).copy()
                  for end, size in zip(ends, sizes, strict=True)]  # fmt: skip
+        TEXTS.clear()
         try:
             result = rewriting.Rewriter(reads).value(function)(*given)
         except DDPError as reason:  # of a function on robots, say, that refuses numbers which remember
@@ -99,6 +100,9 @@ def trace(function: Callable[..., Any], sizes: tuple[int, ...], asked: Asked | N
                 raise
             undefined.append(reason)
             return None
+        for made_at in TEXTS.values():
+            told = "a text, which is not only printed or raised, of a number that depends on x or u"
+            raise TraceError(told).with_traceback(made_at)
         found = np.array(arrays.traced(result), dtype=object)
         for entry in found.flat:
             if not isinstance(entry, (Node, float, int, np.floating, np.integer, np.bool_)):
@@ -111,6 +115,8 @@ def trace(function: Callable[..., Any], sizes: tuple[int, ...], asked: Asked | N
             found = paths.ways(graph, call)
         except TraceError as reason:
             raise FollowError(f"{reason}{users_line(reason)}") from reason
+        finally:
+            TEXTS.clear()
     if not shapes:
         raise undefined[0]  # there is no value anywhere
     if len(set(shapes)) > 1:

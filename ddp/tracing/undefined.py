@@ -24,7 +24,9 @@ def is_undefined(reason: BaseException | None) -> bool:
 
 
 def is_raised(reason: BaseException) -> bool:
-    """Whether an exception comes from a statement of a user's own."""
+    """Whether an exception comes from a statement of a user's own, and not of the type of a number."""
+    if isinstance(reason, TypeError):
+        return False
     last = reason.__traceback__
     while last is not None and last.tb_next is not None:
         last = last.tb_next
