@@ -173,7 +173,8 @@ def shapes_of(problem: Problem, rows: Rows) -> dict[str, tuple[int, ...]]:
         "to_lzz": (N + 1, nz, nz), "to_exact": (N + 1, nz, nz), "to_diagonal": (N + 1, nz),
         "tried_X": states, "tried_U": controls,
         "tried_gaps": gaps, "tried_residual": (M,), "tried_primal": (3, M), "errors": (ERRORS,), "low": controls,
-        "high": controls, "lanes_X": (LANES, *states), "lanes_U": (LANES, *controls), "numbers": (MOST, NUMBERS),
+        "high": controls, "lanes_X": (LANES + 1, *states), "lanes_U": (LANES + 1, *controls),
+        "numbers": (MOST, NUMBERS),
         **dict.fromkeys(("held", "pays", "target", "curving", "factors", "weighing"), (M,)), "kept_k": controls,
         "kept_K": (N, nu * n),
     }  # fmt: skip

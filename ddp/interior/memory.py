@@ -90,9 +90,9 @@ costate (N+1, n), weights (N, n): multipliers of the dynamics, see linear.py; to
 leads.   gaps (N, n): those that are swept.   error (N+1, nz): the Lagrangian's gradient.
 dX (N+1, n), costs (N+1,): of trials.
 expand, contract, stray, track, context: of `ddp.systems.system.Routines`, and what these are given: a `Trajectory`,
-``straying``, and lengths: `Lengths` of lanes_X (LANES, N+1, nx), lanes_U (LANES, N, nu), within low, high (N, nu),
-which are off the limits; ahead: how many of these trials have not been looked at.   records: numbers of a knot's
-record, which are for the second order, too, where it ``completes`` them.
+``straying``, and lengths: `Lengths` of lanes_X (LANES + 1, N+1, nx), lanes_U (LANES + 1, N, nu), within low, high
+(N, nu), which are off the limits; ahead: how many of these trials have not been looked at.   records: numbers of a
+knot's record, which are for the second order, too, where it ``completes`` them.
 numbers (MOST, NUMBERS): of the last iterations, see `iteration.report`.
 Newton's steps at the end: given, imposed: each a `RowMemory`: all rows, and what binds; held .. curving (M,): see
 `Ends`; block: how many numbers `POINT` has; kept (SLOTS, .): points, see `ending.keep`; kept_k, kept_K: gains.

@@ -10,7 +10,7 @@ import numpy as np
 
 from ddp.derivatives import EXACT, FIRST, GAUSS_NEWTON, RECORDS, lacking
 from ddp.errors import ModelError
-from ddp.interior.memory import CONTRACT, CURVE, DIFFERENTIATE, EVALUATE, STRAY, TRACK, WEIGH
+from ddp.interior.memory import CONTRACT, CURVE, DIFFERENTIATE, EVALUATE, LANES, STRAY, TRACK, WEIGH
 from ddp.machine.written import assign, read_one
 from ddp.parallel.differentiator import Differentiator
 from ddp.protocols import Array
@@ -85,7 +85,7 @@ class Outside:
     def _track(self) -> None:
         place, own = self._place, self._place.own
         policy = own["X"], own["U"], *place.backward.policy, place.alphas.copy()
-        own["lanes_X"][:], own["lanes_U"][:] = place.problem.dynamics.track(
+        own["lanes_X"][:LANES], own["lanes_U"][:LANES] = place.problem.dynamics.track(
             *policy, own["opened"], own["low"], own["high"]
         )
 

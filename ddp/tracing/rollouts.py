@@ -15,8 +15,9 @@ from ddp.machine.aligned import aligned_zeros
 from ddp.machine.bound import c_function, outline_of, words_of
 from ddp.machine.fields import Fields, vector
 from ddp.machine.following import eight_of, follower, lanes_at, where_moved
-from ddp.machine.memory import address_of
+from ddp.machine.memory import address_of, as_matrix, floats_at
 from ddp.machine.number import WIDTH, where_less
+from ddp.machine.packing import pack, unpack
 from ddp.machine.struct import Struct, integer, nested, reals
 from ddp.machine.trajectories import Eight, Lengths, Trajectory
 from ddp.machine.written import address, filled
@@ -172,6 +173,37 @@ def track(context, lengths):
         call_contraction(m.follow, context, e.address, 0, 0)
 
 
+@kernel
+def stray(motion, words):
+    """Write where a step leads in a straight line, and gaps there, as ``words`` of `Routines` say: eight at once."""
+    w = integers_at(words, (9,))
+    N, nx, n, nu, r = w[0], w[1], w[2], w[3], moving(motion)
+    X, dX = as_matrix(floats_at(w[4]), N + 1, nx), as_matrix(floats_at(w[5]), N + 1, n)
+    U, to, gaps = (
+        as_matrix(floats_at(w[6]), N, nu), as_matrix(floats_at(w[7]), N + 1, nx), as_matrix(floats_at(w[8]), N, n)
+    )  # fmt: skip
+    for t in range(0, N + 1, WIDTH):
+        pack(X, t, r.x, nx)
+        pack(dX, t, r.dx, n)
+        open_gap(motion, r.x, r.dx)
+        unpack(r.x, nx, to, t)
+    for i in range(nx):
+        to[0, i] = X[0, i]
+    for t in range(0, N, WIDTH):
+        pack(to[:N], t, r.x, nx)
+        pack(U, t, r.u, nu)
+        r.broken[0] = 0.0
+        advance(motion, t, r.x, r.u)
+        pack(to[1:], t, r.after, nx)
+        deviate(motion, r.after, r.x, r.dx)
+        unpack(r.dx, n, gaps, t)
+
+
+def _stray(context, words, unused, none):  # type: ignore[no-untyped-def]
+    """C function of `stray`."""
+    stray(motion_at(context), words)
+
+
 def _track(context, lengths, unused, none):  # type: ignore[no-untyped-def]
     """C function of `track`."""
     track(context, lengths)
@@ -220,14 +252,14 @@ def contract(context, trajectory, unused, none):  # type: ignore[no-untyped-def]
     evaluate(f.address, record, nothing, weights, p, f.outputs, f.template, f.places, out)
 
 
-_tracker = callback(_track)
+_tracker, _strayer = callback(_track), callback(_stray)
 
 
 @cache
 def functions_of(outline: Any) -> dict[str, Callable[[], Any]]:
     """Makers of the C functions of traced steps, whose contexts are of that outline."""
     return {
-        "follow": lambda: _follow, "track": lambda: _tracker,
+        "follow": lambda: _follow, "track": lambda: _tracker, "stray": lambda: _strayer,
         "expand": cache(partial(c_function, expand, outline, evaluate_two=evaluate_two)),
         "contract": cache(partial(c_function, contract, outline, evaluate=evaluate)),
     }  # fmt: skip

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import ddp
+import problems
 from ddp.interior import linear
 from ddp.interior.outside import Outside
 from tests.benchmarks.optimisers import limited
@@ -41,7 +42,16 @@ def impossible():
     return replace(plain, constraints=[ddp.Inequality(lambda x, u: x[0], lower=0.7, upper=0.8)])
 
 
-@pytest.mark.parametrize("build", [limited.rail, free_rail, limited.boxed_reach, limited.bounded_loop, impossible])
+ROLLED = limited.bounded_loop, problems.find("acrobot/swing-up"), problems.find("mobile/reach")
+"""Problems that rollouts solve by default."""
+
+TRACED = *ROLLED[1:], problems.find("car/circles"), problems.find("rocket/landing")
+"""Problems of traced functions, one of them on a manifold."""
+
+
+@pytest.mark.parametrize(
+    "build", [limited.rail, free_rail, limited.boxed_reach, limited.bounded_loop, impossible, *TRACED]
+)
 @pytest.mark.parametrize("step", ["auto", "linear"])
 def test_compiled_parts_do_what_python_is_asked_for(build, step, monkeypatch):
     problem, asked, call = build(), [], Outside._weigh
@@ -50,7 +60,7 @@ def test_compiled_parts_do_what_python_is_asked_for(build, step, monkeypatch):
     assert not asked
     for one, guess in zip(found, starts(problem, 2), strict=True):
         assert same(one, solved(problem, guess, "threads:2", step=step))  # which make derivatives for Python
-    assert bool(asked) == (step == "linear" or build is not limited.bounded_loop)  # which rollouts solve
+    assert bool(asked) == (step == "linear" or build not in ROLLED)
 
 
 @pytest.mark.parametrize("build", [limited.rail, limited.bounded_loop])

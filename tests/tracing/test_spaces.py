@@ -9,6 +9,7 @@ from scipy.spatial.transform import Rotation
 
 import ddp
 from ddp import differences
+from ddp.interior.outside import straying
 from ddp.tracing.groups import S1, SE2, SE3, SO3, Euclidean, UnitCircle, UnitPlane
 from ddp.tracing.spaces import Space
 from dynamics import ContinuousDynamics, FunctionDynamics
@@ -99,6 +100,31 @@ def test_open_gaps_close_to_second_order(state, rng):
     np.testing.assert_allclose(out[0], differences.real_jacobian(deviation, np.zeros(n)), rtol=0, atol=1e-11)
     bend = np.tensordot(w, differences.real_hessian(deviation, np.zeros(n)), axes=1)
     np.testing.assert_allclose(out[1], bend, rtol=0, atol=1e-8)
+
+
+@pytest.mark.parametrize("state", SPACES, ids=str)
+@pytest.mark.parametrize("N", [1, 8, 11])  # registers of eight knots, and of fewer
+def test_compiled_steps_in_straight_lines_lead_where_python_says(state, N, rng):
+    system = problem_on(state).dynamics
+    X = np.array([system.space.random(rng) for _ in range(N + 1)])
+    dX, U = rng.normal(size=(N + 1, system.n)), rng.normal(size=(N, 2))
+    dX[0] = 0.0
+    to, gaps = np.full_like(X, np.nan), np.full_like(dX[:N], np.nan)
+    words = np.array([N, system.nx, system.n, 2, *(array.ctypes.data for array in (X, dX, U, to, gaps))])
+    made = system.routines(N, True)
+
+    def strayed():
+        ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 4)(made.address("stray"))(made.context, words.ctypes.data, 0, 0)
+        return to, gaps
+
+    for found, expected in zip(strayed(), straying(system)(X, dX, U), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-14)
+    np.testing.assert_array_equal(to[0], X[0])
+    before = gaps.copy()
+    U[0, 0] = np.inf
+    strayed()
+    assert np.isnan(gaps[0]).all()
+    np.testing.assert_array_equal(gaps[1:], before[1:])
 
 
 INERTIA = np.array([0.02, 0.03, 0.04])
