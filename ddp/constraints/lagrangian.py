@@ -20,7 +20,7 @@ from functools import cached_property
 
 import numpy as np
 
-from ddp.constraints.augmented_cost import augmented_cost
+from ddp.constraints.augmented_cost import augmented_cost, weigh
 from ddp.constraints.placement import Placed
 from ddp.constraints.rows import Rows, Values, beyond, compiled
 from ddp.costs import cost_table
@@ -213,7 +213,9 @@ class AugmentedTerm:
 
     def values(self, X: Array, U: Array) -> Array:
         """The costs (M,)."""
-        return self._costs(self._beyond(X, U))[1]
+        costs = np.zeros(len(X))
+        self._weigh(X, U, 1.0, costs)
+        return costs
 
     def expand(self, X: Array, U: Array, weight: float, exact: bool, l: Array, lz: Array, lzz: Array) -> None:
         """Add weight times value, gradient and Hessian; only knots with an active row are differentiated."""
@@ -222,40 +224,20 @@ class AugmentedTerm:
             X, U = np.ascontiguousarray(X), np.ascontiguousarray(U)
             cost_table.expand_matrices(table, EXACT if exact else GAUSS_NEWTON, X, U, l, lz, lzz)
             return
-        e = self._beyond(X, U)
-        forces, costs = self._costs(e)
-        l += weight * costs
-        active = (e != 0.0) | (self._lower == self._upper)
-        at = np.flatnonzero(active.any(axis=1))
+        force, stiff = self._weigh(X, U, float(weight), l)
+        at = np.flatnonzero(((force != 0.0) | (stiff != 0.0)).any(axis=1))
         if at.size == 0:
             return
-        force, X, U = weight * forces[at], X[at], U[at]
+        force, stiff, X, U = force[at], stiff[at], X[at], U[at]
         J = self.constraint.jacobian(X, U)
         lz[at] += np.einsum("ki,kia->ka", force, J)
-        stiff, most = self._stiffness()
-        stiff = np.where(active & (np.abs(forces) < most), stiff, 0.0)[at]
-        H = weight * (J.transpose(0, 2, 1) @ (stiff[:, :, None] * J))
+        H = J.transpose(0, 2, 1) @ (stiff[:, :, None] * J)
         lzz[at] += H + self.constraint.curvature(X, U, force) if exact else H
 
-    @property
-    def _rho(self) -> Array:
-        """Penalties (size,) of rows."""
-        return self.penalty * self._shares
-
-    def _beyond(self, X: Array, U: Array) -> Array:
-        shifted = self._known(self._entry, X, U) + self.multipliers / self._rho
-        e = beyond(shifted, self._lower, self._upper)
-        return np.where(np.isinf(self._lower) & np.isinf(self._upper), 0.0, e)
-
-    def _stiffness(self) -> tuple[Array, Array]:
-        """Stiffness of rows, and how large their forces may be."""
-        if len(self._cap) == 0:
-            return np.broadcast_to(self._rho, self._lower.shape), np.full(self._lower.shape, np.inf)
-        return self._rho / (1.0 + self._rho * self._compliance), self._cap
-
-    def _costs(self, e: Array) -> tuple[Array, Array]:
-        """Forces (M, size) and costs (M,)."""
-        stiff, most = self._stiffness()
-        force = np.clip(stiff * e, -most, most)
-        settled = 0.5 / self._rho * self.multipliers * self.multipliers
-        return force, np.asarray((force * (e - 0.5 * force / stiff) - settled).sum(axis=1))
+    def _weigh(self, X: Array, U: Array, weight: float, l: Array) -> tuple[Array, Array]:
+        """Add weight times the costs to l (M,); as many times forces and stiffness (M, size)."""
+        c = np.ascontiguousarray(self._known(self._entry, X, U), dtype=np.float64)
+        force, stiff = np.empty((2, *c.shape))
+        own = self._lower, self._upper, self._cap, self._compliance, self.multipliers, self.penalty, self._shares
+        weigh(c, *own, 0, weight, l, force, stiff)
+        return force, stiff
