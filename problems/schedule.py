@@ -158,31 +158,11 @@ ORDERS: dict[str, tuple[tuple[str, ...], ...]] = {
 def in_turn(corners: Mapping[str, str], gait: str) -> list[list[str]]:
     """Groups of feet that swing one after the other in one of `ORDERS`."""
     choice("gait", gait, ORDERS)
-    _all(corners)
+    instance("corners", corners, Mapping, "a mapping from LF, RF, LH and RH to feet")
     for corner in (name for group in ORDERS[gait] for name in group):
         if corner not in corners:
             raise ProblemError(f"corners: expected LF, RF, LH and RH, got {said(tuple(corners))}")
     return [[corners[name] for name in group] for group in ORDERS[gait]]
-
-
-def walk(corners: Mapping[str, str], swing: float, support: float, cycles: int = 1, flight: float = 0.0) -> Schedule:
-    """One foot after the other: right hind, right fore, left hind, left fore; times as in `cycling`."""
-    return cycling(_all(corners), in_turn(corners, "walk"), swing, support, cycles, flight)
-
-
-def trot(corners: Mapping[str, str], swing: float, support: float, cycles: int = 1, flight: float = 0.0) -> Schedule:
-    """Diagonal pairs in turn."""
-    return cycling(_all(corners), in_turn(corners, "trot"), swing, support, cycles, flight)
-
-
-def pace(corners: Mapping[str, str], swing: float, support: float, cycles: int = 1, flight: float = 0.0) -> Schedule:
-    """Both feet of a side in turn."""
-    return cycling(_all(corners), in_turn(corners, "pace"), swing, support, cycles, flight)
-
-
-def bound(corners: Mapping[str, str], swing: float, support: float, cycles: int = 1, flight: float = 0.0) -> Schedule:
-    """Both fore feet, then both hind feet; with a ``flight`` [s] in between if it is to fly."""
-    return cycling(_all(corners), in_turn(corners, "bound"), swing, support, cycles, flight)
 
 
 def jump(feet: Sequence[str], push: float, flight: float, land: float) -> Schedule:
@@ -204,8 +184,3 @@ def _names(field: str, feet: Sequence[str]) -> tuple[str, ...]:
     if not names or not all(isinstance(name, str) for name in names) or len(set(names)) != len(names):
         raise ProblemError(f"{field}: expected at least one name, each once, got {said(names)}")
     return names
-
-
-def _all(corners: Mapping[str, str]) -> tuple[str, ...]:
-    instance("corners", corners, Mapping, "a mapping from LF, RF, LH and RH to feet")
-    return tuple(corners.values())

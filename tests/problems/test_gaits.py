@@ -261,7 +261,7 @@ def test_momentum_changes_by_the_forces_on_the_feet(solved, gait, robot):
 def test_every_derivative_of_a_gait_is_right(gains):
     """Forces and impulses, as costs and as constraints."""
     stand, still = legs.stance(load("solo12")), strides.straight((0.1, 0.0), 0.0, 0.0, 0.5)
-    plan = schedule.trot(stand.corners(), 0.2, 0.08)
+    plan = schedule.cycling(stand.feet, schedule.in_turn(stand.corners(), "trot"), 0.2, 0.08)
     options = {"cones": "constraint", "footholds": "constraint", "impulses": "constraint"}
     problem = legged.legged(strides.lay_out(stand, plan, 0.04, still, 0.03), gains=gains, friction=0.1, **options)
     X, U = legged.follow_nominal(problem)

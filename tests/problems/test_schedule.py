@@ -17,6 +17,10 @@ FEET = {"LF": "a", "RF": "b", "LH": "c", "RH": "d"}
 QUADRUPEDS = ["hyq", "anymal", "solo12", "a1", "go1", "go2", "b1"]
 
 
+def gait_of(name, *times, corners=FEET, **flight):
+    return schedule.cycling([*corners.values()], schedule.in_turn(corners, name), *times, **flight)
+
+
 @pytest.fixture(scope="module")
 def stances():
     return {name: legs.stance(load(name)) for name in (*QUADRUPEDS, "talos_legs")}
@@ -43,7 +47,7 @@ def test_a_biped_stands_on_soles(stances):
     ("gait", "groups"), [("walk", "d b c a"), ("trot", "bc ad"), ("pace", "bd ac"), ("bound", "ab cd")]
 )
 def test_groups_swing_one_after_the_other_and_all_stand_in_between(gait, groups):
-    plan = getattr(schedule, gait)(FEET, 0.3, 0.1, 2)
+    plan = gait_of(gait, 0.3, 0.1, 2)
     swings = [set("abcd") - set(phase.stance) for phase in plan.phases]
     assert swings[::2] == [set()] * len(swings[::2])
     assert swings[1::2] == 2 * [set(group) for group in groups.split()]
@@ -52,7 +56,7 @@ def test_groups_swing_one_after_the_other_and_all_stand_in_between(gait, groups)
 
 
 def test_feet_that_stood_before_do_not_land():
-    plan = schedule.trot(FEET, 0.3, 0.0)
+    plan = gait_of("trot", 0.3, 0.0)
     assert plan.landing(0) == ()
     assert plan.landing(1) == ()
     assert set(plan.landing(2)) == {"b", "c"}
@@ -74,7 +78,7 @@ def test_a_flight_is_allowed_and_said(caplog):
     assert "nothing supports the robot in phase 1 (0.2 s): it flies" in plan.description
     assert plan.description in caplog.text
     assert "flies" not in schedule.stand("abcd", 1.0).description
-    assert schedule.bound(FEET, 0.3, 0.1, flight=0.05).flights == (2,)
+    assert gait_of("bound", 0.3, 0.1, flight=0.05).flights == (2,)
 
 
 @pytest.mark.parametrize(
@@ -89,7 +93,7 @@ def test_a_flight_is_allowed_and_said(caplog):
         (lambda: Schedule("ab", ["a"]), r"phases\[0\]: expected \(who stands, duration\)"),
         (lambda: schedule.cycling("ab", ["c"], 0.1, 0.1), r"groups\[0\]: expected feet of \('a', 'b'\)"),
         (lambda: schedule.cycling("ab", ["a"], 0.1, -0.1), "support"),
-        (lambda: schedule.walk({"LF": "a"}, 0.1, 0.1), "corners: expected LF, RF, LH and RH"),
+        (lambda: schedule.in_turn({"LF": "a"}, "walk"), "corners: expected LF, RF, LH and RH"),
     ],
 )
 def test_what_is_wrong_with_a_schedule_is_named(make, message):
@@ -148,7 +152,7 @@ def test_nominal_postures_have_their_feet_where_they_should_be(stances, name):
 
 def test_feet_end_below_the_body_as_they_started(stances):
     stance = stances["hyq"]
-    plan = schedule.trot(stance.corners(), 0.3, 0.1, 2)
+    plan = gait_of("trot", 0.3, 0.1, 2, corners=stance.corners())
     plan = Schedule(stance.feet, plan.phases)
     laid = strides.lay_out(stance, plan, 0.02, strides.straight((0.3, 0.1), 0.4, 0.1, plan.duration - 0.1), 0.05)
     moved = pin.exp6(pin.Motion(np.array([0.3, 0.1, 0.0]), np.array([0.0, 0.0, 0.4])) * (plan.duration - 0.2))
