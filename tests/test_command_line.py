@@ -128,7 +128,6 @@ def test_the_table_of_the_dynamics_compares_with_pinocchio(monkeypatch):
     monkeypatch.setattr(dynamics_bench, "CHAINS", {10: 1.1})
     rows = json.loads(mayne("bench", "dynamics", "--seconds", 0, "--json").stdout)["rows"]
     assert [row["robot"] for row in rows] == ["ur5"] * len(dynamics_bench.BARS) + ["chain 10"]
-    assert dynamics_bench.first_calls(str(cache_directory())) > 0.0
     for row in rows:
         assert row["ratio"] == pytest.approx(row["microseconds"] / row["reference"])
         assert 0.0 < row["ratio"] < np.inf

@@ -17,10 +17,9 @@ from problems.command.timing import timings
 @click.argument("name", default="quadruped/reorientation")
 @click.option("--repeat", type=click.IntRange(min=1), default=20, show_default=True)
 @click.option("--seconds", type=float, default=2.0, show_default=True, help="For each row of `bench dynamics`.")
-@click.option("--cold", is_flag=True, help="With `bench dynamics`: also how long all kernels take to compile.")
 @click.option("--page", type=click.Path(), default="papers.html", show_default=True, help="Of `bench papers`.")
 @JSON
-def bench(name: str, repeat: int, seconds: float, cold: bool, page: str, as_json: bool) -> None:
+def bench(name: str, repeat: int, seconds: float, page: str, as_json: bool) -> None:
     """Time the derivatives and the iterations of problem NAME on one thread.
 
     NAME "dynamics": the derivatives of robots' dynamics against Pinocchio's, called per knot; "soft": soft and hybrid
@@ -36,7 +35,7 @@ def bench(name: str, repeat: int, seconds: float, cold: bool, page: str, as_json
         _bench_soft(repeat, as_json)
         return
     if name == "dynamics":
-        _bench_dynamics(seconds, cold, as_json)
+        _bench_dynamics(seconds, as_json)
         return
     _, problem, _ = named(name, None, ())
     with progress(f"{name}, timing"):
@@ -52,14 +51,9 @@ def _bench_soft(repeat: int, as_json: bool) -> None:
     tell(as_json, {"rows": [row._asdict() for row in rows]}, (soft_bench.HEADER, [row.cells for row in rows]))
 
 
-def _bench_dynamics(seconds: float, cold: bool, as_json: bool) -> None:
+def _bench_dynamics(seconds: float, as_json: bool) -> None:
     with progress("dynamics, timing"):
         rows = dynamics_bench.rows(seconds) + dynamics_bench.scaling(4.0 * seconds)
-    starts = {}
-    if cold:
-        with progress("compiling all kernels of the dynamics from nothing"):
-            starts = dynamics_bench.starts()
-    told = {"knots": dynamics_bench.KNOTS, "rows": [row._asdict() for row in rows], "first calls [s]": starts}
+    told = {"knots": dynamics_bench.KNOTS, "rows": [row._asdict() for row in rows]}
     header = ["per knot", "robot", "µs", "reference", "ratio", "at most"]
-    lines = [f"all kernels of the dynamics, {start}: {seconds:.1f} s" for start, seconds in starts.items()]
-    tell(as_json, told, (header, [row.cells for row in rows]), *lines)
+    tell(as_json, told, (header, [row.cells for row in rows]))

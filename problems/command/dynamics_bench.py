@@ -1,4 +1,4 @@
-"""Speed of the dynamics: against Pinocchio's C++ called per knot from Python, over chains, from a cold start.
+"""Speed of the dynamics: against Pinocchio's C++ called per knot from Python, and over chains.
 
 One thread, warm; ``KNOTS`` random states in one call of ours, which returns new arrays (tensors: in the memory of the
 call before, as new memory would take longer than they do), and in as many of Pinocchio's.
@@ -6,10 +6,6 @@ call before, as new memory would take longer than they do), and in as many of Pi
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
@@ -179,49 +175,3 @@ def scaling(seconds: float) -> list[Row]:
         expected = figure * hyq / HYQ
         rows.append(Row("both orders / expected from hyq's", f"chain {links}", t, expected, t / expected, SLACK))
     return rows
-
-
-EVERYTHING: tuple[Callable[..., object], ...] = (
-    dynamics.inverse_dynamics, dynamics.inverse_dynamics_derivatives, dynamics.inverse_dynamics_second_derivatives,
-    dynamics.forward_dynamics, dynamics.forward_dynamics_derivatives, dynamics.forward_dynamics_second_derivatives,
-    dynamics.linearize,
-)  # fmt: skip
-
-
-def run_everything() -> None:
-    """Call every function of robots once, one sample and a batch, with first, second and contracted derivatives."""
-    robot = dynamics.load(pin.buildSampleModelManipulator())
-    rng = np.random.default_rng(0)
-    for N in ((), (8,)):
-        q = np.tile(robot.random_configuration(rng), (*N, 1))
-        v, a, w = rng.normal(size=(3, *N, robot.nv))
-        for function in EVERYTHING:
-            function(robot, q, v, a)
-        dynamics.inverse_dynamics_hessian(robot, q, v, a, w)
-        dynamics.forward_dynamics_hessian(robot, q, v, a, w)
-    dynamics.OneSample(robot).forward_dynamics_derivatives(q[0], v[0], a[0])
-    for integrator in ("semi-implicit-euler", "rk4"):
-        system = dynamics.RobotDynamics(robot, 0.01, integrator=integrator)
-        x = np.concatenate([q[0], v[0]])
-        system.hessian(x, a[0], np.ones(system.n))
-        system.contraction()
-        system.difference(system.rollout(x, a), np.tile(x, (len(a) + 1, 1)))
-        system.integrate(x, np.ones(system.n))
-
-
-def starts() -> dict[str, float]:
-    """`first_calls` where all is compiled from nothing, and where it is cached."""
-    with tempfile.TemporaryDirectory() as folder:
-        return {"cold": first_calls(folder), "from the cache": first_calls(folder)}
-
-
-def first_calls(cache: str) -> float:
-    """Seconds of a core that the first calls of everything take a new process with this folder of kernels."""
-    program = (
-        f"import time, dynamics, {__name__} as b\n"
-        "t = time.process_time(); b.run_everything(); print(time.process_time() - t)"
-    )
-    environment = os.environ | {"MAYNE_CACHE_DIR": cache}
-    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True)
-    done.check_returncode()
-    return float(done.stdout.splitlines()[-1])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 import tempfile
 from collections.abc import Sequence
@@ -108,14 +107,5 @@ def taken(outcome: Solution | TimedSolution) -> str:
 
 def print_json(value: Any) -> None:
     """Print one JSON document, with null for NaN and infinity."""
-    print(json.dumps(_plain(value), indent=2))
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_plain(item) for item in value]
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    return value
+    plain = json.loads(json.dumps(value), parse_constant=lambda constant: None)
+    print(json.dumps(plain, indent=2))
