@@ -167,7 +167,6 @@ class TorqueLimits(KernelConstraint):
 
     @property
     def n(self) -> int:
-        """Numbers in a tangent vector of a state."""
         return self.dynamics.n
 
     @property

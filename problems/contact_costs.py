@@ -73,7 +73,6 @@ class ForceLimits(MovingTerm, KnotTerm):
 
     @property
     def n(self) -> int:
-        """Numbers in a tangent vector of a state."""
         return self.system.n
 
     def values(self, X: Array, U: Array) -> Array:

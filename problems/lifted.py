@@ -34,12 +34,10 @@ class LiftedTerm:
 
     @property
     def thread_safe(self) -> bool:
-        """Whether the term is."""
         return bool(ability(self.term, "thread_safe"))
 
     @property
     def knots(self) -> int | None:
-        """Number of knots it is made for: as of the term."""
         return ability(self.term, "knots")  # type: ignore[no-any-return]
 
     def part(self, start: int, stop: int) -> LiftedTerm:
@@ -71,12 +69,10 @@ class LiftedConstraint:
 
     @property
     def lower(self) -> Array:
-        """Lower bounds, as of the constraint."""
         return self.constraint.lower
 
     @property
     def upper(self) -> Array:
-        """Upper bounds, as of the constraint."""
         return self.constraint.upper
 
     def values(self, X: Array, U: Array) -> Array:

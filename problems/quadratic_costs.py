@@ -50,7 +50,6 @@ class Quadratic(MovingTerm, KernelTerm, KnotTerm):
 
     @property
     def n(self) -> int:
-        """Numbers in a state."""
         return self._targets.shape[1]
 
     @property
@@ -92,7 +91,6 @@ class GravityTorqueCost(KernelTerm, KnotTerm):
 
     @property
     def n(self) -> int:
-        """Numbers in a tangent vector of a state."""
         return self.dynamics.n
 
     def _bound(self) -> CompiledCost:

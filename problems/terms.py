@@ -193,12 +193,10 @@ class OfRobot(Protocol):
 
     @property
     def nx(self) -> int:
-        """Numbers in a state."""
         return self.robot.nq + self.robot.nv
 
     @property
     def n(self) -> int:
-        """Numbers in a tangent vector of it."""
         return 2 * self.robot.nv
 
 
@@ -209,12 +207,10 @@ class OfSystem(Protocol):
 
     @property
     def nx(self) -> int:
-        """Numbers in a state."""
         return self.dynamics.nx
 
     @property
     def n(self) -> int:
-        """Numbers in a tangent vector of it."""
         return self.dynamics.n
 
 

@@ -77,7 +77,6 @@ class CompiledJittedConstraint(KernelConstraint):
 
     @property
     def n(self) -> int:
-        """Numbers in a tangent vector of a state."""
         return int(self.dynamics.n)
 
     def values(self, X: Array, U: Array) -> Array:

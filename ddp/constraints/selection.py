@@ -68,7 +68,6 @@ class Selected(KernelConstraint):
 
     @property
     def n(self) -> int:
-        """Numbers in a tangent vector of a state."""
         return self.tangents
 
     def _bound(self) -> CompiledConstraint:

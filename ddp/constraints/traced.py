@@ -142,7 +142,6 @@ class TracedConstraint(KernelConstraint):
 
     @property
     def n(self) -> int:
-        """Numbers in a tangent vector of a state."""
         return self.traced.n
 
     def values(self, X: Array, U: Array) -> Array:

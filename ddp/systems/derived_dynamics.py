@@ -50,7 +50,6 @@ class DerivedDynamics(ByKnot):
 
     @property
     def n(self) -> int:
-        """The size of a tangent vector."""
         return self._n
 
     @property
@@ -59,11 +58,9 @@ class DerivedDynamics(ByKnot):
         return super().thread_safe or bool(getattr(self.own, "thread_safe", False))
 
     def difference(self, x0: Array, x1: Array) -> Array:
-        """``x1 ⊖ x0``: (n,) or (M, n)."""
         return super().difference(x0, x1) if self._manifold is None else _by_rows(self._manifold[0], x0, x1)
 
     def integrate(self, x: Array, dx: Array) -> Array:
-        """``x ⊕ dx``, (nx,) or (M, nx)."""
         return super().integrate(x, dx) if self._manifold is None else _by_rows(self._manifold[1], x, dx)
 
     def check_state(self, field: str, x: Array) -> None:

@@ -58,7 +58,6 @@ class _Commuting:
     n: Any
 
     def bracket(self, a: Numbers, b: Numbers) -> list[Any]:
-        """Return zeros."""
         return [0.0] * int(self.n)
 
 
@@ -74,21 +73,17 @@ class Euclidean(_Commuting):
 
     @property
     def nx(self) -> int:
-        """Numbers, as of a tangent vector."""
         return self.size
 
     n = nx
 
     def neutral(self) -> list[float]:
-        """Zeros."""
         return [0.0] * self.size
 
     def plus(self, x: Numbers, d: Numbers) -> list[Any]:
-        """Sum."""
         return [a + b for a, b in zip(x, d, strict=True)]
 
     def minus(self, y: Numbers, x: Numbers) -> list[Any]:
-        """Difference."""
         return [a - b for a, b in zip(y, x, strict=True)]
 
     near_minus = minus
@@ -102,19 +97,15 @@ class S1(_Commuting):
     unit = None
 
     def neutral(self) -> list[float]:
-        """Return zeros."""
         return [0.0]
 
     def plus(self, x: Numbers, d: Numbers) -> list[Any]:
-        """Sum."""
         return [x[0] + d[0]]
 
     def minus(self, y: Numbers, x: Numbers) -> list[Any]:
-        """The short way from x to y."""
         return [wrapped(y[0] - x[0])]
 
     def near_minus(self, y: Numbers, x: Numbers) -> list[Any]:
-        """Difference."""
         return [y[0] - x[0]]
 
 
@@ -126,20 +117,16 @@ class UnitCircle(_Commuting):
     unit = slice(0, 2)
 
     def neutral(self) -> list[float]:
-        """The angle 0."""
         return [1.0, 0.0]
 
     def plus(self, x: Numbers, d: Numbers) -> list[Any]:
-        """Turned by an angle d."""
         return _turned(x, _cos(d[0]), _sin(d[0]))
 
     def minus(self, y: Numbers, x: Numbers) -> list[Any]:
-        """The angle from x to y."""
         c, s = _turned(y, x[0], -x[1])
         return [_atan2(s, c)]
 
     def near_minus(self, y: Numbers, x: Numbers) -> list[Any]:
-        """To second order: the tangent."""
         c, s = _turned(y, x[0], -x[1])
         return [s / c]
 
@@ -157,7 +144,6 @@ class _Plane:
 
     @property
     def nx(self) -> int:
-        """Numbers of position and heading."""
         return 2 + int(self.heading.nx)
 
     def neutral(self) -> list[float]:
@@ -177,12 +163,10 @@ class _Plane:
         return [a * p + b * q, a * q - b * p, w]
 
     def near_minus(self, y: Numbers, x: Numbers) -> list[Any]:
-        """To second order."""
         (p, q), (w,) = self._seen(y, x), self.heading.near_minus(y[2:], x[2:])
         return [p + 0.5 * w * q, q - 0.5 * w * p, w]
 
     def bracket(self, a: Numbers, b: Numbers) -> list[Any]:
-        """Bracket of twists."""
         return [b[2] * a[1] - a[2] * b[1], a[2] * b[0] - b[2] * a[0], 0.0]
 
     def _placed(self, x: Numbers, p: Any, q: Any) -> list[Any]:
@@ -223,7 +207,6 @@ class SO3:
     unit = slice(0, 4)
 
     def neutral(self) -> list[float]:
-        """No turn."""
         return [0.0, 0.0, 0.0, 1.0]
 
     def plus(self, x: Numbers, d: Numbers) -> list[Any]:
@@ -249,7 +232,6 @@ class SO3:
         return [2.0 * a / w for a in r]
 
     def bracket(self, a: Numbers, b: Numbers) -> list[Any]:
-        """Cross product."""
         return _cross(a, b)
 
 
@@ -262,7 +244,6 @@ class SE3:
     attitude = SO3()
 
     def neutral(self) -> list[float]:
-        """At the origin, not turned."""
         return [0.0, 0.0, 0.0, *self.attitude.neutral()]
 
     def plus(self, x: Numbers, d: Numbers) -> list[Any]:
@@ -280,12 +261,10 @@ class SE3:
         return [*(p - 0.5 * q + c * r for p, q, r in zip(v, across, _cross(w, across), strict=True)), *w]
 
     def near_minus(self, y: Numbers, x: Numbers) -> list[Any]:
-        """To second order."""
         v, w = _seen(y, x), self.attitude.near_minus(y[3:], x[3:])
         return [*(p - 0.5 * q for p, q in zip(v, _cross(w, v), strict=True)), *w]
 
     def bracket(self, a: Numbers, b: Numbers) -> list[Any]:
-        """Bracket of twists."""
         turned = zip(_cross(a[3:], b[:3]), _cross(b[3:], a[:3]), strict=True)
         return [*(p - q for p, q in turned), *_cross(a[3:], b[3:])]
 
@@ -302,7 +281,6 @@ def _cross(a: Numbers, b: Numbers) -> list[Any]:
 
 
 def _product(a: Numbers, b: Numbers) -> list[Any]:
-    """Quaternions' product."""
     return [
         a[3] * b[0] + a[0] * b[3] + a[1] * b[2] - a[2] * b[1],
         a[3] * b[1] + a[1] * b[3] + a[2] * b[0] - a[0] * b[2],

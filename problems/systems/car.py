@@ -31,20 +31,14 @@ def sabs(x: Any, p: Any) -> Any:
     return np.sqrt(x * x + p * p) - p
 
 
-class Near:
+def near(x: Any, u: Any) -> Any:
     """Tassa's running cost: controls, and distance from the origin."""
-
-    def value(self, x: Any, u: Any) -> Any:
-        """The cost of one knot."""
-        return 1e-2 * u[0] ** 2 + 1e-4 * u[1] ** 2 + 1e-3 * (sabs(x[0], 0.1) + sabs(x[1], 0.1))
+    return 1e-2 * u[0] ** 2 + 1e-4 * u[1] ** 2 + 1e-3 * (sabs(x[0], 0.1) + sabs(x[1], 0.1))
 
 
-class Parked:
+def parked(x: Any, u: Any) -> Any:
     """Tassa's final cost: place, heading and speed."""
-
-    def value(self, x: Any, u: Any) -> Any:
-        """The cost of the end."""
-        return 0.1 * sabs(x[0], 0.01) + 0.1 * sabs(x[1], 0.01) + sabs(x[2], 0.01) + 0.3 * sabs(x[3], 1.0)
+    return 0.1 * sabs(x[0], 0.01) + 0.1 * sabs(x[1], 0.01) + sabs(x[2], 0.01) + 0.3 * sabs(x[3], 1.0)
 
 
 def parking(horizon: int = 500, seed: int = 0) -> Problem:
@@ -53,7 +47,7 @@ def parking(horizon: int = 500, seed: int = 0) -> Problem:
     guess = 0.1 * np.random.default_rng(seed).normal(size=(horizon, 2))
     limits = np.array([0.5, 2.0])
     x0 = np.array([1.0, 1.0, 1.5 * np.pi, 0.0])
-    return Problem(system, [Near()], [Parked()], x0, horizon, control_limits=(-limits, limits), guess=guess)
+    return Problem(system, [near], [parked], x0, horizon, control_limits=(-limits, limits), guess=guess)
 
 
 def dubins(x: Any, u: Any) -> Any:

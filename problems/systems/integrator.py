@@ -32,7 +32,6 @@ class Final:
         self.weight, self.goal = weight, goal
 
     def value(self, x: Any, u: Any) -> Any:
-        """The cost of one knot."""
         dx = x - self.goal
         return 0.5 * dx @ self.weight @ dx
 
@@ -51,16 +50,12 @@ class Effort:
         self.price, self.horizon = price, horizon
 
     def value(self, x: Any, u: Any) -> Any:
-        """The cost of one knot."""
         return 0.5 * self.price * u[0] ** 2 * np.exp(x[2]) / self.horizon
 
 
-class Time:
+def time(x: Any, u: Any) -> Any:
     """The time that the motion takes [s]."""
-
-    def value(self, x: Any, u: Any) -> Any:
-        """The cost of the end."""
-        return np.exp(x[2])
+    return np.exp(x[2])
 
 
 def _stretched(horizon: int, x: Any, u: Any) -> Any:
@@ -86,7 +81,7 @@ def quickest(distance: float = 2.0, price: float = 0.1, horizon: int = 100) -> P
     system = FunctionDynamics(partial(_stretched, horizon), 3, 1)
     near = StateCost(system, np.array([far, 0.0, 0.0]), np.array([100.0, 100.0, 0.0]))  # for the first steps
     fixed = Problem(
-        system, [Effort(price, horizon)], [Time(), near], np.zeros(3), horizon,
+        system, [Effort(price, horizon)], [time, near], np.zeros(3), horizon,
         terminal_constraints=[Equality(partial(_missed, far))], guess=np.zeros((horizon, 1)),
     )  # fmt: skip
     return free_start(fixed, directions=np.array([[0.0], [0.0], [1.0]]))

@@ -42,7 +42,6 @@ class Fuel:
         self.weight, self.full = weight, full
 
     def value(self, x: Any, u: Any) -> Any:
-        """The cost of the end."""
         return self.weight * (self.full - x[4])
 
 
