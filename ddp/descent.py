@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ddp.compiling.portable import portable
 from ddp.compiling.setup import working_time
 from ddp.costs import faults
-from ddp.endless import Trajectory, is_endless
+from ddp.endless import GROWN, Trajectory, is_endless
 from ddp.errors import ProblemError
 from ddp.iterate import Iterate
 from ddp.models.attempt import HessianModel, Limits
@@ -150,9 +150,9 @@ class Descent:
             attempt.hessian, attempt.blend, iterate.gap, attempt.contraction,
         )  # fmt: skip
 
-    def endless(self) -> bool:
+    def endless(self, grown: int = GROWN) -> bool:
         """Whether the cost falls ever faster: see endless.py."""
-        return is_endless(self.history, self.iterate.cost, self.iterate)
+        return is_endless(self.history, self.iterate.cost, self.iterate, grown)
 
     def _why_no_step(self) -> End:
         """Explain why regularisation did not help."""

@@ -12,6 +12,7 @@ import numpy as np
 
 from ddp.batch.alone import Chosen
 from ddp.descent import Descent
+from ddp.endless import GROWN
 from ddp.interior.approach import approach
 from ddp.interior.handover import handed_over, watch
 from ddp.interior.solve import Minimised, minimise
@@ -19,7 +20,7 @@ from ddp.iterate import Iterate
 from ddp.options import DDP
 from ddp.saddles import away, described, judged
 from ddp.solutions.record import Record, Watcher
-from ddp.solutions.status import Ending, Status, converged, unstable
+from ddp.solutions.status import End, Ending, Status, converged, unstable
 from ddp.starts import CLOSED
 from ddp.sweeps.inertia import MINIMUM, UNKNOWN
 from ddp.sweeps.outcome import Sweep
@@ -67,14 +68,16 @@ def run(
             if end.ending is Ending.STRUGGLES:
                 end = handed_over(descent)
         settled = end.ending.converged or end.ending is Ending.STATIONARY
+        if not settled and descent.endless(0):
+            end = End(Ending.BOTTOMLESS, Ending.BOTTOMLESS.value)
         if not settled and not (end.ending is Ending.NO_STEP and iterate.gap < CLOSED):
             again = solver.last_sweep or end.ending is not Ending.ITERATIONS
             sweep = iterate.final_sweep(exact)[0] if again else iterate.swept
             return _unconverged(iterate, history, end.ending, end.said, sweep, UNKNOWN)
-        if descent.endless():
-            return _unconverged(iterate, history, Ending.BOTTOMLESS, Ending.BOTTOMLESS.value, None, UNKNOWN)
         sweep, was_exact, found = judged(iterate, exact)
         kind = found.kind
+        if descent.endless(GROWN if kind == MINIMUM else 0):
+            return _unconverged(iterate, history, Ending.BOTTOMLESS, Ending.BOTTOMLESS.value, None, UNKNOWN)
         way = away(iterate, found, sweep) if found.policies else None
         if way is None and not settled:
             where = f"; it is {described(iterate, found)}" if found.policies and found.lowest == 0.0 else ""

@@ -273,3 +273,23 @@ def test_linear_costs_without_end_are_told_within_few_iterations_where_ends_are_
     solution = ddp.solve(problem, ddp.DDP(step="linear"), throw=False)
     assert solution.status.ending is ddp.Ending.BOTTOMLESS
     assert solution.iterations <= 40
+
+
+@pytest.mark.parametrize(
+    ("running", "end", "turn"),
+    [
+        (lambda x, u: -(u[0] ** 2), lambda x, u: x @ x, np.sin),  # steps diverge
+        (lambda x, u: 0.0 * u[0], lambda x, u: -np.sqrt(1.0 + x @ x), np.positive),  # decreases are below the tolerance
+    ],
+)
+def test_costs_without_end_are_told_whatever_ends_the_descent(running, end, turn):
+    system = FunctionDynamics(lambda x, u: x + 0.1 * np.array([turn(x[1]), u[0]]), 2, 1, 0.1)
+    solution = ddp.solve(ddp.Problem(system, [running], [end], np.zeros(2), 10), throw=False)
+    assert solution.status.ending is ddp.Ending.BOTTOMLESS
+
+
+def test_minima_that_are_far_and_deep_are_no_falls_without_end():
+    system = FunctionDynamics(lambda x, u: x + u, 1, 1)
+    problem = ddp.Problem(system, [lambda x, u: 1e-12 * u[0] ** 2], [lambda x, u: -x[0] + 1.0], np.zeros(1), 3)
+    solution = ddp.solve(problem)
+    assert solution.cost == pytest.approx(1.0 - 0.75e12)
