@@ -253,15 +253,19 @@ def _torques(system: Any, problem: Any, q: Array) -> Iterator[str]:
     if not rests or not np.array_equal(system.actuation, np.eye(robot.nv)) or robot.loops:
         return
     needed = pin.computeGeneralizedGravity(robot.model, robot.model.createData(), q)
-    effort = np.asarray(robot.model.effortLimit)
-    known = np.where((effort > 0.0) & (effort < NO_LIMIT), effort, np.inf)
-    low, high = np.maximum(np.atleast_2d(problem.lower)[0], -known), np.minimum(np.atleast_2d(problem.upper)[0], known)
-    over = np.maximum(needed - high, low - needed)
-    names = {int(joint.idx_v): str(name) for joint, name in zip(robot.model.joints, robot.model.names, strict=True)}
-    worst = int(np.argmax(over))
-    if over[worst] > BEYOND * max(1.0, abs(needed[worst])):
-        limit = high[worst] if needed[worst] > 0.0 else low[worst]
-        yield (
-            f"x0: {names.get(worst, f'joint {worst}')} needs {needed[worst]:.3g} N m to rest there, its limit is "
-            f"{limit:.3g}: the motion begins with a fall"
-        )
+    places = {name: (i, int(robot.model.joints[robot.model.getJointId(name)].idx_v)) for name, i, _ in _numbers(robot)}
+    if system.springs and robot.equipment.stiffness is not None:
+        rest = robot.tree.springref
+        for i, j in places.values():
+            needed[j] += robot.equipment.stiffness[j] * (q[i] - rest[j])
+    imposed = np.atleast_2d(problem.lower)[0], np.atleast_2d(problem.upper)[0]
+    for (low, high), what in (
+        (imposed, "its limit is {:.3g}: the motion begins with a fall"),
+        (robot.ranges.effort.T, "its file allows {:.3g}, which control_limits=robot.control_limits.T imposes"),
+    ):
+        over = np.maximum(needed - high, low - needed)
+        worst = int(np.argmax(over))
+        if over[worst] > BEYOND * max(1.0, abs(needed[worst])):
+            name, limit = system.named_numbers[1][worst], high[worst] if needed[worst] > high[worst] else low[worst]
+            yield f"x0: {name} needs {needed[worst]:.3g} N m to rest there, {what.format(limit)}"
+            break

@@ -125,6 +125,21 @@ def test_bounds_in_degrees_are_told(reach, made):
     assert not said(free, lower=np.full(free.nq, -90.0), upper=np.full(free.nq, 90.0))  # which have none of their own
 
 
+@pytest.mark.parametrize(("stiffness", "needed"), [(0.0, 28.0), (5.0, 33.0)])
+def test_torques_that_hold_a_robot_beyond_its_files_limits_and_beyond_the_problems_are_told_apart(stiffness, needed):
+    robot = dynamics.load(f"""<mujoco><option gravity="0 0 -10"/><worldbody><body>
+        <joint name="a" axis="0 -1 0" stiffness="{stiffness}" springref="{np.rad2deg(-1.0)}" actuatorfrcrange="-30 20"/>
+        <inertial pos="1 0 0" mass="2.8" diaginertia=".1 .1 .1"/></body></worldbody></mujoco>""")
+    for limits, told in (
+        (None, "its file allows 20, which control_limits=robot.control_limits.T imposes"),
+        (robot.control_limits.T, "its limit is 20: the motion begins with a fall"),
+        ([[-30.0], [25.0]], "its limit is 25: the motion begins with a fall"),
+        ([[needed + 1.0], [needed + 2.0]], f"its limit is {needed + 1.0:g}: the motion begins with a fall"),
+    ):
+        problem = Problem(dynamics.RobotDynamics(robot, 0.01), [], [], np.zeros(2), 3, control_limits=limits)
+        assert doubts(problem) == [f"x0: a needs {needed:g} N m to rest there, {told}"]
+
+
 @pytest.mark.parametrize(("dt", "count"), [(20.0, 1), (0.02, 0)])
 def test_steps_in_milliseconds_are_noticed(dt, count, reach):
     problem = replace(reach, dynamics=dynamics.RobotDynamics(reach.dynamics.robot, dt))
