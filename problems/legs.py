@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ddp.errors import ProblemError, as_array, choice, items, said
+from ddp.errors import ProblemError, as_array, choice, items, numbers, said
 from ddp.protocols import Array
 from dynamics.robots.libraries import pin
 from dynamics.robots.model import Robot
@@ -108,8 +108,8 @@ def stance(
             raise ProblemError(f"q0: the foot {name!r} is {-height:.3g} m below the ground at the start")
         if height > TOUCHING:
             raise ProblemError(f"q0: the foot {name!r} is {height:.3g} m above the ground at the start")
-    if not robot.model.gravity.linear.any():
-        raise ProblemError(f"robot: expected gravity, {robot.name} has none to stand under")
+    if not (down := robot.model.gravity.linear)[2] < 0.0:
+        raise ProblemError(f"robot: expected gravity that points down, along -z, got {numbers(down)} of {robot.name}")
     center = np.array(pin.centerOfMass(robot.model, robot.model.createData(), q))
     mass = float(sum(inertia.mass for inertia in list(robot.model.inertias)[1:]))
     surface = all(_is(name, SURFACE_NAMES) for name in names)

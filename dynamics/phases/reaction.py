@@ -60,8 +60,13 @@ def standing(system: PhasedDynamics) -> dict[str, NDArray[np.bool_]]:
 
 def ground(system: PhasedDynamics) -> float | None:
     """The height of the lowest place where a contact is held [m], if it is known."""
+    return min(heights(system), default=None)
+
+
+def heights(system: PhasedDynamics) -> list[float]:
+    """The heights of the places where contacts are held [m], of those that are known."""
     poses = [contact.target for phase in system.phases for contact in phase.contacts if contact.target is not None]
-    return min((float((p.translation if isinstance(p, pin.SE3) else p)[2]) for p in poses), default=None)
+    return [float((p.translation if isinstance(p, pin.SE3) else p)[2]) for p in poses]
 
 
 def friction(problem: Any) -> float | None:

@@ -29,14 +29,15 @@ from ddp.protocols import Array
 from ddp.solutions.solution import Solution
 from dynamics.phases.phased_dynamics import PhasedDynamics
 from dynamics.phases.reaction import friction as friction_of
-from dynamics.phases.reaction import ground as ground_of
+from dynamics.phases.reaction import heights as heights_of
 from dynamics.robots.libraries import pin
 from dynamics.robots.mjcf.compiling import quietly
 from dynamics.robots.mjcf.writing import Foot, Ground, Relief, World
 from dynamics.robots.model import Robot, check_rigid
+from dynamics.robots.omissions import warn_once
 from dynamics.steps.robot_dynamics import RobotDynamics
 from problems.gait_terms import SOLE
-from problems.legs import frame_poses, upright
+from problems.legs import TOUCHING, frame_poses, upright
 from problems.play.policies import POLICIES, named
 from problems.play.terrain import as_range, uneven_ground
 
@@ -74,7 +75,8 @@ class Play:
     error (S+1,): of a floating base, how far it is from its place at that time [m]; else the root of the mean square of
     all joints' errors [rad, m].   rms: of ``error``.
     attitude (S+1,): by how much a floating base is turned from its attitude at that time [deg]; else zeros.
-    fell: whether the base came down, and everything ends there; or does so soon after the motion, its end being held.
+    fell: whether the base came down, or leans by more than 90 degrees from its plan, and everything ends there; or does
+    so soon after the motion, its end being held.
     """
 
     t: Array = field(repr=False)
@@ -196,9 +198,11 @@ def world_of(
     """The world of a system's robot, its feet and the ground that they stand on, in steps that ``every`` [s] holds."""
     robot, feet, ground = system.robot, feet_of(system), None
     if isinstance(system, PhasedDynamics):
-        height = ground_of(system)
         poses = frame_poses(robot, x0[: robot.nq], [foot.frame for foot in feet])
-        level = min(float(pose.translation[2]) for pose in poses) if height is None else height
+        heights = heights_of(system) or [float(pose.translation[2]) for pose in poses]
+        level, steps = min(heights), float(np.ptp(heights))
+        if steps > TOUCHING:
+            warn_once(f"{robot.name}: MuJoCo's ground is level, feet are planned to stand up to {steps:.2g} m higher")
         ground = Ground(level, friction, softness, relief=relief)
     timestep = every / max(1, np.ceil(every / TIMESTEP - 1e-9))
     return World(robot, feet, ground, timestep, system.damping, system.springs)
@@ -270,7 +274,8 @@ def played(
             world.step(data)
         X[k + 1] = np.concatenate(world.state(data))
         P[k + 1] = reference(t + every)
-        if not np.isfinite(X[k + 1]).all() or (robot.is_floating and X[k + 1, 2] < least):
+        over = robot.is_floating and world.floor is not None and _vertical(X[k + 1]) @ _vertical(P[k + 1]) < 0.0
+        if not np.isfinite(X[k + 1]).all() or over or (robot.is_floating and X[k + 1, 2] < least):
             end, fell = min(k + 1, count), True
             break
     X, U, P = X[: end + 1], U[:end], P[: end + 1]
@@ -292,6 +297,12 @@ def _held(system: RobotDynamics | PhasedDynamics, world: World, X: Array) -> flo
     unit = float(np.sqrt(max(height, 0.0) / gravity))
     speed = float(np.linalg.norm(X[-1, robot.nq : robot.nq + 3]))
     return HELD * unit if speed * HELD * unit < 0.1 * height else 0.0
+
+
+def _vertical(x: Array) -> Array:
+    """The vertical (3,) in the axes of a floating base."""
+    i, j, k, w = x[3:7]
+    return 2.0 * np.array([i * k - w * j, j * k + w * i, 0.5 - i * i - j * j])
 
 
 def root_mean_square(values: Array) -> float:

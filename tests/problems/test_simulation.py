@@ -7,6 +7,7 @@ import pytest
 
 import ddp
 import problems
+from dynamics import load
 from problems import arm, gaits, legged, quadrotor
 from problems.play.simulation import feet_of, world_of
 from problems.play.terrain import uneven_ground
@@ -33,6 +34,31 @@ def test_what_the_plan_does_not_know_costs_millimetres(trot, condition):
 def test_torques_alone_fall_or_lose_their_way(trot):
     run = problems.simulate(trot, policy="open")
     assert run.fell or run.rms > 0.03
+
+
+def test_a_base_on_its_back_has_fallen_however_high_it_lies(trot):
+    run = problems.simulate(trot, policy="open", push=(0.0, 1.0, 2.0))
+    assert run.X[:, 2].min() > 0.4 * trot.X[0, 2]
+    assert run.attitude.max() > 90.0
+    assert run.fell
+    assert str(run).startswith("fell after")
+
+
+def test_level_ground_below_feet_that_stand_on_steps_is_told(caplog):
+    robot = load("solo12")
+    q = robot.q0.copy()
+    q[3:7] = pin.Quaternion(pin.exp3(np.array([0.0, 0.1, 0.0]))).coeffs()
+    problem = gaits.trot(robot, q0=q)
+    problems.simulate(ddp.solve(problem, throw=False))
+    assert "solo12: MuJoCo's ground is level, feet are planned to stand up to 0.039 m higher" in caplog.text
+
+
+@pytest.mark.parametrize("gravity", ["0 0 9.8", "9.8 0 0", "0 0 0"])
+def test_robots_stand_under_gravity_that_points_down_alone(gravity):
+    robot = load(f"""<mujoco><option gravity="{gravity}"/><worldbody><body><freejoint/><geom size=".1"/>
+        <site name="foot"/><site name="foot2" pos="1 0 0"/></body></worldbody></mujoco>""")
+    with pytest.raises(ddp.ProblemError, match="robot: expected gravity that points down, along -z, got"):
+        gaits.stand(robot)
 
 
 def test_a_motion_has_its_times_states_and_controls(trot):
