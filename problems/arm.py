@@ -68,17 +68,9 @@ def reach(
         control_weight=control_weight, posture_weight=posture_weight, speed_weight=speed_weight
     )
     pose = checks.several_weights(position_weight=position_weight, rotation_weight=rotation_weight)
-    weights = np.repeat(pose, 3)
-    return Problem(
-        dynamics=system,
-        running=_effort(system, rest, *effort),
-        terminal=[
-            FramePose(arm, tool, target, weights),
-            StateCost(system, rest, np.repeat([0.0, checks.weight("final_speed_weight", final_speed_weight)], arm.nv)),
-        ],
-        x0=rest,
-        horizon=horizon,
-    )
+    still = StateCost(system, rest, np.repeat([0.0, checks.weight("final_speed_weight", final_speed_weight)], arm.nv))
+    terminal = [FramePose(arm, tool, target, np.repeat(pose, 3)), still]
+    return Problem(system, _effort(system, rest, *effort), terminal, rest, horizon)
 
 
 def out_of_reach(
@@ -162,16 +154,11 @@ def throw(
         control_weight=control_weight, state_weight=state_weight, position_weight=position_weight
     )
     aim = np.concatenate([as_array("velocity", velocity, (3,)), np.zeros(3)])
-    return Problem(
-        dynamics=system,
-        running=_effort(system, rest, effort, state, state),
-        terminal=[
-            FrameVelocity(arm, hand, aim, np.repeat([checks.weight("velocity_weight", velocity_weight), 0.0], 3)),
-            FramePosition(arm, hand, as_array("position", position, (3,)), aimed),
-        ],
-        x0=rest,
-        horizon=horizon,
-    )
+    terminal = [
+        FrameVelocity(arm, hand, aim, np.repeat([checks.weight("velocity_weight", velocity_weight), 0.0], 3)),
+        FramePosition(arm, hand, as_array("position", position, (3,)), aimed),
+    ]
+    return Problem(system, _effort(system, rest, effort, state, state), terminal, rest, horizon)
 
 
 def lock(robot: Robot, joints: list[str]) -> Robot:

@@ -49,11 +49,7 @@ def swing_up(
     effort, *state = checks.several_weights(
         control_weight=control_weight, position_weight=position_weight, speed_weight=speed_weight
     )
-    problem = Problem(
-        dynamics=system,
-        running=[ControlCost(np.zeros(1), np.array([effort])), StateCost(system, upright, np.repeat(state, 2))],
-        terminal=[StateCost(system, upright, np.full(4, checks.weight("final_weight", final_weight)))],
-        x0=np.zeros(4),
-        horizon=horizon,
-    )
+    running = [ControlCost(np.zeros(1), np.array([effort])), StateCost(system, upright, np.repeat(state, 2))]
+    terminal = [StateCost(system, upright, np.full(4, checks.weight("final_weight", final_weight)))]
+    problem = Problem(system, running, terminal, np.zeros(4), horizon)
     return problem.with_guess(np.zeros((problem.horizon, 1)))

@@ -45,14 +45,7 @@ def swing_up(
     effort, *state = checks.several_weights(
         control_weight=control_weight, angle_weight=angle_weight, speed_weight=speed_weight
     )
-    problem = Problem(
-        dynamics=system,
-        running=[
-            ControlCost(np.zeros(1), np.array([effort])),
-            StateCost(system, upright, np.array(state)),
-        ],
-        terminal=[StateCost(system, upright, np.full(2, checks.weight("final_weight", final_weight)))],
-        x0=np.zeros(2),
-        horizon=horizon,
-    )
+    running = [ControlCost(np.zeros(1), np.array([effort])), StateCost(system, upright, np.array(state))]
+    terminal = [StateCost(system, upright, np.full(2, checks.weight("final_weight", final_weight)))]
+    problem = Problem(system, running, terminal, np.zeros(2), horizon)
     return problem.with_guess(np.zeros((problem.horizon, 1)))

@@ -68,17 +68,9 @@ def loop(
     up = float(as_array("height", height, ()))
     pitches = {knot: float(as_array(f"waypoints[{said(knot)}]", angle, ())) for knot, angle in waypoints.items()}
     rest = np.repeat([*end, end[-1]], 3)
-    problem = Problem(
-        dynamics=system,
-        running=[
-            ControlCost(hover, np.full(4, effort)),
-            StateCost(system, x0, np.repeat([0.0, speed], 6)),
-        ],
-        terminal=[StateCost(system, x0, rest)],
-        x0=x0,
-        horizon=horizon,
-        at={knot: [FramePose(body, frame, _pitched(angle, up), np.repeat(pose, 3))] for knot, angle in pitches.items()},
-    )
+    running = [ControlCost(hover, np.full(4, effort)), StateCost(system, x0, np.repeat([0.0, speed], 6))]
+    at = {knot: [FramePose(body, frame, _pitched(angle, up), np.repeat(pose, 3))] for knot, angle in pitches.items()}
+    problem = Problem(system, running, [StateCost(system, x0, rest)], x0, horizon, at=at)
     return problem.with_guess(hovering(problem))
 
 

@@ -41,9 +41,8 @@ def reorientation(
     legs = floating.nv - 6
     x0 = np.concatenate([floating.q0, np.zeros(floating.nv)])
     goal = x0.copy()
-    goal[3:7] = (
-        pin.Quaternion(*floating.q0[[6, 3, 4, 5]]) * pin.Quaternion(pin.exp3(np.array([turn, 0.0, 0.0])))
-    ).coeffs()
+    usual = pin.Quaternion(*floating.q0[[6, 3, 4, 5]])
+    goal[3:7] = (usual * pin.Quaternion(pin.exp3(np.array([turn, 0.0, 0.0])))).coeffs()
     effort, posture, speed = checks.several_weights(
         control_weight=control_weight, posture_weight=posture_weight, speed_weight=speed_weight
     )
@@ -53,16 +52,8 @@ def reorientation(
     )  # fmt: skip
     running = _weights(legs, position=(0.0, 0.0, posture), velocity=(0.0, 0.0, speed))
     final = _weights(legs, position=(0.0, attitude, rest), velocity=(0.0, slow, slow))
-    problem = Problem(
-        dynamics=system,
-        running=[
-            ControlCost(np.zeros(legs), np.full(legs, effort)),
-            StateCost(system, x0, running),
-        ],
-        terminal=[StateCost(system, goal, final)],
-        x0=x0,
-        horizon=horizon,
-    )
+    cheap = ControlCost(np.zeros(legs), np.full(legs, effort))
+    problem = Problem(system, [cheap, StateCost(system, x0, running)], [StateCost(system, goal, final)], x0, horizon)
     return problem.with_guess(small_random_torques(problem))
 
 

@@ -104,15 +104,9 @@ def _reach(
     parts = [len(arm.tendons), system.nu - len(arm.tendons)]
     most = np.repeat([positive("largest_tension", largest_tension), np.inf], parts)
     steps = positive_integer("horizon", horizon)
+    cheap, near = ControlCost(np.zeros(system.nu), effort), StateCost(system, rest, running)
+    place = FramePosition(arm, tip, as_array("position", position, (3,)), position_weight)
     return Problem(
-        dynamics=system,
-        running=[ControlCost(np.zeros(system.nu), effort), StateCost(system, rest, running)],
-        terminal=[
-            FramePosition(arm, tip, as_array("position", position, (3,)), position_weight),
-            StateCost(system, rest, ending),
-        ],
-        x0=rest,
-        horizon=steps,
-        control_limits=(np.repeat([0.0, -np.inf], parts), most),
-        guess=np.zeros((steps, system.nu)),
-    )
+        system, [cheap, near], [place, StateCost(system, rest, ending)], rest, steps,
+        control_limits=(np.repeat([0.0, -np.inf], parts), most), guess=np.zeros((steps, system.nu)),
+    )  # fmt: skip
