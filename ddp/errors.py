@@ -182,6 +182,19 @@ def symmetric(field: str, matrices: Array, share: float = 1e-3, error: type[DDPE
     return np.asarray(0.5 * (matrices + turned))
 
 
+def definite(field: str, matrices: Array, share: float, strictly: bool = False) -> Array:
+    """`symmetric` matrices without negative eigenvalues, or ``strictly`` with positive ones alone, else ProblemError.
+
+    share: of the largest entry, by which halves may differ, and eigenvalues be below zero.
+    """
+    W = symmetric(field, matrices, share)
+    least = float(np.linalg.eigvalsh(W).min(initial=np.inf))
+    if least <= 0.0 if strictly else least < -share * np.abs(W).max(initial=0.0):
+        kind = "definite" if strictly else "semidefinite"
+        raise ProblemError(f"{field}: expected a positive {kind} matrix, got one with an eigenvalue of {least:.3g}")
+    return W
+
+
 def line_of(reason: BaseException | None) -> str:
     """Place where a user's own code raised an exception, as " (line 7 of car.py)": the innermost line of no library."""
     found = ""
@@ -312,6 +325,12 @@ def choice(
     """Raise ``error`` unless ``value`` is one of the names ``known``; without: "panda has no joint" and the like."""
     if not isinstance(value, str) or value not in known:
         raise error(f"{field}: {without} {said(value)}; {nearest(value, known)}")
+
+
+def one_of(field: str, value: Any, known: Iterable[str]) -> None:
+    """Raise ProblemError unless ``value`` is one of a few names, which the error lists."""
+    if not isinstance(value, str) or value not in known:
+        raise ProblemError(f"{field}: expected one of {', '.join(map(repr, known))}, got {said(value)}")
 
 
 _LONGEST = 100

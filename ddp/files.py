@@ -7,11 +7,13 @@ which died with that process, and removed by whoever writes into the folder next
 
 from __future__ import annotations
 
+import csv
+import io
 import os
 import re
 import secrets
 import stat
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
@@ -69,6 +71,15 @@ def write_atomically(path: str | os.PathLike[str], content: Content, of_many: bo
     except OSError as reason:
         raise ProblemError(f"path: cannot write {shown(given)}: {reason.strerror or reason}") from None
     return given
+
+
+def write_table(path: str | os.PathLike[str], header: Iterable[str], rows: Iterable[Iterable[float]]) -> Path:
+    """Write numbers under a header (.csv), which read back as they were; nothing stands for NaN."""
+    stream = io.StringIO()
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(header)
+    writer.writerows([["" if number != number else repr(number) for number in row] for row in rows])
+    return write_atomically(path, stream.getvalue())
 
 
 def remove_left(folder: Path) -> None:

@@ -12,7 +12,7 @@ from functools import cached_property, partial
 from typing import Literal, get_args
 
 from ddp.augmented import AugmentedLagrangian, ConstraintMethod
-from ddp.errors import ProblemError, flag, instance, positive, said, settle_by, word
+from ddp.errors import ProblemError, flag, instance, one_of, positive, said, settle_by, word
 from ddp.guesses import Start
 from ddp.iterate import Iterate
 from ddp.models.attempt import HessianModel, Limits, Regularization
@@ -104,10 +104,8 @@ class DDP:
         settle_by(self, partial(word, least=1), "max_iterations", "segments")
         settle_by(self, word, "reuse")
         for name, choices in (("hessian", Hessian), ("multipliers", Multipliers), ("step", Steps)):
-            known = get_args(choices)
-            value = getattr(self, name)
-            if not (isinstance(value, str) and value in known) and not (name == "hessian" and callable(value)):
-                raise ProblemError(f"{name}: expected one of {', '.join(map(repr, known))}, got {said(value)}")
+            if not (name == "hessian" and callable(self.hessian)):
+                one_of(name, getattr(self, name), get_args(choices))
         flag("last_sweep", self.last_sweep)
         if self.max_regularization < SHIFT:
             raise ProblemError(

@@ -19,7 +19,7 @@ from ddp.constraints.soft import ConstraintLike
 from ddp.costs import cost_table, faults
 from ddp.costs.batch import BatchTerm
 from ddp.costs.objective import Objective, padded
-from ddp.costs.stretches import check_stretches, weights_of
+from ddp.costs.stretches import weights_of
 from ddp.derivatives import EXACT, FIRST, GAUSS_NEWTON, RECORDS, Derivatives, derivatives_of, numbers_of
 from ddp.errors import ProblemError, affordable, as_array, positive, positive_integer, settle
 from ddp.guesses import Start, kept
@@ -95,7 +95,7 @@ class Problem:
         self.dynamics.check_state("x0", x0)
         check_knots("at", self.at, horizon)
         check_knots("constraints_at", self.constraints_at, horizon, stretches=True)
-        check_stretches(self.during, horizon)
+        check_knots("during", self.during, horizon, stretches=True, knots=False)
         limits = as_limits(self.control_limits, horizon, self.dynamics)
         lower, upper = (limit.view() for limit in limits)
         for array in (x0, lower, upper):

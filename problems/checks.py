@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, ForwardRef, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ddp.errors import ProblemError, as_array, axes, choice, instance, items, nearest, said, symmetric
+from ddp.errors import ProblemError, as_array, axes, choice, definite, instance, items, nearest, said
+from ddp.errors import one_of as one_of
 from ddp.errors import rows as rows
 from ddp.errors import settle as settle
 from ddp.protocols import Array
@@ -49,10 +50,7 @@ def weighting(field: str, value: ArrayLike, size: int) -> Array:
         return weights(field, value, size)
     if size == 0:
         raise ProblemError(f"{field}: expected at least one weight, got none")
-    W = symmetric(field, as_array(field, value, (size, size)), 1e-12)
-    if (least := float(np.linalg.eigvalsh(W)[0])) < -1e-12 * np.abs(W).max():
-        raise ProblemError(f"{field}: expected a positive semidefinite matrix, got an eigenvalue of {least:.3g}")
-    return W
+    return definite(field, as_array(field, value, (size, size)), 1e-12)
 
 
 def spatial(field: str, value: ArrayLike) -> float | Array:
@@ -111,12 +109,6 @@ def branch(carrier: Robot, frame: str) -> frames.Branch:
     if found.count == 0:
         raise ProblemError(f"frame: {frame!r} of {carrier.name} is fixed to the world, no joint moves it")
     return found
-
-
-def one_of(field: str, value: Any, known: Iterable[str]) -> None:
-    """Check that a value is one of some names."""
-    if not isinstance(value, str) or value not in known:
-        raise ProblemError(f"{field}: expected one of {', '.join(map(repr, known))}; got {said(value)}")
 
 
 def targets(field: str, value: Any, size: int) -> Array:

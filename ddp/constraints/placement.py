@@ -161,14 +161,14 @@ def _in_order(at: Mapping[Any, Any]) -> list[tuple[Any, Any, tuple[int, int]]]:
     return sorted(spans, key=lambda span: span[2])
 
 
-def check_knots(name: str, given: Any, horizon: int, stretches: bool = False) -> None:
-    """Check that a mapping's keys are knots, or ranges of knots before the last."""
+def check_knots(name: str, given: Any, horizon: int, stretches: bool = False, knots: bool = True) -> None:
+    """Check that a mapping's keys are knots, or ranges of ``knots`` before the last; alone, if not."""
     if not isinstance(given, Mapping):
-        what = "terms" if name == "at" else "constraints"
-        raise ProblemError(f"{name}: expected a mapping of knots to lists of {what}, got {described(given)}")
+        keys, what = "knots" if knots else "ranges", "constraints" if stretches and knots else "terms"
+        raise ProblemError(f"{name}: expected a mapping of {keys} to lists of {what}, got {described(given)}")
     for knot in given:
-        if stretches and isinstance(knot, range):
-            if knot.step != 1 or not 0 <= knot.start < knot.stop <= horizon:
+        if stretches and (isinstance(knot, range) or not knots):
+            if not isinstance(knot, range) or knot.step != 1 or not 0 <= knot.start < knot.stop <= horizon:
                 raise ProblemError(f"{name}: expected ranges of knots within range(0, {horizon}), got {said(knot)}")
             continue
         whole = isinstance(knot, (int, np.integer)) and not isinstance(knot, bool)

@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from itertools import pairwise
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 
 from ddp.costs.batch import BatchTerm, ability
-from ddp.errors import ProblemError, said
+from ddp.errors import ProblemError
 from ddp.protocols import Array
 from ddp.systems.system import System
 from ddp.systems.system import ability as of_system
-
-
-def check_stretches(during: Any, horizon: int) -> None:
-    """Check that a mapping's keys are ranges of knots without gaps."""
-    if not isinstance(during, Mapping):
-        raise ProblemError(f"during: expected a mapping of ranges to lists of terms, got {type(during).__name__}")
-    for knots in during:
-        if not isinstance(knots, range) or knots.step != 1 or not 0 <= knots.start < knots.stop <= horizon:
-            raise ProblemError(f"during: expected ranges of knots within range(0, {horizon}), got {said(knots)}")
 
 
 def check_length(name: str, term: BatchTerm, knots: range) -> None:

@@ -156,7 +156,7 @@ def kalman(
     """
     system, several = as_system(dynamics), as_sensors(sensors, some=True)
     n, m = system.n, sum(sensor.size for sensor in several)
-    W, V = weights("W", W, n), weights("V", V, m, definite=True)
+    W, V = weights("W", W, n), weights("V", V, m, strictly=True)
     if axes(x) > 1:
         if P0 is None or held is not None:
             named, wanted = ("P0", "a covariance along a trajectory") if P0 is None else ("held", "none there")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import os
 from pathlib import Path
@@ -13,7 +11,7 @@ import numpy as np
 
 from ddp.archive import write
 from ddp.errors import ProblemError
-from ddp.files import as_path, shown, write_atomically
+from ddp.files import as_path, shown, write_atomically, write_table
 from ddp.protocols import Array
 from ddp.systems.system import System, ability
 
@@ -42,12 +40,7 @@ def export(path: str | os.PathLike[str], policy: Policy, system: System) -> Path
         gains = [f"{u} per {error}" for u in names_u for error in errors[: policy.G.shape[2]]]
         header = ["time", *names_q, *(f"rate of {v}" for v in names_v), *(f"control {u}" for u in names_u), *gains]
         flat = policy.G.reshape(len(policy.G), -1)
-        rows = np.hstack([policy.starts[:, None], Q, V, U, flat])
-        stream = io.StringIO()
-        writer = csv.writer(stream, lineterminator="\n")
-        writer.writerow(header)
-        writer.writerows([[repr(float(number)) for number in row] for row in rows])
-        return write_atomically(target, stream.getvalue())
+        return write_table(target, header, np.hstack([policy.starts[:, None], Q, V, U, flat]).tolist())
     return write_atomically(target, json.dumps(_joint_trajectory(policy, Q, V, U, names_q, names_v, names_u), indent=1))
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ddp.derivatives import Derivatives
-from ddp.errors import ProblemError, as_array, axes, numbers, positive, symmetric
+from ddp.errors import ProblemError, as_array, axes, definite, numbers, positive
 from ddp.feedback.gains import load_gains, save_gains
 from ddp.feedback.policy import Policy, as_state, held_policy
 from ddp.machine.aligned import aligned_zeros
@@ -138,7 +138,7 @@ def lqr(
     system = as_system(dynamics)
     x, u = as_state(system, "x", x), as_array("u", u, (system.nu,))
     n, nu = system.n, system.nu
-    Q, R = weights("Q", Q, n), weights("R", R, nu, definite=True)
+    Q, R = weights("Q", Q, n), weights("R", R, nu, strictly=True)
     check_equilibrium(system, x, u)
     A, B = system.linearize(x, u)
     T = free_directions(system, x, held, A, B)
@@ -156,7 +156,7 @@ def tvlqr(dynamics: Dynamics, X: ArrayLike, U: ArrayLike, Q: ArrayLike, R: Array
     system = as_system(dynamics)
     X, U = trajectory(system, X, U)
     (N, nu), n = U.shape, system.n
-    Q, R, Q_end = weights("Q", Q, n, N), weights("R", R, nu, N, definite=True), weights("Q_end", Q_end, n)
+    Q, R, Q_end = weights("Q", Q, n, N), weights("R", R, nu, N, strictly=True), weights("Q_end", Q_end, n)
     lzz = aligned_zeros((N + 1, n + nu, n + nu))
     lzz[:N, :n, :n], lzz[:N, n:, n:], lzz[N, :n, :n] = Q, R, Q_end
     A, B, record = linearized(system, X, U)
@@ -175,17 +175,11 @@ def tvlqr(dynamics: Dynamics, X: ArrayLike, U: ArrayLike, Q: ArrayLike, R: Array
 # -- shared with observers.py ------------------------------------------------------------------------
 
 
-def weights(name: str, value: ArrayLike, n: int, knots: int | None = None, definite: bool = False) -> Array:
+def weights(name: str, value: ArrayLike, n: int, knots: int | None = None, strictly: bool = False) -> Array:
     """A weight (n, n), of its diagonal (n,) too, or one each knot; ProblemError unless symmetric and not negative."""
     shape = {1: (n,), 3: (knots, n, n)}.get(axes(value) if knots or axes(value) == 1 else 2, (n, n))
     W = as_array(name, value, shape)
-    W = np.diag(W) if W.ndim == 1 else W
-    W = symmetric(name, W, 1e-9)
-    least = float(np.linalg.eigvalsh(W).min(initial=np.inf))
-    if least <= 0.0 if definite else least < -1e-9 * np.abs(W).max(initial=0.0):
-        kind = "definite" if definite else "semidefinite"
-        raise ProblemError(f"{name}: expected a positive {kind} matrix, got one with an eigenvalue {least:.3g}")
-    return W
+    return definite(name, np.diag(W) if W.ndim == 1 else W, 1e-9, strictly)
 
 
 def check_equilibrium(system: System, x: Array, u: Array) -> None:

@@ -23,7 +23,7 @@ import numpy as np
 
 from ddp.costs.batch import ability
 from ddp.derivatives import FIRST, Derivatives, contract_with
-from ddp.errors import ProblemError, positive_integer, said
+from ddp.errors import ProblemError, one_of, positive_integer, said
 from ddp.parallel.differentiator import Differentiator
 from ddp.parallel.process_pool import Processes, WorkerError
 from ddp.problem import Problem
@@ -65,8 +65,7 @@ class Workers:
     kind: str = AUTO
 
     def __post_init__(self) -> None:
-        if not isinstance(self.kind, str) or self.kind not in KINDS:
-            raise ProblemError(f"workers.kind: expected one of {', '.join(map(repr, KINDS))}, got {said(self.kind)}")
+        one_of("workers.kind", self.kind, KINDS)
         if not isinstance(self.count, str) or self.count != AUTO:
             object.__setattr__(self, "count", positive_integer("workers.count", cast(int, self.count)))
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -14,7 +12,7 @@ import numpy as np
 from ddp.costs.stretches import durations_of
 from ddp.errors import ProblemError, choice
 from ddp.feedback.policy_files import names
-from ddp.files import as_path, shown, write_atomically
+from ddp.files import as_path, shown, write_table
 from ddp.protocols import Array
 from ddp.systems.system import System
 
@@ -87,12 +85,7 @@ def to_csv(solution: Solution, system: System, path: str | os.PathLike[str]) -> 
     if target.suffix != ".csv":
         raise ProblemError(f"path: expected a file whose name ends with .csv, got {shown(target)}")
     table = as_table(solution, system)
-    stream = io.StringIO()
-    writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(table)
-    for row in zip(*(column.tolist() for column in table.values()), strict=True):
-        writer.writerow(["" if number != number else repr(number) for number in row])
-    return write_atomically(target, stream.getvalue())
+    return write_table(target, table, zip(*(column.tolist() for column in table.values()), strict=True))
 
 
 def to_dict(solution: Solution, system: System) -> dict[str, Any]:

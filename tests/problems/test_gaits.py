@@ -331,7 +331,7 @@ def test_sites_of_a_file_are_feet_where_no_bodies_are():
         ({"ground": -0.5}, "above the ground"),
         ({"ground": 0.5}, "below the ground"),
         ({"dt": -0.01}, "dt"),
-        ({"cones": "hard"}, "cones: expected one of 'barrier', 'constraint'; got 'hard'"),
+        ({"cones": "hard"}, "cones: expected one of 'barrier', 'constraint', got 'hard'"),
         ({"footholds": "soft"}, "footholds: expected one of 'cost', 'constraint'"),
     ],
 )
