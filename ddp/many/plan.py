@@ -4,8 +4,8 @@ A tree of neighbours has three kinds of edges. Some samples are anchors, one of 
 depends on nothing but how many there are; each follows the nearest one among the first half as many and the problem
 itself, which in spaces of many dimensions is often nearer than any sample. All others belong to the nearest anchor's
 cell, and follow, in the same order, the nearest one among the problem itself and the first half of the cell. So the
-tree is as deep as the logarithm of the number of samples, and a cell needs nothing but its anchor. The first `TOGETHER`
-of either come at once, as many as a register solves.
+tree is as deep as the logarithm of the number of samples, and a cell needs nothing but its anchor. The first `BEGUN`
+anchors come at once, and the first `TOGETHER` samples of a cell.
 """
 
 from __future__ import annotations
@@ -25,8 +25,12 @@ from ddp.protocols import Array
 BLOCK = 32
 """Samples of a block, about."""
 
-TOGETHER = 8
-"""Anchors of a block, at most, and samples that are solved at once in the beginning."""
+TOGETHER, BEGUN = 8, 16
+"""Anchors of a block, at most, and samples of a cell that are solved at once in the beginning, as many as a register
+solves; anchors that are, in blocks on cores of their own."""
+
+TREE = f"tree of neighbours, {BEGUN} anchors and {TOGETHER} others at once"
+"""Name of such plans, which results depend on."""
 
 SCOUTS = 48
 """Samples, at least, that are solved from their own guesses too, to see whether neighbours miss better optima."""
@@ -151,7 +155,7 @@ def neighbours(points: Array, root: Array) -> Iterator[Block]:
     anchors, others = np.split(order, [-(-count // BLOCK)])
     tree = [NOMINAL, *anchors.tolist()]
     at = np.vstack([root, points[anchors]])
-    for a, b in _doubling(1, len(tree)):
+    for a, b in _doubling(1, len(tree), BEGUN):
         parents = np.array(tree)[_nearest(at[:a], at[a:b])]
         for begin in range(a, b, TOGETHER):
             end = min(begin + TOGETHER, b)
@@ -164,15 +168,15 @@ def neighbours(points: Array, root: Array) -> Iterator[Block]:
             rows = np.append(anchor, members)
             known, places = np.append(NOMINAL, rows), np.vstack([root, points[rows]])
             parents = np.empty(len(known), dtype=np.int64)
-            for a, b in _doubling(2, len(known)):
+            for a, b in _doubling(2, len(known), TOGETHER):
                 parents[a:b] = known[_nearest(places[:a], places[a:b])]
             if len(rows) > 1:
                 yield Block(rows[1:], parents[2:])
 
 
-def _doubling(first: int, count: int) -> Iterator[tuple[int, int]]:
-    """Ranges of the numbers first .. count-1: `TOGETHER` of them, as many again, twice as many, four times, ..."""
-    a, b = first, first + TOGETHER
+def _doubling(first: int, count: int, begun: int) -> Iterator[tuple[int, int]]:
+    """Ranges of the numbers first .. count-1: so many of them, as many again, twice as many, four times, ..."""
+    a, b = first, first + begun
     while a < count:
         yield a, min(b, count)
         a, b = b, 2 * b - first

@@ -16,7 +16,7 @@ from ddp.guesses import as_guess
 from ddp.many.driver import Driver
 from ddp.many.executors import Executor, crew_of
 from ddp.many.identity import digest, identity_of
-from ddp.many.plan import BLOCK, TOGETHER, Block, given, independent, neighbours, of_shard, points_of, with_scouts
+from ddp.many.plan import BLOCK, TREE, Block, given, independent, neighbours, of_shard, points_of, with_scouts
 from ddp.many.progress import Reporter
 from ddp.many.rows import ENDINGS, NOMINAL, NONE, STARTS, policy_type, row_type
 from ddp.many.shelf import Memory
@@ -112,8 +112,7 @@ def solve_many(
         policies = policy_type(problem, points.shape[1])
         if into is not None and crew is not None and not crew.is_here:
             packed(Work(problem, method, kind, policies))  # what cannot be sent is refused before there is a store
-        tree = f"tree of neighbours, {TOGETHER} at once"
-        plan = {"start": tree if by_tree else "one solution" if start is not None else "own guess"}
+        plan = {"start": TREE if by_tree else "one solution" if start is not None else "own guess"}
         if by_tree:
             plan["verify"] = "where scouts show the need" if verify is None else "all" if verify else "none"
         given_start = digest((start.X, start.U, start.K)) if isinstance(start, Solution) else ""
