@@ -69,7 +69,7 @@ def engines():
     return found
 
 
-def overhead(samples):
+def overhead(samples=1000):
     """CPU a solve of a batch beside a loop of `solve` and beside a bare `Batch`, without what starting workers costs.
 
     That is measured with 64 samples; CPU is of this process and of all that it has started.
@@ -97,7 +97,7 @@ def overhead(samples):
               f" {100 * (each / loop - 1):+.1f} % of the loop's", flush=True)  # fmt: skip
 
 
-def quality(samples):
+def quality(samples=1000):
     """Share of samples at the best optimum known, iterations and time, from own guesses and from neighbours."""
     problem = arm.reach("ur5")
     target, rng = problem.terminal[0].target, np.random.default_rng(5)
@@ -125,7 +125,7 @@ def quality(samples):
               f" {len(tree.consistency())}", flush=True)
 
 
-def predictions(samples):
+def predictions(samples=200):
     """Iterations from the nominal policy and from predictions by `Solution.sensitivity`, and what these cost."""
     problem, rng = arm.reach("ur5"), np.random.default_rng(5)
     target, best = problem.terminal[0].target, ddp.solve(problem)
@@ -146,7 +146,7 @@ def predictions(samples):
                   f" {1e3 * seconds / samples:.2f} ms a solve", flush=True)  # fmt: skip
 
 
-def native(samples):
+def native(samples=1000):
     """The compiled loop beside `solve` by rollouts, problem by problem, and by default; receding horizons of arms."""
     alike = ddp.DDP(step="rollout")
     for build in (pendulum.swing_up, cartpole.swing_up, arm.reach, quadrotor.loop):
@@ -198,7 +198,7 @@ def killed(path, samples, start, executor):
     ddp.solve_many(problem, over, executor=executor, start=start or None, into=path, keep=("X", "U"), retries=3)
 
 
-def kills(samples, starts=("", "neighbours")):
+def kills(samples=30000, starts=("", "neighbours")):
     """Driver and workers killed at random moments until the store is whole; compared with one that was left alone."""
     folder, rng = Path(tempfile.mkdtemp(prefix="mayne-kills-")), np.random.default_rng()
     script = folder / "script.py"
@@ -254,7 +254,7 @@ def files(path):
     return {str(file.relative_to(path)): file.read_bytes() for file in path.rglob("*") if file.is_file()}
 
 
-def soak(samples):
+def soak(samples=100000):
     """Memory, files and threads while many samples are solved in ten batches, through each way."""
     problem, rng, part = pendulum.swing_up(horizon=20), np.random.default_rng(0), max(samples // 10, 64)
     batch, folder = ddp.Batch(problem, part), Path(tempfile.mkdtemp(prefix="mayne-soak-"))
@@ -292,7 +292,7 @@ def watched(name, call, part, rng):
     print(f"{name}: after {2 * part} solves {told[0]}; after {10 * part} {told[1]}", flush=True)
 
 
-def efficiency(samples):
+def efficiency(samples=2000):
     """Wall and CPU times of one process and of two: for a quiet machine with two free cores."""
     problem = arm.reach("ur5")
     X0 = near(problem, 0.1, samples)
@@ -311,7 +311,7 @@ def efficiency(samples):
                   f" {wall_1 / wall_2 / 2:.3f}, of CPU {cpu_1 / cpu_2:.3f}", flush=True)
 
 
-def memory(samples):
+def memory(samples=1000):
     """Memory of this process after its imports, and the most that workers of a batch have."""
     alone = subprocess.run([sys.executable, "-c", ROLLED], capture_output=True, text=True, check=True).stdout
     print(f"imports of ddp and dynamics: {alone}", end="", flush=True)
@@ -342,7 +342,7 @@ print("{:.0f} MB resident, {:.0f} MB its share, {:.0f} MB its own".format(*rolle
 """
 
 
-def twins(samples):
+def twins(samples=1000):
     """Least CPU times of what travels and what varies [us]."""
     def least(call, repeat=300):
         best = float("inf")
@@ -374,9 +374,9 @@ def twins(samples):
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", nargs="*", default=["twins", "overhead", "quality", "native"])
-    parser.add_argument("--samples", type=int, default=1000)
+    parser.add_argument("--samples", type=int, help="of each; their own numbers are those above, or 1000")
     arguments = parser.parse_args()
     known = {"overhead": overhead, "quality": quality, "kills": kills, "soak": soak, "twins": twins,
              "native": native, "predictions": predictions, "efficiency": efficiency, "memory": memory}  # fmt: skip
     for one in arguments.what:
-        known[one](arguments.samples)
+        known[one](*([arguments.samples] if arguments.samples else []))
