@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -147,8 +148,10 @@ def _compared(name: str, knot: int, given: Array, look: Callable[[float], _Look]
     errors = _errors(given, far, tolerance)
     smooth = np.full(errors.shape, True)
     if (errors > tolerance).any():
-        refined, fine = _refined(look, given, far, tolerance)
+        finer = [look(factor) for factor in FINER]
+        refined, fine = _refined(finer, given, far, tolerance)
         refined &= errors > tolerance
+        missed = _missed(given, [far, *finer])
         far = far._replace(numerical=np.where(refined, fine.numerical, far.numerical))
         errors = np.where(refined, _errors(given, fine, tolerance), errors)
         smooth = errors <= tolerance
@@ -165,7 +168,7 @@ def _compared(name: str, knot: int, given: Array, look: Callable[[float], _Look]
         kinked = (~smooth & judged & ~(steady & ~apart)).any()
         # Beside entries that are not smooth, others with two sides apart may be hidden by what looks like rounding.
         steady &= judged | ~kinked | (far.gap < 0.5 * before)
-        smooth |= (steady & ~apart) | ~np.isfinite(errors)
+        smooth |= (steady & ~apart & ~missed) | ~np.isfinite(errors)
         smooth &= np.isfinite(far.numerical)
     wrong = np.where(smooth, errors, 0.0)
     worst = wrong if (wrong > tolerance).any() else errors
@@ -185,9 +188,15 @@ def _quietest(look: Callable[[float], _Look], given: Array, tolerance: float) ->
     return _Look(*(np.where(better, *pair) for pair in zip((*longer[:2], noise), near, strict=True)))
 
 
-def _refined(look: Callable[[float], _Look], given: Array, far: _Look, tolerance: float) -> tuple[Any, _Look]:
+def _missed(given: Array, looks: Sequence[_Look]) -> Any:
+    """Which entries are no farther from differences than halving the steps of these may still take them."""
+    moved = [2.0 * np.abs(a.numerical - b.numerical) + b.noise for a, b in pairwise(looks)]
+    return np.all([np.abs(given - a.numerical) <= far for a, far in zip(looks, moved, strict=False)], axis=0)
+
+
+def _refined(finer: Sequence[_Look], given: Array, far: _Look, tolerance: float) -> tuple[Any, _Look]:
     """Which entries shorter steps judge better, where these converge and rounding hides little; what they show."""
-    half, quarter = (look(factor) for factor in FINER)
+    half, quarter = finer
     quiet = 0.1 * tolerance * _largest(given, far)
     fine = _Look(*(np.where(quarter.noise <= quiet, *pair) for pair in zip(quarter, half, strict=True)))
     moved, left = np.abs(far.numerical - half.numerical), np.abs(half.numerical - quarter.numerical)

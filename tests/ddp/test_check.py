@@ -358,3 +358,20 @@ def test_default_points_are_where_steps_are_finite():
     X, _ = excited(problem.with_guess((np.zeros((11, 2)), np.zeros((10, 1)))))
     assert (X[:-1, 0] < 0.02).all()
     assert np.abs(X).max() > 0.02
+
+
+@pytest.mark.parametrize(
+    "bent",
+    [
+        lambda x: np.tanh(x / 0.01),
+        lambda x: np.tanh((x - 0.03) / 0.004),
+        lambda x: np.sqrt(x**2 + 1e-6),
+        lambda x: 0.005 * np.logaddexp(0.0, x / 0.005),
+    ],
+)
+def test_what_bends_within_a_step_of_differences_is_not_called_wrong(bent):
+    system = FunctionDynamics(lambda x, u: x + 0.1 * np.array([x[1] + bent(x[0]), u[0]]), 2, 1, 0.1)
+    problem = ddp.Problem(system, [lambda x, u: bent(x[0])], [], np.zeros(2), 1)
+    for place in np.linspace(-0.2, 0.2, 21):
+        report = ddp.check_derivatives(problem, np.full((2, 2), [place, 0.1]), np.zeros((1, 1)))
+        assert report.ok, str(report)
