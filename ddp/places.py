@@ -9,7 +9,7 @@ several that have the same numbers now, which are then varied together, as a coe
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from functools import partial
 from itertools import chain
@@ -308,11 +308,16 @@ def _with_dynamics(problem: Problem, dynamics: Any) -> Problem:
             instead[id(thing)] = again(**others) if others else thing
         return instead.get(id(thing), thing)
 
+    return replaced(problem, moved, dynamics)
+
+
+def replaced(problem: Problem, change: Callable[[Any], Any], dynamics: Any) -> Problem:
+    """Copy with other dynamics, and what ``change`` makes of each term and constraint."""
     lists: dict[str, Any] = {}
     for listed in (*TERMS, *CONSTRAINTS):
         before = getattr(problem, listed)
         if isinstance(before, Mapping):
-            lists[listed] = {key: [moved(one) for one in group] for key, group in before.items()}
+            lists[listed] = {key: [change(one) for one in group] for key, group in before.items()}
         else:
-            lists[listed] = [moved(one) for one in before]
+            lists[listed] = [change(one) for one in before]
     return replace(problem, dynamics=dynamics, **lists)

@@ -25,6 +25,7 @@ from ddp.constraints.rows import beyond
 from ddp.costs.batch import ability as of_terms
 from ddp.costs.stretches import durations_of
 from ddp.errors import ProblemError, instance, said
+from ddp.places import replaced
 from ddp.problem import Problem
 from ddp.protocols import Array
 from ddp.solutions.response import Slopes, response
@@ -56,14 +57,10 @@ def with_durations(problem: Problem, durations: ArrayLike, field: str = "duratio
     """
     system = phased(problem).lasting(durations, field)
 
-    def on(terms: Any) -> list[Any]:
-        return [replace(t, system=system) if isinstance(t, (ForceLimits, ForceConstraint)) else t for t in terms]
+    def on(thing: Any) -> Any:
+        return replace(thing, system=system) if isinstance(thing, (ForceLimits, ForceConstraint)) else thing
 
-    whole = ("running", "terminal", "constraints", "terminal_constraints")
-    lists: dict[str, Any] = {name: on(getattr(problem, name)) for name in whole}
-    knots = ("at", "during", "constraints_at")
-    maps: dict[str, Any] = {name: {k: on(v) for k, v in getattr(problem, name).items()} for name in knots}
-    return replace(problem, dynamics=system, **lists, **maps)
+    return replaced(problem, on, system)
 
 
 def gradient(solution: Solution) -> Array:

@@ -86,11 +86,6 @@ def cases(name: str) -> Iterator[Case]:
     robot = dynamics.load(name)
     model, data, s = robot.model, robot.model.createData(), samples(robot)
     one, q, v, a = dynamics.OneSample(robot), s.q[0], s.v[0], s.a[0]
-    kept: list[dynamics.InverseTensors | None] = [None]
-
-    def tensors() -> None:
-        kept[0] = dynamics.inverse_dynamics_second_derivatives(robot, s.q, s.v, s.a, out=kept[0])
-
     same = [q] * KNOTS, [v] * KNOTS, [a] * KNOTS
     inverse, forward, masses = (
         partial(function, model, data)
@@ -103,11 +98,21 @@ def cases(name: str) -> Iterator[Case]:
         (lambda: dynamics.linearize(robot, s.q, s.v, s.a), pin_forward),
         (lambda: dynamics.inverse_mass_matrix(robot, s.q), per_knot(masses, s.q)),
         (lambda: dynamics.forward_dynamics_both_derivatives(robot, s.q, s.v, s.a, s.weight), pin_forward),
-        (tensors, pin_inverse),
+        (tensors(robot, s), pin_inverse),
         (per_knot(one.forward_dynamics_derivatives, *same), per_knot(forward, *same)),
     )
     for (quantity, bars), (ours, theirs) in zip(BARS.items(), pairs, strict=True):
         yield Case(quantity, name, ours, theirs, KNOTS, bars[ROBOTS.index(name)])
+
+
+def tensors(robot: dynamics.Robot, s: Samples) -> Callable[[], None]:
+    """Second derivatives of inverse dynamics as tensors, in the memory of the call before."""
+    kept: list[dynamics.InverseTensors | None] = [None]
+
+    def call() -> None:
+        kept[0] = dynamics.inverse_dynamics_second_derivatives(robot, s.q, s.v, s.a, out=kept[0])
+
+    return call
 
 
 def per_knot(function: Callable[..., object], *columns: Iterable[Array]) -> Callable[[], None]:

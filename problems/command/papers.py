@@ -70,18 +70,13 @@ def _growth(folder: Path, seconds: float, repeat: int) -> str:
                 chains.append((robot, s))
 
             recursion = partial(pin.computeRNEADerivatives, robot.model, robot.model.createData())
-            theirs = dynamics_bench.per_knot(recursion, s.q, s.v, s.a)
-
-            def first(robot: Any = robot, s: Any = s) -> None:
-                dynamics.inverse_dynamics_derivatives(robot, s.q, s.v, s.a)
-
-            def second(robot: Any = robot, s: Any = s, kept: list[Any] = [None]) -> None:  # noqa: B006
-                kept[0] = dynamics.inverse_dynamics_second_derivatives(robot, s.q, s.v, s.a, out=kept[0])
-
-            def contracted(robot: Any = robot, s: Any = s) -> None:
-                dynamics.inverse_dynamics_hessian(robot, s.q, s.v, s.a, s.weight)
-
-            times = [1e6 * t / KNOTS for t in dynamics_bench.measure([theirs, first, second, contracted], seconds)]
+            functions: list[Callable[[], object]] = [
+                dynamics_bench.per_knot(recursion, s.q, s.v, s.a),
+                partial(dynamics.inverse_dynamics_derivatives, robot, s.q, s.v, s.a),
+                dynamics_bench.tensors(robot, s),
+                partial(dynamics.inverse_dynamics_hessian, robot, s.q, s.v, s.a, s.weight),
+            ]
+            times = [1e6 * t / KNOTS for t in dynamics_bench.measure(functions, seconds)]
             rows.append([str(branching), str(bodies), *(f"{t:.3g}" for t in times)])
             curves.setdefault(branching, []).append(times)
     names = ("Pinocchio, first order", "first order", "tensors", "contracted")
