@@ -42,9 +42,11 @@ def effort_limits(model: pin.Model) -> Array:
     """Lower and upper limit (nv, 2) of each joint's force [N, N m]; infinite where the file gives none.
 
     None are numbers beyond 1e10, Pinocchio's for a missing one, and pairs with nothing between them: ``effort="0"`` in
-    a URDF, where exporters write zeros for what they do not know.
+    a URDF, where exporters write zeros for what they do not know. An upper limit alone, all that Pinocchio 4 writes for
+    ``model.effortLimit = ...``, is one of size.
     """
     lower, upper = np.array(model.lowerEffortLimit), np.array(model.upperEffortLimit)
+    lower = np.where((lower <= -NO_LIMIT) & (upper > 0.0) & (upper < NO_LIMIT), -upper, lower)
     given = lower < upper
     lower = np.where(given & (lower > -NO_LIMIT), lower, -np.inf)
     upper = np.where(given & (upper < NO_LIMIT), upper, np.inf)

@@ -61,6 +61,14 @@ def test_limits_that_a_urdf_does_not_give_are_none(tmp_path):
     assert np.isinf(RobotDynamics(robot, 0.01).control_limits).all()  # offered, not imposed
 
 
+def test_a_limit_of_effort_that_is_set_by_pinocchio_holds_both_ways():
+    model = pin.Model()
+    joint = model.addJoint(0, pin.JointModelRX(), pin.SE3.Identity(), "hinge")
+    model.appendBodyToJoint(joint, pin.Inertia(1.0, np.zeros(3), np.eye(3)), pin.SE3.Identity())
+    model.effortLimit = np.array([5.0])
+    assert dynamics.load(model).control_limits.tolist() == [[-5.0, 5.0]]
+
+
 def test_a_files_actuators_and_their_limits_are_what_systems_begin_with():
     robot = driven_cart()
     np.testing.assert_array_equal(robot.actuation, GEAR)
