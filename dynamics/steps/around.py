@@ -37,6 +37,11 @@ class Around(ByKnot):
         return WIDTH if ability(self.system, "lanes") else 0
 
     @property
+    def implicit(self) -> bool:
+        """Whether the system's steps are those of an implicit integrator."""
+        return bool(ability(self.system, "implicit"))
+
+    @property
     def robot(self) -> Any:
         """The system's robot, if it has one."""
         return self.system.robot  # type: ignore[attr-defined]

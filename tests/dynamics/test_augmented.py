@@ -8,7 +8,7 @@ from scipy.optimize import minimize
 
 import ddp
 from ddp import differences
-from ddp.systems.system import Expansion
+from ddp.systems.system import Expansion, ability
 from dynamics import FunctionDynamics, RobotDynamics, augment, load
 from dynamics.steps.free_start import FreeStart
 from problems.constraints import TorqueLimits
@@ -249,3 +249,10 @@ def test_parameters_of_a_function_are_found_as_constant_states():
 def test_malformed_compositions_are_refused(make, said):
     with pytest.raises(ddp.DDPError, match=said):
         make()
+
+
+def test_compositions_of_implicit_steps_are_implicit():
+    for integrator in ("implicit-euler", "semi-implicit-euler"):
+        inner = RobotDynamics(random_tree(5, bodies=3), 0.02, integrator=integrator)
+        composition = augment.rates(inner, np.tile([-1.0, 1.0], (inner.nu, 1)))
+        assert ability(composition, "implicit") == (integrator == "implicit-euler")
