@@ -26,6 +26,9 @@ from ddp.tracing.scalars import BUILTINS, MATH
 LARGEST = 100_000
 """Constant arrays of at most so many entries become arrays that numbers can be written into."""
 
+READING = {np.load, np.loadtxt, np.genfromtxt, np.fromfile}
+"""NumPy's functions that read files."""
+
 
 class _Module:
     """A module of NumPy, math or a user, whose functions take numbers of a graph."""
@@ -108,6 +111,8 @@ class Rewriter:
         return set(value) if kind is set else self._object(value, place)
 
     def _of_numpy(self, value: Any) -> Any:
+        if value in READING:
+            self._reads.is_unknown()
         for table in (MAKING, MATH):
             if value in table:
                 return table[value]

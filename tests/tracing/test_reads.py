@@ -398,3 +398,12 @@ def test_all_who_share_a_problem_solve_what_its_functions_are_now():
         assert spring.follows(batch.X[1], batch.U[1])
         many = batch.solve({"x0": states})
         assert spring.follows(many.X[1], many.U[1])
+
+
+def test_files_that_numpy_reads_are_read_again(tmp_path):
+    path = tmp_path / "gains.txt"
+    np.savetxt(path, [1.0, 2.0])
+    system = FunctionDynamics(lambda x, u: np.loadtxt(path) * x, 2, 1)
+    np.savetxt(path, [3.0, 4.0])
+    assert system.renew()
+    np.testing.assert_array_equal(system.step(X, U), [3.0, 4.0] * X)
