@@ -68,7 +68,8 @@ class Driver:
         try:
             self._enter([block for block in left if block.scout], True)
             self._finish()
-            self._enter([block for block in left if not block.scout], self._verified or self._is_missing(scouts))
+            verified = self._verified or (bool(left) and self._is_missing(scouts))
+            self._enter([block for block in left if not block.scout], verified)
             self._finish()
         finally:
             self._end()

@@ -1,4 +1,7 @@
-"""Plans of many solves, which depend on the samples alone: which ones make a block, and which follow which others.
+"""Plans of many solves, which depend on problems and samples alone: which make a block, and which follow which others.
+
+Near are samples whose optimal motions are, by the derivatives of the problem's own optimum: what moves these little
+counts little. Where there are no such derivatives, or few samples, near are those whose numbers are.
 
 A tree of neighbours has three kinds of edges. Some samples are anchors, one of about `BLOCK`, taken in an order that
 depends on nothing but how many there are; each follows the nearest one among the first half as many and the problem
@@ -10,6 +13,7 @@ anchors come at once, and the first `TOGETHER` samples of a cell.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -21,6 +25,10 @@ from ddp.many.rows import NOMINAL, NONE
 from ddp.places import check_sizes
 from ddp.problem import Problem
 from ddp.protocols import Array
+from ddp.solutions.numbers import Number
+from ddp.solutions.solution import Solution
+
+logger = logging.getLogger("mayne")
 
 BLOCK = 32
 """Samples of a block, about."""
@@ -29,8 +37,14 @@ TOGETHER, BEGUN = 8, 16
 """Anchors of a block, at most, and samples of a cell that are solved at once in the beginning, as many as a register
 solves; anchors that are, in blocks on cores of their own."""
 
-TREE = f"tree of neighbours, {BEGUN} anchors and {TOGETHER} others at once"
+TREE = f"tree of neighbours by motions, {BEGUN} anchors and {TOGETHER} others at once"
 """Name of such plans, which results depend on."""
+
+WORTHWHILE = 4
+"""Samples for each derivative by what varies, at least, for which these are worth their time."""
+
+NOTHING = 1e-12
+"""Share of the largest square of a response that is none."""
 
 SCOUTS = 48
 """Samples, at least, that are solved from their own guesses too, to see whether neighbours miss better optima."""
@@ -164,7 +178,8 @@ def neighbours(points: Array, root: Array) -> Iterator[Block]:
         cells = _nearest(points[anchors], points[others])
         by_cell = others[np.argsort(cells, kind="stable")]
         ends = np.cumsum(np.bincount(cells, minlength=len(anchors)))
-        for anchor, members in zip(anchors, np.split(by_cell, ends[:-1]), strict=True):
+        parts = zip(anchors, np.split(by_cell, ends[:-1]), strict=True)
+        for anchor, members in sorted(parts, key=lambda part: len(part[1])):  # scouts are of many small cells
             rows = np.append(anchor, members)
             known, places = np.append(NOMINAL, rows), np.vstack([root, points[rows]])
             parents = np.empty(len(known), dtype=np.int64)
@@ -172,6 +187,38 @@ def neighbours(points: Array, root: Array) -> Iterator[Block]:
                 parents[a:b] = known[_nearest(places[:a], places[a:b])]
             if len(rows) > 1:
                 yield Block(rows[1:], parents[2:])
+
+
+def tree_of(
+    problem: Problem, nominal: Solution | None, arrays: Mapping[str, Array], points: Array, root: Array
+) -> Iterator[Block]:  # fmt: skip
+    """Blocks of a tree of neighbours: by motions if the problem has an optimum, else by numbers, points and the root.
+
+    nominal: that optimum, of the problem itself.
+    """
+    near = None if nominal is None else responses_of(problem, nominal, arrays)
+    return neighbours(points, root) if near is None else neighbours(near, np.zeros(near.shape[1]))
+
+
+def responses_of(problem: Problem, nominal: Solution, arrays: Mapping[str, Array]) -> Array | None:
+    """Samples as points (M, r), as far apart as their optimal motions to first order; the nominal one is at 0.
+
+    None where samples are too few for that, or where the optimum has no derivatives by what varies.
+    """
+    numbers = [Number.of(problem, name) for name in arrays]
+    if len(next(iter(arrays.values()))) < max(SCOUTS, WORTHWHILE * sum(number.size for number in numbers)):
+        return None
+    try:
+        with np.errstate(all="ignore"):
+            dX = nominal.sensitivity(*arrays).dX
+            squares, axes = np.linalg.eigh(np.einsum("tip,tiq->pq", dX, dX))
+            tangents = np.hstack([number.tangents(arrays[number.name]) for number in numbers])
+    except (DDPError, ValueError) as reason:  # samples may be solved nevertheless; ValueError: of matrices
+        logger.info("neighbours are the nearest samples by their numbers, not by their motions: %s", reason)
+        return None
+    some = squares > NOTHING * squares[-1]
+    points = np.where(np.isfinite(tangents), tangents, 0.0) @ (axes[:, some] * np.sqrt(squares[some]))
+    return points if some.any() and np.isfinite(points).all() else None
 
 
 def _doubling(first: int, count: int, begun: int) -> Iterator[tuple[int, int]]:

@@ -16,7 +16,7 @@ from ddp.guesses import as_guess
 from ddp.many.driver import Driver
 from ddp.many.executors import Executor, crew_of
 from ddp.many.identity import digest, identity_of
-from ddp.many.plan import BLOCK, TREE, Block, given, independent, neighbours, of_shard, points_of, with_scouts
+from ddp.many.plan import BLOCK, TREE, Block, given, independent, of_shard, points_of, tree_of, with_scouts
 from ddp.many.progress import Reporter
 from ddp.many.rows import ENDINGS, NOMINAL, NONE, STARTS, policy_type, row_type
 from ddp.many.shelf import Memory
@@ -66,8 +66,9 @@ def solve_many(
         on in this process alone, with a warning.
     start: what solves start from. None: the problem's own guess; a `Solution`, whose policy each follows; "neighbours":
         each follows the policy of the nearest sample among some that are solved before, the first ones that of the
-        problem's own solution. Where that does not converge, or costs more than the way there lets expect, the
-        problem's own guess is tried as well, and the better one kept. See ``verify`` for what that misses.
+        problem's own solution. Near are optimal motions, by the derivatives of that solution, or of few samples their
+        numbers. Where that does not converge, or costs more than the way there lets expect, the problem's own guess is
+        tried as well, and the better one kept. See ``verify`` for what that misses.
     into: path of a zarr group (the extra ``mayne[batch]``), which is resumed if it is there; None: memory.
     keep: of "X", "U", "k", "K", "multipliers", "penalties"; the last two are of constraints alone.
     dtype: what they are kept as, "float64" or "float32".
@@ -81,8 +82,8 @@ def solve_many(
         offer the better optima so found to their neighbours. ``work`` counts the iterations of all that was tried.
 
     Results lie in the order of ``over``, and are the same to the last bit whoever solves and however often it was
-    interrupted: guesses depend on the samples alone. A sample that does not converge, or raises an error, is a row that
-    says so. Ctrl-C, or whatever ends the process, leaves a store from which the same call goes on.
+    interrupted: guesses depend on the problem and its samples alone. A sample that does not converge, or raises an
+    error, is a row that says so. Ctrl-C, or whatever ends the process, leaves a store from which the same call goes on.
 
     Raises ProblemError for bad input before any work, and for a store of another problem, which it names.
     """
@@ -133,18 +134,18 @@ def solve_many(
         converged, failed = shelf.known("converged", already), np.isnan(shelf.known("cost", already))
         told = len(already), int(converged.sum()), int(failed.sum())
         reporter.begin(f"{count} solves of {_bytes(kind.itemsize)}{size}", *told)
-        blocks: Iterable[Block] = independent(count, NONE if start is None else NOMINAL)
-        if root is not None:
-            blocks = neighbours(points, root)
-        if by_tree and verify is None:
-            blocks = with_scouts(blocks)
-        if share is not None:
-            blocks = of_shard(blocks, share)
         nominal = start if isinstance(start, Solution) else None
         if by_tree and not shelf.done.all():
             with suppress(DDPError):  # samples may be solved where the problem itself is not
                 own = solve(problem, method, throw=False)
                 nominal = own if own.converged else None
+        blocks: Iterable[Block] = independent(count, NONE if start is None else NOMINAL)
+        if root is not None:
+            blocks = tree_of(problem, nominal, arrays, points, root)
+        if by_tree and verify is None:
+            blocks = with_scouts(blocks)
+        if share is not None:
+            blocks = of_shard(blocks, share)
         work = Work(problem, method, kind, policies, nominal, root, compiled=count >= FEW)
         Driver(work, arrays, points, shelf, crew, tries, reporter, bool(verify)).run(blocks)
     finally:

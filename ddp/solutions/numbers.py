@@ -71,20 +71,23 @@ class Number(NamedTuple):
 
     def towards(self, twin: Problem) -> Array:
         """Tangent (size,) that leads to the numbers of a twin; zero where both are infinite."""
-        new = Number.of(twin, self.name).value
-        if new.shape != self.value.shape:
-            raise ProblemError(f"{self.name}: expected shape {self.value.shape}, got {new.shape}")
+        return self.tangents(Number.of(twin, self.name).value[None])[0]
+
+    def tangents(self, others: Array) -> Array:
+        """Tangents (M, size) that lead to other numbers (M, ...) of the same shape; zero where both are infinite."""
+        if others.shape[1:] != self.value.shape:
+            raise ProblemError(f"{self.name}: expected shape {self.value.shape}, got {others.shape[1:]}")
+        count = len(others)
         if self.kind == POSE:
             from scipy.spatial.transform import Rotation
 
-            back = self.value[:3, :3].T
-            return np.concatenate(
-                [back @ (new[:3, 3] - self.value[:3, 3]), Rotation.from_matrix(back @ new[:3, :3]).as_rotvec()]
-            )
+            ahead = self.value[:3, :3]
+            turns = Rotation.from_matrix(ahead.T @ others[:, :3, :3]).as_rotvec()
+            return np.hstack([(others[:, :3, 3] - self.value[:3, 3]) @ ahead, turns])
         if self.kind == STATE:
-            return np.ravel(self.problem.dynamics.difference(self.value, new))
+            return self.problem.dynamics.difference(np.array([self.value] * count), others).reshape(count, -1)
         with np.errstate(invalid="ignore"):
-            return np.ravel(np.where(new == self.value, 0.0, new - self.value))
+            return np.where(others == self.value, 0.0, others - self.value).reshape(count, -1)
 
     def twin(self, tangent: Array) -> Problem:
         """The problem with the numbers moved along a tangent."""

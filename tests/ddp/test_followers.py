@@ -5,10 +5,11 @@ import pytest
 from many_systems import straight
 
 import ddp
-from ddp.many.plan import Block
+from ddp.many.plan import Block, responses_of
 from ddp.many.rows import NONE, policy_type, row_type
 from ddp.many.work import Task, Work, solved
 from dynamics import FunctionDynamics
+from problems import cartpole
 
 
 class Domed:
@@ -57,3 +58,49 @@ def test_threads_that_take_the_same_memory_at_once_make_their_own():
     block = Block(np.arange(2), np.full(2, NONE))
     done = solved(work, Task([block], {"x0": np.ones((2, 1))}, np.zeros((0, 0)), np.zeros(0, work.policies)))
     assert done.rows["converged"].all()
+
+
+class Goal:
+    """A square about a target, which may have to be a whole number."""
+
+    derivatives = "differences"
+
+    def __init__(self, target, whole=False):
+        self.target, self.whole = np.asarray(target, dtype=float), whole
+
+    def value(self, x, u):
+        if self.whole and (self.target % 1.0).any():
+            raise KeyError("no such goal")
+        return ((x - self.target) ** 2).sum()
+
+
+def reaching(whole=False):
+    """A point that is pushed along one axis, and can do nothing about another."""
+    moved = FunctionDynamics(lambda x, u: x + 0.1 * np.array([x[1], u[0], 0.0]), 3, 1, dt=0.1)
+    return ddp.Problem(moved, [straight()], [Goal([1.0, 0.0, 0.0], whole)], np.ones(3), 10)
+
+
+def test_near_are_samples_whose_optimal_motions_are():
+    problem, rng = reaching(), np.random.default_rng(0)
+    over = {"target": rng.normal(size=(50, 3)), "x0": rng.normal(size=(50, 3))}
+    near = responses_of(problem, ddp.solve(problem), over)
+    X = [ddp.solve(problem.varying(target=t, x0=x)).X for t, x in zip(*over.values(), strict=True)]
+    for i, j in rng.integers(50, size=(20, 2)):  # motions are linear in both
+        assert np.linalg.norm(near[i] - near[j]) == pytest.approx(np.linalg.norm(X[i] - X[j]), abs=1e-6)
+    assert near.shape[1] == 5  # a target on the axis that nothing moves on counts for nothing
+
+
+def test_neighbours_by_motions_save_iterations():
+    problem = cartpole.swing_up()
+    X0 = problem.x0 + 0.2 * np.random.default_rng(5).normal(size=(200, 4))
+    many = ddp.solve_many(problem, {"x0": X0}, executor=1, start="neighbours", verify=False)
+    assert many.converged.all()
+    assert many.iterations.mean() < 5.5  # 6.3 from samples whose numbers are nearest
+
+
+def test_neighbours_are_found_where_optima_have_no_derivatives(caplog):
+    caplog.set_level("INFO")
+    targets = np.random.default_rng(0).integers(5, size=(50, 3))
+    many = ddp.solve_many(reaching(whole=True), {"target": targets}, executor=1, start="neighbours")
+    assert many.converged.all()
+    assert "not by their motions: terminal[0] (Goal): value raised KeyError" in caplog.text
