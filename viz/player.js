@@ -96,7 +96,7 @@
 
   // Plots: the curves of one quantity, a line where the motion is, and the numbers there.
   const canvas = find("curves");
-  let curves = null;  // those drawn last, as a picture
+  let curves = null, left = 46;  // those drawn last, as a picture; what is free on their left for labels
   function listPlots() {
     const chosen = Math.max(find("plot").selectedIndex, 0);
     find("plot").replaceChildren(...scene.plots.map((plot, k) => new Option(plot.title, k, false, k === chosen)));
@@ -113,7 +113,7 @@
   function drawPlot(now) {
     if (find("plots").hidden) return;
     const lines = scene.plots[find("plot").value].lines, duration = scene.duration, scale = devicePixelRatio || 1, pen = canvas.getContext("2d", { willReadFrequently: true });
-    const wide = canvas.clientWidth, tall = canvas.clientHeight, left = 46, right = 6, top = 8, bottom = 18;
+    const wide = canvas.clientWidth, tall = canvas.clientHeight, right = 6, top = 8, bottom = 18;
     if (curves === null) {
       canvas.width = wide * scale; canvas.height = tall * scale;
       const seen = lines.flatMap((line) => line.y).filter((y) => y !== null);
@@ -125,7 +125,6 @@
         }
       }
       low -= 0.04 * span; high += 0.04 * span;
-      const x = (t) => left + (wide - left - right) * t / duration;
       const y = (value) => top + (tall - top - bottom) * (high - value) / (high - low);
       pen.setTransform(scale, 0, 0, scale, 0, 0);
       pen.clearRect(0, 0, wide, tall);
@@ -133,10 +132,14 @@
       pen.textBaseline = "middle";
       const rough = (high - low) / 5, decade = Math.pow(10, Math.floor(Math.log10(rough)));
       const apart = decade * [1, 2, 5, 10].find((step) => step * decade >= rough);
-      for (let k = Math.ceil(low / apart); k * apart <= high; k++) {
-        const at = y(k * apart);
+      const ticks = [];
+      for (let k = Math.ceil(low / apart); k * apart <= high; k++) ticks.push(Number((k * apart).toPrecision(6)));
+      left = Math.max(46, ...ticks.map((tick) => 8 + pen.measureText(tick).width));
+      const x = (t) => left + (wide - left - right) * t / duration;
+      for (const tick of ticks) {
+        const at = y(tick);
         pen.beginPath(); pen.moveTo(left, at); pen.lineTo(wide - right, at); pen.stroke();
-        pen.textAlign = "right"; pen.fillText(Number((k * apart).toPrecision(6)).toString(), left - 5, at);
+        pen.textAlign = "right"; pen.fillText(tick.toString(), left - 5, at);
       }
       pen.textAlign = "left"; pen.fillText("0", left, tall - 7);
       pen.textAlign = "right"; pen.fillText(duration.toFixed(2) + " s", wide - right, tall - 7);
