@@ -23,6 +23,9 @@ CORNERS = ("LF", "RF", "LH", "RH")
 TOUCHING = 1e-3
 """Largest distance [m] from the ground of a foot that stands."""
 
+VERTICAL = 0.1
+"""Share of an axis along the ground below which it points nowhere there."""
+
 
 @dataclass(frozen=True, eq=False)
 class Stance:
@@ -65,8 +68,8 @@ class Stance:
         return self.places[self.feet.index(foot)]
 
     def corners(self) -> dict[str, str]:
-        """The feet of a quadruped, by the `CORNERS` of the base that they are at."""
-        offsets = base_pose(self.robot, self.q).rotation.T @ (self.places - self.places.mean(axis=0)).T
+        """The feet of a quadruped, by the `CORNERS` that they are at, as the base heads."""
+        offsets = upright(base_pose(self.robot, self.q).rotation).T @ (self.places - self.places.mean(axis=0)).T
         named = {
             ("L" if y > 0.0 else "R") + ("F" if x > 0.0 else "H"): foot
             for foot, x, y in zip(self.feet, offsets[0], offsets[1], strict=True)
@@ -77,7 +80,7 @@ class Stance:
 
     def sides(self) -> dict[str, str]:
         """The feet of a biped: "L" and "R"."""
-        offsets = base_pose(self.robot, self.q).rotation.T @ (self.places - self.places.mean(axis=0)).T
+        offsets = upright(base_pose(self.robot, self.q).rotation).T @ (self.places - self.places.mean(axis=0)).T
         named = {"L" if y > 0.0 else "R": foot for foot, y in zip(self.feet, offsets[1], strict=True)}
         if len(self.feet) != 2 or len(named) != 2:
             raise ProblemError(f"feet: expected a left and a right one, got {said(named)}")
@@ -110,6 +113,8 @@ def stance(
             raise ProblemError(f"q0: the foot {name!r} is {height:.3g} m above the ground at the start")
     if not (down := robot.model.gravity.linear)[2] < 0.0:
         raise ProblemError(f"robot: expected gravity that points down, along -z, got {numbers(down)} of {robot.name}")
+    if np.hypot(*base_pose(robot, q).rotation[:2, 0]) < VERTICAL:
+        raise ProblemError(f"q0: expected a base whose x axis points forward, that of {robot.name} is vertical")
     center = np.array(pin.centerOfMass(robot.model, robot.model.createData(), q))
     mass = float(sum(inertia.mass for inertia in list(robot.model.inertias)[1:]))
     surface = all(_is(name, SURFACE_NAMES) for name in names)

@@ -316,6 +316,20 @@ def test_sites_of_a_file_are_feet_where_no_bodies_are():
         legs.stance(load(f"<mujoco><worldbody>{trunk.replace('_foot', '_end')}</worldbody></mujoco>"))
 
 
+@pytest.mark.parametrize(("roll", "yaw"), [(90, 0), (180, 0), (-90, 30), (0, 120)])
+def test_feet_are_left_or_right_of_where_the_base_heads_however_its_frame_lies(roll, yaw):
+    legs_of = "".join(
+        f"""<body pos="{x} {y} 0"><joint/><geom size=".03"/><site name="{name}_foot" pos="0 0 -.3"/></body>"""
+        for name, x, y in (("LF", 0.2, 0.1), ("RF", 0.2, -0.1), ("LH", -0.2, 0.1), ("RH", -0.2, -0.1))
+    )
+    file = """<mujoco><compiler eulerseq="XYZ"/><worldbody><body pos="0 0 .3" euler="{} {} {}"><freejoint/>
+        <geom size=".1"/><frame euler="{} 0 0">{}</frame></body></worldbody></mujoco>"""
+    found = legs.stance(load(file.format(roll, 0, yaw, -roll, legs_of)))
+    assert found.corners() == {name: f"{name}_foot" for name in ("LF", "RF", "LH", "RH")}
+    with pytest.raises(ddp.ProblemError, match="q0: expected a base whose x axis points forward"):
+        legs.stance(load(file.format(0, 90, 0, 0, legs_of)))
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
