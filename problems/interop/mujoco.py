@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 
 from ddp.errors import ProblemError, as_array, axes, nearest, said
 from ddp.protocols import Array
+from dynamics.robots.mjcf.bodies import joint_name
 from dynamics.robots.model import Robot
 from problems.interop.motion import BALL, CIRCLE, FREE, Joint, angle, joints_of, rotations, turned
 
@@ -89,7 +90,7 @@ def _matched(robot: Robot, model: Any) -> list[tuple[Joint, int, int]]:
     joints = joints_of(robot)
     if not all(hasattr(model, name) for name in ("jnt_type", "jnt_qposadr", "jnt_dofadr", "njnt", "qpos0")):
         raise ProblemError(f"model: expected a mujoco.MjModel, got {said(model)}")
-    known = {str(model.joint(j).name): j for j in range(int(model.njnt))}
+    known = {joint_name(model, j): j for j in range(int(model.njnt))}  # those without one are called as `load` does
     free = [j for j in range(int(model.njnt)) if int(model.jnt_type[j]) == TYPES[FREE]]
     found = []
     for joint in joints:

@@ -76,6 +76,17 @@ def test_the_way_to_mujoco_and_back_ends_where_it_began(tree, rng):
     assert one.shape == X[0].shape
 
 
+def test_joints_without_names_are_matched_by_those_that_load_gives_them():
+    text = """<mujoco><worldbody><body name="base"><freejoint/><geom size=".1"/>
+        <body name="arm"><joint axis="0 1 0"/><joint type="slide"/><geom size=".1"/></body></body>
+        <body><freejoint/><geom size=".1"/></body></worldbody></mujoco>"""
+    robot, model = dynamics.load(text), mujoco.MjModel.from_xml_string(text)
+    x = np.concatenate([robot.q0, np.arange(1.0, 1.0 + robot.nv)])
+    qpos, qvel = interop.to_mujoco(robot, model, x)
+    assert qvel.tolist() == x[robot.nq :].tolist()
+    np.testing.assert_array_equal(interop.from_mujoco(robot, model, qpos, qvel), x)
+
+
 def test_joints_are_matched_by_name_whatever_their_order(rng):
     text = "<mujoco><worldbody>{}</worldbody></mujoco>"
     body = '<body name="{0}" pos="{1} 0 0"><joint name="{0}" axis="0 1 0"/><geom size="0.1"/></body>'
