@@ -166,6 +166,18 @@ def test_meshes_are_found_beside_the_file_in_packages_and_of_a_text_in_the_worki
     assert dynamics.load(urdf("../mesh.obj")).visuals()[1] == ["../mesh.obj"]
 
 
+def test_meshes_of_a_file_that_was_loaded_by_a_relative_path_are_found_from_other_folders(tmp_path, monkeypatch):
+    (tmp_path / "mesh.obj").write_text(TRIANGLE)
+    (tmp_path / "robot.urdf").write_text(urdf("mesh.obj"))
+    (tmp_path / "solid.obj").write_text("v 0 0 0\nv 1 0 0\nv 0 1 0\nv 0 0 1\nf 1 3 2\nf 1 2 4\nf 1 4 3\nf 2 3 4\n")
+    (tmp_path / "robot.xml").write_text("""<mujoco><asset><mesh name="m" file="solid.obj"/></asset><worldbody><body>
+        <joint/><geom type="mesh" mesh="m"/></body></worldbody></mujoco>""")
+    monkeypatch.chdir(tmp_path)
+    robots = [dynamics.load(name) for name in ("robot.urdf", "robot.xml")]
+    monkeypatch.chdir("/")
+    assert [(len(robot.visuals()[0].geometryObjects), robot.visuals()[1]) for robot in robots] == [(1, [])] * 2
+
+
 def test_a_robot_wrapper_keeps_its_posture_and_its_shapes(tmp_path):
     (tmp_path / "mesh.obj").write_text(TRIANGLE)
     path = tmp_path / "robot.urdf"
