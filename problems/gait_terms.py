@@ -13,7 +13,7 @@ from ddp.errors import ProblemError, positive, settle_by
 from ddp.protocols import Array
 from dynamics.contacts.contact import Contact
 from dynamics.phases.phased_dynamics import PhasedDynamics
-from dynamics.quantities.units import Units
+from dynamics.quantities.units import Units, forces_of
 from dynamics.robots.libraries import pin
 from dynamics.robots.model import Robot
 from problems import checks
@@ -120,7 +120,8 @@ class GaitTerms:
     def always(self, nu: int) -> list[BatchTerm]:
         """Terms of every knot: of controls, of joints' limits, and of controls beyond their share of the limits."""
         w, stance, bounds = self.weights, self.stance, self.stance.robot.control_limits
-        cheap = ControlCost(np.zeros(nu), np.full(nu, w.torque / (stance.weight * stance.height) ** 2))
+        made = forces_of(stance.robot.actuation)
+        cheap = ControlCost(np.zeros(nu), w.torque / (stance.weight * stance.height) ** 2 * made**2)
         size = np.abs(bounds).max(axis=1)
         if self.effort is None or not np.isfinite(size).any():
             return [cheap, self.limits]

@@ -14,7 +14,7 @@ from dynamics.contacts.contact import Contact
 from dynamics.phases.cones import cones
 from dynamics.phases.phase import Phase, stretches
 from dynamics.quantities.quantities import frame_velocity_derivatives
-from dynamics.quantities.units import Units, units_of
+from dynamics.quantities.units import Units, forces_of, units_of
 from dynamics.rigid_bodies.rigid_body import inverse_mass_matrix
 from dynamics.robots.model import Robot
 from dynamics.steps.tracking import TrackedRobot
@@ -79,7 +79,7 @@ class TrackedPhases(TrackedRobot):
     def in_units(self, units: Units, state: Array, torque: float, final: float) -> Tracking:
         """Weights of a state (n,), see `Units.of_state`, of torques and of the end, see `TORQUE` and `FINAL`."""
         restoring = stiffness(units, self.system.robot, self.system.actuation)
-        control, end = np.full(self.system.nu, torque * units.torque**-2.0), final * units.time * state
+        control, end = torque * units.torque**-2.0 * forces_of(self.system.actuation) ** 2, final * units.time * state
         lower, upper = self.system.control_limits.T
         limits = (lower, upper) if np.isfinite(self.system.control_limits).any() else None
         return Tracking(state, control, end, restoring, held=False, limits=limits, lead=LEAD, friction=FRICTION)

@@ -50,6 +50,12 @@ class Units(NamedTuple):
         return np.repeat([position / self.height**2, rotation, posture, *moving], [3, 3, joints, 3, 3, joints])
 
 
+def forces_of(actuation: Array) -> Array:
+    """Sizes (nu,) of the generalised forces that units of controls make by S (nv, nu), 1 of controls that make none."""
+    made = np.linalg.norm(actuation, axis=0)
+    return np.where(made > 0.0, made, 1.0)
+
+
 def units_of(robot: Robot, q: Array, feet: Sequence[str]) -> Units:
     """Units of a robot that stands in q (nq,) on the frames called ``feet``."""
     model, data = robot.model, robot.model.createData()

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ddp.systems.system import Cones, Contraction, Footing, System, Tracking
+from dynamics.quantities.units import forces_of
 from dynamics.rods.hybrid_robot import HybridRobot
 from dynamics.steps.deviations import deviation
 from dynamics.steps.stepped_robot import SteppedRobot
@@ -18,7 +19,8 @@ Array = NDArray[np.float64]
 
 ERROR, RATE, SHARE = 0.02, 0.2, 0.2
 """Errors of positions [rad, m] and velocities [rad/s, m/s], and the share of the largest control, that weigh the same:
-Bryson's rule. The largest control is the motion's, or one that holds its start against gravity."""
+Bryson's rule. The largest control is the motion's, or one that holds its start against gravity; controls count by the
+forces that they make."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,10 +31,11 @@ class TrackedRobot:
 
     def weights(self, X: Array, U: Array) -> Tracking:
         """Weights by Bryson's rule about a motion X (N+1, nx), U (N, nu); nothing is forbidden."""
-        nv, nu = self.system.robot.nv, self.system.nu
-        largest = max(np.abs(U).max(initial=0.0), np.abs(self.system.nominal_control(X[0])).max()) or 1.0
+        nv, nu, made = self.system.robot.nv, self.system.nu, forces_of(self.system.actuation)
+        holding = np.abs(made * self.system.nominal_control(X[0])).max()
+        largest = max(np.abs(made * U).max(initial=0.0), holding) or 1.0
         state = np.repeat([ERROR**-2.0, RATE**-2.0], nv) * np.tile(self._sizes() ** 2.0, 2)
-        return Tracking(state, np.full(nu, (SHARE * largest) ** -2.0), state, np.zeros((nu, 2 * nv)))
+        return Tracking(state, (SHARE * largest) ** -2.0 * made**2, state, np.zeros((nu, 2 * nv)))
 
     def stretches(self, horizon: int) -> list[range]:
         """All knots."""

@@ -17,7 +17,9 @@ from ddp.check import check_derivatives
 from ddp.errors import ProblemError
 from ddp.iterate import Iterate
 from dynamics.contacts.dynamics import impact_dynamics
-from dynamics.robots.model import load
+from dynamics.robots.equipment import Equipment
+from dynamics.robots.model import Robot, load
+from dynamics.steps.robot_dynamics import RobotDynamics
 from problems import gaits, legged, legs, reaction, schedule, strides
 from problems.constraints import JointLimits, TorqueLimits
 from problems.legged import Weights
@@ -302,6 +304,27 @@ def test_a_file_with_named_feet_walks_in_a_posture_that_is_given():
     assert ddp.solve(problem, guess=legged.follow_nominal(problem)).cost == pytest.approx(
         ddp.solve(gaits.walk("solo12", dt=0.03), guess=legged.follow_nominal(gaits.walk("solo12", dt=0.03))).cost
     )
+
+
+def test_gears_of_motors_change_neither_a_plan_nor_its_feedback():
+    plain = load("solo12")
+    gears = np.resize([1.0, -5.0, 20.0], 12)
+    limits = np.sort(plain.control_limits / gears[:, None], axis=1)
+    geared = Robot(plain.model, plain.q0, plain.source, Equipment(plain.actuation * gears, limits))
+    own, other = (ddp.solve(gaits.trot(robot)) for robot in (plain, geared))
+    assert other.cost == pytest.approx(own.cost, rel=1e-9)
+    np.testing.assert_allclose(gears * other.U, own.U, atol=1e-5)
+    scale = np.abs(own.policy.G).max()
+    np.testing.assert_allclose(gears[:, None] * other.policy.G, own.policy.G, atol=1e-5 * scale)
+
+
+def test_gears_of_motors_do_not_change_the_feedback_of_an_arm():
+    robot = load("ur5")
+    gears = np.array([1.0, -50.0, 20.0, 0.1, 3.0, 7.0])
+    systems = [RobotDynamics(robot, 0.01, actuation=np.diag(one)) for one in (np.ones(6), gears)]
+    x0 = np.concatenate([robot.q0, np.zeros(6)])
+    own, other = (s.tracked.weights(np.array([x0, x0]), s.nominal_control(x0)[None]).control for s in systems)
+    np.testing.assert_allclose(other, gears**2 * own, rtol=1e-12)
 
 
 def test_sites_of_a_file_are_feet_where_no_bodies_are():
