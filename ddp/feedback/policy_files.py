@@ -41,7 +41,9 @@ def export(path: str | os.PathLike[str], policy: Policy, system: System) -> Path
         header = ["time", *names_q, *(f"rate of {v}" for v in names_v), *(f"control {u}" for u in names_u), *gains]
         flat = policy.G.reshape(len(policy.G), -1)
         return write_table(target, header, np.hstack([policy.starts[:, None], Q, V, U, flat]).tolist())
-    return write_atomically(target, json.dumps(_joint_trajectory(policy, Q, V, U, names_q, names_v, names_u), indent=1))
+    torques = getattr(system, "torques", None)  # of a robot whose controls are no speeds
+    efforts = None if torques is None else torques(policy.X, U)
+    return write_atomically(target, json.dumps(_joint_trajectory(policy, Q, V, efforts, names_q, names_v), indent=1))
 
 
 def controls(policy: Policy) -> Array:
@@ -61,20 +63,29 @@ def names(system: System) -> tuple[list[str], list[str], list[str]]:
 
 
 def _joint_trajectory(
-    policy: Policy, Q: Array, V: Array, U: Array, names_q: list[str], names_v: list[str], names_u: list[str]
+    policy: Policy, Q: Array, V: Array, efforts: Array | None, names_q: list[str], names_v: list[str]
 ) -> dict[str, Any]:
-    """A message of ROS: joints whose position, velocity and effort are one number each."""
-    joints = [name for name in names_q if name in names_v]
-    q, v = [names_q.index(name) for name in joints], [names_v.index(name) for name in joints]
+    """A message of ROS: joints whose velocity is one number, their positions, velocities and efforts [N m, N]."""
+    places = {name: found for name in names_v if (found := _positions(name, Q, names_q)) is not None}
+    v = [names_v.index(name) for name in places]
     points = []
     for k, t in enumerate(policy.starts.tolist()):
-        u = dict(zip(names_u, U[k].tolist(), strict=True))
         seconds, part = divmod(round(1e9 * t), 10**9)
         points.append(
             {
-                "positions": Q[k, q].tolist(), "velocities": V[k, v].tolist(),
-                "effort": [u.get(name, 0.0) for name in joints],
+                "positions": [float(found[k]) for found in places.values()], "velocities": V[k, v].tolist(),
+                "effort": [] if efforts is None else efforts[k, v].tolist(),
                 "time_from_start": {"sec": seconds, "nanosec": part},
             }
         )  # fmt: skip
-    return {"joint_names": joints, "points": points}
+    return {"joint_names": list(places), "points": points}
+
+
+def _positions(name: str, Q: Array, names_q: list[str]) -> Array | None:
+    """Positions (M,) of a joint with one, which may be an angle by its cosine and sine; None for others."""
+    if name in names_q:
+        return Q[:, names_q.index(name)]
+    if f"{name}.cos" not in names_q:
+        return None
+    i = names_q.index(f"{name}.cos")
+    return np.unwrap(np.arctan2(Q[:, i + 1], Q[:, i]))

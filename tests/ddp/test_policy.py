@@ -16,6 +16,7 @@ from systems import Quadratic
 
 import ddp
 import dynamics
+from ddp.feedback.policy import held_policy
 from ddp.systems.system import Cones
 from dynamics.steps.function_dynamics import FunctionDynamics
 from problems import pendulum
@@ -182,6 +183,26 @@ def test_files_of_gains_name_joints(tmp_path):
     assert message["points"][3]["positions"] == policy.X[3, :6].tolist()
     assert message["points"][3]["effort"] == policy.U[3].tolist()
     assert message["points"][3]["time_from_start"] == {"sec": 0, "nanosec": 30_000_000}
+
+
+def test_trajectories_of_ros_have_torques_behind_gears_and_angles_without_limits(tmp_path):
+    axis = '<limit effort="9" velocity="9"/><axis xyz="0 1 0"/>'
+    solid = '<inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/>'
+    robot = dynamics.load(f"""<robot name="two"><link name="base"/><link name="a">{solid}</inertial></link>
+        <link name="b">{solid}</inertial></link>
+        <joint name="turn" type="continuous"><parent link="base"/><child link="a"/>{axis}</joint>
+        <joint name="bend" type="revolute"><parent link="a"/><child link="b"/>{axis}</joint></robot>""")
+    system = dynamics.RobotDynamics(robot, 0.1, actuation=[[10.0, 0.0, 1.0], [0.0, -2.0, 3.0]])
+    U = np.tile([1.0, 0.5, -2.0], (6, 1))
+    X = system.rollout([np.cos(3.0), np.sin(3.0), 0.1, 2.0, 0.0], U)
+    policy = held_policy(system, X, U, np.zeros((6, 3, 4)), *system.control_limits.T)
+    message = json.loads(policy.export(tmp_path / "motion.json").read_text())
+    assert message["joint_names"] == ["turn", "bend"]
+    assert [point["effort"] for point in message["points"]] == [[8.0, -7.0]] * 6
+    turn, bend = np.transpose([point["positions"] for point in message["points"]])
+    assert turn[0] == pytest.approx(3.0)
+    np.testing.assert_allclose(np.diff(turn), 0.1 * X[1:6, 3], atol=1e-12)
+    np.testing.assert_array_equal(bend, X[:6, 2])
 
 
 def test_files_of_late_policies_take_planned_controls_later(tmp_path):
