@@ -177,8 +177,8 @@ class TracedConstraint(KernelConstraint):
         curvature = chain.curvature_of(bends, traced.ne, traced.nz)
         made = bind(
             KERNELS if len(curvature.rows) or traced.uses else STRAIGHT,
-            uses, traced.compiled("value", traced.layout("value").blocks[0]), traced.compiled("first", direct),
-            by_quantities(traced), traced.compiled("second", Block(curvature.template, curvature.places)), curvature,
+            uses, traced.code.compiled("value"), traced.code.compiled("first", direct), by_quantities(traced),
+            traced.code.compiled("second", Block(curvature.template, curvature.places)), curvature,
             np.searchsorted(columns, uses.whole), columns=columns, diagonal=diagonal,
         )  # fmt: skip
         return made.owned(traced.code, kept)

@@ -117,8 +117,8 @@ class TracedTerm(CompiledTerm):
 
     def _bound(self) -> CompiledCost:
         traced = self.traced
-        own, gradient, bends = traced.layout("all").blocks
-        value, whole = traced.compiled("value", traced.layout("value").blocks[0]), traced.compiled("all", own)
+        _, gradient, bends = traced.layout("all").blocks
+        value, whole = traced.code.compiled("value"), traced.code.compiled("all")
         given = gradient, chain.curvature_of(bends, traced.ne, traced.nz), int(self.is_convex), int(self.separable)
         return bind(_cost, value, whole, *given, traced.used[0], separable=self.separable)
 

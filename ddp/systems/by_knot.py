@@ -72,7 +72,7 @@ class ByKnot(ABC):
             found = [("first", self._linearize[1]), ("second", self._hessian)]
             said = [f"of {order} order {'by differences' if own is None else 'given'}" for order, own in found]
             return "by differences" if all(own is None for _, own in found) else ", ".join(said)
-        return f"traced, {self.traced.operations} operations, made in {self.traced.seconds:.3f} s"
+        return f"traced, made in {self.traced.seconds:.3f} s"
 
     @property
     def n(self) -> int:

@@ -181,10 +181,6 @@ class TracedArray(np.ndarray[Any, Any]):
     byteswap: Any = tobytes
 
 
-def _number_ufunc(self: Any, ufunc: Any, method: str, *inputs: Any, **named: Any) -> Any:
-    return applied(ufunc, method, inputs, named)
-
-
 def _number_function(self: Any, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
     first, *others = map(traced, args)
     if isinstance(args[0], TracedArray):  # whose numbers were asked, one after the other
@@ -192,7 +188,7 @@ def _number_function(self: Any, function: Any, types: Any, args: Any, kwargs: An
     return function(first, *others, **traced(kwargs))
 
 
-Number.__array_ufunc__ = _number_ufunc  # type: ignore[attr-defined]
+Number.__array_ufunc__ = TracedArray.__array_ufunc__  # type: ignore[attr-defined]
 Number.__array_function__ = _number_function  # type: ignore[attr-defined]
 for _name, _function in UNARY.items():
     setattr(Number, _function.__name__, functools.partialmethod(lambda self, op: self.graph.unary(op, self), _name))
@@ -356,13 +352,6 @@ def _isclose(a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: 
     return np.abs(np.subtract(traced(a), traced(b))) <= atol + rtol * np.abs(traced(b))
 
 
-def _refusing(name: str) -> Any:
-    found: Any = np
-    for part in name.split("."):
-        found = getattr(found, part, None)
-    return found
-
-
 FUNCTIONS: dict[Any, Callable[..., Any]] = {
     np.where: _where, np.select: _choose, np.piecewise: _piecewise, np.dot: _dot, np.vdot: _vdot, np.interp: _interp,
     np.sinc: _sinc,
@@ -374,13 +363,11 @@ FUNCTIONS: dict[Any, Callable[..., Any]] = {
 }  # fmt: skip
 """NumPy's functions that are others on numbers of a graph."""
 
-REFUSED = frozenset(
-    function
-    for name in ("linalg.eig", "linalg.eigh", "linalg.eigvals", "linalg.eigvalsh", "linalg.svd", "linalg.qr",
-                 "linalg.pinv", "linalg.cholesky", "linalg.lstsq", "linalg.cond", "linalg.slogdet",
-                 "round", "around", "nan_to_num", "histogram", "unique", "fft.fft")
-    if (function := _refusing(name)) is not None
-)  # fmt: skip
+REFUSED: frozenset[Any] = frozenset((
+    np.linalg.eig, np.linalg.eigh, np.linalg.eigvals, np.linalg.eigvalsh, np.linalg.svd, np.linalg.qr, np.linalg.pinv,
+    np.linalg.cholesky, np.linalg.lstsq, np.linalg.cond, np.linalg.slogdet, np.round, np.around, np.nan_to_num,
+    np.histogram, np.unique, np.fft.fft,
+))  # fmt: skip
 """NumPy's functions that cannot be followed."""
 
 MAKING: dict[Any, Callable[..., Any]] = {

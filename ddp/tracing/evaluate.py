@@ -8,10 +8,9 @@ Blocks of results are rows of a template, into which ``places`` (., 2), output a
 from __future__ import annotations
 
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ddp.compiling.kernel import call_contraction, inline, kernel
 from ddp.machine.addresses import array_at
@@ -21,15 +20,7 @@ from ddp.machine.number import WIDTH, lane_of
 from ddp.machine.simd import load, store
 from ddp.protocols import Array
 from ddp.systems.system import Contraction
-
-
-class Compiled(NamedTuple):
-    """A traced function for kernels: where it is, how many outputs it has, and a block that they make."""
-
-    address: int
-    outputs: int
-    template: Array
-    places: NDArray[np.int64]
+from ddp.tracing.layout import Compiled
 
 
 @inline
@@ -74,32 +65,35 @@ def place(outputs, template, places, first, out):
 
 
 @kernel
-def evaluate(address, X, U, W, p, count, template, places, out):
-    """out (M, size) := a function of rows of X (M, .), U (M, .), W (M, .) with ``count`` outputs."""
+def evaluate(function, X, U, W, p, out):
+    """out (M, size) := a function of rows of X (M, .), U (M, .), W (M, .)."""
     nx, nz, end = X.shape[1], X.shape[1] + U.shape[1], X.shape[1] + U.shape[1] + p.shape[0]
-    inputs, outputs = np.empty(WIDTH * (end + W.shape[1])), np.empty(WIDTH * count)
+    inputs, outputs = np.empty(WIDTH * (end + W.shape[1])), np.empty(WIDTH * function.outputs)
     share(inputs, nz, p)
     for first in range(0, out.shape[0], WIDTH):
         fill(inputs, 0, X, first)
         fill(inputs, nx, U, first)
         fill(inputs, end, W, first)
-        call_contraction(address, inputs.ctypes.data, outputs.ctypes.data, 0, 0)
-        place(outputs, template, places, first, out)
+        call_contraction(function.address, inputs.ctypes.data, outputs.ctypes.data, 0, 0)
+        place(outputs, function.template, function.places, first, out)
 
 
 @kernel
-def evaluate_two(address, p, count, template_a, places_a, template_b, places_b, X, U, A, B, record):
-    """A (M, ., .), B (M, ., .) := two blocks of one function of rows of X and U, which record (M, .) keeps, if any."""
+def evaluate_two(function, block, p, X, U, A, B, record):
+    """A (M, ., .), B (M, ., .) := a function of rows of X and U, which record (M, .) keeps, if any.
+
+    A is its own block, B another one, ``block``.
+    """
     M, nx, nz = X.shape[0], X.shape[1], X.shape[1] + U.shape[1]
     rows_a, rows_b = A.reshape(M, A.shape[1] * A.shape[2]), B.reshape(M, B.shape[1] * B.shape[2])
-    inputs, outputs = np.empty(WIDTH * (nz + p.shape[0])), np.empty(WIDTH * count)
+    inputs, outputs = np.empty(WIDTH * (nz + p.shape[0])), np.empty(WIDTH * function.outputs)
     share(inputs, nz, p)
     for first in range(0, M, WIDTH):
         fill(inputs, 0, X, first)
         fill(inputs, nx, U, first)
-        call_contraction(address, inputs.ctypes.data, outputs.ctypes.data, 0, 0)
-        place(outputs, template_a, places_a, first, rows_a)
-        place(outputs, template_b, places_b, first, rows_b)
+        call_contraction(function.address, inputs.ctypes.data, outputs.ctypes.data, 0, 0)
+        place(outputs, function.template, function.places, first, rows_a)
+        place(outputs, block.template, block.places, first, rows_b)
     for k in range(record.shape[0]):
         for i in range(nx):
             record[k, i] = X[k, i]

@@ -16,8 +16,8 @@ from ddp.protocols import Array
 from ddp.systems.system import Contraction, Routines, Stepping, System, ability
 from ddp.tracing import chain, derivatives, evaluate, rollouts
 from ddp.tracing.graph import substituted
-from ddp.tracing.layout import Block, Layout, arranged, whole
-from ddp.tracing.machine_code import Code, obtain
+from ddp.tracing.layout import Block, Compiled, Layout, arranged, in_order
+from ddp.tracing.machine_code import Code, Functions, obtain
 from ddp.tracing.numbers import Number, digest
 from ddp.tracing.quantities import Asked, Uses, uses_of
 from ddp.tracing.reads import recalled, remember
@@ -178,16 +178,7 @@ class TracedFunction:
 
     def layout(self, name: str) -> Layout:
         """Layout of one of the functions ``value``, ``first``, ``second``."""
-        return self._code.layout[name]  # type: ignore[no-any-return]
-
-    def compiled(self, name: str, block: Block) -> evaluate.Compiled:
-        """One of the functions for kernels, with a block of its outputs."""
-        return evaluate.Compiled(self._code.addresses[name], self.layout(name).outputs, *block)
-
-    @property
-    def operations(self) -> int:
-        """Operations of value and derivatives together."""
-        return int(max(layout.operations for layout in self._code.layout.values()))
+        return self._code.layout[name]
 
     def _moved(self, found: Trace) -> tuple[list[Number], range, Callable[[Iterable[Number]], list[Number]]]:
         """Outputs of which derivatives are taken, by which variables, and what puts values for those afterwards.
@@ -208,7 +199,7 @@ class TracedFunction:
         zero = dict.fromkeys(by, 0.0)
         return moved, by, lambda found: substituted(graph, found, zero)
 
-    def _functions(self) -> tuple[dict[str, list[Number]], dict[str, Layout]]:
+    def _functions(self) -> Functions:
         """Value, Jacobian in blocks of x, u, y, and Hessian of the sum with weights, which come behind all others."""
         trace_of = self._found()
         graph, outputs, count = trace_of.graph, trace_of.outputs, trace_of.arguments
@@ -218,15 +209,14 @@ class TracedFunction:
         by_x = {n * i + j: d for i, row in enumerate(rows) for j, d in row.items() if j < n}
         by_u = {nu * i + j - n: d for i, row in enumerate(rows) for j, d in row.items() if n <= j < nz}
         by_y = {self.ny * i + j - nz: d for i, row in enumerate(rows) for j, d in row.items() if j >= nz}
-        first = arranged(len(graph), (m * n, by_x), (m * nu, by_u), *([(m * self.ny, by_y)] if self.ny else []))
+        first = arranged((m * n, by_x), (m * nu, by_u), *([(m * self.ny, by_y)] if self.ny else []))
         weights = graph.variables(count + m)[count:]
         total = graph.number(sum((w * y for w, y in zip(weights, moved, strict=True)), start=graph.constant(0.0)))
         bends = derivatives.hessian(graph, total, by)
-        second = arranged(len(graph), (ne * ne, self._symmetric(bends, settled(bends.values()))))
-        found = {"value": (list(outputs), whole(len(graph), self.size)), "first": first, "second": second}
-        return {name: of[0] for name, of in found.items()}, {name: of[1] for name, of in found.items()}
+        second = arranged((ne * ne, self._symmetric(bends, settled(bends.values()))))
+        return {"value": in_order(outputs), "first": first, "second": second}
 
-    def _cost(self) -> tuple[dict[str, list[Number]], dict[str, Layout]]:
+    def _cost(self) -> Functions:
         """Value alone, and with gradient and Hessian, of a function of one number."""
         trace_of = self._found()
         graph, outputs, ne = trace_of.graph, trace_of.outputs, self.ne
@@ -235,8 +225,7 @@ class TracedFunction:
         slope, bends = derivatives.gradient(graph, moved, by), derivatives.hessian(graph, moved, by)
         slope = dict(zip(slope, settled(slope.values()), strict=True))
         bent = self._symmetric(bends, settled(bends.values()))
-        alone, together = arranged(len(graph), value), arranged(len(graph), value, (ne, slope), (ne * ne, bent))
-        return {"value": alone[0], "all": together[0]}, {"value": alone[1], "all": together[1]}
+        return {"value": arranged(value), "all": arranged(value, (ne, slope), (ne * ne, bent))}
 
     def _symmetric(self, upper: Iterable[tuple[int, int]], values: Iterable[Number]) -> dict[int, Number]:
         pairs = zip(upper, values, strict=True)
@@ -244,32 +233,27 @@ class TracedFunction:
 
     def values(self, X: Array, U: Array) -> Array:
         """Values (M, size) at X (M, nx), U (M, nu)."""
-        out, function = np.empty((len(X), self.size)), self.compiled("value", self.layout("value").blocks[0])
+        out, function = np.empty((len(X), self.size)), self._code.compiled("value")
         if self.uses:
             chain.evaluate_chained(function, self.used[0], X, U, out)
         else:
-            address, *block = function
-            evaluate.evaluate(address, X, U, np.empty((len(X), 0)), self.p, *block, out)
+            evaluate.evaluate(function, X, U, np.empty((len(X), 0)), self.p, out)
         return out
 
     def first(self, X: Array, U: Array, A: Array, B: Array, record: Array = NO_RECORD) -> None:
         """A (M, ., n), B (M, ., nu) := derivatives by x and u, both of which record (M, nx + nu) keeps, if given."""
         if not (X.flags.c_contiguous and U.flags.c_contiguous):
             X, U = np.ascontiguousarray(X), np.ascontiguousarray(U)
-        evaluate.evaluate_two(*self._first, X, U, A, B, record)
+        evaluate.evaluate_two(*self._first, self.p, X, U, A, B, record)
 
     @cached_property
-    def _first(self) -> tuple[Any, ...]:
-        """Arguments of ``evaluate_two`` that are always the same."""
-        count, (a, b), _ = self.layout("first")
-        return self._code.addresses["first"], self.p, count, *a, *b
+    def _first(self) -> tuple[Compiled, Block]:
+        """Derivatives by x and u for ``evaluate_two``."""
+        return self._code.compiled("first"), self.layout("first").blocks[1]
 
     def second(self, X: Array, U: Array, weight: Array, out: Array) -> None:
         """out (M, nz, nz) := second derivatives of ``weight @ f``, weight (M, .)."""
-        count, (block,), _ = self.layout("second")
-        evaluate.evaluate(
-            self._code.addresses["second"], X, U, weight, self.p, count, *block, out.reshape(len(out), -1)
-        )
+        evaluate.evaluate(self._code.compiled("second"), X, U, weight, self.p, out.reshape(len(out), -1))
 
     @property
     def stepping(self) -> Stepping:
@@ -280,16 +264,14 @@ class TracedFunction:
         """Compiled work on trajectories of ``count`` knots, see `system.Abilities`; None of steps that ask robots."""
         if self.uses:
             return None
-        (A, B), (H,) = self.layout("first").blocks, self.layout("second").blocks
-        functions = self.compiled("first", A), B, self.compiled("second", H)
-        return rollouts.routines_of(self.stepping, self.space, self.nu, count, *functions)
+        second = self._code.compiled("second")
+        return rollouts.routines_of(self.stepping, self.space, self.nu, count, *self._first, second)
 
     @cached_property
     def contraction(self) -> Contraction:
         """The second derivatives of one knot, whose record is x and u."""
         sizes = self.nx + self.nu, self.changes
-        function = self.compiled("second", self.layout("second").blocks[0])
-        return evaluate.contraction_of(function, sizes, self.p, self._code)
+        return evaluate.contraction_of(self._code.compiled("second"), sizes, self.p, self._code)
 
 
 @cache

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from ddp.tracing.numbers import PLAIN, Node, Number, TraceError, Truth, ordered
+from ddp.tracing.numbers import PLAIN, Node, Number, TraceError, Truth, ordered, refusing
 
 UNARY = {
     "sqrt": np.sqrt, "sin": np.sin, "cos": np.cos, "tan": np.tan, "exp": np.exp, "expm1": np.expm1, "log": np.log,
@@ -53,7 +53,7 @@ class Graph:
         self._nodes: dict[tuple[Any, ...], Node] = {}
         self.is_strict = True
         self.asked: Any = None
-        self.decide: Callable[[Truth], bool] = lambda truth: truth._refuse("a decision")
+        self.decide: Callable[[Truth], bool] = refusing("a decision")
 
     def __len__(self) -> int:
         return len(self._nodes)

@@ -1,9 +1,11 @@
 """Spaces that states are made of: their ⊕ and ⊖, as formulas of single numbers that can be followed.
 
-Functions of every space take lists of numbers, floats or numbers of a graph:
+Every space has, for lists of floats or of numbers of a graph:
 
-| function | meaning |
+| member | meaning |
 |---|---|
+| ``nx``, ``n``, ``unit`` | numbers of an element, of a tangent vector; those of an element whose squares sum to one |
+| ``neutral()`` | the element that moves nothing |
 | ``plus(x, d)``, ``minus(y, x)`` | ``x ⊕ d = x Exp(d)`` and ``y ⊖ x = Log(x⁻¹ y)``, at any distance |
 | ``near_minus(y, x)`` | ``y ⊖ x`` to second order in y about x |
 | ``bracket(a, b)`` | of tangent vectors, how far their motions are from commuting |
@@ -17,7 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from ddp.errors import positive_integer
 from ddp.tracing.scalars import MATH, lifted, select
@@ -34,22 +36,6 @@ SMALL, SMALL_TANGENT = 0.25, 0.04
 def wrapped(angle: Any) -> Any:
     """An angle, in (-π, π]."""
     return angle - 2.0 * math.pi * _nearest(angle / (2.0 * math.pi))
-
-
-class Part(Protocol):
-    """A space. nx: numbers of an element.   n: of a tangent vector.   unit: the numbers whose squares add up to one."""
-
-    @property
-    def nx(self) -> int: ...
-    @property
-    def n(self) -> int: ...
-    @property
-    def unit(self) -> slice | None: ...
-    def neutral(self) -> list[float]: ...
-    def plus(self, x: Numbers, d: Numbers) -> list[Any]: ...
-    def minus(self, y: Numbers, x: Numbers) -> list[Any]: ...
-    def near_minus(self, y: Numbers, x: Numbers) -> list[Any]: ...
-    def bracket(self, a: Numbers, b: Numbers) -> list[Any]: ...
 
 
 class _Commuting:
@@ -267,6 +253,10 @@ class SE3:
     def bracket(self, a: Numbers, b: Numbers) -> list[Any]:
         turned = zip(_cross(a[3:], b[:3]), _cross(b[3:], a[:3]), strict=True)
         return [*(p - q for p, q in turned), *_cross(a[3:], b[3:])]
+
+
+Part = Euclidean | S1 | SO3 | SE2 | SE3 | UnitCircle | UnitPlane
+"""A space that states are made of."""
 
 
 # -- vectors and quaternions -----------------------------------------------------------------------------------------

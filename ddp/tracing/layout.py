@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -20,14 +20,22 @@ class Block(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """A function's outputs: how many there are, the blocks that they make, and how many operations there were."""
+    """A function's outputs: how many there are, and the blocks that they make."""
 
     outputs: int
     blocks: tuple[Block, ...]
-    operations: int
 
 
-def arranged(graph_length: int, *entries: tuple[int, Mapping[int, Number]]) -> tuple[list[Number], Layout]:
+class Compiled(NamedTuple):
+    """A traced function for kernels: where it is, how many outputs it has, and a block that they make."""
+
+    address: int
+    outputs: int
+    template: Array
+    places: NDArray[np.int64]
+
+
+def arranged(*entries: tuple[int, Mapping[int, Number]]) -> tuple[list[Number], Layout]:
     """Outputs and their layout of blocks, each given by its size and its entries by position, zero elsewhere."""
     outputs: dict[int, tuple[int, Number]] = {}
     blocks = []
@@ -40,9 +48,10 @@ def arranged(graph_length: int, *entries: tuple[int, Mapping[int, Number]]) -> t
                 row, _ = outputs.setdefault(number.place, (len(outputs), number))
                 places.append((row, position))
         blocks.append(Block(template, np.array(places, dtype=np.int64).reshape(-1, 2)))
-    return [number for _, number in outputs.values()], Layout(len(outputs), tuple(blocks), graph_length)
+    return [number for _, number in outputs.values()], Layout(len(outputs), tuple(blocks))
 
 
-def whole(graph_length: int, size: int) -> Layout:
-    """Layout of outputs that are a result's numbers in order, constants among them."""
-    return Layout(size, (Block(np.zeros(size), np.stack([np.arange(size)] * 2, axis=1)),), graph_length)
+def in_order(numbers: Sequence[Number]) -> tuple[list[Number], Layout]:
+    """All numbers of one block as outputs, constants among them, and their layout."""
+    size = len(numbers)
+    return list(numbers), Layout(size, (Block(np.zeros(size), np.stack([np.arange(size)] * 2, axis=1)),))

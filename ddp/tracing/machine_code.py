@@ -16,6 +16,7 @@ from ddp.compiling.obtaining import environment
 from ddp.compiling.syntax import UnknownError, code_of
 from ddp.machine import number
 from ddp.tracing.emit import module
+from ddp.tracing.layout import Block, Compiled, Layout
 from ddp.tracing.numbers import Number
 
 _MAKING = Path(assembler.__file__), Path(number.__file__), *sorted(Path(__file__).parent.glob("*.py"))
@@ -26,33 +27,39 @@ LONG = 10_000
 
 
 class Code:
-    """Functions in memory, ``addresses`` by name, and the ``layout`` that was kept with them.
+    """Functions in memory: ``addresses`` and ``layout`` by name.
 
     known: what others have found out about them, by names of theirs.
     """
 
-    def __init__(self, objects: bytes, names: tuple[str, ...], imported: tuple[str, ...], layout: Any) -> None:
-        self._linked, self.layout = Linked(objects, names, imported), layout
+    def __init__(self, objects: bytes, imported: tuple[str, ...], layout: dict[str, Layout]) -> None:
+        self._linked, self.layout = Linked(objects, tuple(layout), imported), layout
         self.addresses = self._linked.addresses
         self.known: dict[str, Any] = {}
+
+    def compiled(self, name: str, block: Block | None = None) -> Compiled:
+        """A function for kernels, with a block of its outputs, by default the first one."""
+        outputs, blocks = self.layout[name]
+        return Compiled(self.addresses[name], outputs, *(block or blocks[0]))
 
 
 _loaded: weakref.WeakValueDictionary[bytes, Code] = weakref.WeakValueDictionary()
 _lock = threading.RLock()
 
 
-def obtain(digest: bytes, make: Callable[[], tuple[Mapping[str, list[Number]], Any]]) -> Code:
-    """Get code of a digest: had in this process, kept by another one, or made and kept.
+Functions = Mapping[str, tuple[list[Number], Layout]]
+"""Outputs of functions, and their layouts, by name."""
 
-    make: gives outputs of functions by name, and a layout to keep with them.
-    """
+
+def obtain(digest: bytes, make: Callable[[], Functions]) -> Code:
+    """Get code of a digest: had in this process, kept by another one, or made and kept."""
     with _lock:
         found = _loaded.get(digest)
         if found is None:
             key = _key(digest)
             raw = key and store.load("traced", key)
             if raw is None:
-                raw = pickle.dumps(_made(*make()))
+                raw = pickle.dumps(_made(make()))
                 if key is not None:
                     store.save("traced", key, raw)
             found = _loaded[digest] = Code(*pickle.loads(raw))
@@ -67,7 +74,8 @@ def _key(digest: bytes) -> bytes | None:
         return None
 
 
-def _made(functions: Mapping[str, list[Number]], layout: Any) -> tuple[Any, ...]:
+def _made(functions: Functions) -> tuple[Any, ...]:
     """Arguments of `Code`, as they are kept."""
-    text, imported = module(functions)
-    return assembled(text, 0 if text.count("\n") > LONG else 1), tuple(functions), imported, layout
+    text, imported = module({name: outputs for name, (outputs, _) in functions.items()})
+    layout = {name: own for name, (_, own) in functions.items()}
+    return assembled(text, 0 if text.count("\n") > LONG else 1), imported, layout

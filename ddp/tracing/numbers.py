@@ -26,6 +26,15 @@ TEXTS: dict[str, TracebackType | None] = {}
 """Texts of numbers since the call began, or its last print, and where each was made: no trace knows what they say."""
 
 
+def refusing(what: str) -> Any:
+    """A method that refuses what would have to know a value."""
+
+    def refuse(self: Node, *unused: Any) -> Any:
+        raise TraceError(f"{what} of a number that depends on x or u")
+
+    return refuse
+
+
 class Node:
     """An operation and its arguments; place: its own in the graph, after those of its arguments."""
 
@@ -46,29 +55,12 @@ class Node:
     def __reduce__(self) -> Any:
         raise TraceError("pickling a number that depends on x or u")
 
-    def __hash__(self) -> int:
-        return self._refuse("a hash, as of a key in a dictionary or set,")
-
-    def _refuse(self, what: str) -> Any:
-        raise TraceError(f"{what} of a number that depends on x or u")
-
-    def __int__(self) -> int:
-        return self._refuse("int()")
-
-    def __index__(self) -> int:
-        return self._refuse("an index or a count made")
-
-    def __complex__(self) -> complex:
-        return self._refuse("complex()")
-
-    def __float__(self) -> float:
-        return self._refuse("float()")
+    __hash__ = refusing("a hash, as of a key in a dictionary or set,")
+    __int__, __float__, __complex__, __round__ = map(refusing, ("int()", "float()", "complex()", "round()"))
+    __index__ = refusing("an index or a count made")
 
     def __format__(self, spec: str) -> str:
         return repr(self)
-
-    def __round__(self, digits: int | None = None) -> Any:
-        return self._refuse("round()")
 
     def __copy__(self) -> Node:
         return self

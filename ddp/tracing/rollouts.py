@@ -23,8 +23,8 @@ from ddp.machine.trajectories import Eight, Lengths, Trajectory
 from ddp.machine.written import address, filled
 from ddp.protocols import Array
 from ddp.systems.system import Routines, Stepping
-from ddp.tracing.evaluate import Compiled, evaluate, evaluate_two
-from ddp.tracing.layout import Block
+from ddp.tracing.evaluate import evaluate, evaluate_two
+from ddp.tracing.layout import Block, Compiled
 from ddp.tracing.spaces import Space
 
 
@@ -237,9 +237,8 @@ def expand(context, trajectory, first, second):  # type: ignore[no-untyped-def]
     p, f, B, N, n, nu = given[1], given[2], given[3], t.N, t.n, t.nu
     if first != 0:
         evaluate_two(
-            f.address, p, f.outputs, f.template, f.places, B.template, B.places, array_at(t.X, (N, t.nx)),
-            array_at(t.U, (N, nu)), array_at(t.A, (N, n, n)), array_at(t.B, (N, n, nu)),
-            array_at(t.record, (N, t.records)),
+            f, B, p, array_at(t.X, (N, t.nx)), array_at(t.U, (N, nu)), array_at(t.A, (N, n, n)),
+            array_at(t.B, (N, n, nu)), array_at(t.record, (N, t.records)),
         )  # fmt: skip
 
 
@@ -249,7 +248,7 @@ def contract(context, trajectory, unused, none):  # type: ignore[no-untyped-def]
     p, f, N, nz = given[1], given[4], t.N, t.n + t.nu
     record, weights, nothing = array_at(t.record, (N, t.records)), array_at(t.weights, (N, t.n)), array_at(t.U, (N, 0))
     out = array_at(t.T, (N, nz * nz))
-    evaluate(f.address, record, nothing, weights, p, f.outputs, f.template, f.places, out)
+    evaluate(f, record, nothing, weights, p, out)
 
 
 _tracker, _strayer = callback(_track), callback(_stray)

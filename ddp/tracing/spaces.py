@@ -15,12 +15,10 @@ from ddp.systems.system import Contraction
 from ddp.tracing import derivatives, evaluate
 from ddp.tracing.arrays import made
 from ddp.tracing.graph import Graph, substituted
-from ddp.tracing.groups import S1, SE2, SE3, SO3, Euclidean, Part, UnitCircle, UnitPlane
-from ddp.tracing.layout import arranged, whole
-from ddp.tracing.machine_code import Code, obtain
+from ddp.tracing.groups import S1, Euclidean, Part
+from ddp.tracing.layout import arranged, in_order
+from ddp.tracing.machine_code import Code, Functions, obtain
 from ddp.tracing.numbers import Node, Number, digest
-
-PARTS = Euclidean, S1, SO3, SE2, SE3, UnitCircle, UnitPlane
 
 UNIT = 1e-6
 """Tolerance of the norm of a unit quaternion."""
@@ -36,10 +34,10 @@ class Space:
     parts: tuple[Part, ...]
 
     def __post_init__(self) -> None:
-        parts: Any = [self.parts] if isinstance(self.parts, PARTS) else self.parts
+        parts: Any = [self.parts] if isinstance(self.parts, Part) else self.parts
         parts = items("state", parts, "spaces such as SO3()")
         for i, part in enumerate(parts):
-            if not isinstance(part, PARTS):
+            if not isinstance(part, Part):
                 raise ProblemError(f"state[{i}]: expected Euclidean(n), S1(), SO3(), SE2() or SE3(), got {said(part)}")
         object.__setattr__(self, "parts", parts)
 
@@ -129,10 +127,8 @@ class Space:
         }
         key = digest([number for numbers in functions.values() for number in numbers], "space", self.nx, self.n)
 
-        def make() -> Any:
-            closing, layout = self._closing(graph)
-            layouts = {name: whole(len(graph), len(numbers)) for name, numbers in functions.items()}
-            return {**functions, "closing": closing}, {**layouts, "closing": layout}
+        def make() -> Functions:
+            return {name: in_order(numbers) for name, numbers in functions.items()} | {"closing": self._closing(graph)}
 
         return obtain(key, make)
 
@@ -156,15 +152,15 @@ class Space:
         entries = {n * i + j: d for i, row in enumerate(rows) for j, d in row.items()}
         entries |= {n * (n + a) + b: d for (i, j), d in bends.items() for a, b in ((i, j), (j, i))}
         found = dict(zip(entries, substituted(graph, entries.values(), zero), strict=True))
-        return arranged(len(graph), (2 * n * n, found))
+        return arranged((2 * n * n, found))
 
     def moved(self, name: str, X: Array, D: Array) -> Array:
         """``plus`` or ``minus`` of M pairs, as far as one is alone of all."""
         count = max(len(X), len(D))
         given = (np.ascontiguousarray(np.broadcast_to(rows, (count, rows.shape[1])), dtype=float) for rows in (X, D))
-        size, (block,), _ = self.code.layout[name]
-        out = np.empty((count, size))
-        evaluate.evaluate(self.code.addresses[name], *given, np.empty((count, 0)), NOTHING, size, *block, out)
+        function = self.code.compiled(name)
+        out = np.empty((count, function.outputs))
+        evaluate.evaluate(function, *given, np.empty((count, 0)), NOTHING, out)
         return out
 
     @cached_property
@@ -172,9 +168,7 @@ class Space:
         """See `system.System.closing`."""
         if self.is_flat:
             return Contraction(0, 0, None)
-        layout = self.code.layout["closing"]
-        function = evaluate.Compiled(self.code.addresses["closing"], layout.outputs, *layout.blocks[0])
-        return evaluate.contraction_of(function, (self.n, self.n), NOTHING, self.code)
+        return evaluate.contraction_of(self.code.compiled("closing"), (self.n, self.n), NOTHING, self.code)
 
     def __reduce__(self) -> Any:
         return Space, (self.parts,)

@@ -123,8 +123,7 @@ class Augmented(Around):
         return super().renew() or self._functions is not before
 
     def _origin(self) -> str:
-        parts = f"{self._functions.operations} operations, made in {self._functions.seconds:.3f} s"
-        return f"traced, {parts}, around {self.system}"
+        return f"traced, made in {self._functions.seconds:.3f} s, around {self.system}"
 
     def __repr__(self) -> str:
         return f"Augmented({self.system!r}, nr={self.nr}, ns={self.ns}, name={self.name!r})"

@@ -78,11 +78,6 @@ class ImplicitSteps:
     # -- as a traced function ----------------------------------------------------------------------------------------
 
     @property
-    def operations(self) -> int:
-        """Operations of both functions and derivatives together."""
-        return self._residual.operations + self._end.operations
-
-    @property
     def digest(self) -> bytes:
         """Digest of both functions."""
         return self._residual.digest + self._end.digest

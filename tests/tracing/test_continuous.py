@@ -8,7 +8,7 @@ import pytest
 from scipy.integrate import solve_ivp
 
 import ddp
-from ddp.tracing.spaces import SO3, Euclidean
+from ddp.tracing.groups import SO3, Euclidean
 from dynamics import ContinuousDynamics, FunctionDynamics, augment
 from tests.ddp.systems import Quadratic
 from tests.oracles import contract_rows, fourth_order
