@@ -106,6 +106,8 @@ def try_entry(entry: Entry, horizon: int, dynamics: System, x0: Array) -> None:
     with naming(entry.name, entry.knots), np.errstate(all="ignore"):
         one = entry.term if varying(entry.term) is None else part(entry.term, 0, 1)
         values = np.asarray(one.values(X, U))
+    if not (np.array_equal(X, [x0, x0, elsewhere]) and (U.T == [0.0, 1.0, 0.0]).all()):
+        raise ProblemError(f"{entry.name}: values: expected X and U as they were, which the solver goes on with")
     if values.shape != (3,):
         raise ProblemError(f"{entry.name}: values: expected shape (3,) for 3 knots, got {values.shape}")
     if entry.begin == horizon and values[0] != values[1] and values[0] == values[2]:

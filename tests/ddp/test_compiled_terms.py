@@ -9,7 +9,7 @@ import pickle
 import numba
 import numpy as np
 import pytest
-from systems import Swing, pendulum
+from systems import Quadratic, Swing, pendulum
 
 import ddp
 from ddp.compiling import kernel
@@ -354,3 +354,14 @@ def test_kernels_and_functions_of_numba_call_each_other_and_raise():
     for function in (outer, around):
         with pytest.raises(ValueError, match=r"2\.5"):
             function(np.array([2.5]))
+
+
+def test_batch_terms_that_write_on_the_trajectory_are_refused():
+    class Shifted(Quadratic):
+        def values(self, X, U):
+            X -= 1.0
+            return super().values(X, U)
+
+    system = FunctionDynamics(lambda x, u: x + u, 2, 2)
+    with pytest.raises(ddp.ProblemError, match=r"running\[0\] \(Shifted\): values: expected X and U as they were"):
+        ddp.Problem(system, [Shifted(np.ones(4), np.zeros(4))], [], np.zeros(2), 3)
