@@ -89,6 +89,13 @@ def test_the_force_of_all_motors_of_a_joint_is_named_where_it_can_reach_its_limi
     ]
 
 
+def test_a_joint_that_cuts_the_force_of_a_tendon_leaves_what_moves_the_others(tmp_path):
+    inside = ARM.format('actuatorfrcrange="-3 3"') + TENDON
+    robot, said = mujoco_oracle.load(write(tmp_path, inside, '<motor tendon="t"/>'))
+    assert said == ["robot: the limits of all actuators' force on joints 'b' (line 3) are not modelled"]
+    np.testing.assert_array_equal(robot.equipment.control_limits, [[-np.inf, np.inf]])
+
+
 SERVOS = {
     "position": '<position name="s" joint="a" kp="50" kv="3" gear="2"/>',
     "velocity": '<velocity name="s" tendon="t" kv="3"/>',

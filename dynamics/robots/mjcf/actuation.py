@@ -156,7 +156,7 @@ def _force_range(mujoco: Any, m: Any, i: int, elements: Elements, omissions: Omi
 
 
 def _limit_joint_forces(m: Any, S: Array, limits: Array, elements: Elements, omissions: Omissions) -> None:
-    """Tighten limits, in place, of the only control of a joint by the joint's actuatorfrcrange."""
+    """Tighten limits, in place, of a joint's only control by its actuatorfrcrange, if that moves no other joint."""
     for j in np.flatnonzero(m.jnt_actfrclimited).tolist():
         row, allowed = S[m.jnt_dofadr[j]], np.asarray(m.jnt_actfrcrange[j])
         acting = np.flatnonzero(row)
@@ -165,7 +165,7 @@ def _limit_joint_forces(m: Any, S: Array, limits: Array, elements: Elements, omi
             continue
         k = acting[0]
         both = _both(limits[k], np.sort(allowed / row[k]))
-        if len(acting) == 1 and both[0] < both[1]:
+        if len(acting) == 1 and np.count_nonzero(S[:, k]) == 1 and both[0] < both[1]:
             limits[k] = both
         else:
             joint = elements.named("joint", j)
