@@ -28,6 +28,11 @@ class Capsule:
         start, end = (as_array(f"{name} of a capsule", getattr(self, name), (3,)).copy() for name in ("start", "end"))
         settle(self, start=start, end=end, radius=positive("radius of a capsule", self.radius))
 
+    @property
+    def center(self) -> Array:
+        """Middle (3,) of the segment [m]."""
+        return np.asarray(0.5 * (self.start + self.end))
+
 
 def Sphere(center: ArrayLike, radius: float) -> Capsule:
     """All points within ``radius`` [m] of ``center`` (3,) [m], in world axes: a capsule without length."""

@@ -154,6 +154,11 @@ def test_an_obstacle_alone_is_one_of_a_list(robots, rng):
         np.testing.assert_array_equal(make(ball).values(X, U), make([ball]).values(X, U))
 
 
+def test_solids_know_their_centers():
+    assert Sphere([1.0, 2.0, 3.0], 0.1).center.tolist() == [1.0, 2.0, 3.0]
+    assert Capsule([1.0, 2.0, 3.0], [3.0, 2.0, -3.0], 0.1).center.tolist() == [2.0, 2.0, 0.0]
+
+
 def test_joints_without_limits_have_no_rows_and_torques_keep_both_of_theirs():
     robot = load("""<mujoco><worldbody><body><joint axis="0 1 0" actuatorfrcrange="-5 20"/>
         <geom size=".1" pos="0 0 .3"/><body><joint name="elbow" axis="0 1 0" range="-30 30"/>
