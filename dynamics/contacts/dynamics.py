@@ -17,54 +17,38 @@ over ε. ``regularization`` sets ε > 0 [1/kg] from the start, for all samples.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ddp.errors import ProblemError, as_array, axes, flag
-from ddp.machine.aligned import working_memory
-from ddp.machine.number import WIDTH
+from ddp.errors import ProblemError, as_array, flag
 from dynamics.contacts import batch as contact_batch
 from dynamics.contacts.contact import Contact, Contacts, as_impacts, compile_contacts, forces, refuse_rolling
 from dynamics.rigid_bodies.results import ForwardDerivatives, ForwardHessian, ForwardTensors
-from dynamics.rigid_bodies.samples import Stack
+from dynamics.rigid_bodies.samples import Named, Stack
 from dynamics.robots.model import Robot
 from dynamics.robots.tree import Tree
 
 Array = NDArray[np.float64]
-
+Part = TypeVar("Part")
 
 Given: TypeAlias = Iterable[Contact] | Contact | Contacts
 """Contacts, or what `compile_contacts` has made of them, for those who ask again and again."""
 
 
-class ContactMotion(NamedTuple):
-    """Accelerations a (nv,) and contact forces f (nc,)."""
+class OfContact(NamedTuple, Generic[Part]):
+    """Accelerations a (nv,) and contact forces f (nc,), or derivatives of theirs, of nv and of nc rows."""
 
-    a: Array
-    f: Array
-
-
-class ContactDerivatives(NamedTuple):
-    """.a, .f: their derivatives .dq, .dv, .dtau, (nv, nv) and (nc, nv) each."""
-
-    a: ForwardDerivatives
-    f: ForwardDerivatives
+    a: Part
+    f: Part
 
 
-class ContactTensors(NamedTuple):
-    """.a, .f: second derivatives .dqdq, .dvdv, .dvdq, .dtaudq, (nv, nv, nv) and (nc, nv, nv) each."""
+class OfImpact(NamedTuple, Generic[Part]):
+    """Velocities v (nv,) after an impact and impulses Λ (nc,) [N s, N m s], or derivatives, of nv and of nc rows."""
 
-    a: ForwardTensors
-    f: ForwardTensors
-
-
-class Impact(NamedTuple):
-    """Velocities v (nv,) after an impact and the impulses Λ (nc,) [N s, N m s]."""
-
-    v: Array
-    impulse: Array
+    v: Part
+    impulse: Part
 
 
 class ImpactRates(NamedTuple):
@@ -74,25 +58,11 @@ class ImpactRates(NamedTuple):
     dv: Array
 
 
-class ImpactDerivatives(NamedTuple):
-    """.v, .impulse: their derivatives .dq, .dv, (nv, nv) and (nc, nv) each."""
-
-    v: ImpactRates
-    impulse: ImpactRates
-
-
 class ImpactTensor(NamedTuple):
     """Second derivatives T[i, j, k] = D_k (D_j z_i): dqdq iterated, dvdq with v second; by v twice there is none."""
 
     dqdq: Array
     dvdq: Array
-
-
-class ImpactTensors(NamedTuple):
-    """.v, .impulse: second derivatives .dqdq, .dvdq, (nv, nv, nv) and (nc, nv, nv) each."""
-
-    v: ImpactTensor
-    impulse: ImpactTensor
 
 
 class ImpactHessian(NamedTuple):
@@ -105,7 +75,7 @@ class ImpactHessian(NamedTuple):
 def contact_dynamics(
     robot: Robot, q: ArrayLike, v: ArrayLike, tau: ArrayLike, contacts: Iterable[Contact] | Contact,
     fext: ArrayLike | None = None, *, regularization: float = 0.0,
-) -> ContactMotion:  # fmt: skip
+) -> OfContact[Array]:  # fmt: skip
     """Accelerations a (nv,) and contact forces f (nc,) that torques tau produce while contacts are held.
 
     fext (njoints, 6): wrenches in the joints' frames, as in ``pinocchio.rnea``.
@@ -114,30 +84,28 @@ def contact_dynamics(
     s = _Arguments(robot, q, v, contacts, regularization, tau, fext)
     A, F = np.empty((s.N, robot.nv)), np.empty((s.N, s.nc))
     s.run(contact_batch.contact_dynamics, A, F)
-    return ContactMotion(*s.results((A, F)))
+    return s.named(OfContact(A, F))
 
 
 def contact_dynamics_derivatives(
     robot: Robot, q: ArrayLike, v: ArrayLike, tau: ArrayLike, contacts: Iterable[Contact] | Contact,
     fext: ArrayLike | None = None, *, regularization: float = 0.0,
-) -> ContactDerivatives:  # fmt: skip
-    """First derivatives of accelerations and contact forces."""
+) -> OfContact[ForwardDerivatives]:  # fmt: skip
+    """First derivatives .dq, .dv, .dtau of accelerations and of contact forces."""
     s = _Arguments(robot, q, v, contacts, regularization, tau, fext)
-    z = tuple(np.empty((s.N, s.nz, robot.nv)) for _ in range(3))
+    z = [np.empty((s.N, s.nz, robot.nv)) for _ in range(3)]
     s.run(contact_batch.contact_derivatives, *z)
-    a, f = s.split(z)
-    return ContactDerivatives(ForwardDerivatives(*a), ForwardDerivatives(*f))
+    return OfContact(*s.split(ForwardDerivatives(*z)))
 
 
 def contact_dynamics_second_derivatives(
     robot: Robot, q: ArrayLike, v: ArrayLike, tau: ArrayLike, contacts: Iterable[Contact] | Contact,
     fext: ArrayLike | None = None, symmetric: bool = False, *, regularization: float = 0.0,
-) -> ContactTensors:  # fmt: skip
-    """Second derivatives as tensors T[i, j, k] = D_k (D_j z_i); dqdq iterated unless ``symmetric``."""
+) -> OfContact[ForwardTensors]:  # fmt: skip
+    """Second derivatives of both as tensors T[i, j, k] = D_k (D_j z_i); dqdq iterated unless ``symmetric``."""
     s = _Arguments(robot, q, v, contacts, regularization, tau, fext)
     qq, qv, vv, qt = s.hessians(s.every_weight(), 4, symmetric)
-    a, f = s.split((qq, vv, np.swapaxes(qv, -1, -2), np.swapaxes(qt, -1, -2)))
-    return ContactTensors(ForwardTensors(*a), ForwardTensors(*f))
+    return OfContact(*s.split(ForwardTensors(qq, vv, np.swapaxes(qv, -1, -2), np.swapaxes(qt, -1, -2))))
 
 
 def contact_dynamics_hessian(
@@ -148,13 +116,13 @@ def contact_dynamics_hessian(
     """Hessian of ``weight @ a + force_weight @ f``, without building a tensor; weights (nv,), (nc,), default zeros."""
     s = _Arguments(robot, q, v, contacts, regularization, tau, fext)
     blocks = s.hessians(s.one_weight(weight, force_weight), 4, symmetric)
-    return ForwardHessian(*s.results(tuple(block[:, 0] for block in blocks)))
+    return s.named(ForwardHessian(*(block[:, 0] for block in blocks)))
 
 
 def impact_dynamics(
     robot: Robot, q: ArrayLike, v: ArrayLike, contacts: Given, restitution: float = 0.0,
     *, regularization: float = 0.0,
-) -> Impact:  # fmt: skip
+) -> OfImpact[Array]:  # fmt: skip
     """Velocities v⁺ (nv,) after an impact of contacts at velocities v, and its impulses Λ (nc,).
 
     ``M (v⁺ - v) = Jᵀ Λ`` and ``J v⁺ = -restitution J v`` (Newton's law; 0 plastic, 1 elastic). Gains play no part.
@@ -162,30 +130,28 @@ def impact_dynamics(
     s = _Arguments(robot, q, v, contacts, regularization, restitution=restitution, impact=True)
     V, L = np.empty((s.N, robot.nv)), np.empty((s.N, s.nc))
     s.run(contact_batch.contact_dynamics, V, L)
-    return Impact(*s.results((V, L)))
+    return s.named(OfImpact(V, L))
 
 
 def impact_dynamics_derivatives(
     robot: Robot, q: ArrayLike, v: ArrayLike, contacts: Given, restitution: float = 0.0,
     *, regularization: float = 0.0,
-) -> ImpactDerivatives:  # fmt: skip
-    """First derivatives of velocities after an impact and of its impulses."""
+) -> OfImpact[ImpactRates]:  # fmt: skip
+    """First derivatives .dq, .dv of velocities after an impact and of its impulses."""
     s = _Arguments(robot, q, v, contacts, regularization, restitution=restitution, impact=True)
-    z = tuple(np.empty((s.N, s.nz, robot.nv)) for _ in range(2))
+    z = [np.empty((s.N, s.nz, robot.nv)) for _ in range(2)]
     s.run(contact_batch.contact_derivatives, *z, np.empty((0, s.nz, robot.nv)))
-    a, f = s.split(z)
-    return ImpactDerivatives(ImpactRates(*a), ImpactRates(*f))
+    return OfImpact(*s.split(ImpactRates(*z)))
 
 
 def impact_dynamics_second_derivatives(
     robot: Robot, q: ArrayLike, v: ArrayLike, contacts: Given, restitution: float = 0.0,
     symmetric: bool = False, *, regularization: float = 0.0,
-) -> ImpactTensors:  # fmt: skip
-    """Second derivatives as tensors; dqdq iterated unless ``symmetric``."""
+) -> OfImpact[ImpactTensor]:  # fmt: skip
+    """Second derivatives .dqdq, .dvdq of both as tensors; dqdq iterated unless ``symmetric``."""
     s = _Arguments(robot, q, v, contacts, regularization, restitution=restitution, impact=True)
     qq, qv = s.hessians(s.every_weight(), 2, symmetric)
-    a, f = s.split((qq, np.swapaxes(qv, -1, -2)))
-    return ImpactTensors(ImpactTensor(*a), ImpactTensor(*f))
+    return OfImpact(*s.split(ImpactTensor(qq, np.swapaxes(qv, -1, -2))))
 
 
 def impact_dynamics_hessian(
@@ -195,9 +161,8 @@ def impact_dynamics_hessian(
 ) -> ImpactHessian:  # fmt: skip
     """Hessian of ``weight @ v⁺ + impulse_weight @ Λ``, without building a tensor; default weights are zeros."""
     s = _Arguments(robot, q, v, contacts, regularization, restitution=restitution, impact=True)
-    weights = s.one_weight(weight, impulse_weight, "impulse_weight")
-    blocks = s.hessians(weights, 2, symmetric)
-    return ImpactHessian(*s.results(tuple(block[:, 0] for block in blocks)))
+    blocks = s.hessians(s.one_weight(weight, impulse_weight, "impulse_weight"), 2, symmetric)
+    return s.named(ImpactHessian(*(block[:, 0] for block in blocks)))
 
 
 def number(field: str, value: float, most: float = np.inf) -> float:
@@ -225,28 +190,18 @@ class _Arguments(Stack):
         self.tree: Tree
         if not impact:
             refuse_rolling(self.contacts)
-            wrenches = self._wrenches(fext)
-            tau_rows = self.rows("tau", tau, robot.nv)
+            tau_rows, wrenches = self.rows("tau", tau, robot.nv), self.wrenches(fext)
             self.tree = robot.resisting(damping=False, springs=False)
             self.knots = self.contacts, self.nc, epsilon, 0.0, False, self.q, V, tau_rows, wrenches
         else:
             e = number("restitution", restitution, 1.0)
             self.tree = robot.tree.weightless or robot.tree
-            self.knots = as_impacts(self.contacts), self.nc, epsilon, e, True, self.q, V, V, self._wrenches(None)
-
-    def _wrenches(self, fext: ArrayLike | None) -> Array:
-        if fext is None:
-            return np.zeros((self.N, 0, 6))
-        shape = (self.robot.model.njoints, 6)
-        given = as_array("fext", fext, shape if axes(fext) == 2 else (self.N, *shape))
-        return np.ascontiguousarray(np.broadcast_to(given, (self.N, *shape))[:, 1:])
+            self.knots = as_impacts(self.contacts), self.nc, epsilon, e, True, self.q, V, V, self.wrenches(None)
 
     def run(self, kernel: Any, *out: Any) -> None:
-        """Fill ``out`` with a kernel of batch.py, for eight samples at a time or, if that is less work, for one."""
-        robot = self.robot
-        room = contact_batch.size(self.tree.nb, robot.nq, robot.nv, self.contacts.count, self.nc)
-        memory = working_memory(room, 1 if 2 * self.N < WIDTH else WIDTH)
-        self.check(kernel(self.tree.address, memory, *self.knots, *out))
+        """Fill ``out`` with a kernel of batch.py."""
+        room = contact_batch.size(self.tree.nb, self.robot.nq, self.robot.nv, self.contacts.count, self.nc)
+        self.check(kernel(self.tree.address, self.lanes(room), *self.knots, *out))
 
     def every_weight(self) -> Array:
         """Unit weights, one for each unknown."""
@@ -266,8 +221,8 @@ class _Arguments(Stack):
             out[0] = 0.5 * (out[0] + np.swapaxes(out[0], -1, -2))
         return out
 
-    def split(self, arrays: tuple[Array, ...]) -> tuple[list[Array], list[Array]]:
-        """Results (N, nz, ...) as those of accelerations and those of forces."""
-        nv = self.robot.nv
-        first, second = [z[:, :nv] for z in arrays], [z[:, nv:] for z in arrays]
-        return list(self.results(tuple(first))), list(self.results(tuple(second)))
+    def split(self, found: Named) -> tuple[Named, Named]:
+        """Results (N, nz, ...) of a named tuple as those of accelerations and those of forces."""
+        parts: Any = slice(self.robot.nv), slice(self.robot.nv, None)
+        first, second = (self.named(found._make(z[:, part] for z in found)) for part in parts)  # type: ignore[attr-defined]
+        return first, second

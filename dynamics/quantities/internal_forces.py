@@ -76,7 +76,7 @@ def _tendons(tree, memory, Q, U, mu, out, dq, du, qq, qu):
         for b in range(tree.nb):
             if tree.rod[b] >= 0:
                 if len(out) > 0:
-                    add_tendon_forces(tree, b, ws, -1.0, Q[t], U[t], out[t])
+                    add_tendon_forces(tree, b, ws, 1.0, Q[t], U[t], out[t])
                 if len(dq) > 0:
                     add_tendon_stiffness(tree, b, ws, Q[t], U[t], as_matrix(dq[t], nv, nv))
                     add_tendon_columns(tree, b, ws, 1.0, Q[t], 0, as_matrix(du[t], nv, m))
@@ -84,10 +84,6 @@ def _tendons(tree, memory, Q, U, mu, out, dq, du, qq, qu):
                     add_tendon_curvature(
                         tree, b, ws, Q[t], U[t], mu[t], as_matrix(qq[t], nv, nv), as_matrix(qu[t], nv, m)
                     )
-
-
-def _memory(tree: HybridTree) -> Array:
-    return working_memory(Workspace.size(tree), 1)
 
 
 def _hybrid(robot: Robot, q: ArrayLike) -> tuple[Stack, HybridTree]:
@@ -103,41 +99,42 @@ def internal_forces(robot: Robot, q: ArrayLike, v: ArrayLike) -> Array:
     Per coordinate of a rod, [N m²] of bending and torsion, [N m] of stretch and shear; zero of joints. Springs and
     friction of joints take no part. ModelError for a robot without rods.
     """
-    s, tree = _hybrid(robot, q)
-    out, none = np.zeros((s.N, robot.nv)), np.zeros((0, 1))
-    _internal(tree, s.q, s.rows("v", v, robot.nv), out, none, none)
-    return s.results((out,))[0]
+    return _held(robot, q, v, 0)[0]
 
 
 def internal_forces_derivatives(robot: Robot, q: ArrayLike, v: ArrayLike) -> InternalDerivatives:
     """K and D of ``internal_forces``, which are constant."""
-    s, tree = _hybrid(robot, q)
-    out, (dq, dv) = np.zeros((s.N, robot.nv)), np.zeros((2, s.N, robot.nv, robot.nv))
-    _internal(tree, s.q, s.rows("v", v, robot.nv), out, dq, dv)
-    return InternalDerivatives(*s.results((dq, dv)))
+    return InternalDerivatives(*_held(robot, q, v, 1)[1:])
+
+
+def _held(robot: Robot, q: ArrayLike, v: ArrayLike, order: int) -> list[Array]:
+    """Internal forces and, of first order, K and D."""
+    (s, tree), nv = _hybrid(robot, q), robot.nv
+    out, dq, dv = np.zeros((s.N, nv)), *np.zeros((2, order * s.N, nv, nv))
+    _internal(tree, s.q, s.rows("v", v, nv), out, dq, dv)
+    return [s.result(one) for one in (out, dq, dv)[: 1 + 2 * order]]
 
 
 def tendon_forces(robot: Robot, q: ArrayLike, u: ArrayLike) -> Array:
     """Generalised forces (nv,) of tensions u [N], one for each of ``robot.tendons``, positive where they pull."""
-    s, tree = _hybrid(robot, q)
-    out, none = np.zeros((s.N, robot.nv)), np.zeros((0, 1))
-    U = s.rows("u", u, tree.tendons)
-    _tendons(tree, _memory(tree), s.q, U, np.zeros((s.N, 1)), out, none, none, none, none)
-    return s.results((out,))[0]
+    return _pulled(robot, q, u, 0)[0]
 
 
 def tendon_forces_derivatives(robot: Robot, q: ArrayLike, u: ArrayLike) -> TendonDerivatives:
     """First derivatives of ``tendon_forces``."""
-    s, tree = _hybrid(robot, q)
-    dq, du, none = np.zeros((s.N, robot.nv, robot.nv)), np.zeros((s.N, robot.nv, tree.tendons)), np.zeros((0, 1))
-    _tendons(tree, _memory(tree), s.q, s.rows("u", u, tree.tendons), np.zeros((s.N, 1)), none, dq, du, none, none)
-    return TendonDerivatives(*s.results((-dq, -du)))
+    return TendonDerivatives(*_pulled(robot, q, u, 1))
 
 
 def tendon_forces_hessian(robot: Robot, q: ArrayLike, u: ArrayLike, mu: ArrayLike) -> TendonHessian:
     """Hessian of ``mu @ tendon_forces(q, u)``, mu (nv,)."""
-    s, tree = _hybrid(robot, q)
-    qq, qu, none = np.zeros((s.N, robot.nv, robot.nv)), np.zeros((s.N, robot.nv, tree.tendons)), np.zeros((0, 1))
-    weights = s.rows("mu", mu, robot.nv)
-    _tendons(tree, _memory(tree), s.q, s.rows("u", u, tree.tendons), weights, none, none, none, qq, qu)
-    return TendonHessian(*s.results((-qq, -qu)))
+    return TendonHessian(*_pulled(robot, q, u, 2, mu))
+
+
+def _pulled(robot: Robot, q: ArrayLike, u: ArrayLike, order: int, mu: ArrayLike | None = None) -> list[Array]:
+    """Forces of tendons, their first derivatives or their Hessian weighted by mu, as the order asks for."""
+    (s, tree), nv = _hybrid(robot, q), robot.nv
+    sizes = (0, (nv,)), (1, (nv, nv)), (1, (nv, tree.tendons)), (2, (nv, nv)), (2, (nv, tree.tendons))
+    found = [np.zeros((s.N if own == order else 0, *size)) for own, size in sizes]
+    memory = working_memory(Workspace.size(tree), 1)
+    _tendons(tree, memory, s.q, s.rows("u", u, tree.tendons), s.rows("mu", mu, nv), *found)
+    return [s.result(-one) for (own, _), one in zip(sizes, found, strict=True) if own == order]

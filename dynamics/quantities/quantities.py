@@ -154,7 +154,7 @@ def _found(s: Stack, quantity: Quantity, a: Array, order: int, weight: Array) ->
     y, J = np.empty((s.N, size)), np.zeros((s.N if order == FIRST else 0, size, n))
     H = np.zeros((s.N if order == SECOND else 0, n, n))
     quantity.kernel(*quantity.arguments, a, order, y, weight, J, H)
-    return s.results(((y, J, H)[order],))[0]
+    return s.result((y, J, H)[order])
 
 
 def _center(s: Stack, order: int, weight: ArrayLike | None = None) -> Array:

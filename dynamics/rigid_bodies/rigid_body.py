@@ -45,7 +45,9 @@ def inverse_dynamics(
     s = Samples(robot, q, ("v", v), ("a", a), fext, fext_frame)
     tau = np.empty((s.N, robot.nv))
     s.run(batch.inverse_dynamics, tau, rods=True)
-    return s.result(world_wrenches.inverse(s, tau))
+    if s.has_world:
+        tau -= world_wrenches.torques(s)
+    return s.result(tau)
 
 
 def inverse_dynamics_derivatives(
@@ -60,8 +62,9 @@ def inverse_dynamics_derivatives(
     s = Samples(robot, q, ("v", v), ("a", a), fext, fext_frame)
     out = s.matrices(3)
     s.run(batch.inverse_dynamics_derivatives, out, rods=True)
-    # here and below: *out would take twice as long
-    return s.named(world_wrenches.inverse_derivatives(s, InverseDerivatives(out[0], out[1], out[2])))
+    if s.has_world:
+        out[0] -= world_wrenches.rates(s)
+    return s.named(InverseDerivatives(out[0], out[1], out[2]))  # here and below: *out would take twice as long
 
 
 def inverse_dynamics_second_derivatives(
@@ -83,8 +86,9 @@ def inverse_dynamics_second_derivatives(
         entries = entries_of(robot.tree)
         room = batch.room_of_tensors(robot.nv, entries.triples)
         s.run(batch.inverse_dynamics_tensors, entries, *memory, room=room)
-    found = world_wrenches.inverse_tensors(s, memory)
-    return InverseTensors(*map(s.result, found._replace(dqdq=_asked(found.dqdq, symmetric))))
+    if s.has_world:
+        memory.dqdq[:] -= world_wrenches.tensors(s)
+    return s.named(memory._replace(dqdq=_asked(memory.dqdq, symmetric)))
 
 
 def inverse_dynamics_hessian(
@@ -98,8 +102,9 @@ def inverse_dynamics_hessian(
     s = Samples(robot, q, ("v", v), ("a", a), fext, fext_frame, ("mu", mu))
     memory = s.matrices(4)
     s.run(batch.inverse_dynamics_hessian, memory, rods=True)
-    out = world_wrenches.inverse_hessian(s, InverseHessian(memory[0], memory[1], memory[2], memory[3]))
-    return s.named(out._replace(qq=_asked(out.qq, symmetric)))
+    if s.has_world:
+        memory[0] -= world_wrenches.contracted(s, s.weight[0])
+    return s.named(InverseHessian(_asked(memory[0], symmetric), memory[1], memory[2], memory[3]))
 
 
 @traceable(traced.accelerations_of, 3)
@@ -108,8 +113,7 @@ def forward_dynamics(
     *, fext_frame: str = "local",
 ) -> Array:  # fmt: skip
     """Accelerations a (nv,) that torques tau produce at (q, v). ModelError if the mass matrix is singular."""
-    s = Samples(robot, q, ("v", v), ("tau", tau), fext, fext_frame)
-    world_wrenches.add_to_torques(s)
+    s = _pushed(robot, q, v, tau, fext, fext_frame)
     a = np.empty((s.N, robot.nv))
     kernel = batch.forward_dynamics_by_mass if robot.is_hybrid else batch.forward_dynamics
     s.check(s.run(kernel, a, rods=True))
@@ -121,11 +125,10 @@ def forward_dynamics_derivatives(
     *, fext_frame: str = "local",
 ) -> ForwardDerivatives:  # fmt: skip
     """First derivatives of forward dynamics, from those of inverse dynamics by the ID-FD relation."""
-    s = Samples(robot, q, ("v", v), ("tau", tau), fext, fext_frame)
-    world_wrenches.add_to_torques(s)
+    s = _pushed(robot, q, v, tau, fext, fext_frame)
     out = s.matrices(3)
     s.check(s.run(batch.forward_dynamics_derivatives, out, rods=True))
-    return s.named(world_wrenches.forward_derivatives(s, ForwardDerivatives(out[0], out[1], out[2])))
+    return _first_order(s, out)
 
 
 def forward_dynamics_second_derivatives(
@@ -133,8 +136,7 @@ def forward_dynamics_second_derivatives(
     *, fext_frame: str = "local",
 ) -> ForwardTensors:  # fmt: skip
     """Second derivatives of forward dynamics as tensors; dqdq iterated unless ``symmetric``."""
-    s = Samples(robot, q, ("v", v), ("tau", tau), fext, fext_frame)
-    world_wrenches.add_to_torques(s)
+    s = _pushed(robot, q, v, tau, fext, fext_frame)
     out = ForwardTensors(*s.tensors(4))
     if robot.is_hybrid:
         _by_torques(s, forward_dynamics_hessian, out)
@@ -143,8 +145,8 @@ def forward_dynamics_second_derivatives(
         room = batch.room_of_tensors(robot.nv, entries.triples)
         s.check(s.run(batch.forward_dynamics_tensors, entries, *out, room=room))
     if s.has_world:
-        out = world_wrenches.forward_tensors(s, out, _inverse_mass(s))
-    return ForwardTensors(*map(s.result, out._replace(dqdq=_asked(out.dqdq, symmetric))))
+        out.dqdq[:] += world_wrenches.through_tensors(s, out, _inverse_mass(s))
+    return s.named(out._replace(dqdq=_asked(out.dqdq, symmetric)))
 
 
 def forward_dynamics_hessian(
@@ -152,7 +154,7 @@ def forward_dynamics_hessian(
     symmetric: bool = False, *, fext_frame: str = "local",
 ) -> ForwardHessian:  # fmt: skip
     """Hessian of ``weight @ forward_dynamics(q, v, tau)``, weight (nv,), without building a tensor."""
-    s = Samples(robot, q, ("v", v), ("tau", tau), fext, fext_frame, ("weight", weight))
+    s = _pushed(robot, q, v, tau, fext, fext_frame, ("weight", weight))
     return _both_orders(s, np.empty((0, s.N, robot.nv, robot.nv)), symmetric)
 
 
@@ -161,21 +163,37 @@ def forward_dynamics_both_derivatives(
     symmetric: bool = False, *, fext_frame: str = "local",
 ) -> tuple[ForwardDerivatives, ForwardHessian]:  # fmt: skip
     """``forward_dynamics_derivatives`` and ``forward_dynamics_hessian`` for little more than the second alone."""
-    s = Samples(robot, q, ("v", v), ("tau", tau), fext, fext_frame, ("weight", weight))
+    s = _pushed(robot, q, v, tau, fext, fext_frame, ("weight", weight))
     memory = s.matrices(3)
     hessian = _both_orders(s, memory, symmetric)
-    first = world_wrenches.forward_derivatives(s, ForwardDerivatives(memory[0], memory[1], memory[2]))
-    return s.named(first), hessian
+    return _first_order(s, memory), hessian
+
+
+def _pushed(
+    robot: Robot, q: ArrayLike, v: ArrayLike, tau: ArrayLike, fext: ArrayLike | None, fext_frame: str,
+    weight: tuple[str, ArrayLike] | None = None,
+) -> Samples:  # fmt: skip
+    """Arguments of forward dynamics, with the torques of wrenches that keep their direction in the world in tau."""
+    s = Samples(robot, q, ("v", v), ("tau", tau), fext, fext_frame, weight)
+    if s.has_world:
+        s.second = s.second + world_wrenches.torques(s)
+    return s
+
+
+def _first_order(s: Samples, out: Array) -> ForwardDerivatives:
+    """First derivatives (3, N, nv, nv), and by way of such wrenches: a_q + a_τ τ_q."""
+    if s.has_world:
+        out[0] += out[2] @ world_wrenches.rates(s)
+    return s.named(ForwardDerivatives(out[0], out[1], out[2]))
 
 
 def _both_orders(s: Samples, first: Array, symmetric: bool) -> ForwardHessian:
-    """The Hessian, and first derivatives (3, N, nv, nv) if there is room for them; wrenches of the world included."""
-    world_wrenches.add_to_torques(s)
+    """The Hessian, and first derivatives (3, N, nv, nv) without the part of such wrenches if there is room for them."""
     memory = s.matrices(4)
     s.check(s.run(batch.forward_dynamics_hessian, first, memory, rods=True))
     out = ForwardHessian(memory[0], memory[1], memory[2], memory[3])
     if s.has_world:
-        out = world_wrenches.forward_hessian(s, out, _inverse_mass(s))
+        memory[0] += world_wrenches.through_hessian(s, out, _inverse_mass(s))
     return s.named(out._replace(qq=_asked(out.qq, symmetric)))
 
 
@@ -188,7 +206,7 @@ def mass_matrix(robot: Robot, q: ArrayLike) -> Array:
 def inverse_mass_matrix(robot: Robot, q: ArrayLike) -> Array:
     """M⁻¹ (nv, nv), of the factors of M. ModelError if M is singular."""
     s = Stack(robot, q)
-    return s.results((_inverse_mass(s),))[0]
+    return s.result(_inverse_mass(s))
 
 
 def inverse_mass_matrix_derivatives(robot: Robot, q: ArrayLike, tau: ArrayLike | None = None) -> Array:
@@ -205,7 +223,7 @@ def inverse_mass_matrix_derivatives(robot: Robot, q: ArrayLike, tau: ArrayLike |
     failed = batch.forward_dynamics_derivatives(tree.handle, memory, Q, np.zeros_like(units), units, none, out)
     s.check(failed if failed < 0 or tau is not None else failed // nv)
     found = out[0] if tau is not None else np.swapaxes(out[0].reshape(s.N, nv, nv, nv), 1, 2)
-    return s.results((found,))[0]
+    return s.result(found)
 
 
 def _by_torques(s: Samples, hessian: Any, out: tuple[Array, ...]) -> None:

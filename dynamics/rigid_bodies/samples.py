@@ -86,9 +86,26 @@ class Stack:
                 " or accelerations overflow"
             )
 
-    def results(self, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
-        """Without the leading axis, for one sample."""
-        return tuple(array[0] for array in arrays) if self.single else arrays
+    def wrenches(self, fext: ArrayLike | None) -> Array:
+        """Wrenches (N, nb, 6) of bodies, without that on the world, of one set or one a sample; (N, 0, 6) of None."""
+        if fext is None:
+            return np.empty((self.N, 0, 6))
+        rows = self.robot.tree.nb + 1
+        shape = (rows, 6) if axes(fext) == 2 or (self.single and axes(fext) != 3) else (self.N, rows, 6)
+        given = as_array("fext", fext, shape)
+        return np.ascontiguousarray(np.broadcast_to(given, (self.N, rows, 6))[:, 1:])
+
+    def lanes(self, numbers: int) -> Array:
+        """Working memory for eight samples at a time or, if that is less work, for one."""
+        return working_memory(numbers, 1 if 2 * self.N < WIDTH else WIDTH)
+
+    def result(self, array: Array) -> Array:
+        """A result without the leading axis, for one sample."""
+        return array[0] if self.single else array
+
+    def named(self, found: Named) -> Named:
+        """Results of a named tuple without the leading axis, for one sample."""
+        return found._make(array[0] for array in found) if self.single else found  # type: ignore[attr-defined]
 
 
 class Samples(Stack):
@@ -120,9 +137,9 @@ class Samples(Stack):
                 f"fext_frame: expected 'local' for {robot.name}, which has rods (Assembly.wrench adds one that keeps"
                 " its direction)"
             )
-        none: Array = np.empty((self.N, 0, 6))
-        wrenches = none if fext is None else self._wrenches(fext)
-        self.fext, self.world = (none, wrenches) if fext_frame == "world" else (wrenches, none)
+        none = self.wrenches(None)
+        given = none if fext is None else self.wrenches(fext)
+        self.fext, self.world = (none, given) if fext_frame == "world" else (given, none)
 
     @property
     def has_world(self) -> bool:
@@ -137,12 +154,6 @@ class Samples(Stack):
             return value
         return as_array(field, value, (self.N, size), finite=False)
 
-    def _wrenches(self, fext: ArrayLike) -> Array:
-        rows = self.robot.tree.nb + 1
-        shape = (rows, 6) if axes(fext) == 2 or (self.single and axes(fext) != 3) else (self.N, rows, 6)
-        wrenches = as_array("fext", fext, shape)
-        return np.ascontiguousarray(np.broadcast_to(wrenches, (self.N, rows, 6))[:, 1:])
-
     def run(self, kernel: Any, *out: Any, room: int = 0, rods: bool = False) -> Any:
         """Fill ``out`` with a kernel of batch.py, which takes ``room`` numbers of memory beyond ``size``.
 
@@ -153,10 +164,9 @@ class Samples(Stack):
         return kernel(robot.handle if rods else robot.tree.address, self.memory(room), *given, *out)
 
     def memory(self, room: int = 0) -> Array:
-        """Working memory for eight samples at a time or, if that is less work, for one."""
+        """Working memory of the kernels of batch.py, and ``room`` numbers more."""
         robot = self.robot
-        width = 1 if 2 * self.N < WIDTH else WIDTH
-        return working_memory(size(robot.tree.nb, robot.nq, robot.nv, robot.room) + room, width)
+        return self.lanes(size(robot.tree.nb, robot.nq, robot.nv, robot.room) + room)
 
     def matrices(self, count: int) -> Array:
         return recycled((count, self.N, self.robot.nv, self.robot.nv))
@@ -172,10 +182,3 @@ class Samples(Stack):
         if len(arrays) != 4 or any(mine is not theirs for mine, theirs in zip(arrays, given, strict=True)):
             raise ProblemError("out: expected the arrays that an earlier call returned, contiguous and writeable")
         return [array.reshape(shape) for array in arrays]
-
-    def result(self, array: Array) -> Array:
-        return array[0] if self.single else array
-
-    def named(self, found: Named) -> Named:
-        """Results of a named tuple without the leading axis, for one sample."""
-        return found._make(array[0] for array in found) if self.single else found  # type: ignore[attr-defined]
