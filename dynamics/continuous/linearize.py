@@ -20,7 +20,7 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ddp.errors import ProblemError, as_array, items
+from ddp.errors import items
 from ddp.machine.aligned import working_memory
 from ddp.machine.recycled import recycled
 from ddp.systems.system import LinearSystem
@@ -30,6 +30,7 @@ from dynamics.continuous import flow
 from dynamics.quantities.quantities import frame_velocity_derivatives
 from dynamics.rigid_bodies.passive import entries_of
 from dynamics.rigid_bodies.samples import Samples, Stack
+from dynamics.robots.equipment import as_actuation
 from dynamics.robots.model import Robot
 
 Array = NDArray[np.float64]
@@ -48,9 +49,7 @@ def linearize(
     ModelError if the mass matrix is singular, ProblemError for arguments that do not fit.
     """
     s = Samples(robot, q, ("v", v), ("tau", tau), fext, "local")
-    S = as_array("actuation", robot.actuation if actuation is None else actuation, (robot.nv, None))
-    if S.shape[1] == 0:
-        raise ProblemError(f"actuation: expected at least one column, got shape {S.shape}")
+    S = as_actuation(robot.actuation if actuation is None else actuation, robot.nv)
     n, nu, nv = 2 * robot.nv, S.shape[1], robot.nv
     A, B = recycled((s.N, n, n)), recycled((s.N, n, nu))
     flow.move(robot.tree.address, s.first, A, B)

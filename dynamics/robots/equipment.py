@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ddp.errors import DDPError, ModelError, as_array
+from ddp.errors import DDPError, ModelError, ProblemError, as_array
 from dynamics.robots.joints import UNIT_NUMBERS
 from dynamics.robots.libraries import pin
 
@@ -75,8 +75,19 @@ def check_springs(model: pin.Model, kind: NDArray[np.int64], stiffness: Array) -
             )
 
 
-def pairs_of_limits(field: str, value: ArrayLike, nu: int, error: type[DDPError]) -> Array:
-    """Lower and upper limits (nu, 2) of controls, ±inf for none; an error unless lower < upper."""
+def as_actuation(value: ArrayLike, nv: int, cables: int = 0, least: int = 1) -> Array:
+    """S (nv, nu), how controls act; ProblemError for fewer columns than ``least`` or than tendons and wrenches take."""
+    S = as_array("actuation", value, (nv, None))
+    if S.shape[1] < max(cables, least):
+        wanted = f"{cables} columns, the first for tendons and wrenches" if cables else "one column"
+        raise ProblemError(f"actuation: expected at least {wanted}, got shape {S.shape}")
+    return S
+
+
+def pairs_of_limits(field: str, value: ArrayLike | None, nu: int, error: type[DDPError] = ProblemError) -> Array:
+    """Lower and upper limits (nu, 2) of controls, ±inf for none, as of None; an error unless lower < upper."""
+    if value is None:
+        return np.tile([-np.inf, np.inf], (nu, 1))
     limits = as_array(field, value, (None, None), error, finite=False).copy()
     if nu != 2 and limits.shape == (2, nu):
         raise error(f"{field}: expected shape ({nu}, 2), got (2, {nu}): give its transpose, a row of two per control")

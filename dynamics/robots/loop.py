@@ -86,11 +86,6 @@ class Mechanism:
         return int(list(self.model.supports[body + 1])[1]) - 1
 
 
-def mechanism(bodies: pin.Model | Mechanism) -> Mechanism:
-    """Bodies as a `Mechanism`."""
-    return Mechanism(bodies) if isinstance(bodies, pin.Model) else bodies
-
-
 class Row(NamedTuple):
     """One equation of a loop: π·x = 0 of four numbers x in the frame of body A, and π in that of B."""
 
@@ -98,9 +93,9 @@ class Row(NamedTuple):
     plane: Array
 
 
-def rows_of(bodies: pin.Model | Mechanism, loop: Loop) -> list[Row]:
+def rows_of(m: Mechanism, loop: Loop) -> list[Row]:
     """Equations of a loop: places along held axes, and axes of both frames that stay at right angles."""
-    a, b = (mechanism(bodies).place(name)[1] for name in (loop.frame_a, loop.frame_b))
+    a, b = (m.place(name)[1] for name in (loop.frame_a, loop.frame_b))
     free, rows = set(loop.free.split()), []
     for k, axis in enumerate(AXES[:3]):
         if axis not in free:
@@ -116,15 +111,14 @@ def rows_of(bodies: pin.Model | Mechanism, loop: Loop) -> list[Row]:
     return rows
 
 
-def bodies_of(bodies: pin.Model | Mechanism, loop: Loop) -> tuple[int, int]:
+def bodies_of(m: Mechanism, loop: Loop) -> tuple[int, int]:
     """The bodies of a loop, -1 for the world."""
-    a, b = (mechanism(bodies).place(name)[0] for name in (loop.frame_a, loop.frame_b))
+    a, b = (m.place(name)[0] for name in (loop.frame_a, loop.frame_b))
     return a, b
 
 
-def errors(bodies: pin.Model | Mechanism, loops: Sequence[Loop], q: Array) -> tuple[Array, Array]:
+def errors(m: Mechanism, loops: Sequence[Loop], q: Array) -> tuple[Array, Array]:
     """e (nc,) and e_q (nc, nv) of loops."""
-    m = mechanism(bodies)
     poses, e, J = [*m.poses(q), (pin.SE3.Identity(), np.zeros((6, m.nv)))], [], []
     for loop in loops:
         (A, Ja), (B, Jb) = (poses[body] for body in bodies_of(m, loop))
@@ -138,18 +132,17 @@ def errors(bodies: pin.Model | Mechanism, loops: Sequence[Loop], q: Array) -> tu
     return np.array(e), np.array(J).reshape(-1, m.nv)
 
 
-def closed(bodies: pin.Model | Mechanism, loops: Sequence[Loop], q: Array) -> Array | None:
+def closed(m: Mechanism, loops: Sequence[Loop], q: Array) -> Array | None:
     """The configuration near q that closes loops, their axes in the same sense; None if there is none."""
-    model = mechanism(bodies)
-    if np.abs(distances(model, loops, q)[0]).max(initial=0.0) < 1e-12:
+    if np.abs(distances(m, loops, q)[0]).max(initial=0.0) < 1e-12:
         return q
     sweep = 0
     while sweep < SWEEPS:
-        e, J = distances(model, loops, q) if sweep < SWEEPS - 3 else errors(model, loops, q)
+        e, J = distances(m, loops, q) if sweep < SWEEPS - 3 else errors(m, loops, q)
         step = -np.linalg.pinv(J, rcond=1e-9) @ e
-        q = model.moved(q, step * min(1.0, 0.5 / max(np.abs(step).max(initial=0.0), 1e-300)))
+        q = m.moved(q, step * min(1.0, 0.5 / max(np.abs(step).max(initial=0.0), 1e-300)))
         sweep = max(sweep + 1, SWEEPS - 3 if np.abs(step).max(initial=0.0) < 1e-10 else 0)
-    left = np.append(errors(model, loops, q)[0], distances(model, loops, q)[0])
+    left = np.append(errors(m, loops, q)[0], distances(m, loops, q)[0])
     return q if np.abs(left).max(initial=0.0) < 1e-9 else None
 
 
@@ -203,29 +196,26 @@ class Loops(Struct):
     previous: Indices = integers()
 
 
-def compile_loops(
-    bodies: pin.Model | Mechanism, previous: NDArray[np.int64], loops: Sequence[Loop], q0: Array
-) -> Loops:  # fmt: skip
+def compile_loops(m: Mechanism, previous: Indices, loops: Sequence[Loop], q0: Array) -> Loops:
     """The arrays of some loops, after a look at whether one holds what others hold already: ModelError names it."""
-    model = mechanism(bodies)
     pair: list[list[int]] = []
     path: list[list[int]] = []
     points: list[Array] = []
     planes: list[Array] = []
     for loop in loops:
-        a, b = bodies_of(model, loop)
-        rows, begin = rows_of(model, loop), len(path)
-        sides = [model.dofs(body) if body >= 0 else [] for body in (a, b)]
+        a, b = bodies_of(m, loop)
+        rows, begin = rows_of(m, loop), len(path)
+        sides = [m.dofs(body) if body >= 0 else [] for body in (a, b)]
         common = set(sides[0]) & set(sides[1])
         for side in (0, 1):
             path += [[i, side] for i in sides[side] if i not in common]
-        roots = [model.root(body) if body >= 0 else -1 for body in (a, b)]
+        roots = [m.root(body) if body >= 0 else -1 for body in (a, b)]
         pair.append([a, b, *roots, len(points), len(points) + len(rows), begin, len(path)])
         points += [row.x for row in rows]
         planes += [row.plane for row in rows]
     nc = len(points)
-    order = np.arange(-1, model.nv + nc - 1) if nc else previous
-    _check_rank(model, loops, q0)
+    order = np.arange(-1, m.nv + nc - 1) if nc else previous
+    _check_rank(m, loops, q0)
     return Loops(
         nc=nc, count=len(loops), entries=len(path), pair=np.array(pair, dtype=np.int64).reshape(-1, 8),
         path=np.array(path, dtype=np.int64).reshape(-1, 2), point=np.array(points).reshape(-1, 4),
@@ -259,12 +249,11 @@ def _rates_nearby(model: Mechanism, loops: Sequence[Loop], q0: Array) -> list[Ar
     return [errors(model, loops, q)[1] for q in found if q is not None]
 
 
-def independent(bodies: pin.Model | Mechanism, loops: Sequence[Loop], q0: Array) -> tuple[Loop, ...]:
+def independent(m: Mechanism, loops: Sequence[Loop], q0: Array) -> tuple[Loop, ...]:
     """Loops without the rows that hold what joints and others hold already: those are set free, weakest first."""
     if not loops:
         return ()
-    model = mechanism(bodies)
-    J = np.stack(_rates_nearby(model, loops, q0))
+    J = np.stack(_rates_nearby(m, loops, q0))
     left, kept, begin = J.copy(), [], 0
     for one in loops:
         held = [axis for axis in AXES if axis not in one.free.split()]
@@ -285,13 +274,12 @@ def independent(bodies: pin.Model | Mechanism, loops: Sequence[Loop], q0: Array)
     return tuple(kept)
 
 
-def given(bodies: pin.Model | Mechanism, loops: Iterable[Loop]) -> tuple[Loop, ...]:
+def given(m: Mechanism, loops: Iterable[Loop]) -> tuple[Loop, ...]:
     """Loops of bodies as they were given, checked."""
-    model = mechanism(bodies)
     found = instances("loops", loops, Loop, "Loops", error=ModelError)
     for loop in found:
-        if bodies_of(model, loop)[0] < 0:
+        if bodies_of(m, loop)[0] < 0:
             raise ModelError(f"{loop}: expected a frame_a that a joint moves, got one fixed to the world")
-        if not rows_of(model, loop):
+        if not rows_of(m, loop):
             raise ModelError(f"free of {loop}: expected something that is held, got {loop.free!r}")
     return found

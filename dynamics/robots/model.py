@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from ddp.errors import DDPError, ModelError, as_array, choice, flag, instance, nearest, numbers, said
 from dynamics.geometry.joint_motion import FREE_FLYER
 from dynamics.robots import actuators, joints, loading, loop, massless_joints, omissions, plausible
-from dynamics.robots.equipment import Equipment, checked
+from dynamics.robots.equipment import Equipment, checked, pairs_of_limits
 from dynamics.robots.found import Found, Source
 from dynamics.robots.joints import UNIT_NUMBERS, effort_limits
 from dynamics.robots.libraries import pin
@@ -177,8 +177,7 @@ class Robot:
         """
         if not self.equipment.drives:
             return effort_limits(self.model)[self._driven]
-        given = self.equipment.control_limits
-        return np.tile([-np.inf, np.inf], (self.actuation.shape[1], 1)) if given is None else given.copy()
+        return pairs_of_limits("control_limits", self.equipment.control_limits, self._actuation.shape[1], ModelError)
 
     @property
     def _driven(self) -> Indices:

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ddp.errors import ModelError, as_array, choice
 from dynamics.robots.chain import add_chain, configurations, linked
-from dynamics.robots.equipment import Equipment
+from dynamics.robots.equipment import Equipment, pairs_of_limits
 from dynamics.robots.joints import effort_limits
 from dynamics.robots.libraries import pin
 from dynamics.robots.model import Robot
@@ -103,7 +103,7 @@ class HybridRobot(Robot):
 
         Tensions pull; the rest has the limits that the robot of the beginning has for its actuators and joints.
         """
-        cables = np.tile([-np.inf, np.inf], (self.tree.cables, 1))
+        cables = pairs_of_limits("control_limits", None, self.tree.cables)
         cables[: len(self.tendons), 0] = 0.0
         return np.concatenate([cables, self._driving[1]])
 

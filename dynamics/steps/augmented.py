@@ -58,9 +58,7 @@ class Augmented(Around):
         if self.ns:
             self._space = Space((*self._space.parts, Euclidean(self.ns)))
         self.nx, self.nu = self.system.nx + self.ns, self.nr
-        self.control_limits = np.tile([-np.inf, np.inf], (self.nr, 1))
-        if control_limits is not None:
-            self.control_limits = pairs_of_limits("control_limits", control_limits, self.nr, ProblemError)
+        self.control_limits = pairs_of_limits("control_limits", control_limits, self.nr)
         self._functions = self._followed()
         if (durations := ability(self.system, "step_durations")) is not None:
             self.step_durations = durations

@@ -37,8 +37,7 @@ class KinematicDynamics(ByKnot):
         self.nx, self.nu = robot.nq + robot.nv, self.rates.shape[1]
         if self.nu == 0:
             raise ProblemError("rates: expected at least one column, got none")
-        limits = np.tile([-np.inf, np.inf], (self.nu, 1)) if control_limits is None else control_limits
-        self.control_limits = pairs_of_limits("control_limits", limits, self.nu, ProblemError)
+        self.control_limits = pairs_of_limits("control_limits", control_limits, self.nu)
         self._space = space_of_states(robot.tree)
         space, S, h, nq, still = self._space, self.rates, self.dt, robot.nq, np.zeros(robot.nv)
 

@@ -33,6 +33,7 @@ from dynamics.rigid_bodies.kinematics import Workspace, clear
 from dynamics.rigid_bodies.loops import Looping, add_loop_stiffness, looping, see_loops
 from dynamics.rigid_bodies.residual import residual, residual_derivatives
 from dynamics.rigid_bodies.samples import check_configurations
+from dynamics.robots.equipment import as_actuation
 from dynamics.robots.model import Robot, check_robot
 from dynamics.rods.memory import has_rod
 from dynamics.rods.motion import reach_of_rod
@@ -215,11 +216,7 @@ def statics(
     something acts that nothing balances, a floating one say, does not converge.
     """
     check_robot(robot)
-    S = as_array("actuation", robot.actuation if actuation is None else actuation, (robot.nv, None))
-    if S.shape[1] < (cables := robot.tree.cables):
-        raise ProblemError(
-            f"actuation: expected at least {cables} columns, the first for tendons and wrenches, got {S.shape[1]}"
-        )
+    S = as_actuation(robot.actuation if actuation is None else actuation, robot.nv, robot.tree.cables, least=0)
     controls = np.zeros(S.shape[1]) if u is None else u
     start = robot.q0 if q0 is None else q0
     batched = [axes(controls) == 2, axes(start) == 2, fext is not None and axes(fext) == 3]

@@ -21,7 +21,7 @@ from dynamics.rigid_bodies.balance import balance
 from dynamics.rigid_bodies.passive import passive_torques
 from dynamics.rigid_bodies.rigid_body import inverse_dynamics
 from dynamics.rigid_bodies.samples import check_configurations
-from dynamics.robots.equipment import pairs_of_limits
+from dynamics.robots.equipment import as_actuation, pairs_of_limits
 from dynamics.robots.model import Robot, check_robot
 from dynamics.robots.space import space_of_states
 from dynamics.steps import rollouts
@@ -55,18 +55,10 @@ class SteppedRobot(ABC):
         self._dt = positive("dt", dt)
         if control_limits is None and actuation is None and robot.equipment.drives:
             control_limits = robot.control_limits
-        self.actuation = as_array("actuation", robot.actuation if actuation is None else actuation, (robot.nv, None))
-        self.actuation = self.actuation.copy()
-        if self.actuation.shape[1] == 0:
-            raise ProblemError(f"actuation: expected at least one column, got shape {self.actuation.shape}")
+        given = robot.actuation if actuation is None else actuation
+        self.actuation = as_actuation(given, robot.nv, robot.tree.cables).copy()
         self._nu = int(self.actuation.shape[1])
-        if self._nu < (cables := robot.tree.cables):
-            raise ProblemError(
-                f"actuation: expected at least {cables} columns, the first for tendons and wrenches, got {self._nu}"
-            )
-        if control_limits is None:
-            control_limits = np.tile([-np.inf, np.inf], (self._nu, 1))
-        self.control_limits = pairs_of_limits("control_limits", control_limits, self._nu, ProblemError)
+        self.control_limits = pairs_of_limits("control_limits", control_limits, self._nu)
 
     def _compose(self, scheme: Scheme, modes: list[Mode], schedule: list[int]) -> None:
         """Enter the scheme of steps, the modes, and which of them each knot is of."""

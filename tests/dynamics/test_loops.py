@@ -13,7 +13,7 @@ import dynamics
 from ddp.errors import ModelError, ProblemError
 from ddp.systems.system import expanded
 from dynamics import Loop, Robot, RobotDynamics
-from dynamics.robots.loop import closed, distances, mechanism
+from dynamics.robots.loop import Mechanism, closed, distances
 from problems.costs import ControlCost, StateCost
 
 HOLDING = ("implicit-euler", "sdirk2")
@@ -205,7 +205,7 @@ def test_rates_of_distances_are_exact_where_a_loop_is_closed_and_turned(free, rn
     model, loops = pin.Model(), [Loop("end", "universe", free)]
     model.addJoint(0, pin.JointModelFreeFlyer(), pin.SE3.Identity(), "base")
     model.addFrame(pin.Frame("end", 1, 0, random_placement(rng), pin.OP_FRAME))
-    bodies = mechanism(model)
+    bodies = Mechanism(model)
     q = closed(bodies, loops, pin.integrate(model, pin.neutral(model), rng.normal(size=6)))
     rates = distances(bodies, loops, q)[1]
     for d, rate in zip(np.eye(6), rates.T, strict=True):

@@ -164,7 +164,7 @@ def test_cassie_falls_with_its_rods_attached():
     for dt in (1e-3, 5e-4):
         system = RobotDynamics(cassie, dt, integrator="sdirk2")
         X = system.rollout(np.r_[cassie.q0, np.zeros(32)], np.zeros((round(0.1 / dt), 10)))
-        apart = [np.abs(loop.distances(loop.mechanism(cassie.model), cassie.loops, x[: cassie.nq])[0]).max() for x in X]
+        apart = [np.abs(loop.distances(cassie.mechanism, cassie.loops, x[: cassie.nq])[0]).max() for x in X]
         assert max(apart) < 1e-9
         fallen = dynamics.center_of_mass(cassie, X[-1, : cassie.nq]) - dynamics.center_of_mass(cassie, cassie.q0)
         errors.append(np.abs(fallen - [0.0, 0.0, -0.5 * 9.81 * 0.1**2]).max())
@@ -205,4 +205,4 @@ def test_cassie_squats():
     assert abs(exact.cost - gauss_newton.cost) < 1e-8 * exact.cost
     assert abs(dynamics.frame_placement(robot, exact.X[-1, : robot.nq], "pelvis")[2, 3] - high[2] + 0.15) < 0.01
     for x in exact.X:
-        assert np.abs(loop.distances(loop.mechanism(robot.model), robot.loops, x[: robot.nq])[0]).max() < 1e-9
+        assert np.abs(loop.distances(robot.mechanism, robot.loops, x[: robot.nq])[0]).max() < 1e-9

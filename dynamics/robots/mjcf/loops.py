@@ -43,12 +43,12 @@ def loops_of(m: Any, elements: Elements, model: pin.Model, q0: Array, omissions:
         one = Loop(ends[0].name, ends[1].name, KINDS[kind])
         if ends[0].parentJoint == ends[1].parentJoint:
             continue
-        if loop.closed(model, [*found, one], q0) is None:
+        if loop.closed(loop.Mechanism(model), [*found, one], q0) is None:
             omissions.drop("equality constraints {}, which no posture near q0 satisfies, are not modelled", name)
             continue
         omissions.place("equality constraints {} are held by implicit steps of RobotDynamics alone", name)
         found.append(one)
-    return loop.independent(model, found, q0)
+    return loop.independent(loop.Mechanism(model), found, q0)
 
 
 def _ends(m: Any, model: pin.Model, i: int, kind: str) -> list[pin.Frame]:
