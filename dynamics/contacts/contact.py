@@ -11,10 +11,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from ddp.errors import ProblemError, as_array, choice, instances, positive, said, settle
 from ddp.machine.struct import Struct, integer, integers, reals
-from dynamics.geometry.solids import pose
+from dynamics.geometry.solids import direction, pose
 from dynamics.quantities.quantities import frame_placement, frame_velocity_derivatives
 from dynamics.robots.libraries import pin
 from dynamics.robots.model import Robot, check_robot
+from dynamics.robots.tree import roots
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -93,9 +94,9 @@ class Contact:
             raise ProblemError(f"radius {where}: expected that of a wheel or a ball [m], got None")
         settle(self, radius=positive(f"radius {where}", self.radius))
         if self.axis is not None:
-            settle(self, axis=tuple(_direction(f"axis {where}", self.axis).tolist()))
+            settle(self, axis=tuple(direction(f"axis {where}", self.axis).tolist()))
         upward = (0.0, 0.0, 1.0) if self.normal is None else self.normal
-        settle(self, normal=tuple(_direction(f"normal {where}", upward).tolist()))
+        settle(self, normal=tuple(direction(f"normal {where}", upward).tolist()))
         if self.slides is not None:
             if self.axis is None:
                 given = said(self.slides)
@@ -128,10 +129,9 @@ class Contact:
         """Height (3,) [m] of what rolls over its plane, along the normal; zero where there is no target."""
         if self.target is None:
             return np.zeros(3)
-        data, frame = robot.model.createData(), robot.frame_id(self.frame)
-        pin.forwardKinematics(robot.model, data, as_array("q", q, (robot.nq,)))
-        M, n = pin.updateFramePlacement(robot.model, data, frame), np.array(self.normal)
-        return self.directions(M.rotation) @ (n @ (M.translation + self.lowest(M.rotation) - self.target) * n)
+        M, n = frame_placement(robot, q, self.frame), np.array(self.normal)
+        R, p = M[:3, :3], M[:3, 3]
+        return self.directions(R) @ (n @ (p + self.lowest(R) - self.target) * n)
 
     def directions(self, rotation: Array) -> Array:
         """Axes (3, 3) of its force in rows, in the world; rotation: of its frame. One that slides holds two of them."""
@@ -147,14 +147,6 @@ class Contact:
         assert self.radius is not None
         n, a = np.array(self.normal), rotation @ (np.zeros(3) if self.axis is None else np.array(self.axis))
         return -self.radius * (n - (n @ a) * a) / np.sqrt(1.0 - (n @ a) ** 2)
-
-
-def _direction(field: str, given: ArrayLike) -> Array:
-    """A vector of length one."""
-    vector = as_array(field, given, (3,))
-    if not np.linalg.norm(vector) > 0.0:
-        raise ProblemError(f"{field}: expected a direction, got zero")
-    return np.asarray(vector / np.linalg.norm(vector))
 
 
 def _target(contact: Contact) -> Array | pin.SE3:
@@ -242,7 +234,7 @@ def compile_contacts(robot: Robot, contacts: Iterable[Contact] | Contact) -> Con
     body = np.array([frame.parentJoint - 1 for frame in found], dtype=np.int64)
     sizes = np.array([contact.size for contact in given], dtype=np.int64)
     return Contacts(
-        count=len(body), body=body, root=np.array([_root(robot, b) for b in body], dtype=np.int64),
+        count=len(body), body=body, root=roots(robot.tree.parent)[body],
         kind=np.array([KINDS[contact.kind] for contact in given], dtype=np.int64),
         reference=np.array([REFERENCES[contact.reference] for contact in given], dtype=np.int64),
         row=np.cumsum(sizes) - sizes,
@@ -281,12 +273,6 @@ def _wheel(contact: Contact) -> Array:
     slides = (0.0, 0.0) if contact.slides is None else (np.cos(contact.slides), np.sin(contact.slides))
     normal = np.zeros(3) if contact.normal is None else contact.normal
     return np.concatenate([[contact.radius or 0.0], axis, normal, slides])
-
-
-def _root(robot: Robot, b: int) -> int:
-    while robot.tree.parent[b] >= 0:
-        b = int(robot.tree.parent[b])
-    return int(b)
 
 
 def _pose(contact: Contact) -> pin.SE3:

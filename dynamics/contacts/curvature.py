@@ -13,9 +13,8 @@ for j on the way from k to the root. For surfaces, motions in the frame's own ax
 
 from __future__ import annotations
 
-from ddp.compiling.kernel import kernel
+from ddp.compiling.kernel import inline, kernel
 from ddp.machine.memory import as_vector
-from dynamics.contacts.algebra import add_outer, add_vector, seen_from, velocity_at
 from dynamics.contacts.contact import POINT, ROLLING, SURFACE
 from dynamics.contacts.rolling import add_roll_curvature, slip_rate, subtract_roll_torques
 from dynamics.geometry.lie import jlog6, log6_hessian
@@ -38,13 +37,30 @@ from dynamics.geometry.spatial import (
     part6,
     scale3,
     scale6,
+    seen_motion,
     store_at,
     sub3,
     sub6,
     times6,
     transposed_times6,
+    velocity_at,
 )
 from dynamics.rigid_bodies.kinematics import clear, sum_over_subtrees
+
+
+@inline
+def add_outer(A, i, k, scale, x, f):
+    """Row i from column k += scale x fᵀ."""
+    for a in range(3):
+        for b in range(3):
+            A[i, k + 3 * a + b] += scale * x[a] * f[b]
+
+
+@inline
+def add_vector(A, i, k, scale, f):
+    """Row i from column k += scale f."""
+    for a in range(3):
+        A[i, k + a] += scale * f[a]
 
 
 @kernel
@@ -80,10 +96,10 @@ def subtract_force_torques(tree, contacts, ws, place, f, dq):
             b, R, p, force = contacts.body[i], place.R[i], place.p[i], part6(f, contacts.row[i])
             k = tree.iv[b] + tree.nj[b] - 1
             while k >= 0:
-                Jk = seen_from(R, p, ws.s[k])
+                Jk = seen_motion(R, p, ws.s[k])
                 j = tree.previous[tree.iv[tree.body[k]]]
                 while j >= 0:
-                    dq[j, k] -= dot6(force, cross_motion(seen_from(R, p, ws.s[j]), Jk))
+                    dq[j, k] -= dot6(force, cross_motion(seen_motion(R, p, ws.s[j]), Jk))
                     j = tree.previous[j]
                 k = tree.previous[k]
 
@@ -111,7 +127,7 @@ def couple_forces(tree, contacts, ws, place, nc, Ryz):
                 for a in range(3):
                     Ryz[k, r + a] = -slipped[a]
             else:
-                turned = seen_from(R, p, chi)
+                turned = seen_motion(R, p, chi)
                 for a in range(6):
                     Ryz[k, r + a] = -turned[a]
             k = tree.previous[k]
@@ -161,29 +177,21 @@ def add_contact_curvature(tree, contacts, ws, place, nu, f, qq, qv, vv, qa):
         y = add3(y, add3(matrix_rate(Q, angular(psi)), cross3(linear(psi), Fd)))
         y = sub3(add3(y, couple_rate(F, N, ws.psidd[k])), couple_rate(force, moment, chi))
         z = add3(couple_rate(F, N, ws.eta[k]), moved)
-        first = tree.iv[b]
-        for j in range(first, first + tree.nj[b]):
-            sj, psij = angular(ws.s[j]), angular(ws.psi[j])
-            value = dot3(sj, y) + dot3(angular(ws.psidd[j]), g) + dot3(psij, x)
-            qq[k, j] += value - dot3(angular(ws.chi[j]), gf)
-            qv[j, k] += dot3(sj, z) + 2.0 * dot3(psij, g)
-            vv[j, k] += dot3(sj, g)
-            vv[k, j] += dot3(sj, g)
-            qa[j, k] += dot3(sj, g)
-        j = tree.previous[first]
+        j = tree.iv[b] + tree.nj[b] - 1
         while j >= 0:
-            sj, psij = angular(ws.s[j]), angular(ws.psi[j])
+            sj, psij, eta = angular(ws.s[j]), angular(ws.psi[j]), angular(ws.eta[j])
             value = dot3(sj, y) + dot3(angular(ws.psidd[j]), g) + dot3(psij, x)
-            value = value - dot3(angular(ws.chi[j]), gf)
-            turned = dot3(sj, g)
+            value, turned = value - dot3(angular(ws.chi[j]), gf), dot3(sj, g)
+            twice = turned if tree.body[j] == b else 2.0 * turned
             qq[k, j] += value
-            qq[j, k] += value
             qv[j, k] += dot3(sj, z) + 2.0 * dot3(psij, g)
-            qv[k, j] += dot3(angular(ws.eta[j]), g) + dot3(sj, x)
-            vv[j, k] += 2.0 * turned
-            vv[k, j] += 2.0 * turned
+            vv[j, k] += twice
+            vv[k, j] += twice
             qa[j, k] += turned
-            qa[k, j] += turned
+            if tree.body[j] != b:
+                qq[j, k] += value
+                qv[k, j] += dot3(eta, g) + dot3(sj, x)
+                qa[k, j] += turned
             j = tree.previous[j]
     for i in range(contacts.count):
         if contacts.kind[i] == ROLLING:
@@ -206,8 +214,7 @@ def add_surface_curvature(tree, contacts, i, ws, place, nu, f, qq, qv, vv, qa):
     R, p, V = place.R[i], place.p[i], place.V[i]
     n, force = part6(nu, r), part6(f, r)
     kappa = scale6(ka, cross_force(V, n))
-    g = tree.gravity
-    gravity = (g[0], g[1], g[2], g[3], g[4], g[5])
+    gravity = part6(tree.gravity, 0)
     if kp != 0.0:
         jlog6(place.error[i], place.Jlog)
         log6_hessian(place.error[i], n, place.curved)
@@ -215,11 +222,11 @@ def add_surface_curvature(tree, contacts, i, ws, place, nu, f, qq, qv, vv, qa):
     k = tree.iv[b] + tree.nj[b] - 1
     while k >= 0:
         s = ws.s[k]
-        store_at(column, k, 0, seen_from(R, p, s))
-        store_at(column, k, 6, seen_from(R, p, ws.psi[k]))
-        store_at(column, k, 12, seen_from(R, p, add6(ws.psidd[k], cross_motion(gravity, s))))
-        store_at(column, k, 18, seen_from(R, p, ws.eta[k]))
-        store_at(column, k, 24, seen_from(R, p, ws.chi[k]))
+        store_at(column, k, 0, seen_motion(R, p, s))
+        store_at(column, k, 6, seen_motion(R, p, ws.psi[k]))
+        store_at(column, k, 12, seen_motion(R, p, add6(ws.psidd[k], cross_motion(gravity, s))))
+        store_at(column, k, 18, seen_motion(R, p, ws.eta[k]))
+        store_at(column, k, 24, seen_motion(R, p, ws.chi[k]))
         k = tree.previous[k]
     j = tree.iv[b] + tree.nj[b] - 1
     while j >= 0:

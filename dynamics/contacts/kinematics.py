@@ -28,7 +28,6 @@ from __future__ import annotations
 
 from ddp.compiling.kernel import kernel
 from ddp.machine.fields import Fields, rows, rows_apart
-from dynamics.contacts.algebra import seen_from, velocity_at
 from dynamics.contacts.contact import POINT, ROLLING
 from dynamics.contacts.rolling import place_wheel, roll_derivatives, slip
 from dynamics.geometry.lie import jlog6, pose_error
@@ -38,14 +37,20 @@ from dynamics.geometry.spatial import (
     angular,
     cross3,
     cross_motion,
+    part3,
+    part6,
     placement,
     rotate,
     rotation_product,
     scale3,
     scale6,
+    seen_motion,
+    store_at,
     store_below,
+    sub3,
     sub6,
     times6,
+    velocity_at,
 )
 from dynamics.rigid_bodies.bodies import seen_by_parent
 
@@ -90,9 +95,7 @@ def place_contacts(tree, contacts, q, ws, place):
         place.p[i] = p
         there = add3(p, seen_by_parent(tree, contacts.root[i], q)[1])
         if contacts.kind[i] == POINT:
-            T = contacts.target[i]
-            for k in range(3):
-                place.error[i, k] = there[k] - T[9 + k]
+            store_at(place.error, i, 0, sub3(there, part3(contacts.target[i], 9)))
         elif contacts.kind[i] == ROLLING:
             place_wheel(contacts, i, R, there, place)
         elif contacts.gains[i, 2] != 0.0:
@@ -102,8 +105,7 @@ def place_contacts(tree, contacts, q, ws, place):
 @kernel
 def move_contacts(tree, contacts, ws, place, value):
     """u, c or V of every contact, and what must vanish: value (nc,); needs v and a of bodies."""
-    g = tree.gravity
-    gravity = (g[0], g[1], g[2], g[3], g[4], g[5])
+    gravity = part6(tree.gravity, 0)
     for i in range(contacts.count):
         b, r = contacts.body[i], contacts.row[i]
         ka, kd, kp = contacts.gains[i, 0], contacts.gains[i, 1], contacts.gains[i, 2]
@@ -120,7 +122,7 @@ def move_contacts(tree, contacts, ws, place, value):
             for k in range(3):
                 value[r + k] = kd * g[k] + kp * place.error[i, k]
         else:
-            V, A = seen_from(R, p, v), seen_from(R, p, add6(a, gravity))
+            V, A = seen_motion(R, p, v), seen_motion(R, p, add6(a, gravity))
             place.V[i] = V
             for k in range(6):
                 value[r + k] = ka * A[k] + kd * V[k]
@@ -145,21 +147,18 @@ def contact_jacobian(tree, contacts, ws, place, J):
             elif contacts.kind[i] == ROLLING:
                 store_below(J, r, k, slip(contacts, place, i, s))
             else:
-                store_below(J, r, k, seen_from(R, p, s))
+                store_below(J, r, k, seen_motion(R, p, s))
             k = tree.previous[k]
 
 
 @kernel
 def contact_derivatives(tree, contacts, ws, place, dq, dv):
     """Derivatives (nc, nv), in as zeros, of what must vanish by q and v; needs ψ', ψ'', η."""
-    g = tree.gravity
-    gravity = (g[0], g[1], g[2], g[3], g[4], g[5])
+    gravity = part6(tree.gravity, 0)
     for i in range(contacts.count):
         b, r = contacts.body[i], contacts.row[i]
         ka, kd, kp = contacts.gains[i, 0], contacts.gains[i, 1], contacts.gains[i, 2]
-        R, p, u, c, V = (
-            place.R[i], place.p[i], place.u[i], place.c[i], place.V[i],
-        )  # fmt: skip
+        R, p, u, c, V = place.R[i], place.p[i], place.u[i], place.c[i], place.V[i]
         if contacts.kind[i] == ROLLING:
             roll_derivatives(tree, contacts, i, ws, place, dq, dv)
             continue
@@ -176,8 +175,8 @@ def contact_derivatives(tree, contacts, ws, place, dq, dv):
                 store_below(dq, r, k, add3(scale3(ka, turned), add3(scale3(kd, moved), scale3(kp, P))))
                 store_below(dv, r, k, add3(scale3(ka, by_v), scale3(kd, P)))
             else:
-                J, E, H = seen_from(R, p, s), seen_from(R, p, psi), seen_from(R, p, eta)
-                G = seen_from(R, p, add6(psidd, cross_motion(gravity, s)))
+                J, E, H = seen_motion(R, p, s), seen_motion(R, p, psi), seen_motion(R, p, eta)
+                G = seen_motion(R, p, add6(psidd, cross_motion(gravity, s)))
                 by_q = add6(scale6(ka, sub6(G, cross_motion(V, E))), scale6(kd, E))
                 if kp != 0.0:
                     by_q = add6(by_q, scale6(kp, times6(place.Jlog, J)))

@@ -30,7 +30,6 @@ from __future__ import annotations
 
 from ddp.compiling.kernel import inline, kernel
 from ddp.machine.number import square_root
-from dynamics.contacts.algebra import velocity_at
 from dynamics.contacts.contact import ROLLING
 from dynamics.geometry.spatial import (
     add3,
@@ -49,6 +48,7 @@ from dynamics.geometry.spatial import (
     store_at,
     store_below,
     sub3,
+    velocity_at,
 )
 
 
@@ -97,14 +97,12 @@ def place_wheel(contacts, i, R, there, place):
     place.axle[i] = a
     n = normal_of(contacts, i)
     c = dot3(n, a)
-    d = scale3(-W[i, 0] / square_root(1.0 - c * c), sub3(n, scale3(c, a)))
-    place.d[i] = d
-    place.held[i] = scale3(1.0 / square_root(1.0 - c * c), across(contacts, i, a))
+    m = 1.0 / square_root(1.0 - c * c)
+    d = scale3(-W[i, 0] * m, sub3(n, scale3(c, a)))
+    place.d[i], place.held[i] = d, scale3(m, across(contacts, i, a))
     T = contacts.target
     height = dot3(n, add3(there, d)) - (n[0] * T[i, 9] + n[1] * T[i, 10] + n[2] * T[i, 11])
-    error = in_rows(contacts, place, i, scale3(height, n))
-    for k in range(3):
-        place.error[i, k] = error[k]
+    store_at(place.error, i, 0, in_rows(contacts, place, i, scale3(height, n)))
 
 
 @inline

@@ -25,7 +25,7 @@ from dynamics.geometry.lie import (
     right_jacobian6,
     right_jacobian6_contracted,
 )
-from dynamics.geometry.spatial import cross_motion, dot6, linear, part3, part4, put, scale3
+from dynamics.geometry.spatial import cross_motion, dot6, linear, part3, part4, put, scale3, unit6
 
 REVOLUTE, CONTINUOUS, PRISMATIC, FREE_FLYER, SPHERICAL, PLANAR, TRANSLATION, ROD = range(8)
 """One angle (helical joints also advance with it); one angle kept as (cos, sin); one length; a free body
@@ -224,13 +224,18 @@ def joint_bracket_contracted(kind, nj, weight, M):
 
 
 @inline
+def turned_back(M, nj, x, i, k):
+    """(Mᵀ x)_k of a joint's matrix (nj, nj), in scratch (6, 6), and numbers that begin at x[i]."""
+    total = M[0, k] * x[i]
+    for l in range(1, nj):
+        total += M[l, k] * x[i + l]
+    return total
+
+
+@inline
 def _unit_twist(kind, k):
     """The twist (6,) of a joint's k-th degree of freedom at unit speed."""
-    s = slot(kind, k)
-    return (
-        1.0 if s == 0 else 0.0, 1.0 if s == 1 else 0.0, 1.0 if s == 2 else 0.0,
-        1.0 if s == 3 else 0.0, 1.0 if s == 4 else 0.0, 1.0 if s == 5 else 0.0,
-    )  # fmt: skip
+    return unit6(slot(kind, k))
 
 
 @inline

@@ -149,8 +149,13 @@ def _log_translation(w, beta, p):
 def exp6(xi):
     """``Exp(xi) = (R, p)``, as pin.exp6."""
     w = xi[3:6]
-    c = stumpff(dot3(w, w))
-    return _rotation(c, w), _bent(c[1], c[2], c[3], w, xi[0:3])
+    return displacement(stumpff(dot3(w, w)), w, xi[0:3])
+
+
+@inline
+def displacement(c, w, v):
+    """``Exp([v; w]) = (R, p)`` from c_0 ... c_3 at |w|²."""
+    return _rotation(c, w), _bent(c[1], c[2], c[3], w, v)
 
 
 @inline

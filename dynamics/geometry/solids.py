@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ddp.errors import ProblemError, as_array, positive, settle
+from ddp.errors import DDPError, ProblemError, as_array, positive, settle
 
 Array = NDArray[np.float64]
 
@@ -64,6 +64,15 @@ class Marked(Protocol):
     """Cost or constraint that is about places in the world."""
 
     def marks(self) -> list[Mark]: ...
+
+
+def direction(field: str, value: ArrayLike, error: type[DDPError] = ProblemError) -> Array:
+    """A vector (3,) made one of length one."""
+    vector = as_array(field, value, (3,), error)
+    largest = float(np.abs(vector).max())
+    if not largest > 1e-12:
+        raise error(f"{field}: expected a direction, got {'zero' if largest == 0.0 else vector}")
+    return np.asarray(vector / largest / np.linalg.norm(vector / largest))
 
 
 def pose(field: str, value: Any) -> Array:

@@ -120,6 +120,15 @@ def scale6(k, a):
 
 
 @inline
+def unit6(k):
+    """Six zeros, but for a one as the k-th."""
+    return (
+        1.0 if k == 0 else 0.0, 1.0 if k == 1 else 0.0, 1.0 if k == 2 else 0.0,
+        1.0 if k == 3 else 0.0, 1.0 if k == 4 else 0.0, 1.0 if k == 5 else 0.0,
+    )  # fmt: skip
+
+
+@inline
 def rotate6(R, x):
     """(R l ; R a) of x = (l ; a)."""
     return join(rotate(R, linear(x)), rotate(R, angular(x)))
@@ -162,6 +171,18 @@ def move_motion(R, p, m):
     """The motion m, given in a frame at (R, p), in the outer frame: (R m_l + p × R m_a ; R m_a)."""
     turned = rotate(R, angular(m))
     return join(add3(rotate(R, linear(m)), cross3(p, turned)), turned)
+
+
+@inline
+def velocity_at(p, m):
+    """P(m): the velocity that a motion gives the point p."""
+    return add3(linear(m), cross3(angular(m), p))
+
+
+@inline
+def seen_motion(R, p, m):
+    """The motion m of the outer frame in a frame at (R, p): (Rᵀ P(m) ; Rᵀ m_a)."""
+    return join(rotate_back(R, velocity_at(p, m)), rotate_back(R, angular(m)))
 
 
 @inline

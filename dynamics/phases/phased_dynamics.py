@@ -106,9 +106,7 @@ class PhasedDynamics(SteppedRobot):
             if phase.knots and not given[i] > 0.0:
                 raise ProblemError(f"{field}[{i}]: expected more than 0 s, got {given[i]}")
             phases.append(replace(phase, dt=float(given[i]) / phase.knots) if phase.knots else phase)
-        return PhasedDynamics(
-            self.robot, self.dt, phases, self.actuation, self.damping, self.springs, self.control_limits
-        )
+        return PhasedDynamics(self.robot, self.dt, phases, *self._given()[2:])
 
     def from_knot(self, knot: int) -> PhasedDynamics:
         """The system from a later knot on, as phases that come again and again: its knots are those of one cycle.

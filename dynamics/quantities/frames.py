@@ -27,7 +27,6 @@ from dynamics.geometry.spatial import (
     add3,
     add6,
     angular,
-    cross3,
     cross_force,
     cross_motion,
     dot6,
@@ -36,14 +35,16 @@ from dynamics.geometry.spatial import (
     load6,
     move_force,
     move_motion,
+    placement,
     rotate,
     rotate6,
-    rotate_back,
+    rotate_back6,
     rotation_product,
     scale3,
     scale6,
+    seen_force,
+    seen_motion,
     store,
-    sub6,
     times6,
 )
 from dynamics.rigid_bodies.kinematics import Workspace, place_bodies, virtual_twists
@@ -133,7 +134,7 @@ def pair(first: Branch, second: Branch) -> Pair:
 def _branch(robot: Robot, frame: str) -> Branch:
     """Make the branch."""
     tree = robot.tree
-    body, placement, point = robot.carrier(frame)
+    body, pose, point = robot.carrier(frame)
     bodies: list[int] = []
     b = body
     while b >= 0:
@@ -157,8 +158,8 @@ def _branch(robot: Robot, frame: str) -> Branch:
             count = own.count.copy()
             count[own.rod[-1]] = point + 1
             own.count = count
-        return HybridBranch(tree=own, count=len(dof), placement=placement, dof=dof)
-    return Branch(tree=own, count=len(dof), placement=placement, dof=dof)
+        return HybridBranch(tree=own, count=len(dof), placement=pose, dof=dof)
+    return Branch(tree=own, count=len(dof), placement=pose, dof=dof)
 
 
 # -- placement ---------------------------------------------------------------------------------------
@@ -189,19 +190,15 @@ def place_frame(branch, q, memory, J):
             span_rod(tree, b, ws)
     R, p = placed(branch, ws)
     for j in range(len(J)):
-        s = ws.s[j]
-        moved = add3(linear(s), cross3(angular(s), p))
-        store(J, j, join(rotate_back(R, moved), rotate_back(R, angular(s))))
+        store(J, j, seen_motion(R, p, ws.s[j]))
     return R, p
 
 
 @inline
 def placed(branch, ws):
     """(R, p) of the frame in the world, after ``place_bodies``."""
-    F, tree = branch.placement, branch.tree
-    R = (F[0], F[1], F[2], F[3], F[4], F[5], F[6], F[7], F[8])
-    p = (F[9], F[10], F[11])
-    last = tree.nb - 1
+    R, p = placement(branch.placement)
+    last = branch.tree.nb - 1
     if last >= 0:
         Rb = ws.R[last]
         p = add3(ws.p[last], rotate(Rb, p))
@@ -250,10 +247,7 @@ def _carrying_back(reference, R, p, f):
     """Xᵀ f, of a force."""
     if reference == LOCAL:
         return f
-    l, a = linear(f), angular(f)
-    if reference == WORLD:
-        a = add3(a, cross3(l, p))
-    return join(rotate_back(R, l), rotate_back(R, a))
+    return seen_force(R, p, f) if reference == WORLD else rotate_back6(R, f)
 
 
 @inline
@@ -293,8 +287,7 @@ def move_branch(tree, branch, memory, v, E):
     virtual_twists(tree, mu, ws)
     R, p = placed(branch, ws)
     for j in range(tree.nv):
-        psi = ws.chi[j]
-        store(E, j, join(rotate_back(R, add3(linear(psi), cross3(angular(psi), p))), rotate_back(R, angular(psi))))
+        store(E, j, seen_motion(R, p, ws.chi[j]))
 
 
 @kernel
@@ -305,6 +298,12 @@ def twist_derivatives(reference, R, p, V, J, E, Dq, Dv):
         store(Dv, j, _carrying(reference, R, p, a))
         store(Dq, j, _carrying(reference, R, p, add6(load6(E, j), cross_motion(_drift(reference, a), V))))
     return _carrying(reference, R, p, V)
+
+
+@inline
+def _turned(oj, ok, V, ej, ek):
+    """Ω_j × (Ω_k × V + E_k) + Ω_k × E_j."""
+    return add6(cross_motion(oj, add6(cross_motion(ok, V), ek)), cross_motion(ok, ej))
 
 
 @kernel
@@ -323,21 +322,15 @@ def add_twist_curvature(branch, memory, reference, R, p, V, J, E, force, nv, hes
         for k in range(j, m):
             ak, ek = load6(J, k), load6(E, k)
             ok = _drift(reference, ak)
-            T = add6(cross_motion(oj, add6(cross_motion(ok, V), ek)), add6(cross_motion(ok, ej), cross_motion(ej, ak)))
-            h = dot6(f, T)
-            if has_rod(branch.tree, joint[j]) and joint[j] == joint[k]:
-                T = sub6(T, cross_motion(ej, ak))
+            T, are_one = _turned(oj, ok, V, ej, ek), joint[j] == joint[k]
+            if are_one and has_rod(branch.tree, joint[j]):
                 hessian[dof[j], dof[k]] += dot6(f, T)
                 if j != k:
-                    T = add6(cross_motion(ok, add6(cross_motion(oj, V), ej)), cross_motion(oj, ek))
-                    hessian[dof[k], dof[j]] += dot6(f, T)
+                    hessian[dof[k], dof[j]] += dot6(f, _turned(ok, oj, V, ek, ej))
                 continue
-            if joint[j] == joint[k]:
-                T = add6(
-                    cross_motion(ok, add6(cross_motion(oj, V), ej)),
-                    add6(cross_motion(oj, ek), cross_motion(ek, aj)),
-                )
-                h = 0.5 * (h + dot6(f, T))
+            h = dot6(f, add6(T, cross_motion(ej, ak)))
+            if are_one:
+                h = 0.5 * (h + dot6(f, add6(_turned(ok, oj, V, ek, ej), cross_motion(ek, aj))))
             hessian[dof[j], dof[k]] += h
             if j != k:
                 hessian[dof[k], dof[j]] += h

@@ -18,7 +18,7 @@ from ddp.compiling.kernel import kernel
 from ddp.machine.memory import as_matrix, memory_of, numbers_between, rows_at, rows_of
 from ddp.machine.number import WIDTH
 from ddp.machine.packing import pack
-from dynamics.geometry.spatial import add3, angular, cross3, dot3, join, linear, rotate
+from dynamics.geometry.spatial import add3, angular, cross3, dot3, join, part3, put, rotate, velocity_at
 from dynamics.quantities.frames import placed
 from dynamics.rigid_bodies.kinematics import Workspace, place_bodies
 from dynamics.rods.inverse import turn_rod
@@ -60,24 +60,19 @@ def take_point(branch, tree, nx, memory, P):
     """P := the frame's origin, after `place_points` of a branch with a ``tree`` that this one `begins`."""
     out = memory_of(P)
     _, p = placed(branch, Workspace(memory_of(memory)[nx:], tree))
-    for i in range(3):
-        out[i] = p[i]
+    put(out, 0, p)
 
 
 @kernel
 def point_columns(branch, tree, nx, memory, P, D):
     """D := the Jacobian of the origin, after `place_points`, of a branch with ``tree``, or `take_point`."""
     numbers, point, out = memory_of(memory), memory_of(P), memory_of(D)
-    ws = Workspace(numbers[nx:], tree)
-    p = (point[0], point[1], point[2])
+    ws, p = Workspace(numbers[nx:], tree), part3(point, 0)
     for b in range(branch.tree.nb):
         if has_rod(branch.tree, b):
             span_rod(branch.tree, b, ws)
     for j in range(branch.count):
-        s = ws.s[j]
-        d = add3(linear(s), cross3(angular(s), p))
-        for i in range(3):
-            out[3 * j + i] = d[i]
+        put(out, 3 * j, velocity_at(p, ws.s[j]))
 
 
 @kernel
@@ -85,11 +80,11 @@ def bend_points(branch, tree, nx, memory, P, D, f, columns, m, H):
     """H (m m, 8) += the Hessian of f · p, f (3, 8), in ``columns`` of m, after `point_columns`."""
     numbers, point, moved, force = memory_of(memory), memory_of(P), memory_of(D), memory_of(f)
     ws, out, body = Workspace(numbers[nx:], tree), as_matrix(memory_of(H), m, m), branch.tree.body
-    pull = (force[0], force[1], force[2])
+    pull = part3(force, 0)
     for j in range(branch.count):
-        turned, own = cross3(pull, angular(ws.s[j])), (moved[3 * j], moved[3 * j + 1], moved[3 * j + 2])
+        turned, own = cross3(pull, angular(ws.s[j])), part3(moved, 3 * j)
         for k in range(j, branch.count):
-            h = dot3(turned, (moved[3 * k], moved[3 * k + 1], moved[3 * k + 2]))
+            h = dot3(turned, part3(moved, 3 * k))
             if body[j] == body[k]:
                 h = 0.5 * (h + dot3(cross3(pull, angular(ws.s[k])), own))
             a, b = columns[j], columns[k]
@@ -98,7 +93,7 @@ def bend_points(branch, tree, nx, memory, P, D, f, columns, m, H):
                 out[b, a] += h
     for b in range(branch.tree.nb):
         if has_rod(branch.tree, b):
-            wrench = join(pull, cross3((point[0], point[1], point[2]), pull))
+            wrench = join(pull, cross3(part3(point, 0), pull))
             first = columns[branch.tree.iv[b]]
             turn_rod(branch.tree, b, ws, wrench, 0.5, True, first, first, out)
 
@@ -149,9 +144,7 @@ def place_segments(tree, bodies, ends, X, t, memory, E, S):
         for k in range(0, 6, 3):
             end = ends[c, k:]
             if b >= 0:
-                w = add3(ws.p[b], rotate(ws.R[b], (end[0], end[1], end[2])))
-                for i in range(3):
-                    out[6 * c + k + i] = w[i]
+                put(out, 6 * c + k, add3(ws.p[b], rotate(ws.R[b], part3(end, 0))))
             else:
                 for i in range(3):
                     out[6 * c + k + i] = end[i]

@@ -153,10 +153,8 @@ def inverse_dynamics_tensors(address, memory, Q, V, A, fext, entries, dqdq, dvdv
         composites(tree, x.q, x.first, x.second, x.fext, ws)
         tensors.inverse_dynamics_tensors(tree, ws, values)
         found = as_vector(values)
-        unpack_places(found, places[0], cube, groups, bounds, 0, qq, t)
-        unpack_places(found, places[1], cube, groups, bounds, 1, vv, t)
-        unpack_places(found, places[2], cube, groups, bounds, 2, vq, t)
-        unpack_places(found, places[3], cube, groups, bounds, 3, aq, t)
+        for k, tensor in enumerate((qq, vv, vq, aq)):
+            unpack_places(found, places[k], cube, groups, bounds, k, tensor, t)
 
 
 @kernel
@@ -219,30 +217,20 @@ def forward_dynamics(address, memory, Q, V, tau, fext, A):
 
 
 @kernel
-def forward_dynamics_by_mass(address, memory, Q, V, tau, fext, A):
-    """a of every sample, by the mass matrix, for robots with rods, too; the first that fails, or -1."""
-    Q, V, tau, fext, A = rows_of(Q), rows_of(V), rows_of(tau), rows_of(fext), rows_of(A)
+def forward_dynamics_by_mass(address, memory, Q, V, tau, fext, A, Minv):
+    """a of every sample, by the mass matrix, for robots with rods, too; the first that fails, or -1.
+
+    Minv (N or 0, nv, nv): where M⁻¹ goes, if it is wanted.
+    """
+    Q, V, tau, fext, A, Minv = rows_of(Q), rows_of(V), rows_of(tau), rows_of(fext), rows_of(A), rows_of(Minv)
     tree, ws, x, r = relating(address, memory, fext)
     for t in range(0, len(Q), width(ws.end)):
         take(x, tree, Q, V, tau, fext, t)
         forward.forward_dynamics(tree, x.q, x.first, x.second, x.fext, ws, r.LD, r.D, r.a)
         unpack(r.a, tree.nv, A, t)
-        failed = first_failure(tree, r.D, r.a, t, len(Q))
-        if failed >= 0:
-            return failed
-    return -1
-
-
-@kernel
-def inverse_mass_matrix(address, memory, Q, V, tau, fext, out):
-    """M⁻¹ (N, nv, nv) of every sample; the first that fails, or -1."""
-    Q, V, tau, fext, out = rows_of(Q), rows_of(V), rows_of(tau), rows_of(fext), rows_of(out)
-    tree, ws, x, r = relating(address, memory, fext)
-    for t in range(0, len(Q), width(ws.end)):
-        take(x, tree, Q, V, tau, fext, t)
-        forward.forward_dynamics(tree, x.q, x.first, x.second, x.fext, ws, r.LD, r.D, r.a)
-        forward.invert(tree, r.LD, r.dq, r.dv, r.Minv)
-        unpack(as_vector(r.Minv), tree.nv * tree.nv, out, t)
+        if len(Minv) > 0:
+            forward.invert(tree, r.LD, r.dq, r.dv, r.Minv)
+            unpack(as_vector(r.Minv), tree.nv * tree.nv, Minv, t)
         failed = first_failure(tree, r.D, r.a, t, len(Q))
         if failed >= 0:
             return failed
@@ -320,8 +308,7 @@ def forward_dynamics_tensors(address, memory, Q, V, tau, fext, entries, dqdq, dv
 
     The relation of implicit.py column by column: S_l = R_yy[l] + ... for each torque l, then -M⁻¹ over l.
     """
-    qq, vv, vq, qtau = rows_of(dqdq), rows_of(dvdv), rows_of(dvdq), rows_of(dtaudq)
-    places = rows_of(entries.places)
+    out, places = (rows_of(dqdq), rows_of(dvdv), rows_of(dvdq), rows_of(dtaudq)), rows_of(entries.places)
     Q, V, tau, fext = rows_of(Q), rows_of(V), rows_of(tau), rows_of(fext)
     tree, ws, x, r = relating(address, memory, fext)
     nv, m, cube = tree.nv, _matrices(tree, r.end, 4), tree.nv**3
@@ -343,14 +330,9 @@ def forward_dynamics_tensors(address, memory, Q, V, tau, fext, entries, dqdq, dv
             second_order(tree, nv, m.d, r.aq, r.av, r.Minv, own, m.a, r.cross, own, m.b, m.c)
             transpose(nv, m.b, by_v)
             transpose(nv, m.c, by_a)
-        dense_product(nv, nv * nv, nv, -1.0, r.Minv, S.qq, S.spare)
-        unpack(as_vector(S.spare), cube, qq, t)
-        dense_product(nv, nv * nv, nv, -1.0, r.Minv, S.vv, S.spare)
-        unpack(as_vector(S.spare), cube, vv, t)
-        dense_product(nv, nv * nv, nv, -1.0, r.Minv, S.vq, S.spare)
-        unpack(as_vector(S.spare), cube, vq, t)
-        dense_product(nv, nv * nv, nv, -1.0, r.Minv, S.aq, S.spare)
-        unpack(as_vector(S.spare), cube, qtau, t)
+        for k, tensor in enumerate((S.qq, S.vv, S.vq, S.aq)):
+            dense_product(nv, nv * nv, nv, -1.0, r.Minv, tensor, S.spare)
+            unpack(as_vector(S.spare), cube, out[k], t)
     return -1
 
 

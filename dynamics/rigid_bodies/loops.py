@@ -25,6 +25,7 @@ from dynamics.geometry.spatial import (
     dot6,
     join,
     linear,
+    placement,
     rotate,
     scale3,
     scale6,
@@ -87,8 +88,7 @@ def looping(memory, tree, loops):
 def shift_of_root(tree, root, q):
     """Place of kinematics.py's reference point in the world: the frame of a body on the world."""
     if has_rod(tree, root):
-        zero, F = 0.0 * q[0], tree.placement[root]
-        return F[9] + zero, F[10] + zero, F[11] + zero
+        return scale3(1.0 + 0.0 * q[0], placement(tree.placement[root])[1])
     return seen_by_parent(tree, root, q)[1]
 
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from ddp.compiling.kernel import inline, kernel
-from dynamics.geometry.spatial import add3, add6, angular, cross3, join, linear, rotate
+from dynamics.geometry.spatial import add3, add6, angular, cross3, join, rotate, unit6, velocity_at
 
 FORCES, RATES, VIRTUAL = range(3)
 """Orders in which loads are seen: their forces, these and how they vary with motion, or second derivatives under μ."""
@@ -13,7 +13,7 @@ FORCES, RATES, VIRTUAL = range(3)
 @inline
 def at_place(x, p):
     """(t ; a) of a motion at p."""
-    return add3(linear(x), cross3(angular(x), p)), angular(x)
+    return velocity_at(p, x), angular(x)
 
 
 @inline
@@ -22,20 +22,11 @@ def wrench_at(f, n, p):
     return join(f, add3(n, cross3(p, f)))
 
 
-@inline
-def unit_motion(c):
-    """The c-th unit motion."""
-    return (
-        1.0 if c == 0 else 0.0, 1.0 if c == 1 else 0.0, 1.0 if c == 2 else 0.0,
-        1.0 if c == 3 else 0.0, 1.0 if c == 4 else 0.0, 1.0 if c == 5 else 0.0,
-    )  # fmt: skip
-
-
 @kernel
 def add_steady(k, p, f, n, K, L):
     """N of a force f with ∂f/∂p = K and a couple n at p, into row k."""
     for c in range(6):
-        t, a = at_place(unit_motion(c), p)
+        t, a = at_place(unit6(c), p)
         column = wrench_at(add3(rotate(K, t), cross3(f, a)), cross3(n, a), p)
         for l in range(6):
             L.N[k, 6 * l + c] += column[l]
@@ -48,7 +39,7 @@ def add_steady_curvature(k, p, f, n, K, DK, w, L):
     Ku = rotate(K, u)
     L.G[k] = add6(L.G[k], wrench_at(Ku, add3(cross3(u, f), cross3(turn, n)), p))
     for c in range(6):
-        t, a = at_place(unit_motion(c), p)
+        t, a = at_place(unit6(c), p)
         Kt = rotate(K, t)
         force = add3(add3(rotate(DK, t), cross3(Ku, a)), rotate(K, cross3(a, u)))
         couple = add3(cross3(u, add3(Kt, cross3(f, a))), cross3(turn, cross3(n, a)))

@@ -115,8 +115,10 @@ def forward_dynamics(
     """Accelerations a (nv,) that torques tau produce at (q, v). ModelError if the mass matrix is singular."""
     s = _pushed(robot, q, v, tau, fext, fext_frame)
     a = np.empty((s.N, robot.nv))
-    kernel = batch.forward_dynamics_by_mass if robot.is_hybrid else batch.forward_dynamics
-    s.check(s.run(kernel, a, rods=True))
+    if robot.is_hybrid:
+        s.check(s.run(batch.forward_dynamics_by_mass, a, np.empty((0, robot.nv, robot.nv)), rods=True))
+    else:
+        s.check(s.run(batch.forward_dynamics, a))
     return s.result(a)
 
 
@@ -247,5 +249,5 @@ def _inverse_mass(s: Stack) -> Array:
     robot, out = s.robot, np.empty((s.N, s.robot.nv, s.robot.nv))
     memory = working_memory(batch.size(robot.tree.nb, robot.nq, robot.nv, robot.room))
     still, none = np.zeros((s.N, robot.nv)), np.empty((s.N, 0, 6))
-    s.check(batch.inverse_mass_matrix(robot.handle, memory, s.q, still, still, none, out))
+    s.check(batch.forward_dynamics_by_mass(robot.handle, memory, s.q, still, still, none, np.empty_like(still), out))
     return out

@@ -73,7 +73,7 @@ def accelerations(tree, size, nq, nv, a, order, y, weight, J, H):
         batch.forward_dynamics_hessian(tree, memory, Q, V, tau, weight, none, unwanted, second)
         add_blocks(second, H)
         return
-    failed = batch.forward_dynamics_by_mass(tree, memory, Q, V, tau, none, y)
+    failed = batch.forward_dynamics_by_mass(tree, memory, Q, V, tau, none, y, np.empty((0, nv, nv)))
     if order != VALUES and failed < 0:
         first = np.empty((3, M, nv, nv))
         failed = batch.forward_dynamics_derivatives(tree, memory, Q, V, tau, none, first)

@@ -16,8 +16,9 @@ from dynamics.geometry.spatial import (
     rotate_back,
     scale3,
     sub3,
+    unit6,
 )
-from dynamics.rigid_bodies.places import at_place, unit_motion, wrench_at
+from dynamics.rigid_bodies.places import at_place, wrench_at
 
 SLOW = 1e-12
 """ε² of |u| = √(u² + ε²) [m²/s²]."""
@@ -42,10 +43,10 @@ def see_water(tree, k, rates, m, L):
     if not rates:
         return
     for c in range(6):
-        t, s = at_place(unit_motion(c), p)
+        t, s = at_place(unit6(c), p)
         At, Dt = along_axes(R, mass, t), along_axes(R, drag, t)
         by_a = wrench_at(At, scale3(0.0, p), p)
-        swept, _ = at_place(cross_motion(m.v[k], unit_motion(c)), p)
+        swept, _ = at_place(cross_motion(m.v[k], unit6(c)), p)
         force = add3(add3(cross3(s, Au), cross3(turn, At)), add3(scale3(speed, Dt), scale3(inverse * dot3(u, t), Du)))
         force = sub3(force, along_axes(R, mass, swept))
         by_v = wrench_at(force, add3(cross3(t, Au), cross3(u, At)), p)
@@ -68,7 +69,7 @@ def curve_water(tree, k, m, L):
     force = add3(force, add3(scale3(speed, c), scale3(cu * inverse, u)))
     L.z[k] = add6(L.z[k], add6(wrench_at(force, cross3(Au, wu), p), cross_force(m.v[k], L.p[k])))
     for i in range(6):
-        t, s = at_place(unit_motion(i), p)
+        t, s = at_place(unit6(i), p)
         At, ut = along_axes(R, mass, t), dot3(u, t)
         force = add3(along_axes(R, mass, add3(cross3(wu, s), cross3(wt, t))), cross3(At, wt))
         dragged = add3(scale3(inverse * ut, c), scale3(inverse * dot3(c, t), u))

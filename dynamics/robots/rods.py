@@ -185,9 +185,8 @@ class Rod:
         self.sections, self.is_round = section.along(inner), isinstance(section, Circle)
         near = section.along(np.concatenate([[1e-6], inner, [1.0 - 1e-6]]))
         self.half_widths = np.maximum(near.y, near.z)
-        self.outline, self.is_round = np.array([near.y, near.z]), isinstance(section, Circle)
-        samples = self.sampling_points()
-        self.rest = np.array([_rest(rest, one / self.length) for one in samples])
+        self.outline = np.array([near.y, near.z])
+        self.rest = np.array([_rest(rest, one / self.length) for one in self.sampling_points()])
         self.rest_at_points = np.array([_rest(rest, one) for one in inner])
 
     @property

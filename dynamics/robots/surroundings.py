@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ddp.errors import ModelError, as_array, positive, said, settle_by
+from dynamics.geometry.solids import direction
 from dynamics.robots.rods import number
 
 Array = NDArray[np.float64]
@@ -102,16 +103,8 @@ class Water:
                 raise ModelError(f"{name}: expected coefficients of at least 0, got {values}")
 
 
-_positive = partial(positive, error=ModelError)
+_positive, _unit = partial(positive, error=ModelError), partial(direction, error=ModelError)
 
 
 def _point(field: str, value: ArrayLike) -> Array:
     return as_array(field, value, (3,), ModelError).copy()
-
-
-def _unit(field: str, value: ArrayLike) -> Array:
-    vector = _point(field, value)
-    largest = float(np.abs(vector).max())
-    if not largest > 1e-12:
-        raise ModelError(f"{field}: expected a direction, got {vector}")
-    return np.asarray(vector / largest / np.linalg.norm(vector / largest))

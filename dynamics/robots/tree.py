@@ -266,6 +266,15 @@ def heirs(parent: Indices) -> Indices:
     return heir
 
 
+def roots(parent: Indices) -> Indices:
+    """``root`` of a tree, for each body."""
+    root = np.arange(len(parent))
+    for b, p in enumerate(parent):
+        if p >= 0:
+            root[b] = root[p]
+    return root
+
+
 def segments(previous: Indices) -> tuple[Indices, Indices]:
     """``segment`` and ``relatives`` of a tree: a column of ∂τ/∂q has entries for relatives only."""
     nv = len(previous)

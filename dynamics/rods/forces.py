@@ -50,12 +50,6 @@ def add_internal_stiffness(tree, b, dq, dv):
 
 
 @inline
-def level(tree, b, column, j):
-    """The strain of the j-th degree of freedom of a rod where its number of ``level_there`` is."""
-    return tree.level_there[column + j]
-
-
-@inline
 def passed(tree, at, k):
     """d of the tendon whose rows of ``route`` begin at ``at``, at the k-th point of its rod."""
     return 0.0, tree.route[at + k, 0], tree.route[at + k, 1]
@@ -74,7 +68,7 @@ def strain(tree, b, k, x, first, m):
     column = tree.column[tree.rod[b]] + k * tree.nj[b]
     m.pressed[0] = zero, zero, zero, zero, zero, zero
     for j in range(tree.nj[b]):
-        m.pressed[0, tree.strain[tree.iv[b] + j]] += level(tree, b, column, j) * x[first + j]
+        m.pressed[0, tree.strain[tree.iv[b] + j]] += tree.level_there[column + j] * x[first + j]
 
 
 @kernel
@@ -103,11 +97,11 @@ def spread_strains(tree, b, k, m, out):
     n, iv = tree.nj[b], tree.iv[b]
     column = tree.column[tree.rod[b]] + k * n
     for i in range(n):
-        own, factor = tree.strain[iv + i], level(tree, b, column, i)
+        own, factor = tree.strain[iv + i], tree.level_there[column + i]
         for s in range(6):
             m.y[s] = factor * m.L[own, s]
         for j in range(n):
-            out[iv + i, iv + j] += level(tree, b, column, j) * m.y[tree.strain[iv + j]]
+            out[iv + i, iv + j] += tree.level_there[column + j] * m.y[tree.strain[iv + j]]
 
 
 @kernel
@@ -134,7 +128,7 @@ def add_tendon_forces(tree, b, ws, scale, q, u, tau):
             total = add6(total, scale6((scale * w) * u[c], on_strains(passed(tree, at, k), t)))
         m.pressed[1] = total
         for j in range(n):
-            tau[iv + j] += level(tree, b, column, j) * m.pressed[1, tree.strain[iv + j]]
+            tau[iv + j] += tree.level_there[column + j] * m.pressed[1, tree.strain[iv + j]]
 
 
 @of_rods
@@ -151,7 +145,7 @@ def add_tendon_columns(tree, b, ws, scale, q, column, Bu):
             t, _ = pulled(tree, b, at, k, xi)
             m.pressed[1] = scale6(scale * w, on_strains(passed(tree, at, k), t))
             for j in range(n):
-                Bu[iv + j, column + c] += level(tree, b, first, j) * m.pressed[1, tree.strain[iv + j]]
+                Bu[iv + j, column + c] += tree.level_there[first + j] * m.pressed[1, tree.strain[iv + j]]
 
 
 @of_rods
@@ -197,7 +191,7 @@ def add_tendon_curvature(tree, b, ws, q, u, omega, qq, qu):
             across = add3(rate, scale3(-along, t))
             m.pressed[1] = scale6(w * inverse, on_strains(d, across))
             for j in range(n):
-                qu[iv + j, c] += level(tree, b, column, j) * m.pressed[1, tree.strain[iv + j]]
+                qu[iv + j, c] += tree.level_there[column + j] * m.pressed[1, tree.strain[iv + j]]
             for l in range(tree.modes[r]):
                 x = stretched(tree.axes[tree.strains[r, l]], d)
                 tx, turn = dot3(t, x), dot3(across, x)

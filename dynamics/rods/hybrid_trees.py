@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dynamics.robots.rods import Rod, Tendon
-from dynamics.robots.tree import HybridTree, arrays_of
+from dynamics.robots.tree import HybridTree, arrays_of, roots
 from dynamics.robots.tree import on_free_base as tree_on_free_base
 from dynamics.rods.loads import LoadMemory
 from dynamics.rods.memory import RodMemory
@@ -67,7 +67,7 @@ def hybrid_tree(recipe: Recipe) -> HybridTree:
         viscous=np.concatenate([rod.damping().ravel() for rod in rods]),
         cables=len(routes) + 6 * len(recipe.wrenches), tendons=len(routes), cable=carried,
         route_of=np.cumsum(lengths) - lengths, route=np.concatenate([np.zeros((0, 4)), *routes]),
-        root=_roots(given["parent"]), laden=0, carried=0, steady=0, wet=0, pull=np.zeros(3),
+        root=roots(given["parent"]), laden=0, carried=0, steady=0, wet=0, pull=np.zeros(3),
         **_loads(recipe, dict(zip(recipe.rods, first.tolist(), strict=True)), points, len(routes)),
     )  # fmt: skip
 
@@ -80,7 +80,7 @@ def on_free_base(tree: HybridTree) -> HybridTree:
 
     return tree_on_free_base(
         tree, rod=np.concatenate([[-1], tree.rod]), strain=of_dofs(tree.strain), mode=of_dofs(tree.mode),
-        until=of_dofs(tree.until), root=_roots(np.concatenate([[-1], tree.parent + 1])),
+        until=of_dofs(tree.until), root=roots(np.concatenate([[-1], tree.parent + 1])),
         room=RodMemory.size(points=tree.points, columns=tree.columns, nv=tree.nv + 6, units=tree.units),
     )  # fmt: skip
 
@@ -96,15 +96,6 @@ def laden(tree: HybridTree, recipe: Recipe) -> HybridTree:
     if water:
         made = made.replace(pull=tree.gravity[:3].copy(), gravity=np.zeros(6))
     return made
-
-
-def _roots(parent: Indices) -> Indices:
-    """``root`` of a tree."""
-    root = np.arange(len(parent))
-    for b, p in enumerate(parent):
-        if p >= 0:
-            root[b] = root[p]
-    return root
 
 
 def _loads(recipe: Recipe, first: dict[int, int], points: int, tendons: int) -> dict[str, Any]:

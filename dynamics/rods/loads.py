@@ -137,18 +137,16 @@ def add_carried_loads(tree, ws, M, dq, dv):
         A, B, N, s = L.A[tree.points + b], L.B[tree.points + b], L.N[tree.points + b], ws.s[i]
         F = add6(add6(on(A, ws.psidd[i]), on(B, ws.psi[i])), on(N, s))
         V, Y, Bs, Ns = add6(on(A, ws.eta[i]), on(B, s)), on(A, s), back_on(B, s), back_on(N, s)
-        for k in range(first, first + tree.nj[b]):
-            M[i, k] += dot6(Y, ws.s[k])
-            dq[i, k] += dot6(Y, ws.psidd[k]) + dot6(Bs, ws.psi[k]) + dot6(Ns, ws.s[k])
-            dv[i, k] += dot6(Y, ws.eta[k]) + dot6(Bs, ws.s[k])
+        j = first + tree.nj[b] - 1
         while j >= 0:
             sj = ws.s[j]
             M[i, j] += dot6(Y, sj)
-            M[j, i] += dot6(Y, sj)
             dq[i, j] += dot6(Y, ws.psidd[j]) + dot6(Bs, ws.psi[j]) + dot6(Ns, sj)
             dv[i, j] += dot6(Y, ws.eta[j]) + dot6(Bs, sj)
-            dq[j, i] += dot6(sj, F)
-            dv[j, i] += dot6(sj, V)
+            if tree.body[j] != b:
+                M[j, i] += dot6(Y, sj)
+                dq[j, i] += dot6(sj, F)
+                dv[j, i] += dot6(sj, V)
             j = tree.previous[j]
 
 
@@ -172,17 +170,14 @@ def add_carried_curvature(tree, ws, qq, qv, vv, qa):
             P, W = add6(on(A, chi), cross_force(s, p)), add6(on(S, s), cross_force(s, p))
             Z = add6(add6(back_on(B, chi), cross_force(s, L.z[own])), add6(on(S, psi), cross_force(psi, p)))
             X = add6(back_on(N, chi), on(L.L[own], s))
-            g, ahead = _held(tree, b, ws, p, L.z[own]), tree.nj[b] > 1
+            g = _held(tree, b, ws, p, L.z[own])
             for k in range(first, first + tree.nj[b]):
                 sk, chik, psik = ws.s[k], ws.chi[k], ws.psi[k]
-                qq[k, i] += dot6(chik, F) + dot6(ws.psidd[k], P) + dot6(psik, Z) + dot6(sk, X)
+                bracket = cross_motion(s, sk)
+                qq[k, i] += dot6(chik, F) + dot6(ws.psidd[k], P) + dot6(psik, Z) + dot6(sk, X) + dot6(bracket, g)
                 qv[k, i] += dot6(chik, V) + dot6(psik, W)
-                vv[k, i] += dot6(sk, W)
+                vv[k, i] += dot6(sk, W) + dot6(bracket, p)
                 qa[k, i] += dot6(chik, Y)
-                if ahead:
-                    bracket = cross_motion(s, sk)
-                    qq[k, i] += dot6(bracket, g)
-                    vv[k, i] += dot6(bracket, p)
             X = add6(X, cross_force(s, L.G[own]))
         j = tree.previous[first]
         while j >= 0:

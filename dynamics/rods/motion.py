@@ -26,22 +26,25 @@ joint is the case ∂ = 0 of one segment.
 from __future__ import annotations
 
 from ddp.compiling.kernel import inline
+from dynamics.geometry.lie import displacement
 from dynamics.geometry.spatial import (
     add3,
     add6,
     add9,
-    cross3,
     cross_force,
     cross_motion,
+    dot3,
     inertia_times,
     momentum,
     momentum_operator,
     move_inertia,
     move_motion,
+    placement,
     rotate,
     rotation_product,
     scale3,
     scale6,
+    scale9,
 )
 from dynamics.rods.local_maps import coefficients, moving, on_twist, tangent, tangent_slope
 from dynamics.rods.memory import RodMemory, of_rods
@@ -87,29 +90,17 @@ def of_units(tree, at, unit, iv, j, units):
 
 @inline
 def exponential(omega, c):
-    """R, p of exp of a twist: R = c0 1 + c1 [ω ×] + c2 ω ωᵀ, p = T ρ."""
-    w, rho = omega[0], omega[1]
-    t = w[0] * w[0] + w[1] * w[1] + w[2] * w[2]
-    c1, c2, c3 = c[0][0], c[1][0], c[2][0]
-    c0, x, y, z = 1.0 - c2 * t, scale3(c1, w), scale3(c2, w), cross3(w, rho)
-    R = (
-        c0 + y[0] * w[0], y[0] * w[1] - x[2], y[0] * w[2] + x[1],
-        y[1] * w[0] + x[2], c0 + y[1] * w[1], y[1] * w[2] - x[0],
-        y[2] * w[0] - x[1], y[2] * w[1] + x[0], c0 + y[2] * w[2],
-    )  # fmt: skip
-    return R, add3(rho, add3(scale3(c2, z), scale3(c3, cross3(w, z))))
+    """R, p of exp of a twist, from its ``coefficients``."""
+    w, c1, c2, c3 = omega[0], c[0][0], c[1][0], c[2][0]
+    return displacement((1.0 - c2 * dot3(w, w), c1, c2, c3), w, omega[1])
 
 
 @of_rods
 def place_rod(tree, b, q, origin_at_root, ws):
     """ξ1, ξ2, Ω, T of segments and poses of the points of the rod that carries b, and b's own, at the tip."""
     m, r, n, parent = RodMemory(ws.rods, tree), tree.rod[b], tree.nj[b], tree.parent[b]
-    F, zero = tree.placement[b], 0.0 * q[tree.iq[b]]
-    R = (
-        F[0] + zero, F[1] + zero, F[2] + zero, F[3] + zero, F[4] + zero, F[5] + zero, F[6] + zero, F[7] + zero,
-        F[8] + zero,
-    )  # fmt: skip
-    p = (F[9] + zero, F[10] + zero, F[11] + zero)
+    zero, (R, p) = 0.0 * q[tree.iq[b]], placement(tree.placement[b])
+    R, p = scale9(1.0 + zero, R), scale3(1.0 + zero, p)
     if parent >= 0:
         p = add3(ws.p[parent], rotate(ws.R[parent], p))
         R = rotation_product(ws.R[parent], R)

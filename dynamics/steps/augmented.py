@@ -161,17 +161,6 @@ class Augmented(Around):
 
     # -- steps and rollouts ------------------------------------------------------------------------------------------
 
-    def split(self, x: ArrayLike) -> tuple[Array, Array]:
-        """x and s of states (nx,) or (M, nx)."""
-        X = as_array("x", x, (self.nx,) if axes(x) == 1 else (None, self.nx))
-        return X[..., : self.system.nx], X[..., self.system.nx :]
-
-    def controls(self, x: ArrayLike, r: ArrayLike) -> Array:
-        """The system's own controls (nu,) or (M, nu) in states (x, s) under r."""
-        X, R = np.atleast_2d(np.asarray(x, dtype=float)), np.atleast_2d(np.asarray(r, dtype=float))
-        found = self._values(X, R)[:, : self.system.nu]
-        return found[0] if axes(x) == 1 else found
-
     def _values(self, X: Array, R: Array) -> Array:
         return self._functions.values(np.ascontiguousarray(X), np.ascontiguousarray(R))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
@@ -93,34 +94,24 @@ class FreeStart(Around):
     def expand(self, X: Array, U: Array, out: Expansion, first: int = 0) -> None:
         """A, B and record of M knots."""
         X, U = np.ascontiguousarray(X), np.ascontiguousarray(U)
-        split = min(max(self.before - first, 0), len(X))
-        for k in range(split):
+        for k in range(self._expand_rest(self.system.expand, X, U, out, first)):
             one = slice(k, k + 1)
             self._placing[first + k].first(X[one], U[one], out.A[one], out.B[one])
             out.record[k, : 1 + self.nx + self.nu] = [first + k + 1, *X[k], *U[k]]
-        if split < len(X):
-            inner = self._inner(out, split, np.empty((len(X) - split, self.system.record_size)))
-            self.system.expand(X[split:], U[split:], inner, first + split - self.before)
-            self._keep(inner, out, split)
 
     def expand_second(self, X: Array, U: Array, out: Expansion, first: int = 0) -> None:
         """Complete records after ``expand``."""
+        self._expand_rest(self.system.expand_second, X, U, out, first)
+
+    def _expand_rest(self, expand: Callable[..., None], X: Array, U: Array, out: Expansion, first: int) -> int:
+        """Have the system expand its own knots; how many come before these."""
         split = min(max(self.before - first, 0), len(X))
         if split < len(X):
-            record = np.ascontiguousarray(out.record[split:, 1 : 1 + self.system.record_size])
-            inner = self._inner(out, split, record)
-            self.system.expand_second(X[split:], U[split:], inner, first + split - self.before)
-            self._keep(inner, out, split)
-
-    @staticmethod
-    def _inner(out: Expansion, split: int, record: Array) -> Expansion:
-        """Part of an expansion that is the system's."""
-        return Expansion(out.A[split:], out.B[split:], record)
-
-    @staticmethod
-    def _keep(inner: Expansion, out: Expansion, split: int) -> None:
-        out.record[split:, 0] = 0.0
-        out.record[split:, 1 : 1 + inner.record.shape[1]] = inner.record
+            own = out.record[split:, 1 : 1 + self.system.record_size]
+            inner = Expansion(out.A[split:], out.B[split:], np.ascontiguousarray(own))
+            expand(X[split:], U[split:], inner, first + split - self.before)
+            own[:], out.record[split:, 0] = inner.record, 0.0
+        return split
 
     def contract(self, record: Array, weight: Array, out: Array) -> None:
         """The Hessians (M, nz, nz) of M knots."""

@@ -26,6 +26,7 @@ from dynamics.geometry.joint_motion import (
     joint_jacobian,
     joint_rates,
     joint_transport,
+    turned_back,
     twist_of,
 )
 from dynamics.rigid_bodies.kinematics import Workspace, clear
@@ -149,10 +150,8 @@ def weigh_stage(tree, loops, pulls, theta, h, kappa, x):
         if is_group(kind):
             joint_jacobian(kind, nj, twist_of(kind, s.v, iv, kappa * h), x.J)
             for i in range(nj):
-                total = x.J[0, i] * x.weight[iv]
-                for k in range(1, nj):
-                    total += x.J[k, i] * x.weight[iv + k]
-                x.on_next[iv + i] = kappa * (x.weight[nv + iv + i] + (theta * h) * total)
+                turned = turned_back(x.J, nj, x.weight, iv, i)
+                x.on_next[iv + i] = kappa * (x.weight[nv + iv + i] + (theta * h) * turned)
     for i in range(nv + nc):
         x.omega[i] = -x.on_next[i - nc] if i >= nc else 0.0 * x.v[0]
     solve_transposed(loops.previous, nv + nc, x.K, x.omega)
@@ -226,10 +225,7 @@ def add_joint(tree, b, nu, theta, h, kappa, weight, blocks, r, y, H):
     nv, iv, nj, kind, ld = tree.nv, tree.iv[b], tree.nj[b], tree.kind[b], whole(2 * tree.nv + nu)
     joint_transport(kind, nj, twist_of(kind, r.own[0], iv, -theta * h), y.T)
     for i in range(nj):
-        total = y.T[0, i] * y.pulled[iv]
-        for k in range(1, nj):
-            total += y.T[k, i] * y.pulled[iv + k]
-        y.on_stage[i] = total
+        y.on_stage[i] = turned_back(y.T, nj, y.pulled, iv, i)
     joint_curvature(
         kind, nj, twist_of(kind, r.own[0], iv, theta * h), twist_of(kind, y.on_stage, 0, 1.0), y.J, y.C, y.D
     )
@@ -255,11 +251,8 @@ def pull_weight(tree, b, theta, h, kappa, weight, y, r):
     if is_group(kind):
         joint_rates(kind, nj, twist_of(kind, r.own[0], iv, kappa * h), y.T, y.J)
         for i in range(nj):
-            to_q, to_v = 0.0, 0.0
-            for k in range(nj):
-                to_q += y.T[k, i] * weight[iv + k]
-                to_v += y.J[k, i] * weight[iv + k]
-            y.on_stage[i], y.on_stage[6 + i] = to_q, to_v
+            y.on_stage[i] = turned_back(y.T, nj, weight, iv, i)
+            y.on_stage[6 + i] = turned_back(y.J, nj, weight, iv, i)
     else:
         for i in range(nj):
             y.on_stage[i] = y.on_stage[6 + i] = weight[iv + i]

@@ -22,7 +22,7 @@ from ddp.machine.fields import Fields, matrix_of, nested, rows_apart, vector
 from ddp.machine.memory import address_of, as_vector, floats_at
 from ddp.machine.number import width
 from ddp.machine.packing import unpack_columns
-from ddp.machine.rows import add_rows, clear_rows, copy_rows, write_rows
+from ddp.machine.rows import add_rows, clear_rows, copy_rows, write_rows, write_scaled
 from ddp.machine.tiles import add_product, padded
 from dynamics.arrays.elimination import solve_columns
 from dynamics.geometry.configuration import turn_columns
@@ -100,15 +100,7 @@ def relate_implicitly(modes, mode, w, A, B, record, t):
                 after = address_of(record[k][count * own + i * n * (n + nu) :])
                 write_rows(after, n + nu, address_of(as_vector(r.Qn)), ld, n, n + nu)
         write_rows(address_of(A[k]), n, address_of(as_vector(r.Qn)), ld, n, n)
-        write_columns(n, nu, r, B[k])
-
-
-@kernel
-def write_columns(n, nu, r, out):
-    """out (n, nu) := the columns of δu of where a stage ends."""
-    for i in range(n):
-        for j in range(nu):
-            out[i * nu + j] = r.Qn[i, n + j]
+        write_scaled(address_of(B[k]), nu, 1.0, address_of(as_vector(r.Qn)[n:]), ld, n, nu)
 
 
 @kernel

@@ -16,7 +16,6 @@ from dynamics.geometry.joint_motion import ROD
 from dynamics.rigid_bodies.balance import balance
 from dynamics.robots import loop
 from dynamics.robots.model import Robot
-from dynamics.robots.tree import Tree
 from dynamics.steps import lane_contraction, schemes
 from dynamics.steps.modes import STEP, Mode
 from dynamics.steps.routines import routines_of
@@ -124,23 +123,34 @@ class RobotDynamics(SteppedRobot):
         dofs = list(self._prescribed)
         found = super().torques(X, np.where(self.actuation[dofs].any(axis=0), 0.0, U))
         if dofs:
-            found[:, dofs] += prescribed_torques(self, X, U)
+            found[:, dofs] += self.prescribed_torques(X, U)
         return found
 
-    @property
-    def prescribed_dofs(self) -> tuple[int, ...]:
-        """Degrees of freedom whose control is their acceleration."""
-        return self._prescribed
+    def prescribed_torques(self, X: Array, U: Array) -> Array:
+        """Torques (N, m) of the prescribed degrees of freedom in the steps from X (N, nx) under U (N, nu).
 
-    @property
-    def stages(self) -> Array:
-        """The table of an implicit step, see implicit_steps.py."""
-        return np.asarray(self._scheme.method)
-
-    @property
-    def resisting_tree(self) -> Tree:
-        """The tree that steps are of, with the springs, the friction and the loads that act."""
-        return self._tree
+        A stage of a step looks at motion at (q_s, v_s, a_s), see implicit_steps.py, where the rows of the other degrees
+        of freedom vanish, R - Jᵀ λ = 0 with forces λ of loops. So λ is known, and the prescribed rows are the torques.
+        Of several stages the mean by their parts of the step is what the joint's momentum feels.
+        """
+        robot, dofs = self.robot, np.array(self._prescribed)
+        nq, free = robot.nq, np.delete(np.arange(robot.nv), dofs)
+        others = np.where(self.actuation[dofs].any(axis=0), 0.0, U)
+        total = np.zeros((len(U), len(dofs)))
+        for theta, length, part in self._scheme.method.tolist():
+            h = length * self._dt
+            integrator = "implicit-euler" if theta == 1.0 else "implicit-midpoint"
+            ends = RobotDynamics(robot, h, self.actuation, integrator, *self._given()[3:]).step(X, U)
+            v, later = X[:, nq:], ends[:, nq:]
+            between = (1.0 - theta) * v + theta * later
+            Q = self.integrate(X, np.hstack([theta * h * between, np.zeros_like(v)]))[:, :nq]
+            R = balance(self._tree, self.actuation, Q, others, between, (later - v) / h)[0]
+            for k, q in enumerate(Q if robot.loops else ()):
+                J = loop.errors(robot.mechanism, robot.loops, q)[1]
+                R[k] -= J.T @ np.linalg.lstsq(J[:, free].T, R[k, free])[0]
+            total += part * length * R[:, dofs]
+            X = self.integrate(X, part * self.difference(X, ends))
+        return total
 
     @cached_property
     def _balance(self) -> Array:
@@ -208,31 +218,3 @@ def least_squares(A: Array, b: Array, lower: Array) -> Array:
     found, _ = nnls(wide, np.concatenate([b, np.zeros(wide.shape[1])]))
     found[: A.shape[1]][~pulling] -= found[A.shape[1] :]
     return np.asarray(found[: A.shape[1]])
-
-
-def prescribed_torques(system: RobotDynamics, X: Array, U: Array) -> Array:
-    """Torques (N, m) of the prescribed degrees of freedom in the steps from X (N, nx) under U (N, nu).
-
-    A stage of a step looks at motion at (q_s, v_s, a_s), see implicit_steps.py, where the rows of the other degrees of
-    freedom vanish, R - Jᵀ λ = 0 with forces λ of loops. So λ is known, and the prescribed rows are the torques. Of
-    several stages the mean by their parts of the step is what the joint's momentum feels.
-    """
-    s, robot, dofs = system, system.robot, np.array(system.prescribed_dofs)
-    nq, free = robot.nq, np.delete(np.arange(robot.nv), dofs)
-    others = np.where(s.actuation[dofs].any(axis=0), 0.0, U)
-    total = np.zeros((len(U), len(dofs)))
-    for theta, length, part in s.stages.tolist():
-        h = length * s.dt
-        integrator = "implicit-euler" if theta == 1.0 else "implicit-midpoint"
-        stage = type(s)(robot, h, s.actuation, integrator, s.damping, s.springs, s.control_limits, s.prescribed)
-        ends = stage.step(X, U)
-        v, later = X[:, nq:], ends[:, nq:]
-        between = (1.0 - theta) * v + theta * later
-        Q = s.integrate(X, np.hstack([theta * h * between, np.zeros_like(v)]))[:, :nq]
-        R = balance(s.resisting_tree, s.actuation, Q, others, between, (later - v) / h)[0]
-        for k, q in enumerate(Q if robot.loops else ()):
-            J = loop.errors(robot.mechanism, robot.loops, q)[1]
-            R[k] -= J.T @ np.linalg.lstsq(J[:, free].T, R[k, free])[0]
-        total += part * length * R[:, dofs]
-        X = s.integrate(X, part * s.difference(X, ends))
-    return total

@@ -17,7 +17,7 @@ from ddp.machine.rows import add_upper, clear_rows, mirror, write_rows
 from ddp.machine.tiles import add_product, add_upper_product
 from dynamics.contacts.hessian import curve_motion
 from dynamics.geometry.configuration import add_bracket
-from dynamics.geometry.joint_motion import is_group, joint_bracket_contracted, joint_curvature, twist_of
+from dynamics.geometry.joint_motion import is_group, joint_bracket_contracted, joint_curvature, turned_back, twist_of
 from dynamics.rigid_bodies.kinematics import Workspace, clear, composites
 from dynamics.steps.hessians import add_joint, assemble_relation
 from dynamics.steps.modes import stage_sizes, step_of
@@ -118,9 +118,7 @@ def leave_stage(tree, method, h, i, nz, record, p, y):
             C, D, Xi, bent, H = as_vector(p.C), as_vector(p.D), as_vector(p.Xi), as_vector(p.bent), as_vector(y.H)
             add_joint(iv, nj, 6, C, D, nz, ld, Xi, bent, H)
             for a in range(nj):
-                p.on_xi[iv + a] = 0.0
-                for k in range(nj):
-                    p.on_xi[iv + a] += p.J[k, a] * y.on_q[iv + k]
+                p.on_xi[iv + a] = turned_back(p.J, nj, y.on_q, iv, a)
             if scale != 0.0:
                 joint_bracket_contracted(kind, nj, twist_of(kind, p.on_xi, iv, scale), p.C)
                 X = rates_of(record, first, own, size)[(nv + iv) * ld :]

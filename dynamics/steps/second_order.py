@@ -32,7 +32,7 @@ from dynamics.contacts.hessian import contact_blocks, impact_blocks
 from dynamics.contacts.kinematics import Place, contact_derivatives, move_contacts, place_contacts
 from dynamics.contacts.rolling import roll
 from dynamics.geometry.configuration import integrate_configuration
-from dynamics.geometry.joint_motion import is_group, joint_curvature, joint_jacobian, joint_rates, twist_of
+from dynamics.geometry.joint_motion import is_group, joint_curvature, joint_jacobian, joint_rates, turned_back, twist_of
 from dynamics.rigid_bodies.kinematics import Workspace, clear, composites, place_bodies
 from dynamics.steps.linearization import next_twist
 from dynamics.steps.modes import HELD
@@ -92,10 +92,7 @@ def weigh_accelerations(tree, h, v, a, w, J, effective):
         if is_group(kind):
             joint_jacobian(kind, nj, next_twist(kind, v, a, iv, h), J)
             for i in range(nj):
-                total = J[0, i] * w[iv]
-                for k in range(1, nj):
-                    total += J[k, i] * w[iv + k]
-                effective[iv + i] = -h * (w[nv + iv + i] + h * total)
+                effective[iv + i] = -h * (w[nv + iv + i] + h * turned_back(J, nj, w, iv, i))
 
 
 @kernel

@@ -13,7 +13,6 @@ import ddp
 import dynamics
 from ddp.errors import ProblemError
 from dynamics import Assembly, Circle, RobotDynamics, Rod, Tendon, Water
-from dynamics.steps.robot_dynamics import prescribed_torques
 from problems import constraints, costs, soft
 from problems.soft import reaching
 
@@ -108,7 +107,7 @@ def test_torques_of_prescribed_joints_make_the_same_motion(integrator, rng):
     U, x0 = 0.02 * rng.normal(size=(5, told.nu)), np.append(robot.q0, 0.1 * rng.normal(size=robot.nv))
     X = told.rollout(x0, U)
     tau, driven = told.torques(X[:-1], U), U.copy()
-    driven[:, -2:] = prescribed_torques(told, X[:-1], U)
+    driven[:, -2:] = told.prescribed_torques(X[:-1], U)
     free = RobotDynamics(robot, 0.01, integrator=integrator)
     np.testing.assert_allclose(free.rollout(x0, driven), X, atol=1e-9)
     np.testing.assert_allclose(free.torques(X[:-1], driven), tau, atol=1e-9 * np.abs(tau).max())
