@@ -70,7 +70,6 @@ class BatchDynamics(ByKnot):
     def track(
         self, X: Array, U: Array, k: Array, K: Array, alphas: Array, gaps: Array, lower: Array, upper: Array
     ) -> tuple[Array, Array]:
-        """Closed-loop rollouts, one for each alpha: see `System`; NaN from where they diverge."""
         lower, upper, a = np.broadcast_to(lower, U.shape), np.broadcast_to(upper, U.shape), np.asarray(alphas)[:, None]
         Xs, Us = np.empty((len(a), *X.shape)), np.empty((len(a), *U.shape))
         Xs[:, 0] = X[0]
@@ -83,7 +82,6 @@ class BatchDynamics(ByKnot):
         return Xs, Us
 
     def expand(self, X: Array, U: Array, out: Expansion, first: int = 0) -> None:
-        """The first order of M knots, into out.A and out.B."""
         out.A[:], out.B[:] = self._slopes_of(np.ascontiguousarray(X), np.ascontiguousarray(U))
 
     def expand_second(self, X: Array, U: Array, out: Expansion, first: int = 0) -> None:

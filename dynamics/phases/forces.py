@@ -176,7 +176,7 @@ def _are_held(system: System, contacts: Sequence[Contact]) -> bool:
     held = {phase.held for phase in same}
     if len(held) > 1:
         raise ProblemError(f"contacts: some phases with {', '.join(names)} are held, others are not")
-    if held == {True} and any(_is_turned(contact) for contact in contacts):
+    if held == {True} and any((one.kind == "surface") == (one.reference != "local") for one in contacts):
         raise ProblemError(
             "contacts: expected forces of held points in the axes of the world, and those of surfaces in their own"
         )
@@ -212,7 +212,3 @@ def _is_at(target: Any, place: Any) -> bool:
     if target is None:
         return False
     return np.allclose(getattr(target, "homogeneous", target), getattr(place, "homogeneous", place), atol=1e-9)
-
-
-def _is_turned(contact: Contact) -> bool:
-    return contact.reference == ("local-world-aligned" if contact.kind == "surface" else "local")

@@ -27,7 +27,6 @@ from dynamics.phases.tracking import TrackedPhases
 from dynamics.rigid_bodies.rigid_body import inverse_dynamics
 from dynamics.robots.libraries import pin
 from dynamics.robots.model import Robot, check_rigid
-from dynamics.steps.held_steps import as_held
 from dynamics.steps.modes import HELD, IMPACT, STEP, Mode
 from dynamics.steps.schemes import TOUCHING, Scheme
 from dynamics.steps.stepped_robot import SteppedRobot
@@ -68,7 +67,8 @@ class PhasedDynamics(SteppedRobot):
             contacts = compile_contacts(robot, phase.contacts)
             exactly = phase.held and bool(phase.contacts)
             h = self.dt if phase.dt is None else phase.dt
-            modes.append(Mode(HELD, as_held(contacts), 0.0, h) if exactly else Mode(STEP, contacts.lasting(h), 0.0, h))
+            kind, held = (HELD, contacts.asking(0.0, 0.0, 1.0)) if exactly else (STEP, contacts.lasting(h))
+            modes.append(Mode(kind, held, 0.0, h))
         self._compose(TOUCHING, modes, schedule)
         touching = [contacts for phase in self.phases for contacts in (phase.contacts, phase.struck)]
         if not all(are_regular(robot, contacts) for contacts in touching):
@@ -216,11 +216,9 @@ class PhasedDynamics(SteppedRobot):
 
     @property
     def tracked(self) -> TrackedPhases:
-        """Knowledge that feedback needs: see `system.Abilities`."""
         return TrackedPhases(self)
 
     def step_durations(self, count: int) -> Array:
-        """Durations of the knots 0 .. count-1 [s], 0 for an impact; beyond the phases, as in the last one."""
         steps = np.array([mode.step for mode in self._described])
         return steps[self._modes_from(0, count)]
 

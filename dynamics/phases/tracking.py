@@ -85,7 +85,6 @@ class TrackedPhases(TrackedRobot):
         return Tracking(state, control, end, restoring, held=False, limits=limits, lead=LEAD, friction=FRICTION)
 
     def stretches(self, horizon: int) -> list[range]:
-        """The knots of each phase in which time passes."""
         return stretches(self.system.phases, horizon)
 
     def in_steps(self, counts: Sequence[int], durations: Sequence[float]) -> PhasedDynamics:
@@ -95,7 +94,6 @@ class TrackedPhases(TrackedRobot):
         return type(s)(s.robot, s.dt, phases, s.actuation, s.damping, s.springs, s.control_limits)
 
     def free_directions(self, X: Array) -> Array:
-        """Parts (M, n, n) of errors at the knots 0 .. M-1 that contacts leave free."""
         robot, n = self.system.robot, self.system.n
         free = np.tile(np.eye(n).reshape(2, n // 2, 2, n // 2), (len(X), 1, 1, 1, 1))
         for phase, knots in zip(self.system.phases, self.stretches(len(X)), strict=True):
@@ -104,11 +102,9 @@ class TrackedPhases(TrackedRobot):
         return free.reshape(-1, n, n)
 
     def cones(self, X: Array, U: Array, friction: float) -> Cones | None:
-        """Limits of deviations from a motion that keep forces in their cones; None for none."""
         return cones(self.system, X, U, friction) if friction < np.inf else None
 
     def footing(self, X: Array) -> Footing | None:
-        """Feet that stand at the knots of X (M, nx); None if the robot has no legs."""
         units = self.units(X)
         return None if units is None else footing(self.system, X, units)
 

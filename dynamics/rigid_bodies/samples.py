@@ -47,11 +47,6 @@ def check_configurations(robot: Robot, field: str, Q: Array, error: type[DDPErro
             )
 
 
-def _is_plain(array: Array) -> bool:
-    """Whether kernels take an array as it is."""
-    return array.dtype == _FLOAT and array.flags.carray
-
-
 class Stack:
     """Configurations q (N, nq) of a robot, one sample or a batch of them, checked."""
 
@@ -150,8 +145,8 @@ class Samples(Stack):
         """An argument as (N, size), numbers or not."""
         if self.single:
             return as_array(field, value, (size,), finite=False)[None]
-        if type(value) is np.ndarray and value.shape == (self.N, size) and _is_plain(value):
-            return value
+        if type(value) is np.ndarray and value.shape == (self.N, size) and value.dtype == _FLOAT and value.flags.carray:
+            return value  # kernels take it as it is
         return as_array(field, value, (self.N, size), finite=False)
 
     def run(self, kernel: Any, *out: Any, room: int = 0, rods: bool = False) -> Any:

@@ -6,6 +6,7 @@ Kernels are ``(*arguments, a, order, y, weight, J, H)`` of `ddp.tracing.quantiti
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -109,19 +110,13 @@ def add_blocks(second, H):
                     H[k, b * nv + j, i] += second[block, k, i, j]
 
 
-def torques_of(robot: Robot, fext: Any, fext_frame: str) -> Quantity:
-    """Torques."""
-    return _of_motion("inverse_dynamics", torques, robot, "a", fext)
-
-
-def accelerations_of(robot: Robot, fext: Any, fext_frame: str) -> Quantity:
-    """Accelerations."""
-    return _of_motion("forward_dynamics", accelerations, robot, "tau", fext)
-
-
-def _of_motion(name: str, of: Any, robot: Robot, last: str, fext: Any) -> Quantity:
+def _of_motion(name: str, of: Any, last: str, robot: Robot, fext: Any, fext_frame: str) -> Quantity:
     spaces, tree = spaces_of(robot, "v", last), robot.tree
     if fext is not None:
         refuse(f"{name} with wrenches (fext)")
     own = tree, batch.size(tree.nb, robot.nq, robot.nv, robot.room), robot.nq, robot.nv
     return Quantity(name, robot, robot.nv, spaces, np.arange(3 * robot.nv), of, own)
+
+
+torques_of = partial(_of_motion, "inverse_dynamics", torques, "a")
+accelerations_of = partial(_of_motion, "forward_dynamics", accelerations, "tau")

@@ -388,12 +388,9 @@ def _ready(found: Found, massless: str | None, strict: bool) -> Robot:
     if left_out is None:
         left_out = actuators.left_out(robot.model, document)
     omissions.announce(robot.name, left_out, strict, once)
-    postures = [] if weightless and massless == "ignore" else _postures(robot)
+    rng = np.random.default_rng(0)  # so that the postures beside the usual one are always the same
+    postures = [robot.q0, *(robot.random_configuration(rng) for _ in range(3))]
+    if weightless and massless == "ignore":
+        postures = []
     plausible.announce(robot.model, document, postures, once)
     return robot
-
-
-def _postures(robot: Robot) -> list[Array]:
-    """The usual posture, and three others that are always the same ones."""
-    rng = np.random.default_rng(0)
-    return [robot.q0, *(robot.random_configuration(rng) for _ in range(3))]

@@ -82,11 +82,6 @@ class _Joint:
         self.effort, self.speed = (_number(element, limit + end, -1.0, where, False) for end in ("effort", "velocity"))
 
     @property
-    def resists(self) -> bool:
-        """Whether it has a spring, damping or friction."""
-        return any((self.damping, self.stiffness, self.friction))
-
-    @property
     def model(self) -> object:
         """Pinocchio's joint."""
         if self.type == "prismatic":
@@ -200,7 +195,8 @@ def _equip(
     armature, driving = np.zeros(model.nv), list[int]()
     for joint in joints:
         if not model.existJointName(joint.name):
-            if joint.resists and joint.type in MOVING and joint.type != "fixed":
+            resists = joint.damping or joint.stiffness or joint.friction
+            if resists and joint.type in MOVING and joint.type != "fixed":
                 omissions.drop("springs, damping and friction of joints {} do not act", repr(joint.name))
             continue
         own = model.joints[model.getJointId(joint.name)]

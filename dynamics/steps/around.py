@@ -28,7 +28,6 @@ class Around(ByKnot):
 
     @property
     def thread_safe(self) -> bool:
-        """Whether the system is."""
         return bool(ability(self.system, "thread_safe"))
 
     @property
@@ -43,16 +42,13 @@ class Around(ByKnot):
 
     @property
     def robot(self) -> Any:
-        """The system's robot, if it has one."""
         return self.system.robot  # type: ignore[attr-defined]
 
     @property
     def digest(self) -> bytes:
-        """Digest of the functions of the system."""
         return getattr(self.system, "digest", b"")
 
     def renew(self) -> bool:
-        """Trace functions of the system again, if what they read has changed; whether it has."""
         renew = getattr(self.system, "renew", None)
         return bool(renew and renew())
 

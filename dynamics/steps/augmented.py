@@ -109,11 +109,9 @@ class Augmented(Around):
 
     @property
     def digest(self) -> bytes:
-        """Digest of all functions, those of the system too."""
         return self._functions.digest + super().digest
 
     def renew(self) -> bool:
-        """Trace functions again, if what they read has changed; whether it has."""
         before = self._functions
         self._functions = before.renewed()
         if self._functions is not before:
@@ -170,12 +168,10 @@ class Augmented(Around):
         return np.hstack([after, S])
 
     def check_state(self, field: str, x: Array) -> None:
-        """Raise ProblemError naming ``field`` unless x is a state of the system, with finite numbers behind it."""
         states, _ = np.split(as_array(field, x, (*(None,) * (axes(x) - 1), self.nx)), [self.system.nx], axis=-1)
         self.system.check_state(field, np.ascontiguousarray(states))
 
     def stepping(self, count: int, lanes: int) -> Stepping | None:
-        """Compiled steps: see `system.Abilities`."""
         own = ability(self.system, "stepping")
         inner = None if own is None else own(count, lanes)
         if inner is None:
@@ -192,7 +188,6 @@ class Augmented(Around):
     # -- derivatives -------------------------------------------------------------------------------------------------
 
     def expand(self, X: Array, U: Array, out: Expansion, first: int = 0) -> None:
-        """A, B and record of M knots."""
         X, R, M = np.ascontiguousarray(X), np.ascontiguousarray(U), len(U)
         (controls, inner), begin = self._expanded(X, R, first), self._begin
         if self.thread_safe:  # compiled, so that it takes next to no time
@@ -217,7 +212,6 @@ class Augmented(Around):
             out.record[:, : self._begin] = inner.record
 
     def contract(self, record: Array, weight: Array, out: Array) -> None:
-        """The Hessians (M, nz, nz) of M knots."""
         M, n, nu, begin = len(record), self.system.n, self.system.nu, self._begin
         own, B = np.ascontiguousarray(record[:, :begin]), record[:, begin : begin + n * nu].reshape(M, n, nu)
         Hf = np.empty((M, n + nu, n + nu))
@@ -228,7 +222,6 @@ class Augmented(Around):
         composition.pull(Hf, record, begin + n * nu, n, out)
 
     def contraction(self) -> Contraction:
-        """The compiled second order of single knots."""
         return self._contraction
 
     @cached_property

@@ -155,17 +155,14 @@ class ContinuousDynamics(ByKnot):
 
     @property
     def implicit(self) -> bool:
-        """Whether steps are those of an implicit integrator."""
         return self.integrator in IMPLICIT
 
     @property
     def space(self) -> Space | None:
-        """The space of states."""
         return self._steps.space
 
     @property
     def traced(self) -> TracedFunction | None:
-        """The step as compiled code with its derivatives; None where Python is called."""
         return self._steps.traced
 
     def __reduce__(self) -> Any:
@@ -173,16 +170,13 @@ class ContinuousDynamics(ByKnot):
         return ContinuousDynamics, (*given, self.state, self.parameters, self.derivatives)
 
     def renew(self) -> bool:
-        """Trace f again, if what it reads has changed; whether it has."""
         return self._steps.renew()
 
     @property
     def variable(self) -> tuple[str, ...]:
-        """Names of what may vary, its parameters: see `system.Abilities`."""
         return self._steps.variable
 
     def varied(self, parameters: ArrayLike) -> ContinuousDynamics:
-        """Copy with other parameters, as many as there are; nothing is compiled."""
         steps, twin = self._steps.varied(parameters), object.__new__(ContinuousDynamics)
         vars(twin).update({one.name: getattr(self, one.name) for one in fields(self)})
         vars(twin).update(_steps=steps, parameters=steps.parameters)

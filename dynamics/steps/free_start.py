@@ -62,11 +62,9 @@ class FreeStart(Around):
         return np.concatenate([np.zeros(min(count, self.before)), found])
 
     def nominal_control(self, x: Array) -> Array:
-        """The system's."""
         return self.system.nominal_control(x)
 
     def check_state(self, field: str, x: Array) -> None:
-        """Raise ProblemError naming ``field`` unless x (..., nx) is a state of the system."""
         self.system.check_state(field, x)
 
     def _stepped(self, X: Array, U: Array, first: int = 0) -> Array:
@@ -81,7 +79,6 @@ class FreeStart(Around):
         return self.system.step(x, u)
 
     def stepping(self, count: int, lanes: int) -> Stepping | None:
-        """Compiled steps: see `system.Abilities`."""
         own = ability(self.system, "stepping")
         inner = None if own is None else own(max(count - self.before, 1), lanes)
         if inner is None:
@@ -92,7 +89,6 @@ class FreeStart(Around):
         return Stepping(_step_eight.address, words.ctypes.data, inner.parameters, owner)
 
     def expand(self, X: Array, U: Array, out: Expansion, first: int = 0) -> None:
-        """A, B and record of M knots."""
         X, U = np.ascontiguousarray(X), np.ascontiguousarray(U)
         for k in range(self._expand_rest(self.system.expand, X, U, out, first)):
             one = slice(k, k + 1)
@@ -100,7 +96,6 @@ class FreeStart(Around):
             out.record[k, : 1 + self.nx + self.nu] = [first + k + 1, *X[k], *U[k]]
 
     def expand_second(self, X: Array, U: Array, out: Expansion, first: int = 0) -> None:
-        """Complete records after ``expand``."""
         self._expand_rest(self.system.expand_second, X, U, out, first)
 
     def _expand_rest(self, expand: Callable[..., None], X: Array, U: Array, out: Expansion, first: int) -> int:
@@ -114,7 +109,6 @@ class FreeStart(Around):
         return split
 
     def contract(self, record: Array, weight: Array, out: Array) -> None:
-        """The Hessians (M, nz, nz) of M knots."""
         kinds = record[:, 0].astype(int)
         for k in np.flatnonzero(kinds):
             z, one = record[k : k + 1, 1:], slice(k, k + 1)
@@ -127,7 +121,6 @@ class FreeStart(Around):
             out[own] = H
 
     def contraction(self) -> Contraction:
-        """The compiled second order of single knots."""
         return self._contraction
 
     @cached_property

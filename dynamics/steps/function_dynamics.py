@@ -113,7 +113,6 @@ class FunctionDynamics(ByKnot):
         return own
 
     def renew(self) -> bool:
-        """Trace f again, if what it reads has changed; whether it has."""
         before = self._traced
         if before is not None:
             settle(self, _traced=before.renewed())
@@ -121,11 +120,9 @@ class FunctionDynamics(ByKnot):
 
     @property
     def variable(self) -> tuple[str, ...]:
-        """Names of what may vary, its parameters: see `system.Abilities`."""
         return () if self.parameters is None else ("parameters",)
 
     def varied(self, parameters: ArrayLike) -> FunctionDynamics:
-        """Copy with other parameters, as many as there are; nothing is compiled."""
         count = 0 if self.parameters is None else len(self.parameters)
         p, twin = as_array("parameters", parameters, (count,)).copy(), object.__new__(FunctionDynamics)
         vars(twin).update(vars(self))

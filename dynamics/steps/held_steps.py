@@ -26,7 +26,7 @@ from ddp.compiling.kernel import kernel
 from ddp.machine.fields import Fields, matrix_of, nested, rows, rows_apart, vector
 from ddp.machine.memory import as_vector
 from ddp.machine.number import all_less, spread, where_less
-from dynamics.contacts.contact import POINT, Contacts
+from dynamics.contacts.contact import POINT
 from dynamics.contacts.curvature import subtract_force_torques
 from dynamics.contacts.kinematics import Standing, contact_jacobian, place_contacts
 from dynamics.contacts.products import last_dof, threes
@@ -60,11 +60,6 @@ class End(Fields):
     ws, place = nested(Posture), nested(Standing)
     q, xi, e = vector("nq"), vector("nv"), vector("nc")
     J, C, T = matrix_of("nc", "nv"), matrix_of("nc", "nv"), rows_apart("6", 6)
-
-
-def as_held(contacts: Contacts) -> Contacts:
-    """Contacts held exactly: where they stand is what must vanish."""
-    return contacts.asking(0.0, 0.0, 1.0)
 
 
 @kernel

@@ -79,21 +79,17 @@ class ImplicitSteps:
 
     @property
     def digest(self) -> bytes:
-        """Digest of both functions."""
         return self._residual.digest + self._end.digest
 
     @property
     def seconds(self) -> float:
-        """Seconds that making them took."""
         return self._residual.seconds + self._end.seconds
 
     def renewed(self) -> ImplicitSteps:
-        """Itself, or what it is now if f is another function than when it was traced."""
         residual, end = self._residual.renewed(), self._end.renewed()
         return self if residual is self._residual and end is self._end else self._with(residual, end)
 
     def at(self, p: Array) -> ImplicitSteps:
-        """Copy with other parameters; nothing is traced or compiled."""
         twin = self._with(self._residual.at(p), self._end.at(p))
         twin.p = p
         return twin
@@ -128,7 +124,6 @@ class ImplicitSteps:
         return W
 
     def values(self, X: Array, U: Array) -> Array:
-        """Next states (M, nx)."""
         W = self._solved(X, U)
         found = self._end.values(X, W)
         found[~np.isfinite(W).all(axis=1)] = np.nan
@@ -150,19 +145,16 @@ class ImplicitSteps:
         A[:], B[:] = E - through[:, :, :n], -through[:, :, n:]
 
     def second(self, X: Array, U: Array, weight: Array, out: Array) -> None:
-        """out (M, nz, nz) := second derivatives of ``weight @ (f(x ⊕ dx, u + du) ⊖ f(x, u))``, weight (M, n)."""
         record = X if X.shape[1] != self.nx else np.hstack([X, U])  # x and u one behind the other
         contract_knots(*self.contraction[:2], np.ascontiguousarray(record), weight, out)
 
     @property
     def stepping(self) -> Stepping:
-        """Compiled steps: see `system.Abilities`."""
         words, owner = self.words
         return Stepping(step_eight.address, words.ctypes.data, NOTHING, (words, owner))
 
     @cached_property
     def contraction(self) -> Contraction:
-        """The second derivatives of one knot, whose record is x and u."""
         words, owner = self.words
         return Contraction(contract_one.address, words.ctypes.data, (words, owner))
 

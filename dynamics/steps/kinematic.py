@@ -50,7 +50,6 @@ class KinematicDynamics(ByKnot):
 
     @property
     def named_numbers(self) -> tuple[list[str], list[str], list[str]]:
-        """Names of the numbers of q (nq,) and v (nv,), by joints, and of controls (nu,)."""
         return names_of(self.robot, self.rates)
 
     def _called(self, x: Any, u: Any) -> Any:

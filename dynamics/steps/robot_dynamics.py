@@ -158,14 +158,12 @@ class RobotDynamics(SteppedRobot):
         return np.asarray(np.linalg.pinv(self.actuation))
 
     def contract_batch(self, record: Array, weight: Array, out: Array) -> None:
-        """The blocks of M knots of a semi-implicit step: see `system.Abilities`."""
         lane_contraction.contract_knots(
             self._tree.address, working_memory(self._room_of_batches), self._dt, self._written, record, weight, out
         )
 
     @property
     def implicit(self) -> bool:
-        """Whether steps are those of an implicit integrator."""
         return self.integrator in schemes.IMPLICIT
 
     def routines(self, count: int, alone: bool = False) -> Routines | None:
@@ -190,7 +188,6 @@ class RobotDynamics(SteppedRobot):
 
     @property
     def tracked(self) -> TrackedRobot:
-        """Knowledge that feedback needs: see `system.Abilities`."""
         return TrackedRobot(self)
 
     def _given(self) -> tuple[float, Array, str, bool, bool, Array, tuple[str, ...]]:

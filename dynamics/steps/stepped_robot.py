@@ -89,7 +89,6 @@ class SteppedRobot(ABC):
 
     @property
     def named_numbers(self) -> tuple[list[str], list[str], list[str]]:
-        """Names of the numbers of q (nq,) and v (nv,), by joints, and of controls (nu,)."""
         return names_of(self.robot, self.actuation)
 
     @property
@@ -121,7 +120,6 @@ class SteppedRobot(ABC):
 
     @property
     def batched(self) -> bool:
-        """Whether many knots are contracted faster than one by one: see `system.Abilities`."""
         return self._scheme.batched
 
     @property
@@ -131,7 +129,6 @@ class SteppedRobot(ABC):
 
     @property
     def variable(self) -> tuple[str, ...]:
-        """Masses of bodies, where all are rigid: see `system.Abilities`."""
         return () if self.robot.is_hybrid else ("masses",)
 
     @property
@@ -161,7 +158,6 @@ class SteppedRobot(ABC):
 
     @cached_property
     def space(self) -> Space:
-        """The space of states: see `system.Abilities`."""
         return space_of_states(self.robot.tree)
 
     def difference(self, x0: ArrayLike, x1: ArrayLike) -> Array:
@@ -180,7 +176,6 @@ class SteppedRobot(ABC):
         return np.asarray(out[0] if single else out)
 
     def check_state(self, field: str, x: ArrayLike) -> None:
-        """Raise ProblemError if an x (..., nx) is not a state of this robot."""
         self._states(field, x)
 
     def _states(self, field: str, x: ArrayLike, shape: tuple[int, ...] | None = None) -> Array:
@@ -206,7 +201,6 @@ class SteppedRobot(ABC):
         return Xn[0] if axes(x) == 1 else Xn
 
     def strayed(self, X: Array, dX: Array, U: Array) -> tuple[Array, Array]:
-        """``X ⊕ dX`` (N+1, nx), but for its first state, and the gaps there: see `system.Abilities`."""
         to, gaps = np.empty_like(X), np.empty((len(U), self.n))
         memory, schedule = working_memory(self._room_of_rollouts), self._modes_from(0, len(U))
         self._scheme.roller.stray(self._handle, memory, schedule, X, dX, U, to, gaps)
@@ -241,7 +235,6 @@ class SteppedRobot(ABC):
         return Xs, Us
 
     def stepping(self, count: int, lanes: int) -> Stepping:
-        """Compiled steps of eight states: see `system.Abilities`."""
         memory, schedule = aligned_zeros((self._room_of_rollouts, 8)), self._modes_from(0, count).copy()
         start, room, registers = self._modes.start, memory.ctypes.data, 1 + (lanes > QUAD)
         words = np.array([start, room, schedule.ctypes.data, self.nx, self.nu, registers], dtype=np.int64)
@@ -251,29 +244,24 @@ class SteppedRobot(ABC):
     def track_noting(
         self, X: Array, U: Array, k: Array, K: Array, alphas: Array, gaps: Array, lower: Array, upper: Array
     ) -> tuple[Array, Array, Array]:
-        """``track``, with the contact forces (S, N, notes_size) of all knots."""
         notes = np.empty((len(alphas), len(U), self._forces))
         return *self.track(X, U, k, K, alphas, gaps, lower, upper, notes), notes
 
     # -- derivatives -------------------------------------------------------------------------------------------------
 
     def expand(self, X: Array, U: Array, out: Expansion, first: int = 0) -> None:
-        """A, B and record of M knots, of which the first has index ``first``."""
         end = first + len(U)
         schedule = self._extended[first:end] if end <= len(self._extended) else self._modes_from(first, len(U))
         self._scheme.linearize(self._handle, working_memory(self._room_of_expansions), schedule, X, U, *out)
 
     def expand_second(self, X: Array, U: Array, out: Expansion, first: int = 0) -> None:
-        """Complete the records of ``expand``."""
         if self._scheme.complete is not None:
             self._scheme.complete(self._handle, *out)
 
     def contract(self, record: Array, weight: Array, out: Array) -> None:
-        """The Hessians (M, nz, nz) of ``weight @ f`` of M knots, and what costs asked for of forces in records."""
         self._scheme.contractor.contract(self._handle, working_memory(self._room_of_contractions), record, weight, out)
 
     def contraction(self) -> Contraction:
-        """The compiled second order of single knots."""
         return self._contraction
 
     @cached_property
@@ -330,11 +318,9 @@ class SteppedRobot(ABC):
         """Kernels of its steps."""
 
     def doubts(self, problem: Any) -> list[str]:
-        """Sentences about states, targets and torques of a problem that are hardly meant."""
         return doubts_of(self, problem)
 
     def excesses(self, X: Array) -> list[str]:
-        """Sentences about joints that leave their robot's own limits along states X (N, nx)."""
         return excesses_of(self.robot, X)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -346,7 +332,6 @@ class SteppedRobot(ABC):
         self._scheme, self._handle = self._scheme_of_steps(), self._modes.handle
 
     def undefined(self, x: ArrayLike, knot: int = 0) -> Exception:
-        """The error of a knot that has no next state, which says why; x (nx,)."""
         return self._undefined(as_array("x", x, (self.nx,)), integer("knot", knot))
 
     @abstractmethod

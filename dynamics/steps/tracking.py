@@ -38,28 +38,23 @@ class TrackedRobot:
         return Tracking(state, (SHARE * largest) ** -2.0 * made**2, state, np.zeros((nu, 2 * nv)))
 
     def stretches(self, horizon: int) -> list[range]:
-        """All knots."""
         return [range(horizon)]
 
     def in_steps(self, counts: Sequence[int], durations: Sequence[float]) -> System:
-        """The system in so many steps and so long [s]."""
         s: Any = self.system
         dt = durations[0] / counts[0]
         options = s.damping, s.springs, s.control_limits, s.prescribed
         return type(s)(s.robot, dt, s.actuation, s.integrator, *options)
 
     def free_directions(self, X: Array) -> Array:
-        """Return (M, n, n) that leave all errors."""
         return np.tile(np.eye(self.system.n), (len(X), 1, 1))
 
     def driven(self) -> NDArray[np.bool_]:
-        """Which velocities (nv,) controls act on directly."""
         robot = self.system.robot
         pulled = [isinstance(robot, HybridRobot) and robot.is_pulled(b) for b in robot.tree.body.tolist()]
         return np.asarray(np.logical_or(self.system.actuation.any(axis=1), pulled))
 
     def pulling(self) -> NDArray[np.bool_]:
-        """Which controls (nu,) are tensions."""
         robot = self.system.robot
         return np.arange(self.system.nu) < (len(robot.tendons) if isinstance(robot, HybridRobot) else 0)
 
@@ -72,7 +67,6 @@ class TrackedRobot:
         return None
 
     def deviation(self) -> Contraction:
-        """Errors on the manifold, compiled."""
         return deviation(self.system.robot.tree)
 
     def _sizes(self) -> Array:

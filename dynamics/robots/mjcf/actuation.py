@@ -86,8 +86,10 @@ def _columns(
         if law == "lag":
             omissions.drop("the lag of actuators {} is not modelled, they act at once", element)
         gain = float(m.actuator_gainprm[i, 0])
-        limits = _control_range(mujoco, m, i)
-        for what, given in (("activation", _activation_range(m, i)), ("force", np.sort(force / gain))):
+        k, clamped = int(m.actuator_ctrladr[i]), not m.opt.disableflags & mujoco.mjtDisableBit.mjDSBL_CLAMPCTRL
+        limits = _range(m.actuator_ctrlrange[k], clamped and m.actuator_ctrllimited[k])
+        activation = _range(m.actuator_actrange[i], m.actuator_actlimited[i])  # of a lag, in the end
+        for what, given in (("activation", activation), ("force", np.sort(force / gain))):
             both = _both(limits, given)
             if both[0] >= both[1]:
                 omissions.drop(f"the {what} ranges of {{}}, which their controls cannot reach, are ignored", element)
@@ -128,20 +130,13 @@ def _law(mujoco: Any, m: Any, i: int) -> str:
     return "lag" if dynamics in (Dyn.mjDYN_FILTER, Dyn.mjDYN_FILTEREXACT) else "activation"
 
 
-def _control_range(mujoco: Any, m: Any, i: int) -> Array:
-    k = int(m.actuator_ctrladr[i])
-    clamped = not m.opt.disableflags & mujoco.mjtDisableBit.mjDSBL_CLAMPCTRL
-    return np.array(m.actuator_ctrlrange[k] if clamped and m.actuator_ctrllimited[k] else (-np.inf, np.inf))
-
-
-def _activation_range(m: Any, i: int) -> Array:
-    """Limits of the control that an actuator with a lag takes in the end."""
-    return np.array(m.actuator_actrange[i] if m.actuator_actlimited[i] else (-np.inf, np.inf))
+def _range(given: Array, limited: Any) -> Array:
+    return np.array(given if limited else (-np.inf, np.inf))
 
 
 def _force_range(mujoco: Any, m: Any, i: int, elements: Elements, omissions: Omissions) -> Array:
     """Limits of an actuator's force: its own, its tendon's, and that a muscle pulls."""
-    limits = np.array(m.actuator_forcerange[i] if m.actuator_forcelimited[i] else (-np.inf, np.inf))
+    limits = _range(m.actuator_forcerange[i], m.actuator_forcelimited[i])
     if int(m.actuator_gaintype[i]) == mujoco.mjtGain.mjGAIN_MUSCLE and limits[0] < 0.0:
         limits = _both(limits, np.array([-np.inf, 0.0]))
     kind, target = int(m.actuator_trntype[i]), int(m.actuator_trnid[i, 0])
