@@ -48,12 +48,12 @@ def contracted(s: Samples, mu: Array) -> Array:
 
 
 def through_tensors(s: Samples, of_a: ForwardTensors, Minv: Array) -> Array:
-    """What a_qq gains: a_τq τ_q + (a_τq τ_q)ᵀ + a_τ τ_qq; Minv = a_τ (N, nv, nv)."""
+    """Terms of a_qq by way of τ_ext: a_τq τ_q + (a_τq τ_q)ᵀ + a_τ τ_qq; Minv = a_τ (N, nv, nv)."""
     cross = np.einsum("nilk,nlj->nijk", of_a.dtaudq, rates(s), optimize=True)
     return cross + np.swapaxes(cross, -1, -2) + np.einsum("nil,nljk->nijk", Minv, tensors(s), optimize=True)
 
 
 def through_hessian(s: Samples, of_a: ForwardHessian, Minv: Array) -> Array:
-    """What qq gains, contracted with the weights on a; Minv = a_τ (N, nv, nv)."""
+    """Terms of qq by way of τ_ext, contracted with the weights on a; Minv = a_τ (N, nv, nv)."""
     cross = of_a.qtau @ rates(s)
     return cross + np.swapaxes(cross, -1, -2) + contracted(s, np.einsum("ni,nil->nl", s.weight[0], Minv))

@@ -233,12 +233,8 @@ def reach_of(robot: Robot, frame: str) -> tuple[Array, float]:
             if not name.startswith(("Spherical", "Universal")):  # which turn alone
                 return np.zeros(3), np.inf
         elif not name.startswith("R"):  # a slider, or one that turns and slides
-            if not name.startswith("P"):
-                return np.zeros(3), np.inf
-            low, high = (float(limit[kind.idx_q]) for limit in (model.lowerPositionLimit, model.upperPositionLimit))
-            if not (abs(low) < NO_LIMIT and abs(high) < NO_LIMIT and low < high):
-                return np.zeros(3), np.inf
-            length += max(abs(low), abs(high))
+            low, high = float(robot.ranges.lower[kind.idx_q]), float(robot.ranges.upper[kind.idx_q])
+            length += max(abs(low), abs(high)) if name.startswith("P") and low < high else np.inf
         place, parent = model.jointPlacements[joint].translation, int(model.parents[joint])
         if parent == 0:
             return np.array(place), length
