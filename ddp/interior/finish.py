@@ -17,7 +17,8 @@ from ddp.compiling.setup import working_time
 from ddp.interior import row_steps
 from ddp.interior.active import closing
 from ddp.interior.course import END, SOLVED, START, lowered
-from ddp.interior.ending import BEGUN, BEST, ENDS, FORESEES, GOES_ON, NEAREST, ROUNDS, begin, restore, run
+from ddp.interior.elimination import exact_gains
+from ddp.interior.ending import BEGUN, BEST, CLOSE, ENDS, FORESEES, GOES_ON, NEAREST, ROUNDS, begin, restore, run
 from ddp.interior.iteration import record_of
 from ddp.interior.memory import MOST
 from ddp.interior.point import INSIDE, Point
@@ -86,7 +87,9 @@ def finish(
         point.bounds = point.place.imposed
         point.do(restore, BEST)
         contraction = NONE if s.share == 0.0 else GIVEN
-        k, K = own["kept_k"].copy(), own["kept_K"].reshape(point.backward.policy[1].shape).copy()
+        kept = own["kept_k"].copy(), own["kept_K"].reshape(point.backward.policy[1].shape).copy()
+        known = not s.astray and np.abs(point.u).max() <= CLOSE * (1.0 + np.abs(point.U).max())
+        k, K = exact_gains(point, s.share, known) or kept
         return Finished(Sweep(k, K, np.nan, -s.change, s.gradient, -1, contraction), s.share == 1.0)
     point.barrier = barrier
     if show is None:

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ddp.derivatives import Derivatives
 from ddp.machine.aligned import aligned_zeros
-from ddp.machine.written import copied, read_all
+from ddp.machine.written import assign, copied, read_all, read_one
 from ddp.protocols import Array
 from ddp.sweeps.horizon import UNSLOPED, Horizon
 from ddp.sweeps.limits import Scratch
 from ddp.sweeps.outcome import GIVEN, NONE, Sweep
 from ddp.sweeps.recursion import Recursion
 from ddp.sweeps.sized_limits import within_function
+from ddp.sweeps.sweeping import recur
 from ddp.systems.structure import Structure, numbers_of_blocks
 from ddp.systems.system import System
 
@@ -26,7 +28,7 @@ class WeightedSweeps:
     contract: see `Backward`.   gaps (N, n), separable (N+1,): of the derivatives; gaps are written in place.
     limited: whether sweeps find out by themselves which controls limits hold.
     second: second orders (N, .) as `contract` writes them, as Hessians or, if dynamics know them, as blocks.
-    policy: k (N, nu), K (N, nu, n) of the last sweep.
+    blockwise: whether they are blocks.   policy: k (N, nu), K (N, nu, n) of the last sweep.
     """
 
     def __init__(
@@ -34,15 +36,20 @@ class WeightedSweeps:
         structure: Structure, gaps: Array, separable: NDArray[np.bool_], limited: bool,
     ) -> None:  # fmt: skip
         N, n, nu = derivatives.B.shape
-        self._contract, self._blockwise = contract, structure.blockwise
+        self._contract, self.blockwise = contract, structure.blockwise
         blocks = N, numbers_of_blocks(n // 2, structure.halves[1])
-        self.second = aligned_zeros(blocks if self._blockwise else (N, n + nu, n + nu))
+        self.second = aligned_zeros(blocks if self.blockwise else (N, n + nu, n + nu))
         self._recursion = Recursion(derivatives, dynamics, structure, self.second, limited, True)
         self._sweeping = self._recursion.sweeping
         self._sweeping.kept = 1
         self._horizon = horizon = self._recursion.horizon
-        horizon.in_blocks, horizon.gaps, horizon.separable = self._blockwise, gaps, separable.astype(np.int64)
+        horizon.in_blocks, horizon.gaps, horizon.separable = self.blockwise, gaps, separable.astype(np.int64)
         self.policy = horizon.k, horizon.K
+
+    @property
+    def separable(self) -> NDArray[np.int64]:
+        """Knots whose Hessians are diagonals, (N+1,)."""
+        return self._horizon.separable
 
     @property
     def sweeping(self) -> int:
@@ -60,7 +67,7 @@ class WeightedSweeps:
 
     def contract(self, weights: Array) -> None:
         """Contract the second order with weights (N, n)."""
-        self._contract(weights, self.second, self._blockwise)
+        self._contract(weights, self.second, self.blockwise)
 
     def horizons(self) -> dict[str, Horizon]:
         """A `Horizon` without open gaps, and with some, each also with controls that are ``held``."""
@@ -77,6 +84,22 @@ class WeightedSweeps:
         """Address of the C function that sweeps within limits, and its scratch."""
         assert self._recursion.scratch is not None
         return within_function(*self._recursion.sizes[:2]).address, self._recursion.scratch
+
+    @cached_property
+    def apart(self) -> Horizon:
+        """A `Horizon` without gaps whose A, B, separable knots, held controls and policy are its own, to be written."""
+        h = copied(self._horizon)
+        for name in ("A", "B", "separable", "held", "k", "K"):
+            setattr(h, name, getattr(h, name).copy())
+        h.low, h.high, h.limited = np.zeros_like(h.held), np.zeros_like(h.held), 1
+        return h
+
+    def sweep_apart(self, blend: float) -> bool:
+        """Sweep over `apart`, with a share of the exact Hessian; whether it succeeds."""
+        sweeping = copied(self._sweeping)
+        assign(sweeping, {"horizon": self.apart.address, "blend": blend, "mu": 0.0, "known": 1, "kept": 1})
+        recur(sweeping.address)
+        return bool(read_one(sweeping, "failed") < 0)
 
     def last(self) -> Sweep | None:
         """The last sweep that kernels made, by ``sweeping``; None if it failed."""
