@@ -222,11 +222,11 @@ def positive(field: str, value: float, error: type[DDPError] = ProblemError) -> 
     return number
 
 
-def at_least_zero(field: str, value: ArrayLike, unit: str = "") -> float:
-    """``value`` as a float if it is finite and at least zero, else ProblemError; unit: of the error, after a space."""
-    number = float(as_array(field, value, ()))
+def at_least_zero(field: str, value: ArrayLike, unit: str = "", error: type[DDPError] = ProblemError) -> float:
+    """``value`` as a float if it is finite and at least zero, else ``error``; unit: of the error, after a space."""
+    number = float(as_array(field, value, (), error))
     if number < 0.0:
-        raise ProblemError(f"{field}: expected at least 0{unit}, got {number:g}")
+        raise error(f"{field}: expected at least 0{unit}, got {number:g}")
     return number
 
 

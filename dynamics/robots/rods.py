@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 from numpy.polynomial import legendre
 from numpy.typing import ArrayLike, NDArray
 
-from ddp.errors import ModelError, as_array, integer, positive, said, settle_by, text
+from ddp.errors import ModelError, as_array, at_least_zero, integer, positive, said, settle_by, text
 
 Array = NDArray[np.float64]
 Profile = Callable[[float], float]
@@ -36,13 +37,11 @@ class Material:
     damping: float = 0.0
 
     def __post_init__(self) -> None:
-        settle_by(self, number, "young", "poisson", "density", "damping")
-        positive("young", self.young, ModelError)
-        positive("density", self.density, ModelError)
+        settle_by(self, number, "poisson")
+        settle_by(self, partial(positive, error=ModelError), "young", "density")
+        settle_by(self, partial(at_least_zero, unit=" Pa s", error=ModelError), "damping")
         if not -1.0 < self.poisson <= 0.5 + 1e-9:
             raise ModelError(f"poisson: expected a ratio in (-1, 0.5], got {self.poisson}")
-        if self.damping < 0.0:
-            raise ModelError(f"damping: expected a number of at least 0 [Pa s], got {self.damping}")
 
     @property
     def shear_modulus(self) -> float:

@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ddp.errors import ModelError, as_array, positive, said, settle_by
+from ddp.errors import ModelError, as_array, at_least_zero, positive, said, settle_by
 from dynamics.geometry.solids import direction
 from dynamics.robots.rods import number
 
@@ -60,11 +60,10 @@ class ContactSprings:
         if not isinstance(self.surface, (Plane, Cylinder)):
             raise ModelError(f"surface: expected a Plane or a Cylinder, got {said(self.surface)}")
         settle_by(self, _positive, "stiffness")
-        settle_by(self, number, "exponent", "smoothing")
+        settle_by(self, number, "exponent")
+        settle_by(self, partial(at_least_zero, unit=" m", error=ModelError), "smoothing")
         if self.exponent not in (1.0, 1.5, 2.0, 2.5, 3.0):
             raise ModelError(f"exponent: expected 1, 1.5, 2, 2.5 or 3, got {self.exponent}")
-        if self.smoothing < 0.0:
-            raise ModelError(f"smoothing: expected a length of at least 0 [m], got {self.smoothing}")
 
     def row(self) -> Array:
         """Numbers for kernels: point, normal or axis, radius (0 of a plane), stiffness, twice the exponent, ε."""

@@ -9,7 +9,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ddp.errors import ModelError, as_array, choice, flag, instance, items, said, text
+from ddp.errors import ModelError, as_array, at_least_zero, choice, flag, instance, instances, items, said, text
 from dynamics.robots import joints
 from dynamics.robots.libraries import pin
 from dynamics.robots.loop import Loop
@@ -73,8 +73,10 @@ class Assembly:
         armature [kg m², kg]: inertia of rotors.
         """
         number = _kind_of(text("name", name, ModelError), kind)
-        at_rest, spring = float(as_array("rest", rest, (), ModelError)), _of_joint("stiffness", stiffness)
-        friction, rotor = _of_joint("damping", damping), _of_joint("armature", armature)
+        at_rest = float(as_array("rest", rest, (), ModelError))
+        spring = at_least_zero("stiffness", stiffness, error=ModelError)
+        friction = at_least_zero("damping", damping, error=ModelError)
+        rotor = at_least_zero("armature", armature, error=ModelError)
         if spring > 0.0 and number in joints.UNIT_NUMBERS:
             raise ModelError(f"stiffness: expected a joint whose q is an angle or a length, got {said(kind)}")
         body = self._add(name, kind, on, placement, inertia)
@@ -108,10 +110,8 @@ class Assembly:
     ) -> Self:
         """Add a rod, its base at a pose on a frame, and tendons that run through all of it."""
         instance("rod", rod, Rod, error=ModelError)
-        given = items("tendons", tendons, "Tendon", ModelError)
+        given = instances("tendons", tendons, Tendon, "Tendons", error=ModelError)
         for tendon in given:
-            if not isinstance(tendon, Tendon):
-                raise ModelError(f"tendons: expected a list of Tendon, got {said(tendon)}")
             if not rod.holds(tendon):
                 logger.warning("tendon %r leaves the section of rod %r: it pulls from outside", tendon.name, rod.name)
         last = rod.gauss + 1
@@ -208,13 +208,6 @@ def _pose(placement: pin.SE3 | None) -> pin.SE3:
     if not isinstance(placement, pin.SE3) or not np.isfinite(placement.homogeneous).all():
         raise ModelError(f"placement: expected a pinocchio.SE3 of finite numbers, got {said(placement)}")
     return placement
-
-
-def _of_joint(field: str, value: float) -> float:
-    number = float(as_array(field, value, (), ModelError))
-    if number < 0.0:
-        raise ModelError(f"{field}: expected a number of at least 0, got {number}")
-    return number
 
 
 def _inertia(inertia: pin.Inertia) -> pin.Inertia:
