@@ -23,6 +23,8 @@ FULL_TURN = 360.0
 """Bounds of angles above this stand for none [rad]: in degrees they would be more than a turn."""
 BEYOND_STEP = 5e-3
 """Least distance of a foot from its foothold that is told of [m]."""
+WEAK = 1.5
+"""Controls that hold a robot this many times beyond their limits are told of: others may share their load."""
 LONG = 1.0
 """Steps of robots this long are taken for milliseconds [s]."""
 MOST = 3
@@ -42,7 +44,8 @@ def doubts_of(system: Any, problem: Any) -> list[str]:
     stated = stated_in(problem)
     marks = [mark for term in stated if callable(getattr(term, "marks", None)) for mark in term.marks()]
     bounds = [*_others(robot, stated), *_bounds(robot, stated), *_aims(robot, stated)]
-    return [*found, *bounds, *_targets(robot, marks), *_footholds(system, problem), *_torques(system, problem, q)]
+    loads = [*_torques(system, problem, q), *_standing(system, problem.x0)]
+    return [*found, *bounds, *_targets(robot, marks), *_footholds(system, problem), *loads]
 
 
 def terms_of(problem: Any) -> list[Any]:
@@ -265,3 +268,17 @@ def _torques(system: Any, problem: Any, q: Array) -> Iterator[str]:
             name, limit = system.named_numbers[1][worst], high[worst] if needed[worst] > high[worst] else low[worst]
             yield f"x0: {name} needs {needed[worst]:.3g} N m to rest there, {what.format(limit)}"
             break
+
+
+def _standing(system: Any, x0: Array) -> Iterator[str]:
+    """Controls that hold x0 on the contacts of the first phase far beyond the limits of the robot's file."""
+    robot: Robot = system.robot
+    phases = getattr(system, "phases", None)
+    if not phases or not phases[0].contacts or not np.array_equal(system.actuation, robot.actuation):
+        return
+    u, (low, high) = system.nominal_control(x0), robot.control_limits.T
+    limit = np.where(u > 0.0, high, low)
+    worst = int(np.argmax(np.abs(u) - WEAK * np.abs(limit)))
+    if abs(u[worst]) > WEAK * abs(limit[worst]):
+        name = system.named_numbers[2][worst]
+        yield f"x0: {name} needs a control of {u[worst]:.3g} to stand there, its limit is {limit[worst]:.3g}"

@@ -13,6 +13,7 @@ from ddp import sanity
 from ddp.options import DDP
 from ddp.problem import Problem
 from ddp.solver import solve
+from dynamics.robots.equipment import Equipment
 from dynamics.steps.doubts import doubts_of, excesses_of, reach_of
 from problems import ALL, arm, constraints, costs, gaits, pendulum
 from problems.costs import FramePosition
@@ -144,6 +145,16 @@ def test_torques_that_hold_a_robot_beyond_its_files_limits_and_beyond_the_proble
 def test_steps_in_milliseconds_are_noticed(dt, count, reach):
     problem = replace(reach, dynamics=dynamics.RobotDynamics(reach.dynamics.robot, dt))
     assert len([one for one in doubts(problem) if one.startswith(f"dt: steps of {dt:g} s")]) == count
+
+
+@pytest.mark.parametrize(("share", "count"), [(0.1, 1), (1.0, 0)])
+def test_legs_that_are_too_weak_to_stand_are_named(share, count):
+    robot = dynamics.load("go2")
+    motors = Equipment(robot.actuation, share * robot.control_limits)
+    problem = gaits.trot(dynamics.Robot(robot.model, robot.q0, robot.source, motors))
+    found = [one for one in doubts(problem) if "to stand there" in one]
+    assert len(found) == count
+    assert all("hip_joint needs a control of" in one for one in found)
 
 
 @pytest.mark.parametrize(("step", "count"), [(None, 1), (0.15, 0)])
