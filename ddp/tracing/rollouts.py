@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from functools import cache, partial
 from typing import Any
@@ -209,6 +210,10 @@ def _track(context, lengths, unused, none):  # type: ignore[no-untyped-def]
     track(context, lengths)
 
 
+_last = threading.local()
+"""The `Motion` of a thread's last rollouts, ``kept`` with what it is of, its step and its space."""
+
+
 def tracked(
     step: Stepping, space: Space, X: Array, U: Array, k: Array, K: Array, alphas: Array, gaps: Array, limits: Any
 ) -> tuple[Array, Array]:
@@ -222,8 +227,11 @@ def tracked(
         Lengths, N=N, nx=space.nx, n=space.n, nu=nu, count=count, alphas=np.array(alphas, dtype=float),
         to_X=address(Xs), to_U=address(Us), **{name: address(part) for name, part in given.items()},
     )  # fmt: skip
-    motion = motion_of(step, space, nu, N)
-    context = np.array([motion.address])
+    of = step.address, step.context, address(step.parameters), nu, N
+    kept = getattr(_last, "kept", None)
+    if kept is None or kept[0] != of:
+        kept = _last.kept = of, motion_of(step, space, nu, N), step, space
+    context = np.array([kept[1].address])
     track(address(context), lengths.address)
     return Xs[:count], Us[:count]
 
