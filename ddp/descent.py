@@ -26,7 +26,7 @@ ENDINGS = None, Ending.CONVERGED, Ending.ROUNDING, Ending.STATIONARY
 """Verdicts of `judged`, and endings by them."""
 
 LONG = 0.25
-"""Steps from which on no iterate struggles."""
+"""Steps beyond which no iterate struggles."""
 
 SETTLED = 3
 """After this many iterations in a row that could not have been told from rounding, there is nothing to be gained."""
@@ -128,7 +128,7 @@ class Descent:
                 return End(ending)
             if cost < 0.0 and self.endless():
                 return End(Ending.BOTTOMLESS, Ending.BOTTOMLESS.value)
-            if struggles is not None and alpha < LONG:
+            if struggles is not None and alpha <= LONG:
                 if self._compiled is not None:
                     self._compiled.leave()
                 if struggles(history):

@@ -6,7 +6,8 @@ feedback, and all steps that follow are short as well; elsewhere they are not. W
 coordinates that they move it takes two short steps in a row: feedback cannot hold what nothing drives, so that a
 rollout strays far from the linear model where single knots do not. Full-space steps then have to prove themselves, by
 Hessians that are positive definite though at least half exact, and by longer steps. If they do not, rollouts go on;
-from where they were, if that was clear at once.
+from where they were, if that was clear at once. Where states are few a sweep costs less than to ask: one rollout of a
+quarter is enough, and rollouts go on only after many full-space steps.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import numpy as np
 from ddp.errors import ModelError
 from ddp.interior.filter import Filter, accepts, begin_filter
 from ddp.interior.outside import straying
-from ddp.interior.solve import AT_ONCE, PATIENCE_WITHIN, SHORT, minimise, scale_of
+from ddp.interior.solve import AT_ONCE, PATIENCE_WITHIN, SHORT, is_small, minimise, scale_of
 from ddp.machine.written import address
 from ddp.solutions.record import Record
 from ddp.solutions.status import End
@@ -48,7 +49,8 @@ def watch(descent: Descent) -> Callable[[list[Record]], bool]:
     how. Within limits short steps are enough there.
     """
     iterate, begun, most = descent.iterate, len(descent.history), descent.solver.max_iterations - PATIENCE_WITHIN
-    free, bends = is_underactuated(iterate.problem.dynamics), iterate.problem.dynamics.closing().address != 0
+    dynamics = iterate.problem.dynamics
+    free, bends, small = is_underactuated(dynamics), dynamics.closing().address != 0, is_small(iterate.problem)
 
     def struggles(history: list[Record]) -> bool:
         nonlocal free
@@ -57,6 +59,8 @@ def watch(descent: Descent) -> Callable[[list[Record]], bool]:
             return iterate.limited and short
         if iterate.limited:
             return short and _goes_further(iterate)
+        if small:
+            return free and len(history) <= most
         if not (free and short and begun + 2 <= len(history) <= most and history[-2].step <= SHORT):
             return False
         free = _goes_further(iterate)

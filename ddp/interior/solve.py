@@ -20,6 +20,7 @@ from ddp.interior.method import Interior
 from ddp.interior.point import NEAR_BOUNDS, Point
 from ddp.interior.standing import go_on, point_at
 from ddp.iterate import Iterate
+from ddp.problem import Problem
 from ddp.protocols import Array
 from ddp.solutions.record import Record
 from ddp.solutions.status import End, Ending, infeasible
@@ -48,6 +49,9 @@ short as that are too many: these cost more, so that rollouts go on."""
 
 AT_ONCE = 5
 """Full-space steps in place of free rollouts that have to prove themselves; nothing is kept of no more than these."""
+
+FEW_STATES = 4
+"""Numbers of a state, at most, where they are few."""
 
 DOUBTFUL = 1e-6
 """Error above which Newton's steps on the active set had a wrong set: the barrier's last iterate and its
@@ -144,7 +148,8 @@ def _last(interior: Interior, sweep: Sweep | None) -> Sweep | None:
 def _from_anew(descent: Descent, scale: float) -> tuple[Interior, End]:
     """Full-space steps from the iterate, and why they ended."""
     iterate, solver, history = descent.iterate, descent.solver, descent.history
-    ways = _struggles if iterate.constrained else _struggles_within if iterate.limited else _struggles_freely
+    freely = _struggles_long if is_small(iterate.problem) else _struggles_freely
+    ways = _struggles if iterate.constrained else _struggles_within if iterate.limited else freely
     struggles = None if solver.step == "linear" else ways
     keeper = None if iterate.guess is None else iterate.guess.keeper
     standing = None if keeper is None else keeper.standing
@@ -158,8 +163,8 @@ def _from_anew(descent: Descent, scale: float) -> tuple[Interior, End]:
         return finish(point, TOLERANCE, None, partial(descent.go_on, at=point), min(MOST_HELD, left), at_once)
 
     cross = newton if solver.tolerance < CROSSING else None  # looser solves end before
-    alone = descent.watched or keeper is not None or struggles not in (None, _struggles)
-    patience = 1 if alone else PATIENCE
+    alone = descent.watched or keeper is not None or struggles in (_struggles_within, _struggles_freely)
+    patience = 1 if alone else PATIENCE_WITHIN if struggles is _struggles_long else PATIENCE
     interior = Interior(point, solver.tolerance, history, descent.go_on, struggles, proof, cross, patience, keeper)
     if standing is None:
         return interior, interior.run(solver.max_iterations)
@@ -167,9 +172,19 @@ def _from_anew(descent: Descent, scale: float) -> tuple[Interior, End]:
     return interior, interior.go_on(solver.max_iterations)
 
 
+def is_small(problem: Problem) -> bool:
+    """Whether full-space steps have nothing to prove in place of rollouts: without limits, where states are few."""
+    return problem.dynamics.n <= FEW_STATES and not problem.limited
+
+
 def _struggles(records: list[Record]) -> bool:
     """Whether there were too many iterations with one barrier."""
     return len(records) >= PATIENCE
+
+
+def _struggles_long(records: list[Record]) -> bool:
+    """Whether there were too many iterations in place of free rollouts."""
+    return len(records) >= PATIENCE_WITHIN
 
 
 def _struggles_within(records: list[Record]) -> bool:
@@ -267,7 +282,7 @@ def _followed(iterate: Iterate, point: Point, sweep: Sweep | None) -> tuple[Arra
     problem, U = iterate.problem, np.clip(point.U, iterate.problem.lower, iterate.problem.upper)
     if sweep is None or point.gap > NEARLY:
         return point.X.copy(), U, point.gaps.copy()
-    for limit in (problem.lower, problem.upper):
+    for limit in (problem.lower, problem.upper) if problem.limited else ():
         U = np.where(np.isclose(U, limit, rtol=AT_LIMIT, atol=AT_LIMIT) & ~sweep.K.any(axis=2), limit, U)
     closed = np.zeros_like(point.gaps) if iterate.gap > 0.0 else iterate.gaps
     X, rolled, _ = problem.track(point.X, U, np.zeros_like(U), sweep.K, FULL, closed)

@@ -42,10 +42,10 @@ def impossible():
     return replace(plain, constraints=[ddp.Inequality(lambda x, u: x[0], lower=0.7, upper=0.8)])
 
 
-ROLLED = limited.bounded_loop, problems.find("acrobot/swing-up"), problems.find("mobile/reach")
+ROLLED = limited.bounded_loop, problems.find("mobile/reach")
 """Problems that rollouts solve by default."""
 
-TRACED = *ROLLED[1:], problems.find("car/circles"), problems.find("rocket/landing")
+TRACED = *ROLLED[1:], *map(problems.find, ("acrobot/swing-up", "car/circles", "rocket/landing"))
 """Problems of traced functions, one of them on a manifold."""
 
 
