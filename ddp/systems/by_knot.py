@@ -8,7 +8,8 @@ place of all of that.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -246,10 +247,8 @@ class ByKnot(ABC):
         if given is None:
             J = differences.jacobian(*self._about(x, u))
             return J[:, : self.n], J[:, self.n :]
-        try:
+        with _naming(name):
             A, B = given(x.copy(), u.copy())
-        except Exception as reason:
-            raise ModelError(f"{name}: raised {type(reason).__name__}: {reason}{line_of(reason)}") from reason
         shapes = (self.n, self.n), (self.n, self.nu)
         A, B = (as_array(name, *pair, ModelError, finite=False) for pair in zip((A, B), shapes, strict=True))
         return A, B
@@ -258,7 +257,8 @@ class ByKnot(ABC):
         """``d²f/dz²`` (n, nz, nz) of one knot, symmetric in the last two."""
         n, nz = self.n, self.n + self.nu
         if self._hessian is not None:
-            rows = [self._hessian(x.copy(), u.copy(), weight) for weight in np.eye(n)]
+            with _naming("hessian"):
+                rows = [self._hessian(x.copy(), u.copy(), weight) for weight in np.eye(n)]
             T = np.array([as_array("hessian", row, (nz, nz), ModelError, finite=False) for row in rows])
             return symmetric("hessian", T, error=ModelError)
         if self._linearize[1] is not None and self._is_flat:
@@ -295,6 +295,15 @@ class ByKnot(ABC):
             shapes = " and ".join(f"({size},) or (M, {size})" for size in dict.fromkeys((self.nx, b_size)))
             raise ProblemError(f"{a_field}, {b_field}: expected numbers of shape {shapes}, got {A.shape}, {B.shape}")
         return A, B
+
+
+@contextmanager
+def _naming(name: str) -> Iterator[None]:
+    """Turn what a user's derivative raises into a ModelError that names it."""
+    try:
+        yield
+    except Exception as reason:
+        raise ModelError(f"{name}: raised {type(reason).__name__}: {reason}{line_of(reason)}") from reason
 
 
 @callback

@@ -168,3 +168,12 @@ def test_a_step_that_fails_is_named(wrong, said):
     own.step = wrong
     with pytest.raises(ddp.ModelError, match=said):
         swing_up(own).dynamics.step(np.zeros(2), np.zeros(1))
+
+
+def test_a_hessian_that_fails_is_named():
+    class Other(Sloped):
+        def hessian(self, x, u):
+            return np.zeros((2, 3, 3))
+
+    with pytest.raises(ddp.ModelError, match=r"hessian: raised TypeError: .* takes 3 positional arguments"):
+        ddp.solve(swing_up(Other()))
