@@ -25,6 +25,17 @@ def test_a_saved_solution_can_be_viewed_again(tmp_path):
     assert plot.stat().st_size > 10_000
 
 
+def test_a_saved_solution_finds_the_file_of_its_robot_from_another_folder(tmp_path, monkeypatch):
+    (tmp_path / "arm.xml").write_text("""<mujoco><worldbody><body><joint axis="0 1 0"/><geom size=".1" pos="0 0 .3"/>
+        <body pos="0 0 .5"><joint axis="0 1 0"/><geom size=".1" pos="0 0 .3"/></body></body></worldbody></mujoco>""")
+    monkeypatch.chdir(tmp_path)
+    saving = mayne("solve", "arm/reach", "--robot", "arm.xml", "--horizon", 5, "--save", "reach.npz")
+    assert saving.exit_code == 0, saving.output
+    monkeypatch.chdir("/")
+    result = mayne("view", tmp_path / "reach.npz", "--html", tmp_path / "reach.html")
+    assert result.exit_code == 0, result.output
+
+
 def test_a_solution_saved_by_a_program_needs_the_name_of_its_problem(tmp_path):
     saved, page = tmp_path / "swing.npz", tmp_path / "swing.html"
     problem = ALL[SMALL]()

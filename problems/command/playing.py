@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -187,11 +188,19 @@ def signed(name: str, chosen: dict[str, Any]) -> list[str]:
 
 
 def signature(path: str) -> tuple[str, dict[str, Any]]:
-    """Read the problem and the parameters that a solution's file names; empty where it names none."""
+    """Read the problem and the parameters that a solution's file names; empty where it names none.
+
+    A robot's file that is not where its relative path leads is looked for from the folder of the solution's.
+    """
     found = archive.read(Path(path), {"signature": "U1"})
     try:
         name, chosen = found["signature"].tolist() if "signature" in found else ("", "{}")
-        return str(name), dict(json.loads(chosen))
+        parameters = dict(json.loads(chosen))
+        robot = str(parameters.get("robot", ""))
+        beside = os.path.join(os.path.dirname(path), robot)
+        if Path(robot).suffix and not os.path.exists(robot) and os.path.isfile(beside):
+            parameters["robot"] = beside
+        return str(name), parameters
     except (TypeError, ValueError, RecursionError):
         raise ProblemError(f"file: {path} is not a solution file, or is damaged") from None
 
