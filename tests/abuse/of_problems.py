@@ -199,10 +199,7 @@ def _of_legs():
         Subject("legs.check_feet", legs.check_feet, {"robot": solo, "feet": list(feet)}),
         Subject("Schedule", schedule.Schedule, {"feet": list(feet), "phases": [(feet, 0.1)]}),
         Subject("schedule.cycling", schedule.cycling, {"feet": feet, "groups": [[feet[0]]]} | lasting),
-        *(
-            Subject(f"schedule.{name}", getattr(schedule, name), {"corners": stance.corners()} | lasting)
-            for name in ("walk", "trot", "pace", "bound")
-        ),
+        Subject("schedule.in_turn", schedule.in_turn, {"corners": stance.corners(), "gait": "walk"}),
         Subject("schedule.jump", schedule.jump, {"feet": feet, "push": 0.1, "flight": 0.1, "land": 0.1}),
         Subject("schedule.stand", schedule.stand, {"feet": feet, "duration": 0.1}),
         Subject("Schedule.knots", plan.knots, {"dt": 0.01}),
