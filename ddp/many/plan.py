@@ -86,7 +86,7 @@ class Block(NamedTuple):
 
 
 def given(problem: Problem, over: Any) -> dict[str, Array]:
-    """Arrays (M, ...) of what varies, checked as far as that goes without solving: names, lengths, a first sample."""
+    """Arrays (M, ...) of what varies, checked as far as that goes without solving: names, lengths, whether one fits."""
     if not isinstance(over, Mapping) or not over:
         raise ProblemError(f"over: expected a mapping of places to arrays, one sample a row, got {said(over)}")
     arrays: dict[str, Array] = {}
@@ -111,11 +111,17 @@ def given(problem: Problem, over: Any) -> dict[str, Array]:
     count = next(iter(lengths.values()))
     if not 1 <= count <= 1000 * MOST_ITEMS:
         raise ProblemError(f"over: expected at least one sample, got {count}")
-    try:
-        check_sizes(problem, problem.varying({name: values[0] for name, values in arrays.items()}))
-    except DDPError as reason:
-        raise type(reason)(f"over, sample 0 of {count}: {reason}") from None
-    return arrays
+    refused: DDPError | None = None
+    for i in range(count):  # where one sample makes a problem, those that make none are rows that say why
+        try:
+            check_sizes(problem, problem.varying({name: values[i] for name, values in arrays.items()}))
+            return arrays
+        except DDPError as reason:
+            refused = refused or reason
+        except Exception as reason:  # of constructors of users' terms
+            refused = refused or ProblemError(f"{type(reason).__name__}: {reason}")
+    assert refused is not None
+    raise type(refused)(f"over, sample 0 of {count}: {refused}")
 
 
 def _rank(values: Any) -> int:

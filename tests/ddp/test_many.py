@@ -153,6 +153,17 @@ def test_samples_that_kill_their_worker_are_marked_and_nothing_else_is_lost():
     assert np.array_equal(many.X[:64], ddp.solve_many(problem, {"x0": X0[:64]}, executor=1).X)
 
 
+@pytest.mark.parametrize("bad", [0, 2])
+def test_samples_that_make_no_problem_are_rows_wherever_they_are(bad, problem, over):
+    masses = over["masses"][:3].copy()
+    masses[bad] = -1.0
+    many = ddp.solve_many(problem, {"masses": masses}, executor=1)
+    (failed,) = many.failures()
+    assert (failed.sample, "expected a positive number" in failed.status) == (bad, True)
+    with pytest.raises(ddp.ModelError, match="over, sample 0 of 2: masses"):
+        ddp.solve_many(problem, {"masses": masses[[bad, bad]]})
+
+
 def test_jumps_between_neighbours_are_the_borders_of_local_minima():
     problem = ddp.Problem(drift, [straight()], [Wells()], np.array([0.6, 0.0]), 20)
     X0 = np.stack([np.linspace(-1.0, 1.0, 101), np.zeros(101)], axis=1)
