@@ -51,7 +51,8 @@ class Batch(Closing):
     ``left`` counts those of the last call. Problems for which it raises an error, where a cost is no number, say,
     are in ``failed``, why by place: their cost, X, U and K are NaN, and the others' are as they would be without them.
 
-    Raises ProblemError for bad input.
+    It can be pickled and copied between calls, and goes on elsewhere as it would have here. Raises ProblemError for bad
+    input.
     """
 
     def __init__(self, problem: Problem, size: int, solver: DDP | None = None, threads: int = 1) -> None:
@@ -69,6 +70,14 @@ class Batch(Closing):
             raise ProblemError(f"size: expected as many problems as memory has room for, got {said(size)}") from reason
         self.left, self._begun = 0, np.zeros(self.size, dtype=bool)
         self.failed: dict[int, str] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name not in ("_solves", "_traces")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._out = Results(**{name: part.copy() for name, part in vars(self._out).items()})  # copies have their own
+        self._begin()
 
     def _begin(self) -> None:
         """Make memory for the problem's functions as they are now."""

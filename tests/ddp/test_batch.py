@@ -1,5 +1,7 @@
 """Batches of problems: the compiled loop against `solve`, whose decisions it shares but whose rollouts it does not."""
 
+import copy
+import pickle
 from dataclasses import replace
 
 import numpy as np
@@ -197,6 +199,21 @@ def test_steps_are_those_of_receding_horizons():
         expected = np.array([horizon.solve(x).U[0] for horizon, x in zip(plain, X0, strict=True)])
         np.testing.assert_allclose(U, expected, rtol=1e-7, atol=1e-7)
         X0 = problem.dynamics.step(X0, U)
+
+
+@pytest.mark.parametrize("again", [copy.copy, copy.deepcopy, lambda batch: pickle.loads(pickle.dumps(batch))])
+def test_batches_that_are_copied_or_pickled_go_on_as_the_first_would(again):
+    problem, X = problems.pendulum.swing_up(horizon=20), 0.1 * np.random.default_rng(0).normal(size=(10, 2))
+    batch = ddp.Batch(problem, 10, ddp.DDP(max_iterations=2), threads=2)
+    after = problem.dynamics.step(X, batch.step(X))
+    other = again(batch)
+    own = other.step(after)
+    plans = other.X.copy()
+    batch.step(X)
+    assert np.array_equal(other.X, plans)  # memory of its own
+    batch = ddp.Batch(problem, 10, ddp.DDP(max_iterations=2))
+    batch.step(X)
+    assert np.array_equal(batch.step(after), own)
 
 
 def test_steps_go_on_within_constraints_where_rest_would_cost_less():
