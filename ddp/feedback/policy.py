@@ -61,7 +61,8 @@ class Policy:
         """
         time = float(t) if type(t) is float else float(as_array("t", t, ()))
         if not self._first <= time < self.duration:
-            raise ProblemError(f"t: expected 0 <= t < {self.duration:g} s, the horizon, got {time:g}")
+            told = f"{self.starts[0]:g} <= t < {self.duration:g} s, the horizon"
+            raise ProblemError(f"t: expected {told}, got {time:g}")
         state = as_state(self.system, "x", x)
         if self._steps is None:
             return self._plainly(time, state)

@@ -10,6 +10,7 @@ import ddp
 from ddp.compiling import kernel
 from dynamics.steps.function_dynamics import FunctionDynamics
 from problems import quadrotor
+from problems.pendulum import swing_up
 
 
 def test_each_solve_finds_what_one_from_scratch_would_find():
@@ -196,3 +197,12 @@ def test_numbers_that_vary_on_the_way_are_named_or_in_a_mapping():
     assert solution.cost == pytest.approx(ddp.solve(wanted, guess=solution).cost, rel=1e-9)
     with pytest.raises(ddp.ProblemError, match="no number 'target_v'"):
         controller.vary(target_v=1.0)
+
+
+def test_a_policy_of_a_later_plan_says_from_when_it_is():
+    problem = swing_up(horizon=20)
+    controller = ddp.RecedingHorizon(problem, ddp.DDP(max_iterations=2))
+    controller.plan(1.0, problem.x0)
+    later = controller.plan(1.03, problem.x0)
+    with pytest.raises(ddp.ProblemError, match=r"t: expected 1.03 <= t < 1.63 s, the horizon, got 1"):
+        later(1.0, problem.x0)
