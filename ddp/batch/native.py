@@ -11,18 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ddp.batch import loop
-from ddp.batch.lanes import (
-    BY_RATIO,
-    IDLE,
-    NOT_SWEPT,
-    NUMBERS,
-    OWN_RULES,
-    TENFOLD,
-    Decisions,
-    Derived,
-    Lane,
-    Worker,
-)
+from ddp.batch.lanes import BY_RATIO, IDLE, NOT_SWEPT, NUMBERS, OWN_RULES, TENFOLD, Decisions, Derived, Lane, Worker
 from ddp.derivatives import Derivatives
 from ddp.machine.aligned import aligned_zeros
 from ddp.machine.following import eight_of

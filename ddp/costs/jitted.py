@@ -12,15 +12,7 @@ import numpy as np
 from numba.core.errors import NumbaError
 
 from ddp.compiling import content
-from ddp.compiling.kernel import (
-    call_contraction,
-    callback,
-    inline,
-    is_compilable,
-    jitted,
-    kernel,
-    specialised,
-)
+from ddp.compiling.kernel import call_contraction, callback, inline, is_compilable, jitted, kernel, specialised
 from ddp.costs.batch import CompiledCost
 from ddp.costs.bound import EXACT, VALUES, bind
 from ddp.costs.compiled import CompiledTerm
