@@ -287,7 +287,7 @@ def scene_of(seed):
         tree=robot.tree, weightless=robot.tree.weightless or robot.tree, base=whole.floating(robot),
         branch=branch(robot, "tip"),
         contacts=contacts, impacts=impacts, nc=forces(contacts), ni=forces(impacts),
-        loops=compile_loops(robot.model, robot.tree.previous, tied, robot.q0), pulls=entries_of(np.eye(robot.nv)),
+        loops=compile_loops(robot.mechanism, robot.tree.previous, tied, robot.q0), pulls=entries_of(np.eye(robot.nv)),
     )  # fmt: skip
 
 
