@@ -23,6 +23,10 @@ WORSE, ASTRAY = 2.0, 100.0
 is a policy that leads to such a multiple of what its own states would cost from x0."""
 
 
+LOST = 1e15
+"""Numbers of a state from which on sums with numbers near one are rounded to nothing, so that a motion has diverged."""
+
+
 class Beginning(NamedTuple):
     """First trajectory of a solve: X (N+1, nx), U (N, nu), gaps (N, n), notes of its rollout, start: in words."""
 
@@ -84,7 +88,8 @@ def _no_motion(problem: Problem, guess: Guess, held: Array, X: Array, U: Array) 
     if problem.constrained and not diverges and problem.violation(X, U) < problem.violation(guess.X, held):
         return ""
     rolled, stayed = np.inf if diverges else problem.total(X, U), problem.total(guess.X, held)
-    if np.isnan(rolled) and not guess.alone:  # costs may not be defined where a policy leads astray
+    # Costs may not be defined where a policy leads astray; of controls alone that is told, unless they diverge.
+    if np.isnan(rolled) and not (guess.alone and np.abs(X).max() < LOST):
         rolled = np.inf
     if not (stayed < np.inf and rolled - stayed > ((WORSE if guess.alone else ASTRAY) - 1.0) * abs(stayed)):
         return ""

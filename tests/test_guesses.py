@@ -10,6 +10,7 @@ import pytest
 import ddp
 import problems
 from ddp.errors import ProblemError
+from dynamics import FunctionDynamics
 from problems import gaits, legged, pendulum
 from problems.durations import solve_durations
 from problems.sensitivity import with_durations
@@ -133,3 +134,21 @@ def test_the_registry_tells_a_copy_of_the_problem_s_own_guess():
     told[:] = 1.0
     assert not problem.guess.any()
     assert reach.guess(reach()) is None
+
+
+def test_controls_that_lead_to_costs_without_a_value_are_no_start():
+    def cubic(x, u):
+        return x + 0.1 * x**3 + u
+
+    def held(x, u):
+        return 0.5 * (u @ u)
+
+    def bounded(x, u):  # inf / inf where x is 1e200
+        return 1e3 * (x @ x) / (1.0 + x @ x)
+
+    problem = ddp.Problem(FunctionDynamics(cubic, 1, 1, dt=0.1), [held], [bounded], x0=[3.0], horizon=7)
+    for guess in (None, np.zeros((7, 1))):
+        solution = ddp.solve(problem, guess=guess)
+        assert solution.start.startswith("states that stay at x0")
+        assert np.isfinite(solution.cost)
+        assert abs(solution.X[-1, 0]) < 0.1
