@@ -224,7 +224,9 @@ class AsFloat(float, metaclass=_Floats):
 
 def _print(*values: Any, **named: Any) -> None:
     print(*values, **named)
-    TEXTS.clear()
+    printed = " ".join(map(str, values))
+    for text in [text for text in TEXTS if text in printed]:
+        del TEXTS[text]
 
 
 BUILTINS: dict[str, Any] = {"print": _print, "min": folding(least, min), "max": folding(most, max), "float": AsFloat}

@@ -1,6 +1,7 @@
 """Functions that cannot be traced are refused with the line; those that keep something between calls are found."""
 
 import gc
+import io
 import math
 import pickle
 import statistics
@@ -68,6 +69,12 @@ def worded(x, u):
     return x * (1.0 if f"{x[0]:.1f}, {x[1]:.1f}" == "0.0, 0.0" else 2.0)
 
 
+def worded_and_printed(x, u):
+    text = f"{x[0]:.1f}, {x[1]:.1f}"
+    print("another text", f"{u[0]}", end="", file=io.StringIO())
+    return x * (1.0 if text == "0.0, 0.0" else 2.0)
+
+
 def hashed(x, u):
     return x * {0.0: 1.0}.get(x[0], 2.0)
 
@@ -102,6 +109,7 @@ def unsorted(x, u):
     ("f", "said"),
     [
         (worded, r"a text, which is not only printed or raised, of a number .*, in line \d+ .*: return x"),
+        (worded_and_printed, r"a text, which is not only printed or raised, of a number"),
         (hashed, r"a hash, .*, in line \d+ of test_refusals.py: return x"),
         (remembered, r"bytes of an array"),
         (whole, r"astype\(int64\)"),
