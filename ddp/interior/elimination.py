@@ -41,14 +41,17 @@ def reflect(W, first, stop, begin, end, size, order):
 
     size (nz,): of what the numbers of each column are sums of.   order (nz,): columns, which those of pivots begin.
     """
+    sums = np.empty(W.shape[1])
     for j in range(begin, end):
         order[j] = j
     for k in range(begin, end):
         row, pivot, found = first + k - begin, 0.0, -1
+        sums[:] = 0.0
+        for i in range(row, stop):
+            for j in range(begin, end):
+                sums[j] += W[i, j] * W[i, j]
         for j in range(k, end):
-            length = 0.0
-            for i in range(row, stop):
-                length = np.hypot(length, W[i, order[j]])
+            length = np.sqrt(sums[order[j]])
             if length > max(pivot, ROUNDING * size[order[j]]):
                 pivot, found = length, j
         if found < 0:
@@ -57,14 +60,16 @@ def reflect(W, first, stop, begin, end, size, order):
         order[found], order[k] = order[k], c
         pivot = -np.copysign(pivot, W[row, c])
         W[row, c] -= pivot
-        for j in range(W.shape[1]):
-            if j != c:
-                along = 0.0
-                for i in range(row, stop):
-                    along += W[i, c] * W[i, j]
-                along /= pivot * W[row, c]
-                for i in range(row, stop):
-                    W[i, j] += along * W[i, c]
+        sums[:] = 0.0
+        for i in range(row, stop):
+            along = W[i, c]
+            for j in range(W.shape[1]):
+                sums[j] += along * W[i, j]
+        scale = 1.0 / (pivot * W[row, c])
+        for i in range(row, stop):
+            along = scale * W[i, c]
+            for j in range(W.shape[1]):
+                W[i, j] += along * sums[j]
         W[row, c] = pivot
         W[row + 1 : stop, c] = 0.0
     return first + end - begin
@@ -103,15 +108,18 @@ def pull_back(W, first, rows, A, B, size, L):
             L[i, j] = W[first + i, j]
             before = max(before, abs(L[i, j]))
     size[:] = 0.0
-    for j in range(n + nu):
-        F = A[:, j] if j < n else B[:, j - n]
-        for i in range(left):
-            W[i, j] = 0.0
-            for l in range(n):
-                W[i, j] += L[i, l] * F[l]
-            after = max(after, abs(W[i, j]) if j < n else 0.0)
-        for l in range(n if left > 0 else 0):
-            size[j] = max(size[j], level * abs(F[l]))
+    for i in range(left):
+        W[i] = 0.0
+        for l in range(n):
+            for j in range(n):
+                W[i, j] += L[i, l] * A[l, j]
+            for j in range(nu):
+                W[i, n + j] += L[i, l] * B[l, j]
+        for j in range(n):
+            after = max(after, abs(W[i, j]))
+    for l in range(n if left > 0 else 0):
+        for j in range(nu):
+            size[n + j] = max(size[n + j], level * abs(B[l, j]))
     for j in range(n if left > 0 else 0):
         size[j] = level * after / before
     return left
