@@ -23,7 +23,7 @@ class TraceError(Exception):
 
 
 TEXTS: dict[str, TracebackType | None] = {}
-"""Texts of numbers since the call began, or its last print, and where each was made: no trace knows what they say."""
+"""Texts of numbers since a call began, but those printed, and where each was made: no trace knows what they say."""
 
 
 def refusing(what: str) -> Any:
