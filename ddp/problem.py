@@ -104,6 +104,10 @@ class Problem:
         if control_limits is None or isinstance(control_limits, Inherited):
             in_force = bool(np.isfinite(lower).any() or np.isfinite(upper).any())
             control_limits = Inherited(lower[0], upper[0]) if in_force else None
+        else:
+            low, high = (np.array(limit, dtype=float) for limit in control_limits)
+            low.flags.writeable = high.flags.writeable = False
+            control_limits = low, high
         terms = self.running, self.during, self.at, self.terminal
         lists = self.constraints, self.constraints_at, self.terminal_constraints
         settle(

@@ -343,6 +343,15 @@ def test_arrays_that_are_taken_are_what_kernels_want():
     assert np.array_equal(taken, given)
 
 
+def test_limits_are_a_problem_s_own():
+    lower = np.full(1, -2.0)
+    limited = problem(control_limits=(lower, 2.0))
+    lower[0] = -3.0
+    assert limited.control_limits == (-2.0, 2.0)
+    with pytest.raises(ValueError, match="read-only"):
+        limited.control_limits[0][0] = -3.0
+
+
 def test_shapes_that_do_not_fit_are_told_and_no_divergence():
     def late(x, u):
         return 1.5 * x + (np.ones(3) if abs(x[0]) > 2.0 else u)
