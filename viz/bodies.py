@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -34,6 +35,11 @@ Bodies = dict[int, list[Mesh]]
 """Joint index (0: the world) to its meshes in the joint's frame, one for each colour."""
 
 
+def listed(names: Sequence[str]) -> str:
+    """Text of the first four names, and how many more there are."""
+    return ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
+
+
 def bodies(robot: Drawable) -> tuple[Bodies, tuple[str, ...]]:
     """The meshes of a robot, and the names of those that are missing or broken.
 
@@ -53,8 +59,7 @@ def bodies(robot: Drawable) -> tuple[Bodies, tuple[str, ...]]:
             found.setdefault(shape.parentJoint, []).extend(moved)
     missing = tuple(dict.fromkeys(absent))
     if missing:
-        listed = ", ".join(missing[:4]) + (f" and {len(missing) - 4} more" if len(missing) > 4 else "")
-        logger.warning("%s: meshes are missing or broken, a skeleton is drawn instead: %s", robot.name, listed)
+        logger.warning("%s: meshes are missing or broken, a skeleton is drawn instead: %s", robot.name, listed(missing))
     if missing or not found:
         for joint, meshes in skeleton(robot.model).items():
             found.setdefault(joint, meshes)

@@ -173,7 +173,7 @@ def _ffmpeg() -> str:
             found = str(importlib.import_module("imageio_ffmpeg").get_ffmpeg_exe())
         except (ImportError, RuntimeError):
             raise ProblemError(
-                "path: .mp4 needs ffmpeg, on the path or as the package imageio-ffmpeg; .gif and folders do without"
+                "path: .mp4 needs ffmpeg, on the path or by `pip install imageio-ffmpeg`; .gif and folders do without"
             ) from None
     return found
 

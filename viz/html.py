@@ -11,7 +11,7 @@ import re
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from string import Template
 from typing import Any, NamedTuple
 
@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 
 from ddp.errors import DDPError, text
 from ddp.files import as_target, write_atomically
-from viz.bodies import Drawable
+from viz.bodies import Drawable, listed
 from viz.details import Entry
 from viz.iterations import Iterations, variants
 from viz.messages import Message, pack
@@ -188,7 +188,8 @@ def page(
     scripts = ["player.js"] if stage is None else ["player.js", "stage.js"]
     about = [_line(entry) for entry in scene.legend]
     if scene.missing:
-        about.append("missing meshes: " + html.escape(", ".join(scene.missing)))
+        files = listed([PurePosixPath(name).name for name in scene.missing])
+        about.append(f"a skeleton stands in for missing meshes: {html.escape(files)}")
     return Template(_beside("player.html").read_text(encoding="utf-8")).substitute(
         title=html.escape(title),
         about="".join(f"<p>{line}</p>" for line in about),

@@ -43,8 +43,8 @@ def plot_convergence(
 ) -> Path:
     """Draw one solution, or several by name, as three curves each, and write them to ``path`` (.png, .pdf, .svg).
 
-    Cost is drawn as its distance to the lowest cost of all, as far as rounding lets it be seen. Filled marks
-    are iterations with second-order terms.
+    Cost is drawn as its distance to the lowest final cost, as far as rounding lets it be seen; iterates that violate
+    constraints may cost less. Filled marks are iterations with second-order terms.
     """
     from matplotlib.ticker import MaxNLocator
 
@@ -57,7 +57,7 @@ def plot_convergence(
     longest = max(len(solution.history) for solution in given.values())
     for k, (name, solution) in enumerate(given.items()):
         records = list(solution.history)
-        above = np.array([record.cost for record in records], dtype=np.float64) - best
+        above = np.abs(np.array([record.cost for record in records], dtype=np.float64) - best)
         exact = np.array([record.hessian != "gauss-newton" for record in records], dtype=bool)
         curves = (
             np.where(above > 1e-15 * (1.0 + abs(best)), above, np.nan),
@@ -68,7 +68,7 @@ def plot_convergence(
             width = 1.2 * (len(given) - k)  # the first ones show from under the others
             label = f"{name} ({len(records)} iterations)" if name else f"{len(records)} iterations"
             _curve(axes, label, values, exact, k, 0.0 if axes is panels[2] else width)
-    names = ("cost above the lowest", "gradient norm", "step length")
+    names = ("distance to the lowest cost", "gradient norm", "step length")
     for axes, label in zip(panels, names, strict=True):
         axes.set_xlabel("iteration")
         axes.set_title(label, fontsize=10)
