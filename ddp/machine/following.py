@@ -2,6 +2,8 @@
 """Closed-loop rollouts of eight problems side by side, a lane for each, of any system that steps lanes.
 
 u = clip(U + α k + K (x ⊖ X)),  x' = f(x, u) ⊕ (α - 1) gap
+
+And steps along straight lines, which leave gaps, of eight knots side by side.
 """
 
 from __future__ import annotations
@@ -11,12 +13,14 @@ from typing import Any
 import numpy as np
 
 from ddp.compiling.kernel import inline, kernel, specialised
+from ddp.machine.addresses import integers_at
 from ddp.machine.aligned import aligned_zeros
 from ddp.machine.constants import room
 from ddp.machine.fields import Fields, vector
 from ddp.machine.gathering import gather, scatter
 from ddp.machine.memory import address_of, as_matrix, floats_at, rows_at
 from ddp.machine.number import WIDTH, lanes, where_less
+from ddp.machine.packing import pack, unpack
 from ddp.machine.simd import load
 from ddp.machine.trajectories import Eight
 from ddp.machine.written import filled
@@ -75,9 +79,10 @@ deviate: Any = None
 advance: Any = None
 open_gap: Any = None
 sizes: Any = None
+own_of: Any = None
 _numbers: Any = 0
 """Kernels by which a system's states deviate and move, and how many floats it works with on the stack: those of some
-system take their places in the template below."""
+system take their places in the templates below."""
 
 
 def _follow(context, eight, unused, none):  # type: ignore[no-untyped-def]
@@ -169,3 +174,37 @@ def follower(name: str, system: Any, deviate: Any, advance: Any, open_gap: Any) 
     return specialised(
         _follow, name, system=system, deviate=deviate, advance=advance, open_gap=open_gap, sizes=sizes_of
     )
+
+
+def _stray(context, words, unused, none):  # type: ignore[no-untyped-def]
+    """Write where a step leads in a straight line, and gaps there, as ``words`` of `ddp.systems.system.Routines`."""
+    w, s = integers_at(words, (9,)), system(context, room(_numbers))
+    N, nx, n, nu, (x, u, dx, after) = w[0], w[1], w[2], w[3], own_of(s)
+    X, dX = as_matrix(floats_at(w[4]), N + 1, nx), as_matrix(floats_at(w[5]), N + 1, n)
+    U, to, gaps = (
+        as_matrix(floats_at(w[6]), N, nu), as_matrix(floats_at(w[7]), N + 1, nx), as_matrix(floats_at(w[8]), N, n)
+    )  # fmt: skip
+    for t in range(0, N + 1, WIDTH):
+        pack(X, t, x, nx)
+        pack(dX, t, dx, n)
+        open_gap(s, x, dx)
+        unpack(x, nx, to, t)
+    for i in range(nx):
+        to[0, i] = X[0, i]
+    for t in range(0, N, WIDTH):
+        pack(to[:N], t, x, nx)
+        pack(U, t, u, nu)
+        advance(s, t, x, u)
+        pack(to[1:], t, after, nx)
+        deviate(s, after, x, dx)
+        unpack(dx, n, gaps, t)
+
+
+def strayer(name: str, system: Any, deviate: Any, advance: Any, open_gap: Any, own_of: Any) -> Any:
+    """The function that steps straight, see `Routines`, of a system that is given as in `follower`.
+
+    ``own_of(s)``: vectors of lanes to work with, for a state, controls, a tangent vector, and another state.
+    ``advance`` steps eight knots from t on at once.
+    """
+    kernels = {"system": system, "deviate": deviate, "advance": advance, "open_gap": open_gap, "own_of": own_of}
+    return specialised(_stray, name, **kernels)

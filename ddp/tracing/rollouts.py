@@ -15,10 +15,9 @@ from ddp.machine.addresses import array_at, integers_at
 from ddp.machine.aligned import aligned_zeros
 from ddp.machine.bound import c_function, outline_of, words_of
 from ddp.machine.fields import Fields, vector
-from ddp.machine.following import eight_of, follower, lanes_at, where_moved
-from ddp.machine.memory import address_of, as_matrix, floats_at
+from ddp.machine.following import eight_of, follower, lanes_at, strayer, where_moved
+from ddp.machine.memory import address_of
 from ddp.machine.number import WIDTH, where_less
-from ddp.machine.packing import pack, unpack
 from ddp.machine.struct import Struct, integer, nested, reals
 from ddp.machine.trajectories import Eight, Lengths, Trajectory
 from ddp.machine.written import address, filled
@@ -156,7 +155,22 @@ def system(context, memory):
     return motion_at(context)
 
 
+@inline
+def advance_anew(motion, t, x, u):
+    """x := the next states of knots that do not follow from others."""
+    moving_of(Motion(motion)).broken[0] = 0.0
+    advance(motion, t, x, u)
+
+
+@inline
+def own_of(motion):
+    """Vectors of a `Moving` for a step."""
+    r = moving_of(Motion(motion))
+    return r.x, r.u, r.dx, r.after
+
+
 _follow = callback(follower("follow_traced", system, deviate, advance, open_gap))
+_strayer = callback(strayer("stray_traced", system, deviate, advance_anew, open_gap, own_of))
 
 
 @kernel
@@ -172,37 +186,6 @@ def track(context, lengths):
             e.to_X[lane], e.to_U[lane] = p.to_X + 8 * k * (p.N + 1) * p.nx, p.to_U + 8 * k * p.N * p.nu
             e.alphas[lane] = p.alphas[min(k, p.count - 1)]
         call_contraction(m.follow, context, e.address, 0, 0)
-
-
-@kernel
-def stray(motion, words):
-    """Write where a step leads in a straight line, and gaps there, as ``words`` of `Routines` say: eight at once."""
-    w = integers_at(words, (9,))
-    N, nx, n, nu, r = w[0], w[1], w[2], w[3], moving(motion)
-    X, dX = as_matrix(floats_at(w[4]), N + 1, nx), as_matrix(floats_at(w[5]), N + 1, n)
-    U, to, gaps = (
-        as_matrix(floats_at(w[6]), N, nu), as_matrix(floats_at(w[7]), N + 1, nx), as_matrix(floats_at(w[8]), N, n)
-    )  # fmt: skip
-    for t in range(0, N + 1, WIDTH):
-        pack(X, t, r.x, nx)
-        pack(dX, t, r.dx, n)
-        open_gap(motion, r.x, r.dx)
-        unpack(r.x, nx, to, t)
-    for i in range(nx):
-        to[0, i] = X[0, i]
-    for t in range(0, N, WIDTH):
-        pack(to[:N], t, r.x, nx)
-        pack(U, t, r.u, nu)
-        r.broken[0] = 0.0
-        advance(motion, t, r.x, r.u)
-        pack(to[1:], t, r.after, nx)
-        deviate(motion, r.after, r.x, r.dx)
-        unpack(r.dx, n, gaps, t)
-
-
-def _stray(context, words, unused, none):  # type: ignore[no-untyped-def]
-    """C function of `stray`."""
-    stray(motion_at(context), words)
 
 
 def _track(context, lengths, unused, none):  # type: ignore[no-untyped-def]
@@ -259,7 +242,7 @@ def contract(context, trajectory, unused, none):  # type: ignore[no-untyped-def]
     evaluate(f, record, nothing, weights, p, out)
 
 
-_tracker, _strayer = callback(_track), callback(_stray)
+_tracker = callback(_track)
 
 
 @cache

@@ -20,7 +20,7 @@ from ddp.compiling.known import written_out
 from ddp.machine.addresses import array_at, integers_at
 from ddp.machine.carved import carved
 from ddp.machine.constants import Frozen, frozen, place, room
-from ddp.machine.following import follower, lanes_at, where_moved
+from ddp.machine.following import follower, lanes_at, strayer, where_moved
 from ddp.machine.memory import address_of
 from ddp.machine.struct import Struct, integer, integers
 from ddp.machine.trajectories import Lengths, Trajectory, rolled_out
@@ -154,7 +154,18 @@ def _track(context, lengths, unused, none):  # type: ignore[no-untyped-def]
     track(modes_of(w), memory, schedule, X, U, k, K, alphas, gaps, lower, upper, Xs, Us, notes)
 
 
+@inline
+def own_of(s):
+    """Vectors behind a `Robot`'s others, for steps of eight knots."""
+    tree = s.modes.tree
+    x = s.new[tree.nq + tree.nv :]
+    dx = x[tree.nq + tree.nv :]
+    after = dx[2 * tree.nv :]
+    return x, after[tree.nq + tree.nv :], dx, after
+
+
 _follow = follower("follow_freely", inline(robot), deviate, advance, open_gap)
+_stray_freely = strayer("stray_freely", inline(robot), deviate, advance, open_gap, own_of)
 
 
 def _expand(context, trajectory, first, second):  # type: ignore[no-untyped-def]
@@ -226,8 +237,10 @@ def routines_of(
     alone: whether they are for one problem, and of all robots; or for many, and compiled for this robot if ``own`` code
         is worth it.
     """
-    following = 0 if alone else FreeBench.size(tree, stages=scheme.stages) + tree.nq + tree.nv
-    rows = {"rollouts": following, "tracks": tracking if alone else 0, "expansions": expanding}
+    nx = tree.nq + tree.nv
+    following = 0 if alone else FreeBench.size(tree, stages=scheme.stages) + nx
+    straying = 0 if alone else following + 2 * nx + 2 * tree.nv + modes.nu
+    rows = {"rollouts": straying, "tracks": tracking if alone else 0, "expansions": expanding}
     rooms, places = carved({name: (count, 8) for name, count in rows.items()} | {"contractions": (contracting, 8)})
     written = np.zeros(0, dtype=np.int64) if groups is None else groups
     work = filled(
@@ -235,15 +248,18 @@ def routines_of(
         contracting=contracting, groups=address(written), grouped=len(written),
     )  # fmt: skip
     contract = _contract if groups is None else _contract_into_blocks
-    moves = [("track", _track, 0), ("stray", _stray, 0)] if alone else [("follow", _follow, following)]
-    moves += [("expand", _expand, expanding), ("contract", contract, contracting)]
+    moves = [("expand", _expand, expanding), ("contract", contract, contracting)]
+    if alone:
+        moves += [("track", _track, 0), ("stray", _stray, 0)]
+    else:
+        moves += [("follow", _follow, following), ("stray", _stray_freely, straying)]
     parts = {
         "linearize": scheme.linearize, "complete": nothing if scheme.complete is None else scheme.complete,
         "contract": scheme.contractor.contract, "stray": scheme.roller.stray, "track": scheme.roller.track,
     }  # fmt: skip
     content = frozen(modes) if own and not alone and tree.nv <= MOST else None
     is_short = scheme.stages <= 1  # first order of rk4 would compile for 29 s, of a UR5
-    unrolled = {"follow": True, "expand": is_short, "contract": is_short and tree.nv <= FEW}
+    unrolled = {"follow": True, "stray": True, "expand": is_short, "contract": is_short and tree.nv <= FEW}
     functions = {
         name: partial(_compiled, template, tuple(parts.items()), content, count, unrolled.get(name, False))
         for name, template, count in moves
