@@ -16,9 +16,9 @@ from ddp.protocols import Array
 from ddp.sweeps.lane_sweep import EightSweeps
 from ddp.sweeps.sweeping import Sweeping
 
-IDLE, SWEEPS, BEGINS, OPENS, SEARCHES, GOES_FURTHER = range(6)
+IDLE, SWEEPS, BEGINS, OPENS, SEARCHES, GOES_FURTHER, FOLLOWS = range(7)
 """Stages of a lane: without a problem, waiting for a sweep, or the meaning of the rollout that it waits for: its guess,
-the gaps of states that stay at x0, a step of a search, a longer one beside a full one."""
+the gaps of states that stay at x0, a step of a search, a longer one beside a full one, the end of full-space steps."""
 
 NOT_SWEPT, SHARED, FAILED, ALONE = range(4)
 """States of the sweep that an attempt begins with: not asked for, swept or failed with others', or to be made alone."""
@@ -84,6 +84,31 @@ class Single(Struct):
     lost_U: Array = reals(constant=False)
     unpriced_X: Array = reals(constant=False)
     unpriced_U: Array = reals(constant=False)
+
+
+class FullSpace(Struct):
+    """Memory of one lane's full-space steps.
+
+    go_on: C function that takes them, after no more than ``most`` iterations by rollouts.   memory: a
+    `ddp.interior.memory.Memory`.   course, ending: its `Decisions` and `Ends`, of so many words; first_course,
+    first_ending: these as steps begin.   derived, T, k, K, gaps: what is swept.   sweeping: a `Sweeping`.
+    """
+
+    go_on: int = integer()
+    most: int = integer()
+    memory: int = integer()
+    course: int = integer()
+    first_course: int = integer()
+    course_words: int = integer()
+    ending: int = integer()
+    first_ending: int = integer()
+    ending_words: int = integer()
+    derived: Derived = nested(Derived)
+    T: int = integer()
+    k: int = integer()
+    K: int = integer()
+    gaps: int = integer()
+    sweeping: Sweeping = nested(Sweeping)
 
 
 class Worker(Struct):
@@ -170,6 +195,7 @@ class Worker(Struct):
 class Lane(Struct):
     """One problem on its way; attributes are those of `ddp.iterate.Iterate`, and of a `ddp.search.Line`.
 
+    full_space: 0 where steps are rollouts alone; linear: whether they are full-space steps now.
     index: of the lane.   derived: where its derivatives are.   problem: its number, and ``table`` where its costs are.
     stage: see `IDLE`.   sweep: see `NOT_SWEPT`.
     whole, blocks: addresses of `Horizon`, whose second orders are Hessians or, where the dynamics know them, blocks;
@@ -196,6 +222,8 @@ class Lane(Struct):
     index: int = integer()
     derived: Derived = nested(Derived)
     decisions: Any = nested(Decisions)
+    full_space: FullSpace = nested(FullSpace)
+    linear: int = variable_integer()
     whole: int = integer()
     blocks: int = integer()
     torn_whole: int = integer()

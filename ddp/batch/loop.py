@@ -31,6 +31,7 @@ from ddp.batch.lanes import (
     ENDING,
     EXACT_GAINS,
     EXPECTED,
+    FOLLOWS,
     GOES_FURTHER,
     GRADIENT,
     IDLE,
@@ -49,7 +50,7 @@ from ddp.batch.sweeps import copy, know, price, sweep_together
 from ddp.compiling.kernel import call_contraction, kernel
 from ddp.derivatives import FIRST, GAUSS_NEWTON
 from ddp.descent import CONVERGED as ENDS_CONVERGED
-from ddp.descent import GOES_ON, STATIONARY
+from ddp.descent import GOES_ON, LONG, STATIONARY
 from ddp.interior.solve import SHORT
 from ddp.iterate import swept_last
 from ddp.machine.memory import address_of
@@ -85,7 +86,9 @@ def sweep(w):
     sweep_together(w)
     for k in range(w.count):
         lane = Lane(w.lanes[k])
-        if lane.stage == SWEEPS and lane.sweep != NOT_SWEPT:
+        if lane.stage == SWEEPS and lane.sweep != NOT_SWEPT and lane.linear != 0:
+            call_contraction(lane.full_space.go_on, w.address, lane.address, 0, 0)
+        elif lane.stage == SWEEPS and lane.sweep != NOT_SWEPT:
             propose(w, lane, lane.decisions.model)
 
 
@@ -169,6 +172,8 @@ def arrive(w, lane, cost):
             lane.alpha *= 0.5
         else:
             search_ended(w, lane, 0.0, lane.cost, lane.X, lane.U)
+    elif lane.stage == FOLLOWS:
+        follow_to_end(w, lane, cost)
     else:
         if -np.inf < cost < lane.reached:
             keep(w, lane, cost)
@@ -176,6 +181,18 @@ def arrive(w, lane, cost):
             lane.alpha *= 2.0
         else:
             search_ended(w, lane, lane.longer, lane.reached, lane.kept_X, lane.kept_U)
+
+
+@kernel
+def follow_to_end(w, lane, cost):
+    """End full-space steps where controls lead, at that cost."""
+    copy(lane.X, lane.tried_X, (w.N + 1) * w.nx)
+    copy(lane.U, lane.tried_U, w.N * w.nu)
+    lane.cost, lane.highest = cost, cost
+    if abs(cost) < np.inf and not (cost < 0.0 and is_far(w, lane)):
+        conclude(w, lane, 0.0, CONVERGED)
+    else:
+        leave(w, lane)
 
 
 @kernel
@@ -292,6 +309,10 @@ def finish_iteration(w, lane):
         return False
     if w.hands_over != 0 and lane.limited != 0 and s.alpha[s.best] <= SHORT:
         leave(w, lane)
+        return False
+    f = lane.full_space
+    if f.address != 0 and lane.limited == 0 and s.alpha[s.best] <= LONG and lane.iterations <= f.most:
+        call_contraction(f.go_on, w.address, lane.address, 0, 0)
         return False
     if lane.iterations >= w.limit and lane.gap >= CLOSED:
         leave(w, lane)

@@ -11,8 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ddp.batch import loop
+from ddp.batch.full_space import full_space_of
 from ddp.batch.lanes import BY_RATIO, IDLE, NOT_SWEPT, NUMBERS, OWN_RULES, TENFOLD, Decisions, Derived, Lane, Worker
 from ddp.derivatives import Derivatives
+from ddp.interior.solve import is_small
 from ddp.machine.aligned import aligned_zeros
 from ddp.machine.following import eight_of
 from ddp.machine.number import WIDTH
@@ -134,7 +136,7 @@ class _Memory:
         self.eight = eight_of(N, nx, n, nu)
         self.weights = np.zeros((N, n))
         self.owners: list[Any] = []
-        self.problem, self.contraction = problem, d.contraction()
+        self.problem, self.solver, self.contraction = problem, solver, d.contraction()
         numbers = Globalisation(
             Limits(solver.tolerance, solver.switch, solver.max_regularization), DAMPED if solver.hessian == "exact" else
             GAUSS_NEWTON, solver.hessian != "auto", LM_TRIES if solver.hessian == "auto" else -1,
@@ -147,7 +149,7 @@ class _Memory:
             )  # fmt: skip
             self.share_sweeps = eight_sweeps_of(*sizes, structure.blockwise).address
         self.worker, self.owner = worker_of(
-            problem, solver, self.routines, sweeping=self.sweeping, eight=self.eight, shared=self.shared,
+            problem, solver, self.routines,  sweeping=self.sweeping, eight=self.eight, shared=self.shared,
             share_sweeps=self.share_sweeps, weigh=self.weigh.address, follow=self.routines.address("follow"),
             contract=self.routines.address("contract"),
             within=within_function(n, nu).address if problem.limited else 0, fresh=made_like(Decisions, numbers),
@@ -211,11 +213,15 @@ class _Memory:
             ]  # fmt: skip
         boxed_trajectory = trajectory.replace(T=address(each), size=each[0].size)
         scratch = scratch_of(N, d.n, d.nu)
+        full_space: Any = 0
+        if self.solver.hands_over(self.problem) and is_small(self.problem) and d.closing().address == 0:
+            full_space, owner = full_space_of(self.problem, self.solver, self.routines)
+            self.owners.append(owner)
         self.owners += [boxed, boxed_trajectory, each, scratch, whole, torn_whole, blocks, torn_blocks]
         self.owners += [trajectory, decisions]
         return lane_of(
             worker=self.worker.address, index=index, derived=self.derived[index if self.shares else 0],
-            decisions=decisions, whole=whole.address,
+            decisions=decisions, full_space=full_space, whole=whole.address,
             blocks=0 if blocks is None else blocks.address, torn_whole=torn_whole.address,
             **dict(zip(BOXED, (0 if one is None else one.address for one in boxed), strict=True)),
             boxed_trajectory=boxed_trajectory.address, low=box["low"].reshape(-1), high=box["high"].reshape(-1),

@@ -24,7 +24,7 @@ from ddp.models.globalisation import DAMPED, Outcome
 from ddp.models.regularization import ByRatio, Tenfold
 from ddp.sweeps.horizon import Horizon
 from ddp.sweeps.outcome import multiplier_of
-from ddp.sweeps.sweeping import recur
+from ddp.sweeps.sweeping import SWEPT, recur
 
 NONE, VALUE, COSTATE, POLICY = -1, 0, 1, 2
 """Numbers of `multiplier_of`, and of no multiplier."""
@@ -149,9 +149,17 @@ def sweep_together(w):
     order is contracted within the sweep, go alone, and so do those that follow one that fails.
     """
     e, some = w.shared, 0
+    e.torn = 0
     for k in range(w.count):
         lane = Lane(w.lanes[k])
-        if lane.stage == SWEEPS and some < WIDTH:
+        if lane.stage == SWEEPS and some < WIDTH and lane.linear != 0:
+            f = lane.full_space
+            gaps = f.gaps if lane.torn != 0 else address_of(lane.gaps)  # without those of rounding
+            enter(e, some, f.derived, f.T, f.k, f.K, gaps, 1.0, 0.0)
+            e.torn |= lane.torn
+            w.taken[some], lane.sweep = k, SHARED
+            some += 1
+        elif lane.stage == SWEEPS and some < WIDTH:
             s = lane.decisions
             costates = globalisation.prepared(s, s.model, lane)[1]
             blend, mu = s.blend[s.model], s.mu[s.model]
@@ -159,17 +167,20 @@ def sweep_together(w):
             lane.sweep = ALONE
             if by != VALUE and lane.limited == 0 and lane.torn == 0:
                 prepare(w, lane, blend, by)
-                enter(e, some, lane, blend, mu)
+                enter_lane(e, some, lane, blend, mu)
                 w.taken[some], lane.sweep = k, SHARED
                 some += 1
     if some == 0:
         return
     for i in range(some, WIDTH):
-        enter(e, i, Lane(w.lanes[w.taken[0]]), e.blends[0], e.mus[0])
+        repeat(e, i)
     call_contraction(w.share_sweeps, e.address, 0, 0, 0)
     for i in range(some):
         lane = Lane(w.lanes[w.taken[i]])
-        if e.failed[i] < 0.0:
+        if lane.linear != 0:
+            s = lane.full_space.sweeping
+            s.failed, s.change, s.gradient, s.known = int(e.failed[i]), e.change[i], e.steepest[i], SWEPT
+        elif e.failed[i] < 0.0:
             lane.followed, lane.found_slope = 1, -2.0 * e.change[i]
             lane.change, lane.steepest = e.change[i], e.steepest[i]
         elif abs(e.change[i]) < np.inf:
@@ -179,12 +190,26 @@ def sweep_together(w):
 
 
 @kernel
-def enter(e, i, lane, blend, mu):
-    """Let a lane's sweep be the i-th of eight."""
-    d = lane.derived
+def enter_lane(e, i, lane, blend, mu):
+    """Let the sweep of a lane that rolls out be the i-th of eight."""
+    T, k, K, gaps = Trajectory(lane.trajectory).T, address_of(lane.k), address_of(lane.K), address_of(lane.gaps)
+    enter(e, i, lane.derived, T, k, K, gaps, blend, mu)
+
+
+@kernel
+def enter(e, i, d, T, k, K, gaps, blend, mu):
+    """Let a sweep of derivatives d be the i-th of eight."""
     e.A[i], e.B[i], e.lz[i], e.lzz[i], e.exact[i], e.diagonal[i] = d.A, d.B, d.lz, d.lzz, d.exact, d.diagonal
-    e.T[i], e.k[i], e.K[i] = Trajectory(lane.trajectory).T, address_of(lane.k), address_of(lane.K)
-    e.blends[i], e.mus[i] = blend, mu
+    e.T[i], e.k[i], e.K[i], e.gaps[i], e.blends[i], e.mus[i] = T, k, K, gaps, blend, mu
+
+
+@kernel
+def repeat(e, i):
+    """Let the i-th sweep of eight be the first one again."""
+    e.A[i], e.B[i], e.lz[i], e.lzz[i], e.exact[i], e.diagonal[i] = (
+        e.A[0], e.B[0], e.lz[0], e.lzz[0], e.exact[0], e.diagonal[0]
+    )  # fmt: skip
+    e.T[i], e.k[i], e.K[i], e.gaps[i], e.blends[i], e.mus[i] = e.T[0], e.k[0], e.K[0], e.gaps[0], e.blends[0], e.mus[0]
 
 
 @kernel

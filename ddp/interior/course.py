@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from ddp.compiling.kernel import kernel
 from ddp.compiling.portable import portable
+from ddp.costs.hessians import EPSILON
 from ddp.interior.filter import Filter, clear_filter
 from ddp.interior.passes import beyond, judged, priced_openness, priced_rows, violation
 from ddp.interior.trials import penalised
@@ -85,6 +86,25 @@ def lowered(barrier):
 def unit(p):
     """Cost that counts as one where a solve ends: the scale, or what the point costs if that is less, or one."""
     return min(p.scale, max(abs(p.cost), 1.0))
+
+
+@kernel
+def magnitude(l, separable, H, diagonal, X, U):
+    """Cost of a trajectory, as absolute numbers l (N+1,); no less than what makes gradients of its rounding small.
+
+    H, diagonal: as of `ddp.costs.hessians.scales`.
+    """
+    (N, nu), n, total, of_x, of_u, x, u = U.shape, H.shape[1] - U.shape[1], 0.0, 0.0, 0.0, 0.0, 0.0
+    for t in range(N + 1):
+        total += abs(l[t])
+        for i in range(n + nu if t < N else n):
+            size = abs(diagonal[t, i] if separable[t] else H[t, i, i])
+            of_x, of_u = (of_x + size, of_u) if i < n else (of_x, of_u + size)
+        for i in range(X.shape[1]):
+            x = max(x, abs(X[t, i]))
+        for i in range(nu if t < N else 0):
+            u = max(u, abs(U[t, i]))
+    return max(total, EPSILON * (x * of_x + u * of_u) / TOLERANCE)
 
 
 @kernel

@@ -38,15 +38,18 @@ class Workplace:
     alphas (LANES,): steps that are rolled out.   decisions, ending: of solves and Newton's steps as they begin.
     """
 
-    def __init__(self, problem: Problem, rows: Rows, work: Differentiator, boxed: bool) -> None:
+    def __init__(
+        self, problem: Problem, rows: Rows, work: Differentiator, boxed: bool, routines: Routines | None = None
+    ) -> None:  # fmt: skip
         self.problem, self.rows, self.objective, self.boxed = problem, rows, problem.objective, boxed
         self.bounds = barrier_of(rows, 1.0)
         nothing = np.zeros(rows.size)
         self.imposed = Barrier(nothing, nothing)
         terms = problem.objective.compiled_alone if rows.compiled_alone and work.alone else None
-        routines = None if terms is None else ability(problem.dynamics, "routines")
-        made: Routines | None = None if routines is None else routines(problem.horizon, True)
-        self._routines = made if made is not None and made.strays else None
+        make = None if terms is None else ability(problem.dynamics, "routines")
+        if routines is None and make is not None:
+            routines = make(problem.horizon, True)
+        self._routines = routines if routines is not None and routines.strays else None
         self.own, places = carved(shapes_of(problem, rows))
         self.own["factors"].fill(1.0)
         block = (places["forces"] - places["X"]) // 8 + rows.size

@@ -35,6 +35,7 @@ import numpy as np
 from ddp.compiling.setup import working_time
 from ddp.constraints.impossible import proof
 from ddp.endless import GROWN, is_endless
+from ddp.interior import passes
 from ddp.interior.course import DEAR, GIVEN_WAY, LOWERED, MOVED, START, STAYS, TOLERANCE, UNKNOWN
 from ddp.interior.finish import Finished
 from ddp.interior.iteration import (
@@ -61,9 +62,6 @@ from ddp.sweeps.outcome import Sweep
 
 NEXT_TO_NOTHING = 1e-6
 """Gaps and residuals relative to states that are larger than one, where these go to infinity."""
-
-LARGE = 1e3
-"""Costates of a guess that are larger are no multipliers."""
 
 PRICE, DEARER = 100.0, 10.0
 """Price of a unit of violation where rows are elastic, and by how much it rises: until violations cost `DEAR` times all
@@ -119,12 +117,7 @@ class Interior:
         """
         p = self.point
         p.differentiate()
-        if not (p.first or self.course.proof):
-            p.adjoint()
-            if np.abs(p.costate).max() <= LARGE * p.scale:
-                return
-        p.costate[:] = 0.0
-        p.weights[:] = 0.0
+        p.do(passes.begin, not (p.first or self.course.proof))
 
     def run(self, limit: int, warm: bool = False) -> End:
         """Iterate to the tolerance; ``warm``: multipliers and derivatives of the point are known."""

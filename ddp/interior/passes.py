@@ -38,7 +38,7 @@ from ddp.interior.memory import (
 from ddp.machine.addresses import array_at, integers_at
 from ddp.machine.memory import address_of
 from ddp.sweeps.horizon import Horizon
-from ddp.sweeps.sweeping import Sweeping, recur
+from ddp.sweeps.sweeping import SWEPT, Sweeping, recur
 
 
 class Way(NamedTuple):
@@ -58,6 +58,9 @@ ROUNDING = 1e-15
 """Gaps that are no larger, relative to the largest number of a state, are of rounding: sweeps without constraints do
 without them: a quadrotor's solve takes 13 to 16 % less. Constraints weigh gaps by up to 1e10, so that these have to
 go on closing there."""
+
+LARGE = 1e3
+"""Costates of a guess that are larger, times the cost that counts as one, are no multipliers."""
 
 NO_WAY = Way(0, 1.0, 0.0, 0.0)
 """Result of a sweep that failed."""
@@ -181,6 +184,18 @@ def adjoint(memory, follows):
 
 
 @kernel
+def begin(memory, by_costates):
+    """First multipliers of the dynamics: zeros or, if ``by_costates``, costates, unless they are large."""
+    p = Memory(memory)
+    a = arrays(p)
+    if by_costates:
+        adjoint(memory, False)
+    if not (by_costates and absolute(array_at(p.costate, ((p.N + 1) * p.n,)))[0] <= LARGE * p.scale):
+        a.costate[:] = 0.0
+        a.weights[:] = 0.0
+
+
+@kernel
 def find_limit_forces(memory):
     """``error`` := the Lagrangian's gradient without multipliers of control limits."""
     p = Memory(memory)
@@ -238,7 +253,9 @@ def sweep(memory, blend, mu, held):
         p.whole = 1
     s = Sweeping(p.sweeping)
     s.blend, s.mu = blend, mu
-    if p.boxed:
+    if s.known == SWEPT:
+        s.known = 0
+    elif p.boxed:
         lower, upper = limits(p)
         h, shape = Horizon(p.horizon), (p.N, p.nu)
         low, high = array_at(address_of(h.low), shape), array_at(address_of(h.high), shape)

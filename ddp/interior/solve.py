@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from ddp.constraints.impossible import slope
-from ddp.costs.hessians import EPSILON
 from ddp.costs.terms import naming
 from ddp.derivatives import broken_rows
 from ddp.errors import UndefinedCostError, as_array
-from ddp.interior.course import CROSSING, END, START, TOLERANCE, WARM, unit
+from ddp.interior.course import CROSSING, END, START, TOLERANCE, WARM, magnitude, unit
 from ddp.interior.ending import ROUNDS
 from ddp.interior.finish import Finished, finish, kept
 from ddp.interior.memory import MOST
@@ -267,14 +266,11 @@ def scale_of(iterate: Iterate) -> float:
     and never so little that rounding of states and controls alone leaves gradients above the tolerance.
     """
     problem, d = iterate.problem, iterate.work.derivatives
-    magnitude = float(np.abs(problem.values(iterate.X, iterate.U)).sum())
     iterate.weigh()
-    H = np.where(iterate.separable[:, None], d.diagonal, d.lzz.diagonal(axis1=1, axis2=2))
-    sizes = np.abs(iterate.X).max() * np.abs(H[:, : problem.dynamics.n]).sum()
-    sizes += np.abs(iterate.U).max() * np.abs(H[:-1, problem.dynamics.n :]).sum()
-    units = 0.5 * iterate.control_weight * iterate.U.size if iterate.constrained else 0.0
-    scale = max(magnitude, units, EPSILON * float(sizes) / TOLERANCE)
-    return (scale if iterate.constrained else min(1.0, scale)) or 1.0
+    values = problem.values(iterate.X, iterate.U)
+    scale = float(magnitude(values, iterate.separable, d.lzz, d.diagonal, iterate.X, iterate.U))
+    scale = max(scale, 0.5 * iterate.control_weight * iterate.U.size) if iterate.constrained else min(1.0, scale)
+    return scale or 1.0
 
 
 def _followed(iterate: Iterate, point: Point, sweep: Sweep | None) -> tuple[Array, Array, Array]:

@@ -99,13 +99,18 @@ def differentiator(problem: Problem, workers: Workers | int) -> Iterator[Differe
 def _differentiator(problem: Problem, asked: Workers) -> Differentiator:
     count = AUTO if asked.count == AUTO else min(int(asked.count), problem.horizon + 1)
     if count == 1:
-        return _recent.take(problem) or _Local(problem, problem.allocate())
+        return _recent.take(problem) or local(problem)
     kind = asked.kind if asked.kind != AUTO else (THREADS if thread_safe(problem) else PROCESSES)
     if count == AUTO:
         return _Measured(problem, kind)
     if kind == THREADS:
         return _Threads(problem, problem.allocate(), int(count))
     return Processes(problem, int(count))
+
+
+def local(problem: Problem) -> Differentiator:
+    """A differentiator in this thread, with memory of its own."""
+    return _Local(problem, problem.allocate())
 
 
 def thread_safe(problem: Problem) -> bool:

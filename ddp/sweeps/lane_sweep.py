@@ -7,7 +7,7 @@ in nanoseconds a knot of one problem, alone and with seven others: 30 and 6 for 
 and 1; with a second order 30 and 7, 49 and 14. Eight knots at a time go to lanes and back, as in
 `ddp.machine.following`.
 
-Gaps are closed, controls without limits, and the second order is as contracted; a lane that fails says so, and its
+Gaps are plain, controls without limits, and the second order is as contracted; a lane that fails says so, and its
 policy means nothing.
 """
 
@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from functools import cache
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -22,21 +23,24 @@ from numpy.typing import NDArray
 
 from ddp.compiling.kernel import inline, specialised
 from ddp.compiling.known import written_out
+from ddp.machine.addresses import array_at
 from ddp.machine.aligned import aligned_zeros
 from ddp.machine.constants import room as memory
 from ddp.machine.elements import in_lanes
 from ddp.machine.following import lanes_at
 from ddp.machine.gathering import gather, scatter
-from ddp.machine.memory import address_of
+from ddp.machine.memory import address_of, floats_at
 from ddp.machine.number import WIDTH, all_less, spread, where_less
 from ddp.machine.rows import clear_rows
 from ddp.machine.simd import load, store
 from ddp.machine.struct import Struct, integer, integers, reals, several
+from ddp.machine.tiles import add_product
 from ddp.machine.trajectories import Places
+from ddp.machine.variables import variable_integer
 from ddp.protocols import Array
 from ddp.sweeps import tiled_sweep
 from ddp.sweeps.box import hold
-from ddp.sweeps.horizon import Horizon, load_costs
+from ddp.sweeps.horizon import UNSLOPED, Horizon, load_costs
 from ddp.sweeps.riccati import SMALLEST, block_at, is_given, load_hessian
 from ddp.sweeps.room import Room, places_of, read_room
 from ddp.systems.structure import Halves
@@ -46,8 +50,9 @@ class EightSweeps(Struct):
     """Sweeps of eight problems: derivatives, T and the k, K that are found at eight addresses each; blends, mus (8,).
 
     used: addresses of T, or where blends are zero of ``zeros``: T may have numbers there that are not finite.
-    failed, change, steepest (8,): as `ddp.sweeps.tiled_sweep.sweep` returns them.   horizons: of eight knots
-    each, in lanes, all in the same arrays.   separable (N+1,).   second: numbers of a knot's T.
+    gaps: at eight addresses, too, if any are open, ``torn``.
+    failed, change, steepest (8,): as `ddp.sweeps.tiled_sweep.sweep` returns them.   horizons: of eight knots each,
+    in lanes, all in the same arrays: without gaps, then with some.   separable (N+1,).   second: numbers of a knot's T.
     """
 
     N: int = integer()
@@ -67,6 +72,8 @@ class EightSweeps(Struct):
     second: int = integer()
     k: Places = integers(constant=False)
     K: Places = integers(constant=False)
+    gaps: Places = integers(constant=False)
+    torn: int = variable_integer()
     blends: Array = reals(constant=False)
     mus: Array = reals(constant=False)
     failed: Array = reals(constant=False)
@@ -85,17 +92,17 @@ def eight_sweeps(
     nz, knots, nothing = n + nu, WIDTH + 1, np.zeros((1, 1))
     rows = {
         "A": (n, n), "B": (n, nu), "lz": (nz,), "lzz": (nz, nz), "exact": (nz, nz), "diagonal": (nz,), "T": second,
-        "k": (nu,), "K": (nu, n), "record": (1,),
+        "k": (nu,), "K": (nu, n), "gaps": (n,), "record": (1,),
     }  # fmt: skip
     own = {name: aligned_zeros((knots, *shape[:-1], WIDTH * shape[-1])) for name, shape in rows.items()}
     horizons = []
-    for begin in range(0, N, WIDTH):
+    for torn, begin in product((0, UNSLOPED), range(0, N, WIDTH)):
         flags = np.zeros(knots, dtype=np.int64)
         flags[: N + 1 - begin] = separable[begin : begin + knots]
         horizons.append(
             Horizon(
                 **own, N=N - begin if N - begin <= WIDTH else knots, n=n, nu=nu, separable=flags, h=halves[0],
-                bent=halves[1], in_blocks=in_blocks, contraction=0, context=0, gaps=nothing, torn=0, closing=0,
+                bent=halves[1], in_blocks=in_blocks, contraction=0, context=0, torn=torn, closing=0,
                 closing_context=0, bends=nothing, crossed=np.zeros((0, 2), dtype=np.int64), weights=nothing,
                 limited=0, low=nothing, high=nothing, held=nothing,
                 rows=nothing, action=np.zeros(nu * nu * WIDTH),
@@ -104,7 +111,7 @@ def eight_sweeps(
     numbers = {name: aligned_zeros((WIDTH,)) for name in ("blends", "mus", "failed", "change", "steepest")}
     places = {name: np.zeros(WIDTH, dtype=np.int64) for name in rows if name != "record"}
     return EightSweeps(
-        N=N, n=n, nu=nu, horizons=horizons, separable=separable, second=math.prod(second),
+        N=N, n=n, nu=nu, torn=0, horizons=horizons, separable=separable, second=math.prod(second),
         used=np.zeros(WIDTH, dtype=np.int64), zeros=np.zeros(N * math.prod(second)), **numbers, **places,
     )  # fmt: skip
 
@@ -127,11 +134,13 @@ def _sweep_eight(sweeps, unused, none, nothing):  # type: ignore[no-untyped-def]
     for i in range(WIDTH):
         s.used[i] = s.T[i] if s.blends[i] > 0.0 else address_of(s.zeros)
     for w in range((s.N - 1) // WIDTH, -1, -1):
-        p, begin = Horizon(s.horizons[w]), WIDTH * w
+        p, begin = Horizon(s.horizons[w + (s.N - 1) // WIDTH + 1 if s.torn else w]), WIDTH * w
         knots = min(WIDTH, s.N - begin)
         more = knots + 1 if begin + knots == s.N else knots
         gather(s.A, begin * n * n, lanes_at(address_of(p.A)), knots * n * n)
         gather(s.B, begin * n * nu, lanes_at(address_of(p.B)), knots * n * nu)
+        if s.torn:
+            gather(s.gaps, begin * n, lanes_at(address_of(p.gaps)), knots * n)
         gather(s.lz, begin * nz, lanes_at(address_of(p.lz)), more * nz)
         gather(s.diagonal, begin * nz, lanes_at(address_of(p.diagonal)), more * nz)
         separable = 0
@@ -216,9 +225,17 @@ def nothing_contracted(p, r, t):
 
 
 @inline
-def no_gap(horizon, room, t, blend, by_costate, known):
-    """Return no change of slope and value: there is no gap."""
-    return 0.0, 0.0
+def cross_plainly(horizon, room, t, blend, by_costate, known):
+    """The value where the dynamics arrive, as `ddp.sweeps.gaps.arrive` has it; slopes are found elsewhere."""
+    p, r = Horizon(horizon), read_room(room)
+    gap, v = floats_at(address_of(p.gaps[t])), array_at(r.v, (1, r.lx))
+    change = spread(0.0, gap[0])
+    for i in range(r.n):
+        change += 0.5 * v[0, i] * gap[i]
+    add_product(r.v, r.lx, 1, r.lx, address_of(gap), r.n, 1, r.V, r.lx, r.n)
+    for i in range(r.n):
+        change += 0.5 * v[0, i] * gap[i]
+    return 0.0, change
 
 
 @inline
@@ -240,9 +257,9 @@ def not_pushed(p, t, i, g):
 
 
 _IN_LANES = {
-    load_costs: load_own_costs, tiled_sweep.cross_gap: no_gap,
+    read_room: same, load_costs: load_own_costs, tiled_sweep.cross_gap: cross_plainly,
     tiled_sweep.follow: no_slope, hold: nothing_held, tiled_sweep.is_pushed: not_pushed,
-    tiled_sweep.knot_of: same, read_room: same, tiled_sweep.contract: nothing_contracted,
+    tiled_sweep.knot_of: same, tiled_sweep.contract: nothing_contracted,
     tiled_sweep.begin_with_costs: begin_in_place,
 }  # fmt: skip
 

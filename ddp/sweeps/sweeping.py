@@ -13,6 +13,9 @@ from ddp.machine.written import filled
 from ddp.sweeps.sized_sweep import sweep_of
 from ddp.sweeps.tiled_sweep import NOTHING, sweep
 
+SWEPT = 2
+"""Value of `Sweeping.known` where a sweep has been made already, with those of other problems."""
+
 
 class Sweeping(Struct):
     """Arguments of a backward sweep of N knots, and what comes back: see `ddp.sweeps.tiled_sweep.sweep`.

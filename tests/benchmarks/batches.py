@@ -22,6 +22,7 @@ import tempfile
 import threading
 import time
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -29,6 +30,7 @@ import numpy as np
 from processes import descendants, resident, rolled, session, spent, timed, workers_of
 
 import ddp
+from ddp.interior.solve import is_small
 from dynamics.robots.libraries import pin  # workers import this file, and need no Pinocchio
 from problems import arm, cartpole, gaits, pendulum, quadrotor, quadruped
 
@@ -148,7 +150,7 @@ def predictions(samples=200):
 
 def native(samples=1000):
     """The compiled loop beside `solve` by rollouts, problem by problem, and by default; receding horizons of arms."""
-    alike = ddp.DDP(step="rollout")
+    rollouts = ddp.DDP(step="rollout")
     for build in (pendulum.swing_up, cartpole.swing_up, arm.reach, quadrotor.loop):
         problem = build()
         X0 = near(problem, 0.1, samples, 1)
@@ -156,18 +158,18 @@ def native(samples=1000):
         batch.solve({"x0": X0})
         warmed(problem, X0)
         loop, default, own, same, apart = [], [], [], 0, 0.0
+        alike = None if is_small(problem) else rollouts  # the steps of batches, too
         for rows in np.array_split(np.arange(samples), 5):
             found, a, _ = timed(lambda batch=batch, X0=X0: batch.solve({"x0": X0}))
             own.append(a / samples)
-            twins = [problem.starting_at(X0[i]) for i in rows]
-            solved, b, _ = timed(lambda twins=twins: [ddp.solve(twin, alike, throw=False) for twin in twins])
-            loop.append(b / len(rows))
-            for i, one in zip(rows, solved, strict=True):
+            for took, how in ((loop, rollouts), (default, None)):
+                twins = [problem.starting_at(X0[i]) for i in rows]  # what a twin has made once serves again
+                solved = partial(lambda twins, how: [ddp.solve(twin, how, throw=False) for twin in twins], twins, how)
+                took.append(timed(solved)[1] / len(rows))
+            for i in rows:
+                one = ddp.solve(problem.starting_at(X0[i]), alike, throw=False)
                 same += int(found.iterations[i]) == one.iterations
                 apart = max(apart, np.abs(found.X[i] - one.X).max())
-            del solved, one  # loops that keep all solutions ask for fresh memory, and take longer
-            twins = [problem.starting_at(X0[i]) for i in rows]  # what a twin has made once serves again
-            default.append(timed(lambda twins=twins: [ddp.solve(twin, throw=False) for twin in twins])[1] / len(rows))
         print(f"{build.__module__}: {min(loop) / min(own):.2f} solves for one of a loop (medians"
               f" {np.median(loop) / np.median(own):.2f}), {min(default) / min(own):.2f} for one by default;"
               f" {1e6 * min(own):.0f} us; the same iterations of {same} of {samples}, states {apart:.1g} apart,"

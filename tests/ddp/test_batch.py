@@ -9,6 +9,7 @@ import pytest
 
 import ddp
 import problems
+from ddp.interior.solve import is_small
 from ddp.models.regularization import ByRatio
 from ddp.systems.structure import is_underactuated
 from dynamics import ContinuousDynamics, RobotDynamics
@@ -30,6 +31,7 @@ def compare(problem, over, solver=None, batch=None):
     count = len(next(iter(over.values())))
     batch = ddp.Batch(problem, count, solver) if batch is None else batch
     rolled = solver is None and is_underactuated(problem.dynamics) and not problem.limited and not batch.obstacle
+    rolled = rolled and not is_small(problem)
     alike = ddp.DDP(step="rollout") if rolled else solver
     found = batch.solve(over)
     for i in range(count):
@@ -61,6 +63,25 @@ def test_a_batch_takes_the_iterations_of_a_loop_to_the_same_optima(name):
 def test_options_of_the_solver_mean_the_same(solver):
     problem = SMALL["pendulum/swing-up"]
     compare(problem, {"x0": around(problem, 5, 0.3)}, solver)
+
+
+@pytest.mark.parametrize("solver", [None, *(ddp.DDP(tolerance=1e-3, max_iterations=n) for n in (1000, 45, 30))])
+def test_full_space_steps_take_the_place_of_short_rollouts_as_in_solve(solver):
+    problem = SMALL["cartpole/swing-up"]
+    batch = ddp.Batch(problem, 10, solver)
+    compare(problem, {"x0": around(problem, 10, 0.5)}, solver, batch)
+    assert batch.left == 0
+    few = solver is not None and solver.max_iterations == 30
+    assert ddp.solve(problem, solver, throw=False).history[-1].full_space == (not few)
+
+
+def test_where_full_space_steps_do_not_serve_problems_are_left_to_solve():
+    plain = SMALL["cartpole/swing-up"]
+    d = plain.dynamics  # whose pole is turned, and whose cart is free
+    problem = replace(plain, dynamics=RobotDynamics(d.robot, d.dt, actuation=np.array([[0.0], [1.0]])))
+    batch = ddp.Batch(problem, 10)
+    compare(problem, {"x0": around(problem, 10, 0.3)}, batch=batch)
+    assert 0 < batch.left < 10
 
 
 def test_steps_of_runge_kutta_are_known_too():

@@ -28,6 +28,7 @@ class Eight:
         sizes = n, nu, h > 0.0, len(bent)
         self.k, self.K = np.zeros((8, N * nu)), np.zeros((8, N * nu * n))
         flags = self.separable.astype(np.int64)
+        self.gaps = np.where(np.arange(8)[:, None, None] < 4, rng.normal(size=(8, N, n)), 0.0)
         self.sweeps = eight_sweeps((N, n, nu), self.T[0][0].shape, True, flags, halves)
         self.function = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 4)(eight_sweeps_of(*sizes, True).address)
 
@@ -38,18 +39,22 @@ class Eight:
                 getattr(self.sweeps, name)[lane] = getattr(self.problems[i], name).ctypes.data
             self.sweeps.T[lane], self.sweeps.blends[lane] = self.T[i].ctypes.data, BLENDS[i]
             self.sweeps.mus[lane] = self.mus[i]
+            self.sweeps.gaps[lane] = self.gaps[i].ctypes.data
             self.sweeps.k[lane], self.sweeps.K[lane] = self.k[lane].ctypes.data, self.K[lane].ctypes.data
         self.function(self.sweeps.address, 0, 0, 0)
         s, back = self.sweeps, np.argsort(order)
         return tuple(found[back].copy() for found in (s.failed, self.k, self.K, -s.change, s.steepest))
 
 
+@pytest.mark.parametrize("torn", [False, True])
 @pytest.mark.parametrize(("n", "nu", "h", "bent"), [(2, 1, 0.0, []), (4, 3, 0.0, []), (4, 2, 0.1, [])])
-def test_eight_sweeps_are_those_of_each_problem(n, nu, h, bent):
+def test_eight_sweeps_are_those_of_each_problem(n, nu, h, bent, torn):
     eight = Eight(n, nu, h, bent, {3: 4, 5: 0, 6: N - 1})
+    eight.sweeps.torn = torn
     found = eight.sweep(np.arange(8))
     for i, d in enumerate(eight.problems):
-        alone = swept(d, eight.separable, **eight.how, T=eight.T[i], blend=BLENDS[i], mu=eight.mus[i])
+        how = {"T": eight.T[i], "blend": BLENDS[i], "mu": eight.mus[i], "gaps": eight.gaps[i] if torn else None}
+        alone = swept(d, eight.separable, **eight.how, **how)
         failed, k, K, promised, steepest = (part[i] for part in found)
         assert failed == alone[0]
         if failed < 0:
@@ -67,3 +72,6 @@ def test_a_sweep_depends_on_none_of_its_neighbours():
     fine = first[0] < 0
     assert fine.tolist() == [i not in (2, 6) for i in range(8)]
     assert all(np.array_equal(a[fine], b[fine]) for a, b in zip(first, other, strict=True))
+    eight.sweeps.torn = True
+    closed = fine & (eight.gaps == 0.0).all(axis=(1, 2))
+    assert all(np.array_equal(a[closed], b[closed]) for a, b in zip(first, eight.sweep(np.arange(8)), strict=True))

@@ -13,7 +13,7 @@ from ddp.compiling.kernel import callback
 from ddp.derivatives import Derivatives
 from ddp.sweeps import tiled_sweep
 from ddp.sweeps.gaps import weigh
-from ddp.sweeps.horizon import horizon_of
+from ddp.sweeps.horizon import UNSLOPED, horizon_of
 from ddp.sweeps.room import RoomOwner
 from ddp.sweeps.sized_sweep import MOST, sweep_of, weigh_of
 from ddp.sweeps.sweeping import call
@@ -48,7 +48,7 @@ def second_order(rng, d, bent):
     return tuple(np.stack(part) for part in zip(*knots, strict=True))
 
 
-def swept(d, separable, h=0.0, bent=(), T=None, blend=0.0, mu=0.0, sized=True, stops=(N, 0)):
+def swept(d, separable, h=0.0, bent=(), T=None, blend=0.0, mu=0.0, sized=True, stops=(N, 0), gaps=None):
     """The failed knot or -1, k, K, the decrease that is promised, the costate's largest slope, Q_uu where it failed."""
     _, n, nu = d.B.shape
     halves = h, np.array(bent, np.int64).reshape(-1, 2)
@@ -59,6 +59,8 @@ def swept(d, separable, h=0.0, bent=(), T=None, blend=0.0, mu=0.0, sized=True, s
     horizon.separable = separable.astype(np.int64)
     if T is not None:
         horizon.T, horizon.in_blocks = T, True
+    if gaps is not None:
+        horizon.gaps, horizon.torn = gaps, UNSLOPED
     failed, *sums = -1, *tiled_sweep.NOTHING
     for stop, start in pairwise(stops):
         if failed < 0:
