@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from copyreg import dispatch_table
 from dataclasses import fields, is_dataclass
 from functools import cached_property, partial
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
@@ -20,13 +22,16 @@ from ddp.packages import PACKAGES
 from ddp.parallel.functions import digests_of
 from ddp.problem import Problem
 
+Known = dict[int, tuple[Any, str]]
+"""Objects and their digests, by their ids, which are theirs only while the objects are held."""
+
 LISTS = "running", "during", "at", "terminal", "constraints", "constraints_at", "terminal_constraints"
 
 
 def identity_of(problem: Problem, solver: object) -> dict[str, str]:
     """Digests of all that decides about solutions, by the names of the problem's parts."""
     traced = {_place(name) for name, digest in digests_of(problem).items() if digest}
-    known = dict[int, str](), dict[int, str]()
+    known = Known(), Known()
     found = dict[str, str]()
     for name, part in parts_of(problem, solver).items():
         code = _place(name) not in traced  # of what is traced counts what is read
@@ -55,7 +60,7 @@ def parts_of(problem: Problem, solver: object) -> dict[str, Any]:
     return parts | {"solver": solver} | read
 
 
-def digest(value: Any, known: dict[int, str] | None = None, code: bool = True) -> str:
+def digest(value: Any, known: Known | None = None, code: bool = True) -> str:
     """Digest (16 hexadecimal digits) of plain data, arrays, structs, functions by their code, and objects of these.
 
     code: whether that of users' classes counts, and what users' functions name.
@@ -74,7 +79,7 @@ def difference(here: Mapping[str, str], there: Mapping[str, str]) -> str:
 class _Reading:
     """Writes the content of objects into a hash; objects that lead back to themselves count once."""
 
-    def __init__(self, into: Any, known: dict[int, str], code: bool) -> None:
+    def __init__(self, into: Any, known: Known, code: bool) -> None:
         self._into, self._known, self._open, self._code = into, known, set[int](), code
 
     def read(self, value: Any) -> None:
@@ -112,9 +117,9 @@ class _Reading:
             self.read(_content(value))
             if self._code:
                 self.read(_code_of(value))
-            self._known[id(value)] = self._into.hexdigest()
+            self._known[id(value)] = value, self._into.hexdigest()
             self._into = outer
-        self._into.update(self._known[id(value)].encode())
+        self._into.update(self._known[id(value)][1].encode())
 
 
 def _code_of(value: Any) -> Any:
@@ -123,10 +128,20 @@ def _code_of(value: Any) -> Any:
     module = thing.__module__ or ""
     if _is_own(module) or is_library(module or "no library"):
         return None
-    if (known := content.digest(thing)) is not None or thing is value:
+    if (known := content.digest(thing)) is not None:
         return known
+    if isinstance(value, FunctionType):
+        return _named_by(value.__code__, value.__globals__)
     own = [vars(kind) for kind in type(value).__mro__ if not is_library(kind.__module__)]
     return [{name: part for name, part in one.items() if isinstance(part, FunctionType)} for one in own]
+
+
+def _named_by(code: CodeType, known: dict[str, Any]) -> dict[str, Any]:
+    """Global variables that a function names, and those that functions within it do."""
+    found = {name: known[name] for name in code.co_names if name in known}
+    for inner in code.co_consts:
+        found |= _named_by(inner, known) if isinstance(inner, CodeType) else {}
+    return found
 
 
 def _is_own(module: str) -> bool:
@@ -156,6 +171,8 @@ def _content(value: Any) -> Any:
         return sorted(value, key=repr)
     if (function := uncompiled(value)) is not None:
         return function
+    if (reduced := _reduced(value)) is not None:
+        return reduced
     state = value.__getstate__()
     if isinstance(state, dict):  # what has been asked for is kept there, and says nothing more
         state = {name: part for name, part in state.items() if not _is_cached(value, name)}
@@ -164,3 +181,15 @@ def _content(value: Any) -> Any:
 
 def _is_cached(value: Any, name: str) -> bool:
     return isinstance(getattr(type(value), name, None), cached_property)
+
+
+def _reduced(value: Any) -> Any:
+    """Parts of an object whose class says itself how it is pickled; None of others, and of what cannot be."""
+    kind = type(value)
+    with suppress(Exception):
+        if kind in dispatch_table:
+            return dispatch_table[kind](value)
+        if any(getattr(kind, name) is not getattr(object, name) for name in ("__reduce_ex__", "__reduce__")):
+            found = value.__reduce_ex__(4)
+            return [list(part) if isinstance(part, Iterator) else part for part in found]
+    return None

@@ -69,7 +69,14 @@ class Shared(NamedTuple):
             return -1
 
 
-Outlet: TypeAlias = "Shared | Path | None"
+class Folder(NamedTuple):
+    """Folder of parts, and the sign of the batch that they are of: hexadecimal digits."""
+
+    path: Path
+    sign: str
+
+
+Outlet: TypeAlias = "Shared | Folder | None"
 """Place where workers put rows: shared memory, a folder of parts; None: they send them."""
 
 
@@ -150,19 +157,21 @@ DIGEST = 32
 
 
 class Parts:
-    """Files of finished rows in a folder, each written whole; the policies that belong to them are there before."""
+    """Files of finished rows in a folder, each written whole; the policies that belong to them are there before.
 
-    _NAMES = re.compile(r"rows-[0-9a-f]{16}\.npy")
+    Names of files have the batch's sign, so that those of another one, whose store is gone, are not taken for its own.
+    """
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, own: Folder) -> None:
+        self.own, (self.folder, self._sign) = own, own
+        self._names = re.compile(rf"rows-{self._sign}-[0-9a-f]{{16}}\.npy")
         self._parts: dict[Path, Rows] = {}
 
     def scan(self) -> None:
         """Look which files there are. Those that cannot be read, as after a power cut, are not there."""
         paths = sorted(self.folder.glob("*.npy"))
         lost = {path.name for path in paths if path.name.startswith("policies") and _read(path) is None}
-        names = [path for path in paths if self._NAMES.fullmatch(path.name) and _of_policies(path).name not in lost]
+        names = [path for path in paths if self._names.fullmatch(path.name) and _of_policies(path).name not in lost]
         parts = {path: self._parts[path] if path in self._parts else _read(path) for path in names}
         self._parts = {path: part for path, part in parts.items() if part is not None}
 
@@ -177,7 +186,8 @@ class Parts:
 
     def _path(self, numbers: NDArray[np.int64]) -> Path:
         """File of some rows."""
-        return self.folder / f"rows-{hashlib.sha256(np.asarray(numbers).tobytes()).hexdigest()[:16]}.npy"
+        digest = hashlib.sha256(np.asarray(numbers).tobytes()).hexdigest()[:16]
+        return self.folder / f"rows-{self._sign}-{digest}.npy"
 
     def adopt(self, numbers: NDArray[np.int64]) -> bool:
         """Know of a file that has been written. Returns whether it is there."""
@@ -193,7 +203,7 @@ class Parts:
     def policies(self) -> dict[int, np.void]:
         """All policies."""
         found: dict[int, np.void] = {}
-        for path in sorted(self.folder.glob("policies-*.npy")):
+        for path in sorted(self.folder.glob(f"policies-{self._sign}-*.npy")):
             if (part := _read(path)) is not None:
                 found.update(zip(part["row"].tolist(), np.array(part), strict=True))
         return found

@@ -22,9 +22,9 @@ from numpy.typing import NDArray
 
 from ddp.errors import ProblemError
 from ddp.files import as_path_of, shown
-from ddp.many.identity import difference
+from ddp.many.identity import difference, digest
 from ddp.many.rows import LONGEST, SCALARS, Rows
-from ddp.many.shelf import Parts, lock, writing
+from ddp.many.shelf import Folder, Parts, lock, writing
 from ddp.protocols import Array
 
 logger = logging.getLogger("mayne")
@@ -33,6 +33,9 @@ FORMAT, VERSION = "mayne batch", 1
 
 CHUNK = 1 << 22
 """Bytes of the largest array of a chunk, about."""
+
+IDENTITY = {"problem": "is of another problem", "over": "has other samples", "plan": "is of another plan"}
+"""Attributes that tell batches apart, and what a store is where they differ."""
 
 DIMENSIONS = {
     "X": ("state_knot", "state"), "U": ("knot", "control"), "k": ("knot", "control"),
@@ -66,7 +69,6 @@ class Store:
         zarr = zarr_or_refuse()
         self.path, self._kind = as_path_of(".zarr", path, "into"), kind
         self._count = len(next(iter(arrays.values())))
-        self.parts = Parts(_parts_of(self.path.absolute()))
         self.chunk = chunk_rows(kind, self._count)
         attributes = json.loads(json.dumps(attributes))
         if not self.path.exists():
@@ -74,6 +76,7 @@ class Store:
             self._create(zarr, arrays, attributes)
         self.group = opened(self.path)
         self._check(attributes)
+        self.parts = Parts(_parts_of(self.path.absolute(), self.group))
         for begun in self.path.parent.glob(f".{glob.escape(self.path.name)}.*.new"):  # by processes that were killed
             shutil.rmtree(begun, ignore_errors=True)
         self._settled = self.group["done"][:].astype(bool)
@@ -136,8 +139,7 @@ class Store:
     def _check(self, attributes: dict[str, Any]) -> None:
         """Raise ProblemError that names what differs, if the store is of another batch."""
         there = dict(self.group.attrs)
-        said = {"problem": "is of another problem", "over": "has other samples", "plan": "is of another plan"}
-        for name, what in said.items():
+        for name, what in IDENTITY.items():
             if told := difference(_flat(attributes[name]), _flat(there.get(name, {}))):
                 verb = "differ" if "," in told else "differs"
                 raise ProblemError(f"into: {shown(self.path)} {what}: {told} {verb}; remove it, or give another name")
@@ -150,9 +152,9 @@ class Store:
         self.adopt(rows["row"], policies)
 
     @property
-    def outlet(self) -> Path:
+    def outlet(self) -> Folder:
         """Folder of parts, which processes of this machine write themselves."""
-        return self.parts.folder
+        return self.parts.own
 
     def adopt(self, numbers: NDArray[np.int64], policies: Rows, slot: int = -1) -> None:
         """Know of rows that are in a part, and write the chunks that are whole."""
@@ -219,14 +221,15 @@ def as_stored(name: str, values: Any) -> Any:
     return np.ascontiguousarray(values)
 
 
-def _parts_of(path: Path) -> Path:
-    """Folder of the rows that wait for others of their chunks."""
-    return path.with_name(f"{path.name}.parts")
+def _parts_of(path: Path, group: Any) -> Folder:
+    """Folder of the rows that wait for others of their chunks, and the sign of all that decides about them."""
+    batch = [group.attrs.get(name) for name in IDENTITY]
+    return Folder(path.with_name(f"{path.name}.parts"), digest(json.dumps(batch, sort_keys=True)))
 
 
 def waiting(path: Path, group: Any) -> int:
     """Count the rows of a store that are solved and wait for others of their chunks."""
-    parts = Parts(_parts_of(path))
+    parts = Parts(_parts_of(path, group))
     parts.scan()
     there = {int(row) for rows in parts.there() for row in rows}
     return int((~group["done"][:][sorted(there)]).sum()) if there else 0

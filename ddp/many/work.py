@@ -8,7 +8,6 @@ import time
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,7 +19,7 @@ from ddp.many.identity import parts_of
 from ddp.many.plan import Block
 from ddp.many.policies import Policies
 from ddp.many.rows import Rows, empty_rows
-from ddp.many.shelf import Outlet, Parts
+from ddp.many.shelf import Folder, Outlet, Parts
 from ddp.options import DDP
 from ddp.parallel.functions import check_sent, digests_of
 from ddp.problem import Problem
@@ -126,7 +125,7 @@ def run(digest: str, pickled: bytes, task: Task, outlet: Outlet = None) -> Done:
             _works.popitem(last=False)
     done = solved(work, task)
     slot = -1
-    if isinstance(outlet, Path):
+    if isinstance(outlet, Folder):
         Parts(outlet).put(done.rows, done.policies)
     elif outlet is None or (slot := outlet.put(done.rows)) < 0:
         return done

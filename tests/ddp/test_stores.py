@@ -3,11 +3,15 @@
 import dataclasses
 import os
 import pickle
+import re
 import shutil
 import signal
 import subprocess
 import sys
 import time
+from collections import deque
+from decimal import Decimal
+from operator import itemgetter
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +20,7 @@ import xarray
 import zarr
 from benchmarks.processes import session
 from many_systems import drift, files_of, of, straight
+from scipy.interpolate import CubicSpline
 
 import ddp
 import problems
@@ -221,6 +226,16 @@ def test_a_store_of_another_batch_is_refused_with_what_differs(change, words, pr
         ddp.solve_many(**given | change)
 
 
+@pytest.mark.parametrize("start", [None, "neighbours"])
+def test_rows_that_wait_for_a_store_that_was_removed_serve_no_other_batch(start, problem, over, tmp_path):
+    path, other = tmp_path / "a.zarr", pendulum.swing_up(horizon=60, control_weight=0.2)
+    begun(path, problem, over, start)
+    shutil.rmtree(path)
+    many = ddp.solve_many(other, over, FEW, executor=1, start=start, into=path)
+    assert of(many) == of(ddp.solve_many(other, over, FEW, executor=1, start=start, into=tmp_path / "b.zarr"))
+    assert sorted(os.listdir(tmp_path)) == ["a.zarr", "b.zarr"]
+
+
 def test_what_is_no_store_is_refused(problem, over, tmp_path):
     (tmp_path / "file").write_text("text")
     zarr.open_group(str(tmp_path / "other.zarr"), mode="w")
@@ -260,8 +275,28 @@ def test_what_functions_enclose_tells_stores_apart_whatever_it_is():
         return lambda x, u: thing
 
     several = [np, os, Group(2), Group(3), Group, np.eye(2), np.float64(2.0)]
+    several += [kind(value) for kind in (Decimal, bytearray, np.random.default_rng, itemgetter) for value in (2, 3)]
+    several += [deque([2]), deque([3]), re.compile("a"), re.compile("b"), CubicSpline(range(3), range(3))]
     assert len({digest(enclosing(one)) for one in several}) == len(several)
     assert digest(enclosing(Group(2))) == digest(enclosing(Group(2)))
+
+
+NAMING = """
+class Along:
+    derivatives = 'differences'
+    def value(self, x, u):
+        return path(1.5) * (x @ x)
+"""
+
+
+def test_objects_that_a_users_code_names_tell_stores_apart():
+    def identity(scale):
+        module = {"__name__": "mine", "path": CubicSpline(np.arange(4.0), scale * np.arange(4.0))}
+        exec(NAMING, module)
+        return identity_of(ddp.Problem(drift, [module["Along"](), straight()], [], np.ones(2), 3), ddp.DDP())
+
+    assert difference(identity(2.0), identity(2.0)) == ""
+    assert difference(identity(2.0), identity(3.0)) == "running[0] (Along)"
 
 
 TERM = """
