@@ -17,7 +17,7 @@ from dynamics.robots.mjcf.compiling import quietly
 from dynamics.robots.mjcf.writing import World
 from problems.play.motors import Motors
 from problems.play.receding import Replanned
-from problems.play.simulation import FALLEN, system_of, weight_of, world_of
+from problems.play.simulation import has_fallen, system_of, weight_of, world_of
 from problems.play.weights import weights_of
 from problems.walking.controller import Walking
 from problems.walking.footholds import as_command
@@ -90,8 +90,8 @@ class Driven:
     A hand pulls like a spring, with 0.3 times the robot's weight at a distance of the robot's size and never more.
     The robot starts as `simulate_receding` starts it. Time stands still while a plan is made: plans act after their
     latency.
-    x (nx,): state, the last one that was finite.   fell: whether the base came down, or numbers overflowed: time ends
-    there.
+    x (nx,): state, the last one that was finite.   fell: whether the base came down or overturned, or numbers
+    overflowed: time ends there.
     Raises ProblemError for bad input, and ModelError where MuJoCo is not installed.
     """
 
@@ -108,8 +108,6 @@ class Driven:
         self._substeps = round(self._step / self._world.model.opt.timestep)
         self._target, self._weights = _target_of(planner), weights_of(planner)
         self._weighed = {name: weight.largest for name, weight in self._weights.items()}
-        floor = self._world.floor
-        self._least = -np.inf if floor is None else floor + FALLEN * (planner.x0[2] - floor)
         self.restart()
         self.weight, self.size = weight_of(self.robot), _size(self._world, self._data)
 
@@ -242,7 +240,7 @@ class Driven:
                 for _ in range(self._substeps):
                     self._world.step(self._data)
                 x, self._steps = np.concatenate(self._world.state(self._data)), self._steps + 1
-                self.fell = not np.isfinite(x).all() or (self.robot.is_floating and x[2] < self._least)
+                self.fell = has_fallen(self._world, x, self.planner.x0, self.planner.x0[2])
                 self.x = x if np.isfinite(x).all() else self.x
 
     def play(self, person: Person, duration: float = np.inf) -> None:

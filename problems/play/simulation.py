@@ -255,7 +255,6 @@ def played(
     X, U, P = np.empty((most + 1, system.nx)), np.empty((most, system.nu)), np.empty((most + 1, system.nx))
     X[0] = P[0] = x0
     data, fell = world.data(*np.split(X[0], [nq])), False
-    least = -np.inf if world.floor is None else world.floor + FALLEN * (X[0, 2] - world.floor)
     deviations, least_force = _deviations(robot, spread), TOUCH * weight_of(robot)
     waiting = deque([np.zeros(system.nu) if first is None else first] * round(setting.late / every))
     end = count
@@ -274,8 +273,7 @@ def played(
             world.step(data)
         X[k + 1] = np.concatenate(world.state(data))
         P[k + 1] = reference(t + every)
-        over = robot.is_floating and world.floor is not None and _vertical(X[k + 1]) @ _vertical(P[k + 1]) < 0.0
-        if not np.isfinite(X[k + 1]).all() or over or (robot.is_floating and X[k + 1, 2] < least):
+        if has_fallen(world, X[k + 1], P[k + 1], X[0, 2]):
             end, fell = min(k + 1, count), True
             break
     X, U, P = X[: end + 1], U[:end], P[: end + 1]
@@ -297,6 +295,18 @@ def _held(system: RobotDynamics | PhasedDynamics, world: World, X: Array) -> flo
     unit = float(np.sqrt(max(height, 0.0) / gravity))
     speed = float(np.linalg.norm(X[-1, robot.nq : robot.nq + 3]))
     return HELD * unit if speed * HELD * unit < 0.1 * height else 0.0
+
+
+def has_fallen(world: World, x: Array, plan: Array, start: float) -> bool:
+    """Whether a state x (nx,) overflowed, or has a floating base far below its height at the start [m], or overturned.
+
+    Overturned: it leans by more than 90 degrees from its plan (nx,). Where there is no ground, nothing falls.
+    """
+    if not np.isfinite(x).all():
+        return True
+    if world.floor is None or not world.robot.is_floating:
+        return False
+    return bool(x[2] - world.floor < FALLEN * (start - world.floor) or _vertical(x) @ _vertical(plan) < 0.0)
 
 
 def _vertical(x: Array) -> Array:
