@@ -58,7 +58,8 @@ class Optima(NamedTuple):
     def __str__(self) -> str:
         found = ", ".join(f"{one.cost:.5g} from {len(one.guesses)}" for one in self.optima[:6])
         failed = f"; {len(self.failures)} guesses led to none" if self.failures else ""
-        return f"{len(self.optima)} optima: {found}{', ...' if len(self.optima) > 6 else ''}{failed}"
+        noun = "optimum" if len(self.optima) == 1 else "optima"
+        return f"{len(self.optima)} {noun}: {found}{', ...' if len(self.optima) > 6 else ''}{failed}"
 
 
 def solve_best(

@@ -100,6 +100,15 @@ def said_in(sentence: str) -> bytes:
     return whole if len(whole) <= LONGEST else whole[: LONGEST - 3].decode(errors="ignore").encode() + b"..."
 
 
+def as_texts(values: Any) -> NDArray[Any]:
+    """Texts of rows or of a store as strings (M,); older stores have bytes of UTF-8 (M, longest)."""
+    found = np.asarray(values)
+    if found.dtype == np.uint8:
+        found = np.ascontiguousarray(found).view(f"S{found.shape[1]}")[:, 0]
+    found = np.strings.decode(found, "utf-8") if found.dtype.kind == "S" else found
+    return found.astype(np.dtypes.StringDType())
+
+
 def solution_of(row: Any, problem: Problem) -> Solution:
     """The solution that a row keeps, of its problem; ProblemError if it lacks X, U, K, or what constraints have."""
     names, sizes = row.dtype.names, shapes(problem)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -13,8 +14,8 @@ from ddp.errors import ProblemError, integer, positive, said
 from ddp.files import as_path
 from ddp.many.identity import difference, identity_of
 from ddp.many.plan import points_of
-from ddp.many.rows import ARRAYS, MISSED, SCALARS, STARTS, solution_of
-from ddp.many.store import opened, waiting
+from ddp.many.rows import ARRAYS, MISSED, SCALARS, STARTS, as_texts, solution_of
+from ddp.many.store import TEXTS, opened, waiting
 from ddp.problem import Problem
 from ddp.protocols import Array
 from ddp.solutions.solution import Solution
@@ -53,6 +54,7 @@ class Solutions:
     cost, gradient, violation, iterations, converged (M,): as of `Solution`; NaN where there is none.
     work (M,): iterations of all solves that were tried for a sample.
     start (M,): where solutions come from, an index into ``starts``.
+    kind, sentence (M,): strings: what the optimum is, as of `Solution`; why a solve ended, empty if it converged.
     parent (M,): the sample whose policy was followed, -1 the problem's own solution, -2 none.
     X (M, N+1, nx), U (M, N, nu), K (M, N, nu, n), ...: what was kept; of a store, arrays of zarr, which read what is
     asked of them.
@@ -98,6 +100,14 @@ class Solutions:
         told = f"; {missed} with better optima from the problem's own guess than from neighbours'" if missed else ""
         return f"{done} solutions: {converged} converged, {done - converged} not{missing}{range_of}{told}"
 
+    def __repr__(self) -> str:
+        kinds = ", ".join(f"{n} {kind}" for kind, n in sorted(Counter(self.kind[self.done].tolist()).items()))
+        is_here = isinstance(self._source, np.ndarray)
+        there = list(self._source.dtype.names if is_here else self._source.array_keys())
+        kept = ", ".join(name for name in ARRAYS if name in there)
+        where = "memory" if is_here else self._source.store.root
+        return f"<Solutions: {self}; kinds: {kinds or 'none'}; {kept} in {where}>"
+
     @cached_property
     def done(self) -> NDArray[np.bool_]:
         """Which samples there is a row of (M,); all, but in a store that is not complete."""
@@ -113,7 +123,7 @@ class Solutions:
         except (KeyError, ValueError):
             raise ProblemError(f"{name}: it was not kept, see `keep`") from None
         if name not in ARRAYS:
-            found = np.asarray(found[:])
+            found = as_texts(found[:]) if name in TEXTS else np.asarray(found[:])
             vars(self)[name] = found
         return found
 
@@ -121,15 +131,15 @@ class Solutions:
         """All numbers of one sample."""
         if isinstance(self._source, np.ndarray):
             return self._source[i]
-        names = [name for name in self._source.array_keys() if not name.startswith("over.") and name != "done"]
         kinds = dict(SCALARS)
-        texts = {name for name in names if kinds.get(name, "").startswith("S")}
-        values = {name: np.asarray(self._source[name][i]) for name in names}
+        kept = [name for name in self._source.array_keys() if name in {*kinds, *ARRAYS}]
+        values = {name: self._source[name][i : i + 1 or None] for name in kept}
         made = np.zeros((), [
-            (name, kinds[name]) if name in texts else (name, value.dtype, value.shape) for name, value in values.items()
+            (name, kinds[name]) if name in TEXTS else (name, value.dtype, value.shape[1:])
+            for name, value in values.items()
         ])  # fmt: skip
         for name, value in values.items():
-            made[name] = value.tobytes() if name in texts else value
+            made[name] = as_texts(value)[0].encode() if name in TEXTS else value[0]
         return made[()]
 
     def solution(self, i: int) -> Solution:
@@ -153,9 +163,7 @@ class Solutions:
         """Samples that have not converged, or have raised an error, and why."""
         found = []
         for i in np.flatnonzero(self.done & ~self.converged.astype(bool)).tolist():
-            text = self.sentence[i]
-            text = text if isinstance(text, bytes) else text.tobytes().rstrip(b"\0")
-            found.append(Failure(i, text.decode(), bool(np.isfinite(self.cost[i]))))
+            found.append(Failure(i, self.sentence[i], bool(np.isfinite(self.cost[i]))))
         return found
 
     def consistency(self, ratio: float = 5.0) -> list[Edge]:

@@ -12,6 +12,7 @@ import numba
 import numpy as np
 
 from ddp.errors import DDPError, ProblemError, instance, integer, said
+from ddp.feedback.policy_files import names
 from ddp.guesses import as_guess
 from ddp.many.driver import Driver
 from ddp.many.executors import Executor, crew_of
@@ -27,6 +28,7 @@ from ddp.options import DDP, as_solver
 from ddp.packages import edition
 from ddp.problem import Problem
 from ddp.sanity import look
+from ddp.solutions.columns import times
 from ddp.solutions.solution import Solution
 from ddp.solver import solve
 
@@ -73,7 +75,9 @@ def solve_many(
     keep: of "X", "U", "k", "K", "multipliers", "penalties"; the last two are of constraints alone.
     dtype: what they are kept as, "float64" or "float32".
     retries: how often samples are solved again whose worker has died.
-    progress: True: a line on a terminal, lines of JSON elsewhere, on standard error; or a function of a `Progress`.
+    progress: True: on standard error, a line on a terminal; elsewhere lines of JSON, first ``{"begins": text}``, then
+        about every five seconds and at the end the fields of `Progress`, null for what is not known yet. Or a function
+        of a `Progress`.
     shard: ``(number, count)``, number 1 .. count: solve only a share, into a store that all shares write to. The one
         that ends last completes it.
     verify: which samples that follow neighbours are solved from the problem's own guess as well, whatever they cost,
@@ -128,7 +132,7 @@ def solve_many(
                     "dtype": np.dtype(dtype).name,
                 },
                 "versions": _versions(), "solver": repr(method), "starts": list(STARTS), "endings": list(ENDINGS),
-            })  # fmt: skip
+            }, _axes(problem, count))  # fmt: skip
         already = np.flatnonzero(shelf.done)
         size = f", {_bytes(count * kind.itemsize)}" + (f" into {into}" if into is not None else "")
         converged, failed = shelf.known("converged", already), np.isnan(shelf.known("cost", already))
@@ -156,6 +160,14 @@ def solve_many(
     if isinstance(shelf, Memory):
         return Solutions(shelf.rows, arrays, problem)
     return Solutions(shelf.group, arrays, problem, waiting(shelf.path, shelf.group))
+
+
+def _axes(problem: Problem, count: int) -> dict[str, Any]:
+    """Coordinates of the axes of arrays: numbers of samples, times of knots [s], names of states and of controls."""
+    t, (positions, velocities, controls) = times(problem.dynamics, problem.horizon), names(problem.dynamics)
+    labels = {"state": [*positions, *(f"rate of {name}" for name in velocities)], "control": controls}
+    named = {name: np.array(label, np.dtypes.StringDType()) for name, label in labels.items()}
+    return {"sample": np.arange(count), "state_knot": t, "knot": t[:-1], **named}
 
 
 def _bytes(count: int) -> str:

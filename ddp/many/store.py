@@ -1,8 +1,9 @@
 """Stores of many solves: one zarr group (version 3 of its format), which resumes after whatever ended the process.
 
 Every number of a row is an array of the group, with samples along its first axis in the order of ``over``, and so are
-the numbers that vary, as ``over.<place>``. Until all rows of a chunk are there, they wait in ``<store>.parts``; then
-the chunk is written, file by file under other names that are changed, and marked in ``done`` last.
+the numbers that vary, as ``over.<place>``; coordinates of axes are sample numbers, times of knots [s], names of states
+and of controls, as arrays by the names of axes. Until all rows of a chunk are there, they wait in ``<store>.parts``;
+then the chunk is written, file by file under other names that are changed, and marked in ``done`` last.
 """
 
 from __future__ import annotations
@@ -23,13 +24,14 @@ from numpy.typing import NDArray
 from ddp.errors import ProblemError
 from ddp.files import as_path_of, shown
 from ddp.many.identity import difference, digest
-from ddp.many.rows import LONGEST, SCALARS, Rows
+from ddp.many.rows import SCALARS, Rows, as_texts
 from ddp.many.shelf import Folder, Parts, lock, writing
 from ddp.protocols import Array
 
 logger = logging.getLogger("mayne")
 
-FORMAT, VERSION = "mayne batch", 1
+FORMAT, VERSION, READ = "mayne batch", 2, (1, 2)
+"""Sign of stores, and versions that are read: in the first, texts were bytes, and axes had no coordinates."""
 
 CHUNK = 1 << 22
 """Bytes of the largest array of a chunk, about."""
@@ -43,9 +45,8 @@ DIMENSIONS = {
 }  # fmt: skip
 """Names of the axes of arrays, after that of samples."""
 
-
-TEXTS = {"sentence": (LONGEST,), "kind": (8,)}
-"""Texts, as so many bytes of UTF-8."""
+TEXTS = "sentence", "kind"
+"""Strings, where all else are numbers."""
 
 
 def zarr_or_refuse() -> Any:
@@ -64,7 +65,7 @@ class Store:
 
     def __init__(
         self, path: str | os.PathLike[str], kind: np.dtype[np.void], arrays: Mapping[str, Array],
-        attributes: dict[str, Any],
+        attributes: dict[str, Any], axes: Mapping[str, Any],
     ) -> None:  # fmt: skip
         zarr = zarr_or_refuse()
         self.path, self._kind = as_path_of(".zarr", path, "into"), kind
@@ -73,7 +74,7 @@ class Store:
         attributes = json.loads(json.dumps(attributes))
         if not self.path.exists():
             self._check_room()
-            self._create(zarr, arrays, attributes)
+            self._create(zarr, arrays, attributes, axes)
         self.group = opened(self.path)
         self._check(attributes)
         self.parts = Parts(_parts_of(self.path.absolute(), self.group))
@@ -103,25 +104,29 @@ class Store:
                 f" there are {free / 1e9:.3g} GB; keep fewer arrays, or dtype='float32'"
             )
 
-    def _create(self, zarr: Any, arrays: Mapping[str, Array], attributes: dict[str, Any]) -> None:
+    def _create(
+        self, zarr: Any, arrays: Mapping[str, Array], attributes: dict[str, Any], coordinates: Mapping[str, Any]
+    ) -> None:
         """Make the group without rows, beside its place first."""
         beside = self.path.with_name(f".{self.path.name}.{os.getpid()}.new")
         shutil.rmtree(beside, ignore_errors=True)
         try:
             group = zarr.open_group(str(beside), mode="w", zarr_format=3, attributes=attributes)
+            for name, values in coordinates.items():
+                group.create_array(name, data=values, chunks=(max(len(values), 1),), dimension_names=[name])
             for name, values in arrays.items():
                 axes = ["sample", *(f"{name} axis {i}" for i in range(1, values.ndim))]
                 group.create_array(f"over.{name}", data=values, chunks=values.shape, dimension_names=axes)
             for name, number, *shape in self._kind.descr:
                 if name == "row":
                     continue
-                sizes = TEXTS[name] if name in TEXTS else shape[0] if shape else ()
-                axes = ["sample", *DIMENSIONS.get(name, [f"{name} byte"] * len(sizes))]
+                sizes = shape[0] if shape else ()
                 group.create_array(
-                    name, shape=(self._count, *sizes), chunks=(self.chunk, *sizes), dimension_names=axes,
-                    fill_value=np.nan if "f" in number else 0,  # what is read where a file is lost
+                    name, shape=(self._count, *sizes), chunks=(self.chunk, *sizes),
+                    dimension_names=["sample", *DIMENSIONS.get(name, ())],
+                    fill_value="" if name in TEXTS else np.nan if "f" in number else 0,  # read where a file is lost
                     compressors=None if name in DIMENSIONS else "auto",
-                    dtype=np.dtype("u1" if name in TEXTS else number),
+                    dtype=str if name in TEXTS else np.dtype(number),
                 )  # fmt: skip
             group.create_array(
                 "done", shape=(self._count,), chunks=(self.chunk,), dtype=bool, dimension_names=["sample"], fill_value=0
@@ -197,7 +202,8 @@ class Store:
         rows = self.parts.gathered(start, stop, self._kind)
         for name in self._kind.names or ():
             if name != "row":
-                self.group[name][start:stop] = as_stored(name, rows[name])
+                array = self.group[name]
+                array[start:stop] = as_stored(rows[name], array.dtype)
         self.group["done"][start:stop] = True
         self._settled[start:stop] = True
         self.parts.drop(self._settled)
@@ -214,11 +220,12 @@ class Store:
                 yield
 
 
-def as_stored(name: str, values: Any) -> Any:
-    """Texts as rows of bytes."""
-    if name in TEXTS:
-        return np.ascontiguousarray(values).view("u1").reshape(len(values), -1)
-    return np.ascontiguousarray(values)
+def as_stored(values: Any, dtype: Any) -> Any:
+    """Numbers as they are, texts as strings, or as rows of bytes in older stores."""
+    whole = np.ascontiguousarray(values)
+    if whole.dtype.kind != "S":
+        return whole
+    return whole.view(dtype).reshape(len(whole), -1) if dtype == np.uint8 else as_texts(whole)
 
 
 def _parts_of(path: Path, group: Any) -> Folder:
@@ -254,7 +261,7 @@ def opened(path: Path, field: str = "into") -> Any:
         raise ProblemError(f"{field}: {shown(path)} is no store of solves ({type(reason).__name__})") from None
     if sign[0] != FORMAT:
         raise ProblemError(f"{field}: {shown(path)} is no store of solves")
-    if sign[1] != VERSION:
+    if sign[1] not in READ:
         raise ProblemError(f"{field}: {shown(path)} is a store of version {sign[1]}, expected {VERSION}: solve anew")
     varied = {f"over.{name}" for name in attributes.get("over", ())}
     if missing := ({"done", *(name for name, _ in SCALARS)} - {"row"} | varied) - set(group.array_keys()):

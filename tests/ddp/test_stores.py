@@ -176,7 +176,37 @@ def test_a_store_is_read_back_as_it_was_kept(problem, over, serial):
         assert data["X"].dims == ("sample", "state_knot", "state")
         assert np.array_equal(data["over.x0"].values, over["x0"])
         assert np.array_equal(data["cost"].values, serial.cost)
+        assert data["sample"].values.tolist() == list(range(90))
+        assert np.array_equal(data["state_knot"].values, there.t)
+        assert data["U"].sel(knot=there.t[3]).shape == (90, 1)
+        assert data["kind"].values.tolist() == serial.kind.tolist() == opened.kind.tolist()
+        assert np.array_equal(data["X"].sel(state=next(iter(there.q))).values, serial.X[:, :, 0])
     assert b"pickle" not in b"".join(name.encode() for name in files_of(path))
+
+
+def test_solutions_say_in_short_what_they_are_and_where(problem, over, serial):
+    few = ddp.solve_many(problem, {name: values[:3] for name, values in over.items()}, FEW, executor=1)
+    assert repr(few) == f"<Solutions: {few}; kinds: {int(few.converged.sum())} minimum; X, U, K in memory>"
+    assert repr(serial).endswith(f"; kinds: 90 minimum; X, U, K in {serial._source.store.root}>")
+    assert str(ddp.solve_best(problem, [None])).startswith("1 optimum: ")
+
+
+def test_a_store_of_the_first_version_is_read_and_goes_on(problem, over, tmp_path):
+    path = tmp_path / "a.zarr"
+    begun(path, problem, over, None)
+    group = zarr.open_group(str(path), mode="r+")
+    for name, size in (("kind", 8), ("sentence", 400)):
+        del group[name]
+        group.create_array(name, shape=(90, size), chunks=(64, size), dtype="u1", fill_value=0)
+    for name in ("sample", "state_knot", "knot", "state", "control"):
+        del group[name]
+    group.attrs["version"] = 1
+    old = ddp.solve_many(problem, over, FEW, executor=1, into=path)
+    new = ddp.solve_many(problem, over, FEW, executor=1, into=tmp_path / "b.zarr")
+    assert old.failures() == new.failures() != []
+    for name in ("X", "cost", "kind", "sentence"):
+        assert np.array_equal(getattr(old, name)[:], getattr(new, name)[:])
+    assert old.row(3)["sentence"] == new.row(3)["sentence"]
 
 
 def test_what_a_store_has_lost_is_told_and_no_zero(problem, over, tmp_path):
