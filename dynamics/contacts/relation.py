@@ -27,7 +27,8 @@ from ddp.machine.fields import Fields, matrix_of, vector
 from ddp.machine.memory import as_vector, columns_from
 from dynamics.contacts.curvature import subtract_force_torques
 from dynamics.contacts.kinematics import contact_derivatives, contact_jacobian, move_contacts, place_contacts
-from dynamics.contacts.response import invert_delassus, invert_kkt, refine, respond, respond_to_units
+from dynamics.contacts.products import path_product
+from dynamics.contacts.response import invert_delassus, invert_kkt, refine, respond
 from dynamics.contacts.rolling import roll
 from dynamics.rigid_bodies.forward import forward_dynamics, invert
 from dynamics.rigid_bodies.inverse import inverse_dynamics_derivatives
@@ -99,7 +100,10 @@ def move_freely(tree, contacts, q, v, tau, fext, ws, place, r):
     invert(tree, r.LD, r.M, r.dq, r.Minv)
     place_contacts(tree, contacts, q, ws, place)
     contact_jacobian(tree, contacts, ws, place, r.J)
-    respond_to_units(tree, contacts, r)
+    path_product(tree, contacts, r.J, r.Minv, r.nv, r.CM)
+    for i in range(r.nc):
+        for j in range(r.nv):
+            r.G[j, i] = r.CM[i, j]
 
 
 @kernel

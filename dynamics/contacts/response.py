@@ -42,16 +42,6 @@ def invert_delassus(tree, contacts, epsilon, r):
 
 
 @kernel
-def respond_to_units(tree, contacts, r):
-    """r.G := M⁻¹ Jᵀ; r.CM is scratch."""
-    nc, nv = r.nc, r.nv
-    path_product(tree, contacts, r.J, r.Minv, nv, r.CM)
-    for i in range(nc):
-        for j in range(nv):
-            r.G[j, i] = r.CM[i, j]
-
-
-@kernel
 def form_response(tree, contacts, nc, C, r):
     """r.S := C G."""
     path_product(tree, contacts, C, r.G, nc, r.S)

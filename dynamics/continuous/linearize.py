@@ -1,3 +1,4 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
 """Linearisation of a robot's motion in continuous time, without local coordinates.
 
 The state x = (q, v) is perturbed on the manifold, q ⊕ Δ and v + δv, where a free base is (H, v_0) with its twist in its
@@ -20,20 +21,34 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ddp.compiling.kernel import kernel
 from ddp.errors import items
 from ddp.machine.aligned import working_memory
+from ddp.machine.fields import Fields, matrix_of
+from ddp.machine.memory import hold, rows_of
+from ddp.machine.number import width
+from ddp.machine.packing import unpack_columns
 from ddp.machine.recycled import recycled
 from ddp.systems.system import LinearSystem
 from dynamics.contacts.contact import Contact, compile_contacts, refuse_rolling
 from dynamics.contacts.dynamics import contact_dynamics_derivatives
-from dynamics.continuous import flow
+from dynamics.geometry.joint_motion import is_group, joint_bracket, twist_of
 from dynamics.quantities.quantities import frame_velocity_derivatives
-from dynamics.rigid_bodies.passive import entries_of
+from dynamics.rigid_bodies import batch
+from dynamics.rigid_bodies.kinematics import clear
+from dynamics.rigid_bodies.passive import drive, entries_of
 from dynamics.rigid_bodies.samples import Samples, Stack
 from dynamics.robots.equipment import as_actuation
 from dynamics.robots.model import Robot
+from dynamics.robots.tree import Tree
 
 Array = NDArray[np.float64]
+
+
+class Controlled(Fields):
+    """a_u."""
+
+    au = matrix_of("nv", "nu")
 
 
 def linearize(
@@ -50,12 +65,12 @@ def linearize(
     """
     s = Samples(robot, q, ("v", v), ("tau", tau), fext, "local")
     S = as_actuation(robot.actuation if actuation is None else actuation, robot.nv)
-    n, nu, nv = 2 * robot.nv, S.shape[1], robot.nv
+    tree, n, nu, nv = robot.tree, 2 * robot.nv, S.shape[1], robot.nv
     A, B = recycled((s.N, n, n)), recycled((s.N, n, nu))
-    flow.move(robot.tree.address, s.first, A, B)
+    fill_upper(tree.address, s.first, A, B)
     if contacts is None:
-        memory = working_memory(flow.size(robot.tree, nu))
-        s.check(flow.linearize(robot.tree.address, memory, entries_of(S), s.q, s.first, s.second, s.fext, A, B))
+        memory = working_memory(batch.size(tree.nb, tree.nq, nv) + Controlled.size(tree, nu=nu))
+        s.check(fill_lower(tree.address, memory, entries_of(S), s.q, s.first, s.second, s.fext, A, B))
     else:
         a = contact_dynamics_derivatives(robot, q, v, tau, contacts, fext).a
         A[:, nv:, :nv], A[:, nv:, nv:], B[:, nv:] = a.dq, a.dv, a.dtau @ S
@@ -77,3 +92,51 @@ def held_directions(robot: Robot, q: ArrayLike, v: ArrayLike, contacts: Iterable
         found.append((rates.dv[..., : contact.size, :], rates.dq[..., : contact.size, :]))
     J, turned = (np.concatenate(parts, axis=-2) for parts in zip(*found, strict=True))
     return np.concatenate([np.concatenate([J, 0.0 * J], axis=-1), np.concatenate([turned, J], axis=-1)], axis=-2)
+
+
+@kernel
+def fill_lower(address, memory, pulls, Q, V, tau, fext, A, B):
+    """Lower halves of A (N, n, n), B (N, n, nu) of every sample; the first whose mass matrix is not positive, or -1.
+
+    pulls (., 4): ``entries_of`` S.
+    """
+    nu = B.shape[2]
+    pulls, Q, V, tau, fext, A, B = (
+        rows_of(pulls), rows_of(Q), rows_of(V), rows_of(tau), rows_of(fext), rows_of(A), rows_of(B),
+    )  # fmt: skip
+    tree, ws, x, r = batch.relating(address, memory, fext)
+    nv, n = tree.nv, 2 * tree.nv
+    c = Controlled(r.end, tree, nu)
+    for t in range(0, len(Q), width(ws.end)):
+        batch.take(x, tree, Q, V, tau, fext, t)
+        batch.relate(tree, x.q, x.first, x.second, x.fext, ws, r)
+        drive(pulls, nv, nu, r.Minv, c.au)
+        for i in range(nv):
+            unpack_columns(r.aq[i], nv, A, t, (nv + i) * n)
+            unpack_columns(r.av[i], nv, A, t, (nv + i) * n + nv)
+            unpack_columns(c.au[i], nu, B, t, (nv + i) * nu)
+        failed = batch.first_failure(tree, r.D, r.a, t, len(Q))
+        if failed >= 0:
+            return failed
+    return -1
+
+
+@kernel
+def fill_upper(address, V, A, B):
+    """Upper halves, [-ad_v | 1] of A (N, n, n) and zeros of B (N, n, nu), joint by joint: Δ' = δv - v × Δ."""
+    made, V, A, B, nu = np.empty((6, 6)), rows_of(V), rows_of(A), rows_of(B), B.shape[2]
+    bracket, tree = rows_of(made), Tree(address)
+    nv, n = tree.nv, 2 * tree.nv
+    for t in range(len(V)):
+        clear(A[t], nv * n)
+        clear(B[t], nv * nu)
+        for i in range(nv):
+            A[t, i * n + nv + i] = 1.0
+        for b in range(tree.nb):
+            kind, nj, iv = tree.kind[b], tree.nj[b], tree.iv[b]
+            if is_group(kind):
+                joint_bracket(kind, nj, twist_of(kind, V[t], iv, 1.0), bracket)
+                for i in range(nj):
+                    for j in range(nj):
+                        A[t, (iv + i) * n + iv + j] = -bracket[i, j]
+    hold(made)

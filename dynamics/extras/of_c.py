@@ -23,6 +23,7 @@ from ddp.protocols import Array
 from ddp.systems.by_knot import ByKnot
 from ddp.systems.system import Contraction, Expansion, Stepping
 from ddp.tracing.spaces import Space, as_space
+from dynamics.steps.implicit_flow import contract_knots
 
 
 def dynamics(step: int, jacobian: int, hessian: int, nx: int, nu: int, dt: float = 1.0) -> ByKnot:
@@ -53,7 +54,7 @@ class _OfC(ByKnot):
 
     def _stepped(self, X: Array, U: Array, first: int = 0) -> Array:
         out = np.empty_like(X)
-        _step(self._addresses[0], X, U, out)
+        _call(self._addresses[0], X, U, out, out)
         return out
 
     def _called(self, x: Any, u: Any) -> Any:
@@ -65,14 +66,14 @@ class _OfC(ByKnot):
 
     def expand(self, X: Array, U: Array, out: Expansion, first: int = 0) -> None:
         X, U = np.ascontiguousarray(X), np.ascontiguousarray(U)
-        _slopes(self._addresses[1], X, U, out.A, out.B)
+        _call(self._addresses[1], X, U, out.A, out.B)
         out.record[:, : self.nx], out.record[:, self.nx :] = X, U
 
     def expand_second(self, X: Array, U: Array, out: Expansion, first: int = 0) -> None:
         """Do nothing: records are x and u."""
 
     def contract(self, record: Array, weight: Array, out: Array) -> None:
-        _bends(self._addresses[2], np.ascontiguousarray(record), np.ascontiguousarray(weight), self.nx, out)
+        contract_knots(*self._contraction[:2], np.ascontiguousarray(record), np.ascontiguousarray(weight), out)
 
     def contraction(self) -> Contraction:
         return self._contraction
@@ -87,22 +88,9 @@ class _OfC(ByKnot):
 
 
 @kernel
-def _step(address, X, U, out):
+def _call(address, X, U, first, second):
     for k in range(X.shape[0]):
-        call_contraction(address, X[k].ctypes.data, U[k].ctypes.data, out[k].ctypes.data, 0)
-
-
-@kernel
-def _slopes(address, X, U, A, B):
-    for k in range(X.shape[0]):
-        call_contraction(address, X[k].ctypes.data, U[k].ctypes.data, A[k].ctypes.data, B[k].ctypes.data)
-
-
-@kernel
-def _bends(address, record, weight, nx, out):
-    for k in range(record.shape[0]):
-        x = record[k].ctypes.data
-        call_contraction(address, x, x + 8 * nx, weight[k].ctypes.data, out[k].ctypes.data)
+        call_contraction(address, X[k].ctypes.data, U[k].ctypes.data, first[k].ctypes.data, second[k].ctypes.data)
 
 
 @callback

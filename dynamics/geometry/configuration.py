@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 from ddp.compiling.kernel import kernel
-from dynamics.geometry.joint_motion import add_joint_bracket, is_group, joint_difference, move_joint
+from dynamics.geometry.joint_motion import is_group, joint_difference, move_joint, slot, twist_of
+from dynamics.geometry.spatial import cross_motion
 
 
 @kernel
@@ -20,7 +21,9 @@ def add_bracket(tree, scale, v, x, y, out):
     for b in range(tree.nb):
         iv, kind = tree.iv[b], tree.kind[b]
         if is_group(kind):
-            add_joint_bracket(kind, tree.nj[b], scale, v, x + iv, y + iv, out, iv)
+            z = cross_motion(twist_of(kind, v, x + iv, scale), twist_of(kind, v, y + iv, 1.0))
+            for k in range(tree.nj[b]):
+                out[iv + k] += z[slot(kind, k)]
 
 
 @kernel

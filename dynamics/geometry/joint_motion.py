@@ -199,14 +199,6 @@ def joint_log_hessian(kind, nj, xi, weight, H):
 
 
 @kernel
-def add_joint_bracket(kind, nj, scale, v, x, y, out, iv):
-    """Add scale [x, y] of a joint's tangent vectors, whose numbers begin at x and y in v, to out from iv on."""
-    z = cross_motion(twist_of(kind, v, x, scale), twist_of(kind, v, y, 1.0))
-    for k in range(nj):
-        out[iv + k] += z[slot(kind, k)]
-
-
-@kernel
 def joint_bracket(kind, nj, x, M):
     """M: [x, y] = M y of a joint's tangent vectors, x a twist."""
     for k in range(nj):

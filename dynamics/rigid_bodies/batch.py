@@ -19,7 +19,7 @@ from dynamics.rigid_bodies import articulated, forward, hessian, inverse, tensor
 from dynamics.rigid_bodies.implicit import adjoint_weight, first_order, second_order
 from dynamics.rigid_bodies.inverse import first_felt
 from dynamics.rigid_bodies.kinematics import Workspace, add_accelerations, clear, composites
-from dynamics.rigid_bodies.tensor_entries import SLOTS, spread
+from dynamics.rigid_bodies.tensor_entries import SLOTS
 from dynamics.robots.tree import Tree
 from dynamics.rods.memory import by_rods
 
@@ -322,7 +322,9 @@ def forward_dynamics_tensors(address, memory, Q, V, tau, fext, entries, dqdq, dv
             return failed
         tensors.inverse_dynamics_tensors(tree, ws, found.values)
         for k, tensor in enumerate((S.qq, S.vv, S.vq, S.aq)):
-            spread(as_vector(found.values), places[k], cube, as_vector(tensor))
+            values, entries = as_vector(found.values), as_vector(tensor)
+            for e in range(cube):
+                entries[e] = values[places[k, e]]
         for l in range(nv):
             own, by_v, by_a = as_matrix(S.qq[l], nv, nv), as_matrix(S.vq[l], nv, nv), as_matrix(S.aq[l], nv, nv)
             transpose(nv, by_v, m.a)

@@ -1,3 +1,4 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
 """The arguments of the functions on robots, checked at the border: one sample or a batch of them."""
 
 from __future__ import annotations
@@ -8,21 +9,45 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ddp.compiling.kernel import kernel
 from ddp.errors import DDPError, ModelError, ProblemError, as_array, axes, choice, items, numbers
 from ddp.machine.aligned import aligned_zeros, working_memory
 from ddp.machine.number import WIDTH
 from ddp.machine.recycled import recycled
 from dynamics.rigid_bodies.batch import size
-from dynamics.robots.checks import are_sound
 from dynamics.robots.model import Robot, check_robot
 
 Array = NDArray[np.float64]
 Named = TypeVar("Named", bound=tuple[Array, ...])
 
 _FLOAT = np.dtype(np.float64)
+_SHORTEST, _LONGEST = (1.0 - 1e-6) ** 2, (1.0 + 1e-6) ** 2
 
 FEXT_FRAMES = ("local", "world")
 """Axes in which an external wrench is constant: its joint's frame, or the world's, at its body's origin."""
+
+
+@kernel
+def count_finite(x):
+    """Count the entries of an array that are numbers."""
+    count, numbers = 0, x.reshape(-1)
+    for i in range(numbers.size):
+        count += abs(numbers[i]) < np.inf
+    return count
+
+
+@kernel
+def are_sound(Q, first, second, weight, spans):
+    """Whether all entries are numbers, and Q from spans[k, 0] to before spans[k, 1] has length one, up to 1e-6."""
+    for k in range(spans.shape[0]):
+        for t in range(Q.shape[0]):
+            square = 0.0
+            for i in range(spans[k, 0], spans[k, 1]):
+                square += Q[t, i] * Q[t, i]
+            if not _SHORTEST <= square <= _LONGEST:
+                return False
+    finite = count_finite(Q) == Q.size and count_finite(first) == first.size
+    return finite and count_finite(second) == second.size and count_finite(weight) == weight.size
 
 
 def _is_single(q: ArrayLike) -> bool:

@@ -1,4 +1,3 @@
-# mypy: allow-untyped-defs, allow-untyped-calls
 """Places of the entries of inverse dynamics' second derivatives among the numbers that tensors.py computes."""
 
 from __future__ import annotations
@@ -9,7 +8,6 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from ddp.compiling.kernel import kernel
 from dynamics.robots.tree import Tree
 
 SLOTS = 14
@@ -90,10 +88,3 @@ def _triples(tree: Tree) -> list[tuple[int, int, int]]:
                 r = previous[r]
             t = previous[t]
     return found
-
-
-@kernel
-def spread(values, places, count, out):
-    """A tensor of one sample from the places of its ``count`` entries among ``values``."""
-    for e in range(count):
-        out[e] = values[places[e]]

@@ -1,5 +1,5 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
-"""First order of steps under contacts and of impacts, and records of them; expansions.py has the loop over knots.
+"""First order of steps under contacts and of impacts, and records of them; knots.py has the loop over knots.
 
 A column of R_y has entries for relatives of its degree of freedom and for contacts that it moves only, which
 z_y = -K⁻¹ R_y makes use of.
@@ -92,15 +92,6 @@ def columns_of_residuals(tree, contacts, nc):
 
 
 @kernel
-def first_seen(tree, contacts):
-    """The first degree of freedom whose displacement changes any acceleration: `first_felt`, unless places matter."""
-    for i in range(contacts.count):
-        if contacts.gains[i, 2] != 0.0 or contacts.kind[i] == ROLLING:
-            return 0
-    return first_felt(tree)
-
-
-@kernel
 def contact_relation(modes, mode, memory):
     """Working memory of ``relate_touching``."""
     tree, where, contacts = modes.tree, layout_of(modes), Contacts(modes.contacts[mode])
@@ -115,7 +106,11 @@ def contact_relation(modes, mode, memory):
     arrays = columns_of_residuals(tree, contacts, nc)
     columns = Columns(len(arrays[0]), rows_of(arrays[0]), rows_of(arrays[1]))
     r = relation(tree, nc, a, f, Kinv, own.factors)
-    return ContactRelation(own.record, own.u, Kinv, zy, own, r, columns, arrays, first_seen(tree, contacts))
+    begin = first_felt(tree)
+    for i in range(contacts.count):
+        if contacts.gains[i, 2] != 0.0 or contacts.kind[i] == ROLLING:  # places matter
+            begin = 0
+    return ContactRelation(own.record, own.u, Kinv, zy, own, r, columns, arrays, begin)
 
 
 @inline

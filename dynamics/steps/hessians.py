@@ -1,5 +1,5 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
-"""Hessians of knots of any mode, contracted with weights; contractions.py has the loop over knots.
+"""Hessians of knots of any mode, contracted with weights; knots.py has the loop over knots.
 
 The blocks of second_order.py are of lanes or of floats; products with a knot's z_y are of floats, eight columns to a
 register.
@@ -21,7 +21,6 @@ from dynamics.steps.modes import HELD, IMPACT, layout_of, step_of, whole
 from dynamics.steps.second_order import (
     Bench,
     Blocks,
-    curve_impact,
     curve_step,
     numbers_of_blocks,
     numbers_of_joints,
@@ -31,7 +30,7 @@ from dynamics.steps.second_order import (
 
 
 class Room(Fields):
-    """Memory for knots of one mode, as many as a number has lanes, before floats of each: see ``floats_of_knots``.
+    """Memory for knots of one mode, as many as a number has lanes, before floats of each: -on_z, ω and blocks.
 
     kept: the knots' records up to K⁻¹.   weight, on_z, omega: weights on steps, z and residuals.
     """
@@ -55,15 +54,6 @@ def room_for(modes, mode, memory):
 
 
 @kernel
-def floats_of_knots(tree, nc, w):
-    """Rows of -on_z, of ω and of blocks, one for each knot; then registers to work in."""
-    nz, lx, count, lanes = tree.nv + nc, whole(tree.nv + nc), numbers_of_blocks(tree, nc), width(w.kept)
-    of_omega = w.end[nz:]
-    blocks = of_omega[lx:]
-    return of_lanes(w.end, lanes, nz), of_lanes(of_omega, lanes, lx), of_lanes(blocks, lanes, count), blocks[count:]
-
-
-@kernel
 def of_lanes(x, lanes, n):
     """The memory of n numbers as rows of floats, one of each lane."""
     return as_matrix(floats_at(address_of(x)), lanes, n)
@@ -74,13 +64,8 @@ def size(tree, where, m, nc, lanes):
     """Numbers, of so many lanes, that ``room_for`` takes, for at most m contacts and nc forces."""
     nz, memory = tree.nv + nc, floats_at(64)
     numbers = numbers_between(memory, Room(memory, tree, where.K, nc, numbers_of_joints(tree), m).end)
-    return numbers + nz + whole(nz) + numbers_of_blocks(tree, nc) + registers(tree.nv, where.ld) * WIDTH // lanes
-
-
-@kernel
-def registers(nv, ld):
-    """Number of registers that ``assemble`` works in."""
-    return (ld * (ld + nv + max(nv, 6)) + 8 * WIDTH) // WIDTH + 4
+    of_assemble = (where.ld * (where.ld + tree.nv + max(tree.nv, 6)) + 8 * WIDTH) // WIDTH + 4  # registers
+    return numbers + nz + whole(nz) + numbers_of_blocks(tree, nc) + of_assemble * WIDTH // lanes
 
 
 @inline
@@ -100,15 +85,15 @@ def curve(modes, mode, w, record, weight, out):
         weigh_accelerations(tree, h, v, a, w.weight, w.bench.J, w.on_z)
     for i in range(nc):
         w.on_z[nv + i] = -g[i]
-    on_z, omega, blocks, space = floats_of_knots(tree, nc, w)
+    lanes, lx, of_omega = width(w.kept), whole(nz), w.end[nz:]
+    of_blocks = of_omega[lx:]
+    on_z, omega = of_lanes(w.end, lanes, nz), of_lanes(of_omega, lanes, lx)
+    blocks, space = of_lanes(of_blocks, lanes, numbers_of_blocks(tree, nc)), of_blocks[numbers_of_blocks(tree, nc) :]
     unpack(w.on_z, nz, on_z[:count], 0)
     for i in range(count):
         weigh_residuals(record[i][where.K :], where.lk, nz, on_z[i], omega[i])
     pack(omega[:count], 0, w.omega, nz)
-    if kind == IMPACT:
-        curve_impact(tree, contacts, modes.own[mode, 0], motion, w.omega, w.bench, w.own)
-    else:
-        curve_step(tree, contacts, acting, kind, h, motion, w.weight, w.omega, w.bench, w.own)
+    curve_step(tree, contacts, acting, kind, h, modes.own[mode, 0], motion, w.weight, w.omega, w.bench, w.own)
     unpack(as_vector(w.own.qq), columns_of(blocks), blocks[:count], 0)
     for i in range(count):
         zy = record[i][where.Z :]

@@ -157,10 +157,3 @@ def mode_of(modes, record, nq, nv):
 def step_of(modes, i):
     """The step of time of mode i, 0 of an impact."""
     return modes.own[i, 1]
-
-
-@kernel
-def motion_of(record, nq, nv, nc):
-    """q, v, a, f of a record."""
-    n = nq + 2 * nv
-    return record[:nq], record[nq : nq + nv], record[nq + nv : n], record[n + 1 : n + 1 + nc]

@@ -3,7 +3,7 @@
 
 A stage's acceleration carries a weight ω_i and adds [Q V E_u]ᵀ (Hessian of ω_i·a) [Q V E_u], by the relation of
 implicit.py; what it passes on to q_i and v_i goes through q ⊕ ξ_i, which adds the curvature of `joint_curvature`, and
-through the brackets, which are bilinear. contractions.py has the loop over knots.
+through the brackets, which are bilinear. knots.py has the loop over knots.
 """
 
 from __future__ import annotations

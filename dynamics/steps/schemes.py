@@ -10,7 +10,7 @@ without contacts    advance               linearization              second_orde
 under contacts      advance, held_steps   contact_linearization      second_order, hessians
 explicit            advance, runge_kutta  runge_kutta_linearization  runge_kutta_curvature
 implicit            implicit_steps        implicit_linearization     implicit_curvature
-the loop over them  rollouts              expansions                 contractions
+the loop over them  rollouts              knots                      knots
 ==================  ====================  =========================  =========================================
 """
 
@@ -36,9 +36,8 @@ from dynamics.steps import (
     runge_kutta_linearization,
 )
 from dynamics.steps.advance import Bench, FreeBench, advance_freely, advance_touching, free_bench, touching_bench
-from dynamics.steps.contractions import Contractor
-from dynamics.steps.expansions import expansion
 from dynamics.steps.implicit_steps import ImplicitBench, advance_implicitly, implicit_bench
+from dynamics.steps.knots import Contractor, expansion
 from dynamics.steps.modes import Layout, explicit_layout, free_layout, whole_layout
 from dynamics.steps.rollouts import Roller, roller
 from dynamics.steps.runge_kutta import NONE

@@ -35,7 +35,7 @@ from dynamics.geometry.configuration import integrate_configuration
 from dynamics.geometry.joint_motion import is_group, joint_curvature, joint_jacobian, joint_rates, turned_back, twist_of
 from dynamics.rigid_bodies.kinematics import Workspace, clear, composites, place_bodies
 from dynamics.steps.linearization import next_twist
-from dynamics.steps.modes import HELD
+from dynamics.steps.modes import HELD, IMPACT
 
 
 class Blocks(Fields):
@@ -104,13 +104,19 @@ def weigh_residuals(K, lk, nz, on_z, omega):
 
 
 @kernel
-def curve_step(tree, contacts, acting, kind, h, motion, weight, omega, w, b):
-    """Fill the ``Blocks`` b of a step of time.
+def curve_step(tree, contacts, acting, kind, h, restitution, motion, weight, omega, w, b):
+    """Fill the ``Blocks`` b of a step of time, or of an impact.
 
-    acting: the contacts, without gains if they are held.   motion: q, v, a, f.
+    acting: the contacts, without gains if they are held.   motion: q, v, a, f, of an impact q, v, v⁺ - v, Λ.
     """
     q, v, a, f = motion
-    nv = tree.nv
+    nv, still = tree.nv, tree.weightless
+    if kind == IMPACT:
+        place_bodies(still, q, True, w.ws)
+        place_contacts(still, contacts, q, w.ws, w.place)
+        impact_blocks(still, contacts, restitution, omega, motion[1:], w.still, w.no_fext, w.ws, w.place, b, w)
+        clear(as_vector(b.vv), nv * nv)
+        return
     composites(tree, q, v, a, w.no_fext, w.ws)
     place_contacts(tree, acting, q, w.ws, w.place)
     move_contacts(tree, acting, w.ws, w.place, w.seen)
@@ -161,13 +167,3 @@ def curve_joints(tree, h, v, a, w, out):
                     out[place], out[place + size] = w.C[i, k], w.D[i, k]
                     out[place + 2 * size], out[place + 3 * size] = w.T[i, k], w.J[i, k]
             at += 4 * size
-
-
-@kernel
-def curve_impact(tree, contacts, restitution, motion, omega, w, b):
-    """Fill the ``Blocks`` b of an impact; motion: q, v, v⁺ - v, Λ."""
-    q, still = motion[0], tree.weightless
-    place_bodies(still, q, True, w.ws)
-    place_contacts(still, contacts, q, w.ws, w.place)
-    impact_blocks(still, contacts, restitution, omega, motion[1:], w.still, w.no_fext, w.ws, w.place, b, w)
-    clear(as_vector(b.vv), tree.nv * tree.nv)

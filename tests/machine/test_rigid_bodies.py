@@ -12,7 +12,7 @@ import dynamics
 from ddp.compiling.kernel import kernel, specialised
 from ddp.machine.memory import as_matrix, as_vector
 from dynamics import Assembly
-from dynamics.rigid_bodies import batch, external, forward, inverse, tensors
+from dynamics.rigid_bodies import batch, forward, inverse, tensors, world_wrenches
 from dynamics.rigid_bodies.kinematics import Workspace, clear, composites, place_bodies
 from dynamics.rigid_bodies.tensor_entries import SLOTS, entries_of
 from dynamics.robots.tree import HybridTree, Tree
@@ -121,7 +121,7 @@ def factors(address, x, y, memory):
 def hessian_of_wrenches(address, x, y, memory):
     tree = Tree(address)
     ws, n = Workspace(memory, tree), tree.nv
-    w = external.Wrenches(ws.end, tree)
+    w = world_wrenches.Wrenches(ws.end, tree)
     for i in range(tree.nq):
         w.q[i] = x[i]
     for i in range(n):
@@ -130,8 +130,8 @@ def hessian_of_wrenches(address, x, y, memory):
     for i in range(6 * tree.nb):
         wrench[i] = x[tree.nq + 3 * n + i]
     clear(as_vector(w.dq), n * n)
-    external.place_wrenches(tree, ws, w)
-    external.hessian_of_sample(tree, ws, w)
+    world_wrenches.place_wrenches(tree, ws, w)
+    world_wrenches.hessian_of_sample(tree, ws, w)
     result = as_vector(w.dq)
     for i in range(n * n):
         y[i] = result[i]
@@ -199,7 +199,7 @@ def test_every_number_gives_the_result_of_floats(source):
         for _ in range(9):  # the last register is partly filled
             wrenches = rng.normal(size=(robot.nv + 6 * tree.nb))
             X.append(np.concatenate([*random_state(robot, rng), wrenches]))
-        room = max(batch.size(tree.nb, tree.nq, tree.nv), external.size(tree.nb, tree.nq, tree.nv))
+        room = max(batch.size(tree.nb, tree.nq, tree.nv), Workspace.size(tree) + world_wrenches.Wrenches.size(tree))
         run.all_agree(tree.address, np.array(X), SIZES[source](tree), room, condition * TOLERANCE)
 
 
