@@ -41,7 +41,8 @@ ADVICE = {
     Ending.STATIONARY: "the cost is flat or kinked there: add a small weight on controls, or smooth what has a kink",
     Ending.INDEFINITE: "every control needs a cost: give those without one a small weight",
     Ending.DIVERGED: "start from a guess with states, (X, U), or take shorter steps of time",
-    Ending.NOT_FINITE: "a term or f has no derivative at the trajectory, such as a norm at zero: smooth it",
+    Ending.NOT_FINITE: "a term or f has no derivative at the trajectory, such as a norm at zero: smooth it; or speeds"
+    " grow without bound: weigh them",
     Ending.BOTTOMLESS: "some control or state is worth more the larger it is: bound it, or weigh its square",
     Ending.SADDLE: "start from a guess that breaks the symmetry",
     Ending.INFEASIBLE: "residuals() names the constraint that cannot be met: loosen it",
