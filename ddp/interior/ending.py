@@ -163,9 +163,9 @@ def note(p, s):
         s.best, s.reached = np.inf, s.number
         if s.settled:
             keep(p, BEST)
-            h, found, K = Horizon(p.horizon), Sweeping(p.sweeping), p.nu * p.n
-            copy(array_at(p.kept_k, (p.N, p.nu)), array_at(address_of(h.k), (p.N, p.nu)))
-            copy(array_at(p.kept_K, (p.N, K)), array_at(address_of(h.K), (p.N, K)))
+            h, found = Horizon(p.horizon), Sweeping(p.sweeping)
+            copy(p.kept_k, address_of(h.k), p.N * p.nu)
+            copy(p.kept_K, address_of(h.K), p.N * p.nu * p.n)
             s.best, s.share = error, s.blend
             s.change, s.gradient = found.change, s.dual
     return ENDS if error <= ROUNDING or s.number == s.most else GOES_ON

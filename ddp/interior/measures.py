@@ -8,7 +8,7 @@ import numpy as np
 from ddp.compiling.kernel import inline, kernel
 from ddp.constraints.bounds import rooms
 from ddp.machine.algebra import dot
-from ddp.machine.memory import rows_of
+from ddp.machine.memory import floats_at, rows_of
 
 
 @kernel
@@ -96,11 +96,11 @@ def stay_off(U, lower, upper, share, low, high):
 
 
 @kernel
-def copy(to, numbers):
-    """Numbers (M, n) into others."""
-    for t in range(numbers.shape[0]):
-        for i in range(numbers.shape[1]):
-            to[t, i] = numbers[t, i]
+def copy(to, place, count):
+    """So many numbers at an address to another."""
+    x, out = floats_at(place), floats_at(to)
+    for i in range(count):
+        out[i] = x[i]
 
 
 @kernel
@@ -118,11 +118,11 @@ def multiply(numbers, factors):
 
 
 @kernel
-def approach(alpha, numbers, towards):
-    """Numbers (M, n) go the fraction alpha of the way."""
-    for t in range(numbers.shape[0]):
-        for i in range(numbers.shape[1]):
-            numbers[t, i] += alpha * (towards[t, i] - numbers[t, i])
+def approach(alpha, place, towards, count):
+    """So many numbers at an address go the fraction alpha of the way to those at another."""
+    x, ends = floats_at(place), floats_at(towards)
+    for i in range(count):
+        x[i] += alpha * (ends[i] - x[i])
 
 
 @kernel

@@ -85,7 +85,7 @@ class Judged(NamedTuple):
 def differentiate(memory):
     """Derivatives at the point, but for second orders of the dynamics, which are not contracted yet."""
     p = Memory(memory)
-    X, U, gaps, _ = trajectory(p)
+    X, U, _, _ = trajectory(p)
     if p.outside != 0:
         ask(p, DIFFERENTIATE)
     else:
@@ -100,7 +100,7 @@ def differentiate(memory):
         evaluate(arrays(p).table, JACOBIAN, 0, N + 1, X, U, J, J, array_at(p.J, (0, 0, 0)))
     if p.scaled != 0:
         scale(arrays(p).table, array_at(p.J, (p.entries,)), factors_of(p))
-    copy(array_at(p.gaps, (p.N, p.n)), gaps)
+    copy(p.gaps, p.opened, p.N * p.n)
     closed = ROUNDING * absolute(array_at(p.X, ((p.N + 1) * p.nx,)))[0] if p.first == 0 else 0.0
     p.horizon = p.torn_horizon if p.gap > closed else p.whole_horizon
     Sweeping(p.sweeping).horizon = p.horizon
@@ -131,7 +131,7 @@ def contract(memory):
 def pull(p, forces):
     """The swept gradient := that of the costs + Jᵀ forces (M,)."""
     a = arrays(p)
-    copy(a.to_lz, a.lz)
+    copy(p.to_lz, p.lz, (p.N + 1) * (p.n + p.nu))
     add_forces(a.table, a.J, forces, a.to_lz)
 
 
@@ -236,7 +236,7 @@ def fill(p, exact):
     a, shape, flat = arrays(p), (p.N + 1, p.n + p.nu, p.n + p.nu), (p.N + 1, p.n + p.nu)
     own, diagonal = array_at(p.diagonal, flat), array_at(p.to_diagonal, flat)
     H, out = array_at(p.exact if exact else p.lzz, shape), array_at(p.to_exact if exact else p.to_lzz, shape)
-    copy(diagonal, own)
+    copy(p.to_diagonal, p.diagonal, (p.N + 1) * (p.n + p.nu))
     spread(dense, integers_at(p.costs_separable, knots), own, H, out)
     add_squares(a.table, a.J, rows_at(p.rows).w, separable, out, diagonal)
 

@@ -34,6 +34,7 @@ from ddp.interior.memory import (
 )
 from ddp.interior.passes import terms_of
 from ddp.machine.addresses import array_at, integers_at
+from ddp.machine.memory import floats_at
 from ddp.machine.trajectories import Lengths
 
 
@@ -55,17 +56,16 @@ class Worth(NamedTuple):
 def along(memory, alpha):
     """Try a fraction alpha of the last step."""
     p = Memory(memory)
-    a, to_U, U, dX = arrays(p), trial(p)[1], trajectory(p)[1], array_at(p.dX, (p.N + 1, p.n))
-    for t in range(p.N + 1):
-        for i in range(p.n):
-            dX[t, i] = alpha * a.x[t, i]
-    for t in range(p.N):
-        for i in range(p.nu):
-            to_U[t, i] = U[t, i] + alpha * a.u[t, i]
+    to_U, U, u = floats_at(p.tried_U), floats_at(p.U), floats_at(p.u)
+    dX, x = floats_at(p.dX), floats_at(p.x)
+    for i in range((p.N + 1) * p.n):
+        dX[i] = alpha * x[i]
+    for i in range(p.N * p.nu):
+        to_U[i] = U[i] + alpha * u[i]
     advance(p, alpha)
     if p.boxed:
         lower, upper = limits(p)
-        move_within(to_U, lower, upper)
+        move_within(trial(p)[1], lower, upper)
     stray(p)
     return weigh(p)
 
@@ -102,7 +102,7 @@ def rolled(p, alpha):
     Halves of alpha, which may be asked for next, are rolled out ahead, as they take no longer.
     """
     N = p.N
-    to_X, to_U, _, gaps, _ = trial(p)
+    gaps = trial(p)[3]
     _, U, opened, _ = trajectory(p)
     if p.ahead == 0:
         lengths, shape = Lengths(p.lengths), (N, p.nu)
@@ -119,8 +119,8 @@ def rolled(p, alpha):
         p.ahead = LANES
     k = LANES - p.ahead
     p.ahead -= 1
-    copy(to_X, array_at(p.lanes_X, (LANES, N + 1, p.nx))[k])
-    copy(to_U, array_at(p.lanes_U, (LANES, N, p.nu))[k])
+    copy(p.tried_X, p.lanes_X + 8 * k * (N + 1) * p.nx, (N + 1) * p.nx)
+    copy(p.tried_U, p.lanes_U + 8 * k * N * p.nu, N * p.nu)
     advance(p, alpha)
     for t in range(N):
         for i in range(p.n):
@@ -154,14 +154,11 @@ def weigh(p):
 @kernel
 def take(p, found):
     """Make a trial the point, with what it is worth."""
-    X, U, gaps, residual = trajectory(p)
-    to_X, to_U, primal, to_gaps, to_residual = trial(p)
-    copy(X, to_X)
-    copy(U, to_U)
-    copy(gaps, to_gaps)
-    for i in range(p.M):
-        residual[i] = to_residual[i]
-    copy(rows_at(p.rows).state[:3], primal)
+    copy(p.X, p.tried_X, (p.N + 1) * p.nx)
+    copy(p.U, p.tried_U, p.N * p.nu)
+    copy(p.opened, p.tried_gaps, p.N * p.n)
+    copy(p.residual, p.tried_residual, p.M)
+    copy(RowMemory(p.rows).state, p.tried_primal, row_steps.BELOW * p.M)
     p.cost, p.penalty, p.theta, p.gap, p.missed = found.cost, found.barrier, found.theta, found.gap, found.missed
     p.contracted, p.valued = 0, 1 if found.cost < np.inf else 0
 
@@ -171,11 +168,11 @@ def accept(memory, found, alpha):
     """Go to a trial: all multipliers go where the states have gone, by alpha, those of bounds by the longest step."""
     p = Memory(memory)
     take(p, found)
-    a, b = arrays(p), rows_at(p.rows)
+    b = rows_at(p.rows)
     call_contraction(p.multipliers, memory, 1, p.to_costate, p.to_weights)
     row_steps.move(b.state, b.bounds, b.kind, b.give, p.barrier, b.step, alpha, p.longest_dual)
-    approach(alpha, a.costate, a.to_costate)
-    approach(alpha, a.weights, a.to_weights)
+    approach(alpha, p.costate, p.to_costate, (p.N + 1) * p.n)
+    approach(alpha, p.weights, p.to_weights, p.N * p.n)
 
 
 @kernel
