@@ -104,9 +104,8 @@ def started(problem: Problem, X0: Array) -> list[Problem]:
     """Copies with other initial states X0 (M, nx), which are not checked here."""
     X0 = X0.copy()
     X0.flags.writeable = False
-    if problem.constrained:  # copies share rows, and the memory that solves lay out for them
-        for name in ("rows", "limited_rows") if problem.limited else ("rows",):
-            getattr(problem, name)
+    for name in ("rows", "limited_rows") if problem.limited else ("rows",):
+        getattr(problem, name)  # copies share rows, and the memory that solves lay out for them
     return [problem.twin(x0=x0) for x0 in X0]
 
 

@@ -142,3 +142,10 @@ def test_full_space_steps_that_stay_short_give_back_to_rollouts():
     assert not tried[-1]
     assert by_default.iterations <= 1.1 * rolled.iterations
     assert by_default.cost == pytest.approx(rolled.cost, rel=1e-7)
+
+
+@pytest.mark.parametrize("limits", [None, (-2.0, 2.0)])
+def test_problems_that_begin_elsewhere_share_what_memory_of_full_space_steps_is_laid_out_for(limits):
+    problem = replace(cartpole.swing_up(), control_limits=limits)
+    first, second = (problem.starting_at(np.full(4, start)) for start in (0.01, 0.02))
+    assert first.rows is second.rows
