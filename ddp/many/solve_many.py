@@ -106,7 +106,7 @@ def solve_many(
     if verify is not None and not isinstance(verify, (bool, np.bool_)):
         raise ProblemError(f"verify: expected None, True or False, got {said(verify)}")
     problem.renew()
-    arrays = given(problem, over)
+    arrays = dict(sorted(given(problem, over).items()))  # rounding decides between neighbours on a grid
     count = len(next(iter(arrays.values())))
     kind = row_type(problem, keep, dtype)
     reporter = Reporter(progress, count)

@@ -230,7 +230,7 @@ def as_stored(values: Any, dtype: Any) -> Any:
 
 def _parts_of(path: Path, group: Any) -> Folder:
     """Folder of the rows that wait for others of their chunks, and the sign of all that decides about them."""
-    batch = [group.attrs.get(name) for name in IDENTITY]
+    batch = [group.attrs.get(name) for name in (*IDENTITY, "versions")]
     return Folder(path.with_name(f"{path.name}.parts"), digest(json.dumps(batch, sort_keys=True)))
 
 

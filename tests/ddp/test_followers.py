@@ -37,6 +37,16 @@ def test_guesses_that_have_no_cost_lose_no_optimum_of_a_neighbour(verify):
     assert again.converged.tolist() == cold.converged.tolist()
 
 
+def test_the_order_of_what_varies_decides_nothing_on_a_grid_of_samples(problem):
+    axes = *[np.linspace(-0.2, 0.2, 5)] * 2, np.linspace(0.9, 1.1, 5)
+    grid = np.stack(np.meshgrid(*axes, indexing="ij"), -1).reshape(-1, 3)
+    over = {"x0": grid[:, :2], "masses": grid[:, 2:]}
+    orders = over, {"masses": over["masses"], "x0": over["x0"]}
+    one, other = (ddp.solve_many(problem, order, executor=1, start="neighbours") for order in orders)
+    assert np.array_equal(one.parent, other.parent)
+    assert np.array_equal(one.X, other.X)
+
+
 def test_an_optimum_that_costs_nothing_is_one_optimum():
     moved = FunctionDynamics(lambda x, u: x + 0.1 * np.array([x[1], u[0]]), 2, 1, dt=0.1)
     resting = ddp.Problem(moved, [lambda x, u: x @ x + u @ u], [], np.zeros(2), 10)
