@@ -153,9 +153,7 @@ def sweep_together(w):
     for k in range(w.count):
         lane = Lane(w.lanes[k])
         if lane.stage == SWEEPS and some < WIDTH and lane.linear != 0:
-            f = lane.full_space
-            gaps = f.gaps if lane.torn != 0 else address_of(lane.gaps)  # without those of rounding
-            enter(e, some, f.derived, f.T, f.k, f.K, gaps, 1.0, 0.0)
+            enter(e, some, lane, 1.0, 0.0)
             e.torn |= lane.torn
             w.taken[some], lane.sweep = k, SHARED
             some += 1
@@ -167,13 +165,13 @@ def sweep_together(w):
             lane.sweep = ALONE
             if by != VALUE and lane.limited == 0 and lane.torn == 0:
                 prepare(w, lane, blend, by)
-                enter_lane(e, some, lane, blend, mu)
+                enter(e, some, lane, blend, mu)
                 w.taken[some], lane.sweep = k, SHARED
                 some += 1
     if some == 0:
         return
     for i in range(some, WIDTH):
-        repeat(e, i)
+        enter(e, i, Lane(w.lanes[w.taken[0]]), e.blends[0], e.mus[0])
     call_contraction(w.share_sweeps, e.address, 0, 0, 0)
     for i in range(some):
         lane = Lane(w.lanes[w.taken[i]])
@@ -190,26 +188,16 @@ def sweep_together(w):
 
 
 @kernel
-def enter_lane(e, i, lane, blend, mu):
-    """Let the sweep of a lane that rolls out be the i-th of eight."""
-    T, k, K, gaps = Trajectory(lane.trajectory).T, address_of(lane.k), address_of(lane.K), address_of(lane.gaps)
-    enter(e, i, lane.derived, T, k, K, gaps, blend, mu)
-
-
-@kernel
-def enter(e, i, d, T, k, K, gaps, blend, mu):
-    """Let a sweep of derivatives d be the i-th of eight."""
+def enter(e, i, lane, blend, mu):
+    """Let a lane's sweep be the i-th of eight."""
+    d, T, k, K = lane.derived, Trajectory(lane.trajectory).T, address_of(lane.k), address_of(lane.K)
+    gaps = address_of(lane.gaps)
+    if lane.linear != 0:
+        f = lane.full_space
+        d, T, k, K = f.derived, f.T, f.k, f.K
+        gaps = f.gaps if lane.torn != 0 else gaps  # without those of rounding
     e.A[i], e.B[i], e.lz[i], e.lzz[i], e.exact[i], e.diagonal[i] = d.A, d.B, d.lz, d.lzz, d.exact, d.diagonal
     e.T[i], e.k[i], e.K[i], e.gaps[i], e.blends[i], e.mus[i] = T, k, K, gaps, blend, mu
-
-
-@kernel
-def repeat(e, i):
-    """Let the i-th sweep of eight be the first one again."""
-    e.A[i], e.B[i], e.lz[i], e.lzz[i], e.exact[i], e.diagonal[i] = (
-        e.A[0], e.B[0], e.lz[0], e.lzz[0], e.exact[0], e.diagonal[0]
-    )  # fmt: skip
-    e.T[i], e.k[i], e.K[i], e.gaps[i], e.blends[i], e.mus[i] = e.T[0], e.k[0], e.K[0], e.gaps[0], e.blends[0], e.mus[0]
 
 
 @kernel
