@@ -1,6 +1,8 @@
 # `make demo` and `make test` work from a fresh clone: they need Python 3.11 to 3.14 and the network, once.
 PYTHON ?= python3
 JOBS ?= 2
+# Keep bytecode: the tests start some hundred processes, each of which would compile the package's modules again.
+export PYTHONDONTWRITEBYTECODE :=
 VENV := .venv
 BEFORE ?= HEAD
 CROCODDYL := .venv-crocoddyl
