@@ -89,8 +89,8 @@ def right_jacobian(twist):
     return pin.Jexp6(pin.Motion(twist))
 
 
-def chain_motion(robot, q, v):
-    """B(q), by which velocities of ``robot.chain`` are B v, and B' v, by differences of Pinocchio's Jexp6."""
+def chain_motion(robot, q, v=None):
+    """B(q), by which velocities of ``robot.chain`` are B v, and of a v B' v, by differences of Pinocchio's Jexp6."""
     B, drift, at = np.zeros((robot.chain.nv, robot.nv)), np.zeros(robot.chain.nv), 0
     for b, n in enumerate(robot.tree.nj.tolist()):
         own = slice(robot.tree.iv[b], robot.tree.iv[b] + n)
@@ -98,7 +98,7 @@ def chain_motion(robot, q, v):
             B[at : at + n, own] = np.eye(n)
             at += n
             continue
-        mine, rates = q[robot.tree.iq[b] : robot.tree.iq[b] + n], v[own]
+        mine, rates = q[robot.tree.iq[b] : robot.tree.iq[b] + n], None if v is None else v[own]
         for one in segments_of(robot.rod_of(b)):
             Z = np.array([(one.twist(mine + e) - one.twist(mine - e)) / 2.0 for e in np.eye(len(mine))]).T  # quadratic
             B[at : at + 6, own] = right_jacobian(one.twist(mine)) @ Z
@@ -108,8 +108,8 @@ def chain_motion(robot, q, v):
                 before = mine + (t - 1.0) * rates
                 return right_jacobian(one.twist(now)) @ (0.5 * (one.twist(later) - one.twist(before)))
 
-            h = 1e-3
-            drift[at : at + 6] = (8 * (velocity(h) - velocity(-h)) - velocity(2 * h) + velocity(-2 * h)) / (12 * h)
+            if v is not None:
+                drift[at : at + 6] = fourth_order(velocity, 1e-3)
             at += 6
     return B, drift
 

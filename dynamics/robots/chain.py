@@ -29,12 +29,8 @@ class Segment(NamedTuple):
     def twist(self, q: Array) -> Array:
         """Ω (6,)."""
         first, second = self.reference + np.tensordot(self.basis, q, (1, 0))
-        return 0.5 * self.length * (first + second) + np.sqrt(3.0) / 12.0 * self.length**2 * bracket(first, second)
-
-
-def bracket(a: Array, b: Array) -> Array:
-    """a × b of two twists (linear, angular)."""
-    return np.concatenate([np.cross(a[3:], b[:3]) + np.cross(a[:3], b[3:]), np.cross(a[3:], b[3:])])
+        bracket = pin.Motion(first).cross(pin.Motion(second)).vector
+        return np.asarray(0.5 * self.length * (first + second) + np.sqrt(3.0) / 12.0 * self.length**2 * bracket)
 
 
 def segments_of(rod: Rod) -> list[Segment]:

@@ -29,12 +29,12 @@ class Chain:
 
     def energy(self, q, v):
         model, of_chain = self.robot.chain, self.robot.to_chain(q)
-        kinetic = pin.computeKineticEnergy(model, self.data, of_chain, chain_motion(self.robot, q, v)[0] @ v)
+        kinetic = pin.computeKineticEnergy(model, self.data, of_chain, chain_motion(self.robot, q)[0] @ v)
         rotors = 0.5 * v @ (self.robot.tree.armature * v)
         return np.array([kinetic + pin.computePotentialEnergy(model, self.data, of_chain) + rotors])
 
     def momentum(self, q, v):
-        B = chain_motion(self.robot, q, v)[0]
+        B = chain_motion(self.robot, q)[0]
         return pin.computeCentroidalMomentum(self.robot.chain, self.data, self.robot.to_chain(q), B @ v).vector.copy()
 
     def momentum_about_the_origin(self, q, v):
@@ -43,7 +43,7 @@ class Chain:
 
     def frame_velocity(self, q, v, frame, reference):
         """The chain's own, or of a rod's base the motion of what carries it."""
-        B = chain_motion(self.robot, q, v)[0]
+        B = chain_motion(self.robot, q)[0]
         pin.forwardKinematics(self.robot.chain, self.data, self.robot.to_chain(q), B @ v)
         joint = self.robot.chain.getJointId(frame)
         return pin.getVelocity(self.robot.chain, self.data, joint, reference).vector.copy()
