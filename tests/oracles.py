@@ -172,6 +172,20 @@ def fourth_order(f, h=STEP):
     return (8.0 * (f(h) - f(-h)) - (f(2.0 * h) - f(-2.0 * h))) / (12.0 * h)
 
 
+def newton(residual, z, h):
+    """Root of residual, to rounding, by Newton iterations from z; each fourth makes the matrix, by differences."""
+    last = np.inf
+    for sweep in range(60):
+        if sweep % 4 == 0:
+            K = np.stack([(residual(z + h * e) - residual(z - h * e)) / (2.0 * h) for e in np.eye(len(z))], axis=1)
+        step = np.linalg.solve(K, residual(z))
+        z, size = z - step, np.abs(step).max()
+        if last < 2.0 * size and size < 1e-8 * (1.0 + np.abs(z).max()):
+            return z
+        last = size
+    return z
+
+
 def differenced_tensors(robot, first, q, v):
     """∂²/∂q∂q, ∂²/∂v∂v, ∂²/∂v∂q, ∂/∂q of the third, by differences of ``first(q, v)`` = three (nv, nv) blocks."""
     nv = robot.nv

@@ -5,7 +5,7 @@ import pickle
 import numpy as np
 import pinocchio as pin
 import pytest
-from oracles import JOINTS, fourth_order, random_inertia, random_placement, relative_error
+from oracles import JOINTS, fourth_order, newton, random_inertia, random_placement, relative_error
 from step_oracles import assert_second_order, deviation
 
 import ddp
@@ -103,10 +103,7 @@ def dense_step(robot, x, tau, h):
         motion = h * (pin.rnea(model, data, end, after, (after - v) / h) - tau) - rate_of(robot, end).T @ impulse
         return np.concatenate([motion, apart(robot, end) / h])
 
-    z = np.concatenate([v, np.zeros(len(apart(robot, q)))])
-    for _ in range(25):
-        columns = [(residual(z + 1e-5 * e) - residual(z - 1e-5 * e)) / 2e-5 for e in np.eye(len(z))]
-        z = z - np.linalg.solve(np.stack(columns, axis=1), residual(z))
+    z = newton(residual, np.concatenate([v, np.zeros(len(apart(robot, q)))]), 1e-5)
     return np.concatenate([pin.integrate(model, q, h * z[:nv]), z[:nv]])
 
 

@@ -5,7 +5,7 @@ import pickle
 import numpy as np
 import pinocchio as pin
 import pytest
-from oracles import as_matrices, chain_of, fourth_order, passive, random_tree, relative_error, sprung
+from oracles import as_matrices, chain_of, fourth_order, newton, passive, random_tree, relative_error, sprung
 
 import dynamics
 from ddp.compiling.kernel import call_contraction, kernel
@@ -74,8 +74,8 @@ STAGES = {
 
 
 def pin_stage(system, data, q, v, u, theta, h, kappa):
-    """One stage of an implicit step, by simplified Newton iterations on Pinocchio's inverse dynamics."""
-    model, after = system.robot.model, v.copy()
+    """One stage of an implicit step, by Newton iterations on Pinocchio's inverse dynamics."""
+    model = system.robot.model
 
     def seen(after):
         middle = (1.0 - theta) * v + theta * after
@@ -85,10 +85,7 @@ def pin_stage(system, data, q, v, u, theta, h, kappa):
         tau = pin.rnea(model, data, *seen(after), (after - v) / h)
         return h * (tau - system.actuation @ u - passive(system, *seen(after)))
 
-    for sweep in range(60):
-        if sweep % 4 == 0:
-            K = np.stack([(residual(after + 1e-6 * e) - residual(after - 1e-6 * e)) / 2e-6 for e in np.eye(len(v))]).T
-        after = after - np.linalg.solve(K, residual(after))
+    after = newton(residual, v, 1e-6)
     return pin.integrate(model, q, kappa * h * seen(after)[1]), v + kappa * (after - v)
 
 
