@@ -69,7 +69,7 @@ print(out[0], *set(("inner", "outer")).intersection(names))
 def run(folder: Path) -> tuple[float, set[str]]:
     """Run the kernels of a folder in a process of their own: (their result, the names of what had to be compiled)."""
     paths = {"PYTHONPATH": f"{folder}:{Path(__file__).parents[2]}", "MAYNE_CACHE_DIR": str(folder / "cache")}
-    done = subprocess.run([sys.executable, "-c", PROGRAM], env=os.environ | paths, capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-Bc", PROGRAM], env=os.environ | paths, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     result, *names = done.stdout.split()
     return float(result), set(names)
@@ -128,7 +128,7 @@ def test_what_cannot_be_read_is_compiled_again(again, damage):
                 }[damage]
             )
     assert run(again) == (9.0, {"inner", "outer"})
-    if damage != "a folder":
+    if damage == "one bit":  # whatever was there, it is written alike
         assert run(again) == (9.0, set())
 
 
