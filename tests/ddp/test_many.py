@@ -332,16 +332,16 @@ def test_memory_of_a_batch_is_found_by_who_is_told_and_only_while_it_is_solved()
     assert memory.rows["X"][:, 0].tolist() == [0.0, 7.0, 0.0, 1.0, 8.0]
 
 
-@pytest.mark.parametrize("is_shared", [True, False])
-def test_pools_of_ones_own_leave_the_same_bits_with_and_without_shared_memory(is_shared, problem, over, monkeypatch):
-    if not is_shared:
-        monkeypatch.delattr(os, "memfd_create")
+def test_pools_of_ones_own_leave_the_same_bits_with_and_without_shared_memory(problem, over, monkeypatch):
     given = {name: values[:70] for name, values in over.items()}
     with ProcessPoolExecutor(2, get_context("spawn")) as pool:
-        many = ddp.solve_many(problem, given, executor=pool, start="neighbours")
+        shared = ddp.solve_many(problem, given, executor=pool, start="neighbours")
+        monkeypatch.delattr(os, "memfd_create")
+        sent = ddp.solve_many(problem, given, executor=pool, start="neighbours")
     alone = ddp.solve_many(problem, given, executor=1, start="neighbours")
-    for name in ("X", "U", "K", "cost", "parent", "start", "work"):
-        assert np.array_equal(getattr(many, name), getattr(alone, name)), name
+    for many in (shared, sent):
+        for name in ("X", "U", "K", "cost", "parent", "start", "work"):
+            assert np.array_equal(getattr(many, name), getattr(alone, name)), name
 
 
 def test_progress_is_lines_of_json_where_nobody_watches(problem, over, capfd):
