@@ -240,7 +240,7 @@ class Driven:
                 for _ in range(self._substeps):
                     self._world.step(self._data)
                 x, self._steps = np.concatenate(self._world.state(self._data)), self._steps + 1
-                self.fell = has_fallen(self._world, x, self.planner.x0, self.planner.x0[2])
+                self.fell = has_fallen(self._world, x, self.planner.x0, self.planner.x0)
                 self.x = x if np.isfinite(x).all() else self.x
 
     def play(self, person: Person, duration: float = np.inf) -> None:

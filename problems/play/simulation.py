@@ -273,7 +273,7 @@ def played(
             world.step(data)
         X[k + 1] = np.concatenate(world.state(data))
         P[k + 1] = reference(t + every)
-        if has_fallen(world, X[k + 1], P[k + 1], X[0, 2]):
+        if has_fallen(world, X[k + 1], P[k + 1], X[0]):
             end, fell = min(k + 1, count), True
             break
     X, U, P = X[: end + 1], U[:end], P[: end + 1]
@@ -297,8 +297,8 @@ def _held(system: RobotDynamics | PhasedDynamics, world: World, X: Array) -> flo
     return HELD * unit if speed * HELD * unit < 0.1 * height else 0.0
 
 
-def has_fallen(world: World, x: Array, plan: Array, start: float) -> bool:
-    """Whether a state x (nx,) overflowed, or has a floating base far below its height at the start [m], or overturned.
+def has_fallen(world: World, x: Array, plan: Array, start: Array) -> bool:
+    """Whether a state x (nx,) overflowed, or its floating base is far below that of the start (nx,), or overturned.
 
     Overturned: it leans by more than 90 degrees from its plan (nx,). Where there is no ground, nothing falls.
     """
@@ -306,7 +306,7 @@ def has_fallen(world: World, x: Array, plan: Array, start: float) -> bool:
         return True
     if world.floor is None or not world.robot.is_floating:
         return False
-    return bool(x[2] - world.floor < FALLEN * (start - world.floor) or _vertical(x) @ _vertical(plan) < 0.0)
+    return bool(x[2] - world.floor < FALLEN * (start[2] - world.floor) or _vertical(x) @ _vertical(plan) < 0.0)
 
 
 def _vertical(x: Array) -> Array:
