@@ -14,6 +14,7 @@ from ddp.compiling import announce
 from ddp.compiling.interrupts import is_of_interrupt
 from ddp.compiling.setup import Stopwatch
 from ddp.constraints.impossible import elsewhere
+from ddp.constraints.unreachable import AT_ONCE, begins_outside, unmet_at_once
 from ddp.errors import ProblemError, SolveError, flag, instance, said
 from ddp.guesses import Guess, Start
 from ddp.interior.course import TOLERANCE
@@ -26,7 +27,7 @@ from ddp.problem import Problem
 from ddp.sanity import look
 from ddp.solutions.record import Record, Watcher
 from ddp.solutions.solution import Solution
-from ddp.solutions.status import Ending, Status
+from ddp.solutions.status import Ending, Status, infeasible
 from ddp.starts import start_policy
 from ddp.sweeps.inertia import MINIMUM
 
@@ -35,6 +36,9 @@ FAILED = (
     Ending.UNMET,
 )  # fmt: skip
 """Endings of full-space steps after which constraints are held in another way."""
+
+NEARBY = 40
+"""Iterations that look for the nearest motion where the first step cannot meet constraints."""
 
 FROM_ELSEWHERE = 3
 """Attempts from other motions, at most, where it is not proven that there is no way; see `impossible.elsewhere`."""
@@ -131,7 +135,16 @@ class _Task(NamedTuple):
     ) -> Solution:
         """Solve in one way or, where that fails, another; history: records of what was done before."""
         first, *others = solver.attempts(self.problem)
+        outside = begins_outside(self.problem)
+        unmet = unmet_at_once(self.problem) if outside else None
+        if unmet is not None:
+            first = replace(first, max_iterations=min(first.max_iterations, NEARBY))
         outcome, linear = self.solved(first, guess, start, history, keeper), first.full_space(self.problem)
+        if outcome.violation > TOLERANCE and not outside:
+            unmet = unmet_at_once(self.problem)
+        if unmet is not None and outcome.violation > TOLERANCE:
+            said = f"not converged after {len(history)} iterations, {infeasible(unmet, AT_ONCE)}"
+            return replace(outcome, status=Status(said, Ending.INFEASIBLE))
 
         def goes_on() -> bool:
             return len(history) < solver.max_iterations and may_be_better(outcome, solver, linear)

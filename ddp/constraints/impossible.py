@@ -25,6 +25,7 @@ import numpy as np
 
 from ddp.adjoint import costates
 from ddp.constraints.unreachable import is_met_nowhere
+from ddp.costs.terms import TermError
 from ddp.derivatives import Derivatives
 from ddp.errors import ModelError, ProblemError
 from ddp.problem import Problem
@@ -35,6 +36,9 @@ PROVEN = 0.5
 
 TRIED, WAVES = 16, 4
 """Other motions that are tried of each kind, each at several fractions, and waves that smooth ones are made of."""
+
+ENOUGH = 16
+"""Other motions that are enough for a proof, of those that are tried."""
 
 FRACTIONS, REACH = np.array([1.0, 0.3, 0.1, 0.03]), 30.0
 """Fractions of the way to other controls; how large they are where there are no limits, times the largest present."""
@@ -61,6 +65,8 @@ def proof(at: Held) -> str | None:
         return None
     near = f"no change of controls as large as themselves takes away more than {100.0 * share:.2g} % of what is missed"
     others = list(_motions(problem, at.U))
+    if len(others) < ENOUGH:  # all diverge, say
+        return None
     if not _nearest(problem, others, at.y):
         return f"{near}, to first order, and none of {len(others)} other motions that were tried takes away all of it"
     knot = int(rows.knot[np.abs(_weights(problem, at.y) * rows.beyond(rows.values(at.X, at.U))).argmax()])
@@ -68,7 +74,7 @@ def proof(at: Held) -> str | None:
     U = np.concatenate([problem.padded(at.U), *(problem.padded(other.U)[knot : knot + 1] for other in others)])
     try:
         unmet = is_met_nowhere(problem, knot, X, U)
-    except ProblemError:  # a user's own code fails at some state, which proves nothing
+    except (ProblemError, TermError):  # a user's own code fails at some state, which proves nothing
         return None
     if unmet:
         return f"{near}, to first order, and no state meets the constraints of knot {knot}, as near as {len(X)} come"

@@ -86,13 +86,13 @@ def residuals(rows: Rows, X: Array, U: Array, multipliers: Array) -> tuple[Resid
             entry.own(violations),
             entry.own(multipliers).copy(),
             tuple(ability(entry.constraint, "row_names")),
-            _given(entry, entry.own(c)),
+            violated_by_start(entry, entry.own(c)),
         )
         for entry in rows.placed
     )
 
 
-def _given(entry: Placed, c: Array) -> float:
+def violated_by_start(entry: Placed, c: Array) -> float:
     """How far values c (M, size) of a constraint are beyond bounds that it has, and that knot 0 has not."""
     dropped = np.isinf(entry.lower[0]) & np.isinf(entry.upper[0]) & (entry.start == 0)
     violations = beyond(c[0], entry.constraint.lower, entry.constraint.upper)

@@ -1,50 +1,91 @@
-"""Whether a knot's constraints can be met by any state, however it is reached, and any control within limits.
+"""Whether a knot's constraints can be met by any state, however it is reached, or after the first step by any control.
 
-Violations are minimised from many states at once by the method of Levenberg and Marquardt. Where none of the minima
+Violations are minimised from many points at once by the method of Levenberg and Marquardt. Where none of the minima
 meets all bounds no motion can, as it would have to at this knot.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
+from ddp.constraints.lagrangian import violated_by_start
 from ddp.constraints.rows import beyond
 from ddp.problem import Problem
 from ddp.protocols import Array
+from ddp.systems.system import Expansion
 
 STEPS, DAMPED, FALL, RISE = 40, 1e-3, 0.2, 5.0
 """Steps, the first damping relative to the diagonal of JᵀJ, how it falls where a step helps, and rises elsewhere."""
 
-MET = 1e-6
-"""Violations of no more count as none, of bounds beyond one relative to these."""
+MET, MISSED = 1e-6, 1e-4
+"""Violations of no more count as none, of bounds beyond one relative to these; and those of no more do not count as
+missed after the first step, which is judged before anything else is tried."""
+
+CHANGED = 0.5
+"""Share of the least sum of squares that any other controls change to first order, at most, where it is a proof."""
 
 EPSILON, TINY = 1e-12, 1e-300
 """Damping of what JᵀJ does not see, relative to its largest diagonal number, and where all of it is zero."""
 
+AT_ONCE = "no controls within limits meet it, whatever follows"
+"""Proof, in words, that the first step cannot meet constraints."""
 
-class _Rows:
-    """The hard rows (m,) of a knot, functions of M states and controls."""
+BEGUN, REACH = 24, 30.0
+"""Controls of the first step to begin with, and how far they are from rest, relative to it, where nothing limits them.
+"""
+
+
+class _Knot:
+    """The hard rows (m,) of a knot, functions of M states and controls; sizes (m,): what their bounds count as."""
 
     def __init__(self, problem: Problem, knot: int) -> None:
         here = [entry for entry in problem.placed if entry.start <= knot < entry.stop and entry.cap is None]
-        self._constraints = [entry.constraint for entry in here]
+        self._constraints, self._nz = [entry.constraint for entry in here], problem.dynamics.n + problem.dynamics.nu
         bounds = [(entry.lower[knot - entry.start], entry.upper[knot - entry.start]) for entry in here]
-        self._lower, self._upper = (np.concatenate(sides) for sides in zip(*bounds, strict=True))
+        self._bounds = [np.concatenate(sides) for sides in zip((np.zeros(0),) * 2, *bounds, strict=True)]
+        sizes = (np.where(np.isfinite(bound), np.abs(bound), 1.0) for bound in self._bounds)
+        self.sizes = np.maximum(1.0, np.minimum(*sizes))
 
     def beyond(self, X: Array, U: Array) -> Array:
         """Violations (M, m): above the bounds positive, below negative."""
-        c = np.concatenate([one.values(X, U) for one in self._constraints], axis=1)
-        return beyond(c, self._lower, self._upper)
+        c = [np.zeros((len(X), 0)), *(one.values(X, U) for one in self._constraints)]
+        return beyond(np.concatenate(c, axis=1), *self._bounds)
 
     def slopes(self, X: Array, U: Array, r: Array) -> Array:
         """Jacobians (M, m, nz) of violations r (M, m)."""
-        J = np.concatenate([one.jacobian(X, U) for one in self._constraints], axis=1)
-        return np.where((r == 0.0)[:, :, None], 0.0, J)
+        J = [np.zeros((len(X), 0, self._nz)), *(one.jacobian(X, U) for one in self._constraints)]
+        return np.where((r == 0.0)[:, :, None], 0.0, np.concatenate(J, axis=1))
 
-    def is_met(self, r: Array) -> bool:
-        """Whether any of the states with violations r (M, m) meets all bounds."""
-        sizes = (np.where(np.isfinite(bound), np.abs(bound), 1.0) for bound in (self._lower, self._upper))
-        return bool((np.abs(r) <= MET * np.maximum(1.0, np.minimum(*sizes))).all(axis=1).any())
+
+class _FirstStep:
+    """The hard rows of knots 0 and 1, functions of M pairs U (M, 2 nu) of their controls, and of no states."""
+
+    def __init__(self, problem: Problem) -> None:
+        self._problem, self._knots = problem, (_Knot(problem, 0), _Knot(problem, 1))
+        self.sizes = np.concatenate([knot.sizes for knot in self._knots])
+
+    def points(self, U: Array) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
+        """States and controls of both knots."""
+        x0, (first, second) = self._problem.x0, np.split(U, 2, axis=1)
+        after = np.array([self._problem.dynamics.step(x0, u) for u in first])
+        return (np.tile(x0, (len(U), 1)), first), (after, second)
+
+    def beyond(self, X: Array, U: Array) -> Array:
+        return np.concatenate([k.beyond(*at) for k, at in zip(self._knots, self.points(U), strict=True)], axis=1)
+
+    def slopes(self, X: Array, U: Array, r: Array) -> Array:
+        (x, u), after = self.points(U)
+        system, m = self._problem.dynamics, len(self._knots[0].sizes)
+        n, B = system.n, np.empty((len(U), system.n, system.nu))
+        for k in range(len(U)):
+            out = Expansion.of(system, 1)
+            system.expand(x[k : k + 1], u[k : k + 1], out)
+            B[k] = out.B[0]
+        own, J = self._knots[0].slopes(x, u, r[:, :m])[:, :, n:], self._knots[1].slopes(*after, r[:, m:])
+        first = np.concatenate([own, J[:, :, :n] @ B], axis=1)
+        return np.concatenate([first, np.concatenate([np.zeros_like(own), J[:, :, n:]], axis=1)], axis=2)
 
 
 def is_met_nowhere(problem: Problem, knot: int, X: Array, U: Array) -> bool:
@@ -52,26 +93,92 @@ def is_met_nowhere(problem: Problem, knot: int, X: Array, U: Array) -> bool:
 
     Soft constraints need not hold. Limits of controls do; at the end of the horizon controls are zeros.
     """
-    rows, system, shape = _Rows(problem, knot), problem.dynamics, (problem.horizon, U.shape[1])
-    low, high = (problem.padded(np.broadcast_to(limit, shape))[knot] for limit in (problem.lower, problem.upper))
+    rows = _Knot(problem, knot)
+    low, high = (limit[knot] for limit in _limits(problem))
     U = np.clip(U, low, high)
+    units = np.abs(rows.slopes(X, U, rows.beyond(X, U))).max(axis=(0, 2))
+    r, _ = _least(problem, rows, X, U, low, high, np.where(units == 0.0, 1.0, units))
+    return not _is_met(rows, r, MET)
+
+
+def begins_outside(problem: Problem) -> bool:
+    """Whether x0 violates hard constraints of states, which are imposed from knot 1 on."""
+    x, u = problem.x0[None], np.zeros((1, problem.dynamics.nu))
+    first = (entry for entry in problem.placed if entry.start == 0 and entry.cap is None)
+    try:
+        return any(violated_by_start(entry, entry.constraint.values(x, u)) > 0.0 for entry in first)
+    except Exception:  # a user's own code fails, which is told where it is solved
+        return False
+
+
+def unmet_at_once(problem: Problem) -> str | None:
+    """The constraint that no controls within limits meet up to the first step, in words; None if some may do."""
+    rows, (low, high) = _FirstStep(problem), (limit[:2].ravel() for limit in _limits(problem))
+    try:
+        rest = np.tile(problem.dynamics.nominal_control(problem.x0), 2)
+        reach, random = REACH * np.maximum(np.abs(rest), 1.0), np.random.default_rng(0)
+        ends = np.maximum(low, np.minimum(high, rest) - reach), np.minimum(high, np.maximum(low, rest) + reach)
+        U = np.where(np.arange(BEGUN)[:, None] < BEGUN // 2, np.where(random.random((BEGUN, rest.size)) < 0.5, *ends),
+                     random.uniform(*ends, (BEGUN, rest.size)))  # fmt: skip
+        U[0] = np.clip(rest, low, high)
+        r, U = _least(problem, rows, np.zeros((BEGUN, 0)), U, low, high, rows.sizes)
+        if _is_met(rows, r, MISSED) or not np.isfinite(r).all():
+            return None
+        weighed = r / rows.sizes**2
+        best = int(np.argmin((weighed * r).sum(axis=1)))
+        g = weighed[best] @ rows.slopes(np.zeros((BEGUN, 0)), U, r)[best]
+        room = np.minimum(np.where(g > 0.0, U[best] - low, high - U[best]), reach)
+        if np.abs(g) @ room > CHANGED * (weighed * r)[best].sum():
+            return None
+        (x0, u0), (x1, u1) = ((x[best], u[best]) for x, u in rows.points(U))
+        N = problem.horizon
+        found = problem.residuals(np.array([x0, *[x1] * N]), np.array([u0, *[u1] * N])[:N])
+    except Exception:  # there is no step, or a user's own code fails, which proves nothing
+        return None
+    placed = zip(found, problem.placed, strict=True)
+    early = [(one, max(0, 2 - entry.start)) for one, entry in placed if entry.cap is None and entry.start < 2]
+    cut = [replace(one, violation=one.violation[:many]) for one, many in early]
+    return str(max(cut, key=lambda one: one.worst))
+
+
+def _limits(problem: Problem) -> tuple[Array, Array]:
+    """Lower and upper limits (N+1, nu) of controls, zeros at the end."""
+    return problem.padded(problem.lower), problem.padded(problem.upper)
+
+
+def _is_met(rows: _Knot | _FirstStep, r: Array, within: float) -> bool:
+    """Whether any of M points with violations r (M, m) meets all bounds."""
+    return bool((np.abs(r) <= within * rows.sizes).all(axis=1).any())
+
+
+def _least(
+    problem: Problem, rows: _Knot | _FirstStep, X: Array, U: Array, low: Array, high: Array, units: Array
+) -> tuple[Array, Array]:
+    """The least violations (M, m) near states X (M, nx) and numbers U within limits, or some that are met; and these U.
+
+    units (m,): of rows, which their squares are weighed by. Numbers at a limit that violations push them against stay
+    there.
+    """
+    system = problem.dynamics
     r = rows.beyond(X, U)
     J = rows.slopes(X, U, r)
-    units = np.abs(J).max(axis=(0, 2))
-    units[units == 0.0] = 1.0
-    damping, diagonal = np.full((len(X), 1), DAMPED), np.arange(J.shape[2])
+    damping, diagonal, n = np.full((len(X), 1), DAMPED), np.arange(J.shape[2]), J.shape[2] - U.shape[1]
     for _ in range(STEPS):
+        if _is_met(rows, r, MET):
+            break
         scaled = J / units[:, None]
+        g = np.einsum("kia,ki->ka", scaled, r / units)
+        held = ((low >= U) & (g[:, n:] > 0.0)) | ((high <= U) & (g[:, n:] < 0.0))
+        scaled[:, :, n:][np.broadcast_to(held[:, None], (*r.shape, U.shape[1]))] = 0.0
+        g[:, n:][held] = 0.0
         H = np.einsum("kia,kib->kab", scaled, scaled)
         sizes = H[:, diagonal, diagonal]
         H[:, diagonal, diagonal] += damping * sizes + EPSILON * sizes.max(axis=1, keepdims=True) + TINY
-        step = -np.linalg.solve(H, np.einsum("kia,ki->ka", scaled, r / units)[:, :, None])[:, :, 0]
-        moved = system.integrate(X, step[:, : system.n]), np.clip(U + step[:, system.n :], low, high)
+        step = -np.linalg.solve(H, g[:, :, None])[:, :, 0]
+        moved = system.integrate(X, step[:, :n]) if n else X, np.clip(U + step[:, n:], low, high)
         tried = rows.beyond(*moved)
         better = ((tried / units) ** 2).sum(axis=1, keepdims=True) < ((r / units) ** 2).sum(axis=1, keepdims=True)
         X, U, r = (np.where(better, *pair) for pair in zip((*moved, tried), (X, U, r), strict=True))
-        if rows.is_met(r):
-            return False
         J = rows.slopes(X, U, r)
         damping *= np.where(better, FALL, RISE)
-    return True
+    return r, U

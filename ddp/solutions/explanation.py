@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ddp.constraints.lagrangian import GIVEN
+from ddp.constraints.unreachable import AT_ONCE
 from ddp.costs.objective import Objective
 from ddp.places import TERMS, Place, things_of
 from ddp.problem import Problem
@@ -60,6 +61,9 @@ DOUBTED = (Ending.INFEASIBLE, Ending.UNMET, Ending.NO_START, Ending.DIVERGED)
 
 MOVE = "begin where constraints hold at x0, or impose them from a later knot on"
 """Advice where x0 violates a constraint."""
+
+WIDEN = "allow larger controls, or begin where the first step leads to what constraints allow"
+"""Advice where the first step cannot meet constraints."""
 
 LATER = ", or give the motion more time"
 """Advice where nothing else is known to keep a constraint from being met."""
@@ -126,11 +130,15 @@ def explain(solution: Solution, problem: Problem) -> Explanation:
 def advice_after(status: Status, problem: Problem | None) -> str:
     """Advice after an ending, empty if all is well: first what a problem has that leads to it."""
     ending, found = status.ending, []
+    if ending is Ending.ITERATIONS and Ending.UNMET.value in status:
+        ending = Ending.UNMET  # after which other attempts were cut off
     if problem is not None and (ending in DOUBTED or UNSTABLE in status):
         doubts = ability(problem.dynamics, "doubts")
         found = [] if doubts is None else list(doubts(problem))
-    if ending in (Ending.INFEASIBLE, Ending.UNMET) and GIVEN in status:
+    if GIVEN in status:
         found.append(MOVE)
+    elif AT_ONCE in status:
+        found.append(WIDEN)
     plain = ADVICE.get(ending, "") + (LATER if ending is Ending.INFEASIBLE and not found else "")
     if ending is Ending.DIVERGED and not (problem is not None and ability(problem.dynamics, "implicit")):
         plain += STIFFLY

@@ -8,9 +8,11 @@ from scipy.optimize import linprog, minimize
 
 import ddp
 from ddp.constraints.impossible import Held, elsewhere, proof
-from ddp.constraints.unreachable import is_met_nowhere
-from dynamics import FunctionDynamics
-from problems.costs import ControlCost
+from ddp.constraints.unreachable import is_met_nowhere, unmet_at_once
+from dynamics import FunctionDynamics, RobotDynamics, frame_placement, load
+from dynamics.geometry.solids import Capsule
+from problems.costs import ControlCost, FramePosition, StateCost
+from problems.obstacles import SphereClearance
 
 N, H = 8, 0.1
 
@@ -293,3 +295,55 @@ def test_minima_that_are_far_and_deep_are_no_falls_without_end():
     problem = ddp.Problem(system, [lambda x, u: 1e-12 * u[0] ** 2], [lambda x, u: -x[0] + 1.0], np.zeros(1), 3)
     solution = ddp.solve(problem)
     assert solution.cost == pytest.approx(1.0 - 0.75e12)
+
+
+def at_once(rng):
+    """A random affine step, rows of states and of controls, and by how much no controls within limits meet them."""
+    n, nu, m = rng.integers(1, 5, 3)
+    A, B, x0 = rng.normal(size=(n, n)), rng.normal(size=(n, nu)) * 10.0 ** rng.uniform(-2, 2, nu), rng.normal(size=n)
+    G, F, u = rng.normal(size=(m, n)), rng.normal(size=(m, nu)) * (rng.random() < 0.3), rng.uniform(-1, 1, (2, nu))
+    upper = np.maximum(G @ (A @ x0 + B @ u[0]) + F @ u[1], G @ x0 + F @ u[0] if F.any() else -np.inf)
+    upper += rng.choice([0.01, 1.0]) * rng.normal(size=m)
+    rows = [np.hstack([G @ B, F]), *([np.hstack([F, 0.0 * F])] if F.any() else [])]
+    rest = np.concatenate([upper - G @ A @ x0, *([upper - G @ x0] if F.any() else [])])
+    slack = np.hstack([np.concatenate(rows), -np.ones((len(rest), 1))])
+    found = linprog(np.append(np.zeros(2 * nu), 1.0), slack, rest, bounds=[(-1.0, 1.0)] * (2 * nu) + [(0.0, None)])
+    row = ddp.Inequality(lambda x, u: G @ x + F @ u, upper=upper)
+    system = FunctionDynamics(lambda x, u: A @ x + B @ u, int(n), int(nu))
+    costs = [lambda x, u: u @ u]
+    return ddp.Problem(system, costs, [], x0, 3, control_limits=(-1.0, 1.0), constraints=[row]), found.fun
+
+
+def test_first_steps_are_judged_as_by_linear_programs(rng):
+    for _ in range(60):
+        problem, least = at_once(rng)
+        told = unmet_at_once(problem)
+        assert told is None or least > 1e-7
+        assert told is not None or least < 1e-2
+
+
+@pytest.mark.parametrize("limit", [10.0, 30.0])
+@pytest.mark.parametrize("aim", [[0.3, 0.3, 0.6], None])
+def test_arms_that_begin_in_an_obstacle_are_told_so(limit, aim):
+    robot, tool = load("panda"), "panda_hand_tcp"
+    system, rest = RobotDynamics(robot, dt=0.02), np.concatenate([robot.q0, np.zeros(robot.nv)])
+    place = frame_placement(robot, robot.q0, tool)[:3, 3]
+    ball = SphereClearance(robot, tool, 0.05, [Capsule(place, place, 0.3)])
+    running = [ControlCost(np.zeros(9), np.full(9, 1e-3)), StateCost(system, rest, np.full(system.n, 0.1))]
+    terminal = [] if aim is None else [FramePosition(robot, tool, aim, 1000.0)]
+    problem = ddp.Problem(system, running, terminal, rest, 20, control_limits=(-limit, limit), constraints=[ball])
+    solution = ddp.solve(problem, throw=False)
+    assert solution.status.ending is ddp.Ending.INFEASIBLE
+    assert solution.iterations <= 40
+    assert "at knot 1, and by 0.35 at x0" in solution.status
+    assert "begin where constraints hold at x0" in str(solution)
+    assert "max_iterations" not in str(solution)
+
+
+def test_nothing_is_proven_by_motions_that_all_diverge():
+    system = FunctionDynamics(lambda x, u: x + 1e3 * x**3 + u, 1, 1)
+    end = ddp.Equality(lambda x, u: x - 500.0)
+    problem = ddp.Problem(system, [lambda x, u: u @ u], [], [0.0], 20, terminal_constraints=[end])
+    X, U, d = np.zeros((21, 1)), np.zeros((20, 1)), problem.allocate()
+    problem.expand(X, problem.padded(U), d, 0, 21)
+    assert proof(Held(problem, d, X, U, np.zeros((20, 1)), np.array([-1.0]))) is None
