@@ -51,7 +51,7 @@ class Descent:
     """One solve's way down: its iterate, the model that chooses sweeps, and a record of every iteration.
 
     model: made for this solve by ``solver.hessian``.   limits: what the model is told.   compiled: what makes whole
-    iterations instead of it, where all parts are built in.
+    iterations instead of it, where all parts are built in.   begun: the size of the cost where it begins.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class Descent:
         compiled: Chosen | None = None,
     ) -> None:  # fmt: skip
         self.iterate, self.solver, self.history = iterate, solver, history
-        self._compiled, self._settled = compiled, 0
+        self._compiled, self._settled, self.begun = compiled, 0, abs(iterate.cost)
         self._watcher: Watcher | None = None
         if callback is not None and isinstance(callback, Watcher):  # to ask a protocol takes 20 µs
             self._watcher, callback = callback, self._show
@@ -152,7 +152,7 @@ class Descent:
 
     def endless(self, grown: int = GROWN) -> bool:
         """Whether the cost falls ever faster: see endless.py."""
-        return is_endless(self.history, self.iterate.cost, self.iterate, grown)
+        return is_endless(self.history, self.iterate.cost, self.iterate, self.begun, grown)
 
     def _why_no_step(self) -> End:
         """Explain why regularisation did not help."""

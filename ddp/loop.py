@@ -12,7 +12,7 @@ import numpy as np
 
 from ddp.batch.alone import Chosen
 from ddp.descent import Descent
-from ddp.endless import GROWN
+from ddp.endless import GROWN, is_early
 from ddp.interior.approach import approach
 from ddp.interior.handover import handed_over, watch
 from ddp.interior.solve import Minimised, minimise
@@ -68,7 +68,7 @@ def run(
             if end.ending is Ending.STRUGGLES:
                 end = handed_over(descent)
         settled = end.ending.converged or end.ending is Ending.STATIONARY
-        if not settled and descent.endless(0):
+        if not settled and not is_early(end.ending, history) and descent.endless(0):
             end = End(Ending.BOTTOMLESS, Ending.BOTTOMLESS.value)
         if not settled and not (end.ending is Ending.NO_STEP and iterate.gap < CLOSED):
             again = solver.last_sweep or end.ending is not Ending.ITERATIONS

@@ -76,6 +76,7 @@ class Interior:
     """One solve, from a `Point`, to a tolerance of the expected decrease.
 
     point: the iterate.   history: of the whole solve; ``show`` adds a record of every iteration, with the iterate.
+    begun: the size of the cost where the solve began.
     struggles: whether to give up, judged by the iterations with one barrier; by default never.
     proof: for how many iterations to give up, too, where Hessians are not positive definite by `correction.PROOF`.
     patience: iterations with one barrier before ``struggles`` has anything to say, 1 where each has to be shown as it
@@ -87,11 +88,12 @@ class Interior:
 
     def __init__(
         self, point: Point, tolerance: float, history: list[Record], show: Callable[[Record, Point], None],
-        struggles: Callable[[list[Record]], bool] | None = None, proof: int = 0,
+        begun: float, struggles: Callable[[list[Record]], bool] | None = None, proof: int = 0,
         newton: Callable[[Point, int], Finished] | None = None, patience: int = 1, keeper: Keeper | None = None,
     ) -> None:  # fmt: skip
         self.point, self.history, self._show, self._struggles, self._newton = point, history, show, struggles, newton
         self.finished: Finished | None = None
+        self._begun = begun
         within = point.boxed and point.first == 0  # limits of controls alone
         self.decisions = copied(point.place.decisions)
         s = self.course = Numbers(self.decisions)
@@ -179,7 +181,7 @@ class Interior:
         if p.cost >= 0.0:
             return False
         closed = max(p.gap, p.missed, p.violation[0]) <= NEXT_TO_NOTHING * max(1.0, np.abs(p.X).max())
-        return bool((closed or p.first == 0) and is_endless(self.history, p.cost, p, grown))
+        return bool((closed or p.first == 0) and is_endless(self.history, p.cost, p, self._begun, grown))
 
     def _iterate(self) -> tuple[int, Sequence[Sequence[float]]]:
         """Make some iterations: what the last one came to, and numbers of those with a record."""

@@ -10,6 +10,7 @@ import numpy as np
 from ddp.constraints.impossible import slope
 from ddp.costs.terms import naming
 from ddp.derivatives import broken_rows
+from ddp.endless import is_early
 from ddp.errors import UndefinedCostError, as_array
 from ddp.interior.course import CROSSING, END, START, TOLERANCE, WARM, magnitude, unit
 from ddp.interior.ending import ROUNDS
@@ -90,7 +91,7 @@ def minimise(descent: Descent) -> Minimised:
             iterate.guess = None
             return _left(iterate, point, End(Ending.CONVERGED), finished.sweep, finished.exact)
     if warm is not None:
-        interior = Interior(point, solver.tolerance, history, descent.go_on)
+        interior = Interior(point, solver.tolerance, history, descent.go_on, descent.begun)
         end = interior.run(min(solver.max_iterations, len(history) + FEW), warm=True)
     if warm is None or not (end.ending.converged or len(history) >= solver.max_iterations):
         interior, end = _from_anew(descent, scale)
@@ -109,7 +110,7 @@ def minimise(descent: Descent) -> Minimised:
         sweep, exact = (finished.sweep, finished.exact) if found else (last, interior.exact)
         if end.ending.converged and not exact and slope(point.held_by) > SLOPE * (unit(point) + abs(point.cost)):
             end = End(Ending.NO_STEP, "steps that lower the cost become short though its gradient does not vanish")
-    elif interior.is_endless(0):
+    elif not is_early(end.ending, history) and interior.is_endless(0):
         end = End(Ending.BOTTOMLESS, Ending.BOTTOMLESS.value)
     else:
         fault = iterate.fault()
@@ -164,7 +165,9 @@ def _from_anew(descent: Descent, scale: float) -> tuple[Interior, End]:
     cross = newton if solver.tolerance < CROSSING else None  # looser solves end before
     alone = descent.watched or keeper is not None or struggles in (_struggles_within, _struggles_freely)
     patience = 1 if alone else PATIENCE_WITHIN if struggles is _struggles_long else PATIENCE
-    interior = Interior(point, solver.tolerance, history, descent.go_on, struggles, proof, cross, patience, keeper)
+    interior = Interior(
+        point, solver.tolerance, history, descent.go_on, descent.begun, struggles, proof, cross, patience, keeper
+    )
     if standing is None:
         return interior, interior.run(solver.max_iterations)
     go_on(interior, standing)

@@ -393,3 +393,22 @@ def test_gradients_that_unstable_dynamics_magnify_are_told_of(together):
     other = problem.dynamics.rollout(problem.x0, solution.U * (1.0 + 1e-15))
     assert np.abs(other - solution.X).max() > 1e20  # what it says
     assert ddp.solve(growing(0.9)).status.endswith("iterations")
+
+
+@pytest.mark.parametrize("step", ["auto", "linear", "rollout"])
+@pytest.mark.parametrize("power", [1, 3, 5, 6])
+@pytest.mark.parametrize("growth", [0.9, 1.5])
+def test_costs_without_end_are_told_where_the_first_step_is_huge_already(step, power, growth):
+    """Its first step may lead to -1e105, beside which nothing that follows is large."""
+    system = FunctionDynamics(lambda x, u: growth * x + u, 1, 1)
+    problem = ddp.Problem(system, [lambda x, u: x[0] + 1e-3 * x[0] ** 2], [lambda x, u: -(x[0] ** power)], [3.0], 20)
+    solution = ddp.solve(problem, ddp.DDP(step=step), throw=False)
+    assert solution.status.ending is ddp.Ending.BOTTOMLESS
+
+
+@pytest.mark.parametrize("limit", [1, 2, 5])
+def test_a_minimum_that_is_far_is_not_called_endless_where_the_limit_cuts_the_way(limit):
+    system = FunctionDynamics(lambda x, u: x + 0.1 * u, 1, 1)
+    problem = ddp.Problem(system, [lambda x, u: x[0] + 1e-9 * u[0] ** 2], [], [1e-3], 20)
+    solution = ddp.solve(problem, ddp.DDP(max_iterations=limit), throw=False)
+    assert solution.converged or solution.status.ending is ddp.Ending.ITERATIONS
