@@ -258,7 +258,8 @@ def opened(path: Path, field: str = "into") -> Any:
         attributes = dict(group.attrs)
         sign = attributes.get("format"), attributes.get("version")
     except Exception as reason:
-        raise ProblemError(f"{field}: {shown(path)} is no store of solves ({type(reason).__name__})") from None
+        why = "" if isinstance(reason, (FileExistsError, FileNotFoundError)) else f" ({type(reason).__name__})"
+        raise ProblemError(f"{field}: {shown(path)} is no store of solves{why}") from None
     if sign[0] != FORMAT:
         raise ProblemError(f"{field}: {shown(path)} is no store of solves")
     if sign[1] not in READ:

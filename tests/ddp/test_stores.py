@@ -270,7 +270,7 @@ def test_what_is_no_store_is_refused(problem, over, tmp_path):
     (tmp_path / "file").write_text("text")
     zarr.open_group(str(tmp_path / "other.zarr"), mode="w")
     for name in ("file", "other.zarr"):
-        with pytest.raises(ddp.ProblemError, match="is no store of solves"):
+        with pytest.raises(ddp.ProblemError, match=r"is no store of solves$"):
             ddp.solve_many(problem, over, executor=1, into=tmp_path / name)
     with pytest.raises(ddp.ProblemError, match=r"into: expected a name that ends with \.zarr, got \."):
         ddp.solve_many(problem, over, executor=1, into="")
