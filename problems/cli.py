@@ -179,26 +179,29 @@ def mpc(
 
 @main.command()
 @click.argument("file", type=click.Path(exists=True, dir_okay=False))
-@click.option("--problem", "name", help="Its problem, if it was not written by `mayne solve --save`.")
+@shell.PROBLEM
 @shell.ROBOT
 @click.option("--dt", type=float, help="Step of time [s], for the motion of a --robot without a problem.")
 @shell.HTML
 @shell.NO_BROWSER
-def view(file: str, name: str | None, robot: str | None, dt: float | None, html: str | None, no_browser: bool) -> None:
+def view(
+    file: str, problem: str | None, robot: str | None, dt: float | None, html: str | None, no_browser: bool
+) -> None:
     """Play the motion saved in FILE in the browser, until Ctrl-C, or write it with --html."""
     signed, chosen = playing.signature(file)
-    if not (name or signed):
+    name = problem or signed
+    if not name:
         if robot is None or dt is None:
-            raise click.UsageError(
+            raise ProblemError(
                 f"{file} does not say which problem it solves: give --problem, or --robot and --dt; "
                 "in Python, mayne.save_html draws it"
             )
         playing.view_robot(file, robot, positive("--dt", dt), html, not no_browser)
         return
     if dt is not None:
-        raise click.UsageError("--dt: expected for the motion of a --robot alone, a problem has its own")
-    entry, problem, _ = shell.named(name or signed, robot, (), chosen)
-    playing.animate(entry, problem, Solution.load(file, problem), html, not no_browser)
+        raise ProblemError("--dt: expected for the motion of a --robot alone, a problem has its own")
+    entry, found, _ = shell.named(name, robot, (), chosen)
+    playing.animate(entry, found, Solution.load(file, found), html, not no_browser)
 
 
 @shell.of_problem

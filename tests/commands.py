@@ -13,10 +13,11 @@ def mayne(*arguments: object) -> Result:
     return CliRunner().invoke(cli.main, [str(argument) for argument in arguments])
 
 
-def fails_with(result: Result, status: int, *words: str) -> None:
-    """The run ended with a status and a message on standard error, not with a traceback."""
+def fails_with(result: Result, status: int, *words: str, without: str = "Traceback") -> None:
+    """The run ended with a status and a message on standard error, not with a traceback, and without a word."""
     assert result.exit_code == status, result.output
     assert isinstance(result.exception, SystemExit)
     assert "Traceback" not in result.stderr
+    assert without not in result.stderr
     for word in words:
         assert word in result.stderr

@@ -4,6 +4,7 @@ import importlib.util
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -297,6 +298,16 @@ def test_output_into_a_file_on_a_full_disk_is_answered_in_a_sentence(arguments):
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=300)
     assert done.returncode == 2
     assert done.stderr == "Error: standard output: No space left on device\n"
+
+
+@pytest.mark.parametrize("arguments", [["list"], ["list", "--json"], ["solve", SMALL], ["solve", "--help"]])
+def test_a_reader_that_leaves_ends_the_command_without_a_word(arguments):
+    reading, writing = os.pipe()
+    os.close(reading)
+    with open(writing, "w") as unread:
+        command = [sys.executable, "-m", "problems", *arguments]
+        done = subprocess.run(command, stdout=unread, stderr=subprocess.PIPE, text=True, timeout=300)
+    assert (done.returncode, done.stderr) == (128 + signal.SIGPIPE, "")
 
 
 def test_compiling_is_announced_on_standard_error(tmp_path, monkeypatch):

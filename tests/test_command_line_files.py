@@ -89,6 +89,7 @@ def test_the_motion_of_a_robot_is_viewed_without_a_problem(tmp_path):
     assert page.stat().st_size > 10_000
     fails_with(mayne("view", saved, "--html", page), 2, "--problem", "--robot and --dt", "mayne.save_html")
     fails_with(mayne("view", saved, "--robot", "panda", "--dt", 0.02, "--html", page), 2, "--robot: expected", "12")
+    fails_with(mayne("view", tmp_path / "none.npz"), 2, "Error: Invalid value for 'FILE'", without="Usage")
     fails_with(mayne("view", saved, "--robot", "ur5", "--dt", -1, "--html", page), 2, "--dt")
     fails_with(mayne("view", saved, "--problem", "arm/reach", "--dt", 1, "--html", page), 2, "--dt")
 
@@ -118,9 +119,24 @@ def test_a_saved_motion_is_played_with_the_conditions_it_is_given(tmp_path):
     fails_with(mayne("play", SMALL, "--by-contact"), 2, "by_contact: expected a motion of a robot with legs")
     fails_with(mayne("play", SMALL, "--push", "0.3"), 2, "push: expected none, the base of pendulum is fixed")
     fails_with(mayne("play", "pendulum/swing"), 2, "pendulum/swing-up")
+    fails_with(mayne("play", SMALL, "--delay", "long"), 2, "Error: Invalid value for '--delay'", without="Usage")
     fails_with(mayne("play", tmp_path / "none.npz"), 2, "none.npz", "no such file")
     fails_with(mayne("solve", saved), 2, "a saved solution, which `mayne view` shows")
     fails_with(mayne("solve", "arm.urdf"), 2, "mayne solve arm/reach --robot arm.urdf")
+
+
+def test_a_motion_saved_by_a_program_is_played_by_its_robot(tmp_path):
+    saved = tmp_path / "own.npz"
+    solution = ddp.solve(ALL["arm/reach"].build(horizon=20))
+    solution.save(saved)
+    result = mayne("play", saved, "--robot", "ur5", "--dt", 0.01, "--json")
+    assert result.exit_code == 0, result.output
+    runs = json.loads(result.stdout)["runs"]
+    again = mayne("play", saved, "--problem", "arm/reach", "--horizon", 20, "--json")
+    assert runs["policy"]["rms"] == json.loads(again.stdout)["runs"]["policy"]["rms"]
+    fails_with(mayne("play", saved), 2, "--problem, or --robot and --dt", "mayne.simulate(solution)")
+    fails_with(mayne("play", saved, "--robot", "ur5", "--dt", 0.02), 2, "do not follow from its controls")
+    fails_with(mayne("play", saved, "--robot", "panda", "--dt", 0.01), 2, "--robot: expected", "12 numbers", "18")
 
 
 def test_the_papers_page_has_every_section_and_its_command(tmp_path, monkeypatch):

@@ -75,7 +75,10 @@ def print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     table = Table(*map(escape, header), box=None, pad_edge=False)
     for row in rows:
         table.add_row(*map(escape, row))
-    console().print(table)
+    output = console()
+    with output.capture() as drawn:
+        output.print(table)
+    click.echo(drawn.get(), nl=False)
 
 
 def row(solution: Solution) -> list[str]:

@@ -6,7 +6,7 @@ import click
 
 from problems.command.progress import progress
 from problems.command.replanning import planner_of
-from problems.command.shell import OPEN, OPTIONS, ROBOT
+from problems.command.shell import OPEN, OPTIONS, PROBLEM, ROBOT
 from problems.command.simulating import solved
 from problems.interop.following import Follower
 from problems.interop.motion import optional
@@ -28,10 +28,11 @@ ROS = "--ros-args"
 @click.option("--states", default="joint_states", show_default=True, help="Topic of joints' positions and velocities.")
 @click.option("--odometry", default="odom", show_default=True, help="Topic of a free base.")
 @click.option("--commands", default="effort_controller/commands", show_default=True, help="Topic of efforts.")
+@PROBLEM
 @ROBOT
 def node(
     name: str, options: tuple[str, ...], replan: bool, rate: float, every: float, latency: float, patience: float,
-    joints: str | None, states: str, odometry: str, commands: str, robot: str | None,
+    joints: str | None, states: str, odometry: str, commands: str, problem: str | None, robot: str | None,
 ) -> None:  # fmt: skip
     """Apply the policy of problem NAME, or of FILE of `mayne solve --save`, as a node of ROS 2, until Ctrl-C.
 
@@ -39,7 +40,8 @@ def node(
     """
     cut = options.index(ROS) if ROS in options else len(options)
     own, ros = options[:cut], options[cut:]
-    source = planner_of(find(name), robot, own, latency)[0] if replan else solved(name, robot, own)[2].policy
+    planning = planner_of(find(name), robot, own, latency)[0] if replan else None
+    source = planning or solved(name, robot, own, problem)[2].policy
     names = None if joints is None else [word.strip() for word in joints.split(",")]
     follower = Follower(source, names, patience)
     optional("rclpy", "mayne node")

@@ -20,8 +20,8 @@ from problems.command.parameters import build, parameters, parse
 from problems.command.progress import progress
 from problems.registry import Entry, find
 
-INTERRUPTED = 130
-"""The exit status after Ctrl-C, as shells have it."""
+INTERRUPTED, CLOSED = 130, 141
+"""Exit status after Ctrl-C, and where nobody reads the output any more, as shells have them."""
 
 Command = Callable[..., None]
 
@@ -47,6 +47,12 @@ class Commands(click.Group):
             raise BadInput(str(reason)) from None
         except SolveError as reason:
             raise click.ClickException(str(reason)) from None
+        except click.BadParameter as reason:
+            if isinstance(reason, click.MissingParameter):
+                raise
+            raise BadInput(reason.format_message()) from None  # without lines of usage, which was right
+        except BrokenPipeError:  # of `mayne list | head`
+            return CLOSED
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
         """Run a command; Ctrl-C, even while click reads options, ends it as shells end programs."""
@@ -62,11 +68,12 @@ class Commands(click.Group):
             click.echo("interrupted", err=True)
             code = INTERRUPTED
         except OSError as reason:
-            if reason.errno != errno.ENOSPC:
+            if reason.errno not in (errno.ENOSPC, errno.EPIPE):
                 raise
-            click.echo(f"Error: standard output: {reason.strerror}", err=True)
+            if reason.errno == errno.ENOSPC:
+                click.echo(f"Error: standard output: {reason.strerror}", err=True)
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # for what is flushed when Python ends
-            code = BadInput.exit_code
+            code = BadInput.exit_code if reason.errno == errno.ENOSPC else CLOSED
         return sys.exit(code)
 
 
@@ -92,6 +99,7 @@ SOLVERS: dict[str, Callable[..., DDP]] = {"ddp": DDP, "ilqr": ILQR, "newton": Ne
 TITLES = {"ddp": "DDP", "ilqr": "iLQR", "newton": "Newton"}
 
 NAME = click.argument("name")
+PROBLEM = click.option("--problem", help="Problem of a file that was not written by `mayne solve --save`.")
 ROBOT = click.option("--robot", help="Another robot: a name of example-robot-data or a file.")
 OPTIONS = click.argument("options", nargs=-1, type=click.UNPROCESSED, metavar="[--PARAMETER VALUE]...")
 OPEN = {"ignore_unknown_options": True}  # for the parameters of the problem, which `parse` reads

@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import click
 import numpy as np
 
-from ddp.errors import ProblemError, as_array, said
+from ddp.errors import ProblemError, as_array, positive, said
 from ddp.feedback.policy_files import SUFFIXES
 from ddp.problem import Problem
 from ddp.protocols import Array
 from ddp.solutions.solution import Solution
+from ddp.solutions.solution_files import check_belongs
 from ddp.solver import solve
+from dynamics import RobotDynamics, load
 from problems.command import playing
 from problems.command.output import tell, wrote
+from problems.command.parameters import parse
 from problems.command.progress import progress
-from problems.command.shell import DRAWING, HTML, JSON, OPEN, OPTIONS, ROBOT, File, end, named
+from problems.command.shell import DRAWING, HTML, JSON, OPEN, OPTIONS, PROBLEM, ROBOT, File, end, named
 from problems.play import policies
 from problems.play.simulation import root_mean_square, simulate, system_of
 from problems.play.terrain import as_range
@@ -55,19 +60,23 @@ def disturbing(command: Callable[..., None]) -> Callable[..., None]:
 @click.option("--known-delay", is_flag=True, help="Let the policy know the delay.")
 @click.option("--export", "gains", type=File(*SUFFIXES), help="Write the policy's gains (.npz, .csv, .json).")
 @click.option("--plot", type=DRAWING, help="Write the errors against time (.png, .pdf, .svg).")
+@PROBLEM
 @ROBOT
 @HTML
 @JSON
 def play(
     name: str, options: tuple[str, ...], inside: str, push: str | None, mass: float, friction: float | None,
     delay: float, uneven: str | None, by_contact: bool, known_delay: bool, noise: float, rate: float, seed: int,
-    gains: str | None, plot: str | None, robot: str | None, html: str | None, as_json: bool,
+    gains: str | None, plot: str | None, problem: str | None, robot: str | None, html: str | None, as_json: bool,
 ) -> None:  # fmt: skip
-    """Play the policy of problem NAME, or of FILE of `mayne solve --save`, in MuJoCo, beside a joint PD."""
+    """Play the policy of problem NAME, or of FILE of `mayne solve --save`, in MuJoCo, beside a joint PD.
+
+    A FILE of `Solution.save` in Python needs --problem, or --robot and --dt.
+    """
     kick = None if push is None else some_numbers("--push", push)
     heights = 0.0 if uneven is None else some_numbers("--uneven", uneven)
-    entry, problem, solution = solved(name, robot, options)
-    system = system_of(problem.dynamics, entry.name)
+    entry, found, solution = solved(name, robot, options, problem)
+    system = system_of(found.dynamics, entry.name)
     conditions: dict[str, Any] = {"push": kick, "mass": mass, "friction": friction, "delay": delay}
     conditions |= {"noise": noise, "rate": rate, "uneven": heights, "seed": seed}
     runs = {}
@@ -102,20 +111,42 @@ def play(
     end(not runs["policy"].fell)
 
 
-def solved(name: str, robot: str | None, options: tuple[str, ...]) -> tuple[Entry, Problem, Solution]:
-    """The solution of a problem by its name, or of a file."""
+def solved(
+    name: str, robot: str | None, options: tuple[str, ...], own: str | None = None
+) -> tuple[Entry, Problem, Solution]:
+    """The solution of a problem by its name, or of a file that tells its problem; ``own`` is told instead."""
     if name in ALL or not os.path.isfile(name):  # refuses no name, however long
         entry, problem, _ = named(name, robot, options)
         with progress(f"{entry.name}, solving") as callback:
             return entry, problem, solve(problem, callback=callback)
     signed, chosen = playing.signature(name)
-    if not signed:
-        raise ProblemError(
-            f"file: {name} does not say which problem it solves; write it by `mayne solve --save`. One of a problem of "
-            "your own is played in Python, by mayne.simulate(solution)"
-        )
-    entry, problem, _ = named(signed, robot, options, chosen)
+    if not (own or signed):
+        return _of_robot(name, robot, options)
+    entry, problem, _ = named(own or signed, robot, options, chosen)
     return entry, problem, Solution.load(name, problem)
+
+
+def _of_robot(file: str, robot: str | None, options: tuple[str, ...]) -> tuple[Entry, Problem, Solution]:
+    """The solution of a file, without its costs, as a motion of a robot by steps of --dt."""
+
+    def build(dt: float = 0.0) -> Problem:
+        system = RobotDynamics(load(str(robot)), positive("--dt", dt))
+        if system.nx != (nx := solution.X.shape[1]):
+            raise ProblemError(f"--robot: expected one whose states have {nx} numbers, {robot} has {system.nx}")
+        return Problem(system, [], [], solution.X[0], len(solution.U))
+
+    entry = Entry(file, build, f"a motion of {robot}", (), 0.0, robot or "", ())
+    chosen = parse(entry, options)
+    if robot is None or not chosen:
+        raise ProblemError(
+            f"file: {file} does not say which problem it solves: give --problem, or --robot and --dt; "
+            "in Python, mayne.simulate(solution) plays it"
+        )
+    solution = Solution.load(file)
+    problem = entry.build(**chosen)
+    solution = replace(solution, problem=problem, cost=0.0)
+    check_belongs(Path(file), solution, problem)
+    return entry, problem, solution
 
 
 def some_numbers(option: str, words: str) -> Array:
