@@ -52,7 +52,7 @@ class Finished:
 
 def finish(
     point: Point, allowed: float, held: Array | None = None, show: Callable[[Record], None] | None = None,
-    most: int = ROUNDS, at_once: int = MOST, led: bool = False,
+    most: int = ROUNDS, at_once: int = MOST, led: bool = False, exact: bool = True,
 ) -> Finished:  # fmt: skip
     """Take Newton's steps on the active set; the point is left at the best of them, bounded by its active rows.
 
@@ -66,6 +66,7 @@ def finish(
     that was met, with a barrier that belongs to it.
     led: whether it begins where rollouts without constraints have led, or a guess, far from any solution: then steps
     are whole, whatever errors do, and none are tried after one that opens too much, see `active.opens`.
+    exact: whether gains keep what binds exactly, see elimination.py.
     """
     ending = copied(point.place.ending)
     s, own, barrier, before = Numbers(ending), point.place.own, point.barrier, working_time()
@@ -89,7 +90,7 @@ def finish(
         contraction = NONE if s.share == 0.0 else GIVEN
         kept = own["kept_k"].copy(), own["kept_K"].reshape(point.backward.policy[1].shape).copy()
         known = not s.astray and np.abs(point.u).max() <= CLOSE * (1.0 + np.abs(point.U).max())
-        k, K = exact_gains(point, s.share, known) or kept
+        k, K = (exact_gains(point, s.share, known) if exact else None) or kept
         return Finished(Sweep(k, K, np.nan, -s.change, s.gradient, -1, contraction), s.share == 1.0)
     point.barrier = barrier
     if show is None:

@@ -99,13 +99,13 @@ def minimise(descent: Descent) -> Minimised:
     point, exact, sweep = interior.point, False, None if interior.finished else interior.sweep
     if end.ending.converged:
         loose, last = interior.open or interior.course.tolerance > END, _last(interior, sweep)
-        finished = interior.finished or finish(point, TOLERANCE if loose else DOUBTFUL)
+        finished = interior.finished or finish(point, TOLERANCE if loose else DOUBTFUL, exact=solver.last_sweep)
         if loose and finished.sweep is None:  # which rows are active is not clear yet
             interior.course.tolerance = END
             point.differentiate()
             end = interior.run(solver.max_iterations, warm=True)
             point, last = interior.point, _last(interior, interior.sweep)
-            finished = finish(point, DOUBTFUL) if end.ending.converged else finished
+            finished = finish(point, DOUBTFUL, exact=solver.last_sweep) if end.ending.converged else finished
         found = finished.sweep is not None
         sweep, exact = (finished.sweep, finished.exact) if found else (last, interior.exact)
         if end.ending.converged and not exact and slope(point.held_by) > SLOPE * (unit(point) + abs(point.cost)):
@@ -134,7 +134,8 @@ def _by_what_binds(descent: Descent, point: Point, held: Array, led: bool) -> Fi
         return Finished(None, False)
     point.contract()
     show, at_once = partial(descent.go_on, at=point), 1 if descent.watched else MOST
-    finished = finish(point, TOLERANCE, held, show, ROUNDS if led else MOST_HELD, at_once, led)
+    most, exact = ROUNDS if led else MOST_HELD, descent.solver.last_sweep
+    finished = finish(point, TOLERANCE, held, show, most, at_once, led, exact)
     if finished.sweep is None:
         point.differentiate()
     return finished
@@ -160,7 +161,8 @@ def _from_anew(descent: Descent, scale: float) -> tuple[Interior, End]:
     proof, at_once = AT_ONCE if struggles is _struggles_freely else 0, 1 if descent.watched else MOST
 
     def newton(point: Point, left: int) -> Finished:
-        return finish(point, TOLERANCE, None, partial(descent.go_on, at=point), min(MOST_HELD, left), at_once)
+        show, most = partial(descent.go_on, at=point), min(MOST_HELD, left)
+        return finish(point, TOLERANCE, None, show, most, at_once, exact=solver.last_sweep)
 
     cross = newton if solver.tolerance < CROSSING else None  # looser solves end before
     alone = descent.watched or keeper is not None or struggles in (_struggles_within, _struggles_freely)

@@ -116,3 +116,12 @@ def test_policies_keep_what_binds_to_second_order_from_wherever_that_can_be_kept
         missed.append(np.abs((problem.rows.values(X, U) - problem.rows.values(solution.X, solution.U))[holds]).max())
     assert holds.any()
     assert missed[1] <= 0.02 * missed[0] + 1e-12
+
+
+def test_without_a_last_sweep_the_motion_is_the_same_and_gains_are_nearly():
+    problem = on_a_rail()
+    exact, nearly = ddp.solve(problem), ddp.solve(problem, ddp.DDP(last_sweep=False))
+    assert nearly.converged
+    assert nearly.violation < 1e-8
+    np.testing.assert_allclose(nearly.U, exact.U, rtol=0.0, atol=1e-6 * np.abs(exact.U).max())
+    assert not np.array_equal(nearly.K, exact.K)
