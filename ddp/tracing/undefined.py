@@ -10,6 +10,9 @@ import numpy as np
 _SINGULAR = (ArithmeticError, np.linalg.LinAlgError)
 """Exceptions of a function where it is not defined, as of 1.0 / 0 or a singular matrix; see `is_undefined`."""
 
+_TYPES = {"isinstance", "issubclass", "type", "hasattr", "getattr", "callable", "dtype", "__class__"}
+"""Names by which functions look at types."""
+
 
 def is_undefined(reason: BaseException | None) -> bool:
     """Whether a function has no value there, and is not wrong: nor is it where its own code says so with a ValueError.
@@ -24,13 +27,17 @@ def is_undefined(reason: BaseException | None) -> bool:
 
 
 def is_raised(reason: BaseException) -> bool:
-    """Whether an exception comes from a statement of a user's own, and not of the type of a number."""
-    if isinstance(reason, TypeError):
-        return False
+    """Whether an exception comes from a statement of a user's own, and not of the type of a number.
+
+    A TypeError does where the function that raises it does not look at types, and handles no other exception.
+    """
     last = reason.__traceback__
     while last is not None and last.tb_next is not None:
         last = last.tb_next
     if last is None or _is_ours(Path(last.tb_frame.f_code.co_filename)):
+        return False
+    looks = isinstance(reason, TypeError) and (reason.__context__ or _TYPES & {*last.tb_frame.f_code.co_names})
+    if looks:
         return False
     steps = dis.get_instructions(last.tb_frame.f_code)
     return any(step.offset == last.tb_lasti and step.opname == "RAISE_VARARGS" for step in steps)

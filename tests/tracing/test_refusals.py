@@ -146,6 +146,31 @@ def test_errors_of_types_in_a_branch_are_no_ends_of_a_domain():
         FunctionDynamics(f, 2, 1)
 
 
+def number(value):
+    """The value, if it is a plain number."""
+    if type(value) not in (float, np.float64):
+        raise TypeError(f"expected a float, got {type(value).__name__}")
+    return value
+
+
+def test_types_that_a_function_checks_itself_are_no_ends_of_a_domain():
+    def f(x, u):
+        return number(x[1]) * x if x[0] > 1e3 else x
+
+    with pytest.raises(ddp.ModelError, match=r"TypeError: expected a float"):
+        FunctionDynamics(f, 2, 1)
+
+
+def test_a_type_error_of_a_users_own_ends_the_domain_like_any_other_error():
+    def f(x, u):
+        if x[0] > 1e3:
+            raise TypeError("too far")
+        return x + u
+
+    traced = FunctionDynamics(f, 2, 1)
+    np.testing.assert_array_equal(traced.step(np.array([1.0, 2.0]), np.array([0.5])), [1.5, 2.5])
+
+
 def test_terms_and_constraints_that_cannot_be_traced_are_named_with_ways_out():
     class Rounded:
         def value(self, x, u):
