@@ -30,12 +30,16 @@ from ddp.derivatives import Derivatives
 from ddp.errors import ModelError, ProblemError
 from ddp.problem import Problem
 from ddp.protocols import Array
+from ddp.systems.system import ability
 
 PROVEN = 0.5
 """Constraints cannot be met where no larger share of what is missed may be taken away, see `removable`."""
 
 TRIED, WAVES = 16, 4
 """Other motions that are tried of each kind, each at several fractions, and waves that smooth ones are made of."""
+
+WEIGHED, MOST = 1e-4, 3
+"""Multipliers beyond this share of the largest tell of what holds, and so many constraints are named."""
 
 ENOUGH = 16
 """Other motions that are enough for a proof, of those that are tried."""
@@ -63,7 +67,8 @@ def proof(at: Held) -> str | None:
     share, problem, rows = removable(at), at.problem, at.problem.rows
     if share > PROVEN:
         return None
-    near = f"no change of controls as large as themselves takes away more than {100.0 * share:.2g} % of what is missed"
+    taken = f"takes away more than {100.0 * share:.2g} % of what is missed"
+    near = f"{_opposed(at)}no change of controls as large as themselves {taken}"
     others = list(_motions(problem, at.U))
     if len(others) < ENOUGH:  # all diverge, say
         return None
@@ -91,6 +96,29 @@ def elsewhere(problem: Problem, U: Array, y: Array) -> list[Array]:
         return _nearest(problem, (one for one in _motions(problem, U) if np.isfinite(problem.total(one.X, one.U))), y)
 
 
+def _opposed(at: Held) -> str:
+    """Other constraints that multipliers weigh, else the limits of the control that hold the most, in words.
+
+    Limits have to be wider at least by what takes away all that is missed, to first order, if they alone are changed.
+    """
+    problem, rows, U, y = at.problem, at.problem.rows, at.U, _weights(at.problem, at.y)
+    on_next, g = _gradient(at, np.zeros_like(at.d.lz), y)
+    c = rows.values(at.X, U)
+    missed = _missed(problem, y, c) + float((on_next * at.gaps).sum())
+    strongest = [entry.first + int(np.abs(entry.own(y)).argmax()) for entry in problem.placed]
+    worst = rows.constraint[np.abs(np.where(rows.soft, 0.0, rows.beyond(c))).argmax()]
+    held = [i for i in strongest if np.abs(y[i]) > WEIGHED * np.abs(y).max() and rows.constraint[i] != worst]
+    found = [f"{problem.placed[rows.constraint[i]].name} at knot {rows.knot[i]}" for i in held[:MOST]]
+    room = np.where(g == 0.0, 0.0, np.abs(g) * np.where(g > 0.0, U - problem.lower, problem.upper - U)).sum()
+    slopes = np.abs(g).sum(axis=0)
+    i = int((slopes * _largest(U)).argmax())
+    if not found and room < missed and slopes[i] > 0.0:  # whatever controls do within limits
+        names = ability(problem.dynamics, "named_numbers")
+        wider = f"have to be wider by {(missed - room) / slopes[i]:.2g} at least, to first order, if they alone change"
+        found = [f"limits of control {f'u{i}' if names is None else names[2][i]}, which {wider}"]
+    return f"what holds against it: {' and '.join(found)}; " if found else ""
+
+
 def removable(at: Held) -> float:
     """Share of what is missed that changes of controls may take away, to first order, by this module's test.
 
@@ -110,12 +138,17 @@ def slope(at: Held) -> float:
 
 def _changes(at: Held, lz: Array, y: Array) -> tuple[Array, float]:
     """Costates (N, n) of next states, and Σ |g| r, of a sum with gradients lz (N+1, nz) and Σ y c."""
-    problem, U, n = at.problem, at.U, at.problem.dynamics.n
-    problem.add_forces(at.X, U, y, lz)
-    on_next = costates(at.d.A, lz)[1:]
-    g = lz[:-1, n:] + np.einsum("kij,ki->kj", at.d.B, on_next)
+    problem, U = at.problem, at.U
+    on_next, g = _gradient(at, lz, y)
     room = np.minimum(np.where(g > 0.0, U - problem.lower, problem.upper - U), _largest(U))
     return on_next, float((np.abs(g) * np.maximum(room, 0.0)).sum())
+
+
+def _gradient(at: Held, lz: Array, y: Array) -> tuple[Array, Array]:
+    """Costates (N, n) of next states, and gradient g (N, nu) in controls, of a sum with gradients lz and Σ y c."""
+    at.problem.add_forces(at.X, at.U, y, lz)
+    on_next = costates(at.d.A, lz)[1:]
+    return on_next, lz[:-1, at.problem.dynamics.n :] + np.einsum("kij,ki->kj", at.d.B, on_next)
 
 
 def _largest(U: Array) -> Array:

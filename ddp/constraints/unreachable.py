@@ -32,6 +32,9 @@ EPSILON, TINY = 1e-12, 1e-300
 AT_ONCE = "no controls within limits meet it, whatever follows"
 """Proof, in words, that the first step cannot meet constraints."""
 
+MOST = 2
+"""Other constraints that are named."""
+
 BEGUN, REACH = 24, 30.0
 """Controls of the first step to begin with, and how far they are from rest, relative to it, where nothing limits them.
 """
@@ -138,7 +141,9 @@ def unmet_at_once(problem: Problem) -> str | None:
     placed = zip(found, problem.placed, strict=True)
     early = [(one, max(0, 2 - entry.start)) for one, entry in placed if entry.cap is None and entry.start < 2]
     cut = [replace(one, violation=one.violation[:many]) for one, many in early]
-    return str(max(cut, key=lambda one: one.worst))
+    worst, *others = sorted(cut, key=lambda one: -one.worst)
+    beside = (f", beside {one.name} by {one.worst:.3g}" for one in others[:MOST] if one.worst > MET)
+    return str(worst) + "".join(beside)
 
 
 def _limits(problem: Problem) -> tuple[Array, Array]:

@@ -16,11 +16,14 @@ from ddp.places import TERMS, Place, things_of
 from ddp.problem import Problem
 from ddp.solutions.columns import controls
 from ddp.solutions.kinks import kinks
-from ddp.solutions.status import UNSTABLE, Ending, Status
+from ddp.solutions.status import UNSTABLE, Ending
 from ddp.systems.system import ability
 
 if TYPE_CHECKING:
     from ddp.solutions.solution import Solution
+
+NEAR = 0.01
+"""Distance from a limit, relative to it, at which controls are held by it where a solve has failed."""
 
 FREE = "a running cost of states, as of velocities: nothing asks anything of them before the end; or "
 """Advice where the cost falls on and on along motions that only grow longer."""
@@ -114,7 +117,7 @@ def explain(solution: Solution, problem: Problem) -> Explanation:
     """Explain a solution of ``problem``."""
     shares = [(name, float(cost)) for name, cost in _costs(problem, solution.X, solution.U)]
     active = [*_limits(problem, solution), *_constraints(solution)]
-    advice = advice_after(solution.status, problem)
+    advice = advice_after(solution, problem)
     if solution.status.ending is Ending.ITERATIONS and _are_free(problem, solution):
         advice = FREE + advice
     if solution.status.ending in CREEPING and (smooth := kinks(problem, solution.X, solution.U, alone(problem))):
@@ -127,14 +130,16 @@ def explain(solution: Solution, problem: Problem) -> Explanation:
     return Explanation(outcome, ordered, tuple(active), _course(solution), advice, misses, beyond)
 
 
-def advice_after(status: Status, problem: Problem | None) -> str:
+def advice_after(solution: Solution, problem: Problem | None) -> str:
     """Advice after an ending, empty if all is well: first what a problem has that leads to it."""
-    ending, found = status.ending, []
+    status, ending, found = solution.status, solution.status.ending, list[str]()
     if ending is Ending.ITERATIONS and Ending.UNMET.value in status:
         ending = Ending.UNMET  # after which other attempts were cut off
     if problem is not None and (ending in DOUBTED or UNSTABLE in status):
         doubts = ability(problem.dynamics, "doubts")
         found = [] if doubts is None else list(doubts(problem))
+    if problem is not None and ending is Ending.UNMET:  # others say which limits hold
+        found += _strained(problem, solution.U)
     if GIVEN in status:
         found.append(MOVE)
     elif AT_ONCE in status:
@@ -143,6 +148,17 @@ def advice_after(status: Status, problem: Problem | None) -> str:
     if ending is Ending.DIVERGED and not (problem is not None and ability(problem.dynamics, "implicit")):
         plain += STIFFLY
     return "; or ".join([*found, plain] if plain else found)
+
+
+def _strained(problem: Problem, U: Any) -> Iterator[str]:
+    """The control that is at a limit for most of a motion that constraints ask more of."""
+    lower, upper = problem.lower, problem.upper
+    with np.errstate(invalid="ignore"):  # at what has no limit
+        at = (U - lower <= NEAR * np.abs(lower)) | (upper - U <= NEAR * np.abs(upper))
+    i = int(at.sum(axis=0).argmax())
+    if 2 * (count := int(at[:, i].sum())) >= len(U):
+        name = controls(problem.dynamics, U).names[i]
+        yield f"allow more of control {name}, which is at a limit at {count} of {len(U)} knots"
 
 
 def _joined(shares: Sequence[tuple[str, float]]) -> list[tuple[str, float]]:

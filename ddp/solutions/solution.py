@@ -82,7 +82,7 @@ class Solution:
     def __str__(self) -> str:
         constrained = f", violation {self.violation:.1e}" if self.multipliers.size else ""
         gains = " (its gains are zeros: no backward pass succeeds)" if np.isnan(self.gradient) else ""
-        advice = advice_after(self.status, self.problem)
+        advice = advice_after(self, self.problem)
         line = f"{self.status}: cost {self.cost:.5g}, gradient {self.gradient:.1e}{gains}{constrained}"
         return f"{line}{TRY}{advice}" if advice else line
 

@@ -11,6 +11,7 @@ from ddp.constraints.impossible import Held, elsewhere, proof
 from ddp.constraints.unreachable import is_met_nowhere, unmet_at_once
 from dynamics import FunctionDynamics, RobotDynamics, frame_placement, load
 from dynamics.geometry.solids import Capsule
+from problems.constraints import StateEquality
 from problems.costs import ControlCost, FramePosition, StateCost
 from problems.obstacles import SphereClearance
 
@@ -347,3 +348,39 @@ def test_nothing_is_proven_by_motions_that_all_diverge():
     X, U, d = np.zeros((21, 1)), np.zeros((20, 1)), problem.allocate()
     problem.expand(X, problem.padded(U), d, 0, 21)
     assert proof(Held(problem, d, X, U, np.zeros((20, 1)), np.array([-1.0]))) is None
+
+
+def test_bounds_that_contradict_each_other_are_named_together():
+    system = FunctionDynamics(lambda x, u: np.array([x[0] + H * x[1], x[1] + H * u[0]]), 2, 1)
+    high, low = ddp.Inequality(lambda x, u: x[0], lower=0.5), ddp.Inequality(lambda x, u: x[0], upper=0.3)
+    for places in ({"constraints_at": {10: [high, low]}}, {"constraints": [high, low], "x0": [0.4, 0.0]}):
+        given = {"x0": np.zeros(2), "horizon": 20, "control_limits": (-1.0, 1.0)} | places
+        solution = ddp.solve(ddp.Problem(system, [lambda x, u: u @ u], [], **given), throw=False)
+        assert solution.status.ending is ddp.Ending.INFEASIBLE
+        assert all(f"[{i}] (Inequality)" in solution.status for i in (0, 1))
+        assert "limits of control" not in solution.status
+
+
+@pytest.mark.parametrize("limit", [0.1, 1.0])
+def test_limits_that_hold_a_motion_back_are_named_with_what_is_missing(limit):
+    """Within 2 s a mass that ends at rest goes no further than the limit in metres, but for what a step is long."""
+    system = FunctionDynamics(lambda x, u: np.array([x[0] + H * x[1], x[1] + H * u[0]]), 2, 1)
+    end = ddp.Equality(lambda x, u: x - np.array([5.0, 0.0]))
+    problem = ddp.Problem(
+        system, [lambda x, u: u @ u], [], np.zeros(2), 20, control_limits=(-limit, limit), terminal_constraints=[end]
+    )
+    solution = ddp.solve(problem, throw=False)
+    told = solution.status.partition("limits of control u0, which have to be wider by ")[2].split()[0]
+    assert 0.8 * (5.0 - limit) < float(told) <= 5.0 - limit + 1e-2
+
+
+def test_controls_at_their_limits_are_advised_to_be_allowed_more_where_nothing_is_proven():
+    robot = load("ur5")
+    system, rest = RobotDynamics(robot, dt=0.02), np.concatenate([robot.q0, np.zeros(robot.nv)])
+    costs = [ControlCost(np.zeros(6), np.full(6, 1e-3)), StateCost(system, rest, np.full(12, 0.1))]
+    end = StateEquality(system, rest)
+    problem = ddp.Problem(system, costs, [], rest, 60, control_limits=(-10.0, 10.0), terminal_constraints=[end])
+    solution = ddp.solve(problem, throw=False)
+    assert solution.status.ending is ddp.Ending.UNMET
+    assert "shoulder_lift_joint needs -59.2 N m" in str(solution)
+    assert "allow more of control shoulder_lift_joint" in str(solution)
