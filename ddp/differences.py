@@ -19,6 +19,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ddp.errors import ModelError
+
 Array = NDArray[np.float64]
 Function = Callable[[Any], Any]
 
@@ -170,7 +172,11 @@ def polarised(D: Array, h: Array, sign: float = -1.0) -> Array:
 
 
 def _values(f: Function, z: Array, moves: Array) -> Array:
-    return np.array([f(z + move) for move in moves], dtype=np.float64)
+    """Values of f beside z; ModelError for those of few digits, of which differences would leave rounding."""
+    values = np.array([f(z + move) for move in moves])
+    if values.dtype in (np.float32, np.float16):
+        raise ModelError(f"derivatives by differences: expected a function of float64, got values in {values.dtype}")
+    return np.asarray(values, dtype=np.float64)
 
 
 def _around(values: Array) -> Array:

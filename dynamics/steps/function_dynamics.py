@@ -55,7 +55,7 @@ class FunctionDynamics(ByKnot):
     functions that are not made for complex numbers (``np.abs``, ``np.linalg.norm``, ``float``, ``math``) get 4th-order
     differences, good to about 1e-10. The second order is a tensor (nx, nz, nz) a knot, by 4th-order differences of the
     first, good to about 1e-11 (of values and 1e-9 without complex step). x and u should be of order one, as SI
-    quantities are: the differences step by 1e-3 and 5e-3.
+    quantities are: the differences step by 1e-3 and 5e-3, and refuse values in float32.
 
     Raises ProblemError for malformed arguments; ModelError if f cannot be called, does not return (nx,), or is to be
     traced and cannot be: it says why, and at which line.

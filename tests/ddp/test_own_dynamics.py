@@ -177,3 +177,19 @@ def test_a_hessian_that_fails_is_named():
 
     with pytest.raises(ddp.ModelError, match=r"hessian: raised TypeError: .* takes 3 positional arguments"):
         ddp.solve(swing_up(Other()))
+
+
+def test_differences_of_values_in_single_precision_are_refused():
+    class Coarse(Pendulum):
+        def step(self, x, u):
+            return super().step(x, u).astype(np.float32)
+
+    class Told(Coarse):
+        linearize = Sloped.linearize
+
+    def problem(system):
+        return ddp.Problem(system, [lambda x, u: u @ u], [lambda x, u: x @ x], np.zeros(2), 5)
+
+    with pytest.raises(ddp.ModelError, match="differences: expected a function of float64, got values in float32"):
+        ddp.solve(problem(Coarse()))
+    assert ddp.solve(problem(Told())).converged
