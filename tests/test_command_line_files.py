@@ -36,6 +36,15 @@ def test_a_saved_solution_finds_the_file_of_its_robot_from_another_folder(tmp_pa
     assert result.exit_code == 0, result.output
 
 
+def test_the_page_of_another_robot_shows_the_path_of_its_tool(tmp_path):
+    page = tmp_path / "reach.html"
+    result = mayne("solve", "arm/reach", "--robot", "xarm7", "--horizon", 20, "--html", page)
+    assert result.exit_code == 0, result.output
+    text = page.read_text().replace("</i>", ">")
+    assert ">target of link_eef<" in text
+    assert ">path of link_eef<" in text
+
+
 def test_a_solution_saved_by_a_program_needs_the_name_of_its_problem(tmp_path):
     saved, page = tmp_path / "swing.npz", tmp_path / "swing.html"
     problem = ALL[SMALL]()

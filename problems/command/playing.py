@@ -64,7 +64,8 @@ def draw(
     check_robot(entry, problem)
     system, _ = inside(problem.dynamics, problem.x0[None])
     own = [name for name in entry.frames if system.robot.has_frame(name)]
-    frames = list(dict.fromkeys([*own, *(standing(system) if isinstance(system, PhasedDynamics) else ())]))
+    feet = standing(system) if isinstance(system, PhasedDynamics) else ()
+    frames = list(dict.fromkeys([*own, *feet])) or None  # of another robot: those that have targets
     if page is None:
         return viz.animate(motion, frames=frames, title=entry.description, open_browser=open_browser).where
     return viz.save_html(page, motion, frames=frames, title=entry.description, iterations=iterations).where
