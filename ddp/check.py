@@ -11,6 +11,7 @@ import numpy as np
 
 from ddp.comparison import DerivativeCheck, Differences
 from ddp.costs.batch import BatchTerm
+from ddp.costs.terms import naming
 from ddp.derivatives import Derivatives
 from ddp.errors import ProblemError, as_array, instance, items, said
 from ddp.problem import Problem
@@ -95,10 +96,12 @@ def check_derivatives(
         checks += _dynamics_checks(problem, derivatives, knot, X[knot], U[knot])
     for name, term, own in problem.terms():
         for knot in (k for k in chosen if own.start <= k < own.stop):
-            checks += _term_checks(problem, name, term, knot, X[knot], U[knot])
+            with naming(name, slice(knot, knot + 1)):
+                checks += _term_checks(problem, name, term, knot, X[knot], U[knot])
     for placed in problem.placed:
         for knot in (k for k in chosen if placed.start <= k < placed.stop):
-            checks += _constraint_checks(problem, placed.name, placed.constraint, knot, X[knot], U[knot])
+            with naming(placed.name, slice(knot, knot + 1)):
+                checks += _constraint_checks(problem, placed.name, placed.constraint, knot, X[knot], U[knot])
     return DerivativeReport(tuple(checks))
 
 

@@ -37,7 +37,7 @@ def naming(name: str, knots: slice) -> Iterator[None]:
     try:
         yield
     except TermError as failure:
-        knot = knots.start + failure.row
+        knot = min(knots.start + failure.row, knots.stop - 1)  # differences have several rows beside one knot
         raise ProblemError(f"{name}: {failure} at knot {knot}{line_of(failure.__cause__)}") from failure.__cause__
     except ProblemError as failure:
         raise ProblemError(f"{name}: {failure}") from failure

@@ -71,6 +71,28 @@ def test_a_wrong_hessian_is_named_with_how_wrong_it_is():
     assert report.wrong[0].numerical == pytest.approx(0.1, abs=1e-8)
 
 
+def test_a_term_that_fails_is_named_with_its_knot():
+    class Short(Arrive):
+        def gradient(self, x, u):
+            return np.zeros(1)
+
+    class Moved(Arrive):
+        def value(self, x, u):
+            return super().value(x, u) if x[1] == 0.0 else np.zeros(2)
+
+    still = (np.zeros((101, 2)), np.zeros((100, 1)))
+    for term, message in ((Short(), r"gradient: expected shape .* got \(1,\) at knot 100"), (Moved(), "at knot 100")):
+        problem = with_terms([Swing()], [term])
+        with pytest.raises(ddp.ProblemError, match=rf"terminal\[0\] \({type(term).__name__}\): .*{message}"):
+            ddp.check_derivatives(problem, *still)
+    bounded = ddp.Problem(
+        problem.dynamics, [Swing()], [], problem.x0, 100,
+        constraints=[ddp.Inequality(lambda x, u: x[0], upper=1.0, jacobian=lambda x, u: np.zeros((2, 2)))],
+    )  # fmt: skip
+    with pytest.raises(ddp.ProblemError, match=r"constraints\[0\] \(Inequality\): jacobian: expected .* at knot 0"):
+        ddp.check_derivatives(bounded, *still)
+
+
 class Tilted:
     """Dynamics with something wrong in a derivative, by a fraction."""
 
