@@ -42,7 +42,10 @@ class Solution:
 
     X (N+1, nx), U (N, nu): states and controls.
     k (N, nu), K (N, nu, n): step and gain of a last sweep at X, U without regularisation. K[0] is
-        du0*/dx0 where that sweep had exact Hessians (DDP), and Gauss-Newton's gain otherwise.
+        du0*/dx0 where that sweep had exact Hessians (DDP), and Gauss-Newton's gain otherwise. Under K,
+        constraints stay at their bounds to first order, as the default solver ends. They give way where gains are those
+        of penalties (`AugmentedLagrangian`), of the last barrier (Newton's steps on what binds failed), or without
+        `DDP.last_sweep`.
     cost, gradient: total cost, with what violated `Soft` constraints cost, and max-norm of its gradient in U, or of
         their Lagrangian's with constraints, without those that a control limit holds against.
     converged, status: whether it did, and why it ended, in words; ``status.ending`` is one of `Ending`.
