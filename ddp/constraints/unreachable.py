@@ -47,14 +47,17 @@ class _Knot:
         here = [entry for entry in problem.placed if entry.start <= knot < entry.stop and entry.cap is None]
         self._constraints, self._nz = [entry.constraint for entry in here], problem.dynamics.n + problem.dynamics.nu
         bounds = [(entry.lower[knot - entry.start], entry.upper[knot - entry.start]) for entry in here]
-        self._bounds = [np.concatenate(sides) for sides in zip((np.zeros(0),) * 2, *bounds, strict=True)]
-        sizes = (np.where(np.isfinite(bound), np.abs(bound), 1.0) for bound in self._bounds)
+        self.bounds = [np.concatenate(sides) for sides in zip((np.zeros(0),) * 2, *bounds, strict=True)]
+        sizes = (np.where(np.isfinite(bound), np.abs(bound), 1.0) for bound in self.bounds)
         self.sizes = np.maximum(1.0, np.minimum(*sizes))
+
+    def values(self, X: Array, U: Array) -> Array:
+        """Values (M, m)."""
+        return np.concatenate([np.zeros((len(X), 0)), *(one.values(X, U) for one in self._constraints)], axis=1)
 
     def beyond(self, X: Array, U: Array) -> Array:
         """Violations (M, m): above the bounds positive, below negative."""
-        c = [np.zeros((len(X), 0)), *(one.values(X, U) for one in self._constraints)]
-        return beyond(np.concatenate(c, axis=1), *self._bounds)
+        return beyond(self.values(X, U), *self.bounds)
 
     def slopes(self, X: Array, U: Array, r: Array) -> Array:
         """Jacobians (M, m, nz) of violations r (M, m)."""
@@ -77,6 +80,13 @@ class _FirstStep:
 
     def beyond(self, X: Array, U: Array) -> Array:
         return np.concatenate([k.beyond(*at) for k, at in zip(self._knots, self.points(U), strict=True)], axis=1)
+
+    def priced(self, U: Array, y: Array) -> Array:
+        """Values beyond the bounds that y (m,) pushes against, times y (M,): negative where all bounds are met."""
+        c = np.concatenate([k.values(*at) for k, at in zip(self._knots, self.points(U), strict=True)], axis=1)
+        lower, upper = np.concatenate([knot.bounds for knot in self._knots], axis=1)
+        of = y != 0.0
+        return (c - np.where(y > 0.0, upper, lower))[:, of] @ y[of]
 
     def slopes(self, X: Array, U: Array, r: Array) -> Array:
         (x, u), after = self.points(U)
@@ -124,6 +134,7 @@ def unmet_at_once(problem: Problem) -> str | None:
         U = np.where(np.arange(BEGUN)[:, None] < BEGUN // 2, np.where(random.random((BEGUN, rest.size)) < 0.5, *ends),
                      random.uniform(*ends, (BEGUN, rest.size)))  # fmt: skip
         U[0] = np.clip(rest, low, high)
+        tried = U
         r, U = _least(problem, rows, np.zeros((BEGUN, 0)), U, low, high, rows.sizes)
         if _is_met(rows, r, MISSED) or not np.isfinite(r).all():
             return None
@@ -132,6 +143,8 @@ def unmet_at_once(problem: Problem) -> str | None:
         g = weighed[best] @ rows.slopes(np.zeros((BEGUN, 0)), U, r)[best]
         room = np.minimum(np.where(g > 0.0, U[best] - low, high - U[best]), reach)
         if np.abs(g) @ room > CHANGED * (weighed * r)[best].sum():
+            return None
+        if not (rows.priced(np.concatenate([tried, U]), weighed[best]) > 0.0).all():  # controls far away disagree
             return None
         (x0, u0), (x1, u1) = ((x[best], u[best]) for x, u in rows.points(U))
         N = problem.horizon

@@ -384,3 +384,15 @@ def test_controls_at_their_limits_are_advised_to_be_allowed_more_where_nothing_i
     assert solution.status.ending is ddp.Ending.UNMET
     assert "shoulder_lift_joint needs -59.2 N m" in str(solution)
     assert "allow more of control shoulder_lift_joint" in str(solution)
+
+
+def test_first_steps_with_many_minima_of_violations_are_no_proof(rng):
+    for _ in range(100):
+        n, nu, m = rng.integers(1, 4, 3)
+        A, B, G = rng.normal(size=(n, n)), rng.normal(size=(n, nu)), rng.normal(size=(m, n))
+        x0, u = rng.normal(size=n), rng.uniform(-1.0, 1.0, nu)
+        met = np.sin(3.0 * G @ (A @ x0 + B @ u))
+        row = ddp.Equality(lambda x, u, G=G, met=met: np.sin(3.0 * G @ x) - met)
+        system, costs = FunctionDynamics(lambda x, u, A=A, B=B: A @ x + B @ u, int(n), int(nu)), [lambda x, u: u @ u]
+        problem = ddp.Problem(system, costs, [], x0, 3, control_limits=(-1.0, 1.0), constraints=[row])
+        assert unmet_at_once(problem) is None
