@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import dis
 from pathlib import Path
+from types import FrameType, FunctionType
 
 import numpy as np
 
 _SINGULAR = (ArithmeticError, np.linalg.LinAlgError)
 """Exceptions of a function where it is not defined, as of 1.0 / 0 or a singular matrix; see `is_undefined`."""
 
-_TYPES = {"isinstance", "issubclass", "type", "hasattr", "getattr", "callable", "dtype", "__class__"}
+_TYPES = {
+    "isinstance", "issubclass", "type", "hasattr", "getattr", "callable", "dtype", "__class__", "isscalar",
+    "repr", "str",
+}  # fmt: skip
 """Names by which functions look at types."""
 
 
@@ -29,18 +33,26 @@ def is_undefined(reason: BaseException | None) -> bool:
 def is_raised(reason: BaseException) -> bool:
     """Whether an exception comes from a statement of a user's own, and not of the type of a number.
 
-    A TypeError does where the function that raises it does not look at types, and handles no other exception.
+    A TypeError does where the function that raises it, and those that it names, do not look at types, and it handles
+    no other exception.
     """
     last = reason.__traceback__
     while last is not None and last.tb_next is not None:
         last = last.tb_next
     if last is None or _is_ours(Path(last.tb_frame.f_code.co_filename)):
         return False
-    looks = isinstance(reason, TypeError) and (reason.__context__ or _TYPES & {*last.tb_frame.f_code.co_names})
-    if looks:
+    if isinstance(reason, TypeError) and (reason.__context__ or _looks_at_types(last.tb_frame)):
         return False
     steps = dis.get_instructions(last.tb_frame.f_code)
     return any(step.offset == last.tb_lasti and step.opname == "RAISE_VARARGS" for step in steps)
+
+
+def _looks_at_types(frame: FrameType) -> bool:
+    """Whether a function that runs, or one that it names, looks at types."""
+    code, known = frame.f_code, frame.f_globals | frame.f_locals
+    named = [known.get(name) for name in (*code.co_names, *code.co_freevars)]
+    codes = [code, *(one.__code__ for one in named if isinstance(one, FunctionType))]
+    return any(_TYPES & {*one.co_names} for one in codes)
 
 
 def _is_ours(path: Path) -> bool:

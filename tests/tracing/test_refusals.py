@@ -153,12 +153,29 @@ def number(value):
     return value
 
 
-def test_types_that_a_function_checks_itself_are_no_ends_of_a_domain():
+def is_number(value):
+    """Whether the value is a plain number."""
+    return type(value) in (float, np.float64)
+
+
+@pytest.mark.parametrize("ask", ["by another function that raises", "by another function", "by numpy"])
+def test_types_that_a_function_checks_itself_are_no_ends_of_a_domain(ask):
     def f(x, u):
         return number(x[1]) * x if x[0] > 1e3 else x
 
+    def by_another(x, u):
+        if x[0] > 1e3 and not is_number(x[1]):
+            raise TypeError("expected a float")
+        return x + u
+
+    def by_numpy(x, u):
+        if x[0] > 1e3 and not np.isscalar(x[1]):
+            raise TypeError("expected a float")
+        return x + u
+
+    function = {"by another function that raises": f, "by another function": by_another, "by numpy": by_numpy}[ask]
     with pytest.raises(ddp.ModelError, match=r"TypeError: expected a float"):
-        FunctionDynamics(f, 2, 1)
+        FunctionDynamics(function, 2, 1)
 
 
 def test_a_type_error_of_a_users_own_ends_the_domain_like_any_other_error():
