@@ -84,7 +84,9 @@ class _Reading:
 
     def read(self, value: Any) -> None:
         self._into.update(type(value).__qualname__.encode() + b":")
-        if isinstance(value, np.ndarray):
+        if isinstance(value, np.ndarray) and (value.dtype.hasobject or isinstance(value, np.ma.MaskedArray)):
+            self._several([str(value.dtype), value.tolist()])  # bytes of the array are addresses, or lack the mask
+        elif isinstance(value, np.ndarray):
             self._into.update(f"{value.dtype} {value.shape}".encode() + np.ascontiguousarray(value).tobytes())
         elif value is None or isinstance(value, (bool, int, float, complex, str, bytes, range, np.generic)):
             self._into.update(repr(value).encode())

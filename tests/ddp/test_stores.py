@@ -306,9 +306,11 @@ def test_what_functions_enclose_tells_stores_apart_whatever_it_is():
 
     several = [np, os, Group(2), Group(3), Group, np.eye(2), np.float64(2.0)]
     several += [kind(value) for kind in (Decimal, bytearray, np.random.default_rng, itemgetter) for value in (2, 3)]
+    several += [np.array([Group(size)]) for size in (2, 3)] + [np.ma.array([1, 2], mask=[i, 0]) for i in (0, 1)]
     several += [deque([2]), deque([3]), re.compile("a"), re.compile("b"), CubicSpline(range(3), range(3))]
     assert len({digest(enclosing(one)) for one in several}) == len(several)
     assert digest(enclosing(Group(2))) == digest(enclosing(Group(2)))
+    assert digest(np.array([Group(2)])) == digest(np.array([Group(2)]))
 
 
 NAMING = """
