@@ -222,8 +222,7 @@ def follow_up(s, point, made):
             if other == NOBODY:
                 s.wait[EXACT] -= 1
         else:
-            told = abs(s.expected[model]) > 1e-10 * (point.unit + abs(point.cost))
-            other = GAUSS_NEWTON if s.alpha[model] < 0.25 and told else NOBODY
+            other = GAUSS_NEWTON if s.alpha[model] < 0.25 else NOBODY
         if other != NOBODY:
             s.model, s.place = other, BESIDE
             return other
