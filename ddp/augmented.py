@@ -26,6 +26,7 @@ import numpy as np
 from ddp.constraints.impossible import Held, proof
 from ddp.constraints.lagrangian import Lagrangian, Residual, state_size
 from ddp.errors import ProblemError, as_array, positive, positive_integer, settle_by
+from ddp.guesses import as_multipliers
 from ddp.interior.scaling import factors_of
 from ddp.iterate import Iterate
 from ddp.problem import Problem
@@ -119,7 +120,7 @@ class AugmentedLagrangian:
         lagrangian = Lagrangian(problem.rows, np.ones(state_size(placed)), warm, factors)
         lagrangian.multipliers[:] = 0.0
         if isinstance(guess, Solution) and warm:
-            lagrangian.multipliers[:] = as_array("guess.multipliers", guess.multipliers, (lagrangian.multipliers.size,))
+            lagrangian.multipliers[:] = as_multipliers(guess.multipliers, lagrangian.multipliers.size)
             lagrangian.penalties[:] = as_array("guess.penalties", guess.penalties, (len(placed),))
         return problem.augmented(lagrangian)
 

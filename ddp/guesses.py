@@ -57,6 +57,16 @@ class Guess(NamedTuple):
     keeper: Any = None
 
 
+def as_multipliers(given: Any, count: int) -> Array:
+    """Multipliers (count,) of a `Solution` as a guess, checked."""
+    if np.size(given) != count:
+        raise ProblemError(
+            f"guess.multipliers: expected {count}, got {np.size(given)}, of a solution of other constraints:"
+            " to start from its motion alone, give guess=(solution.X, solution.U)"
+        )
+    return as_array("guess.multipliers", given, (count,))
+
+
 def kept(guess: Any, dynamics: System, horizon: int) -> Start:
     """`as_guess` for a problem to keep: its arrays can be read, and not be written on."""
     own = as_guess(guess, dynamics, horizon)

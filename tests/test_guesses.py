@@ -152,3 +152,16 @@ def test_controls_that_lead_to_costs_without_a_value_are_no_start():
         assert solution.start.startswith("states that stay at x0")
         assert np.isfinite(solution.cost)
         assert abs(solution.X[-1, 0]) < 0.1
+
+
+def test_solutions_of_other_constraints_give_their_motion_and_not_their_multipliers(swing):
+    """With none of its own, a solution is followed; with others, the error says how to start from its motion."""
+    speed, angle = ddp.Inequality(lambda x, u: x[1] - 6.0), ddp.Inequality(lambda x, u: x[0] - 9.0)
+    free, one, two = (replace(swing, constraints=held) for held in ([], [speed], [speed, angle]))
+    assert ddp.solve(one, guess=ddp.solve(free)).converged
+    earlier = ddp.solve(one)
+    told = rf"guess.multipliers: expected {2 * (N + 1)}, got {N + 1}, of a solution of other constraints.*\(solution.X,"
+    for solver in (ddp.DDP(), ddp.DDP(step="rollout")):
+        with pytest.raises(ProblemError, match=told):
+            ddp.solve(two, solver, guess=earlier if solver.step == "auto" else ddp.solve(one, solver))
+    assert ddp.solve(two, guess=(earlier.X, earlier.U)).converged

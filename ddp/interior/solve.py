@@ -11,7 +11,8 @@ from ddp.constraints.impossible import slope
 from ddp.costs.terms import naming
 from ddp.derivatives import broken_rows
 from ddp.endless import is_early
-from ddp.errors import UndefinedCostError, as_array
+from ddp.errors import UndefinedCostError
+from ddp.guesses import as_multipliers
 from ddp.interior.course import CROSSING, END, START, TOLERANCE, WARM, magnitude, unit
 from ddp.interior.ending import ROUNDS
 from ddp.interior.finish import Finished, finish, kept
@@ -210,10 +211,9 @@ def _warm(iterate: Iterate, scale: float) -> tuple[Point, Array] | None:
     if earlier is None or not (problem.limited or problem.constrained):
         return None
     multipliers = np.asarray(getattr(earlier, "multipliers", np.zeros(0)))
-    if multipliers.size != problem.multiplier_count:
-        if multipliers.size > 0:
-            as_array("guess.multipliers", multipliers, (problem.multiplier_count,))
+    if problem.multiplier_count and not multipliers.size:
         return None
+    multipliers = as_multipliers(multipliers, problem.multiplier_count)
     X = earlier.X.copy()
     X[0] = problem.x0
     moved = float(np.abs(problem.dynamics.difference(earlier.X[0], X[0])).max())
