@@ -169,7 +169,12 @@ def check_knots(name: str, given: Any, horizon: int, stretches: bool = False, kn
     for knot in given:
         if stretches and (isinstance(knot, range) or not knots):
             if not isinstance(knot, range) or knot.step != 1 or not 0 <= knot.start < knot.stop <= horizon:
-                raise ProblemError(f"{name}: expected ranges of knots within range(0, {horizon}), got {said(knot)}")
+                last = {"constraints_at": "terminal_constraints", "during": "terminal"}.get(name)
+                beyond = isinstance(knot, range) and knot.stop == horizon + 1 and last
+                raise ProblemError(
+                    f"{name}: expected ranges of knots within range(0, {horizon}), got {said(knot)}"
+                    + (f"; what counts at knot {horizon}, the last, is given in {last}" if beyond else "")
+                )
             continue
         whole = isinstance(knot, (int, np.integer)) and not isinstance(knot, bool)
         if not whole or not 0 <= knot <= horizon:

@@ -62,7 +62,10 @@ TRY = "; try this: "
 DOUBTED = (Ending.INFEASIBLE, Ending.UNMET, Ending.NO_START, Ending.DIVERGED)
 """Endings that what is hardly meant in a problem leads to."""
 
-MOVE = "begin where constraints hold at x0, or impose them from a later knot on"
+MOVE = (
+    "begin where constraints hold at x0, or impose them from a later knot k of N on, by"
+    " constraints_at={range(k, N): [...]}, and terminal_constraints at the end"
+)
 """Advice where x0 violates a constraint."""
 
 WIDEN = "allow larger controls, or begin where the first step leads to what constraints allow"

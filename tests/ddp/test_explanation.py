@@ -148,4 +148,5 @@ def test_advice_is_to_move_a_start_that_violates_constraints(least):
     )  # fmt: skip
     advice = ddp.solve(problem, throw=False).explain().advice
     assert ("begin where constraints hold at x0" in advice) == (least > 0.0)
+    assert ("constraints_at={range(k, N): [...]}" in advice) == (least > 0.0)
     assert ("more time" in advice) == (least == 0.0)
