@@ -45,7 +45,7 @@ def doubts_of(system: Any, problem: Any) -> list[str]:
     marks = [mark for term in stated if callable(getattr(term, "marks", None)) for mark in term.marks()]
     bounds = [*_others(robot, stated), *_bounds(robot, stated), *_aims(robot, stated)]
     loads = [*_torques(system, problem, q), *_standing(system, problem.x0)]
-    return [*found, *bounds, *_targets(robot, marks), *_footholds(system, problem), *loads]
+    return [*found, *bounds, *_targets(robot, marks), *_obstructed(problem), *_footholds(system, problem), *loads]
 
 
 def terms_of(problem: Any) -> list[Any]:
@@ -195,6 +195,25 @@ def _targets(robot: Robot, marks: list[Mark]) -> Iterator[str]:
                 f"target of {mark.frame}: {1e3 * missing:.0f} mm further than it can reach, {reach:.3f} m from its "
                 "first joint"
             )
+
+
+def _obstructed(problem: Any) -> Iterator[str]:
+    """Targets at the end that are nearer to an obstacle than constraints let their frames come."""
+    imposed = [held for name in ("constraints", "terminal_constraints") for held in getattr(problem, name, ())]
+    marked = [one for one in (*getattr(problem, "terminal", ()), *imposed) if callable(getattr(one, "marks", None))]
+    targets = [mark for one in marked for mark in one.marks() if mark.kind == "target" and mark.frame]
+    for one in marked:
+        frames = getattr(one, "frames", (getattr(one, "frame", ""),))
+        for obstacle in one.marks() if getattr(one, "at_end", False) else ():
+            if obstacle.kind == "obstacle":
+                nearest = one.radius + one.margin + obstacle.radius
+                for target in targets:
+                    away, axis = target.start - obstacle.start, obstacle.end - obstacle.start
+                    share = np.clip(away @ axis / max(axis @ axis, 1e-12), 0.0, 1.0)
+                    lack = nearest - float(np.linalg.norm(away - share * axis))
+                    if target.frame in frames and lack > BEYOND:
+                        allows = f"nearer to an obstacle than {type(one).__name__} allows"
+                        yield f"target of {target.frame}: {1e3 * lack:.0f} mm {allows}"
 
 
 def _footholds(system: Any, problem: Any) -> Iterator[str]:

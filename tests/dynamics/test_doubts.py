@@ -15,7 +15,7 @@ from ddp.problem import Problem
 from ddp.solver import solve
 from dynamics.robots.equipment import Equipment
 from dynamics.steps.doubts import doubts_of, excesses_of, reach_of
-from problems import ALL, arm, constraints, costs, gaits, pendulum
+from problems import ALL, arm, constraints, costs, gaits, obstacles, pendulum
 from problems.costs import FramePosition
 
 KNOWN = {"arm/out-of-reach"}
@@ -202,6 +202,22 @@ def test_targets_out_of_reach_are_told_in_millimetres(reach):
     for place, told in ((far, ["target of tool0: 250 mm further"]), (near, [])):
         found = doubts(replace(reach, terminal=[FramePosition(robot, "tool0", place, 1.0)]))
         assert [one[: len("target of tool0: 250 mm further")] for one in found] == told
+
+
+def test_targets_inside_what_their_frame_must_stay_clear_of_are_told(reach):
+    """At the end, where both are asked; not of another frame, nor of obstacles that end before the last knot."""
+    robot, target = reach.dynamics.robot, reach.terminal[0].target.translation
+    x, y, z = target
+    rod = obstacles.Capsule([x - 0.3, y - 0.01, z], [x + 0.3, y - 0.01, z], 0.04)
+    ball = obstacles.SphereClearance(robot, "tool0", 0.02, [rod], margin=0.01)
+    bar = obstacles.CapsuleClearance(robot, ("forearm_link", "tool0"), 0.03, [rod])
+    assert doubts(replace(reach, constraints=[ball, bar])) == [
+        f"target of tool0: 60 mm nearer to an obstacle than {kind} allows"
+        for kind in ("SphereClearance", "CapsuleClearance")
+    ]
+    others = [replace(ball, frame="forearm_link"), replace(bar, frames=("forearm_link", "wrist_1_link"))]
+    clear = replace(ball, obstacles=[obstacles.Sphere([x, y, z + 0.1], 0.06)])
+    assert not doubts(replace(reach, constraints=[*others, clear, replace(ball, at_end=False)]))
 
 
 def test_torques_that_do_not_hold_the_start_are_told(reach):
