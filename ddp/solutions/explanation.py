@@ -71,6 +71,15 @@ MOVE = (
 WIDEN = "allow larger controls, or begin where the first step leads to what constraints allow"
 """Advice where the first step cannot meet constraints."""
 
+ANOTHER = "DDP(step='linear'), or another guess, may find a better optimum"
+"""Advice where a converged motion that constraints hold is far from its targets."""
+
+MOVING = "no control changes the cost to first order where the motion rests: give a guess that moves"
+"""Advice where a solve has never left a motion at rest that costs of states ask to move."""
+
+FAR = 0.01
+"""Share of what a target costs at x0 above which it is missed by far: that of a tenth of the way."""
+
 LATER = ", or give the motion more time"
 """Advice where nothing else is known to keep a constraint from being met."""
 
@@ -125,6 +134,10 @@ def explain(solution: Solution, problem: Problem) -> Explanation:
         advice = FREE + advice
     if solution.status.ending in CREEPING and (smooth := kinks(problem, solution.X, solution.U, alone(problem))):
         advice = f"{smooth}; or {advice}"
+    if solution.converged and not advice:
+        far = _misses_by_far(problem, solution, sum(abs(cost) for _, cost in shares))
+        advice = "; or ".join([*_doubts(problem), *([ANOTHER] if any(_constraints(solution)) else [])]) if far else ""
+        advice = MOVING if not active and _rests(problem, solution) else advice
     ordered = tuple(sorted(shares, key=lambda share: -abs(share[1])))
     misses = tuple(_misses(problem, solution.X))
     excesses = ability(problem.dynamics, "excesses")
@@ -139,8 +152,7 @@ def advice_after(solution: Solution, problem: Problem | None) -> str:
     if ending is Ending.ITERATIONS and Ending.UNMET.value in status:
         ending = Ending.UNMET  # after which other attempts were cut off
     if problem is not None and (ending in DOUBTED or UNSTABLE in status):
-        doubts = ability(problem.dynamics, "doubts")
-        found = [] if doubts is None else list(doubts(problem))
+        found = _doubts(problem)
     if problem is not None and ending is Ending.UNMET:  # others say which limits hold
         found += _strained(problem, solution.U)
     if GIVEN in status:
@@ -151,6 +163,12 @@ def advice_after(solution: Solution, problem: Problem | None) -> str:
     if ending is Ending.DIVERGED and not (problem is not None and ability(problem.dynamics, "implicit")):
         plain += STIFFLY
     return "; or ".join([*found, plain] if plain else found)
+
+
+def _doubts(problem: Problem) -> list[str]:
+    """Sentences about what is hardly meant in a problem."""
+    doubts = ability(problem.dynamics, "doubts")
+    return [] if doubts is None else list(doubts(problem))
 
 
 def _strained(problem: Problem, U: Any) -> Iterator[str]:
@@ -183,6 +201,29 @@ def _misses(problem: Problem, X: Any) -> Iterator[str]:
         missed = getattr(term, "missed", None)
         for told in missed(X[k]) if callable(missed) else ():
             yield told if k == -1 else f"knot {k}: {told}"
+
+
+def _misses_by_far(problem: Problem, solution: Solution, total: float) -> bool:
+    """Whether most of the cost is of one target at the end that is far from it, as to the way from x0."""
+    still = np.tile(problem.x0, (len(solution.X), 1))
+    for (_, place), (_, own) in zip(named_terms(problem), alone(problem), strict=True):
+        missed = getattr(place.thing(problem), "missed", None)
+        if place.listed == "terminal" and callable(missed) and missed(solution.X[-1]):
+            cost, at_first = own.total(solution.X, solution.U), own.total(still, solution.U)
+            if 2.0 * cost > total and cost > FAR * at_first > 0.0:
+                return True
+    return False
+
+
+def _rests(problem: Problem, solution: Solution) -> bool:
+    """Whether a motion stays at x0 though the cost changes with states, and with no control."""
+    X, n = solution.X, problem.dynamics.n
+    if np.ptp(X, axis=0).any():
+        return False
+    d = problem.allocate()
+    problem.expand(X, problem.padded(solution.U), d, 0, problem.horizon + 1)
+    slopes = np.abs(d.lz)
+    return bool(slopes[:, :n].max() > 1e-6 and slopes[:-1, n:].max(initial=0.0) <= 1e-9 * slopes[:, :n].max())
 
 
 def _are_free(problem: Problem, solution: Solution) -> bool:

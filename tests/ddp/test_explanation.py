@@ -8,11 +8,12 @@ import pinocchio as pin
 import pytest
 
 import ddp
-from ddp.solutions.explanation import ADVICE, alone
+from ddp.solutions.explanation import ADVICE, ANOTHER, MOVING, alone
 from ddp.solutions.kinks import slope_of
 from ddp.solutions.status import Ending, Status
 from dynamics import ContinuousDynamics, FunctionDynamics, RobotDynamics
-from problems import arm, constraints, gaits, pendulum
+from problems import arm, constraints, gaits, obstacles, pendulum
+from problems.costs import StateCost
 
 
 @pytest.mark.parametrize("build", [arm.reach, lambda: gaits.jump("solo12")], ids=["reach", "jump"])
@@ -150,3 +151,31 @@ def test_advice_is_to_move_a_start_that_violates_constraints(least):
     assert ("begin where constraints hold at x0" in advice) == (least > 0.0)
     assert ("constraints_at={range(k, N): [...]}" in advice) == (least > 0.0)
     assert ("more time" in advice) == (least == 0.0)
+
+
+def test_converged_motions_far_from_their_targets_have_advice():
+    """Their problem's doubts, and another start where constraints hold them; none where targets are met."""
+    reach = arm.reach()
+    robot, target = reach.dynamics.robot, reach.terminal[0].target.translation
+    ball = obstacles.SphereClearance(robot, "tool0", 0.05, [obstacles.Sphere(target, 0.2)])
+    blocked, far, met = (ddp.solve(one) for one in (replace(reach, constraints=[ball]), arm.out_of_reach(), reach))
+    nearer = "target of tool0: 250 mm nearer to an obstacle than SphereClearance allows"
+    assert blocked.explain().advice == f"{nearer}; or {ANOTHER}"
+    assert re.fullmatch("target of tool0: .* its first joint", far.explain().advice)
+    assert met.explain().advice == ""
+    assert ANOTHER not in str(blocked)
+
+
+@pytest.mark.parametrize(("x", "y", "advice"), [(0.0, 1.0, MOVING), (1.0, 0.0, ""), (0.0, 0.0, "")])
+def test_a_car_at_rest_beside_its_target_is_told_to_move(x, y, advice):
+    """No control moves it sideways to first order; ahead one does, and where it stands nothing has to."""
+
+    def step(x, u):
+        return x + 0.05 * np.array([x[3] * np.cos(x[2]), x[3] * np.sin(x[2]), x[3] * u[0], u[1]])
+
+    car = FunctionDynamics(step, 4, 2, dt=0.05)
+    target = StateCost(car, [x, y, 0.0, 0.0], [1e3] * 4)
+    problem = ddp.Problem(car, [lambda x, u: 0.5 * (u @ u)], [target], np.zeros(4), 80)
+    solution = ddp.solve(problem)
+    assert solution.explain().advice == advice
+    assert "try this" not in str(solution)
