@@ -140,7 +140,7 @@ class _Task(NamedTuple):
         if unmet is not None:
             first = replace(first, max_iterations=min(first.max_iterations, NEARBY))
         outcome, linear = self.solved(first, guess, start, history, keeper), first.full_space(self.problem)
-        if outcome.violation > TOLERANCE and not outside:
+        if outcome.violation > TOLERANCE and not (outside or outcome.status.ending is Ending.INFEASIBLE):
             unmet = unmet_at_once(self.problem)
         if unmet is not None and outcome.violation > TOLERANCE:
             said = f"not converged after {len(history)} iterations, {infeasible(unmet, AT_ONCE)}"

@@ -9,7 +9,7 @@ def test_the_path_of_an_iteration_follows_the_trajectory_and_v_x():
     lines = call_path(problems.find("arm/reach").build())
     text = "\n".join(lines)
     stations = (
-        "Model.iterate()", "Problem.expand(X, U)", "* dynamics.steps.expansions._expand: ", "Backward.__call__",
+        "Model.iterate()", "Problem.expand(X, U)", "* dynamics.steps.knots._expand: ", "Backward.__call__",
         "contract_with(record, V_x", "* ddp.sweeps.sweeping.recur:", "Problem.track(X, U, k, K, alphas, gaps)",
         "Objective.total(X', U')", "Iterate.accept()",
     )  # fmt: skip
