@@ -18,6 +18,7 @@ from ddp.compiling import kernel
 from ddp.compiling.store import cache_directory
 from problems import ALL
 from problems.command import comparing, dynamics_bench, output
+from problems.command.parameters import build, parse
 
 
 @pytest.mark.parametrize(
@@ -208,9 +209,24 @@ def test_numbers_with_commas_are_an_array():
     assert moved["cost"] < 0.5 * ALL["arm/out-of-reach"].cost
 
 
+def test_rows_with_semicolons_are_a_matrix():
+    entry = ALL["arm/reach"]
+    pose = np.eye(4)
+    pose[:3, 3] = 0.4, 0.2, 0.5
+    example = mayne("list", entry.name).stdout.split('"')[-2]
+    problem = build(entry, parse(entry, ["--target", example]))
+    assert np.array_equal(problem.number("target"), pose)
+    told = mayne("solve", entry.name, "--target", example, "--json")
+    assert json.loads(told.stdout)["cost"] == ddp.solve(problem, throw=False).cost
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
+        (["solve", "arm/reach", "--target", "[[1,0],[0,1]]"], ["--target", "rows of a matrix semicolons", "'[[1,0]"]),
+        (["solve", "arm/reach", "--target", "pose.npy"], ["--target", "rows of a matrix semicolons", "'pose.npy'"]),
+        (["solve", "arm/reach", "--target", "1,0;0"], ["--target", "rows of one length", "'1,0;0'"]),
+        (["solve", SMALL, "--horizon", "3;4"], ["--horizon", "one number", "'3;4'"]),
         (["solve", "quadruped/trot", "--weights-torq", "1"], ["--weights-torq", "'--weights-torque'"]),
         (["solve", SMALL, "--horizen", "80"], ["--horizen", "did you mean '--horizon'"]),
         (["solve", SMALL, "--tolerence", "1"], ["--tolerence", "'--tolerance'"]),

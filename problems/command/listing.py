@@ -15,7 +15,7 @@ from example_robot_data import robots_loader
 from ddp.errors import ModelError
 from dynamics.robots.model import load
 from problems.command.output import tell
-from problems.command.parameters import parameters
+from problems.command.parameters import HOW, parameters
 from problems.command.progress import progress
 from problems.registry import ALL, Entry
 
@@ -52,7 +52,8 @@ def describe(entry: Entry, as_json: bool) -> None:
     about = inspect.cleandoc(entry.build.__doc__ or "")
     rows = [[f"--{name.replace('_', '-')}", str(default)] for name, default in defaults.items()]
     told = {"name": entry.name, "description": entry.description, "parameters": defaults}
-    tell(as_json, told, f"{entry.name}: {entry.description}\n\n{about}\n", (["parameter", "default"], rows))
+    text = f"{entry.name}: {entry.description}\n\n{about}\n"
+    tell(as_json, told, text, (["parameter", "default"], rows), f"\nof parameters, {HOW}")
 
 
 def loadable() -> tuple[list[Listed], list[str]]:

@@ -14,6 +14,9 @@ from ddp.errors import ProblemError, nearest, said
 from ddp.problem import Problem
 from problems.registry import Entry
 
+HOW = 'several numbers have commas between them, rows of a matrix semicolons: "1,0,0,0.4;0,1,0,0.2;0,0,1,0.5;0,0,0,1"'
+"""Notation of arrays; that example is a pose without rotation at x = 0.4, y = 0.2, z = 0.5 m."""
+
 
 def parameters(entry: Entry) -> dict[str, Any]:
     """Each parameter of a problem's constructor and its default; of records, each field."""
@@ -43,13 +46,15 @@ def _given(entry: Entry) -> dict[str, Any]:
 
 
 def parse(entry: Entry, arguments: Sequence[str], others: Sequence[str] = ()) -> dict[str, Any]:
-    """The parameters that ``--name value`` or ``--name=value`` mean, several numbers with commas between them.
+    """The parameters that ``--name value`` or ``--name=value`` mean; ``1,2`` is a vector, ``1,2;3,4`` a matrix.
 
     others: what else could have been meant by a misspelt option.
 
     Raises ProblemError, naming the option, for a parameter that the problem lacks and for a value of another kind.
     """
     known = parameters(entry)
+    signature = inspect.signature(entry.build).parameters
+    arrays = {name for name, parameter in signature.items() if "ArrayLike" in str(parameter.annotation)}
     chosen: dict[str, Any] = {}
     waiting = list(arguments)
     while waiting:
@@ -64,11 +69,11 @@ def parse(entry: Entry, arguments: Sequence[str], others: Sequence[str] = ()) ->
             if not waiting:
                 raise ProblemError(f"{option}: expected a value after it")
             value = waiting.pop(0)
-        chosen[name] = _converted(option, value, known[name])
+        chosen[name] = _converted(option, value, known[name], name in arrays)
     return chosen
 
 
-def _converted(option: str, text: str, default: Any) -> Any:
+def _converted(option: str, text: str, default: Any, is_array: bool) -> Any:
     """A text as a value of the default's kind; without one, numbers where it can be read as numbers."""
     if isinstance(default, str):
         return text
@@ -78,12 +83,17 @@ def _converted(option: str, text: str, default: Any) -> Any:
         return text.lower() == "true"
     kind = int if isinstance(default, int) else float
     try:
-        numbers = [kind(part) for part in text.split(",")]
+        rows = [tuple(kind(part) for part in row.split(",")) for row in text.split(";")]
     except ValueError:
-        if default is None:
+        if default is None and not is_array:
             return text
-        what = "a whole number" if kind is int else "numbers with commas between them"
+        plain = "a whole number" if kind is int else "numbers with commas between them"
+        what = f"numbers ({HOW})" if is_array else plain
         raise ProblemError(f"{option}: expected {what}, got {said(text)}") from None
-    if isinstance(default, (int, float)) and len(numbers) != 1:
+    if len({len(row) for row in rows}) > 1:
+        raise ProblemError(f"{option}: expected rows of one length, got {said(text)}")
+    if isinstance(default, (int, float)) and (len(rows), len(rows[0])) != (1, 1):
         raise ProblemError(f"{option}: expected one number, got {said(text)}")
-    return numbers[0] if len(numbers) == 1 else tuple(numbers)
+    if len(rows) > 1:
+        return tuple(rows)
+    return rows[0][0] if len(rows[0]) == 1 else rows[0]
