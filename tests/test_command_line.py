@@ -18,7 +18,7 @@ from ddp.compiling import kernel
 from ddp.compiling.store import cache_directory
 from problems import ALL
 from problems.command import comparing, dynamics_bench, output
-from problems.command.parameters import build, parse
+from problems.command.parameters import HOW, build, parse
 
 
 @pytest.mark.parametrize(
@@ -213,7 +213,8 @@ def test_rows_with_semicolons_are_a_matrix():
     entry = ALL["arm/reach"]
     pose = np.eye(4)
     pose[:3, 3] = 0.4, 0.2, 0.5
-    example = mayne("list", entry.name).stdout.split('"')[-2]
+    example = HOW.split('"')[1]
+    assert example in mayne("list", entry.name).stdout
     problem = build(entry, parse(entry, ["--target", example]))
     assert np.array_equal(problem.number("target"), pose)
     told = mayne("solve", entry.name, "--target", example, "--json")

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ddp.errors import ProblemError, said
+from dynamics.phases.phased_dynamics import PhasedDynamics
+from dynamics.phases.reaction import friction, ground_forces, standing
 from viz.contacts import Flags, as_forces, as_friction, as_schedule, in_contact, instants
 from viz.plots import literal, plain, sheet, write
 from viz.shapes import COLORS, Array
+from viz.signals import Told
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -23,14 +25,21 @@ STEEPEST = 2.0
 
 
 def plot_schedule(
-    schedule: Mapping[str, ArrayLike], dt: ArrayLike, path: str | os.PathLike[str], title: str | None = None
+    schedule: Told | Mapping[str, ArrayLike], dt: Any = None, path: Any = None, title: str | None = None
 ) -> Path:
     """Draw who stands when, as Hildebrand did, and write it to ``path`` (.png, .pdf, .svg): one row per foot.
 
+        plot_schedule(solution, path)
+        plot_schedule(schedule, dt, path)
+
+    solution: of a problem with contacts, which tells the rest.
     schedule: name of a foot -> flags (N,), true while it stands; dt: how long each flag lasts [s], one number or
     (N,). A bar is a stance; beside each row is its duty factor, the share of time for which the foot stands; time
     with no foot on the ground is grey. Bad input raises ProblemError, which names the argument.
     """
+    if isinstance(schedule, Told):
+        system, path = _contacts(schedule, dt, path)
+        schedule, dt = standing(system), system.durations
     feet = as_schedule(schedule)
     times = instants(dt, len(next(iter(feet.values()))) + 1)
     figure, target = sheet(path, title, 9.0, 1.2 + 0.42 * len(feet))
@@ -54,14 +63,18 @@ def plot_schedule(
 
 
 def plot_forces(
-    forces: Mapping[str, ArrayLike],
-    dt: ArrayLike,
-    path: str | os.PathLike[str],
+    forces: Told | Mapping[str, ArrayLike],
+    dt: Any = None,
+    path: Any = None,
     mu: float | Mapping[str, float] | None = None,
     title: str | None = None,
 ) -> Path:
     """Draw the forces on the feet over time, and write them to ``path`` (.png, .pdf, .svg).
 
+        plot_forces(solution, path)
+        plot_forces(forces, dt, path)
+
+    solution: of a problem with contacts, which tells the rest, mu as well.
     forces: name of a foot -> its force (N, 3) in world axes [N], NaN or zero where there is no contact; dt: how long
     each lasts [s], one number or (N,); mu: coefficient of friction, one number or one for each name.
     Above is the normal force, along the world's z. Below is the share of the friction that is used,
@@ -69,17 +82,22 @@ def plot_forces(
     than the panel shows, or pulls at the ground, runs along its upper edge. Bad input raises ProblemError, which
     names the argument.
     """
+    if isinstance(forces, Told):
+        solution: Any = forces
+        system, path = _contacts(solution, dt, path)
+        mu = friction(solution.problem) if mu is None else mu
+        forces, dt = ground_forces(system, solution.X, solution.U), system.durations
     given = as_forces(forces)
     if not given:
         raise ProblemError("forces: expected at least one foot, got none")
-    friction = as_friction("mu", 1.0 if mu is None else mu, list(given))
+    coefficients = as_friction("mu", 1.0 if mu is None else mu, list(given))
     for name in given:
-        if name not in friction:
+        if name not in coefficients:
             raise ProblemError(f"mu: expected a coefficient for each foot, got none for {said(name)}")
     times = instants(dt, len(next(iter(given.values()))) + 1)
     figure, target = sheet(path, title, 9.0, 5.2)
     above, below = figure.subplots(2, 1, sharex=True)
-    shares = {name: share(force, friction[name]) for name, force in given.items()}
+    shares = {name: share(force, coefficients[name]) for name, force in given.items()}
     seen = np.concatenate(list(shares.values()))
     least = 0.1 if mu is None else 1.0
     top = 1.15 * max([least, *(min(float(value), STEEPEST) for value in seen[np.isfinite(seen)])])
@@ -101,6 +119,16 @@ def plot_forces(
     for axes in (above, below):
         plain(axes)
     return write(figure, target)
+
+
+def _contacts(solution: Any, dt: Any, path: Any) -> tuple[PhasedDynamics, Any]:
+    """The system of a solution, and the path, which may stand where dt does otherwise."""
+    system = solution.problem.dynamics
+    if not isinstance(system, PhasedDynamics):
+        raise ProblemError(f"solution: expected one of a problem with contacts, got one of {type(system).__name__}")
+    if dt is not None and path is not None:
+        raise ProblemError("dt: expected none beside a solution, which has its own")
+    return system, dt if path is None else path
 
 
 def spans(flags: Flags, times: Array) -> list[tuple[float, float]]:

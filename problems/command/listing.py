@@ -52,8 +52,8 @@ def describe(entry: Entry, as_json: bool) -> None:
     about = inspect.cleandoc(entry.build.__doc__ or "")
     rows = [[f"--{name.replace('_', '-')}", str(default)] for name, default in defaults.items()]
     told = {"name": entry.name, "description": entry.description, "parameters": defaults}
-    text = f"{entry.name}: {entry.description}\n\n{about}\n"
-    tell(as_json, told, text, (["parameter", "default"], rows), f"\nof parameters, {HOW}")
+    text = f"{entry.name}: {entry.description}\n\n{about}\n\n{HOW[0].upper()}{HOW[1:]}\n"
+    tell(as_json, told, text, (["parameter", "default"], rows))
 
 
 def loadable() -> tuple[list[Listed], list[str]]:

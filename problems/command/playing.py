@@ -21,7 +21,7 @@ from ddp.protocols import Array
 from ddp.solutions.record import Record
 from ddp.solutions.solution import Solution
 from dynamics import Motion, PhasedDynamics, RobotDynamics, load
-from dynamics.phases.reaction import friction, ground, ground_forces, standing
+from dynamics.phases.reaction import ground, standing
 from dynamics.rods.hybrid_robot import HybridRobot
 from dynamics.steps.free_start import inside
 from problems.command.output import wrote
@@ -122,23 +122,21 @@ def plot_runs(runs: dict[str, Play], unit: str, title: str, path: str) -> None:
     wrote(path)
 
 
-def check_contacts(entry: Entry, problem: Problem) -> PhasedDynamics:
-    """Return the system of a problem with contacts; ProblemError for one without."""
+def check_contacts(entry: Entry, problem: Problem) -> None:
+    """Raise ProblemError for a problem without contacts."""
     if not isinstance(problem.dynamics, PhasedDynamics):
         raise ProblemError(f"--schedule, --forces: expected a problem with contacts, {entry.name} has none")
-    return problem.dynamics
 
 
 def plot_gait(entry: Entry, problem: Problem, solution: Solution, schedule: str | None, forces: str | None) -> None:
     """Plot who stands when, and the forces on the feet; ProblemError for a problem without contacts."""
     if not (schedule or forces):
         return
-    system = check_contacts(entry, problem)
+    check_contacts(entry, problem)
     if schedule:
-        viz.plot_schedule(standing(system), system.durations, schedule, entry.description)
+        viz.plot_schedule(solution, schedule, title=entry.description)
     if forces:
-        acting = ground_forces(system, solution.X, solution.U)
-        viz.plot_forces(acting, system.durations, forces, friction(problem), entry.description)
+        viz.plot_forces(solution, forces, title=entry.description)
 
 
 def view_robot(file: str, source: str, dt: float, html: str | None, open_browser: bool) -> None:

@@ -50,7 +50,10 @@ WAYS = "normal", "times", "plus", "shift", "file", "values"
 
 @click.command()
 @click.argument("plan", type=click.Path(exists=True, dir_okay=False))
-@click.option("--shard", metavar="NUMBER/COUNT", help="Solve one of so many shares, into a store that all write to.")
+@click.option(
+    "--shard", metavar="NUMBER/COUNT",
+    help="Solve one of so many shares, into a store that all write to. Shares are of blocks of some 32 samples.",
+)  # fmt: skip
 @click.option("--into", type=click.Path(), help="Another store than the plan's.")
 @click.option("--quiet", is_flag=True, help="Show no progress.")
 @JSON

@@ -4,8 +4,11 @@ import matplotlib.image
 import numpy as np
 import pytest
 
+import ddp
 import viz
 from ddp.errors import ProblemError
+from dynamics.phases.reaction import friction, ground_forces, standing
+from problems import gaits, pendulum
 from viz.gaits import share, spans
 from viz.shapes import COLORS
 
@@ -54,6 +57,34 @@ def test_durations_may_differ(tmp_path):
     path = viz.plot_schedule(SCHEDULE, steps, tmp_path / "uneven.png")
     assert painted(path, 0) == pytest.approx(2.0 * painted(path, 1), rel=0.02)
     assert viz.plot_forces(FORCES, steps, tmp_path / "forces.png").exists()
+
+
+@pytest.fixture(scope="module")
+def stood():
+    return ddp.solve(gaits.stand("solo12"), ddp.DDP(max_iterations=1), throw=False)
+
+
+def test_a_solution_is_drawn_as_what_it_tells(stood, tmp_path):
+    system, mu = stood.problem.dynamics, friction(stood.problem)
+    assert mu is not None
+    forces = ground_forces(system, stood.X, stood.U)
+    told = viz.plot_schedule(stood, tmp_path / "a.png"), viz.plot_forces(stood, path=tmp_path / "b.png")
+    given = (
+        viz.plot_schedule(standing(system), system.durations, tmp_path / "c.png"),
+        viz.plot_forces(forces, system.durations, tmp_path / "d.png", mu),
+    )
+    for one, other in zip(told, given, strict=True):
+        assert np.array_equal(matplotlib.image.imread(one), matplotlib.image.imread(other))
+
+
+@pytest.mark.parametrize("plot", [viz.plot_schedule, viz.plot_forces])
+def test_a_solution_without_contacts_or_with_durations_is_refused(plot, stood, tmp_path):
+    with pytest.raises(ProblemError, match="dt: expected none beside a solution"):
+        plot(stood, 0.1, tmp_path / "a.png")
+    with pytest.raises(ProblemError, match="solution: expected one of a problem with contacts, got one of"):
+        plot(ddp.solve(pendulum.swing_up(), ddp.DDP(max_iterations=1), throw=False), tmp_path / "a.png")
+    with pytest.raises(ProblemError, match=r"^path: expected .*, got None"):
+        plot(stood)
 
 
 def test_the_share_of_friction_is_that_of_coulombs_law(rng):
