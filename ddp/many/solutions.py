@@ -91,7 +91,7 @@ class Solutions:
 
     def __str__(self) -> str:
         done, converged = int(self.done.sum()), int(self.converged[self.done].sum())
-        missing = f", {self.waiting} solved that are not in the arrays yet" if self.waiting else ""
+        missing = f", {self.waiting} more solved but not in the arrays yet" if self.waiting else ""
         if left := len(self) - done - self.waiting:
             missing += f", {left} not solved yet"
         costs = self.cost[self.done & np.isfinite(self.cost)]
