@@ -133,7 +133,9 @@ class Iterate:
         )  # fmt: skip
 
     def adopt(self, backward: Backward) -> None:
-        """Take sweeps that an earlier solve has left, as if they were new."""
+        """Take sweeps that an earlier solve has left, as if they were new; those of this one go on."""
+        if self._backward is backward:
+            return
         self._backward = backward
         backward.separable = self.separable
         backward.begin()

@@ -13,6 +13,7 @@ import problems
 from ddp.batch import alone
 from ddp.models.regularization import Tenfold
 from ddp.parallel.workers import MOST_KEPT
+from dynamics import ContinuousDynamics
 from problems import arm, pendulum
 
 
@@ -196,3 +197,15 @@ def test_guesses_at_limits_are_swept_within_them_after_compiled_iterations():
     assert same(ddp.solve(problem, guess=at_limits), ddp.solve(replace(problem), guess=at_limits))
     best = ddp.solve(problem, guess=at_limits)
     assert ddp.solve(problem, guess=best).iterations <= 2
+
+
+def test_controls_that_a_look_at_a_longer_step_holds_stay_held_in_compiled_iterations():
+    system = ContinuousDynamics(lambda x, u: np.array([x[1], 9.81 * np.sin(x[0]) + u[0] - 0.1 * x[1]]), 2, 1, 0.05)
+    problem = ddp.Problem(
+        system, [lambda x, u: 1e-4 * u[0] ** 2 + 0.01 * x[0] ** 4 + 0.01 * np.cosh(u[0] / 5.0)],
+        [lambda x, u: 0.5 * (55.8 * x[0] ** 2 + 39.4 * x[1] ** 2)], np.array([2.74, 0.27]), 60,
+        control_limits=(-0.22, 9.03),
+    )  # fmt: skip
+    first, *later = (ddp.solve(problem, throw=False) for _ in range(4))
+    for solution in later:
+        assert same(first, solution)
