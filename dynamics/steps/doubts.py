@@ -206,7 +206,7 @@ def _obstructed(problem: Any) -> Iterator[str]:
         frames = getattr(one, "frames", (getattr(one, "frame", ""),))
         for obstacle in one.marks() if getattr(one, "at_end", False) else ():
             if obstacle.kind == "obstacle":
-                nearest = one.radius + one.margin + obstacle.radius
+                nearest = getattr(one, "radius", 0.0) + getattr(one, "margin", 0.0) + obstacle.radius
                 for target in targets:
                     away, axis = target.start - obstacle.start, obstacle.end - obstacle.start
                     share = np.clip(away @ axis / max(axis @ axis, 1e-12), 0.0, 1.0)
