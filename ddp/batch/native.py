@@ -149,7 +149,7 @@ class _Memory:
             )  # fmt: skip
             self.share_sweeps = eight_sweeps_of(*sizes, structure.blockwise).address
         self.worker, self.owner = worker_of(
-            problem, solver, self.routines,  sweeping=self.sweeping, eight=self.eight, shared=self.shared,
+            problem, solver, self.routines, sweeping=self.sweeping, eight=self.eight, shared=self.shared,
             share_sweeps=self.share_sweeps, weigh=self.weigh.address, follow=self.routines.address("follow"),
             contract=self.routines.address("contract"),
             within=within_function(n, nu).address if problem.limited else 0, fresh=made_like(Decisions, numbers),
