@@ -14,8 +14,8 @@ SOURCES = [path for package in (*PACKAGES, FRONT) for path in sorted((ROOT / pac
 MACHINE = {
     f"ddp.machine.{name}"
     for name in (
-        "addresses", "aligned", "carved", "constants", "fields", "following", "memory", "number", "packing", "recycled",
-        "rows", "simd", "struct", "tiles", "trajectories", "written",
+        "addresses", "aligned", "carved", "constants", "declared", "fields", "following", "memory", "number", "packing",
+        "recycled", "rows", "simd", "struct", "tiles", "trajectories", "written",
     )
 }  # fmt: skip
 TRACING = {

@@ -17,6 +17,7 @@ import numpy as np
 
 from ddp.compiling.kernel import call_contraction, callback, kernel
 from ddp.machine.addresses import array_at
+from ddp.machine.declared import each
 from ddp.machine.memory import hold
 from ddp.machine.struct import Struct, integer, matrix, real
 from ddp.protocols import Array
@@ -32,12 +33,7 @@ class Steps(Struct):
     """The table, sizes, how many limits a step has, the C function of `Tracked.deviation`, and the delay [s]."""
 
     table: Array = matrix()
-    nx: int = integer()
-    n: int = integer()
-    nu: int = integer()
-    limits: int = integer()
-    deviation: int = integer()
-    context: int = integer()
+    nx, n, nu, limits, deviation, context = each(6, integer)
     delay: float = real()
 
 

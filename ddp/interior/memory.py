@@ -12,6 +12,7 @@ from typing import Any
 from ddp.compiling.kernel import call_contraction, inline
 from ddp.constraints.row_table import WORDS
 from ddp.machine.addresses import array_at, integers_at
+from ddp.machine.declared import each
 from ddp.machine.struct import Struct, integer
 from ddp.machine.variables import variable_integer, variable_real
 
@@ -35,16 +36,7 @@ class RowMemory(Struct):
     w, f, y (M,): weights, forces and multipliers.   step (8, M): the last one.   hard (M,): see `Barrier`.
     """
 
-    M: int = integer()
-    bounds: int = integer()
-    kinds: int = integer()
-    hard: int = integer()
-    give: int = integer()
-    state: int = integer()
-    step: int = integer()
-    w: int = integer()
-    f: int = integer()
-    y: int = integer()
+    M, bounds, kinds, hard, give, state, step, w, f, y = each(10, integer)
 
 
 FIELDS: dict[Any, str] = {

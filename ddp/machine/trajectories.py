@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from ddp.compiling.kernel import inline
 from ddp.machine.addresses import array_at
+from ddp.machine.declared import each
 from ddp.machine.memory import address_of
 from ddp.machine.struct import Struct, integer, integers, reals
 from ddp.machine.variables import variable_integer
@@ -25,19 +26,7 @@ class Trajectory(Struct):
     weights (N, n), T (N, .): of second orders, see `ddp.systems.system.System.contract`.
     """
 
-    N: int = integer()
-    nx: int = integer()
-    n: int = integer()
-    nu: int = integer()
-    records: int = integer()
-    X: int = integer()
-    U: int = integer()
-    A: int = integer()
-    B: int = integer()
-    record: int = integer()
-    weights: int = integer()
-    T: int = integer()
-    size: int = integer()
+    N, nx, n, nu, records, X, U, A, B, record, weights, T, size = each(13, integer)
 
 
 class Eight(Struct):
@@ -52,24 +41,14 @@ class Eight(Struct):
     memory: of a `following.Following`.
     """
 
-    N: int = integer()
-    nx: int = integer()
-    n: int = integer()
-    nu: int = integer()
+    N, nx, n, nu = each(4, integer)
     memory: Array = reals(constant=False)
-    X: Places = integers(constant=False)
-    U: Places = integers(constant=False)
-    k: Places = integers(constant=False)
-    K: Places = integers(constant=False)
+    X, U, k, K = each(4, integers, constant=False)
     alphas: Array = reals(constant=False)
-    lower: int = variable_integer()
-    upper: int = variable_integer()
-    to_X: Places = integers(constant=False)
-    to_U: Places = integers(constant=False)
-    gaps: Places = integers(constant=False)
+    lower, upper = each(2, variable_integer)
+    to_X, to_U, gaps = each(3, integers, constant=False)
     imposed: Array = reals(constant=False)
-    torn: int = variable_integer()
-    any_imposed: int = variable_integer()
+    torn, any_imposed = each(2, variable_integer)
 
 
 class Lengths(Struct):
@@ -80,19 +59,7 @@ class Lengths(Struct):
     left over where eight roll out at once.   alphas (count,).
     """
 
-    N: int = integer()
-    nx: int = integer()
-    n: int = integer()
-    nu: int = integer()
-    X: int = integer()
-    U: int = integer()
-    k: int = integer()
-    K: int = integer()
-    gaps: int = integer()
-    lower: int = integer()
-    upper: int = integer()
-    to_X: int = integer()
-    to_U: int = integer()
+    N, nx, n, nu, X, U, k, K, gaps, lower, upper, to_X, to_U = each(13, integer)
     count: int = variable_integer()
     alphas: Array = reals(constant=False)
 

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from ddp.compiling.kernel import kernel
 from ddp.derivatives import Derivatives
+from ddp.machine.declared import each
 from ddp.machine.memory import address_of
 from ddp.machine.rows import clear_rows
 from ddp.machine.struct import Struct, integer, integer_matrix, integers, matrix, real, reals
@@ -33,37 +34,21 @@ class Horizon(Struct):
     action (nu, nu): Q_uu of the last knot that a sweep came to.
     """
 
-    N: int = integer()
-    n: int = integer()
-    nu: int = integer()
-    A: Array = matrix()
-    B: Array = matrix()
-    lz: Array = matrix()
-    lzz: Array = matrix()
-    exact: Array = matrix()
-    diagonal: Array = matrix()
+    N, n, nu = each(3, integer)
+    A, B, lz, lzz, exact, diagonal = each(6, matrix)
     separable: NDArray[np.int64] = integers()
     h: float = real()
     bent: NDArray[np.int64] = integer_matrix()
-    record: Array = matrix(constant=False)
-    T: Array = matrix(constant=False)
-    in_blocks: int = integer()
-    contraction: int = integer()
-    context: int = integer()
+    record, T = each(2, matrix, constant=False)
+    in_blocks, contraction, context = each(3, integer)
     gaps: Array = matrix()
-    torn: int = integer()
-    closing: int = integer()
-    closing_context: int = integer()
+    torn, closing, closing_context = each(3, integer)
     bends: Array = matrix(constant=False)
     crossed: NDArray[np.int64] = integer_matrix()
     weights: Array = matrix(constant=False)
     limited: int = integer()
-    low: Array = matrix()
-    high: Array = matrix()
-    held: Array = matrix(constant=False)
-    rows: Array = matrix(constant=False)
-    k: Array = matrix(constant=False)
-    K: Array = matrix(constant=False)
+    low, high = each(2, matrix)
+    held, rows, k, K = each(4, matrix, constant=False)
     action: Array = reals(constant=False)
 
 

@@ -26,6 +26,7 @@ from ddp.compiling.known import written_out
 from ddp.machine.addresses import array_at
 from ddp.machine.aligned import aligned_zeros
 from ddp.machine.constants import room as memory
+from ddp.machine.declared import each
 from ddp.machine.elements import in_lanes
 from ddp.machine.following import lanes_at
 from ddp.machine.gathering import gather, scatter
@@ -35,7 +36,6 @@ from ddp.machine.rows import clear_rows
 from ddp.machine.simd import load, store
 from ddp.machine.struct import Struct, integer, integers, reals, several
 from ddp.machine.tiles import add_product
-from ddp.machine.trajectories import Places
 from ddp.machine.variables import variable_integer
 from ddp.protocols import Array
 from ddp.sweeps import tiled_sweep
@@ -55,30 +55,15 @@ class EightSweeps(Struct):
     in lanes, all in the same arrays: without gaps, then with some.   separable (N+1,).   second: numbers of a knot's T.
     """
 
-    N: int = integer()
-    n: int = integer()
-    nu: int = integer()
+    N, n, nu = each(3, integer)
     horizons: tuple[Horizon, ...] = several()
     separable: NDArray[np.int64] = integers()
-    A: Places = integers(constant=False)
-    B: Places = integers(constant=False)
-    lz: Places = integers(constant=False)
-    lzz: Places = integers(constant=False)
-    exact: Places = integers(constant=False)
-    diagonal: Places = integers(constant=False)
-    T: Places = integers(constant=False)
-    used: Places = integers(constant=False)
+    A, B, lz, lzz, exact, diagonal, T, used = each(8, integers, constant=False)
     zeros: Array = reals()
     second: int = integer()
-    k: Places = integers(constant=False)
-    K: Places = integers(constant=False)
-    gaps: Places = integers(constant=False)
+    k, K, gaps = each(3, integers, constant=False)
     torn: int = variable_integer()
-    blends: Array = reals(constant=False)
-    mus: Array = reals(constant=False)
-    failed: Array = reals(constant=False)
-    change: Array = reals(constant=False)
-    steepest: Array = reals(constant=False)
+    blends, mus, failed, change, steepest = each(5, reals, constant=False)
 
 
 def eight_sweeps(

@@ -23,9 +23,9 @@ import numpy as np
 
 from ddp.compiling.kernel import inline, kernel
 from ddp.machine.algebra import dot
+from ddp.machine.declared import each
 from ddp.machine.memory import as_matrix, floats_at
 from ddp.machine.struct import Struct, matrix
-from ddp.protocols import Array
 from ddp.sweeps.horizon import Horizon
 from ddp.sweeps.sweeping import Sweeping, recur
 
@@ -42,11 +42,7 @@ ROUNDING = 1e-12
 class Scratch(Struct):
     """Memory that sweeps within limits work in: k, u (N, nu), K (N, nu n), x, y (N+1, n)."""
 
-    k: Array = matrix(constant=False)
-    K: Array = matrix(constant=False)
-    u: Array = matrix(constant=False)
-    x: Array = matrix(constant=False)
-    y: Array = matrix(constant=False)
+    k, K, u, x, y = each(5, matrix, constant=False)
 
 
 def scratch_of(N: int, n: int, nu: int) -> Scratch:

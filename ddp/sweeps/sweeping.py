@@ -7,6 +7,7 @@ from functools import cache
 from typing import Any
 
 from ddp.compiling.kernel import call_contraction, callback, kernel, specialised
+from ddp.machine.declared import each
 from ddp.machine.struct import Struct, integer
 from ddp.machine.variables import variable_integer, variable_real
 from ddp.machine.written import filled
@@ -23,19 +24,11 @@ class Sweeping(Struct):
     function: address of the C function that sweeps, see `sweep_function`.
     """
 
-    function: int = integer()
-    N: int = integer()
-    room: int = integer()
+    function, N, room = each(3, integer)
     horizon: int = variable_integer()
-    blend: float = variable_real()
-    mu: float = variable_real()
-    by_costate: int = variable_integer()
-    kept: int = variable_integer()
-    known: int = variable_integer()
-    failed: int = variable_integer()
-    slope: float = variable_real()
-    change: float = variable_real()
-    gradient: float = variable_real()
+    blend, mu = each(2, variable_real)
+    by_costate, kept, known, failed = each(4, variable_integer)
+    slope, change, gradient = each(3, variable_real)
 
 
 def sweeping_of(function: int, N: int, room: int, horizon: int = 0) -> Sweeping:

@@ -14,6 +14,7 @@ from ddp.compiling.kernel import call_contraction, callback, inline, kernel
 from ddp.machine.addresses import array_at, integers_at
 from ddp.machine.aligned import aligned_zeros
 from ddp.machine.bound import c_function, outline_of, words_of
+from ddp.machine.declared import each
 from ddp.machine.fields import Fields, vector
 from ddp.machine.following import eight_of, follower, lanes_at, strayer, where_moved
 from ddp.machine.memory import address_of
@@ -44,15 +45,9 @@ class Motion(Struct):
     p (np,): parameters.   memory: of a `Moving`.   eight: for step lengths, which the C function ``follow`` rolls out.
     """
 
-    nx: int = integer()
-    n: int = integer()
-    nu: int = integer()
-    np: int = integer()
-    step: int = integer()
-    context: int = integer()
+    nx, n, nu, np, step, context = each(6, integer)
     p: Array = reals()
-    plus: int = integer()
-    minus: int = integer()
+    plus, minus = each(2, integer)
     memory: Array = reals(constant=False)
     eight: Eight = nested(Eight)
     follow: int = integer()

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ddp.errors import ProblemError, as_array, choice, instances, positive, said, settle
+from ddp.machine.declared import each
 from ddp.machine.struct import Struct, integer, integers, reals
 from dynamics.geometry.solids import direction, pose
 from dynamics.quantities.quantities import frame_placement, frame_velocity_derivatives
@@ -169,13 +170,8 @@ class Contacts(Struct):
     """
 
     count: int = integer()
-    body: Indices = integers()
-    root: Indices = integers()
-    kind: Indices = integers()
-    reference: Indices = integers()
-    row: Indices = integers()
-    placement: Array = reals(12)
-    target: Array = reals(12)
+    body, root, kind, reference, row = each(5, integers)
+    placement, target = each(2, reals, 12)
     gains: Array = reals(3)
     wheel: Array = reals(9)
 

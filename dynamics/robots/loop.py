@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ddp.errors import ModelError, instances, said
+from ddp.machine.declared import each
 from ddp.machine.struct import Struct, integer, integers, reals
 from dynamics.robots.libraries import pin
 
@@ -186,13 +187,10 @@ class Loops(Struct):
     previous (nv + nc,): order in which the step's matrix is eliminated, see elimination.py; rows of e come first.
     """
 
-    nc: int = integer()
-    count: int = integer()
-    entries: int = integer()
+    nc, count, entries = each(3, integer)
     pair: Indices = integers(8)
     path: Indices = integers(2)
-    point: Array = reals(4)
-    plane: Array = reals(4)
+    point, plane = each(2, reals, 4)
     previous: Indices = integers()
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ddp.errors import ModelError, said
+from ddp.machine.declared import each
 from ddp.machine.struct import Struct, integer, integers, nested, reals
 from dynamics.geometry.joint_motion import FREE_FLYER, ROD
 from dynamics.robots import joints
@@ -44,32 +45,18 @@ class Tree(Struct):
     wrenches, which are the first ones; 0 of rigid bodies alone.
     """
 
-    nb: int = integer()
-    nv: int = integer()
-    nq: int = integer()
-    ns: int = integer()
-    parent: Indices = integers()
-    heir: Indices = integers()
-    kind: Indices = integers()
-    iq: Indices = integers()
-    iv: Indices = integers()
-    nj: Indices = integers()
+    nb, nv, nq, ns = each(4, integer)
+    parent, heir, kind, iq, iv, nj = each(6, integers)
     placement: Array = reals(12)
     turns: Array = reals(10)
     subspace: Array = reals(6)
     inertia: Array = reals(10)
-    armature: Array = reals()
-    gravity: Array = reals()
-    damping: Array = reals()
-    stiffness: Array = reals()
-    springref: Array = reals()
-    body: Indices = integers()
-    previous: Indices = integers()
+    armature, gravity, damping, stiffness, springref = each(5, reals)
+    body, previous = each(2, integers)
     segment: Indices = integers(4)
     relatives: Indices = integers()
     weightless: Tree | None = nested()
-    room: int = integer()
-    cables: int = integer()
+    room, cables = each(2, integer)
 
     @property
     def handle(self) -> int | Tree:
@@ -126,19 +113,13 @@ class HybridTree(KnowsRods, Tree):
     root (nb,): the body on the world that carries a body.
     """
 
-    rod: Indices = integers()
-    first: Indices = integers()
-    count: Indices = integers()
-    column: Indices = integers()
-    points: int = integer()
-    columns: int = integer()
+    rod, first, count, column = each(4, integers)
+    points, columns = each(2, integer)
     length: Array = reals()
     section: Array = reals(10)
     reference: Array = reals(6)
     level: Array = reals()
-    strain: Indices = integers()
-    mode: Indices = integers()
-    until: Indices = integers()
+    strain, mode, until = each(3, integers)
     strains: Indices = integers(6)
     modes: Indices = integers()
     units: int = integer()
@@ -148,23 +129,15 @@ class HybridTree(KnowsRods, Tree):
     reference_there: Array = reals(6)
     level_there: Array = reals()
     square: Indices = integers()
-    elastic: Array = reals()
-    viscous: Array = reals()
+    elastic, viscous = each(2, reals)
     tendons: int = integer()
-    cable: Indices = integers()
-    route_of: Indices = integers()
+    cable, route_of = each(2, integers)
     route: Array = reals(4)
-    laden: int = integer()
-    carried: int = integer()
-    steady: int = integer()
-    wet: int = integer()
-    pushes: int = integer()
+    laden, carried, steady, wet, pushes = each(5, integer)
     sites: Indices = integers(4)
     site_pose: Array = reals(12)
-    heavy: Array = reals()
-    pull: Array = reals()
-    drag: Array = reals(3)
-    added: Array = reals(3)
+    heavy, pull = each(2, reals)
+    drag, added = each(2, reals, 3)
     surfaces: Array = reals(10)
     touches: int = integer()
     touch: Indices = integers(2)

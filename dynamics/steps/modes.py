@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ddp.compiling.kernel import inline, kernel
+from ddp.machine.declared import each
 from ddp.machine.struct import Struct, integer, integers, matrix, nested, reals, several
 from ddp.machine.tiles import padded
 from dynamics.contacts.contact import Contacts, forces
@@ -46,20 +47,13 @@ class Modes(Struct):
     tree: Tree = nested(Tree)
     loops: Loops = nested(Loops)
     nu: int = integer()
-    pulls: Array = matrix()
-    method: Array = matrix()
-    count: int = integer()
-    forces: int = integer()
+    pulls, method = each(2, matrix)
+    count, forces = each(2, integer)
     table: NDArray[np.int64] = integers(3)
     own: Array = reals(2)
     contacts: tuple[Contacts, ...] = several()
     acting: tuple[Contacts, ...] = several()
-    g: int = integer()
-    K: int = integer()
-    Z: int = integer()
-    end: int = integer()
-    lk: int = integer()
-    ld: int = integer()
+    g, K, Z, end, lk, ld = each(6, integer)
 
     @property
     def handle(self) -> int | Modes:

@@ -20,6 +20,7 @@ from ddp.compiling.known import written_out
 from ddp.machine.addresses import array_at, integers_at
 from ddp.machine.carved import carved
 from ddp.machine.constants import Frozen, frozen, place, room
+from ddp.machine.declared import each
 from ddp.machine.following import follower, lanes_at, strayer, where_moved
 from ddp.machine.memory import address_of
 from ddp.machine.struct import Struct, integer, integers
@@ -49,15 +50,7 @@ class Work(Struct):
 
     modes: int = integer()
     schedule: NDArray[np.int64] = integers()
-    rollouts: int = integer()
-    tracks: int = integer()
-    tracking: int = integer()
-    expansions: int = integer()
-    expanding: int = integer()
-    contractions: int = integer()
-    contracting: int = integer()
-    groups: int = integer()
-    grouped: int = integer()
+    rollouts, tracks, tracking, expansions, expanding, contractions, contracting, groups, grouped = each(9, integer)
 
 
 class Robot(NamedTuple):

@@ -1,0 +1,11 @@
+"""Declarations of several fields of a struct at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+
+def each(count: int, kind: Callable[..., Any], *columns: int, **constant: bool) -> tuple[Any, ...]:
+    """So many fields of a kind of struct.py or variables.py: ``N, nx, nu = each(3, integer)``."""
+    return tuple(kind(*columns, **constant) for _ in range(count))
