@@ -17,7 +17,6 @@ import viz
 from ddp.check import check_derivatives
 from ddp.compiling import kernel, store
 from ddp.errors import ProblemError, choice, positive, said
-from ddp.solutions.solution import Solution
 from ddp.solver import solve as solve_problem
 from problems import linearization
 from problems.closed_loop import close_loop, terminal_cost
@@ -201,7 +200,7 @@ def view(
     if dt is not None:
         raise ProblemError("--dt: expected for the motion of a --robot alone, a problem has its own")
     entry, found, _ = shell.named(name, robot, (), chosen)
-    playing.animate(entry, found, Solution.load(file, found), html, not no_browser)
+    playing.animate(entry, found, playing.opened(file, found), html, not no_browser)
 
 
 @shell.of_problem

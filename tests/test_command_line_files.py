@@ -11,6 +11,8 @@ import ddp
 from problems import ALL, cli
 from problems.command import papers
 
+UNFINISHED = "not converged after 1 iterations, the limit of 1 iterations was reached"
+
 
 def test_a_saved_solution_can_be_viewed_again(tmp_path):
     saved, first, again = tmp_path / "swing.npz", tmp_path / "first.html", tmp_path / "again.html"
@@ -92,15 +94,24 @@ def test_a_file_that_cannot_be_written_is_refused_before_anything_is_solved(tmp_
 
 def test_the_motion_of_a_robot_is_viewed_without_a_problem(tmp_path):
     saved, page = tmp_path / "own.npz", tmp_path / "own.html"
-    solution = ddp.solve(ALL["arm/reach"].build(horizon=20))
+    solution = ddp.solve(ALL["arm/reach"].build(horizon=20), ddp.DDP(max_iterations=1), throw=False)
     solution.save(saved)
-    assert mayne("view", saved, "--robot", "ur5", "--dt", 0.02, "--html", page).exit_code == 0
+    result = mayne("view", saved, "--robot", "ur5", "--dt", 0.02, "--html", page)
+    assert result.exit_code == 0
+    assert f"{saved}: {UNFINISHED}" in result.stderr
     assert page.stat().st_size > 10_000
     fails_with(mayne("view", saved, "--html", page), 2, "--problem", "--robot and --dt", "mayne.save_html")
     fails_with(mayne("view", saved, "--robot", "panda", "--dt", 0.02, "--html", page), 2, "--robot: expected", "12")
     fails_with(mayne("view", tmp_path / "none.npz"), 2, "Error: Invalid value for 'FILE'", without="Usage")
     fails_with(mayne("view", saved, "--robot", "ur5", "--dt", -1, "--html", page), 2, "--dt")
     fails_with(mayne("view", saved, "--problem", "arm/reach", "--dt", 1, "--html", page), 2, "--dt")
+
+
+def test_motions_of_solves_that_did_not_converge_are_told(tmp_path):
+    saved, page = tmp_path / "swing.npz", tmp_path / "swing.html"
+    assert mayne("solve", SMALL, "--horizon", 20, "--max-iterations", 1, "--save", saved).exit_code == 1
+    for result in (mayne("view", saved, "--html", page), mayne("play", saved, "--rate", 500)):
+        assert f"{saved}: {UNFINISHED}" in result.stderr
 
 
 def test_a_motion_is_played_in_mujoco_beside_a_joint_pd(tmp_path):

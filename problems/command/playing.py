@@ -141,9 +141,10 @@ def plot_gait(entry: Entry, problem: Problem, solution: Solution, schedule: str 
 
 def view_robot(file: str, source: str, dt: float, html: str | None, open_browser: bool) -> None:
     """Draw the states that a solution's file holds as those of a robot."""
-    found = archive.read(Path(file), {"X": "f2"})
+    found = archive.read(Path(file), {"X": "f2", "converged": "b0", "status": "U0"})
     if "X" not in found:
         raise ProblemError(f"file: {file} is not a solution file, or is damaged")
+    _doubt(file, bool(found.get("converged", True)), found.get("status"))
     X = found["X"][np.isfinite(found["X"]).all(axis=1)]
     with progress(f"{source}, drawing"):
         robot = load(source)
@@ -155,6 +156,18 @@ def view_robot(file: str, source: str, dt: float, html: str | None, open_browser
         else:
             where = viz.animate(robot, X, dt, open_browser=open_browser).where
     _play(source, where, html)
+
+
+def opened(file: str, problem: Problem | None = None) -> Solution:
+    """Load the solution that a file holds; tell where it did not converge."""
+    solution = Solution.load(file, problem)
+    _doubt(file, solution.converged, solution.status)
+    return solution
+
+
+def _doubt(file: str, converged: bool, status: object) -> None:
+    if not converged:
+        click.echo(f"{file}: {status}", err=True)
 
 
 def _play(name: str, where: str, html: str | None) -> None:

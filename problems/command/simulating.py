@@ -123,7 +123,7 @@ def solved(
     if not (own or signed):
         return _of_robot(name, robot, options)
     entry, problem, _ = named(own or signed, robot, options, chosen)
-    return entry, problem, Solution.load(name, problem)
+    return entry, problem, playing.opened(name, problem)
 
 
 def _of_robot(file: str, robot: str | None, options: tuple[str, ...]) -> tuple[Entry, Problem, Solution]:
@@ -142,7 +142,7 @@ def _of_robot(file: str, robot: str | None, options: tuple[str, ...]) -> tuple[E
             f"file: {file} does not say which problem it solves: give --problem, or --robot and --dt; "
             "in Python, mayne.simulate(solution) plays it"
         )
-    solution = Solution.load(file)
+    solution = playing.opened(file)
     problem = entry.build(**chosen)
     solution = replace(solution, problem=problem, cost=0.0)
     check_belongs(Path(file), solution, problem)
