@@ -76,7 +76,8 @@ def resolved(problem: Problem, name: Any) -> tuple[Place, ...] | str:
     if name in own and not meant:
         return f"dynamics.{name}"
     if not meant:
-        options = [*OWN, *(f"dynamics.{one}" for one in own), *known, *(place.field for place in known.values())]
+        paths = [*(f"dynamics.{one}" for one in own), *known]
+        options = paths if "." in name else [*OWN, *own, *(place.field for place in known.values())]
         raise ProblemError(f"varying: the problem has no number {said(name)}; {nearest(name, options)}")
     first = getattr(meant[0].thing(problem), name)
     if not all(_same(first, getattr(place.thing(problem), name)) for place in meant[1:]):

@@ -155,6 +155,8 @@ def test_parameters_of_a_twin_are_its_own():
 
 @pytest.mark.parametrize(("numbers", "words"), [
     ({"targt": 1.0}, "varying: the problem has no number 'targt'; did you mean 'target"),
+    ({"mass": 1.0}, r"has no number 'mass'; did you mean 'masses'\?"),
+    ({"terminal[0].targt": 1.0}, r"did you mean 'terminal\[0\].target'"),
     ({3: 1.0}, "varying: expected the name of a place, got 3"),
     ({"weights": 1.0}, r"varying: weights may be running\[0\].weights, running\[1\].weights, .*: say which"),
     ({"terminal[0].weights": -np.ones(6)}, r"terminal\[0\] \(FramePose\): weights: expected no negative weight"),
