@@ -226,6 +226,7 @@ def test_rows_with_semicolons_are_a_matrix():
     [
         (["solve", "arm/reach", "--target", "[[1,0],[0,1]]"], ["--target", "rows of a matrix semicolons", "'[[1,0]"]),
         (["solve", "arm/reach", "--target", "pose.npy"], ["--target", "rows of a matrix semicolons", "'pose.npy'"]),
+        (["solve", "arm/reach", "--target", "1,2,3"], ["--target: expected shape (4, 4), got (3,); several", HOW]),
         (["solve", "arm/reach", "--target", "1,0;0"], ["--target", "rows of one length", "'1,0;0'"]),
         (["solve", SMALL, "--horizon", "3;4"], ["--horizon", "one number", "'3;4'"]),
         (["solve", "quadruped/trot", "--weights-torq", "1"], ["--weights-torq", "'--weights-torque'"]),
@@ -247,7 +248,7 @@ def test_rows_with_semicolons_are_a_matrix():
         (["solve", SMALL, "--workers", "0"], ["workers"]),
         (["solve", SMALL, "--durations", "free"], ["expected one with phases"]),
         (["solve", SMALL, "--price-of-time", "5"], ["--price-of-time: expected together with --durations"]),
-        (["solve", "quadruped/stand", "--phase-durations", "0.1,0.2"], ["phase_durations: expected shape"]),
+        (["solve", "quadruped/stand", "--phase-durations", "0.1,0.2"], ["--phase-durations: expected shape"]),
         (["solve", "quadruped/stand", "--durations", "long"], ["free or two numbers", "'long'"]),
         (["solve", SMALL, "--solver", "sqp"], ["sqp", "ilqr"]),
         (["solve", SMALL, "--robot", "ur5"], ["robot"]),

@@ -38,7 +38,13 @@ def build(entry: Entry, chosen: Mapping[str, Any]) -> Problem:
             changes = {field: arguments.pop(option) for field, option in own.items() if option in arguments}
             if changes:
                 arguments[name] = replace(default, **changes)
-    return entry.build(**arguments)
+    try:
+        return entry.build(**arguments)
+    except ProblemError as reason:
+        name, _, wrong = str(reason).partition(": ")
+        if name not in arguments or not wrong.startswith("expected shape"):
+            raise
+        raise ProblemError(f"--{name.replace('_', '-')}: {wrong}; {HOW}") from None
 
 
 def _given(entry: Entry) -> dict[str, Any]:
