@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -25,7 +26,10 @@ STEEPEST = 2.0
 
 
 def plot_schedule(
-    schedule: Told | Mapping[str, ArrayLike], dt: Any = None, path: Any = None, title: str | None = None
+    schedule: Told | Mapping[str, ArrayLike],
+    dt: ArrayLike | os.PathLike[str] | None = None,
+    path: str | os.PathLike[str] | None = None,
+    title: str | None = None,
 ) -> Path:
     """Draw who stands when, as Hildebrand did, and write it to ``path`` (.png, .pdf, .svg): one row per foot.
 
@@ -41,8 +45,8 @@ def plot_schedule(
         system, path = _contacts(schedule, dt, path)
         schedule, dt = standing(system), system.durations
     feet = as_schedule(schedule)
-    times = instants(dt, len(next(iter(feet.values()))) + 1)
-    figure, target = sheet(path, title, 9.0, 1.2 + 0.42 * len(feet))
+    times = instants(cast(Any, dt), len(next(iter(feet.values()))) + 1)
+    figure, target = sheet(cast(Any, path), title, 9.0, 1.2 + 0.42 * len(feet))
     axes = figure.subplots()
     for row, stands in enumerate(feet.values()):
         axes.broken_barh(spans(stands, times), (row - 0.36, 0.72), color=_color(row), linewidth=0.0)
@@ -64,8 +68,8 @@ def plot_schedule(
 
 def plot_forces(
     forces: Told | Mapping[str, ArrayLike],
-    dt: Any = None,
-    path: Any = None,
+    dt: ArrayLike | os.PathLike[str] | None = None,
+    path: str | os.PathLike[str] | None = None,
     mu: float | Mapping[str, float] | None = None,
     title: str | None = None,
 ) -> Path:
@@ -94,8 +98,8 @@ def plot_forces(
     for name in given:
         if name not in coefficients:
             raise ProblemError(f"mu: expected a coefficient for each foot, got none for {said(name)}")
-    times = instants(dt, len(next(iter(given.values()))) + 1)
-    figure, target = sheet(path, title, 9.0, 5.2)
+    times = instants(cast(Any, dt), len(next(iter(given.values()))) + 1)
+    figure, target = sheet(cast(Any, path), title, 9.0, 5.2)
     above, below = figure.subplots(2, 1, sharex=True)
     shares = {name: share(force, coefficients[name]) for name, force in given.items()}
     seen = np.concatenate(list(shares.values()))
