@@ -25,7 +25,7 @@ import numpy as np
 
 from ddp.constraints.impossible import Held, proof
 from ddp.constraints.lagrangian import Lagrangian, Residual, state_size
-from ddp.errors import ProblemError, as_array, positive, positive_integer, settle_by
+from ddp.errors import ProblemError, as_array, positive, positive_integer, settle_by, suggesting
 from ddp.guesses import as_multipliers
 from ddp.interior.scaling import factors_of
 from ddp.iterate import Iterate
@@ -75,6 +75,7 @@ class ConstraintMethod(Protocol):
         """The solution of the problem with constraints, from the one of its last relaxation."""
 
 
+@suggesting
 @dataclass(frozen=True)
 class AugmentedLagrangian:
     """Way of holding constraints; a field of `DDP`, without effect on problems that have none.

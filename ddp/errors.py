@@ -6,6 +6,8 @@ Every error says which field is wrong, what was expected and what came.
 from __future__ import annotations
 
 import difflib
+import functools
+import inspect
 import math
 import os
 import reprlib
@@ -13,7 +15,7 @@ import resource
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -375,3 +377,24 @@ def nearest(name: object, known: Iterable[str]) -> str:
         return f"did you mean {' or '.join(repr(m) for m in matches)}?"
     listed = ", ".join(map(repr, sorted(known)[:12])) + (", ..." if len(known) > 12 else "")
     return f"known are {listed}"
+
+
+def suggesting(call: Value) -> Value:
+    """Decorate a function or a class: what is raised for a keyword that it lacks names the nearest one that it has."""
+    own: Any = call.__init__ if isinstance(call, type) else call  # type: ignore[misc]
+
+    @functools.wraps(own)
+    def checked(*args: Any, **named: Any) -> Any:
+        try:
+            return own(*args, **named)
+        except TypeError as reason:
+            known = [name for name in inspect.signature(own).parameters if name != "self"]
+            wrong = next((name for name in named if name not in known), None)
+            if str(reason).endswith(f"got an unexpected keyword argument {wrong!r}"):  # Python 3.13 has suggestions
+                reason.args = (f"{reason}; {nearest(wrong, known)}",)
+            raise
+
+    if not isinstance(call, type):
+        return cast(Value, checked)
+    call.__init__ = checked  # type: ignore[misc]
+    return call

@@ -12,7 +12,7 @@ from functools import cached_property, partial
 from typing import Literal, get_args
 
 from ddp.augmented import AugmentedLagrangian, ConstraintMethod
-from ddp.errors import ProblemError, flag, instance, one_of, positive, said, settle_by, word
+from ddp.errors import ProblemError, flag, instance, one_of, positive, said, settle_by, suggesting, word
 from ddp.guesses import Start
 from ddp.iterate import Iterate
 from ddp.models.attempt import HessianModel, Limits, Regularization
@@ -33,6 +33,7 @@ HessianModels = Callable[[Limits], HessianModel]
 MODELS: dict[str, HessianModels] = {"auto": Mixed, "gauss-newton": gauss_newton, "exact": levenberg_marquardt}
 
 
+@suggesting
 @dataclass(frozen=True)
 class DDP:
     """Differential dynamic programming with exact second derivatives of dynamics and costs.
@@ -205,6 +206,7 @@ def _check_part(name: str, part: object, example: str, *methods: str) -> None:
         raise ProblemError(f"{name}: expected {example}, got {said(part)}")
 
 
+@suggesting
 def ILQR(
     tolerance: float = 1e-9, max_iterations: int = 1000, max_regularization: float = 1e9,
     constraints: ConstraintMethod | None = None,
@@ -214,6 +216,7 @@ def ILQR(
     return DDP(tolerance, max_iterations, "gauss-newton", max_regularization=max_regularization, constraints=held)
 
 
+@suggesting
 def Newton(
     tolerance: float = 1e-9, max_iterations: int = 1000, hessian: Hessian | HessianModels = "auto",
     max_regularization: float = 1e9,

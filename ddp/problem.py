@@ -21,7 +21,7 @@ from ddp.costs.batch import BatchTerm
 from ddp.costs.objective import Objective, padded
 from ddp.costs.stretches import weights_of
 from ddp.derivatives import EXACT, FIRST, GAUSS_NEWTON, RECORDS, Derivatives, derivatives_of, numbers_of
-from ddp.errors import ProblemError, affordable, as_array, positive, positive_integer, settle
+from ddp.errors import ProblemError, affordable, as_array, positive, positive_integer, settle, suggesting
 from ddp.guesses import Start, kept
 from ddp.machine.aligned import aligned_zeros
 from ddp.machine.parcels import Parcel, packed, unpacked
@@ -37,6 +37,7 @@ Rollouts = tuple[Array, Array, Array]
 """Trajectories of several step lengths: states (S, N+1, nx), controls (S, N, nu), notes (S, N, .), or none at all."""
 
 
+@suggesting
 @dataclass(frozen=True, eq=False, repr=False)
 class Problem:
     """Minimise ``Σ_k dt Σ running(x_k, u_k) + Σ at[k](x_k, u_k) + Σ terminal(x_N)`` where ``x' = f(x, u)``.
@@ -291,8 +292,6 @@ class Problem:
     def terms(self) -> Iterator[tuple[str, BatchTerm, slice]]:
         """Every term with its name and the knots it belongs to, for reports; one that varies, knot by knot."""
         return self.objective.terms()
-
-    # constraints
 
     @property
     def constrained(self) -> bool:

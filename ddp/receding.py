@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ddp.costs.stretches import durations_of
-from ddp.errors import ModelError, ProblemError, UndefinedCostError, as_array, at_least_zero, instance
+from ddp.errors import ModelError, ProblemError, UndefinedCostError, as_array, at_least_zero, instance, suggesting
 from ddp.feedback.policy import Policy, as_state
 from ddp.feedback.succession import Succession
 from ddp.guesses import Start
@@ -23,6 +23,7 @@ from ddp.successive import Closing, Successive
 from ddp.systems.system import System, ability
 
 
+@suggesting
 class RecedingHorizon(Closing):
     """Solves ``problem`` from ever new states, each time from its last solution.
 

@@ -15,7 +15,7 @@ from ddp.compiling.interrupts import is_of_interrupt
 from ddp.compiling.setup import Stopwatch
 from ddp.constraints.impossible import elsewhere
 from ddp.constraints.unreachable import AT_ONCE, begins_outside, unmet_at_once
-from ddp.errors import ProblemError, SolveError, flag, instance, said
+from ddp.errors import ProblemError, SolveError, flag, instance, said, suggesting
 from ddp.guesses import Guess, Start
 from ddp.interior.course import TOLERANCE
 from ddp.iterate import Iterate
@@ -44,6 +44,7 @@ FROM_ELSEWHERE = 3
 """Attempts from other motions, at most, where it is not proven that there is no way; see `impossible.elsewhere`."""
 
 
+@suggesting
 def solve(
     problem: Problem,
     solver: DDP | None = None,

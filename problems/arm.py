@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ddp.costs.batch import BatchTerm
-from ddp.errors import ProblemError, as_array
+from ddp.errors import ProblemError, as_array, suggesting
 from ddp.problem import Problem
 from ddp.protocols import Array, Constraint
 from dynamics.robots.libraries import pin
@@ -32,6 +32,7 @@ _UR5_LINKS = (("forearm_link", "wrist_1_link"), ("wrist_1_link", "wrist_3_link")
 _UR5_SPHERES = (Sphere([0.45, 0.25, 0.12], 0.10), Sphere([0.20, 0.45, 0.42], 0.08), Sphere([0.00, 0.55, 0.05], 0.12))
 
 
+@suggesting
 def reach(
     robot: checks.RobotLike = "ur5",
     target: pin.SE3 | ArrayLike | None = None,
@@ -73,6 +74,7 @@ def reach(
     return Problem(system, _effort(system, rest, *effort), terminal, rest, horizon)
 
 
+@suggesting
 def out_of_reach(
     robot: checks.RobotLike = "ur5",
     position: ArrayLike = (0.4, 1.2, 0.9),
@@ -90,6 +92,7 @@ def out_of_reach(
     return reach(robot, target, q0, frame, horizon, dt, rotation_weight=0.0)
 
 
+@suggesting
 def obstacles(
     robot: checks.RobotLike = "ur5",
     target: pin.SE3 | ArrayLike | None = None,
@@ -124,6 +127,7 @@ def obstacles(
     return replace(plain, constraints=[*clear, TorqueLimits(system, limits)], terminal_constraints=clear)
 
 
+@suggesting
 def throw(
     robot: checks.RobotLike = "panda",
     position: ArrayLike = (0.2, 0.5, 0.7),

@@ -22,7 +22,7 @@ import numpy as np
 
 from ddp.costs.batch import CompiledCost
 from ddp.costs.bound import bind
-from ddp.errors import as_array
+from ddp.errors import as_array, suggesting
 from ddp.protocols import Array
 from ddp.systems.system import System
 from dynamics.geometry.solids import Mark
@@ -39,6 +39,7 @@ from problems.quadratic_costs import Quadratic as Quadratic
 from problems.terms import AtPose, ControlTerm, LimitTerm, MovingTerm, OfSystem, RobotTerm, StateTerm
 
 
+@suggesting
 @dataclass(frozen=True, eq=False)
 class StateCost(OfSystem, MovingTerm, StateTerm):
     """``½ Σ_i w_i (x ⊖ target)_i²``, the difference being a tangent vector at the target.
@@ -78,6 +79,7 @@ class StateCost(OfSystem, MovingTerm, StateTerm):
         return bind(state_kernels.state_cost, *own, separable=self.separable)
 
 
+@suggesting
 @dataclass(frozen=True, eq=False)
 class ControlCost(ControlTerm):
     """``½ Σ_i w_i (u - target)_i²``; target_u (nu,). At the end of the horizon there is no control.
@@ -105,6 +107,7 @@ class ControlCost(ControlTerm):
         return bind(state_kernels.square_cost, rows, rows, self.target_u[None], self.weights, separable=True)
 
 
+@suggesting
 @dataclass(frozen=True, eq=False)
 class ControlLimits(ControlTerm):
     """``½ Σ_i w_i (how far u_i is beyond its limits)²``: zero within them, with a continuous gradient.
@@ -130,6 +133,7 @@ class ControlLimits(ControlTerm):
         return bind(state_kernels.limit_cost, *2 * [from_the_end(self.weights.size)], *own, separable=True)
 
 
+@suggesting
 @dataclass(frozen=True, eq=False)
 class JointLimits(LimitTerm):
     """``½ w Σ_j (how far joint j is beyond its limits)²``: zero within them, with a continuous gradient.
@@ -160,6 +164,7 @@ class JointLimits(LimitTerm):
         return zip(self._layout.flat[:, 0].tolist(), lower.tolist(), upper.tolist(), strict=True)
 
 
+@suggesting
 @dataclass(frozen=True, eq=False)
 class CenterOfMass(MovingTerm, RobotTerm):
     """``½ w |c(q) - target|²`` of the centre of mass c in the world.
@@ -186,6 +191,7 @@ class CenterOfMass(MovingTerm, RobotTerm):
         return squared(quantities.center_of_mass(self.robot), self._targets, W)
 
 
+@suggesting
 @dataclass(frozen=True, eq=False)
 class FramePose(AtPose, RobotTerm):
     """``½ Σ_i w_i log6(target⁻¹ oMf)_i²`` of a frame's pose in the world.
@@ -219,6 +225,7 @@ class FramePose(AtPose, RobotTerm):
         return squared(error, np.zeros((1, 6)), checks.as_matrix(self.weights))
 
 
+@suggesting
 @dataclass(frozen=True, eq=False)
 class FramePosition(MovingTerm, RobotTerm):
     """``½ w |p(q) - target|²`` of a frame's origin p in the world.
@@ -247,6 +254,7 @@ class FramePosition(MovingTerm, RobotTerm):
         return squared(quantities.frame_position(self.robot, self.frame), self._targets, W)
 
 
+@suggesting
 @dataclass(frozen=True, eq=False)
 class FrameVelocity(RobotTerm):
     """``½ Σ_i w_i (V - target)_i²`` of a frame's velocity V (6,) = [linear m/s; angular rad/s].

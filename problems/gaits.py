@@ -15,7 +15,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ddp.errors import ProblemError, affordable, as_array, at_least_zero, axes, positive
+from ddp.errors import ProblemError, affordable, as_array, at_least_zero, axes, positive, suggesting
 from ddp.problem import Problem
 from dynamics.robots.libraries import pin
 from problems import checks, legs, schedule, strides
@@ -137,7 +137,7 @@ def _with_arguments_of(
             return general(turns, *given.args)
 
         vars(build)["__signature__"], build.__annotations__ = signature, {"return": Problem}
-        return _explained(STEPPING, LANDING, STANDING)(build)
+        return suggesting(_explained(STEPPING, LANDING, STANDING)(build))
 
     return made
 
@@ -173,6 +173,7 @@ def step(stand: Stance) -> Groups:
     return [[sides["R"]], [sides["L"]]]
 
 
+@suggesting
 @_explained(LANDING, STANDING)
 def jump(
     robot: checks.RobotLike = "anymal",
@@ -228,6 +229,7 @@ def jump(
     return _lasting(problem, phase_durations)
 
 
+@suggesting
 @_explained(STANDING)
 def stand(
     robot: checks.RobotLike = "anymal",

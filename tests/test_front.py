@@ -1,6 +1,8 @@
 """``import mayne`` and ``python -m mayne``: one place for all that a user names, and quick."""
 
+import inspect
 import os
+import pickle
 import pty
 import re
 import resource
@@ -10,6 +12,7 @@ import types
 import typing
 from pathlib import Path
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
@@ -162,3 +165,30 @@ def test_gaits_say_that_they_return_problems():
 def test_a_name_that_is_elsewhere_is_found():
     with pytest.raises(AttributeError, match=r"'friction_cone'; there is mayne\.costs\.friction_cone"):
         mayne.friction_cone  # noqa: B018
+
+
+@pytest.mark.parametrize(
+    ("call", "given", "meant"),
+    [
+        (mayne.DDP, "max_iteration", "max_iterations"), (mayne.ILQR, "tolerence", "tolerance"),
+        (mayne.Problem, "termnal", "terminal"), (mayne.RobotDynamics, "integrater", "integrator"),
+        (mayne.costs.FramePosition, "wieght", "weight"), (mayne.gaits.trot, "sped", "speed"),
+        (mayne.gaits.jump, "lenght", "length"), (mayne.solve, "thro", "throw"), (mayne.save_html, "tittle", "title"),
+    ],
+)  # fmt: skip
+def test_a_misspelt_keyword_is_told_its_nearest(call, given, meant):
+    with pytest.raises(TypeError, match=rf"unexpected keyword argument '{given}'.*[Dd]id you mean '{meant}'"):
+        call(**{given: 1})
+    assert meant in inspect.signature(call).parameters
+    assert pickle.loads(pickle.dumps(call)) is call
+
+
+def test_other_errors_of_types_stay_as_they_are():
+    with pytest.raises(TypeError, match=r"^DDP.__init__\(\) got multiple values for argument 'tolerance'$"):
+        mayne.DDP(1e-9, tolerance=1e-9)
+
+    def effort(x, u):
+        return np.sum(a=u, speling=1)
+
+    with pytest.raises(ddp.ProblemError, match="unexpected keyword argument 'speling'"):
+        mayne.Problem(mayne.FunctionDynamics(lambda x, u: x + u, 1, 1), [effort], [], [0.0], 3)

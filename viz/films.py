@@ -18,7 +18,7 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from ddp.errors import ProblemError, flag, integer, positive, said, text
+from ddp.errors import ProblemError, flag, integer, positive, said, suggesting, text
 from ddp.files import as_path, as_target, write_atomically
 from viz.bodies import Drawable
 from viz.html import page
@@ -64,6 +64,7 @@ FILM = """
 </script></body>"""
 
 
+@suggesting
 def save_video(
     path: str | os.PathLike[str],
     robot: Drawable | Solved | Mapping[str, Solved | ArrayLike] | str | os.PathLike[str],

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from numpy.typing import ArrayLike
 
-from ddp.errors import DDPError, text
+from ddp.errors import DDPError, suggesting, text
 from ddp.files import as_target, write_atomically
 from viz.bodies import Drawable, listed
 from viz.details import Entry
@@ -50,6 +50,7 @@ class Drawn(NamedTuple):
         return f'{frame}<a href="{where}" target="_blank">{where}</a>'
 
 
+@suggesting
 def save_html(
     path: str | os.PathLike[str],
     robot: Drawable | Solved | Mapping[str, Solved | ArrayLike],
@@ -113,6 +114,7 @@ def save_html(
     return Drawn(str(target), scene.missing)
 
 
+@suggesting
 def animate(
     robot: Drawable | Solved | Mapping[str, Solved | ArrayLike],
     X: ArrayLike | Solved | None = None,

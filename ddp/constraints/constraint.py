@@ -19,7 +19,7 @@ from ddp import differences
 from ddp.constraints.jitted import CompiledJittedConstraint, JittedConstraint, upper_beside
 from ddp.constraints.traced import TracedConstraint
 from ddp.costs.terms import TermError, about, called
-from ddp.errors import REAL, ProblemError, as_array, axes, choice, flag, line_of, said
+from ddp.errors import REAL, ProblemError, as_array, axes, choice, flag, line_of, said, suggesting
 from ddp.protocols import Array, Constraint
 from ddp.systems.system import System
 from ddp.tracing.function import TracedFunction, space_of
@@ -47,6 +47,7 @@ class _OfFunction:
         choice("derivatives", self.derivatives, DERIVATIVES)
 
 
+@suggesting
 @dataclass(frozen=True, eq=False)
 class Equality(_OfFunction):
     """``c(x, u) = 0`` from a function of one knot that returns a number or an array (size,).
@@ -64,6 +65,7 @@ class Equality(_OfFunction):
     at_end: bool = True
 
 
+@suggesting
 @dataclass(frozen=True, eq=False)
 class Inequality(_OfFunction):
     """``lower <= c(x, u) <= upper``, without bounds ``c(x, u) <= 0``; the rest as in `Equality`.

@@ -11,7 +11,7 @@ from typing import Any
 import numba
 import numpy as np
 
-from ddp.errors import DDPError, ProblemError, instance, integer, said
+from ddp.errors import DDPError, ProblemError, instance, integer, said, suggesting
 from ddp.feedback.policy_files import names
 from ddp.guesses import as_guess
 from ddp.many.driver import Driver
@@ -40,6 +40,7 @@ FEW = 64
 """Samples of a batch that are solved one by one, with less to load and to compile, if there are no more."""
 
 
+@suggesting
 def solve_many(
     problem: Problem,
     over: Mapping[str, Any],

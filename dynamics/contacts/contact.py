@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ddp.errors import ProblemError, as_array, choice, instances, positive, said, settle
+from ddp.errors import ProblemError, as_array, choice, instances, positive, said, settle, suggesting
 from ddp.machine.declared import each
 from ddp.machine.struct import Struct, integer, integers, reals
 from dynamics.geometry.solids import direction, pose
@@ -30,6 +30,7 @@ _APART = 1e-3
 """Distance [m, rad] that two references of one body may be off what its frames allow."""
 
 
+@suggesting
 @dataclass(frozen=True, eq=False)
 class Contact:
     """A frame that touches the world and does not accelerate in it, or rolls on it.

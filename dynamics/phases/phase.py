@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from ddp.errors import ProblemError, flag, instances, integer, positive, said, settle
+from ddp.errors import ProblemError, flag, instances, integer, positive, said, settle, suggesting
 from dynamics.contacts.contact import Contact
 from dynamics.contacts.dynamics import number
 
 
+@suggesting
 @dataclass(frozen=True, eq=False)
 class Phase:
     """Contacts held for some knots, after an impact of some if there is one.

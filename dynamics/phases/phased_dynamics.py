@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ddp.errors import ModelError, ProblemError, affordable, as_array, axes, instances, integer, numbers
+from ddp.errors import ModelError, ProblemError, affordable, as_array, axes, instances, integer, numbers, suggesting
 from ddp.systems.system import expanded
 from dynamics.contacts.contact import (
     LOCAL,
@@ -34,6 +34,7 @@ from dynamics.steps.stepped_robot import SteppedRobot
 Array = NDArray[np.float64]
 
 
+@suggesting
 class PhasedDynamics(SteppedRobot):
     """``x' = f_k(x, u)`` of a robot, x = (q, v), through phases of contacts, with exact first and second derivatives.
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ddp.errors import DDPError, ModelError, as_array, choice, flag, instance, nearest, numbers, said
+from ddp.errors import DDPError, ModelError, as_array, choice, flag, instance, nearest, numbers, said, suggesting
 from dynamics.geometry.joint_motion import FREE_FLYER
 from dynamics.robots import actuators, joints, loading, loop, massless_joints, omissions, plausible
 from dynamics.robots.equipment import Equipment, checked, pairs_of_limits
@@ -293,6 +293,7 @@ class Robot:
         return f"Robot({self.name!r}, nq={self.nq}, nv={self.nv})"
 
 
+@suggesting
 def load(
     source: str | os.PathLike[str] | pin.Model | pin.RobotWrapper, root: str | None = None,
     massless: str | None = None, strict: bool = False,

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ddp.errors import ProblemError, affordable, as_array, choice, positive, positive_integer, said, settle
+from ddp.errors import ProblemError, affordable, as_array, choice, positive, positive_integer, said, settle, suggesting
 from ddp.protocols import Array
 from ddp.systems.by_knot import ByKnot
 from ddp.tracing.function import TracedFunction
@@ -88,6 +88,7 @@ MOST_PARTS = 1000
 """Parts of a step, at most: what is traced has the operations of all of them."""
 
 
+@suggesting
 @dataclass(frozen=True)
 class ContinuousDynamics(ByKnot):
     """A system in continuous time, given as a function, in steps of dt.

@@ -20,6 +20,7 @@ from ddp.errors import (
     said,
     settle,
     settle_by,
+    suggesting,
 )
 from ddp.protocols import Array
 from ddp.systems.by_knot import ByKnot
@@ -31,6 +32,7 @@ from ddp.tracing.undefined import is_undefined
 DERIVATIVES = "traced", "differences"
 
 
+@suggesting
 @dataclass(frozen=True)
 class FunctionDynamics(ByKnot):
     """A discrete-time system, given as a function.

@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ddp.errors import ModelError, choice, items, numbers
+from ddp.errors import ModelError, choice, items, numbers, suggesting
 from ddp.machine.aligned import working_memory
 from ddp.systems.system import Routines
 from dynamics.contacts.contact import compile_contacts
@@ -25,6 +25,7 @@ from dynamics.steps.tracking import TrackedRobot
 Array = NDArray[np.float64]
 
 
+@suggesting
 class RobotDynamics(SteppedRobot):
     """``x' = f(x, u)`` of a robot, x = (q, v), controls u held over a step dt.
 

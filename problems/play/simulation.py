@@ -21,6 +21,7 @@ from ddp.errors import (
     integer,
     positive,
     said,
+    suggesting,
 )
 from ddp.feedback.adaptive import AdaptivePolicy
 from ddp.feedback.by_contact import ContactPolicy
@@ -101,6 +102,7 @@ class Play:
         return "rms {}, at most {}, in {:.2f} s".format(*sizes, self.t[-1])
 
 
+@suggesting
 def simulate(
     solution: Solution,
     inside: str = "mujoco",
