@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ddp.compiling.kernel import kernel
 from ddp.protocols import Array
+
+FIRM = 1e-8
+"""A multiplier of a control limit that is larger than this, relative to what it is a sum of, holds the control."""
 
 
 def control_gradient(A: Array, B: Array, lz: Array) -> Array:
@@ -16,6 +20,17 @@ def control_gradient(A: Array, B: Array, lz: Array) -> Array:
     n = A.shape[1]
     with np.errstate(all="ignore"):
         return np.asarray(lz[:-1, n:] + np.einsum("kij,ki->kj", B, costates(A, lz)[1:]))
+
+
+def holding(B: Array, lz: Array, costate: Array, low: Array, high: Array) -> tuple[Array, NDArray[np.int64]]:
+    """The gradient of `control_gradient`, of its costates, and which limit holds a control by it: -1, 1, else 0.
+
+    low, high (N, nu): distances to the lower and to the upper limits.
+    """
+    own, on_next = lz[:-1, -B.shape[2] :], costate[1:]
+    slope = own + np.einsum("kij,ki->kj", B, on_next)
+    firm = FIRM * (np.abs(own) + np.einsum("kij,ki->kj", np.abs(B), np.abs(on_next)))
+    return slope, np.where((low >= 0.0) & (slope > firm), -1, np.where((high <= 0.0) & (slope < -firm), 1, 0))
 
 
 def costates(A: Array, lz: Array) -> Array:

@@ -7,7 +7,7 @@ import time
 import numpy as np
 from numpy.typing import NDArray
 
-from ddp.adjoint import costates
+from ddp.adjoint import costates, holding
 from ddp.costs import faults
 from ddp.derivatives import EXACT, FIRST, RECORDS, mirrored
 from ddp.iterate import Iterate
@@ -15,9 +15,6 @@ from ddp.search import Step
 from ddp.solutions.record import Record
 from ddp.sweeps.inertia import Inertia, inertia
 from ddp.sweeps.outcome import COSTATE, Sweep
-
-FIRM = 1e-8
-"""A multiplier of a control limit that is larger than this, relative to what it is a sum of, holds the control."""
 
 HALVINGS = 40
 """Lengths of steps along negative curvature."""
@@ -80,13 +77,9 @@ def _curvatures(iterate: Iterate, convex: Sweep | None) -> Inertia:
     free, free_at_limits = np.ones((N, nu), dtype=bool), False
     if limited:
         iterate.know(FIRST)
-        on_next = costates(d.A, d.lz)[1:]
-        slope = d.lz[:-1, n:] + np.einsum("kij,ki->kj", d.B, on_next)
-        firm = FIRM * (np.abs(d.lz[:-1, n:]) + np.einsum("kij,ki->kj", np.abs(d.B), np.abs(on_next)))
-        below, above = iterate.backward.limits
-        low, high = below >= 0.0, above <= 0.0
-        free = ~((low & (slope > firm)) | (high & (slope < -firm)))
-        free_at_limits = bool((free & (low | high)).any())
+        low, high = iterate.backward.limits
+        free = holding(d.B, d.lz, costates(d.A, d.lz), low, high)[1] == 0
+        free_at_limits = bool((free & ((low >= 0.0) | (high <= 0.0))).any())
     if convex is not None and not free_at_limits:
         still = free & (convex.k == 0.0)
         if still.any():

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ddp.adjoint import FIRM
 from ddp.batch.lanes import IDLE, NO_STEP
 from ddp.batch.sweeps import attempt_of, copy, know
 from ddp.compiling.kernel import kernel
@@ -15,7 +16,6 @@ from ddp.endless import BOTTOMLESS, FAR
 from ddp.machine.addresses import array_at
 from ddp.machine.memory import floats_at
 from ddp.models.globalisation import OWN
-from ddp.saddles import FIRM
 from ddp.sweeps.horizon import Horizon
 
 

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ddp.adjoint import costates
+from ddp.adjoint import costates, holding
 from ddp.constraints.bounds import room
 from ddp.derivatives import EXACT, FIRST, RECORDS, mirrored
 from ddp.differences import POINTS, WEIGHTS
@@ -44,9 +44,6 @@ a number that it may be, for some are divided by; and numbers that count as zero
 
 ALONG = 1e-3
 """Step of differences along tangents of states, which are smooth."""
-
-FIRM = 1e-8
-"""A multiplier of a control limit that is larger than this, relative to what it is a sum of, holds the control."""
 
 HELD = 1e-5
 """Constraints with a multiplier hold where they are nearer to their bound than this, or than its share of the largest
@@ -226,11 +223,9 @@ class Optimum:
 
     def _at_limits(self, lz: Array) -> NDArray[np.int64]:
         """Which limit (N, nu) holds a control: -1 the lower one, 1 the upper one, else 0."""
-        n, on_next, B = self._n, self.costate[1:], self._F[:, :, self._n :]
-        self._slope = slope = lz[:-1, n:] + np.einsum("kij,ki->kj", B, on_next)
-        firm = FIRM * (np.abs(lz[:-1, n:]) + np.einsum("kij,ki->kj", np.abs(B), np.abs(on_next)))
-        low, high = room(self._U[:-1], self._problem.lower, self._problem.upper)
-        return np.where((low >= 0.0) & (slope > firm), -1, np.where((high <= 0.0) & (slope < -firm), 1, 0))
+        limits = room(self._U[:-1], self._problem.lower, self._problem.upper)
+        self._slope, side = holding(self._F[:, :, self._n :], lz, self.costate, *limits)
+        return side
 
     def _holding(self, largest: float) -> tuple[NDArray[np.int64], Array]:
         """Rows (a,) that hold, and their C: equalities, and what has a multiplier and is at its bound, or gives way.
