@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ddp.compiling.portable import portable
 from ddp.compiling.setup import working_time
@@ -52,6 +52,7 @@ class Descent:
 
     model: made for this solve by ``solver.hessian``.   limits: what the model is told.   compiled: what makes whole
     iterations instead of it, where all parts are built in.   begun: the size of the cost where it begins.
+    watched: whether anybody is shown records.
     """
 
     def __init__(
@@ -60,10 +61,10 @@ class Descent:
     ) -> None:  # fmt: skip
         self.iterate, self.solver, self.history = iterate, solver, history
         self._compiled, self._settled, self.begun = compiled, 0, abs(iterate.cost)
-        self._watcher: Watcher | None = None
+        self.watched, self._watcher = callback is not None, None
+        self._callback: Any = callback
         if callback is not None and isinstance(callback, Watcher):  # to ask a protocol takes 20 µs
-            self._watcher, callback = callback, self._show
-        self._callback = callback
+            self._watcher = callback
         self.limits = Limits(solver.tolerance, solver.switch, solver.max_regularization, solver.regularization)
         self.forget()
 
@@ -72,23 +73,14 @@ class Descent:
         self.limits.tolerance = self.solver.tolerance
         self.model: HessianModel = self.solver.model(self.limits)
 
-    @property
-    def watched(self) -> bool:
-        """Whether anybody is shown records."""
-        return self._callback is not None
-
     def go_on(self, record: Record, at: Trajectory | None = None) -> None:
         """Add a record, and show it, with the trajectory ``at`` it, by default the iterate's."""
         self.history.append(record)
-        if at is not None and self._watcher is not None:
-            self._watcher.watch(record, at.X.copy(), at.U.copy())
+        if self._watcher is not None:
+            shown = self.iterate if at is None else at
+            self._watcher.watch(record, shown.X.copy(), shown.U.copy())
         elif self._callback is not None:
             self._callback(record)
-
-    def _show(self, record: Record) -> None:
-        """Show a record with the iterate's trajectory."""
-        assert self._watcher is not None
-        self._watcher.watch(record, self.iterate.X.copy(), self.iterate.U.copy())
 
     def run(self, tolerance: float, limit: int, struggles: Callable[[list[Record]], bool] | None = None) -> End:
         """Iterate until convergence to a tolerance, or another reason to stop: its history ``struggles``, say.
@@ -115,15 +107,13 @@ class Descent:
             verdict, cost, gradient, expected, alpha, mu, hessian, blend, gap, contraction = improved
             now = working_time()
             violation, penalty = iterate.violated() if iterate.constrained else (0.0, 0.0)
-            history.append(
+            self.go_on(
                 Record(
                     cost, gradient, expected, alpha, mu, hessian, blend, now - before, gap, contraction, violation,
                     penalty,
                 )
             )  # fmt: skip
             before = now
-            if self._callback is not None:
-                self._callback(history[-1])
             if (ending := ENDINGS[verdict]) is not None:
                 return End(ending)
             if cost < 0.0 and self.endless():
