@@ -213,7 +213,7 @@ class _Rounds:
         self.lagrangian = iterate.problem.lagrangian
         self.changed = False
         self.cold = options.penalty is None and not self.lagrangian.warm and not again
-        self.e = np.full(len(self.lagrangian.placed), np.inf)
+        self.e = np.full(len(self.lagrangian.rows.placed), np.inf)
         self.grew = np.zeros(len(self.e), dtype=bool)
         self.growths = np.zeros(len(self.e), dtype=int)
         self.violations = [self.e]
@@ -265,7 +265,7 @@ class _Rounds:
         Those that it does not violate count as if it did by a tenth of how far it is from their bounds.
         """
         cost = self.plain_cost()
-        for i, (found, own) in enumerate(zip(self._all_residuals(), self.lagrangian.placed, strict=True)):
+        for i, (found, own) in enumerate(zip(self._all_residuals(), self.lagrangian.rows.placed, strict=True)):
             factors = own.own(np.sqrt(self.lagrangian.shares))
             away = factors * np.minimum(np.abs(found.values - own.lower), np.abs(found.values - own.upper))
             beyond = factors * found.violation
@@ -313,7 +313,7 @@ class _Rounds:
 
     def _residuals(self) -> tuple[Residual, ...]:
         """All constraints; soft ones as if they were not violated, for they may be."""
-        found, placed = self._all_residuals(), self.lagrangian.placed
+        found, placed = self._all_residuals(), self.lagrangian.rows.placed
         return tuple(
             residual if entry.cap is None else replace(residual, violation=np.zeros_like(residual.violation))
             for residual, entry in zip(found, placed, strict=True)

@@ -20,7 +20,7 @@ from ddp.errors import ProblemError, said
 from ddp.files import as_path, as_target, shown
 from ddp.guesses import Start
 from ddp.interior.method import Interior
-from ddp.interior.standing import iterations_of, standing_of
+from ddp.interior.standing import standing_of
 from ddp.many.identity import difference, identity_of
 from ddp.problem import Problem
 from ddp.protocols import Array
@@ -136,7 +136,7 @@ class Standing:
 
 def past(kept: Kept, so_far: Solution) -> list[Record]:
     """Records of iterations that are not made again."""
-    return [*so_far.history[: so_far.iterations if kept.standing is None else iterations_of(kept.standing)]]
+    return [*so_far.history[: so_far.iterations if kept.standing is None else int(kept.standing["numbers"][-1])]]
 
 
 def beginning(so_far: Solution) -> Start:

@@ -121,8 +121,9 @@ class Problem:
         )  # fmt: skip
 
     def __repr__(self) -> str:
+        terms = f"{len(self.objective.entries)} cost terms"
         constraints = f", {len(self._placed)} constraints" if self._placed else ""
-        return f"Problem({self.dynamics!r}, horizon={self.horizon}, {self.objective.count} cost terms{constraints})"
+        return f"Problem({self.dynamics!r}, horizon={self.horizon}, {terms}{constraints})"
 
     def starting_at(self, x0: Array) -> Problem:
         """Copy with another initial state x0 (nx,); nothing but x0 is checked again or copied."""

@@ -121,12 +121,12 @@ class Chosen:
                 self._begin()
         if self._loop is None:
             return False
-        return self._loop.is_inside or (self._iterate.gap == 0.0 and type(model) in (Model, Mixed))
+        return self._loop.at is not None or (self._iterate.gap == 0.0 and type(model) in (Model, Mixed))
 
     def improve(self, model: HessianModel, tolerance: float) -> Improved | None:
         """Make an iteration; None, after `leave`, if no sweep succeeds."""
         assert self._loop is not None
-        if not self._loop.is_inside:
+        if self._loop.at is None:
             assert isinstance(model, Model)
             self._loop.enter(self._iterate, model, tolerance)
         return self._loop.improve()
@@ -140,7 +140,7 @@ class Chosen:
 class Alone:
     """One problem in the compiled loop: the only lane of a worker.
 
-    It takes the place of an `Iterate` without open gaps.
+    It takes the place of an `Iterate` without open gaps.   at: that and its model, None of none.
     """
 
     def __init__(self, iterate: Iterate, solver: DDP, routines: Routines) -> None:
@@ -151,7 +151,7 @@ class Alone:
         self._options, self._traced = _options(solver), problem.traces[1]
         self._shapes, self._table = problem.objective.runs, problem.objective.table
         self._limits = problem.lower, problem.upper
-        self._at: tuple[Iterate, Model] | None = None
+        self.at: tuple[Iterate, Model] | None = None
         own, at = carved(_shapes(N, nx, n, nu, problem.lanes))
         self._own, self.X, self.U, self._numbers = own, own["X"], own["U"], own["numbers"]
         self._second, self._failures = _contracting(backward)
@@ -208,7 +208,7 @@ class Alone:
 
     def turn_to(self, problem: Problem) -> None:
         """Serve another problem, or the last one again."""
-        self._at, table = None, problem.objective.table
+        self.at, table = None, problem.objective.table
         if table is self._table and problem.lower is self._limits[0] and problem.upper is self._limits[1]:
             return
         worker, lengths, self._limits = self._worker, self._lengths, (problem.lower, problem.upper)
@@ -217,15 +217,10 @@ class Alone:
         worker.limited = int(problem.limited)
         lengths.lower, lengths.upper = address(worker.lower), address(worker.upper)
 
-    @property
-    def is_inside(self) -> bool:
-        """Whether an iterate has been entered and not left."""
-        return self._at is not None
-
     def improve(self) -> Improved | None:
         """Make an iteration; None, after `leave`, if no sweep succeeds."""
-        assert self._at is not None
-        iterate = self._at[0]
+        assert self.at is not None
+        iterate = self.at[0]
         single.iterate(self._worker.address)
         if self._failures:
             raise self._failures.pop()
@@ -242,7 +237,7 @@ class Alone:
 
     def enter(self, iterate: Iterate, model: Model, tolerance: float) -> None:
         """Go on where an iterate and a model are."""
-        self._at = iterate, model
+        self.at = iterate, model
         lane, numbers = self._lane, model.numbers
         self.X[:], self.U[:] = iterate.X, iterate.U
         iterate.X, iterate.U = self.X, self.U
@@ -258,9 +253,9 @@ class Alone:
 
     def leave(self) -> None:
         """Leave all as it is to the iterate and the model."""
-        if self._at is None:
+        if self.at is None:
             return
-        (iterate, model), self._at, lane = self._at, None, self._lane
+        (iterate, model), self.at, lane = self.at, None, self._lane
         iterate.X, iterate.U = self.X.copy(), self.U.copy()
         for name, value in zip(COPIED, read_all(lane, COPIED), strict=True):
             setattr(iterate, name, value)

@@ -113,24 +113,19 @@ class Lagrangian:
     factors: Array | float = 1.0
 
     @property
-    def placed(self) -> tuple[Placed, ...]:
-        """Every constraint, where it is imposed."""
-        return self.rows.placed
-
-    @property
     def multipliers(self) -> Array:
         """All multipliers (m,), a view."""
-        return self.state[: len(self.state) - len(self.placed)]
+        return self.state[: len(self.state) - len(self.rows.placed)]
 
     @property
     def penalties(self) -> Array:
         """Penalties (constraints,), a view."""
-        return self.state[len(self.state) - len(self.placed) :]
+        return self.state[len(self.state) - len(self.rows.placed) :]
 
     @cached_property
     def terms(self) -> tuple[AugmentedTerm, ...]:
         """Terms, one for each constraint, that read ``state``."""
-        each = zip(self.placed, self.penalties[:, None], strict=True)
+        each = zip(self.rows.placed, self.penalties[:, None], strict=True)
         return tuple(
             AugmentedTerm(one, one.own(self.multipliers), penalty, self.rows.known, one.own(self.shares)[0].copy())
             for one, penalty in each

@@ -126,11 +126,6 @@ class Objective:
         of_this_process = "table", "table_with_notes", "_alive", "_of_constraints", "_traces"  # addresses
         return {name: value for name, value in vars(self).items() if name not in of_this_process}
 
-    @property
-    def count(self) -> int:
-        """Number of terms."""
-        return len(self.entries)
-
     def values(self, X: Array, U: Array) -> Array:
         """The costs (N+1,) of all knots; nothing is checked."""
         costs = np.empty(self.horizon + 1)
@@ -250,7 +245,7 @@ class Objective:
         if self.lagrangian is None:
             return ()
         found, N = [], self.horizon
-        for placed, term in zip(self.lagrangian.placed, self.lagrangian.terms, strict=True):
+        for placed, term in zip(self.lagrangian.rows.placed, self.lagrangian.terms, strict=True):
             for begin, end in ((placed.start, min(placed.stop, N)), (max(placed.start, N), placed.stop)):
                 if begin < end:
                     own = term.part(begin - placed.start, end - placed.start)

@@ -65,12 +65,8 @@ class TracedTerm(CompiledTerm):
         except AskError as reason:
             raise TermError(0, f"value: {reason}") from reason
         except Exception as reason:
-            self._call_once()
+            self._python.values(np.zeros((1, self._nx)), np.zeros((1, self._nu)))  # raises what is wrong in Python
             raise TermError(0, untraceable(refused(reason))) from reason
-
-    def _call_once(self) -> None:
-        """Call the term as Python does, and raise what is wrong with it."""
-        self._python.values(np.zeros((1, self._nx)), np.zeros((1, self._nu)))
 
     def renew(self) -> bool:
         """Trace the term again, if its attributes or what it reads have changed; whether they have."""
@@ -96,11 +92,6 @@ class TracedTerm(CompiledTerm):
         return is_convex, is_convex and not (H - np.diag(np.diag(H))).any()
 
     @property
-    def is_convex(self) -> bool:
-        """Whether its Hessian is constant and positive semidefinite."""
-        return self._curvature[0]
-
-    @property
     def separable(self) -> bool:
         """Whether its Hessian is constant, diagonal and nowhere negative."""
         return self._curvature[1] and not self.traced.uses
@@ -119,7 +110,7 @@ class TracedTerm(CompiledTerm):
         traced = self.traced
         _, gradient, bends = traced.layout("all").blocks
         value, whole = traced.code.compiled("value"), traced.code.compiled("all")
-        given = gradient, chain.curvature_of(bends, traced.ne, traced.nz), int(self.is_convex), int(self.separable)
+        given = gradient, chain.curvature_of(bends, traced.ne, traced.nz), int(self._curvature[0]), int(self.separable)
         return bind(_cost, value, whole, *given, traced.used[0], separable=self.separable)
 
     def values(self, X: Array, U: Array) -> Array:

@@ -49,6 +49,8 @@ class AdaptivePolicy:
     """Policy that is called as time goes on, and learns its delay and that feet slide; see the module's docstring.
 
     policy: the one with the delay that was given.   footing: feet by its steps, None if there are none.
+    duration: of the motion [s].
+    slid: whether a foot has slid, from when on what feedback adds is kept within cones of friction.
     Time that does not go on begins the motion anew.
     Two calls with the same arguments may differ: from one loop alone, and for each robot a policy of its own.
     """
@@ -59,6 +61,7 @@ class AdaptivePolicy:
         footing: of the steps; without it, or where the policy has no cones, nothing is learned of feet.
         """
         self.policy, self.footing, self._response, self._spread = policy, footing, response, spread
+        self.duration = policy.duration
         self._delays = np.unique([*np.arange(0.0, LATEST + 0.5 * APART, APART), policy.delay])
         self._counting = np.isfinite(spread).sum()
         self._given = int(np.searchsorted(self._delays, policy.delay))
@@ -71,25 +74,10 @@ class AdaptivePolicy:
         """From a measurement to the control that answers it [s], as believed now."""
         return float(self._delays[self._believed])
 
-    @property
-    def slid(self) -> bool:
-        """Whether a foot has slid, from when on what feedback adds is kept within cones of friction."""
-        return self._slid
-
-    @property
-    def duration(self) -> float:
-        """Duration of the motion [s]."""
-        return self.policy.duration
-
-    @property
-    def learned(self) -> Policy:
-        """The policy with what is believed now, which learns no more."""
-        return self._now()
-
     def restart(self) -> None:
         """Forget what was learned."""
         self._believed, self._unlikely = self._given, np.zeros(len(self._delays))
-        self._slid, self._gone = False, np.zeros(0 if self._watched is None else len(self._watched.names))
+        self.slid, self._gone = False, np.zeros(0 if self._watched is None else len(self._watched.names))
         self._last: tuple[float, Array] | None = None
         self._sent: deque[tuple[float, Array, Array]] = deque()
 
@@ -98,7 +86,7 @@ class AdaptivePolicy:
         time = float(as_array("t", t, ()))
         if self._last is not None and time <= self._last[0]:
             self.restart()
-        policy = self._now()
+        policy = self.learned
         u, nv = policy(time, x), len(self._spread)
         k, s = policy.part(time)
         v = np.asarray(x, np.float64)[-nv:]
@@ -107,15 +95,16 @@ class AdaptivePolicy:
             self._watch(k, time - self._last[0], v)
             if self._sent[0][0] <= self._last[0] - self._delays[-1]:
                 self._weigh(k, *self._last, time, away)
-        if (learned := self._now()) is not policy:
+        if (learned := self.learned) is not policy:
             u = learned(time, x)
         self._last = time, away
         self._send(time, u)
         return u
 
-    def _now(self) -> Policy:
-        """The policy with what is believed."""
-        key = self._believed, self._watched is None or self._slid
+    @property
+    def learned(self) -> Policy:
+        """The policy with what is believed now, which learns no more."""
+        key = self._believed, self._watched is None or self.slid
         if key not in self._policies:
             policy = self.policy if key[1] else replace(self.policy, cones=None)
             self._policies[key] = policy if key[0] == self._given else policy.later(self.delay)
@@ -124,11 +113,11 @@ class AdaptivePolicy:
     def _watch(self, k: int, T: float, v: Array) -> None:
         """Add to how far feet have slid over T [s] at velocities v (nv,) in step k."""
         feet = self._watched
-        if feet is None or self._slid:
+        if feet is None or self.slid:
             return
         speeds = np.linalg.norm(feet.moves[k, :, :2] @ v, axis=1)
         self._gone = np.maximum(self._gone + T * (speeds / feet.slow - 1.0), 0.0)
-        self._slid = bool((self._gone > feet.patience).any())
+        self.slid = bool((self._gone > feet.patience).any())
 
     def _weigh(self, k: int, before: float, was: Array, now: float, away: Array) -> None:
         """Weigh all delays by how errors of velocities changed over an interval of step k."""

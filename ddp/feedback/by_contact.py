@@ -27,6 +27,7 @@ class ContactPolicy:
     """Policy that is told which feet touch the ground, called as time goes on; see the module's docstring.
 
     policy: the one that it corrects, which learns while it is called.   feet: names, in the order of ``touching``.
+    duration: of the motion [s].
     Time that does not go on begins the motion anew, in which feet stand at first where the plan has them.
     """
 
@@ -35,18 +36,9 @@ class ContactPolicy:
         if policy.footing is None:
             raise ProblemError("by_contact: expected a motion of a robot with legs, got one without feet that stand")
         self.policy, self._footing = policy, policy.footing
+        self.feet, self.duration = policy.footing.names, policy.duration
         self._stands = np.asarray(self._footing.moves.any(axis=(2, 3)))
         self.restart()
-
-    @property
-    def feet(self) -> tuple[str, ...]:
-        """Names of the feet."""
-        return self._footing.names
-
-    @property
-    def duration(self) -> float:
-        """Duration of the motion [s]."""
-        return self.policy.duration
 
     def restart(self) -> None:
         """Forget what was learned and where feet have landed."""

@@ -59,6 +59,7 @@ class Barrier:
     """State of M rows between bounds; arrays have the names of row_steps.py.
 
     price, compliance (M,): of rows that give way; rows that do so for nothing count as free.
+    lower, upper, slacks s, equal ν (M,): views.
     address: of a `RowMemory`.   step (8, M): the last one.
     elastic: whether `hard` rows give way; price_of_all: at which price.
     factors: of the rows, which what is given is not multiplied by.
@@ -71,6 +72,7 @@ class Barrier:
         self.size = len(lower)
         own, places = carved({name: (*rows, self.size) for name, rows in ARRAYS.items()})
         self.bounds, self.give, self.state, self.step = own["bounds"], own["give"], own["state"], own["step"]
+        (self.lower, self.upper), self.slacks, self.equal = self.bounds, self.state[S], self.state[NU]
         self.w, self.f, self.y = own["w"], own["f"], own["y"]
         self.bounds[0] = np.where(lower < -FAR, -np.inf, factors * lower)
         self.bounds[1] = np.where(upper > FAR, np.inf, factors * upper)
@@ -111,35 +113,11 @@ class Barrier:
         return self.bounded & np.isfinite(self.bounds[1])
 
     @property
-    def lower(self) -> Array:
-        """Lower bounds (M,)."""
-        return np.asarray(self.bounds[0])
-
-    @property
-    def upper(self) -> Array:
-        """Upper bounds (M,)."""
-        return np.asarray(self.bounds[1])
-
-    @property
-    def slacks(self) -> Array:
-        """Slacks s (M,)."""
-        return np.asarray(self.state[S])
-
-    @property
     def multipliers(self) -> Array:
         """y (M,)."""
         y = np.empty(self.size)
         row_steps.multipliers(self.state, self.kind, self.give, y)
         return y
-
-    @property
-    def equal(self) -> Array:
-        """ν (M,)."""
-        return np.asarray(self.state[NU])
-
-    @equal.setter
-    def equal(self, multipliers: Array) -> None:
-        self.state[NU] = multipliers
 
     @property
     def hard(self) -> NDArray[np.bool_]:

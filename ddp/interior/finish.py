@@ -111,7 +111,7 @@ def foresee(point: Point, blend: float, led: bool) -> float:
     begun, longest, short, found = b.state.copy(), 0.0, 0, False
     point.barrier = START * point.scale
     b.start(b.inside(values, INSIDE), values, point.barrier)
-    b.equal = np.where(b.equality & ~b.soft, own["forces"], b.equal)
+    b.equal[:] = np.where(b.equality & ~b.soft, own["forces"], b.equal)
     for _ in range(MOST_SWEEPS):
         point.residual[:] = b.missed(values)
         if point.judge().high <= SOLVED * point.barrier and longest == 1.0:

@@ -113,10 +113,6 @@ class Workplace:
         """Bounds that kernels work with, which may have changed them themselves."""
         return self.imposed if read_one(self.memory, "rows") == self.imposed.address else self.bounds
 
-    def is_of(self, problem: Problem, rows: Rows) -> bool:
-        """Whether it is of this problem, wherever that begins."""
-        return self.rows is rows and self.objective is problem.objective
-
     def clear(self) -> None:
         """Forget the last point."""
         if self.bounds.elastic:
@@ -146,7 +142,7 @@ class Workplace:
 def workplace(problem: Problem, rows: Rows, work: Differentiator, boxed: bool, factors: Array) -> Workplace:
     """The `Workplace` that derivatives have for a problem, as good as new, with factors (m,) of constraints."""
     found = work.kept.get(boxed)
-    if isinstance(found, Workplace) and found.is_of(problem, rows):
+    if isinstance(found, Workplace) and found.rows is rows and found.objective is problem.objective:
         found.clear()
     else:
         found = work.kept[boxed] = Workplace(problem, rows, work, boxed)

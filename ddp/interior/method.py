@@ -58,7 +58,6 @@ from ddp.interior.standing import Keeper
 from ddp.machine.written import Numbers, copied
 from ddp.solutions.record import Record
 from ddp.solutions.status import End, Ending
-from ddp.sweeps.outcome import Sweep
 
 NEXT_TO_NOTHING = 1e-6
 """Gaps and residuals relative to states that are larger than one, where these go to infinity."""
@@ -101,16 +100,6 @@ class Interior:
         s.proof = len(history) + proof if proof else 0
         self._patience, self.fell, self._keeper = patience, len(history), keeper
         self._warm = self.open = False
-
-    @property
-    def sweep(self) -> Sweep | None:
-        """The last sweep, if it succeeded."""
-        return self.point.swept
-
-    @property
-    def exact(self) -> bool:
-        """Whether the last sweep was of the exact Hessian, with nothing added."""
-        return bool(self.course.exact)
 
     def _begin(self) -> None:
         """First multipliers of the dynamics: costates, unless they are large, or constraints will change them.

@@ -97,7 +97,7 @@ def minimise(descent: Descent) -> Minimised:
     if warm is None or not (end.ending.converged or len(history) >= solver.max_iterations):
         interior, end = _from_anew(descent, scale)
     iterate.guess = None
-    point, exact, sweep = interior.point, False, None if interior.finished else interior.sweep
+    point, exact, sweep = interior.point, False, None if interior.finished else interior.point.swept
     if end.ending.converged:
         loose, last = interior.open or interior.course.tolerance > END, _last(interior, sweep)
         finished = interior.finished or finish(point, TOLERANCE if loose else DOUBTFUL, exact=solver.last_sweep)
@@ -105,10 +105,10 @@ def minimise(descent: Descent) -> Minimised:
             interior.course.tolerance = END
             point.differentiate()
             end = interior.run(solver.max_iterations, warm=True)
-            point, last = interior.point, _last(interior, interior.sweep)
+            point, last = interior.point, _last(interior, interior.point.swept)
             finished = finish(point, DOUBTFUL, exact=solver.last_sweep) if end.ending.converged else finished
         found = finished.sweep is not None
-        sweep, exact = (finished.sweep, finished.exact) if found else (last, interior.exact)
+        sweep, exact = (finished.sweep, finished.exact) if found else (last, bool(interior.course.exact))
         if end.ending.converged and not exact and slope(point.held_by) > SLOPE * (unit(point) + abs(point.cost)):
             end = End(Ending.NO_STEP, "steps that lower the cost become short though its gradient does not vanish")
     elif not is_early(end.ending, history) and interior.is_endless(0):

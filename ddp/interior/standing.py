@@ -84,11 +84,6 @@ def go_on(interior: Interior, standing: Mapping[str, Array]) -> None:
     interior.fell = int(standing["numbers"][-2])
 
 
-def iterations_of(standing: Mapping[str, Array]) -> int:
-    """Iterations that were done."""
-    return int(standing["numbers"][-1])
-
-
 def _course() -> Course:
     return Course(np.zeros(ENTRIES), np.zeros(ENTRIES))
 

@@ -61,6 +61,7 @@ class Backward:
     segments: how many parts of the horizon are swept at once, see segments.py; where the second order is contracted
         with V_x, sweeps that have any are of one piece all the same.
     structure: of the dynamics, if it is known.
+    address, room: of the `Horizon`, for kernels, and of the `Room` that sweeps work in.
     """
 
     def __init__(
@@ -86,6 +87,7 @@ class Backward:
         self._others: list[Horizon] = []
         self._recursion = Recursion(derivatives, dynamics, known, self._second, limited, limited)
         self._horizon, self.sizes, self._taken = self._recursion.horizon, self._recursion.sizes, self._second
+        self.address, self.room = self._horizon.address, self._recursion.room
         if self._blockwise:
             self._take(self._in_blocks)
         h = self._horizon
@@ -222,16 +224,6 @@ class Backward:
             if self._reuse and found.failed < 0:
                 self.age = self.age or 0
         return found
-
-    @property
-    def address(self) -> int:
-        """Address of the `Horizon`, for kernels."""
-        return self._horizon.address
-
-    @property
-    def room(self) -> int:
-        """Address of the `Room` that sweeps work in."""
-        return self._recursion.room
 
     def _contracted(self, multiplier: str) -> bool:
         """Whether the next sweep finds the second order contracted, and need not do it itself."""

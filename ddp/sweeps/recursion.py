@@ -25,6 +25,7 @@ class Recursion:
     horizon: all that is read and written over the horizon.   sizes: of the functions that are compiled for them.
     limited: whether sweeps keep to limits of controls, in ``scratch``.   whole: whether bends and rows of all knots are
     kept, as limits and sweeps with controls that are held ask for.   sweeping: by which kernels sweep.
+    room: address of the `Room` that sweeps work in.
     """
 
     def __init__(
@@ -37,14 +38,10 @@ class Recursion:
         self.horizon = horizon_of(derivatives, second, steps, closing, bends, structure.blocks, whole)
         self.horizon.limited = int(limited)
         self.sizes = sizes = n, nu, structure.swept[0] > 0.0, len(steps[1])
-        self._closing, self._room = closing, RoomOwner(*sizes)  # closing stays alive
+        owner = RoomOwner(*sizes)
+        self._alive, self.room = (closing, owner), owner.address
         self.sweeping = sweeping_of(sweep_function(*sizes).address, N, self.room, self.horizon.address)
         self.scratch, self._within = scratch_of(N, n, nu) if limited else None, within_function(n, nu)
-
-    @property
-    def room(self) -> int:
-        """Address of the `Room` that sweeps work in."""
-        return self._room.address
 
     def __call__(self, blend: float, mu: float, by_costate: bool = False, kept: bool = True) -> Swept:
         """Sweep once: see `tiled_sweep.sweep`, and within limits `limits.sweep_within`.

@@ -29,6 +29,8 @@ class WeightedSweeps:
     limited: whether sweeps find out by themselves which controls limits hold.
     second: second orders (N, .) as `contract` writes them, as Hessians or, if dynamics know them, as blocks.
     blockwise: whether they are blocks.   policy: k (N, nu), K (N, nu, n) of the last sweep.
+    sweeping: address of the `Sweeping` by which kernels sweep.
+    held (N, nu): controls that are held, to be written: -1, 1 of those at lower and upper limits, 0 of all others.
     """
 
     def __init__(
@@ -44,26 +46,12 @@ class WeightedSweeps:
         self._sweeping.kept = 1
         self._horizon = horizon = self._recursion.horizon
         horizon.in_blocks, horizon.gaps, horizon.separable = self.blockwise, gaps, separable.astype(np.int64)
-        self.policy = horizon.k, horizon.K
-
-    @property
-    def separable(self) -> NDArray[np.int64]:
-        """Knots whose Hessians are diagonals, (N+1,)."""
-        return self._horizon.separable
-
-    @property
-    def sweeping(self) -> int:
-        """Address of the `Sweeping` by which kernels sweep."""
-        return self._sweeping.address
-
-    @property
-    def held(self) -> Array:
-        """Controls (N, nu) that are held, to be written: -1, 1 of those at lower and upper limits, 0 of all others."""
-        return self._horizon.held
+        self.separable, self.held, self.policy = horizon.separable, horizon.held, (horizon.k, horizon.K)
+        self.sweeping = self._sweeping.address
 
     def begin(self) -> None:
         """Hold no controls, as the first sweep of a solve; gains stay."""
-        self._horizon.held.fill(0.0)
+        self.held.fill(0.0)
 
     def contract(self, weights: Array) -> None:
         """Contract the second order with weights (N, n)."""

@@ -17,7 +17,7 @@ from ddp.systems.system import Contraction, Routines, Stepping, System, ability
 from ddp.tracing import chain, derivatives, evaluate, rollouts
 from ddp.tracing.graph import substituted
 from ddp.tracing.layout import Block, Compiled, Layout, arranged, in_order
-from ddp.tracing.machine_code import Code, Functions, obtain
+from ddp.tracing.machine_code import Functions, obtain
 from ddp.tracing.numbers import Number, digest
 from ddp.tracing.quantities import Asked, Uses, uses_of
 from ddp.tracing.reads import recalled, remember
@@ -32,7 +32,7 @@ class TracedFunction:
     """A function ``f(x, u)`` or ``f(x, u, p)`` of numbers, or of arrays of one axis, as compiled code.
 
     nx, nu, size: how many numbers x, u and f have.   shape: of f, () for a number.   p: parameters, read at each call.
-    seconds: how long it took to be made.
+    seconds: how long it took to be made.   code: machine code, to be kept alive where its addresses are.
 
     cost: whether it is one number, wanted with its gradient and Hessian at once.
     space: of x, by default plain numbers; derivatives are by its tangent vectors dx (n,), at zero.
@@ -66,7 +66,7 @@ class TracedFunction:
             raise ValueError(f"expected a number, got an array of shape {self.shape}")
         if steps and self.shape != (nx,):
             raise ModelError(f"{name}: expected a next state of shape ({nx},), got {self.shape}")
-        self._code = obtain(self.digest, self._cost if cost else self._functions)
+        self.code = obtain(self.digest, self._cost if cost else self._functions)
         self._trace = None
         if known is None:
             points = self._points()
@@ -171,14 +171,9 @@ class TracedFunction:
         """Quantities of the function for kernels, and what keeps them alive."""
         return uses_of(self.uses)
 
-    @property
-    def code(self) -> Code:
-        """Machine code, to be kept alive where its addresses are."""
-        return self._code
-
     def layout(self, name: str) -> Layout:
         """Layout of one of the functions ``value``, ``first``, ``second``."""
-        return self._code.layout[name]
+        return self.code.layout[name]
 
     def _moved(self, found: Trace) -> tuple[list[Number], range, Callable[[Iterable[Number]], list[Number]]]:
         """Outputs of which derivatives are taken, by which variables, and what puts values for those afterwards.
@@ -233,7 +228,7 @@ class TracedFunction:
 
     def values(self, X: Array, U: Array) -> Array:
         """Values (M, size) at X (M, nx), U (M, nu)."""
-        out, function = np.empty((len(X), self.size)), self._code.compiled("value")
+        out, function = np.empty((len(X), self.size)), self.code.compiled("value")
         if self.uses:
             chain.evaluate_chained(function, self.used[0], X, U, out)
         else:
@@ -249,29 +244,29 @@ class TracedFunction:
     @cached_property
     def _first(self) -> tuple[Compiled, Block]:
         """Derivatives by x and u for ``evaluate_two``."""
-        return self._code.compiled("first"), self.layout("first").blocks[1]
+        return self.code.compiled("first"), self.layout("first").blocks[1]
 
     def second(self, X: Array, U: Array, weight: Array, out: Array) -> None:
         """out (M, nz, nz) := second derivatives of ``weight @ f``, weight (M, .)."""
-        evaluate.evaluate(self._code.compiled("second"), X, U, weight, self.p, out.reshape(len(out), -1))
+        evaluate.evaluate(self.code.compiled("second"), X, U, weight, self.p, out.reshape(len(out), -1))
 
     @property
     def stepping(self) -> Stepping:
         """The function as a step: see `system.Abilities`."""
-        return Stepping(self._code.addresses["value"], 0, self.p, self._code)
+        return Stepping(self.code.addresses["value"], 0, self.p, self.code)
 
     def routines(self, count: int) -> Routines | None:
         """Compiled work on trajectories of ``count`` knots, see `system.Abilities`; None of steps that ask robots."""
         if self.uses:
             return None
-        second = self._code.compiled("second")
+        second = self.code.compiled("second")
         return rollouts.routines_of(self.stepping, self.space, self.nu, count, *self._first, second)
 
     @cached_property
     def contraction(self) -> Contraction:
         """The second derivatives of one knot, whose record is x and u."""
         sizes = self.nx + self.nu, self.changes
-        return evaluate.contraction_of(self._code.compiled("second"), sizes, self.p, self._code)
+        return evaluate.contraction_of(self.code.compiled("second"), sizes, self.p, self.code)
 
 
 @cache

@@ -21,7 +21,7 @@ def test_shares_of_terms_add_up_to_the_cost(build):
     solution = ddp.solve(build(), ddp.DDP(max_iterations=3), throw=False)
     shares = solution.explain().shares
     assert sum(cost for _, cost in shares) == pytest.approx(solution.cost, rel=1e-12)
-    assert len(shares) == solution.problem.objective.count
+    assert len(shares) == len(solution.problem.objective.entries)
     assert [abs(cost) for _, cost in shares] == sorted((abs(cost) for _, cost in shares), reverse=True)
 
 
