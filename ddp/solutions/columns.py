@@ -73,10 +73,11 @@ def as_table(solution: Solution, system: System) -> dict[str, Array]:
     """Time, positions, velocities and controls by the headings of a table; controls of the last state are NaN."""
     q, v, u = positions(system, solution.X), velocities(system, solution.X), controls(system, solution.U)
     last = np.concatenate([np.asarray(u), np.full((1, len(u)), np.nan)])
-    table = {"time": times(system, len(solution.U))}
-    table |= {name: q[name] for name in q}
-    table |= {f"rate of {name}": v[name] for name in v}
-    return table | {f"control {name}": last[:, i] for i, name in enumerate(u)}
+    headings = ["time", *q, *(f"rate of {name}" for name in v), *(f"control {name}" for name in u)]
+    if twice := [name for i, name in enumerate(headings) if name in headings[:i]]:
+        raise ProblemError(f"dynamics: expected a column for each name, got {twice[0]!r} twice; rename that joint")
+    columns = times(system, len(solution.U))[:, None], np.asarray(q), np.asarray(v), last
+    return dict(zip(headings, np.hstack(columns).T, strict=True))
 
 
 def to_csv(solution: Solution, system: System, path: str | os.PathLike[str]) -> Path:

@@ -14,7 +14,10 @@ from dynamics.rods.hybrid_robot import HybridRobot
 
 
 def names_of(robot: Robot, S: NDArray[np.float64]) -> tuple[list[str], list[str], list[str]]:
-    """Names of the numbers of q (nq,) and v (nv,), and of controls (nu,) that act by S (nv, nu)."""
+    """Names of the numbers of q (nq,) and v (nv,), and of controls (nu,) that act by S (nv, nu).
+
+    A control is called as what it alone drives, and alone, else by its number.
+    """
     positions: list[str] = []
     velocities: list[str] = []
     for b, (kind, joint) in enumerate(zip(robot.tree.kind.tolist(), robot.joint_names, strict=True)):
@@ -25,7 +28,10 @@ def names_of(robot: Robot, S: NDArray[np.float64]) -> tuple[list[str], list[str]
         positions += [f"{joint}.{number}" for number in own] or [joint]
         velocities += [f"{joint}.{number}" for number in rates] or [joint]
     controls = robot.cable_names if isinstance(robot, HybridRobot) else []
-    for i, column in enumerate(S.T[len(controls) :], start=len(controls)):
+    drives = S[:, len(controls) :] != 0.0
+    alone = drives & (drives.sum(axis=0) == 1)
+    for i, column in enumerate(alone.T, start=len(controls)):
         driven = np.flatnonzero(column)
-        controls.append(velocities[driven[0]] if len(driven) == 1 else f"control {i}")
+        only = len(driven) == 1 and alone[driven[0]].sum() == 1
+        controls.append(velocities[driven[0]] if only else f"control {i}")
     return positions, velocities, controls

@@ -8,8 +8,9 @@ import pytest
 import ddp
 import problems
 from ddp.errors import ProblemError
-from dynamics import FunctionDynamics
+from dynamics import FunctionDynamics, RobotDynamics, load
 from problems import pendulum, quadruped
+from problems.costs import ControlCost
 
 
 @pytest.fixture(scope="module")
@@ -85,3 +86,26 @@ def test_robots_that_velocities_drive_name_their_joints_and_their_base():
     assert [*solution.q][:5] == ["cart.x", "cart.y", "cart.cos", "cart.sin", "shoulder_pan_joint"]
     assert [*solution.v][:3] == ["cart.vx", "cart.vy", "cart.wz"]
     assert [*solution.u][:3] == ["cart.vx", "cart.wz", "shoulder_pan_joint"]  # no wheel rolls sideways
+
+
+TWO_MOTORS = """<mujoco><worldbody><body><joint name="{}" axis="0 1 0"/><geom size=".1" pos="0 0 .3"/>
+  <body pos="0 0 1"><joint name="b" axis="0 1 0"/><geom size=".1" pos="0 0 .3"/></body></body></worldbody>
+  <actuator><motor joint="b" gear="2"/><motor joint="{}"/><motor joint="b" gear="3"/></actuator></mujoco>"""
+
+
+def test_no_column_is_lost_where_two_motors_drive_one_joint(tmp_path):
+    system = RobotDynamics(load(TWO_MOTORS.format("a", "a")), 0.01)
+    problem = ddp.Problem(system, [ControlCost([1.0, 2.0, 3.0], 1.0)], [], np.zeros(4), 3)
+    solution = ddp.solve(problem)
+    assert solution.u.names == ("control 0", "a", "control 2")
+    assert all(np.array_equal(solution.u[name], solution.U[:, i]) for i, name in enumerate(solution.u.names))
+    header, *rows = csv.reader(solution.to_csv(tmp_path / "two.csv").read_text().splitlines())
+    assert header[-3:] == ["control control 0", "control a", "control control 2"]
+    assert np.array_equal(np.array(rows[:-1])[:, -3:].astype(float), solution.U)
+
+
+def test_a_joint_that_is_called_as_another_column_is_refused(tmp_path):
+    system = RobotDynamics(load(TWO_MOTORS.format("time", "time")), 0.01)
+    solution = ddp.solve(ddp.Problem(system, [ControlCost(np.zeros(3), 1.0)], [], np.zeros(4), 3))
+    with pytest.raises(ProblemError, match="dynamics: expected a column for each name, got 'time' twice"):
+        solution.to_csv(tmp_path / "time.csv")
