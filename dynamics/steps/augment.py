@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from ddp.errors import ProblemError, affordable, as_array, axes, positive_integer, said
 from ddp.protocols import Array
 from ddp.systems.derived_dynamics import as_system
-from ddp.systems.system import System
+from ddp.systems.system import System, ability
 from ddp.tracing.function import space_of
 from ddp.tracing.groups import Euclidean
 from ddp.tracing.spaces import as_space
@@ -52,7 +52,7 @@ def remade(make: Made) -> Made:
 @remade
 def rates(system: Any, control_limits: ArrayLike | None = None) -> Augmented:
     """Controls by their rates: states (x, u), ``u' = u + dt r``; control_limits (nu, 2): of rates r [1/s]."""
-    inner = as_system(system, "system")
+    inner = _even(system)
     h, nu = inner.dt, inner.nu
     return Augmented(
         inner, lambda x, s, r: s, lambda x, s, r: s + h * r, nu, nu, control_limits, "rates of controls"
@@ -77,7 +77,7 @@ def motors(system: Any, time: ArrayLike, control_limits: ArrayLike | None = None
 
     time [s]: in which 63 % of a change is made, one number or (nu,).
     """
-    inner = as_system(system, "system")
+    inner = _even(system)
     nu = inner.nu
     share = 1.0 - np.exp(-inner.dt / _each("time", time, nu))
     return Augmented(
@@ -97,7 +97,7 @@ def elasticity(
     [N m s/rad]: numbers or (nu,).   positions (nu,): the numbers of x that motors turn, plain ones, no cosine and no
     part of a quaternion; default: those of a robot's joints that its controls drive, of other systems the first nu.
     """
-    inner = as_system(system, "system")
+    inner = _even(system)
     h, nu = inner.dt, inner.nu
     mass, friction = _each("inertia", inertia, nu), _each("damping", damping, nu, least=0.0)
     where = _places("positions", _driven_numbers(inner) if positions is None else positions, nu, inner.nx)
@@ -158,6 +158,18 @@ def parameters(system: FunctionDynamics | ContinuousDynamics) -> FunctionDynamic
         return np.concatenate([np.array(step(x[:nx].copy(), u, x[nx:].copy())), x[nx:]])
 
     return FunctionDynamics(following, nx + size, system.nu, system.dt, state, None, system.derivatives)
+
+
+def _even(system: Any) -> System:
+    """A system whose steps of time all take dt, as what changes beside them does; events count as one of them."""
+    inner = bare = as_system(system, "system")
+    while isinstance(bare, Around):
+        bare = bare.system
+    durations = ability(bare, "step_durations")
+    lasting = np.zeros(0) if durations is None else durations(getattr(bare, "knots", 1))
+    if (other := lasting[(lasting > 0.0) & ~np.isclose(lasting, inner.dt, rtol=1e-9, atol=0.0)]).size:
+        raise ProblemError(f"system: expected steps that all take dt = {inner.dt:g} s, got one of {other[0]:g} s")
+    return inner
 
 
 def _each(field: str, value: Any, count: int, least: float | None = None) -> Array:

@@ -9,7 +9,7 @@ from scipy.optimize import minimize
 import ddp
 from ddp import differences
 from ddp.systems.system import Expansion, ability
-from dynamics import FunctionDynamics, RobotDynamics, augment, load
+from dynamics import Contact, FunctionDynamics, Phase, PhasedDynamics, RobotDynamics, augment, load
 from dynamics.steps.free_start import FreeStart
 from problems.constraints import TorqueLimits
 from problems.costs import ControlCost, FramePosition, StateCost
@@ -256,3 +256,14 @@ def test_compositions_of_implicit_steps_are_implicit():
         inner = RobotDynamics(random_tree(5, bodies=3), 0.02, integrator=integrator)
         composition = augment.rates(inner, np.tile([-1.0, 1.0], (inner.nu, 1)))
         assert ability(composition, "implicit") == (integrator == "implicit-euler")
+
+
+def test_what_counts_on_steps_of_dt_is_refused_around_others():
+    robot, feet = load("hyq"), [Contact("lf_foot"), Contact("rf_foot")]
+    uneven = PhasedDynamics(robot, 0.02, [Phase(feet, 2), Phase((), 2, dt=0.04)])
+    for make in (augment.rates, lambda s: augment.motors(s, 0.05), lambda s: augment.elasticity(s, 10.0, 0.1)):
+        for inner in (uneven, FreeStart(uneven), augment.delays(uneven, 1)):
+            with pytest.raises(ddp.ProblemError, match=r"steps that all take dt = 0\.02 s, got one of 0\.04 s"):
+                make(inner)
+    even = PhasedDynamics(robot, 0.02, [Phase(feet, 2), Phase(feet, 2, impact=True, dt=0.06 / 3.0)])
+    assert augment.rates(even).nu == 12
