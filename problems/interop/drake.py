@@ -8,7 +8,7 @@ import numpy as np
 
 from ddp.protocols import Array
 from ddp.solutions.solution import Solution
-from problems.interop.motion import BALL, FREE, angle, joints_of, optional, robot_of, rotations, turned
+from problems.interop.motion import BALL, FREE, angle, displaced, joints_of, optional, robot_of, rotations, turned
 
 
 class DrakeSamples(NamedTuple):
@@ -39,8 +39,9 @@ def drake_samples(solution: Solution) -> DrakeSamples:
     joints = joints_of(robot)
     for joint in joints:
         if joint.kind in (FREE, BALL):
-            first = joint.iq + (3 if joint.kind == FREE else 0)
-            quaternion = q[:, first : first + 4]
+            quaternion = q[:, joint.iq : joint.iq + 4]
+            if joint.kind == FREE:
+                place, quaternion = np.split(displaced(joint.place, q[:, joint.iq : joint.iq + 7]), [3], axis=1)
             R = rotations(quaternion)
             own = v[:, joint.iv + 3 : joint.iv + 6] if joint.kind == FREE else v[:, joint.iv : joint.iv + 3]
             omega = turned(R, own)
@@ -50,7 +51,7 @@ def drake_samples(solution: Solution) -> DrakeSamples:
             speeds.append(omega if joint.kind == FREE else own)
             if joint.kind == FREE:
                 linear = turned(R, v[:, joint.iv : joint.iv + 3])
-                places.append(q[:, joint.iq : joint.iq + 3])
+                places.append(place)
                 rates.append(linear)
                 speeds.append(linear)
         else:

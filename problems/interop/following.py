@@ -15,7 +15,7 @@ from ddp.feedback.succession import Succession
 from ddp.protocols import Array
 from ddp.receding import RecedingHorizon
 from ddp.solutions.solution import Solution
-from problems.interop.motion import CIRCLE, FREE, angle, joints_of, singles
+from problems.interop.motion import CIRCLE, FREE, angle, displaced, joints_of, singles
 from problems.play.motors import Motors
 from problems.play.simulation import system_of
 from problems.walking.controller import Walking
@@ -153,7 +153,7 @@ class Follower:
         time, iq, iv = float(as_array("now", now, ())), self._free.iq, self.robot.nq + self._free.iv
         with self._lock:
             self._follows(time, [self._free.name])
-            self._x[iq : iq + 7] = [*place, *(rotation / length)]
+            self._x[iq : iq + 7] = displaced(self._free.place.inverse(), np.append(place, rotation / length)[None])[0]
             self._x[iv : iv + 6] = [*moving, *turning]
             self._seen[self._free.name] = time
 

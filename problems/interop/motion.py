@@ -10,20 +10,21 @@ import numpy as np
 from ddp.errors import ProblemError, instance
 from ddp.protocols import Array
 from ddp.solutions.solution import Solution
-from dynamics.geometry.joint_motion import CONTINUOUS, FREE_FLYER, SPHERICAL
+from dynamics.geometry.joint_motion import CONTINUOUS, FREE_FLYER, PRISMATIC, SPHERICAL
 from dynamics.robots.libraries import pin
 from dynamics.robots.model import Robot
 
-PLAIN, CIRCLE, BALL, FREE = "plain", "circle", "ball", "free"
+HINGE, SLIDE, CIRCLE, BALL, FREE = "hinge", "slide", "circle", "ball", "free"
 
 
 class Joint(NamedTuple):
-    """Joint of a robot: its name, its kind, and where its numbers begin in q and in v."""
+    """Joint of a robot: its name, its kind, where its numbers begin in q and in v, and its place on its parent."""
 
     name: str
     kind: str
     iq: int
     iv: int
+    place: pin.SE3
 
 
 def joints_of(robot: Robot) -> list[Joint]:
@@ -31,14 +32,23 @@ def joints_of(robot: Robot) -> list[Joint]:
     instance("robot", robot, Robot)
     if robot.is_hybrid:
         raise ProblemError(f"robot: expected one of rigid bodies, got {robot.name}, which has rods")
-    kinds = {FREE_FLYER: FREE, SPHERICAL: BALL, CONTINUOUS: CIRCLE}
+    kinds = {FREE_FLYER: FREE, SPHERICAL: BALL, CONTINUOUS: CIRCLE, PRISMATIC: SLIDE}
     found = []
     for j, kind in enumerate(robot.tree.kind.tolist(), 1):
         joint, name = robot.model.joints[j], str(robot.model.names[j])
-        if kind not in kinds and joint.nq != 1:
+        if kind not in kinds and (joint.nq != 1 or joint.shortname().startswith("JointModelH")):
             raise ProblemError(f"robot: expected hinges, sliders, balls and free bases, got {name}")
-        found.append(Joint(name, kinds.get(kind, PLAIN), int(joint.idx_q), int(joint.idx_v)))
+        if kind == FREE_FLYER and robot.model.parents[j] > 0:
+            raise ProblemError(f"robot: expected free bases on the world alone, got {name} on another body")
+        place = robot.model.jointPlacements[j]
+        found.append(Joint(name, kinds.get(kind, HINGE), int(joint.idx_q), int(joint.idx_v), place))
     return found
+
+
+def displaced(place: pin.SE3, poses: Array) -> Array:
+    """Poses (N, 7), x y z and quaternions x y z w, behind a displacement: of free bases in the world, by their q."""
+    turn = pin.Quaternion(place.rotation)
+    return np.array([[*place.act(pose[:3]), *(turn * pin.Quaternion(pose[3:])).coeffs()] for pose in poses])
 
 
 def robot_of(solution: Solution) -> Robot:
@@ -65,12 +75,12 @@ def turned(R: Array, v: Array) -> Array:
 
 def singles(joints: list[Joint]) -> Iterator[Joint]:
     """Joints with one degree of freedom."""
-    return (joint for joint in joints if joint.kind in (PLAIN, CIRCLE))
+    return (joint for joint in joints if joint.kind in (HINGE, SLIDE, CIRCLE))
 
 
 def angle(q: Array, joint: Joint) -> Array:
     """Position (N,) of a joint with one degree of freedom [rad, m], without jumps by whole turns."""
-    if joint.kind == PLAIN:
+    if joint.kind != CIRCLE:
         return np.asarray(q[:, joint.iq])
     return np.unwrap(np.arctan2(q[:, joint.iq + 1], q[:, joint.iq]))
 

@@ -15,10 +15,22 @@ from ddp.errors import ProblemError, as_array, axes, nearest, said
 from ddp.protocols import Array
 from dynamics.robots.mjcf.bodies import joint_name
 from dynamics.robots.model import Robot
-from problems.interop.motion import BALL, CIRCLE, FREE, Joint, angle, joints_of, rotations, turned
+from problems.interop.motion import (
+    BALL,
+    CIRCLE,
+    FREE,
+    HINGE,
+    SLIDE,
+    Joint,
+    angle,
+    displaced,
+    joints_of,
+    rotations,
+    turned,
+)
 
-TYPES = {FREE: 0, BALL: 1}
-"""MuJoCo's numbers of kinds of joints: mjJNT_FREE, mjJNT_BALL; hinges and sliders are 2 and 3."""
+TYPES = {FREE: 0, BALL: 1, SLIDE: 2, HINGE: 3, CIRCLE: 3}
+"""MuJoCo's numbers of kinds of joints, mjtJoint."""
 
 
 def to_mujoco(robot: Robot, model: Any, X: ArrayLike) -> tuple[Array, Array]:
@@ -37,8 +49,8 @@ def to_mujoco(robot: Robot, model: Any, X: ArrayLike) -> tuple[Array, Array]:
     qvel = np.zeros((len(given), int(model.nv)))
     for joint, i, k in matched:
         if joint.kind == FREE:
-            quaternion = q[:, joint.iq + 3 : joint.iq + 7]
-            qpos[:, i : i + 3], qpos[:, i + 3 : i + 7] = q[:, joint.iq : joint.iq + 3], np.roll(quaternion, 1, axis=1)
+            place, quaternion = np.split(displaced(joint.place, q[:, joint.iq : joint.iq + 7]), [3], axis=1)
+            qpos[:, i : i + 3], qpos[:, i + 3 : i + 7] = place, np.roll(quaternion, 1, axis=1)
             qvel[:, k : k + 3] = turned(rotations(quaternion), v[:, joint.iv : joint.iv + 3])
             qvel[:, k + 3 : k + 6] = v[:, joint.iv + 3 : joint.iv + 6]
         elif joint.kind == BALL:
@@ -65,7 +77,8 @@ def from_mujoco(robot: Robot, model: Any, qpos: ArrayLike, qvel: ArrayLike | Non
     for joint, i, k in matched:
         if joint.kind == FREE:
             quaternion = _unit(places[:, i + 3 : i + 7])
-            q[:, joint.iq : joint.iq + 3], q[:, joint.iq + 3 : joint.iq + 7] = places[:, i : i + 3], quaternion
+            poses = np.hstack([places[:, i : i + 3], quaternion])
+            q[:, joint.iq : joint.iq + 7] = displaced(joint.place.inverse(), poses)
             v[:, joint.iv : joint.iv + 3] = turned(np.swapaxes(rotations(quaternion), 1, 2), rates[:, k : k + 3])
             v[:, joint.iv + 3 : joint.iv + 6] = rates[:, k + 3 : k + 6]
         elif joint.kind == BALL:
@@ -97,8 +110,7 @@ def _matched(robot: Robot, model: Any) -> list[tuple[Joint, int, int]]:
         j = known.get(joint.name, free[0] if joint.kind == FREE and len(free) == 1 else None)
         if j is None:
             raise ProblemError(f"model: expected a joint {said(joint.name)}; {nearest(joint.name, known)}")
-        kind = int(model.jnt_type[j])
-        if (TYPES[joint.kind] != kind) if joint.kind in TYPES else kind not in (2, 3):
+        if int(model.jnt_type[j]) != TYPES[joint.kind]:
             raise ProblemError(f"model: its joint {said(joint.name)} is of another kind than the robot's")
         found.append((joint, int(model.jnt_qposadr[j]), int(model.jnt_dofadr[j])))
     return found

@@ -65,6 +65,65 @@ def test_bodies_are_where_mujoco_puts_them(tree, rng):
             assert np.allclose(np.concatenate([expected.angular, expected.linear]), velocity, atol=1e-9)
 
 
+def placed_base():
+    """A robot whose base begins elsewhere than at the world's origin, as models of SDF do; and MuJoCo's of the tree."""
+    robot, model = pin.Model(), mujoco.MjModel.from_xml_string(TREE)
+    for name, joint in (("root", pin.JointModelFreeFlyer()), ("hip", pin.JointModelRY())):
+        place = pin.SE3(pin.exp3(np.array([0.3, -0.2, 0.5])), np.array([1.0, 2.0, 3.0]))
+        j = robot.addJoint(robot.njoints - 1, joint, place, name)
+        robot.appendBodyToJoint(j, pin.Inertia.FromSphere(1.0, 0.1), pin.SE3.Identity())
+    return dynamics.Robot(robot), model
+
+
+def test_bases_are_in_the_world_wherever_a_robot_counts_them_from(rng):
+    robot, model = placed_base()
+    X = states(robot, rng)
+    qpos, qvel = interop.to_mujoco(robot, model, X)
+    np.testing.assert_allclose(interop.from_mujoco(robot, model, qpos, qvel), X, atol=1e-12)
+    own, data = robot.model.createData(), mujoco.MjData(model)
+    follower = interop.Follower(solve(resting(robot), throw=False))
+    samples = interop.drake_samples(solve(resting(robot, X[0]), DDP(max_iterations=1), throw=False))
+    for i, (x, place, rate) in enumerate(zip(X, qpos, qvel, strict=True)):
+        data.qpos[:], data.qvel[:] = place, rate
+        mujoco.mj_forward(model, data)
+        pin.forwardKinematics(robot.model, own, x[: robot.nq], x[robot.nq :])
+        base, trunk = own.oMi[1], data.body("trunk")
+        np.testing.assert_allclose(base.translation, trunk.xpos, atol=1e-12)
+        np.testing.assert_allclose(base.rotation.ravel(), trunk.xmat, atol=1e-12)
+        np.testing.assert_allclose(base.rotation @ own.v[1].linear, rate[:3], atol=1e-12)
+        if i == 0:
+            np.testing.assert_allclose(samples.q[:7, 0], [*trunk.xquat, *trunk.xpos], atol=1e-12)
+        follower.measure_base(float(i), trunk.xpos, np.roll(trunk.xquat, -1), x[robot.nq :][:3], x[robot.nq :][3:6])
+        np.testing.assert_allclose(follower._x[:7], x[:7], atol=1e-12)
+
+
+def resting(robot, x0=None):
+    """Next to nothing to do for a robot."""
+    system = dynamics.RobotDynamics(robot, 0.01)
+    x0 = np.concatenate([robot.neutral(), np.zeros(robot.nv)]) if x0 is None else x0
+    return Problem(system, [ControlCost(np.zeros(system.nu), 1.0)], [], x0, 3)
+
+
+def test_kinds_of_joints_are_those_of_mujoco():
+    text = "<mujoco><worldbody><body><joint name='a' type='{}'/><geom size='.1'/></body></worldbody></mujoco>"
+    robots = [dynamics.load(text.format(kind)) for kind in ("hinge", "slide")]
+    models = [mujoco.MjModel.from_xml_string(text.format(kind)) for kind in ("hinge", "slide")]
+    for robot, model in zip(robots, models[::-1], strict=True):
+        with pytest.raises(ProblemError, match="model: its joint 'a' is of another kind"):
+            interop.to_mujoco(robot, model, [1.0, 2.0])
+    screw = pin.Model()
+    screw.appendBodyToJoint(screw.addJoint(0, pin.JointModelHX(0.1), pin.SE3.Identity(), "a"), pin.Inertia.Random(),
+                            pin.SE3.Identity())  # fmt: skip
+    with pytest.raises(ProblemError, match="robot: expected hinges, sliders, balls and free bases, got a"):
+        interop.to_mujoco(dynamics.Robot(screw), models[0], [1.0, 2.0])
+    nested = pin.Model()
+    for name in ("base", "load"):
+        j = nested.addJoint(nested.njoints - 1, pin.JointModelFreeFlyer(), pin.SE3.Identity(), name)
+        nested.appendBodyToJoint(j, pin.Inertia.FromSphere(1.0, 0.1), pin.SE3.Identity())
+    with pytest.raises(ProblemError, match="robot: expected free bases on the world alone, got load on another body"):
+        interop.to_mujoco(dynamics.Robot(nested), models[0], np.zeros(26))
+
+
 def test_the_way_to_mujoco_and_back_ends_where_it_began(tree, rng):
     robot, model = tree
     X = states(robot, rng)
