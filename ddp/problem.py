@@ -372,7 +372,7 @@ class Problem:
 
     def paid(self, X: Array, U: Array) -> float:
         """Cost of violations of `Soft` constraints along X (N+1, nx) and U (N, nu)."""
-        return self.rows.paid(X, U) if self._placed else 0.0
+        return float(self.rows.paid(X, U).sum()) if self._placed else 0.0
 
     def add_forces(self, X: Array, U: Array, multipliers: Array, lz: Array) -> None:
         """Add ``Jᵀ multipliers`` of all constraints to lz (N+1, nz)."""

@@ -172,14 +172,15 @@ class Rows:
         c, (lower, upper) = self.values(X, U), self._held
         return float(row_table.worst(factors * c, factors * lower, factors * upper))
 
-    def paid(self, X: Array, U: Array) -> float:
-        """Cost of all violations of soft rows."""
+    def paid(self, X: Array, U: Array) -> Array:
+        """Costs (N+1,) of violations of soft rows, those of each knot."""
         if not self.softened:
-            return 0.0
+            return np.zeros(self.horizon + 1)
         v = np.abs(self.beyond(self.values(X, U)))[self.soft]
         cap, give = self.cap[self.soft], self.compliance[self.soft]
         force = np.where(give == 0.0, cap, v / np.where(give == 0.0, 1.0, give))
-        return float((force * (v - 0.5 * give * force)).sum())
+        costs = np.bincount(self.knot[self.soft], force * (v - 0.5 * give * force), self.horizon + 1)
+        return np.asarray(costs, dtype=np.float64)
 
     def beyond(self, c: Array) -> Array:
         """Violations of c (m,), see `beyond`."""

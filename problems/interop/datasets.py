@@ -16,14 +16,15 @@ from problems.interop.motion import optional
 def episodes(solutions: Iterable[Solution]) -> list[dict[str, Array]]:
     """Each solution as an episode with Gymnasium's names, as Minari's data sets have them.
 
-    observations (N+1, nx): states.   actions (N, nu): controls.   rewards (N,): costs of the knots, negative; the last
-    one with that of the end.   terminations, truncations (N,): the last knot is a truncation, a horizon that ended.
+    observations (N+1, nx): states.   actions (N, nu): controls.   rewards (N,): costs of the knots, with those of
+    violated `Soft` constraints, negative; the last one with that of the end.
+    terminations, truncations (N,): the last knot is a truncation, a horizon that ended.
     """
     found = []
     for solution in _checked(solutions):
         problem = solution.problem
         assert problem is not None
-        costs = np.asarray(problem.values(solution.X, solution.U))
+        costs = problem.values(solution.X, solution.U) + problem.rows.paid(solution.X, solution.U)
         rewards = -costs[:-1]
         rewards[-1] -= costs[-1]
         ends = np.zeros(len(solution.U), dtype=bool)

@@ -10,6 +10,7 @@ import pinocchio as pin
 import pytest
 
 import dynamics
+from ddp import Equality, Soft
 from ddp.errors import ModelError, ProblemError
 from ddp.options import DDP
 from ddp.problem import Problem
@@ -202,6 +203,13 @@ def test_ros_has_joints_with_one_degree_of_freedom_and_exact_times(solution, tmp
         interop.ros_message(solution)
 
 
+def given_way():
+    """A mass that cannot be where a soft constraint has it at knot 2."""
+    system = dynamics.FunctionDynamics(lambda x, u: x + 0.1 * np.array([x[1], u[0]]), 2, 1, 0.1)
+    place = Soft(Equality(lambda x, u: x[:1] - 1.0), price=2.0)
+    return solve(Problem(system, [lambda x, u: u @ u], [], np.zeros(2), 4, constraints_at={2: [place]}))
+
+
 def test_episodes_have_gymnasiums_shapes_and_rewards_sum_to_the_cost():
     found = [solve(pendulum.swing_up().starting_at(np.array([angle, 0.0]))) for angle in (0.0, 0.2)]
     for episode, one in zip(interop.episodes(found), found, strict=True):
@@ -209,6 +217,9 @@ def test_episodes_have_gymnasiums_shapes_and_rewards_sum_to_the_cost():
         assert episode["rewards"].sum() == pytest.approx(-one.cost)
         assert episode["truncations"].tolist() == [False] * (len(one.U) - 1) + [True]
         assert not episode["terminations"].any()
+    (soft,) = interop.episodes([given_way()])
+    assert soft["rewards"].sum() == pytest.approx(-given_way().cost)
+    assert soft["rewards"][2] < -0.5 < soft["rewards"][0]  # the knot that pays
     table = interop.lerobot_table(found, "swing up")
     assert len(table) == sum(len(one.U) for one in found)
     assert table["index"].tolist() == list(range(len(table)))
