@@ -40,7 +40,10 @@ def try_next(w, lane):
     cost = price(w, lane, lane.tried_X, lane.tried_U)
     one.diverged = 0
     if not abs(cost) < np.inf and lane.alpha <= 1.0:
-        if is_finite(lane.tried_X[nx - w.nx :], w.nx):
+        finite = True
+        for i in range(nx - w.nx, nx):
+            finite = finite and abs(lane.tried_X[i]) < np.inf
+        if finite:
             lane.unpriced = 1
             copy(one.unpriced_X, lane.tried_X, nx)
             copy(one.unpriced_U, lane.tried_U, nu)
@@ -64,12 +67,3 @@ def roll_ahead(w, lane, p):
         p.count += 1
     call_contraction(w.single.track, w.context, p.address, 0, 0)
     lane.ahead = p.count
-
-
-@kernel
-def is_finite(x, count):
-    """Whether all numbers are finite."""
-    finite = True
-    for i in range(count):
-        finite = finite and abs(x[i]) < np.inf
-    return finite

@@ -126,7 +126,10 @@ def find_step(p, s):
     s.astray = 1 if s.best <= min(error, s.allowed) else 0
     if s.astray and (s.number > s.reached + 1 or (s.shown and error > s.allowed)):
         return ENDS
-    if s.shown and not s.led and error > s.allowed and has_not_fallen(s):
+    fallen = True  # below the errors that each earlier step began with, by one of both
+    for j in range(s.tried):
+        fallen = fallen and not (s.slanted >= s.slants[j] and s.opened >= s.opens[j])
+    if s.shown and not s.led and error > s.allowed and not fallen:
         s.alpha *= 0.5
         if s.alpha < SHORTEST or s.number == s.most:
             return ENDS
@@ -143,15 +146,6 @@ def find_step(p, s):
         s.asked = 1
         return FORESEES
     return ENDS if found == NONE else note(p, s)
-
-
-@kernel
-def has_not_fallen(s):
-    """Whether both errors are no less than those that an earlier step began with."""
-    fallen = True
-    for j in range(s.tried):
-        fallen = fallen and not (s.slanted >= s.slants[j] and s.opened >= s.opens[j])
-    return not fallen
 
 
 @kernel

@@ -319,10 +319,11 @@ def beyond(p):
 @kernel
 def left_open(p):
     """The largest residual of an equality that the proximal method leaves open after a full step."""
-    if p.equalities == 0:
-        return 0.0
-    b = rows_at(p.rows)
-    return proximal(p) * row_steps.largest_step(b.step, b.kind)
+    b, largest = rows_at(p.rows), 0.0
+    for i in range(p.M):
+        if b.kind[i] == row_steps.EQUAL:
+            largest = max(largest, abs(b.step[row_steps.NU, i]))
+    return proximal(p) * largest
 
 
 @kernel

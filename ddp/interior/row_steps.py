@@ -160,16 +160,6 @@ def steps(rows, bounds, kind, give, m, residual, w, f, along, keep, step):
     return longest, longest_dual, rise
 
 
-@kernel
-def largest_step(step, kind):
-    """The largest number of an equality's multiplier in a step (8, M)."""
-    largest = 0.0
-    for i in range(len(kind)):
-        if kind[i] == EQUAL:
-            largest = max(largest, abs(step[NU, i]))
-    return largest
-
-
 @inline
 def shorten(longest, room, move, keep):
     """The fraction of ``move`` that leaves the share 1 - keep of ``room``, at most ``longest``."""
