@@ -94,13 +94,9 @@ def refuse(path: Path, damaged: list[str], what: str = "a solution") -> None:
 
 
 def _arrays(
-    archive: zipfile.ZipFile,
-    path: Path,
-    kinds: Mapping[str, str],
-    shapes: Mapping[str, tuple[int, ...]],
-    lengths: Mapping[str, int],
-    what: str,
-) -> dict[str, np.ndarray]:
+    archive: zipfile.ZipFile, path: Path, kinds: Mapping[str, str], shapes: Mapping[str, tuple[int, ...]],
+    lengths: Mapping[str, int], what: str,
+) -> dict[str, np.ndarray]:  # fmt: skip
     members: dict[str, zipfile.ZipInfo] = {}
     for info in archive.infolist():
         name = info.filename.removesuffix(".npy")

@@ -39,19 +39,10 @@ from problems.state_constraints import RobotConstraint, StateConstraint, group_o
 from problems.terms import AtPose, OfSystem
 
 __all__ = [
-    "CenterOfMassLimits",
-    "FramePoseEquality",
-    "FramePositionEquality",
-    "FramePositionLimits",
-    "FrameVelocityLimits",
-    "JointLimits",
-    "RobotConstraint",
-    "SelfClearance",
-    "StateConstraint",
-    "StateEquality",
-    "TorqueLimits",
+    "CenterOfMassLimits", "FramePoseEquality", "FramePositionEquality", "FramePositionLimits", "FrameVelocityLimits",
+    "JointLimits", "RobotConstraint", "SelfClearance", "StateConstraint", "StateEquality", "TorqueLimits",
     "VelocityLimits",
-]
+]  # fmt: skip
 
 
 class _Selection(RobotConstraint):

@@ -50,14 +50,9 @@ class Contact(NamedTuple):
 
 
 def contacts(
-    model: pin.Model,
-    q: Array,
-    paths: Mapping[str, Array],
-    colors: Mapping[str, Color],
-    forces: Mapping[str, Array],
-    scale: float | None,
-    cones: float | Mapping[str, float] | None,
-) -> list[Contact]:
+    model: pin.Model, q: Array, paths: Mapping[str, Array], colors: Mapping[str, Color], forces: Mapping[str, Array],
+    scale: float | None, cones: float | Mapping[str, float] | None,
+) -> list[Contact]:  # fmt: skip
     """The contacts of a robot that starts in the configuration q.
 
     Without a scale, the robot's weight is as long as its centre of mass is far from the mean of the frames at q.

@@ -61,24 +61,13 @@ class Scene(NamedTuple):
 
 
 def build(
-    robot: Any,
-    X: Any = None,
-    dt: ArrayLike | None = None,
-    frames: Sequence[str] | None = None,
-    ghost: ArrayLike | None = None,
-    *,
-    forces: Mapping[str, ArrayLike] | None = None,
-    force_scale: float | None = None,
-    cones: float | Mapping[str, float] | None = None,
-    obstacles: Sequence[Obstacle] | Obstacle | None = None,
-    ground: float | None = None,
-    beside: ArrayLike | None = None,
-    beside_title: str = BESIDE,
-    camera: tuple[ArrayLike, ArrayLike] | None = None,
-    signals: Mapping[str, Signal] | None = None,
-    tensions: ArrayLike | None = None,
-    read: Shapes | None = None,
-) -> Scene:
+    robot: Any, X: Any = None, dt: ArrayLike | None = None, frames: Sequence[str] | None = None,
+    ghost: ArrayLike | None = None, *, forces: Mapping[str, ArrayLike] | None = None, force_scale: float | None = None,
+    cones: float | Mapping[str, float] | None = None, obstacles: Sequence[Obstacle] | Obstacle | None = None,
+    ground: float | None = None, beside: ArrayLike | None = None, beside_title: str = BESIDE,
+    camera: tuple[ArrayLike, ArrayLike] | None = None, signals: Mapping[str, Signal] | None = None,
+    tensions: ArrayLike | None = None, read: Shapes | None = None,
+) -> Scene:  # fmt: skip
     """The scene of one motion or several; the arguments as in ``save_html``.   read: shapes of earlier scenes."""
     motions = as_motions(robot, X, dt)
     own = {} if signals is None else as_signals(signals)
