@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ddp.errors import ProblemError, as_array, positive
+from ddp.errors import ModelError, ProblemError, as_array, positive
 from ddp.systems.by_knot import ByKnot
 from ddp.systems.user_step import checked_state, followed
 from dynamics.robots.equipment import pairs_of_limits
@@ -32,6 +32,8 @@ class KinematicDynamics(ByKnot):
         self, robot: Robot, dt: float, rates: ArrayLike | None = None, control_limits: ArrayLike | None = None
     ) -> None:
         check_rigid(robot)
+        if robot.loops:
+            raise ModelError(f"{robot.name} has loops, which only RobotDynamics(integrator='implicit-euler') holds")
         self.robot, self.dt = robot, positive("dt", dt)
         self.rates = as_array("rates", np.eye(robot.nv) if rates is None else rates, (robot.nv, None)).copy()
         self.nx, self.nu = robot.nq + robot.nv, self.rates.shape[1]

@@ -14,6 +14,7 @@ from ddp.errors import ModelError, ProblemError
 from ddp.systems.system import expanded
 from dynamics import Loop, Robot, RobotDynamics
 from dynamics.robots.loop import Mechanism, closed, distances
+from dynamics.robots.mjcf.writing import World
 from problems.costs import ControlCost, StateCost
 
 HOLDING = ("implicit-euler", "sdirk2")
@@ -221,6 +222,9 @@ def test_only_steps_that_hold_loops_take_a_robot_that_has_them():
     for function in (dynamics.forward_dynamics, dynamics.linearize):
         with pytest.raises(ModelError, match="four-bar has loops"):
             function(robot, robot.q0, zero, zero)
+    for system in (lambda: dynamics.KinematicDynamics(robot, 0.01), lambda: World(robot)):
+        with pytest.raises(ModelError, match="four-bar has loops"):
+            system()
 
 
 def test_a_four_bar_rests_where_its_energy_is_least():

@@ -73,6 +73,8 @@ class World:
         self, robot: Robot, feet: Sequence[Foot] = (), ground: Ground | None = None, timestep: float = 1e-3,
         damping: bool = False, springs: bool = False,
     ) -> None:  # fmt: skip
+        if robot.loops:
+            raise ModelError(f"{robot.name} has loops, which its model of MuJoCo would leave open")
         self.robot, self._mujoco = robot, import_mujoco()
         self.floor = None if ground is None else ground.height
         self.spec = _spec(self._mujoco, robot, feet, ground, positive("timestep", timestep))
