@@ -166,17 +166,23 @@ def upright(R: Array) -> Array:
 
 
 def base_pose(robot: Robot, q: Array) -> pin.SE3:
-    """Pose of the floating base."""
-    i = int(robot.tree.iq[robot.tree.body[robot.floating_dofs[0]]])
-    return pin.SE3(pin.Quaternion(*q[[i + 6, i + 3, i + 4, i + 5]]).matrix(), np.array(q[i : i + 3]))
+    """Pose of the floating base in the world."""
+    i, place = _base(robot)
+    return place * pin.SE3(pin.Quaternion(*q[[i + 6, i + 3, i + 4, i + 5]]).matrix(), np.array(q[i : i + 3]))
 
 
 def with_base(robot: Robot, q: Array, pose: pin.SE3) -> Array:
-    """The configuration with its base elsewhere."""
-    i = int(robot.tree.iq[robot.tree.body[robot.floating_dofs[0]]])
-    moved = np.array(q, float)
-    moved[i : i + 3], moved[i + 3 : i + 7] = pose.translation, pin.Quaternion(pose.rotation).coeffs()
+    """The configuration with its base elsewhere in the world."""
+    i, place = _base(robot)
+    moved, own = np.array(q, float), place.actInv(pose)
+    moved[i : i + 3], moved[i + 3 : i + 7] = own.translation, pin.Quaternion(own.rotation).coeffs()
     return moved
+
+
+def _base(robot: Robot) -> tuple[int, pin.SE3]:
+    """Where the numbers of the floating base begin in q, and the pose that they count from."""
+    b = int(robot.tree.body[robot.floating_dofs[0]])
+    return int(robot.tree.iq[b]), robot.model.jointPlacements[b + 1]
 
 
 def _is(name: str, known: Sequence[str]) -> bool:

@@ -69,12 +69,13 @@ class TrackedPhases(TrackedRobot):
         return self.in_units(units, units.of_state(self.system.robot.nv - 6, **STANDING), TORQUE, FINAL)
 
     def units(self, X: Array) -> Units | None:
-        """Units of the robot as it stands at the start of a motion X (N+1, nx); None if it has no legs to stand on."""
-        robot = self.system.robot
-        feet = next(([contact.frame for contact in p.contacts] for p in self.system.phases if p.contacts), [])
-        if not (feet and robot.floating_dofs.tolist() == list(range(6)) and robot.model.gravity.linear.any()):
+        """Units of the robot as it stands at the start of a motion X (N+1, nx); None if it hangs, or has no legs."""
+        robot, feet = self.system.robot, next((p.contacts for p in self.system.phases if p.contacts), ())
+        floats = robot.floating_dofs.tolist() == list(range(6)) and robot.model.gravity.linear.any()
+        if not feet or not floats or any(foot.kind == "rolling" for foot in feet):
             return None
-        return units_of(robot, X[0, : robot.nq], feet)
+        units = units_of(robot, X[0, : robot.nq], [foot.frame for foot in feet])
+        return units if units.height > 0.0 else None
 
     def in_units(self, units: Units, state: Array, torque: float, final: float) -> Tracking:
         """Weights of a state (n,), see `Units.of_state`, of torques and of the end, see `TORQUE` and `FINAL`."""

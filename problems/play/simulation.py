@@ -38,7 +38,7 @@ from dynamics.robots.model import Robot, check_rigid
 from dynamics.robots.omissions import warn_once
 from dynamics.steps.robot_dynamics import RobotDynamics
 from problems.gait_terms import SOLE
-from problems.legs import TOUCHING, frame_poses, upright
+from problems.legs import TOUCHING, base_pose, frame_poses, upright
 from problems.play.policies import POLICIES, named
 from problems.play.terrain import as_range, uneven_ground
 
@@ -187,9 +187,11 @@ def _problem(solution: Solution) -> tuple[Problem, RobotDynamics | PhasedDynamic
 
 
 def system_of(system: object, field: str = "solution") -> RobotDynamics | PhasedDynamics:
-    """A robot's dynamics; ProblemError for others."""
+    """A robot's dynamics, driven by forces and torques; ProblemError for others."""
     if not isinstance(system, (RobotDynamics, PhasedDynamics)):
         raise ProblemError(f"{field}: expected a robot's, got one of a {type(system).__name__}")
+    if isinstance(system, RobotDynamics) and system.prescribed:
+        raise ProblemError(f"{field}: expected torques of all joints, that of {system.prescribed[0]!r} is prescribed")
     return system
 
 
@@ -211,9 +213,11 @@ def world_of(
 
 
 def feet_of(system: RobotDynamics | PhasedDynamics) -> list[Foot]:
-    """The feet of a system: spheres of points, boxes of soles."""
+    """The feet of a system: spheres of points, boxes of soles; ProblemError for what rolls."""
     phases = system.phases if isinstance(system, PhasedDynamics) else ()
     known = {contact.frame: contact for phase in phases for contact in phase.contacts}
+    if rolling := [name for name, contact in known.items() if contact.kind == "rolling"]:
+        raise ProblemError(f"solution: expected feet, points or soles, {rolling[0]!r} rolls")
     return [Foot(name, (RADIUS,) if contact.kind == "point" else (*SOLE, THICKNESS)) for name, contact in known.items()]
 
 
@@ -263,7 +267,7 @@ def played(
     for k in range(most):
         t = k * every
         if (kick := setting.kicks.get(k)) is not None:
-            world.push(data, upright(pin.Quaternion(X[0, 3:7]).matrix()) @ kick)
+            world.push(data, upright(base_pose(robot, X[0]).rotation) @ kick)
             X[k] = np.concatenate(world.state(data))
         measured = system.integrate(X[k], deviations * setting.rng.normal(size=system.n)) if spread > 0.0 else X[k]
         if not np.isfinite(measured).all():
@@ -293,7 +297,8 @@ def _held(system: RobotDynamics | PhasedDynamics, world: World, X: Array) -> flo
     robot = system.robot
     if world.floor is None or not robot.is_floating:
         return 0.0
-    height, gravity = X[-1, 2] - world.floor, np.linalg.norm(robot.model.gravity.linear)
+    height = base_pose(robot, X[-1]).translation[2] - world.floor
+    gravity = np.linalg.norm(robot.model.gravity.linear)
     unit = float(np.sqrt(max(height, 0.0) / gravity))
     speed = float(np.linalg.norm(X[-1, robot.nq : robot.nq + 3]))
     return HELD * unit if speed * HELD * unit < 0.1 * height else 0.0
@@ -308,13 +313,9 @@ def has_fallen(world: World, x: Array, plan: Array, start: Array) -> bool:
         return True
     if world.floor is None or not world.robot.is_floating:
         return False
-    return bool(x[2] - world.floor < FALLEN * (start[2] - world.floor) or _vertical(x) @ _vertical(plan) < 0.0)
-
-
-def _vertical(x: Array) -> Array:
-    """The vertical (3,) in the axes of a floating base."""
-    i, j, k, w = x[3:7]
-    return 2.0 * np.array([i * k - w * j, j * k + w * i, 0.5 - i * i - j * j])
+    now, planned, first = (base_pose(world.robot, state) for state in (x, plan, start))
+    low = now.translation[2] - world.floor < FALLEN * (first.translation[2] - world.floor)
+    return bool(low or now.rotation[2] @ planned.rotation[2] < 0.0)
 
 
 def root_mean_square(values: Array) -> float:

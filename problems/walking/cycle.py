@@ -59,6 +59,8 @@ def repeating(
     """
     if stance.surface:
         raise ProblemError(f"feet: expected points, got soles: {', '.join(stance.feet)}")
+    if not (robot := stance.robot).model.jointPlacements[1].isIdentity(0.0):
+        raise ProblemError(f"robot: expected a base that counts from the world's origin, that of {robot.name} does not")
     plan = cycling(stance.feet, groups, swing, support, 3, flight)
     period = len(groups) * (2 if support > 0.0 or flight > 0.0 else 1)
     laid = strides.lay_out(stance, plan, dt, strides.straight((0.0, 0.0), 0.0, 0.0, 0.0), lift)

@@ -7,8 +7,10 @@ import pytest
 
 import ddp
 import problems
-from dynamics import load
+from dynamics import Contact, Phase, PhasedDynamics, Robot, RobotDynamics, load
 from problems import arm, gaits, legged, quadrotor
+from problems.costs import ControlCost
+from problems.legs import base_pose, with_base
 from problems.play.simulation import feet_of, world_of
 from problems.play.terrain import uneven_ground
 
@@ -29,6 +31,27 @@ def test_a_trot_stays_on_its_path_and_pays_pushes_back(trot):
 @pytest.mark.parametrize("condition", [{"mass": 1.1}, {"friction": 0.5}, {"delay": 0.002}, {"noise": 1.0}])
 def test_what_the_plan_does_not_know_costs_millimetres(trot, condition):
     assert problems.simulate(trot, **condition).rms < 0.005
+
+
+@pytest.mark.parametrize("turn", [(0.0, 0.0, 0.5), (0.3, 0.0, 0.0)])
+def test_a_gait_is_the_same_wherever_its_robot_counts_its_base_from(trot, turn):
+    model = trot.problem.dynamics.robot.model.copy()
+    model.jointPlacements[1] = pin.SE3(pin.exp3(np.array(turn)), np.array([0.1, 0.0, 0.4]))
+    usual = base_pose(trot.problem.dynamics.robot, trot.problem.x0)
+    robot = Robot(model, with_base(Robot(model), load("solo12").q0, usual))
+    data = model.createData()
+    pin.forwardKinematics(model, data, robot.q0)
+    assert data.oMi[1].isApprox(usual, 1e-12)
+    assert base_pose(robot, robot.q0).isApprox(usual, 1e-12)
+    moved = ddp.solve(gaits.trot(robot))
+    assert moved.cost == pytest.approx(trot.cost, rel=1e-9)
+    for a, b in zip(moved.X, trot.X, strict=True):
+        assert base_pose(robot, a).isApprox(base_pose(trot.problem.dynamics.robot, b), 1e-6)
+    run = problems.simulate(moved)
+    assert not run.fell
+    assert run.rms < 0.0012
+    with pytest.raises(ddp.ProblemError, match="robot: expected a base that counts from the world's origin, that of"):
+        problems.Walking(robot)
 
 
 def test_torques_alone_fall_or_lose_their_way(trot):
@@ -210,6 +233,35 @@ def test_only_robots_on_feet_have_ground(given):
 def test_only_solutions_of_robots_are_played():
     with pytest.raises(ddp.ProblemError, match="solution: expected a Solution"):
         problems.simulate(3)
+    robot = load("ur5")
+    prescribed = RobotDynamics(robot, 0.01, integrator="implicit-euler", prescribed=["elbow_joint"])
+    with pytest.raises(ddp.ProblemError, match="expected torques of all joints, that of 'elbow_joint' is prescribed"):
+        problems.simulate(resting(prescribed, robot.q0))
+
+
+def resting(system, q):
+    """A motion without a purpose."""
+    x0 = np.concatenate([q, np.zeros(system.robot.nv)])
+    return ddp.solve(ddp.Problem(system, [ControlCost(np.zeros(system.nu), 1.0)], [], x0, 10))
+
+
+def ball(place, kind, **rolling):
+    """A ball of 10 cm that turns about its second axis, and touches the ground, or hangs, at a place on it."""
+    model = pin.Model()
+    model.appendBodyToJoint(model.addJoint(0, pin.JointModelFreeFlyer(), pin.SE3.Identity(), "ball"),
+                            pin.Inertia.FromSphere(1.0, 0.1), pin.SE3.Identity())  # fmt: skip
+    model.addFrame(pin.Frame("point", 1, 0, pin.SE3(np.eye(3), np.array([0.0, 0.0, place])), pin.OP_FRAME))
+    phase = Phase(Contact("point", kind, **rolling), 10)
+    return PhasedDynamics(Robot(model), 0.01, phase, actuation=np.eye(6)[:, [4]])
+
+
+def test_what_rolls_or_hangs_has_a_policy_and_no_feet():
+    systems = ball(0.0, "rolling", radius=0.1, normal=(0.0, 0.0, 1.0)), ball(0.1, "point")
+    rolling, hanging = (resting(system, system.robot.neutral()) for system in systems)
+    for solution in (rolling, hanging):
+        assert np.isfinite(solution.policy.G).all()
+    with pytest.raises(ddp.ProblemError, match="solution: expected feet, points or soles, 'point' rolls"):
+        problems.simulate(rolling)
 
 
 @pytest.mark.parametrize(("policy", "push", "falls"), [("adaptive", None, False), ("pd", 0.3, True)])
