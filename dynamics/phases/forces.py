@@ -11,7 +11,7 @@ from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
-from ddp.errors import ProblemError, instances, integer, rows, said
+from ddp.errors import ModelError, ProblemError, instances, integer, rows, said
 from ddp.protocols import Array
 from ddp.systems.system import expanded
 from dynamics.contacts.contact import Contact, compile_contacts, forces
@@ -136,7 +136,10 @@ class _Impulses:
 
     def values(self, X: Array, U: Array) -> Array:
         q, v = self._split(X)
-        return impact_dynamics(self.system.robot, q, v, self._arrays, self.restitution).impulse
+        try:
+            return impact_dynamics(self.system.robot, q, v, self._arrays, self.restitution).impulse
+        except ModelError:  # numbers overflow: as of steps of time, whose forces are NaN there
+            return np.full((len(X), self.size), np.nan)
 
     def derivatives(self, X: Array, U: Array, g: Array, exact: bool) -> tuple[Array, Array]:
         (q, v), robot, nv = self._split(X), self.system.robot, self.system.robot.nv

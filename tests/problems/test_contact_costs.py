@@ -309,3 +309,12 @@ def test_what_is_malformed_is_named(systems, robots):
     }.items():
         with pytest.raises(ProblemError, match=field):
             make()
+
+
+def test_an_impact_whose_numbers_overflow_costs_no_number_and_raises_nothing(robots):
+    robot = robots["hyq"]
+    system = PhasedDynamics(robot, 0.01, [Phase(FEET, 1), Phase(FEET, 1, impact=True)])
+    x = np.concatenate([robot.q0, np.full(robot.nv, 1.7e308)])
+    for restitution in (None, 0.0):
+        term = friction_cone(system, FEET, 0.5, 1.0, restitution=restitution)
+        assert np.isnan(term.values(x[None], np.zeros((1, system.nu)))).all()
