@@ -168,7 +168,9 @@ def _check_recedes(problem: Problem) -> None:
     """Raise ProblemError where phases, which stay at their knots, would start over at every solve."""
     if ability(problem.dynamics, "step_durations") is None:
         return
-    if problem.during or np.ptp(durations_of(problem.dynamics, problem.horizon)) > 0.0:
+    kinds = ability(problem.dynamics, "schedule")
+    changes = kinds is not None and np.ptp(kinds[: problem.horizon]) > 0
+    if problem.during or changes or np.ptp(durations_of(problem.dynamics, problem.horizon)) > 0.0:
         raise ProblemError(
             "problem: expected one whose horizon can recede, got phases of contacts: their contacts, references and"
             " footholds belong to fixed times and would start over at every solve; solve it once and follow its policy"

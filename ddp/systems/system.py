@@ -277,6 +277,7 @@ class Abilities(Protocol):
     batched: whether ``contract`` takes many knots at once, if weights are known before, faster than one by one.
     notes_size: floats of a knot's notes of rollouts: what costs would have to find again, contact forces say.
     variable: names of the numbers that ``varied`` takes.
+    schedule (N,): which kind of step each knot is, the last one to the end; None where all are of one kind.
     tracked: what feedback needs to know of the system beyond the solver's, see `Tracked`; None for the solver's gains.
     named_numbers: names of a state's positions (nx - n/2) and velocities (n/2), and of controls (nu,); None for none.
     implicit: whether steps are those of an implicit integrator.
@@ -294,6 +295,7 @@ class Abilities(Protocol):
     implicit: bool = False
     space: Any = None
     variable: tuple[str, ...] = ()
+    schedule: NDArray[np.int64] | None = None
 
     def varied(self, **numbers: Any) -> System:
         """Copy with other numbers of ``variable``, checked; see `Problem.varying`."""

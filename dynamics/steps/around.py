@@ -41,6 +41,10 @@ class Around(ByKnot):
         return bool(ability(self.system, "implicit"))
 
     @property
+    def schedule(self) -> Any:
+        return ability(self.system, "schedule")
+
+    @property
     def robot(self) -> Any:
         return self.system.robot  # type: ignore[attr-defined]
 

@@ -10,7 +10,9 @@ import ddp
 import problems
 from ddp.feedback.succession import Succession
 from ddp.problem import Problem
+from dynamics import Contact, Phase, PhasedDynamics, augment, load
 from problems import arm, quadrotor
+from problems.costs import ControlCost
 from problems.walking.footholds import Command, Ground, Path
 from problems.walking.windows import Windows
 
@@ -123,6 +125,21 @@ def test_errors_stay_from_policy_to_policy_until_a_plan_begins(walking):
 def test_bad_input_is_named(given, words):
     with pytest.raises(ddp.ProblemError, match=words):
         problems.Walking(**({"robot": "solo12"} | given))
+
+
+def test_horizons_whose_contacts_change_at_fixed_knots_are_refused():
+    robot = load("solo12")
+    feet, x0 = [Contact(foot) for foot in ("FL_FOOT", "FR_FOOT")], np.concatenate([robot.q0, np.zeros(robot.nv)])
+    for phases, recedes in (([Phase(feet, 5), Phase((), 5)], False), ([Phase(feet, 5), Phase((), 20)], False),
+                            ([Phase(feet, 10)], True), ([Phase(feet, 20), Phase((), 5)], True)):  # fmt: skip
+        system = PhasedDynamics(robot, 0.01, phases)
+        for inner, start in ((system, x0), (augment.rates(system), np.concatenate([x0, np.zeros(system.nu)]))):
+            problem = ddp.Problem(inner, [ControlCost(np.zeros(inner.nu), 1.0)], [], start, 10)
+            if recedes:
+                ddp.RecedingHorizon(problem).close()
+                continue
+            with pytest.raises(ddp.ProblemError, match="problem: expected one whose horizon can recede"):
+                ddp.RecedingHorizon(problem)
 
 
 def test_bad_plans_are_refused(walking):
