@@ -52,8 +52,8 @@ def simulate(
     """
     instance("system", system, RobotDynamics)
     followed = _followed(system, {} if prescribed is None else prescribed)
-    if followed and set(system.prescribed) != set(followed):
-        system = RobotDynamics(system.robot, *system._given()[:-1], tuple(followed))
+    if others := followed.keys() - set(system.prescribed):
+        system = RobotDynamics(system.robot, *system._given()[:-1], (*system.prescribed, *sorted(others)))
     dt = system.dt
     steps = positive("seconds", seconds) / dt
     affordable("seconds", seconds, int(min(steps, 1e30)) * (2 + system.nx + 2 * system.nu))

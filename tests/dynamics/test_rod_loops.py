@@ -7,7 +7,7 @@ from oracles import fourth_order, relative_error
 from rod_oracles import EIGHTH_ORDER, FOURTH_ORDER, assert_exact
 
 from ddp.errors import ModelError, ProblemError
-from dynamics import Assembly, Circle, Material, RobotDynamics, Rod, simulate
+from dynamics import Assembly, Circle, Material, RobotDynamics, Rod, load, simulate
 from dynamics.robots import loop
 
 UP = pin.utils.rotate("y", -np.pi / 2)
@@ -98,6 +98,15 @@ def test_prescribed_joints_move_as_they_are_told(integrator, rng):
     faster = end[robot.nq + yaw] - x[robot.nq + yaw]
     np.testing.assert_allclose(faster, 0.01 * u[given.actuation[yaw] > 0.0], atol=1e-13)
     assert_exact(system, x, u, w, rng, FOURTH_ORDER, 3e-3, 1e-6)
+
+
+def test_joints_that_a_system_prescribes_stay_so_beside_those_that_follow_functions():
+    robot = load("ur5")
+    system = RobotDynamics(robot, 0.01, integrator="implicit-euler", prescribed=["elbow_joint", "wrist_1_joint"])
+    u = np.array([0.0, 0.0, 0.5, 0.0, 0.0, 0.0])
+    motion = simulate(system, np.zeros(12), u, 0.1, prescribed={"wrist_1_joint": np.sin})
+    np.testing.assert_allclose(motion.X[:, 8], 0.5 * motion.t, atol=1e-12)
+    np.testing.assert_allclose(motion.X[:, 3], np.sin(motion.t), atol=1e-12)
 
 
 def test_what_cannot_be_prescribed_is_refused():
