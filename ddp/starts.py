@@ -84,10 +84,14 @@ def _no_motion(problem: Problem, guess: Guess, held: Array, X: Array, U: Array) 
 
     held: the controls of the guess within their limits.
     """
-    diverges = not np.isfinite(X).all()
-    if problem.constrained and not diverges and problem.violation(X, U) < problem.violation(guess.X, held):
-        return ""
+    diverges, beyond, before = not np.isfinite(X).all(), 0.0, 0.0
+    if problem.constrained and not diverges:
+        beyond, before = problem.violation(X, U), problem.violation(guess.X, held)
+        if beyond < before:
+            return ""
     rolled, stayed = np.inf if diverges else problem.total(X, U), problem.total(guess.X, held)
+    if guess.alone and rolled >= stayed and beyond > WORSE * max(before, CLOSED) and problem.rows.equal.any():
+        return f"states that stay at x0, {before:.3g} from what constraints ask for: those that follow are {beyond:.3g}"
     # Costs may not be defined where a policy leads astray; of controls alone that is told, unless they diverge.
     if np.isnan(rolled) and not (guess.alone and np.abs(X).max() < LOST):
         rolled = np.inf

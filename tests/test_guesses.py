@@ -165,3 +165,16 @@ def test_solutions_of_other_constraints_give_their_motion_and_not_their_multipli
         with pytest.raises(ProblemError, match=told):
             ddp.solve(two, solver, guess=earlier if solver.step == "auto" else ddp.solve(one, solver))
     assert ddp.solve(two, guess=(earlier.X, earlier.U)).converged
+
+
+def test_controls_that_lead_away_from_equalities_at_no_less_cost_are_not_rolled_out(rng):
+    mass = FunctionDynamics(lambda x, u: np.array([x[0] + 0.1 * x[1], x[1] + 0.1 * u[0]]), 2, 1)
+    end = ddp.Equality(lambda x, u: x - np.array([1.0, 0.0]))
+    problem = ddp.Problem(mass, [lambda x, u: u @ u], [], np.zeros(2), 30, terminal_constraints=[end])
+    push = np.full((30, 1), 3.0)
+    solution = ddp.solve(problem, guess=push)
+    assert solution.start == "states that stay at x0, 1 from what constraints ask for: those that follow are 12"
+    assert ddp.solve(problem, guess=0.1 * push).start == "states that follow from the controls"
+    cheaper = replace(problem, running=[lambda x, u: u @ u - x[0]])
+    assert ddp.solve(cheaper, guess=push).start == "states that follow from the controls"
+    assert solution.cost == pytest.approx(ddp.solve(problem).cost, rel=1e-12)

@@ -3,7 +3,8 @@
 They take noise out of a guess and settle which way a motion goes, for a part of the price of full-space steps, which
 from there end at better minima than from the guess. Where steps have to be short, motion without constraints does not
 lead to motion with them: full-space steps then begin before these. Without equalities two in a row have to be, for
-motion without constraints may meet nearly all of the others.
+motion without constraints may meet nearly all of the others. With equalities costs may not say where the motion has to
+end: where rollouts lead away from there, as an arm falls if torques alone cost, full-space steps begin from the guess.
 """
 
 from __future__ import annotations
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
 MOST, LONG, IN_A_ROW = 7, 0.5, 2
 """Iterations at most where constraints do not hold, the fraction of a step below which it is short, and how many short
 ones in a row are enough; one that cannot be taken at all is, and with equalities any one."""
+
+AWAY = 2.0
+"""Rollouts lead away from equalities where constraints are violated by more than so many times as much as before."""
 
 COARSE = 1e-2
 """Expected decrease, relative to the cost, that is small enough where constraints do not hold."""
@@ -50,6 +54,7 @@ def approach(descent: Descent) -> End | None:
     bound = bool(problem.rows.equal.any())
     enough = 1 if bound else IN_A_ROW
     begun = before = iterate.X, iterate.U, iterate.gaps.copy()
+    most = AWAY * _worst(iterate) if bound else np.inf
     while len(history) < solver.max_iterations:
         if short == 0:
             before = iterate.X, iterate.U, iterate.gaps.copy()
@@ -71,6 +76,7 @@ def approach(descent: Descent) -> End | None:
             break
         elif not hold and (not coarse or len(history) - first >= MOST):
             break
-    if descent.endless() or not np.isfinite(problem.rows.values(iterate.X, iterate.U)).all():
+    undefined = not np.isfinite(problem.rows.values(iterate.X, iterate.U)).all()
+    if undefined or descent.endless() or (bound and _worst(iterate) > most):
         iterate.arrive(*begun)
     return None

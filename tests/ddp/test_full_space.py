@@ -9,7 +9,7 @@ from constrained_systems import UR5_TO, noisy, on_a_rail, point_to_point
 import ddp
 from dynamics import FunctionDynamics, frame_placement
 from problems import arm, cartpole, gaits, pendulum, quadrotor
-from problems.constraints import FramePositionEquality
+from problems.constraints import FramePositionEquality, StateEquality
 from problems.costs import ControlCost, StateCost
 from tests.benchmarks.optimisers import limited, published
 
@@ -289,6 +289,18 @@ def test_ends_are_reached_in_few_iterations_where_motion_without_them_costs_noth
     assert solution.iterations <= 40
     assert solution.kind == "minimum"
     assert np.abs(solution.X[-1] - [*UR5_TO, *np.zeros(6)]).max() < 1e-8
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.05])
+def test_arms_do_not_fall_first_where_torques_alone_cost(rng, noise):
+    """Without its end the motion of least torque is a fall, from which some 700 iterations lead back."""
+    system, rest = arm.throw("panda").dynamics, arm.throw("panda").x0
+    most = 0.7 * system.robot.model.effortLimit
+    problem = ddp.Problem(
+        system, [ControlCost(np.zeros(7), most**-2.0)], [], rest, 80, control_limits=(-most, most),
+        terminal_constraints=[StateEquality(system, rest + np.repeat([0.4, 0.0], 7))],
+    )  # fmt: skip
+    assert ddp.solve(problem, guess=noisy(problem, rng, noise * most)).iterations <= 70
 
 
 def test_points_that_an_arm_cannot_reach_are_infeasible(rng):
