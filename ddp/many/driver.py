@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from bisect import insort
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, wait
@@ -90,14 +91,14 @@ class Driver:
         return True
 
     def _enter(self, blocks: Sequence[Block], verified: bool) -> None:
-        """Get blocks ready: those that others wait for, then the largest ones first."""
+        """Get blocks ready, each as soon as those that it needs are done."""
         self._verifying = verified
-        self._ready: deque[Block] = deque()
+        self._ready: list[Block] = []
         self._waiting: dict[int, list[tuple[Block, set[int]]]] = {}
-        for block in sorted(blocks, key=lambda block: (not block.anchors, -len(block.rows))):
+        for block in blocks:
             needed = {row for row in block.needed if not self._shelf.done[row]}
             if not needed:
-                self._ready.append(block)
+                insort(self._ready, block, key=_turn)
             for row in needed:
                 self._waiting.setdefault(row, []).append((block, needed))
 
@@ -145,14 +146,14 @@ class Driver:
             given = sum(len(block.rows) for blocks, _ in self._flying.values() for block in blocks)
             longest = min(LASTING / self._second, HEAVIEST / self._work.policies.itemsize)
             most = max(WIDTH, int(min(longest, (self._left - given) / at_once, -(-ready // idle))))
-        taken = [self._ready.popleft()]
+        taken = [self._ready.pop(0)]
         if self._second and len(taken[0].rows) > most and not self._verifying and (taken[0].parents < 0).all():
             head, rest = taken[0].split(most // WIDTH * WIDTH)
             taken = [head]
-            self._ready.appendleft(rest)
+            insort(self._ready, rest, key=_turn)
         count = len(taken[0].rows)
         while self._ready and count + len(self._ready[0].rows) <= most:
-            taken.append(self._ready.popleft())
+            taken.append(self._ready.pop(0))
             count += len(taken[-1].rows)
         return taken
 
@@ -216,7 +217,8 @@ class Driver:
             logger.warning("solving in this process alone: %s", reason)
             self._current().close()
             self._crew = self._here
-            self._ready.extendleft(block for blocks, _ in broken for block in blocks)
+            for block in (block for blocks, _ in broken for block in blocks):
+                insort(self._ready, block, key=_turn)
             return
         if len(broken) == 1:
             self._again(broken[0][0], broken[0][1] + 1)
@@ -258,7 +260,7 @@ class Driver:
             for block, needed in self._waiting.pop(row, ()):
                 needed.discard(row)
                 if not needed:
-                    self._ready.append(block)
+                    insort(self._ready, block, key=_turn)
 
     def _end(self) -> None:
         for future in self._flying:
@@ -266,3 +268,8 @@ class Driver:
         if self._crew is not None:
             self._crew.close()
         self._shelf.close()
+
+
+def _turn(block: Block) -> tuple[bool, int]:
+    """Order in which blocks are handed out: those that others wait for, then the largest ones first."""
+    return not block.anchors, -len(block.rows)

@@ -18,6 +18,9 @@ from numpy.typing import NDArray
 
 from ddp.protocols import Array
 
+NOTHING = 1e-15
+"""Share of the largest eigenvalue of a matrix that is none."""
+
 
 class Quadratic(NamedTuple):
     """A linear-quadratic problem about an optimum, but for what depends on parameters.
@@ -81,7 +84,7 @@ def response(about: Quadratic, by: Slopes) -> Response:
     v_F = F.T @ v
     crossed = M[P:, :P] + hard[:, None] * r + v_F[:, P:].T
     among = np.outer(size, size)  # constraints may be in any units
-    nu_of = -(np.linalg.pinv(M[P:, P:] / among, hermitian=True) / among) @ crossed
+    nu_of = -(_inverse(M[P:, P:] / among) / among) @ crossed
     form += M[:P, :P] + F.T @ V @ F + v_F[:, :P] + v_F[:, :P].T + crossed.T @ nu_of
     k = k[:, :, :P] + k[:, :, P:] @ nu_of
     dX, dU = np.zeros((N + 1, n, P)), np.zeros((N, nu, P))
@@ -98,13 +101,22 @@ def _swept(A: Array, B: Array, H: Array, c: Array, S: Array, free: NDArray[np.bo
     (N, n, nu), P = B.shape, c.shape[2]
     V, v, M = H[N, :n, :n], c[N, :n], np.zeros((P, P))
     K, k = np.zeros((N, nu, n)), np.zeros((N, nu, P))
+    F = np.concatenate([A, B], axis=2)
     for t in reversed(range(N)):
-        BF, u = np.hstack([A[t], B[t]]), n + np.flatnonzero(free[t])
+        BF, moved = F[t], np.flatnonzero(free[t])
+        u = n + moved
         M += S[t].T @ V @ S[t] + S[t].T @ v + v.T @ S[t]
         Q, q = H[t] + BF.T @ V @ BF, c[t] + BF.T @ (v + V @ S[t])
-        inverse = np.linalg.pinv(Q[np.ix_(u, u)], hermitian=True)  # controls of impacts act on nothing
-        K[t, u - n], k[t, u - n] = -inverse @ Q[u, :n], -inverse @ q[u]
-        V, v = Q[:n, :n] + Q[:n, u] @ K[t, u - n], q[:n] + Q[:n, u] @ k[t, u - n]
+        inverse = _inverse(Q[np.ix_(u, u)])  # controls of impacts act on nothing
+        K[t, moved], k[t, moved] = -inverse @ Q[u, :n], -inverse @ q[u]
+        V, v = Q[:n, :n] + Q[:n, u] @ K[t, moved], q[:n] + Q[:n, u] @ k[t, moved]
         V = 0.5 * (V + V.T)  # or else rounding grows from knot to knot
-        M += q[u].T @ k[t, u - n]
+        M += q[u].T @ k[t, moved]
     return V, v, 0.5 * (M + M.T), K, k
+
+
+def _inverse(S: Array) -> Array:
+    """Pseudo-inverse of a symmetric matrix, as that of NumPy, which takes several times as long for few rows."""
+    values, axes = np.linalg.eigh(S)
+    some = np.abs(values) > NOTHING * np.abs(values).max(initial=0.0)
+    return np.asarray((axes[:, some] / values[some]) @ axes[:, some].T)

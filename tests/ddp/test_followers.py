@@ -5,6 +5,8 @@ import pytest
 from many_systems import straight
 
 import ddp
+from ddp.many import driver
+from ddp.many.executors import Here
 from ddp.many.plan import Block, responses_of
 from ddp.many.rows import NONE, policy_type, row_type
 from ddp.many.work import Task, Work, solved
@@ -68,6 +70,19 @@ def test_threads_that_take_the_same_memory_at_once_make_their_own():
     block = Block(np.arange(2), np.full(2, NONE))
     done = solved(work, Task([block], {"x0": np.ones((2, 1))}, np.zeros((0, 0)), np.zeros(0, work.policies)))
     assert done.rows["converged"].all()
+
+
+def test_the_largest_blocks_that_are_ready_are_handed_out_first(monkeypatch):
+    tasks, submit = [], Here.submit
+    monkeypatch.setattr(driver, "LASTING", 0.0)  # a block a task
+    monkeypatch.setattr(Here, "submit", lambda here, *given: tasks.append(given[2].blocks) or submit(here, *given))
+    X0 = np.random.default_rng(0).normal(size=(2000, 2))  # more anchors than scouts: cells get ready late
+    moved = FunctionDynamics(lambda x, u: x + 0.1 * np.array([x[1], u[0]]), 2, 1, dt=0.1)
+    problem = ddp.Problem(moved, [straight()], [lambda x, u: x @ x], np.ones(2), 2)
+    assert ddp.solve_many(problem, {"x0": X0}, executor=1, start="neighbours").converged.all()
+    sizes = [len(rows) for (rows, _, anchors, scout), *_ in tasks if not (anchors or scout)]
+    assert len(sizes) > 40
+    assert sizes == sorted(sizes, reverse=True)
 
 
 class Goal:
