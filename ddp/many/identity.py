@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from copyreg import dispatch_table
 from dataclasses import fields, is_dataclass
@@ -25,6 +25,9 @@ from ddp.problem import Problem
 Known = dict[int, tuple[Any, str]]
 """Objects and their digests, by their ids, which are theirs only while the objects are held."""
 
+GLOBAL = np.random.get_state.__self__  # type: ignore[attr-defined]
+"""NumPy's own random numbers, which are others in every process: distributions of SciPy hold them."""
+
 LISTS = "running", "during", "at", "terminal", "constraints", "constraints_at", "terminal_constraints"
 
 
@@ -37,6 +40,16 @@ def identity_of(problem: Problem, solver: object) -> dict[str, str]:
         code = _place(name) not in traced  # of what is traced counts what is read
         found[name] = digest(part, known[code], code)
     return found
+
+
+def varied_of(problem: Problem, names: Iterable[str]) -> dict[str, Any]:
+    """Numbers of a problem in places that vary, and its identity with these, which problems with others there share."""
+    numbers = {name: problem.number(name) for name in names}
+    try:
+        found = identity_of(problem.varying(numbers), None)
+    except Exception:  # samples may make problems where it makes none
+        return {}
+    return {"numbers": {name: value.tolist() for name, value in numbers.items()}, "problem": found}
 
 
 def _place(name: str) -> str:
@@ -161,8 +174,8 @@ def _content(value: Any) -> Any:
         return value.__qualname__, value.__code__, value.__defaults__ or (), value.__kwdefaults__, cells
     if isinstance(value, MethodType):
         return value.__func__, value.__self__
-    if isinstance(value, (BuiltinFunctionType, np.ufunc)):
-        return value.__name__
+    if isinstance(value, (BuiltinFunctionType, np.ufunc)) or value is GLOBAL:
+        return "numpy.random" if value is GLOBAL else value.__name__
     if isinstance(value, partial):
         return value.func, value.args, value.keywords
     if hasattr(value, "homogeneous"):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -15,13 +17,19 @@ from ddp.files import as_path
 from ddp.many.identity import difference, identity_of
 from ddp.many.plan import points_of
 from ddp.many.rows import ARRAYS, MISSED, SCALARS, STARTS, as_texts, solution_of
-from ddp.many.store import TEXTS, opened, waiting
+from ddp.many.store import TEXTS, attribute, opened, waiting
 from ddp.problem import Problem
 from ddp.protocols import Array
 from ddp.solutions.solution import Solution
 
 ALIKE = 1e-5
 """Root mean square difference of states, relative to their largest number, up to which solutions are the same."""
+
+
+def _differing(problem: Problem, there: Mapping[str, str], free: Iterable[str] = ()) -> str:
+    """Names of the parts of a problem that differ from those of a store, but for some; other solvers are no other."""
+    here, left = identity_of(problem, None), {"solver", *free}
+    return difference(*({name: one for name, one in parts.items() if name not in left} for parts in (here, there)))
 
 
 class Failure(NamedTuple):
@@ -72,17 +80,21 @@ class Solutions:
     def open(path: str | os.PathLike[str], problem: Problem | None = None) -> Solutions:
         """Solutions in a store, of which some may be missing yet; with its problem, they can be taken out.
 
-        Raises ProblemError if the path is no store, and, naming what differs, if it is one of another problem.
+        Problems that differ in numbers that vary are no other ones: they get those of the store's. Raises ProblemError
+        if the path is no store, and, naming what differs, if it is one of another problem.
         """
         if problem is not None and not isinstance(problem, Problem):
             raise ProblemError(f"problem: expected a Problem, got {said(problem)}")
         group = opened(as_path(path), "path")
         over = {name.removeprefix("over."): group[name][:] for name in group.array_keys() if name.startswith("over.")}
         if problem is not None:
-            free = {"solver"} | over.keys()  # other solvers are no other problem, nor are numbers that vary
-            there = {name: said for name, said in group.attrs.get("problem", {}).items() if name not in free}
-            here = {name: said for name, said in identity_of(problem, None).items() if name not in free}
-            if told := difference(here, there):
+            varied = attribute(group, "varied")
+            told = _differing(problem, attribute(group, "problem"), () if varied else over)
+            if told and varied:
+                with suppress(Exception):  # it has no such numbers
+                    problem = problem.varying({name: np.array(value) for name, value in varied["numbers"].items()})
+                    told = _differing(problem, varied["problem"])
+            if told:
                 raise ProblemError(f"problem: {path} is a store of another problem, which differs in {told}")
         return Solutions(group, over, problem, waiting(as_path(path, "path"), group))
 

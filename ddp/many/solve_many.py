@@ -16,7 +16,7 @@ from ddp.feedback.policy_files import names
 from ddp.guesses import as_guess
 from ddp.many.driver import Driver
 from ddp.many.executors import Executor, crew_of
-from ddp.many.identity import digest, identity_of
+from ddp.many.identity import digest, identity_of, varied_of
 from ddp.many.plan import BLOCK, TREE, Block, given, independent, of_shard, points_of, tree_of, with_scouts
 from ddp.many.progress import Reporter
 from ddp.many.rows import ENDINGS, NOMINAL, NONE, STARTS, policy_type, row_type
@@ -127,7 +127,7 @@ def solve_many(
         else:
             shelf = Store(into, kind, arrays, {
                 "format": FORMAT, "version": VERSION, "problem": identity_of(problem, method),
-                "over": {name: digest(values) for name, values in arrays.items()},
+                "over": {name: digest(values) for name, values in arrays.items()}, "varied": varied_of(problem, arrays),
                 "plan": plan | {
                     "given": given_start, "samples": count, "block": BLOCK, "keep": list(kind.names or ()),
                     "dtype": np.dtype(dtype).name,

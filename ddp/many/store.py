@@ -30,14 +30,18 @@ from ddp.protocols import Array
 
 logger = logging.getLogger("mayne")
 
-FORMAT, VERSION, READ = "mayne batch", 2, (1, 2)
-"""Sign of stores, and versions that are read: in the first, texts were bytes, and axes had no coordinates."""
+FORMAT, VERSION, READ = "mayne batch", 3, (1, 2, 3)
+"""Sign of stores, and versions that are read: in the first, texts were bytes, and axes had no coordinates; in both
+older ones attributes were mappings and lists, which netCDF has not."""
 
 CHUNK = 1 << 22
 """Bytes of the largest array of a chunk, about."""
 
 IDENTITY = {"problem": "is of another problem", "over": "has other samples", "plan": "is of another plan"}
 """Attributes that tell batches apart, and what a store is where they differ."""
+
+NAMED = {"given": "the solution that solves start from"}
+"""Words for attributes whose names do not say what differs."""
 
 DIMENSIONS = {
     "X": ("state_knot", "state"), "U": ("knot", "control"), "k": ("knot", "control"),
@@ -71,7 +75,6 @@ class Store:
         self.path, self._kind = as_path_of(".zarr", path, "into"), kind
         self._count = len(next(iter(arrays.values())))
         self.chunk = chunk_rows(kind, self._count)
-        attributes = json.loads(json.dumps(attributes))
         if not self.path.exists():
             self._check_room()
             self._create(zarr, arrays, attributes, axes)
@@ -111,7 +114,8 @@ class Store:
         beside = self.path.with_name(f".{self.path.name}.{os.getpid()}.new")
         shutil.rmtree(beside, ignore_errors=True)
         try:
-            group = zarr.open_group(str(beside), mode="w", zarr_format=3, attributes=attributes)
+            texts = {name: one if isinstance(one, (str, int)) else json.dumps(one) for name, one in attributes.items()}
+            group = zarr.open_group(str(beside), mode="w", zarr_format=3, attributes=texts)
             for name, values in coordinates.items():
                 group.create_array(name, data=values, chunks=(max(len(values), 1),), dimension_names=[name])
             for name, values in arrays.items():
@@ -143,12 +147,11 @@ class Store:
 
     def _check(self, attributes: dict[str, Any]) -> None:
         """Raise ProblemError that names what differs, if the store is of another batch."""
-        there = dict(self.group.attrs)
         for name, what in IDENTITY.items():
-            if told := difference(_flat(attributes[name]), _flat(there.get(name, {}))):
+            if told := difference(_flat(attributes[name]), _flat(attribute(self.group, name))):
                 verb = "differ" if "," in told else "differs"
                 raise ProblemError(f"into: {shown(self.path)} {what}: {told} {verb}; remove it, or give another name")
-        if told := difference(attributes["versions"], there.get("versions", {})):
+        if told := difference(attributes["versions"], attribute(self.group, "versions")):
             logger.warning("%s was begun with other versions of %s: results may differ by rounding", self.path, told)
 
     def put(self, rows: Rows, policies: Rows) -> None:
@@ -264,10 +267,16 @@ def opened(path: Path, field: str = "into") -> Any:
         raise ProblemError(f"{field}: {shown(path)} is no store of solves")
     if sign[1] not in READ:
         raise ProblemError(f"{field}: {shown(path)} is a store of version {sign[1]}, expected {VERSION}: solve anew")
-    varied = {f"over.{name}" for name in attributes.get("over", ())}
+    varied = {f"over.{name}" for name in attribute(group, "over")}
     if missing := ({"done", *(name for name, _ in SCALARS)} - {"row"} | varied) - set(group.array_keys()):
         raise ProblemError(f"{field}: {shown(path)} is damaged, it lacks {', '.join(sorted(missing))}: solve anew")
     return group
+
+
+def attribute(group: Any, name: str) -> Any:
+    """A mapping among the attributes of a store, empty if there is none: a text of JSON, but in older stores."""
+    there = group.attrs.get(name, {})
+    return json.loads(there) if isinstance(there, str) else there
 
 
 def remove_partial(path: Path) -> None:
@@ -279,7 +288,7 @@ def remove_partial(path: Path) -> None:
 def _flat(value: Any, name: str = "") -> dict[str, str]:
     """A tree of attributes as texts by names."""
     if not isinstance(value, dict):
-        return {name: repr(value)}
+        return {NAMED.get(name, name): repr(value)}
     found: dict[str, str] = {}
     for key, part in value.items():
         found |= _flat(part, f"{name}.{key}" if name else key)

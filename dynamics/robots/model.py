@@ -42,6 +42,7 @@ class Robot:
     loops: tuple[Loop, ...] = ()
     _sent: bytes
     _of: tuple[Robot, Array]
+    _first: Array
 
     def __init__(
         self, model: pin.Model, q0: Array | None = None, source: Source | None = None,
@@ -208,13 +209,15 @@ class Robot:
             body = int(np.argmax(bad))
             what = "a positive number [kg]" if now[body] > 0.0 else "0, it has none"
             raise ModelError(f"masses[{body}] ({self.joint_names[body]}): expected {what}, got {wanted[body]}")
-        ratio = np.divide(wanted, now, out=np.ones_like(now), where=now > 0.0)
-        tree, twin = self.tree.replace(inertia=self.tree.inertia * ratio[:, None]), object.__new__(Robot)
+        first = self._first if "_first" in vars(self) else self.tree.inertia
+        ratio = np.divide(wanted, first[:, 0], out=np.ones_like(now), where=now > 0.0)
+        tree, twin = self.tree.replace(inertia=first * ratio[:, None]), object.__new__(Robot)
         assert self.tree.weightless is not None
         tree.weightless = self.tree.weightless.replace(inertia=tree.inertia)
         of_masses = "model", "tree", "handle", "_resisting", "_visuals", "_sent"
         vars(twin).update({name: value for name, value in vars(self).items() if name not in of_masses})
         vars(twin).update(tree=tree, handle=tree.handle, _resisting={}, branches={}, _of=(self, wanted.copy()))
+        twin._first = first  # or else inertias would depend on the masses before, by rounding
         return twin
 
     def neutral(self) -> Array:

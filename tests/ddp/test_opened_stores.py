@@ -1,0 +1,66 @@
+"""Stores of many solves opened again: with problems that differ in numbers that vary, by other programs."""
+
+import numpy as np
+import pytest
+import xarray
+from scipy.stats import gaussian_kde, norm
+
+import ddp
+from ddp.many.identity import digest
+from problems import arm, pendulum
+
+
+@pytest.mark.parametrize("change", ["masses", "x0", "both"])
+def test_a_store_is_opened_with_a_problem_of_other_numbers_where_these_vary(change, problem, serial):
+    numbers = {"masses": 1.37 * problem.dynamics.masses, "x0": problem.x0 + 0.3}
+    other = problem.varying(numbers if change == "both" else {change: numbers[change]})
+    opened = ddp.Solutions.open(serial._source.store.root, other)
+    assert np.array_equal(opened.solution(17).X, serial.X[17])
+    assert opened.solution(17).stationarity() < 1e-6
+    assert opened.consistency() == serial.consistency()
+
+
+def test_a_store_is_opened_with_no_problem_that_differs_in_anything_else(problem, serial, tmp_path):
+    path = serial._source.store.root
+    heavier = pendulum.swing_up(horizon=60, control_weight=0.2).varying(masses=2.0 * problem.dynamics.masses)
+    with pytest.raises(ddp.ProblemError, match=r"another problem, which differs in running\[0\] \(ControlCost\)$"):
+        ddp.Solutions.open(path, heavier)
+    with pytest.raises(ddp.ProblemError, match="another problem, which differs in dynamics,"):
+        ddp.Solutions.open(path, arm.reach("ur5", horizon=60))
+    reach = arm.reach("ur5", horizon=10)
+    poses = np.stack([reach.terminal[0].target.homogeneous] * 2)
+    few = ddp.solve_many(reach, {"target": poses}, ddp.DDP(max_iterations=1), executor=1, into=tmp_path / "a.zarr")
+    turned = poses[0] @ np.diag([-1.0, -1.0, 1.0, 1.0])
+    opened = ddp.Solutions.open(tmp_path / "a.zarr", reach.varying(target=turned))
+    assert np.array_equal(opened.solution(1).X, few.X[1])
+    with pytest.raises(ddp.ProblemError, match=r"another problem, which differs in terminal\[0\]"):
+        ddp.Solutions.open(tmp_path / "a.zarr", reach.varying({"terminal[0].weights": np.ones(6)}))
+
+
+def test_inertias_do_not_depend_on_the_masses_before():
+    robot, rng = arm.reach("ur5").dynamics.robot, np.random.default_rng(0)
+    masses = robot.masses
+    for factors in rng.uniform(0.5, 2.0, (20, len(masses))):
+        assert np.array_equal(robot.with_masses(factors * masses).with_masses(masses).tree.inertia, robot.tree.inertia)
+
+
+def test_a_store_of_another_start_is_refused_in_words(problem, over, tmp_path):
+    few = {name: values[:2] for name, values in over.items()}
+    starts = [ddp.solve(problem, ddp.DDP(max_iterations=count), throw=False) for count in (1, 2)]
+    ddp.solve_many(problem, few, executor=1, start=starts[0], into=tmp_path / "a.zarr")
+    with pytest.raises(ddp.ProblemError, match="is of another plan: the solution that solves start from differs;"):
+        ddp.solve_many(problem, few, executor=1, start=starts[1], into=tmp_path / "a.zarr")
+
+
+def test_a_store_becomes_a_file_of_netcdf(serial, tmp_path):
+    with xarray.open_zarr(serial._source.store.root, consolidated=False) as data:
+        data.load().to_netcdf(tmp_path / "a.nc")
+    with xarray.open_dataset(tmp_path / "a.nc") as data:
+        assert np.array_equal(data["X"].values, serial.X[:])
+
+
+def test_distributions_of_scipy_are_the_same_whatever_numpys_random_numbers_are():
+    same = digest(norm(0.5, 2.0)), digest(gaussian_kde(np.arange(5.0)))
+    np.random.seed(3)  # noqa: NPY002
+    assert (digest(norm(0.5, 2.0)), digest(gaussian_kde(np.arange(5.0)))) == same
+    assert digest(norm(0.5, 3.0)) != same[0]
