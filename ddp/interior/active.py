@@ -161,7 +161,7 @@ def swept(p, s, most):
             for i in range(p.nu):
                 held[t, i] = a.held[p.first + t * p.nu + i] if p.limited else 0.0
     for blend in BLENDED:
-        if blend <= most and sweep(p.address, blend, 0.0, p.boxed == 0) < 0:
+        if blend <= most and sweep(p.address, blend, 0.0, p.limited != 0) < 0:
             s.blend, s.expected = blend, stride(p.address).expected
             return True
     return False

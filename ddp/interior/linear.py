@@ -34,9 +34,11 @@ def add_transposed(g, M, z, rows, columns, apart):
     if columns > QUAD:
         add_product(g, M, z, rows, columns, apart)
         return
-    for j in range(rows):
-        for i in range(columns):
-            g[i] += z[j] * M[apart * j + i]
+    for i in range(columns):
+        total = g[i]
+        for j in range(rows):
+            total += z[j] * M[apart * j + i]
+        g[i] = total
 
 
 @kernel

@@ -7,8 +7,10 @@ import numpy as np
 
 from ddp.compiling.kernel import inline, kernel
 from ddp.constraints.bounds import rooms
-from ddp.machine.algebra import dot
 from ddp.machine.memory import floats_at, rows_of
+from ddp.machine.number import WIDTH, lane_of, where_less
+from ddp.machine.simd import load_some, multiply_add
+from ddp.machine.triangles import magnitude
 
 
 @kernel
@@ -31,46 +33,56 @@ def absolute(numbers):
 
 @kernel
 def sums(numbers):
-    """Σ x², Σ |x| and the largest |x| of (M,), each of four parts side by side; only sums know NaN."""
+    """Σ x², Σ |x| and the largest |x| of (M,), each of eight parts side by side; only sums know NaN."""
     x, count = rows_of(numbers), numbers.shape[0]
-    squares, total, largest = (0.0, 0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 0.0)
-    whole = count // 4 * 4
-    for i in range(0, whole, 4):
-        a, b, c, d = abs(x[i]), abs(x[i + 1]), abs(x[i + 2]), abs(x[i + 3])
-        squares = squares[0] + a * a, squares[1] + b * b, squares[2] + c * c, squares[3] + d * d
-        total = total[0] + a, total[1] + b, total[2] + c, total[3] + d
-        largest = max(largest[0], a), max(largest[1], b), max(largest[2], c), max(largest[3], d)
-    square, one, most = sum4(squares), sum4(total), max(max(largest[0], largest[1]), max(largest[2], largest[3]))
-    for i in range(whole, count):
-        a = abs(x[i])
-        square, one, most = square + a * a, one + a, max(most, a)
-    return square, one, most
+    squares = total = largest = load_some(x, 0, 0)
+    for i in range(0, count, WIDTH):
+        a = load_some(x, i, count - i)
+        size = magnitude(a)
+        squares, total, largest = squares + a * a, total + size, where_less(largest, size, size, largest)
+    most = 0.0
+    for lane in range(WIDTH):
+        most = max(most, lane_of(largest, lane))
+    return sum_of(squares), sum_of(total), most
 
 
 @inline
-def sum4(parts):
-    """The sum of four numbers."""
-    return (parts[0] + parts[1]) + (parts[2] + parts[3])
+def sum_of(parts):
+    """The sum of eight numbers."""
+    total = lane_of(parts, 0)
+    for lane in range(1, WIDTH):
+        total += lane_of(parts, lane)
+    return total
 
 
 @kernel
 def slope(lz, x, u):
     """The change of the cost of gradients lz (N+1, nz) along x (N+1, n), u (N, nu)."""
-    total, n, nu, g, dx, du = 0.0, x.shape[1], u.shape[1], rows_of(lz), rows_of(x), rows_of(u)
+    n, nu, g, dx, du = x.shape[1], u.shape[1], rows_of(lz), rows_of(x), rows_of(u)
+    total = load_some(g[0], 0, 0)
     for t in range(x.shape[0]):
-        total += dot(g[t], dx[t], n)
+        total = add_products(total, g[t], dx[t], n)
         if t < u.shape[0]:
-            total += dot(g[t][n:], du[t], nu)
+            total = add_products(total, g[t][n:], du[t], nu)
+    return sum_of(total)
+
+
+@inline
+def add_products(total, a, b, count):
+    """Add products a_i b_i of (count,) to eight sums side by side."""
+    for i in range(0, count, WIDTH):
+        total = multiply_add(load_some(a, i, count - i), load_some(b, i, count - i), total)
     return total
 
 
 @kernel
 def priced(multipliers, numbers):
     """Σ |multiplier · number| of (M,)."""
-    total = 0.0
-    for i in range(numbers.shape[0]):
-        total += abs(multipliers[i] * numbers[i])
-    return total
+    y, x, count = rows_of(multipliers), rows_of(numbers), numbers.shape[0]
+    total = load_some(x, 0, 0)
+    for i in range(0, count, WIDTH):
+        total += magnitude(load_some(y, i, count - i) * load_some(x, i, count - i))
+    return sum_of(total)
 
 
 @kernel

@@ -237,7 +237,8 @@ def fill(p, exact):
     own, diagonal = array_at(p.diagonal, flat), array_at(p.to_diagonal, flat)
     H, out = array_at(p.exact if exact else p.lzz, shape), array_at(p.to_exact if exact else p.to_lzz, shape)
     copy(p.to_diagonal, p.diagonal, (p.N + 1) * (p.n + p.nu))
-    spread(dense, integers_at(p.costs_separable, knots), own, H, out)
+    if p.any_dense != 0:
+        spread(dense, integers_at(p.costs_separable, knots), own, H, out)
     add_squares(a.table, a.J, rows_at(p.rows).w, separable, out, diagonal)
 
 
