@@ -14,6 +14,7 @@ from ddp.costs.bound import EXACT as EXACT_ORDER
 from ddp.costs.bound import GAUSS_NEWTON as GAUSS_NEWTON_ORDER
 from ddp.costs.hessians import scales
 from ddp.derivatives import EXACT, FIRST, GAUSS_NEWTON, RECORDS, lacking
+from ddp.interior.memory import Memory
 from ddp.machine.addresses import array_at, integers_at
 from ddp.machine.algebra import dot
 from ddp.machine.memory import address_of
@@ -149,12 +150,12 @@ def sweep_together(w):
     order is contracted within the sweep, go alone, and so do those that follow one that fails.
     """
     e, some = w.shared, 0
-    e.torn = 0
+    e.linear = 0
     for k in range(w.count):
         lane = Lane(w.lanes[k])
         if lane.stage == SWEEPS and some < WIDTH and lane.linear != 0:
             enter(e, some, lane, 1.0, 0.0)
-            e.torn |= lane.torn
+            e.linear = 1
             w.taken[some], lane.sweep = k, SHARED
             some += 1
         elif lane.stage == SWEEPS and some < WIDTH:
@@ -191,9 +192,11 @@ def sweep_together(w):
 def enter(e, i, lane, blend, mu):
     """Let a lane's sweep be the i-th of eight."""
     d, T, k, K = lane.derived, Trajectory(lane.trajectory).T, address_of(lane.k), address_of(lane.K)
-    gaps = address_of(lane.gaps)
+    gaps, f = address_of(lane.gaps), lane.full_space
+    if f.address != 0:
+        m = Memory(f.memory)
+        e.x[i], e.u[i], e.costate[i], e.weights[i] = m.x, m.u, m.to_costate, m.to_weights
     if lane.linear != 0:
-        f = lane.full_space
         d, T, k, K = f.derived, f.T, f.k, f.K
         gaps = f.gaps if lane.torn != 0 else gaps  # without those of rounding
     e.A[i], e.B[i], e.lz[i], e.lzz[i], e.exact[i], e.diagonal[i] = d.A, d.B, d.lz, d.lzz, d.exact, d.diagonal

@@ -38,7 +38,7 @@ from ddp.interior.memory import (
 from ddp.machine.addresses import array_at, integers_at
 from ddp.machine.memory import address_of
 from ddp.sweeps.horizon import Horizon
-from ddp.sweeps.sweeping import SWEPT, Sweeping, recur
+from ddp.sweeps.sweeping import STEPPED, SWEPT, Sweeping, recur
 
 
 class Way(NamedTuple):
@@ -255,8 +255,10 @@ def sweep(memory, blend, mu, held):
     s = Sweeping(p.sweeping)
     s.blend, s.mu = blend, mu
     if s.known == SWEPT:
-        s.known = 0
-    elif p.boxed:
+        s.known = STEPPED
+        return s.failed
+    s.known = 0
+    if p.boxed:
         lower, upper = limits(p)
         h, shape = Horizon(p.horizon), (p.N, p.nu)
         low, high = array_at(address_of(h.low), shape), array_at(address_of(h.high), shape)
@@ -276,7 +278,8 @@ def stride(memory):
     """The step of the last sweep, with multipliers of the rows: a `Way`."""
     p = Memory(memory)
     a, b, residual = arrays(p), rows_at(p.rows), trajectory(p)[3]
-    call_contraction(p.linear_step, p.horizon, p.u, p.x, p.y)
+    if Sweeping(p.sweeping).known != STEPPED:
+        call_contraction(p.linear_step, p.horizon, p.u, p.x, p.y)
     along(a.table, a.J, a.x, a.u, a.moved)
     keep = max(KEPT, 1.0 - p.barrier / p.scale)
     longest, dual, rise = row_steps.steps(

@@ -36,6 +36,7 @@ from ddp.interior.passes import terms_of
 from ddp.machine.addresses import array_at, integers_at
 from ddp.machine.memory import floats_at
 from ddp.machine.trajectories import Lengths
+from ddp.sweeps.sweeping import STEPPED, Sweeping
 
 
 class Worth(NamedTuple):
@@ -169,7 +170,8 @@ def accept(memory, found, alpha):
     p = Memory(memory)
     take(p, found)
     b = rows_at(p.rows)
-    call_contraction(p.multipliers, memory, 1, p.to_costate, p.to_weights)
+    if Sweeping(p.sweeping).known != STEPPED:
+        call_contraction(p.multipliers, memory, 1, p.to_costate, p.to_weights)
     row_steps.move(b.state, b.bounds, b.kind, b.give, p.barrier, b.step, alpha, p.longest_dual)
     approach(alpha, p.costate, p.to_costate, (p.N + 1) * p.n)
     approach(alpha, p.weights, p.to_weights, p.N * p.n)

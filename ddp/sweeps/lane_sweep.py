@@ -4,8 +4,7 @@
 Knots of few states wait for each other more than they compute; eight problems wait together. Loops of so few states are
 written out and a knot's matrices are registers, for which no address may depend on what kernels find out. Measured
 in nanoseconds a knot of one problem, alone and with seven others: 30 and 6 for 2 states and 1 control, 42 and 13 for 4
-and 1; with a second order 30 and 7, 49 and 14. Eight knots at a time go to lanes and back, as in
-`ddp.machine.following`.
+and 1; with a second order 30 and 7, 49 and 14. The linear steps of full-space iterations are found with the sweep.
 
 Gaps are plain, controls without limits, and the second order is as contracted; a lane that fails says so, and its
 policy means nothing.
@@ -15,7 +14,6 @@ from __future__ import annotations
 
 import math
 from functools import cache
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -23,7 +21,6 @@ from numpy.typing import NDArray
 
 from ddp.compiling.kernel import inline, specialised
 from ddp.compiling.known import written_out
-from ddp.machine.addresses import array_at
 from ddp.machine.aligned import aligned_zeros
 from ddp.machine.constants import room as memory
 from ddp.machine.declared import each
@@ -32,14 +29,15 @@ from ddp.machine.following import lanes_at
 from ddp.machine.gathering import gather, scatter
 from ddp.machine.memory import address_of, floats_at
 from ddp.machine.number import WIDTH, all_less, spread, where_less
-from ddp.machine.rows import clear_rows
+from ddp.machine.rows import clear_rows, write_rows
 from ddp.machine.simd import load, store
 from ddp.machine.struct import Struct, integer, integers, reals, several
-from ddp.machine.tiles import add_product
 from ddp.machine.variables import variable_integer
+from ddp.machine.written import copied, filled
 from ddp.protocols import Array
 from ddp.sweeps import tiled_sweep
 from ddp.sweeps.box import hold
+from ddp.sweeps.gaps import arrive
 from ddp.sweeps.horizon import UNSLOPED, Horizon, load_costs
 from ddp.sweeps.riccati import SMALLEST, block_at, is_given, load_hessian
 from ddp.sweeps.room import Room, places_of, read_room
@@ -50,9 +48,11 @@ class EightSweeps(Struct):
     """Sweeps of eight problems: derivatives, T and the k, K that are found at eight addresses each; blends, mus (8,).
 
     used: addresses of T, or where blends are zero of ``zeros``: T may have numbers there that are not finite.
-    gaps: at eight addresses, too, if any are open, ``torn``.
-    failed, change, steepest (8,): as `ddp.sweeps.tiled_sweep.sweep` returns them.   horizons: of eight knots each,
-    in lanes, all in the same arrays: without gaps, then with some.   separable (N+1,).   second: numbers of a knot's T.
+    linear: whether gaps may be open, and linear steps are written, too, with the multipliers where they lead:
+    gaps (N, n), x (N+1, n), u (N, nu), costate (N+1, n), weights (N, n), as of a `ddp.interior.memory.Memory`.
+    failed, change, steepest (8,): as `ddp.sweeps.tiled_sweep.sweep` returns them.   horizons: of lanes, in the same
+    arrays: without gaps, and with some, whose ``bends`` are V and v of the next knots.   separable (N+1,).
+    second: numbers of a knot's T.   states, controls, multipliers: x, u, costate of lanes.
     """
 
     N, n, nu = each(3, integer)
@@ -61,9 +61,9 @@ class EightSweeps(Struct):
     A, B, lz, lzz, exact, diagonal, T, used = each(8, integers, constant=False)
     zeros: Array = reals()
     second: int = integer()
-    k, K, gaps = each(3, integers, constant=False)
-    torn: int = variable_integer()
-    blends, mus, failed, change, steepest = each(5, reals, constant=False)
+    k, K, gaps, x, u, costate, weights = each(7, integers, constant=False)
+    linear: int = variable_integer()
+    states, controls, multipliers, blends, mus, failed, change, steepest = each(8, reals, constant=False)
 
 
 def eight_sweeps(
@@ -74,31 +74,33 @@ def eight_sweeps(
     second: shape of a knot's second order.   in_blocks, separable (N+1,), halves: of all problems, see `Horizon`.
     """
     N, n, nu = sizes
-    nz, knots, nothing = n + nu, WIDTH + 1, np.zeros((1, 1))
+    nz = n + nu
     rows = {
         "A": (n, n), "B": (n, nu), "lz": (nz,), "lzz": (nz, nz), "exact": (nz, nz), "diagonal": (nz,), "T": second,
-        "k": (nu,), "K": (nu, n), "gaps": (n,), "record": (1,),
+        "k": (nu,), "K": (nu, n), "gaps": (n,), "bends": (n + 1, n),
     }  # fmt: skip
-    own = {name: aligned_zeros((knots, *shape[:-1], WIDTH * shape[-1])) for name, shape in rows.items()}
-    horizons = []
-    for torn, begin in product((0, UNSLOPED), range(0, N, WIDTH)):
-        flags = np.zeros(knots, dtype=np.int64)
-        flags[: N + 1 - begin] = separable[begin : begin + knots]
-        horizons.append(
-            Horizon(
-                **own, N=N - begin if N - begin <= WIDTH else knots, n=n, nu=nu, separable=flags, h=halves[0],
-                bent=halves[1], in_blocks=in_blocks, contraction=0, context=0, torn=torn, closing=0,
-                closing_context=0, bends=nothing, crossed=np.zeros((0, 2), dtype=np.int64), weights=nothing,
-                limited=0, low=nothing, high=nothing, held=nothing,
-                rows=nothing, action=np.zeros(nu * nu * WIDTH),
-            )
-        )  # fmt: skip
+    own = {name: aligned_zeros((N + 1, *shape[:-1], WIDTH * shape[-1])) for name, shape in rows.items()}
+    whole = filled(
+        Horizon, **own, N=N, n=n, nu=nu, separable=separable, h=halves[0], bent=halves[1], in_blocks=int(in_blocks),
+        action=np.zeros(nu * nu * WIDTH),
+    )  # fmt: skip
+    torn = copied(whole)
+    torn.torn = UNSLOPED
     numbers = {name: aligned_zeros((WIDTH,)) for name in ("blends", "mus", "failed", "change", "steepest")}
-    places = {name: np.zeros(WIDTH, dtype=np.int64) for name in rows if name != "record"}
+    found = {"states": n, "controls": nu, "multipliers": n}
+    numbers |= {name: aligned_zeros((N + 1, WIDTH * size)) for name, size in found.items()}
+    places = {name: np.zeros(WIDTH, dtype=np.int64) for name in (*rows, "x", "u", "costate", "weights")}
+    del places["bends"]
     return EightSweeps(
-        N=N, n=n, nu=nu, torn=0, horizons=horizons, separable=separable, second=math.prod(second),
+        N=N, n=n, nu=nu, linear=0, horizons=(whole, torn), separable=separable, second=math.prod(second),
         used=np.zeros(WIDTH, dtype=np.int64), zeros=np.zeros(N * math.prod(second)), **numbers, **places,
     )  # fmt: skip
+
+
+@inline
+def lanes_in(rows):
+    """Rows of floats as a vector of lanes."""
+    return lanes_at(address_of(rows))
 
 
 recursion: Any = None
@@ -111,52 +113,73 @@ below."""
 def _sweep_eight(sweeps, unused, none, nothing):  # type: ignore[no-untyped-def]
     """Sweep: an `EightSweeps`."""
     s = EightSweeps(sweeps)
-    n, nu, nz, size = s.n, s.nu, s.n + s.nu, s.second
+    p, N, n, nu, nz, size = Horizon(s.horizons[1 if s.linear else 0]), s.N, s.n, s.nu, s.n + s.nu, s.second
     blend, mu = load(s.blends, 0), load(s.mus, 0)
     room = room_in(lanes_at(memory(_numbers)))  # memory ends with the kernel that makes it, even if inlined
-    zero = spread(0.0, blend)
-    failed, sums = spread(-1.0, blend), (zero, zero, zero)
     for i in range(WIDTH):
         s.used[i] = s.T[i] if s.blends[i] > 0.0 else address_of(s.zeros)
-    for w in range((s.N - 1) // WIDTH, -1, -1):
-        p, begin = Horizon(s.horizons[w + (s.N - 1) // WIDTH + 1 if s.torn else w]), WIDTH * w
-        knots = min(WIDTH, s.N - begin)
-        more = knots + 1 if begin + knots == s.N else knots
-        gather(s.A, begin * n * n, lanes_at(address_of(p.A)), knots * n * n)
-        gather(s.B, begin * n * nu, lanes_at(address_of(p.B)), knots * n * nu)
-        if s.torn:
-            gather(s.gaps, begin * n, lanes_at(address_of(p.gaps)), knots * n)
-        gather(s.lz, begin * nz, lanes_at(address_of(p.lz)), more * nz)
-        gather(s.diagonal, begin * nz, lanes_at(address_of(p.diagonal)), more * nz)
-        separable = 0
-        for t in range(begin, begin + more):
-            separable += s.separable[t]
-        if separable < more:
-            load_mixed(s, p, begin * nz * nz, more * nz * nz, blend)
-        gather(s.used, begin * size, lanes_at(address_of(p.T)), knots * size)
-        found, slope, change, steepest = recursion(p.address, room, 0, knots, sums, blend, mu, False, True, False)
-        sums = slope, change, steepest
-        failed = where_less(failed, 0.0, where_less(-0.5, found, found + float(begin), failed), failed)
-        scatter(lanes_at(address_of(p.k)), knots * nu, s.k, begin * nu)
-        scatter(lanes_at(address_of(p.K)), knots * nu * n, s.K, begin * nu * n)
-        if all_less(-0.5, failed):
-            break
+    gather(s.A, 0, lanes_in(p.A), N * n * n)
+    gather(s.B, 0, lanes_in(p.B), N * n * nu)
+    if s.linear:
+        gather(s.gaps, 0, lanes_in(p.gaps), N * n)
+    gather(s.lz, 0, lanes_in(p.lz), (N + 1) * nz)
+    gather(s.diagonal, 0, lanes_in(p.diagonal), (N + 1) * nz)
+    gather(s.used, 0, lanes_in(p.T), N * size)
+    for t in range(N + 1):
+        if not s.separable[t]:
+            load_mixed(s, p, t, blend)
+    zero = spread(0.0, blend)
+    failed, _, change, steepest = recursion(p.address, room, 0, N, (zero, zero, zero), blend, mu, False, True, False)
+    scatter(lanes_in(p.k), N * nu, s.k, 0)
+    scatter(lanes_in(p.K), N * nu * n, s.K, 0)
     store(s.failed, 0, failed)
-    store(s.change, 0, sums[1])
-    store(s.steepest, 0, sums[2])
+    store(s.change, 0, change)
+    store(s.steepest, 0, steepest)
+    if s.linear:
+        step(s, p, room, zero)
 
 
 @inline
-def load_mixed(s, p, begin, count, blend):
-    """Hessians of costs of some knots, in lanes: GN + blend (exact - GN); of what is not asked for, nothing."""
-    H, exact = lanes_at(address_of(p.lzz)), lanes_at(address_of(p.exact))
+def load_mixed(s, p, t, blend):
+    """Hessians of costs of a knot, in lanes: GN + blend (exact - GN); of what is not asked for, nothing."""
+    H, exact, count = lanes_in(p.lzz[t]), lanes_in(p.exact[t]), (s.n + s.nu) * (s.n + s.nu)
     if not all_less(0.999, blend):
-        gather(s.lzz, begin, H, count)
+        gather(s.lzz, t * count, H, count)
     if not all_less(blend, SMALLEST):
-        gather(s.exact, begin, exact, count)
+        gather(s.exact, t * count, exact, count)
         for i in range(count):
             mixed = where_less(blend, 1.0, (1.0 - blend) * H[i] + blend * exact[i], exact[i])
             H[i] = where_less(0.0, blend, mixed, H[i])
+
+
+@inline
+def step(s, p, room, zero):
+    """Write the step dx' = gap + A dx + B du, du = k + K dx of a sweep, and the multipliers v + V dx where it leads."""
+    N, n, nu = s.N, room.n, room.nu
+    x, u, w = lanes_in(s.states), lanes_in(s.controls), lanes_in(s.multipliers)
+    for i in range(n):
+        x[i], w[i] = zero, room.v[i]
+    for t in range(N):
+        dx, du, after = x[t * n :], u[t * nu :], x[(t + 1) * n :]
+        value, gradient = lanes_in(p.bends[t]), lanes_in(p.bends[t])[n * n :]
+        add_products(du, lanes_in(p.k[t]), lanes_in(p.K[t]), dx, nu, n)
+        add_products(after, lanes_in(p.gaps[t]), lanes_in(p.A[t]), dx, n, n)
+        add_products(after, after, lanes_in(p.B[t]), du, n, nu)
+        add_products(w[(t + 1) * n :], gradient, value, after, n, n)
+    scatter(x, (N + 1) * n, s.x, 0)
+    scatter(u, N * nu, s.u, 0)
+    scatter(w, (N + 1) * n, s.costate, 0)
+    scatter(w[n:], N * n, s.weights, 0)
+
+
+@inline
+def add_products(out, start, M, x, rows, columns):
+    """out := start + M x, of lanes."""
+    for i in range(rows):
+        total = start[i]
+        for j in range(columns):
+            total += M[i * columns + j] * x[j]
+        out[i] = total
 
 
 # -- what the recursion calls of lanes in other words ------------------------------------------------
@@ -211,16 +234,12 @@ def nothing_contracted(p, r, t):
 
 @inline
 def cross_plainly(horizon, room, t, blend, by_costate, known):
-    """The value where the dynamics arrive, as `ddp.sweeps.gaps.arrive` has it; slopes are found elsewhere."""
+    """The value where the dynamics arrive, of plain gaps, and a copy of that behind the gap."""
     p, r = Horizon(horizon), read_room(room)
-    gap, v = floats_at(address_of(p.gaps[t])), array_at(r.v, (1, r.lx))
-    change = spread(0.0, gap[0])
-    for i in range(r.n):
-        change += 0.5 * v[0, i] * gap[i]
-    add_product(r.v, r.lx, 1, r.lx, address_of(gap), r.n, 1, r.V, r.lx, r.n)
-    for i in range(r.n):
-        change += 0.5 * v[0, i] * gap[i]
-    return 0.0, change
+    value = address_of(p.bends[t])
+    write_rows(value, r.n, r.V, r.lx, r.n, r.n)
+    write_rows(value + 8 * r.n * r.n, r.n, r.v, r.lx, 1, r.n)
+    return arrive(r, floats_at(address_of(p.gaps[t])))
 
 
 @inline

@@ -14,8 +14,9 @@ from ddp.machine.written import filled
 from ddp.sweeps.sized_sweep import sweep_of
 from ddp.sweeps.tiled_sweep import NOTHING, sweep
 
-SWEPT = 2
-"""Value of `Sweeping.known` where a sweep has been made already, with those of other problems."""
+SWEPT, STEPPED = 2, 3
+"""Values of `Sweeping.known` where a sweep has been made already, with those of other problems, and its step as well;
+and while that sweep is the last one."""
 
 
 class Sweeping(Struct):

@@ -24,9 +24,12 @@ class Eight:
             own.B[knot], own.lzz[knot, n, n], own.exact[knot, n, n] = 0.0, -10.0, -10.0
         orders = [second_order(rng, d, bent) for d in self.problems]
         self.T = [np.zeros_like(T) if i in poisoned else T for i, (T, _) in enumerate(orders)]
+        self.seconds = [second for _, second in orders]
         self.mus, halves = rng.uniform(0.0, 0.3, size=8), (h, np.array(bent, np.int64).reshape(-1, 2))
         sizes = n, nu, h > 0.0, len(bent)
         self.k, self.K = np.zeros((8, N * nu)), np.zeros((8, N * nu * n))
+        shapes = {"x": (N + 1, n), "u": (N, nu), "costate": (N + 1, n), "weights": (N, n)}
+        self.steps = {name: np.full((8, *shape), np.nan) for name, shape in shapes.items()}
         flags = self.separable.astype(np.int64)
         self.gaps = np.where(np.arange(8)[:, None, None] < 4, rng.normal(size=(8, N, n)), 0.0)
         self.sweeps = eight_sweeps((N, n, nu), self.T[0][0].shape, True, flags, halves)
@@ -40,17 +43,22 @@ class Eight:
             self.sweeps.T[lane], self.sweeps.blends[lane] = self.T[i].ctypes.data, BLENDS[i]
             self.sweeps.mus[lane] = self.mus[i]
             self.sweeps.gaps[lane] = self.gaps[i].ctypes.data
+            for name, values in self.steps.items():
+                getattr(self.sweeps, name)[lane] = values[i].ctypes.data
             self.sweeps.k[lane], self.sweeps.K[lane] = self.k[lane].ctypes.data, self.K[lane].ctypes.data
         self.function(self.sweeps.address, 0, 0, 0)
         s, back = self.sweeps, np.argsort(order)
         return tuple(found[back].copy() for found in (s.failed, self.k, self.K, -s.change, s.steepest))
 
 
+SIZES = pytest.mark.parametrize(("n", "nu", "h", "bent"), [(2, 1, 0.0, []), (4, 3, 0.0, []), (4, 2, 0.1, [])])
+
+
 @pytest.mark.parametrize("torn", [False, True])
-@pytest.mark.parametrize(("n", "nu", "h", "bent"), [(2, 1, 0.0, []), (4, 3, 0.0, []), (4, 2, 0.1, [])])
+@SIZES
 def test_eight_sweeps_are_those_of_each_problem(n, nu, h, bent, torn):
     eight = Eight(n, nu, h, bent, {3: 4, 5: 0, 6: N - 1})
-    eight.sweeps.torn = torn
+    eight.sweeps.linear = torn
     found = eight.sweep(np.arange(8))
     for i, d in enumerate(eight.problems):
         how = {"T": eight.T[i], "blend": BLENDS[i], "mu": eight.mus[i], "gaps": eight.gaps[i] if torn else None}
@@ -64,6 +72,31 @@ def test_eight_sweeps_are_those_of_each_problem(n, nu, h, bent, torn):
     assert (found[0] >= 0.0).sum() == 3
 
 
+@SIZES
+def test_steps_and_multipliers_solve_the_optimality_system(n, nu, h, bent):
+    eight = Eight(n, nu, h, bent, {3: 4})
+    eight.sweeps.linear = True
+    failed = eight.sweep(np.array([4, 2, 7, 0, 1, 5, 3, 6]))[0] >= 0.0
+    for i, d in enumerate(eight.problems):
+        x, u, costate, weights = (values[i] for values in eight.steps.values())
+        if failed[i]:
+            continue
+        z, H = np.zeros((N + 1, n + nu)), eight.mus[i] * np.eye(n + nu)
+        z[:, :n], z[:N, n:] = x, u
+        for exact, share in ((False, 1.0 - BLENDS[i]), (True, BLENDS[i])):
+            H = H + share * d.hessians(eight.separable, exact=exact)
+        H[:N] += BLENDS[i] * eight.seconds[i]
+        slopes = d.lz + np.einsum("tij,tj->ti", H, z)
+        slopes[:, :n] -= costate
+        slopes[:N] += np.einsum("tij,ti->tj", np.concatenate([d.A, d.B], 2), weights)
+        np.testing.assert_allclose(slopes[:N], 0.0, atol=1e-11)
+        np.testing.assert_allclose(slopes[N, :n], 0.0, atol=1e-11)
+        arrived = np.einsum("tij,tj->ti", d.A, x[:N]) + np.einsum("tij,tj->ti", d.B, u)
+        np.testing.assert_allclose(x, np.vstack([np.zeros(n), eight.gaps[i] + arrived]), atol=1e-11)
+        np.testing.assert_array_equal(weights, costate[1:])
+    assert failed.tolist() == [i == 3 for i in range(8)]
+
+
 def test_a_sweep_depends_on_none_of_its_neighbours():
     eight = Eight(4, 1, 0.0, [], {2: 3})
     eight.problems[6].A[:] = np.nan
@@ -72,6 +105,9 @@ def test_a_sweep_depends_on_none_of_its_neighbours():
     fine = first[0] < 0
     assert fine.tolist() == [i not in (2, 6) for i in range(8)]
     assert all(np.array_equal(a[fine], b[fine]) for a, b in zip(first, other, strict=True))
-    eight.sweeps.torn = True
-    closed = fine & (eight.gaps == 0.0).all(axis=(1, 2))
-    assert all(np.array_equal(a[closed], b[closed]) for a, b in zip(first, eight.sweep(np.arange(8)), strict=True))
+    eight.sweeps.linear = True
+    closed, steps = fine & (eight.gaps == 0.0).all(axis=(1, 2)), []
+    for order, before in ((np.arange(8), first), (np.array([6, 2, 7, 0, 1, 5, 3, 4]), other)):
+        assert all(np.array_equal(a[closed], b[closed]) for a, b in zip(before, eight.sweep(order), strict=True))
+        steps.append([values[fine].copy() for values in eight.steps.values()])
+    assert all(np.array_equal(a, b) for a, b in zip(*steps, strict=True))
