@@ -189,7 +189,7 @@ class Driver:
                 raise ProblemError("executor: it has cancelled a task; what is in a store is kept")
             reason = future.exception()
             if reason is None:
-                self._keep(blocks, future.result())
+                self._keep(future.result())
             elif isinstance(reason, BrokenExecutor):
                 broken.append((blocks, tried))
             elif is_killed(reason):
@@ -206,7 +206,7 @@ class Driver:
         for future in list(self._flying):
             blocks, tried = self._flying.pop(future)
             if not future.cancelled() and future.exception() is None:
-                self._keep(blocks, future.result())
+                self._keep(future.result())
             else:
                 broken.append((blocks, tried))
         try:
@@ -239,9 +239,9 @@ class Driver:
             for row, index, parent in zip(rows, block.rows, block.parents, strict=True):
                 row["row"], row["parent"] = index, parent
                 fail(row, sentence)
-            self._keep([block], Done(rows, np.zeros(0, self._work.policies), 0.0))
+            self._keep(Done(rows, np.zeros(0, self._work.policies), 0.0))
 
-    def _keep(self, blocks: list[Block], done: Done) -> None:
+    def _keep(self, done: Done) -> None:
         """Keep rows, and let blocks go that have waited for them."""
         if not isinstance(done, Done):
             raise ProblemError(f"executor: expected futures of what functions return, got one of {said(done)}")

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import multiprocessing
-import os
-import signal
-import threading
 from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor, ThreadPoolExecutor
-from multiprocessing.connection import Connection, wait
 from typing import Any, Protocol
 
 import numpy as np
 
 from ddp.errors import ProblemError, positive_integer, said
 from ddp.many.work import REMEMBERED
-from ddp.parallel.process_pool import GUARD, deaf_to_interrupts
+from ddp.parallel.process_pool import GUARD, deaf_to_interrupts, settle_in
 from ddp.parallel.workers import cores
 
 MOST_PROCESSES = 1024
@@ -115,7 +111,7 @@ class Pool(Crew):
     def _begin(self) -> ProcessPoolExecutor:
         spawn = multiprocessing.get_context("spawn")
         self._theirs, self._ours = spawn.Pipe(duplex=False)
-        self._pool = ProcessPoolExecutor(self._count, spawn, _settle_in, (self._theirs,))
+        self._pool = ProcessPoolExecutor(self._count, spawn, settle_in, (self._theirs,))
         return self._pool
 
     def submit(self, function: Callable[..., Any], *arguments: Any) -> Future[Any]:
@@ -195,16 +191,3 @@ def crew_of(executor: Any) -> Crew | None:
 def is_killed(reason: BaseException) -> bool:
     """Whether it says that one worker of Dask's or Ray's has died, rather than that the function raised."""
     return bool({cls.__name__ for cls in type(reason).__mro__} & {"KilledWorker", "WorkerCrashedError"})
-
-
-def _settle_in(pipe: Connection) -> None:
-    """Let a worker end with its parent or its pool, and leave Ctrl-C to them."""
-    threading.Thread(target=_end_with, args=(pipe,), daemon=True).start()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-
-
-def _end_with(pipe: Connection) -> None:
-    """End this process when the one that started it does, or closes the pipe, whatever is going on here."""
-    parent = multiprocessing.parent_process()
-    wait([pipe] if parent is None else [pipe, parent.sentinel])
-    os._exit(1)

@@ -197,18 +197,23 @@ def deaf_to_interrupts() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _end_with_parent() -> None:
-    """End this process when the one that started it does, however it ended and whatever a stage is at."""
+def settle_in(pipe: Connection | None = None) -> None:
+    """Let this process end with its parent, or when a pipe is closed, whatever it is at; leave Ctrl-C to the parent."""
     parent = multiprocessing.parent_process()
-    if parent is not None:
-        wait([parent.sentinel])
-        os._exit(1)
+    ends = [*([] if pipe is None else [pipe]), *([] if parent is None else [parent.sentinel])]
+    if ends:
+        threading.Thread(target=_end_with, args=(ends,), daemon=True).start()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _end_with(ends: list[Any]) -> None:
+    wait(ends)
+    os._exit(1)
 
 
 def _work(pipe: Connection, pickled: bytes, block: Any, begin: int, end: int) -> None:
     """A worker's life: read the problem, then do what the pipe says until it closes."""
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    settle_in()
     np.seterr(all="ignore")
     try:
         try:
