@@ -89,8 +89,13 @@ class Barrier:
         self.address = self._memory.address
 
     def _count(self) -> None:
-        """Tell kinds of rows; count equalities, and what barriers keep positive."""
-        self.equalities, self.count = row_steps.classify(self.bounds, self.give, self.kind)
+        """Tell kinds of rows; count equalities, and numbers that barriers keep positive."""
+        held = (self.give[PRICE] > 0.0) & (self.give[COMPLIANCE] < np.inf)
+        equal, sides = held & (self.lower == self.upper), np.isfinite(self.bounds).sum(axis=0)
+        bounded = held & ~equal & (sides > 0)
+        self.kind[:] = np.select([equal, bounded], [EQUAL, BOUNDED], FREE)
+        priced = (equal | bounded) & (self.give[PRICE] < np.inf)
+        self.equalities, self.count = int(equal.sum()), int(sides[bounded].sum() + 2 * priced.sum())
 
     @cached_property
     def equality(self) -> NDArray[np.bool_]:

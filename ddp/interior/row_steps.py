@@ -62,24 +62,6 @@ def excess(rows, give, i, m):
 
 
 @kernel
-def classify(bounds, give, kind):
-    """kind (M,) of the rows; how many are equalities, and how many numbers barriers keep positive."""
-    equalities, count = 0, 0
-    for i in range(len(kind)):
-        low, high = bounds[0, i], bounds[1, i]
-        below, above = abs(low) < np.inf, abs(high) < np.inf
-        kind[i] = FREE
-        if give[PRICE, i] > 0.0 and give[COMPLIANCE, i] < np.inf:
-            if low == high:
-                kind[i], equalities = EQUAL, equalities + 1
-            elif below or above:
-                kind[i], count = BOUNDED, count + int(below) + int(above)
-        if kind[i] != FREE and give[PRICE, i] < np.inf:
-            count += 2
-    return equalities, count
-
-
-@kernel
 def start(inside, bounds, kind, m, rows):
     """Take ``inside`` (M,) as slacks, with the multipliers that the barrier has there; all else is zero."""
     for i in range(len(kind)):
