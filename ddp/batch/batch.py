@@ -37,6 +37,7 @@ class Batch(Closing):
 
     problem: what problems have in common.
     solver: `DDP` (the default), `ILQR` or `Newton`.
+    X (size, N+1, nx), U (size, N, nu), K (size, N, nu, n): states, controls and gains of the last call.
     threads: how many share the problems; they work at the same time, since loops hold no lock of Python's.
 
     Rollouts and derivatives of up to ten degrees of freedom are compiled for the robot, its masses and step: once, some
@@ -61,13 +62,13 @@ class Batch(Closing):
         self.solver = as_solver(solver)
         self.threads = positive_integer("threads", threads)
         problem.renew()
-        self._begin()
         try:
             self._out = Results.empty(problem, self.size)
             for part in vars(self._out).values():
                 part[:] = 0.0
         except (MemoryError, ValueError) as reason:
             raise ProblemError(f"size: expected as many problems as memory has room for, got {said(size)}") from reason
+        self._begin()
         self.left, self._begun = 0, np.zeros(self.size, dtype=bool)
         self.failed: dict[int, str] = {}
 
@@ -83,6 +84,7 @@ class Batch(Closing):
         """Make memory for the problem's functions as they are now."""
         self._solves = Solves(self.problem, self.solver, min(self.threads, self.size))
         self.obstacle, self._traces = self._solves.obstacle, self.problem.traces
+        self.X, self.U, self.K = self._out.X, self._out.U, self._out.K
 
     def _renew(self) -> None:
         """Make memory anew if functions have been traced again."""
@@ -139,21 +141,6 @@ class Batch(Closing):
             self._solve(problems, guess_of(problems, None), lambda i: None)
         self._begun = np.isfinite(self._out.numbers[:, COST])
         return self._out.U[:, 0].copy()
-
-    @property
-    def X(self) -> Array:
-        """States (size, N+1, nx) of the last call."""
-        return self._out.X
-
-    @property
-    def U(self) -> Array:
-        """Controls (size, N, nu) of the last call."""
-        return self._out.U
-
-    @property
-    def K(self) -> Array:
-        """Gains (size, N, nu, n) of the last call."""
-        return self._out.K
 
     @property
     def cost(self) -> Array:

@@ -15,13 +15,12 @@ from numpy.typing import NDArray
 
 from ddp.constraints import row_table
 from ddp.constraints.bound import CURVATURE, JACOBIAN, VALUES, CompiledConstraint, interpreted
+from ddp.constraints.compiled import NO_HESSIANS, NONE
 from ddp.constraints.placement import Placed
 from ddp.costs.batch import ability
 from ddp.costs.terms import naming
 from ddp.errors import ProblemError
 from ddp.protocols import Array, Constraint
-
-NONE, NO_HESSIANS = np.zeros(0), np.zeros((0, 0, 0))
 
 
 class Values:
@@ -156,16 +155,6 @@ class Rows:
     def add_forces(self, J: Array, y: Array, lz: Array) -> None:
         """lz (N+1, nz) += Jᵀ y, y (m,)."""
         row_table.add_forces(self.table, J, y, lz)
-
-    def add_squares(self, J: Array, w: Array, H: Array, diagonal: Array, separable: NDArray[np.bool_]) -> None:
-        """Add Jᵀ diag(w) J to H (N+1, nz, nz); at ``separable`` knots (N+1,) to the diagonal (N+1, nz) instead."""
-        row_table.add_squares(self.table, J, w, separable, H, diagonal)
-
-    def along(self, J: Array, dX: Array, dU: Array) -> Array:
-        """J dz (m,) of dX (N+1, n), dU (N, nu)."""
-        out = np.empty(self.size)
-        row_table.along(self.table, J, dX, dU, out)
-        return out
 
     def worst(self, X: Array, U: Array, factors: Array | float = 1.0) -> float:
         """The largest violation of any row that is not soft; rows may be multiplied by factors (m,)."""

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import ddp
+from ddp.constraints import row_table
 from ddp.constraints.rows import compiled
 from tests.ddp.systems import pendulum
 
@@ -63,12 +64,13 @@ def test_rows_are_the_constraints_one_by_one(problem, trajectory):
     np.testing.assert_allclose(H, curvature, atol=1e-13)
     force, squares, none = np.zeros((len(X), 3)), np.zeros((len(X), 3, 3)), np.zeros((len(X), 3))
     rows.add_forces(own, y, force)
-    rows.add_squares(own, w, squares, none, np.zeros(len(X), dtype=bool))
+    row_table.add_squares(rows.table, own, w, np.zeros(len(X), dtype=bool), squares, none)
     np.testing.assert_allclose(force, np.einsum("mka,m->ka", J, y), atol=1e-13)
     np.testing.assert_allclose(squares, np.einsum("mka,m,mkb->kab", J, w, J), atol=1e-12)
     assert not none.any()
-    dz = np.concatenate([dX, problem.padded(dU)], axis=1)
-    np.testing.assert_allclose(rows.along(own, dX, dU), np.einsum("mka,ka->m", J, dz), atol=1e-13)
+    dz, moved = np.concatenate([dX, problem.padded(dU)], axis=1), np.empty(rows.size)
+    row_table.along(rows.table, own, dX, dU, moved)
+    np.testing.assert_allclose(moved, np.einsum("mka,ka->m", J, dz), atol=1e-13)
 
 
 def test_rows_with_columns_of_their_own_add_to_diagonals(problem, trajectory):
@@ -77,7 +79,7 @@ def test_rows_with_columns_of_their_own_add_to_diagonals(problem, trajectory):
     assert rows.separable.all()
     w = np.random.default_rng(5).random(rows.size)
     J, H, diagonal = rows.jacobian(X, U), np.zeros((len(X), 3, 3)), np.zeros((len(X), 3))
-    rows.add_squares(J, w, H, diagonal, rows.separable)
+    row_table.add_squares(rows.table, J, w, rows.separable, H, diagonal)
     assert not H.any()
     own = dense(rows, X, problem.padded(U))
     np.testing.assert_allclose(diagonal, np.einsum("mka,m,mka->ka", own, w, own), atol=1e-13)
