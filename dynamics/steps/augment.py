@@ -4,7 +4,8 @@
     x0 = np.concatenate([x, u])
 
 Each is an `Augmented`, with exact derivatives of both orders; so they can be put one around another. x, u are state and
-control of the system inside, s what is kept beside x, r the new controls.
+control of the system inside, s what is kept beside x, r the new controls. Where these are of the same kind, in delays,
+motors and elasticity, limits of the system's own, as of an MJCF file's actuators, hold for r unless others are given.
 """
 
 from __future__ import annotations
@@ -66,8 +67,8 @@ def delays(system: Any, steps: int, control_limits: ArrayLike | None = None) -> 
     nu = inner.nu
     affordable("steps", steps, (steps * nu) ** 2)
     return Augmented(
-        inner, lambda x, s, r: s[:nu], lambda x, s, r: np.concatenate([s[nu:], r]), nu, steps * nu, control_limits,
-        f"controls {steps} steps late",
+        inner, lambda x, s, r: s[:nu], lambda x, s, r: np.concatenate([s[nu:], r]), nu, steps * nu,
+        _limits(inner, control_limits), f"controls {steps} steps late",
     )  # fmt: skip
 
 
@@ -81,7 +82,8 @@ def motors(system: Any, time: ArrayLike, control_limits: ArrayLike | None = None
     nu = inner.nu
     share = 1.0 - np.exp(-inner.dt / _each("time", time, nu))
     return Augmented(
-        inner, lambda x, s, r: s, lambda x, s, r: s + share * (r - s), nu, nu, control_limits, "motors that lag"
+        inner, lambda x, s, r: s, lambda x, s, r: s + share * (r - s), nu, nu, _limits(inner, control_limits),
+        "motors that lag",
     )  # fmt: skip
 
 
@@ -112,7 +114,7 @@ def elasticity(
         speed = s[nu:] + h * (r - torque(x, s, r) - friction * s[nu:]) / mass
         return np.concatenate([s[:nu] + h * speed, speed])
 
-    return Augmented(inner, torque, turned, nu, 2 * nu, control_limits, "elasticity in series")
+    return Augmented(inner, torque, turned, nu, 2 * nu, _limits(inner, control_limits), "elasticity in series")
 
 
 @remade
@@ -170,6 +172,12 @@ def _even(system: Any) -> System:
     if (other := lasting[(lasting > 0.0) & ~np.isclose(lasting, inner.dt, rtol=1e-9, atol=0.0)]).size:
         raise ProblemError(f"system: expected steps that all take dt = {inner.dt:g} s, got one of {other[0]:g} s")
     return inner
+
+
+def _limits(inner: System, given: ArrayLike | None) -> ArrayLike | None:
+    """Limits of controls as given, by default those of the system."""
+    own: ArrayLike | None = ability(inner, "control_limits")
+    return own if given is None else given
 
 
 def _each(field: str, value: Any, count: int, least: float | None = None) -> Array:

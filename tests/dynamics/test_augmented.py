@@ -267,3 +267,15 @@ def test_what_counts_on_steps_of_dt_is_refused_around_others():
                 make(inner)
     even = PhasedDynamics(robot, 0.02, [Phase(feet, 2), Phase(feet, 2, impact=True, dt=0.06 / 3.0)])
     assert augment.rates(even).nu == 12
+
+
+def test_limits_of_the_systems_own_hold_for_controls_of_the_same_kind():
+    robot = random_tree(5, bodies=3)
+    own = np.tile([-2.0, 3.0], (robot.actuation.shape[1], 1))
+    inner = RobotDynamics(robot, 0.02, control_limits=own)
+    for make in (augment.delays, augment.motors):
+        assert np.array_equal(make(inner, 2).control_limits, own)
+        assert np.array_equal(make(inner, 2, 2.0 * own).control_limits, 2.0 * own)
+    others = np.arange(inner.nu) % 3
+    assert np.array_equal(augment.elasticity(inner, 10.0, 0.1, positions=others).control_limits, own)
+    assert np.isinf(augment.rates(inner).control_limits).all()
