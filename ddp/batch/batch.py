@@ -82,7 +82,7 @@ class Batch(Closing):
 
     def _begin(self) -> None:
         """Make memory for the problem's functions as they are now."""
-        self._solves = Solves(self.problem, self.solver, min(self.threads, self.size))
+        self._solves = Solves(self.problem, self.solver, min(self.threads, self.size), most=self.size)
         self.obstacle, self._traces = self._solves.obstacle, self.problem.traces
         self.X, self.U, self.K = self._out.X, self._out.U, self._out.K
 

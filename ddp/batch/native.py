@@ -47,6 +47,9 @@ SHARE, ALONE = 64, 1024
 BOXED = "boxed", "boxed_blocks", "torn_boxed", "torn_boxed_blocks"
 """Fields of a `Lane`: what sweeps within limits read."""
 
+LANES = 2 * WIDTH
+"""Lanes of problems that sweep together, at most, so that eight of them wait for the same."""
+
 SHARED = 4
 """States and controls, at most, of problems that sweep together, eight in a register: see `lane_sweep`."""
 
@@ -109,14 +112,14 @@ class Results:
 
 
 class _Memory:
-    """One thread's: derivatives, eight lanes and the records of the loop. ``keeps`` them alive."""
+    """One thread's: derivatives, lanes, ``most`` of them, and the records of the loop. ``keeps`` them alive."""
 
-    def __init__(self, problem: Problem, solver: DDP) -> None:
+    def __init__(self, problem: Problem, solver: DDP, most: int) -> None:
         d, N = problem.dynamics, problem.horizon
         nx, n, nu, structure = d.nx, d.n, d.nu, problem.structure
         sizes = n, nu, structure.swept[0] > 0.0, len(structure.halves[1])
         self.shares = max(n, nu) <= SHARED
-        count = 2 * WIDTH if self.shares else WIDTH  # so that eight of them wait for the same
+        count = min(LANES if self.shares else WIDTH, most)
         self.derivatives = problem.allocate(lambda shape: aligned_zeros((count if self.shares else 1, *shape)))
         self.derived = [
             filled(Derived, **dict(zip(Derivatives._fields, map(address, own), strict=False)), owner=-1)
@@ -267,11 +270,11 @@ def worker_of(problem: Problem, solver: DDP, routines: Routines, **given: Any) -
 
 
 class Native:
-    """The compiled loop for problems of one kind; threads share them."""
+    """The compiled loop for problems of one kind; threads share them, and each has ``most`` lanes, no more."""
 
-    def __init__(self, problem: Problem, solver: DDP, threads: int = 1) -> None:
+    def __init__(self, problem: Problem, solver: DDP, threads: int, most: int) -> None:
         self._problem = problem
-        self._memories = [_Memory(problem, solver) for _ in range(threads)]
+        self._memories = [_Memory(problem, solver, most) for _ in range(threads)]
         self._pool = ThreadPoolExecutor(threads - 1, thread_name_prefix="mayne") if threads > 1 else None
 
     def solve(

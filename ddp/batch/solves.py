@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from ddp.batch.lanes import CONVERGED, COST, DONE, ENDING, EXPECTED, GRADIENT, ITERATIONS, LEFT, ROUNDING
-from ddp.batch.native import Guess, Native, Results, obstacle
+from ddp.batch.native import LANES, Guess, Native, Results, obstacle
 from ddp.errors import DDPError, ProblemError, as_array
 from ddp.guesses import Start, as_guess
 from ddp.machine.number import WIDTH
@@ -33,12 +33,15 @@ class Solves:
     """Memory and threads for many solves of problems like one.
 
     compiled: whether the compiled loop may serve.   obstacle: why it does not, in words; empty if it does.
+    most: problems that are solved side by side in a thread, no more than these.
     """
 
-    def __init__(self, problem: Problem, solver: DDP, threads: int = 1, compiled: bool = True) -> None:
+    def __init__(
+        self, problem: Problem, solver: DDP, threads: int = 1, compiled: bool = True, most: int = LANES
+    ) -> None:  # fmt: skip
         self._problem, self._solver = problem, solver
         self.obstacle = obstacle(problem, solver) if compiled else "not asked for"
-        self._native = None if self.obstacle else Native(problem, solver, threads)
+        self._native = None if self.obstacle else Native(problem, solver, threads, most)
         self._successive: Successive | None = None
         self._closed = False
 
