@@ -85,8 +85,8 @@ def _meshes(shape: pin.GeometryObject) -> list[Mesh]:
     color = (r, g, b, a if a > 0.0 else 1.0)
     solid = shape.geometry
     if isinstance(solid, coal.BVHModelBase):
-        own = _triangles(solid, color)
-        read = _from_collada(shape, own)
+        read = _from_collada(shape, np.asarray(solid.vertices())) if solid.num_tris else []
+        read = read or _triangles(solid, color)
         return [mesh._replace(color=color) for mesh in read] if shape.overrideMaterial else read
     if isinstance(solid, coal.Box):
         return [box(2.0 * np.asarray(solid.halfSide), color)]
@@ -115,28 +115,27 @@ def _triangles(solid: Any, color: Color) -> list[Mesh]:
     return [Mesh(np.array(vertices, dtype=np.float64), indices, color)] if len(indices) else []
 
 
-def _from_collada(shape: pin.GeometryObject, own: list[Mesh]) -> list[Mesh]:
-    """The meshes of a COLLADA file with their colours, if they are the shape that Pinocchio has read.
+def _from_collada(shape: pin.GeometryObject, own: Array) -> list[Mesh]:
+    """The meshes of a COLLADA file with their colours, if they are the shape of Pinocchio's vertices.
 
     Pinocchio drops colours, and of files with several surfaces it numbers the triangles of all but the first wrongly.
     """
-    if Path(shape.meshPath).suffix.lower() != ".dae" or not own:
-        return own
+    if Path(shape.meshPath).suffix.lower() != ".dae":
+        return []
     scale = np.diag(np.asarray(shape.meshScale))
     try:
         scaled = [mesh.moved(scale, np.zeros(3)) for mesh in collada.read(shape.meshPath)]
     except (ValueError, OSError) as reason:
         logger.info("%s", reason)
-        return own
-    theirs, ours = _extent(own), _extent(scaled)
+        return []
+    theirs, ours = _extent(own), _extent(np.concatenate([mesh.vertices for mesh in scaled]))
     if not np.abs(theirs - ours).max() <= 1e-3 * np.ptp(theirs, axis=0).max():  # nor if a number is not finite
         logger.info("%s: drawn without its colours", shape.meshPath)
-        return own
+        return []
     return scaled
 
 
-def _extent(meshes: list[Mesh]) -> Array:
-    points = np.concatenate([mesh.vertices for mesh in meshes])
+def _extent(points: Array) -> Array:
     return np.stack([points.min(axis=0), points.max(axis=0)])
 
 

@@ -125,7 +125,7 @@ def pack(header: Message, messages: list[Message]) -> str:
     known = plain(header) | {"messages": plain(messages), "arrays": [about for about, _ in arrays.values()]}
     text = json.dumps(known, separators=(",", ":"), allow_nan=False).encode()
     block = len(text).to_bytes(4, "little") + text + b"".join(body for _, body in arrays.values())
-    return base64.b64encode(gzip.compress(block, mtime=0)).decode()
+    return base64.b64encode(gzip.compress(block, 6, mtime=0)).decode()
 
 
 def _encoded(rows: NDArray[Any]) -> tuple[Message, bytes]:
