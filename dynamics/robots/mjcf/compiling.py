@@ -42,8 +42,8 @@ def import_mujoco() -> ModuleType:
         import mujoco
     except ImportError:
         raise ModelError(
-            "MJCF files are read by MuJoCo, which is not installed: pip install mujoco, or mayne with its extra:"
-            " mayne[mujoco]"
+            "MuJoCo, which reads MJCF files and plays motions, is not installed: pip install mujoco, or mayne with its"
+            " extra: mayne[mujoco]"
         ) from None
     return mujoco
 
