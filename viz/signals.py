@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ddp.errors import ProblemError, as_array, axes, instance, items, settle, text
+from dynamics.steps.doubts import plain_numbers
 from dynamics.steps.free_start import inside
 from viz.contacts import named
 from viz.shapes import COLORS, GREY, Array, Color, css
@@ -78,35 +79,42 @@ def signals_of(solution: Told) -> dict[str, Signal]:
     instance("solution", solution, Told, "a Solution")
     problem, t = solution.problem, solution.t
     system, X = inside(problem.dynamics, np.asarray(solution.X))
-    ranges = getattr(getattr(system, "robot", None), "ranges", None)
+    robot = getattr(system, "robot", None)
     named: Any = getattr(system, "named_numbers", None)
-    if ranges is None or named is None:
+    if getattr(robot, "ranges", None) is None or named is None:
         found = {"state": _column(t, solution.q, None)}
     elif system is problem.dynamics:
-        found = _of_joints(t, solution.q, solution.v, ranges)
+        found = _of_joints(t, solution.q, solution.v, robot)
     else:  # a robot in compositions
         labels, rates, _ = named
         q, v = np.split(X, [len(labels)], axis=1)
         since = t[len(t) - len(X) :]  # a free start may have states before
         own = since - since[0]
-        found = _of_joints(own, dict(zip(labels, q.T, strict=True)), dict(zip(rates, v.T, strict=True)), ranges)
+        found = _of_joints(own, dict(zip(labels, q.T, strict=True)), dict(zip(rates, v.T, strict=True)), robot)
     u = solution.u
     applied = Signal(t[:-1], np.asarray(u), tuple(u), lower=problem.lower, upper=problem.upper, held=True)
     return found | {"control": applied}
 
 
-def _of_joints(t: Array, q: Mapping[str, Array], v: Mapping[str, Array], ranges: Any) -> dict[str, Signal]:
+def _of_joints(t: Array, q: Mapping[str, Array], v: Mapping[str, Array], robot: Any) -> dict[str, Signal]:
     """Positions and velocities of joints by name, with their limits."""
-    rate = ranges.velocity
-    places = ranges.lower, ranges.upper
-    return {"position": _column(t, q, places), "velocity": _column(t, v, (-rate, rate))}
+    ranges, unit = robot.ranges, _unit(robot)
+    places, rate = (ranges.lower, ranges.upper), ranges.velocity
+    rates = ", ".join(f"{one}/s" for one in unit.split(", ")) if unit else ""
+    return {"position": _column(t, q, places, unit), "velocity": _column(t, v, (-rate, rate), rates)}
 
 
-def _column(t: Array, columns: Any, limits: tuple[Array, Array] | None) -> Signal:
+def _unit(robot: Any) -> str:
+    """Unit of the positions of joints, "m, rad" where there are both; none where other numbers are among them."""
+    found = [] if robot.is_hybrid else [*plain_numbers(robot)]
+    return ", ".join(sorted({"rad" if turns else "m" for *_, turns in found})) if len(found) == robot.nq else ""
+
+
+def _column(t: Array, columns: Any, limits: tuple[Array, Array] | None, unit: str = "") -> Signal:
     values = np.stack([*columns.values()], axis=1) if columns else np.empty((len(t), 0))
     if limits is None or any(len(limit) != values.shape[1] for limit in limits):
-        return Signal(t, values, tuple(columns))
-    return Signal(t, values, tuple(columns), lower=limits[0], upper=limits[1])
+        return Signal(t, values, tuple(columns), unit)
+    return Signal(t, values, tuple(columns), unit, *limits)
 
 
 def as_signals(signals: Mapping[str, Signal]) -> dict[str, Signal]:
@@ -124,7 +132,7 @@ def panels(signals: Sequence[tuple[str, Color | None, Mapping[str, Signal]]]) ->
         for title, signal in signals[0][2].items():
             colors = itertools.cycle(COLORS)
             lines = [_line(name, next(colors), signal, i) for i, name in enumerate(signal.names)]
-            found.append({"title": _titled(title, signal), "lines": lines})
+            found.append({"title": titled(title, signal), "lines": lines})
         return found
     for title, first in (signals[0][2] if signals else {}).items():
         for column in first.names:
@@ -133,11 +141,12 @@ def panels(signals: Sequence[tuple[str, Color | None, Mapping[str, Signal]]]) ->
                 for motion, color, own in signals
                 if title in own and column in own[title].names
             ]
-            found.append({"title": f"{_titled(title, first)}, {column}", "lines": lines})
+            found.append({"title": f"{titled(title, first)}, {column}", "lines": lines})
     return found
 
 
-def _titled(title: str, signal: Signal) -> str:
+def titled(title: str, signal: Signal) -> str:
+    """Title of a plot of a signal, with its unit."""
     return f"{title} [{signal.unit}]" if signal.unit else title
 
 

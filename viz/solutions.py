@@ -13,7 +13,7 @@ import numpy as np
 from ddp.errors import ProblemError, said
 from viz.contacts import named
 from viz.plots import COLORS, literal, plain, sheet, write
-from viz.signals import Signal, Told, signals_of
+from viz.signals import Signal, Told, signals_of, titled
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -44,7 +44,7 @@ def plot_solution(solutions: Told | Mapping[str, Told], path: str | os.PathLike[
     columns = {title: signal.names for title, signal in first.items()} | ({"gain": tuple(gained)} if gained else {})
     rows = {row: i for row, i in _rows(columns).items() if i < MOST}
     figure, target = sheet(path, title, 3.2 * len(columns), 0.6 + 1.15 * (1 + max(rows.values())))
-    panels = _panels(figure, rows, columns)
+    panels = _panels(figure, rows, columns, {title: titled(title, signal) for title, signal in first.items()})
     for k, (name, solution) in enumerate(given.items()):
         color = COLORS[k % len(COLORS)]
         for (row, title), axes in panels.items():
@@ -67,9 +67,12 @@ def _rows(columns: Mapping[str, Sequence[str]]) -> dict[str, int]:
 
 
 def _panels(
-    figure: Figure, rows: Mapping[str, int], columns: Mapping[str, Sequence[str]]
+    figure: Figure, rows: Mapping[str, int], columns: Mapping[str, Sequence[str]], titles: Mapping[str, str]
 ) -> dict[tuple[str, str], Axes]:
-    """An axes for each name in each column that has it, by both; rows: by names, columns: title to names."""
+    """An axes for each name in each column that has it, by both; rows: by names, columns: title to names.
+
+    titles: as they are shown, where not as they are.
+    """
     grid = figure.add_gridspec(1 + max(rows.values()), len(columns))
     panels: dict[tuple[str, str], Axes] = {}
     for j, (title, names) in enumerate(columns.items()):
@@ -81,7 +84,7 @@ def _panels(
             if not any((row, other) in panels for other in columns if other != title):
                 axes.set_ylabel(row, fontsize=8, parse_math=False)
         if own:
-            panels[own[0][1], title].set_title(title, fontsize=10)
+            panels[own[0][1], title].set_title(titles.get(title, title), fontsize=10)
             panels[own[-1][1], title].set_xlabel("time [s]", fontsize=9)
     return panels
 

@@ -93,7 +93,7 @@ def _damping(system: Any, q: Array) -> Iterator[str]:
         )
 
 
-def _numbers(robot: Robot) -> Iterator[tuple[str, int, bool]]:
+def plain_numbers(robot: Robot) -> Iterator[tuple[str, int, bool]]:
     """Name, place in q, and whether an angle, of each joint with one plain number."""
     model, tree = robot.model, robot.tree
     for j in range(1, model.njoints):
@@ -103,7 +103,7 @@ def _numbers(robot: Robot) -> Iterator[tuple[str, int, bool]]:
 
 
 def _angles(robot: Robot, field: str, q: Array) -> Iterator[str]:
-    large = [(name, q[i]) for name, i, turns in _numbers(robot) if turns and abs(q[i]) > TURNS]
+    large = [(name, q[i]) for name, i, turns in plain_numbers(robot) if turns and abs(q[i]) > TURNS]
     if large:
         said = ", ".join(f"{name} {value:.4g}" for name, value in large[:MOST])
         turns = max(abs(value) for _, value in large) / (2.0 * np.pi)
@@ -113,7 +113,7 @@ def _angles(robot: Robot, field: str, q: Array) -> Iterator[str]:
 def _aims(robot: Robot, terms: list[Any]) -> Iterator[str]:
     """Targets of angles that terms and constraints of states have further out than joints go by their own limits."""
     model, own = robot.model, robot.ranges
-    places = [(i, int(model.joints[model.getJointId(name)].idx_v)) for name, i, _ in _numbers(robot)]
+    places = [(i, int(model.joints[model.getJointId(name)].idx_v)) for name, i, _ in plain_numbers(robot)]
     for term in terms:
         target, weights = getattr(term, "target_x", None), getattr(term, "weights", np.ones(2 * robot.nv))
         if not (isinstance(target, np.ndarray) and isinstance(weights, np.ndarray)):
@@ -130,7 +130,7 @@ def _aims(robot: Robot, terms: list[Any]) -> Iterator[str]:
 def _bounds(robot: Robot, terms: list[Any]) -> Iterator[str]:
     """Bounds of angles that terms and constraints give further out than joints go by their own limits."""
     own = robot.ranges
-    names = {i: name for name, i, turns in _numbers(robot) if turns}
+    names = {i: name for name, i, turns in plain_numbers(robot) if turns}
     for term in terms:
         for i, *bounds in term.ranges() if callable(getattr(term, "ranges", None)) else ():
             most = max((abs(bound) for bound in bounds if np.isfinite(bound)), default=0.0)
@@ -145,7 +145,7 @@ def _bounds(robot: Robot, terms: list[Any]) -> Iterator[str]:
 def _limits(robot: Robot, q: Array) -> Iterator[str]:
     low, high = robot.model.lowerPositionLimit, robot.model.upperPositionLimit
     out = []
-    for name, i, turns in _numbers(robot):
+    for name, i, turns in plain_numbers(robot):
         within = np.clip(q[i], low[i], high[i]) if low[i] < high[i] else q[i]
         if abs(q[i] - within) > BEYOND and abs(q[i]) <= (TURNS if turns else NO_LIMIT):
             out.append(f"{name} at {q[i]:.4g}, its limit is {within:.4g} {'rad' if turns else 'm'}")
@@ -159,7 +159,7 @@ def excesses_of(robot: Robot, X: Array) -> list[str]:
     if robot.is_hybrid:
         return []
     model, found = robot.model, []
-    for name, i, turns in _numbers(robot):
+    for name, i, turns in plain_numbers(robot):
         j, unit = int(model.joints[model.getJointId(name)].idx_v), "rad" if turns else "m"
         fastest = float(model.upperVelocityLimit[j])
         for what, values, low, high, of in (
@@ -271,7 +271,8 @@ def _torques(system: Any, problem: Any, q: Array) -> Iterator[str]:
     if not rests or not np.array_equal(system.actuation, np.eye(robot.nv)) or robot.loops:
         return
     needed = pin.computeGeneralizedGravity(robot.model, robot.model.createData(), q)
-    places = {name: (i, int(robot.model.joints[robot.model.getJointId(name)].idx_v)) for name, i, _ in _numbers(robot)}
+    model = robot.model
+    places = {name: (i, int(model.joints[model.getJointId(name)].idx_v)) for name, i, _ in plain_numbers(robot)}
     if system.springs and robot.equipment.stiffness is not None:
         rest = robot.tree.springref
         for i, j in places.values():

@@ -25,7 +25,7 @@ def test_a_solution_brings_positions_velocities_and_controls_with_their_limits(s
     model = solution.problem.dynamics.robot.model
     viz.save_html(tmp_path / "reach.html", solution)
     plots = Page((tmp_path / "reach.html").read_text(encoding="utf-8")).scene["plots"]
-    assert [plot["title"] for plot in plots] == ["position", "velocity", "control"]
+    assert [plot["title"] for plot in plots] == ["position [rad]", "velocity [rad/s]", "control"]
     for plot, numbers in zip(plots, (solution.X[:, :6], solution.X[:, 6:], solution.U), strict=True):
         assert [line["label"] for line in plot["lines"]] == [*model.names[1:]]
         assert np.allclose(np.transpose([line["y"] for line in plot["lines"]]), numbers, rtol=1e-5, atol=1e-12)
@@ -40,7 +40,7 @@ def test_several_solutions_share_a_plot_of_each_number(solution):
     told = signals_of(solution)
     found = panels([("a", (1.0, 0.0, 0.0, 1.0), told), ("b", (0.0, 0.0, 1.0, 1.0), told)])
     assert len(found) == 18
-    assert found[8]["title"] == "velocity, elbow_joint"
+    assert found[8]["title"] == "velocity [rad/s], elbow_joint"
     assert [line["label"] for line in found[8]["lines"]] == ["a", "b"]
 
 
@@ -58,10 +58,22 @@ def test_signals_of_ones_own_stand_beside_the_motion(solution, tmp_path):
 def test_a_figure_of_a_solution_is_written_for_robots_and_others(solution, tmp_path):
     assert viz.plot_solution({"a": solution, "b$": solution}, tmp_path / "a.svg", "$title").exists()
     drawn = (tmp_path / "a.svg").read_text()
-    assert all(f"<!-- {label} -->" in drawn for label in ("elbow_joint", "b$", "$title", "gain"))
+    labels = "elbow_joint", "b$", "$title", "gain", "position [rad]"
+    assert all(f"<!-- {label} -->" in drawn for label in labels)
     other = ddp.solve(pendulum.swing_up(), ddp.DDP(max_iterations=1), throw=False)
     with pytest.raises(ProblemError, match="expected one of the system of the first"):
         viz.plot_solution({"a": solution, "b": other}, tmp_path / "b.svg")
+
+
+def test_units_of_joints_are_told_where_all_numbers_have_one():
+    units = {}
+    for name in ("cartpole/swing-up", "arm/torque-rates", "quadrotor/loop"):
+        solution = ddp.solve(find(name)(), ddp.DDP(max_iterations=1), throw=False)
+        units[name] = [signal.unit for signal in signals_of(solution).values()]
+    turns = ["rad", "rad/s", ""]
+    assert units == {
+        "cartpole/swing-up": ["m, rad", "m/s, rad/s", ""], "arm/torque-rates": turns, "quadrotor/loop": ["", "", ""],
+    }  # fmt: skip
 
 
 def test_states_and_controls_without_common_names_both_begin_at_the_top(tmp_path):
