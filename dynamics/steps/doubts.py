@@ -265,17 +265,17 @@ def reach_of(robot: Robot, frame: str) -> tuple[Array, float]:
 
 
 def _torques(system: Any, problem: Any, q: Array) -> Iterator[str]:
-    """Torques that hold x0 at rest, of a robot whose controls are the torques of all its joints."""
+    """Torques and forces that hold x0 at rest, of a robot whose controls are those of all its joints."""
     robot: Robot = system.robot
     rests = getattr(system, "phases", None) is None and system.nu == robot.nv
     if not rests or not np.array_equal(system.actuation, np.eye(robot.nv)) or robot.loops:
         return
     needed = pin.computeGeneralizedGravity(robot.model, robot.model.createData(), q)
     model = robot.model
-    places = {name: (i, int(model.joints[model.getJointId(name)].idx_v)) for name, i, _ in plain_numbers(robot)}
+    places = [(i, int(model.joints[model.getJointId(name)].idx_v), turns) for name, i, turns in plain_numbers(robot)]
     if system.springs and robot.equipment.stiffness is not None:
         rest = robot.tree.springref
-        for i, j in places.values():
+        for i, j, _ in places:
             needed[j] += robot.equipment.stiffness[j] * (q[i] - rest[j])
     imposed = np.atleast_2d(problem.lower)[0], np.atleast_2d(problem.upper)[0]
     for (low, high), what in (
@@ -286,7 +286,8 @@ def _torques(system: Any, problem: Any, q: Array) -> Iterator[str]:
         worst = int(np.argmax(over))
         if over[worst] > BEYOND * max(1.0, abs(needed[worst])):
             name, limit = system.named_numbers[1][worst], high[worst] if needed[worst] > high[worst] else low[worst]
-            yield f"x0: {name} needs {needed[worst]:.3g} N m to rest there, {what.format(limit)}"
+            unit = "N" if any(j == worst and not turns for _, j, turns in places) else "N m"
+            yield f"x0: {name} needs {needed[worst]:.3g} {unit} to rest there, {what.format(limit)}"
             break
 
 

@@ -141,6 +141,14 @@ def test_torques_that_hold_a_robot_beyond_its_files_limits_and_beyond_the_proble
         assert doubts(problem) == [f"x0: a needs {needed:g} N m to rest there, {told}"]
 
 
+def test_what_holds_a_sliding_joint_is_a_force():
+    robot = dynamics.load("""<mujoco><option gravity="0 0 -10"/><worldbody><body>
+        <joint name="lift" type="slide" axis="0 0 1" actuatorfrcrange="-10 10"/>
+        <inertial pos="0 0 0" mass="3" diaginertia=".1 .1 .1"/></body></worldbody></mujoco>""")
+    (told,) = doubts(Problem(dynamics.RobotDynamics(robot, 0.01), [], [], np.zeros(2), 3))
+    assert told.startswith("x0: lift needs 30 N to rest there, its file allows 10")
+
+
 @pytest.mark.parametrize(("dt", "count"), [(20.0, 1), (0.02, 0)])
 def test_steps_in_milliseconds_are_noticed(dt, count, reach):
     problem = replace(reach, dynamics=dynamics.RobotDynamics(reach.dynamics.robot, dt))
