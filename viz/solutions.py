@@ -80,6 +80,7 @@ def _panels(
         for i, row in own:
             axes = panels[row, title] = figure.add_subplot(grid[i, j], sharex=next(iter(panels.values()), None))
             axes.tick_params(labelsize=7, labelbottom=i == own[-1][0])
+            axes.locator_params(axis="x", nbins=6)
             plain(axes)
             if not any((row, other) in panels for other in columns if other != title):
                 axes.set_ylabel(row, fontsize=8, parse_math=False)
