@@ -22,7 +22,7 @@ from ddp.interior.handover import WORSE
 from ddp.interior.iteration import CROSSES, TOOK, Decisions
 from ddp.interior.layout import Workplace
 from ddp.interior.memory import MOST, Memory, trajectory
-from ddp.interior.solve import DOUBTFUL, MOST_HELD, NEARLY, PATIENCE_WITHIN
+from ddp.interior.solve import DOUBTFUL, NEARLY, PATIENCE_WITHIN
 from ddp.machine.addresses import array_at, integers_at
 from ddp.machine.memory import floats_at
 from ddp.machine.written import address, assign, copied, filled
@@ -109,7 +109,7 @@ def finish(w, lane, f, p, s, crosses):
     """
     e = Ends(f.ending)
     e.allowed = DOUBTFUL if s.tolerance <= END and not crosses else TOLERANCE
-    e.shown, e.most = 1 if crosses else 0, min(MOST_HELD, s.limit - s.done) if crosses else ROUNDS
+    e.shown, e.most = 1 if crosses else 0, min(ROUNDS, s.limit - s.done) if crosses else ROUNDS
     ending.begin(f.memory, f.ending, False)
     came = GOES_ON
     while came in (GOES_ON, SHOWS):

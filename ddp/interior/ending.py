@@ -29,9 +29,6 @@ they are; and errors that count as none."""
 SETS = 8
 """Sets that are tried on a quadratic model before an interior point finds one."""
 
-SHORTEST = 0.25
-"""Fraction of a step that is tried last where errors do not fall."""
-
 BEGUN, NEAREST, HERE, BEST = range(SLOTS)
 """Points that are kept: where steps begin, that of the least error, where the last step began, and the end so far."""
 
@@ -43,11 +40,10 @@ class Polish:
     """Numbers of Newton's steps.
 
     allowed, most, led: see `finish.finish`; shown: whether steps are those of iterations.
-    number, alpha: steps done, and the fraction of the last one.   reached: number of the step that led to the best
-    point, of error ``best``, infinite for none, and astray: whether the step since is no better than that, nor than
-    what is allowed; nearest: the least error.   tried: how many errors (ROUNDS+1,) steps have begun with, ``slants`` of
-    gradients and ``opens`` of what is open; slanted, opened: those of the point.
-    dual: of the gradient alone.   largest: multiplier that δ of what binds is for, in units of the scale.
+    number: steps done.   reached: number of the step that led to the best point, of error ``best``, infinite for none,
+    and astray: whether the step since is no better than that, nor than what is allowed; nearest: the least error.
+    slanted, opened: errors of the point: of the gradient, and what is open.   dual: of the gradient alone.
+    largest: multiplier that δ of what binds is for, in units of the scale.
     settled, blend, expected: of the last step, see `active.settled`; change, gradient, share: of the sweep of the
     best point.   asked: whether an interior point is to find what binds, and foreseen: its share of the exact
     Hessian.   count .. least_proximal: of the given rows, see `Memory`.
@@ -55,13 +51,12 @@ class Polish:
 
     def __init__(self) -> None:
         self.allowed, self.most, self.shown, self.astray, self.led, self.largest = 0.0, 0, 0, 0, 0, 0.0
-        self.number, self.alpha, self.reached, self.best, self.nearest = 0, 1.0, 0, float("inf"), float("inf")
-        self.tried, self.slanted, self.opened, self.dual = 0, 0.0, 0.0, 0.0
+        self.number, self.reached, self.best, self.nearest = 0, 0, float("inf"), float("inf")
+        self.slanted, self.opened, self.dual = 0.0, 0.0, 0.0
         self.settled, self.blend, self.expected = 0, 0.0, 0.0
         self.change, self.gradient, self.share = 0.0, 0.0, 0.0
         self.asked, self.foreseen = 0, 0.0
         self.count, self.equalities, self.elastic, self.given_share, self.least_proximal = 0, 0, 0, 0.0, 0.0
-        self.slants, self.opens = [0.0] * (ROUNDS + 1), [0.0] * (ROUNDS + 1)
 
 
 Ends: Any = struct_like("Ends", __name__, Polish())
@@ -112,7 +107,7 @@ def run(memory, ending, most):
 
 @kernel
 def find_step(p, s):
-    """Find the next step, of what binds anew or half of the last one; whether there is any."""
+    """Find the next step, of what binds anew; whether there is any."""
     if s.asked:
         s.asked = 0
         if s.foreseen < 0.0:
@@ -126,21 +121,9 @@ def find_step(p, s):
     s.astray = 1 if s.best <= min(error, s.allowed) else 0
     if s.astray and (s.number > s.reached + 1 or (s.shown and error > s.allowed)):
         return ENDS
-    fallen = True  # below the errors that each earlier step began with, by one of both
-    for j in range(s.tried):
-        fallen = fallen and not (s.slanted >= s.slants[j] and s.opened >= s.opens[j])
-    if s.shown and not s.led and error > s.allowed and not fallen:
-        s.alpha *= 0.5
-        if s.alpha < SHORTEST or s.number == s.most:
-            return ENDS
-        restore(p.address, HERE)
-        return GOES_ON
-    s.alpha = 1.0
     if error < s.nearest:
         s.nearest = error
         keep(p, NEAREST)
-    s.slants[s.tried], s.opens[s.tried] = s.slanted, s.opened
-    s.tried += 1
     found = settled(p, s, SETS if s.shown else 1)
     if found == UNSETTLED:
         s.asked = 1
@@ -169,19 +152,18 @@ def note(p, s):
 def go(p, s):
     """Go along the step; whether that is not the end."""
     error, (block, _, _, worth) = s.slanted + s.opened, slot_of(p, HERE)
-    a, before, gaps = ends(p), block[p.block - p.M :], block[(p.opened - p.X) // 8 :]
+    a, gaps = ends(p), block[(p.opened - p.X) // 8 :]
     values_at(p.address)
     put(a.curving, array_at(p.values, (p.M,)))
-    found = along(p.address, s.alpha)
+    found = along(p.address, 1.0)
     if not found.theta < np.inf:
         return ENDS
-    accept(p.address, found, s.alpha)
-    for i in range(p.M):
-        a.y[i] = before[i] + s.alpha * (a.target[i] - before[i])
+    accept(p.address, found, 1.0)
+    put(a.y, a.target)
     if s.led and error > s.allowed and opens(p, gaps[: p.N * p.n], a.curving):
         return ENDS
-    whole = s.alpha == 1.0 and found.theta <= max(worth[2], ROUNDING)
-    if s.best < np.inf and not s.astray and error <= CLOSE and whole:
+    closes = found.theta <= max(worth[2], ROUNDING)
+    if s.best < np.inf and not s.astray and error <= CLOSE and closes:
         put(rows_at(p.rows).state[row_steps.NU], a.y)
         keep(p, BEST)
         return ENDS
@@ -191,7 +173,7 @@ def go(p, s):
 @kernel
 def report(p, s, out):
     """Write the numbers of a step's `Record`."""
-    out[0], out[1], out[2], out[3], out[4] = p.cost, s.dual, s.expected, s.alpha, 0.0
+    out[0], out[1], out[2], out[3], out[4] = p.cost, s.dual, s.expected, 1.0, 0.0
     out[5], out[6], out[7], out[8], out[9] = s.blend, p.gap, violated(p), 0.0, 0.0
 
 

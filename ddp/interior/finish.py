@@ -56,16 +56,15 @@ def finish(
 ) -> Finished:  # fmt: skip
     """Take Newton's steps on the active set; the point is left at the best of them, bounded by its active rows.
 
-    Its derivatives are known, contracted with its multipliers. Steps bring one of its errors below all earlier ones, or
-    become shorter; the step from a point whose error is allowed may raise it, as the first one from a barrier does. If
-    its error at the end is more than what is allowed, it is left where it was.
+    Its derivatives are known, contracted with its multipliers. Steps are whole: errors rise where what binds changes,
+    and fall by their square after that. If the error at the end is more than what is allowed, it is left where it was.
 
     held: rows (M,) to begin with, by default those that slacks and multipliers tell.   most: steps.
     show: told of steps that begin with a larger error than what is allowed, as of iterations, of so many ``at_once``;
     these have to end where the exact Hessian is positive definite. If they do not, the point is left at the least error
     that was met, with a barrier that belongs to it.
-    led: whether it begins where rollouts without constraints have led, or a guess, far from any solution: then steps
-    are whole, whatever errors do, and none are tried after one that opens too much, see `active.opens`.
+    led: whether it begins where rollouts without constraints have led, or a guess, far from any solution: then none
+    are tried after one that opens too much, see `active.opens`.
     exact: whether gains keep what binds exactly, see elimination.py.
     """
     ending = copied(point.place.ending)
@@ -104,8 +103,9 @@ def finish(
 def foresee(point: Point, blend: float, led: bool) -> float:
     """Hold what binds at the quadratic model's minimum; the share of its exact Hessian, negative where there is none.
 
-    An interior point finds it whose iterations are sweeps alone. The share is less than the one given where this is not
-    positive definite. The point stays what it is, without a barrier.
+    An interior point finds it whose iterations are sweeps alone; they do without the exact Hessian once it is not
+    positive definite, but where the set is nearly known the step with what binds may have all of it again. The point
+    stays what it is, without a barrier.
     """
     own, b, values, relative = point.place.own, point.bounds, point.values(), START
     begun, longest, short, found = b.state.copy(), 0.0, 0, False
@@ -134,4 +134,4 @@ def foresee(point: Point, blend: float, led: bool) -> float:
         row_steps.move(b.state, b.bounds, b.kind, b.give, point.barrier, b.step, longest, point.longest_dual)
     own["target"][:] = b.multipliers
     b.state[:], point.barrier = begun, 0.0
-    return blend if found else -1.0
+    return (blend if led else 1.0) if found else -1.0

@@ -10,7 +10,7 @@ from ddp.derivatives import Derivatives
 from ddp.interior import linear
 from ddp.interior.barrier import Barrier
 from ddp.interior.course import Course
-from ddp.interior.ending import ROUNDS, Ends, Polish
+from ddp.interior.ending import Ends, Polish
 from ddp.interior.filter import ENTRIES
 from ddp.interior.iteration import Decisions
 from ddp.interior.memory import ERRORS, LANES, MOST, NUMBERS, POINT, SLOTS, Memory
@@ -54,8 +54,7 @@ class Workplace:
         self.own["factors"].fill(1.0)
         block = (places["forces"] - places["X"]) // 8 + rows.size
         self.decisions = filled(Decisions, **vars(Course(np.zeros(ENTRIES), np.zeros(ENTRIES))))
-        errors = {"slants": np.zeros(ROUNDS + 1), "opens": np.zeros(ROUNDS + 1)}
-        self.ending = filled(Ends, **(vars(Polish()) | errors))
+        self.ending = filled(Ends, **vars(Polish()))
         self._kept = np.zeros((SLOTS, block + 4 * rows.size + 5))
         d = work.derivatives
         self.swept = d._replace(

@@ -36,9 +36,8 @@ FEW, FURTHER = 20, 1e-3
 """Iterations that a warm start has; how far its slacks and controls begin from their bounds, times how far the initial
 state has moved."""
 
-AT_BOUND, MOST_HELD = 1e-3, 8
-"""Rows nearer to a bound, see `Barrier.near`, begin a warm start as bound if they have a multiplier; and how many steps
-with what binds are tried, where there are `FEW` iterations left."""
+AT_BOUND = 1e-3
+"""Rows nearer to a bound, see `Barrier.near`, begin a warm start as bound if they have a multiplier."""
 
 PATIENCE, PATIENCE_WITHIN = 120, 40
 """Iterations with one barrier that are too many where there is another way: with constraints, and within limits of
@@ -127,7 +126,7 @@ def _left(iterate: Iterate, point: Point, end: End, sweep: Sweep | None, exact: 
 
 
 def _by_what_binds(descent: Descent, point: Point, held: Array, led: bool) -> Finished:
-    """Newton's steps on the active set: few, where what binds hardly changes from an earlier solution.
+    """Newton's steps on the active set, where there are `FEW` iterations left.
 
     led: whether what binds is not known yet. Where they do not converge the point is left at the best of them.
     """
@@ -135,8 +134,7 @@ def _by_what_binds(descent: Descent, point: Point, held: Array, led: bool) -> Fi
         return Finished(None, False)
     point.contract()
     show, at_once = partial(descent.go_on, at=point), 1 if descent.watched else MOST
-    most, exact = ROUNDS if led else MOST_HELD, descent.solver.last_sweep
-    finished = finish(point, TOLERANCE, held, show, most, at_once, led, exact)
+    finished = finish(point, TOLERANCE, held, show, ROUNDS, at_once, led, descent.solver.last_sweep)
     if finished.sweep is None:
         point.differentiate()
     return finished
@@ -162,7 +160,7 @@ def _from_anew(descent: Descent, scale: float) -> tuple[Interior, End]:
     proof, at_once = AT_ONCE if struggles is _struggles_freely else 0, 1 if descent.watched else MOST
 
     def newton(point: Point, left: int) -> Finished:
-        show, most = partial(descent.go_on, at=point), min(MOST_HELD, left)
+        show, most = partial(descent.go_on, at=point), min(ROUNDS, left)
         return finish(point, TOLERANCE, None, show, most, at_once, exact=solver.last_sweep)
 
     cross = newton if solver.tolerance < CROSSING else None  # looser solves end before

@@ -9,7 +9,7 @@ from constrained_systems import on_a_rail, point_to_point
 import ddp
 from ddp.interior.layout import Workplace
 from dynamics import FunctionDynamics
-from problems import cartpole, quadrotor
+from problems import arm, cartpole, quadrotor
 from problems.costs import ControlCost, StateCost
 from tests.benchmarks.optimisers import limited
 
@@ -55,6 +55,25 @@ def test_receding_horizons_keep_their_active_sets_under_pushes(rng, steps, price
         assert again.iterations <= 9
         assert again.violation <= 1e-8
         assert again.stationarity() < 1e-6
+
+
+@pytest.mark.parametrize("soft", [False, True])
+def test_receding_horizons_follow_targets_past_obstacles(soft):
+    problem = arm.obstacles(horizon=50, dt=0.02)  # three clearances, limits of torques, the target 1 cm further a step
+    if soft:
+        rows = [ddp.Soft(one, 1e3) for one in problem.constraints]
+        problem = replace(problem, constraints=rows, terminal_constraints=rows[:-1])
+    pose, x = problem.number("terminal[0].target"), problem.x0
+    with ddp.RecedingHorizon(problem) as controller:
+        for k in range(25):
+            ahead = pose.copy()
+            ahead[:2, 3] += 0.15 * np.array([np.cos(k / 15) - 1.0, np.sin(k / 15)])
+            controller.vary({"terminal[0].target": ahead})
+            solution = controller.solve(x)
+            assert solution.converged
+            assert k == 0 or solution.iterations <= 9
+            assert solution.stationarity() < 1e-6
+            x = problem.dynamics.step(x, solution.U[0])
 
 
 def test_shifted_solutions_rest_at_the_end_where_that_is_better():
