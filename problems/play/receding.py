@@ -29,6 +29,9 @@ Commands = Sequence[float] | Mapping[float, Sequence[float]] | Callable[[float],
 Planner: TypeAlias = Walking | RecedingHorizon
 """Receding horizon: of a gait, or of a robot's problem."""
 
+Varying: TypeAlias = Callable[[float], Mapping[str, ArrayLike]]
+"""Numbers of a problem, by the names that `Problem.varying` takes, as a function of time [s]."""
+
 
 @dataclass(frozen=True, eq=False)
 class Run:
@@ -81,6 +84,7 @@ def simulate_receding(
     noise: float = 0.0,
     softness: float = 0.02,
     seed: int = 0,
+    vary: Varying | None = None,
 ) -> Run:
     """Let a receding horizon control its robot in MuJoCo, planned again ``every`` so many seconds.
 
@@ -89,11 +93,15 @@ def simulate_receding(
 
     duration [s].   command: of `Walking`, see `Commands`.   pushes: velocities that a floating base is given [m/s], by
     time [s]; these, ``inside`` and the others are as of `simulate`; delay [s]: of the controls between plans.
+    vary: of a `RecedingHorizon`: called with the time [s] of each measurement for targets, weights, limits or bounds of
+    the plan that is made of it, as `RecedingHorizon.vary` takes them: ``lambda t: {"target": pose_at(t)}``.
     Raises ProblemError for bad input, and ModelError where MuJoCo is not installed.
     """
     instance("planner", planner, (Walking, RecedingHorizon), "Walking(...) or a RecedingHorizon")
     choice("inside", inside, ("mujoco",))
     system, wanted = system_of(planner.system), _as_function(command)
+    if vary is not None and not (callable(vary) and isinstance(planner, RecedingHorizon)):
+        raise ProblemError(f"vary: expected a function of time for a RecedingHorizon, or none, got {said(vary)}")
     period, step = positive("every", every), 1.0 / positive("rate", rate)
     count = max(1, round(positive("duration", duration) / step))
     affordable("duration", duration, 4 * count * (system.nx + system.nu))
@@ -112,7 +120,16 @@ def simulate_receding(
     lasting("delay", late, count * step)
     rng = np.random.default_rng(integer("seed", seed))
     planner.restart()
-    control = Replanned(planner, period, wanted)
+
+    def asked(t: float) -> Sequence[float]:
+        """The command of time t [s], after the problem has been given the numbers of then."""
+        if vary is not None and isinstance(planner, RecedingHorizon):
+            numbers = vary(t)
+            instance("vary", numbers, Mapping, "a function that returns a mapping of names to numbers")
+            planner.vary(numbers)
+        return wanted(t)
+
+    control = Replanned(planner, period, asked)
     with quietly():  # a fall is a result
         world = world_of(system, planner.x0, mu, soft, step)
         setting = Setting(world, system, factor, step, count, kicks, late, spread, rng)

@@ -13,6 +13,7 @@ from ddp.problem import Problem
 from dynamics import Contact, Phase, PhasedDynamics, augment, load
 from problems import arm, quadrotor
 from problems.costs import ControlCost
+from problems.legs import frame_poses
 from problems.walking.footholds import Command, Ground, Path
 from problems.walking.windows import Windows
 
@@ -162,6 +163,7 @@ def test_bad_plans_are_refused(walking):
     ({"pushes": {0.3: 0.2, 9.0: 0.2}, "duration": 2.0}, "pushes: expected times from 0 to 2 s, got 9"),
     ({"command": {1.0: (0.0, 0.0, 0.0)}}, "command: expected one from time 0 on"),
     ({"every": 0.0}, "every: expected a positive number"),
+    ({"vary": dict}, "vary: expected a function of time for a RecedingHorizon"),
 ])  # fmt: skip
 def test_bad_simulations_are_refused(walking, given, words):
     with pytest.raises(ddp.ProblemError, match=words):
@@ -173,6 +175,25 @@ def test_arms_reach_by_plans_made_again_of_late_measurements():
     with ddp.RecedingHorizon(problem, ddp.ILQR(max_iterations=2), latency=0.02) as planner:
         run = problems.simulate_receding(planner, 2.0, every=0.04, mass=1.05)
     assert run.play.rms < 0.05
+
+
+def test_arms_follow_targets_that_move():
+    problem, asked = arm.reach("ur5", horizon=25, dt=0.02), []
+    pose, robot = problem.number("target"), problem.dynamics.robot
+
+    def moved(t):
+        asked.append(t)
+        there = pose.copy()
+        there[2, 3] += 0.1 * min(t, 1.0)  # [m], up for a second
+        return {"target": there}
+
+    with ddp.RecedingHorizon(problem) as planner:
+        run = problems.simulate_receding(planner, 3.0, every=0.04, vary=moved)
+        with pytest.raises(ddp.ProblemError, match="vary: expected a function that returns a mapping"):
+            problems.simulate_receding(planner, 0.1, vary=lambda t: pose)
+    np.testing.assert_allclose(np.diff(asked), 0.04, atol=1e-9)
+    end = frame_poses(robot, run.play.X[-1, : robot.nq], ["tool0"])[0].translation
+    assert abs(end[2] - moved(3.0)["target"][2, 3]) < 0.01
 
 
 def test_quadrotors_hover_by_plans_made_again():
