@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +17,11 @@ from ddp.costs.terms import naming
 from ddp.errors import ProblemError, flag, said
 from ddp.protocols import Array, Constraint
 from ddp.systems.system import System
+
+DELAYED, ROOM = 3, 5e-9
+"""Knots after the first at which controls may not change a row yet, as a speed whose force is a state. Such a row is
+what it is: where an earlier motion came to the bound, nothing would be left inside. It has room for so much beyond,
+relative to 1 and the bound: less than tolerances."""
 
 
 class Placed(NamedTuple):
@@ -55,7 +62,7 @@ def place(
     lists += [(f"constraints_at[{k}]", given, *knots) for k, given, knots in _in_order(at)]
     lists += [("terminal_constraints", terminal, N, N + 1)]
     placed: list[Placed] = []
-    first = 0
+    first, led = 0, cache(partial(_led, dynamics, x0))
     for name, given, start, stop in lists:
         if isinstance(given, (str, Mapping)) or not isinstance(given, Sequence):
             raise ProblemError(f"{name}: expected a list of constraints, got {described(given)}")
@@ -63,6 +70,8 @@ def place(
             plain = one.constraint if isinstance(one, Soft) else one
             label = f"{name}[{i}] ({'Soft ' if one is not plain else ''}{_kind(plain)})"
             made = _placed(label, plain, dynamics, x0, start, stop, first, N)
+            if start == 0 and (np.isinf(made.lower[0]) & np.isinf(made.upper[0])).any():
+                _give_room(made, dynamics, led)
             if name == "constraints" and not any(one is other for other in at_end):
                 made = _extended(made, plain, dynamics, x0)
             if isinstance(one, Soft):
@@ -102,7 +111,7 @@ def _placed(label: str, given: Any, dynamics: System, x0: Array, start: int, sto
     """One constraint, tried at x0 with three controls."""
     constraint = made_batch(label, given, dynamics, x0)
     size = len(constraint.lower)
-    X, U = np.tile(x0, (3, 1)), np.outer([0.0, 1.0, -0.7], np.cos(np.arange(dynamics.nu)))
+    X, U = np.tile(x0, (3, 1)), _controls(dynamics)
     with naming(label, slice(start, stop)), np.errstate(all="ignore"):
         tried = np.asarray(constraint.values(X, U))
     if tried.shape != (3, size):
@@ -124,6 +133,31 @@ def _placed(label: str, given: Any, dynamics: System, x0: Array, start: int, sto
     return Placed(label, constraint, start, stop, first, lower, upper)
 
 
+def _controls(dynamics: System) -> Array:
+    """Three controls (3, nu) that constraints are tried with."""
+    return np.outer([0.0, 1.0, -0.7], np.cos(np.arange(dynamics.nu)))
+
+
+def _led(dynamics: System, x0: Array) -> Array:
+    """States (DELAYED + 1, 3, nx) that these controls lead to from near x0."""
+    x = dynamics.integrate(x0, 0.1 * np.cos(1.0 + np.arange(dynamics.n)))
+    return np.stack([dynamics.rollout(x, np.tile(u, (DELAYED, 1))) for u in _controls(dynamics)], axis=1)
+
+
+def _give_room(made: Placed, dynamics: System, led: Callable[[], Array]) -> None:
+    """Widen bounds of inequalities at the first knots where no control changes them yet: see `ROOM`."""
+    low, high = made.constraint.lower, made.constraint.upper
+    delayed = low < high
+    with np.errstate(all="ignore"), suppress(Exception):  # their own code may not be defined there
+        for k, X in enumerate(led()[1 : len(made.lower)], 1):
+            c = np.asarray(made.constraint.values(X, _controls(dynamics)))
+            delayed = delayed & (c == c[0]).all(axis=0)
+            if not delayed.any():
+                return
+            made.lower[k, delayed] -= ROOM * np.maximum(1.0, np.abs(low[delayed]))
+            made.upper[k, delayed] += ROOM * np.maximum(1.0, np.abs(high[delayed]))
+
+
 def _extended(placed: Placed, given: Any, dynamics: System, x0: Array) -> Placed:
     """Hold what no control enters at the end of the horizon as well, unless it was asked not to be."""
     if not flag(f"{placed.name}: at_end", ability(given, "at_end")):
@@ -143,7 +177,7 @@ def _of_states(placed: Placed, dynamics: System, x0: Array) -> NDArray[np.bool_]
     if known is not None:
         return np.asarray(known)
     x = dynamics.integrate(x0, 0.1 * np.cos(1.0 + np.arange(dynamics.n)))
-    U = np.outer([0.0, 1.0, -0.7], np.cos(np.arange(dynamics.nu)))
+    U = _controls(dynamics)
     same = np.ones(placed.lower.shape[1], dtype=bool)
     for state in (x0, x):
         try:

@@ -343,3 +343,27 @@ def test_a_way_around_an_obstacle_is_found_from_the_guess_where_none_is_after_ro
         [0.0443, 0.156],
     ])  # fmt: skip
     assert ddp.solve(problem, guess=(X, U)).violation <= 1e-8
+
+
+def pushed_by_jerk(x0):
+    """A mass from x0 to 2 m, driven by jerk, with limits of place, speed and acceleration."""
+    system = FunctionDynamics(lambda x, u: x + 0.1 * np.array([x[1], x[2], u[0]]), 3, 1, 0.1)
+    goal = StateCost(system, np.array([2.0, 0.0, 0.0]), np.array([10.0, 1.0, 0.1]))
+    within = ddp.Inequality(lambda x, u: x, lower=[-3.0, -0.5, -0.7], upper=[1.2, 0.5, 0.7])
+    costs, limits = [ControlCost(np.zeros(1), 1e-2), goal], (-4.0, 4.0)
+    return ddp.Problem(system, costs, [goal], np.array(x0), 25, control_limits=limits, constraints=[within])
+
+
+@pytest.mark.parametrize("x0", [(0.5, 0.5, 0.0), (0.0, 0.5, 0.0), (1.2, 0.0, 0.0)])
+@pytest.mark.parametrize("step", ["auto", "linear"])
+def test_motions_begin_at_bounds_that_no_control_changes_at_once(step, x0):
+    best = ddp.solve(pushed_by_jerk(x0), ddp.DDP(step=step))
+    assert best.iterations <= 20
+    assert best.stationarity() < 1e-6
+    assert np.max(best.X - np.array([1.2, 0.5, 0.7])) <= 1e-8
+
+
+def test_bounds_that_are_missed_whatever_controls_do_are_told():
+    found = ddp.solve(pushed_by_jerk((0.5, 0.501, 0.0)), throw=False)
+    assert found.status.ending is ddp.Ending.INFEASIBLE
+    assert found.violation == pytest.approx(1e-3, abs=1e-6)
