@@ -25,7 +25,7 @@ from ddp.many.rows import NOMINAL, NONE
 from ddp.places import check_sizes
 from ddp.problem import Problem
 from ddp.protocols import Array
-from ddp.solutions.numbers import Number
+from ddp.solutions.numbers import STATE, Number
 from ddp.solutions.solution import Solution
 
 logger = logging.getLogger("mayne")
@@ -143,13 +143,24 @@ def points_of(problem: Problem, arrays: Mapping[str, Array]) -> tuple[Array, Arr
     """Samples as points (M, p), and the problem itself (p,): each thing that varies counts as much as each other."""
     points, roots = [], []
     for name, values in arrays.items():
-        flat = np.where(np.isfinite(values), values, 0.0).reshape(len(values), -1)
+        flat = _as_near(problem, name, np.where(np.isfinite(values), values, 0.0)).reshape(len(values), -1)
         root = _now(problem, name, flat)
         with np.errstate(over="ignore"):  # numbers may be anything that is finite
             size = float(np.sqrt(((flat - flat.mean(axis=0)) ** 2).sum(axis=1).mean())) or 1.0
         points.append(flat / size)
         roots.append(root / size)
     return np.hstack(points), np.concatenate(roots)
+
+
+def _as_near(problem: Problem, name: str, values: Array) -> Array:
+    """Samples (M, ...) by the numbers nearest the problem's own: quaternions of states have two signs."""
+    number, d = Number.of(problem, name), problem.dynamics
+    if number.kind != STATE or d.nx == d.n or values.shape[1:] != number.value.shape:
+        return values
+    with np.errstate(all="ignore"):  # samples may be no states
+        tangents = number.tangents(values).reshape(*values.shape[:-1], d.n)
+        near = np.asarray(d.integrate(np.array([number.value] * len(values)), tangents))
+    return np.where(np.isfinite(near), near, values)
 
 
 def _now(problem: Problem, name: str, samples: Array) -> Array:

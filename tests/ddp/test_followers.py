@@ -11,7 +11,7 @@ from ddp.many.plan import Block, responses_of
 from ddp.many.rows import NONE, policy_type, row_type
 from ddp.many.work import Task, Work, solved
 from dynamics import FunctionDynamics
-from problems import cartpole
+from problems import cartpole, quadrotor
 
 
 class Domed:
@@ -113,6 +113,16 @@ def test_near_are_samples_whose_optimal_motions_are():
     for i, j in rng.integers(50, size=(20, 2)):  # motions are linear in both
         assert np.linalg.norm(near[i] - near[j]) == pytest.approx(np.linalg.norm(X[i] - X[j]), abs=1e-6)
     assert near.shape[1] == 5  # a target on the axis that nothing moves on counts for nothing
+
+
+def test_the_signs_of_quaternions_decide_nothing_about_neighbours():
+    problem, rng = quadrotor.loop(), np.random.default_rng(0)
+    X0 = np.array([problem.dynamics.integrate(problem.x0, 0.2 * dx) for dx in rng.normal(size=(20, 12))])
+    turned = X0.copy()
+    turned[rng.random(20) < 0.5, 3:7] *= -1.0
+    one, other = (ddp.solve_many(problem, {"x0": X}, executor=1, start="neighbours") for X in (X0, turned))
+    assert np.array_equal(one.parent, other.parent)
+    assert other.consistency() == one.consistency()
 
 
 def test_neighbours_by_motions_save_iterations():
