@@ -132,7 +132,8 @@ def solve_many(
                     "given": given_start, "samples": count, "block": BLOCK, "keep": list(kind.names or ()),
                     "dtype": np.dtype(dtype).name,
                 },
-                "versions": _versions(), "solver": repr(method), "starts": list(STARTS), "endings": list(ENDINGS),
+                "versions": _versions(), "solver": repr(method), "starts": "; ".join(STARTS),
+                "endings": "; ".join(ENDINGS),
             }, _axes(problem, count))  # fmt: skip
         already = np.flatnonzero(shelf.done)
         size = f", {_bytes(count * kind.itemsize)}" + (f" into {into}" if into is not None else "")

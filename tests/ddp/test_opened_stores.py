@@ -57,6 +57,7 @@ def test_a_store_becomes_a_file_of_netcdf(serial, tmp_path):
         data.load().to_netcdf(tmp_path / "a.nc")
     with xarray.open_dataset(tmp_path / "a.nc") as data:
         assert np.array_equal(data["X"].values, serial.X[:])
+        assert data.starts.split("; ") == list(serial.starts)
 
 
 def test_distributions_of_scipy_are_the_same_whatever_numpys_random_numbers_are():

@@ -1,6 +1,7 @@
 """Stores of many solves: resumed after any end, read back as they were kept, refused where they do not fit."""
 
 import dataclasses
+import json
 import os
 import pickle
 import re
@@ -200,7 +201,8 @@ def test_a_store_of_the_first_version_is_read_and_goes_on(problem, over, tmp_pat
         group.create_array(name, shape=(90, size), chunks=(64, size), dtype="u1", fill_value=0)
     for name in ("sample", "state_knot", "knot", "state", "control"):
         del group[name]
-    group.attrs["version"] = 1
+    texts = {name: text for name, text in group.attrs.items() if str(text).startswith("{")}
+    group.attrs.update({name: json.loads(text) for name, text in texts.items()} | {"version": 1, "varied": {}})
     old = ddp.solve_many(problem, over, FEW, executor=1, into=path)
     new = ddp.solve_many(problem, over, FEW, executor=1, into=tmp_path / "b.zarr")
     assert old.failures() == new.failures() != []
