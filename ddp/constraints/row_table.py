@@ -97,25 +97,6 @@ def add_forces(table, J, y, lz):
 
 
 @kernel
-def slopes(table, J, units, out):
-    """out (m,) := the largest number of a row's J at any knot, for ``units`` (nz,) of the columns; their limits."""
-    of_J, least, largest = rows_of(J), np.inf, 0.0
-    for i in range(table.shape[0]):
-        e = table[i]
-        columns, size, width, knots = columns_of(e), e[SIZE], e[WIDTH], e[END] - e[BEGIN]
-        for r in range(size):
-            most = 0.0
-            for k in range(knots):
-                for j in range(width):
-                    column = columns[r if e[DIAGONAL] != 0 else j]
-                    most = max(most, abs(of_J[e[NUMBER] + (k * size + r) * width + j]) * units[column])
-            for k in range(knots):
-                out[e[ROW] + k * size + r] = most
-            least, largest = min(least, most), max(largest, most)
-    return least, largest
-
-
-@kernel
 def scale(table, J, factors):
     """Multiply each row of J by its factor (m,)."""
     of_J = rows_of(J)

@@ -140,6 +140,16 @@ class Rows:
                 J[begin : begin + entry.lower.size * self.nz] = own.ravel()
         return J
 
+    def slopes(self, J: Array, units: Array) -> Array:
+        """The largest number of J (m,) that each row has at any knot, for ``units`` (nz,) of the columns."""
+        largest = np.empty(self.size)
+        for entry, found, begin in zip(self.placed, self._alive, self.table[:, row_table.NUMBER], strict=True):
+            M, size = entry.lower.shape
+            own = np.abs(J[begin : begin + M * size * found.width]).reshape(M, size, found.width)
+            by = units[found.columns].reshape(-1, found.width)
+            entry.own(largest)[:] = np.fmax.reduce(np.fmax.reduce(own, axis=0) * by, axis=1, initial=0.0)
+        return largest
+
     def add_curvature(self, X: Array, U: Array, y: Array, H: Array) -> None:
         """H (N+1, nz, nz) += Σ_i y_i ∂²c_i, y (m,)."""
         row_table.evaluate(self.table, CURVATURE, 0, self.horizon + 1, *_knots(X, U), y, NONE, H)

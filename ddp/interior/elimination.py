@@ -224,29 +224,18 @@ def lead(knots, S, k, K):
                 K[t, i, j] = row[i, j]
 
 
-@kernel
-def choose(kind, give, y, first, binds, to_kind):
-    """binds (M,) := rows of constraints that bind and do not give way; to_kind (M,): of rows of which only others bind.
-
-    kind, give: see row_steps.py.   y (M,): multipliers.   first: row of a control's limit.   Returns whether any binds.
-    """
-    some = False
-    for i in range(len(kind)):
-        held = i < first and (kind[i] == EQUAL or (kind[i] != FREE and y[i] != 0.0)) and abs(y[i]) < give[PRICE, i]
-        gives = give[COMPLIANCE, i] > 0.0
-        to_kind[i], binds[i] = EQUAL if held and gives else FREE, held and not gives
-        some = some or binds[i]
-    return some
-
-
 def exact_gains(point: Point, blend: float, known: bool) -> tuple[Array, Array] | None:
     """k (N, nu), K (N, nu, n) at a point, with a share of the exact Hessian; known: whether its derivatives are.
 
     None where no constraint binds but those that give way, so that gains are exact anyway; and where no sweep succeeds.
     """
     place, given, b, d = point.place, point.place.bounds, point.place.imposed, point.place.swept
-    y, first, sweeps, table, binds = place.own["forces"], point.first, point.backward, point.rows.table, b.kind == EQUAL
-    if not choose(given.kind, given.give, y, first, binds, b.kind):
+    y, first, sweeps, table = place.own["forces"], point.first, point.backward, point.rows.table
+    held = ((given.kind == EQUAL) | ((given.kind != FREE) & (y != 0.0))) & (np.abs(y) < given.give[PRICE])
+    held[first:], gives = False, given.give[COMPLIANCE] > 0.0  # limits of controls hold anyway
+    binds = held & ~gives
+    b.kind[:] = np.where(held & gives, EQUAL, FREE)
+    if not binds.any():
         return None
     if not known:
         point.differentiate()

@@ -14,6 +14,7 @@ from ddp.interior.passes import NO_WAY, Judged, Way
 from ddp.interior.row_steps import BELOW
 from ddp.interior.scaling import factors_of
 from ddp.interior.trials import Worth
+from ddp.machine.declared import each
 from ddp.machine.written import assign, read_one
 from ddp.parallel.differentiator import Differentiator
 from ddp.problem import Problem
@@ -57,16 +58,7 @@ class Point:
     multiplied by them, but for `multipliers`.
     """
 
-    cost: Any = Number()
-    penalty: Any = Number()
-    theta: Any = Number()
-    gap: Any = Number()
-    missed: Any = Number()
-    scale: Any = Number()
-    barrier: Any = Number()
-    share: Any = Number()
-    longest_dual: Any = Number()
-    contracted: Any = Number()
+    cost, penalty, theta, gap, missed, scale, barrier, share, longest_dual, contracted = each(10, Number)
 
     def __init__(
         self, problem: Problem, work: Differentiator, X: Array, U: Array, scale: float, barrier: float,
