@@ -157,16 +157,3 @@ def along(table, J, dX, dU, out):
                         moved += of_J[p + j] * of_U[k][column - n]
                 to[a] = moved
                 a, p = a + 1, p + width
-
-
-@kernel
-def worst(c, lower, upper):
-    """The largest amount by which c (m,) is beyond its bounds, at least 0; NaN if one is that has bounds."""
-    most = 0.0
-    for i in range(c.shape[0]):
-        beyond = max(c[i] - upper[i], lower[i] - c[i])
-        if beyond > most or (beyond != beyond and (lower[i] > -np.inf or upper[i] < np.inf)):
-            most = beyond
-            if most != most:
-                break
-    return most

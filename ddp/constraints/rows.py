@@ -65,7 +65,6 @@ class Rows:
         self.cap, self.compliance = (np.concatenate([NONE, *map(np.ravel, parts)]) for parts in (caps, given))
         self.soft = np.isfinite(self.cap) | (self.compliance > 0.0)
         self.softened = bool(self.soft.any())
-        self._held = np.where(self.soft, -np.inf, self.lower), np.where(self.soft, np.inf, self.upper)
         knots = [np.repeat(np.arange(entry.start, entry.stop), entry.lower.shape[1]) for entry in placed]
         self.knot = np.concatenate([np.zeros(0, dtype=np.int64), *knots])
         self.constraint = np.repeat(np.arange(len(placed)), [entry.lower.size for entry in placed])
@@ -166,10 +165,14 @@ class Rows:
         """lz (N+1, nz) += Jᵀ y, y (m,)."""
         row_table.add_forces(self.table, J, y, lz)
 
-    def worst(self, X: Array, U: Array, factors: Array | float = 1.0) -> float:
-        """The largest violation of any row that is not soft; rows may be multiplied by factors (m,)."""
-        c, (lower, upper) = self.values(X, U), self._held
-        return float(row_table.worst(factors * c, factors * lower, factors * upper))
+    def worst(self, X: Array, U: Array, factors: Array | float = 1.0, soft: bool = False) -> float:
+        """The largest violation of any row, NaN where c is; rows may be multiplied by factors (m,).
+
+        soft: whether those of soft rows count.
+        """
+        counts = ~self.free if soft else ~(self.free | self.soft)
+        violations = beyond(factors * self.values(X, U), factors * self.lower, factors * self.upper)
+        return float(np.abs(violations).max(where=counts, initial=0.0))
 
     def paid(self, X: Array, U: Array) -> Array:
         """Costs (N+1,) of violations of soft rows, those of each knot."""

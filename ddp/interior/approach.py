@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ddp.constraints import row_table
 from ddp.interior.course import TOLERANCE
 from ddp.interior.scaling import factors_of
 from ddp.protocols import Array
@@ -35,13 +34,8 @@ COARSE = 1e-2
 
 
 def _worst(iterate: Iterate, factors: Array | float = 1.0) -> float:
-    """The largest amount by which any row is beyond its bounds, soft ones as well, for here they cost nothing.
-
-    factors (m,): of rows, which are multiplied by them.
-    """
-    rows = iterate.problem.rows
-    c = factors * rows.values(iterate.X, iterate.U)
-    return float(row_table.worst(c, factors * rows.lower, factors * rows.upper))
+    """The largest amount by which any row is beyond its bounds, soft ones as well, for here they cost nothing."""
+    return iterate.problem.rows.worst(iterate.X, iterate.U, factors, soft=True)
 
 
 def approach(descent: Descent) -> End | None:

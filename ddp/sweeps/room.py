@@ -82,13 +82,15 @@ def places_of(sizes: tuple[int, ...]) -> tuple[tuple[int, ...], int]:
 
 
 class RoomOwner:
-    """A ``Room`` behind one address, alive as long as this object is."""
+    """A ``Room`` behind one address, alive as long as this object is; V (n, n), v (rows, n): views."""
 
     def __init__(self, n: int, nu: int, halved: bool, runs: int, more: int = 0) -> None:
         sizes = sizes_of(n, nu, halved, runs, more)
         places, length = places_of(sizes)
         self._memory: Array = aligned_zeros((length,))
-        begin = self._memory.ctypes.data
+        begin, lx = self._memory.ctypes.data, padded(n)
+        self.V = self._memory[places[2] :][: n * lx].reshape(n, lx)[:, :n]
+        self.v = self._memory[places[3] :][: (ROWS + more) * lx].reshape(-1, lx)[:, :n]
         self._words = np.array([*sizes, *(begin + 8 * place for place in places)], dtype=np.int64)
         self.address = int(self._words.ctypes.data)
 

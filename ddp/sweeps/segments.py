@@ -53,8 +53,6 @@ class _Segment(NamedTuple):
     stop: int
     room: RoomOwner
     extended: RoomOwner
-    V: Array  # (n, n) at start
-    v: Array  # (n,)
     along: Array  # Λ (n, n)
     curved: Array  # Σ (n, n)
     offset: Array  # σ (n,)
@@ -75,15 +73,12 @@ class Segments:
     """
 
     def __init__(self, bounds: list[int], n: int, nu: int, halved: bool = False, runs: int = 0) -> None:
-        sizes = n, nu, halved, runs
+        sizes, V = (n, nu, halved, runs), (n, n)
         self._recursion, self._weigh = sweep_of(*sizes), weigh_of(*sizes)
         self._segments = [
-            _Segment(
-                start, stop, RoomOwner(*sizes), RoomOwner(*sizes, n), np.zeros((n, n)), np.zeros(n),
-                np.zeros((n, n)), np.zeros((n, n)), np.zeros(n),
-            )
+            _Segment(start, stop, RoomOwner(*sizes), RoomOwner(*sizes, n), np.zeros(V), np.zeros(V), np.zeros(n))
             for start, stop in itertools.pairwise(bounds)
-        ]  # fmt: skip
+        ]
 
     def sweep(self, horizon: Horizon, blend: float, mu: float) -> tuple[bool, float, float]:
         """Whether it succeeded, the full step's change, the gradient's max-norm.
@@ -110,14 +105,12 @@ class Segments:
             if any(failed >= 0 for failed, _, _ in found):
                 return False, 0.0, 0.0
             outcomes = found[:1]
-            read_value(end.room.address, end.V, end.v)
+            V, v = end.room.V.copy(), end.room.v[0].copy()
             call(self._weigh.address, horizon.address, 0, 0, 0)
-            following = end
             for part in reversed(others):
+                part.room.V[:], part.room.v[0], part.room.v[1] = V, v, horizon.weights[part.stop - 1]
                 if part is not others[0]:
-                    _combine(part, following.V, following.v)
-                write_value(part.room.address, following.V, following.v, horizon.weights[part.stop - 1])
-                following = part
+                    V, v = _combined(part, V, v)
             outcomes += pool.map(swept, others)
         if any(failed >= 0 for failed, _, _ in outcomes):
             return False, 0.0, 0.0
@@ -125,39 +118,13 @@ class Segments:
         return True, sum(change for _, change, _ in outcomes), float(steepest.max())  # NaN, if one is
 
 
-def _combine(part: _Segment, V: Array, v: Array) -> None:
+def _combined(part: _Segment, V: Array, v: Array) -> tuple[Array, Array]:
     """The value at a segment's start, from that at its end, (V, v), and its own, P and p, that its room holds."""
-    read_value(part.extended.address, part.V, part.v)
     after = np.linalg.solve(
         np.eye(v.size) - part.curved @ V, np.column_stack([part.along.T, part.curved @ v + part.offset])
     )
-    part.v[:] += part.along @ (v + V @ after[:, -1])
-    P = part.V + part.along @ V @ after[:, :-1]
-    part.V[:] = 0.5 * (P + P.T)
-
-
-@kernel
-def read_value(room, V, v):
-    """V (n, n), v (n,) := the room's value."""
-    r = read_room(room)
-    n = r.n
-    own, gradient = array_at(r.V, (n, r.lx)), floats_at(r.v)
-    for i in range(n):
-        v[i] = gradient[i]
-        for j in range(n):
-            V[i, j] = own[i, j]
-
-
-@kernel
-def write_value(room, V, v, p):
-    """Set the room's value and costate to V, v and p."""
-    r = read_room(room)
-    n = r.n
-    own, gradients = array_at(r.V, (n, r.lx)), array_at(r.v, (2, r.lx))
-    for i in range(n):
-        gradients[0, i], gradients[1, i] = v[i], p[i]
-        for j in range(n):
-            own[i, j] = V[i, j]
+    P = part.extended.V + part.along @ V @ after[:, :-1]
+    return 0.5 * (P + P.T), part.extended.v[0] + part.along @ (v + V @ after[:, -1])
 
 
 @kernel

@@ -17,7 +17,6 @@ from ddp.sweeps.riccati import (
     value,
 )
 from ddp.sweeps.room import RoomOwner, read_room
-from ddp.sweeps.segments import read_value, write_value
 from ddp.systems.structure import numbers_of_blocks
 
 NO_BLOCKS = np.zeros((0, 0))
@@ -25,14 +24,13 @@ SIZES = [(2, 1), (4, 1), (12, 6), (14, 7), (12, 4), (36, 12), (76, 32), (5, 3), 
 
 
 @kernel
-def sweep(room, h, bent, A, B, H, l, V, v, k, K, T, factor):
-    """All knots; V and v come in as those of the end and go out as those of the start. The failed knot, or -1.
+def sweep(room, h, bent, A, B, H, l, k, K, T, factor):
+    """All knots; the room's value comes in as that of the end and goes out as that of the start. Failed knot, or -1.
 
     T (N, .): second orders in blocks, which are added ``factor`` times; (0, .) if there are none.
     """
     r = read_room(room)
     N = len(l)
-    write_value(room, V, v, v)
     for t in range(N - 1, -1, -1):
         load_hessian(r, H[t].ctypes.data)
         load_step(r, bent, A[t].ctypes.data, B[t].ctypes.data)
@@ -47,7 +45,6 @@ def sweep(room, h, bent, A, B, H, l, V, v, k, K, T, factor):
             return t
         policy(r, k[t].ctypes.data, K[t].ctypes.data)
         value(r)
-    read_value(room, V, v)
     return -1
 
 
@@ -77,10 +74,11 @@ def swept(h, bent, F, H, l, V, v, T=NO_BLOCKS, factor=0.0):
     N, nz = l.shape
     n = len(v)
     room = RoomOwner(n, nz - n, h > 0.0, len(bent))
-    k, K, V, v = np.empty((N, nz - n)), np.empty((N, nz - n, n)), V.copy(), v.copy()
+    room.V[:], room.v[:2] = V, v
+    k, K = np.empty((N, nz - n)), np.empty((N, nz - n, n))
     A, B = np.ascontiguousarray(F[:, :, :n]), np.ascontiguousarray(F[:, :, n:])
-    failed = sweep(room.address, h, np.array(bent, np.int64).reshape(-1, 2), A, B, H, l, V, v, k, K, T, factor)
-    return failed, k, K, V, v
+    failed = sweep(room.address, h, np.array(bent, np.int64).reshape(-1, 2), A, B, H, l, k, K, T, factor)
+    return failed, k, K, room.V, room.v[0]
 
 
 def close(got, expected):
