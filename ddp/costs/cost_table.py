@@ -27,12 +27,10 @@ NO_NOTES, NONE = np.zeros((0, 0)), np.zeros((0, 5), np.int64)
 
 def table_of(rows: Iterable[tuple[CompiledCost, int, int, float]]) -> Table:
     """The table of terms, their knots and what multiplies them; the caller keeps the terms alive."""
-    found = [[term.address, term.context, begin, end, _bits(weight)] for term, begin, end, weight in rows]
+    found = [
+        [term.address, term.context, begin, end, np.float64(weight).view(np.int64)] for term, begin, end, weight in rows
+    ]
     return np.array(found, dtype=np.int64).reshape(-1, 5)
-
-
-def _bits(number: float) -> int:
-    return int(np.float64(number).view(np.int64))
 
 
 @inline

@@ -190,12 +190,9 @@ def _content(value: Any) -> Any:
         return reduced
     state = value.__getstate__()
     if isinstance(state, dict):  # what has been asked for is kept there, and says nothing more
-        state = {name: part for name, part in state.items() if not _is_cached(value, name)}
+        own = {name: getattr(type(value), name, None) for name in state}
+        state = {name: part for name, part in state.items() if not isinstance(own[name], cached_property)}
     return state or type(value).__qualname__
-
-
-def _is_cached(value: Any, name: str) -> bool:
-    return isinstance(getattr(type(value), name, None), cached_property)
 
 
 def _reduced(value: Any) -> Any:

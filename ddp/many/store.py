@@ -85,7 +85,8 @@ class Store:
             shutil.rmtree(begun, ignore_errors=True)
         self._settled = self.group["done"][:].astype(bool)
         with self._alone():
-            remove_partial(self.path)
+            for left in self.path.rglob("*.partial"):  # zarr's names of files that killed processes were writing
+                left.unlink(missing_ok=True)
             self._scan()
 
     def _scan(self) -> None:
@@ -277,12 +278,6 @@ def attribute(group: Any, name: str) -> Any:
     """A mapping among the attributes of a store, empty if there is none: a text of JSON, but in older stores."""
     there = group.attrs.get(name, {})
     return json.loads(there) if isinstance(there, str) else there
-
-
-def remove_partial(path: Path) -> None:
-    """Remove files that a killed process was writing, which zarr gives names that end in ``.partial``."""
-    for left in path.rglob("*.partial"):
-        left.unlink(missing_ok=True)
 
 
 def _flat(value: Any, name: str = "") -> dict[str, str]:
