@@ -38,7 +38,8 @@ SEEN = 1e-3
 """Share of the cost below which a term is counted and not printed."""
 
 ADVICE = {
-    Ending.ITERATIONS: "give it more (max_iterations), a guess nearer to the motion, or weights that differ less",
+    Ending.ITERATIONS: "give it more (max_iterations), a guess nearer to the motion, weights that differ less, or a"
+    " small running weight on states that nothing else holds",
     Ending.ROUNDS: "constraints converge slowly: look at residuals() for the worst, or give DDP(step='linear')",
     Ending.STRUGGLES: "steps stay short: give DDP(step='linear'), or a guess nearer to the motion",
     Ending.NO_STEP: "check_derivatives(problem) tells whether a derivative is wrong; kinks do this too",
