@@ -231,8 +231,11 @@ def exact_gains(point: Point, blend: float, known: bool) -> tuple[Array, Array] 
     """
     place, given, b, d = point.place, point.place.bounds, point.place.imposed, point.place.swept
     y, first, sweeps, table = place.own["forces"], point.first, point.backward, point.rows.table
+    if first == 0:  # there are limits of controls alone, which hold anyway
+        b.kind.fill(FREE)
+        return None
     held = ((given.kind == EQUAL) | ((given.kind != FREE) & (y != 0.0))) & (np.abs(y) < given.give[PRICE])
-    held[first:], gives = False, given.give[COMPLIANCE] > 0.0  # limits of controls hold anyway
+    held[first:], gives = False, given.give[COMPLIANCE] > 0.0
     binds = held & ~gives
     b.kind[:] = np.where(held & gives, EQUAL, FREE)
     if not binds.any():
