@@ -33,7 +33,7 @@ from ddp.problem import Problem
 from ddp.saddles import away, judged
 from ddp.solutions.solution import Solution
 from ddp.solutions.status import End, Ending, infeasible
-from ddp.starts import start_policy
+from ddp.starts import WORSE, start_policy
 
 if TYPE_CHECKING:
     from ddp.descent import Descent
@@ -137,11 +137,15 @@ class AugmentedLagrangian:
 
         rounds = _Rounds(iterate, self, again)
         if rounds.cold:
-            while len(history) < START:
+            most, (X, U, gaps), (before, _) = len(history) + START, iterate.trajectory, iterate.violated()
+            begun = X, U, gaps.copy()
+            while len(history) < most:
                 cost = iterate.cost
-                inner(COARSE, START)
+                inner(COARSE, most)
                 if iterate.cost >= cost - 0.5 * abs(cost):
                     break
+            if iterate.problem.rows.equal.any() and iterate.violated()[0] > WORSE * before:
+                iterate.arrive(*begun)
             rounds.balance()
         tolerance = np.inf if rounds.changed or not rounds.cold else solver.tolerance
         for _ in range(self.rounds):

@@ -20,7 +20,8 @@ CLOSED = 1e-10
 
 WORSE, ASTRAY = 2.0, 100.0
 """Controls that lead to such a multiple of what staying at x0 would cost, if one could, are no guess of a motion; nor
-is a policy that leads to such a multiple of what its own states would cost from x0."""
+is a policy that leads to such a multiple of what its own states would cost from x0. Nor are motions that violate
+equalities `WORSE` times as much as those before them."""
 
 
 LOST = 1e15

@@ -17,6 +17,7 @@ from ddp.interior.course import TOLERANCE
 from ddp.interior.scaling import factors_of
 from ddp.protocols import Array
 from ddp.solutions.status import End, Ending
+from ddp.starts import WORSE
 
 if TYPE_CHECKING:
     from ddp.descent import Descent
@@ -25,9 +26,6 @@ if TYPE_CHECKING:
 MOST, LONG, IN_A_ROW = 7, 0.5, 2
 """Iterations at most where constraints do not hold, the fraction of a step below which it is short, and how many short
 ones in a row are enough; one that cannot be taken at all is, and with equalities any one."""
-
-AWAY = 2.0
-"""Rollouts lead away from equalities where constraints are violated by more than so many times as much as before."""
 
 COARSE = 1e-2
 """Expected decrease, relative to the cost, that is small enough where constraints do not hold."""
@@ -48,7 +46,7 @@ def approach(descent: Descent) -> End | None:
     bound = bool(problem.rows.equal.any())
     enough = 1 if bound else IN_A_ROW
     begun = before = iterate.X, iterate.U, iterate.gaps.copy()
-    most = AWAY * _worst(iterate) if bound else np.inf
+    most = WORSE * _worst(iterate) if bound else np.inf
     while len(history) < solver.max_iterations:
         if short == 0:
             before = iterate.X, iterate.U, iterate.gaps.copy()

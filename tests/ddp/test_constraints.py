@@ -9,8 +9,12 @@ import pytest
 from scipy.optimize import minimize
 
 import ddp
+from ddp.compiling.setup import Stopwatch
 from ddp.constraints.placement import shifted
 from ddp.errors import ProblemError, SolveError
+from ddp.parallel.workers import Workers, differentiator
+from ddp.solver import descend_from
+from ddp.starts import start_policy
 from dynamics.steps.function_dynamics import FunctionDynamics
 from tests.ddp.systems import Quadratic, pendulum
 
@@ -202,6 +206,17 @@ def test_constraints_of_a_stretch_are_those_of_its_knots():
     np.testing.assert_allclose(whole.X, each.X, atol=1e-6)
     assert whole.violation < 1e-8
     assert np.abs(whole.multipliers).max() > 1e-3
+
+
+def test_rollouts_after_another_attempt_are_those_of_a_first_one(swing):
+    solver, policy = ddp.DDP(step="rollout"), start_policy(swing, None)
+    alone, before = ddp.solve(swing, solver), ddp.solve(swing, ddp.DDP(step="linear", max_iterations=60), throw=False)
+    history, goal = [*before.history] * 4, solver.relaxed(swing, None)
+    assert len(history) >= 50
+    with differentiator(goal, Workers(1)) as work:
+        second = descend_from(goal, solver, policy, work, None, Stopwatch(), history)
+    assert second.iterations == 4 * before.iterations + alone.iterations
+    np.testing.assert_array_equal(second.U, alone.U)
 
 
 def test_constraints_that_contradict_each_other_are_called_infeasible():
