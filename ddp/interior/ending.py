@@ -155,7 +155,7 @@ def go(p, s):
     a, gaps = ends(p), block[(p.opened - p.X) // 8 :]
     values_at(p.address)
     put(a.curving, array_at(p.values, (p.M,)))
-    found = along(p.address, 1.0)
+    found = along(p.address, 1.0, np.inf)
     if not found.theta < np.inf:
         return ENDS
     accept(p.address, found, 1.0)

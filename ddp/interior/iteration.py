@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from ddp.compiling.kernel import kernel
 from ddp.interior.correction import first_definite, judge_step
 from ddp.interior.course import (
@@ -151,7 +153,7 @@ def leads_astray(s, p, way):
     if by curvature a full one would open half as much as the one before; else the barrier was not the cause.
     """
     alpha, barrier = way.longest, LOWER * p.barrier
-    trial = along(p.address, alpha)
+    trial = along(p.address, alpha, np.inf)
     phi = trial.cost + trial.barrier
     accepted = accepts(s, trial.theta, phi, p.theta, p.cost + p.penalty, way.slope, alpha)[0]
     opens = (trial.theta - (1.0 - alpha) * p.theta) / alpha**2
@@ -174,11 +176,11 @@ def search(s, p, way):
     shortest = (SHORTEST_WHOLE if s.within else SHORTEST) * way.longest
     p.ahead = 0
     while alpha > shortest:
-        trial = along(p.address, alpha)
+        trial = along(p.address, alpha, s.most)
         if is_taken(s, p, trial, theta, phi, way.slope, alpha):
             return alpha
         if p.first > 0:
-            trial = rolled(p, alpha)
+            trial = rolled(p, alpha, s.most)
             if is_taken(s, p, trial, theta, phi, way.slope, alpha):
                 return alpha
         alpha *= 0.5

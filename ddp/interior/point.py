@@ -226,7 +226,7 @@ class Point:
 
     def along(self, alpha: float) -> Worth:
         """Worth of the trial a fraction alpha along the last step."""
-        found: Worth = self.do(trials.along, alpha)
+        found: Worth = self.do(trials.along, alpha, np.inf)
         return found
 
     def accept(self, worth: Worth, alpha: float) -> None:

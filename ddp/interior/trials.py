@@ -14,7 +14,7 @@ from ddp.constraints.row_table import evaluate
 from ddp.costs import cost_table
 from ddp.interior import row_steps
 from ddp.interior.barrier import KEPT
-from ddp.interior.measures import approach, copy, multiply, sizes, stay_off
+from ddp.interior.measures import approach, copy, multiply, sizes, stay_off, sums
 from ddp.interior.memory import (
     EVALUATE,
     LANES,
@@ -54,8 +54,8 @@ class Worth(NamedTuple):
 
 
 @kernel
-def along(memory, alpha):
-    """Try a fraction alpha of the last step."""
+def along(memory, alpha, most):
+    """Try a fraction alpha of the last step; most: see `weigh`."""
     p = Memory(memory)
     to_U, U, u = floats_at(p.tried_U), floats_at(p.U), floats_at(p.u)
     dX, x = floats_at(p.dX), floats_at(p.x)
@@ -68,7 +68,7 @@ def along(memory, alpha):
         lower, upper = limits(p)
         move_within(trial(p)[1], lower, upper)
     stray(p)
-    return weigh(p)
+    return weigh(p, most)
 
 
 @kernel
@@ -95,7 +95,7 @@ def stray(p):
 
 
 @kernel
-def rolled(p, alpha):
+def rolled(p, alpha, most):
     """Try alpha of the last step with states that follow from controls, under the policy of its sweep.
 
     Where motion curves a lot gaps of linear steps are large; these leave but the rest 1 - alpha of each gap. Slacks
@@ -126,14 +126,16 @@ def rolled(p, alpha):
     for t in range(N):
         for i in range(p.n):
             gaps[t, i] = (1.0 - alpha) * opened[t, i]
-    return weigh(p)
+    return weigh(p, most)
 
 
 @kernel
-def weigh(p):
-    """The `Worth` of a trial."""
+def weigh(p, most):
+    """The `Worth` of a trial; infinite, whatever it costs, where the 2-norm of its gaps is larger than ``most``."""
     to_X, to_U, primal, _, residual = trial(p)
     p.valued = 0
+    if np.sqrt(sums(array_at(p.tried_gaps, (p.N * p.n,)))[0]) > most:
+        return Worth(np.inf, 0.0, np.inf, np.inf, np.inf)
     if p.outside != 0:
         ask(p, WEIGH)
     else:
@@ -183,7 +185,7 @@ def begin(memory):
     p = Memory(memory)
     array_at(p.dX, (p.N + 1, p.n))[:] = 0.0
     stray(p)
-    take(p, weigh(p))
+    take(p, weigh(p, np.inf))
 
 
 @kernel
