@@ -28,6 +28,9 @@ from ddp.systems.system import Routines, ability
 STRAYING = "X", "dX", "tried_U", "tried_X", "tried_gaps"
 """Arrays that `Routines` are given to ``stray``."""
 
+SWEPT = "lz", "lzz", "exact", "diagonal"
+"""Derivatives to which rows add theirs before they are swept; where there are no rows, those of the costs are."""
+
 
 class Workplace:
     """Everything of a `Point` that is the same wherever its problem begins; one point at a time may use it.
@@ -57,9 +60,7 @@ class Workplace:
         self.ending = filled(Ends, **vars(Polish()))
         self._kept = np.zeros((SLOTS, block + 4 * rows.size + 5))
         d = work.derivatives
-        self.swept = d._replace(
-            lz=self.own["to_lz"], lzz=self.own["to_lzz"], exact=self.own["to_exact"], diagonal=self.own["to_diagonal"]
-        )
+        self.swept = d._replace(**{name: self.own[f"to_{name}"] for name in SWEPT}) if rows.size else d
         separable = problem.separable & rows.separable
         self.backward = WeightedSweeps(
             self.swept, problem.dynamics, work.contract, problem.structure, self.own["gaps"], separable, boxed
@@ -74,6 +75,7 @@ class Workplace:
         s, objective, blockwise = problem.dynamics, problem.objective, problem.structure.blockwise
         sizes = {"N": problem.horizon, "nx": s.nx, "n": s.n, "nu": s.nu}
         derivatives = {name: address(array) for name, array in d._asdict().items() if name != "dual"}
+        derivatives |= {f"to_{name}": address(getattr(self.swept, name)) for name in SWEPT}
         T, horizons = address(backward.second), backward.horizons()
         trajectory = filled(
             Trajectory, **sizes, X=places["X"], U=places["U"], A=derivatives["A"], B=derivatives["B"],
@@ -92,7 +94,7 @@ class Workplace:
         compiled = {} if r is None else {name: r.address(name) for name in names} | {"context": r.context}
         self._alive = trajectory, lengths, straying, horizons, scratch, knots, terms
         return filled(
-            Memory, **sizes, **derivatives, **{name: place for name, place in places.items() if name in Memory._fields},
+            Memory, **sizes, **derivatives | {name: place for name, place in places.items() if name in Memory._fields},
             **dict(zip(("dense", "separable", "costs_separable"), map(address, knots), strict=True)),
             **{name: horizon.address for name, horizon in horizons.items()}, **compiled,
             M=rows.size, entries=rows.entries, placed=len(rows.table), records=s.record_size,
@@ -164,12 +166,11 @@ def shapes_of(problem: Problem, rows: Rows) -> dict[str, tuple[int, ...]]:
     N, nx, n, nu, M = problem.horizon, problem.dynamics.nx, problem.dynamics.n, problem.dynamics.nu, rows.size
     nz, tangents, states, controls, gaps = n + nu, (N + 1, n), (N + 1, nx), (N, nu), (N, n)
     point = states, controls, gaps, (M,), tangents, gaps, (M,)
-    return dict(zip(POINT, point, strict=True)) | {
+    swept = {"to_lz": (nz,), "to_lzz": (nz, nz), "to_exact": (nz, nz), "to_diagonal": (nz,)} if M else {}
+    return dict(zip(POINT, point, strict=True)) | {name: (N + 1, *shape) for name, shape in swept.items()} | {
         "x": tangents, "u": controls, "y": tangents, "moved": (M,),
         "to_costate": tangents, "to_weights": gaps, "gaps": gaps, "error": (N + 1, nz), "dX": tangents,
-        "costs": (N + 1,), "values": (M,), "J": (rows.entries,), "to_lz": (N + 1, nz),
-        "to_lzz": (N + 1, nz, nz), "to_exact": (N + 1, nz, nz), "to_diagonal": (N + 1, nz),
-        "tried_X": states, "tried_U": controls,
+        "costs": (N + 1,), "values": (M,), "J": (rows.entries,), "tried_X": states, "tried_U": controls,
         "tried_gaps": gaps, "tried_residual": (M,), "tried_primal": (3, M), "errors": (ERRORS,), "low": controls,
         "high": controls, "lanes_X": (LANES + 1, *states), "lanes_U": (LANES + 1, *controls),
         "numbers": (MOST, NUMBERS),

@@ -124,12 +124,14 @@ def contract(memory):
         ask(p, CONTRACT)
     else:
         call_contraction(p.contract, p.context, p.trajectory, 0, 0)
-    p.contracted = 1
+    p.contracted, Sweeping(p.sweeping).known = 1, 0
 
 
 @kernel
 def pull(p, forces):
-    """The swept gradient := that of the costs + Jᵀ forces (M,)."""
+    """The swept gradient := that of the costs + Jᵀ forces (M,), where there are rows."""
+    if p.M == 0:
+        return
     a = arrays(p)
     copy(p.to_lz, p.lz, (p.N + 1) * (p.n + p.nu))
     add_forces(a.table, a.J, forces, a.to_lz)
@@ -253,8 +255,9 @@ def sweep(memory, blend, mu, held):
         fill(p, False)
         p.whole = 1
     s = Sweeping(p.sweeping)
+    again = s.known == STEPPED and p.M == 0 and s.blend == blend and s.mu == mu
     s.blend, s.mu = blend, mu
-    if s.known == SWEPT:
+    if s.known == SWEPT or again:
         s.known = STEPPED
         return s.failed
     s.known = 0
