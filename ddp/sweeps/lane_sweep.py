@@ -4,7 +4,8 @@
 Knots of few states wait for each other more than they compute; eight problems wait together. Loops of so few states are
 written out and a knot's matrices are registers, for which no address may depend on what kernels find out. Measured
 in nanoseconds a knot of one problem, alone and with seven others: 30 and 6 for 2 states and 1 control, 42 and 13 for 4
-and 1; with a second order 30 and 7, 49 and 14. The linear steps of full-space iterations are found with the sweep.
+and 1; with a second order 30 and 7, 49 and 14. Linear steps of full-space iterations, with the multipliers where they
+lead, are found with the sweep: 8 for 4 states, alone 40.
 
 Gaps are plain, controls without limits, and the second order is as contracted; a lane that fails says so, and its
 policy means nothing.
