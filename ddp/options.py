@@ -159,7 +159,7 @@ class DDP:
     def attempts(self, problem: Problem) -> list[DDP]:
         """Solvers to try one after the other where one fails; the first may end early if others follow.
 
-        The second is for verdicts that constraints cannot be met: no rollouts lead it away from the guess.
+        The second begins at a guess itself, without rollouts that lead away from it; several guesses may be tried.
         """
         return self._in_turn if self._open and problem.constrained else [self]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -25,6 +25,7 @@ from ddp.parallel.differentiator import Differentiator
 from ddp.parallel.workers import WorkerError, Workers, as_workers, differentiator
 from ddp.problem import Problem
 from ddp.sanity import look
+from ddp.solutions.explanation import is_far
 from ddp.solutions.record import Record, Watcher
 from ddp.solutions.solution import Solution
 from ddp.solutions.status import Ending, Status, infeasible
@@ -41,7 +42,8 @@ NEARBY = 40
 """Iterations that look for the nearest motion where the first step cannot meet constraints."""
 
 FROM_ELSEWHERE = 3
-"""Attempts from other motions, at most, where it is not proven that there is no way; see `impossible.elsewhere`."""
+"""Attempts from other motions, at most, where it is not proven that there is no way; see `impossible.elsewhere`. One is
+enough where a minimum was found, though far from its target."""
 
 
 @suggesting
@@ -78,10 +80,14 @@ def solve(
     maxima are left along negative curvature, and the solve goes on. What remains is in ``solution.kind``; one of these,
     because iterations have come to their limit or costs have no minimum, has not converged.
 
-    Constraints are held by full-space steps (``step`` of `DDP`): gains keep what is at its bound. Where these fail or
-    end at no minimum the augmented Lagrangian (`augmented`) is tried, whose gains give way to what disturbs them as
-    much as the last penalties let them. Where that leaves constraints unmet a few other motions are tried that violate
-    them in other ways (`ddp.constraints.impossible`): if there are none, they cannot be met, and the status says so.
+    Constraints are held by full-space steps (``step`` of `DDP`): gains keep what is at its bound. A few rollouts
+    without constraints may lead to where they begin. If they fail there, or end at a minimum whose cost is mostly that
+    of a missed target, they begin anew: from the guess itself, unless that failed with states that violate constraints;
+    after failures from the default guess, too; then from a few motions that violate constraints in other ways
+    (`ddp.constraints.impossible`): if there are none, they cannot be met, and the status says so. The cheapest minimum
+    is kept; iterations of all attempts count, and stand in ``history``. Where none converges, or to no minimum, the
+    augmented Lagrangian (`augmented`) is tried, whose gains give way to what disturbs them as much as the last
+    penalties let them.
 
     Raises, whatever ``throw`` is, ProblemError for bad input, before any work, or when a term's own code fails;
     UndefinedCostError, which is one, where the cost of the guess is nan: of infinite ones the status tells; SolveError
@@ -147,23 +153,35 @@ class _Task(NamedTuple):
             said = f"not converged after {len(history)} iterations, {infeasible(unmet, AT_ONCE)}"
             return replace(outcome, status=Status(said, Ending.INFEASIBLE))
 
-        def goes_on() -> bool:
-            return len(history) < solver.max_iterations and may_be_better(outcome, solver, linear)
+        if not others:
+            return outcome
 
-        if others and outcome.violation > TOLERANCE and goes_on():
-            for U in elsewhere(self.problem, outcome.U, outcome.multipliers)[:FROM_ELSEWHERE]:
-                most = min(solver.max_iterations, len(history) + first.max_iterations)
-                again = self.solved(replace(others[0], max_iterations=most), U, start, history)
-                outcome = _better(outcome, again)
-                if not goes_on():
+        def goes_on(anew: bool) -> bool:
+            """Whether to try again: ``anew``, by the same steps from elsewhere, or else by another method."""
+            if len(history) >= solver.max_iterations or not may_be_better(outcome, solver, linear):
+                return False
+            return not outcome.converged or (outcome.kind == MINIMUM) is anew
+
+        def again(begun: Start) -> Solution:
+            most = min(solver.max_iterations, len(history) + first.max_iterations)
+            return _better(outcome, self.solved(replace(others[0], max_iterations=most), begun, start, history))
+
+        reached = outcome
+        starts: list[Start] = [guess] if guess is None or outcome.converged else [guess, None]
+        if isinstance(guess, tuple) and not outcome.converged and self.problem.violation(*guess) > TOLERANCE:
+            starts = [None]  # states that lead nowhere
+        for begun in starts if _is_led(history) else []:
+            if goes_on(anew=True):
+                outcome = again(begun)
+        if (outcome.converged or outcome.violation > TOLERANCE) and goes_on(anew=True):
+            most = 1 if outcome.converged else FROM_ELSEWHERE
+            for U in elsewhere(self.problem, reached.U, reached.multipliers)[:most]:
+                outcome = again(U)
+                if not goes_on(anew=True):
                     break
-        led = outcome.status.ending is Ending.UNMET and not all(record.full_space for record in history)
-        for other in others if led else others[-1:]:
-            if not goes_on():
-                break
-            second, linear = self.solved(other, guess, start, history), other.full_space(self.problem)
-            outcome = _better(outcome, second)
-        return _told(outcome, history, solver.max_iterations) if others else outcome
+        if goes_on(anew=False):
+            outcome = _better(outcome, self.solved(others[-1], guess, start, history))
+        return _told(outcome, history, solver.max_iterations)
 
     def solved(
         self, solver: DDP, guess: Start, start: Stopwatch, history: list[Record], keeper: Standing | None = None
@@ -183,7 +201,9 @@ class _Task(NamedTuple):
 
 
 def _better(one: Solution, other: Solution) -> Solution:
-    """The better one of two attempts, of which the second one was made as the first one failed."""
+    """The better one of two attempts, of which the second one was made as the first one failed, or ended far away."""
+    if one.converged and one.kind == MINIMUM:
+        return other if other.converged and other.cost < one.cost else one
     if other.converged or other.status.ending in (Ending.INFEASIBLE, Ending.SADDLE, Ending.BOTTOMLESS):
         return other
     cut = one.status.ending is Ending.ITERATIONS  # of the first attempt's own limit
@@ -199,7 +219,7 @@ def _left(solution: Solution) -> tuple[float, float]:
 def _told(outcome: Solution, history: list[Record], limit: int) -> Solution:
     """The best of some attempts, with records of all, of which a limit of iterations may have cut off the last one."""
     ending, done = outcome.status.ending, len(history)
-    if outcome.converged:
+    if outcome.converged and outcome.iterations == done:
         return outcome
     status = outcome.status.replace(f"after {outcome.iterations} iterations", f"after {done} iterations", 1)
     if done >= limit and ending in FAILED and ending is not Ending.ITERATIONS:
@@ -211,10 +231,18 @@ def _told(outcome: Solution, history: list[Record], limit: int) -> Solution:
 
 
 def may_be_better(outcome: Solution, solver: DDP, linear: bool) -> bool:
-    """Whether it is worth to hold constraints in another way; ``linear``: after full-space steps."""
+    """Whether it is worth to hold constraints in another way, or to begin anew; ``linear``: after full-space steps."""
     if outcome.multipliers.size == 0 or outcome.iterations >= solver.max_iterations:
         return False
-    return linear and outcome.kind != MINIMUM if outcome.converged else outcome.status.ending in FAILED
+    if not outcome.converged:
+        return outcome.status.ending in FAILED
+    far = _is_led(outcome.history) and outcome.problem is not None and is_far(outcome, outcome.problem)
+    return linear and (outcome.kind != MINIMUM or far)
+
+
+def _is_led(history: Sequence[Record]) -> bool:
+    """Whether rollouts without constraints have led to where full-space steps began."""
+    return not all(record.full_space for record in history)
 
 
 def descend_from(

@@ -72,14 +72,14 @@ MOVE = (
 WIDEN = "allow larger controls, or begin where the first step leads to what constraints allow"
 """Advice where the first step cannot meet constraints."""
 
-ANOTHER = "DDP(step='linear'), or another guess, may find a better optimum"
+ANOTHER = "another guess may find a better optimum"
 """Advice where a converged motion that constraints hold is far from its targets."""
 
 MOVING = "no control changes the cost to first order where the motion rests: give a guess that moves"
 """Advice where a solve has never left a motion at rest that costs of states ask to move."""
 
 FAR = 0.01
-"""Share of what a target costs at x0 above which it is missed by far: that of a tenth of the way."""
+"""Share of what an end at x0 costs above which targets are missed by far: that of a tenth of the way."""
 
 LATER = ", or give the motion more time"
 """Advice where nothing else is known to keep a constraint from being met."""
@@ -136,7 +136,7 @@ def explain(solution: Solution, problem: Problem) -> Explanation:
     if solution.status.ending in CREEPING and (smooth := kinks(problem, solution.X, solution.U, alone(problem))):
         advice = f"{smooth}; or {advice}"
     if solution.converged and not advice:
-        far = _misses_by_far(problem, solution, sum(abs(cost) for _, cost in shares))
+        far = is_far(solution, problem) and any(_misses(problem, solution.X))
         advice = "; or ".join([*_doubts(problem), *([ANOTHER] if any(_constraints(solution)) else [])]) if far else ""
         advice = MOVING if not active and _rests(problem, solution) else advice
     ordered = tuple(sorted(shares, key=lambda share: -abs(share[1])))
@@ -204,16 +204,13 @@ def _misses(problem: Problem, X: Any) -> Iterator[str]:
             yield told if k == -1 else f"knot {k}: {told}"
 
 
-def _misses_by_far(problem: Problem, solution: Solution, total: float) -> bool:
-    """Whether most of the cost is of one target at the end that is far from it, as to the way from x0."""
-    still = np.tile(problem.x0, (len(solution.X), 1))
-    for (_, place), (_, own) in zip(named_terms(problem), alone(problem), strict=True):
-        missed = getattr(place.thing(problem), "missed", None)
-        if place.listed == "terminal" and callable(missed) and missed(solution.X[-1]):
-            cost, at_first = own.total(solution.X, solution.U), own.total(still, solution.U)
-            if 2.0 * cost > total and cost > FAR * at_first > 0.0:
-                return True
-    return False
+def is_far(solution: Solution, problem: Problem) -> bool:
+    """Whether most of the cost is that of a motion's end, and that end far from its targets, as to the way from x0."""
+    X, U = solution.X, solution.U
+    costs = np.abs(problem.values(X, U))
+    if not 2.0 * costs[-1] > costs.sum():
+        return False
+    return bool(costs[-1] > FAR * abs(problem.values(np.tile(problem.x0, (len(X), 1)), U)[-1]) > 0.0)
 
 
 def _rests(problem: Problem, solution: Solution) -> bool:

@@ -1,0 +1,139 @@
+"""Attempts of a solve where the first one fails, or converges far from its target: arms whose way a ball bars."""
+
+from functools import cache
+
+import numpy as np
+import pytest
+
+import ddp
+from ddp import DDP, Problem
+from ddp.solver import is_far
+from dynamics import RobotDynamics, load
+from problems.constraints import JointLimits, VelocityLimits
+from problems.costs import ControlCost, FramePosition, StateCost
+from problems.obstacles import CapsuleClearance, Sphere, SphereClearance
+
+LENGTHS, MASSES = (0.5, 0.4, 0.3), (2.0, 1.5, 1.0)
+
+
+def arm(folder, joints):
+    """A robot of planar links that turn about y, the last one ending in the frame "tip"."""
+    text, parent, before = '<link name="world"/>', "world", 0.0
+    for i, (length, mass) in enumerate(zip(LENGTHS[:joints], MASSES, strict=False)):
+        moment, name = mass * length**2 / 12.0, f"l{i + 1}"
+        text += (
+            f'<joint name="j{i + 1}" type="revolute"><parent link="{parent}"/><child link="{name}"/>'
+            f'<origin xyz="{before} 0 0"/><axis xyz="0 1 0"/>'
+            f'<limit lower="-2.5" upper="2.5" effort="{(25, 15, 6)[i]}" velocity="4"/></joint>'
+            f'<link name="{name}"><inertial><origin xyz="{length / 2} 0 0"/><mass value="{mass}"/>'
+            f'<inertia ixx="0.001" iyy="{moment}" izz="{moment}" ixy="0" ixz="0" iyz="0"/></inertial></link>'
+        )
+        parent, before = name, length
+    origin = f'<parent link="{parent}"/><child link="tip"/><origin xyz="{before} 0 0"/>'
+    text += f'<joint name="end" type="fixed">{origin}</joint><link name="tip"/>'
+    path = folder / f"planar{joints}.urdf"
+    path.write_text(f'<robot name="planar{joints}">{text}</robot>')
+    return load(str(path))
+
+
+def reach(robot, q0, target, balls, radii, limited):
+    """Reach a target and rest there, tip and last link clear of balls."""
+    nv = robot.nv
+    system, x0 = RobotDynamics(robot, 0.02), np.concatenate([q0, np.zeros(nv)])
+    clear = [
+        SphereClearance(robot, "tip", radii[0], balls),
+        CapsuleClearance(robot, (f"l{nv}", "tip"), radii[1], balls),
+    ] if balls else []  # fmt: skip
+    return Problem(
+        system,
+        [ControlCost(system.nominal_control(x0), np.full(nv, 1e-3)), StateCost(system, x0, np.full(2 * nv, 0.1))],
+        [FramePosition(robot, "tip", target, 1000.0), StateCost(system, x0, np.repeat([0.0, 10.0], nv))],
+        x0, 75,
+        control_limits=robot.control_limits.T if limited else None,
+        constraints=[JointLimits(robot), *([VelocityLimits(robot)] if limited else []), *clear],
+    )  # fmt: skip
+
+
+@cache
+def fails_first(folder):
+    """Three weak joints: motion without the ball goes through it, from where constraints are not met; and that one."""
+    robot = arm(folder, 3)
+    where, target = [Sphere([0.75, 0.0, 0.25], 0.1)], [0.5, 0.0, 0.6]
+    return [reach(robot, np.zeros(3), target, balls, (0.05, 0.03), True) for balls in (where, [])]
+
+
+@cache
+def ends_far(folder):
+    """Two joints: motion without the ball leads to its wrong side, where a minimum is that rests against it."""
+    robot = arm(folder, 2)
+    return reach(robot, [0.23, 0.59], [-0.462, 0.0, -0.280], [Sphere([-0.1, 0.0, -0.68], 0.11)], (0.03, 0.03), False)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("arms")
+
+
+def test_a_solve_that_fails_on_the_way_of_rollouts_begins_anew_from_its_guess(folder):
+    problem, _ = fails_first(folder)
+    found, linear = ddp.solve(problem), ddp.solve(problem, DDP(step="linear"))
+    assert found.cost <= (1.0 + 1e-6) * linear.cost < 0.5
+    assert found.iterations == len(found.history)
+
+
+def test_a_guess_through_an_obstacle_is_left_for_the_default_one(folder):
+    problem, free = fails_first(folder)
+    motion = ddp.solve(free)
+    found = ddp.solve(problem, guess=(motion.X, motion.U))
+    assert found.converged
+    assert found.cost < 0.5
+
+
+def test_a_minimum_far_from_its_target_is_left_for_a_cheaper_one(folder):
+    """The first attempt alone, as a receding horizon makes it, ends there; all iterations of a solve count."""
+    problem = ends_far(folder)
+    first, found = ddp.RecedingHorizon(problem).solve(problem.x0), ddp.solve(problem)
+    assert first.converged
+    assert is_far(first, problem)
+    assert not is_far(found, problem)
+    assert found.converged
+    assert found.cost < 0.01 * first.cost
+    assert found.iterations == len(found.history) > first.iterations
+    assert found.status == f"converged after {found.iterations} iterations"
+
+
+def test_a_minimum_that_no_other_attempt_betters_is_kept(folder):
+    """A ball about the target bars every way; the limit of iterations holds for all attempts together."""
+    problem = ends_far(folder)
+    target = Sphere(problem.terminal[0].target_xyz, 0.15)
+    barred = reach(problem.dynamics.robot, problem.x0[:2], target.start, [target], (0.03, 0.03), False)
+    first, found = ddp.RecedingHorizon(barred).solve(barred.x0), ddp.solve(barred)
+    assert is_far(found, barred)
+    assert found.converged
+    assert found.cost <= first.cost
+    assert found.iterations == len(found.history) > first.iterations
+    limited = ddp.solve(barred, DDP(max_iterations=first.iterations + 2))
+    assert limited.converged
+    assert limited.iterations == first.iterations + 2
+    assert np.array_equal(limited.U, first.U)
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_many_solves_make_the_same_attempts_as_one(folder, processes):
+    problem = ends_far(folder)
+    states = problem.x0 + np.array([[0.0, 0.0, 0.0, 0.0], [0.01, 0.0, 0.0, 0.0], [-0.5, 0.3, 0.0, 0.0]])
+    many = ddp.solve_many(problem, {"x0": states}, executor=processes)
+    for i, state in enumerate(states):
+        one = ddp.solve(problem.starting_at(state), throw=False)
+        assert np.array_equal(many.U[i], one.U)
+        assert many.cost[i] == one.cost
+        assert many.iterations[i] == one.iterations
+
+
+def test_solves_from_solutions_are_attempted_once(folder):
+    """Also where they end far from targets: receding horizons make a single attempt, too."""
+    problem = ends_far(folder)
+    far = ddp.RecedingHorizon(problem).solve(problem.x0)
+    again = ddp.solve(problem, guess=far)
+    assert is_far(again, problem)
+    assert again.iterations < 5
