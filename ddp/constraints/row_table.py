@@ -97,6 +97,25 @@ def add_forces(table, J, y, lz):
 
 
 @kernel
+def slopes(table, J, units, out):
+    """out (m,) := the largest number of a row's J at any knot, for ``units`` (nz,) of the columns; their limits."""
+    of_J, least, largest = rows_of(J), np.inf, 0.0
+    for i in range(table.shape[0]):
+        e = table[i]
+        columns, size, width, knots = columns_of(e), e[SIZE], e[WIDTH], e[END] - e[BEGIN]
+        for r in range(size):
+            most = 0.0
+            for k in range(knots):
+                for j in range(width):
+                    column = columns[r if e[DIAGONAL] != 0 else j]
+                    most = max(most, abs(of_J[e[NUMBER] + (k * size + r) * width + j]) * units[column])
+            for k in range(knots):
+                out[e[ROW] + k * size + r] = most
+            least, largest = min(least, most), max(largest, most)
+    return least, largest
+
+
+@kernel
 def scale(table, J, factors):
     """Multiply each row of J by its factor (m,)."""
     of_J = rows_of(J)
@@ -157,3 +176,16 @@ def along(table, J, dX, dU, out):
                         moved += of_J[p + j] * of_U[k][column - n]
                 to[a] = moved
                 a, p = a + 1, p + width
+
+
+@kernel
+def worst(c, lower, upper):
+    """The largest amount by which c (m,) is beyond its bounds, at least 0; NaN if one is that has bounds."""
+    most = 0.0
+    for i in range(c.shape[0]):
+        beyond = max(c[i] - upper[i], lower[i] - c[i])
+        if beyond > most or (beyond != beyond and (lower[i] > -np.inf or upper[i] < np.inf)):
+            most = beyond
+            if most != most:
+                break
+    return most

@@ -65,6 +65,7 @@ class Rows:
         self.cap, self.compliance = (np.concatenate([NONE, *map(np.ravel, parts)]) for parts in (caps, given))
         self.soft = np.isfinite(self.cap) | (self.compliance > 0.0)
         self.softened = bool(self.soft.any())
+        self._held = np.where(self.soft, -np.inf, self.lower), np.where(self.soft, np.inf, self.upper)
         knots = [np.repeat(np.arange(entry.start, entry.stop), entry.lower.shape[1]) for entry in placed]
         self.knot = np.concatenate([np.zeros(0, dtype=np.int64), *knots])
         self.constraint = np.repeat(np.arange(len(placed)), [entry.lower.size for entry in placed])
@@ -139,16 +140,6 @@ class Rows:
                 J[begin : begin + entry.lower.size * self.nz] = own.ravel()
         return J
 
-    def slopes(self, J: Array, units: Array) -> Array:
-        """The largest number of J (m,) that each row has at any knot, for ``units`` (nz,) of the columns."""
-        largest = np.empty(self.size)
-        for entry, found, begin in zip(self.placed, self._alive, self.table[:, row_table.NUMBER], strict=True):
-            M, size = entry.lower.shape
-            own = np.abs(J[begin : begin + M * size * found.width]).reshape(M, size, found.width)
-            by = units[found.columns].reshape(-1, found.width)
-            entry.own(largest)[:] = np.fmax.reduce(np.fmax.reduce(own, axis=0) * by, axis=1, initial=0.0)
-        return largest
-
     def add_curvature(self, X: Array, U: Array, y: Array, H: Array) -> None:
         """H (N+1, nz, nz) += Σ_i y_i ∂²c_i, y (m,)."""
         row_table.evaluate(self.table, CURVATURE, 0, self.horizon + 1, *_knots(X, U), y, NONE, H)
@@ -170,9 +161,8 @@ class Rows:
 
         soft: whether those of soft rows count.
         """
-        counts = ~self.free if soft else ~(self.free | self.soft)
-        violations = beyond(factors * self.values(X, U), factors * self.lower, factors * self.upper)
-        return float(np.abs(violations).max(where=counts, initial=0.0))
+        lower, upper = (self.lower, self.upper) if soft else self._held
+        return float(row_table.worst(factors * self.values(X, U), factors * lower, factors * upper))
 
     def paid(self, X: Array, U: Array) -> Array:
         """Costs (N+1,) of violations of soft rows, those of each knot."""

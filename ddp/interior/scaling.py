@@ -33,20 +33,24 @@ FLAT, NOTHING = 1e-3, 1e-8
 def factors_of(problem: Problem, X: Array, U: Array) -> Array:
     """Factors (m,) of constraints, where a solve begins at X (N+1, nx), U (N, nu)."""
     rows = problem.rows
-    J, each = rows.jacobian(X, U), np.ones(rows.nz)
-    slope = rows.slopes(J, each)
-    if not ((slope < SMALL) | (slope > LARGE)).any():
-        return np.ones(rows.size)
+    J, slope, change = rows.jacobian(X, U), np.ones(rows.size), np.ones(rows.size)
+    least, largest = row_table.slopes(rows.table, J, np.ones(rows.nz), slope)
+    if least >= SMALL and largest <= LARGE:
+        return change
     moved = problem.dynamics.difference(np.broadcast_to(X[0], X.shape), X)
     motion = np.concatenate([np.abs(moved).max(axis=0), np.abs(U).max(axis=0)])
     motion[motion < NOTHING] = 1.0
-    if (slope < SMALL).any():
+    if least < SMALL:
         beside = _beside(problem, X, U, motion)
-        flat = slope < FLAT * rows.slopes(beside, each)
-        J = np.where(np.repeat(flat, rows.table[rows.constraint, row_table.WIDTH]), beside, J)
-        slope = rows.slopes(J, each)
-    change = rows.slopes(J, motion)
-    by_controls = rows.slopes(J, np.repeat([0.0, 1.0], [rows.n, rows.nz - rows.n]))
+        row_table.slopes(rows.table, beside, np.ones(rows.nz), change)
+        flat = slope < FLAT * change
+        row_table.scale(rows.table, J, np.where(flat, 0.0, 1.0))
+        row_table.scale(rows.table, beside, np.where(flat, 1.0, 0.0))
+        J += beside
+        row_table.slopes(rows.table, J, np.ones(rows.nz), slope)
+    row_table.slopes(rows.table, J, motion, change)
+    by_controls = np.zeros(rows.size)
+    row_table.slopes(rows.table, J, np.repeat([0.0, 1.0], [rows.n, rows.nz - rows.n]), by_controls)
     large = np.where(by_controls > 0.0, by_controls, slope)
     up, down = (slope < SMALL) & (slope > LEAST), (large > LARGE) & (large < 1.0 / LEAST)
     size = np.where(up, np.clip(change, slope, 1.0), np.where(down, np.clip(change, 1.0, large), 1.0))
