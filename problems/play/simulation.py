@@ -201,7 +201,7 @@ def world_of(
 ) -> World:  # fmt: skip
     """The world of a system's robot, its feet and the ground that they stand on, in steps that ``every`` [s] holds."""
     robot, feet, ground = system.robot, feet_of(system), None
-    if isinstance(system, PhasedDynamics):
+    if isinstance(system, PhasedDynamics) and feet:
         poses = frame_poses(robot, x0[: robot.nq], [foot.frame for foot in feet])
         heights = heights_of(system) or [float(pose.translation[2]) for pose in poses]
         level, steps = min(heights), float(np.ptp(heights))

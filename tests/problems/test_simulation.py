@@ -239,6 +239,14 @@ def test_only_solutions_of_robots_are_played():
         problems.simulate(resting(prescribed, robot.q0))
 
 
+def test_phases_of_flight_alone_are_played_without_ground():
+    robot = load("iris")
+    flight = PhasedDynamics(robot, 0.01, Phase((), 10))
+    free = RobotDynamics(robot, 0.01)
+    runs = [problems.simulate(resting(system, robot.q0), policy="open") for system in (flight, free)]
+    np.testing.assert_array_equal(runs[0].X, runs[1].X)
+
+
 def resting(system, q):
     """A motion without a purpose."""
     x0 = np.concatenate([q, np.zeros(system.robot.nv)])
