@@ -169,7 +169,7 @@ def _check_recedes(problem: Problem) -> None:
     if ability(problem.dynamics, "step_durations") is None:
         return
     kinds = ability(problem.dynamics, "schedule")
-    changes = kinds is not None and np.ptp(kinds[: problem.horizon]) > 0
+    changes = kinds is not None and len(np.unique(kinds[: problem.horizon])) > 1
     if problem.during or changes or np.ptp(durations_of(problem.dynamics, problem.horizon)) > 0.0:
         raise ProblemError(
             "problem: expected one whose horizon can recede, got phases of contacts: their contacts, references and"

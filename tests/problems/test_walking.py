@@ -10,10 +10,11 @@ import ddp
 import problems
 from ddp.feedback.succession import Succession
 from ddp.problem import Problem
-from dynamics import Contact, Phase, PhasedDynamics, augment, load
+from dynamics import Contact, Phase, PhasedDynamics, RobotDynamics, augment, load
 from problems import arm, quadrotor
 from problems.costs import ControlCost
 from problems.legs import frame_poses
+from problems.lifted import free_start
 from problems.walking.footholds import Command, Ground, Path
 from problems.walking.windows import Windows
 
@@ -141,6 +142,10 @@ def test_horizons_whose_contacts_change_at_fixed_knots_are_refused():
                 continue
             with pytest.raises(ddp.ProblemError, match="problem: expected one whose horizon can recede"):
                 ddp.RecedingHorizon(problem)
+    for freed in (RobotDynamics(robot, 0.01), system):
+        start = free_start(ddp.Problem(freed, [ControlCost(np.zeros(12), 1.0)], [], x0, 10))
+        with pytest.raises(ddp.ProblemError, match="problem: expected one whose horizon can recede"):
+            ddp.RecedingHorizon(start)
 
 
 def test_bad_plans_are_refused(walking):
