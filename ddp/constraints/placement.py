@@ -18,10 +18,10 @@ from ddp.errors import ProblemError, flag, said
 from ddp.protocols import Array, Constraint
 from ddp.systems.system import System
 
-DELAYED, ROOM = 3, 5e-9
+DELAYED, ROOM = 3, 1e-9
 """Knots after the first at which controls may not change a row yet, as a speed whose force is a state. Such a row is
-what it is: where an earlier motion came to the bound, nothing would be left inside. It has room for so much beyond,
-relative to 1 and the bound: less than tolerances."""
+what it is: where an earlier motion came to the bound, nothing would be left inside. It has room for so much beyond, in
+any units: a tenth of what violations may be."""
 
 
 class Placed(NamedTuple):
@@ -154,8 +154,8 @@ def _give_room(made: Placed, dynamics: System, led: Callable[[], Array]) -> None
             delayed = delayed & (c == c[0]).all(axis=0)
             if not delayed.any():
                 return
-            made.lower[k, delayed] -= ROOM * np.maximum(1.0, np.abs(low[delayed]))
-            made.upper[k, delayed] += ROOM * np.maximum(1.0, np.abs(high[delayed]))
+            made.lower[k, delayed] -= ROOM
+            made.upper[k, delayed] += ROOM
 
 
 def _extended(placed: Placed, given: Any, dynamics: System, x0: Array) -> Placed:

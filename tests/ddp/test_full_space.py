@@ -348,11 +348,12 @@ def test_a_way_around_an_obstacle_is_found_from_the_guess_where_none_is_after_ro
     assert ddp.solve(problem, guess=(X, U)).violation <= 1e-8
 
 
-def pushed_by_jerk(x0):
-    """A mass from x0 to 2 m, driven by jerk, with limits of place, speed and acceleration."""
+def pushed_by_jerk(x0, units=1.0):
+    """A mass from x0 to 2 m, driven by jerk, with limits of place, speed and acceleration, in units of a metre."""
     system = FunctionDynamics(lambda x, u: x + 0.1 * np.array([x[1], x[2], u[0]]), 3, 1, 0.1)
     goal = StateCost(system, np.array([2.0, 0.0, 0.0]), np.array([10.0, 1.0, 0.1]))
-    within = ddp.Inequality(lambda x, u: x, lower=[-3.0, -0.5, -0.7], upper=[1.2, 0.5, 0.7])
+    lower, upper = units * np.array([[-3.0, -0.5, -0.7], [1.2, 0.5, 0.7]])
+    within = ddp.Inequality(lambda x, u: units * x, lower=lower, upper=upper)
     costs, limits = [ControlCost(np.zeros(1), 1e-2), goal], (-4.0, 4.0)
     return ddp.Problem(system, costs, [goal], np.array(x0), 25, control_limits=limits, constraints=[within])
 
@@ -370,3 +371,12 @@ def test_bounds_that_are_missed_whatever_controls_do_are_told():
     found = ddp.solve(pushed_by_jerk((0.5, 0.501, 0.0)), throw=False)
     assert found.status.ending is ddp.Ending.INFEASIBLE
     assert found.violation == pytest.approx(1e-3, abs=1e-6)
+
+
+@pytest.mark.parametrize("units", [1.0, 1e2, 1e4, 1e6])
+def test_what_misses_such_bounds_by_more_than_the_tolerance_is_told_in_any_units(units):
+    met = ddp.solve(pushed_by_jerk((0.5, 0.5, 0.0), units))
+    assert met.iterations <= 20
+    missed = ddp.solve(pushed_by_jerk((0.5, 0.5 + 1.5e-8 / units, 0.0), units), throw=False)
+    assert not missed.converged
+    assert missed.violation == pytest.approx(1.5e-8, abs=1.5e-9)
