@@ -85,9 +85,9 @@ def solve(
     of a missed target, they begin anew: from the guess itself, unless that failed with states that violate constraints;
     after failures from the default guess, too; then from a few motions that violate constraints in other ways
     (`ddp.constraints.impossible`): if there are none, they cannot be met, and the status says so. The cheapest minimum
-    is kept; iterations of all attempts count, and stand in ``history``. Where none converges, or to no minimum, the
-    augmented Lagrangian (`augmented`) is tried, whose gains give way to what disturbs them as much as the last
-    penalties let them.
+    is kept; iterations of all attempts count, and stand in ``history``. Before these motions, and where none converges,
+    or to no minimum, the augmented Lagrangian (`augmented`) is tried, whose gains give way to what disturbs them as
+    much as the last penalties let them.
 
     Raises, whatever ``throw`` is, ProblemError for bad input, before any work, or when a term's own code fails;
     UndefinedCostError, which is one, where the cost of the guess is nan: of infinite ones the status tells; SolveError
@@ -162,9 +162,15 @@ class _Task(NamedTuple):
                 return False
             return not outcome.converged or (outcome.kind == MINIMUM) is anew
 
-        def again(begun: Start) -> Solution:
-            most = min(solver.max_iterations, len(history) + first.max_iterations)
-            return _better(outcome, self.solved(replace(others[0], max_iterations=most), begun, start, history))
+        def tried(way: DDP, begun: Start, most: int = first.max_iterations) -> Solution:
+            nonlocal outcome, linear
+            limit = min(solver.max_iterations, len(history) + most)
+            found = self.solved(replace(way, max_iterations=limit), begun, start, history)
+            cut = found.status.ending is Ending.ITERATIONS and limit < solver.max_iterations
+            if not cut or outcome.status.ending is Ending.ITERATIONS:
+                outcome = _better(outcome, found)
+                linear = outcome is not found or way.full_space(self.problem)
+            return found
 
         reached = outcome
         starts: list[Start] = [guess] if guess is None or outcome.converged else [guess, None]
@@ -172,15 +178,18 @@ class _Task(NamedTuple):
             starts = [None]  # states that lead nowhere
         for begun in starts if _is_led(history) else []:
             if goes_on(anew=True):
-                outcome = again(begun)
+                tried(others[0], begun)
+        left = True  # rollouts from the guess, to their end
+        if not outcome.converged and outcome.violation > TOLERANCE and goes_on(anew=False):
+            left = tried(others[-1], guess).status.ending is Ending.ITERATIONS
         if (outcome.converged or outcome.violation > TOLERANCE) and goes_on(anew=True):
             most = 1 if outcome.converged else FROM_ELSEWHERE
             for U in elsewhere(self.problem, reached.U, reached.multipliers)[:most]:
-                outcome = again(U)
+                tried(others[0], U)
                 if not goes_on(anew=True):
                     break
-        if goes_on(anew=False):
-            outcome = _better(outcome, self.solved(others[-1], guess, start, history))
+        if left and goes_on(anew=False):
+            tried(others[-1], guess, solver.max_iterations)
         return _told(outcome, history, solver.max_iterations)
 
     def solved(

@@ -3,14 +3,16 @@
 from dataclasses import replace
 
 import numpy as np
+import pinocchio as pin
 import pytest
 from constrained_systems import UR5_TO, noisy, on_a_rail, point_to_point
 
 import ddp
-from dynamics import FunctionDynamics, frame_placement
+from dynamics import FunctionDynamics, RobotDynamics, frame_placement, load
 from problems import arm, cartpole, gaits, pendulum, quadrotor
 from problems.constraints import FramePositionEquality, StateEquality
 from problems.costs import ControlCost, StateCost
+from problems.obstacles import Sphere, SphereClearance
 from tests.benchmarks.optimisers import limited, published
 
 LINEAR = ddp.DDP(step="linear", max_iterations=100)
@@ -304,6 +306,28 @@ def test_arms_do_not_fall_first_where_torques_alone_cost(rng, noise, solver):
     solution = ddp.solve(problem, solver, noisy(problem, rng, noise * most))
     assert solution.iterations <= 100
     assert solution.cost == pytest.approx(0.0451753, rel=1e-5)
+
+
+def test_rollouts_have_their_turn_before_motions_elsewhere():
+    """Two links whose tip has to go around a ball: full-space steps end at a minimum of violations."""
+    model, joint = pin.Model(), 0
+    model.name = "two links"
+    rod = pin.Inertia(1.0, np.array([0.0, 0.0, -0.25]), np.diag([1.0, 1.0, 0.048]) / 48.0)
+    for name, place in (("shoulder", 0.0), ("elbow", -0.5)):
+        joint = model.addJoint(joint, pin.JointModelRX(), pin.SE3(np.eye(3), np.array([0.0, 0.0, place])), name)
+        model.appendBodyToJoint(joint, rod, pin.SE3.Identity())
+    model.addFrame(pin.Frame("tip", joint, pin.SE3(np.eye(3), np.array([0.0, 0.0, -0.5])), pin.FrameType.OP_FRAME))
+    robot = load(model)
+    system, x0, end = RobotDynamics(robot, 0.02), np.array([-0.25, 0.41, 0.0, 0.0]), np.array([-1.42, -0.89, 0.0, 0.0])
+    slow = StateCost(system, x0, np.array([0.0, 0.0, 0.01, 0.01]))
+    clear = SphereClearance(robot, "tip", 0.0, [Sphere([0.0, -0.82, -0.6], 0.2)])
+    problem = ddp.Problem(
+        system, [ControlCost(np.zeros(2), np.full(2, 0.01)), slow], [], x0, 80, control_limits=(-20.0, 20.0),
+        constraints=[clear], terminal_constraints=[StateEquality(system, end)],
+    )  # fmt: skip
+    solution = ddp.solve(problem)
+    assert not solution.history[-1].full_space
+    assert solution.iterations <= 200
 
 
 def test_points_that_an_arm_cannot_reach_are_infeasible(rng):
