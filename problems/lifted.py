@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ddp.costs.batch import BatchTerm, ability
+from ddp.costs.batch import BatchTerm, CompiledCost, ability
+from ddp.costs.compiled import CompiledTerm
 from ddp.costs.entries import Entry
+from ddp.costs.traced import TracedTerm
 from ddp.errors import ProblemError, as_array, instance, said
 from ddp.problem import Problem
 from ddp.protocols import Array, Constraint, CostFunction, Term
@@ -39,6 +41,11 @@ class LiftedTerm:
     @property
     def knots(self) -> int | None:
         return ability(self.term, "knots")  # type: ignore[no-any-return]
+
+    @property
+    def composed_of(self) -> tuple[Any, CompiledCost] | None:
+        fixed = isinstance(self.term, CompiledTerm) and not isinstance(self.term, TracedTerm)  # which may be renewed
+        return (self.system.inner, ability(self.term, "compiled")) if fixed else None
 
     def part(self, start: int, stop: int) -> LiftedTerm:
         """Part for its knots start .. stop-1."""

@@ -5,7 +5,7 @@ A user's own term, `ddp.protocols.Term`, is made into one by `ddp.costs.terms`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -36,6 +36,8 @@ class TermAbilities(Protocol):
 
     thread_safe: whether several threads may ask at once, for compiled kernels do the work.
     compiled: its C function; all such terms of a problem are evaluated in one call.
+    composed_of: of a compiled cost of a function of X and U, that function (X, U) -> (x, u) and its C function there;
+        such terms of one function are evaluated together, and the function once.
     separable: of a compiled one, whether its Hessian is diagonal everywhere, and Gauss-Newton's the exact one.
     knots: for how many knots it is made, if it differs from one to the next, as by a reference that moves.
     at_end: of a constraint, whether it holds at the end of the horizon as well, where no control enters it.
@@ -45,6 +47,7 @@ class TermAbilities(Protocol):
 
     thread_safe: bool = False
     compiled: CompiledCost | None = None
+    composed_of: tuple[Callable[[Array, Array], tuple[Array, Array]], CompiledCost] | None = None
     separable: bool = False
     knots: int | None = None
     at_end: bool = True

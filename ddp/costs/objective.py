@@ -23,7 +23,7 @@ from ddp.protocols import Array
 from ddp.systems.system import System
 from ddp.tracing.function import TracedFunction
 
-OF_TERMS = "separable", "runs", "interpreted", "table", "table_with_notes", "_alive", "_of_constraints"
+OF_TERMS = "separable", "runs", "interpreted", "table", "table_with_notes", "_alive", "_of_constraints", "_composed"
 """Cached properties that depend on which terms there are."""
 
 OF_SHAPES = "separable", "runs"
@@ -123,7 +123,7 @@ class Objective:
         return self
 
     def __getstate__(self) -> dict[str, Any]:
-        of_this_process = "table", "table_with_notes", "_alive", "_of_constraints", "_traces"  # addresses
+        of_this_process = "table", "table_with_notes", "_alive", "_of_constraints", "_traces", "_composed"  # addresses
         return {name: value for name, value in vars(self).items() if name not in of_this_process}
 
     def values(self, X: Array, U: Array) -> Array:
@@ -148,7 +148,13 @@ class Objective:
         """Add those of the terms that are not compiled; ``noted``: nor those that read notes."""
         if self.interpreted or self.noted:
             U = padded(U, len(X))
+            for function, _, table in self._composed:
+                own = np.empty(len(X))
+                cost_table.values(table, *function(X, U), cost_table.NO_NOTES, own)
+                costs += own
             for entry in self._in_python(0, self.horizon + 1, noted):
+                if ability(entry.term, "composed_of") is not None:
+                    continue
                 with naming(entry.name, entry.knots):
                     costs[entry.knots] += entry.weight * entry.term.values(X[entry.knots], U[entry.knots])
 
@@ -257,6 +263,15 @@ class Objective:
         """Terms that are not compiled, and those that do not read notes either."""
         plain = [entry for entry in self.entries if not entry.compiled]
         return plain, [entry for entry in plain if not entry.noted]
+
+    @cached_property
+    def _composed(self) -> list[tuple[Any, Any, cost_table.Table]]:
+        """Functions of X and U that compiled costs are composed of, the rows of these and their table."""
+        found: dict[Any, list[tuple[CompiledCost, int, int, float]]] = {}
+        for entry in self.entries:
+            if (composed := ability(entry.term, "composed_of")) is not None:
+                found.setdefault(composed[0], []).append((composed[1], entry.begin, entry.end, entry.weight))
+        return [(function, rows, cost_table.table_of(rows)) for function, rows in found.items()]
 
     def terms(self) -> Iterator[tuple[str, BatchTerm, slice]]:
         """Every term with its name and the knots it belongs to, for reports; one that varies, knot by knot."""

@@ -1,6 +1,7 @@
 """Compositions around any system: exact derivatives, compiled rollouts, and solutions that dense methods find, too."""
 
 import ctypes
+import pickle
 
 import numpy as np
 import pytest
@@ -279,3 +280,24 @@ def test_limits_of_the_systems_own_hold_for_controls_of_the_same_kind():
     others = np.arange(inner.nu) % 3
     assert np.array_equal(augment.elasticity(inner, 10.0, 0.1, positions=others).control_limits, own)
     assert np.isinf(augment.rates(inner).control_limits).all()
+
+
+def test_terms_of_a_composition_share_its_controls_and_sum_up_as_one_by_one(rng, monkeypatch):
+    plain = RobotDynamics(load("ur5"), 0.01)
+    system, x0 = augment.delays(plain, 2), np.concatenate([plain.robot.q0, np.zeros(6)])
+    moving = FramePosition(plain.robot, "tool0", rng.normal(size=(6, 3)), 10.0)
+    effort, rest = ControlCost(np.ones(6), np.ones(6)), StateCost(plain, x0, np.ones(12))
+    traced = ddp.Problem(plain, [lambda x, u: x @ x * u[0]], [rest], x0, 6, during={range(1, 5): [effort]}).objective
+    terms = [LiftedTerm(term, system) for term in (effort, moving, traced.entries[0].term)]
+    X, U = system.rollout(np.concatenate([x0, rng.normal(size=12)]), rng.normal(size=(6, 6))), rng.normal(size=(6, 6))
+    problem = ddp.Problem(
+        system, terms, [LiftedTerm(rest, system)], X[0], 6, during={range(2, 4): [LiftedTerm(rest, system)]}
+    )
+    padded, expected = np.vstack([U, np.zeros(6)]), np.zeros(7)
+    for entry in problem.objective.entries:
+        expected[entry.knots] += entry.weight * entry.term.values(X[entry.knots], padded[entry.knots])
+    asked, inner = [], system.inner
+    monkeypatch.setattr(system, "inner", lambda X, U: asked.append(len(X)) or inner(X, U))
+    np.testing.assert_allclose(problem.values(X, U), expected, rtol=1e-13)
+    assert asked == [7, 6]  # compiled terms at once, and the traced one
+    assert pickle.loads(pickle.dumps(ddp.Problem(system, terms[:2], [], X[0], 6))).cost(X, U) > 0.0
