@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ddp.constraints.placement import Placed
+from ddp.constraints.soft import Soft
 from ddp.costs.batch import BatchTerm, CompiledCost, ability
 from ddp.costs.compiled import CompiledTerm
 from ddp.costs.entries import Entry
+from ddp.costs.stretches import even, weights_of
 from ddp.costs.traced import TracedTerm
 from ddp.errors import ProblemError, as_array, instance, said
 from ddp.problem import Problem
@@ -119,6 +122,28 @@ def _by_knots(
     return during, at, terminal
 
 
+def _hold(held: dict[Any, list[Any]], problem: Problem, later: int, made: Callable[[Constraint], Any]) -> list[Any]:
+    """Add what is made of a problem's constraints by their knots, so many later; returns those of the end."""
+    N, at_end, weights = problem.horizon, list[Any](), weights_of(problem.dynamics, problem.horizon)
+    for placed in problem.placed:
+        own, knots = made(placed.constraint), range(placed.start, min(placed.stop, N))
+        for run in [knots] if placed.cap is None else even(weights, knots):
+            if run:
+                where = range(run.start + later, run.stop + later)
+                held.setdefault(where, []).append(_softened(own, placed, run.start))
+        if placed.stop > N:
+            at_end.append(_softened(own, placed, N))
+    return at_end
+
+
+def _softened(constraint: Any, placed: Placed, knot: int) -> Any:
+    """The constraint, as soft as it is at a knot: its price there, in place of a density."""
+    if placed.cap is None or placed.compliance is None:
+        return constraint
+    cap, compliance = placed.cap[knot - placed.start], placed.compliance[knot - placed.start]
+    return Soft(constraint, cap) if np.isfinite(cap).all() else Soft(constraint, 1.0 / compliance, "L2")
+
+
 def lifted(
     problem: Problem, system: Augmented, s0: ArrayLike, guess: ArrayLike | None = None,
     running: Sequence[Term | BatchTerm | CostFunction] = (), terminal: Sequence[Term | BatchTerm | CostFunction] = (),
@@ -140,11 +165,7 @@ def lifted(
     during, at, at_end = _by_knots([entry._replace(term=LiftedTerm(entry.term, system)) for entry in entries], problem)
     whole = during.pop(range(problem.horizon), [])
     held: dict[Any, list[Any]] = {range(0, problem.horizon): [*constraints]} if constraints else {}
-    for placed in problem.placed:
-        if placed.stop <= problem.horizon:
-            where = range(placed.start, placed.stop)
-            held.setdefault(where, []).append(LiftedConstraint(placed.constraint, system))
-    held_at_end = [LiftedConstraint(one.constraint, system) for one in problem.placed if one.stop > problem.horizon]
+    held_at_end = _hold(held, problem, 0, lambda constraint: LiftedConstraint(constraint, system))
     x0 = np.concatenate([problem.x0, as_array("s0", s0, (system.ns,))])
     return Problem(
         dynamics=system, running=[*whole, *running], during=during, at=at, terminal=[*at_end, *terminal], x0=x0,
@@ -170,11 +191,8 @@ def free_start(
         at[k] = [*start, *at.get(k, [])]
     for knot in np.flatnonzero(system.idle.any(axis=1)).tolist():
         at.setdefault(knot, []).append(ControlCost(np.zeros(system.nu), system.idle[knot].astype(float)))
-    held: dict[int | range, list[Any]] = {}
-    for placed in problem.placed:
-        if placed.stop <= N:
-            held.setdefault(range(placed.start + k, placed.stop + k), []).append(placed.constraint)
-    at_end = [placed.constraint for placed in problem.placed if placed.stop > N]
+    held: dict[Any, list[Any]] = {}
+    at_end = _hold(held, problem, k, lambda constraint: constraint)
     sides = (-np.inf, problem.lower), (np.inf, problem.upper)
     limits = [np.vstack([np.full((k, system.nu), side), own]) for side, own in sides]
     U = np.zeros((N, system.nu)) if not isinstance(problem.guess, np.ndarray) else problem.guess

@@ -1,6 +1,7 @@
 """Compositions around any system: exact derivatives, compiled rollouts, and solutions that dense methods find, too."""
 
 import ctypes
+import dataclasses
 import pickle
 
 import numpy as np
@@ -301,3 +302,18 @@ def test_terms_of_a_composition_share_its_controls_and_sum_up_as_one_by_one(rng,
     np.testing.assert_allclose(problem.values(X, U), expected, rtol=1e-13)
     assert asked == [7, 6]  # compiled terms at once, and the traced one
     assert pickle.loads(pickle.dumps(ddp.Problem(system, terms[:2], [], X[0], 6))).cost(X, U) > 0.0
+
+
+@pytest.mark.parametrize("soften", [lambda c: c, lambda c: ddp.Soft(c, 0.3), lambda c: ddp.Soft(c, 2.0, "L2")])
+def test_constraints_of_states_hold_at_all_knots_of_a_composition_as_soft_as_they_are(soften):
+    plain = quadratic()
+    slow = soften(ddp.Inequality(lambda x, u: x[1] - 0.3))
+    plain = dataclasses.replace(plain, constraints=[slow])
+    expected, free = ddp.solve(plain), ddp.solve(quadratic())
+    assert free.X[:, 1].max() > expected.X[:, 1].max() + 0.01
+    found = ddp.solve(lifted(plain, augment.driven(plain.dynamics, lambda x, r: r, 1), []))
+    np.testing.assert_allclose(found.X, expected.X, atol=1e-6)
+    assert found.cost == pytest.approx(expected.cost, rel=1e-6)
+    fixed = free_start(plain, start=[StateCost(plain.dynamics, plain.x0, np.full(2, 1e8))])
+    moved = ddp.solve(fixed)
+    np.testing.assert_allclose(moved.X[fixed.dynamics.before :], expected.X, atol=1e-5)
