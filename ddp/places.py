@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ddp.constraints.bounds import as_limits
+from ddp.costs.batch import ability
 from ddp.costs.compiled import CompiledTerm
 from ddp.costs.objective import Objective
 from ddp.costs.traced import TracedTerm
@@ -55,10 +56,17 @@ class Place(NamedTuple):
         lists = getattr(problem, self.listed)
         return (lists if self.key is None else lists[self.key])[self.item]
 
+    def owner(self, problem: Problem) -> Any:
+        """The thing itself, or the term or constraint in it that it lifts, whose field it is."""
+        thing = self.thing(problem)
+        while name := ability(thing, "lifts"):
+            thing = getattr(thing, name)
+        return thing
+
 
 def places_of(problem: Problem) -> dict[str, Place]:
     """All places in terms and constraints, by their names."""
-    fields_of = [where._replace(field=field) for where in things_of(problem) for field in _fields(where.thing(problem))]
+    fields_of = [where._replace(field=field) for where in things_of(problem) for field in _fields(where.owner(problem))]
     return {place.path: place for place in fields_of}
 
 
@@ -79,8 +87,8 @@ def resolved(problem: Problem, name: Any) -> tuple[Place, ...] | str:
         paths = [*(f"dynamics.{one}" for one in own), *known]
         options = paths if "." in name else [*OWN, *own, *(place.field for place in known.values())]
         raise ProblemError(f"varying: the problem has no number {said(name)}; {nearest(name, options)}")
-    first = getattr(meant[0].thing(problem), name)
-    if not all(_same(first, getattr(place.thing(problem), name)) for place in meant[1:]):
+    first = getattr(meant[0].owner(problem), name)
+    if not all(_same(first, getattr(place.owner(problem), name)) for place in meant[1:]):
         several = [path for path, place in known.items() if place.field == name]
         listed = ", ".join(several[:4]) + (", ..." if len(several) > 4 else "")
         raise ProblemError(f"varying: {name} may be {listed}: say which")
@@ -97,7 +105,7 @@ def number(problem: Problem, name: str) -> NDArray[np.float64]:
     elif isinstance(found, str):
         value = getattr(problem.dynamics, found.removeprefix("dynamics."))
     else:
-        value = getattr(found[0].thing(problem), found[0].field)
+        value = getattr(found[0].owner(problem), found[0].field)
     return np.array(getattr(value, "homogeneous", value), dtype=np.float64)
 
 
@@ -232,6 +240,8 @@ def _varied(problem: Problem, where: tuple[str, Any, int], values: dict[str, Any
 
 def _with_numbers(place: Place, thing: Any, values: dict[str, Any]) -> Any:
     """A thing with other numbers, checked by its own constructor."""
+    if name := ability(thing, "lifts"):
+        return replace(thing, **{name: _with_numbers(place, getattr(thing, name), values)})
     try:
         if (own := getattr(thing, "varied", None)) is not None:
             return own(**values)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -33,6 +33,7 @@ class LiftedTerm:
 
     term: BatchTerm
     system: Augmented
+    lifts: ClassVar[str] = "term"
 
     def __post_init__(self) -> None:
         _check(self.term, BatchTerm, self.system)
@@ -73,6 +74,7 @@ class LiftedConstraint:
 
     constraint: Constraint
     system: Augmented
+    lifts: ClassVar[str] = "constraint"
 
     def __post_init__(self) -> None:
         _check(self.constraint, Constraint, self.system)

@@ -42,6 +42,7 @@ class TermAbilities(Protocol):
     knots: for how many knots it is made, if it differs from one to the next, as by a reference that moves.
     at_end: of a constraint, whether it holds at the end of the horizon as well, where no control enters it.
     of_states: of a constraint, which of its rows (size,) no control enters; None: it is tried.
+    lifts: of a term or a constraint around another, the field that is the other, whose numbers are its own to vary.
     row_names: of a constraint, names of its rows for reports, such as joints; without them rows are numbered.
     """
 
@@ -52,6 +53,7 @@ class TermAbilities(Protocol):
     knots: int | None = None
     at_end: bool = True
     of_states: NDArray[np.bool_] | None = None
+    lifts: str | None = None
     row_names: Sequence[str] = ()
 
     def part(self, start: int, stop: int) -> BatchTerm:

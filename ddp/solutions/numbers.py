@@ -41,7 +41,7 @@ class Number(NamedTuple):
         elif name == "x0":
             kind = STATE
         elif isinstance(found[0], Place):
-            if hasattr(getattr(found[0].thing(problem), found[0].field), "homogeneous"):
+            if hasattr(getattr(found[0].owner(problem), found[0].field), "homogeneous"):
                 kind = POSE
             elif found[0].field == STATES_FIELD and d.nx != d.n:  # by name: points and twists may have nx numbers, too
                 kind = STATE

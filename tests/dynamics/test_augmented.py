@@ -5,6 +5,7 @@ import dataclasses
 import pickle
 
 import numpy as np
+import pinocchio as pin
 import pytest
 from scipy.optimize import minimize
 
@@ -13,7 +14,8 @@ from ddp import differences
 from ddp.systems.system import Expansion, ability
 from dynamics import Contact, FunctionDynamics, Phase, PhasedDynamics, RobotDynamics, augment, load
 from dynamics.steps.free_start import FreeStart
-from problems.constraints import TorqueLimits
+from problems import arm
+from problems.constraints import TorqueLimits, VelocityLimits
 from problems.costs import ControlCost, FramePosition, StateCost
 from problems.lifted import LiftedConstraint, LiftedTerm, free_start, lifted
 from tests.oracles import chain_of, fourth_order, random_tree
@@ -302,6 +304,28 @@ def test_terms_of_a_composition_share_its_controls_and_sum_up_as_one_by_one(rng,
     np.testing.assert_allclose(problem.values(X, U), expected, rtol=1e-13)
     assert asked == [7, 6]  # compiled terms at once, and the traced one
     assert pickle.loads(pickle.dumps(ddp.Problem(system, terms[:2], [], X[0], 6))).cost(X, U) > 0.0
+
+
+def test_numbers_of_lifted_terms_and_constraints_vary_as_those_of_the_problem():
+    plain = arm.reach("ur5", horizon=8)
+    limits = VelocityLimits(plain.dynamics.robot, limits=np.full(6, 3.0))
+    plain = dataclasses.replace(plain, constraints=[limits])
+    system, x0 = augment.rates(plain.dynamics), np.zeros(6)
+    problem, target = lifted(plain, system, x0), pin.SE3(np.eye(3), np.array([0.3, 0.2, 0.5]))
+    numbers = {"target": target, "running[0].weights": np.full(6, 0.1), "limits": np.full(6, 0.5)}
+    varied, expected = problem.varying(numbers), lifted(plain.varying(numbers), system, x0)
+    assert {place.field for place in problem.places.values()} == {place.field for place in plain.places.values()}
+    X, R = system.rollout(problem.x0, np.ones((8, 6))), np.ones((8, 6))
+    assert varied.cost(X, R) == expected.cost(X, R) != problem.cost(X, R)
+    for one, other in zip(varied.placed, expected.placed, strict=True):
+        np.testing.assert_array_equal(one.upper, other.upper)
+    assert ddp.solve(varied).cost == ddp.solve(expected).cost
+    assert varied.terminal[0].system is system
+    with pytest.raises(ddp.ProblemError, match=r"^running\[0\] \(ControlCost\): weights: expected"):
+        problem.varying({"running[0].weights": -np.ones(6)})
+    poses = np.stack([target.homogeneous, np.array(plain.terminal[0].target.homogeneous)])
+    many = ddp.solve_many(problem, {"target": poses}, executor=1)
+    assert many.cost[1] == pytest.approx(ddp.solve(problem).cost, rel=1e-9)
 
 
 @pytest.mark.parametrize("soften", [lambda c: c, lambda c: ddp.Soft(c, 0.3), lambda c: ddp.Soft(c, 2.0, "L2")])
