@@ -232,10 +232,10 @@ def at_least_zero(field: str, value: ArrayLike, unit: str = "", error: type[DDPE
     return number
 
 
-def integer(field: str, value: Any, least: int = 0, error: type[DDPError] = ProblemError) -> int:
-    """``value`` as an int if it is a whole number of at least ``least``, else ``error``."""
+def integer(field: str, value: Any, least: int = 0, error: type[DDPError] = ProblemError, of: str = "of") -> int:
+    """``value`` as an int if it is a whole number of at least ``least``, else ``error``; of: as "of steps,"."""
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
-        raise error(f"{field}: expected a whole number of at least {least}, got {said(value)}")
+        raise error(f"{field}: expected a whole number {of} at least {least}, got {said(value)}")
     return int(value)
 
 
@@ -247,9 +247,9 @@ def word(field: str, value: Any, least: int = 0) -> int:
     return number
 
 
-def positive_integer(field: str, value: int) -> int:
-    """``value`` as an int if it is a whole number greater than zero, else ProblemError."""
-    return integer(field, value, 1)
+def positive_integer(field: str, value: int, of: str = "of") -> int:
+    """``value`` as an int if it is a whole number greater than zero, else ProblemError; of: as "of steps,"."""
+    return integer(field, value, 1, of=of)
 
 
 def flag(field: str, value: Any, error: type[DDPError] = ProblemError) -> bool:

@@ -90,7 +90,7 @@ class Problem:
     def __post_init__(self) -> None:
         settle(self, dynamics=as_system(self.dynamics))
         positive("dynamics.dt", self.dynamics.dt)
-        horizon = positive_integer("horizon", self.horizon)
+        horizon = positive_integer("horizon", self.horizon, "of steps,")
         affordable("horizon", horizon, horizon * numbers_of(self.dynamics))
         x0 = as_array("x0", self.x0, (self.dynamics.nx,)).copy()
         self.dynamics.check_state("x0", x0)

@@ -26,7 +26,7 @@ def standing(robot: checks.RobotLike = "talos", horizon: int = 100, dt: float = 
     """
     on = stance(checks.loaded(robot))
     soles = [Contact(foot, kind="surface" if on.surface else "point") for foot in on.feet]
-    phase = Phase(soles, positive_integer("horizon", horizon))
+    phase = Phase(soles, positive_integer("horizon", horizon, "of steps,"))
     system = PhasedDynamics(on.robot, positive("dt", dt), phase, control_limits=on.robot.control_limits)
     x0 = np.concatenate([on.robot.q0, np.zeros(on.robot.nv)])
     u = system.nominal_control(x0)

@@ -64,7 +64,7 @@ def loop(
     )  # fmt: skip
     frame = body.joint_names[0]
     instance("waypoints", waypoints, Mapping, "a mapping from knots to pitches")
-    check_knots("waypoints", waypoints, positive_integer("horizon", horizon))
+    check_knots("waypoints", waypoints, positive_integer("horizon", horizon, "of steps,"))
     up = float(as_array("height", height, ()))
     pitches = {knot: float(as_array(f"waypoints[{said(knot)}]", angle, ())) for knot, angle in waypoints.items()}
     rest = np.repeat([*end, end[-1]], 3)

@@ -106,6 +106,8 @@ def solve_many(
     tries = integer("retries", retries)
     if verify is not None and not isinstance(verify, (bool, np.bool_)):
         raise ProblemError(f"verify: expected None, True or False, got {said(verify)}")
+    if verify and not by_tree:
+        raise ProblemError("verify: expected together with start='neighbours', whose samples it verifies")
     problem.renew()
     arrays = dict(sorted(given(problem, over).items()))  # rounding decides between neighbours on a grid
     count = len(next(iter(arrays.values())))

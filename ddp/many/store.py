@@ -53,12 +53,12 @@ TEXTS = "sentence", "kind"
 """Strings, where all else are numbers."""
 
 
-def zarr_or_refuse() -> Any:
+def zarr_or_refuse(field: str = "into") -> Any:
     """The library, or ProblemError that says how to get it."""
     try:
         import zarr
     except ImportError:
-        raise ProblemError("into: expected zarr, got none: `pip install zarr`, or the extra mayne[batch]") from None
+        raise ProblemError(f"{field}: expected zarr, got none: `pip install zarr`, or the extra mayne[batch]") from None
     return zarr
 
 
@@ -254,7 +254,7 @@ def chunk_rows(kind: np.dtype[np.void], count: int) -> int:
 
 def opened(path: Path, field: str = "into") -> Any:
     """The group of a store; ProblemError, which begins with the name of the argument, for what is none."""
-    zarr = zarr_or_refuse()
+    zarr = zarr_or_refuse(field)
     if not path.exists():
         raise ProblemError(f"{field}: there is no store {shown(path)}")
     try:

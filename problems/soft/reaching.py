@@ -103,7 +103,7 @@ def _reach(
     rest = np.concatenate([statics(arm).q, np.zeros(arm.nv)])
     parts = [len(arm.tendons), system.nu - len(arm.tendons)]
     most = np.repeat([positive("largest_tension", largest_tension), np.inf], parts)
-    steps = positive_integer("horizon", horizon)
+    steps = positive_integer("horizon", horizon, "of steps,")
     cheap, near = ControlCost(np.zeros(system.nu), effort), StateCost(system, rest, running)
     place = FramePosition(arm, tip, as_array("position", position, (3,)), position_weight)
     return Problem(

@@ -77,7 +77,7 @@ def quickest(distance: float = 2.0, price: float = 0.1, horizon: int = 100) -> P
     T: steps of constant force need that much more than a continuous one.
     """
     far, price = float(as_array("distance", distance, ())), positive("price", price)
-    horizon = positive_integer("horizon", horizon)
+    horizon = positive_integer("horizon", horizon, "of steps,")
     system = FunctionDynamics(partial(_stretched, horizon), 3, 1)
     near = StateCost(system, np.array([far, 0.0, 0.0]), np.array([100.0, 100.0, 0.0]))  # for the first steps
     fixed = Problem(

@@ -254,6 +254,7 @@ def shut(pool):
     ({"dtype": "int8"}, "dtype: expected 'float32' or 'float64'"),
     ({"retries": -1}, "retries: expected a whole number of at least 0"),
     ({"verify": 1}, "verify: expected None, True or False, got 1"),
+    ({"verify": True}, "verify: expected together with start='neighbours'"),
     ({"progress": 3}, "progress: expected True, False or a function"),
     ({"shard": (1, 2)}, "shard: expected together with into"),
     ({"shard": (3, 2), "into": "a.zarr"}, "shard: expected a number of 1 to 2"),

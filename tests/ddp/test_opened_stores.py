@@ -1,5 +1,7 @@
 """Stores of many solves opened again: with problems that differ in numbers that vary, by other programs."""
 
+import sys
+
 import numpy as np
 import pytest
 import xarray
@@ -65,3 +67,9 @@ def test_distributions_of_scipy_are_the_same_whatever_numpys_random_numbers_are(
     np.random.seed(3)  # noqa: NPY002
     assert (digest(norm(0.5, 2.0)), digest(gaussian_kde(np.arange(5.0)))) == same
     assert digest(norm(0.5, 3.0)) != same[0]
+
+
+def test_a_store_that_is_opened_without_zarr_names_its_path(monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "zarr", None)
+    with pytest.raises(ddp.ProblemError, match=r"^path: expected zarr, got none: .*mayne\[batch\]"):
+        ddp.Solutions.open(tmp_path)
