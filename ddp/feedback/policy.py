@@ -101,7 +101,8 @@ class Policy:
     def compiled(self) -> Contraction:
         """The policy as a C function ``void(context, double *t, double *x, double *u)`` for a control loop.
 
-        It neither locks nor calls Python, and checks nothing. Raises ProblemError for systems whose differences of
+        It belongs to this process, and lives as long as what is returned: its ``address`` and ``context``. It neither
+        locks nor calls Python, and checks nothing. Raises ProblemError for systems whose differences of
         states are not compiled.
         """
         if self._steps is None:
@@ -112,8 +113,10 @@ class Policy:
         """Write reference and gains, by the names of joints, in the format that the file's name ends with.
 
         Of each step: time, q and v where it begins; u planned for its middle, taken later by ``delay``; G. A controller
-        sends ``clip(u + G e, lower, upper)``, e what is measured less (q, v): of a free base the logarithm
-        of its displacement from the reference, and the difference of twists, each in the base's own axes.
+        sends ``clip(u + G e, lower, upper)``, e what is measured less the reference: of a free base the logarithm
+        of its displacement from there, and the difference of twists, each in the base's own axes. The reference goes
+        straight on from (q, v) to those of the next row; u is held, or of legged robots straight between the middles
+        of steps with the same contacts.
 
         .npz: arrays ``time`` (M,), ``q`` (M, nq), ``v`` (M, nv), ``u`` (M, nu), ``G`` (M, nu, 2 nv), ``lower``,
         ``upper``, ``durations`` (M,), ``delay`` (), ``C`` (M, m, nu), ``D`` (M, m, 2 nv), ``b`` (M, m) if there are

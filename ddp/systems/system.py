@@ -52,10 +52,11 @@ class LinearSystem(NamedTuple):
 
 
 class Contraction(NamedTuple):
-    """A compiled second order: the C function ``void(context, record*, weight*, hessian*)``.
+    """The address of a C function and its first argument ``context``; ``owner`` keeps alive what that points to.
 
-    It writes the symmetric (n + nu, n + nu) Hessian of ``weight @ (f(x ⊕ dx, u + du) ⊖ f(x, u))`` of the knot
-    whose record it is given. ``owner`` keeps alive what ``context`` points to.
+    Of a policy ``void(context, double *t, double *x, double *u)``, see `Policy.compiled`. Of second orders
+    ``void(context, record*, weight*, hessian*)``: it writes the symmetric (n + nu, n + nu) Hessian of
+    ``weight @ (f(x ⊕ dx, u + du) ⊖ f(x, u))`` of the knot whose record it is given.
     """
 
     address: int

@@ -185,6 +185,18 @@ def test_files_of_gains_name_joints(tmp_path):
     assert message["points"][3]["time_from_start"] == {"sec": 0, "nanosec": 30_000_000}
 
 
+def test_files_of_gains_say_what_the_policy_does_within_steps(tmp_path):
+    """The reference goes straight on to the next row's, controls are held."""
+    rng, solution = np.random.default_rng(0), moving(dynamics.load("ur5"), np.random.default_rng(0))
+    with np.load(solution.policy.export(tmp_path / "gains.npz")) as file:
+        x = np.hstack([file["q"], file["v"]])
+        for k, s in ((0, 0.2), (5, 0.9), (10, 0.5)):
+            near = x[k] + 1e-3 * rng.normal(size=12)
+            u = file["u"][k] + file["G"][k] @ (near - (x[k] + s * (x[k + 1] - x[k])))
+            sent = solution.policy(file["time"][k] + s * file["durations"][k], near)
+            np.testing.assert_allclose(np.clip(u, file["lower"][k], file["upper"][k]), sent, atol=1e-9)
+
+
 def test_trajectories_of_ros_have_torques_behind_gears_and_angles_without_limits(tmp_path):
     axis = '<limit effort="9" velocity="9"/><axis xyz="0 1 0"/>'
     solid = '<inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/>'
