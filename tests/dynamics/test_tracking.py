@@ -140,3 +140,16 @@ def _standing(system):
     from dynamics.phases.reaction import standing
 
     return standing(system)
+
+
+def test_damping_held_for_a_millisecond_brings_a_light_joint_to_rest_at_most():
+    system = gaits.step("talos").dynamics
+    robot, X = system.robot, np.tile(np.concatenate([system.robot.q0, np.zeros(system.robot.nv)]), (2, 1))
+    inertia = 1.0 / np.diag(pin.computeMinverse(robot.model, robot.model.createData(), robot.q0))
+    damping = -(system.actuation @ system.tracked.weights(X, np.zeros((1, system.nu))).restoring)[:, robot.nv :]
+    share = 1e-3 * np.diag(damping)[6:] / inertia[6:]
+    light = share > 0.99
+    names = {robot.model.names[2 + int(j)] for j in np.flatnonzero(light)}
+    assert names == {"gripper_left_joint", "gripper_right_joint"}
+    np.testing.assert_allclose(share[light], 1.0, rtol=1e-9)
+    assert np.ptp(np.diag(damping)[6:][~light]) < 1e-9

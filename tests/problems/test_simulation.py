@@ -282,3 +282,19 @@ def test_a_biped_that_leans_at_the_end_of_its_motion_falls(policy, push, falls):
     assert run.t[-1] == pytest.approx(plan.policy.duration)
     assert len(run.X) == len(run.t) == len(run.U) + 1
     assert run.X[-1, 2] > 0.9
+
+
+def test_a_humanoid_with_light_ankles_stands():
+    """Its ankles have 0.3 g m² and no rotor: damping in units of the robot, held for 1 ms, would shake them."""
+    robot, feet = load("g1"), ("left_ankle_roll_link", "right_ankle_roll_link")
+    q = robot.q0.copy()
+    for joint, angle in (("hip_pitch", -0.3), ("knee", 0.6), ("ankle_pitch", -0.3)):
+        for side in ("left", "right"):
+            q[robot.model.joints[robot.model.getJointId(f"{side}_{joint}_joint")].idx_q] = angle
+    system = PhasedDynamics(robot, 0.02, Phase([Contact(foot, "surface") for foot in feet], 25))
+    x0 = np.concatenate([q, np.zeros(robot.nv)])
+    u0 = system.nominal_control(x0)
+    plan = ddp.solve(ddp.Problem(system, [ControlCost(u0, 1.0)], [], x0, 25), guess=np.tile(u0, (25, 1)))
+    run = problems.simulate(plan)
+    assert not run.fell
+    assert run.rms < 0.003
