@@ -17,6 +17,7 @@ import viz
 from ddp.check import check_derivatives
 from ddp.compiling import kernel, store
 from ddp.errors import ProblemError, choice, positive, said
+from ddp.solutions.explanation import misses_of
 from ddp.solver import solve as solve_problem
 from problems import linearization
 from problems.closed_loop import close_loop, terminal_cost
@@ -168,9 +169,11 @@ def mpc(
         "terminal_cost_at_last": terminal_cost(problem, run.X[-1]),
     }
     dt = 1e3 * problem.dynamics.dt
+    misses = list(misses_of(problem.terminal, run.X[-1]))
     rows = [[what.replace("_", " "), f"{value:.4g}"] for what, value in outcome.items()]
+    rows += [["at the end", miss] for miss in misses]
     header = [f"{name}, N = {problem.horizon}, steps of {dt:g} ms", ""]
-    tell(as_json, {"problem": name, "step_milliseconds": dt} | outcome, (header, rows))
+    tell(as_json, {"problem": name, "step_milliseconds": dt, "misses": misses} | outcome, (header, rows))
     if html:
         playing.animate(entry, problem, playing.Trajectory(run.X, run.U, problem), html)
     shell.end(bool(run.converged.all()))

@@ -362,6 +362,7 @@ def test_a_receding_horizon_catches_pushes(tmp_path):
     assert answer["pushes"] == 3
     assert answer["terminal_cost_at_last"] < 0.5 * answer["terminal_cost_at_first"]
     assert answer["median_milliseconds"] > 0.0
+    assert re.fullmatch(r"tool0 is .* from its target", *answer["misses"])
     assert page.stat().st_size > 10_000
     fails_with(mayne("mpc", "quadruped/stand"), 2, "PhasedDynamics")
     fails_with(mayne("mpc", SMALL, "--steps", 0), 2, "steps")
@@ -383,6 +384,7 @@ def test_receding_horizons_control_their_robots(tmp_path):
     reach = mayne("replan", "arm/reach", "--horizon", "10", "--duration", "0.2", "--json", *files)
     assert reach.exit_code == 0
     assert json.loads(reach.stdout)["seconds"] == pytest.approx(0.2)
+    assert re.fullmatch(r"tool0 is .* from its target", *json.loads(reach.stdout)["misses"])
     assert page.stat().st_size > 1000
     assert plot.stat().st_size > 1000
     trot = "replan", "quadruped/trot", "--robot", "solo12", "--duration", "0.1"

@@ -197,11 +197,16 @@ def _misses(problem: Problem, X: Any) -> Iterator[str]:
     """Misses of the targets of terms at the end and at single knots."""
     if not np.isfinite(X).all():
         return
-    places = [(k, term) for k, terms in problem.at.items() for term in terms]
-    for k, term in [*places, *((-1, term) for term in problem.terminal)]:
+    for k, terms in problem.at.items():
+        yield from (f"knot {k}: {told}" for told in misses_of(terms, X[k]))
+    yield from misses_of(problem.terminal, X[-1])
+
+
+def misses_of(terms: Sequence[Any], x: Any) -> Iterator[str]:
+    """Misses of the targets of terms in a state x (nx,), in words."""
+    for term in terms:
         missed = getattr(term, "missed", None)
-        for told in missed(X[k]) if callable(missed) else ():
-            yield told if k == -1 else f"knot {k}: {told}"
+        yield from missed(x) if callable(missed) else ()
 
 
 def is_far(solution: Solution, problem: Problem) -> bool:

@@ -68,7 +68,7 @@ def replan(
     table = ["command", "velocity [m/s, m/s, rad/s]"], rows
     data = {
         "problem": entry.name, "fell": run.fell, "seconds": float(run.play.t[-1]), "rms": run.play.rms,
-        "milliseconds": _spread(run),
+        "milliseconds": _spread(run), "misses": run.misses,
         "velocities": [{"command": wish.tolist(), "velocity": mean.tolist()} for wish, mean in told],
     }  # fmt: skip
     tell(as_json, data, f"{entry.name}: {run}", *([table] if told else []))

@@ -15,6 +15,7 @@ from ddp.errors import ProblemError, affordable, as_array, at_least_zero, choice
 from ddp.feedback.succession import Succession
 from ddp.protocols import Array
 from ddp.receding import RecedingHorizon
+from ddp.solutions.explanation import misses_of
 from dynamics.phases.phased_dynamics import PhasedDynamics
 from dynamics.robots.mjcf.compiling import quietly
 from dynamics.steps.robot_dynamics import RobotDynamics
@@ -37,15 +38,17 @@ Varying: TypeAlias = Callable[[float], Mapping[str, ArrayLike]]
 class Run:
     """Simulated motion under a receding horizon.
 
-    play: times, states, controls; its error is the distance from the plan in force.
+    play: times ``t``, states ``X``, controls ``U``; its error is the distance from the plan in force.
     commands, velocity (S+1, 3): of a floating base forward and to the left [m/s] and turning [rad/s], in its heading,
     as they were commanded and as they were.   milliseconds (P,): how long each plan but the first took.
+    misses: of a `RecedingHorizon`, how far the last state is from the targets of the last plan's end, in words.
     """
 
     play: Play
     commands: Array = field(repr=False)
     velocity: Array = field(repr=False)
     milliseconds: Array = field(repr=False)
+    misses: tuple[str, ...] = ()
 
     @property
     def fell(self) -> bool:
@@ -67,7 +70,8 @@ class Run:
             return str(self.play)
         median, p95 = np.percentile(self.milliseconds, [50, 95])
         done = "stayed up" if self.velocity.any() else "moved"  # of a floating base, or of a fixed one
-        return f"{done} for {self.play.t[-1]:.2f} s, plans of {median:.1f} ms (95 % below {p95:.1f} ms)"
+        told = f"{done} for {self.play.t[-1]:.2f} s, plans of {median:.1f} ms (95 % below {p95:.1f} ms)"
+        return "; at the end ".join([told, *self.misses])
 
 
 def simulate_receding(
@@ -135,7 +139,9 @@ def simulate_receding(
         setting = Setting(world, system, factor, step, count, kicks, late, spread, rng)
         play = played(setting, planner.x0, control, control.reference)
     commands = np.array([as_command(wanted(t)) for t in play.t])
-    return Run(play, commands, _velocity(system, play.X), np.array(control.milliseconds[1:]))
+    terms = planner.problem.terminal if isinstance(planner, RecedingHorizon) and np.isfinite(play.X[-1]).all() else ()
+    misses = tuple(misses_of(terms, play.X[-1]))
+    return Run(play, commands, _velocity(system, play.X), np.array(control.milliseconds[1:]), misses)
 
 
 class Replanned:
