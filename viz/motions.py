@@ -59,7 +59,8 @@ def as_motions(robot: Any, X: Any = None, dt: ArrayLike | None = None) -> list[M
         return _several(robot, dt)
     robot = drawn(robot)
     if not isinstance(getattr(robot, "model", None), pin.Model):
-        simulated = "; of a simulation give its robot, .X and a step of time" if hasattr(robot, "X") else ""
+        states = ".X" if hasattr(robot, "X") else ".play.X" if hasattr(robot, "play") else ""
+        simulated = f"; of a simulation give its robot, {states} and a step of time" if states else ""
         raise ProblemError(f"robot: expected a Robot from mayne.load, or solutions, got {said(robot)}{simulated}")
     if isinstance(X, Solved):
         solution = _solution("X", "", X)
