@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,8 @@ from ddp.errors import (
 )
 from ddp.feedback.adaptive import AdaptivePolicy
 from ddp.feedback.by_contact import ContactPolicy
+from ddp.feedback.policy import Policy
+from ddp.feedback.policy_files import names
 from ddp.problem import Problem
 from ddp.protocols import Array
 from ddp.solutions.solution import Solution
@@ -56,6 +58,9 @@ NOISE = (0.001, 0.002, 0.001, 0.02, 0.02, 0.05)
 """Standard deviations of measurements: place [m] and attitude [rad] of a floating base, angles of joints [rad], and the
 velocities of these [m/s, rad/s, rad/s]."""
 
+LIMITED = 0.05
+"""Share of the time at a limit from which a summary names a control."""
+
 TIMESTEP = 1e-3
 """Largest time step of the simulation [s]."""
 
@@ -78,6 +83,7 @@ class Play:
     attitude (S+1,): by how much a floating base is turned from its attitude at that time [deg]; else zeros.
     fell: whether the base came down, or leans by more than 90 degrees from its plan, and everything ends there; or does
     so soon after the motion, its end being held.
+    limited: share of the time that the policy had each control at a limit, by name; of functions it is not known.
     """
 
     t: Array = field(repr=False)
@@ -88,8 +94,14 @@ class Play:
     attitude: Array = field(repr=False)
     rms: float
     fell: bool
+    limited: Mapping[str, float] = field(default_factory=dict, repr=False)
 
     def __str__(self) -> str:
+        name, share = max(self.limited.items(), key=lambda item: item[1], default=("", 0.0))
+        limited = f"; {name} at its limit for {share:.0%} of the time".replace("%", " %") if share > LIMITED else ""
+        return self._told() + limited
+
+    def _told(self) -> str:
         if not np.isfinite(self.X).all():
             return f"numbers overflowed after {self.t[-1]:.2f} s"
         if self.fell:
@@ -167,6 +179,9 @@ def simulate(
         world = world_of(system, solution.X[0], mu, softness, every, relief)
         held = _held(system, world, solution.X)
         setting = Setting(world, system, factor, every, count, kicks, late, spread, rng, held)
+        limits, clipped = controller, []
+        while isinstance(limits, (AdaptivePolicy, ContactPolicy)):
+            limits = limits.policy
 
         def control(t: float, x: Array, touching: Touching) -> Array:
             now = plan.inside(t)
@@ -174,9 +189,16 @@ def simulate(
             if t > now and isinstance(controller, (AdaptivePolicy, ContactPolicy)):  # nothing more is learned
                 acting = controller.learned if isinstance(controller, AdaptivePolicy) else plan
             u = acting(now, x, touching()) if isinstance(acting, ContactPolicy) else acting(now, x)
+            if isinstance(limits, Policy):
+                low, high = (limit[limits.part(now)[0]] for limit in (limits.lower, limits.upper))
+                clipped.append(((u <= low) | (u >= high)) & (low < high))
             return as_array("policy", u, (system.nu,))
 
-        return played(setting, solution.X[0], control, plan.reference, plan.U_before[0])
+        play = played(setting, solution.X[0], control, plan.reference, plan.U_before[0])
+    if not clipped:
+        return play
+    shares = np.mean(clipped[: len(play.U)], axis=0).tolist()
+    return replace(play, limited=dict(zip(names(system)[2], shares, strict=True)))
 
 
 def _problem(solution: Solution) -> tuple[Problem, RobotDynamics | PhasedDynamics]:

@@ -202,6 +202,25 @@ def test_an_arm_follows_its_reach():
     assert problems.simulate(reach, policy="solver").rms > calm.rms
 
 
+def test_a_policy_that_clips_names_the_control_at_its_limit():
+    """An arm lifts itself with hardly more torque than its weight asks for, and is heavier than planned."""
+    robot = load("ur5")
+    x0 = np.concatenate([robot.q0, np.zeros(6)])
+    hold = RobotDynamics(robot, 0.02).nominal_control(x0)
+    limits = np.where(np.arange(6) == 1, 1.05 * np.abs(hold[1]), 1e3)
+    system = RobotDynamics(robot, 0.02, control_limits=np.stack([-limits, limits], axis=1))
+    plan = ddp.solve(ddp.Problem(system, [ControlCost(hold, 1.0)], [], x0, 25), guess=np.tile(hold, (25, 1)))
+    calm, heavy = problems.simulate(plan), problems.simulate(plan, mass=1.3)
+    assert "limit" not in str(calm)
+    share = (np.abs(heavy.U[:, 1]) >= limits[1]).mean()
+    assert heavy.limited == pytest.approx(dict.fromkeys(robot.model.names[1:], 0.0) | {robot.model.names[2]: share})
+    assert str(heavy).endswith(f"; shoulder_lift_joint at its limit for {100.0 * share:.0f} % of the time")
+    wide = plan.feedback(weights=system.tracked.weights(plan.X, plan.U)._replace(limits=(-2.0 * limits, 2.0 * limits)))
+    freed = problems.simulate(plan, policy=wide, mass=1.3)
+    assert (heavy.rms, freed.rms) == pytest.approx((0.25, 0.0125), rel=0.02)  # as docs/feedback.md says
+    assert not problems.simulate(plan, policy=lambda t, x: hold).limited
+
+
 def test_a_quadrotor_flies_its_loop_under_thrust_along_its_own_axes():
     loop = ddp.solve(quadrotor.loop())
     assert problems.simulate(loop, mass=1.1, delay=0.005, noise=1.0).rms < 0.1
