@@ -12,8 +12,9 @@ from functools import cached_property, partial
 from typing import Literal, get_args
 
 from ddp.augmented import AugmentedLagrangian, ConstraintMethod
+from ddp.constraints.rows import Rows
 from ddp.errors import ProblemError, flag, instance, one_of, positive, said, settle_by, suggesting, word
-from ddp.guesses import Start
+from ddp.guesses import Guess, Start
 from ddp.iterate import Iterate
 from ddp.models.attempt import HessianModel, Limits, Regularization
 from ddp.models.built_in import Mixed, gauss_newton, levenberg_marquardt
@@ -24,6 +25,9 @@ from ddp.systems.structure import is_underactuated
 
 PATIENCE = 200
 """Iterations after which constraints are held in another way."""
+
+MET = 1e-4
+"""Amount by which states that are given may violate constraints that they meet, as other solvers leave it."""
 
 Hessian = Literal["auto", "gauss-newton", "exact"]
 Multipliers = Literal["auto", "value", "costate", "policy"]
@@ -129,15 +133,17 @@ class DDP:
     def approaches(self, iterate: Iterate) -> bool:
         """Whether a solve with constraints begins by rollouts without them.
 
-        Not with an earlier solve's multipliers, nor from states that are given where equalities have to hold, from
-        which rollouts without these would lead away.
+        Not with an earlier solve's multipliers, nor from states that are given: where these are a motion that meets
+        the constraints, for its way is chosen, nor where equalities have to hold, for rollouts would lead away.
         """
+        guess, rows = iterate.guess, iterate.problem.rows
         if not (self._open and iterate.constrained):
             return False
-        guess = iterate.guess
-        stood = guess is not None and guess.keeper is not None and guess.keeper.standing is not None
-        led = stood or (guess is not None and guess.imposed and bool(iterate.problem.rows.equal.any()))
-        return not led and (guess is None or guess.earlier is None)
+        if guess is None:
+            return True
+        if guess.imposed and (rows.equal.any() or _is_way(guess, rows)):
+            return False
+        return guess.earlier is None and not _has_stood(guess)
 
     def holds_at_once(self, iterate: Iterate) -> bool:
         """Whether full-space steps are begun by holding what binds: where rollouts lead, or from states that are given.
@@ -145,9 +151,9 @@ class DDP:
         Not with equalities where rollouts lead: those lead elsewhere, from where quadratic models are of no use.
         """
         guess = iterate.guess
-        if not iterate.problem.rows.equal.any():
+        given = guess is not None and guess.imposed and guess.earlier is None and not _has_stood(guess)
+        if not (given or iterate.problem.rows.equal.any()):
             return self.approaches(iterate)
-        given = guess is not None and guess.imposed and guess.earlier is None and guess.keeper is None
         return self._open and iterate.constrained and given
 
     @property
@@ -191,6 +197,16 @@ class DDP:
         """The model of the Hessian of one solve."""
         make = MODELS[self.hessian] if isinstance(self.hessian, str) else self.hessian
         return make(limits)
+
+
+def _has_stood(guess: Guess) -> bool:
+    """Whether full-space steps go on from where they stood."""
+    return guess.keeper is not None and guess.keeper.standing is not None
+
+
+def _is_way(guess: Guess, rows: Rows) -> bool:
+    """Whether states of a guess move, and meet all constraints."""
+    return bool((guess.X[0] != guess.X).any()) and rows.worst(guess.X, guess.U, soft=True) <= MET
 
 
 def as_solver(solver: DDP | None) -> DDP:

@@ -81,8 +81,9 @@ def solve(
     because iterations have come to their limit or costs have no minimum, has not converged.
 
     Constraints are held by full-space steps (``step`` of `DDP`): gains keep what is at its bound. A few rollouts
-    without constraints may lead to where they begin. If they fail there, or end at a minimum whose cost is mostly that
-    of a missed target, they begin anew: from the guess itself, unless that failed with states that violate constraints;
+    without constraints may lead to where they begin, but not where X of a guess (X, U) moves and meets constraints,
+    which keeps its way around obstacles. If they fail, or end at a minimum whose cost is mostly that of a missed
+    target, they begin anew: from the guess itself, unless that failed with states that violate constraints;
     after failures from the default guess, too; then from a few motions that violate constraints in other ways
     (`ddp.constraints.impossible`): if there are none, they cannot be met, and the status says so. The cheapest minimum
     is kept; iterations of all attempts count, and stand in ``history``. Before these motions, and where none converges,

@@ -8,7 +8,7 @@ import pytest
 import ddp
 from ddp import DDP, Problem
 from ddp.solver import is_far
-from dynamics import RobotDynamics, load
+from dynamics import FunctionDynamics, RobotDynamics, load
 from problems.constraints import JointLimits, VelocityLimits
 from problems.costs import ControlCost, FramePosition, StateCost
 from problems.obstacles import CapsuleClearance, Sphere, SphereClearance
@@ -137,3 +137,23 @@ def test_solves_from_solutions_are_attempted_once(folder):
     again = ddp.solve(problem, guess=far)
     assert is_far(again, problem)
     assert again.iterations < 5
+
+
+def past_a_pole():
+    """A mass moves 3 m past a pole to the right of the straight line: to pass on its left is cheaper."""
+    system = FunctionDynamics(lambda x, u: x + 0.1 * np.array([x[2], x[3], u[0], u[1]]), 4, 2, 0.1)
+    goal = StateCost(system, np.array([3.0, 0.0, 0.0, 0.0]), np.full(4, 100.0))
+    clear = ddp.Inequality(lambda x, u: (x[0] - 1.5) ** 2 + (x[1] + 0.1) ** 2, lower=0.25)
+    effort = ControlCost(np.zeros(2), np.full(2, 0.1))
+    return ddp.Problem(system, [effort], [goal], np.zeros(4), 40, constraints=[clear])
+
+
+@pytest.mark.parametrize("side", [-1.0, 1.0])
+def test_the_way_of_states_that_meet_the_constraints_is_kept(side, tmp_path):
+    problem, share = past_a_pole(), np.linspace(0.0, 1.0, 41)
+    X = np.stack([3.0 * share, side * np.sin(np.pi * share), 0.0 * share, 0.0 * share], axis=1)
+    found = ddp.solve(problem, guess=(X, np.zeros((40, 2))))
+    assert found.violation <= 1e-8
+    assert side * found.X[20, 1] > 0.3
+    again = ddp.solve(problem, guess=(X, np.zeros((40, 2))), checkpoint=tmp_path / "kept.npz")
+    np.testing.assert_array_equal(again.X, found.X)
