@@ -1,8 +1,6 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
 """Iterate of a lane, `Iterate` compiled: its gaps, limits of controls, tests of it, how iterations begin and end."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ddp.adjoint import FIRM

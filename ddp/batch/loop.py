@@ -6,8 +6,6 @@ Decisions are those of `ddp.solve`: globalisation.py, `ddp.search.judged` and `d
 to depends on no other: a lane's arithmetic is its own, and whoever is done makes room for the next one.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from ddp.batch.iterates import (

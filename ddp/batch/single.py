@@ -1,8 +1,6 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
 """Iterations of a worker's only lane, one a call: its line searches roll out several step lengths at once."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ddp.batch.iterates import begin_iteration

@@ -1,8 +1,6 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
 """The kernel that makes a cost of any compiled constraint: its part of the augmented Lagrangian, see lagrangian.py."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ddp.compiling.kernel import call_contraction, inline, kernel

@@ -1,8 +1,6 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
 """Costs' Hessians (N+1, nz, nz), or at separable knots their diagonals (N+1, nz)."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ddp.compiling.kernel import kernel

@@ -13,8 +13,6 @@ is met between two knots, the multiplier goes from the one to the other, and the
 p: a `Memory`, see `Ends`.   s: an `ending.Polish`.
 """
 
-from __future__ import annotations
-
 from ddp.compiling.kernel import kernel
 from ddp.interior import active_rows
 from ddp.interior.barrier import PROXIMAL

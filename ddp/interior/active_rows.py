@@ -6,8 +6,6 @@ beyond one; else 0.   y, values (M,): multipliers and values.   bounds, kind, gi
 first: m, the first row of a control's limits, of which there are some if ``limited``.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from ddp.compiling.kernel import inline, kernel

@@ -6,8 +6,6 @@ last, 0 for none. ``Course.mu``: the one that the last sweep needed, 0 for none.
 was too long for its model: then no Hessian is tried without mu, which does not fall either.
 """
 
-from __future__ import annotations
-
 from ddp.compiling.kernel import kernel
 from ddp.compiling.portable import portable
 from ddp.interior.course import unit

@@ -1,8 +1,6 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
 """Kernels of a full-space point: sums and moves over whole trajectories, one pass each."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ddp.compiling.kernel import inline, kernel

@@ -4,8 +4,6 @@
 Kernels are handed an array as seven words, which takes Python a tenth of a microsecond; an iteration has thirty.
 """
 
-from __future__ import annotations
-
 from collections import namedtuple
 from typing import Any
 

@@ -7,8 +7,6 @@ infinite where a row does not give way at one; and the compliance, by how much c
 kept in p, with its sign, and zero where a row does not give way that way.   m: the barrier.   delta: δ of equalities.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from ddp.compiling.kernel import inline, kernel

@@ -4,8 +4,6 @@
 Which ones are held is found over the whole horizon, see limits.py; here it is given.
 """
 
-from __future__ import annotations
-
 from ddp.compiling.kernel import apart, kernel
 from ddp.machine.addresses import array_at
 from ddp.machine.memory import floats_at

@@ -9,8 +9,6 @@ Across a gap dx = gap + J y + ½ yᵀ C y, y the deviation of the step from wher
 J and C are those of `system.System.closing`, the curvature C contracted with the gradient there.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from ddp.compiling.kernel import call_contraction, inline, kernel

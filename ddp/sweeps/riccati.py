@@ -23,8 +23,6 @@ of u everywhere; V is whole. Gradients come in rows below V, that of the value, 
 limits ask for it: one product serves all.
 """
 
-from __future__ import annotations
-
 from ddp.compiling.kernel import inline, kernel
 from ddp.machine.addresses import array_at
 from ddp.machine.memory import floats_at

@@ -1,8 +1,6 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
 """The recursion of backward.py on register tiles: the knots of a horizon, or of a part of it, from last to earliest."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ddp.compiling.kernel import apart, call_contraction, inline, kernel

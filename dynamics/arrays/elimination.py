@@ -6,8 +6,6 @@ before it on its way to the root, ``previous``, which leaves no other entries be
 matrix but for what a step of time adds to it, and forces that hold loops come first, so that they are eliminated last.
 """
 
-from __future__ import annotations
-
 from ddp.compiling.kernel import kernel
 
 

@@ -7,8 +7,6 @@ the frame's rotation R, in parts of three numbers f, with k on the way from the 
     D_k (Rᵀ f) = Rᵀ (D_k f - s_ka × f)       D_k (R f) = R D_k f + s_ka × R f       D_j D_k R = [s_ja]× [s_ka]× R
 """
 
-from __future__ import annotations
-
 from ddp.compiling.kernel import inline, kernel
 from dynamics.contacts.contact import LOCAL, LOCAL_WORLD_ALIGNED, POINT, SURFACE
 from dynamics.contacts.products import threes

@@ -11,8 +11,6 @@ contacts that a body carries, with F = Σ ν, N = Σ p νᵀ, Q = Σ u νᵀ and
 for j on the way from k to the root. For surfaces, motions in the frame's own axes, ``n·(m ×* f) = -f·(m × n)``.
 """
 
-from __future__ import annotations
-
 from ddp.compiling.kernel import inline, kernel
 from ddp.machine.memory import as_vector
 from dynamics.contacts.contact import POINT, ROLLING, SURFACE

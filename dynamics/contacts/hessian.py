@@ -4,8 +4,6 @@
 It is the relation of implicit.py, with the curvature of inverse dynamics (hessian.py) and of contacts/curvature.py.
 """
 
-from __future__ import annotations
-
 from ddp.compiling.kernel import kernel
 from ddp.machine.fields import Fields, matrix_of, vector
 from ddp.machine.memory import as_vector, columns_of

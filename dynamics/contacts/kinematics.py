@@ -24,8 +24,6 @@ A *surface* works in the frame's own axes, in which columns of motions are J_k, 
 Accelerations in the workspace hold -gravity, as does ψ''; for points it makes no difference to any derivative.
 """
 
-from __future__ import annotations
-
 from ddp.compiling.kernel import kernel
 from ddp.machine.fields import Fields, rows, rows_apart
 from dynamics.contacts.contact import POINT, ROLLING

@@ -11,8 +11,6 @@ c what must vanish at contacts without joint accelerations. In an impact u = 0 a
 turn out to be redundant, by their pivots, are solved again with ``REGULARIZATION``.
 """
 
-from __future__ import annotations
-
 from ddp.compiling.kernel import inline, kernel
 from ddp.machine.fields import Fields, matrix_of, nested, vector
 from ddp.machine.number import spread

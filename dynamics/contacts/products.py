@@ -1,8 +1,6 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
 """Products with rows of contacts, which have entries on a contact's way to the root alone."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ddp.compiling.kernel import inline, kernel

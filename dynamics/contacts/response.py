@@ -10,8 +10,6 @@ Arguments r are relations of contacts/relation.py, of any number. ε is for C = 
 and in lanes whose contacts turn out to be redundant.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from ddp.compiling.kernel import kernel

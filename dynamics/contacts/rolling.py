@@ -26,8 +26,6 @@ g is linear in w and not integrable: J = g_w is no derivative of a place. With x
 (Neimark & Fufaev, "Dynamics of Nonholonomic Systems", 1972, chapter III, for the wheel.)
 """
 
-from __future__ import annotations
-
 from ddp.compiling.kernel import inline, kernel
 from ddp.machine.number import square_root
 from dynamics.contacts.contact import ROLLING

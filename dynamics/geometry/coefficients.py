@@ -6,8 +6,6 @@ with ``c_k = 1/k! - t c_{k+2}`` and ``c_k' = (k c_{k+2} - c_{k+1})/2``. The loga
 here by Lambert's continued fraction, whose levels have derivatives as simple.
 """
 
-from __future__ import annotations
-
 from ddp.compiling.kernel import inline, kernel
 from ddp.machine.number import all_less, sine_cosine, square_root, where_less
 

@@ -1,8 +1,6 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
 """The configuration manifold of a tree, and its states': ⊕ and ⊖, joint by joint."""
 
-from __future__ import annotations
-
 from ddp.compiling.kernel import kernel
 from dynamics.geometry.joint_motion import is_group, joint_difference, move_joint, slot, twist_of
 from dynamics.geometry.spatial import cross_motion

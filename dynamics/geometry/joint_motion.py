@@ -6,8 +6,6 @@ its adjoint, Exp, Log and their derivatives are those of SE(3) on its own twists
 is a twist (linear, angular) of six numbers with zeros, see ``slot``. Conventions are those of lie.py and Pinocchio.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from ddp.compiling.kernel import inline, kernel

@@ -17,8 +17,6 @@ known on SO(3) gives its SE(3) counterpart by one directional derivative along v
 closed form: see coefficients.py.
 """
 
-from __future__ import annotations
-
 from ddp.compiling.kernel import inline, kernel
 from ddp.machine.number import square_root, where_less
 from dynamics.geometry.coefficients import cotangent_ratios, eighth_arctangent, stumpff

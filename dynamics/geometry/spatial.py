@@ -21,8 +21,6 @@ v, a, w   velocity and acceleration of a body (a_0 = -gravity); w its velocity i
 The functions do not care what a number is: floats, and complex numbers for complex-step tests.
 """
 
-from __future__ import annotations
-
 from ddp.compiling.kernel import inline
 
 # -- three numbers -----------------------------------------------------------------------------------

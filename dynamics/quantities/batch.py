@@ -6,8 +6,6 @@ functions of users, costs and constraints alike. Samples may be longer than what
 A placement is R by rows, then p.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from ddp.compiling.kernel import kernel

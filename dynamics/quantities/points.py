@@ -9,8 +9,6 @@ To second order, f · p of a force f turns with each joint that moves what a lat
 j before k, and in one joint the symmetric part of it.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numba import types
 

@@ -5,8 +5,6 @@ Numbers of eight knots lie side by side, as in points.py, whose columns D these 
 P1 (3, 8) to P2 (3, 8) if it is ``long``, else it is P1 alone.   obstacles (K, 7): start, end, radius, in the world.
 """
 
-from __future__ import annotations
-
 from ddp.compiling.kernel import inline, kernel
 from ddp.machine.memory import memory_of
 from ddp.machine.number import spread, square_root, where_less

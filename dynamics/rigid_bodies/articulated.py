@@ -17,8 +17,6 @@ By the factors of M, see forward.py, in place of this, whole solves take 1.03 (r
 (arm/reach, arm/throw) and 1.13 (quadrotor/loop) times as long.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from ddp.compiling.kernel import inline, kernel

@@ -1,8 +1,6 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
 """One body after the other: where it is, how it moves, what it feels, and what it hands to the one that carries it."""
 
-from __future__ import annotations
-
 from ddp.compiling.kernel import inline
 from ddp.machine.number import sine_cosine
 from dynamics.geometry.joint_motion import CONTINUOUS, FREE_FLYER, REVOLUTE, joint_displacement

@@ -1,8 +1,6 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
 """Forward dynamics: the sparse factorisation M = Lᵀ D L of Featherstone (ch. 6), and a = M⁻¹ (τ - bias)."""
 
-from __future__ import annotations
-
 from ddp.compiling.kernel import kernel
 from dynamics.arrays.products import symmetric_product
 from dynamics.rigid_bodies.inverse import generalized_forces, mass_matrix

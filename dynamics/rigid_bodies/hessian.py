@@ -5,8 +5,6 @@ The scalar μᵀ ID is the power of the force distribution against the velocity 
 (Nganga & Wensing 2021, "modified RNEA"); its derivatives need O(n d) terms.
 """
 
-from __future__ import annotations
-
 from ddp.compiling.kernel import inline, kernel
 from dynamics.geometry.spatial import (
     add3,

@@ -17,8 +17,6 @@ impact             (v, Λ)  M (v - v⁻) - JᵀΛ ;  J (v + e v⁻)
 In all of them R couples z with the configuration alone, so ω R_yz has rows for the first part of y only.
 """
 
-from __future__ import annotations
-
 from ddp.compiling.kernel import kernel
 from dynamics.arrays.products import coupling_product, product
 

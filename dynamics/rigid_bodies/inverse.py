@@ -1,8 +1,6 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
 """Inverse dynamics and its first derivatives (RNEA; IDSVA, Singh et al., Eqs. 5-8), mass matrix (CRBA)."""
 
-from __future__ import annotations
-
 from ddp.compiling.kernel import inline, kernel
 from dynamics.geometry.spatial import (
     add6,

@@ -5,8 +5,6 @@ The common reference point is the world's origin, or the root body's frame: noth
 a root stands, and numbers stay small far from the origin.
 """
 
-from __future__ import annotations
-
 from ddp.compiling.kernel import kernel
 from ddp.machine.fields import Fields, rows, vector
 from dynamics.geometry.spatial import add6, cross_motion, inertia_times, scale6

@@ -11,8 +11,6 @@ One of water depends on the velocities u, ω and the acceleration of a place, in
 of water and the drag D, (A a + ω × A u + |u| D u ; u × A u), Kirchhoff's equations and Morison's drag.
 """
 
-from __future__ import annotations
-
 from dynamics.geometry.spatial import add6
 from dynamics.rigid_bodies.control_wrenches import see_wrench
 from dynamics.rigid_bodies.places import FORCES, RATES, VIRTUAL

@@ -11,8 +11,6 @@ derivative is the innermost. Degrees of freedom that carry both bodies move noth
 the reference point of kinematics.py, which a body's root is.
 """
 
-from __future__ import annotations
-
 from ddp.compiling.kernel import inline, kernel
 from ddp.machine.fields import Fields, matrix_of, rows, rows_apart, vector
 from ddp.machine.memory import as_vector

@@ -1,8 +1,6 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
 """Loads at places: motions and wrenches there, and those that do not turn with what they act on; see loads.py."""
 
-from __future__ import annotations
-
 from ddp.compiling.kernel import inline, kernel
 from dynamics.geometry.spatial import add3, add6, angular, cross3, join, rotate, unit6, velocity_at
 

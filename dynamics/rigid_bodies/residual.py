@@ -9,8 +9,6 @@ A force that is to act in implicit steps and at rest enters here, in each of the
 matrix. Matrices come in as zeros: entries between unrelated degrees of freedom are not written.
 """
 
-from __future__ import annotations
-
 from ddp.compiling.kernel import kernel
 from ddp.machine.memory import as_vector
 from dynamics.rigid_bodies.control_wrenches import add_wrench_columns, add_wrench_curvature

@@ -1,8 +1,6 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
 """Springs of contact between rods and surfaces, and the weight of rods in water; see loads.py."""
 
-from __future__ import annotations
-
 from ddp.compiling.kernel import inline, kernel
 from ddp.machine.number import all_less, square_root, where_less
 from dynamics.geometry.spatial import add3, add9, dot3, outer3, rotate, scale3, scale9, sub3

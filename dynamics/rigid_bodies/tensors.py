@@ -14,8 +14,6 @@ takes 1.4 (talos), 3.9 (hyq), 2.5 (ur5) times as long for forward dynamics; thos
 products of arrays in place of its own loop take 2.6 (talos), 13 (hyq), 2.9 (ur5) times as long.
 """
 
-from __future__ import annotations
-
 from ddp.compiling.kernel import inline, kernel
 from dynamics.geometry.spatial import (
     add3,

@@ -1,8 +1,6 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
 """Drag and added mass of water at points of rods; see loads.py."""
 
-from __future__ import annotations
-
 from ddp.compiling.kernel import inline, kernel
 from ddp.machine.number import square_root
 from dynamics.geometry.spatial import (

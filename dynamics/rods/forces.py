@@ -14,8 +14,6 @@ A column Φ_j has one strain: at each point all of this is found by strains, sum
 degrees of freedom by their levels. K and D have entries between coordinates of one strain alone.
 """
 
-from __future__ import annotations
-
 from ddp.compiling.kernel import inline, kernel
 from ddp.machine.number import square_root
 from dynamics.geometry.spatial import add3, add6, angular, cross3, dot3, join, linear, scale3, scale6

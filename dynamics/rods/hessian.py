@@ -28,8 +28,6 @@ where parts that are not named are those without δ. To what carries the rod, P_
 Z_i = Σ δs_a × z + [Bᵀχ]_a - [B_wᵀψ']_a, and F_i = Σ x_χ; formulas between joints are those of rigid_bodies/hessian.py.
 """
 
-from __future__ import annotations
-
 from ddp.compiling.kernel import inline, kernel
 from dynamics.geometry.spatial import (
     add3,

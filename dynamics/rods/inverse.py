@@ -17,8 +17,6 @@ degrees of freedom by their levels. To what carries it a degree of freedom i is 
 and the formulas between joints are those of rigid_bodies/inverse.py.
 """
 
-from __future__ import annotations
-
 from ddp.compiling.kernel import inline, kernel
 from dynamics.geometry.spatial import (
     add3,

@@ -16,8 +16,6 @@ derivative,
 where ``hessian.py`` has the others. Composites, of rows ``points`` + b, are sums over all that body b carries.
 """
 
-from __future__ import annotations
-
 from ddp.compiling.kernel import inline, kernel
 from ddp.machine.fields import Fields, matrix_of, rows
 from ddp.machine.memory import as_matrix

@@ -15,8 +15,6 @@ A matrix part M + ε M_ε maps a twist to a twist by [[M, M_ε], [0, M]]; the de
 twists, are [[0, M], [M, M_ε]]. Nothing is singular at ω = 0: a rod may be straight. Segments may turn by θ <= 2π.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from ddp.compiling.kernel import inline, specialised

@@ -23,8 +23,6 @@ the two samples alone, and a degree of freedom's is that of its strain's two uni
 joint is the case ∂ = 0 of one segment.
 """
 
-from __future__ import annotations
-
 from ddp.compiling.kernel import inline
 from dynamics.geometry.lie import displacement
 from dynamics.geometry.spatial import (

@@ -6,8 +6,6 @@ held_steps.py; or one of the explicit steps of runge_kutta.py. An impact is ``v'
 acts on nothing. Lanes that diverge become NaN and stay so; the others do not notice.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from ddp.compiling.kernel import inline, kernel

@@ -6,8 +6,6 @@
     x':  (A 0 0) + B G         s':  S         H = Tᵀ H_f T + ∇²((Bᵀ w_x)·g + w_s·a),   T = (1 0 0; G)
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from ddp.compiling.kernel import call_contraction, callback, kernel

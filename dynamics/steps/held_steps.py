@@ -18,8 +18,6 @@ whose K is not symmetric; its inverse is in contacts/response.py.
 Contacts are given with the gains (0, 0, 1): what must vanish is the error alone. They have to be independent.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from ddp.compiling.kernel import kernel

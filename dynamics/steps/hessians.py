@@ -5,8 +5,6 @@ The blocks of second_order.py are of lanes or of floats; products with a knot's 
 register.
 """
 
-from __future__ import annotations
-
 from ddp.compiling.kernel import inline, kernel
 from ddp.machine.fields import Fields, nested, vector
 from ddp.machine.memory import address_of, as_matrix, as_vector, columns_of, floats_at, numbers_between

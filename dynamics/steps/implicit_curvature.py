@@ -10,8 +10,6 @@ and, of joints whose motions do not commute, the curvature of q ⊕ κ h v_s und
 second_order.py. sym[A] = A + Aᵀ. Knots of eight lanes at a time, or one; products with rates are of floats.
 """
 
-from __future__ import annotations
-
 from ddp.compiling.kernel import inline, kernel
 from ddp.machine.fields import Fields, matrix_of, nested, rows_apart, vector
 from ddp.machine.memory import address_of, as_matrix, as_vector, columns_from, floats_at, numbers_between

@@ -13,8 +13,6 @@ they make first derivatives of pendulum, ur5 and hyq take 1.25, 1.14 and 1.09 ti
 cart-pole, arm and quadrotor 1.10, 1.09 and 1.14 times.
 """
 
-from __future__ import annotations
-
 from ddp.compiling.kernel import inline, kernel
 from ddp.machine.fields import Fields, matrix_of, nested, rows_apart, vector
 from ddp.machine.memory import address_of, as_vector, columns_from, rows_of

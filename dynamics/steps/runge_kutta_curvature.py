@@ -6,8 +6,6 @@ implicit.py; what it passes on to q_i and v_i goes through q ⊕ ξ_i, which add
 through the brackets, which are bilinear. knots.py has the loop over knots.
 """
 
-from __future__ import annotations
-
 from ddp.compiling.kernel import inline, kernel
 from ddp.machine.fields import Fields, matrix_of, nested, rows_apart, vector
 from ddp.machine.memory import address_of, as_matrix, as_vector, columns_from, floats_at, numbers_between

@@ -10,8 +10,6 @@ with T = Ad_{Exp(-ξ)} and J = Jr(ξ), joint by joint, 1 but for free-flyers, sp
 stage after the last are [A B]. Accelerations are of eight knots at a time, rates of one, eight columns to a register.
 """
 
-from __future__ import annotations
-
 from ddp.compiling.kernel import inline, kernel
 from ddp.machine.fields import Fields, matrix_of, nested, rows_apart, vector
 from ddp.machine.memory import address_of, as_matrix, as_vector, columns_of, floats_at, numbers_between

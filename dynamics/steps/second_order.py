@@ -20,8 +20,6 @@ contact without gains; with ω = (μ, ν) and the total δq' of the step the err
 hessians.py makes Hessians of all that, with η = h² a_z δz + h δv.
 """
 
-from __future__ import annotations
-
 from ddp.compiling.kernel import kernel
 from ddp.machine.fields import Fields, matrix_of, nested, rows_apart, vector
 from ddp.machine.memory import address_of, as_vector

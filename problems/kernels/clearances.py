@@ -1,8 +1,6 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
 """Distances of a body to obstacles as a quantity of `ddp.tracing.quantities`, eight knots at a time."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ddp import kernel

@@ -6,8 +6,6 @@ g = R' w e, the gradient is ``f_z' g`` and the Hessian ``f_z' R' w R f_z`` of th
 that of g·f: for that g is left in the record, where the dynamics' own contraction finds it.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from ddp import kernel

@@ -6,8 +6,6 @@ degree of freedom with the column (linear v, angular ω) moves a point by ``v + 
 turn with it: ``D_j D_k P = ω_j × D_k P`` for j before k.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from ddp import inline, kernel

@@ -7,8 +7,6 @@ derivatives to lz (M, nz), lzz (M, nz, nz), z = (dx, du): of EXACT the Hessian, 
 row for each knot of a stretch, of which ``first`` is the first that is asked for, or one for all.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from ddp import inline, kernel
