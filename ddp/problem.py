@@ -176,8 +176,7 @@ class Problem:
                 renew()
         known = [name for name in ("rows", "limited_rows") if name in vars(self)]
         if known and not vars(self)[known[-1]].is_current:  # those of limits are always
-            for name in known:
-                del vars(self)[name]
+            vars(self).update({name: vars(self)[name].moved(self._placed) for name in known})
         if self.objective.renew():
             settle(self, objective=replace(self.objective))  # tables are made anew
 

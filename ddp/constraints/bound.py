@@ -47,6 +47,11 @@ class CompiledConstraint(Bound):
         self.columns, self.diagonal, self.curved = np.array(columns, dtype=np.int64), diagonal, curved
         return self
 
+    def has_structure_of(self, other: CompiledConstraint) -> bool:
+        """Whether kernels and the structure of the Jacobian are another's."""
+        own = self.address == other.address and self.diagonal == other.diagonal and self.curved == other.curved
+        return own and (self.columns is other.columns or np.array_equal(self.columns, other.columns))
+
     @property
     def width(self) -> int:
         """Numbers of a row of the Jacobian that are kept."""

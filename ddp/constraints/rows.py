@@ -101,6 +101,21 @@ class Rows:
         own = (compiled(entry.constraint) for entry in self.placed)
         return all(found is None or found is kept for found, kept in zip(own, self._alive, strict=True))
 
+    def has_shapes_of(self, other: Rows) -> bool:
+        """Whether bounds and all that is known of Jacobians are another's: its memory serves for these rows too."""
+        if self is other:
+            return True
+        pairs = zip(self._alive, other._alive, strict=True)
+        return self.lower is other.lower and all(one.has_structure_of(its) for one, its in pairs)
+
+    def moved(self, placed: Sequence[Placed]) -> Rows:
+        """Copy with other constraints in the same places, with the same bounds; behind them go on what is there now."""
+        twin = object.__new__(Rows)
+        vars(twin).update({name: value for name, value in vars(self).items() if name not in ("curved", "separable")})
+        twin.placed, twin.known = (*placed, *self.placed[len(placed) :]), Values()
+        twin._make_table()
+        return twin
+
     def __getstate__(self) -> dict[str, object]:
         return {name: value for name, value in vars(self).items() if name not in ("table", "_alive", "_python")}
 

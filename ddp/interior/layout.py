@@ -45,7 +45,7 @@ class Workplace:
         self, problem: Problem, rows: Rows, work: Differentiator, boxed: bool, routines: Routines | None = None
     ) -> None:  # fmt: skip
         self.problem, self.rows, self.objective, self.boxed = problem, rows, problem.objective, boxed
-        self.bounds = barrier_of(rows, 1.0)
+        self._traced, self.bounds = problem.traces[1], barrier_of(rows, 1.0)
         nothing = np.zeros(rows.size)
         self.imposed = Barrier(nothing, nothing)
         terms = problem.objective.compiled_alone if rows.compiled_alone and work.alone else None
@@ -67,9 +67,10 @@ class Workplace:
         )
         self.alphas = np.zeros(LANES)
         self.outside = Outside(work, self) if self._routines is None else None
-        self.memory = self._memory(d, places, separable, NO_TERMS if terms is None else terms)
+        self._table, self._terms = rows.table.copy(), (NO_TERMS if terms is None else terms).copy()
+        self.memory = self._memory(d, places, separable)
 
-    def _memory(self, d: Derivatives, places: dict[str, int], separable: np.ndarray, terms: np.ndarray) -> Memory:
+    def _memory(self, d: Derivatives, places: dict[str, int], separable: np.ndarray) -> Memory:
         """A `Memory` whose own arrays are at ``places``."""
         problem, backward, rows, r = self.problem, self.backward, self.rows, self._routines
         s, objective, blockwise = problem.dynamics, problem.objective, problem.structure.blockwise
@@ -92,16 +93,16 @@ class Workplace:
         knots = tuple(part.astype(np.int64) for part in (~separable, separable, problem.separable))
         names = "expand", "contract", "stray", "track"
         compiled = {} if r is None else {name: r.address(name) for name in names} | {"context": r.context}
-        self._alive = trajectory, lengths, straying, horizons, scratch, knots, terms
+        self._alive = trajectory, lengths, straying, horizons, scratch, knots, objective.runs
         return filled(
             Memory, **sizes, **derivatives | {name: place for name, place in places.items() if name in Memory._fields},
             **dict(zip(("dense", "separable", "costs_separable"), map(address, knots), strict=True)),
             **{name: horizon.address for name, horizon in horizons.items()}, **compiled,
-            M=rows.size, entries=rows.entries, placed=len(rows.table), records=s.record_size,
-            completes=int(not blockwise), term_count=len(terms), run_count=len(objective.runs),
+            M=rows.size, entries=rows.entries, placed=len(self._table), records=s.record_size,
+            completes=int(not blockwise), term_count=len(self._terms), run_count=len(objective.runs),
             **{name: function.address for name, function in linear.compiled(s.n, s.nu).items()},
-            sweeping=backward.sweeping, linear_step=step_function(s.n, s.nu).address, table=address(rows.table),
-            terms=address(terms), runs=address(objective.runs), any_dense=int(not separable.all()), within=within,
+            sweeping=backward.sweeping, linear_step=step_function(s.n, s.nu).address, table=address(self._table),
+            terms=address(self._terms), runs=address(objective.runs), any_dense=int(not separable.all()), within=within,
             scratch=0 if scratch is None else scratch.address, trajectory=trajectory.address, lengths=lengths.address,
             straying=address(straying), outside=0 if self.outside is None else self.outside.address,
             first=problem.multiplier_count, limited=int(problem.limited and not self.boxed), boxed=int(self.boxed),
@@ -131,6 +132,23 @@ class Workplace:
             self.bounds = barrier_of(self.rows, own)
             assign(self.memory, {"scaled": int((factors != 1.0).any())})
 
+    def serves(self, problem: Problem, rows: Rows) -> bool:
+        """Whether a problem, with these rows, differs in nothing but x0, limits, and numbers of what is compiled."""
+        if problem.dynamics is not self.problem.dynamics or problem.traces[1] is not self._traced:
+            return False
+        if rows is self.rows and problem.objective is self.objective:
+            return True
+        alike = self.outside is None and rows.has_shapes_of(self.rows)
+        return alike and problem.objective.has_shapes_of(self.objective)
+
+    def turn_to(self, problem: Problem, rows: Rows) -> None:
+        """Work on another problem, that it `serves`."""
+        self.problem, self.rows, self.objective = problem, rows, problem.objective
+        self._table[:] = rows.table
+        if self.outside is None:
+            self._terms[:] = self.objective.table
+        assign(self.memory, {"lower": address(problem.lower), "upper": address(problem.upper)})
+
     def serve(self, bounds: Barrier) -> None:
         """Let kernels work with the rows of some bounds."""
         assign(self.memory, {
@@ -143,14 +161,12 @@ class Workplace:
 def workplace(problem: Problem, rows: Rows, work: Differentiator, boxed: bool, factors: Array) -> Workplace:
     """The `Workplace` that derivatives have for a problem, as good as new, with factors (m,) of constraints."""
     found = work.kept.get(boxed)
-    if isinstance(found, Workplace) and found.rows is rows and found.objective is problem.objective:
+    if isinstance(found, Workplace) and found.serves(problem, rows):
+        found.turn_to(problem, rows)
         found.clear()
     else:
         found = work.kept[boxed] = Workplace(problem, rows, work, boxed)
     found.scale(factors)
-    if found.problem is not problem:
-        found.problem = problem
-        assign(found.memory, {"lower": address(problem.lower), "upper": address(problem.upper)})
     found.serve(found.bounds)
     assign(found.memory, {"given": found.bounds.address, "imposed": found.imposed.address, "broken": 0, "valued": 0})
     return found

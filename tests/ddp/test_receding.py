@@ -10,6 +10,7 @@ import ddp
 from ddp.compiling import kernel
 from dynamics.steps.function_dynamics import FunctionDynamics
 from problems import quadrotor
+from problems.costs import StateCost
 from problems.pendulum import swing_up
 
 
@@ -206,3 +207,47 @@ def test_a_policy_of_a_later_plan_says_from_when_it_is():
     later = controller.plan(1.03, problem.x0)
     with pytest.raises(ddp.ProblemError, match=r"t: expected 1.03 <= t < 1.63 s, the horizon, got 1"):
         later(1.0, problem.x0)
+
+
+class Mass:
+    """A mass on a line, as a step of time."""
+
+    mass = 1.0
+
+    def __call__(self, x, u):
+        return np.array([x[0] + 0.1 * x[1], x[1] + 0.1 * u[0] / self.mass])
+
+
+def moved_mass(mass, target=0.0):
+    """A mass, pushed to a target by a force of at least -0.5."""
+    system = FunctionDynamics(mass, 2, 1, dt=0.1)
+    cost = StateCost(system, [target, 0.0], np.ones(2))
+    return ddp.Problem(
+        system, [cost, lambda x, u: 0.1 * u[0] ** 2], [cost], np.array([1.0, 0.0]), 20,
+        constraints=[ddp.Inequality(lambda x, u: u[0], lower=-0.5)],
+    )  # fmt: skip
+
+
+def test_motions_with_constraints_are_optimal_for_what_the_dynamics_are_now():
+    mass = Mass()
+    problem = moved_mass(mass)
+    with ddp.RecedingHorizon(problem) as controller:
+        for mass.mass in (1.0, 0.3, 2.0):
+            anew = Mass()
+            anew.mass = mass.mass
+            best = ddp.solve(moved_mass(anew)).cost
+            assert [ddp.solve(problem).cost, controller.solve(problem.x0).cost] == pytest.approx([best, best], rel=1e-9)
+
+
+def test_memory_of_constrained_steps_serves_other_numbers_to_the_same_bits():
+    problem, x = moved_mass(Mass()), np.array([0.9, -0.1])
+    numbers = {"running[0].target_x": [0.5, 0.0], "terminal[0].target_x": [0.5, 0.0], "terminal[0].weights": [3.0, 1.0]}
+    with ddp.RecedingHorizon(problem) as controller:
+        first = controller.solve(problem.x0)
+        controller.vary(numbers)
+        later = controller.solve(x)
+    with ddp.RecedingHorizon(problem.varying(numbers), guess=first.shift()) as other:
+        again = other.solve(x)
+    assert np.array_equal(later.X, again.X)
+    assert np.array_equal(later.K, again.K)
+    assert later.iterations == again.iterations
