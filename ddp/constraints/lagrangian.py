@@ -224,10 +224,10 @@ class AugmentedTerm:
         if at.size == 0:
             return
         force, stiff, X, U = force[at], stiff[at], X[at], U[at]
-        J = self.constraint.jacobian(X, U)
+        J = self._entry.slopes(X, U, lz.shape[1])
         lz[at] += np.einsum("ki,kia->ka", force, J)
         H = J.transpose(0, 2, 1) @ (stiff[:, :, None] * J)
-        lzz[at] += H + self.constraint.curvature(X, U, force) if exact else H
+        lzz[at] += H + self._entry.bends(X, U, force, lz.shape[1]) if exact else H
 
     def _weigh(self, X: Array, U: Array, weight: float, l: Array) -> tuple[Array, Array]:
         """Add weight times the costs to l (M,); as many times forces and stiffness (M, size)."""

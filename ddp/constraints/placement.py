@@ -14,7 +14,7 @@ from ddp.constraints.constraint import made_batch
 from ddp.constraints.soft import Soft
 from ddp.costs.batch import ability
 from ddp.costs.terms import naming
-from ddp.errors import ProblemError, flag, said
+from ddp.errors import ProblemError, as_array, flag, said
 from ddp.protocols import Array, Constraint
 from ddp.systems.system import System
 
@@ -46,6 +46,19 @@ class Placed(NamedTuple):
     def own(self, flat: Array) -> Array:
         """The constraint's part (M, size) of a vector of all multipliers."""
         return flat[self.first : self.first + self.lower.size].reshape(self.lower.shape)
+
+    def shape(self, X: Array, *more: int) -> tuple[int, ...]:
+        """Shape (M, size, ...) of what it says of knots."""
+        return len(X), self.lower.shape[1], *more
+
+    def slopes(self, X: Array, U: Array, nz: int) -> Array:
+        """``∂c/∂z`` (M, size, nz) at some of its knots, by its own code, which may write on what it is given."""
+        return as_array("jacobian", self.constraint.jacobian(X.copy(), U.copy()), self.shape(X, nz), finite=False)
+
+    def bends(self, X: Array, U: Array, weight: Array, nz: int) -> Array:
+        """``Σ_i weight_i ∂²c_i/∂z²`` (M, nz, nz), likewise."""
+        found = self.constraint.curvature(X.copy(), U.copy(), weight.copy())
+        return as_array("curvature", found, (len(X), nz, nz), finite=False)
 
 
 def place(

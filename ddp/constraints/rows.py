@@ -19,7 +19,7 @@ from ddp.constraints.compiled import NO_HESSIANS, NONE
 from ddp.constraints.placement import Placed
 from ddp.costs.batch import ability
 from ddp.costs.terms import naming
-from ddp.errors import ProblemError
+from ddp.errors import as_array
 from ddp.protocols import Array, Constraint
 
 
@@ -33,9 +33,7 @@ class Values:
         """c (M, size) of a constraint at X (M, nx), U (M, nu)."""
         last = self._last.get(entry.first)
         if last is None or not (np.array_equal(last[0], X) and np.array_equal(last[1], U)):
-            c = np.asarray(entry.constraint.values(X, U))
-            if c.shape != (len(X), entry.lower.shape[1]):
-                raise ProblemError(f"values: expected shape {(len(X), entry.lower.shape[1])}, got {c.shape}")
+            c = as_array("values", entry.constraint.values(X.copy(), U.copy()), entry.shape(X), finite=False).copy()
             self._last[entry.first] = last = X.copy(), U.copy(), c
         return last[2]
 
@@ -151,8 +149,7 @@ class Rows:
         for entry, begin in self._python:
             knots = slice(entry.start, entry.stop)
             with naming(entry.name, knots):
-                own = entry.constraint.jacobian(*_of(X, U, knots))
-                J[begin : begin + entry.lower.size * self.nz] = own.ravel()
+                J[begin : begin + entry.lower.size * self.nz] = entry.slopes(*_of(X, U, knots), self.nz).ravel()
         return J
 
     def add_curvature(self, X: Array, U: Array, y: Array, H: Array) -> None:
@@ -165,7 +162,7 @@ class Rows:
         for entry, _ in self._python:
             knots = slice(entry.start, entry.stop)
             with naming(entry.name, knots):
-                H[knots] += entry.constraint.curvature(*_of(X, U, knots), entry.own(y))
+                H[knots] += entry.bends(*_of(X, U, knots), entry.own(y), self.nz)
 
     def add_forces(self, J: Array, y: Array, lz: Array) -> None:
         """lz (N+1, nz) += Jᵀ y, y (m,)."""

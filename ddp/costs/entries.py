@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -110,8 +111,20 @@ def try_entry(entry: Entry, horizon: int, dynamics: System, x0: Array) -> None:
         raise ProblemError(f"{entry.name}: values: expected X and U as they were, which the solver goes on with")
     if values.shape != (3,):
         raise ProblemError(f"{entry.name}: values: expected shape (3,) for 3 knots, got {values.shape}")
+    if not entry.compiled and ability(one, "noted") is None and not _adds(one, X, U, dynamics):
+        raise ProblemError(f"{entry.name}: expand: expected it to add to l, lz and lzz, got numbers in their place")
     if entry.begin == horizon and values[0] != values[1] and values[0] == values[2]:
         raise ProblemError(
             f"{entry.name}: expected a term of the state at the end of the horizon, "
             "where there is no control; got one of the controls alone"
         )
+
+
+def _adds(term: BatchTerm, X: Array, U: Array, dynamics: System) -> bool:
+    """Whether a term adds its derivatives to what other terms have written: NaN stays NaN."""
+    nz = dynamics.n + dynamics.nu
+    sums = [np.full((len(X), *shape), np.nan) for shape in ((), (nz,), (nz, nz))]
+    with suppress(Exception), np.errstate(all="ignore"):  # told where it is needed, and perhaps not defined here
+        for exact in (False, True):
+            term.expand(X.copy(), U.copy(), 1.0, exact, *sums)
+    return all(bool(np.isnan(one).all()) for one in sums)

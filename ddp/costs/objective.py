@@ -174,7 +174,8 @@ class Objective:
             for entry in self._in_python(start, stop, True):  # none of them separable
                 rows = entry.knots
                 with naming(entry.name, rows):
-                    entry.term.expand(X[rows], U[rows], entry.weight, exact, out.l[rows], out.lz[rows], H[rows])
+                    own = X[rows].copy(), U[rows].copy()  # theirs to write on
+                    entry.term.expand(*own, entry.weight, exact, out.l[rows], out.lz[rows], H[rows])
 
     @cached_property
     def separable(self) -> NDArray[np.bool_]:

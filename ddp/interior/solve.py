@@ -245,7 +245,7 @@ def _check_rows(iterate: Iterate) -> None:
     for entry in problem.placed:
         knots = slice(entry.start, entry.stop)
         with naming(entry.name, knots):
-            values = np.asarray(entry.constraint.values(iterate.X[knots], U[knots]))
+            values = problem.rows.known(entry, iterate.X[knots], U[knots])
         if not np.isfinite(values).all():
             row = int(np.argmax(broken_rows(values)))
             value = values[row][~np.isfinite(values[row])][0]

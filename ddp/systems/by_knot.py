@@ -258,7 +258,7 @@ class ByKnot(ABC):
         n, nz = self.n, self.n + self.nu
         if self._hessian is not None:
             with _naming("hessian"):
-                rows = [self._hessian(x.copy(), u.copy(), weight) for weight in np.eye(n)]
+                rows = [np.array(self._hessian(x.copy(), u.copy(), weight)) for weight in np.eye(n)]
             T = np.array([as_array("hessian", row, (nz, nz), ModelError, finite=False) for row in rows])
             return symmetric("hessian", T, error=ModelError)
         if self._linearize[1] is not None and self._is_flat:

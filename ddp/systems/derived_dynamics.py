@@ -58,10 +58,19 @@ class DerivedDynamics(ByKnot):
         return super().thread_safe or bool(getattr(self.own, "thread_safe", False))
 
     def difference(self, x0: Array, x1: Array) -> Array:
-        return super().difference(x0, x1) if self._manifold is None else _by_rows(self._manifold[0], x0, x1)
+        return super().difference(x0, x1) if self._manifold is None else self._moved_by("difference", x0, x1, self.n)
 
     def integrate(self, x: Array, dx: Array) -> Array:
-        return super().integrate(x, dx) if self._manifold is None else _by_rows(self._manifold[1], x, dx)
+        return super().integrate(x, dx) if self._manifold is None else self._moved_by("integrate", x, dx, self.nx)
+
+    def _moved_by(self, name: str, a: Any, b: Any, size: int) -> Array:
+        """The user's ⊕ or ⊖ of one knot, or of each of many."""
+        a, b, own = np.asarray(a), np.asarray(b), getattr(self.own, name)
+        if a.ndim == b.ndim == 1:
+            return np.asarray(checked_state(name, own, a, b, size, "result"))
+        count = len(a) if a.ndim == 2 else len(b)
+        pairs = zip(np.broadcast_to(a, (count, a.shape[-1])), np.broadcast_to(b, (count, b.shape[-1])), strict=True)
+        return np.array([checked_state(name, own, *pair, size, "result") for pair in pairs])
 
     def check_state(self, field: str, x: Array) -> None:
         """Raise ProblemError naming ``field`` unless x (..., nx) holds finite numbers, and is a state to its owner."""
@@ -74,7 +83,8 @@ class DerivedDynamics(ByKnot):
         nominal = self._of_own("nominal_control")
         if nominal is None:
             return super().nominal_control(x)
-        return np.asarray(nominal(x) if np.ndim(x) == 1 else [nominal(one) for one in x])
+        found = [np.array(nominal(one.copy())) for one in np.atleast_2d(x)]
+        return found[0] if np.ndim(x) == 1 else np.array(found)
 
     def _called(self, x: Any, u: Any) -> Any:
         return checked_state("step", self.own.step, x, u, self.nx)
@@ -106,11 +116,3 @@ def _is_whole(cls: type) -> bool:
     return all(hasattr(cls, name) or name in fields for name in dir(System) if not name.startswith("_"))
 
 
-def _by_rows(function: Callable[[Any, Any], Any], a: Any, b: Any) -> Array:
-    """A user's function of one knot, of one or of many."""
-    a, b = np.asarray(a), np.asarray(b)
-    if a.ndim == b.ndim == 1:
-        return np.asarray(function(a, b))
-    count = len(a) if a.ndim == 2 else len(b)
-    pairs = zip(np.broadcast_to(a, (count, a.shape[-1])), np.broadcast_to(b, (count, b.shape[-1])), strict=True)
-    return np.array([function(*pair) for pair in pairs])

@@ -37,15 +37,17 @@ def followed(
         raise ModelError(f"{name}: raised {type(reason).__name__}: {reason}{line_of(reason)}") from reason
 
 
-def checked_state(name: str, function: Callable[[Array, Array], Any], x: Any, u: Any, nx: int) -> Any:
-    """Next state that a user's function returns, its shape checked; ``name`` is for errors."""
+def checked_state(
+    name: str, function: Callable[[Array, Array], Any], x: Any, u: Any, nx: int, what: str = "next state"
+) -> Any:
+    """Next state that a user's function returns, its shape checked; ``name`` and ``what`` are for errors."""
     try:
         returned = np.array(function(x.copy(), u.copy()))  # it may write on its arguments, and reuse its result
-        following = of_shape("next state", returned, nx)
+        following = of_shape(what, returned, nx)
     except ShapeError as reason:
         raise ModelError(f"{name}: {reason}") from None
     except Exception as reason:
         raise ModelError(f"{name}: raised {type(reason).__name__}: {reason}{line_of(reason)}") from reason
     if following.dtype.kind not in (REAL + "c" if np.iscomplexobj(x) or np.iscomplexobj(u) else REAL):
-        raise ModelError(f"{name}: expected a next state of real numbers, got {following.dtype}")
+        raise ModelError(f"{name}: expected a {what} of real numbers, got {following.dtype}")
     return following if following.dtype.kind in "fc" else following.astype(np.float64)

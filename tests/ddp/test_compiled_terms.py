@@ -365,3 +365,14 @@ def test_batch_terms_that_write_on_the_trajectory_are_refused():
     system = FunctionDynamics(lambda x, u: x + u, 2, 2)
     with pytest.raises(ddp.ProblemError, match=r"running\[0\] \(Shifted\): values: expected X and U as they were"):
         ddp.Problem(system, [Shifted(np.ones(4), np.zeros(4))], [], np.zeros(2), 3)
+
+
+def test_batch_terms_that_assign_in_place_of_adding_are_refused():
+    class Assigning(Quadratic):
+        def expand(self, X, U, weight, exact, l, lz, lzz):
+            lz[:] = 0.0
+            super().expand(X, U, weight, exact, l, lz, lzz)
+
+    system = FunctionDynamics(lambda x, u: x + u, 2, 2)
+    with pytest.raises(ddp.ProblemError, match=r"running\[1\] \(Assigning\): expand: expected it to add"):
+        ddp.Problem(system, [lambda x, u: x @ x, Assigning(np.ones(4), np.zeros(4))], [], np.zeros(2), 3)

@@ -86,3 +86,61 @@ def test_rows_with_columns_of_their_own_add_to_diagonals(problem, trajectory):
     knots, own_rows = rows.knot[rows.constraint == 1], rows.lower[rows.constraint == 1]
     np.testing.assert_array_equal(knots, np.arange(problem.horizon))
     np.testing.assert_array_equal(own_rows, np.full(problem.horizon, -5.0))
+
+
+class Slow:
+    """``-1 <= (speed, torque) <= 1``, by methods of one's own."""
+
+    lower, upper = np.full(2, -1.0), np.ones(2)
+
+    def values(self, X, U):
+        return np.hstack([X[:, 1:], U])
+
+    def jacobian(self, X, U):
+        return np.tile(np.eye(3)[1:], (len(X), 1, 1))
+
+    def curvature(self, X, U, weight):
+        return np.zeros((len(X), 3, 3))
+
+
+class Writing(Slow):
+    """It writes on what it is given, and returns a part of it."""
+
+    def values(self, X, U):
+        X[:, 0], c = X[:, 1], super().values(X, U)
+        X[:] = c
+        return X
+
+    def jacobian(self, X, U):
+        X[:], U[:] = 7.0, 7.0
+        return super().jacobian(X, U)
+
+    def curvature(self, X, U, weight):
+        X[:], U[:], weight[:] = 7.0, 7.0, 7.0
+        return super().curvature(X, U, weight)
+
+
+@pytest.mark.parametrize("step", ["linear", "rollout"])
+def test_constraints_of_ones_own_may_write_on_what_they_are_given(step):
+    cost = {"running": [lambda x, u: 0.5 * u @ u], "terminal": [lambda x, u: 50.0 * (x[0] - 0.5) ** 2 + x[1] ** 2]}
+    known, own = (
+        ddp.solve(replace(pendulum(horizon=20), constraints=[given], **cost), ddp.DDP(step=step))
+        for given in (Slow(), Writing())
+    )
+    assert known.converged
+    assert np.array_equal(known.U, own.U)
+
+
+@pytest.mark.parametrize("step", ["linear", "rollout"])
+@pytest.mark.parametrize(
+    ("name", "wrong", "shapes"),
+    [
+        ("jacobian", lambda X, U: np.ones((len(X), 3, 2)), r"\(20, 2, 3\), got \(20, 3, 2\)"),
+        ("curvature", lambda X, U, weight: np.ones((3, 3)), r"\(\d+, 3, 3\), got \(3, 3\)"),
+    ],
+)
+def test_derivatives_of_ones_own_constraints_of_another_shape_are_named(name, wrong, shapes, step):
+    own = Slow()
+    setattr(own, name, wrong)
+    with pytest.raises(ddp.ProblemError, match=rf"constraints\[0\] \(Slow\): {name}: expected shape {shapes}"):
+        ddp.solve(replace(pendulum(horizon=20), constraints=[own]), ddp.DDP(step=step))

@@ -179,6 +179,59 @@ def test_a_hessian_that_fails_is_named():
         ddp.solve(swing_up(Other()))
 
 
+class Reusing(Bent):
+    """It writes all that it returns into arrays of its own."""
+
+    n = 2
+
+    def __init__(self):
+        super().__init__()
+        self.A, self.B, self.H, self.found = np.zeros((2, 2)), np.zeros((2, 1)), np.zeros((3, 3)), np.zeros((3, 2))
+
+    def _kept(self, place, found):
+        place[:] = found
+        return place
+
+    def step(self, x, u):
+        return self._kept(self.found[0], super().step(x, u))
+
+    def linearize(self, x, u):
+        A, B = super().linearize(x, u)
+        return self._kept(self.A, A), self._kept(self.B, B)
+
+    def hessian(self, x, u, weight):
+        return self._kept(self.H, super().hessian(x, u, weight))
+
+    def difference(self, x0, x1):
+        x1 -= x0
+        return self._kept(self.found[1], x1)
+
+    def integrate(self, x, dx):
+        x += dx
+        return self._kept(self.found[2], x)
+
+
+def test_ones_own_methods_may_write_on_arguments_and_reuse_results(rng):
+    known, reusing = (swing_up(kind()).dynamics for kind in (Bent, Reusing))
+    X, V, u, weight = rng.normal(size=(4, 2)), rng.normal(size=(4, 2)), rng.normal(size=1), rng.normal(size=2)
+    given = X.copy(), V.copy()
+    np.testing.assert_array_equal(reusing.hessian(X[0], u, weight), known.hessian(X[0], u, weight))
+    for name in ("difference", "integrate"):
+        np.testing.assert_array_equal(getattr(reusing, name)(X, V), getattr(known, name)(X, V))
+    np.testing.assert_array_equal((X, V), given)
+    solution = ddp.solve(swing_up(Reusing()))
+    assert solution.cost == pytest.approx(REFERENCE.cost, rel=1e-9)
+
+
+@pytest.mark.parametrize("name", ["difference", "integrate"])
+def test_a_manifold_of_ones_own_of_another_shape_is_named(name):
+    own = OnCircle()
+    own.step = OnCircle().step
+    setattr(own, name, lambda a, b: np.zeros((1, 3)))
+    with pytest.raises(ddp.ModelError, match=rf"{name}: expected a result of shape \([23],\), got \(1, 3\)"):
+        ddp.solve(ddp.Problem(own, [lambda x, u: u @ u], [], np.array([1.0, 0.0, 0.0]), 5))
+
+
 def test_differences_of_values_in_single_precision_are_refused():
     class Coarse(Pendulum):
         def step(self, x, u):
