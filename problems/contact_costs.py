@@ -6,7 +6,7 @@ and how controls act: give them the same ones as the dynamics.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeAlias
@@ -27,8 +27,8 @@ from problems.kernels import contacts as contact_kernels
 from problems.layout import scalar_joints
 from problems.terms import KnotTerm, LimitTerm, MovingTerm
 
-Cone: TypeAlias = Callable[[float], tuple[Array, Array, Array]]
-"""Rows R on forces and their limits, lower and upper, by the coefficient of friction."""
+Cone: TypeAlias = partial[tuple[Array, Array, Array]]
+"""Rows R on forces and their limits, lower and upper, by the coefficient of friction; keyword normal: its axis."""
 
 MOST_FACES = 1000
 """Most faces of the pyramid that stands for a cone of friction."""
@@ -201,7 +201,7 @@ def friction_cone(
     phase: of the system, where several hold these contacts exactly and last differently.
     """
     contacts = as_contacts(contacts)
-    cone = partial(cone_rows, contacts, faces, inside, least, margin, sole, normal)
+    cone = partial(cone_rows, contacts, faces, inside, least, margin, sole, normal=normal)
     return ForceLimits(
         system, contacts, *cone(mu), weight, friction=float(mu), restitution=restitution, phase=phase, cone=cone
     )
@@ -222,7 +222,7 @@ def friction_constraint(
 ) -> ForceConstraint:
     """Forces, or impulses, stay in their cones of friction: the constraint; arguments as of `friction_cone`."""
     contacts = as_contacts(contacts)
-    cone = partial(cone_rows, contacts, faces, inside, least, 0.0, sole, normal)
+    cone = partial(cone_rows, contacts, faces, inside, least, 0.0, sole, normal=normal)
     return ForceConstraint(
         system, contacts, *cone(mu), friction=float(mu), restitution=restitution, phase=phase, cone=cone
     )
@@ -241,7 +241,7 @@ def of_cone(cone: Cone | None, numbers: dict[str, Any]) -> dict[str, Any]:
 
 def cone_rows(
     contacts: Sequence[Contact], faces: int, inside: float, least: float, margin: float,
-    sole: tuple[float, float] | None, normal: ArrayLike, mu: float,
+    sole: tuple[float, float] | None, mu: float, normal: ArrayLike,
 ) -> tuple[Array, Array, Array]:  # fmt: skip
     """Rows R on the forces of contacts and their limits, lower and upper: the pyramids of `friction_cone`."""
     from scipy.linalg import block_diag

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from ddp.constraints.bound import CompiledConstraint
 from ddp.errors import ProblemError, as_array, axes, flag
 from ddp.protocols import Array
+from dynamics.geometry.solids import Mark
 from dynamics.quantities import traced as quantities
 from dynamics.quantities.frames import REFERENCES
 from dynamics.robots.model import Robot
@@ -43,6 +44,10 @@ class FramePositionLimits(RobotConstraint):
         checks.branch(self.robot, self.frame)
         _along_axes(self, self.axes, self.lower, self.upper)
 
+    def marks(self) -> list[Mark]:
+        """Walls at its bounds."""
+        return _walls(self, self.frame)
+
     def _bound(self) -> CompiledConstraint:
         return along(quantities.frame_position(self.robot, self.frame), self._axes)
 
@@ -62,6 +67,10 @@ class CenterOfMassLimits(RobotConstraint):
         flag("at_end", self.at_end)
         checks.robot("robot", self.robot)
         _along_axes(self, self.axes, self.lower, self.upper)
+
+    def marks(self) -> list[Mark]:
+        """Walls at its bounds."""
+        return _walls(self, "")
 
     def _bound(self) -> CompiledConstraint:
         return along(quantities.center_of_mass(self.robot), self._axes)
@@ -100,6 +109,18 @@ class FrameVelocityLimits(RobotConstraint):
 
     def _bound(self) -> CompiledConstraint:
         return along(quantities.frame_velocity(self.robot, self.frame, self.reference), np.eye(6)[self._rows])
+
+
+def _walls(limits: FramePositionLimits | CenterOfMassLimits, frame: str) -> list[Mark]:
+    """Walls at finite bounds, one where the two are equal."""
+    found = []
+    for row, (axis, low, high) in enumerate(zip(limits._axes, limits.lower, limits.upper, strict=True)):
+        size = np.linalg.norm(axis)
+        for bound, side in ((low, -1), (high, 1)) if low < high else ((low, 0),):
+            if np.isfinite(bound):
+                at, inward = axis * (bound / size**2), axis / size * (-1.0 if side > 0 else 1.0)
+                found.append(Mark("wall", at, at + inward, frame=frame, row=row, side=side))
+    return found
 
 
 def _along_axes(constraint: object, given: ArrayLike | None, lower: ArrayLike, upper: ArrayLike) -> None:

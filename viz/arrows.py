@@ -11,12 +11,14 @@ from ddp.errors import ProblemError, positive
 from dynamics.robots.libraries import pin
 from viz.contacts import as_friction, in_contact
 from viz.messages import Message, clip, safe, set_object, set_property, track
-from viz.shapes import Array, Color, Mesh, cone, cylinder, lathe, sharpen
+from viz.shapes import Array, Color, Mesh, cone, cylinder, lathe, sharpen, turned_to
 
 GRAVITY = 9.81
 FORCE: Color = (0.35, 0.38, 0.42, 1.0)
 UP = np.array([0.0, 0.0, 1.0])
 
+MOST = 3.0
+"""Length of the longest arrow over that of the robot's weight."""
 LONGEST = 1e6
 """Bound of the scale of arrows [m/N]: longer ones cannot be drawn."""
 
@@ -26,7 +28,7 @@ class Contact(NamedTuple):
 
     path (N+1, 3) [m]: where the frame is; force (N+1, 3) [N] or (N, 3), each held until the next state, in world axes,
     zero where there is none; scale [m/N]; mu: coefficient of friction, None: no cone; reach [m]: a length that suits
-    the robot.
+    the robot; normal (3,): axis of the cone.
     """
 
     name: str
@@ -36,6 +38,7 @@ class Contact(NamedTuple):
     mu: float | None
     color: Color
     reach: float
+    normal: Array = UP
 
     @property
     def held(self) -> Array:
@@ -51,26 +54,35 @@ class Contact(NamedTuple):
 
 def contacts(
     model: pin.Model, q: Array, paths: Mapping[str, Array], colors: Mapping[str, Color], forces: Mapping[str, Array],
-    scale: float | None, cones: float | Mapping[str, float] | None,
+    scale: float | None, cones: float | Mapping[str, float] | None, known: Mapping[str, tuple[float, Array]],
 ) -> list[Contact]:  # fmt: skip
     """The contacts of a robot that starts in the configuration q.
 
-    Without a scale, the robot's weight is as long as its centre of mass is far from the mean of the frames at q.
+    known: friction of frames and axes of their cones, where cones is None.
+    Without a scale, the robot's weight is as long as its centre of mass is far from the mean of the frames at q, and
+    shorter where a force is more than three times the weight: that force is three times as long.
     """
     scale = None if scale is None else positive("force_scale", scale)
     if scale is not None and scale > LONGEST:
         raise ProblemError(f"force_scale: expected at most {LONGEST:g} m/N, got {scale:g}")
     if cones is not None and not forces:
         raise ProblemError("cones: expected forces as well, which say when a frame is in contact, got none")
-    friction = {} if cones is None else as_friction("cones", cones, list(forces))
+    friction = {name: mu for name, (mu, _) in known.items()}
+    if cones is not None:
+        friction = as_friction("cones", cones, list(forces))
     if not forces:
         return []
     mass = sum(inertia.mass for inertia in list(model.inertias)[1:])
     feet = np.mean([paths[name][0] for name in forces], axis=0)
     reach = float(np.linalg.norm(pin.centerOfMass(model, model.createData(), q) - feet)) if mass > 0.0 else 1.0
     reach = max(reach, 1e-2)
-    unit = reach / (GRAVITY * mass or 1.0) if scale is None else scale
-    return [Contact(name, paths[name], f, unit, friction.get(name), colors[name], reach) for name, f in forces.items()]
+    largest = max(float(np.linalg.norm(f, axis=1).max(initial=0.0)) for f in forces.values())
+    unit = reach / max(GRAVITY * mass or 1.0, largest / MOST) if scale is None else scale
+    axes = {name: axis for name, (_, axis) in known.items()}
+    return [
+        Contact(name, paths[name], f, unit, friction.get(name), colors[name], reach, axes.get(name, UP))
+        for name, f in forces.items()
+    ]
 
 
 def legend(contacts: list[Contact]) -> list[tuple[str, Color]]:
@@ -109,7 +121,8 @@ def draw(contact: Contact, times: list[float], thickness: float) -> tuple[list[M
         set_object(f"{path}/force/head", sharpen(_standing(cone(2.2 * thickness, head, contact.color), 0.5 * head))),
     ]
     if contact.mu is not None:
-        messages.append(set_object(f"{path}/cone", friction_cone(contact.mu, 0.25 * contact.reach, contact.color)))
+        drawn = friction_cone(contact.mu, 0.25 * contact.reach, contact.color, contact.normal)
+        messages.append(set_object(f"{path}/cone", drawn))
     at = np.concatenate([contact.path, contact.path[-1:]])
     shown = track(".visible", "bool", times, in_contact(force), held=True)
     turned = track(".quaternion", "quaternion", times, turns, held=True)
@@ -125,10 +138,11 @@ def draw(contact: Contact, times: list[float], thickness: float) -> tuple[list[M
     return messages, clips
 
 
-def friction_cone(mu: float, side: float, color: Color) -> Mesh:
-    """The directions of forces that do not slip: a cone about z that opens upwards from the origin; side [m]."""
+def friction_cone(mu: float, side: float, color: Color, normal: Array = UP) -> Mesh:
+    """The directions of forces that do not slip: a cone about a normal that opens from the origin; side [m]."""
     height = side / np.hypot(1.0, mu)
-    return lathe(np.array([0.0, mu * height]), np.array([0.0, height]), translucent(color))
+    made = lathe(np.array([0.0, mu * height]), np.array([0.0, height]), translucent(color))
+    return made.moved(turned_to(normal), np.zeros(3))
 
 
 def translucent(color: Color) -> Color:

@@ -15,7 +15,7 @@ from dynamics.robots.surroundings import Cylinder, Plane
 from dynamics.rods.hybrid_robot import HybridRobot
 from dynamics.rods.parts import Recipe
 from viz.bodies import Bodies, Drawable, bodies, skeleton
-from viz.shapes import Array, Color, Mesh, box, lathe, sharpen, tube
+from viz.shapes import Array, Color, Mesh, box, lathe, sharpen, tube, turned_to
 
 LINKS = 20
 """Rigid bodies that draw a rod, about."""
@@ -92,23 +92,18 @@ def surroundings_of(chain: Chain, low: Array, high: Array) -> dict[str, list[Mes
             axis, reach = np.asarray(surface.axis), 0.75 * size
             along = point + axis * float(axis @ (0.5 * (low + high) - point))
             outline = np.full(2, surface.radius), np.array([-reach, reach])
-            mesh = lathe(*outline, SURFACE).moved(_turned_to(axis), along)
+            mesh = lathe(*outline, SURFACE).moved(turned_to(axis), along)
         elif isinstance(surface, Plane):
             normal = np.asarray(surface.normal)
             flat = box(np.array([2.0 * size, 2.0 * size, 0.004 * size]), SURFACE)
             center = 0.5 * (low + high)
-            mesh = flat.moved(_turned_to(normal), center - normal * float(normal @ (center - point)))
+            mesh = flat.moved(turned_to(normal), center - normal * float(normal @ (center - point)))
         found.setdefault("surface", []).append(mesh)
     if chain.wet:
         sheet = box(np.array([2.2 * size, 2.2 * size, 0.002 * size]), WATER)
         top = np.array([*(0.5 * (low + high))[:2], high[2] + 0.15 * size])
         found["surface of the water"] = [sheet.moved(np.eye(3), top)]
     return found
-
-
-def _turned_to(axis: Array) -> Array:
-    """A rotation that takes z to an axis."""
-    return np.asarray(pin.Quaternion.FromTwoVectors(np.array([0.0, 0.0, 1.0]), axis).matrix())
 
 
 # -- rods ------------------------------------------------------------------------------------------------------------

@@ -8,14 +8,36 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dynamics.geometry.solids import Mark
 from dynamics.robots.libraries import pin
-from viz.messages import Message, clip, set_object, set_property, set_transform, track
-from viz.robots import Drawing, path_of
-from viz.shapes import OBSTACLE, SIDES, Array, Color, Mesh, capsule, lathe, merge, rod, solid, tube
-from viz.world import World
+from viz.messages import Message, clip, safe, set_object, set_property, set_transform, track
+from viz.robots import Drawing, kinematics, path_of
+from viz.shapes import (
+    OBSTACLE,
+    SIDES,
+    Array,
+    Color,
+    Mesh,
+    box,
+    capsule,
+    lathe,
+    merge,
+    rod,
+    sharpen,
+    solid,
+    tube,
+    turned_to,
+)
+from viz.world import Flags, World
 
 TARGET: Color = (0.72, 0.16, 0.55, 1.0)
 FOOTHOLD: Color = (0.16, 0.55, 0.50, 0.70)
+WALL: Color = (*OBSTACLE[:3], 0.30)
+STEP: Color = (0.70, 0.73, 0.77, 1.0)
+LEVEL = 1e-3
+"""Footholds within this height of each other are on one level [m]."""
+FAR = 1.0
+"""Walls this far from the path of what they limit are not drawn, over the radius of the picture."""
 HELD = np.array([0.88, 0.12, 0.10])
 """Colour (RGB) of what holds the motion."""
 CENTER: Color = (0.95, 0.76, 0.06, 1.0)
@@ -72,21 +94,76 @@ def of_world(world: World, times: Sequence[float], size: float) -> Details:
             set_object("/mayne/footholds", merge([disc.moved(np.eye(3), place) for place in world.footholds]))
         )
         found.legend.append(Entry("footholds", FOOTHOLD, ("/mayne/footholds",)))
-    for k, (obstacle, holding) in enumerate(world.obstacles):
-        path = f"/mayne/obstacles/{k}"
-        found.messages.append(set_object(path, solid(obstacle)))
+    if raised := _steps(world, size):
+        found.messages.append(set_object("/mayne/steps", merge(raised)))
+        found.legend.append(Entry("steps of the ground", STEP, ("/mayne/steps",)))
+    obstacles = [(solid(obstacle), holding) for obstacle, holding in world.obstacles]
+    found.add(_holding("obstacle", "/mayne/obstacles", obstacles, times))
+    return found
+
+
+def of_planes(d: Drawing, world: World, times: Sequence[float], center: Array, radius: float) -> Details:
+    """Walls beside the paths of what they limit, and slopes; center (3,), radius [m]: of a ball, the picture."""
+    found, model = Details(), d.motion.robot.model
+    for frame in dict.fromkeys(mark.frame for mark, _ in world.walls):
+        if frame and not model.existFrame(frame):
+            continue
+        _, paths = kinematics(model, d.motion.Q, [model.getFrameId(frame)] if frame else [])
+        path = paths[0] if frame else center_of_mass(model, d.places)
+        own = [(_square(mark, WALL, path, radius), holding) for mark, holding in world.walls if mark.frame == frame]
+        near = [(square, holding) for square, holding in own if square is not None]
+        found.add(_holding(_names("limit", [frame]), f"/mayne/walls/{safe(frame)}", near, times))
+    around = center + radius * np.array([[-1.0, -1.0, 0.0], [1.0, 1.0, 0.0]])
+    slopes = [_square(mark, STEP, around, radius) for mark in world.slopes]
+    if drawn := [square for square in slopes if square is not None]:
+        found.messages.append(set_object("/mayne/slopes", merge(drawn)))
+        found.legend.append(Entry("slope", STEP, ("/mayne/slopes",)))
+    return found
+
+
+def _square(wall: Mark, color: Color, path: Array, radius: float) -> Mesh | None:
+    """Square in a plane, beside a path (M, 3); None where the plane is out of the picture."""
+    turn = turned_to(wall.end - wall.start)
+    low, high = ((ends := (path - wall.start) @ turn).min(axis=0), ends.max(axis=0))
+    if min(abs(low[2]), abs(high[2])) > FAR * radius and low[2] * high[2] > 0.0:
+        return None
+    half = 0.6 * float((high - low)[:2].max()) + 0.1 * radius
+    middle = np.array([*0.5 * (low + high)[:2], 0.0])
+    flat = box(np.array([2.0 * half, 2.0 * half, 0.002 * radius]), color)
+    return sharpen(flat).moved(turn, wall.start + turn @ middle)
+
+
+def _steps(world: World, size: float) -> list[Mesh]:
+    """Boxes from the ground up to the footholds that are above it; they leave room for those of other heights."""
+    found = []
+    for place in world.footholds if world.ground is not None else ():
+        high = float(place[2]) - (world.ground or 0.0)
+        others = world.footholds[np.abs(world.footholds[:, 2] - place[2]) > LEVEL]
+        room = np.abs(others[:, :2] - place[:2]).max(axis=1).min(initial=np.inf)
+        half = min(2.0 * size, max(0.5 * room, 0.3 * size))
+        if high > LEVEL:
+            block = sharpen(box(np.array([2.0 * half, 2.0 * half, high]), STEP))
+            found.append(block.moved(np.eye(3), place - [0.0, 0.0, 0.5 * high]))
+    return found
+
+
+def _holding(what: str, root: str, solids: Sequence[tuple[Mesh, Flags | None]], times: Sequence[float]) -> Details:
+    """Solids that are red at the states at which they hold the motion."""
+    found = Details()
+    for k, (mesh, holding) in enumerate(solids):
+        path = f"{root}/{k}"
+        found.messages.append(set_object(path, mesh))
         if holding is not None and holding.any():
-            colors = np.where(np.append(holding, holding[-1])[:, None], HELD, np.array(OBSTACLE[:3]))
+            colors = np.where(np.append(holding, holding[-1])[:, None], HELD, np.array(mesh.color[:3]))
             found.clips.append(clip(f"{path}/<object>", [track(".material.color", "color", times, colors, held=True)]))
-    if world.obstacles:
-        holds = any(holding is not None and holding.any() for _, holding in world.obstacles)
-        label = "obstacle, red while it holds the motion" if holds else "obstacle"
-        found.legend.append(Entry(label, OBSTACLE, ("/mayne/obstacles",)))
+    if solids:
+        label = f"{what}, red while it holds the motion" if found.clips else what
+        found.legend.append(Entry(label, solids[0][0].color, (root,)))
     return found
 
 
 def of_limits(d: Drawing, world: World, times: Sequence[float], size: float) -> Details:
-    """A red ring around each joint while its control is at a limit."""
+    """A red ring around each joint while its control, or a constraint on it, is at a limit."""
     found = Details()
     outline = np.linspace(0.0, 2.0 * np.pi, SIDES // 2 + 1)
     ring = lathe(size * (1.0 + 0.18 * np.cos(outline)), 0.18 * size * np.sin(outline), (*HELD, 1.0))
@@ -97,7 +174,7 @@ def of_limits(d: Drawing, world: World, times: Sequence[float], size: float) -> 
         found.clips.append(clip(path, [track(".visible", "bool", times, flags, held=True)]))
     if world.limits:
         paths = tuple(f"{path_of(d, d.root, joint)}/limit/ring" for joint in world.limits)
-        found.legend.append(Entry("ring: control at its limit", (*HELD, 1.0), paths))
+        found.legend.append(Entry("ring: a joint or its control at a limit", (*HELD, 1.0), paths))
     return found
 
 

@@ -81,12 +81,14 @@ def save_html(
     frames: names of frames whose path is drawn; ghost: a state (nx,) or several, drawn translucent and still;
     title: shown above.
     A Solution brings what its problem knows: paths of frames with targets and of feet, its last state as a ghost,
-    forces and cones of friction, the ground, targets, footholds and obstacles, red while they hold the motion. What is
-    given here stands instead; ``forces={}``, ``frames=[]`` leave them out. Of several motions, forces are not drawn.
+    forces and cones of friction, the ground, its steps and slopes, targets, footholds, obstacles and bounds on places,
+    red while they hold the motion, and rings around joints at a limit. What is given here stands instead;
+    ``forces={}``, ``frames=[]`` leave them out. Of several motions, forces are not drawn.
     forces: the force on each named frame in world axes [N], drawn as an arrow from the frame's origin; (N, 3), one for
     each interval, or (N+1, 3), one for each state, shown until the next; NaN or zero where there is no contact.
     force_scale: length of an arrow [m/N]; by default the robot's weight is as long as its centre of mass is far from
-    the mean of these frames in the first state, and the file says how much that is.
+    the mean of these frames in the first state, or shorter so that the longest is three times as long; the file says
+    how much that is.
     cones: a coefficient of friction for every frame that has forces, or for some by name; a cone about the world's z
     opens at a frame while it is in contact.
     obstacles: ``Sphere`` and ``Capsule``; ground: the height of a plane in which the grid lies [m]; by default there

@@ -81,7 +81,7 @@ def variant(scene: Scene, system: Any, iterate: Iterate) -> Message:
     system: whose states they are.   reach [m]: of a ball about the scene's origin that the motion fits into.
     """
     d = scene.drawing
-    _, X = inside(system, iterate.X)
+    _, X, _ = inside(system, iterate.X)
     finite = np.isfinite(X).all(axis=1)
     X = X[: len(X) if finite.all() else max(int(np.argmin(finite)), 1)]
     times = d.motion.times[: len(X)]

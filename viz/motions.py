@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -98,7 +99,8 @@ def _solution(field: str, name: str, solution: Solved) -> Motion:
     """A solution's motion, up to its first state that is not finite."""
     if solution.problem is None:
         raise ProblemError(f"{field}: expected a solution with its problem: solution.attached(problem) gives it back")
-    system, X = inside(solution.problem.dynamics, np.asarray(solution.X))
+    system, X, U = inside(solution.problem.dynamics, np.asarray(solution.X), np.asarray(solution.U))
+    first = len(solution.X) - len(X)
     robot: Any = drawn(getattr(system, "robot", None))
     if not isinstance(getattr(robot, "model", None), pin.Model):
         given = type(system).__name__
@@ -112,9 +114,10 @@ def _solution(field: str, name: str, solution: Solved) -> Motion:
     steps = system.dt if lasting is None else lasting[: len(Q) - 1]
     signals = signals_of(solution) if isinstance(solution, Told) and finite.all() else {}
     pulled = len(robot.cables) if isinstance(robot, Chain) else 0
-    tensions = np.asarray(solution.U)[: len(Q) - 1, :pulled] if pulled else None
-    U = np.asarray(solution.U)[: len(Q) - 1] if system is solution.problem.dynamics and len(Q) > 1 else None
-    return Motion(name, robot, Q, instants(steps, len(Q)), signals, tensions, lambda: world_of(solution, system, X, U))
+    U = None if U is None or len(Q) == 1 else U[: len(Q) - 1]
+    tensions = U[:, :pulled] if pulled and U is not None else None
+    made = partial(world_of, solution, system, X, U, first)
+    return Motion(name, robot, Q, instants(steps, len(Q)), signals, tensions, made)
 
 
 def configurations(field: str, X: Any, robot: Any) -> Array:

@@ -14,7 +14,7 @@ from viz import arrows
 from viz.cables import as_tensions, draw_cables
 from viz.chains import Chain, surroundings_of
 from viz.contacts import as_forces
-from viz.details import Details, Entry, of_limits, of_robot, of_world
+from viz.details import Details, Entry, of_limits, of_planes, of_robot, of_world
 from viz.messages import Message, safe, set_animation, set_object, set_transform
 from viz.motions import Motion, as_motions, configurations
 from viz.robots import GHOST, ROBOT, Drawing, Shapes, draw, drawings_of, enclosing, kinematics, stand, trace_of
@@ -89,8 +89,7 @@ def build(
     drawings, missing = drawings_of(motions, tints, frames, names, Shapes() if read is None else read)
     colors = dict(zip(names, itertools.cycle(COLORS), strict=False))
     paths = dict(zip(names, drawings[0].positions, strict=True))
-    mu = world.friction if cones is None else cones
-    touching = arrows.contacts(model, Q[0], paths, colors, acting, force_scale, mu)
+    touching = arrows.contacts(model, Q[0], paths, colors, acting, force_scale, cones, world.friction)
     ghosts = Q[-1:] if ghost is None and alone and first.world is not None and beside is None else None
     ghosts = ghosts if ghost is None else configurations("ghost", ghost, first.robot)
     still = np.empty((0, model.njoints, 7)) if ghosts is None else kinematics(model, ghosts, [])[0]
@@ -136,6 +135,7 @@ def build(
             about = [Entry(label, meshes[0].color, (path,))]
             made.add(Details([set_object(f"{path}/{k}", mesh) for k, mesh in enumerate(meshes)], [], about))
     made.add(of_world(world, ends, 0.06 * radius))
+    made.add(of_planes(drawings[0], world, ends, center, radius))
     if ghosts is not None:
         known = {"its first state": Q[:1], "its last state": Q[-1:]}
         same = [what for what, state in known.items() if np.array_equal(ghosts, state)]
@@ -162,10 +162,10 @@ def _world(
     """Surroundings of a solution, with those that are given instead; forces of one motion alone are drawn."""
     world = World() if first.world is None else first.world()
     if not alone:
-        world = world._replace(forces={}, friction=None, obstacles=[(one, None) for one, _ in world.obstacles])
+        obstacles_of, walls = ([(one, None) for one, _ in world.obstacles], [(one, None) for one, _ in world.walls])
+        world = world._replace(forces={}, obstacles=obstacles_of, walls=walls)
     if forces is not None:
-        acting = as_forces(forces, (len(first.Q) - 1, len(first.Q)))
-        world = world._replace(forces=acting, friction=world.friction if acting else None)
+        world = world._replace(forces=as_forces(forces, (len(first.Q) - 1, len(first.Q))))
     if obstacles is not None:
         world = world._replace(obstacles=[(obstacle, None) for obstacle in as_obstacles(obstacles)])
     return world if ground is None else world._replace(ground=ground)

@@ -111,6 +111,11 @@ def ellipsoid(radii: Array, color: Color = GREY) -> Mesh:
     return ball._replace(vertices=ball.vertices * radii)
 
 
+def turned_to(axis: Array) -> Array:
+    """A rotation that takes z to an axis (3,)."""
+    return np.asarray(pin.Quaternion.FromTwoVectors(np.array([0.0, 0.0, 1.0]), axis).matrix())
+
+
 def rod(start: Array, end: Array, radius: float, color: Color = GREY) -> Mesh:
     """A cylinder from ``start`` to ``end``, both (3,)."""
     along = end - start
@@ -217,5 +222,5 @@ def solid(segment: Capsule | BodyCapsule) -> Mesh:
     """All points within the radius of a segment, as a mesh."""
     a, b = np.asarray(segment.start, dtype=np.float64), np.asarray(segment.end, dtype=np.float64)
     length = float(np.linalg.norm(b - a))
-    turn = pin.Quaternion.FromTwoVectors(np.array([0.0, 0.0, 1.0]), b - a).matrix() if length > 0.0 else np.eye(3)
+    turn = turned_to(b - a) if length > 0.0 else np.eye(3)
     return capsule(segment.radius, length, OBSTACLE).moved(turn, 0.5 * (a + b))

@@ -78,7 +78,7 @@ def signals_of(solution: Told) -> dict[str, Signal]:
     """Positions, velocities and controls of a solution, with the limits of its robot and its problem."""
     instance("solution", solution, Told, "a Solution")
     problem, t = solution.problem, solution.t
-    system, X = inside(problem.dynamics, np.asarray(solution.X))
+    system, X, _ = inside(problem.dynamics, np.asarray(solution.X))
     robot = getattr(system, "robot", None)
     named: Any = getattr(system, "named_numbers", None)
     if getattr(robot, "ranges", None) is None or named is None:

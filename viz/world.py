@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from dynamics.geometry.solids import Capsule, Mark, Marked
 from dynamics.phases.phased_dynamics import PhasedDynamics
-from dynamics.phases.reaction import friction, ground, ground_forces, standing
+from dynamics.phases.reaction import friction_cones, ground, ground_forces, slopes, standing
 from dynamics.robots.capsules import BodyCapsule
 from dynamics.robots.libraries import pin
 from dynamics.rods.hybrid_robot import HybridRobot
-from dynamics.steps.doubts import terms_of
+from dynamics.steps.doubts import constraints_of, terms_of
 from viz.shapes import Array, distinct
 
 Flags = NDArray[np.bool_]
@@ -35,61 +35,82 @@ class Carried(Protocol):
     def bodies(self) -> list[BodyCapsule]: ...
 
 
+@runtime_checkable
+class OfJoints(Protocol):
+    """Constraint on numbers of joints, whose names its rows have."""
+
+    joints: Sequence[str] | None
+    row_names: Sequence[str]
+
+
 class World(NamedTuple):
     """Surroundings of a motion of N+1 states.
 
     targets: what something shall reach.   footholds (F, 3) [m].   forces: the force (N, 3) on each foot [N].
-    friction: coefficient of the cones.   ground: its height [m].   obstacles: solids, and at which states (N+1,) each
-    holds the motion.   bodies: solids of the robot that constraints are about.   limits: joint index to the states at
-    which its control is at a limit.   feet: frames with contacts.
+    friction: coefficient of each foot's cone, and its axis (3,).   ground: its height [m].   obstacles, walls: solids
+    and planes, and at which states (N+1,) each holds the motion.   slopes: planes that wheels roll on.   bodies: solids
+    of the robot that constraints are about.   limits: joint index to the states at which its control or a constraint on
+    it is at a limit.   feet: frames with contacts.
     """
 
     targets: Sequence[Mark] = ()
     footholds: Array = np.empty((0, 3))
     forces: Mapping[str, Array] = MappingProxyType({})
-    friction: float | None = None
+    friction: Mapping[str, tuple[float, Array]] = MappingProxyType({})
     ground: float | None = None
     obstacles: Sequence[tuple[Capsule, Flags | None]] = ()
+    walls: Sequence[tuple[Mark, Flags | None]] = ()
+    slopes: Sequence[Mark] = ()
     bodies: Sequence[BodyCapsule] = ()
     limits: Mapping[int, Flags] = MappingProxyType({})
     feet: tuple[str, ...] = ()
 
 
-def world_of(solution: Any, system: Any, X: Array, U: Array | None) -> World:
+def world_of(solution: Any, system: Any, X: Array, U: Array | None, first: int = 0) -> World:
     """Surroundings that the problem of a solution tells of.
 
-    system, X (N+1, nx), U (N, nu): the robot's own, without compositions around it; U None: not known.
+    system, X (N+1, nx), U (N, nu): the robot's own, without compositions around it, from the knot ``first`` of the
+    solution on; U None: not known.
     """
     problem = solution.problem
     placed = list(getattr(problem, "placed", ()))
     targets = [mark for term in terms_of(problem) if isinstance(term, Marked) for mark in term.marks()]
     residuals = solution.residuals() if placed and getattr(solution, "multipliers", np.zeros(0)).size else None
-    obstacles: dict[int, tuple[Capsule, Flags | None]] = {}
+    solids: dict[tuple[Any, ...], tuple[Mark, Flags | None]] = {}
     bodies: dict[tuple[int, bytes], BodyCapsule] = {}
-    for i, one in enumerate(placed):
-        if isinstance(one.constraint, Carried):
-            bodies |= {(body.joint, np.asarray(body.start).tobytes()): body for body in one.constraint.bodies()}
-        for mark in one.constraint.marks() if isinstance(one.constraint, Marked) else ():
-            if mark.kind != "obstacle":
+    limits = {} if U is None else _limits(solution, system, first, len(X))
+    for i, one in enumerate(constraints_of(problem)):
+
+        def holding(row: int | None, side: int = 0, i: int = i) -> Flags | None:
+            return None if residuals is None else _holding(residuals[i], row, side, first, len(X))
+
+        if isinstance(one, Carried):
+            bodies |= {(body.joint, np.asarray(body.start).tobytes()): body for body in one.bodies()}
+        if isinstance(one, OfJoints) and not isinstance(system.robot, HybridRobot):
+            _add_limits(limits, system.robot.model, one.row_names, holding)
+        for mark in one.marks() if isinstance(one, Marked) else ():
+            if mark.kind == "target":
                 targets.append(mark)
                 continue
-            holding = None if residuals is None else _holding(residuals[i], mark.row, len(X))
-            key = hash((mark.start.tobytes(), mark.end.tobytes(), mark.radius))
-            before = obstacles[key][1] if key in obstacles else None
-            joined = holding if before is None else before if holding is None else before | holding
-            obstacles[key] = Capsule(mark.start, mark.end, mark.radius), joined
-    told = World(_each(targets), obstacles=list(obstacles.values()), bodies=list(bodies.values()))
-    if U is not None:
-        told = told._replace(limits=_limits(solution, system, len(X)))
+            key = mark.frame, mark.start.tobytes(), mark.end.tobytes(), mark.radius
+            found = [flags for _, flags in (solids.get(key, (mark, None)), (mark, holding(mark.row, mark.side)))
+                     if flags is not None]  # fmt: skip
+            solids[key] = mark, np.any(found, axis=0) if found else None
+    told = World(
+        _each(targets), bodies=list(bodies.values()), limits=limits,
+        obstacles=[(Capsule(m.start, m.end, m.radius), flags) for m, flags in solids.values() if m.kind == "obstacle"],
+        walls=[(mark, flags) for mark, flags in solids.values() if mark.kind == "wall"],
+    )  # fmt: skip
     if not isinstance(system, PhasedDynamics):
         return told
     held = [contact.target for phase in system.phases for contact in phase.contacts if contact.target is not None]
     points = np.array([p.translation if isinstance(p, pin.SE3) else p for p in held]).reshape(-1, 3)
-    first, _ = distinct(points.round(6))
+    once, _ = distinct(points.round(6))
     near = [mark for mark in told.targets if not (np.linalg.norm(points - mark.start, axis=1) < NEAR).any()]
     return told._replace(
-        targets=near, footholds=points[np.sort(first)], forces={} if U is None else ground_forces(system, X, U),
-        friction=friction(problem), ground=ground(system), feet=tuple(standing(system)),
+        targets=near, footholds=points[np.sort(once)], forces={} if U is None else ground_forces(system, X, U),
+        friction=friction_cones(problem, system, X), ground=ground(system), slopes=slopes(system),
+        feet=tuple(standing(system)),
     )  # fmt: skip
 
 
@@ -98,18 +119,30 @@ def _each(marks: Iterable[Mark]) -> list[Mark]:
     return list({(mark.frame, mark.start.round(6).tobytes()): mark for mark in marks}.values())
 
 
-def _holding(residual: Any, row: int | None, count: int) -> Flags:
-    """At which of ``count`` states a row of a constraint holds the motion."""
+def _holding(residual: Any, row: int | None, side: int, first: int, count: int) -> Flags:
+    """At which of ``count`` states from a knot on a row of a constraint, or one side of it, holds the motion."""
     size = np.abs(residual.multipliers)
-    own = size if row is None else size[:, row : row + 1]
+    own = size if side == 0 else np.maximum(side * np.asarray(residual.multipliers), 0.0)
+    own = own if row is None else own[:, row : row + 1]
     flags = np.zeros(count, dtype=bool)
-    knots = np.asarray(residual.knots)
-    inside = knots < count
+    knots = np.asarray(residual.knots) - first
+    inside = (knots >= 0) & (knots < count)
     flags[knots[inside]] = (own > HOLDS * max(float(size.max()), 1e-300)).any(axis=1)[inside]
     return flags
 
 
-def _limits(solution: Any, system: Any, count: int) -> dict[int, Flags]:
+def _add_limits(
+    limits: dict[int, Flags], model: pin.Model, names: Sequence[str], holding: Callable[[int], Flags | None]
+) -> None:
+    """Add the states at which a constraint's rows, named after joints, hold the motion."""
+    for row, name in enumerate(names):
+        flags = holding(row)
+        if flags is not None and flags.any() and model.existJointName(name):
+            joint = int(model.getJointId(name))
+            limits[joint] = flags | limits.get(joint, flags)
+
+
+def _limits(solution: Any, system: Any, first: int, count: int) -> dict[int, Flags]:
     """States at which the control of a joint, by its index, is at a limit."""
     names = getattr(getattr(solution, "u", None), "names", ())
     if isinstance(system.robot, HybridRobot):  # whose controls are cables
@@ -121,6 +154,7 @@ def _limits(solution: Any, system: Any, count: int) -> dict[int, Flags]:
         u = np.asarray(solution.U)[:, i]
         low, high = (np.broadcast_to(limit, np.shape(solution.U))[:, i] for limit in (problem.lower, problem.upper))
         at = np.isclose(u, low, rtol=AT_LIMIT, atol=0.0) | np.isclose(u, high, rtol=AT_LIMIT, atol=0.0)
+        at = np.append(at, at[-1])[first : first + count]
         if at.any():
-            found[int(model.getJointId(name))] = np.append(at, at[-1])[:count]
+            found[int(model.getJointId(name))] = at
     return found

@@ -43,11 +43,12 @@ def Sphere(center: ArrayLike, radius: float) -> Capsule:
 class Mark(NamedTuple):
     """Place in the world that a cost or a constraint is about, for pictures and reports.
 
-    kind: "target", where something shall be, or "obstacle".
-    start, end (3,) [m]: ends of a segment, equal for a point.   radius [m]: around it, 0 of a point.
-    rotation (3, 3): of a target with an orientation, else None.
-    frame: of the robot, that shall be there; "" where that is the centre of mass, or an obstacle.
-    row: of the constraint's numbers that belong to it, None: all.
+    kind: "target", where something shall be, "obstacle", or "wall": a plane that something stays on one side of.
+    start, end (3,) [m]: ends of a segment, equal for a point; of a wall a point, and one 1 m off it on the free side.
+    radius [m]: around it, 0 of a point.   rotation (3, 3): of a target with an orientation, else None.
+    frame: of the robot, that it is about; "" where that is the centre of mass, or an obstacle.
+    row: of the constraint's numbers that belong to it, None: all.   side: of a wall, the sign of multipliers that press
+    against it, 0: either.
     """
 
     kind: str
@@ -57,6 +58,7 @@ class Mark(NamedTuple):
     rotation: Array | None = None
     frame: str = ""
     row: int | None = None
+    side: int = 0
 
 
 @runtime_checkable

@@ -10,6 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 from ddp.errors import ProblemError, as_array, instance
 from ddp.protocols import Array
 from dynamics.contacts.contact import Contact
+from dynamics.geometry.solids import Mark
+from dynamics.phases.cones import UP
 from dynamics.phases.forces import pushes
 from dynamics.phases.phase import stretches
 from dynamics.phases.phased_dynamics import PhasedDynamics
@@ -37,8 +39,7 @@ def ground_forces(system: PhasedDynamics, X: ArrayLike, U: ArrayLike) -> dict[st
         row = 0
         for contact in phase.contacts:
             force = F[:, row : row + 3]
-            is_plain = contact.reference != "local" and contact.slides is None
-            found[contact.frame][at] = force if is_plain else _in_world(system, contact, X[at], force)
+            found[contact.frame][at] = _in_world(system, contact, X[at], force)
             row += contact.size
     return found
 
@@ -65,8 +66,28 @@ def ground(system: PhasedDynamics) -> float | None:
 
 def heights(system: PhasedDynamics) -> list[float]:
     """The heights of the places where contacts are held [m], of those that are known."""
-    poses = [contact.target for phase in system.phases for contact in phase.contacts if contact.target is not None]
+    poses = [contact.target for contact in _held(system) if level(contact)]
     return [float((p.translation if isinstance(p, pin.SE3) else p)[2]) for p in poses]
+
+
+def _held(system: PhasedDynamics) -> list[Contact]:
+    """Contacts of all phases whose place is known."""
+    return [contact for phase in system.phases for contact in phase.contacts if contact.target is not None]
+
+
+def level(contact: Contact) -> bool:
+    """Whether a contact is none that rolls on a slope."""
+    return contact.normal is None or bool(np.allclose(contact.normal, UP))
+
+
+def slopes(system: PhasedDynamics) -> list[Mark]:
+    """Slopes that wheels roll on."""
+    found = {}
+    for contact in _held(system):
+        if not level(contact):
+            normal = np.array(contact.normal)
+            found[(*normal, normal @ contact.target)] = Mark("wall", contact.target, contact.target + normal)
+    return list(found.values())
 
 
 def friction(problem: Any) -> float | None:
@@ -75,7 +96,26 @@ def friction(problem: Any) -> float | None:
     return next((float(mu) for mu in found if mu is not None), None)
 
 
+def friction_cones(problem: Any, system: PhasedDynamics, X: Array) -> dict[str, tuple[float, Array]]:
+    """Friction and normal (3,) in the world, at its first contact along X (N+1, nx), of each frame that has a cone."""
+    found: dict[str, tuple[float, Array]] = {}
+    touching = standing(system)
+    for one in stated_in(problem):
+        if getattr(one, "friction", None) is None:
+            continue
+        cone = getattr(one, "cone", None)
+        mu, normal = float(one.friction), UP if cone is None else cone.keywords["normal"]
+        for contact in getattr(one, "contacts", ()):
+            if contact.frame in touching and contact.frame not in found:
+                at = min(int(np.argmax(touching[contact.frame])), len(X) - 1)
+                axis = _in_world(system, contact, X[at : at + 1], np.atleast_2d(normal))[0]
+                found[contact.frame] = mu, axis / np.linalg.norm(axis)
+    return found
+
+
 def _in_world(system: PhasedDynamics, contact: Contact, X: Array, force: Array) -> Array:
     """Forces (M, 3) of a contact in its own axes as those in the world's."""
+    if contact.reference != "local" and contact.slides is None:
+        return force
     M = frame_placement(system.robot, X[:, : system.robot.nq], contact.frame)
     return np.array([contact.directions(R).T @ f for R, f in zip(M[:, :3, :3], force, strict=True)])

@@ -49,15 +49,27 @@ def doubts_of(system: Any, problem: Any) -> list[str]:
 
 
 def terms_of(problem: Any) -> list[Any]:
-    """Terms of a problem's cost, as they were given."""
+    """Terms of a problem's cost, as they were given to the innermost of compositions."""
     plain = [getattr(problem, name, ()) for name in ("running", "terminal")]
     mapped = [terms for name in ("during", "at") for terms in getattr(problem, name, {}).values()]
-    return [term for terms in (*plain, *mapped) for term in terms]
+    return [_lifted(term) for terms in (*plain, *mapped) for term in terms]
 
 
 def stated_in(problem: Any) -> list[Any]:
-    """Terms and constraints of a problem."""
-    return [*terms_of(problem), *(placed.constraint for placed in getattr(problem, "placed", ()))]
+    """Terms and constraints of a problem, as they were given to the innermost of compositions."""
+    return [*terms_of(problem), *constraints_of(problem)]
+
+
+def constraints_of(problem: Any) -> list[Any]:
+    """Constraints of a problem, in the order of ``problem.placed``, as they were given to the innermost."""
+    return [_lifted(placed.constraint) for placed in getattr(problem, "placed", ())]
+
+
+def _lifted(one: Any) -> Any:
+    """A term or a constraint, or the one within it that it lifts."""
+    while name := getattr(one, "lifts", None):
+        one = getattr(one, name)
+    return one
 
 
 def _others(robot: Robot, terms: list[Any]) -> Iterator[str]:

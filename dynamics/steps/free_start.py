@@ -139,14 +139,19 @@ class FreeStart(Around):
         return FreeStart, (self.system, self.directions)
 
 
-def inside(system: Any, X: Array) -> tuple[Any, Array]:
-    """The system in compositions, `Augmented` and these, and its part of their states X (N+1, .)."""
+def inside(system: Any, X: Array, U: Array | None = None) -> tuple[Any, Array, Array | None]:
+    """The system in compositions, `Augmented` and these, and what X (N+1, .), U (N, .) are as its states and controls.
+
+    U: None if not known.
+    """
     while isinstance(system, (Augmented, FreeStart)):
         if isinstance(system, FreeStart):
-            X = X[system.before :]
+            X, U = X[system.before :], None if U is None else U[system.before :]
+        elif U is not None:
+            U = system.inner(X[: len(U)], U)[1]
         system = system.system
         X = np.ascontiguousarray(X[:, : system.nx])
-    return system, X
+    return system, X, U
 
 
 @callback

@@ -45,7 +45,7 @@ Drawn = Solution | Trajectory | dict[str, Solution]
 
 def check_robot(entry: Entry, problem: Problem) -> None:
     """Raise ProblemError for a problem whose motion cannot be drawn."""
-    system, _ = inside(problem.dynamics, problem.x0[None])
+    system, *_ = inside(problem.dynamics, problem.x0[None])
     if not hasattr(system, "robot"):
         raise ProblemError(
             f"{entry.name}: expected the motion of a robot to draw, got {type(system).__name__}; in Python,"
@@ -62,7 +62,7 @@ def draw(
     open_browser: for what is live.   iterations: for a slider over them, of a file.
     """
     check_robot(entry, problem)
-    system, _ = inside(problem.dynamics, problem.x0[None])
+    system, *_ = inside(problem.dynamics, problem.x0[None])
     own = [name for name in entry.frames if system.robot.has_frame(name)]
     feet = standing(system) if isinstance(system, PhasedDynamics) else ()
     frames = list(dict.fromkeys([*own, *feet])) or None  # of another robot: those that have targets

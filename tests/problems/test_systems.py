@@ -234,6 +234,6 @@ def test_the_trot_ends_as_it_began_a_stride_ahead(optimum):
 
 def test_motions_of_robots_in_compositions_are_drawn_without_what_is_beside_them(optimum):
     solution = optimum("quadruped/periodic-trot")
-    system, X = inside(solution.problem.dynamics, solution.X)
+    system, X, _ = inside(solution.problem.dynamics, solution.X)
     assert type(system).__name__ == "PhasedDynamics"
     assert X.shape == (system.knots + 1, system.nx)
