@@ -19,6 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ddp.constraints.bounds import as_limits
+from ddp.constraints.placement import Placed
+from ddp.constraints.soft import Soft
 from ddp.costs.batch import ability
 from ddp.costs.compiled import CompiledTerm
 from ddp.costs.objective import Objective
@@ -58,16 +60,14 @@ class Place(NamedTuple):
 
     def owner(self, problem: Problem) -> Any:
         """The thing itself, or the term or constraint in it that it lifts, whose field it is."""
-        thing = self.thing(problem)
-        while name := ability(thing, "lifts"):
-            thing = getattr(thing, name)
-        return thing
+        return next(one for one in _levels(self.thing(problem)) if self.field in _fields(one))
 
 
 def places_of(problem: Problem) -> dict[str, Place]:
     """All places in terms and constraints, by their names."""
-    fields_of = [where._replace(field=field) for where in things_of(problem) for field in _fields(where.owner(problem))]
-    return {place.path: place for place in fields_of}
+    things = ((where, one) for where in things_of(problem) for one in _levels(where.thing(problem)))
+    places = (where._replace(field=field) for where, one in things for field in _fields(one))
+    return {place.path: place for place in places}
 
 
 def resolved(problem: Problem, name: Any) -> tuple[Place, ...] | str:
@@ -197,13 +197,21 @@ def things_of(problem: Problem, kinds: Sequence[str] = (*TERMS, *CONSTRAINTS)) -
                 yield Place(listed, key, i, "")
 
 
+def _levels(thing: Any) -> Iterator[Any]:
+    """A term or a constraint, and those in it that it lifts."""
+    yield thing
+    while name := ability(thing, "lifts"):
+        yield (thing := getattr(thing, name))
+
+
 def _fields(thing: Any) -> list[str]:
-    """Names of the fields of a term or a constraint that hold numbers."""
+    """Names of the numbers of a term or a constraint: of fields that hold some, and others that it lets vary."""
     if is_dataclass(thing):
         names = [field.name for field in fields(thing) if field.init]
     else:
         names = [name for name in getattr(thing, "__dict__", ())]
-    return [name for name in names if not name.startswith("_") and _is_number(getattr(thing, name, None))]
+    held = [name for name in names if not name.startswith("_") and _is_number(getattr(thing, name, None))]
+    return [*dict.fromkeys((*held, *ability(thing, "movable")))]
 
 
 def _is_number(value: Any) -> bool:
@@ -241,7 +249,12 @@ def _varied(problem: Problem, where: tuple[str, Any, int], values: dict[str, Any
 def _with_numbers(place: Place, thing: Any, values: dict[str, Any]) -> Any:
     """A thing with other numbers, checked by its own constructor."""
     if name := ability(thing, "lifts"):
-        return replace(thing, **{name: _with_numbers(place, getattr(thing, name), values)})
+        here = _fields(thing)
+        if within := {field: value for field, value in values.items() if field not in here}:
+            values = {field: values[field] for field in values.keys() - within.keys()}
+            thing = replace(thing, **{name: _with_numbers(place, getattr(thing, name), within)})
+        if not values:
+            return thing
     try:
         if (own := getattr(thing, "varied", None)) is not None:
             return own(**values)
@@ -264,11 +277,19 @@ def _with_things(problem: Problem, changed: dict[tuple[str, Any, int], Any]) -> 
             before = getattr(problem, listed)
             lists[listed] = {k: list(v) for k, v in before.items()} if isinstance(before, Mapping) else list(before)
         (lists[listed] if key is None else lists[listed][key])[index] = thing
-    if lists.keys() & set(CONSTRAINTS):
+    held = {where: thing for where, thing in changed.items() if where[0] in CONSTRAINTS}
+    placed = _moved(problem, held) if held else problem.placed
+    if placed is None:
         return replace(problem, **lists)
     other = problem.twin(**{name: tuple(one) if isinstance(one, list) else one for name, one in lists.items()})
     vars(other).pop("_resolved", None)  # names may mean less by now
-    swaps = {id(Place(*where, "").thing(problem)): thing for where, thing in changed.items()}
+    if held:
+        for name in ("rows", "limited_rows"):
+            vars(other).pop(name, None)
+        vars(other).update(_placed=placed, _before=problem._before or problem)
+    swaps = {id(Place(*where, "").thing(problem)): thing for where, thing in changed.items() if where[0] in TERMS}
+    if not swaps:
+        return other
     lists_of = (getattr(problem, listed) for listed in TERMS)
     groups = (chain.from_iterable(one.values()) if isinstance(one, Mapping) else one for one in lists_of)
     met = sum(id(term) in swaps for term in chain.from_iterable(groups))
@@ -278,6 +299,32 @@ def _with_things(problem: Problem, changed: dict[tuple[str, Any, int], Any]) -> 
         objective = Objective.of(problem.dynamics, problem.horizon, problem.x0, *terms, tried=True)
     settle(other, objective=objective)
     return other
+
+
+def _moved(problem: Problem, changed: dict[tuple[str, Any, int], Any]) -> tuple[Placed, ...] | None:
+    """A problem's constraints with some that have moved, see ``movable``; None where others have changed."""
+    swaps: dict[int, Any] = {}
+    for where, after in changed.items():
+        before = Place(*where, "").thing(problem)
+        if isinstance(before, Soft):
+            if not np.array_equal(before.price, after.price):
+                return None
+            before, after = before.constraint, after.constraint
+        if id(before) not in swaps and _has_moved(before, after):
+            swaps[id(before)] = after
+        if swaps.get(id(before)) is not after:
+            return None
+    if sum(id(entry.constraint) in swaps for entry in problem.placed) != len(changed):
+        return None  # one of them stands in another place, too
+    pairs = ((entry, swaps.get(id(entry.constraint))) for entry in problem.placed)
+    return tuple(entry if moved is None else entry._replace(constraint=moved) for entry, moved in pairs)
+
+
+def _has_moved(before: Any, after: Any) -> bool:
+    """Whether a constraint is a copy of another with its bounds, of a class whose structure stays."""
+    (*_, before), (*_, after) = _levels(before), _levels(after)
+    bounds = (after.lower, before.lower), (after.upper, before.upper)
+    return bool(ability(before, "movable")) and all(one is its or np.array_equal(one, its) for one, its in bounds)
 
 
 def _swapped(objective: Objective, swaps: dict[int, Any]) -> Objective | None:

@@ -86,6 +86,7 @@ class Problem:
     _limits: tuple[Array, Array] = field(init=False, repr=False)
     objective: Objective = field(init=False, repr=False)
     _placed: tuple[Placed, ...] = field(init=False, repr=False, default=())
+    _before: Problem | None = field(init=False, repr=False, default=None)  # that whose constraints have moved
 
     def __post_init__(self) -> None:
         settle(self, dynamics=as_system(self.dynamics))
@@ -132,16 +133,15 @@ class Problem:
         return started(self, x0[None])[0]
 
     def varying(self, numbers: Mapping[str, ArrayLike] | None = None, /, **named: Any) -> Problem:
-        """Copy with other numbers in some places: initial states, targets, weights, limits, masses, friction.
+        """Copy with other numbers in some places: initial states, targets, obstacles, weights, limits, masses.
 
-            problem.varying(x0=x, target=pose)
-            problem.varying({"running[0].weights": w, "dynamics.masses": m})
+            problem.varying({"running[0].weights": w, "dynamics.masses": m}, x0=x, target=pose)
 
-        A place is "x0", "control_limits", a field of a term or a constraint, as errors name these, or a number of the
-        dynamics: "dynamics.masses" (bodies,) [kg] of robots, inertias in proportion, "dynamics.parameters" of
-        functions. The field's name alone will do if no other term has one, or all have the same numbers: then all are
-        varied. Only what varies is checked again, as by its constructor. A term of one's own is traced again; robots
-        that functions name stay as they are, so masses do not vary there.
+        A place is "x0", "control_limits", a field of a term or a constraint, as errors name these, "centers", "starts",
+        "ends" (K, 3) or "radii" (K,) of obstacles, or a number of the dynamics: "dynamics.masses" (bodies,) [kg] of
+        robots, inertias in proportion, "dynamics.parameters" of functions. The field's name alone will do if no other
+        term has one, or all have the same numbers: then all are varied. Only what varies is checked again. A term of
+        one's own is traced again; robots that functions name stay as they are, so masses do not vary there.
 
         Raises ProblemError for places that there are not, and for numbers that do not fit.
         """
@@ -202,10 +202,7 @@ class Problem:
         return self.starting_at(x0).twin(dynamics=dynamics, objective=objective, **terms)
 
     def cost(self, X: Array, U: Array) -> float:
-        """The total cost of X (N+1, nx) and U (N, nu), with that of violated `Soft` constraints.
-
-        Raises ProblemError if it is not finite.
-        """
+        """The total cost of X (N+1, nx) and U (N, nu), with that of `Soft` violations; ProblemError if not finite."""
         N, nx, nu = self.horizon, self.dynamics.nx, self.dynamics.nu
         X, U = as_array("X", X, (N + 1, nx)), as_array("U", U, (N, nu))
         with np.errstate(all="ignore"):
@@ -323,7 +320,7 @@ class Problem:
         Doubts are told first, where the robot's file was read: a process that only solves need not have its model.
         """
         look(self)
-        state = {name: value for name, value in vars(self).items() if name != "places"}
+        state = {name: value for name, value in vars(self).items() if name not in ("places", "_before")}
         try:
             return _made, (edition(),), packed(state)
         except Exception:
@@ -342,9 +339,9 @@ class Problem:
         return twin
 
     def differs_in_numbers(self, other: Problem) -> bool:
-        """Whether it is the other problem but, perhaps, for x0, its guess, limits of controls and numbers of terms."""
+        """Whether it is the other but for numbers: x0, limits of controls, those of terms, constraints that moved."""
         alike = self.dynamics is other.dynamics and self.objective.runs is other.objective.runs
-        return alike and self._placed is other._placed
+        return alike and (self._before or self)._placed is (other._before or other)._placed
 
     def twin(self, **fields: Any) -> Problem:
         """Shallow copy with other fields, which are not checked; it shares all else, cached properties too."""
@@ -380,11 +377,14 @@ class Problem:
     @cached_property
     def rows(self) -> Rows:
         """The rows of all constraints: values, Jacobians, curvature."""
-        return Rows(self._placed, self.horizon, self.dynamics.n, self.dynamics.nu)
+        made = self._placed, self.horizon, self.dynamics.n, self.dynamics.nu
+        return Rows(*made) if self._before is None else self._before.rows.moved(self._placed)
 
     @cached_property
     def limited_rows(self) -> Rows:
         """`rows`, and behind them those of the limits of controls."""
+        if self._before is not None and self._before.lower is self.lower:
+            return self._before.limited_rows.moved(self._placed)
         own = boxed(self.lower, self.upper, self.dynamics.nx, self.dynamics.n, self.multiplier_count)
         return Rows((*self._placed, *own), self.horizon, self.dynamics.n, self.dynamics.nu)
 

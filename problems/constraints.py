@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -184,6 +185,7 @@ class StateEquality(OfSystem, StateConstraint):
     dynamics: System
     target_x: Array
     at_end: bool = True
+    movable: ClassVar[tuple[str, ...]] = ("target_x",)
     _layout: Layout = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -211,6 +213,7 @@ class FramePositionEquality(RobotConstraint):
     target_xyz: Array
     at_end: bool = True
     row_names = "x", "y", "z"
+    movable: ClassVar[tuple[str, ...]] = ("target_xyz",)
 
     def __post_init__(self) -> None:
         flag("at_end", self.at_end)
@@ -237,6 +240,7 @@ class FramePoseEquality(AtPose, RobotConstraint):
     frame: str
     target: pin.SE3
     at_end: bool = True
+    movable: ClassVar[tuple[str, ...]] = ("target",)
     _pose: Array = field(init=False, repr=False)
 
     def __post_init__(self) -> None:

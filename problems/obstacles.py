@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
 from ddp.constraints.bound import CompiledConstraint
-from ddp.errors import ProblemError, at_least_zero, flag, instances, said
+from ddp.errors import ProblemError, as_array, at_least_zero, flag, instances, said
+from ddp.errors import numbers as numbers_of
 from ddp.protocols import Array
 from ddp.tracing.quantities import Quantity
 from dynamics.geometry.solids import Capsule as Capsule
@@ -30,6 +31,9 @@ from problems import checks
 from problems.kernels.clearances import clearance
 from problems.kernels.quantities import along
 from problems.state_constraints import RobotConstraint
+
+COLUMNS: dict[str, Any] = {"starts": slice(0, 3), "ends": slice(3, 6), "radii": 6}
+"""Where rows of obstacles (K, 7) have their numbers."""
 
 
 class Body(NamedTuple):
@@ -46,6 +50,53 @@ class Clearance(RobotConstraint):
     obstacles: Sequence[Capsule]
     _body: Body
     _obstacles: Array
+    movable: ClassVar[tuple[str, ...]] = "centers", "starts", "ends", "radii"
+
+    @property
+    def centers(self) -> Array:
+        """Middles (K, 3) of obstacles [m]."""
+        return np.asarray(0.5 * (self.starts + self.ends))
+
+    @property
+    def starts(self) -> Array:
+        """Where obstacles start (K, 3) [m]."""
+        return self._obstacles[:, COLUMNS["starts"]].copy()
+
+    @property
+    def ends(self) -> Array:
+        """Where obstacles end (K, 3) [m], spheres where they start."""
+        return self._obstacles[:, COLUMNS["ends"]].copy()
+
+    @property
+    def radii(self) -> Array:
+        """Radii (K,) of obstacles [m]."""
+        return self._obstacles[:, COLUMNS["radii"]].copy()
+
+    def varied(self, **numbers: Any) -> Self:
+        """Copy with other numbers, see `Problem.varying`; where obstacles alone change, only they are checked.
+
+        centers move obstacles as they lie, starts and ends their ends.
+        """
+        moved = {name: as_array(name, numbers.pop(name), getattr(self, name).shape)
+                 for name in self.movable if name in numbers}  # fmt: skip
+        made: Any = self
+        if numbers:
+            made = replace(made, **numbers)
+        if not moved:
+            return made
+        rows = self._obstacles.copy()
+        if (centers := moved.pop("centers", None)) is not None:
+            if moved.keys() - {"radii"}:
+                raise ProblemError("centers: expected them, or starts and ends, got both")
+            half = 0.5 * (self.ends - self.starts)
+            rows[:, :3], rows[:, 3:6] = centers - half, centers + half
+        for name, given in moved.items():
+            rows[:, COLUMNS[name]] = given
+        if not (rows[:, 6] > 0.0).all():
+            raise ProblemError(f"radii: expected positive numbers, got {numbers_of(rows[:, 6])}")
+        twin = object.__new__(type(self))
+        vars(twin).update(made.__getstate__(), _obstacles=rows, obstacles=[Capsule.of(row) for row in rows])
+        return twin
 
     def marks(self) -> list[Mark]:
         """Obstacles, one for each row."""

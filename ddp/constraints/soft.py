@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -34,6 +35,7 @@ class Soft:
     constraint: Constraint | Equality | Inequality
     price: ArrayLike
     norm: str = "L1"
+    lifts: ClassVar[str] = "constraint"
 
     def __post_init__(self) -> None:
         if isinstance(self.constraint, (type, Soft)) or self.constraint is None:

@@ -43,6 +43,8 @@ class TermAbilities(Protocol):
     at_end: of a constraint, whether it holds at the end of the horizon as well, where no control enters it.
     of_states: of a constraint, which of its rows (size,) no control enters; None: it is tried.
     lifts: of a term or a constraint around another, the field that is the other, whose numbers are its own to vary.
+    movable: of a constraint, names of numbers, fields or those that its ``varied`` takes. Only where bounds change do
+        other numbers change where rows are held, and which numbers of z they depend on.
     row_names: of a constraint, names of its rows for reports, such as joints; without them rows are numbered.
     """
 
@@ -54,6 +56,7 @@ class TermAbilities(Protocol):
     at_end: bool = True
     of_states: NDArray[np.bool_] | None = None
     lifts: str | None = None
+    movable: Sequence[str] = ()
     row_names: Sequence[str] = ()
 
     def part(self, start: int, stop: int) -> BatchTerm:

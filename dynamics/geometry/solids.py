@@ -28,6 +28,13 @@ class Capsule:
         start, end = (as_array(f"{name} of a capsule", getattr(self, name), (3,)).copy() for name in ("start", "end"))
         settle(self, start=start, end=end, radius=positive("radius of a capsule", self.radius))
 
+    @classmethod
+    def of(cls, numbers: Array) -> Capsule:
+        """Capsule of start, end and radius (7,), which are not checked."""
+        made = object.__new__(cls)
+        settle(made, start=numbers[:3], end=numbers[3:6], radius=float(numbers[6]))
+        return made
+
     @property
     def center(self) -> Array:
         """Middle (3,) of the segment [m]."""
