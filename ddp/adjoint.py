@@ -1,7 +1,5 @@
 """The adjoint recursion: from the gradient of a sum over knots to its gradient in the controls."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

@@ -3,8 +3,6 @@
 What is read is known before any memory is taken for it: which members, of which kind and rank, of how many bytes.
 """
 
-from __future__ import annotations
-
 import math
 import os
 import stat

@@ -1,7 +1,5 @@
 """Derivatives along a trajectory, and which of them are known."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import NamedTuple
 

@@ -9,8 +9,6 @@ complex step without a sound, and at the centre of symmetry even a right first d
 one: ``np.linalg.norm(u) ** 2`` at zero. Hence complex step is only trusted where real differences agree.
 """
 
-from __future__ import annotations
-
 import math
 import warnings
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Test of whether a cost falls without end, so that there is no minimum."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Protocol
 

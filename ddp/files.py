@@ -5,8 +5,6 @@ target, and takes its target's place in one step. A hidden file that a killed pr
 which died with that process, and removed by whoever writes into the folder next.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import os

@@ -1,7 +1,5 @@
 """The forms that a guess can have, checked: controls, states and controls, or a motion with gains."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 

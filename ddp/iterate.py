@@ -1,7 +1,5 @@
 """The current trajectory: its derivatives, sweeps over them, line searches along their policies."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ddp.compiling.portable import portable

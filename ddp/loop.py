@@ -3,8 +3,6 @@
 A saddle or a maximum is left along negative curvature, and the descent goes on.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import NamedTuple
 

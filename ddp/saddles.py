@@ -1,7 +1,5 @@
 """Stationary trajectories, judged by the exact Hessian of the cost in the controls; saddles and maxima are left."""
 
-from __future__ import annotations
-
 import time
 
 import numpy as np

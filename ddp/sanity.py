@@ -1,7 +1,5 @@
 """Doubts about a problem that is well-formed and hardly meant so; told once, before it is solved or sent."""
 
-from __future__ import annotations
-
 import logging
 from typing import Any
 

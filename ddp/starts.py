@@ -1,7 +1,5 @@
 """Starts of solves: the policy that a guess means, and the trajectory that it leads to."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

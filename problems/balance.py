@@ -1,7 +1,5 @@
 """Humanoids that stand on their soles, kept there by a linear-quadratic regulator while they are pushed."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import ArrayLike
 

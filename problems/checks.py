@@ -1,7 +1,5 @@
 """The checks at the border of the cost terms: ProblemError names the field and what was expected."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable
 from pathlib import Path

@@ -4,8 +4,6 @@ Exit status: 0 success, 1 a solve that did not converge (or derivatives that are
 Results go to standard output, as JSON with ``--json``; progress and warnings go to standard error.
 """
 
-from __future__ import annotations
-
 import logging
 import time
 

@@ -1,7 +1,5 @@
 """A problem solved over a receding horizon while its system is pushed about: model predictive control, simulated."""
 
-from __future__ import annotations
-
 import time
 from typing import NamedTuple
 

@@ -3,8 +3,6 @@
 Each prints a table; the first run compiles, for minutes on a slow machine.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any

@@ -11,8 +11,6 @@ The robot that flies may have a heavier base than the planned one. Costs are com
 optimum from the same start, so that 1 is the least possible but for differences between robots and between steps.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, replace
 
 import numpy as np

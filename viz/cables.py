@@ -1,7 +1,5 @@
 """Tendons of soft robots in a scene, coloured by their tensions."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import ArrayLike
 

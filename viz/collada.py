@@ -4,8 +4,6 @@ Pinocchio reads the shapes of such files but drops their colours, and a robot al
 Only what describes coloured surfaces is read: meshes, nodes and their transforms, diffuse colours.
 """
 
-from __future__ import annotations
-
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Checks of the contacts to draw: their times, forces and friction."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

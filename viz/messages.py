@@ -3,8 +3,6 @@
 They are in it as one compressed block that it unpacks: JSON, then numbers of meshes, each mesh once.
 """
 
-from __future__ import annotations
-
 import base64
 import gzip
 import json

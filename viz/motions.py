@@ -1,7 +1,5 @@
 """Motions to draw: a trajectory of a robot, a solution, or several of them by name."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, NamedTuple, Protocol, runtime_checkable

@@ -1,7 +1,5 @@
 """A motion as a list of messages that meshcat's viewer understands."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple

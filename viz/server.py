@@ -5,8 +5,6 @@ those of a page from elsewhere do whose name has been bound to 127.0.0.1, are re
 the server ends with this one.
 """
 
-from __future__ import annotations
-
 import atexit
 import contextlib
 import logging

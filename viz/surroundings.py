@@ -1,7 +1,5 @@
 """Surroundings of a motion: the ground under it, the background and the camera."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

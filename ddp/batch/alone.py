@@ -3,8 +3,6 @@
 It works in the memory of an `Iterate` and its sweeps, which go on from there at any time, and so to the same bits.
 """
 
-from __future__ import annotations
-
 import ctypes
 from functools import cache, lru_cache
 from typing import Any

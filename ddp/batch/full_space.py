@@ -5,8 +5,6 @@ They take a lane from there to the minimum; first sweeps of their iterations are
 Where `ddp.solve` would do anything else, the problem is left to it.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from ddp.batch.iterates import close_gaps, forget

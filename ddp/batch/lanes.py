@@ -1,7 +1,5 @@
 """Records of a batch's compiled loop: a worker, which is one thread, and its lanes, each with one problem."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Solves of problems that differ in numbers: by the compiled loop where it knows them, else one after the other."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import numpy as np

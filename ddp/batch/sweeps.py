@@ -1,8 +1,6 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
 """Derivatives and backward sweeps of one lane of a batch: `Iterate.sweep` and `Backward`, compiled."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The box that controls keep to: what a user gives, and how far a trajectory is from its sides."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 

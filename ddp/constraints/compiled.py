@@ -1,7 +1,5 @@
 """Base of compiled constraints: what users and single knots ask, from the C function that kernels call."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 
 import numpy as np

@@ -16,8 +16,6 @@ are not convex, as of a goal inside an obstacle: there serves another test, that
 knot where most is missed, see unreachable.py.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 

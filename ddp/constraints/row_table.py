@@ -6,8 +6,6 @@ constraint after constraint and knot after knot (`Placed.own`); Jacobians anothe
 (M, size, width). Trajectories are X (N+1, nx), U (N, nu), zeros stand for u_N.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

@@ -1,8 +1,6 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
 """Rows that are linear in numbers of states and controls: limits of joints, speeds, controls, torques."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

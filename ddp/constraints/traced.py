@@ -4,8 +4,6 @@
 Quantities that it asks for, such as a robot's, are in it by the chain rule.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any

@@ -4,8 +4,6 @@ Violations are minimised from many points at once by the method of Levenberg and
 meets all bounds no motion can, as it would have to at this knot.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

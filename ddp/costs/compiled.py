@@ -1,7 +1,5 @@
 """Bases of compiled terms and constraints: batches of knots, evaluated by the C function that the horizon calls."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from functools import cached_property
 from typing import Any

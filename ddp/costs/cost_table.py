@@ -6,8 +6,6 @@ multiplies it. Costs of knots are sums over the rows, in their order. Controls b
 a row for each knot, or none where no term reads any.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Terms at fault: those that are not finite, and those whose curvature is negative, in words."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ddp.costs.entries import Entry

@@ -6,8 +6,6 @@ derivatives of ``value(x ⊕ dx, u + du)`` at zero. The short shapes say that u 
 once a knot; at the end of the horizon u is zeros.
 """
 
-from __future__ import annotations
-
 import reprlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

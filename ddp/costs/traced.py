@@ -6,8 +6,6 @@ constant and positive semidefinite, pulled back by the Jacobian of the quantitie
 of ``|p - target|²`` that of the residual p.
 """
 
-from __future__ import annotations
-
 from functools import cached_property
 from typing import Any
 

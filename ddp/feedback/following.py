@@ -11,8 +11,6 @@ A table has a row for each step of time, of these numbers:
     C (nu), D (n), b      once for each limit: C du + D e <= b of what is added to the control
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from ddp.compiling.kernel import call_contraction, callback, kernel

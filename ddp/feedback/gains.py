@@ -1,7 +1,5 @@
 """Files of gains about an equilibrium or a trajectory: states, controls and arrays of one matrix each knot."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 

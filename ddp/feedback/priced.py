@@ -8,8 +8,6 @@ where their model is wrong they leave it, for nothing calls them back. A small p
 has the same optimum X, U, whatever Q and R. One exact sweep about it has the gains.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from ddp.costs.stretches import durations_of

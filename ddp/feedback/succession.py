@@ -1,7 +1,5 @@
 """Policies one after the other, as receding horizons make them: which one is in force, and where it leads to."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import ArrayLike
 

@@ -17,8 +17,6 @@ they cannot be met, and say so by p and n at the end. p, n and e are eliminated 
 p / z_p + n / z_n, or κ, to which bounds add 1 / w of theirs. The kernels are in row_steps.py.
 """
 
-from __future__ import annotations
-
 from functools import cached_property
 from typing import Any
 

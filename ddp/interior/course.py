@@ -4,8 +4,6 @@
 s: a `Course`, p: a `Memory`. Barriers are relative to the cost that counts as one.
 """
 
-from __future__ import annotations
-
 from ddp.compiling.kernel import kernel
 from ddp.compiling.portable import portable
 from ddp.costs.hessians import EPSILON

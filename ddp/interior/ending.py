@@ -4,8 +4,6 @@
 memory, p: a `Memory`.   ending, s: a `Polish`.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

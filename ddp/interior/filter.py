@@ -4,8 +4,6 @@
 Its entries are pairs of a residual θ and a barrier function φ that later iterates must undercut in one of the two.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from ddp.compiling.kernel import kernel

@@ -6,8 +6,6 @@ rollouts without constraints have led; the active set is settled anew on each qu
 rounding. They are compiled, see ending.py and active.py.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

@@ -4,8 +4,6 @@
 What is rare is left to Python: an iteration ends before it, and says so.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Workplace of full-space steps: arrays, sweeps and their `Memory`, made once for derivatives of many solves."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ddp.constraints.rows import Rows

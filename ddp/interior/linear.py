@@ -10,8 +10,6 @@ which solves the Karush-Kuhn-Tucker system of the whole horizon. The bracket is 
 small where motion is unstable.
 """
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Any
 

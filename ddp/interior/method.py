@@ -26,8 +26,6 @@ some kinds 5 % more).
 Without any one of the rules that are kept some kind of problem takes 1 to 60 % more iterations.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import numpy as np

@@ -7,8 +7,6 @@
 memory: address of a `Memory`. What is not compiled Python is asked for, see outside.py.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from ddp.compiling.kernel import call_contraction, kernel

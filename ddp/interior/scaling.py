@@ -13,8 +13,6 @@ Rows without slopes where a solve begins, as squares at zero, have those beside,
 A factor is one but where slopes are far from that, the same at all knots, and a power of two: nothing is rounded.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from ddp.constraints import row_table

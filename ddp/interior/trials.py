@@ -1,8 +1,6 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
 """Trials of steps: where a fraction of one leads, what that is worth, and how a point goes there."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The loop of many solves: blocks that are ready are handed out in tasks of about a second, and results are kept."""
 
-from __future__ import annotations
-
 import logging
 from bisect import insort
 from collections import deque

@@ -1,7 +1,5 @@
 """Samples that follow the policies of others: level by level of a tree, doubted, verified, offered to neighbours."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """Identities of problems: the same in every process and every session, part by part, so that differences have names."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress

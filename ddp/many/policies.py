@@ -1,7 +1,5 @@
 """Policies that samples follow: of the problem itself, of samples of other tasks, and of those of a task's own."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 import numpy as np

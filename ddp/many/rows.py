@@ -1,7 +1,5 @@
 """Solves among many as rows of numbers: one declaration of what is kept, sent and stored of each."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Shelves: rows of many solves are kept there until all have come, in memory or in files that outlive the process."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import mmap

@@ -6,8 +6,6 @@ and of controls, as arrays by the names of axes. Until all rows of a chunk are t
 then the chunk is written, file by file under other names that are changed, and marked in ``done`` last.
 """
 
-from __future__ import annotations
-
 import glob
 import json
 import logging

@@ -1,7 +1,5 @@
 """Solving blocks of samples, in whatever process: the part of many solves that workers do."""
 
-from __future__ import annotations
-
 import hashlib
 import pickle
 import time

@@ -4,8 +4,6 @@ A model of the Hessian is made anew for every solve, by ``model(limits)``, and c
 search along. It is an object with `HessianModel`'s methods; `ddp.DDP` takes such a class by its field ``hessian``.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 

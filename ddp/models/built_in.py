@@ -3,8 +3,6 @@
 What they decide is in globalisation.py; here an iterate is swept and searched as it is decided.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from ddp.models import globalisation

@@ -13,8 +13,6 @@ All of it is relative to the problem's own costs (`attempt.Point`): costs that a
 same way. These are functions of numbers: Python runs them in every solve, and batches of problems compile them.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np

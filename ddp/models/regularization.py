@@ -3,8 +3,6 @@
 Batches of problems compile the methods of these two, of numbers by the same names.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Users' functions in other processes: modules are imported anew there, without what has been set in them since."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from ddp.costs.traced import TracedTerm

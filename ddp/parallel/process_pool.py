@@ -6,8 +6,6 @@ process is sent which derivatives to make, and answers with a word. That memory 
 contiguous slice of the knots.
 """
 
-from __future__ import annotations
-
 import ctypes
 import math
 import multiprocessing

@@ -1,7 +1,5 @@
 """Kinks at a motion: terms and dynamics whose slopes jump there, so that steps of second order never end."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 
 import numpy as np

@@ -9,8 +9,6 @@ does not give way, D = 0. The minimum is a quadratic form in (dx_0, θ, ν), sta
 It is written for clarity, for one trajectory at a time.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Solutions in notebooks: how they are drawn there, which a room above says."""
 
-from __future__ import annotations
-
 import html
 from collections.abc import Callable
 from typing import Any

@@ -26,8 +26,6 @@ Under a step alpha the model promises a decrease of alpha d0 - alpha² (d0 - exp
 policy, downwards, and ``expected`` what the full step brings. Without gaps and limits, d0 = Σ yᵀ D⁻¹ y = 2 expected.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 

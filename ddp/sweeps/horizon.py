@@ -1,8 +1,6 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
 """Memory that the compiled sweep reads and writes over the horizon; loading one knot's costs from it."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

@@ -9,8 +9,6 @@ Where the last w < 0 is met, the value V is that of a minimum: under the gains o
 by ½ |w| α² along α e. It is written for clarity, for trajectories where the compiled sweep has failed.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

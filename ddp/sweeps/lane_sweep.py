@@ -11,8 +11,6 @@ Gaps are plain, controls without limits, and the second order is as contracted; 
 policy means nothing.
 """
 
-from __future__ import annotations
-
 import math
 from functools import cache
 from typing import Any

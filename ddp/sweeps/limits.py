@@ -17,8 +17,6 @@ rollout costs
     V + Σ ½ wᵀ Q_uu w
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from ddp.compiling.kernel import inline, kernel

@@ -1,7 +1,5 @@
 """Outcome of a backward sweep, and names of what contracts the second order of the dynamics in it."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from ddp.compiling.portable import portable

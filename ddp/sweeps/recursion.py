@@ -1,7 +1,5 @@
 """The compiled recursion of backward sweeps over one set of derivatives, with the memory that it works in."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ddp.derivatives import Derivatives

@@ -1,8 +1,6 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
 """Working memory of the backward sweep: one knot's matrices in one piece, padded as tiles.py wants them."""
 
-from __future__ import annotations
-
 from functools import cache
 from itertools import accumulate
 from typing import NamedTuple

@@ -21,8 +21,6 @@ A knot so costs up to three times its work, and the gains are those of the seria
 where a segment on its own is not convex, though the horizon may be; the serial sweep then decides.
 """
 
-from __future__ import annotations
-
 import itertools
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple

@@ -5,8 +5,6 @@ of 4 and 1 .034 and .016, of 12 and 6 .13 and .08. As compiled for all sizes, wh
 as long for a UR5, 1.15 for a cart-pole, 1.25 for a pendulum and 1.28 for a quadrotor.
 """
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Any
 

@@ -8,8 +8,6 @@ time. Weights take .020 and .010 for 2 states, .053 and .041 for 12, .21 and .16
 take a tenth less time by that, batches of cart-poles a twentieth.
 """
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Any
 

@@ -1,8 +1,6 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
 """Backward sweeps that kernels call: their arguments in a struct, the function compiled for their sizes."""
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Any
 

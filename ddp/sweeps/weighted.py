@@ -1,7 +1,5 @@
 """Backward sweeps of full-space steps: the second order of the dynamics is contracted with multipliers of their own."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import cached_property
 

@@ -1,7 +1,5 @@
 """Structure of a dynamical system that sweeps make use of, found out once."""
 
-from __future__ import annotations
-
 import ctypes
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """A user's function for the next state: traced into compiled code, or called and its answer checked."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

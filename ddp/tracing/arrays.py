@@ -5,8 +5,6 @@ calls the graph's operation entry by entry; other functions are NumPy's own on s
 would look at values, and `REFUSED`. `traced` makes arrays that numbers can be written into.
 """
 
-from __future__ import annotations
-
 import bisect
 import functools
 import math

@@ -9,8 +9,6 @@ columns ``whole`` alone are not zero,
 Without the last sum it is Gauss-Newton's, if H by e is positive semidefinite.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -3,8 +3,6 @@
 Elimination chooses pivots by selects, so that it holds wherever NumPy's does.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 from typing import Any

@@ -4,8 +4,6 @@ Zeros are never made. A function that is chosen by a select may be infinite wher
 adjoint, zero there, meets an infinite slope, so slopes count only under the conditions that lead to them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any
 

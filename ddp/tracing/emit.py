@@ -4,8 +4,6 @@ A function is ``void(inputs*, outputs*, ., .)``: variable i is eight doubles, on
 ``inputs + 8 i``; output r is written likewise. numba would take seconds over the same lines.
 """
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Mapping
 from functools import cache

@@ -5,8 +5,6 @@ A function takes numbers of a knot one after another: rows of two arrays, parame
 Blocks of results are rows of a template, into which ``places`` (., 2), output and position, put what is not constant.
 """
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Any
 

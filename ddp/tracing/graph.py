@@ -12,8 +12,6 @@ NumPy's arithmetic, see arrays.py.
 | ``const``, ``var`` | a float; an argument, by its place |
 """
 
-from __future__ import annotations
-
 import math
 import struct
 from collections.abc import Callable, Iterable, Mapping

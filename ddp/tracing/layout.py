@@ -1,7 +1,5 @@
 """Layout of what compiled functions return: outputs that are not constant, and the blocks of numbers they belong to."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 

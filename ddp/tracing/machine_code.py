@@ -1,7 +1,5 @@
 """Machine code of graphs: kept under a digest, as kernels are, and in memory for as long as somebody holds it."""
 
-from __future__ import annotations
-
 import hashlib
 import pickle
 import threading

@@ -4,8 +4,6 @@ Python asks a truth whether it holds. It is told yes first; later calls turn the
 there is one. What was asked before has the answer that it had.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, NamedTuple
 

@@ -5,8 +5,6 @@ from that function, or from another one with the same code, and what is found be
 numbers, by its code or its class where more is read of it. What may hold more than can be seen is never known.
 """
 
-from __future__ import annotations
-
 import sys
 import threading
 import weakref

@@ -1,8 +1,6 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
 """Closed loops of compiled steps of eight states: a lane for each step length, or for each problem of a batch."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 from functools import cache, partial

@@ -3,8 +3,6 @@
 A value is followed where it is a number of a graph; floats are left to Python.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 import operator

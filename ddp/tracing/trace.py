@@ -1,7 +1,5 @@
 """A user's function, followed: called with numbers that remember how they were made, and compared with itself."""
 
-from __future__ import annotations
-
 import linecache
 import threading
 from collections.abc import Callable

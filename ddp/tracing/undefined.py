@@ -1,7 +1,5 @@
 """Exceptions of functions of users that say that there is no value at some point, rather than that they are wrong."""
 
-from __future__ import annotations
-
 import dis
 from pathlib import Path
 from types import FrameType, FunctionType

@@ -5,8 +5,6 @@ A column of such a matrix has entries for the relatives of its degree of freedom
 and neighbours on one chain have the same ones: ``tree.segment`` and ``tree.relatives``.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 from numba import types

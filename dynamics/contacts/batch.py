@@ -5,8 +5,6 @@ They are given the address of a tree and memory of ``size`` numbers, as those of
 contacts are struck (impact), and return the first sample whose mass matrix is not positive definite, or -1.
 """
 
-from __future__ import annotations
-
 from functools import cache
 
 from ddp.compiling.kernel import inline, kernel

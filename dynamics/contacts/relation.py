@@ -18,8 +18,6 @@ papers' IDOZA), and contacts that see the velocity v⁺ + e v.
 ε [1/kg] regularises redundant contacts (Tikhonov): zero gives the exact system, whose factorisation then fails.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 from ddp.compiling.kernel import kernel

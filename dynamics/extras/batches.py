@@ -1,7 +1,5 @@
 """Systems whose steps and derivatives are functions of all knots at once, as other libraries have them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

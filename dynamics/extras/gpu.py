@@ -15,8 +15,6 @@ tree is copied with the addresses of its arrays replaced. A thread's working mem
 the 32 threads of a warp side by side, so that a warp reads and writes whole lines.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import cache
 from typing import Any, Protocol

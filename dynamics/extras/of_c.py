@@ -8,8 +8,6 @@ They are called from compiled loops, never through Python:
     void hessian(const double *x, const double *u, const double *w, double *H); of w·f, (nx + nu, nx + nu), symmetric
 """
 
-from __future__ import annotations
-
 from functools import cached_property
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Functions of CasADi as systems: ``of_casadi.dynamics(f, dt)``, f a ``casadi.Function`` of x and u that gives x'."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from ddp.errors import ProblemError, said

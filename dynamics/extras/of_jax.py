@@ -3,8 +3,6 @@
 Steps, Jacobians (forward mode) and second derivatives of all knots are each one compiled call, in doubles.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

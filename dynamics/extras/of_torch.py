@@ -1,7 +1,5 @@
 """Functions of PyTorch as systems: ``of_torch.dynamics(f, nx, nu, dt)``, f of one knot, of tensors."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -13,8 +13,6 @@ that carries joint j:
 Arrays of columns are stored as rows: J (m, 6) for the m degrees of freedom of a branch.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numba import types
 from numpy.typing import NDArray

@@ -3,8 +3,6 @@
 Those of (q, v) are of states, so ``taken`` are also the tangent numbers of a state that they depend on.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Units of a robot that stands: lengths, times and torques in proportion to its height and weight."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 

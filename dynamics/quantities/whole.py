@@ -15,8 +15,6 @@ A quantity is a kernel ``(tree, base, at_center, order, ws, x, J, H)`` of one sa
 ``composites`` of (q, v) in x. It writes x.y, J (size, n) or H (n, n), as the order of `ddp.tracing.quantities` asks.
 """
 
-from __future__ import annotations
-
 from typing import Any
 from weakref import WeakKeyDictionary
 

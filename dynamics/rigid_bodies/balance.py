@@ -4,8 +4,6 @@
 Of rigid bodies alone controls enter by a constant S; tendons and wrenches of robots with rods pull by where they are.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

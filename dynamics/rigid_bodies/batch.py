@@ -5,8 +5,6 @@ Every kernel is given the address of a tree and working memory of ``size`` numbe
 samples at a time, an array (.,) of floats or complex numbers for one (machine/memory.py).
 """
 
-from __future__ import annotations
-
 from functools import cache
 
 from ddp.compiling.kernel import inline, kernel

@@ -8,8 +8,6 @@ those of controls; inverse and forward dynamics know rigid bodies alone, as Pino
 first derivatives gain constants on the diagonal, and second ones nothing but by the chain rule.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

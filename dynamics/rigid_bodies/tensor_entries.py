@@ -1,7 +1,5 @@
 """Places of the entries of inverse dynamics' second derivatives among the numbers that tensors.py computes."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 

@@ -19,8 +19,6 @@ for k on the way from j to the root or in its joint; for other pairs the order d
 axes at the reference point of kinematics.py.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

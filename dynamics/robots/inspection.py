@@ -4,8 +4,6 @@ Prefixes of names are kept as they are written, whether the file declares them o
 ``<gazebo:plugin>`` is an element of that name.
 """
 
-from __future__ import annotations
-
 import codecs
 import os
 import re

@@ -1,7 +1,5 @@
 """Parts of a robot file that its robot goes without: collected while it is read, then logged at once or refused."""
 
-from __future__ import annotations
-
 import logging
 from functools import cache
 

@@ -1,7 +1,5 @@
 """The space of a robot's states, joint by joint, for functions of states that are traced."""
 
-from __future__ import annotations
-
 from ddp.tracing.groups import Euclidean
 from ddp.tracing.spaces import Space
 from dynamics.robots.joints import NUMBERS

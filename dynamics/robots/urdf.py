@@ -4,8 +4,6 @@ What is checked here the native parser would take for something else without a w
 a link with two parents for two links), would refuse without a name, or would not survive.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Iterator

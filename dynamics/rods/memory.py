@@ -1,8 +1,6 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
 """Working memory of rods, and kernels that are compiled for trees with rods alone."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -5,8 +5,6 @@ A column of R_y has entries for relatives of its degree of freedom and for conta
 z_y = -K⁻¹ R_y makes use of.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np

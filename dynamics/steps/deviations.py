@@ -9,8 +9,6 @@ y = f(x, u) ⊖ f(X, U), the next state deviates from X' by
 joint by joint; C depends on the weight that contracts it. Where joints move by a flat space, Jr = 1 and C = 0.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from ddp.compiling.kernel import callback, kernel

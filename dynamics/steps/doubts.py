@@ -1,7 +1,5 @@
 """Doubts about a problem of a robot, before it is solved: what is allowed, and hardly ever meant."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -15,8 +15,6 @@ Where Q, V (nv, nz) are the rates of where it begins by (δx, δu), those of v' 
 A record holds q, v, z = (h λ, v'), the factors of K, Z, u of every stage, then Q, V of every stage but the first.
 """
 
-from __future__ import annotations
-
 from ddp.compiling.kernel import inline, kernel
 from ddp.machine.fields import Fields, matrix_of, nested, rows_apart, vector
 from ddp.machine.memory import address_of, as_vector, floats_at

@@ -19,8 +19,6 @@ A step that does not shorten the next is taken back by three quarters. Lanes tha
 none depends on its neighbours; one that finds no end becomes NaN.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

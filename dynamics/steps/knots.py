@@ -1,7 +1,5 @@
 """First and second order of many knots, eight of one mode at a time: the loops that every kind of steps shares."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

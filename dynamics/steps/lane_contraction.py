@@ -13,8 +13,6 @@ hessians.py contracts any step. With it in place of this, without `RobotDynamics
 take 1.04 (arm/throw), 1.06 (quadruped/reorientation), 1.14 (arm/reach) and 1.2 (quadrotor/loop) times as long.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

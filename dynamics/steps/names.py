@@ -1,7 +1,5 @@
 """Names of what a robot's states and controls are made of, by its joints."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

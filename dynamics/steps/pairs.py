@@ -1,7 +1,5 @@
 """Two arguments that are single samples or batches, as ⊕ and ⊖ of systems take them."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 

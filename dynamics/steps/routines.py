@@ -7,8 +7,6 @@ degrees of freedom: see `ddp.compiling.known`. Of a pendulum, a cart-pole, a UR5
 for 2 s of the compiler, 6 for a UR5 and 14 for a panda, while others worked beside it.
 """
 
-from __future__ import annotations
-
 from functools import cache, partial
 from typing import Any, NamedTuple
 

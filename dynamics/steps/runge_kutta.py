@@ -11,8 +11,6 @@ is of order four on any Lie group (Munthe-Kaas & Owren 1999, Computations in a f
 of velocities in world axes).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import numpy as np

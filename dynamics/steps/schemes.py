@@ -14,8 +14,6 @@ the loop over them  rollouts              knots                      knots
 ==================  ====================  =========================  =========================================
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """Tracking of robots' motions: weights of errors by Bryson's rule."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

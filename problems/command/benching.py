@@ -1,7 +1,5 @@
 """The command ``mayne bench``: how long things take here."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import click

@@ -7,8 +7,6 @@ links in their joints' frames, ``offset`` (3,) from joint to joint, samples ``q,
 CasADi leaves what it compiles in the folder that it is run in.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 import time

@@ -1,7 +1,5 @@
 """The commands ``mayne compare`` and ``mayne demo``: problems solved with iLQR and with DDP, compared and drawn."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

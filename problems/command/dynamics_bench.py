@@ -4,8 +4,6 @@ One thread, warm; ``KNOTS`` random states in one call of ours, which returns new
 call before, as new memory would take longer than they do), and in as many of Pinocchio's.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial

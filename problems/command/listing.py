@@ -1,7 +1,5 @@
 """Lists of the command line: problems, their parameters, robots."""
 
-from __future__ import annotations
-
 import inspect
 import logging
 import warnings

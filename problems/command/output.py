@@ -1,7 +1,5 @@
 """Results as the command line writes them: tables for people, JSON for programs."""
 
-from __future__ import annotations
-
 import json
 import os
 import tempfile

@@ -1,7 +1,5 @@
 """Figures and tables of the source papers, made again on this machine, as one page."""
 
-from __future__ import annotations
-
 import html
 import importlib.util
 import json

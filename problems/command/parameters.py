@@ -3,8 +3,6 @@
 The fields of a parameter that is a record are parameters of their own: ``--weights-torque 2``.
 """
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace

@@ -1,7 +1,5 @@
 """Motions of the command line: saved, read again, drawn in a file or played in the browser."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -1,7 +1,5 @@
 """Progress on standard error: kernels that compile, iterations of a solve."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 

@@ -1,7 +1,5 @@
 """The command ``mayne node``: a policy, or plans made again and again, as a node of ROS 2."""
 
-from __future__ import annotations
-
 import click
 
 from problems.command.progress import progress

@@ -3,8 +3,6 @@
 The command ``mayne replan`` gives them commands and pushes; ``mayne drive`` has them steered and pushed in the browser.
 """
 
-from __future__ import annotations
-
 import inspect
 import sys
 from collections.abc import Callable, Sequence

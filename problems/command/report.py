@@ -1,7 +1,5 @@
 """A comparison of solvers as one page: motions, convergence, states, costs, constraints, and how to make it again."""
 
-from __future__ import annotations
-
 import html
 import math
 import platform

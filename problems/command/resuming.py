@@ -1,7 +1,5 @@
 """The command ``mayne resume``: a solve goes on from the file that it wrote before it was ended."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Parts of all commands: errors as messages, arguments and options, the problem that a command names."""
 
-from __future__ import annotations
-
 import errno
 import os
 import sys

@@ -1,7 +1,5 @@
 """The command ``mayne play``: a motion's policy in another simulator, beside a joint PD and beside torques alone."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from dataclasses import replace

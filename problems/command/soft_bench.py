@@ -5,8 +5,6 @@ numbers are the best of theirs in MATLAB on a desktop of an Intel Core i9. Input
 figures alone. Times are of this process alone, the least of several, so that others on the machine matter little.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

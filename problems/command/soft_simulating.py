@@ -1,7 +1,5 @@
 """The command ``mayne simulate``: systems of soft and hybrid robots that are ready to move, by name."""
 
-from __future__ import annotations
-
 import time
 
 import click

@@ -18,8 +18,6 @@ times = [0.8, 1.2]              # the problem's own numbers times one between th
 file = "weights.npy"            # one sample a row; or values = [...]
 """
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The command ``mayne teach``: a problem whose weights, limits and start are sliders, solved again while they move."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import replace

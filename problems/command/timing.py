@@ -1,7 +1,5 @@
 """Times of derivatives and iterations of a problem."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from functools import partial

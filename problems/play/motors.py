@@ -1,7 +1,5 @@
 """Motors: efforts that a policy asks for, cut to what a robot's file allows."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Policies that a motion is played with, by name: the one that tracks it, and those it is compared with."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Ground that plans do not know: heights at random, level where feet stand at the start."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

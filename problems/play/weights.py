@@ -1,7 +1,5 @@
 """Weights that planners let vary while a robot moves, by the names that explanations give their terms."""
 
-from __future__ import annotations
-
 from dataclasses import asdict
 from typing import NamedTuple
 

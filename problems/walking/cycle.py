@@ -1,7 +1,5 @@
 """One cycle of a gait in steps of time: which feet stand when, the system that repeats it, and postures in place."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 import numpy as np

@@ -4,8 +4,6 @@ A foot lands where the body that moves as commanded holds it halfway through its
 share of the velocity that is too much, ½ √(h/g) (v - v_command) (Raibert 1986; Pratt et al. 2006).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 

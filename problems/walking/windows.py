@@ -4,8 +4,6 @@ Everything that stays is made once: the system's modes and the terms. A window p
 at other knots, which costs no more than a millisecond or two.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

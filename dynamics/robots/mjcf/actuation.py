@@ -14,8 +14,6 @@ Everything that is left out is named. (Entries of MuJoCo's arrays are made int b
 NumPy's integers differ from these.)
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np

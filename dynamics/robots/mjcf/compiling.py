@@ -1,7 +1,5 @@
 """MuJoCo's compiler: an MJCF file as a model in which every default, class, include and frame is settled."""
 
-from __future__ import annotations
-
 import re
 import warnings
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Elements of an MJCF file by kind and number, as messages name them."""
 
-from __future__ import annotations
-
 import re
 from xml.parsers import expat
 

@@ -1,7 +1,5 @@
 """Files that an MJCF names and copies that it asks for: MuJoCo follows and makes them without end, and opens pipes."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Forces of joints on their own, and what of a file's physics has no place in mayne."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np

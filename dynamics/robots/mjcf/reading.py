@@ -1,7 +1,5 @@
 """MJCF files as robots: compiled by MuJoCo, taken over by Pinocchio, with actuators, springs and a usual posture."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -5,8 +5,6 @@
   of free and ball joints are in the body's axes in both.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -4,8 +4,6 @@ MuJoCo's compiler refuses inertias that no body can have, and rounds others: mas
 compiled model once more.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
