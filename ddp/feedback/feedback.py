@@ -5,8 +5,8 @@ touch-down; contacts of the plan hold, whatever happens to the feet. So the moti
 
 - weights of errors and of controls, in units of the robot, in place of the plan's cost: a time-varying LQR;
 - contacts held in velocity and pulled to no place;
-- ``G = K N + R (I - N)``: the gains K act on what contacts leave free, N; errors that contacts forbid are resisted by
-  the joints' stiffness and damping R;
+- ``G = K N + R S (I - N)``: the gains K act on what contacts leave free, N; errors that contacts forbid are resisted by
+  stiffness and damping R of the joints that move what touches, S;
 - what it adds keeps planned forces within cones of friction, to first order;
 - references between knots on the manifold, controls between the middles of knots, neither across a change of contacts;
 - positions at the instants of their velocities: those of semi-implicit steps, q' = q ⊕ h v', lead them by h/2.
@@ -45,9 +45,9 @@ def policy_about(problem: Problem, system: System, m: Motion, weigh: Tracking, d
     about: Tracked = ability(system, "tracked")
     slack = np.zeros(m.U.shape, dtype=bool)
     slack[m.steps] = about.pulling() & (m.U[m.steps] <= m.lower)
-    K, N = gains(system, m.X, m.U, weigh, slack), about.free_directions(m.X[:-1])
+    K, (free, resisted) = gains(system, m.X, m.U, weigh, slack), about.free_and_resisted(m.X[:-1])
     cones = about.cones(m.X, m.U, weigh.friction)
-    G = K @ N + weigh.restoring @ (np.eye(system.n) - N)
+    G = K @ free + weigh.restoring @ resisted
     return Policy(
         problem.dynamics, m.starts, m.durations, m.X_start, m.X_end, m.U[m.steps], m.U_before, m.U_after,
         G[m.steps], m.lower, m.upper, delay, None if cones is None else Cones(*(part[m.steps] for part in cones)),

@@ -248,8 +248,11 @@ class Tracked(Protocol):
     def in_steps(self, counts: Sequence[int], durations: Sequence[float]) -> System:
         """The system that feedback is computed for, with so many steps and so long [s] in each of ``stretches``."""
 
-    def free_directions(self, X: Array) -> Array:
-        """Parts (M, n, n) of the errors at the knots 0 .. M-1, in states X (M, nx), that contacts leave free."""
+    def free_and_resisted(self, X: Array) -> tuple[Array, Array]:
+        """Parts of the errors at the knots 0 .. M-1, in states X (M, nx), twice (M, n, n).
+
+        Those that contacts leave free, and of those that they forbid, those of joints that move what touches.
+        """
 
     def driven(self) -> NDArray[np.bool_]:
         """Flags of the velocities (n/2,) that controls act on directly."""

@@ -97,13 +97,16 @@ class TrackedPhases(TrackedRobot):
         phases = [in_velocity(phase, count, duration) for phase, count, duration in lasting]
         return type(s)(s.robot, s.dt, phases, s.actuation, s.damping, s.springs, s.control_limits)
 
-    def free_directions(self, X: Array) -> Array:
+    def free_and_resisted(self, X: Array) -> tuple[Array, Array]:
         robot, n = self.system.robot, self.system.n
         free = np.tile(np.eye(n).reshape(2, n // 2, 2, n // 2), (len(X), 1, 1, 1, 1))
+        resisted = np.zeros_like(free)
         for phase, knots in zip(self.system.phases, self.stretches(len(X)), strict=True):
             at = slice(knots.start, knots.stop)
-            free[at, 0, :, 0] = free[at, 1, :, 1] = free_directions(robot, X[at, : robot.nq], phase.contacts)
-        return free.reshape(-1, n, n)
+            found = free_and_resisted(robot, X[at, : robot.nq], phase.contacts)
+            for whole, own in zip((free, resisted), found, strict=True):
+                whole[at, 0, :, 0] = whole[at, 1, :, 1] = own
+        return free.reshape(-1, n, n), resisted.reshape(-1, n, n)
 
     def cones(self, X: Array, U: Array, friction: float) -> Cones | None:
         return cones(self.system, X, U, friction) if friction < np.inf else None
@@ -122,13 +125,19 @@ def stiffness(units: Units, robot: Robot, actuation: Array) -> Array:
     return -np.hstack([STIFFNESS * units.torque * moved, damping * moved])
 
 
-def free_directions(robot: Robot, Q: Array, contacts: Sequence[Contact]) -> Array:
-    """``N = I - M⁻¹ Jᵀ (J M⁻¹ Jᵀ)⁻¹ J`` (M, nv, nv): the part of velocities that contacts leave, at Q (M, nq)."""
+def free_and_resisted(robot: Robot, Q: Array, contacts: Sequence[Contact]) -> tuple[Array, Array]:
+    """``N = I - M⁻¹ Jᵀ (J M⁻¹ Jᵀ)⁻¹ J`` and ``S (I - N)`` (M, nv, nv) at Q (M, nq).
+
+    N: the part of velocities that contacts leave.   S: the joints that move the contacts. A hand gets a part of what
+    its foot may not do, by the inertia of both: that is no error of its wrist.
+    """
     if not contacts or not len(Q):
-        return np.tile(np.eye(robot.nv), (len(Q), 1, 1))
+        free = np.tile(np.eye(robot.nv), (len(Q), 1, 1))
+        return free, np.zeros_like(free)
     J = np.array([np.vstack([contact.jacobian(robot, q) for contact in contacts]) for q in Q])
     away = np.asarray(inverse_mass_matrix(robot, Q)) @ np.swapaxes(J, 1, 2)
-    return np.eye(robot.nv) - away @ np.linalg.pinv(J @ away) @ J
+    forbidden = away @ np.linalg.pinv(J @ away) @ J
+    return np.eye(robot.nv) - forbidden, np.asarray(J.any(axis=1))[:, :, None] * forbidden
 
 
 def in_velocity(phase: Phase, knots: int, duration: float) -> Phase:

@@ -44,8 +44,9 @@ class TrackedRobot:
         options = s.damping, s.springs, s.control_limits, s.prescribed
         return type(s)(s.robot, dt, s.actuation, s.integrator, *options)
 
-    def free_directions(self, X: Array) -> Array:
-        return np.tile(np.eye(self.system.n), (len(X), 1, 1))
+    def free_and_resisted(self, X: Array) -> tuple[Array, Array]:
+        free = np.tile(np.eye(self.system.n), (len(X), 1, 1))
+        return free, np.zeros_like(free)
 
     def driven(self) -> NDArray[np.bool_]:
         robot = self.system.robot

@@ -16,7 +16,7 @@ def trot():
 def test_free_errors_move_no_foot_and_forbidden_ones_do_no_work_on_them(trot):
     system, robot = trot.dynamics, trot.dynamics.robot
     X = trot.guess[0][:-1]
-    N = system.tracked.free_directions(X)
+    N, _ = system.tracked.free_and_resisted(X)
     feet = {name: standing for name, standing in _standing(system).items()}
     for k in range(0, len(X), 7):
         q = X[k, : robot.nq]
@@ -31,6 +31,21 @@ def test_free_errors_move_no_foot_and_forbidden_ones_do_no_work_on_them(trot):
             J = pin.computeFrameJacobian(robot.model, data, q, robot.frame_id(foot), pin.LOCAL_WORLD_ALIGNED)[:3]
             moved = np.abs(J @ own).max()
             assert moved < 1e-10 if standing[k] else moved > 0.1
+
+
+@pytest.mark.parametrize("gait", [gaits.trot, gaits.step])
+def test_joints_that_move_no_foot_that_stands_resist_nothing(gait):
+    """By inertia a light wrist gets a part of what a foot may not do; stiffness of legs would turn it by radians."""
+    problem = gait("talos" if gait is gaits.step else "solo12")
+    system, model, X = problem.dynamics, problem.dynamics.robot.model, problem.guess[0][:-1]
+    free, resisted = system.tracked.free_and_resisted(X)
+    standing = _standing(system)
+    for k in range(0, len(X), 7):
+        bodies = [model.frames[model.getFrameId(foot)].parentJoint for foot, stands in standing.items() if stands[k]]
+        legs = {j for body in bodies for j in model.supports[body]}
+        of = np.concatenate([np.full(model.nvs[j], j in legs) for j in range(1, model.njoints)])
+        assert of.any() == bool(bodies)
+        np.testing.assert_allclose(resisted[k], np.tile(of, 2)[:, None] * (np.eye(system.n) - free[k]), atol=1e-12)
 
 
 def test_contacts_of_feedback_stop_velocities_and_pull_to_no_place(trot):
