@@ -21,12 +21,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ddp.costs.stretches import durations_of
-from ddp.errors import ProblemError, affordable, as_array, flag, instance, numbers, positive
+from ddp.errors import ProblemError, affordable, as_array, at_least_zero, flag, instance, numbers, positive
 from ddp.feedback.policy import Policy
 from ddp.feedback.regulators import tvlqr
 from ddp.problem import Problem
 from ddp.protocols import Array
-from ddp.systems.system import Cones, System, Tracked, Tracking, ability
+from ddp.systems.system import Cones, System, Tracked, Tracking, ability, expanded
 
 UNUSED = 1e10
 """Factor of the weight of a control that feedback is to leave alone."""
@@ -168,7 +168,21 @@ def gains(system: System, X: Array, U: Array, weights: Tracking, slack: NDArray[
     Q = lasting[:, None, None] * np.diag(weights.state)
     R = np.where(lasting > 0.0, lasting, 1.0)[:, None, None] * np.diag(weights.control)
     R[slack[:, :, None] & np.eye(len(weights.control), dtype=bool)] *= UNUSED
-    return tvlqr(system, X, U, Q, R, weights.final).K
+    return tvlqr(system, X, U, Q, R, held(system, X, U, Q[-1], R[-1], weights)).K
+
+
+def held(system: System, X: Array, U: Array, Q: Array, R: Array, weights: Tracking) -> Array:
+    """Cost-to-go (n, n) at the end of a motion: of errors then, after the last step has gone on for a time."""
+    P, lasts = np.diag(weights.final), durations_of(system, len(U))[-1]
+    if weights.hold == 0.0 or lasts == 0.0:
+        return P
+    step = expanded(system, X[-2:-1], U[-1:], len(U) - 1)
+    A, B = step.A[0], step.B[0]
+    for _ in range(round(weights.hold / lasts)):
+        K = -np.linalg.solve(R + B.T @ P @ B, B.T @ P @ A)
+        closed = A + B @ K
+        P = Q + K.T @ R @ K + closed.T @ P @ closed
+    return P
 
 
 def checked(weights: Tracking, system: System) -> Tracking:
@@ -188,5 +202,5 @@ def checked(weights: Tracking, system: System) -> Tracking:
     friction = float(as_array("weights.friction", weights.friction, (), finite=False))
     if not friction > 0.0:
         raise ProblemError(f"weights.friction: expected a positive number, or infinity, got {friction:g}")
-    held = flag("weights.held", weights.held)
-    return Tracking(**arrays, held=held, limits=limits, lead=lead, friction=friction)
+    held, hold = flag("weights.held", weights.held), at_least_zero("weights.hold", weights.hold, " s")
+    return Tracking(**arrays, held=held, limits=limits, lead=lead, friction=friction, hold=hold)

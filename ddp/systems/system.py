@@ -196,6 +196,7 @@ class Tracking(NamedTuple):
     lead: part of a step by which the plan's positions are ahead of its velocities, which the reference takes back. The
     default, 0, keeps all of the plan, and so its end.
     friction: coefficient of the cones that feedback keeps the forces of contacts in, as far as the plan does.
+    hold [s]: how long the last step goes on after the motion, before errors at the end count.
     """
 
     state: Array
@@ -206,6 +207,7 @@ class Tracking(NamedTuple):
     limits: tuple[Array, Array] | None = None
     lead: float = 0.0
     friction: float = np.inf
+    hold: float = 0.0
 
 
 class Cones(NamedTuple):

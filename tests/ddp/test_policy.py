@@ -129,6 +129,9 @@ def test_gains_of_a_long_motion_at_rest_are_those_of_riccatis_algebraic_equation
     P = scipy.linalg.solve_discrete_are(A, B, np.diag(np.repeat([300.0, 0.3], 6)), 0.02 * np.eye(6))
     K = -np.linalg.solve(0.02 * np.eye(6) + B.T @ P @ B, B.T @ P @ A)
     np.testing.assert_allclose(still.feedback(weights=weights).G[0], K, rtol=1e-7, atol=1e-7 * np.abs(K).max())
+    assert np.abs(still.feedback(weights=weights).G[-1] - K).max() > 0.1 * np.abs(K).max()
+    on = still.feedback(weights=weights._replace(hold=4.0)).G
+    np.testing.assert_allclose(on, np.tile(K, (400, 1, 1)), rtol=1e-7, atol=1e-7 * np.abs(K).max())
 
 
 def test_the_step_of_the_sweep_divides_the_motion_and_keeps_its_reference(solution):

@@ -303,8 +303,9 @@ def test_a_biped_that_leans_at_the_end_of_its_motion_falls(policy, push, falls):
     assert run.X[-1, 2] > 0.9
 
 
-def test_a_humanoid_with_light_ankles_stands():
-    """Its ankles have 0.3 g m² and no rotor: damping in units of the robot, held for 1 ms, would shake them."""
+@pytest.fixture(scope="module")
+def humanoid():
+    """Motion of a G1 that stands."""
     robot, feet = load("g1"), ("left_ankle_roll_link", "right_ankle_roll_link")
     q = robot.q0.copy()
     for joint, angle in (("hip_pitch", -0.3), ("knee", 0.6), ("ankle_pitch", -0.3)):
@@ -313,7 +314,16 @@ def test_a_humanoid_with_light_ankles_stands():
     system = PhasedDynamics(robot, 0.02, Phase([Contact(foot, "surface") for foot in feet], 25))
     x0 = np.concatenate([q, np.zeros(robot.nv)])
     u0 = system.nominal_control(x0)
-    plan = ddp.solve(ddp.Problem(system, [ControlCost(u0, 1.0)], [], x0, 25), guess=np.tile(u0, (25, 1)))
-    run = problems.simulate(plan)
+    return ddp.solve(ddp.Problem(system, [ControlCost(u0, 1.0)], [], x0, 25), guess=np.tile(u0, (25, 1)))
+
+
+@pytest.mark.parametrize(("condition", "most"), [({}, 0.003), ({"noise": 1.0}, 0.003), ({"push": (0.1, 0.0)}, 0.02)])
+def test_a_humanoid_with_light_ankles_stands(humanoid, condition, most):
+    """Its ankles have 0.3 g m² and no rotor, its hands little more, and its feet 5 cm to tip over.
+
+    Damping in units of the robot, held for 1 ms, would shake the ankles; gains that only bring a motion to its end, its
+    end; and wrists would be turned by the stiffness of legs.
+    """
+    run = problems.simulate(humanoid, **condition)
     assert not run.fell
-    assert run.rms < 0.003
+    assert run.rms < most
