@@ -127,9 +127,14 @@ def stiffness(units: Units, robot: Robot, actuation: Array) -> Array:
     """Feedback (nu, n) of joints that resist: controls from errors of positions and velocities."""
     moved = np.linalg.pinv(actuation)
     moved[:, robot.floating_dofs] = 0.0
-    inertia = 1.0 / np.diagonal(inverse_mass_matrix(robot, robot.q0[None])[0])  # of each joint, all others free
-    damping = np.minimum(DAMPING * units.torque * units.time, inertia / PERIOD)
+    damping = held_damping(robot, DAMPING * units.torque * units.time)
     return -np.hstack([STIFFNESS * units.torque * moved, damping * moved])
+
+
+def held_damping(robot: Robot, damping: float) -> Array:
+    """Damping of joints (nv,), at most what stops each within a `PERIOD` where all others are free."""
+    inertia = 1.0 / np.diagonal(inverse_mass_matrix(robot, robot.q0[None])[0])
+    return np.asarray(np.minimum(damping, inertia / PERIOD))
 
 
 def free_and_resisted(robot: Robot, Q: Array, contacts: Sequence[Contact]) -> tuple[Array, Array]:

@@ -9,6 +9,7 @@ from ddp.feedback.by_contact import ContactPolicy
 from ddp.feedback.policy import Policy
 from ddp.solutions.solution import Solution
 from dynamics.phases.phased_dynamics import PhasedDynamics
+from dynamics.phases.tracking import held_damping
 from dynamics.robots.libraries import pin
 from dynamics.steps.robot_dynamics import RobotDynamics
 
@@ -34,11 +35,14 @@ def named(solution: Solution, name: str, delay: float = 0.0) -> Policy | Adaptiv
 
 
 def _joint_pd(about: Policy) -> np.ndarray:
-    """Gains (M, nu, n) of each joint's own stiffness and damping, in proportion to the robot's mass."""
+    """Gains (M, nu, n) of each joint's own stiffness and damping, in proportion to the robot's mass.
+
+    Light joints are damped as much as a controller can hold.
+    """
     system = about.system
     assert isinstance(system, (RobotDynamics, PhasedDynamics))
     mass = pin.computeTotalMass(system.robot.model)
     acts = np.linalg.pinv(system.actuation)
     acts[:, system.robot.floating_dofs] = 0.0
-    G = -mass * np.hstack([STIFFNESS * acts, DAMPING * acts])
+    G = -np.hstack([mass * STIFFNESS * acts, held_damping(system.robot, mass * DAMPING) * acts])
     return np.tile(G, (len(about.starts), 1, 1))

@@ -317,7 +317,10 @@ def humanoid():
     return ddp.solve(ddp.Problem(system, [ControlCost(u0, 1.0)], [], x0, 25), guess=np.tile(u0, (25, 1)))
 
 
-@pytest.mark.parametrize(("condition", "most"), [({}, 0.003), ({"noise": 1.0}, 0.003), ({"push": (0.1, 0.0)}, 0.02)])
+@pytest.mark.parametrize(
+    ("condition", "most"),
+    [({}, 0.003), ({"noise": 1.0}, 0.003), ({"push": (0.1, 0.0)}, 0.02), ({"policy": "pd"}, 0.02)],
+)
 def test_a_humanoid_with_light_ankles_stands(humanoid, condition, most):
     """Its ankles have 0.3 g m² and no rotor, its hands little more, and its feet 5 cm to tip over.
 
