@@ -79,10 +79,10 @@ def add_forces(table, J, y, lz):
     for i in range(table.shape[0]):
         e = table[i]
         columns, size, width, a, p = columns_of(e), e[SIZE], e[WIDTH], e[ROW], e[NUMBER]
-        first = run_of(e, columns)
+        first, is_diagonal = run_of(e, columns), e[DIAGONAL] != 0
         for k in range(e[BEGIN], e[END]):
             g = of_lz[k]
-            if e[DIAGONAL] != 0:
+            if is_diagonal:
                 for r in range(size):
                     g[first + r if first >= 0 else columns[r]] += of_J[p + r] * of_y[a + r]
             elif first >= 0:
@@ -133,9 +133,9 @@ def add_squares(table, J, w, separable, H, diagonal):
     for i in range(table.shape[0]):
         e = table[i]
         columns, size, width, a, p = columns_of(e), e[SIZE], e[WIDTH], e[ROW], e[NUMBER]
-        first = run_of(e, columns)
+        first, is_diagonal = run_of(e, columns), e[DIAGONAL] != 0
         for k in range(e[BEGIN], e[END]):
-            if e[DIAGONAL] != 0:
+            if is_diagonal:
                 out, apart = (of_diagonal[k], 1) if separable[k] else (of_H[k], nz + 1)
                 for r in range(size):
                     out[apart * (first + r if first >= 0 else columns[r])] += of_w[a + r] * of_J[p + r] * of_J[p + r]
@@ -160,12 +160,12 @@ def along(table, J, dX, dU, out):
     for i in range(table.shape[0]):
         e = table[i]
         columns, size, width, a, p = columns_of(e), e[SIZE], e[WIDTH], e[ROW], e[NUMBER]
-        first = run_of(e, columns)
+        first, is_diagonal = run_of(e, columns), e[DIAGONAL] != 0
         of_states = first >= 0 and columns[columns.size - 1] < n
         for k in range(e[BEGIN], e[END]):
             for r in range(size):
-                moved, count = 0.0, 1 if e[DIAGONAL] != 0 else width
-                begin = r if e[DIAGONAL] != 0 else 0
+                moved, count = 0.0, 1 if is_diagonal else width
+                begin = r if is_diagonal else 0
                 for j in range(count):
                     column = first + begin + j if first >= 0 else columns[begin + j]
                     if of_states or column < n:

@@ -68,13 +68,18 @@ def traced_values(uses, value, first, by_y, second, h, spots, X, U, c):
 @kernel
 def traced_jacobian(uses, value, first, by_y, second, h, spots, X, U, J):
     """Jacobian in the columns that are kept; spots: places of ``uses.whole`` among them."""
-    M, size, ny, memory = J.shape[0], J.shape[1], chain.count_of(uses), chain.memory_for(uses)
-    out, D, E = J.reshape(M, size * J.shape[2]), np.empty((M, size * ny)), np.empty((ny, spots.shape[0]))
+    M, size, ny = J.shape[0], J.shape[1], chain.count_of(uses)
+    out = J.reshape(M, size * J.shape[2])
+    if first.outputs + ny == 0:  # all is constant
+        for k in range(M):
+            for j in range(out.shape[1]):
+                out[k, j] = first.template[j]
+        return
+    memory, D, E = chain.memory_for(uses), np.empty((M, size * ny)), np.empty((ny, spots.shape[0]))
     inputs, found = np.empty(WIDTH * (X.shape[1] + U.shape[1] + ny)), np.empty(WIDTH * first.outputs)
     for begin in range(0, M, WIDTH):
-        if first.outputs + ny > 0:  # else all is constant
-            chain.load(uses, FIRST, X, U, begin, inputs, memory)
-            call_contraction(first.address, inputs.ctypes.data, found.ctypes.data, 0, 0)
+        chain.load(uses, FIRST, X, U, begin, inputs, memory)
+        call_contraction(first.address, inputs.ctypes.data, found.ctypes.data, 0, 0)
         place(found, first.template, first.places, begin, out)
         if ny == 0:
             continue

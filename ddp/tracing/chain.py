@@ -125,7 +125,8 @@ def load(uses, order, X, U, begin, inputs, memory):
     """States, controls and quantities at eight knots into inputs; the Jacobians of these with order FIRST."""
     fill(inputs, 0, X, begin)
     fill(inputs, X.shape[1], U, begin)
-    measure(uses, order, X, U, begin, inputs, X.shape[1] + U.shape[1], memory)
+    if uses.table.shape[0] > 0:
+        measure(uses, order, X, U, begin, inputs, X.shape[1] + U.shape[1], memory)
 
 
 @kernel
