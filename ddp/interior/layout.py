@@ -52,7 +52,8 @@ class Workplace:
             routines = make(problem.horizon, True)
         self._routines = routines if routines is not None and routines.strays else None
         self.own, places = carved(shapes_of(problem, rows))
-        self.own["factors"].fill(1.0)
+        for name in ("factors", "J"):  # J of limits of controls; that of constraints is written
+            self.own[name].fill(1.0)
         block = (places["forces"] - places["X"]) // 8 + rows.size
         self.decisions = filled(Decisions, **vars(Course(np.zeros(ENTRIES), np.zeros(ENTRIES))))
         self.ending = filled(Ends, **vars(Polish()))

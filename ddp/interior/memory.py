@@ -159,6 +159,12 @@ def arrays(p):
 
 
 @inline
+def constraints_of(p):
+    """Table of the constraints of a `Memory`; the rest of its table are limits of controls."""
+    return integers_at(p.table, (p.placed - p.limited, WORDS))
+
+
+@inline
 def row_arrays(r):
     """The `RowArrays` of a `RowMemory`."""
     M = r.M

@@ -28,6 +28,7 @@ from ddp.interior.memory import (
     RowMemory,
     arrays,
     ask,
+    constraints_of,
     factors_of,
     limits,
     rows_at,
@@ -95,7 +96,7 @@ def differentiate(memory):
         runs, diagonal = integers_at(p.runs, (p.run_count, 3)), array_at(p.diagonal, (N + 1, nz))
         cost_table.expand(terms, GAUSS_NEWTON, runs, 0, N + 1, X, U, record, l, lz, lzz, diagonal, False)
         cost_table.expand(terms, EXACT, runs, 0, N + 1, X, U, record, l, lz, exact, diagonal, True)
-        evaluate(arrays(p).table, JACOBIAN, 0, N + 1, X, U, J, J, array_at(p.J, (0, 0, 0)))
+        evaluate(constraints_of(p), JACOBIAN, 0, N + 1, X, U, J, J, array_at(p.J, (0, 0, 0)))
     if p.scaled != 0:
         scale(arrays(p).table, array_at(p.J, (p.entries,)), factors_of(p))
     copy(p.gaps, p.opened, p.N * p.n)
@@ -218,7 +219,7 @@ def condense(memory):
     y = array_at(p.weighing, (p.M,))
     put(y, b.y)
     multiply(y, factors_of(p))
-    evaluate(arrays(p).table, CURVATURE, 0, p.N + 1, X, U, y, y, array_at(p.to_exact, (p.N + 1, nz, nz)))
+    evaluate(constraints_of(p), CURVATURE, 0, p.N + 1, X, U, y, y, array_at(p.to_exact, (p.N + 1, nz, nz)))
     if p.outside != 0:
         ask(p, CURVE)
     p.whole = 0

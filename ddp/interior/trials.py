@@ -21,8 +21,8 @@ from ddp.interior.memory import (
     WEIGH,
     Memory,
     RowMemory,
-    arrays,
     ask,
+    constraints_of,
     factors_of,
     limits,
     row_arrays,
@@ -142,7 +142,7 @@ def weigh(p, most):
         return Worth(np.inf, 0.0, np.inf, np.inf, np.inf)
     b, c = rows_at(p.rows), array_at(p.values, (p.M,))
     if p.outside == 0:
-        evaluate(arrays(p).table, VALUES, 0, p.N + 1, to_X, to_U, c, c, array_at(p.values, (0, 0, 0)))
+        evaluate_rows(p, to_X, to_U)
     if p.scaled != 0:
         multiply(c, factors_of(p))
     barrier = row_steps.evaluate(c, primal, b.bounds, b.kind, b.give, p.barrier, residual, True)
@@ -150,6 +150,14 @@ def weigh(p, most):
     if not theta < np.inf:
         return Worth(np.inf, barrier, np.inf, gap, missed)
     return Worth(p.tried_cost, barrier, theta, gap, missed)
+
+
+@kernel
+def evaluate_rows(p, X, U):
+    """``values`` (M,) := those of the rows: of limits, the controls."""
+    c = array_at(p.values, (p.M,))
+    evaluate(constraints_of(p), VALUES, 0, p.N + 1, X, U, c, c, array_at(p.values, (0, 0, 0)))
+    copy(p.values + 8 * p.first, U.ctypes.data, p.M - p.first)
 
 
 @kernel
@@ -193,13 +201,12 @@ def values_at(memory):
     if p.valued != 0:
         return
     X, U, _, _ = trajectory(p)
-    c = array_at(p.values, (p.M,))
     if p.outside != 0:
         ask(p, EVALUATE)
     else:
-        evaluate(arrays(p).table, VALUES, 0, p.N + 1, X, U, c, c, array_at(p.values, (0, 0, 0)))
+        evaluate_rows(p, X, U)
     if p.scaled != 0:
-        multiply(c, factors_of(p))
+        multiply(array_at(p.values, (p.M,)), factors_of(p))
     p.valued = 1
 
 
