@@ -154,7 +154,7 @@ class _Task(NamedTuple):
             said = f"not converged after {len(history)} iterations, {infeasible(unmet, AT_ONCE)}"
             return replace(outcome, status=Status(said, Ending.INFEASIBLE))
 
-        if not others:
+        if not others or not may_be_better(outcome, solver, linear):
             return outcome
 
         def goes_on(anew: bool) -> bool:

@@ -176,6 +176,26 @@ class Rows:
         lower, upper = (self.lower, self.upper) if soft else self._held
         return float(row_table.worst(factors * self.values(X, U), factors * lower, factors * upper))
 
+    @cached_property
+    def _given(self) -> tuple[Array, Array]:
+        """Hard bounds (m,) that knot 0 is not held to, as x0 alone decides its rows; infinite elsewhere."""
+        given = np.full(self.size, -np.inf), np.full(self.size, np.inf)
+        for entry in self.placed:
+            if entry.start == 0 and entry.cap is None:
+                free = np.isinf(entry.lower[0]) & np.isinf(entry.upper[0])
+                for bound, own in zip(given, (entry.constraint.lower, entry.constraint.upper), strict=True):
+                    entry.own(bound)[0, free] = np.broadcast_to(own, free.shape)[free]
+        return given
+
+    def worst_given(self, x0: Array) -> float:
+        """The largest violation of hard rows at x0 that no control can change."""
+        X, U, c = x0[None], np.zeros((1, self.nz - self.n)), np.zeros(self.size)
+        row_table.evaluate(self.table, VALUES, 0, 1, X, U, NONE, c, NO_HESSIANS)
+        for entry, _ in self._python:
+            if entry.start == 0:
+                entry.own(c)[0] = entry.constraint.values(X, U)[0]
+        return float(row_table.worst(c, *self._given))
+
     def paid(self, X: Array, U: Array) -> Array:
         """Costs (N+1,) of violations of soft rows, those of each knot."""
         if not self.softened:

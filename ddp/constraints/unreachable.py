@@ -8,7 +8,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from ddp.constraints.lagrangian import violated_by_start
 from ddp.constraints.rows import beyond
 from ddp.problem import Problem
 from ddp.protocols import Array
@@ -114,10 +113,8 @@ def is_met_nowhere(problem: Problem, knot: int, X: Array, U: Array) -> bool:
 
 def begins_outside(problem: Problem) -> bool:
     """Whether x0 violates hard constraints of states, which are imposed from knot 1 on."""
-    x, u = problem.x0[None], np.zeros((1, problem.dynamics.nu))
-    first = (entry for entry in problem.placed if entry.start == 0 and entry.cap is None)
     try:
-        return any(violated_by_start(entry, entry.constraint.values(x, u)) > 0.0 for entry in first)
+        return problem.constrained and problem.rows.worst_given(problem.x0) > 0.0
     except Exception:  # a user's own code fails, which is told where it is solved
         return False
 

@@ -41,9 +41,11 @@ def reflect(W, first, stop, begin, end, size, order):
 
     size (nz,): of what the numbers of each column are sums of.   order (nz,): columns, which those of pivots begin.
     """
-    sums = np.empty(W.shape[1])
     for j in range(begin, end):
         order[j] = j
+    if first == stop:
+        return first
+    sums = np.empty(W.shape[1])
     for k in range(begin, end):
         row, pivot, found = first + k - begin, 0.0, -1
         sums[:] = 0.0

@@ -85,9 +85,9 @@ def finish(
         point.bounds = point.place.imposed
         point.do(restore, BEST)
         contraction = NONE if s.share == 0.0 else GIVEN
-        kept = own["kept_k"].copy(), own["kept_K"].reshape(point.backward.policy[1].shape).copy()
         known = not s.astray and np.abs(point.u).max() <= CLOSE * (1.0 + np.abs(point.U).max())
-        k, K = (exact_gains(point, s.share, known) if exact else None) or kept
+        gains = exact_gains(point, s.share, known) if exact else None
+        k, K = gains or (own["kept_k"].copy(), own["kept_K"].reshape(point.backward.policy[1].shape).copy())
         return Finished(Sweep(k, K, np.nan, -s.change, s.gradient, -1, contraction), s.share == 1.0)
     point.barrier = barrier
     if show is None:
