@@ -168,13 +168,13 @@ class Rows:
         """lz (N+1, nz) += Jᵀ y, y (m,)."""
         row_table.add_forces(self.table, J, y, lz)
 
-    def worst(self, X: Array, U: Array, factors: Array | float = 1.0, soft: bool = False) -> float:
+    def worst(self, X: Array, U: Array, factors: Array | None = None, soft: bool = False) -> float:
         """The largest violation of any row, NaN where c is; rows may be multiplied by factors (m,).
 
         soft: whether those of soft rows count.
         """
-        lower, upper = (self.lower, self.upper) if soft else self._held
-        return float(row_table.worst(factors * self.values(X, U), factors * lower, factors * upper))
+        found = self.values(X, U), *((self.lower, self.upper) if soft else self._held)
+        return float(row_table.worst(*(found if factors is None else [factors * part for part in found])))
 
     @cached_property
     def _given(self) -> tuple[Array, Array]:

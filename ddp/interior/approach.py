@@ -31,7 +31,7 @@ COARSE = 1e-2
 """Expected decrease, relative to the cost, that is small enough where constraints do not hold."""
 
 
-def _worst(iterate: Iterate, factors: Array | float = 1.0) -> float:
+def _worst(iterate: Iterate, factors: Array | None = None) -> float:
     """The largest amount by which any row is beyond its bounds, soft ones as well, for here they cost nothing."""
     return iterate.problem.rows.worst(iterate.X, iterate.U, factors, soft=True)
 
