@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ddp.errors import ModelError
+from ddp.protocols import Array
 
-Array = NDArray[np.float64]
 Function = Callable[[Any], Any]
 
 IMAGINARY = 1e-30

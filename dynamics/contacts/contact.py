@@ -7,19 +7,17 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from ddp.errors import ProblemError, as_array, choice, instances, positive, said, settle, suggesting
 from ddp.machine.declared import each
 from ddp.machine.struct import Struct, integer, integers, reals
+from ddp.protocols import Array
 from dynamics.geometry.solids import direction, pose
 from dynamics.quantities.quantities import frame_placement, frame_velocity_derivatives
 from dynamics.robots.libraries import pin
 from dynamics.robots.model import Robot, check_robot
 from dynamics.robots.tree import roots
-
-Array = NDArray[np.float64]
-Indices = NDArray[np.int64]
 
 POINT, SURFACE, ROLLING = range(3)
 KINDS = {"point": POINT, "surface": SURFACE, "rolling": ROLLING}

@@ -20,9 +20,10 @@ from collections.abc import Iterable
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from ddp.errors import ProblemError, as_array, flag
+from ddp.protocols import Array
 from dynamics.contacts import batch as contact_batch
 from dynamics.contacts.contact import Contact, Contacts, as_impacts, compile_contacts, forces, refuse_rolling
 from dynamics.rigid_bodies.results import ForwardDerivatives, ForwardHessian, ForwardTensors
@@ -30,7 +31,6 @@ from dynamics.rigid_bodies.samples import Named, Stack
 from dynamics.robots.model import Robot
 from dynamics.robots.tree import Tree
 
-Array = NDArray[np.float64]
 Part = TypeVar("Part")
 
 Given: TypeAlias = Iterable[Contact] | Contact | Contacts

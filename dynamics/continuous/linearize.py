@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from ddp.compiling.kernel import kernel
 from ddp.errors import items
@@ -29,6 +29,7 @@ from ddp.machine.memory import hold, rows_of
 from ddp.machine.number import width
 from ddp.machine.packing import unpack_columns
 from ddp.machine.recycled import recycled
+from ddp.protocols import Array
 from ddp.systems.system import LinearSystem
 from dynamics.contacts.contact import Contact, compile_contacts, refuse_rolling
 from dynamics.contacts.dynamics import contact_dynamics_derivatives
@@ -41,8 +42,6 @@ from dynamics.rigid_bodies.samples import Samples, Stack
 from dynamics.robots.equipment import as_actuation
 from dynamics.robots.model import Robot
 from dynamics.robots.tree import Tree
-
-Array = NDArray[np.float64]
 
 
 class Controlled(Fields):

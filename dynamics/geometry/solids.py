@@ -6,11 +6,10 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from ddp.errors import DDPError, ProblemError, as_array, positive, settle
-
-Array = NDArray[np.float64]
+from ddp.protocols import Array
 
 
 @dataclass(frozen=True, eq=False)

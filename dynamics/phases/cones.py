@@ -11,17 +11,15 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ddp.machine.aligned import aligned_zeros
+from ddp.protocols import Array
 from ddp.systems.system import Cones, Expansion
 from dynamics.contacts.contact import Contact, compile_contacts
 from dynamics.phases.phase import stretches
 
 if TYPE_CHECKING:
     from dynamics.phases.phased_dynamics import PhasedDynamics
-
-Array = NDArray[np.float64]
 
 FACES = 8
 """Faces of the pyramid inside a cone."""

@@ -10,18 +10,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ddp.errors import ProblemError, nearest, settle
 from ddp.machine.aligned import working_memory
+from ddp.protocols import Array
 from dynamics.contacts import batch as contact_batch
 from dynamics.contacts.contact import Contact, Contacts, compile_contacts, forces, refuse_rolling
 from dynamics.rigid_bodies.passive import passive_torques
 from dynamics.robots.model import Robot
 from dynamics.robots.tree import Tree
 from dynamics.steps.robot_dynamics import RobotDynamics
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,9 +6,10 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from ddp.errors import ModelError, ProblemError, affordable, as_array, axes, instances, integer, numbers, suggesting
+from ddp.protocols import Array
 from ddp.systems.system import expanded
 from dynamics.contacts.contact import (
     LOCAL,
@@ -30,8 +31,6 @@ from dynamics.robots.model import Robot, check_rigid
 from dynamics.steps.modes import HELD, IMPACT, STEP, Mode
 from dynamics.steps.schemes import TOUCHING, Scheme
 from dynamics.steps.stepped_robot import SteppedRobot
-
-Array = NDArray[np.float64]
 
 
 @suggesting

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ddp.protocols import Array
 from ddp.systems.system import Cones, Footing, Tracking
 from dynamics.contacts.contact import Contact
 from dynamics.phases.cones import cones
@@ -21,8 +21,6 @@ from dynamics.steps.tracking import TrackedRobot
 
 if TYPE_CHECKING:
     from dynamics.phases.phased_dynamics import PhasedDynamics
-
-Array = NDArray[np.float64]
 
 STANDING = {"position": 300.0, "rotation": 100.0, "posture": 3.0, "velocity": 10.0, "turning": 1.0, "speed": 0.1}
 """Weights of errors of legged motions, per second, see `Units.of_state`."""

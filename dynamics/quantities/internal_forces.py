@@ -10,12 +10,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from ddp.compiling.kernel import kernel
 from ddp.errors import ModelError
 from ddp.machine.aligned import working_memory
 from ddp.machine.memory import as_matrix, columns_of, memory_of, rows_of
+from ddp.protocols import Array
 from dynamics.rigid_bodies.kinematics import Workspace
 from dynamics.rigid_bodies.samples import Stack
 from dynamics.robots.model import Robot
@@ -28,8 +29,6 @@ from dynamics.rods.forces import (
     add_tendon_forces,
     add_tendon_stiffness,
 )
-
-Array = NDArray[np.float64]
 
 
 class InternalDerivatives(NamedTuple):

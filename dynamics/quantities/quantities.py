@@ -12,16 +12,15 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from ddp.errors import choice
+from ddp.protocols import Array
 from ddp.tracing.quantities import FIRST, SECOND, VALUES, Quantity, traceable
 from dynamics.quantities import frames, traced
 from dynamics.quantities.frames import REFERENCES
 from dynamics.rigid_bodies.samples import Stack
 from dynamics.robots.model import Robot
-
-Array = NDArray[np.float64]
 
 
 class Derivatives(NamedTuple):

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ddp.errors import ProblemError, choice, flag, items, settle
+from ddp.protocols import Array
 from dynamics.geometry.configuration import difference_batch
 from dynamics.quantities.quantities import (
     frame_placement,
@@ -19,8 +19,6 @@ from dynamics.quantities.quantities import (
 )
 from dynamics.robots.libraries import pin
 from dynamics.robots.model import Robot, check_robot
-
-Array = NDArray[np.float64]
 
 KINDS = {"pose": 6, "position": 3, "velocity": 6}
 """Quantities of frames that are measured, and how many numbers describe their deviations."""

@@ -4,12 +4,10 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ddp.protocols import Array
 from dynamics.robots.libraries import pin
 from dynamics.robots.model import Robot
-
-Array = NDArray[np.float64]
 
 
 class Units(NamedTuple):

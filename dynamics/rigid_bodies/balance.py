@@ -7,18 +7,16 @@ Of rigid bodies alone controls enter by a constant S; tendons and wrenches of ro
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ddp.compiling.kernel import kernel
 from ddp.machine.aligned import working_memory
 from ddp.machine.fields import Fields, matrix_of, vector
 from ddp.machine.memory import as_matrix, as_vector, columns_of, memory_of, rows_of
+from ddp.protocols import Array
 from dynamics.rigid_bodies.kinematics import Workspace, clear
 from dynamics.rigid_bodies.passive import entries_of
 from dynamics.rigid_bodies.residual import residual_by_controls, residual_derivatives
 from dynamics.robots.tree import Tree
-
-Array = NDArray[np.float64]
 
 
 class Balanced(Fields):

@@ -4,16 +4,14 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ddp.compiling.kernel import kernel
 from ddp.errors import ModelError, numbers
 from ddp.machine.memory import as_matrix, rows_of
+from ddp.protocols import Array
 from dynamics.rigid_bodies.batch import forward_dynamics_derivatives, size
 from dynamics.rigid_bodies.results import ForwardDerivatives
 from dynamics.robots.model import Robot, check_rigid
-
-Array = NDArray[np.float64]
 
 
 class OneSample:

@@ -11,14 +11,12 @@ first derivatives gain constants on the diagonal, and second ones nothing but by
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ddp.compiling.kernel import inline, kernel
+from ddp.protocols import Array
 from dynamics.robots.tree import Tree
 from dynamics.rods.forces import add_internal_forces
 from dynamics.rods.memory import has_rod
-
-Array = NDArray[np.float64]
 
 
 @inline

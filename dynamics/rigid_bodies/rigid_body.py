@@ -15,10 +15,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from ddp.errors import flag
 from ddp.machine.aligned import working_memory
+from ddp.protocols import Array
 from ddp.tracing.quantities import traceable
 from dynamics.rigid_bodies import batch, traced, world_wrenches
 from dynamics.rigid_bodies.results import (
@@ -32,8 +33,6 @@ from dynamics.rigid_bodies.results import (
 from dynamics.rigid_bodies.samples import Samples, Stack
 from dynamics.rigid_bodies.tensor_entries import entries_of
 from dynamics.robots.model import Robot
-
-Array = NDArray[np.float64]
 
 
 @traceable(traced.torques_of, 3)

@@ -5,17 +5,17 @@ from collections.abc import Sequence
 from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from ddp.compiling.kernel import kernel
 from ddp.errors import DDPError, ModelError, ProblemError, as_array, axes, choice, items, numbers
 from ddp.machine.aligned import aligned_zeros, working_memory
 from ddp.machine.number import WIDTH
 from ddp.machine.recycled import recycled
+from ddp.protocols import Array
 from dynamics.rigid_bodies.batch import size
 from dynamics.robots.model import Robot, check_robot
 
-Array = NDArray[np.float64]
 Named = TypeVar("Named", bound=tuple[Array, ...])
 
 _FLOAT = np.dtype(np.float64)

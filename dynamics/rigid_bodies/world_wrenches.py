@@ -20,13 +20,13 @@ axes at the reference point of kinematics.py.
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ddp.compiling.kernel import kernel
 from ddp.machine.fields import Fields, matrix_of, rows, rows_apart, vector
 from ddp.machine.memory import as_vector, memory_of, rows_of
 from ddp.machine.number import width
 from ddp.machine.packing import pack, unpack
+from ddp.protocols import Array
 from dynamics.geometry.spatial import (
     add3,
     add6,
@@ -45,8 +45,6 @@ from dynamics.rigid_bodies.kinematics import Workspace, clear, place_bodies, sum
 from dynamics.rigid_bodies.results import ForwardHessian, ForwardTensors
 from dynamics.rigid_bodies.samples import Samples
 from dynamics.robots.tree import Tree
-
-Array = NDArray[np.float64]
 
 
 class Wrenches(Fields):

@@ -6,12 +6,10 @@ import itertools
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ddp.protocols import Array
 from dynamics.robots.libraries import coal, pin
 from dynamics.robots.model import Robot
-
-Array = NDArray[np.float64]
 
 ROUND = 16
 """Corners of the polygons that stand for circles, around them."""

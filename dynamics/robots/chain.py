@@ -8,10 +8,10 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from ddp.protocols import Array
 from dynamics.robots.libraries import pin
 from dynamics.robots.rods import Rod
 
-Array = NDArray[np.float64]
 Add: TypeAlias = "Callable[[pin.Model, int, pin.SE3, str, Rod], list[int]]"
 """Function of a model, a joint of it, a pose there, a name and a rod, in place of which it adds the joints returned."""
 

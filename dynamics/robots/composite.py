@@ -8,12 +8,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ddp.protocols import Array
 from dynamics.robots import joints
 from dynamics.robots.libraries import pin
-
-Array = NDArray[np.float64]
 
 
 class Composite(NamedTuple):

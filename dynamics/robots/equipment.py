@@ -9,10 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ddp.errors import DDPError, ModelError, ProblemError, as_array
+from ddp.protocols import Array
 from dynamics.robots.joints import UNIT_NUMBERS
 from dynamics.robots.libraries import pin
-
-Array = NDArray[np.float64]
 
 
 class Equipment(NamedTuple):

@@ -6,14 +6,12 @@ from collections.abc import Collection
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ddp.errors import ModelError
+from ddp.protocols import Array
 from ddp.tracing.groups import SE3, SO3, Euclidean, Part, UnitCircle, UnitPlane
 from dynamics.geometry.joint_motion import CONTINUOUS, FREE_FLYER, PLANAR, PRISMATIC, REVOLUTE, SPHERICAL, TRANSLATION
 from dynamics.robots.libraries import pin
-
-Array = NDArray[np.float64]
 
 NO_LIMIT = 1e10
 """Pinocchio stands in for a missing limit by the largest double, or infinity."""

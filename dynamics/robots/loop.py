@@ -7,15 +7,13 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ddp.errors import ModelError, instances, said
 from ddp.machine.declared import each
 from ddp.machine.struct import Struct, integer, integers, reals
+from ddp.protocols import Array
 from dynamics.robots.libraries import pin
-
-Array = NDArray[np.float64]
-Indices = NDArray[np.int64]
+from dynamics.robots.tree import Indices
 
 AXES = ("x", "y", "z", "rx", "ry", "rz")
 

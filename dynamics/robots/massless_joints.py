@@ -6,14 +6,12 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ddp.errors import ModelError
+from ddp.protocols import Array
 from dynamics.robots import joints
 from dynamics.robots.composite import composite
 from dynamics.robots.libraries import pin
-
-Array = NDArray[np.float64]
 
 OPTIONS = ("fixed", "ignore")
 

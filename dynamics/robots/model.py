@@ -9,9 +9,10 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from ddp.errors import DDPError, ModelError, as_array, choice, flag, instance, nearest, numbers, said, suggesting
+from ddp.protocols import Array
 from dynamics.geometry.joint_motion import FREE_FLYER
 from dynamics.robots import actuators, joints, loading, loop, massless_joints, omissions, plausible
 from dynamics.robots.equipment import Equipment, checked, pairs_of_limits
@@ -19,10 +20,7 @@ from dynamics.robots.found import Found, Source
 from dynamics.robots.joints import UNIT_NUMBERS, effort_limits
 from dynamics.robots.libraries import pin
 from dynamics.robots.loop import Loop
-from dynamics.robots.tree import Tree, compiled
-
-Array = NDArray[np.float64]
-Indices = NDArray[np.int64]
+from dynamics.robots.tree import Indices, Tree, compiled
 
 
 class Robot:

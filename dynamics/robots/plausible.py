@@ -6,14 +6,12 @@ from collections.abc import Iterator, Sequence
 from xml.etree.ElementTree import Element
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ddp.errors import ModelError
+from ddp.protocols import Array
 from dynamics.robots.composite import mass_matrix
 from dynamics.robots.libraries import pin
 from dynamics.robots.omissions import listed, logger, warn_once
-
-Array = NDArray[np.float64]
 
 _ROUNDING = 1e-3
 """Share of the largest principal moment that may be missing or too much: files have some digits only."""

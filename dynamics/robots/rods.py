@@ -12,8 +12,8 @@ from numpy.polynomial import legendre
 from numpy.typing import ArrayLike, NDArray
 
 from ddp.errors import ModelError, as_array, at_least_zero, integer, positive, said, settle_by, text
+from ddp.protocols import Array
 
-Array = NDArray[np.float64]
 Profile = Callable[[float], float]
 
 STRAIGHT = (1.0, 0.0, 0.0, 0.0, 0.0, 0.0)

@@ -12,9 +12,9 @@ import xml.etree.ElementTree as ElementTree
 from collections.abc import Collection
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ddp.errors import ModelError
+from ddp.protocols import Array
 from dynamics.robots import loop
 from dynamics.robots.equipment import Equipment
 from dynamics.robots.found import Found
@@ -23,8 +23,6 @@ from dynamics.robots.libraries import pin
 from dynamics.robots.loop import Loop
 from dynamics.robots.omissions import Omissions
 from dynamics.robots.urdf import check_names
-
-Array = NDArray[np.float64]
 
 MOVING = ("revolute", "continuous", "prismatic", "ball", "fixed")
 """Types of joints that can carry a link."""

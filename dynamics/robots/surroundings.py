@@ -6,13 +6,12 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from ddp.errors import ModelError, as_array, at_least_zero, positive, said, settle_by
+from ddp.protocols import Array
 from dynamics.geometry.solids import direction
 from dynamics.robots.rods import number
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

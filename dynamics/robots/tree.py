@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from ddp.errors import ModelError, said
 from ddp.machine.declared import each
 from ddp.machine.struct import Struct, integer, integers, nested, reals
+from ddp.protocols import Array
 from dynamics.geometry.joint_motion import FREE_FLYER, ROD
 from dynamics.robots import joints
 from dynamics.robots.libraries import pin
 
-Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
 OfTree = TypeVar("OfTree", bound="Tree")
 

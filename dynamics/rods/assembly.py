@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from ddp.errors import ModelError, as_array, at_least_zero, choice, flag, instance, instances, items, said, text
 from dynamics.robots import joints
@@ -18,8 +18,6 @@ from dynamics.robots.rods import Rod, Tendon
 from dynamics.robots.surroundings import ContactSprings, Water
 from dynamics.rods.hybrid_robot import HybridRobot
 from dynamics.rods.parts import WORLD, Place, Recipe, Touching, Wrench
-
-Array = NDArray[np.float64]
 
 logger = logging.getLogger("mayne")
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from ddp.errors import ModelError, as_array, choice
+from ddp.protocols import Array
 from dynamics.robots.chain import Segment, add_chain, configurations, linked, segments_of
 from dynamics.robots.equipment import Equipment, pairs_of_limits
 from dynamics.robots.joints import effort_limits
@@ -19,8 +20,6 @@ from dynamics.robots.surroundings import ContactSprings, Water
 from dynamics.robots.tree import HybridTree, Tree
 from dynamics.rods.hybrid_trees import hybrid_tree, laden
 from dynamics.rods.parts import Recipe
-
-Array = NDArray[np.float64]
 
 
 class HybridRobot(Robot):

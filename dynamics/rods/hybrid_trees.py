@@ -5,19 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ddp.protocols import Array
 from dynamics.robots.rods import Rod, Tendon
-from dynamics.robots.tree import HybridTree, arrays_of, roots
+from dynamics.robots.tree import HybridTree, Indices, arrays_of, roots
 from dynamics.robots.tree import on_free_base as tree_on_free_base
 from dynamics.rods.loads import LoadMemory
 from dynamics.rods.memory import RodMemory
 
 if TYPE_CHECKING:
     from dynamics.rods.parts import Recipe
-
-Array = NDArray[np.float64]
-Indices = NDArray[np.int64]
 
 
 def hybrid_tree(recipe: Recipe) -> HybridTree:

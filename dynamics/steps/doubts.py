@@ -4,14 +4,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ddp.protocols import Array
 from dynamics.geometry.solids import Mark
 from dynamics.robots.joints import NO_LIMIT, UNIT_NUMBERS
 from dynamics.robots.libraries import pin
 from dynamics.robots.model import Robot
-
-Array = NDArray[np.float64]
 
 BEYOND = 1e-3
 """Distance beyond a limit, or out of reach, that is worth a word [rad, m]."""

@@ -22,12 +22,12 @@ none depends on its neighbours; one that finds no end becomes NaN.
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ddp.compiling.kernel import kernel
 from ddp.machine.fields import Fields, matrix_of, nested, rows_apart, vector
 from ddp.machine.memory import as_vector
 from ddp.machine.number import all_less, spread, where_less
+from ddp.protocols import Array
 from dynamics.arrays.elimination import eliminate, solve
 from dynamics.geometry.configuration import integrate_configuration, turn_columns
 from dynamics.geometry.joint_motion import is_group, joint_jacobian, twist_of
@@ -36,8 +36,6 @@ from dynamics.rigid_bodies.loops import Looping, add_loop_stiffness, see_loops
 from dynamics.rigid_bodies.residual import residual, residual_derivatives
 from dynamics.steps.advance import NoPush
 from dynamics.steps.modes import step_of
-
-Array = NDArray[np.float64]
 
 SWEEPS, KEPT, CLOSE, STALLED = 30, 5, 1e-11, 1e-6
 """Steps of Newton's method at most, the first ones with one K. The last but one is below CLOSE, or below STALLED and

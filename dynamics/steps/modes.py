@@ -23,6 +23,7 @@ from ddp.compiling.kernel import inline, kernel
 from ddp.machine.declared import each
 from ddp.machine.struct import Struct, integer, integers, matrix, nested, reals, several
 from ddp.machine.tiles import padded
+from ddp.protocols import Array
 from dynamics.contacts.contact import Contacts, forces
 from dynamics.rigid_bodies.passive import entries_of
 from dynamics.robots.loop import Loops
@@ -30,7 +31,6 @@ from dynamics.robots.tree import HybridTree, KnowsRods, Tree
 
 STEP, IMPACT, HELD = range(3)
 
-Array = NDArray[np.float64]
 
 
 class Modes(Struct):

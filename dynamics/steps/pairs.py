@@ -1,11 +1,10 @@
 """Two arguments that are single samples or batches, as ⊕ and ⊖ of systems take them."""
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from ddp.errors import REAL, ProblemError, said
-
-Array = NDArray[np.float64]
+from ddp.protocols import Array
 
 
 def paired(

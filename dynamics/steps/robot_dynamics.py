@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ddp.errors import ModelError, choice, items, numbers, suggesting
 from ddp.machine.aligned import working_memory
+from ddp.protocols import Array
 from ddp.systems.system import Routines
 from dynamics.contacts.contact import compile_contacts
 from dynamics.geometry.joint_motion import ROD
@@ -21,8 +22,6 @@ from dynamics.steps.modes import STEP, Mode
 from dynamics.steps.routines import routines_of
 from dynamics.steps.stepped_robot import SteppedRobot
 from dynamics.steps.tracking import TrackedRobot
-
-Array = NDArray[np.float64]
 
 
 @suggesting

@@ -14,13 +14,11 @@ of velocities in world axes).
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ddp.compiling.kernel import kernel
 from ddp.machine.memory import as_vector
+from ddp.protocols import Array
 from dynamics.geometry.configuration import add_bracket, integrate_configuration
-
-Array = NDArray[np.float64]
 
 
 def method(A: Sequence[Sequence[float]], brackets: Mapping[int, tuple[float, int, int]] | None = None) -> Array:

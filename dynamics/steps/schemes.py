@@ -17,10 +17,8 @@ the loop over them  rollouts              knots                      knots
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
 from ddp.machine.fields import Fields
+from ddp.protocols import Array
 from dynamics.robots.tree import Tree
 from dynamics.steps import (
     contact_linearization,
@@ -39,8 +37,6 @@ from dynamics.steps.knots import Contractor, expansion
 from dynamics.steps.modes import Layout, explicit_layout, free_layout, whole_layout
 from dynamics.steps.rollouts import Roller, roller
 from dynamics.steps.runge_kutta import NONE
-
-Array = NDArray[np.float64]
 
 
 class Scheme(NamedTuple):

@@ -6,16 +6,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from ddp.errors import ProblemError, affordable, as_array, axes, choice, instance, positive, said
+from ddp.protocols import Array
 from dynamics.geometry.joint_motion import ROD
 from dynamics.rigid_bodies.rigid_body import mass_matrix
 from dynamics.robots import loop
 from dynamics.robots.joints import UNIT_NUMBERS
 from dynamics.steps.robot_dynamics import RobotDynamics
-
-Array = NDArray[np.float64]
 
 FINEST = 12
 """The shortest step is the system's, halved so often."""

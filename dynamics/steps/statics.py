@@ -26,6 +26,7 @@ from ddp.machine.fields import Fields, matrix_of, vector
 from ddp.machine.memory import as_vector, columns_of, memory_of, rows_of
 from ddp.machine.number import all_less, spread, square_root, where_less, width
 from ddp.machine.packing import pack, unpack
+from ddp.protocols import Array
 from dynamics.arrays.elimination import eliminate, solve, subtract
 from dynamics.contacts.contact import compile_contacts
 from dynamics.geometry.configuration import integrate_configuration
@@ -39,8 +40,6 @@ from dynamics.rods.memory import has_rod
 from dynamics.rods.motion import reach_of_rod
 from dynamics.steps.modes import STEP, Layout, Mode, Modes, modes_of
 from dynamics.steps.runge_kutta import NONE
-
-Array = NDArray[np.float64]
 
 UNSTABLE, PUSH = 1e9, 1e-3
 """A pivot that is negative beyond a part 1 / UNSTABLE of the stiffness is of unstable rest, which is left by a push of

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from ddp.errors import ModelError, ProblemError, as_array, axes, flag, integer, numbers, positive
 from ddp.machine.aligned import aligned_zeros, working_memory
 from ddp.machine.number import QUAD
+from ddp.protocols import Array
 from ddp.systems.system import Contraction, Expansion, Stepping, expanded
 from ddp.tracing.spaces import Space
 from dynamics.contacts import contact
@@ -31,8 +32,6 @@ from dynamics.steps.modes import Mode, modes_of
 from dynamics.steps.names import names_of
 from dynamics.steps.pairs import is_complex, paired
 from dynamics.steps.schemes import Scheme
-
-Array = NDArray[np.float64]
 
 
 class SteppedRobot(ABC):

@@ -7,13 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ddp.protocols import Array
 from ddp.systems.system import Cones, Contraction, Footing, System, Tracking
 from dynamics.quantities.units import forces_of
 from dynamics.rods.hybrid_robot import HybridRobot
 from dynamics.steps.deviations import deviation
 from dynamics.steps.stepped_robot import SteppedRobot
-
-Array = NDArray[np.float64]
 
 ERROR, RATE, SHARE = 0.02, 0.2, 0.2
 """Errors of positions [rad, m] and velocities [rad/s, m/s], and the share of the largest control, that weigh the same:

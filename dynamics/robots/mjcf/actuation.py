@@ -19,12 +19,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ddp.protocols import Array
 from dynamics.robots.mjcf.compiling import import_mujoco
 from dynamics.robots.mjcf.elements import Elements
 from dynamics.robots.mjcf.states import velocity_map
 from dynamics.robots.omissions import Omissions
-
-Array = NDArray[np.float64]
 
 _SAMPLES = 4
 """Configurations at which a moment must be the same to be called constant."""

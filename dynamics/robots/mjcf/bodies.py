@@ -15,10 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ddp.protocols import Array
 from dynamics.robots.libraries import pin
 from dynamics.robots.mjcf.states import BALL, FREE, HINGE, SLIDE, rotation
-
-Array = NDArray[np.float64]
 
 _KINDS = {FREE: "free", BALL: "ball", SLIDE: "slide", HINGE: "hinge"}
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ddp.protocols import Array
 from dynamics.robots import loop
 from dynamics.robots.libraries import pin
 from dynamics.robots.loop import Loop
@@ -16,8 +16,6 @@ from dynamics.robots.mjcf.elements import Elements
 from dynamics.robots.mjcf.passive import active_equalities
 from dynamics.robots.mjcf.states import rotation
 from dynamics.robots.omissions import Omissions
-
-Array = NDArray[np.float64]
 
 KINDS = {"CONNECT": "rx ry rz", "WELD": ""}
 """Directions that each kind of constraint leaves free."""

@@ -3,14 +3,12 @@
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ddp.protocols import Array
 from dynamics.robots.mjcf.compiling import import_mujoco
 from dynamics.robots.mjcf.elements import Elements
 from dynamics.robots.mjcf.states import BALL, FREE, HINGE, SLIDE
 from dynamics.robots.omissions import Omissions
-
-Array = NDArray[np.float64]
 
 
 class Passive(NamedTuple):

@@ -4,9 +4,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ddp.errors import ModelError
+from ddp.protocols import Array
 from dynamics.robots.equipment import Equipment
 from dynamics.robots.found import Found
 from dynamics.robots.mjcf.actuation import actuation
@@ -17,8 +17,6 @@ from dynamics.robots.mjcf.loops import loops_of
 from dynamics.robots.mjcf.passive import gravity, note_the_rest, passive
 from dynamics.robots.mjcf.states import configuration
 from dynamics.robots.omissions import Omissions
-
-Array = NDArray[np.float64]
 
 _UNNAMED = "MuJoCo Model"
 """MuJoCo's name for a model without one."""

@@ -8,11 +8,9 @@
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ddp.protocols import Array
 from dynamics.robots.libraries import pin
-
-Array = NDArray[np.float64]
 
 FREE, BALL, SLIDE, HINGE = range(4)
 """Types of joints, MuJoCo's mjtJoint."""

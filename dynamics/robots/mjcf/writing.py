@@ -8,17 +8,15 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ddp.errors import ModelError, positive
+from ddp.protocols import Array
 from dynamics.geometry.joint_motion import CONTINUOUS, FREE_FLYER, PRISMATIC, REVOLUTE, SPHERICAL, TRANSLATION
 from dynamics.robots.joints import subspace
 from dynamics.robots.libraries import pin
 from dynamics.robots.mjcf.compiling import import_mujoco
 from dynamics.robots.model import Robot
-
-Array = NDArray[np.float64]
-Indices = NDArray[np.int64]
+from dynamics.robots.tree import Indices
 
 NUMBERS = {FREE_FLYER: (7, 6), SPHERICAL: (4, 3), REVOLUTE: (1, 1), CONTINUOUS: (1, 1), PRISMATIC: (1, 1)}
 """Numbers of MuJoCo's joints in qpos and qvel, by ours."""
