@@ -93,4 +93,4 @@ def contract_with(dynamics: System, record: Array, weights: Array, out: Array, i
 
 def mirrored(H: Array) -> Array:
     """Symmetric matrices (M, nz, nz) from their upper triangles."""
-    return np.asarray(np.triu(H) + np.triu(H, 1).transpose(0, 2, 1))
+    return np.where(np.tri(H.shape[1], dtype=bool), H.transpose(0, 2, 1), H)
