@@ -63,9 +63,8 @@ def as_matrix(weights: Array) -> Array:
 
 def robot(field: str, value: Any) -> Robot:
     """A robot from mayne.load."""
-    if not isinstance(value, Robot):
-        raise ProblemError(f"{field}: expected a Robot from mayne.load, got {said(value)}")
-    return value
+    instance(field, value, Robot, "a Robot from mayne.load")
+    return value  # type: ignore[no-any-return]
 
 
 if TYPE_CHECKING:

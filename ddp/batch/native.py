@@ -147,9 +147,7 @@ class _Memory:
         self.separable = problem.separable.astype(np.int64)
         self.shared, self.share_sweeps = None, 0
         if self.shares:
-            self.shared = eight_sweeps(
-                (N, n, nu), numbers_of_T, structure.blockwise, self.separable, structure.swept
-            )  # fmt: skip
+            self.shared = eight_sweeps((N, n, nu), numbers_of_T, structure.blockwise, self.separable, structure.swept)
             self.share_sweeps = eight_sweeps_of(*sizes, structure.blockwise).address
         self.worker, self.owner = worker_of(
             problem, solver, self.routines, sweeping=self.sweeping, eight=self.eight, shared=self.shared,

@@ -89,9 +89,8 @@ def add_terms(table, order, start, stop, X, U, notes, places, nz, steps):
 def expand_matrices(table, order, X, U, l, lz, lzz):
     """Add all terms at all knots of X, with Hessians in lzz even if they are diagonal."""
     nz = lz.shape[1]
-    add_terms(
-        table, order, 0, X.shape[0], X, U, X[:0], (place(l), place(lz), place(lzz)), nz, (8 * nz * nz, 8 * nz, 8)
-    )
+    places, steps = (place(l), place(lz), place(lzz)), (8 * nz * nz, 8 * nz, 8)
+    add_terms(table, order, 0, X.shape[0], X, U, X[:0], places, nz, steps)
 
 
 @kernel

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ddp.errors import ProblemError, positive_integer, said
+from ddp.errors import ProblemError, instance, positive_integer, said
 from ddp.many.work import REMEMBERED
 from ddp.parallel.process_pool import GUARD, deaf_to_interrupts, settle_in
 from ddp.parallel.workers import cores
@@ -48,8 +48,7 @@ class Crew:
             raise ProblemError(f"executor: {reason}") from None
         except Exception as reason:
             raise ProblemError(f"executor: {type(reason).__name__}: {reason}") from reason
-        if not isinstance(future, Future):
-            raise ProblemError(f"executor: expected submit to return a `concurrent.futures.Future`, got {said(future)}")
+        instance("executor", future, Future, "submit to return a `concurrent.futures.Future`")
         return future
 
     def renew(self) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ddp.errors import ProblemError, as_array, choice, instances, positive, said, settle, suggesting
+from ddp.errors import ProblemError, as_array, choice, instance, instances, positive, said, settle, suggesting
 from ddp.machine.declared import each
 from ddp.machine.struct import Struct, integer, integers, reals
 from ddp.protocols import Array
@@ -65,8 +65,7 @@ class Contact:
     slides: float | None = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.frame, str):
-            raise ProblemError(f"frame of a contact: expected a name, got {said(self.frame)}")
+        instance("frame of a contact", self.frame, str, "a name")
         for field, known in (("kind", KINDS), ("reference", REFERENCES)):
             choice(f"{field} of the contact at {said(self.frame)}", getattr(self, field), known)
         where = f"of the contact at {said(self.frame)}"

@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
-from ddp.errors import ModelError, ProblemError, instances, integer, rows, said
+from ddp.errors import ModelError, ProblemError, instance, instances, integer, rows
 from ddp.protocols import Array
 from ddp.systems.system import expanded
 from dynamics.contacts.contact import Contact, compile_contacts, forces
@@ -49,8 +49,7 @@ def pushes(
 
     phase: of the system, for its step of time, where several hold these contacts and last differently.
     """
-    if not isinstance(system, (RobotDynamics, PhasedDynamics)):
-        raise ProblemError(f"system: expected the dynamics of a robot, got {said(system)}")
+    instance("system", system, (RobotDynamics, PhasedDynamics), "the dynamics of a robot")
     held = as_contacts(contacts)
     return _Forces(system, held, phase) if restitution is None else _Impulses(system, held, restitution)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from ddp.errors import ProblemError, flag, instances, integer, positive, said, settle, suggesting
+from ddp.errors import ProblemError, flag, instance, instances, integer, positive, settle, suggesting
 from dynamics.contacts.contact import Contact
 from dynamics.contacts.dynamics import number
 
@@ -40,8 +40,7 @@ class Phase:
         struck = own if isinstance(self.impact, bool) else _contacts("impact", self.impact)
         knots = integer("knots of a phase", self.knots, 0 if struck else 1)
         flag("held of a phase", self.held)
-        if not isinstance(self.name, str):
-            raise ProblemError(f"name of a phase: expected a text, got {said(self.name)}")
+        instance("name of a phase", self.name, str, "a text")
         for contact in held if self.held else ():
             if contact.kind == "rolling":
                 raise ProblemError(

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ddp.errors import ModelError, instances, said
+from ddp.errors import ModelError, instance, instances, said
 from ddp.machine.declared import each
 from ddp.machine.struct import Struct, integer, integers, reals
 from ddp.protocols import Array
@@ -38,8 +38,7 @@ class Loop:
 
     def __post_init__(self) -> None:
         for field in ("frame_a", "frame_b", "free"):
-            if not isinstance(getattr(self, field), str):
-                raise ModelError(f"{field} of a loop: expected text, got {said(getattr(self, field))}")
+            instance(f"{field} of a loop", getattr(self, field), str, "text", ModelError)
         for one in self.free.split():
             if one not in AXES:
                 raise ModelError(f"free of {self}: expected some of {', '.join(AXES)}, got {said(one)}")

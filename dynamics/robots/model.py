@@ -359,8 +359,7 @@ def load(
 
 def check_robot(robot: object, error: type[DDPError] = ModelError) -> None:
     """Raise ``error`` for what is no Robot, a name or a pinocchio.Model among them."""
-    if not isinstance(robot, Robot):
-        raise error(f"robot: expected a Robot from mayne.load, got {said(robot)}")
+    instance("robot", robot, Robot, "a Robot from mayne.load", error)
 
 
 def check_rigid(robot: Robot, error: type[DDPError] = ModelError) -> None:

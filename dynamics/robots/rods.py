@@ -11,7 +11,7 @@ import numpy as np
 from numpy.polynomial import legendre
 from numpy.typing import ArrayLike, NDArray
 
-from ddp.errors import ModelError, as_array, at_least_zero, integer, positive, said, settle_by, text
+from ddp.errors import ModelError, as_array, at_least_zero, instance, integer, positive, said, settle_by, text
 from ddp.protocols import Array
 
 Profile = Callable[[float], float]
@@ -158,10 +158,8 @@ class Rod:
         gauss: int = 5, rest: ArrayLike | Callable[[float], ArrayLike] = STRAIGHT,
     ) -> None:  # fmt: skip
         self.name, self.length = text("name", name, ModelError), positive("length", length, ModelError)
-        if not isinstance(section, (Circle, Rectangle)):
-            raise ModelError(f"section: expected a Circle or a Rectangle, got {said(section)}")
-        if not isinstance(material, Material):
-            raise ModelError(f"material: expected a Material, got {said(material)}")
+        instance("section", section, (Circle, Rectangle), "a Circle or a Rectangle", ModelError)
+        instance("material", material, Material, error=ModelError)
         self.material, self.gauss = material, integer("gauss", gauss, 1, ModelError)
         if self.gauss > MOST_POINTS:
             raise ModelError(f"gauss: expected at most {MOST_POINTS} points, got {said(gauss)}; join several rods")

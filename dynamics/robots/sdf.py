@@ -267,9 +267,7 @@ def _text(element: ElementTree.Element, path: str) -> str:
     return (element.findtext(path) or "").strip()
 
 
-def _numbers(
-    element: ElementTree.Element, path: str, default: list[float], where: str, finite: bool = True
-) -> Array:  # fmt: skip
+def _numbers(element: ElementTree.Element, path: str, default: list[float], where: str, finite: bool = True) -> Array:
     """Numbers of an element, as many as the default."""
     text = _text(element, path)
     try:

@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ddp.errors import ModelError, as_array, at_least_zero, positive, said, settle_by
+from ddp.errors import ModelError, as_array, at_least_zero, instance, positive, settle_by
 from ddp.protocols import Array
 from dynamics.geometry.solids import direction
 from dynamics.robots.rods import number
@@ -56,8 +56,7 @@ class ContactSprings:
     smoothing: float = 0.0
 
     def __post_init__(self) -> None:
-        if not isinstance(self.surface, (Plane, Cylinder)):
-            raise ModelError(f"surface: expected a Plane or a Cylinder, got {said(self.surface)}")
+        instance("surface", self.surface, (Plane, Cylinder), "a Plane or a Cylinder", ModelError)
         settle_by(self, _positive, "stiffness")
         settle_by(self, number, "exponent")
         settle_by(self, partial(at_least_zero, unit=" m", error=ModelError), "smoothing")

@@ -55,9 +55,7 @@ def rates(system: Any, control_limits: ArrayLike | None = None) -> Augmented:
     """Controls by their rates: states (x, u), ``u' = u + dt r``; control_limits (nu, 2): of rates r [1/s]."""
     inner = _even(system)
     h, nu = inner.dt, inner.nu
-    return Augmented(
-        inner, lambda x, s, r: s, lambda x, s, r: s + h * r, nu, nu, control_limits, "rates of controls"
-    )  # fmt: skip
+    return Augmented(inner, lambda x, s, r: s, lambda x, s, r: s + h * r, nu, nu, control_limits, "rates of controls")
 
 
 @remade

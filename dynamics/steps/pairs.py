@@ -11,10 +11,7 @@ def paired(
     a_field: str, a: ArrayLike, a_size: int, b_field: str, b: ArrayLike, b_size: int, dtype: type
 ) -> tuple[Array, Array, bool]:
     """Two arguments as batches of one length, and whether both were single samples."""
-    if (
-        isinstance(a, np.ndarray) and isinstance(b, np.ndarray)
-        and a.dtype == b.dtype == dtype
-    ):  # fmt: skip
+    if isinstance(a, np.ndarray) and isinstance(b, np.ndarray) and a.dtype == b.dtype == dtype:
         if (a.shape, b.shape) == ((a_size,), (b_size,)):
             return a[None].copy(), b[None].copy(), True
         plain = type(a) is type(b) is np.ndarray and a.ndim == 2 and a.flags.carray and b.flags.carray
