@@ -1,6 +1,7 @@
 """Stationary trajectories, judged by the exact Hessian of the cost in the controls; saddles and maxima are left."""
 
 import time
+from itertools import repeat
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,8 +15,9 @@ from ddp.solutions.record import Record
 from ddp.sweeps.inertia import Inertia, inertia
 from ddp.sweeps.outcome import COSTATE, Sweep
 
-HALVINGS = 40
-"""Lengths of steps along negative curvature."""
+HALVINGS, LEVEL = 40, 3
+"""Lengths of steps along negative curvature, and how many of the longest, if they leave the cost as it is to rounding,
+say that it is flat: along controls that come too late to act, for one."""
 
 CURVATURE = "curvature"
 """The model of such a step."""
@@ -41,11 +43,15 @@ def away(iterate: Iterate, found: Inertia, sweep: Sweep | None) -> tuple[Step, R
         if number >= len(found.policies) and best.alpha > 0.0:
             break
         for way in (k, -k):
-            X, U, notes = problem.track(iterate.X, iterate.U, way, K, alphas, gaps)
-            for lane, alpha in enumerate(alphas.tolist()):
-                reached = problem.total(X[lane], U[lane], notes[lane] if len(notes) else notes)
-                if -np.inf < reached < best.cost:
-                    best = Step(alpha, reached, X[lane], U[lane])
+            for lengths in np.split(alphas, [LEVEL]):
+                X, U, notes = problem.track(iterate.X, iterate.U, way, K, lengths, gaps)
+                lanes = zip(X, U, notes if len(notes) else repeat(notes), strict=False)
+                reached = [problem.total(*lane) for lane in lanes]
+                for lane, alpha in enumerate(lengths.tolist()):
+                    if -np.inf < reached[lane] < best.cost:
+                        best = Step(alpha, reached[lane], X[lane], U[lane])
+                if all(abs(one - cost) <= iterate.noise for one in reached):
+                    break
     if best.alpha == 0.0:
         return None
     gradient = float("nan") if sweep is None else sweep.gradient

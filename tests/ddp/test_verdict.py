@@ -161,6 +161,22 @@ def test_nothing_is_claimed_where_zeros_decide(value):
     assert "perhaps no minimum" in solution.status
 
 
+def test_controls_that_change_nothing_are_found_out_by_the_longest_steps(monkeypatch):
+    """Both ways along each, in place of all lengths down to a billionth."""
+    totals, own = [], ddp.Problem.total
+
+    def counted(problem, X, U, *notes):
+        totals.append(np.abs(U[:, 1]).max())
+        return own(problem, X, U, *notes)
+
+    monkeypatch.setattr(ddp.Problem, "total", counted)
+    solution = ddp.solve(ddp.Problem(moved(2), [Term(lambda x, u: u[0] ** 2)], [], np.zeros(2), 5))
+    assert solution.kind == "unknown"
+    tried = [size for size in totals if size > 0.0]
+    assert set(tried) == {1.0, 0.5, 0.25}
+    assert len(tried) <= 6 * 8
+
+
 @pytest.mark.parametrize("step", ["auto", "linear", "rollout"])
 def test_costs_without_a_minimum_on_constraints_do_not_converge(step):
     """A place that may be as far away as one likes, though the speed at the end is given; a maximum is no minimum."""
