@@ -41,7 +41,8 @@ def doubts_of(system: Any, problem: Any) -> list[str]:
     marks = [mark for term in stated if callable(getattr(term, "marks", None)) for mark in term.marks()]
     bounds = [*_others(robot, stated), *_bounds(robot, stated), *_aims(robot, stated)]
     loads = [*_torques(system, problem, q), *_standing(system, problem.x0)]
-    return [*found, *bounds, *_targets(robot, marks), *_obstructed(problem), *_footholds(system, problem), *loads]
+    of_contacts = [*_footholds(system, problem), *_forces(system, problem)]
+    return [*found, *bounds, *_targets(robot, marks), *_obstructed(problem), *of_contacts, *loads]
 
 
 def terms_of(problem: Any) -> list[Any]:
@@ -244,6 +245,26 @@ def _footholds(system: Any, problem: Any) -> Iterator[str]:
             f"guess: {worst[1]} is {1e3 * worst[0]:.0f} mm from where it is held: its leg may not reach; a lower speed "
             "or steps of shorter duration bring it nearer"
         )
+
+
+def _forces(system: Any, problem: Any) -> Iterator[str]:
+    """Terms and constraints of forces at knots where their contacts do not hold, or not alone."""
+    if problem.dynamics is not system or not getattr(system, "phases", ()):
+        return
+    touching = [sorted(held.frame for held in phase.contacts) for phase in system.phases for _ in range(phase.size)]
+    given = [(entry.name, entry.term, entry.begin, entry.end) for entry in problem.objective.entries]
+    given += [(placed.name, placed.constraint, placed.start, placed.stop) for placed in problem.placed]
+    for name, one, begin, end in given:
+        if getattr(one, "restitution", 0.0) is not None:  # not of forces of steps of time
+            continue
+        frames = sorted(contact.frame for contact in one.contacts)
+        others = [knot for knot, touch in enumerate(touching[begin:end], begin) if touch != frames]
+        if others:
+            yield (
+                f"{name}: forces as if {', '.join(frames)} held the robot, but at knot {others[0]} "
+                f"{', '.join(touching[others[0]]) or 'nothing'} does: impose it at the knots of their phase, by "
+                "constraints_at, at or during"
+            )
 
 
 def reach_of(robot: Robot, frame: str) -> tuple[Array, float]:

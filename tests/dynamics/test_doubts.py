@@ -13,9 +13,11 @@ from ddp import sanity
 from ddp.options import DDP
 from ddp.problem import Problem
 from ddp.solver import solve
+from dynamics.phases.phase import stretches
 from dynamics.robots.equipment import Equipment
 from dynamics.steps.doubts import doubts_of, excesses_of, reach_of
 from problems import ALL, arm, constraints, costs, gaits, obstacles, pendulum
+from problems.contact_costs import friction_cone, friction_constraint
 from problems.costs import FramePosition
 
 KNOWN = {"arm/out-of-reach"}
@@ -226,6 +228,27 @@ def test_targets_inside_what_their_frame_must_stay_clear_of_are_told(reach):
     others = [replace(ball, frame="forearm_link"), replace(bar, frames=("forearm_link", "wrist_1_link"))]
     clear = replace(ball, obstacles=[obstacles.Sphere([x, y, z + 0.1], 0.06)])
     assert not doubts(replace(reach, constraints=[*others, clear, replace(ball, at_end=False)]))
+
+
+def test_forces_of_feet_that_do_not_stand_are_told():
+    """In flight such a constraint is of forces that nothing feels; it ended without a word after 884 iterations."""
+    problem = gaits.jump("solo12")
+    system, (stands, flies, _) = problem.dynamics, stretches(problem.dynamics.phases)
+    feet = system.phases[0].contacts
+    cone, barrier = friction_constraint(system, feet, 0.7), friction_cone(system, feet, 0.7, 1.0)
+    first, last = min(foot.frame for foot in feet), max(foot.frame for foot in feet)
+    for given, name in (
+        ({"constraints": [cone]}, "constraints[0] (ForceConstraint)"),
+        ({"running": [barrier]}, "running[0] (ForceLimits)"),
+        ({"constraints_at": {range(0, flies.start + 3): [cone]}}, "constraints_at[range(0, 24)][0] (ForceConstraint)"),
+    ):
+        (said,) = doubts(replace(problem, **given))
+        assert said.startswith(f"{name}: forces as if {first}, ")
+        assert f"{last} held the robot, but at knot {flies.start} nothing does: " in said
+    two = friction_constraint(system, feet[:2], 0.7)
+    (said,) = doubts(replace(problem, constraints_at={stands: [two]}))
+    assert "but at knot 0 " in said
+    assert not doubts(replace(problem, constraints_at={stands: [cone]}))
 
 
 def test_torques_that_do_not_hold_the_start_are_told(reach):
