@@ -93,7 +93,7 @@ class Observer:
     def measure(self, x: ArrayLike) -> tuple[Array, ...]:
         """Measurements of all sensors in a state x (nx,)."""
         x = as_state(self._own_system("measure"), "x", x)
-        return tuple(sensor.values(x[None])[0] for sensor in self.sensors)
+        return tuple(np.array(sensor.values(x[None].copy()))[0] for sensor in self.sensors)  # theirs to write on
 
     def estimate(self, t: float, x: ArrayLike, u: ArrayLike, y: Sequence[ArrayLike]) -> Array:
         """The estimate (nx,) after a step under u (nu,), from the estimate x at time t [s].
@@ -193,13 +193,14 @@ def _along(system: System, X: Array, U: Array, sensors: tuple[Sensor, ...], W: A
 
 def _jacobian(sensors: tuple[Sensor, ...], X: Array, n: int) -> Array:
     """C (M, m, n) of all sensors; ProblemError for one of another system."""
-    found = [np.asarray(sensor.jacobian(X)) for sensor in sensors]
+    found = [np.array(sensor.jacobian(X.copy())) for sensor in sensors]
     for k, (sensor, C) in enumerate(zip(sensors, found, strict=True)):
         if C.shape != (wanted := (len(X), sensor.size, n)):
             raise ProblemError(
                 f"sensors[{k}] ({type(sensor).__name__}): expected a jacobian of shape {wanted}, got {C.shape}: is it"
                 " made for another system?"
             )
+        as_array(f"sensors[{k}] ({type(sensor).__name__}): jacobian", C, wanted)
     return np.concatenate(found, axis=1)
 
 

@@ -307,6 +307,37 @@ def call(name, change):
     return getattr(ddp, name)(**(arguments | change))
 
 
+class Writing(ddp.LinearSensor):
+    """A sensor that writes on the states it is given, and returns its own array at every call."""
+
+    def values(self, X):
+        self.kept[:] = super().values(X)
+        X[:] = np.nan
+        return self.kept
+
+    def jacobian(self, X):
+        X[:] = np.nan
+        return super().jacobian(X)
+
+
+def test_sensors_may_write_on_states_and_reuse_results(rng):
+    system = dynamics.FunctionDynamics(lambda x, u: 0.9 * x + u[0], 2, 1)
+    C = rng.normal(size=(2, 2))
+    own = Writing(C)
+    object.__setattr__(own, "kept", np.zeros((1, 2)))
+    X, U = np.zeros((4, 2)), np.zeros((3, 1))
+    given = {"W": np.ones(2), "V": np.ones(2), "P0": np.ones(2)}
+    known, found = (ddp.kalman(system, X, U, sensor, **given) for sensor in (ddp.LinearSensor(C), own))
+    assert np.array_equal(known.L, found.L)
+    assert np.array_equal(X, np.zeros((4, 2)))
+    x = rng.normal(size=2)
+    assert np.array_equal(known.estimate(0.0, x, [0.3], [x]), found.estimate(0.0, x, [0.3], [x]))
+    assert np.array_equal(np.concatenate(found.measure(x)), C @ x)
+    object.__setattr__(own, "C", np.full((2, 2), np.nan))
+    with pytest.raises(ProblemError, match=r"sensors\[0\] \(Writing\): jacobian: expected finite numbers"):
+        ddp.kalman(system, X, U, own, **given)
+
+
 @pytest.mark.parametrize(
     ("name", "change", "words"),
     [
