@@ -46,7 +46,7 @@ class BatchDynamics(ByKnot):
     def _asked(self, name: str, function: Batch, X: Array, U: Array, *shapes: tuple[int, ...]) -> list[Array]:
         """Arrays that a function gives, their shapes checked."""
         try:
-            found = function(X, U)
+            found = function(X.copy(), U.copy())  # theirs to write on
             parts = (found,) if len(shapes) == 1 else tuple(found)
         except Exception as reason:
             raise ModelError(f"{name}: raised {type(reason).__name__}: {reason}") from reason

@@ -129,8 +129,8 @@ class Tendon:
         at, slopes = [], []
         for one in x:
             h = min(2e-3, 0.25 * one, 0.25 * (1.0 - one))
-            at.append(self.path(float(one)))
-            pairs = [np.subtract(self.path(float(one + k * h)), self.path(float(one - k * h))) for k in steps]
+            at.append(np.array(self.path(float(one))))
+            pairs = [np.array(self.path(float(one + k * h))) - self.path(float(one - k * h)) for k in steps]
             slopes.append(weights @ np.array(pairs) / h)
         field = f"path of tendon {self.name!r}"
         return as_array(field, at, (len(x), 2), ModelError), as_array(field, slopes, (len(x), 2), ModelError)
@@ -286,4 +286,4 @@ def _rest(rest: ArrayLike | Callable[[float], ArrayLike], x: float) -> Array:
     strains = as_array("rest", rest(float(x)) if callable(rest) else rest, (6,), ModelError)
     if strains[0] <= 0.0:
         raise ModelError(f"rest: expected a positive stretch, which is 1 of an unstretched rod, got {strains[0]}")
-    return strains
+    return strains.copy()

@@ -129,11 +129,9 @@ def _controls(
         at = lambda time: rows[min(int(time / system.dt), N - 1)]  # noqa: E731
 
     def controls(middle: float, h: float) -> Array:
-        found = at(middle)
-        if followed:
-            found = found.copy()
-            for joint in followed:
-                found[joint.column] = joint.acceleration(middle, h) / system.actuation[joint.v, joint.column]
+        found = at(middle).copy()  # a function of time may return the same array each time
+        for joint in followed:
+            found[joint.column] = joint.acceleration(middle, h) / system.actuation[joint.v, joint.column]
         return found
 
     return controls

@@ -188,11 +188,12 @@ def simulate(
             acting: Any = controller
             if t > now and isinstance(controller, (AdaptivePolicy, ContactPolicy)):  # nothing more is learned
                 acting = controller.learned if isinstance(controller, AdaptivePolicy) else plan
-            u = acting(now, x, touching()) if isinstance(acting, ContactPolicy) else acting(now, x)
+            given = (x.copy(), touching()) if isinstance(acting, ContactPolicy) else (x.copy(),)  # theirs to write on
+            u = acting(now, *given)
             if isinstance(limits, Policy):
                 low, high = (limit[limits.part(now)[0]] for limit in (limits.lower, limits.upper))
                 clipped.append(((u <= low) | (u >= high)) & (low < high))
-            return as_array("policy", u, (system.nu,))
+            return as_array("policy", u, (system.nu,)).copy()
 
         play = played(setting, solution.X[0], control, plan.reference, plan.U_before[0])
     if not clipped:

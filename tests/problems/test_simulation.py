@@ -202,6 +202,19 @@ def test_an_arm_follows_its_reach():
     assert problems.simulate(reach, policy="solver").rms > calm.rms
 
 
+def test_controllers_may_write_on_states_and_return_the_same_array_at_every_call():
+    reach = ddp.solve(arm.reach("ur5"))
+    kept = np.zeros(6)
+
+    def reused(t, x):
+        kept[:] = reach.policy(t, x)
+        x[:] = np.nan
+        return kept
+
+    expected, found = (problems.simulate(reach, policy=policy, delay=0.002) for policy in (reach.policy, reused))
+    assert np.array_equal(found.X, expected.X)
+
+
 def test_a_policy_that_clips_names_the_control_at_its_limit():
     """An arm lifts itself with hardly more torque than its weight asks for, and is heavier than planned."""
     robot = load("ur5")
