@@ -166,7 +166,7 @@ class Iterate:
         """The largest violation of a constraint, and the largest penalty, if any; for problems with constraints."""
         plain = self.problem.objective.lagrangian is None
         penalty = 0.0 if plain else float(self.problem.lagrangian.penalties.max())
-        return self.problem.violation(self.X, self.U), penalty
+        return self.problem.rows.worst(self.X, self.U), penalty
 
     def sweep(self, blend: float, mu: float, costates: bool = False) -> Sweep:
         """A backward sweep, after the derivatives that it needs; see `Backward` for ``costates``."""

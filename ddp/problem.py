@@ -17,7 +17,7 @@ from ddp.constraints.placement import Placed, check_knots, place
 from ddp.constraints.rows import Rows
 from ddp.constraints.soft import ConstraintLike
 from ddp.costs import cost_table, faults
-from ddp.costs.batch import BatchTerm
+from ddp.costs.batch import BatchTerm, inside
 from ddp.costs.objective import Objective, padded
 from ddp.costs.stretches import weights_of
 from ddp.derivatives import EXACT, FIRST, GAUSS_NEWTON, RECORDS, Derivatives, derivatives_of, numbers_of
@@ -172,11 +172,11 @@ class Problem:
         if renew := getattr(self.dynamics, "renew", None):
             renew()
         for placed in self._placed:
-            if renew := getattr(placed.constraint, "renew", None):
+            if renew := getattr(inside(placed.constraint), "renew", None):
                 renew()
-        known = [name for name in ("rows", "limited_rows") if name in vars(self)]
-        if known and not vars(self)[known[-1]].is_current:  # those of limits are always
-            vars(self).update({name: vars(self)[name].moved(self._placed) for name in known})
+        known = {name: vars(self)[name].afresh for name in ("rows", "limited_rows") if name in vars(self)}
+        if not all(rows.is_current for rows in known.values()):
+            vars(self).update({name: rows.moved(self._placed) for name, rows in known.items()})
         if self.objective.renew():
             settle(self, objective=replace(self.objective))  # tables are made anew
 
@@ -205,6 +205,7 @@ class Problem:
         """The total cost of X (N+1, nx) and U (N, nu), with that of `Soft` violations; ProblemError if not finite."""
         N, nx, nu = self.horizon, self.dynamics.nx, self.dynamics.nu
         X, U = as_array("X", X, (N + 1, nx)), as_array("U", U, (N, nu))
+        self.renew()
         with np.errstate(all="ignore"):
             total = float(cost_table.sum_of(self.values(X, U))) + self.paid(X, U)
             if not np.isfinite(total):
@@ -360,15 +361,15 @@ class Problem:
         """All constraints along X (N+1, nx) and U (N, nu); multipliers (m,): all in a row, default zeros."""
         if multipliers is None:
             multipliers = np.zeros(self.multiplier_count)
-        return residuals(self.rows, X, U, multipliers)
+        return residuals(self.rows.afresh, X, U, multipliers)
 
     def violation(self, X: Array, U: Array) -> float:
         """The largest violation of a constraint along X (N+1, nx) and U (N, nu); 0 if there is none."""
-        return self.rows.worst(X, U) if self._placed else 0.0
+        return self.rows.afresh.worst(X, U) if self._placed else 0.0
 
     def paid(self, X: Array, U: Array) -> float:
         """Cost of violations of `Soft` constraints along X (N+1, nx) and U (N, nu)."""
-        return float(self.rows.paid(X, U).sum()) if self._placed else 0.0
+        return float(self.rows.afresh.paid(X, U).sum()) if self._placed else 0.0
 
     def add_forces(self, X: Array, U: Array, multipliers: Array, lz: Array) -> None:
         """Add ``Jᵀ multipliers`` of all constraints to lz (N+1, nz)."""

@@ -153,6 +153,10 @@ class DerivedConstraint:
     def __getstate__(self) -> dict[str, Any]:
         return vars(self) | {"_last": None}
 
+    def renew(self) -> None:
+        """Forget second derivatives: what the function reads may have changed."""
+        self._last = None
+
     def values(self, X: Array, U: Array) -> Array:
         """c (M, size); NaN is let through, for the line search to step back from."""
         return np.array([self._value(row, x, u) for row, (x, u) in enumerate(zip(X, U, strict=True))])

@@ -27,14 +27,14 @@ class Values:
     """Values of constraints in Python, the last ones kept: judged before they are differentiated."""
 
     def __init__(self) -> None:
-        self._last: dict[int, tuple[Array, Array, Array]] = {}
+        self.last: dict[int, tuple[Array, Array, Array]] = {}
 
     def __call__(self, entry: Placed, X: Array, U: Array) -> Array:
         """c (M, size) of a constraint at X (M, nx), U (M, nu)."""
-        last = self._last.get(entry.first)
+        last = self.last.get(entry.first)
         if last is None or not (np.array_equal(last[0], X) and np.array_equal(last[1], U)):
             c = as_array("values", entry.constraint.values(X.copy(), U.copy()), entry.shape(X), finite=False).copy()
-            self._last[entry.first] = last = X.copy(), U.copy(), c
+            self.last[entry.first] = last = X.copy(), U.copy(), c
         return last[2]
 
 
@@ -87,6 +87,12 @@ class Rows:
     def curved(self) -> bool:
         """Whether any row has second derivatives."""
         return any(found.curved for found in self._alive)
+
+    @property
+    def afresh(self) -> Rows:
+        """Itself, with no values kept: what functions in Python read may have changed."""
+        self.known.last.clear()
+        return self
 
     @property
     def compiled_alone(self) -> bool:

@@ -73,6 +73,13 @@ class TermAbilities(Protocol):
         """Derivatives (M,) of values by how long a knot takes; of constraints (M, size)."""
 
 
+def inside(term: Any) -> Any:
+    """The term or constraint that one lifts, or that one itself."""
+    while name := ability(term, "lifts"):
+        term = getattr(term, name)
+    return term
+
+
 def ability(term: Any, name: str) -> Any:
     """An optional member of a term or a constraint: a value or its default, a method or None."""
     default = getattr(TermAbilities, name)

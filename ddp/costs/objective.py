@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ddp.constraints.lagrangian import Lagrangian
 from ddp.costs import cost_table
-from ddp.costs.batch import BatchTerm, CompiledCost, ability
+from ddp.costs.batch import BatchTerm, CompiledCost, ability, inside
 from ddp.costs.bound import EXACT, GAUSS_NEWTON
 from ddp.costs.entries import Entry, entries_of, note_reader, try_entry
 from ddp.costs.stretches import check_length, even, varying, weights_of
@@ -85,7 +85,7 @@ class Objective:
     @cached_property
     def _traces(self) -> list[tuple[TracedTerm, TracedFunction]]:
         """Traced terms, and the traces that tables are made of."""
-        terms = {id(entry.term): entry.term for entry in self.entries}
+        terms = {id(term): term for term in (inside(entry.term) for entry in self.entries)}
         return [(term, term.traced) for term in terms.values() if isinstance(term, TracedTerm)]
 
     def renew(self) -> bool:

@@ -144,3 +144,19 @@ def test_derivatives_of_ones_own_constraints_of_another_shape_are_named(name, wr
     setattr(own, name, wrong)
     with pytest.raises(ddp.ProblemError, match=rf"constraints\[0\] \(Slow\): {name}: expected shape {shapes}"):
         ddp.solve(replace(pendulum(horizon=20), constraints=[own]), ddp.DDP(step=step))
+
+
+@pytest.mark.parametrize("step", ["linear", "rollout"])
+def test_what_functions_in_python_read_may_change_between_questions(step):
+    read = {"scale": 0.5}
+    fast = ddp.Inequality(lambda x, u: x[1] * read["scale"], upper=0.4, derivatives="differences")
+    cost = {"running": [lambda x, u: 0.5 * u @ u], "terminal": [lambda x, u: 50.0 * (x[0] - 0.5) ** 2 + x[1] ** 2]}
+    problem = replace(pendulum(horizon=20), constraints=[fast], **cost)
+    found = ddp.solve(problem, ddp.DDP(step=step))
+    slowest, twice = problem.violation(found.X, found.U), (2.0 * 0.5 * found.X[:, 1]).max() - 0.4
+    read["scale"] = 1.0
+    assert slowest < 1e-6 < 0.1 < twice
+    assert problem.violation(found.X, found.U) == pytest.approx(twice)
+    assert problem.residuals(found.X, found.U)[0].worst == pytest.approx(twice)
+    again, anew = (ddp.solve(p, ddp.DDP(step=step), found) for p in (problem, replace(problem)))
+    assert np.array_equal(again.U, anew.U)

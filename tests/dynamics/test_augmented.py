@@ -341,3 +341,26 @@ def test_constraints_of_states_hold_at_all_knots_of_a_composition_as_soft_as_the
     fixed = free_start(plain, start=[StateCost(plain.dynamics, plain.x0, np.full(2, 1e8))])
     moved = ddp.solve(fixed)
     np.testing.assert_allclose(moved.X[fixed.dynamics.before :], expected.X, atol=1e-5)
+
+
+def test_functions_of_lifted_problems_are_traced_again_where_what_they_read_has_changed():
+    read = {"weight": 1.0, "bound": 1.0}
+
+    def slow():
+        system = FunctionDynamics(lambda x, u: x + 0.1 * np.array([x[1], u[0]]), 2, 1, 0.1)
+        plain = ddp.Problem(
+            system, [lambda x, u: 0.5 * read["weight"] * u @ u], [lambda x, u: 50.0 * (x[0] - 1.0) ** 2 + x[1] ** 2],
+            np.zeros(2), 15, constraints=[ddp.Inequality(lambda x, u: x[1] * read["bound"], upper=0.8)],
+        )  # fmt: skip
+        return lifted(plain, augment.delays(system, 1), np.zeros(1))
+
+    problem = slow()
+    before = ddp.solve(problem)
+    for name in read:
+        read[name] = 2.0
+        U = ddp.solve(slow()).U
+        assert np.abs(U - before.U).max() > 0.1
+        assert np.array_equal(ddp.solve(problem).U, U)
+        read[name] = 1.0
+        assert problem.cost(before.X, before.U) == before.cost
+        assert problem.violation(before.X, before.U) < 1e-6
