@@ -24,6 +24,7 @@ from ddp.constraints.soft import Soft
 from ddp.costs.batch import ability
 from ddp.costs.compiled import CompiledTerm
 from ddp.costs.objective import Objective
+from ddp.costs.stretches import check_length
 from ddp.costs.traced import TracedTerm
 from ddp.errors import DDPError, ProblemError, as_array, instance, nearest, said, settle
 from ddp.protocols import Array
@@ -231,6 +232,8 @@ def _varied(problem: Problem, where: tuple[str, Any, int], values: dict[str, Any
     place = Place(*where, "")
     thing = place.thing(problem)
     made = _with_numbers(place, thing, values)
+    if where[0] in TERMS:
+        _check_fit(problem, place, made)
     if isinstance(thing, CompiledTerm):
         return made
     terms = (entry.term for entry in problem.objective.entries)
@@ -244,6 +247,20 @@ def _varied(problem: Problem, where: tuple[str, Any, int], values: dict[str, Any
                 said = "expected a number that value(x, u) reads, got one that it does not: nothing would vary"
                 raise ProblemError(f"{place.path}.{name} ({kind}): {said}")
     return made
+
+
+def _check_fit(problem: Problem, place: Place, term: Any) -> None:
+    """Raise ProblemError for a term that is not of its knots any more, or of other states or controls."""
+    system: Any = problem.dynamics
+    while name := ability(term, "lifts"):
+        term, system = getattr(term, name), term.system.system
+    knots = {"running": range(problem.horizon), "during": place.key}.get(place.listed, range(1))
+    check_length(place.path, term, knots)
+    if isinstance(term, CompiledTerm):
+        try:
+            term.check_sizes(len(knots), system.nx, system.nu)
+        except ProblemError as reason:
+            raise ProblemError(f"{place.path} ({type(term).__name__}): {reason}") from None
 
 
 def _with_numbers(place: Place, thing: Any, values: dict[str, Any]) -> Any:

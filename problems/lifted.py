@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from ddp.constraints.placement import Placed
 from ddp.constraints.soft import Soft
-from ddp.costs.batch import BatchTerm, CompiledCost, ability
+from ddp.costs.batch import BatchTerm, CompiledCost, ability, check_tangents
 from ddp.costs.compiled import CompiledTerm
 from ddp.costs.entries import Entry
 from ddp.costs.stretches import even, weights_of
@@ -37,6 +37,7 @@ class LiftedTerm:
 
     def __post_init__(self) -> None:
         _check(self.term, BatchTerm, self.system)
+        check_tangents("term", self.term, self.system.system.n)
 
     @property
     def thread_safe(self) -> bool:
@@ -78,6 +79,7 @@ class LiftedConstraint:
 
     def __post_init__(self) -> None:
         _check(self.constraint, Constraint, self.system)
+        check_tangents("constraint", self.constraint, self.system.system.n)
 
     @property
     def lower(self) -> Array:

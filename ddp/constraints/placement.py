@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ddp.constraints.constraint import made_batch
 from ddp.constraints.soft import Soft
-from ddp.costs.batch import ability
+from ddp.costs.batch import ability, check_tangents
 from ddp.costs.terms import naming
 from ddp.errors import ProblemError, as_array, flag, said
 from ddp.protocols import Array, Constraint
@@ -123,6 +123,7 @@ def shifted(placed: Sequence[Placed], N: int, multipliers: Array, steps: int) ->
 def _placed(label: str, given: Any, dynamics: System, x0: Array, start: int, stop: int, first: int, N: int) -> Placed:
     """One constraint, tried at x0 with three controls."""
     constraint = made_batch(label, given, dynamics, x0)
+    check_tangents(label, constraint, dynamics.n)
     size = len(constraint.lower)
     X, U = np.tile(x0, (3, 1)), _controls(dynamics)
     with naming(label, slice(start, stop)), np.errstate(all="ignore"):

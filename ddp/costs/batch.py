@@ -11,6 +11,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from ddp.errors import ProblemError
 from ddp.machine.bound import Bound
 from ddp.protocols import Array
 from ddp.systems.system import System
@@ -39,6 +40,7 @@ class TermAbilities(Protocol):
     composed_of: of a compiled cost of a function of X and U, that function (X, U) -> (x, u) and its C function there;
         such terms of one function are evaluated together, and the function once.
     separable: of a compiled one, whether its Hessian is diagonal everywhere, and Gauss-Newton's the exact one.
+    n: of a compiled one, how many numbers a tangent vector of its states has; 0 where it knows no states.
     knots: for how many knots it is made, if it differs from one to the next, as by a reference that moves.
     at_end: of a constraint, whether it holds at the end of the horizon as well, where no control enters it.
     of_states: of a constraint, which of its rows (size,) no control enters; None: it is tried.
@@ -52,6 +54,7 @@ class TermAbilities(Protocol):
     compiled: CompiledCost | None = None
     composed_of: tuple[Callable[[Array, Array], tuple[Array, Array]], CompiledCost] | None = None
     separable: bool = False
+    n: int = 0
     knots: int | None = None
     at_end: bool = True
     of_states: NDArray[np.bool_] | None = None
@@ -71,6 +74,15 @@ class TermAbilities(Protocol):
 
     def by_duration(self, X: Array, U: Array) -> Array:
         """Derivatives (M,) of values by how long a knot takes; of constraints (M, size)."""
+
+
+def check_tangents(name: str, term: Any, n: int) -> None:
+    """Raise ProblemError for a compiled term or constraint of states with other tangents: it writes beyond these."""
+    if ability(term, "compiled") is not None and (own := ability(term, "n")) not in (0, n):
+        raise ProblemError(
+            f"{name}: expected one of states whose tangent vectors have {n} numbers, got one for {own}: is it made for"
+            " another system, or for plain numbers where these have quaternions or (cos, sin)?"
+        )
 
 
 def inside(term: Any) -> Any:

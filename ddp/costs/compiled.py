@@ -49,5 +49,9 @@ class CompiledTerm(OfKernels):
         order, table = EXACT if exact else GAUSS_NEWTON, self._alone(len(X), float(weight))
         cost_table.expand_matrices(table, order, X, U, l, lz, lzz)
 
+    def check_sizes(self, M: int, nx: int, nu: int) -> None:
+        """Raise ProblemError unless it is a term of M knots with states (nx,) and controls (nu,)."""
+        self._checked(np.empty((M, nx)), np.empty((M, nu)))
+
     def _alone(self, M: int, weight: float) -> cost_table.Table:
         return cost_table.table_of([(self.compiled, 0, M, weight)])

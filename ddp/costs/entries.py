@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from ddp.constraints.placement import described
-from ddp.costs.batch import BatchTerm, CompiledCost, ability
+from ddp.costs.batch import BatchTerm, CompiledCost, ability, check_tangents
 from ddp.costs.jitted import CompiledDerivedTerm, JittedTerm
 from ddp.costs.stretches import part, varying
 from ddp.costs.terms import DerivedTerm, FunctionTerm, naming
@@ -102,6 +102,7 @@ def try_entry(entry: Entry, horizon: int, dynamics: System, x0: Array) -> None:
     """
     if isinstance(entry.term, (DerivedTerm, CompiledDerivedTerm, TracedTerm)):  # users' own, perhaps not defined there
         return
+    check_tangents(entry.name, entry.term, dynamics.n)
     elsewhere = dynamics.integrate(x0, 0.1 * np.cos(1.0 + np.arange(dynamics.n)))
     X, U = np.stack([x0, x0, elsewhere]), np.outer([0.0, 1.0, 0.0], np.ones(dynamics.nu))
     with naming(entry.name, entry.knots), np.errstate(all="ignore"):

@@ -70,10 +70,10 @@ def _lifted(one: Any) -> Any:
 
 
 def _others(robot: Robot, terms: list[Any]) -> Iterator[str]:
-    """Terms and constraints of another robot with as many joints, which lie elsewhere."""
+    """Terms and constraints of another robot with as many numbers, whose joints lie elsewhere."""
     for term in terms:
         other, own = getattr(term, "robot", robot), robot.tree
-        if other is robot or not isinstance(other, Robot) or other.is_hybrid or other.tree.nb != own.nb:
+        if other is robot or not isinstance(other, Robot) or other.is_hybrid:
             continue
         alike = np.array_equal(other.tree.kind, own.kind) and np.array_equal(other.tree.parent, own.parent)
         if not (alike and np.allclose(other.tree.placement, own.placement, rtol=0.0, atol=BEYOND)):

@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 import pinocchio as pin
 import pytest
-from oracles import random_axis, random_tree
+from oracles import chain_of, random_axis, random_tree
 
 import dynamics
 from ddp import sanity
@@ -46,6 +46,11 @@ def test_terms_of_another_robot_with_as_many_joints_are_told(reach):
     strange = replace(reach, terminal=[other], constraints=[constraints.VelocityLimits(other.robot)])
     told = "made for ur10, whose joints lie elsewhere than those of ur5"
     assert doubts(strange) == [f"FramePosition: {told}", f"VelocityLimits: {told}"]
+    own, other = chain_of("continuous", *["revolute"] * 3), chain_of("continuous", "translation")  # as many numbers
+    system, x0 = dynamics.RobotDynamics(own, 0.01), np.concatenate([own.q0, np.zeros(own.nv)])
+    strange = Problem(system, [costs.CenterOfMass(other, np.zeros(3), 1.0)], [], x0, 3)
+    (told,) = [one for one in doubts(strange) if "elsewhere" in one]
+    assert told.startswith("CenterOfMass: made for continuous-translation")
 
 
 def test_degrees_and_limits_are_told_apart(reach):

@@ -10,7 +10,10 @@ import pytest
 
 from ddp.costs.batch import BatchTerm
 from ddp.errors import ProblemError
+from ddp.problem import Problem
+from dynamics import FunctionDynamics, augment
 from dynamics.steps.robot_dynamics import RobotDynamics
+from problems.constraints import StateEquality
 from problems.costs import (
     CenterOfMass,
     ControlCost,
@@ -24,6 +27,7 @@ from problems.costs import (
     StateCost,
 )
 from problems.inertial_costs import Energy, Momentum
+from problems.lifted import LiftedTerm, lifted
 from tests.problems.conftest import random_state
 
 
@@ -145,3 +149,36 @@ def test_a_term_refuses_states_of_another_robot(robots):
         ControlCost(np.zeros(2), np.ones(2)).values(np.zeros((4, 12)), np.zeros((4, 6)))
     with pytest.raises(ProblemError, match=r"expected an array of shape \(M, 12\), got \(12,\)"):
         term.values(np.zeros(12), np.zeros(6))
+
+
+def test_terms_of_states_with_other_tangents_are_refused(robots):
+    """Of as many numbers in a state: their derivatives would be written beyond those of the problem."""
+    system = RobotDynamics(robots["hyq"], 0.01)
+    x, plain = s_zero(system), FunctionDynamics(lambda x, u: x + u[0], system.nx, 1)
+    x0, words = np.zeros(system.nx), "expected one of states whose tangent vectors have 36 numbers, got one for 37"
+    for term in (Quadratic(x, 1.0), StateCost(plain, x0, 1.0)):
+        with pytest.raises(ProblemError, match=rf"running\[0\] \({type(term).__name__}\): {words}"):
+            Problem(system, [term], [], x, 3)
+        with pytest.raises(ProblemError, match=rf"term: {words}"):
+            LiftedTerm(term, augment.rates(system))
+    with pytest.raises(ProblemError, match=rf"terminal_constraints\[0\] \(StateEquality\): {words}"):
+        Problem(system, [], [], x, 3, terminal_constraints=[StateEquality(plain, x0)])
+
+
+def test_terms_do_not_vary_to_other_numbers_of_knots_states_or_controls():
+    system = FunctionDynamics(lambda x, u: x + u, 2, 2)
+    moving = {range(1, 4): [Quadratic(np.zeros((3, 2)), 1.0)]}
+    running, terminal = ControlCost(np.zeros(2), np.ones(2)), Quadratic(np.zeros(2), 1.0)
+    problem = Problem(system, [running], [terminal], np.zeros(2), 5, during=moving)
+    lift = lifted(problem, augment.delays(system, 1), np.zeros(2))
+    for one in (problem, lift):
+        for numbers, words in (
+            ({"during[range(1, 4)][0].target": np.zeros((2, 2))}, "expected a term of 3 knots, .*, got one of 2"),
+            ({"terminal[0].target": np.zeros(3), "terminal[0].Q": np.ones(3)}, "(made for|got one for) 3"),
+            ({"target_u": np.zeros(3), "running[0].weights": np.ones(3)}, "made for 3 controls, the dynamics has 2"),
+        ):
+            with pytest.raises(ProblemError, match=words):
+                one.varying(numbers)
+        varied = one.varying({"during[range(1, 4)][0].target": np.ones((3, 2)), "terminal[0].target": np.ones(2)})
+        X, U = np.zeros((6, one.dynamics.nx)), np.zeros((5, one.dynamics.nu))
+        assert varied.cost(X, U) == pytest.approx(4.0)
