@@ -31,14 +31,6 @@ STIFFER = 10.0
 """By how much mu rises after steps that were too long for their models."""
 
 
-@kernel
-def judge_step(s, p, stiff):
-    """Raise mu after a step that was too long for its model."""
-    s.stiff = 1 if stiff else 0
-    if stiff:
-        s.mu = max(FIRST_SHIFT * unit(p), STIFFER * s.mu)
-
-
 @portable
 def second_share(served, alpha, within):
     """Place of the share that is tried after the exact Hessian.

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ddp.compiling.kernel import kernel
-from ddp.interior.correction import first_definite, judge_step
+from ddp.interior.correction import FIRST_SHIFT, STIFFER, first_definite
 from ddp.interior.course import (
     END,
     HALVED,
@@ -25,6 +25,7 @@ from ddp.interior.course import (
     lower_barrier,
     near_minimum,
     stays_violated,
+    unit,
 )
 from ddp.interior.filter import ENTRIES, accepts, begin_filter, clear_filter, enter
 from ddp.interior.memory import NUMBERS, Memory
@@ -132,7 +133,9 @@ def follow(s, p, way, was_open):
     if s.alpha == 0.0 and s.stuck:
         return STOPPED
     s.stuck = 1 if s.alpha == 0.0 else 0
-    judge_step(s, p, s.alpha == 0.0 or (p.first > 0 and s.alpha <= CURVED * way.longest))
+    s.stiff = 1 if s.alpha == 0.0 or (p.first > 0 and s.alpha <= CURVED * way.longest) else 0
+    if s.stiff:
+        s.mu = max(FIRST_SHIFT * unit(p), STIFFER * s.mu)
     if s.alpha == 0.0:
         clear_filter(s, p.theta)
         return TOOK

@@ -3,6 +3,7 @@
 What they decide is in globalisation.py; here an iterate is swept and searched as it is decided.
 """
 
+import math
 from typing import Any
 
 from ddp.models import globalisation
@@ -36,8 +37,10 @@ class Model:
         return None if failed < 0 else failed
 
     def restart(self) -> None:
-        """Forget the past, but not the mode."""
-        globalisation.restart(self.numbers)
+        """Forget past steps, but not the mode: the cost has changed, though not by much."""
+        self.numbers.previous, self.numbers.count = math.inf, 0
+        for model in range(3):
+            globalisation.search_anew(self.numbers, model)
 
     def iterate(self, point: Point) -> Attempt | None:
         """The best attempt of one iteration."""

@@ -330,11 +330,3 @@ def judge_trial(s, model, better):
     else:
         s.wait[model] = s.patience[model]
         s.patience[model] = min(2 * s.patience[model], MOST_PATIENCE)
-
-
-@portable
-def restart(s):
-    """Forget past steps, but not the mode: the cost has changed, though not by much."""
-    s.previous, s.count = np.inf, 0
-    for model in range(3):
-        s.last[model], s.before[model], s.longest[model] = 1.0, 1.0, 1.0
