@@ -8,19 +8,7 @@ to depends on no other: a lane's arithmetic is its own, and whoever is done make
 
 import numpy as np
 
-from ddp.batch.iterates import (
-    accept,
-    begin_iteration,
-    clip,
-    close_gaps,
-    forget,
-    is_at_limits,
-    is_far,
-    is_minimum,
-    limit,
-    report,
-    scale_gaps,
-)
+from ddp.batch import iterates
 from ddp.batch.lanes import (
     BEGINS,
     CONVERGED,
@@ -129,12 +117,12 @@ def load(w, lane):
         copy(lane.X[t * nx :], w.x0[M], nx)
     copy(lane.U, w.u0[M], nu)
     if w.alone != 0:
-        clip(w, lane.U, lane.U)
+        iterates.clip(w, lane.U, lane.U)
     lane.limited = 0
     for i in range(N * nu):
         lane.k[i] = 0.0
-    forget(lane)
-    close_gaps(w, lane)
+    iterates.forget(lane)
+    iterates.close_gaps(w, lane)
     lane.scaled, lane.followed, lane.age, lane.settled, lane.iterations = 0, 0, -1, 0, 0
     lane.stage, lane.sweep = BEGINS, NOT_SWEPT
     lane.alpha = 1.0
@@ -187,7 +175,7 @@ def follow_to_end(w, lane, cost):
     copy(lane.X, lane.tried_X, (w.N + 1) * w.nx)
     copy(lane.U, lane.tried_U, w.N * w.nu)
     lane.cost, lane.highest = cost, cost
-    if abs(cost) < np.inf and not (cost < 0.0 and is_far(w, lane)):
+    if abs(cost) < np.inf and not (cost < 0.0 and iterates.is_far(w, lane)):
         conclude(w, lane, 0.0, CONVERGED)
     else:
         leave(w, lane)
@@ -204,7 +192,7 @@ def keep(w, lane, cost):
 @kernel
 def begin(w, lane, cost):
     """Begin to iterate where the guess leads, or, if that is not worth following, with the states of the guess."""
-    clip(w, lane.U, lane.best_U)
+    iterates.clip(w, lane.U, lane.best_U)
     stayed, worse = price(w, lane, lane.X, lane.best_U), WORSE if w.alone != 0 else ASTRAY
     if stayed < np.inf and cost - stayed > (worse - 1.0) * abs(stayed):
         copy(lane.U, lane.best_U, w.N * w.nu)
@@ -222,8 +210,8 @@ def begin(w, lane, cost):
 @kernel
 def start(w, lane):
     """Begin the first iteration."""
-    if w.limited != 0 and is_at_limits(w, lane):
-        limit(w, lane)
+    if w.limited != 0 and iterates.is_at_limits(w, lane):
+        iterates.limit(w, lane)
     know(w, lane, FIRST | GAUSS_NEWTON)
     propose(w, lane, lane.decisions.mode)
 
@@ -231,7 +219,7 @@ def start(w, lane):
 @kernel
 def begin_torn(w, lane):
     """Begin to iterate with the states of the guess, and the gaps that these leave open."""
-    scale_gaps(w, lane, 1.0)
+    iterates.scale_gaps(w, lane, 1.0)
     if not (lane.gap < np.inf and abs(lane.cost) < np.inf):
         leave(w, lane)
         return
@@ -261,7 +249,7 @@ def propose(w, lane, model):
             model = follow_up(s, lane, False)
         if not finish_iteration(w, lane):
             return
-        begin_iteration(s)
+        iterates.begin_iteration(s)
         model = s.mode
 
 
@@ -286,20 +274,20 @@ def finish_iteration(w, lane):
     """Accept the best attempt of an iteration; whether another one follows."""
     s = lane.decisions
     if w.single.address != 0:
-        verdict, touches = accept(w, lane) if s.best != NOBODY else (NO_STEP, False)
-        report(w, lane, verdict, touches)
+        verdict, touches = iterates.accept(w, lane) if s.best != NOBODY else (NO_STEP, False)
+        iterates.report(w, lane, verdict, touches)
         return False
     if s.best == NOBODY and w.limited != 0 and lane.limited == 0:
-        limit(w, lane)
+        iterates.limit(w, lane)
         return True
     if s.best == NOBODY:
         leave(w, lane)
         return False
-    verdict, touches = accept(w, lane)
+    verdict, touches = iterates.accept(w, lane)
     if touches:
-        limit(w, lane)
+        iterates.limit(w, lane)
     lane.iterations += 1
-    if verdict == STATIONARY or (lane.cost < 0.0 and is_far(w, lane)):
+    if verdict == STATIONARY or (lane.cost < 0.0 and iterates.is_far(w, lane)):
         leave(w, lane)
         return False
     if verdict != GOES_ON:
@@ -329,7 +317,7 @@ def conclude(w, lane, expected, ending):
         lane.age = -1
         found, exact = swept_last(lane, ending != ITERATIONS or w.is_exact != 0)
         gradient = found.gradient
-        if ending != ITERATIONS and not (exact and is_minimum(w, lane)):
+        if ending != ITERATIONS and not (exact and iterates.is_minimum(w, lane)):
             leave(w, lane)
             return
         if ending != ITERATIONS and w.is_exact == 0:
@@ -350,7 +338,7 @@ def conclude(w, lane, expected, ending):
     out = w.numbers[M]
     out[COST], out[GRADIENT], out[EXPECTED], out[DONE] = lane.cost, gradient, expected, float(lane.iterations)
     out[ENDING], out[EXACT_GAINS] = float(ending), 1.0 if exact else 0.0
-    close_gaps(w, lane)
+    iterates.close_gaps(w, lane)
     lane.stage = IDLE
 
 
@@ -358,5 +346,5 @@ def conclude(w, lane, expected, ending):
 def leave(w, lane):
     """Leave a problem to `ddp.solve`."""
     w.numbers[lane.problem][ENDING] = float(LEFT)
-    close_gaps(w, lane)
+    iterates.close_gaps(w, lane)
     lane.stage = IDLE

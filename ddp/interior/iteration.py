@@ -10,23 +10,8 @@ from typing import Any
 import numpy as np
 
 from ddp.compiling.kernel import kernel
+from ddp.interior import course
 from ddp.interior.correction import FIRST_SHIFT, STIFFER, first_definite
-from ddp.interior.course import (
-    END,
-    HALVED,
-    KNOWN,
-    LOWERED,
-    MOVED,
-    UNKNOWN,
-    Course,
-    is_crossing,
-    is_dear,
-    is_solved,
-    lower_barrier,
-    near_minimum,
-    stays_violated,
-    unit,
-)
 from ddp.interior.filter import ENTRIES, accepts, begin_filter, clear_filter, enter
 from ddp.interior.memory import NUMBERS, Memory
 from ddp.interior.passes import arrive, judge, judged, left_open
@@ -38,7 +23,7 @@ from ddp.solutions.record import Record
 from ddp.starts import CLOSED
 from ddp.sweeps.outcome import GIVEN, NONE
 
-Decisions: Any = struct_like("Decisions", __name__, Course([0.0] * ENTRIES, [0.0] * ENTRIES))  # type: ignore[arg-type]
+Decisions: Any = struct_like("Decisions", __name__, course.Course([0.0] * ENTRIES, [0.0] * ENTRIES))  # type: ignore[arg-type]
 """`Course` of a solve."""
 
 TOOK, STOPPED, HOLDS, INDEFINITE, LEADS_ASTRAY, GIVES, CROSSES, ENDS, LIMIT = range(9)
@@ -94,30 +79,30 @@ def report(s, p, out):
 @kernel
 def iterate(s, p):
     """Make an iteration, or find what has to be done first."""
-    if s.known == UNKNOWN:
+    if s.known == course.UNKNOWN:
         judge(p.address)
-    elif s.known == MOVED:
+    elif s.known == course.MOVED:
         arrive(p.address)
     while True:
-        if s.known != LOWERED:
-            s.known = KNOWN
-            lower_barrier(s, p)
+        if s.known != course.LOWERED:
+            s.known = course.KNOWN
+            course.lower_barrier(s, p)
             if s.held and p.limited:
                 return HOLDS
-        s.known = KNOWN
+        s.known = course.KNOWN
         way = first_definite(s, p)
         if way.failed >= 0:
             return INDEFINITE
         s.expected, s.dual = way.expected, judged(p).dual
         if not s.settled and leads_astray(s, p, way):
             return LEADS_ASTRAY
-        if not near_minimum(s, p, way):
+        if not course.near_minimum(s, p, way):
             break
-    if is_dear(s, p):
+    if course.is_dear(s, p):
         return GIVES
-    if is_crossing(s, p, way):
+    if course.is_crossing(s, p, way):
         return CROSSES
-    if is_solved(s, p, way) or stays_violated(s, p, way):
+    if course.is_solved(s, p, way) or course.stays_violated(s, p, way):
         return ENDS
     if s.done >= s.limit:
         return LIMIT
@@ -135,12 +120,12 @@ def follow(s, p, way, was_open):
     s.stuck = 1 if s.alpha == 0.0 else 0
     s.stiff = 1 if s.alpha == 0.0 or (p.first > 0 and s.alpha <= CURVED * way.longest) else 0
     if s.stiff:
-        s.mu = max(FIRST_SHIFT * unit(p), STIFFER * s.mu)
+        s.mu = max(FIRST_SHIFT * course.unit(p), STIFFER * s.mu)
     if s.alpha == 0.0:
         clear_filter(s, p.theta)
         return TOOK
-    s.known = MOVED
-    if s.alpha == 1.0 and left_open(p) > HALVED * was_open:
+    s.known = course.MOVED
+    if s.alpha == 1.0 and left_open(p) > course.HALVED * was_open:
         p.share *= LESS_PROXIMAL
     return TOOK
 
@@ -158,9 +143,9 @@ def leads_astray(s, p, way):
     phi = trial.cost + trial.barrier
     accepted = accepts(s, trial.theta, phi, p.theta, p.cost + p.penalty, way.slope, alpha)[0]
     opens = (trial.theta - (1.0 - alpha) * p.theta) / alpha**2
-    if s.before > 0.0 and not (accepted or opens <= HALVED * s.strayed):
+    if s.before > 0.0 and not (accepted or opens <= course.HALVED * s.strayed):
         s.settled, barrier = 1, s.before
-    elif accepted or alpha < HALVED or barrier < END * p.scale:
+    elif accepted or alpha < course.HALVED or barrier < course.END * p.scale:
         s.settled = 1
         return False
     s.before, s.strayed, p.barrier = p.barrier, opens, barrier

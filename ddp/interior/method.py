@@ -33,23 +33,9 @@ import numpy as np
 from ddp.compiling.setup import working_time
 from ddp.constraints.impossible import proof
 from ddp.endless import GROWN, is_endless
-from ddp.interior import passes
+from ddp.interior import iteration, passes
 from ddp.interior.course import DEAR, GIVEN_WAY, LOWERED, MOVED, START, STAYS, TOLERANCE, UNKNOWN
 from ddp.interior.finish import Finished
-from ddp.interior.iteration import (
-    CROSSES,
-    ENDS,
-    GIVES,
-    HOLDS,
-    INDEFINITE,
-    LEADS_ASTRAY,
-    LIMIT,
-    STOPPED,
-    TOOK,
-    begin,
-    record_of,
-    run,
-)
 from ddp.interior.memory import MOST
 from ddp.interior.point import INSIDE, Point
 from ddp.interior.standing import Keeper
@@ -130,35 +116,35 @@ class Interior:
                 before, self.fell = now, int(made[-1][-1])
                 if self.is_endless():
                     return End(Ending.BOTTOMLESS, Ending.BOTTOMLESS.value)
-                if came == TOOK and self._struggles is not None and self._struggles(self.history[self.fell :]):
-                    return End(Ending.STRUGGLES, f"full-space {Ending.STRUGGLES.value}")
-                if came == TOOK:
+                if came == iteration.TOOK:
+                    if self._struggles is not None and self._struggles(self.history[self.fell :]):
+                        return End(Ending.STRUGGLES, f"full-space {Ending.STRUGGLES.value}")
                     if self._keeper is not None and s.known == MOVED:
                         self._keeper.keep(self)
                     continue
-            if came == STOPPED:
+            if came == iteration.STOPPED:
                 if not self._elastic():
                     return End(Ending.NO_STEP, "no step lowers the cost or closes what is open")
-            elif came == HOLDS:
+            elif came == iteration.HOLDS:
                 self.point = self.point.held()
                 self.point.judge()
                 self._again(LOWERED)
-            elif came == LEADS_ASTRAY:
+            elif came == iteration.LEADS_ASTRAY:
                 self.point.start(self.point.X, self.point.U, INSIDE)
                 self._again()
-            elif came == GIVES:
+            elif came == iteration.GIVES:
                 self._elastic()
-            elif came == CROSSES:
+            elif came == iteration.CROSSES:
                 if self._converges():
                     return End(Ending.CONVERGED)
-            elif came == ENDS:
+            elif came == iteration.ENDS:
                 end = self._judge_violation()
                 if end is not None:
                     return end
-            elif came == LIMIT:
+            elif came == iteration.LIMIT:
                 said = f"the limit of {limit} iterations was reached, the last with an expected decrease of"
                 return End(Ending.ITERATIONS, f"{said} {s.expected:.2g}")
-            elif came == INDEFINITE and not self._elastic():
+            elif came == iteration.INDEFINITE and not self._elastic():
                 ending = Ending.UNMET if s.stays < STAYS else Ending.INDEFINITE  # after minima of violations
                 return End(ending, ending.value)
 
@@ -173,7 +159,7 @@ class Interior:
     def _iterate(self) -> tuple[int, Sequence[Sequence[float]]]:
         """Make some iterations: what the last one came to, and numbers of those with a record."""
         most = max(1, self._patience - len(self.history) + self.fell)
-        came, made = self.point.do(run, self.decisions.address, min(most, MOST))
+        came, made = self.point.do(iteration.run, self.decisions.address, min(most, MOST))
         return int(came), self.point.place.own["numbers"][:made].tolist()
 
     def _converges(self) -> bool:
@@ -223,9 +209,9 @@ class Interior:
     def _again(self, known: int = UNKNOWN) -> None:
         """Begin with another barrier function."""
         self.fell = len(self.history)
-        self.point.do(begin, self.decisions.address, self.fell, known)
+        self.point.do(iteration.begin, self.decisions.address, self.fell, known)
 
     def _record(self, made: Sequence[Sequence[float]], seconds: float) -> None:
         """Show records of iterations, from their numbers, see `iteration.report`, and the seconds that each took."""
         for numbers in made:
-            self._show(record_of(seconds, numbers), self.point)
+            self._show(iteration.record_of(seconds, numbers), self.point)

@@ -12,14 +12,7 @@ from ddp.compiling.kernel import kernel
 from ddp.tracing.quantities import SECOND, VALUES
 from dynamics.geometry import lie
 from dynamics.geometry.spatial import load6, rotate_back, store, times6, transposed_times6
-from dynamics.quantities.frames import (
-    add_displacement_curvature,
-    add_twist_curvature,
-    branch_workspace,
-    frame_twist,
-    place_frame,
-    twist_derivatives,
-)
+from dynamics.quantities import frames
 from dynamics.quantities.points import add_knots, bend_points, knots_workspace, place_points, point_columns
 
 
@@ -61,17 +54,17 @@ def position(branch, a, order, y, weight, J, H):
 @kernel
 def pose_error(branch, target, a, order, y, weight, J, H):
     """log6(target⁻¹ M) of a frame's placement M; derivatives as of `position`."""
-    memory, columns, Jlog = branch_workspace(branch, a), np.zeros((branch.count, 6)), np.zeros((6, 6))
+    memory, columns, Jlog = frames.branch_workspace(branch, a), np.zeros((branch.count, 6)), np.zeros((6, 6))
     G = np.zeros((6, 6))
     for k in range(a.shape[0]):
-        R, p = place_frame(branch, a[k], memory, columns)
+        R, p = frames.place_frame(branch, a[k], memory, columns)
         r = lie.pose_error(target, R, p)
         if order != VALUES:
             lie.jlog6(r, Jlog)
         if order == SECOND:
             w = load6(weight, k)
             lie.log6_hessian(r, w, G)
-            add_displacement_curvature(branch, memory, columns, transposed_times6(Jlog, w), G, H[k])
+            frames.add_displacement_curvature(branch, memory, columns, transposed_times6(Jlog, w), G, H[k])
             continue
         store(y, k, r)
         if order != VALUES:
@@ -84,10 +77,10 @@ def pose_error(branch, target, a, order, y, weight, J, H):
 @kernel
 def placement(branch, a, order, y, weight, J, H):
     """(R, p) of a frame: M Exp(d) is at ``p + R (d_l + ½ d_a × d_l)``, turned by ``R (1 + [d_a] + ½ [d_a]²)``."""
-    memory, columns = branch_workspace(branch, a), np.zeros((branch.count, 6))
+    memory, columns = frames.branch_workspace(branch, a), np.zeros((branch.count, 6))
     G, A = np.zeros((6, 6)), np.zeros((3, 3))
     for k in range(a.shape[0]):
-        R, p = place_frame(branch, a[k], memory, columns)
+        R, p = frames.place_frame(branch, a[k], memory, columns)
         if order == SECOND:
             w = weight[k]
             f = rotate_back(R, (w[9], w[10], w[11]))
@@ -102,7 +95,7 @@ def placement(branch, a, order, y, weight, J, H):
                     G[3 + i, 3 + j] = 0.5 * (A[i, j] + A[j, i])
                 G[3 + i, 3 + i] -= A[0, 0] + A[1, 1] + A[2, 2]
             force = (f[0], f[1], f[2], A[2, 1] - A[1, 2], A[0, 2] - A[2, 0], A[1, 0] - A[0, 1])
-            add_displacement_curvature(branch, memory, columns, force, G, H[k])
+            frames.add_displacement_curvature(branch, memory, columns, force, G, H[k])
             continue
         for i in range(3):
             r0, r1, r2 = R[3 * i], R[3 * i + 1], R[3 * i + 2]
@@ -120,18 +113,18 @@ def placement(branch, a, order, y, weight, J, H):
 def velocity(branch, dof, reference, nq, a, order, y, weight, J, H):
     """A frame's velocity, by q and by v, in as many columns each; dof: which entries of v its branch has."""
     m, half = branch.count, H.shape[2] // 2
-    memory, columns, E, v = branch_workspace(branch, a), np.zeros((m, 6)), np.zeros((m, 6)), np.empty(half)
+    memory, columns, E, v = frames.branch_workspace(branch, a), np.zeros((m, 6)), np.zeros((m, 6)), np.empty(half)
     Dq, Dv = np.zeros((m, 6)), np.zeros((m, 6))
     for k in range(a.shape[0]):
         for j in range(m):
             v[branch.dof[j]] = a[k, nq + dof[j]]
-        R, p = place_frame(branch, a[k], memory, columns)
-        V = frame_twist(branch, memory, columns, v, E)
+        R, p = frames.place_frame(branch, a[k], memory, columns)
+        V = frames.frame_twist(branch, memory, columns, v, E)
         if order == SECOND:
             force = load6(weight, k)
-            add_twist_curvature(branch, memory, reference, R, p, V, columns, E, force, half, H[k])
+            frames.add_twist_curvature(branch, memory, reference, R, p, V, columns, E, force, half, H[k])
             continue
-        store(y, k, twist_derivatives(reference, R, p, V, columns, E, Dq, Dv))
+        store(y, k, frames.twist_derivatives(reference, R, p, V, columns, E, Dq, Dv))
         if order != VALUES:
             write_columns(Dq, branch.dof, 0, J[k])
             write_columns(Dv, branch.dof, half, J[k])

@@ -21,14 +21,7 @@ from dynamics.rigid_bodies.kinematics import Workspace
 from dynamics.rigid_bodies.samples import Stack
 from dynamics.robots.model import Robot
 from dynamics.robots.tree import HybridTree
-from dynamics.rods.forces import (
-    add_internal_forces,
-    add_internal_stiffness,
-    add_tendon_columns,
-    add_tendon_curvature,
-    add_tendon_forces,
-    add_tendon_stiffness,
-)
+from dynamics.rods import forces
 
 
 class InternalDerivatives(NamedTuple):
@@ -58,9 +51,9 @@ def _internal(tree, Q, V, out, dq, dv):
     for t in range(len(Q)):
         for b in range(tree.nb):
             if tree.rod[b] >= 0:
-                add_internal_forces(tree, b, 1.0, Q[t], V[t], out[t])
+                forces.add_internal_forces(tree, b, 1.0, Q[t], V[t], out[t])
                 if len(dq) > 0:
-                    add_internal_stiffness(
+                    forces.add_internal_stiffness(
                         tree, b, as_matrix(dq[t], tree.nv, tree.nv), as_matrix(dv[t], tree.nv, tree.nv)
                     )
 
@@ -75,12 +68,12 @@ def _tendons(tree, memory, Q, U, mu, out, dq, du, qq, qu):
         for b in range(tree.nb):
             if tree.rod[b] >= 0:
                 if len(out) > 0:
-                    add_tendon_forces(tree, b, ws, 1.0, Q[t], U[t], out[t])
+                    forces.add_tendon_forces(tree, b, ws, 1.0, Q[t], U[t], out[t])
                 if len(dq) > 0:
-                    add_tendon_stiffness(tree, b, ws, Q[t], U[t], as_matrix(dq[t], nv, nv))
-                    add_tendon_columns(tree, b, ws, 1.0, Q[t], 0, as_matrix(du[t], nv, m))
+                    forces.add_tendon_stiffness(tree, b, ws, Q[t], U[t], as_matrix(dq[t], nv, nv))
+                    forces.add_tendon_columns(tree, b, ws, 1.0, Q[t], 0, as_matrix(du[t], nv, m))
                 if len(qq) > 0:
-                    add_tendon_curvature(
+                    forces.add_tendon_curvature(
                         tree, b, ws, Q[t], U[t], mu[t], as_matrix(qq[t], nv, nv), as_matrix(qu[t], nv, m)
                     )
 

@@ -11,12 +11,7 @@ import numpy as np
 from ddp.errors import ProblemError, choice, flag, items, settle
 from ddp.protocols import Array
 from dynamics.geometry.configuration import difference_batch
-from dynamics.quantities.quantities import (
-    frame_placement,
-    frame_placement_derivatives,
-    frame_velocity,
-    frame_velocity_derivatives,
-)
+from dynamics.quantities import quantities
 from dynamics.robots.libraries import pin
 from dynamics.robots.model import Robot, check_robot
 
@@ -108,18 +103,18 @@ class FrameSensor:
         """Poses (M, 4, 4), positions (M, 3) or velocities (M, 6) of states X (M, nx)."""
         q, v = self._parts(X)
         if self.kind == "velocity":
-            return frame_velocity(self.robot, q, v, self.frame)
-        M = frame_placement(self.robot, q, self.frame)
+            return quantities.frame_velocity(self.robot, q, v, self.frame)
+        M = quantities.frame_placement(self.robot, q, self.frame)
         return M if self.kind == "pose" else M[:, :3, 3]
 
     def jacobian(self, X: Array) -> Array:
         """Derivatives (M, size, n) by deviations of the state."""
         q, v = self._parts(X)
         if self.kind == "velocity":
-            return np.concatenate(frame_velocity_derivatives(self.robot, q, v, self.frame), axis=2)
-        J = frame_placement_derivatives(self.robot, q, self.frame)
+            return np.concatenate(quantities.frame_velocity_derivatives(self.robot, q, v, self.frame), axis=2)
+        J = quantities.frame_placement_derivatives(self.robot, q, self.frame)
         if self.kind == "position":
-            J = frame_placement(self.robot, q, self.frame)[:, :3, :3] @ J[:, :3]
+            J = quantities.frame_placement(self.robot, q, self.frame)[:, :3, :3] @ J[:, :3]
         return np.concatenate([J, np.zeros_like(J)], axis=2)
 
     def difference(self, Y0: Array, Y1: Array) -> Array:

@@ -15,21 +15,9 @@ from ddp.errors import ProblemError, as_array, axes, nearest, said
 from ddp.protocols import Array
 from dynamics.robots.mjcf.bodies import joint_name
 from dynamics.robots.model import Robot
-from problems.interop.motion import (
-    BALL,
-    CIRCLE,
-    FREE,
-    HINGE,
-    SLIDE,
-    Joint,
-    angle,
-    displaced,
-    joints_of,
-    rotations,
-    turned,
-)
+from problems.interop import motion
 
-TYPES = {FREE: 0, BALL: 1, SLIDE: 2, HINGE: 3, CIRCLE: 3}
+TYPES = {motion.FREE: 0, motion.BALL: 1, motion.SLIDE: 2, motion.HINGE: 3, motion.CIRCLE: 3}
 """MuJoCo's numbers of kinds of joints, mjtJoint."""
 
 
@@ -48,16 +36,16 @@ def to_mujoco(robot: Robot, model: Any, X: ArrayLike) -> tuple[Array, Array]:
     qpos = np.tile(np.asarray(model.qpos0, dtype=np.float64), (len(given), 1))
     qvel = np.zeros((len(given), int(model.nv)))
     for joint, i, k in matched:
-        if joint.kind == FREE:
-            place, quaternion = np.split(displaced(joint.place, q[:, joint.iq : joint.iq + 7]), [3], axis=1)
+        if joint.kind == motion.FREE:
+            place, quaternion = np.split(motion.displaced(joint.place, q[:, joint.iq : joint.iq + 7]), [3], axis=1)
             qpos[:, i : i + 3], qpos[:, i + 3 : i + 7] = place, np.roll(quaternion, 1, axis=1)
-            qvel[:, k : k + 3] = turned(rotations(quaternion), v[:, joint.iv : joint.iv + 3])
+            qvel[:, k : k + 3] = motion.turned(motion.rotations(quaternion), v[:, joint.iv : joint.iv + 3])
             qvel[:, k + 3 : k + 6] = v[:, joint.iv + 3 : joint.iv + 6]
-        elif joint.kind == BALL:
+        elif joint.kind == motion.BALL:
             qpos[:, i : i + 4] = np.roll(q[:, joint.iq : joint.iq + 4], 1, axis=1)
             qvel[:, k : k + 3] = v[:, joint.iv : joint.iv + 3]
         else:
-            qpos[:, i], qvel[:, k] = angle(q, joint), v[:, joint.iv]
+            qpos[:, i], qvel[:, k] = motion.angle(q, joint), v[:, joint.iv]
     return (qpos, qvel) if axes(X) > 1 else (qpos[0], qvel[0])
 
 
@@ -75,16 +63,17 @@ def from_mujoco(robot: Robot, model: Any, qpos: ArrayLike, qvel: ArrayLike | Non
         raise ProblemError(f"qvel: expected {len(places)} rows, as qpos has, got {len(rates)}")
     q, v = np.zeros((len(places), robot.nq)), np.zeros((len(places), robot.nv))
     for joint, i, k in matched:
-        if joint.kind == FREE:
+        if joint.kind == motion.FREE:
             quaternion = _unit(places[:, i + 3 : i + 7])
             poses = np.hstack([places[:, i : i + 3], quaternion])
-            q[:, joint.iq : joint.iq + 7] = displaced(joint.place.inverse(), poses)
-            v[:, joint.iv : joint.iv + 3] = turned(np.swapaxes(rotations(quaternion), 1, 2), rates[:, k : k + 3])
+            q[:, joint.iq : joint.iq + 7] = motion.displaced(joint.place.inverse(), poses)
+            into_base = motion.rotations(quaternion).swapaxes(1, 2)
+            v[:, joint.iv : joint.iv + 3] = motion.turned(into_base, rates[:, k : k + 3])
             v[:, joint.iv + 3 : joint.iv + 6] = rates[:, k + 3 : k + 6]
-        elif joint.kind == BALL:
+        elif joint.kind == motion.BALL:
             q[:, joint.iq : joint.iq + 4] = _unit(places[:, i : i + 4])
             v[:, joint.iv : joint.iv + 3] = rates[:, k : k + 3]
-        elif joint.kind == CIRCLE:
+        elif joint.kind == motion.CIRCLE:
             q[:, joint.iq], q[:, joint.iq + 1] = np.cos(places[:, i]), np.sin(places[:, i])
             v[:, joint.iv] = rates[:, k]
         else:
@@ -98,16 +87,16 @@ def _unit(quaternions: Array) -> Array:
     return np.roll(quaternions / np.linalg.norm(quaternions, axis=1, keepdims=True), -1, axis=1)
 
 
-def _matched(robot: Robot, model: Any) -> list[tuple[Joint, int, int]]:
+def _matched(robot: Robot, model: Any) -> list[tuple[motion.Joint, int, int]]:
     """Each joint of the robot, and where its numbers begin in qpos and in qvel."""
-    joints = joints_of(robot)
+    joints = motion.joints_of(robot)
     if not all(hasattr(model, name) for name in ("jnt_type", "jnt_qposadr", "jnt_dofadr", "njnt", "qpos0")):
         raise ProblemError(f"model: expected a mujoco.MjModel, got {said(model)}")
     known = {joint_name(model, j): j for j in range(int(model.njnt))}  # those without one are called as `load` does
-    free = [j for j in range(int(model.njnt)) if int(model.jnt_type[j]) == TYPES[FREE]]
+    free = [j for j in range(int(model.njnt)) if int(model.jnt_type[j]) == TYPES[motion.FREE]]
     found = []
     for joint in joints:
-        j = known.get(joint.name, free[0] if joint.kind == FREE and len(free) == 1 else None)
+        j = known.get(joint.name, free[0] if joint.kind == motion.FREE and len(free) == 1 else None)
         if j is None:
             raise ProblemError(f"model: expected a joint {said(joint.name)}; {nearest(joint.name, known)}")
         if int(model.jnt_type[j]) != TYPES[joint.kind]:

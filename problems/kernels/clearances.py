@@ -5,16 +5,7 @@ import numpy as np
 
 from ddp import kernel
 from ddp.tracing.quantities import FIRST, SECOND, VALUES
-from dynamics.quantities.points import (
-    add_form,
-    add_knots,
-    begins,
-    bend_points,
-    knots_workspace,
-    place_points,
-    point_columns,
-    take_point,
-)
+from dynamics.quantities import points
 from dynamics.quantities.segments import add_axis_forms, axis_columns, axis_distances
 
 
@@ -32,11 +23,11 @@ def clearance(body, obstacles, a, order, y, weight, J, H):
     """
     ends, M, nx, K = body.ends, a.shape[0], a.shape[1], obstacles.shape[0]
     first, second, m, size = ends.first, ends.second, ends.count, 6 if body.long else 3
-    within = body.long and begins(first, second)  # bodies are placed once
+    within = body.long and points.begins(first, second)  # bodies are placed once
     tree2 = second.tree
     tree1 = tree2 if within else first.tree
-    memory2 = knots_workspace(tree2, nx)
-    memory1 = memory2 if within else knots_workspace(tree1, nx)
+    memory2 = points.knots_workspace(tree2, nx)
+    memory1 = memory2 if within else points.knots_workspace(tree1, nx)
     P1, P2, D1, D2 = np.empty((3, 8)), np.empty((3, 8)), np.empty((3 * first.count, 8)), np.empty((3 * second.count, 8))
     once, twice = 1 if order == FIRST else 0, 1 if order == SECOND else 0
     C, moved, every = np.empty((K, 8)), np.empty((once * K * m, 8)), np.arange(twice * m)
@@ -47,15 +38,15 @@ def clearance(body, obstacles, a, order, y, weight, J, H):
         if order == SECOND and not weight[begin : begin + lanes].any():
             continue
         if body.long:
-            place_points(second, a, begin, memory2, P2)
+            points.place_points(second, a, begin, memory2, P2)
         if within:
-            take_point(first, tree2, nx, memory2, P1)
+            points.take_point(first, tree2, nx, memory2, P1)
         else:
-            place_points(first, a, begin, memory1, P1)
+            points.place_points(first, a, begin, memory1, P1)
         if order != VALUES:
-            point_columns(first, tree1, nx, memory1, P1, D1)
+            points.point_columns(first, tree1, nx, memory1, P1, D1)
             if body.long:
-                point_columns(second, tree2, nx, memory2, P2, D2)
+                points.point_columns(second, tree2, nx, memory2, P2, D2)
         if order != SECOND:
             axis_distances(P1, P2, body.long, obstacles, C)
             for lane in range(lanes):
@@ -77,11 +68,11 @@ def clearance(body, obstacles, a, order, y, weight, J, H):
             _place_columns(D1, ends.first_columns, first.count, 0, both)
             if body.long:
                 _place_columns(D2, ends.second_columns, second.count, 3, both)
-            add_form(W, both, m, size, work, bent)
-            bend_points(first, tree1, nx, memory1, P1, D1, f1, ends.first_columns, m, bent)
+            points.add_form(W, both, m, size, work, bent)
+            points.bend_points(first, tree1, nx, memory1, P1, D1, f1, ends.first_columns, m, bent)
             if body.long:
-                bend_points(second, tree2, nx, memory2, P2, D2, f2, ends.second_columns, m, bent)
-            add_knots(bent, m, every, begin, lanes, H)
+                points.bend_points(second, tree2, nx, memory2, P2, D2, f2, ends.second_columns, m, bent)
+            points.add_knots(bent, m, every, begin, lanes, H)
 
 
 @kernel
