@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from ddp.errors import ProblemError, affordable, as_array, at_least_zero, choice, instance, integer, positive, said
 from ddp.feedback.succession import Succession
@@ -20,7 +20,7 @@ from dynamics.phases.phased_dynamics import PhasedDynamics
 from dynamics.robots.mjcf.compiling import quietly
 from dynamics.steps.robot_dynamics import RobotDynamics
 from problems.legs import base_pose, heading_of
-from problems.play.simulation import Play, Setting, Touching, lasting, played, pushed, system_of, world_of
+from problems.play.simulation import Play, Setting, Touching, at_limits, lasting, played, pushed, system_of, world_of
 from problems.walking.controller import Walking
 from problems.walking.footholds import as_command
 
@@ -71,7 +71,7 @@ class Run:
         median, p95 = np.percentile(self.milliseconds, [50, 95])
         done = "stayed up" if self.velocity.any() else "moved"  # of a floating base, or of a fixed one
         told = f"{done} for {self.play.t[-1]:.2f} s, plans of {median:.1f} ms (95 % below {p95:.1f} ms)"
-        return "; at the end ".join([told, *self.misses])
+        return "; at the end ".join([told + self.play.saturated, *self.misses])
 
 
 def simulate_receding(
@@ -137,7 +137,7 @@ def simulate_receding(
     with quietly():  # a fall is a result
         world = world_of(system, planner.x0, mu, soft, step)
         setting = Setting(world, system, factor, step, count, kicks, late, spread, rng)
-        play = played(setting, planner.x0, control, control.reference)
+        play = played(setting, planner.x0, control, control.reference).with_limits(control.clipped, system)
     commands = np.array([as_command(wanted(t)) for t in play.t])
     terms = planner.problem.terminal if isinstance(planner, RecedingHorizon) and np.isfinite(play.X[-1]).all() else ()
     misses = tuple(misses_of(terms, play.X[-1]))
@@ -151,6 +151,7 @@ class Replanned:
         self._planner, self._every, self._command = planner, every, command
         self._asked, self._policies = -np.inf, Succession()
         self.milliseconds: list[float] = []
+        self.clipped: list[NDArray[np.bool_]] = []
 
     def __call__(self, t: float, x: Array, touching: Touching) -> Array:
         """The control (nu,) at time t [s] in state x (nx,), wherever feet touch."""
@@ -159,7 +160,10 @@ class Replanned:
             self._policies.add(self._planner.plan(t, x, self._command(t)))
             self.milliseconds.append(1e3 * (time.perf_counter() - start))
         policy = self._policies.at(t)
-        return policy(policy.inside(t), x)
+        now = policy.inside(t)
+        u = policy(now, x)
+        self.clipped.append(at_limits(policy, now, u))
+        return u
 
     def reference(self, t: float) -> Array:
         """The state (nx,) of the plan in force."""

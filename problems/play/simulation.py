@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -97,9 +97,20 @@ class Play:
     limited: Mapping[str, float] = field(default_factory=dict, repr=False)
 
     def __str__(self) -> str:
+        return self._told() + self.saturated
+
+    @property
+    def saturated(self) -> str:
+        """The control that was at a limit for longest, in words, if it was for more than a twentieth of the time."""
         name, share = max(self.limited.items(), key=lambda item: item[1], default=("", 0.0))
-        limited = f"; {name} at its limit for {share:.0%} of the time".replace("%", " %") if share > LIMITED else ""
-        return self._told() + limited
+        return f"; {name} at its limit for {share:.0%} of the time".replace("%", " %") if share > LIMITED else ""
+
+    def with_limits(self, clipped: Sequence[NDArray[np.bool_]], system: RobotDynamics | PhasedDynamics) -> Play:
+        """Copy that knows which controls (nu,) of each that acted were at a limit; itself if none are told of."""
+        if not clipped:
+            return self
+        shares = np.mean(clipped[: len(self.U)], axis=0).tolist()
+        return replace(self, limited=dict(zip(names(system)[2], shares, strict=True)))
 
     def _told(self) -> str:
         if not np.isfinite(self.X).all():
@@ -191,15 +202,17 @@ def simulate(
             given = (x.copy(), touching()) if isinstance(acting, ContactPolicy) else (x.copy(),)  # theirs to write on
             u = acting(now, *given)
             if isinstance(limits, Policy):
-                low, high = (limit[limits.part(now)[0]] for limit in (limits.lower, limits.upper))
-                clipped.append(((u <= low) | (u >= high)) & (low < high))
+                clipped.append(at_limits(limits, now, u))
             return as_array("policy", u, (system.nu,)).copy()
 
         play = played(setting, solution.X[0], control, plan.reference, plan.U_before[0])
-    if not clipped:
-        return play
-    shares = np.mean(clipped[: len(play.U)], axis=0).tolist()
-    return replace(play, limited=dict(zip(names(system)[2], shares, strict=True)))
+    return play.with_limits(clipped, system)
+
+
+def at_limits(policy: Policy, t: float, u: Array) -> NDArray[np.bool_]:
+    """Whether a policy has each control (nu,) at a limit at time t [s]."""
+    low, high = (limit[policy.part(t)[0]] for limit in (policy.lower, policy.upper))
+    return ((u <= low) | (u >= high)) & (low < high)
 
 
 def _problem(solution: Solution) -> tuple[Problem, RobotDynamics | PhasedDynamics]:

@@ -1,5 +1,7 @@
 """Policies play in MuJoCo's contacts: they stay on their paths, better than a joint PD, and tell when they fall."""
 
+from dataclasses import replace
+
 import mujoco
 import numpy as np
 import pinocchio as pin
@@ -9,7 +11,7 @@ import ddp
 import problems
 from dynamics import Contact, Phase, PhasedDynamics, Robot, RobotDynamics, load
 from problems import arm, gaits, legged, quadrotor
-from problems.costs import ControlCost
+from problems.costs import ControlCost, StateCost
 from problems.legs import base_pose, with_base
 from problems.play.simulation import feet_of, world_of
 from problems.play.terrain import uneven_ground
@@ -232,6 +234,12 @@ def test_a_policy_that_clips_names_the_control_at_its_limit():
     freed = problems.simulate(plan, policy=wide, mass=1.3)
     assert (heavy.rms, freed.rms) == pytest.approx((0.25, 0.0125), rel=0.02)  # as docs/feedback.md says
     assert not problems.simulate(plan, policy=lambda t, x: hold).limited
+    stay = StateCost(system, x0, np.repeat([1e4, 1e2], 6))
+    with ddp.RecedingHorizon(replace(plan.problem, running=[ControlCost(hold, 1e-3), stay]), guess=plan) as planner:
+        run = problems.simulate_receding(planner, 0.3, mass=1.3)
+    share = (np.abs(run.play.U[:, 1]) >= limits[1]).mean()
+    assert run.play.limited[robot.model.names[2]] == pytest.approx(share)
+    assert f"; shoulder_lift_joint at its limit for {100.0 * share:.0f} % of the time" in str(run)
 
 
 def test_a_quadrotor_flies_its_loop_under_thrust_along_its_own_axes():
