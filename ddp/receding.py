@@ -35,7 +35,8 @@ class RecedingHorizon(Closing):
 
     problem: its x0 is where the first guess starts; terms and constraints ``at`` single knots keep their place in the
         horizon.
-    solver: `DDP` (the default), `ILQR` or `Newton`; few ``max_iterations`` bound the time of a solve.
+    solver: `DDP` (the default), `ILQR` or `Newton`; few ``max_iterations`` bound the time of a solve. With constraints
+        8 to 10 are enough for most steps, and what cannot be met is violated by little then; fewer are not.
     guess: for the first solve, as in `solve`.
     workers: as in `solve`; threads and processes live until the end of the block or `close`.
     latency [s]: from a measurement to when its plan is there, see `plan`.

@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from ddp.descent import Descent
 
 
-FEW, FURTHER = 20, 1e-3
-"""Iterations that a warm start has; how far its slacks and controls begin from their bounds, times how far the initial
-state has moved."""
+FEW, FEWEST, FURTHER = 20, 8, 1e-3
+"""Iterations that a warm start has; fewest for which Newton's steps begin; how far its slacks and controls begin from
+their bounds, times how far the initial state has moved."""
 
 AT_BOUND = 1e-3
 """Rows nearer to a bound, see `Barrier.near`, begin a warm start as bound if they have a multiplier."""
@@ -126,15 +126,17 @@ def _left(iterate: Iterate, point: Point, end: End, sweep: Sweep | None, exact: 
 
 
 def _by_what_binds(descent: Descent, point: Point, held: Array, led: bool) -> Finished:
-    """Newton's steps on the active set, where there are `FEW` iterations left.
+    """Newton's steps on the active set, as far as iterations are left.
 
-    led: whether what binds is not known yet. Where they do not converge the point is left at the best of them.
+    led: whether what binds is not known yet. Where they do not converge the point is left at the best of them, and the
+    barrier's iterations, of which two are kept, lead back from where nothing holds them.
     """
-    if point.boxed or descent.solver.max_iterations - len(descent.history) < FEW:
+    left = descent.solver.max_iterations - len(descent.history)
+    if point.boxed or left < (FEW if led else FEWEST):
         return Finished(None, False)
     point.contract()
     show, at_once = partial(descent.go_on, at=point), 1 if descent.watched else MOST
-    finished = finish(point, TOLERANCE, held, show, ROUNDS, at_once, led, descent.solver.last_sweep)
+    finished = finish(point, TOLERANCE, held, show, min(ROUNDS, left - 2), at_once, led, descent.solver.last_sweep)
     if finished.sweep is None:
         point.differentiate()
     return finished

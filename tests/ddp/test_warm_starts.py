@@ -76,6 +76,33 @@ def test_receding_horizons_follow_targets_past_obstacles(soft):
             x = problem.dynamics.step(x, solution.U[0])
 
 
+def test_few_iterations_are_enough_for_steps_of_receding_horizons_past_obstacles(rng):
+    problem = arm.obstacles(horizon=50, dt=0.02)
+    pose, x = problem.number("terminal[0].target"), problem.x0
+    with ddp.RecedingHorizon(problem, ddp.DDP(max_iterations=8), ddp.solve(problem)) as controller:
+        for k in range(15):
+            ahead = pose.copy()
+            ahead[1, 3] += 0.005 * k
+            controller.vary({"terminal[0].target": ahead})
+            solution = controller.solve(x)
+            assert solution.converged
+            noise = 3e-3 * rng.normal(size=12)
+            x = problem.dynamics.integrate(problem.dynamics.step(x, solution.U[0]), noise)
+
+
+def test_motions_of_few_iterations_violate_little_what_cannot_be_met():
+    problem = arm.obstacles(horizon=50, dt=0.02)
+    centers, x, found = problem.number("centers"), problem.x0, []
+    with ddp.RecedingHorizon(problem, ddp.DDP(max_iterations=10), ddp.solve(problem)) as controller:
+        for k in range(20):  # obstacles rise by 1 cm a step, below the arm as well
+            controller.vary(centers=centers + np.array([0.0, 0.0, 0.01 * k]))
+            solution = controller.solve(x)
+            x = problem.dynamics.step(x, solution.U[0])
+            clear = controller.problem.constraints[:3]
+            found.append(max(-one.values(x[None], np.zeros((1, 6))).min() for one in clear))
+    assert 1e-3 < max(found) < 2e-2
+
+
 def test_shifted_solutions_rest_at_the_end_where_that_is_better():
     problem = limited.boxed_reach()
     later = ddp.solve(problem).shift(2)
