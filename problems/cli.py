@@ -137,14 +137,16 @@ def solve(
 @click.option("--steps", type=int, default=100, show_default=True, help="How often the problem is solved.")
 @click.option("--push", type=float, default=0.3, show_default=True, help="Size of pushes on velocities.")
 @click.option("--every", type=int, default=25, show_default=True, help="Steps between pushes.")
+@shell.CHASE
 @shell.HTML
 @shell.JSON
 def mpc(
-    name: str, options: tuple[str, ...], steps: int, push: float, every: int, robot: str | None, html: str | None,
-    as_json: bool,
+    name: str, options: tuple[str, ...], steps: int, push: float, every: int, chase: bool, robot: str | None,
+    html: str | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Control problem NAME's system over a receding horizon while it is pushed about."""
     entry, problem, _ = shell.named(name, robot, options)
+    problem = replanning.chased(problem) if chase else problem
     if html:
         playing.check_robot(entry, problem)
     with progress(f"{name}, receding horizon"):
@@ -165,7 +167,8 @@ def mpc(
     rows = [[what.replace("_", " "), f"{value:.4g}"] for what, value in outcome.items()]
     rows += [["at the end", miss] for miss in misses]
     header = [f"{name}, N = {problem.horizon}, steps of {dt:g} ms", ""]
-    tell(as_json, {"problem": name, "step_milliseconds": dt, "misses": misses} | outcome, (header, rows))
+    advice = replanning.put_off(problem, run.X[-1], run.end)
+    tell(as_json, {"problem": name, "step_milliseconds": dt, "misses": misses} | outcome, (header, rows), *advice)
     if html:
         playing.animate(entry, problem, playing.Trajectory(run.X, run.U, problem), html)
     shell.end(bool(run.converged.all()))

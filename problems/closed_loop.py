@@ -20,7 +20,7 @@ class Run(NamedTuple):
 
     X (S+1, nx), U (S, nu): the states after pushes, and the controls applied.
     milliseconds (S,), iterations (S,), converged (S,): of each solve.
-    pushed: the steps after which the system was pushed.
+    pushed: the steps after which the system was pushed.   end (nx,): the last state of the last plan.
     """
 
     X: Array
@@ -29,6 +29,7 @@ class Run(NamedTuple):
     iterations: Array
     converged: NDArray[np.bool_]
     pushed: tuple[int, ...]
+    end: Array
 
 
 def close_loop(
@@ -66,7 +67,7 @@ def close_loop(
                 kick = np.concatenate([np.zeros(nv), strength * rng.normal(size=nv)])
                 X[k + 1] = system.integrate(X[k + 1], kick)
                 pushed.append(k + 1)
-    return Run(X, U, milliseconds, iterations, converged, tuple(pushed))
+    return Run(X, U, milliseconds, iterations, converged, tuple(pushed), solution.X[-1])
 
 
 def terminal_cost(problem: Problem, x: Array) -> float:

@@ -235,7 +235,7 @@ def test_rows_with_semicolons_are_a_matrix():
         (["solve", SMALL, "--horizen", "80"], ["--horizen", "did you mean '--horizon'"]),
         (["solve", SMALL, "--tolerence", "1"], ["--tolerence", "'--tolerance'"]),
         (["check", "arm/reach", "--knots", "3"], ["did you mean '--plot' or '--robot' or '--dt'"]),
-        (["solve", SMALL, "--horizon", "many"], ["--horizon", "whole number", "'many'"]),
+        (["solve", SMALL, "--horizon", "many"], ["--horizon", "whole number of steps of --dt seconds", "'many'"]),
         (["solve", SMALL, "--horizon", "3,4"], ["--horizon", "one number", "'3,4'"]),
         (["solve", SMALL, "--mass", "heavy"], ["--mass", "'heavy'"]),
         (["solve", SMALL, "--horizon"], ["--horizon", "value"]),
@@ -366,6 +366,18 @@ def test_a_receding_horizon_catches_pushes(tmp_path):
     assert page.stat().st_size > 10_000
     fails_with(mayne("mpc", "quadruped/stand"), 2, "PhasedDynamics")
     fails_with(mayne("mpc", SMALL, "--steps", 0), 2, "steps")
+
+
+@pytest.mark.parametrize("command", [("mpc", "--steps", "150"), ("replan", "--duration", "1.5", "--every", "0.04")])
+def test_plans_whose_end_recedes_are_told_to_chase_their_target_and_then_reach_it(command):
+    name, *options = command
+    put_off = mayne(name, "arm/reach", *options).stdout
+    assert "plans arrive at their end, which recedes: pay for the target at every step, too, by --chase" in put_off
+    chased = mayne(name, "arm/reach", *options, "--chase").stdout
+    assert "--chase" not in chased
+    away = re.search(r"tool0 is ([\d.]+) mm and [\d.]+° from its target", chased)
+    assert float(away[1]) < 10.0
+    fails_with(mayne(name, "pendulum/swing-up", "--chase"), 2, "--chase: expected for a problem whose end")
 
 
 @pytest.mark.parametrize("gait", ["quadruped/pace", "quadruped/jump", "biped/step"])

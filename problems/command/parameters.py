@@ -15,6 +15,8 @@ from problems.registry import Entry
 HOW = 'several numbers have commas between them, rows of a matrix semicolons: "1,0,0,0.4;0,1,0,0.2;0,0,1,0.5;0,0,0,1"'
 """Notation of arrays; that example is a pose without rotation at x = 0.4, y = 0.2, z = 0.5 m."""
 
+WHOLE = "a whole number"
+
 
 def parameters(entry: Entry) -> dict[str, Any]:
     """Each parameter of a problem's constructor and its default; of records, each field."""
@@ -73,12 +75,16 @@ def parse(entry: Entry, arguments: Sequence[str], others: Sequence[str] = ()) ->
             if not waiting:
                 raise ProblemError(f"{option}: expected a value after it")
             value = waiting.pop(0)
-        chosen[name] = _converted(option, value, known[name], name in arrays)
+        what = f"{WHOLE} of steps of --dt seconds" if name == "horizon" and "dt" in known else WHOLE
+        chosen[name] = _converted(option, value, known[name], name in arrays, what)
     return chosen
 
 
-def _converted(option: str, text: str, default: Any, is_array: bool) -> Any:
-    """A text as a value of the default's kind; without one, numbers where it can be read as numbers."""
+def _converted(option: str, text: str, default: Any, is_array: bool, whole: str = WHOLE) -> Any:
+    """A text as a value of the default's kind; without one, numbers where it can be read as numbers.
+
+    whole: what a whole number is, for errors.
+    """
     if isinstance(default, str):
         return text
     if isinstance(default, bool):
@@ -91,7 +97,8 @@ def _converted(option: str, text: str, default: Any, is_array: bool) -> Any:
     except ValueError:
         if default is None and not is_array:
             return text
-        plain = "a whole number" if kind is int else "numbers with commas between them"
+        several = "one number" if isinstance(default, float) else "numbers with commas between them"
+        plain = whole if kind is int else several
         what = f"numbers ({HOW})" if is_array else plain
         raise ProblemError(f"{option}: expected {what}, got {said(text)}") from None
     if len({len(row) for row in rows}) > 1:

@@ -16,13 +16,15 @@ import viz
 from ddp.errors import ProblemError, as_array, said
 from ddp.options import DDP
 from ddp.problem import Problem
+from ddp.protocols import Array
 from ddp.receding import RecedingHorizon
 from ddp.solver import solve
+from problems.closed_loop import terminal_cost
 from problems.command import playing
 from problems.command.output import tell
 from problems.command.parameters import parse
 from problems.command.progress import progress
-from problems.command.shell import DRAWING, HTML, JSON, NO_BROWSER, end, named, of_problem
+from problems.command.shell import CHASE, DRAWING, HTML, JSON, NO_BROWSER, end, named, of_problem
 from problems.command.simulating import disturbing, some_numbers
 from problems.play.driven import Driven
 from problems.play.receding import Run, simulate_receding
@@ -34,18 +36,27 @@ from problems.walking.controller import Walking
 ITERATIONS = 2
 """Iterations of each plan but the first."""
 
+PUT_OFF = 10.0
+"""Times the cost that the end of a plan has of which a motion is not where plans go."""
+
+
+def unchanged(problem: Problem) -> Problem:
+    """Return the problem."""
+    return problem
+
 
 @of_problem
 @click.option("--command", "wanted", help="Of gaits: forward,left,turning [m/s, rad/s]; or TIME:those;TIME:those;...")
 @click.option("--duration", type=float, default=5.0, show_default=True, help="Of the simulation [s].")
 @click.option("--every", type=float, default=0.02, show_default=True, help="Time between plans [s].")
 @click.option("--latency", type=float, default=0.02, show_default=True, help="From a measurement to its plan [s].")
+@CHASE
 @disturbing
 @click.option("--plot", type=DRAWING, help="Write the distance from the plans against time (.png, .pdf, .svg).")
 @HTML
 @JSON
 def replan(
-    name: str, options: tuple[str, ...], wanted: str | None, duration: float, every: float, latency: float,
+    name: str, options: tuple[str, ...], wanted: str | None, duration: float, every: float, latency: float, chase: bool,
     push: str | None, mass: float, friction: float | None, delay: float, noise: float, rate: float, seed: int,
     plot: str | None, robot: str | None, html: str | None, as_json: bool,
 ) -> None:  # fmt: skip
@@ -53,7 +64,9 @@ def replan(
     command = _commands(wanted or "0,0,0")
     pushes = {} if push is None else {0.5 * duration: some_numbers("--push", push)}
     entry = find(name)
-    planner, by_command = planner_of(entry, robot, options, latency)
+    planner, by_command = planner_of(entry, robot, options, latency, chased if chase else unchanged)
+    if chase and by_command:
+        raise ProblemError(f"--chase: expected for a problem with a target, {name} walks by commands")
     if wanted and not by_command:
         raise ProblemError(f"--command: {name} has none, it is what gaits walk by")
     with planner, progress(f"{entry.name}, playing"):
@@ -69,7 +82,9 @@ def replan(
         "milliseconds": _spread(run), "misses": run.misses,
         "velocities": [{"command": wish.tolist(), "velocity": mean.tolist()} for wish, mean in told],
     }  # fmt: skip
-    tell(as_json, data, f"{entry.name}: {run}", *([table] if told else []))
+    last = planner.solution if isinstance(planner, RecedingHorizon) else None
+    advice = [] if last is None or last.problem is None else put_off(last.problem, run.play.X[-1], last.X[-1])
+    tell(as_json, data, f"{entry.name}: {run}", *([table] if told else []), *advice)
     if plot:
         unit = "m" if system_of(planner.system).robot.is_floating else "rad"
         playing.plot_runs({"receding horizon": run.play}, unit, entry.description, plot)
@@ -116,7 +131,7 @@ def drive(
 
 def planner_of(
     entry: Entry, robot: str | None, options: Sequence[str], latency: float,
-    changed: Callable[[Problem], Problem] = lambda problem: problem,
+    changed: Callable[[Problem], Problem] = unchanged,
 ) -> tuple[Walking | RecedingHorizon, bool]:  # fmt: skip
     """The receding horizon of a problem, ``changed`` before, and whether it walks by commands."""
     gait = entry.name.partition("/")[2]
@@ -134,7 +149,7 @@ def planner_of(
 
 
 def controller_of(
-    problem: Problem, latency: float, changed: Callable[[Problem], Problem] = lambda problem: problem
+    problem: Problem, latency: float, changed: Callable[[Problem], Problem] = unchanged
 ) -> RecedingHorizon:
     """The receding horizon of a ``changed`` problem, whose first plan begins where whole solves end.
 
@@ -151,10 +166,24 @@ def controller_of(
 
 def chasing(problem: Problem) -> Problem:
     """Copy whose target counts at every knot: a horizon that recedes would never come to its end's."""
-    targets = [term for term in problem.terminal if hasattr(term, "target")]
+    targets = [term for term in problem.terminal if hasattr(term, "target") and term not in problem.running]
     if len(targets) != 1:
         return problem
     return replace(problem, running=[*problem.running, targets[0]])
+
+
+def chased(problem: Problem) -> Problem:
+    """`chasing`; ProblemError where there is no such target."""
+    if (found := chasing(problem)) is problem:
+        raise ProblemError("--chase: expected for a problem whose end has one target, this one's has not")
+    return found
+
+
+def put_off(problem: Problem, x: Array, end: Array) -> list[str]:
+    """Advice where plans arrive at their ``end`` (nx,), which recedes, but the motion does not, at x (nx,)."""
+    if chasing(problem) is problem or not terminal_cost(problem, x) > PUT_OFF * terminal_cost(problem, end):
+        return []
+    return ["plans arrive at their end, which recedes: pay for the target at every step, too, by --chase"]
 
 
 def _three(numbers: Any) -> str:

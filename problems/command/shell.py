@@ -105,6 +105,7 @@ HTML = click.option("--html", type=File(".html", ".htm"), help="Write a self-con
 SAVE = click.option("--save", type=File(), help="Write the solution (.npz), for `mayne view`.")
 PLOT = click.option("--plot", type=DRAWING, help="Write how it converged (.png, .pdf, .svg).")
 NO_BROWSER = click.option("--no-browser", is_flag=True, help="Tell the address of the viewer, and open no browser.")
+CHASE = click.option("--chase", is_flag=True, help="Let the target of the end count at every step, too.")
 JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
