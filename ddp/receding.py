@@ -84,8 +84,8 @@ class RecedingHorizon(Closing):
     def plan(self, t: float, x: ArrayLike, command: object = None) -> Policy:
         """The policy from t + latency on [s], of a system in state x (nx,) at time t; its times are absolute.
 
-        It has the solver's gains, and begins at a step of time from the first one on, later than the last policy, which
-        leads there. The first begins at t. A policy is returned again where no other is found.
+        It has the solver's gains, and begins at a step of time from the first one on, later than the last policy, whose
+        gains lead there. The first begins at t. A policy is returned again where no other is found.
         command: without meaning here, as `problems.Walking` has one.
         """
         now, state = float(as_array("t", t, ())), as_state(self.system, "x", x)
@@ -94,7 +94,7 @@ class RecedingHorizon(Closing):
             dt, begun = self.system.dt, float(last.starts[0])
             steps = max(1, int(np.ceil((now + self.latency - begun) / dt - 1e-6)))
             start = begun + steps * dt
-            state = self._policies.predicted(now, state, start)
+            state = self._policies.predicted(now, state, start, controlled=True)
         try:
             solution = self.solve(state, min(steps, self.problem.horizon))
         except (UndefinedCostError, ModelError):

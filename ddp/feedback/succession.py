@@ -1,8 +1,11 @@
 """Policies one after the other, as receding horizons make them: which one is in force, and where it leads to."""
 
+from contextlib import suppress
+
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ddp.errors import ModelError
 from ddp.feedback.policy import Policy, as_state
 from ddp.protocols import Array
 
@@ -30,18 +33,34 @@ class Succession:
             del self._policies[0]
         return self._policies[0]
 
-    def predicted(self, t: float, x: ArrayLike, later: float) -> Array:
+    def predicted(self, t: float, x: ArrayLike, later: float, controlled: bool = False) -> Array:
         """The state (nx,) at a later time [s] of a system in state x (nx,) at time t, where a plan may begin.
 
         x_r(later) ⊕ (x ⊖ x_r(t)): errors of a reference x_r in force stay until that of the next one begins.
+        controlled: errors change as in steps that policies control, for systems with equal steps.
         """
         now = self.at(t)
         state = as_state(now.system, "x", x)
         ends = [*(float(policy.starts[0]) for policy in self._policies[1:]), np.inf]
         for policy, end in zip(self._policies, ends, strict=True):
             until = min(end, later)
+            while controlled and until - t > ROUNDING:
+                state, t = _stepped(policy, t, state, min(t + policy.system.dt, until))
             error = policy.system.difference(policy.reference(t), state)
             state, t = policy.system.integrate(policy.reference(until), error), until
             if until == later:
                 break
         return np.asarray(state)
+
+
+def _stepped(policy: Policy, t: float, x: Array, until: float) -> tuple[Array, float]:
+    """The state (nx,) at a time [s] within a step from t, where it is x (nx,), and that time.
+
+    It is off the reference by what is in between its errors at t and after the step.
+    """
+    system, dt = policy.system, policy.system.dt
+    error = system.difference(policy.reference(t), x)
+    with np.errstate(all="ignore"), suppress(ModelError):  # raised where there is no step
+        after = system.difference(policy.reference(t + dt), system.step(x, policy(policy.inside(t), x)))
+        error = error + (until - t) / dt * (after - error) if np.isfinite(after).all() else error
+    return np.asarray(system.integrate(policy.reference(until), error)), until

@@ -182,6 +182,16 @@ def test_arms_reach_by_plans_made_again_of_late_measurements():
     assert run.play.rms < 0.05
 
 
+@pytest.mark.parametrize("delay", [0.005, 0.01])
+def test_arms_stay_stable_where_controls_are_late_and_plans_begin_at_every_step(delay):
+    plain = arm.reach("ur5", horizon=25, dt=0.02)
+    problem = dataclasses.replace(plain, running=[*plain.running, plain.terminal[0]])
+    with ddp.RecedingHorizon(problem, ddp.DDP(max_iterations=5), ddp.solve(problem), latency=0.02) as planner:
+        run = problems.simulate_receding(planner, 1.5, every=0.02, delay=delay, mass=1.1, noise=0.5)
+    end = frame_poses(problem.dynamics.robot, run.play.X[-1, :6], ["tool0"])[0].translation
+    assert np.linalg.norm(end - problem.number("terminal[0].target")[:3, 3]) < 0.02
+
+
 def test_arms_follow_targets_that_move():
     problem, asked = arm.reach("ur5", horizon=25, dt=0.02), []
     pose, robot = problem.number("target"), problem.dynamics.robot
