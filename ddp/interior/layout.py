@@ -52,7 +52,7 @@ class Workplace:
             routines = make(problem.horizon, True)
         self._routines = routines if routines is not None and routines.strays else None
         self.own, places = carved(shapes_of(problem, rows))
-        for name in ("factors", "J"):  # J of limits of controls; that of constraints is written
+        for name in ("factors", "J"):
             self.own[name].fill(1.0)
         block = (places["forces"] - places["X"]) // 8 + rows.size
         self.decisions = filled(Decisions, **vars(Course(np.zeros(ENTRIES), np.zeros(ENTRIES))))
@@ -121,6 +121,7 @@ class Workplace:
         self.bounds.renew()
         for name in ("costate", "weights"):
             self.own[name].fill(0.0)
+        self.own["J"].fill(1.0)  # of limits of controls; that of constraints is written
         self.backward.begin()
 
     def scale(self, factors: Array) -> None:
