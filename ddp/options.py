@@ -179,10 +179,11 @@ class DDP:
         """Whether steps of a problem become linear where rollouts struggle."""
         if not self._open or problem.constrained:
             return False
+        if problem.limited or not is_underactuated(problem.dynamics):
+            return problem.limited
         s = self.search
         usual = isinstance(s, Backtracking) and Backtracking(s.share, s.shortest, s.generous) == PLAIN_SEARCH
-        own = not usual or self.regularization is not None
-        return problem.limited or (not own and is_underactuated(problem.dynamics))
+        return usual and self.regularization is None
 
     @property
     def holding(self) -> ConstraintMethod:
