@@ -198,7 +198,7 @@ class Rows:
         X, U, c = x0[None], np.zeros((1, self.nz - self.n)), np.zeros(self.size)
         row_table.evaluate(self.table, VALUES, 0, 1, X, U, NONE, c, NO_HESSIANS)
         for entry, _ in self._python:
-            if entry.start == 0:
+            if entry.start == 0 and entry.cap is None:
                 entry.own(c)[0] = entry.constraint.values(X, U)[0]
         return float(row_table.worst(c, *self._given))
 
