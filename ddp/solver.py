@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -26,7 +26,7 @@ from ddp.parallel.workers import WorkerError, Workers, as_workers, differentiato
 from ddp.problem import Problem
 from ddp.sanity import look
 from ddp.solutions.explanation import is_far
-from ddp.solutions.record import Record, Watcher
+from ddp.solutions.record import Record, Watcher, is_led
 from ddp.solutions.solution import Solution
 from ddp.solutions.status import Ending, Status, infeasible
 from ddp.starts import start_policy
@@ -82,13 +82,14 @@ def solve(
 
     Constraints are held by full-space steps (``step`` of `DDP`): gains keep what is at its bound. A few rollouts
     without constraints may lead to where they begin, but not where X of a guess (X, U) moves and meets constraints,
-    which keeps its way around obstacles. If they fail, or end at a minimum whose cost is mostly that of a missed
-    target, they begin anew: from the guess itself, unless that failed with states that violate constraints;
-    after failures from the default guess, too; then from a few motions that violate constraints in other ways
-    (`ddp.constraints.impossible`): if there are none, they cannot be met, and the status says so. The cheapest minimum
-    is kept; iterations of all attempts count, and stand in ``history``. Before these motions, and where none converges,
-    or to no minimum, the augmented Lagrangian (`augmented`) is tried, whose gains give way to what disturbs them as
-    much as the last penalties let them.
+    which keeps its way around obstacles. If they fail from there, where constraints do not give way yet, or
+    end at a minimum whose cost is mostly that of a missed target, they begin anew: from the guess itself, unless that
+    failed with states that violate constraints; after failures from the default guess, too, and from where they failed;
+    then from a few motions that violate constraints in other ways (`ddp.constraints.impossible`): if there are none,
+    they cannot be met, and the status says so. The cheapest minimum is kept; iterations of all attempts count, and
+    stand in ``history``. After failures from guesses, and where none converges, or to no minimum, the augmented
+    Lagrangian (`augmented`) is tried, whose gains give way to what disturbs them as much as the last penalties let
+    them.
 
     Raises, whatever ``throw`` is, ProblemError for bad input, before any work, or when a term's own code fails;
     UndefinedCostError, which is one, where the cost of the guess is nan: of infinite ones the status tells; SolveError
@@ -147,7 +148,8 @@ class _Task(NamedTuple):
         unmet = unmet_at_once(self.problem) if outside else None
         if unmet is not None:
             first = replace(first, max_iterations=min(first.max_iterations, NEARBY))
-        outcome, linear = self.solved(first, guess, start, history, keeper), first.full_space(self.problem)
+        outcome = self.solved(first, guess, start, history, keeper, bool(others) and unmet is None)
+        linear = first.full_space(self.problem)
         if outcome.violation > TOLERANCE and not (outside or outcome.status.ending is Ending.INFEASIBLE):
             unmet = unmet_at_once(self.problem)
         if unmet is not None and outcome.violation > TOLERANCE:
@@ -173,16 +175,19 @@ class _Task(NamedTuple):
                 linear = outcome is not found or way.full_space(self.problem)
             return found
 
-        reached = outcome
-        starts: list[Start] = [guess] if guess is None or outcome.converged else [guess, None]
-        if isinstance(guess, tuple) and not outcome.converged and self.problem.violation(*guess) > TOLERANCE:
-            starts = [None]  # states that lead nowhere
-        for begun in starts if _is_led(history) else []:
+        reached, led = outcome, is_led(history)
+        astray = isinstance(guess, tuple) and not outcome.converged and self.problem.violation(*guess) > TOLERANCE
+        starts: list[Start] = [guess] if led and not astray else []
+        if guess is not None and not outcome.converged:
+            starts.append(None)
+        for begun in starts:
             if goes_on(anew=True):
                 tried(others[0], begun)
         left = True  # rollouts from the guess, to their end
         if not outcome.converged and outcome.violation > TOLERANCE and goes_on(anew=False):
             left = tried(others[-1], guess).status.ending is Ending.ITERATIONS
+        if led and not outcome.converged and goes_on(anew=True):
+            reached = tried(others[0], (reached.X, reached.U))
         if (outcome.converged or outcome.violation > TOLERANCE) and goes_on(anew=True):
             most = 1 if outcome.converged else FROM_ELSEWHERE
             for U in elsewhere(self.problem, reached.U, reached.multipliers)[:most]:
@@ -194,13 +199,15 @@ class _Task(NamedTuple):
         return _told(outcome, history, solver.max_iterations)
 
     def solved(
-        self, solver: DDP, guess: Start, start: Stopwatch, history: list[Record], keeper: Standing | None = None
-    ) -> Solution:
-        """Solve in one way."""
+        self, solver: DDP, guess: Start, start: Stopwatch, history: list[Record], keeper: Standing | None = None,
+        first: bool = False,
+    ) -> Solution:  # fmt: skip
+        """Solve in one way; first: whether there are others."""
         stood = None if keeper is None else keeper.standing
         if stood is not None:
             guess = stood["X"].copy(), stood["U"].copy()
-        policy, goal = start_policy(self.problem, guess)._replace(keeper=keeper), solver.relaxed(self.problem, guess)
+        policy = start_policy(self.problem, guess)._replace(keeper=keeper, first=first)
+        goal = solver.relaxed(self.problem, guess)
         try:
             with differentiator(goal, self.crew) as work:
                 return descend_from(goal, solver, policy, work, self.callback, start, history)
@@ -246,13 +253,8 @@ def may_be_better(outcome: Solution, solver: DDP, linear: bool) -> bool:
         return False
     if not outcome.converged:
         return outcome.status.ending in FAILED
-    far = _is_led(outcome.history) and outcome.problem is not None and is_far(outcome, outcome.problem)
+    far = is_led(outcome.history) and outcome.problem is not None and is_far(outcome, outcome.problem)
     return linear and (outcome.kind != MINIMUM or far)
-
-
-def _is_led(history: Sequence[Record]) -> bool:
-    """Whether rollouts without constraints have led to where full-space steps began."""
-    return not all(record.full_space for record in history)
 
 
 def descend_from(

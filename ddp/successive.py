@@ -54,8 +54,8 @@ class Successive:
         self._traces = problem.traces
         self._work.kept.setdefault(solver.hessian, ONCE)  # the first solve loads what all others need
 
-    def solve(self, problem: Problem, guess: Start, solver: DDP) -> Solution:
-        """Solve, and return what does not converge all the same; ProblemError after `close`."""
+    def solve(self, problem: Problem, guess: Start, solver: DDP, first: bool = False) -> Solution:
+        """Solve, and return what does not converge all the same; ProblemError after `close`. first: see `Guess`."""
         start = Stopwatch()
         if self._closed:
             raise ProblemError("controller: expected one that is open, this one was closed; make another")
@@ -68,7 +68,8 @@ class Successive:
         if objective is not self._traces[0]:
             self._work.turn_to(goal)
         self._traces = problem.traces
-        return descend_from(goal, solver, start_policy(problem, guess), self._work, None, start)
+        policy = start_policy(problem, guess)._replace(first=first)
+        return descend_from(goal, solver, policy, self._work, None, start)
 
     def close(self) -> None:
         """End threads and processes; nothing can be solved afterwards."""

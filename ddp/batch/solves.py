@@ -94,7 +94,7 @@ class Solves:
             self._successive = Successive()
         guess, first = problem.guess if start is None else start, self._solver.attempts(problem)[0]
         try:
-            found = self._successive.solve(problem, guess, first)
+            found = self._successive.solve(problem, guess, first, first is not self._solver)
         except BaseException:  # whatever state memory is in
             self._successive = None
             raise

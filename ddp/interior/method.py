@@ -65,6 +65,7 @@ class Interior:
     patience: iterations with one barrier before ``struggles`` has anything to say, 1 where each has to be shown as it
     ends: so many may be made in one call, which share its time.
     keeper: is told where it stands after steps, see standing.py.
+    gives: whether constraints may give way, where there is no other attempt.
     newton: takes Newton's steps on the active set, at most so many, see `finish.finish`; finished: what they came to.
     open: whether constraints that gave way miss bounds by more than the tolerance at the end.
     """
@@ -73,6 +74,7 @@ class Interior:
         self, point: Point, tolerance: float, history: list[Record], show: Callable[[Record, Point], None],
         begun: float, struggles: Callable[[list[Record]], bool] | None = None, proof: int = 0,
         newton: Callable[[Point, int], Finished] | None = None, patience: int = 1, keeper: Keeper | None = None,
+        gives: bool = True,
     ) -> None:  # fmt: skip
         self.point, self.history, self._show, self._struggles, self._newton = point, history, show, struggles, newton
         self.finished: Finished | None = None
@@ -83,7 +85,7 @@ class Interior:
         s.tolerance, s.within, s.crosses = tolerance, within, newton is not None
         s.proof = len(history) + proof if proof else 0
         self._patience, self.fell, self._keeper = patience, len(history), keeper
-        self._warm = self.open = False
+        self._warm, self._gives, self.open = False, gives, False
 
     def _begin(self) -> None:
         """First multipliers of the dynamics: costates, unless they are large, or constraints will change them.
@@ -132,8 +134,8 @@ class Interior:
             elif came == iteration.LEADS_ASTRAY:
                 self.point.start(self.point.X, self.point.U, INSIDE)
                 self._again()
-            elif came == iteration.GIVES:
-                self._elastic()
+            elif came == iteration.GIVES and not self._elastic():
+                return End(Ending.UNMET, Ending.UNMET.value)
             elif came == iteration.CROSSES:
                 if self._converges():
                     return End(Ending.CONVERGED)
@@ -178,7 +180,7 @@ class Interior:
     def _elastic(self) -> bool:
         """Let constraints give way, if they do not yet; whether there are any."""
         p = self.point
-        if p.first == 0 or p.bounds.elastic or self._warm:
+        if p.first == 0 or p.bounds.elastic or self._warm or not self._gives:
             return False
         p.barrier, self.course.settled = START * p.scale, 1
         p.let_go(PRICE * p.scale)

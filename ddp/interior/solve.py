@@ -23,7 +23,7 @@ from ddp.interior.standing import go_on, point_at
 from ddp.iterate import Iterate
 from ddp.problem import Problem
 from ddp.protocols import Array
-from ddp.solutions.record import Record
+from ddp.solutions.record import Record, is_led
 from ddp.solutions.status import End, Ending, infeasible
 from ddp.starts import FULL
 from ddp.sweeps.outcome import Sweep
@@ -169,8 +169,9 @@ def _from_anew(descent: Descent, scale: float) -> tuple[Interior, End]:
     alone = descent.watched or keeper is not None or struggles in (_struggles_within, _struggles_freely)
     patience = 1 if alone else PATIENCE_WITHIN if struggles is _struggles_long else PATIENCE
     interior = Interior(
-        point, solver.tolerance, history, descent.go_on, descent.begun, struggles, proof, cross, patience, keeper
-    )
+        point, solver.tolerance, history, descent.go_on, descent.begun, struggles, proof, cross, patience, keeper,
+        gives=not (iterate.guess is not None and iterate.guess.first and is_led(history)),
+    )  # fmt: skip
     if standing is None:
         return interior, interior.run(solver.max_iterations)
     go_on(interior, standing)

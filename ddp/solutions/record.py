@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from ddp.protocols import Array
@@ -50,3 +51,8 @@ class Watcher(Protocol):
 
     def watch(self, record: Record, X: Array, U: Array) -> None:
         """Called after each iteration; X (N+1, nx), U (N, nu) are copies."""
+
+
+def is_led(history: Sequence[Record]) -> bool:
+    """Whether rollouts without constraints have led to where full-space steps began."""
+    return not all(record.full_space for record in history)

@@ -1,5 +1,6 @@
 """Attempts of a solve where the first one fails, or converges far from its target: arms whose way a ball bars."""
 
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -9,7 +10,7 @@ import ddp
 from ddp import DDP, Problem
 from ddp.solver import is_far
 from dynamics import FunctionDynamics, RobotDynamics, load
-from problems.constraints import JointLimits, VelocityLimits
+from problems.constraints import FramePositionEquality, JointLimits, VelocityLimits
 from problems.costs import ControlCost, FramePosition, StateCost
 from problems.obstacles import CapsuleClearance, Sphere, SphereClearance
 
@@ -79,6 +80,25 @@ def test_a_solve_that_fails_on_the_way_of_rollouts_begins_anew_from_its_guess(fo
     found, linear = ddp.solve(problem), ddp.solve(problem, DDP(step="linear"))
     assert found.cost <= (1.0 + 1e-6) * linear.cost < 0.5
     assert found.iterations == len(found.history)
+
+
+def test_constraints_do_not_give_way_after_rollouts_where_other_attempts_follow(folder):
+    problem, _ = fails_first(folder)
+    alone, linear = ddp.RecedingHorizon(problem).solve(problem.x0), ddp.solve(problem, DDP(step="linear"))
+    assert ddp.solve(problem).iterations < alone.iterations + linear.iterations
+
+
+def test_states_that_are_given_and_lead_nowhere_are_left_for_the_default_guess(folder):
+    """An end that has to be met lets no rollouts lead from these states, which pass through three balls."""
+    robot = arm(folder, 3)
+    target, found = [0.29, 0.0, 0.67], None
+    balls = [Sphere([0.678, 0.0, 0.598], 0.116), Sphere([0.718, 0.0, 0.463], 0.082), Sphere([1.052, 0.0, 0.229], 0.112)]
+    for obstacles in ([], balls):
+        problem = reach(robot, np.zeros(3), target, obstacles, (0.0223, 0.0223), False)
+        end = [FramePositionEquality(robot, "tip", target)]
+        problem = replace(problem, terminal=problem.terminal[1:], terminal_constraints=end)
+        found = ddp.solve(problem, guess=None if found is None else (found.X, found.U))
+    assert found.cost < 0.4
 
 
 def test_a_guess_through_an_obstacle_is_left_for_the_default_one(folder):
