@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
-KEPT, LARGEST = 16, 2**25
-"""Limits of what a thread keeps: arrays, and numbers in all of them."""
+KEPT, LARGEST, HUGE, LOOSE = 16, 2**25, 2**22, 4
+"""Limits of what a thread keeps: arrays, and numbers in all of them, of those below `HUGE` numbers and of the others,
+which are held for longer; and how many times as large as asked one may be."""
 
 _ALIGNMENT = 64
 _local = threading.local()
@@ -35,18 +36,19 @@ def recycled(shape: tuple[int, ...]) -> Array:
     if not size:
         return np.empty(shape)
     try:
-        kept: list[tuple[int, weakref.ref[Array], memoryview]] = _local.kept
+        kept: list[tuple[int, weakref.ref[Array], memoryview]] = _local.kept[size >= HUGE]
     except AttributeError:
-        kept = _local.kept = []
-    free = next((i for i, (known, holder, _) in enumerate(kept) if known == size and holder() is None), None)
-    if free is not None:
-        memory = kept.pop(free)[2]
+        _local.kept = [], []
+        kept = _local.kept[size >= HUGE]
+    free = [(n, i) for i, (n, holder, _) in enumerate(kept) if size <= n <= LOOSE * size and holder() is None]
+    if free:
+        known, _, memory = kept.pop(min(free)[1])
     else:
         raw = np.empty(size + _ALIGNMENT // 8)
         start = -(raw.ctypes.data // 8) % (_ALIGNMENT // 8)
-        memory = raw[start : start + size].data  # arrays of a buffer are not known as parts of `raw`
-    whole = np.frombuffer(memory)
-    kept.append((size, weakref.ref(whole), memory))  # what has not been used for longest goes first
-    while len(kept) > KEPT or sum(known for known, _, _ in kept) > LARGEST:
+        known, memory = size, raw[start : start + size].data  # arrays of a buffer are not known as parts of `raw`
+    whole = np.frombuffer(memory, count=size)
+    kept.append((known, weakref.ref(whole), memory))  # what has not been used for longest goes first
+    while len(kept) > KEPT or sum(n for n, _, _ in kept) > LARGEST:
         del kept[0]
     return whole.reshape(shape)

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ddp.errors import ProblemError, items, said
-from ddp.machine.recycled import recycled_rows
+from ddp.machine.recycled import recycled
 from ddp.problem import Problem
 from ddp.solutions.solution import Solution
 from ddp.solutions.solution_files import shapes
@@ -60,10 +60,15 @@ def row_type(problem: Problem, keep: Sequence[str], dtype: Any) -> np.dtype[np.v
     return np.dtype(SCALARS + [(name, number, found[name]) for name in kept])
 
 
+def unwritten_rows(count: int, kind: np.dtype[np.void]) -> Rows:
+    """Rows that are not initialised, in memory that is used again."""
+    size = count * kind.itemsize
+    return recycled((-(-size // 8),)).view(np.uint8)[:size].view(kind)
+
+
 def empty_rows(count: int, kind: np.dtype[np.void]) -> Rows:
     """Rows of zeros but for their arrays, which are not initialised, in memory that is used again."""
-    [numbers] = recycled_rows(count, (-(-kind.itemsize // 8),))
-    rows: Rows = numbers.reshape(-1).view(np.uint8)[: count * kind.itemsize].view(kind)
+    rows = unwritten_rows(count, kind)
     for name, *_ in SCALARS:
         rows[name] = np.zeros((), kind[name])
     return rows

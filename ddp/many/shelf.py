@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ddp.errors import ProblemError, affordable
 from ddp.files import remove_left, shown, write_atomically
-from ddp.many.rows import Rows
+from ddp.many.rows import Rows, unwritten_rows
 
 try:
     import fcntl
@@ -81,13 +81,13 @@ Outlet: TypeAlias = "Shared | Folder | None"
 class Memory:
     """Rows in one array, and memory through which other processes hand theirs over.
 
-    done (M,): which rows there are.   policies: those of anchors, by row.
+    done (M,): which rows there are; the others hold nothing yet.   policies: those of anchors, by row.
     inside: rows (M,) that threads of this process write to themselves.
     """
 
     def __init__(self, count: int, kind: np.dtype[np.void]) -> None:
         affordable("over", count, count * kind.itemsize // 8)
-        self.rows, self._file = np.zeros(count, kind), -1
+        self.rows, self._file = unwritten_rows(count, kind), -1
         self._outlet: Shared | None = None
         self.done = np.zeros(count, dtype=bool)
         self.policies: dict[int, np.void] = {}

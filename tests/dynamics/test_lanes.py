@@ -223,6 +223,21 @@ def test_memory_that_nobody_looks_at_is_used_again():
     assert where % 64 == 0
 
 
+def test_memory_serves_arrays_of_nearly_as_many_numbers_and_the_smallest_that_does():
+    large, small = recycled((90_001,)), recycled((50_001,))
+    where = small.ctypes.data
+    del large, small
+    assert recycled((40_000,)).ctypes.data == where
+    assert recycled((400,)).ctypes.data != where
+
+
+def test_memory_of_large_arrays_is_kept_while_small_ones_come_and_go():
+    large = recycled((2**22 + 5,))
+    where, small = large.ctypes.data, [recycled((1000 + i,)) for i in range(40)]
+    del large, small
+    assert recycled((2**22,)).ctypes.data == where
+
+
 def test_zeros_are_zeros_in_memory_that_others_wrote_to():
     found = aligned_zeros((200, 100))
     where = found.ctypes.data
