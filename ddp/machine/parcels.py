@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import pickle
+import sys
 from collections.abc import Iterator, MutableMapping
 from typing import Any, NamedTuple, TypeAlias
 
@@ -29,8 +30,9 @@ class NotPackedError(Exception):
     """Something is not found by its name elsewhere: a plain pickle, or one that sends code, may know what to do."""
 
 
-Place: TypeAlias = tuple[int, tuple[int, ...], str, bool]
-"""Place of an array in a block: its offset [bytes], its shape and type, and whether it may be written on."""
+Place: TypeAlias = tuple[int, tuple[int, ...], str, str]
+"""Place of an array in a block: its offset [bytes], shape and type; "T" if it is the transpose of what is there, and
+"r" if it may only be read."""
 
 
 class Parcel(NamedTuple):
@@ -58,7 +60,7 @@ class _Packer(pickle.Pickler):
         self.numbers: dict[int, int] = {}
 
     def persistent_id(self, value: Any) -> Any:
-        if type(value) is np.ndarray and value.dtype.kind in KINDS and value.flags.c_contiguous:
+        if type(value) is np.ndarray and value.dtype.kind in KINDS:
             if id(value) not in self.numbers:
                 self.numbers[id(value)] = len(self.arrays)
                 self.arrays.append(value)
@@ -86,6 +88,16 @@ class _Packer(pickle.Pickler):
         return self.numbers[id(value)]
 
 
+class _Unpickler(pickle.Unpickler):
+    """Finds classes and functions of modules that there are in half the time."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        try:
+            return getattr(sys.modules[module], name)
+        except (KeyError, AttributeError):
+            return super().find_class(module, name)
+
+
 def packed(state: Any) -> Parcel:
     """Pack objects; `NotPackedError` where they are of the main script, and whatever pickling raises."""
     stream = io.BytesIO()
@@ -105,7 +117,9 @@ def packed(state: Any) -> Parcel:
 
     def place_of(array: np.ndarray) -> Place:
         if id(array) not in known:
-            known[id(array)] = add(array.tobytes()), array.shape, array.dtype.str, bool(array.flags.writeable)
+            own, flags = array.T if array.flags.fnc else array, array.flags
+            how = "T" * flags.fnc + "r" * (not flags.writeable)
+            known[id(array)] = add(own.tobytes()), own.shape, own.dtype.str, how
         return known[id(array)]
 
     arrays = [place_of(array) for array in packer.arrays]
@@ -148,7 +162,10 @@ def unpacked(parcel: Parcel) -> Any:
     words[:] = np.frombuffer(parcel.block, np.int64)
     base = int(memory.ctypes.data)
     words[np.frombuffer(parcel.pointers, np.int64)] += base
-    made = [_view(memory, *place) for place in parcel.arrays]
+    made = [
+        _view(memory, offset, shape, kind, how) if how else np.ndarray(shape, kind, memory, offset)
+        for offset, shape, kind, how in parcel.arrays
+    ]
     structs: list[Struct] = []
     for i, (cls, begin, count) in enumerate(parcel.structs):
         struct = object.__new__(cls)
@@ -158,16 +175,16 @@ def unpacked(parcel: Parcel) -> Any:
             start=start, address=start,
         )
         structs.append(struct)
-    objects: Any = pickle.Unpickler(io.BytesIO(parcel.objects))
+    objects: Any = _Unpickler(io.BytesIO(parcel.objects))
     objects.persistent_load = [*made, *reversed(structs)].__getitem__
     return objects.load()
 
 
-def _view(memory: np.ndarray, offset: int, shape: tuple[int, ...], kind: str, writeable: bool) -> np.ndarray:
+def _view(memory: np.ndarray, offset: int, shape: tuple[int, ...], kind: str, how: str) -> np.ndarray:
     """Array of a block."""
     array: np.ndarray = np.ndarray(shape, kind, memory, offset)
-    if not writeable:
-        array.setflags(write=False)
+    array = array.T if "T" in how else array
+    array.setflags(write="r" not in how)
     return array
 
 

@@ -1,0 +1,40 @@
+"""Parcels: what comes out is what a plain pickle gives, array by array."""
+
+import pickle
+from collections import OrderedDict
+
+import numpy as np
+import pytest
+
+from ddp.machine.parcels import packed, unpacked
+
+numbers = np.arange(24.0).reshape(4, 6)
+readable = numbers.copy()
+readable.setflags(write=False)
+
+
+@pytest.mark.parametrize(
+    "array",
+    [numbers, numbers.T, np.asfortranarray(numbers), numbers[::2, ::-1], numbers[:, 1], np.zeros((0, 3)), readable,
+     np.arange(5), np.array(3.0), np.array([True, False]), np.broadcast_to(1.0, (2, 3))],
+)  # fmt: skip
+def test_arrays_of_any_layout_arrive_as_from_a_pickle(array):
+    own, again = unpacked(pickle.loads(pickle.dumps(packed([array])))), pickle.loads(pickle.dumps([array]))
+    assert own[0].dtype == again[0].dtype
+    assert np.array_equal(own[0], again[0])
+    assert own[0].flags.c_contiguous == again[0].flags.c_contiguous
+    assert own[0].flags.f_contiguous == again[0].flags.f_contiguous
+    assert own[0].flags.writeable == array.flags.writeable
+
+
+def test_an_array_in_several_places_is_one_array():
+    one, two = unpacked(packed([numbers.T, numbers]))
+    assert np.array_equal(one, two.T)
+    turned = numbers.T
+    first, second = unpacked(packed([turned, turned]))
+    assert first is second
+
+
+def test_classes_are_found_where_pickle_finds_them():
+    given = [OrderedDict.fromkeys, np.linalg.norm, OrderedDict(a=1)]
+    assert unpacked(packed(given)) == given
