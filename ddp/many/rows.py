@@ -104,10 +104,8 @@ def said_in(sentence: str) -> bytes:
 
 
 def as_texts(values: Any) -> NDArray[Any]:
-    """Texts of rows or of a store as strings (M,); older stores have bytes of UTF-8 (M, longest)."""
+    """Texts of rows or of a store as strings (M,)."""
     found = np.asarray(values)
-    if found.dtype == np.uint8:
-        found = np.ascontiguousarray(found).view(f"S{found.shape[1]}")[:, 0]
     found = np.strings.decode(found, "utf-8") if found.dtype.kind == "S" else found
     return found.astype(np.dtypes.StringDType())
 

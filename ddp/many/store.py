@@ -28,9 +28,8 @@ from ddp.protocols import Array
 
 logger = logging.getLogger("mayne")
 
-FORMAT, VERSION, READ = "mayne batch", 3, (1, 2, 3)
-"""Sign of stores, and versions that are read: in the first, texts were bytes, and axes had no coordinates; in both
-older ones attributes were mappings and lists, which netCDF has not."""
+FORMAT, VERSION = "mayne batch", 3
+"""Sign of stores, and the version that is written and read."""
 
 CHUNK = 1 << 22
 """Bytes of the largest array of a chunk, about."""
@@ -204,8 +203,7 @@ class Store:
         rows = self.parts.gathered(start, stop, self._kind)
         for name in self._kind.names or ():
             if name != "row":
-                array = self.group[name]
-                array[start:stop] = as_stored(rows[name], array.dtype)
+                self.group[name][start:stop] = (as_texts if name in TEXTS else np.ascontiguousarray)(rows[name])
         self.group["done"][start:stop] = True
         self._settled[start:stop] = True
         self.parts.drop(self._settled)
@@ -220,14 +218,6 @@ class Store:
             with open(self.parts.folder / "lock", "wb") as file:
                 lock(file)
                 yield
-
-
-def as_stored(values: Any, dtype: Any) -> Any:
-    """Numbers as they are, texts as strings, or as rows of bytes in older stores."""
-    whole = np.ascontiguousarray(values)
-    if whole.dtype.kind != "S":
-        return whole
-    return whole.view(dtype).reshape(len(whole), -1) if dtype == np.uint8 else as_texts(whole)
 
 
 def _parts_of(path: Path, group: Any) -> Folder:
@@ -264,7 +254,7 @@ def opened(path: Path, field: str = "into") -> Any:
         raise ProblemError(f"{field}: {shown(path)} is no store of solves{why}") from None
     if sign[0] != FORMAT:
         raise ProblemError(f"{field}: {shown(path)} is no store of solves")
-    if sign[1] not in READ:
+    if sign[1] != VERSION:
         raise ProblemError(f"{field}: {shown(path)} is a store of version {sign[1]}, expected {VERSION}: solve anew")
     varied = {f"over.{name}" for name in attribute(group, "over")}
     if missing := ({"done", *(name for name, _ in SCALARS)} - {"row"} | varied) - set(group.array_keys()):
@@ -273,9 +263,8 @@ def opened(path: Path, field: str = "into") -> Any:
 
 
 def attribute(group: Any, name: str) -> Any:
-    """A mapping among the attributes of a store, empty if there is none: a text of JSON, but in older stores."""
-    there = group.attrs.get(name, {})
-    return json.loads(there) if isinstance(there, str) else there
+    """A mapping among the attributes of a store, which are texts."""
+    return json.loads(group.attrs.get(name, "{}"))
 
 
 def _flat(value: Any, name: str = "") -> dict[str, str]:
