@@ -104,28 +104,24 @@ class Pool(Crew):
                 f"executor: this process is itself a daemonic one of multiprocessing, which cannot start {count} "
                 "processes: give executor=1, or start it with daemon=False"
             )
-        self.at_once, self._count, self._worked = 2 * count, count, False
+        self.at_once, self._count, self._has_begun = 2 * count, count, False
         self._pool: ProcessPoolExecutor | None = None
 
     def _begin(self) -> ProcessPoolExecutor:
         spawn = multiprocessing.get_context("spawn")
-        self._theirs, self._ours = spawn.Pipe(duplex=False)
+        self._theirs, self._ours = spawn.Pipe()
         self._pool = ProcessPoolExecutor(self._count, spawn, settle_in, (self._theirs,))
         return self._pool
 
     def submit(self, function: Callable[..., Any], *arguments: Any) -> Future[Any]:
         with deaf_to_interrupts():  # processes are started by it
             pool = self._begin() if self._pool is None else self._pool
-            future = pool.submit(function, *arguments)
-        future.add_done_callback(self._note)
-        return future
-
-    def _note(self, future: Future[Any]) -> None:
-        self._worked = self._worked or (not future.cancelled() and future.exception() is None)
+            return pool.submit(function, *arguments)
 
     def renew(self) -> None:
         """Start other processes after one has died."""
-        if not self._worked:
+        self._has_begun = self._has_begun or self._ours.poll()
+        if not self._has_begun:
             raise ProblemError(f"executor: processes ended while they were starting. {GUARD}")
         self.close()
 

@@ -16,7 +16,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from typing import Any
@@ -196,8 +196,14 @@ def deaf_to_interrupts() -> Iterator[None]:
 
 
 def settle_in(pipe: Connection | None = None) -> None:
-    """Let this process end with its parent, or when a pipe is closed, whatever it is at; leave Ctrl-C to the parent."""
+    """Let this process end with its parent, or when a pipe is closed, whatever it is at; leave Ctrl-C to the parent.
+
+    The pipe is sent a word: this process has imported what its parent asks for.
+    """
     parent = multiprocessing.parent_process()
+    if pipe is not None:
+        with suppress(OSError):  # the parent has gone
+            pipe.send_bytes(READY)
     ends = [*([] if pipe is None else [pipe]), *([] if parent is None else [parent.sentinel])]
     if ends:
         threading.Thread(target=_end_with, args=(ends,), daemon=True).start()
