@@ -64,6 +64,9 @@ LIMITED = 0.05
 TIMESTEP = 1e-3
 """Largest time step of the simulation [s]."""
 
+TILTED = 1.0
+"""Tilt of soles at the start that is told of [deg]."""
+
 TOUCH = 0.05
 """Part of the robot's weight that a foot carries that is felt to touch the ground."""
 
@@ -243,6 +246,9 @@ def world_of(
         level, steps = min(heights), float(np.ptp(heights))
         if steps > TOUCHING:
             warn_once(f"{robot.name}: MuJoCo's ground is level, feet are planned to stand up to {steps:.2g} m higher")
+        leaning = [pose.rotation[2, 2] for foot, pose in zip(feet, poses, strict=True) if len(foot.size) == 3]
+        if (tilt := np.rad2deg(np.arccos(np.clip(min(leaning, default=1.0), -1.0, 1.0)))) > TILTED:
+            warn_once(f"{robot.name}: MuJoCo's ground is level, soles are planned to stand tilted by {tilt:.2g} deg")
         ground = Ground(level, friction, softness, relief=relief)
     timestep = every / max(1, np.ceil(every / TIMESTEP - 1e-9))
     return World(robot, feet, ground, timestep, system.damping, system.springs)

@@ -78,6 +78,16 @@ def test_level_ground_below_feet_that_stand_on_steps_is_told(caplog):
     assert "solo12: MuJoCo's ground is level, feet are planned to stand up to 0.039 m higher" in caplog.text
 
 
+def test_soles_that_stand_tilted_are_told(caplog):
+    """An iCub's usual posture has them at 3.6 degrees: on level ground it falls over their edges."""
+    for robot, told in (("icub_reduced", 1), ("talos", 0)):
+        problem = gaits.stand(robot)
+        world_of(problem.dynamics, problem.x0, 0.7, 0.02, 1e-3)
+        said = [one.message for one in caplog.records if "level" in one.message]
+        assert said == ["icub_reduced: MuJoCo's ground is level, soles are planned to stand tilted by 3.6 deg"] * told
+        caplog.clear()
+
+
 @pytest.mark.parametrize("gravity", ["0 0 9.8", "9.8 0 0", "0 0 0"])
 def test_robots_stand_under_gravity_that_points_down_alone(gravity):
     robot = load(f"""<mujoco><option gravity="{gravity}"/><worldbody><body><freejoint/><geom size=".1"/>
