@@ -81,6 +81,8 @@ def finish(
             before = now
         if came == FORESEES:
             s.foreseen = foresee(point, s.blend if led else 1.0, led)
+            if s.foreseen < 0.0 and not led:  # Gauss-Newton's model is convex
+                s.foreseen = foresee(point, 0.0, led)
     if s.best <= allowed and (s.share == 1.0 or show is None):
         point.bounds = point.place.imposed
         point.do(restore, BEST)

@@ -8,9 +8,10 @@ from constrained_systems import on_a_rail, point_to_point
 
 import ddp
 from ddp.interior.layout import Workplace
-from dynamics import FunctionDynamics
+from dynamics import ContinuousDynamics, FunctionDynamics
 from problems import arm, cartpole, quadrotor
 from problems.costs import ControlCost, StateCost
+from problems.systems.car import dubins
 from tests.benchmarks.optimisers import limited
 
 LINEAR = ddp.DDP(step="linear", max_iterations=100)
@@ -74,6 +75,27 @@ def test_receding_horizons_follow_targets_past_obstacles(soft):
             assert k == 0 or solution.iterations <= 9
             assert solution.stationarity() < 1e-6
             x = problem.dynamics.step(x, solution.U[0])
+
+
+def test_a_car_among_circles_finds_what_binds_where_the_exact_model_is_not_convex():
+    system, weights = ContinuousDynamics(dubins, 3, 2, 0.05, "rk4"), np.array([1.0, 1.0, 0.01])
+    centers, radii = np.array([[0.8, 0.7], [1.8, 1.6], [2.6, 2.4]]), np.array([0.35, 0.35, 0.3])
+    circles = ddp.Inequality(lambda x, u: radii**2 - ((x[:2] - centers) ** 2).sum(axis=1))
+    target = np.array([1.5, 1.0, 0.0])
+    problem = ddp.Problem(
+        system, [ControlCost(np.zeros(2), 0.1), StateCost(system, target, weights)],
+        [StateCost(system, target, 10.0 * weights)], np.array([0.0, 0.2, 0.3]), 40,
+        control_limits=([0.0, -2.0], [1.5, 2.0]), constraints=[circles], guess=np.full((40, 2), 0.1),
+    )  # fmt: skip
+    x, rng = problem.x0, np.random.default_rng(0)
+    with ddp.RecedingHorizon(problem) as controller:
+        for k in range(100):
+            goal = target + 0.8 * np.array([np.cos(k / 16) - 1.0, np.sin(k / 16), 0.0])
+            controller.vary({"running[1].target_x": goal, "terminal[0].target_x": goal})
+            solution = controller.solve(x)
+            assert solution.converged
+            assert k == 0 or solution.iterations <= 12
+            x = system.integrate(system.step(x, solution.U[0]), 3e-3 * rng.normal(size=3))
 
 
 def test_few_iterations_are_enough_for_steps_of_receding_horizons_past_obstacles(rng):
