@@ -158,6 +158,11 @@ class TorqueLimits(KernelConstraint):
         checks.settle(self, limits=limits, **bounds, row_names=held_names, _actuation=S[held].copy())
 
     @property
+    def driven(self) -> RobotDynamics | PhasedDynamics:
+        """The system whose controls make the torques."""
+        return self.dynamics
+
+    @property
     def n(self) -> int:
         return self.dynamics.n
 

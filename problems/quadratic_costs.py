@@ -90,6 +90,11 @@ class GravityTorqueCost(KernelTerm, KnotTerm):
         checks.settle(self, _rows=rows, weights=weights)
 
     @property
+    def driven(self) -> RobotDynamics | PhasedDynamics:
+        """The system whose controls make the torques."""
+        return self.dynamics
+
+    @property
     def n(self) -> int:
         return self.dynamics.n
 

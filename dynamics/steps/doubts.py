@@ -39,7 +39,7 @@ def doubts_of(system: Any, problem: Any) -> list[str]:
     found += [*_limits(robot, q), *_quaternions(robot, q)]
     stated = stated_in(problem)
     marks = [mark for term in stated if callable(getattr(term, "marks", None)) for mark in term.marks()]
-    bounds = [*_others(robot, stated), *_bounds(robot, stated), *_aims(robot, stated)]
+    bounds = [*_others(robot, stated), *_driven(system, stated), *_bounds(robot, stated), *_aims(robot, stated)]
     loads = [*_torques(system, problem, q), *_standing(system, problem.x0)]
     of_contacts = [*_footholds(system, problem), *_forces(system, problem)]
     return [*found, *bounds, *_targets(robot, marks), *_obstructed(problem), *of_contacts, *loads]
@@ -78,6 +78,17 @@ def _others(robot: Robot, terms: list[Any]) -> Iterator[str]:
         alike = np.array_equal(other.tree.kind, own.kind) and np.array_equal(other.tree.parent, own.parent)
         if not (alike and np.allclose(other.tree.placement, own.placement, rtol=0.0, atol=BEYOND)):
             yield f"{type(term).__name__}: made for {other.name}, whose joints lie elsewhere than those of {robot.name}"
+
+
+def _driven(system: Any, terms: list[Any]) -> Iterator[str]:
+    """Terms and constraints on torques or forces that another system's controls, damping or springs make."""
+    for term in terms:
+        own = getattr(term, "system" if hasattr(term, "contacts") else "driven", system)
+        by_controls = own.nu == system.nu and not np.array_equal(own.actuation, system.actuation)
+        resisted = hasattr(term, "contacts") and (own.damping, own.springs) != (system.damping, system.springs)
+        if by_controls or resisted:
+            what = "controls" if by_controls else "damping or springs"
+            yield f"{type(term).__name__}: made for a system whose {what} act otherwise than those of the problem's"
 
 
 def _steps(system: Any) -> Iterator[str]:

@@ -17,7 +17,7 @@ from dynamics.phases.phase import stretches
 from dynamics.robots.equipment import Equipment
 from dynamics.steps.doubts import doubts_of, excesses_of, reach_of
 from problems import ALL, arm, constraints, costs, gaits, obstacles, pendulum
-from problems.contact_costs import friction_cone, friction_constraint
+from problems.contact_costs import ForceLimits, friction_cone, friction_constraint
 from problems.costs import FramePosition
 
 KNOWN = {"arm/out-of-reach"}
@@ -51,6 +51,21 @@ def test_terms_of_another_robot_with_as_many_joints_are_told(reach):
     strange = Problem(system, [costs.CenterOfMass(other, np.zeros(3), 1.0)], [], x0, 3)
     (told,) = [one for one in doubts(strange) if "elsewhere" in one]
     assert told.startswith("CenterOfMass: made for continuous-translation")
+
+
+def test_torques_and_forces_of_other_controls_are_told(reach):
+    system = reach.dynamics
+    geared = dynamics.RobotDynamics(system.robot, system.dt, 2.0 * system.actuation)
+    made = [costs.GravityTorqueCost(geared, 1.0), costs.StateCost(geared, reach.x0, 1.0)]
+    strange = replace(reach, running=made, constraints=[constraints.TorqueLimits(geared)])
+    told = "made for a system whose controls act otherwise than those of the problem's"
+    assert doubts(strange) == [f"GravityTorqueCost: {told}", f"TorqueLimits: {told}"]
+    robot, feet = dynamics.load("hyq"), [dynamics.Contact("lf_foot")]
+    phase, x0 = dynamics.Phase(feet, 3), np.concatenate([robot.q0, np.zeros(robot.nv)])
+    plain, damped = (dynamics.PhasedDynamics(robot, 0.01, phase, damping=damping) for damping in (False, True))
+    force = ForceLimits(damped, feet, np.eye(3), np.zeros(3), np.zeros(3), 1.0)
+    (told,) = [one for one in doubts(Problem(plain, [force], [], x0, 3)) if "ForceLimits" in one]
+    assert "damping or springs act otherwise" in told
 
 
 def test_degrees_and_limits_are_told_apart(reach):
