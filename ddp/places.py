@@ -358,7 +358,7 @@ def _with_limits(problem: Problem, given: Any) -> Problem:
     """Copy with other limits of controls."""
     limits = as_limits(given, problem.horizon, problem.dynamics)
     lower, upper = (limit.view() for limit in limits)
-    other = problem.twin(control_limits=given, lower=lower, upper=upper, _limits=limits)
+    other = problem.twin(control_limits=copy.deepcopy(given), lower=lower, upper=upper, _limits=limits)
     for array in (lower, upper):
         array.flags.writeable = False
     for name in ("limited", "limited_rows"):

@@ -51,6 +51,10 @@ def test_several_numbers_vary_at_once(reach):
     running = [reach.running[0], replace(reach.running[1], weights=weights)]
     assert same_solve(twin, replace(reach, x0=x0, running=running, control_limits=(-100.0, 100.0)))
     assert not np.array_equal(ddp.solve(twin).X, ddp.solve(reach).X)
+    limits = np.array([-100.0, 100.0])
+    twin = reach.varying(control_limits=limits)
+    limits[:] = 0.0
+    assert tuple(twin.control_limits) == (-100.0, 100.0)
 
 
 def test_the_problem_itself_stays_as_it_is(reach, solution):
