@@ -87,7 +87,7 @@ def related(tree, contacts, epsilon, restitution, impact, x, ws, place, r, z):
     else:
         relate_residuals(tree, contacts, epsilon, x.q, x.first, x.second, x.fext, ws, place, r)
     dense_product(nz, 2 * nv, nz, -1.0, r.Kinv, r.Ry, z.zy)
-    refine(epsilon, r, 1.0, 2 * nv, z.zy)
+    refine(contacts, epsilon, r, 1.0, 2 * nv, z.zy)
     for i in range(nv if impact else 0):
         z.zy[i, nv + i] += 1.0
     return r.down if impact else r.Kinv[nv:]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +16,7 @@ from ddp.machine.struct import Struct, integer, integers, reals
 from ddp.protocols import Array
 from dynamics.geometry.solids import direction, pose
 from dynamics.quantities.quantities import frame_placement, frame_velocity_derivatives
+from dynamics.rigid_bodies.rigid_body import mass_matrix
 from dynamics.robots.libraries import pin
 from dynamics.robots.model import Robot, check_robot
 from dynamics.robots.tree import roots
@@ -23,6 +25,9 @@ POINT, SURFACE, ROLLING = range(3)
 KINDS = {"point": POINT, "surface": SURFACE, "rolling": ROLLING}
 LOCAL, LOCAL_WORLD_ALIGNED = range(2)
 REFERENCES = {"local": LOCAL, "local-world-aligned": LOCAL_WORLD_ALIGNED}
+
+REGULARIZATION = 1e-6
+"""ε of redundant contacts, as a part of what a unit of force accelerates where they touch. Less, and rounding shows."""
 
 _APART = 1e-3
 """Distance [m, rad] that two references of one body may be off what its frames allow."""
@@ -163,6 +168,7 @@ class Contacts(Struct):
     kind, reference: as numbered above.   row: where its force begins among all.
     placement (m, 12): the frame on its body; target (m, 12).
     gains (m, 3): of the acceleration, the velocity and the position in the constraint.
+    softness (nc,): ε of redundant ones, of forces [1/kg] and couples [1/(kg m²)], see response.py.
     wheel (m, 9): of what rolls, radius, axle, which is zero of a ball, the plane's normal, and cosine and sine of the
         angle from the axle to where it slides, zeros if it does not.
     """
@@ -172,6 +178,7 @@ class Contacts(Struct):
     placement, target = each(2, reals, 12)
     gains: Array = reals(3)
     wheel: Array = reals(9)
+    softness: Array = reals()
 
     def asking(self, *gains: float) -> Contacts:
         """Contacts with other gains, all with the same."""
@@ -236,7 +243,23 @@ def compile_contacts(robot: Robot, contacts: Iterable[Contact] | Contact) -> Con
         target=_rows([_pose(contact) for contact in given]),
         gains=np.array([_gains(contact) for contact in given]).reshape(-1, 3),
         wheel=np.array([_wheel(contact) for contact in given]).reshape(-1, 9),
+        softness=REGULARIZATION * _met(robot, given),
     )  # fmt: skip
+
+
+def _met(robot: Robot, contacts: Sequence[Contact]) -> Array:
+    """Accelerations (nc,) by a unit of force, or of couple, at contacts in q0: means over rows of a kind."""
+    couples = np.concatenate([np.zeros(0, dtype=bool), *(np.arange(one.size) > 2 for one in contacts)])
+    found = np.ones(len(couples))
+    if not contacts or robot.is_hybrid:
+        return found
+    with np.errstate(all="ignore"), suppress(np.linalg.LinAlgError):
+        J = np.vstack([contact.jacobian(robot, robot.q0) for contact in contacts])
+        met = np.einsum("ij,ji->i", J, np.linalg.solve(mass_matrix(robot, robot.q0), J.T))
+        for rows in (couples, ~couples):
+            some = met[rows & np.isfinite(met)]
+            found[rows] = some.mean() if some.any() else 1.0
+    return found
 
 
 def are_regular(robot: Robot, contacts: Sequence[Contact]) -> bool:

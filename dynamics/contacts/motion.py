@@ -8,7 +8,7 @@ back down, and J M⁻¹ Jᵀ = Y d Yᵀ, which has the entries of the paths that
     S = Y d Yᵀ     f = -S⁻¹ (c + Y d u)     u += Yᵀ f     and q'' from there
 
 c what must vanish at contacts without joint accelerations. In an impact u = 0 and c = J (1 + e) v. Lanes whose contacts
-turn out to be redundant, by their pivots, are solved again with ``REGULARIZATION``.
+turn out to be redundant, by their pivots, are solved again with their ``softness``.
 """
 
 from ddp.compiling.kernel import inline, kernel
@@ -140,7 +140,7 @@ def solve_contacts(tree, contacts, nc, w, x):
     eliminate(nc, x.S, x.f, x.pivots)
     if are_redundant(x.pivots, nc):
         oppose(tree, contacts, w, x)
-        solve_redundant(nc, x.S, x.f, x.pivots)
+        solve_redundant(contacts, nc, x.S, x.f, x.pivots)
     for i in range(contacts.count):
         for r in range(contacts.row[i], contacts.row[i] + 3 * threes(contacts, i)):
             own, k = x.f[r], last_dof(tree, contacts, i)

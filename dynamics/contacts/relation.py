@@ -110,7 +110,7 @@ def contact_forward(tree, contacts, epsilon, q, v, tau, fext, ws, place, r):
     move_freely(tree, contacts, q, v, tau, fext, ws, place, r)
     move_contacts(tree, contacts, ws, place, r.c)  # at a = 0
     invert_delassus(tree, contacts, epsilon, r)
-    respond(epsilon, r)
+    respond(contacts, epsilon, r)
 
 
 @kernel
@@ -125,7 +125,7 @@ def impact_forward(tree, contacts, epsilon, restitution, q, v, zero, no_fext, ws
         r.c[i] = total
     for i in range(r.nv):
         r.a[i] = 0.0 * v[i]
-    respond(epsilon, r)
+    respond(contacts, epsilon, r)
 
 
 @kernel
@@ -140,7 +140,7 @@ def relate_residuals(tree, contacts, epsilon, q, v, tau, fext, ws, place, r):
     resist(tree, r.dq, r.dv)
     subtract_force_torques(tree, contacts, ws, place, r.f, r.dq)
     contact_derivatives(tree, contacts, ws, place, r.cq, r.cv)
-    refine(epsilon, r, 0.0, r.nv, r.Kinv)
+    refine(contacts, epsilon, r, 0.0, r.nv, r.Kinv)
 
 
 @kernel

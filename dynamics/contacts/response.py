@@ -6,13 +6,17 @@ With G = M⁻¹ Jᵀ and S = (C G + ε)⁻¹, for C = J the inverse of the Delas
 
     K⁻¹ = [M⁻¹ - G S C M⁻¹   G S ; -S C M⁻¹   S]
 
-Arguments r are relations of contacts/relation.py, of any number. ε is for C = J alone: where a caller asks for one,
-and in lanes whose contacts turn out to be redundant.
+Arguments r are relations of contacts/relation.py, of any number. ε, a diagonal, is for C = J alone: where a caller asks
+for one number, and in lanes whose contacts turn out to be redundant, there `Contacts.softness`.
+
+Entries of S are as large as 1/ε. Their rounding leaves a residual of C a + ε f where forces do move bodies, which turns
+into the directions where they do not as q changes: ∂f/∂q takes it times 1/ε once more, and Hessians so that of ∂f/∂q.
+``respond`` and ``refine`` therefore solve for what is left once more.
 """
 
 import numpy as np
 
-from ddp.compiling.kernel import kernel
+from ddp.compiling.kernel import inline, kernel
 from ddp.machine.memory import as_vector
 from ddp.machine.number import all_less, lane_of, where_less, width, with_lane
 from dynamics.arrays.products import dense_product
@@ -20,15 +24,6 @@ from dynamics.contacts.products import path_product, settle_still_rows
 
 REDUNDANT = 1e-10
 """Contacts are redundant where a pivot of C G falls below this part of its diagonal."""
-
-
-REGULARIZATION = 1e-6
-"""ε [1/kg] of redundant contacts: a force of 100 N lets its constraint give by 1e-4 m/s². Less, and rounding shows.
-
-Entries of S are as large as 1/ε. Their rounding leaves a residual of C a + ε f where forces do move bodies, which turns
-into the directions where they do not as q changes: ∂f/∂q takes it times 1/ε once more, and Hessians so that of ∂f/∂q.
-``respond`` and ``refine`` therefore solve for what is left once more.
-"""
 
 
 @kernel
@@ -115,7 +110,7 @@ def is_redundant(pivots, n, lane):
 
 
 @kernel
-def solve_redundant(n, S, x, pivots):
+def solve_redundant(contacts, n, S, x, pivots):
     """x := (S + ε)⁻¹ x in the lanes whose contacts are redundant; lanes that repeat S share the inverse."""
     A, inverse, b = np.full((n, n), np.nan), np.empty((n, n)), np.empty(n)
     for lane in range(width(pivots[0])):
@@ -130,7 +125,7 @@ def solve_redundant(n, S, x, pivots):
                 for i in range(n):
                     for j in range(n):
                         inverse[i, j] = A[i, j]
-                invert_regularized(inverse, REGULARIZATION)
+                invert_regularized(contacts, 0.0, inverse)
             for i in range(n):
                 b[i] = lane_of(x[i], lane)
             for i in range(n):
@@ -158,7 +153,7 @@ def invert_redundant(tree, contacts, n, epsilon, r):
             for i in range(n):
                 for j in range(n):
                     A[lane, i, j] = lane_of(r.S[i, j], lane)
-            invert_regularized(A[lane], epsilon if epsilon > 0.0 else REGULARIZATION)
+            invert_regularized(contacts, epsilon, A[lane])
     for lane in range(len(A)):
         for i in range(n):
             for j in range(n):
@@ -166,17 +161,19 @@ def invert_redundant(tree, contacts, n, epsilon, r):
 
 
 @kernel
-def invert_regularized(A, epsilon):
+def invert_regularized(contacts, epsilon, A):
     """A := (A + ε)⁻¹ by eigenvectors, whose rounding is magnified by 1/ε and not by 1/ε²; NaN if A is not finite.
 
-    Where rows hold nothing, ∞ on the diagonal becomes zero.
+    They are those of A in units in which ε is one. Where rows hold nothing, ∞ on the diagonal becomes zero.
     """
-    n, total, holds = len(A), 0.0, np.ones(len(A))
+    n, total, share = len(A), 0.0, np.empty(len(A))
     for i in range(n):
+        share[i] = 1.0 / np.sqrt(epsilon if epsilon > 0.0 else contacts.softness[i])
         if A[i, i] == np.inf:
-            A[i, i], holds[i] = 1.0, 0.0
+            A[i, i], share[i] = 1.0, 0.0
     for i in range(n):
         for j in range(n):
+            A[i, j] *= share[i] * share[j]
             total += abs(A[i, j])
     if n == 0 or not total < np.inf:
         for i in range(n):
@@ -190,21 +187,27 @@ def invert_regularized(A, epsilon):
             total = 0.0
             for k in range(values.size):
                 value = values[k] if values[k] > REDUNDANT * largest else 0.0
-                total += vectors[i, k] * vectors[j, k] / (value + epsilon)
-            A[i, j] = A[j, i] = total * holds[i] * holds[j]
+                total += vectors[i, k] * vectors[j, k] / (value + 1.0)
+            A[i, j] = A[j, i] = total * share[i] * share[j]
 
 
 @kernel
-def softness(epsilon, r):
-    """ε of every lane: the one asked for, or that of redundant contacts where they are, or zero."""
+def least_pivot(r):
+    """The least pivot of every lane."""
     least = 1.0
     for i in range(r.nc):
         least = where_less(r.pivots[i], least, r.pivots[i], least)
-    return where_less(least, REDUNDANT, REGULARIZATION, 0.0) if epsilon == 0.0 else 0.0 * least + epsilon
+    return least
+
+
+@inline
+def softness(contacts, epsilon, least, i):
+    """ε of row i in every lane: the one asked for, or that of redundant contacts where they are, or zero."""
+    return where_less(least, REDUNDANT, contacts.softness[i], 0.0) if epsilon == 0.0 else 0.0 * least + epsilon
 
 
 @kernel
-def respond(epsilon, r):
+def respond(contacts, epsilon, r):
     """f, and a += G f, so that c + J a + ε f = 0 for the c of r.c; r.down and r.right are scratch.
 
     Where there is an ε, f is refined once, which takes the rounding of S from the residual.
@@ -215,8 +218,9 @@ def respond(epsilon, r):
         gap[i] = see_acceleration(r, i)
     push(r, gap)
     if epsilon > 0.0 or are_redundant(r.pivots, nc):
-        soft = softness(epsilon, r)
+        least = least_pivot(r)
         for i in range(nc):
+            soft = softness(contacts, epsilon, least, i)
             gap[i] = where_less(0.0, soft, see_acceleration(r, i) + soft * r.f[i], 0.0)
         push(r, gap)
 
@@ -248,16 +252,17 @@ def push(r, gap):
 
 
 @kernel
-def refine(epsilon, r, share, columns, z):
+def refine(contacts, epsilon, r, share, columns, z):
     """z -= K⁻¹ (0 ; share c_y + J z_a + ε z_f) in lanes with an ε, after ``invert_kkt``: columns of z_y, or of z_τ.
 
     share: 1, or 0 for z_τ, the first columns of K⁻¹. r.c is scratch.
     """
     if epsilon == 0.0 and not are_redundant(r.pivots, r.nc):
         return
-    soft, nc, nv = softness(epsilon, r), r.nc, r.nv
+    least, nc, nv = least_pivot(r), r.nc, r.nv
     for j in range(columns):
         for i in range(nc):
+            soft = softness(contacts, epsilon, least, i)
             total = share * r.cq[i, j] + soft * z[nv + i, j]
             for k in range(nv):
                 total = total + r.J[i, k] * z[k, j]

@@ -126,7 +126,7 @@ def relate_touching(modes, mode, w, A, B, record, t):
         relate_residuals(tree, contacts, 0.0, q, v, own.tau, own.no_fext, ws, place, r)
     product(w.columns, nz, -1.0, w.Kinv, r.Ry, w.begin, w.zy)
     if kind != HELD:
-        refine(0.0, r, 1.0, 2 * nv, w.zy)
+        refine(contacts, 0.0, r, 1.0, 2 * nv, w.zy)
     if kind == IMPACT:
         for i in range(nv):
             w.zy[i, nv + i] += 1.0

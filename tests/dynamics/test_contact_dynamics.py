@@ -8,7 +8,7 @@ from oracles import fourth_order, random_state, random_tree, relative_error
 
 import dynamics
 from dynamics import Contact
-from dynamics.contacts.response import REGULARIZATION
+from dynamics.contacts.contact import compile_contacts
 
 TREES = (0, 1, 3, 4, 5, 7)
 """Random trees whose last body can be held entirely, by either kind of contact."""
@@ -220,7 +220,7 @@ def test_redundant_contacts_keep_their_digits_to_second_order(key, allowed, rng)
         J = np.concatenate([pin.computeFrameJacobian(robot.model, data, q, frame)[:3] for frame in frames])
         v = v - np.linalg.pinv(J, rcond=1e-9) @ (J @ v)
     oracle = Constrained(robot, contacts)
-    oracle.settings = pin.ProximalSettings(1e-14, REGULARIZATION, 1)
+    oracle.settings = pin.ProximalSettings(1e-14, compile_contacts(robot, contacts).softness[0], 1)
     truth = oracle.motion(q, v, tau)
     mine = dynamics.contact_dynamics(robot, q, v, tau, contacts)
     assert relative_error(mine.a, truth[:nv]) < 1e-9
@@ -250,13 +250,33 @@ def test_redundant_contacts_keep_their_digits_to_second_order(key, allowed, rng)
         assert relative_error(of_nine[0], one) < 3e-8
 
 
+@pytest.mark.parametrize("kind", ["point", "surface"])
+@pytest.mark.parametrize(("mass", "length"), [(1e-9, 1e-4), (1e-3, 1e-2), (1.0, 1.0), (1e4, 1.0), (1e6, 1e2)])
+def test_redundant_contacts_hold_the_lightest_and_the_heaviest_alike(mass, length, kind):
+    """A box on its corners, which give by millionths of what gravity does."""
+    model = pin.Model()
+    joint = model.addJoint(0, pin.JointModelFreeFlyer(), pin.SE3.Identity(), "box")
+    model.appendBodyToJoint(joint, pin.Inertia.FromBox(mass, length, 0.6 * length, 0.3 * length), pin.SE3.Identity())
+    for i, (x, y) in enumerate([(1.0, 1.0), (1.0, -1.0), (-1.0, 1.0), (-1.0, -1.0)]):
+        corner = length * np.array([0.5 * x, 0.3 * y, -0.15])
+        model.addFrame(pin.Frame(f"corner{i}", joint, 0, pin.SE3(np.eye(3), corner), pin.OP_FRAME))
+    robot = dynamics.load(model)
+    contacts = [Contact(f"corner{i}", kind) for i in range(4)]
+    a, f = dynamics.contact_dynamics(robot, robot.q0, np.zeros(6), np.zeros(6), contacts)
+    for contact in contacts:
+        J = contact.jacobian(robot, robot.q0)
+        assert np.abs(J[:3] @ a).max() < 1e-5 * 9.81
+        assert np.abs(J[3:] @ a).max(initial=0.0) < 1e-5 * 9.81 / length
+    assert f.reshape(4, -1)[:, :3].sum(axis=0) == pytest.approx([0.0, 0.0, 9.81 * mass], rel=1e-5, abs=1e-5 * mass)
+
+
 @pytest.mark.parametrize("key", TREES[:4])
 def test_impacts_of_redundant_contacts_keep_their_digits_to_second_order(key, rng):
     robot = random_tree(key, bodies=6)
     contacts = [Contact(name) for name in points_of_a_body(robot, robot.model.njoints - 1, rng)]
     (q, v, _), nv = random_state(robot, rng), robot.nv
     oracle = Constrained(robot, contacts)
-    oracle.settings = pin.ProximalSettings(1e-14, REGULARIZATION, 1)
+    oracle.settings = pin.ProximalSettings(1e-14, compile_contacts(robot, contacts).softness[0], 1)
     d, weight = rng.normal(size=nv) / np.sqrt(nv), rng.normal(size=9)
 
     def moved(t):
