@@ -380,7 +380,10 @@ def nearest(name: object, known: Iterable[str]) -> str:
 
 
 def suggesting(call: Value) -> Value:
-    """Decorate a function or a class: what is raised for a keyword that it lacks names the nearest one that it has."""
+    """Decorate a function or a class: errors name the keyword nearest to one that it lacks, and all that it needs.
+
+    So do those of classes that inherit from it.
+    """
     own: Any = call.__init__ if isinstance(call, type) else call  # type: ignore[misc]
 
     @functools.wraps(own)
@@ -388,13 +391,28 @@ def suggesting(call: Value) -> Value:
         try:
             return own(*args, **named)
         except TypeError as reason:
-            known = [name for name in inspect.signature(own).parameters if name != "self"]
+            given = {name: one for name, one in inspect.signature(own).parameters.items() if name != "self"}
+            known = list(given)
             wrong = next((name for name in named if name not in known), None)
             if str(reason).endswith(f"got an unexpected keyword argument {wrong!r}"):  # Python 3.13 has suggestions
                 reason.args = (f"{reason}; {nearest(wrong, known)}",)
+            elif str(reason).startswith(f"{own.__qualname__}() missing"):
+                needed = ", ".join(name for name, one in given.items() if one.default is one.empty)
+                name = own.__qualname__.removesuffix(".__init__")
+                reason.args = (f"{reason}; expected {name}({needed}, ...): see help({name})",)
             raise
 
     if not isinstance(call, type):
         return cast(Value, checked)
-    call.__init__ = checked  # type: ignore[misc]
+    kind: Any = call
+    kind.__init__ = checked
+    if kind.__new__ is object.__new__:
+
+        @functools.wraps(own)
+        def made(cls: Any, *_: Any, **__: Any) -> Any:
+            if not hasattr(cls.__init__, "__wrapped__"):  # a dataclass that inherits has made its own
+                suggesting(cls)
+            return object.__new__(cls)
+
+        kind.__new__ = staticmethod(made)
     return call

@@ -45,8 +45,8 @@ class Problem:
     dynamics: a robot's, a `FunctionDynamics`, or any object of the `Dynamics` protocol, to which all is added that it
         does not say itself.
     running: terms of the knots 0 .. N-1; densities, multiplied by ``dynamics.dt`` [s], or by how long a knot takes
-        where the dynamics say so (`System.step_durations`).
-    terminal: terms of the knot N; not multiplied.
+        where the dynamics say so (`System.step_durations`); ``[]`` for none.
+    terminal: terms of the knot N; not multiplied; ``[]`` for none.
     x0 (nx,): the initial state.  horizon: N, the number of controls, at least 1.
     at: terms of single knots ``{k: [...]}``, 0 <= k <= N; not multiplied.
     control_limits: ``(lower, upper)`` that every control keeps to, each a number, (nu,) or (N, nu), ±inf for none.

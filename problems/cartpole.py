@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ddp.errors import positive
+from ddp.errors import positive, suggesting
 from ddp.problem import Problem
 from dynamics.robots.libraries import pin
 from dynamics.robots.model import Robot, load
@@ -27,6 +27,7 @@ def cartpole(cart_mass: float = 1.0, pole_mass: float = 0.1, length: float = 0.5
     return load(model)
 
 
+@suggesting
 def swing_up(
     cart_mass: float = 1.0,
     pole_mass: float = 0.1,

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from ddp.constraints.bound import CompiledConstraint
 from ddp.constraints.compiled import KernelConstraint
 from ddp.constraints.selection import combination, selection
-from ddp.errors import ProblemError, as_array, axes, flag, instance
+from ddp.errors import ProblemError, as_array, axes, flag, instance, suggesting
 from ddp.protocols import Array
 from ddp.systems.system import System
 from ddp.tracing.quantities import Quantity
@@ -61,6 +61,7 @@ class _Selection(RobotConstraint):
         return selection(self._rows[:, 0], self._rows[:, 1])
 
 
+@suggesting
 @dataclass(frozen=True, eq=False)
 class JointLimits(_Selection):
     """``lower <= q_j <= upper`` of revolute and prismatic joints [rad, m]; free-flyers and continuous joints have none.
@@ -96,6 +97,7 @@ class JointLimits(_Selection):
         return zip(self._rows[:, 0].tolist(), self.lower.tolist(), self.upper.tolist(), strict=True)
 
 
+@suggesting
 @dataclass(frozen=True, eq=False)
 class VelocityLimits(_Selection):
     """``|v_j| <= limit`` [rad/s, m/s].
@@ -119,6 +121,7 @@ class VelocityLimits(_Selection):
         keep_limited(self, np.stack([nq + group, nv + group], axis=1), -limits[group], limits[group])
 
 
+@suggesting
 @dataclass(frozen=True, eq=False)
 class TorqueLimits(KernelConstraint):
     """``lower <= τ_j <= upper`` of the torques τ = S u that a robot's actuation S makes of the controls [N m, N].
@@ -183,6 +186,7 @@ class TorqueLimits(KernelConstraint):
         return combination(nx + acting, n + acting, S[:, acting])
 
 
+@suggesting
 @dataclass(frozen=True, eq=False)
 class StateEquality(OfSystem, StateConstraint):
     """``x = target_x``: c = x ⊖ target_x (n,) in the tangent space at the target."""
@@ -209,6 +213,7 @@ class StateEquality(OfSystem, StateConstraint):
         return along(Quantity("state_error", self, self.n, (), every, state_error, (layout, self.target_x)))
 
 
+@suggesting
 @dataclass(frozen=True, eq=False)
 class FramePositionEquality(RobotConstraint):
     """``p(q) = target`` of a frame's origin p in the world: c = p - target (3,) [m]."""
@@ -234,6 +239,7 @@ class FramePositionEquality(RobotConstraint):
         return along(quantities.frame_position(self.robot, self.frame), np.eye(3), self.target_xyz)
 
 
+@suggesting
 @dataclass(frozen=True, eq=False)
 class FramePoseEquality(AtPose, RobotConstraint):
     """``oMf(q) = target``: c = log6(target⁻¹ oMf) (6,) [linear m; angular rad].

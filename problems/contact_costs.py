@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 
 from ddp.costs.batch import CompiledCost
 from ddp.costs.bound import bind
-from ddp.errors import ProblemError, as_array, at_least_zero, axes, numbers, positive, positive_integer
+from ddp.errors import ProblemError, as_array, at_least_zero, axes, numbers, positive, positive_integer, suggesting
 from ddp.protocols import Array
 from dynamics.contacts.contact import Contact
 from dynamics.phases.cones import pyramid
@@ -34,6 +34,7 @@ MOST_FACES = 1000
 """Most faces of the pyramid that stands for a cone of friction."""
 
 
+@suggesting
 @dataclass(frozen=True, eq=False)
 class ForceLimits(MovingTerm, KnotTerm):
     """``½ w Σ_i (how far row i of ``R f(x, u) - target`` is beyond lower_i, upper_i)²`` of contact forces f (nc,).
@@ -165,6 +166,7 @@ class ForceConstraint:
         return self._pushes.derivatives(X, U, weight @ self.R, True)[1]
 
 
+@suggesting
 def contact_force(system: System, contacts: Iterable[Contact], target: ArrayLike, weight: float) -> ForceLimits:
     """``½ w |f - target|²`` of the forces of all contacts; target (nc,) [N], or (M, nc) along a stretch of M knots."""
     contacts = as_contacts(contacts)
@@ -173,6 +175,7 @@ def contact_force(system: System, contacts: Iterable[Contact], target: ArrayLike
     return ForceLimits(system, contacts, np.eye(nc), np.zeros(nc), np.zeros(nc), weight, target)
 
 
+@suggesting
 def friction_cone(
     system: System,
     contacts: Iterable[Contact],
@@ -207,6 +210,7 @@ def friction_cone(
     )
 
 
+@suggesting
 def friction_constraint(
     system: System,
     contacts: Iterable[Contact],
@@ -283,6 +287,7 @@ def _rows(contact: Contact, cone: Array, sole: tuple[float, float] | None) -> Ar
     return np.vstack([rows, pressure])
 
 
+@suggesting
 @dataclass(frozen=True, eq=False)
 class StateLimits(LimitTerm):
     """``½ w Σ_i (how far x_i is beyond its limits)²``: soft limits of joints' angles and of all speeds.

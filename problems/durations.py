@@ -35,6 +35,7 @@ from ddp.errors import (
     positive_integer,
     said,
     settle_by,
+    suggesting,
 )
 from ddp.guesses import Start
 from ddp.options import DDP
@@ -56,6 +57,7 @@ SLACK = 1e-9
 """The most [s] that a duration at a bound is away from it."""
 
 
+@suggesting
 @dataclass(frozen=True, eq=False)
 class FreeDurations:
     """Which durations are free, and how they are found.
@@ -127,6 +129,7 @@ class TimedSolution:
         return f"{self.status}: cost {self.cost:.5g}, durations {lasting} s"
 
 
+@suggesting
 def solve_durations(
     problem: Problem,
     free: FreeDurations | None = None,

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ddp.constraints.bound import CompiledConstraint
-from ddp.errors import ProblemError, as_array, axes, flag
+from ddp.errors import ProblemError, as_array, axes, flag, suggesting
 from ddp.protocols import Array
 from dynamics.geometry.solids import Mark
 from dynamics.quantities import traced as quantities
@@ -20,6 +20,7 @@ from problems.kernels.quantities import along
 from problems.state_constraints import RobotConstraint, bounded
 
 
+@suggesting
 @dataclass(frozen=True, eq=False)
 class FramePositionLimits(RobotConstraint):
     """``lower <= axes p(q) <= upper`` of a frame's origin p in the world [m].
@@ -52,6 +53,7 @@ class FramePositionLimits(RobotConstraint):
         return along(quantities.frame_position(self.robot, self.frame), self._axes)
 
 
+@suggesting
 @dataclass(frozen=True, eq=False)
 class CenterOfMassLimits(RobotConstraint):
     """``lower <= axes c(q) <= upper`` of the centre of mass c in the world [m]; as `FramePositionLimits` of a frame."""
@@ -76,6 +78,7 @@ class CenterOfMassLimits(RobotConstraint):
         return along(quantities.center_of_mass(self.robot), self._axes)
 
 
+@suggesting
 @dataclass(frozen=True, eq=False)
 class FrameVelocityLimits(RobotConstraint):
     """``lower <= V <= upper`` of a frame's velocity V (6,) = [linear m/s; angular rad/s].

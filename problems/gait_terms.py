@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from ddp.costs.batch import BatchTerm
-from ddp.errors import ProblemError, positive, settle_by
+from ddp.errors import ProblemError, positive, settle_by, suggesting
 from ddp.protocols import Array
 from dynamics.contacts.contact import Contact
 from dynamics.phases.phased_dynamics import PhasedDynamics
@@ -33,6 +33,7 @@ EFFORT, GRIP = 0.9, 0.65
 """Shares of limits of control and of friction that plans may use: what is left is the feedback's."""
 
 
+@suggesting
 @dataclass(frozen=True)
 class Weights:
     """Weights of a gait's costs, per second unless said otherwise; units as in the docstring of `legged`'s module.

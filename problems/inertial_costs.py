@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ddp.costs.batch import CompiledCost
-from ddp.errors import as_array
+from ddp.errors import as_array, suggesting
 from ddp.protocols import Array
 from dynamics.quantities import traced as quantities
 from dynamics.quantities.whole import POINTS
@@ -17,6 +17,7 @@ from problems.kernels.quantities import squared
 from problems.terms import RobotTerm
 
 
+@suggesting
 @dataclass(frozen=True, eq=False)
 class Energy(RobotTerm):
     """``½ w (E(q, v) - target)²`` of kinetic and potential energy E, zero at the origin's height.
@@ -37,6 +38,7 @@ class Energy(RobotTerm):
         return squared(quantities.energy(self.robot), np.full((1, 1), self.target), np.full((1, 1), self.weight))
 
 
+@suggesting
 @dataclass(frozen=True, eq=False)
 class Momentum(RobotTerm):
     """``½ Σ_i w_i (h(q, v) - target)_i²`` of the momentum h (6,) in world axes, [linear; angular].

@@ -13,7 +13,7 @@ import numpy as np
 
 from ddp.costs.batch import BatchTerm
 from ddp.costs.stretches import weights_of
-from ddp.errors import ProblemError, instance, said
+from ddp.errors import ProblemError, instance, said, suggesting
 from ddp.problem import Problem
 from ddp.protocols import Array, Constraint
 from ddp.solutions.solution import Solution
@@ -32,6 +32,7 @@ from problems.gait_terms import Weights as Weights
 from problems.strides import Strides
 
 
+@suggesting
 def legged(
     laid: Strides,
     weights: Weights | None = None,

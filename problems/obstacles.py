@@ -16,7 +16,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 
 from ddp.constraints.bound import CompiledConstraint
-from ddp.errors import ProblemError, as_array, at_least_zero, flag, instances, said
+from ddp.errors import ProblemError, as_array, at_least_zero, flag, instances, said, suggesting
 from ddp.errors import numbers as numbers_of
 from ddp.protocols import Array
 from ddp.tracing.quantities import Quantity
@@ -124,6 +124,7 @@ class Clearance(RobotConstraint):
         return along(Quantity("clearance", self, size, spaces, taken, clearance, own))
 
 
+@suggesting
 @dataclass(frozen=True, eq=False)
 class SphereClearance(Clearance):
     """A ball about a frame's origin stays ``margin`` clear of every obstacle.
@@ -149,6 +150,7 @@ class SphereClearance(Clearance):
         return (self.frame,)
 
 
+@suggesting
 @dataclass(frozen=True, eq=False)
 class CapsuleClearance(Clearance):
     """A capsule between the origins of two frames stays ``margin`` clear of every obstacle.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ddp.errors import positive
+from ddp.errors import positive, suggesting
 from ddp.problem import Problem
 from dynamics.robots.libraries import pin
 from dynamics.robots.model import Robot, load
@@ -25,6 +25,7 @@ def pendulum(mass: float = 1.0, length: float = 1.0) -> Robot:
     return load(model)
 
 
+@suggesting
 def swing_up(
     mass: float = 1.0,
     length: float = 1.0,

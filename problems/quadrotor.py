@@ -12,7 +12,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from ddp.constraints.placement import check_knots
-from ddp.errors import ProblemError, as_array, instance, positive, positive_integer, said
+from ddp.errors import ProblemError, as_array, instance, positive, positive_integer, said, suggesting
 from ddp.problem import Problem
 from ddp.protocols import Array
 from dynamics.robots.libraries import pin
@@ -24,6 +24,7 @@ WAYPOINTS = {46: np.deg2rad(120.0), 54: np.deg2rad(240.0)}
 """Knots and pitch angles [rad] to pass through: about 8 knots on either side of being upside down."""
 
 
+@suggesting
 def loop(
     robot: checks.RobotLike = "iris",
     waypoints: Mapping[int, float] = WAYPOINTS,

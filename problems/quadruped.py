@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ddp.errors import ProblemError, as_array
+from ddp.errors import ProblemError, as_array, suggesting
 from ddp.problem import Problem
 from ddp.protocols import Array
 from dynamics.robots.libraries import pin
@@ -14,6 +14,7 @@ from problems import checks
 from problems.costs import ControlCost, StateCost
 
 
+@suggesting
 def reorientation(
     robot: checks.RobotLike = "hyq",
     angle: float = np.pi / 2,

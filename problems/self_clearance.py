@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ddp.constraints.bound import CompiledConstraint
-from ddp.errors import ProblemError, at_least_zero, choice, flag, items, said
+from ddp.errors import ProblemError, at_least_zero, choice, flag, items, said, suggesting
 from ddp.tracing.quantities import Quantity
 from dynamics.rigid_bodies.traced import spaces_of
 from dynamics.robots.capsules import BodyCapsule, adjacent, capsules
@@ -21,6 +21,7 @@ from problems.kernels.self_clearances import self_clearance
 from problems.state_constraints import RobotConstraint
 
 
+@suggesting
 @dataclass(frozen=True, eq=False)
 class SelfClearance(RobotConstraint):
     """Distances (K,) [m] between K pairs of a robot's bodies, at least ``margin`` each.

@@ -1,5 +1,6 @@
 """``import mayne`` and ``python -m mayne``: one place for all that a user names, and quick."""
 
+import dataclasses
 import inspect
 import os
 import pickle
@@ -174,6 +175,7 @@ def test_a_name_that_is_elsewhere_is_found():
         (mayne.Problem, "termnal", "terminal"), (mayne.RobotDynamics, "integrater", "integrator"),
         (mayne.costs.FramePosition, "wieght", "weight"), (mayne.gaits.trot, "sped", "speed"),
         (mayne.gaits.jump, "lenght", "length"), (mayne.solve, "thro", "throw"), (mayne.save_html, "tittle", "title"),
+        (mayne.constraints.JointLimits, "uper", "upper"), (mayne.pendulum.swing_up, "horizn", "horizon"),
     ],
 )  # fmt: skip
 def test_a_misspelt_keyword_is_told_its_nearest(call, given, meant):
@@ -181,6 +183,30 @@ def test_a_misspelt_keyword_is_told_its_nearest(call, given, meant):
         call(**{given: 1})
     assert meant in inspect.signature(call).parameters
     assert pickle.loads(pickle.dumps(call)) is call
+
+
+@dataclasses.dataclass(frozen=True)
+class Patient(mayne.DDP):
+    """A solver of a user's own, with an option more."""
+
+    hours: float = 1.0
+
+
+def test_classes_that_inherit_suggest_keywords_of_both():
+    for wrong, meant in (("tolerence", "tolerance"), ("hour", "hours")):
+        with pytest.raises(TypeError, match=rf"Patient.*unexpected keyword argument '{wrong}'.*id you mean '{meant}'"):
+            Patient(**{wrong: 1.0})
+    own = Patient(tolerance=1e-3, hours=2.0)
+    assert (own.tolerance, own.hours) == (1e-3, 2.0)
+    assert pickle.loads(pickle.dumps(own)) == own
+    assert [*inspect.signature(Patient).parameters][-1] == "hours"
+    assert "hours" not in inspect.signature(mayne.DDP).parameters
+
+
+def test_what_is_missing_is_told_with_all_that_is_needed():
+    wanted = r"missing 2 required .*'running' and 'terminal'; expected Problem\(dynamics, running, terminal, x0"
+    with pytest.raises(TypeError, match=wanted):
+        mayne.Problem(dynamics=1, x0=[0.0], horizon=3)
 
 
 def test_other_errors_of_types_stay_as_they_are():

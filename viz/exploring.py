@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ddp.errors import DDPError, ProblemError, line_of, said, text
+from ddp.errors import DDPError, ProblemError, line_of, said, suggesting, text
 from viz.html import block, page
 from viz.robots import Shapes
 from viz.scene import build
@@ -21,6 +21,7 @@ Found = tuple[Any, str]
 """Motion, in any form that `save_html` takes, and a line about it."""
 
 
+@suggesting
 def explore(
     sliders: Sequence[Slider],
     make: Callable[[Mapping[str, float]], Found],

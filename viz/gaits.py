@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ddp.errors import ProblemError, said
+from ddp.errors import ProblemError, said, suggesting
 from dynamics.phases.phased_dynamics import PhasedDynamics
 from dynamics.phases.reaction import friction, ground_forces, standing
 from viz.contacts import Flags, as_forces, as_friction, as_schedule, in_contact, instants
@@ -25,6 +25,7 @@ STEEPEST = 2.0
 """The largest ratio of forces that a panel shows, in units of where a foot slips."""
 
 
+@suggesting
 def plot_schedule(
     schedule: Told | Mapping[str, ArrayLike],
     dt: ArrayLike | os.PathLike[str] | None = None,
@@ -66,6 +67,7 @@ def plot_schedule(
     return write(figure, target)
 
 
+@suggesting
 def plot_forces(
     forces: Told | Mapping[str, ArrayLike],
     dt: ArrayLike | os.PathLike[str] | None = None,

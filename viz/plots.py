@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ddp.errors import ProblemError, as_array, said, text
+from ddp.errors import ProblemError, as_array, said, suggesting, text
 from ddp.files import as_target, write_atomically
 from viz.contacts import named
 
@@ -38,6 +38,7 @@ class Converged(Protocol):
     def history(self) -> Sequence[Any]: ...
 
 
+@suggesting
 def plot_convergence(
     solutions: Converged | Mapping[str, Converged], path: str | os.PathLike[str], title: str | None = None
 ) -> Path:
@@ -126,6 +127,7 @@ def _curve(axes: Axes, label: str, values: Array, exact: NDArray[np.bool_], k: i
     axes.plot(iteration[exact], drawn[exact], color=color, linestyle="none", marker=marker, markersize=size)
 
 
+@suggesting
 def plot_errors(
     errors: Mapping[str, tuple[ArrayLike, ArrayLike]], path: str | os.PathLike[str], unit: str = "m",
     title: str | None = None,
@@ -156,6 +158,7 @@ def plot_errors(
     return write(figure, target)
 
 
+@suggesting
 def plot_growth(
     counts: ArrayLike, times: Mapping[str, ArrayLike], path: str | os.PathLike[str], across: str = "bodies",
     up: str = "µs",
@@ -187,6 +190,7 @@ def plot_growth(
     return write(figure, target)
 
 
+@suggesting
 def plot_differences(
     deltas: ArrayLike, errors: Mapping[str, ArrayLike], path: str | os.PathLike[str], title: str | None = None
 ) -> Path:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ddp.errors import ProblemError, said
+from ddp.errors import ProblemError, said, suggesting
 from viz.contacts import named
 from viz.plots import COLORS, literal, plain, sheet, write
 from viz.signals import Signal, Told, signals_of, titled
@@ -23,6 +23,7 @@ MOST = 24
 """Rows of a figure: numbers of a state beyond these are left to `to_csv`."""
 
 
+@suggesting
 def plot_solution(solutions: Told | Mapping[str, Told], path: str | os.PathLike[str], title: str | None = None) -> Path:
     """Draw states and controls over time with their limits, a row for each joint, and write them to ``path``.
 

@@ -10,12 +10,13 @@ from numpy.typing import ArrayLike
 
 from ddp.constraints.constraint import Equality, Inequality
 from ddp.constraints.jitted import JittedConstraint
-from ddp.errors import ProblemError, as_array, axes, choice, said
+from ddp.errors import ProblemError, as_array, axes, choice, said, suggesting
 from ddp.protocols import Array, Constraint
 
 NORMS = "L1", "L2"
 
 
+@suggesting
 @dataclass(frozen=True, eq=False)
 class Soft:
     """A constraint that may be violated: every violation v costs ``price |v|`` (L1) or ``½ price v²`` (L2).

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ddp.derivatives import Derivatives
-from ddp.errors import ProblemError, as_array, axes, definite, numbers, positive
+from ddp.errors import ProblemError, as_array, axes, definite, numbers, positive, suggesting
 from ddp.feedback.gains import load_gains, save_gains
 from ddp.feedback.policy import Policy, as_state, held_policy
 from ddp.machine.aligned import aligned_zeros
@@ -104,6 +104,7 @@ def limits_of(system: System) -> tuple[Array, Array]:
     return lower, upper
 
 
+@suggesting
 def discretize(A: ArrayLike, B: ArrayLike, dt: float) -> LinearSystem:
     """A and B of steps of dt [s] of ``dx' = A dx + B du`` with controls held: exact, by the matrix exponential.
 
@@ -125,6 +126,7 @@ def discretize(A: ArrayLike, B: ArrayLike, dt: float) -> LinearSystem:
     return LinearSystem(np.ascontiguousarray(found[..., :n, :n]), np.ascontiguousarray(found[..., :n, n:]))
 
 
+@suggesting
 def lqr(
     dynamics: Dynamics, x: ArrayLike, u: ArrayLike, Q: ArrayLike, R: ArrayLike, held: ArrayLike | None = None
 ) -> Regulator:
@@ -147,6 +149,7 @@ def lqr(
     return Regulator(x.copy(), u.copy(), K, T @ P @ T.T, system)
 
 
+@suggesting
 def tvlqr(dynamics: Dynamics, X: ArrayLike, U: ArrayLike, Q: ArrayLike, R: ArrayLike, Q_end: ArrayLike) -> Regulator:
     """The regulator along a trajectory X (N+1, nx), U (N, nu), by the backward sweep.
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ddp.errors import ProblemError, instance, items, positive
+from ddp.errors import ProblemError, instance, items, positive, suggesting
 from ddp.guesses import as_guess
 from ddp.many.driver import Driver
 from ddp.many.executors import Executor, crew_of
@@ -62,6 +62,7 @@ class Optima(NamedTuple):
         return f"{len(self.optima)} {noun}: {found}{', ...' if len(self.optima) > 6 else ''}{failed}"
 
 
+@suggesting
 def solve_best(
     problem: Problem, guesses: Sequence[Any], solver: DDP | None = None, executor: int | Executor | None = None,
     tolerance: float = 1e-4, retries: int = 1, progress: Any = False,

@@ -141,10 +141,14 @@ def explain(solution: Solution, problem: Problem) -> Explanation:
         advice = MOVING if not active and _rests(problem, solution) else advice
     ordered = tuple(sorted(shares, key=lambda share: -abs(share[1])))
     misses = tuple(_misses(problem, solution.X))
+    outcome, own = str(solution).partition(TRY)[0], beyond_limits(solution, problem)
+    return Explanation(outcome, ordered, tuple(active), _course(solution), advice, misses, own)
+
+
+def beyond_limits(solution: Solution, problem: Problem) -> tuple[str, ...]:
+    """Joints that leave their robot's own limits, in words."""
     excesses = ability(problem.dynamics, "excesses")
-    beyond = () if excesses is None else tuple(excesses(solution.X))
-    outcome = str(solution).partition(TRY)[0]
-    return Explanation(outcome, ordered, tuple(active), _course(solution), advice, misses, beyond)
+    return () if excesses is None else tuple(excesses(solution.X))
 
 
 def advice_after(solution: Solution, problem: Problem | None) -> str:

@@ -26,7 +26,7 @@ from ddp.problem import Problem
 from ddp.protocols import Array
 from ddp.solutions import columns, showing, solution_files
 from ddp.solutions.columns import Columns
-from ddp.solutions.explanation import TRY, Explanation, advice_after, explain
+from ddp.solutions.explanation import TRY, Explanation, advice_after, beyond_limits, explain
 from ddp.solutions.record import Record
 from ddp.solutions.sensitivity import Sensitivity, sensitivity
 from ddp.solutions.status import Status
@@ -86,7 +86,10 @@ class Solution:
         constrained = f", violation {self.violation:.1e}" if self.multipliers.size else ""
         gains = " (its gains are zeros: no backward pass succeeds)" if np.isnan(self.gradient) else ""
         advice = advice_after(self, self.problem)
-        line = f"{self.status}: cost {self.cost:.5g}, gradient {self.gradient:.1e}{gains}{constrained}"
+        excesses = beyond_limits(self, self.problem) if self.converged and self.problem is not None else ()
+        more = f", {len(excesses) - 1} more in explain()" if len(excesses) > 1 else ""
+        leaves = f"; {excesses[0]}{more}" if excesses else ""
+        line = f"{self.status}: cost {self.cost:.5g}, gradient {self.gradient:.1e}{gains}{constrained}{leaves}"
         return f"{line}{TRY}{advice}" if advice else line
 
     def _repr_html_(self) -> str:

@@ -8,10 +8,11 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ddp.errors import DDPError, ProblemError, as_array, positive, settle
+from ddp.errors import DDPError, ProblemError, as_array, positive, settle, suggesting
 from ddp.protocols import Array
 
 
+@suggesting
 @dataclass(frozen=True, eq=False)
 class Capsule:
     """All points within ``radius`` [m] of the segment from start (3,) to end (3,) [m], in world axes.
@@ -40,6 +41,7 @@ class Capsule:
         return np.asarray(0.5 * (self.start + self.end))
 
 
+@suggesting
 def Sphere(center: ArrayLike, radius: float) -> Capsule:
     """All points within ``radius`` [m] of ``center`` (3,) [m], in world axes: a capsule without length."""
     point = as_array("center of a sphere", center, (3,))

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ddp.errors import ModelError, ProblemError, as_array, positive
+from ddp.errors import ModelError, ProblemError, as_array, positive, suggesting
 from ddp.systems.by_knot import ByKnot
 from ddp.systems.user_step import checked_state, followed
 from dynamics.robots.equipment import pairs_of_limits
@@ -16,6 +16,7 @@ from dynamics.robots.space import space_of_states
 from dynamics.steps.names import names_of
 
 
+@suggesting
 class KinematicDynamics(ByKnot):
     """``v' = S u``, ``q' = q ⊕ dt v'`` of a robot, x = (q, v): velocities are commanded, forces are not asked for.
 

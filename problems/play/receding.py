@@ -11,7 +11,18 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ddp.errors import ProblemError, affordable, as_array, at_least_zero, choice, instance, integer, positive, said
+from ddp.errors import (
+    ProblemError,
+    affordable,
+    as_array,
+    at_least_zero,
+    choice,
+    instance,
+    integer,
+    positive,
+    said,
+    suggesting,
+)
 from ddp.feedback.succession import Succession
 from ddp.protocols import Array
 from ddp.receding import RecedingHorizon
@@ -74,6 +85,7 @@ class Run:
         return "; at the end ".join([told + self.play.saturated, *self.misses])
 
 
+@suggesting
 def simulate_receding(
     planner: Planner,
     duration: float = 5.0,

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ddp.errors import as_array, positive, positive_integer
+from ddp.errors import as_array, positive, positive_integer, suggesting
 from ddp.problem import Problem
 from ddp.protocols import Array
 from dynamics.robots.rods import Rod
@@ -23,6 +23,7 @@ from problems.costs import ControlCost, FramePosition, StateCost
 from problems.soft.robots import cable_arm, serial_arm
 
 
+@suggesting
 def reach(
     position: ArrayLike = (0.3, 0.1, -0.3),
     largest_tension: float = 40.0,
@@ -47,6 +48,7 @@ def reach(
     return _reach(arm, "arm/tip", position, largest_tension, horizon, dt, effort, running, ending, position_weight)
 
 
+@suggesting
 def out_of_reach(
     position: ArrayLike = (0.5, 0.3, 0.1), largest_tension: float = 40.0, horizon: int = 40, dt: float = 0.02
 ) -> Problem:
@@ -57,6 +59,7 @@ def out_of_reach(
     return reach(position, largest_tension, horizon, dt, position_weight=3e2)
 
 
+@suggesting
 def serial_reach(
     position: ArrayLike = (0.7, 0.4, -1.2),
     largest_tension: float = 40.0,

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ddp.errors import ProblemError, as_array, at_least_zero, choice, instance, positive, said
+from ddp.errors import ProblemError, as_array, at_least_zero, choice, instance, positive, said, suggesting
 from ddp.feedback.policy import Policy, as_state
 from ddp.feedback.succession import Succession
 from ddp.guesses import Motion, Start
@@ -60,6 +60,7 @@ class Plan(NamedTuple):
     policy: Policy
 
 
+@suggesting
 class Walking(Closing):
     """Gait of a robot with feet that are points, by commanded velocities that may change at any time.
 

@@ -307,3 +307,15 @@ def test_joints_that_leave_their_limits_are_told():
         f"{names[2]} leaves its limits of position by 0.25 rad",
         f"{names[4]} leaves its limits of velocity by 0.5 rad/s",
     ]
+
+
+def test_a_printed_solution_names_the_first_joint_beyond_its_limits(reach):
+    solution = solve(reach)
+    first, *others = solution.explain().beyond or [""]
+    assert str(solution).endswith(f"; {first}, {len(others)} more in explain()" if others else first)
+    X = solution.X.copy()
+    X[3, 0] = reach.dynamics.robot.model.upperPositionLimit[0] + 0.25
+    beyond = replace(solution, X=X)
+    assert "; shoulder_pan_joint leaves its limits of position by 0.25 rad" in str(beyond)
+    assert "leaves its limits" not in str(replace(beyond, converged=False))
+    assert "leaves its limits" not in str(replace(beyond, problem=None))
