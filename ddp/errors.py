@@ -373,6 +373,11 @@ def nearest(name: object, known: Iterable[str]) -> str:
         return "there are none"
     given = name[:_LONGEST] if isinstance(name, str) else ""
     matches = difflib.get_close_matches(given, known, n=3, cutoff=0.5)
+    if matches:  # the best, and those that are nearly as close
+        near = difflib.SequenceMatcher(None, matches[0], given).ratio() - 0.25
+        matches = difflib.get_close_matches(given, matches, n=3, cutoff=max(near, 0.5))
+    elif len(given) > 2:
+        matches = [name for name in known if given in name][:3]
     if matches:
         return f"did you mean {' or '.join(repr(m) for m in matches)}?"
     listed = ", ".join(map(repr, sorted(known)[:12])) + (", ..." if len(known) > 12 else "")

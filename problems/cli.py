@@ -63,7 +63,9 @@ def list_problems(name: str | None, as_json: bool) -> None:
 
 
 @shell.of_problem
-@click.option("--solver", type=click.Choice(list(shell.SOLVERS)), default="ddp", show_default=True)
+@click.option(
+    "--solver", type=click.Choice(list(shell.SOLVERS)), default="ddp", show_default=True, help="Method of the solve.",
+)
 @shell.solving
 @shell.SAVE
 @click.option("--checkpoint", type=shell.File(), help="Write FILE on the way, for `mayne resume FILE`; go on from it.")
@@ -74,7 +76,7 @@ def list_problems(name: str | None, as_json: bool) -> None:
 @click.option("--view", is_flag=True, help="Play the motion in the browser, until Ctrl-C.")
 @click.option("--iterations", is_flag=True, help="With --html: a slider over the motions on the way.")
 @click.option("--live", is_flag=True, help="Show iterations in the browser while they are made, until Ctrl-C.")
-@click.option("--explain", is_flag=True, help="Tell what it costs, what holds it, and how the solve went.")
+@click.option("--explain", is_flag=True, help="Say what makes up the cost, what holds the motion, how the solve went.")
 @shell.NO_BROWSER
 @click.option(
     "--durations", metavar="free|LEAST,MOST",
@@ -134,8 +136,8 @@ def solve(
 
 
 @shell.of_problem
-@click.option("--steps", type=int, default=100, show_default=True, help="How often the problem is solved.")
-@click.option("--push", type=float, default=0.3, show_default=True, help="Size of pushes on velocities.")
+@click.option("--steps", type=int, default=100, show_default=True, help="Steps; each begins with a solve.")
+@click.option("--push", type=float, default=0.3, show_default=True, help="Spread of pushes on velocities [rad/s, m/s].")
 @click.option("--every", type=int, default=25, show_default=True, help="Steps between pushes.")
 @shell.CHASE
 @shell.HTML

@@ -13,9 +13,9 @@ from problems.command.timing import timings
 
 @click.command()
 @click.argument("name", default="quadruped/reorientation")
-@click.option("--repeat", type=click.IntRange(min=1), default=20, show_default=True)
-@click.option("--seconds", type=float, default=2.0, show_default=True, help="For each row of `bench dynamics`.")
-@click.option("--page", type=click.Path(), default="papers.html", show_default=True, help="Of `bench papers`.")
+@click.option("--repeat", type=click.IntRange(min=1), default=20, show_default=True, help="Measurements of each time.")
+@click.option("--seconds", type=float, default=2.0, show_default=True, help="Seconds for each row of `bench dynamics`.")
+@click.option("--page", type=click.Path(), default="papers.html", show_default=True, help="File of `bench papers`.")
 @JSON
 def bench(name: str, repeat: int, seconds: float, page: str, as_json: bool) -> None:
     """Time the derivatives and the iterations of problem NAME on one thread.

@@ -54,7 +54,9 @@ def compare(
 
 
 @click.command()
-@click.option("--folder", type=click.Path(file_okay=False), default="demo", show_default=True)
+@click.option(
+    "--folder", type=click.Path(file_okay=False), default="demo", show_default=True, help="Folder of what it draws.",
+)
 def demo(folder: str) -> None:
     """Solve a reach and a reorientation with iLQR and with DDP, and draw both."""
     check_folder("--folder", folder)

@@ -17,6 +17,8 @@ from ddp.files import as_path, as_path_of, as_target
 from ddp.solutions.solution import Solution
 from problems.durations import TimedSolution
 
+GAP, LAST = 2, 16
+"""Spaces between columns of tables; least width of the last one, where terminals are narrow."""
 COLUMNS = ("iterations", "cost", "gradient", "seconds", "outcome")
 
 
@@ -69,11 +71,18 @@ def wrote(*paths: str | None) -> None:
 
 
 def print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Rows under a header, without lines; brackets are text, of units and of lists, and no markup."""
-    table = Table(*map(escape, header), box=None, pad_edge=False)
+    """Rows under a header, without lines; brackets are text, of units and of lists, and no markup.
+
+    Terminals break the last column alone, and lines where there is no room for that.
+    """
+    table = Table(box=None, pad_edge=False)
+    for i, name in enumerate(header):
+        table.add_column(escape(name), no_wrap=i < len(header) - 1)
     for row in rows:
         table.add_row(*map(escape, row))
     output = console()
+    others = [max(map(len, column)) + GAP for column in list(zip(header, *rows, strict=True))[:-1]]
+    output.width = max(output.width, sum(others) + LAST)
     with output.capture() as drawn:
         output.print(table)
     click.echo(drawn.get(), nl=False)

@@ -18,11 +18,11 @@ ROS = "--ros-args"
 @click.argument("name", metavar="NAME|FILE")
 @OPTIONS
 @click.option("--replan", is_flag=True, help="Plan again and again; gaits then walk by the velocities of cmd_vel.")
-@click.option("--rate", type=float, default=500.0, show_default=True, help="Of efforts [Hz].")
+@click.option("--rate", type=float, default=500.0, show_default=True, help="Rate of efforts [Hz].")
 @click.option("--every", type=float, default=0.02, show_default=True, help="Time between plans [s].")
 @click.option("--latency", type=float, default=0.02, show_default=True, help="From a measurement to its plan [s].")
 @click.option("--patience", type=float, default=0.05, show_default=True, help="Oldest measurement to act on [s].")
-@click.option("--joints", help="Names, with commas, in the order of the efforts; default the robot's.")
+@click.option("--joints", help="Names of joints, with commas, in the order of efforts; default the robot's.")
 @click.option("--states", default="joint_states", show_default=True, help="Topic of joints' positions and velocities.")
 @click.option("--odometry", default="odom", show_default=True, help="Topic of a free base.")
 @click.option("--commands", default="effort_controller/commands", show_default=True, help="Topic of efforts.")

@@ -46,8 +46,8 @@ def unchanged(problem: Problem) -> Problem:
 
 
 @of_problem
-@click.option("--command", "wanted", help="Of gaits: forward,left,turning [m/s, rad/s]; or TIME:those;TIME:those;...")
-@click.option("--duration", type=float, default=5.0, show_default=True, help="Of the simulation [s].")
+@click.option("--command", "wanted", help="A gait's forward,left,turning [m/s, rad/s]; or TIME:those;TIME:those;...")
+@click.option("--duration", type=float, default=5.0, show_default=True, help="Duration of the simulation [s].")
 @click.option("--every", type=float, default=0.02, show_default=True, help="Time between plans [s].")
 @click.option("--latency", type=float, default=0.02, show_default=True, help="From a measurement to its plan [s].")
 @CHASE
@@ -97,7 +97,7 @@ def replan(
 @of_problem
 @click.option("--every", type=float, default=0.04, show_default=True, help="Time between plans [s].")
 @click.option("--latency", type=float, default=0.02, show_default=True, help="From a measurement to its plan [s].")
-@click.option("--friction", type=float, default=0.7, show_default=True, help="Of the ground.")
+@click.option("--friction", type=float, default=0.7, show_default=True, help="Friction of the ground.")
 @click.option("--duration", type=float, default=float("inf"), help="End after so many simulated seconds.")
 @NO_BROWSER
 def drive(

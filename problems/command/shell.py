@@ -97,11 +97,11 @@ SOLVERS: dict[str, Callable[..., DDP]] = {"ddp": DDP, "ilqr": ILQR, "newton": Ne
 TITLES = {"ddp": "DDP", "ilqr": "iLQR", "newton": "Newton"}
 
 NAME = click.argument("name")
-PROBLEM = click.option("--problem", help="Problem of a file that was not written by `mayne solve --save`.")
+PROBLEM = click.option("--problem", help="Name of its problem, of a file that `mayne solve --save` did not write.")
 ROBOT = click.option("--robot", help="Another robot: a name of example-robot-data or a file.")
 OPTIONS = click.argument("options", nargs=-1, type=click.UNPROCESSED, metavar="[--PARAMETER VALUE]...")
 OPEN = {"ignore_unknown_options": True}  # for the parameters of the problem, which `parse` reads
-HTML = click.option("--html", type=File(".html", ".htm"), help="Write a self-contained animation.")
+HTML = click.option("--html", type=File(".html", ".htm"), help="Write the motion as a page that any browser plays.")
 SAVE = click.option("--save", type=File(), help="Write the solution (.npz), for `mayne view`.")
 PLOT = click.option("--plot", type=DRAWING, help="Write how it converged (.png, .pdf, .svg).")
 NO_BROWSER = click.option("--no-browser", is_flag=True, help="Tell the address of the viewer, and open no browser.")
@@ -121,10 +121,13 @@ def solving(command: Command) -> Command:
             "--workers",
             default="1",
             show_default=True,
-            help="Who shares the derivatives: a number, auto, threads:2, processes:2.",
+            help="Threads or processes that share derivatives: a number, auto, threads:2, processes:2.",
         ),
-        click.option("--max-iterations", type=int, default=1000, show_default=True, help="Iterations at most."),
-        click.option("--tolerance", type=float, default=1e-9, show_default=True, help="Expected decrease at the end."),
+        click.option("--max-iterations", type=int, default=1000, show_default=True, help="Most iterations."),
+        click.option(
+            "--tolerance", type=float, default=1e-9, show_default=True,
+            help="End when the next step is expected to lower the cost by less.",
+        ),
     ):
         command = option(command)
     return command

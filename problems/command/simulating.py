@@ -36,13 +36,13 @@ def disturbing(command: Callable[..., None]) -> Callable[..., None]:
     """The options of commands that simulate: all that plans do not know."""
     shown: dict[str, Any] = {"type": float, "show_default": True}
     for option in (
-        click.option("--seed", type=int, default=0, show_default=True, help="Of what is at random."),
-        click.option("--rate", default=1000.0, help="Of the controller [Hz].", **shown),
-        click.option("--noise", default=0.0, help="Of measurements; 1: 1 mm, 2 mrad, ...", **shown),
-        click.option("--delay", default=0.0, help="From measurement to control [s].", **shown),
-        click.option("--friction", type=float, help="Of the ground; default the plan's."),
-        click.option("--mass", default=1.0, help="Factor on a base's or an arm's mass.", **shown),
-        click.option("--push", help="Velocity added in the middle [m/s]: sideways, or forward,sideways."),
+        click.option("--seed", type=int, default=0, show_default=True, help="Seed of what is random."),
+        click.option("--rate", default=1000.0, help="Rate of the controller [Hz].", **shown),
+        click.option("--noise", default=0.0, help="Noise of measurements: 1 is 1 mm, 2 mrad, ...", **shown),
+        click.option("--delay", default=0.0, help="Delay from a measurement to its control [s].", **shown),
+        click.option("--friction", type=float, help="Friction of the ground; default the plan's."),
+        click.option("--mass", default=1.0, help="Factor on the mass of the base, or of an arm.", **shown),
+        click.option("--push", help="Velocity [m/s] added halfway: sideways, or forward,sideways."),
     ):
         command = option(command)
     return command
@@ -53,7 +53,7 @@ def disturbing(command: Callable[..., None]) -> Callable[..., None]:
 @OPTIONS
 @click.option("--in", "inside", type=click.Choice(["mujoco"]), default="mujoco", show_default=True, help="Simulator.")
 @disturbing
-@click.option("--uneven", help="Highest and, with its minus, lowest ground [m]; or lowest,highest.")
+@click.option("--uneven", help="Uneven ground [m]: its greatest height and depth, or lowest,highest.")
 @click.option("--by-contact", is_flag=True, help="Tell the policy which feet touch the ground.")
 @click.option("--known-delay", is_flag=True, help="Let the policy know the delay.")
 @click.option("--export", "gains", type=File(*SUFFIXES), help="Write the policy's gains (.npz, .csv, .json).")

@@ -1,0 +1,25 @@
+"""The command line in words: tables on narrow terminals, help of every option."""
+
+import click
+from rich.console import Console
+
+from problems import ALL, cli
+from problems.command import listing, output
+
+
+def test_narrow_terminals_show_whole_names_of_problems(monkeypatch, capsys):
+    for width in (40, 80, 120):
+        narrow = Console(width=width)
+        monkeypatch.setattr(output, "console", lambda narrow=narrow: narrow)
+        listing.list_problems(False)
+        shown = capsys.readouterr().out
+        assert all(f"{name} " in shown for name in ALL), width
+        assert "…" not in shown
+        if width >= 80:
+            assert max(map(len, shown.splitlines())) <= width
+
+
+def test_every_option_says_what_it_is():
+    for name, command in cli.main.commands.items():
+        for option in command.params:
+            assert not isinstance(option, click.Option) or option.help, f"{name} {option.opts}"
