@@ -23,7 +23,7 @@ from viz.motions import configurations
 from viz.robots import kinematics
 from viz.scene import build
 from viz.server import show
-from viz.shapes import Array, capsule
+from viz.shapes import Array, Obstacle, capsule
 from viz.sliders import Slider, as_sliders, within
 
 logger = logging.getLogger("mayne")
@@ -61,6 +61,7 @@ class Stage:
 
     robot; q (nq,): where it begins.   ground: the height of a plane [m].   commands: what the reader may command, three
     names, drawn as pads and keys.   target (3,): of a ball that can be dragged [m].   sliders: in a panel that unfolds.
+    obstacles: spheres and capsules that stand there.
     The newest page acts, others look on; all is let go when it closes.
     where: its address, readable until this process ends.   watching: whether a page is open.
     hand: what is pulled, or None.   command (3,): between -1 and 1.   target (3,): where the ball was dragged, or None.
@@ -71,7 +72,7 @@ class Stage:
     def __init__(
         self, robot: Drawable, q: ArrayLike, title: str | None = None, open_browser: bool = False,
         *, ground: float | None = None, commands: Sequence[str] = (), target: ArrayLike | None = None,
-        sliders: Sequence[Slider] = (),
+        sliders: Sequence[Slider] = (), obstacles: Sequence[Obstacle] | Obstacle = (),
     ) -> None:  # fmt: skip
         heading = None if title is None else text("title", title)
         names = [text(f"commands[{k}]", name) for k, name in enumerate(items("commands", commands, "three names"))]
@@ -86,7 +87,7 @@ class Stage:
         Q = np.repeat(first, 2, axis=0)
         place = None if target is None else as_array("target", target, (3,)).copy()
         self._robot, self._shown = robot, Shown(Q[0], "", None, place)
-        scene = build(robot, Q, 1.0, [], ground=ground)
+        scene = build(robot, Q, 1.0, [], ground=ground, obstacles=obstacles)
         messages = scene.messages
         if place is not None:
             size = 0.12 * scene.size

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from ddp.protocols import Array
-from dynamics.geometry.solids import Mark
+from dynamics.geometry.solids import Capsule, Mark, Marked
 from dynamics.robots.joints import NO_LIMIT, UNIT_NUMBERS
 from dynamics.robots.libraries import pin
 from dynamics.robots.model import Robot
@@ -60,6 +60,13 @@ def stated_in(problem: Any) -> list[Any]:
 def constraints_of(problem: Any) -> list[Any]:
     """Constraints of a problem, in the order of ``problem.placed``, as they were given to the innermost."""
     return [_lifted(placed.constraint) for placed in getattr(problem, "placed", ())]
+
+
+def obstacles_of(problem: Any) -> list[Capsule]:
+    """Obstacles of a problem's constraints, each once."""
+    marks = [mark for one in constraints_of(problem) if isinstance(one, Marked) for mark in one.marks()]
+    solids = {(*m.start, *m.end, m.radius): m for m in marks if m.kind == "obstacle"}
+    return [Capsule(m.start, m.end, m.radius) for m in solids.values()]
 
 
 def _lifted(one: Any) -> Any:

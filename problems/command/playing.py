@@ -21,6 +21,7 @@ from ddp.solutions.solution import Solution
 from dynamics import Motion, PhasedDynamics, RobotDynamics, load
 from dynamics.phases.reaction import ground, standing
 from dynamics.rods.hybrid_robot import HybridRobot
+from dynamics.steps.doubts import obstacles_of
 from dynamics.steps.free_start import inside
 from problems.command.output import wrote
 from problems.command.progress import progress
@@ -81,11 +82,11 @@ def animate(
 
 def draw_beside(
     title: str, system: RobotDynamics | PhasedDynamics, run: Play, page: str, floor: float | None = None,
-    lowest: float = 0.0,
+    lowest: float = 0.0, problem: Problem | None = None,
 ) -> None:  # fmt: skip
     """Write a simulated motion beside its plan, at some fifty states a second.
 
-    floor [m]: height of the ground, by default the system's.
+    problem: whose obstacles are drawn.   floor [m]: height of the ground, by default the system's.
     lowest [m]: of uneven ground, beside that height; it is drawn level there.
     """
     every = max(1, round(0.02 / (run.t[1] - run.t[0])))
@@ -99,7 +100,7 @@ def draw_beside(
     with progress(f"{title}, drawing"):
         viz.save_html(
             page, system.robot, X, np.diff(t), [*frames], title=title, ground=floor, beside=plan,
-            beside_title="the plan",
+            beside_title="the plan", obstacles=obstacles_of(problem),
         )  # fmt: skip
     wrote(page)
 

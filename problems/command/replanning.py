@@ -19,6 +19,7 @@ from ddp.problem import Problem
 from ddp.protocols import Array
 from ddp.receding import RecedingHorizon
 from ddp.solver import solve
+from dynamics.steps.doubts import obstacles_of
 from problems.closed_loop import terminal_cost
 from problems.command import playing
 from problems.command.output import tell
@@ -90,7 +91,8 @@ def replan(
         playing.plot_runs({"receding horizon": run.play}, unit, entry.description, plot)
     if html:
         floor = float(planner.floor) if isinstance(planner, Walking) else None
-        playing.draw_beside(entry.description, system_of(planner.system), run.play, html, floor)
+        problem = None if isinstance(planner, Walking) else planner.problem
+        playing.draw_beside(entry.description, system_of(planner.system), run.play, html, floor, problem=problem)
     end(not run.fell)
 
 
@@ -120,6 +122,7 @@ def drive(
             driven.robot, driven.q, entry.description, not no_browser,
             ground=driven.floor, commands=("forward", "left", "turning") if gait else (), target=driven.target,
             sliders=[viz.Slider.about(weight, value) for weight, value in driven.weights.items()],
+            obstacles=[] if isinstance(planner, Walking) else obstacles_of(planner.problem),
         )  # fmt: skip
         click.echo(f"drive {entry.name} at {stage.where} until you press Ctrl-C", err=True)
         sys.stdout.flush()

@@ -96,7 +96,7 @@ def play(
         sizes += [f"{turned[title]:.3g}"] if system.robot.is_floating else []
         rows.append([title, *sizes, "fell" if run.fell else "stayed", f"{run.t[-1]:.2f}"])
     turns = ["rms [deg]"] if system.robot.is_floating else []
-    header = [entry.name, f"rms [{unit}]", "largest", *turns, "", "seconds"]
+    header = [entry.name, f"rms [{unit}]", "largest", *turns, "outcome", "seconds"]
     data = {"problem": entry.name, "in": inside, "conditions": conditions, "runs": told}
     tell(as_json, data, (header, rows))
     if gains:
@@ -105,7 +105,7 @@ def play(
     if plot:
         playing.plot_runs(runs, "m" if system.robot.is_floating else "rad", entry.description, plot)
     if html:
-        playing.draw_beside(entry.description, system, runs["policy"], html, lowest=as_range(heights)[0])
+        playing.draw_beside(entry.description, system, runs["policy"], html, lowest=as_range(heights)[0], problem=found)
     end(not runs["policy"].fell)
 
 

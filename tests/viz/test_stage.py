@@ -1,17 +1,20 @@
 """A stage shows where a robot is, takes what its newest page does, and lets go when that page closes."""
 
 import json
+from types import SimpleNamespace
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 import numpy as np
 import pytest
-from pages import Page
+from pages import Page, vertices
 
 import dynamics
 import viz
 from ddp.errors import ProblemError
-from problems import pendulum
+from dynamics.steps.doubts import obstacles_of
+from problems import arm, pendulum
+from problems.command.playing import draw_beside
 from viz import stage as stages
 
 STILL = {"who": "a", "hand": None, "command": [0.0, 0.0, 0.0], "target": None, "kicks": [], "again": False}
@@ -139,3 +142,17 @@ def test_a_stage_refuses_what_it_cannot_show(robot):
     ):  # fmt: skip
         with pytest.raises(ProblemError, match=words):
             act()
+
+
+def test_obstacles_of_a_problem_stand_on_stages_and_beside_simulated_motions(tmp_path):
+    problem = arm.obstacles(horizon=5)
+    known, robot = obstacles_of(problem), problem.dynamics.robot
+    assert len(known) == 3
+    stage = viz.Stage(robot, robot.q0, obstacles=known)
+    on_stage = Page(urlopen(stage.where, timeout=10).read().decode())
+    X = np.tile(problem.x0, (6, 1))
+    run = SimpleNamespace(X=X, plan=X, t=0.02 * np.arange(6))
+    draw_beside("played", problem.dynamics, run, str(tmp_path / "p.html"), problem=problem)
+    for page in (on_stage, Page((tmp_path / "p.html").read_text())):
+        drawn = [vertices(message).mean(axis=0) for message in page.objects("/mayne/obstacles")]
+        np.testing.assert_allclose(drawn, [one.center for one in known], atol=1e-3)
