@@ -80,10 +80,10 @@ def save_html(
     dt: the time from one state to the next [s], one number or (N,), where zero is an impact; of states only.
     frames: names of frames whose path is drawn; ghost: a state (nx,) or several, drawn translucent and still;
     title: shown above.
-    A Solution brings what its problem knows: paths of frames with targets and of feet, its last state as a ghost,
-    forces and cones of friction, the ground, its steps and slopes, targets, footholds, obstacles and bounds on places,
-    red while they hold the motion, and rings around joints at a limit. What is given here stands instead;
-    ``forces={}``, ``frames=[]`` leave them out. Of several motions, forces are not drawn.
+    A Solution brings what its problem knows: paths of frames with targets and of feet, its last state as a ghost (at
+    first hidden where robots stand on feet), forces and cones of friction, the ground, its steps and slopes, targets,
+    footholds, obstacles and bounds on places, red while they hold the motion, and rings around joints at a limit. What
+    is given here stands instead; ``forces={}``, ``frames=[]`` leave them out. Of several motions, forces are not drawn.
     forces: the force on each named frame in world axes [N], drawn as an arrow from the frame's origin; (N, 3), one for
     each interval, or (N+1, 3), one for each state, shown until the next; NaN or zero where there is no contact.
     force_scale: length of an arrow [m/N]; by default the robot's weight is as long as its centre of mass is far from

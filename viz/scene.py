@@ -89,6 +89,7 @@ def build(
     paths = dict(zip(names, drawings[0].positions, strict=True))
     touching = arrows.contacts(model, Q[0], paths, colors, acting, force_scale, cones, world.friction)
     ghosts = Q[-1:] if ghost is None and alone and first.world is not None and beside is None else None
+    hidden = ghost is None and bool(world.feet)  # which stand where footholds are: the ghost hides more than it tells
     ghosts = ghosts if ghost is None else configurations("ghost", ghost, first.robot)
     still = np.empty((0, model.njoints, 7)) if ghosts is None else kinematics(model, ghosts, [])[0]
     solids = [solid(obstacle) for obstacle, _ in world.obstacles]
@@ -137,7 +138,7 @@ def build(
     if ghosts is not None:
         known = {"its first state": Q[:1], "its last state": Q[-1:]}
         same = [what for what, state in known.items() if np.array_equal(ghosts, state)]
-        made.legend.append(Entry(same[-1] if same else "ghost", GHOST, ("/mayne/ghost",)))
+        made.legend.append(Entry(same[-1] if same else "ghost", GHOST, ("/mayne/ghost",), shown=not hidden))
         for k, places in enumerate(still):
             made.messages.extend(stand(drawings[0], f"/mayne/ghost/{k}", places, GHOST))
     if alone:

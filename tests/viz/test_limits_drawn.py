@@ -226,3 +226,14 @@ def test_one_large_force_does_not_take_the_camera_away():
     calm = build(solution, forces={"FL_foot": force})
     force[7, 2] = 1e5
     assert build(solution, forces={"FL_foot": force}).size < 4.0 * calm.size
+
+
+def test_last_states_of_robots_on_feet_are_hidden_until_asked_for(go2):
+    shown = {}
+    for name, solution in (("feet", standing(go2, np.zeros((4, 3)), lambda *_: {})), ("arm", None)):
+        plain = arm.reach(horizon=HORIZON)
+        scene = build(known(plain, *moving(plain)) if solution is None else solution)
+        (shown[name],) = [entry.shown for entry in scene.legend if entry.label == "its last state"]
+    assert shown == {"feet": False, "arm": True}
+    ghost = build(standing(go2, np.zeros((4, 3)), lambda *_: {}), ghost=go2.q0)
+    assert [entry.shown for entry in ghost.legend if entry.paths == ("/mayne/ghost",)] == [True]
