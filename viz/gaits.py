@@ -12,10 +12,10 @@ from numpy.typing import ArrayLike
 
 from ddp.errors import ProblemError, said, suggesting
 from dynamics.phases.phased_dynamics import PhasedDynamics
-from dynamics.phases.reaction import friction, ground_forces, standing
+from dynamics.phases.reaction import friction, friction_cones, ground_forces, standing
 from viz.contacts import Flags, as_forces, as_friction, as_schedule, in_contact, instants
 from viz.plots import literal, plain, sheet, write
-from viz.shapes import COLORS, Array
+from viz.shapes import COLORS, Array, turned_to
 from viz.signals import Told
 
 if TYPE_CHECKING:
@@ -83,16 +83,19 @@ def plot_forces(
     solution: of a problem with contacts, which tells the rest, mu as well.
     forces: name of a foot -> its force (N, 3) in world axes [N], NaN or zero where there is no contact; dt: how long
     each lasts [s], one number or (N,); mu: coefficient of friction, one number or one for each name.
-    Above is the normal force, along the world's z. Below is the share of the friction that is used,
-    ``|tangential| / (mu normal)``: the foot slips above 1; without mu it is ``|tangential| / normal``. What is steeper
-    than the panel shows, or pulls at the ground, runs along its upper edge. Bad input raises ProblemError, which
-    names the argument.
+    Above is the normal force, along the world's z, or of a solution along the axes of its cones. Below is the share of
+    the friction that is used, ``|tangential| / (mu normal)``: the foot slips above 1; without mu it is
+    ``|tangential| / normal``. What is steeper than the panel shows, or pulls at the ground, runs along its upper edge.
+    Bad input raises ProblemError, which names the argument.
     """
     if isinstance(forces, Told):
         solution: Any = forces
         system, path = _contacts(solution, dt, path)
-        mu = friction(solution.problem) if mu is None else mu
-        forces, dt = ground_forces(system, solution.X, solution.U), system.durations
+        acting, dt = ground_forces(system, solution.X, solution.U), system.durations
+        known, usual = friction_cones(solution.problem, system, solution.X), friction(solution.problem)
+        forces = {foot: force @ turned_to(known[foot][1]) if foot in known else force for foot, force in acting.items()}
+        if mu is None and usual is not None:
+            mu = {foot: known[foot][0] if foot in known else usual for foot in acting}
     given = as_forces(forces)
     if not given:
         raise ProblemError("forces: expected at least one foot, got none")

@@ -1,5 +1,7 @@
 """Gait diagrams and plots of forces show what was given, in the colours of the feet."""
 
+from dataclasses import replace
+
 import matplotlib.image
 import numpy as np
 import pytest
@@ -9,6 +11,8 @@ import viz
 from ddp.errors import ProblemError
 from dynamics.phases.reaction import friction, ground_forces, standing
 from problems import gaits, pendulum
+from problems.contact_costs import friction_cone
+from problems.costs import ControlCost
 from viz.gaits import share, spans
 from viz.shapes import COLORS
 
@@ -75,6 +79,22 @@ def test_a_solution_is_drawn_as_what_it_tells(stood, tmp_path):
     )
     for one, other in zip(told, given, strict=True):
         assert np.array_equal(matplotlib.image.imread(one), matplotlib.image.imread(other))
+
+
+def test_each_foot_has_its_own_friction_about_its_own_normal(stood, tmp_path):
+    plain, system = stood.problem, stood.problem.dynamics
+    contacts, N = system.phases[0].contacts, plain.horizon
+    slanted = friction_cone(system, contacts[:1], 0.4, 1.0, normal=[0.6, 0.0, 0.8])
+    cones = [slanted, friction_cone(system, contacts[1:], 0.9, 1.0)]
+    problem = ddp.Problem(system, [ControlCost(np.zeros(system.nu), 1.0)], [], plain.x0, N, during={range(N): cones})
+    own = viz.plot_forces(replace(stood, problem=problem), path=tmp_path / "own.png")
+    forces = ground_forces(system, stood.X, stood.U)
+    first, *others = (contact.frame for contact in contacts)
+    x, z = np.array([0.8, 0.0, -0.6]), np.array([0.6, 0.0, 0.8])
+    forces[first] = forces[first] @ np.stack([x, [0.0, 1.0, 0.0], z], axis=1)
+    mu = {first: 0.4} | dict.fromkeys(others, 0.9)
+    given = viz.plot_forces(forces, system.durations, tmp_path / "given.png", mu)
+    assert np.array_equal(matplotlib.image.imread(own), matplotlib.image.imread(given))
 
 
 @pytest.mark.parametrize("plot", [viz.plot_schedule, viz.plot_forces])
