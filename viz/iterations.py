@@ -8,11 +8,11 @@ import numpy as np
 
 from ddp.errors import instance
 from dynamics.steps.free_start import inside
-from viz.messages import Message, set_animation, set_object, set_property
+from viz.messages import Message, clip, set_animation, set_object, set_property, track
 from viz.motions import configurations
 from viz.robots import ROBOT, kinematics, move, path_of, trace_of
 from viz.scene import PAUSE, Scene
-from viz.shapes import COLORS, Array, tube
+from viz.shapes import COLORS, OBSTACLE, Array, tube
 
 SHOWN = 24
 """Iterations of a page, at most."""
@@ -96,9 +96,23 @@ def variant(scene: Scene, system: Any, iterate: Iterate) -> Message:
         messages.append(set_object(trace_of(d, name), tube(path, 0.004 * scene.size, colors[name])))
     ends = [*times.tolist(), scene.duration + PAUSE]
     clips = [move(path_of(d, ROBOT, joint), places[:, joint], ends) for joint in d.shapes if joint > 0]
+    clips += _plain(scene, ends[-1])
     seen = np.concatenate([places[:, 1:, :3].reshape(-1, 3), positions.reshape(-1, 3)])
     reach = float(np.linalg.norm(seen - scene.center, axis=1).max())
     return {"told": iterate.told, "reach": reach, "messages": [*messages, set_animation(clips)]}
+
+
+def _plain(scene: Scene, end: float) -> list[Message]:
+    """Clips until ``end`` [s] of what only the solution's multipliers turn red, and of rings that only it shows."""
+    found = []
+    (animation,) = [message for message in scene.messages if message["type"] == "set_animation"]
+    moved = [(one["path"], each["name"]) for one in animation["animations"] for each in one["clip"]["tracks"]]
+    for path, name in moved:
+        if name == ".material.color" and not path.startswith(ROBOT):
+            found.append(clip(path, [track(name, "color", [0.0, end], np.tile(OBSTACLE[:3], (2, 1)), held=True)]))
+        elif name == ".visible" and path.endswith("/limit"):
+            found.append(clip(path, [track(name, "bool", [0.0, end], np.zeros(2, dtype=bool), held=True)]))
+    return found
 
 
 def variants(scene: Scene, system: Any, iterations: Iterations | None) -> list[Message]:

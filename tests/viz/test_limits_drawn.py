@@ -21,6 +21,7 @@ from problems.lifted import free_start, lifted
 from problems.obstacles import Sphere, SphereClearance
 from problems.registry import ALL
 from viz.details import HELD
+from viz.iterations import Iterate, variant
 from viz.scene import build
 from viz.world import world_of
 
@@ -237,3 +238,19 @@ def test_last_states_of_robots_on_feet_are_hidden_until_asked_for(go2):
     assert shown == {"feet": False, "arm": True}
     ghost = build(standing(go2, np.zeros((4, 3)), lambda *_: {}), ghost=go2.q0)
     assert [entry.shown for entry in ghost.legend if entry.paths == ("/mayne/ghost",)] == [True]
+
+
+def test_earlier_iterations_show_no_limit_of_the_solution(tmp_path):
+    plain = arm.reach(horizon=HORIZON)
+    robot = plain.dynamics.robot
+    clear = SphereClearance(robot, "tool0", 0.05, Sphere([0.5, 0.1, 0.4], 0.1))
+    problem = replace(plain, constraints=[clear, JointLimits(robot, upper=3.0)])
+    X, U = moving(problem)
+    scene = build(known(problem, X, U, [(0, 2, 0, -1.0), (1, 2, 1, 3.0)]))
+    earlier = variant(scene, problem.dynamics, Iterate(1, SimpleNamespace(cost=1.0, gradient=1.0), X))["messages"]
+    ring = "/mayne/robot/2 shoulder_lift_joint/limit"
+    for name in (("/mayne/obstacles/0/<object>", "material.color"), (ring, "visible")):
+        at_solution, before = moves(scene.messages)[name], moves(earlier)[name]
+        assert before[0][-1] == at_solution[0][-1]  # all clips end together
+        assert len({str(value) for value in at_solution[1]}) == 2
+        assert {str(value) for value in before[1]} == {str(at_solution[1][0])}
