@@ -36,8 +36,6 @@ WALL: Color = (*OBSTACLE[:3], 0.30)
 STEP: Color = (0.70, 0.73, 0.77, 1.0)
 LEVEL = 1e-3
 """Footholds within this height of each other are on one level [m]."""
-FAR = 1.0
-"""Walls this far from the path of what they limit are not drawn, over the radius of the picture."""
 HELD = np.array([0.88, 0.12, 0.10])
 """Colour (RGB) of what holds the motion."""
 CENTER: Color = (0.95, 0.76, 0.06, 1.0)
@@ -111,22 +109,20 @@ def of_planes(d: Drawing, world: World, times: Sequence[float], center: Array, r
         _, paths = kinematics(model, d.motion.Q, [model.getFrameId(frame)] if frame else [])
         path = paths[0] if frame else center_of_mass(model, d.places)
         own = [(_square(mark, WALL, path, radius), holding) for mark, holding in world.walls if mark.frame == frame]
-        near = [(square, holding) for square, holding in own if square is not None]
-        found.add(_holding(_names("limit", [frame]), f"/mayne/walls/{safe(frame)}", near, times))
+        found.add(_holding(_names("limit", [frame]), f"/mayne/walls/{safe(frame)}", own, times))
     around = center + radius * np.array([[-1.0, -1.0, 0.0], [1.0, 1.0, 0.0]])
-    slopes = [_square(mark, STEP, around, radius) for mark in world.slopes]
-    if drawn := [square for square in slopes if square is not None]:
-        found.messages.append(set_object("/mayne/slopes", merge(drawn)))
+    if world.slopes:
+        slopes = [_square(mark, STEP, around, radius) for mark in world.slopes]
+        found.messages.append(set_object("/mayne/slopes", merge(slopes)))
         found.legend.append(Entry("slope", STEP, ("/mayne/slopes",)))
     return found
 
 
-def _square(wall: Mark, color: Color, path: Array, radius: float) -> Mesh | None:
-    """Square in a plane, beside a path (M, 3); None where the plane is out of the picture."""
+def _square(wall: Mark, color: Color, path: Array, radius: float) -> Mesh:
+    """Square in a plane, beside a path (M, 3)."""
     turn = turned_to(wall.end - wall.start)
-    low, high = ((ends := (path - wall.start) @ turn).min(axis=0), ends.max(axis=0))
-    if min(abs(low[2]), abs(high[2])) > FAR * radius and low[2] * high[2] > 0.0:
-        return None
+    seen = (path - wall.start) @ turn
+    low, high = seen.min(axis=0), seen.max(axis=0)
     half = 0.6 * float((high - low)[:2].max()) + 0.1 * radius
     middle = np.array([*0.5 * (low + high)[:2], 0.0])
     flat = box(np.array([2.0 * half, 2.0 * half, 0.002 * radius]), color)

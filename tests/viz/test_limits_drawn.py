@@ -83,15 +83,15 @@ def test_bounds_on_places_are_squares_in_their_planes_red_while_their_side_holds
     assert labels == [f"limit of {what}, red while it holds the motion" for what in ("tool0", "the centre of mass")]
 
 
-def test_equal_bounds_are_one_wall_and_walls_out_of_the_picture_are_none():
+def test_equal_bounds_are_one_wall_and_far_walls_leave_the_picture_as_it_is():
     problem = arm.reach(horizon=HORIZON)
     robot = problem.dynamics.robot
     limits = FramePositionLimits(robot, "tool0", lower=[0.3, -50.0, -np.inf], upper=[0.3, 0.2, 70.0])
     problem = replace(problem, constraints=[limits])
     scene = build(known(problem, *moving(problem)))
     middles = [vertices(wall).mean(axis=0) for wall in drawn(scene, "/mayne/walls")]
-    assert len(middles) == 2
-    assert np.allclose([middles[0][0], middles[1][1]], [0.3, 0.2], atol=1e-9)
+    assert len(middles) == 4
+    assert np.allclose([middles[0][0], middles[1][1], middles[2][1], middles[3][2]], [0.3, -50.0, 0.2, 70.0], atol=1e-9)
     unlimited = build(known(arm.reach(horizon=HORIZON), *moving(problem)))
     assert abs(scene.size - unlimited.size) < 1e-12
 
