@@ -211,15 +211,16 @@ class Walking(Closing):
 def following(solution: Solution, system: PhasedDynamics, start: float, stiff: Array) -> Policy:
     """The policy of a solution that begins at a time [s] and is soon replaced; stiff (nu, n): of joints that resist.
 
-    As in `ddp.feedback`, ``G = K N + R S (I - N)``; but K is the solver's own, which costs no sweep.
+    Unlike in `ddp.feedback`, K is the solver's own, which costs no sweep, and all joints resist, ``K N + R (I - N)``:
+    those of swinging legs too, without which HyQ falls under plans that are late by 40 ms.
     """
-    lasting = system.durations
+    lasting, n = system.durations, system.n
     begin = np.cumsum(lasting) - lasting
     steps = np.flatnonzero(lasting > 0.0)
     near = steps[begin[steps] < HELD]
-    free, resisted = system.tracked.free_and_resisted(solution.X[: near[-1] + 1])
+    N = system.tracked.free_and_resisted(solution.X[: near[-1] + 1])[0][near]
     G = np.tile(stiff, (len(steps), 1, 1))
-    G[: len(near)] = solution.K[near] @ free[near] + stiff @ resisted[near]
+    G[: len(near)] = solution.K[near] @ N + stiff @ (np.eye(n) - N)
     X, U = solution.X, solution.U[steps]
     lower, upper = (np.broadcast_to(limit, U.shape) for limit in system.control_limits.T)
     return Policy(system, start + begin[steps], lasting[steps], X[steps], X[steps + 1], U, U, U, G, lower, upper)
