@@ -38,6 +38,7 @@ class TracedFunction:
     space: of x, by default plain numbers; derivatives are by its tangent vectors dx (n,), at zero.
     steps: whether f is in the same space, so that derivatives are those of ``f(x ⊕ dx, u + du) ⊖ f(x, u)``.
     chained: whether f may ask for quantities of states y (ny,); derivatives are by (dx, du, y) then, for chain.py.
+    lasting: whether its code is kept for other processes.
 
     Raises `trace.FollowError` if f cannot be followed, ModelError if it is no step, and whatever f raises but where it
     is undefined.
@@ -45,7 +46,7 @@ class TracedFunction:
 
     def __init__(
         self, name: str, function: Callable[..., Any], nx: int, nu: int, p: Array | None = None, cost: bool = False,
-        space: Space | None = None, steps: bool = False, chained: bool = False,
+        space: Space | None = None, steps: bool = False, chained: bool = False, *, lasting: bool = True,
     ) -> None:  # fmt: skip
         begin = time.perf_counter()
         self._made_of = name, function, nx, nu, p, cost, space, steps, chained
@@ -66,7 +67,7 @@ class TracedFunction:
             raise ValueError(f"expected a number, got an array of shape {self.shape}")
         if steps and self.shape != (nx,):
             raise ModelError(f"{name}: expected a next state of shape ({nx},), got {self.shape}")
-        self.code = obtain(self.digest, self._cost if cost else self._functions)
+        self.code = obtain(self.digest, self._cost if cost else self._functions, lasting)
         self._trace = None
         if known is None:
             points = self._points()
@@ -131,7 +132,7 @@ class TracedFunction:
             if math.prod(found.shape) != self.size:
                 raise ShapeError(f"expected an array of shape {self.shape}, got {found.shape}")
             if self._digest(found) != self.digest or found.uses != self.uses:
-                return TracedFunction(*self._made_of)
+                return TracedFunction(*self._made_of, lasting=False)  # its numbers may change at every step
         except Exception as reason:
             why, changes = str(reason).removeprefix(f"{name}: ").strip(), self._reads.changes(function)
             when = f" after {changes}" if changes else ""

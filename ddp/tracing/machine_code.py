@@ -49,8 +49,8 @@ Functions = Mapping[str, tuple[list[Number], Layout]]
 """Outputs of functions, and their layouts, by name."""
 
 
-def obtain(digest: bytes, make: Callable[[], Functions]) -> Code:
-    """Get code of a digest: had in this process, kept by another one, or made and kept."""
+def obtain(digest: bytes, make: Callable[[], Functions], lasting: bool = True) -> Code:
+    """Get code of a digest: had in this process, kept by another one, or made, and kept if it is lasting."""
     with _lock:
         found = _loaded.get(digest)
         if found is None:
@@ -58,7 +58,7 @@ def obtain(digest: bytes, make: Callable[[], Functions]) -> Code:
             raw = key and store.load("traced", key)
             if raw is None:
                 raw = pickle.dumps(_made(make()))
-                if key is not None:
+                if lasting and key is not None:
                     store.save("traced", key, raw)
             found = _loaded[digest] = Code(*pickle.loads(raw))
     return found

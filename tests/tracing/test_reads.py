@@ -365,6 +365,18 @@ def test_functions_that_read_the_same_are_followed_once(name, monkeypatch):
     assert first.renewed() is first
 
 
+def test_code_of_numbers_that_change_between_solves_is_not_kept(monkeypatch):
+    kept = []
+    monkeypatch.setattr(ddp.tracing.machine_code.store, "save", lambda name, key, content: kept.append(key))
+    target = np.array([1.0, np.random.default_rng().normal()])  # of code that no cache has yet
+    first = traced(Distance(target).value)
+    assert len(kept) == 1
+    target[0] = 2.0
+    later = first.renewed()
+    assert later is not first
+    assert len(kept) == 1
+
+
 class Spring:
     """Unstable point mass and where it is to go, of numbers that change."""
 
