@@ -184,7 +184,7 @@ class CapsuleClearance(Clearance):
 
 def _settle(constraint: Clearance, body: Body, obstacles: Sequence[Capsule] | Capsule, margin: float) -> None:
     """Check obstacles and margin, and write them into the constraint."""
-    one = "Sphere(...) or Capsule(...)"
+    one = "Sphere(...) or Capsule(...) (FramePositionLimits keeps a frame off a plane)"
     obstacles = (obstacles,) if isinstance(obstacles, Capsule) else obstacles
     obstacles = instances("obstacles", obstacles, Capsule, "spheres and capsules", one, some=True)
     rows = np.array([[*obstacle.start, *obstacle.end, obstacle.radius] for obstacle in obstacles])

@@ -174,6 +174,8 @@ def test_a_name_that_is_elsewhere_is_found():
         (mayne.DDP, "max_iteration", "max_iterations"), (mayne.ILQR, "tolerence", "tolerance"),
         (mayne.Problem, "termnal", "terminal"), (mayne.RobotDynamics, "integrater", "integrator"),
         (mayne.costs.FramePosition, "wieght", "weight"), (mayne.gaits.trot, "sped", "speed"),
+        (mayne.constraints.FramePositionLimits, "uper", "upper"), (mayne.constraints.JointLimits, "loewr", "lower"),
+        (mayne.obstacles.CapsuleClearance, "raduis", "radius"), (mayne.constraints.SelfClearance, "margn", "margin"),
         (mayne.gaits.jump, "lenght", "length"), (mayne.solve, "thro", "throw"), (mayne.save_html, "tittle", "title"),
         (mayne.constraints.JointLimits, "uper", "upper"), (mayne.pendulum.swing_up, "horizn", "horizon"),
     ],

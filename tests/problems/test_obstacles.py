@@ -15,6 +15,7 @@ import ddp
 from ddp.adjoint import control_gradient
 from ddp.errors import ProblemError
 from dynamics.robots.model import load
+from dynamics.robots.surroundings import Plane
 from dynamics.steps.robot_dynamics import RobotDynamics
 from problems import arm, pendulum
 from problems.constraints import (
@@ -380,6 +381,7 @@ def test_constrained_problems_survive_pickling():
     [
         ("obstacles", lambda r, s: SphereClearance(r, "tool0", 0.1, [])),
         (r"obstacles\[0\]", lambda r, s: SphereClearance(r, "tool0", 0.1, [1.0])),
+        ("FramePositionLimits keeps a frame off a plane", lambda r, s: SphereClearance(r, "tool0", 0.1, [Plane()])),
         ("radius", lambda r, s: SphereClearance(r, "tool0", -0.1, [Sphere(np.zeros(3), 1.0)])),
         ("radius", lambda r, s: Sphere(np.zeros(3), 0.0)),
         ("center", lambda r, s: Sphere(np.zeros(2), 1.0)),
@@ -394,7 +396,7 @@ def test_constrained_problems_survive_pickling():
         ("target_x", lambda r, s: StateEquality(s, np.zeros(3))),
         ("target", lambda r, s: FramePoseEquality(r, "tool0", np.zeros((4, 4)))),
         ("target_xyz", lambda r, s: FramePositionEquality(r, "tool0", [0.0, np.nan, 0.0])),
-        ("numbers in a state", lambda r, s: replace(arm.reach(), constraints=[JointLimits(load("panda"))])),
+        ("vectors have 12 numbers", lambda r, s: replace(arm.reach(), constraints=[JointLimits(load("panda"))])),
     ],
 )
 def test_mistakes_are_named(robots, named, make):
