@@ -23,7 +23,7 @@ from viz.bodies import Drawable, listed
 from viz.details import Entry
 from viz.iterations import Iterations, variants
 from viz.messages import Message, pack
-from viz.motions import Solved
+from viz.motions import Simulated, Solved
 from viz.scene import BESIDE, Scene, build
 from viz.server import show
 from viz.shapes import Obstacle, css
@@ -53,7 +53,7 @@ class Drawn(NamedTuple):
 @suggesting
 def save_html(
     path: str | os.PathLike[str],
-    robot: Drawable | Solved | Mapping[str, Solved | ArrayLike],
+    robot: Drawable | Solved | Mapping[str, Solved | Simulated | ArrayLike],
     X: ArrayLike | Solved | None = None,
     dt: ArrayLike | None = None,
     frames: Sequence[str] | None = None,
@@ -75,7 +75,8 @@ def save_html(
     """Write a motion, or several, as a self-contained HTML animation.
 
     robot: the robot that moves, or a Solution, which knows its robot, states and times, or several by name: then each
-    has a colour, and a tick box in the legend. Beside Solutions, states of the first one's robot may have a name too.
+    has a colour, and a tick box in the legend. Beside Solutions, states of the first one's robot may have a name too,
+    and what `simulate` returns.
     X: states (N+1, nx), or (N+1, nq) without velocities, or a Solution; of a robot only.
     dt: the time from one state to the next [s], one number or (N,), where zero is an impact; of states only.
     frames: names of frames whose path is drawn; ghost: a state (nx,) or several, drawn translucent and still;
@@ -118,7 +119,7 @@ def save_html(
 
 @suggesting
 def animate(
-    robot: Drawable | Solved | Mapping[str, Solved | ArrayLike],
+    robot: Drawable | Solved | Mapping[str, Solved | Simulated | ArrayLike],
     X: ArrayLike | Solved | None = None,
     dt: ArrayLike | None = None,
     frames: Sequence[str] | None = None,

@@ -30,6 +30,16 @@ class Solved(Protocol):
     def problem(self) -> Any: ...
 
 
+@runtime_checkable
+class Simulated(Protocol):
+    """Simulated motion, as far as it is drawn: states X (S+1, nx) at the times t (S+1,) [s]."""
+
+    @property
+    def X(self) -> Any: ...
+    @property
+    def t(self) -> Any: ...
+
+
 class Motion(NamedTuple):
     """Q (N+1, nq): configurations of ``robot`` at ``times`` (N+1,) [s], which begin at 0.
 
@@ -74,8 +84,8 @@ def as_motions(robot: Any, X: Any = None, dt: ArrayLike | None = None) -> list[M
 
 
 def _several(given: Mapping[Any, Any], dt: ArrayLike | None) -> list[Motion]:
-    """Solutions by name, and arrays of states, which are of the first solution's robot."""
-    what = "Solutions, or states (N+1, nx) beside them"
+    """Solutions by name, and simulations and arrays of states, which are of the first solution's robot."""
+    what = "Solutions, or simulations and states (N+1, nx) beside them"
     solutions = [(name, value) for name, value in named("robot", given, what).items() if isinstance(value, Solved)]
     if not solutions:
         raise ProblemError(f"robot: expected a mapping from names to {what}, got no Solution")
@@ -86,7 +96,11 @@ def _several(given: Mapping[Any, Any], dt: ArrayLike | None) -> list[Motion]:
         if isinstance(value, Solved):
             found.append(_solution(field, name, value))
             continue
-        Q = configurations(field, value, first.robot)
+        states = value.X if isinstance(value, Simulated) else value
+        Q = configurations(field, states, first.robot)
+        if isinstance(value, Simulated):
+            found.append(Motion(name, first.robot, Q, instants(np.diff(value.t), len(Q))))
+            continue
         if dt is None and len(Q) != len(first.times):
             raise ProblemError(f"{field}: expected {len(first.times)} states, as the first solution has, got {len(Q)}")
         found.append(Motion(name, first.robot, Q, first.times if dt is None else instants(dt, len(Q))))

@@ -15,6 +15,7 @@ import dynamics.robots.model as dynamics
 import viz
 from ddp.errors import ProblemError
 from viz.messages import pack, set_object
+from viz.motions import as_motions
 from viz.scene import PAUSE, build
 from viz.shapes import Mesh
 
@@ -103,6 +104,16 @@ def test_a_solution_without_its_problem_is_asked_for_it(tmp_path, panda):
     bare = SimpleNamespace(**{**vars(solution(panda, 2, 0.1)), "problem": None})
     with pytest.raises(ProblemError, match=r"robot: expected a solution with its problem: solution.attached"):
         viz.save_html(tmp_path / "a.html", bare)
+
+
+def test_a_simulation_is_drawn_beside_its_plan_at_its_own_times(panda):
+    plan = solution(panda, 4, 0.1)
+    t, X = np.array([0.0, 0.01, 0.03, 0.04]), plan.X[:4] + 0.0
+    played = SimpleNamespace(X=X, t=t)
+    _, motion = as_motions({"plan": plan, "run": played})
+    assert np.allclose(motion.times, t)
+    assert np.array_equal(motion.Q, X[:, : panda.nq])
+    assert motion.name == "run"
 
 
 def test_the_camera_stands_where_it_is_put(panda):
