@@ -191,10 +191,7 @@ def view(
     name = problem or signed
     if not name:
         if robot is None or dt is None:
-            raise ProblemError(
-                f"{file} does not say which problem it solves: give --problem, or --robot and --dt; "
-                "in Python, mayne.save_html draws it"
-            )
+            raise ProblemError(f"{playing.nameless(file, robot)}; in Python, mayne.save_html draws it")
         playing.view_robot(file, robot, positive("--dt", dt), html, not no_browser)
         return
     if dt is not None:

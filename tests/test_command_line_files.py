@@ -102,6 +102,7 @@ def test_the_motion_of_a_robot_is_viewed_without_a_problem(tmp_path):
     assert page.stat().st_size > 10_000
     fails_with(mayne("view", saved, "--html", page), 2, "--problem", "--robot and --dt", "mayne.save_html")
     fails_with(mayne("view", saved, "--robot", "panda", "--dt", 0.02, "--html", page), 2, "--robot: expected", "12")
+    fails_with(mayne("view", saved, "--robot", "ur5"), 2, "give --dt with --robot, or --problem")
     fails_with(mayne("view", tmp_path / "none.npz"), 2, "Error: Invalid value for 'FILE'", without="Usage")
     fails_with(mayne("view", saved, "--robot", "ur5", "--dt", -1, "--html", page), 2, "--dt")
     fails_with(mayne("view", saved, "--problem", "arm/reach", "--dt", 1, "--html", page), 2, "--dt")
@@ -155,6 +156,7 @@ def test_a_motion_saved_by_a_program_is_played_by_its_robot(tmp_path):
     again = mayne("play", saved, "--problem", "arm/reach", "--horizon", 20, "--json")
     assert runs["policy"]["rms"] == json.loads(again.stdout)["runs"]["policy"]["rms"]
     fails_with(mayne("play", saved), 2, "--problem, or --robot and --dt", "mayne.simulate(solution)")
+    fails_with(mayne("play", saved, "--robot", "ur5"), 2, "give --dt with --robot, or --problem")
     fails_with(mayne("play", saved, "--robot", "ur5", "--dt", 0.02), 2, "do not follow from its controls")
     fails_with(mayne("play", saved, "--robot", "panda", "--dt", 0.01), 2, "--robot: expected", "12 numbers", "18")
 

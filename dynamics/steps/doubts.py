@@ -260,8 +260,8 @@ def _footholds(system: Any, problem: Any) -> Iterator[str]:
         start = end
     if worst[1]:
         yield (
-            f"guess: {worst[1]} is {1e3 * worst[0]:.0f} mm from where it is held: its leg may not reach; a lower speed "
-            "or steps of shorter duration bring it nearer"
+            f"guess: {worst[1]} is {1e3 * worst[0]:.0f} mm from where it is held: its leg may not reach; a lower "
+            "speed, less turning [rad/s] or steps of shorter duration bring it nearer"
         )
 
 

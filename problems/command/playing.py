@@ -157,6 +157,12 @@ def view_robot(file: str, source: str, dt: float, html: str | None, open_browser
     _play(source, where, html)
 
 
+def nameless(file: str, robot: str | None) -> str:
+    """Say what to give with a file that has no problem's name."""
+    missing = "--dt with --robot, or --problem" if robot else "--problem, or --robot and --dt"
+    return f"{file} does not say which problem it solves: give {missing}"
+
+
 def opened(file: str, problem: Problem | None = None) -> Solution:
     """Load the solution that a file holds; tell where it did not converge."""
     solution = Solution.load(file, problem)

@@ -136,10 +136,7 @@ def _of_robot(file: str, robot: str | None, options: tuple[str, ...]) -> tuple[E
     entry = Entry(file, build, f"a motion of {robot}", (), 0.0, robot or "", ())
     chosen = parse(entry, options)
     if robot is None or not chosen:
-        raise ProblemError(
-            f"file: {file} does not say which problem it solves: give --problem, or --robot and --dt; "
-            "in Python, mayne.simulate(solution) plays it"
-        )
+        raise ProblemError(f"file: {playing.nameless(file, robot)}; in Python, mayne.simulate(solution) plays it")
     solution = playing.opened(file)
     problem = entry.build(**chosen)
     solution = replace(solution, problem=problem, cost=0.0)
