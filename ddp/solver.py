@@ -14,11 +14,10 @@ from ddp.compiling import announce
 from ddp.compiling.interrupts import is_of_interrupt
 from ddp.compiling.setup import Stopwatch
 from ddp.constraints.impossible import elsewhere
-from ddp.constraints.unreachable import AT_ONCE, begins_outside, met_nowhere, unmet_at_once
+from ddp.constraints.unreachable import AT_ONCE, begins_outside, unmet_at_once
 from ddp.errors import ProblemError, SolveError, flag, instance, said, suggesting
 from ddp.guesses import Guess, Start
 from ddp.interior.course import TOLERANCE
-from ddp.interior.solve import most_missed
 from ddp.iterate import Iterate
 from ddp.loop import run
 from ddp.options import DDP, as_solver
@@ -87,10 +86,10 @@ def solve(
     end at a minimum whose cost is mostly that of a missed target, they begin anew: from the guess itself, unless that
     failed with states that violate constraints; after failures from the default guess, too, and from where they failed;
     then from a few motions that violate constraints in other ways (`ddp.constraints.impossible`): if there are none,
-    or no state meets those of the knot that violates most, they cannot be met, and the status says so. The cheapest
-    minimum is kept; iterations of all attempts count, and stand in ``history``. After failures from guesses, and where
-    none converges, or to no minimum, the augmented Lagrangian (`augmented`) is tried, whose gains give way to what
-    disturbs them as much as the last penalties let them.
+    they cannot be met, and the status says so. The cheapest minimum is kept; iterations of all attempts count, and
+    stand in ``history``. After failures from guesses, and where none converges, or to no minimum, the augmented
+    Lagrangian (`augmented`) is tried, whose gains give way to what disturbs them as much as the last penalties let
+    them.
 
     Raises, whatever ``throw`` is, ProblemError for bad input, before any work, or when a term's own code fails;
     UndefinedCostError, which is one, where the cost of the guess is nan: of infinite ones the status tells; SolveError
@@ -184,12 +183,6 @@ class _Task(NamedTuple):
         for begun in starts:
             if goes_on(anew=True):
                 tried(others[0], begun)
-        if not outcome.converged and TOLERANCE < outcome.violation < np.inf and goes_on(anew=True):
-            at = self.problem, outcome.X, outcome.U
-            unmet, worst = met_nowhere(*at), most_missed(*at)
-            if unmet is not None:
-                said = f"not converged after {outcome.iterations} iterations, {infeasible(str(worst), unmet)}"
-                outcome = replace(outcome, status=Status(said, Ending.INFEASIBLE))
         left = True  # rollouts from the guess, to their end
         if not outcome.converged and outcome.violation > TOLERANCE and goes_on(anew=False):
             left = tried(others[-1], guess).status.ending is Ending.ITERATIONS

@@ -36,9 +36,6 @@ BEGUN, REACH = 24, 30.0
 """Controls of the first step to begin with, and how far they are from rest, relative to it, where nothing limits them.
 """
 
-STATES, AWAY = 300, 3.0
-"""States about a trajectory to begin with, at least, and how far they are from it, times as far as it moves."""
-
 
 class _Knot:
     """The hard rows (m,) of a knot, functions of M states and controls; sizes (m,): what their bounds count as."""
@@ -112,25 +109,6 @@ def is_met_nowhere(problem: Problem, knot: int, X: Array, U: Array) -> bool:
     units = np.abs(rows.slopes(X, U, rows.beyond(X, U))).max(axis=(0, 2))
     r, _ = _least(problem, rows, X, U, low, high, np.where(units == 0.0, 1.0, units))
     return not _is_met(rows, r, MET)
-
-
-def met_nowhere(problem: Problem, X: Array, U: Array) -> str | None:
-    """Say that no state meets the constraints of the knot at which X (N+1, nx) and U violate them most.
-
-    None where some state may. The search begins at X, and at random states about these, some times as far as they move.
-    """
-    rows, system, random = problem.rows, problem.dynamics, np.random.default_rng(0)
-    knot = int(rows.knot[np.where(rows.soft, 0.0, np.abs(rows.beyond(rows.values(X, U)))).argmax()])
-    moved = np.abs(system.difference(np.tile(problem.x0, (len(X), 1)), X)).max(axis=0)
-    copies = -(-STATES // len(X))
-    others, controls = np.tile(X, (copies, 1)), np.tile(problem.padded(U), (copies, 1))
-    away = random.uniform(-1.0, 1.0, (len(others), system.n)) * AWAY * np.where(moved > 0.0, moved, 1.0)
-    away[: len(X)] = 0.0
-    try:
-        unmet = is_met_nowhere(problem, knot, system.integrate(others, away), controls)
-    except Exception:  # a user's own code fails at some state, which proves nothing
-        return None
-    return f"no state meets the constraints of knot {knot}, as near as {len(others)} come" if unmet else None
 
 
 def begins_outside(problem: Problem) -> bool:

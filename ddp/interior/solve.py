@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from ddp.constraints.impossible import slope
-from ddp.constraints.lagrangian import Residual
 from ddp.costs.terms import naming
 from ddp.derivatives import broken_rows
 from ddp.endless import is_early
@@ -258,17 +257,12 @@ def _check_rows(iterate: Iterate) -> None:
 
 def _verdict(point: Point, end: End) -> str:
     """Why a solve has not converged, and which constraint is missed most."""
-    worst = most_missed(point.problem, point.X, point.U)
+    found = zip(point.problem.residuals(point.X, point.U), point.problem.placed, strict=True)
+    hard = [residual for residual, entry in found if entry.cap is None]
+    worst = max(hard, key=lambda residual: residual.worst, default=None)
     if worst is None or worst.worst <= TOLERANCE:
         return end.said
     return f"{end.said}; {worst}" if end.ending is not Ending.INFEASIBLE else infeasible(str(worst), end.said)
-
-
-def most_missed(problem: Problem, X: Array, U: Array) -> Residual | None:
-    """The constraint, of those that are not soft, that is violated most; None if there are none."""
-    found = zip(problem.residuals(X, U), problem.placed, strict=True)
-    hard = [residual for residual, entry in found if entry.cap is None]
-    return max(hard, key=lambda residual: residual.worst, default=None)
 
 
 def scale_of(iterate: Iterate) -> float:

@@ -101,17 +101,6 @@ def test_states_that_are_given_and_lead_nowhere_are_left_for_the_default_guess(f
     assert found.cost < 0.4
 
 
-def test_a_target_within_reach_of_a_ball_is_infeasible(folder):
-    """By no state at the end: at minima of violations multipliers alone do not prove it."""
-    robot, target, ball = arm(folder, 2), [0.846, 0.0, -0.214], Sphere([0.81, 0.0, -0.19], 0.1)
-    problem = reach(robot, [-0.12, 0.72], target, [ball], (0.03, 0.03), False)
-    end = [FramePositionEquality(robot, "tip", target)]
-    found = ddp.solve(replace(problem, terminal=problem.terminal[1:], terminal_constraints=end), throw=False)
-    assert found.status.ending is ddp.Ending.INFEASIBLE
-    assert "no state meets the constraints of knot 75" in str(found.status)
-    assert found.iterations == len(found.history) < 200
-
-
 def test_a_guess_through_an_obstacle_is_left_for_the_default_one(folder):
     problem, free = fails_first(folder)
     motion = ddp.solve(free)
