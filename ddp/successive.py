@@ -44,6 +44,7 @@ class Successive:
         self.workers, self._resources = as_workers(workers), ExitStack()
         self._work: Differentiator | None = None
         self._traces: tuple[object, object] = None, None
+        self._placed: object = None
         self._closed = False
 
     def prepare(self, problem: Problem, guess: Start, solver: DDP) -> None:
@@ -51,7 +52,7 @@ class Successive:
         start_policy(problem, guess)
         goal = solver.relaxed(problem, guess)
         self._work = self._resources.enter_context(differentiator(goal, self.workers))
-        self._traces = problem.traces
+        self._traces, self._placed = problem.traces, problem.placed
         self._work.kept.setdefault(solver.hessian, ONCE)  # the first solve loads what all others need
 
     def solve(self, problem: Problem, guess: Start, solver: DDP, first: bool = False) -> Solution:
@@ -65,9 +66,10 @@ class Successive:
             self.prepare(problem, guess, solver)
         assert self._work is not None
         goal = solver.relaxed(problem, guess)
-        if objective is not self._traces[0]:
+        moved = goal is not problem and problem.placed is not self._placed  # constraints that are in the cost
+        if moved or objective is not self._traces[0]:
             self._work.turn_to(goal)
-        self._traces = problem.traces
+        self._traces, self._placed = problem.traces, problem.placed
         policy = start_policy(problem, guess)._replace(first=first)
         return descend_from(goal, solver, policy, self._work, None, start)
 

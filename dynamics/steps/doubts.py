@@ -91,6 +91,8 @@ def _driven(system: Any, terms: list[Any]) -> Iterator[str]:
     """Terms and constraints on torques or forces that another system's controls, damping or springs make."""
     for term in terms:
         own = getattr(term, "system" if hasattr(term, "contacts") else "driven", system)
+        if not hasattr(own, "actuation"):  # a user's own attribute of that name
+            continue
         by_controls = own.nu == system.nu and not np.array_equal(own.actuation, system.actuation)
         resisted = hasattr(term, "contacts") and (own.damping, own.springs) != (system.damping, system.springs)
         if by_controls or resisted:

@@ -169,7 +169,8 @@ def controller_of(
 
 def chasing(problem: Problem) -> Problem:
     """Copy whose target counts at every knot: a horizon that recedes would never come to its end's."""
-    targets = [term for term in problem.terminal if hasattr(term, "target") and term not in problem.running]
+    running = {id(term) for term in problem.running}
+    targets = [term for term in problem.terminal if hasattr(term, "target") and id(term) not in running]
     if len(targets) != 1:
         return problem
     return replace(problem, running=[*problem.running, targets[0]])

@@ -251,3 +251,10 @@ def test_memory_of_constrained_steps_serves_other_numbers_to_the_same_bits():
     assert np.array_equal(later.X, again.X)
     assert np.array_equal(later.K, again.K)
     assert later.iterations == again.iterations
+
+
+def test_a_clock_that_is_set_back_far_is_planned_by_at_once():
+    problem = swing_up(horizon=20)
+    with ddp.RecedingHorizon(problem, ddp.DDP(max_iterations=3)) as controller:
+        controller.plan(1e6, problem.x0)
+        assert controller.plan(0.0, problem.x0).starts[0] > 1e6

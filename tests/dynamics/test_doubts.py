@@ -68,6 +68,13 @@ def test_torques_and_forces_of_other_controls_are_told(reach):
     assert "damping or springs act otherwise" in told
 
 
+@pytest.mark.parametrize("attributes", [{"driven": True}, {"contacts": [1], "system": "hopper"}])
+def test_attributes_of_terms_of_ones_own_mean_nothing_to_doubts(attributes):
+    term = type("Effort", (), {"value": lambda self, x, u: u @ u} | attributes)()
+    assert doubts(replace(arm.reach("ur5", horizon=10), running=[term], terminal=[])) == []
+
+
+
 def test_degrees_and_limits_are_told_apart(reach):
     degrees = reach.x0.copy()
     degrees[:3] = [0.0, -90.0, 80.0]

@@ -1,5 +1,7 @@
 """Robots that are pushed and steered while they plan again do what is asked, stay up, and move as without a person."""
 
+from dataclasses import dataclass, replace
+
 import numpy as np
 import pinocchio as pin
 import pytest
@@ -191,6 +193,19 @@ def test_an_arm_follows_its_target_and_resists_a_pull():
         driven.play(Person({"target": moved}), 1.5)
         np.testing.assert_allclose(driven.target, moved)
         assert np.linalg.norm(place(driven, "tool0") - driven.target) < 0.02
+
+
+def test_a_target_is_chased_beside_another_that_terms_of_the_same_class_have():
+    @dataclass
+    class Aim:
+        target: np.ndarray
+
+        def value(self, x, u):
+            return ((x[:6] - self.target) ** 2).sum()
+
+    plain, end = arm.reach("ur5", horizon=10), Aim(np.ones(6))
+    problem = replace(plain, running=[*plain.running, Aim(np.zeros(6))], terminal=[end])
+    assert len(chasing(problem).running) == len(problem.running) + 1
 
 
 def test_targets_and_pulls_out_of_reach_end_nothing():

@@ -134,3 +134,19 @@ def test_targets_of_constraints_move_to_the_same_bits(places):
     for name, first, then, make in makes:
         at_first, anew = (replace(plain, terminal=[], terminal_constraints=[make(at)]) for at in (first, then))
         assert same(ddp.solve(at_first.varying({f"terminal_constraints[0].{name}": then})), ddp.solve(anew))
+
+
+@pytest.mark.parametrize("solver", [ddp.ILQR(), ddp.Newton()])
+def test_constraints_in_the_cost_move_with_it(places, solver):
+    plain = arm.obstacles("ur5", horizon=12, dt=0.05)
+    problem = replace(plain, constraints=[SphereClearance(plain.dynamics.robot, "tool0", 0.04, bodies(places))])
+    moved = places + np.array([0.05, -0.08, 0.05])
+    with ddp.RecedingHorizon(problem, solver) as controller:
+        first = controller.solve(problem.x0)
+        controller.vary(centers=moved)
+        later = controller.solve(problem.x0)
+    with ddp.RecedingHorizon(problem.varying(centers=moved), solver, guess=first) as other:
+        again = other.solve(problem.x0)
+    assert later.converged
+    assert later.violation < 1e-4
+    assert later.cost == pytest.approx(again.cost, rel=1e-6)
