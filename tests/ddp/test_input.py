@@ -54,7 +54,7 @@ def problem(**changes):
         ({"at": {3: TERM}}, r"at\[3\]: expected a list"),
         ({"running": [WIDE]}, r"running\[0\] \(ControlCost\): made for 2 controls, the dynamics has 1"),
         ({"at": {4: [TERM, WIDE]}}, r"at\[4\]\[1\] \(ControlCost\): made for 2 controls, the dynamics has 1"),
-        ({"running": [TALL]}, r"running\[0\] \(StateCost\): made for 3 numbers in a state, the dynamics has 2"),
+        ({"running": [TALL]}, r"running\[0\] \(StateCost\): expected .* tangent vectors have 2 numbers, got one for 3"),
         ({"running": [Quadratic(np.ones(4), np.zeros(4))]}, r"running\[0\] \(Quadratic\): raised ValueError"),
         ({"running": [lambda x, u: x[0] < 1.0]}, r"running\[0\] \(<lambda>\): value: expected a real number, got"),
         ({"terminal": [TERM, EFFORT]}, r"terminal\[1\] \(ControlCost\): .* got one of the controls alone"),
