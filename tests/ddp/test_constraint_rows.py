@@ -104,7 +104,7 @@ class Slow:
 
 
 class Writing(Slow):
-    """It writes on what it is given, and returns a part of it."""
+    """Limits of `Slow` by methods that write on their arguments and return a part of them."""
 
     def values(self, X, U):
         X[:, 0], c = X[:, 1], super().values(X, U)

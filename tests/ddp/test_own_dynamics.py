@@ -180,7 +180,7 @@ def test_a_hessian_that_fails_is_named():
 
 
 class Reusing(Bent):
-    """It writes all that it returns into arrays of its own."""
+    """Steps whose results are returned in the same arrays at every call."""
 
     n = 2
 
