@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any, ForwardRef, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ddp.errors import ProblemError, as_array, axes, choice, definite, instance, items, nearest, said
+from ddp.errors import ProblemError, as_array, axes, choice, instance, items, nearest, said
 from ddp.errors import one_of as one_of
 from ddp.errors import rows as rows
 from ddp.errors import settle as settle
+from ddp.matrices import definite
 from ddp.protocols import Array
 from ddp.systems.derived_dynamics import as_system
 from ddp.systems.system import System

@@ -16,7 +16,8 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from ddp import differences
-from ddp.errors import REAL, DDPError, ProblemError, as_array, line_of, symmetric
+from ddp.errors import REAL, DDPError, ProblemError, as_array, line_of
+from ddp.matrices import symmetric
 from ddp.protocols import Array, CostFunction, Term
 from ddp.systems.system import System
 

@@ -17,10 +17,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ddp.derivatives import Derivatives
-from ddp.errors import ProblemError, as_array, axes, definite, numbers, positive, suggesting
+from ddp.errors import ProblemError, as_array, axes, numbers, positive, suggesting
 from ddp.feedback.gains import load_gains, save_gains
 from ddp.feedback.policy import Policy, as_state, held_policy
 from ddp.machine.aligned import aligned_zeros
+from ddp.matrices import definite
 from ddp.protocols import Array, Dynamics
 from ddp.sweeps.backward import Backward
 from ddp.systems.derived_dynamics import as_system

@@ -16,9 +16,10 @@ import numpy as np
 
 from ddp import differences
 from ddp.compiling.kernel import callback
-from ddp.errors import REAL, ModelError, ProblemError, as_array, axes, integer, line_of, numbers, symmetric
+from ddp.errors import REAL, ModelError, ProblemError, as_array, axes, integer, line_of, numbers
 from ddp.machine.addresses import array_at, integers_at
 from ddp.machine.number import WIDTH
+from ddp.matrices import symmetric
 from ddp.protocols import Array
 from ddp.systems.system import Contraction, Expansion, Routines, Stepping, expanded
 from ddp.tracing.function import TracedFunction
