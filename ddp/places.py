@@ -12,7 +12,6 @@ import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from functools import partial
-from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -26,7 +25,7 @@ from ddp.costs.compiled import CompiledTerm
 from ddp.costs.objective import Objective
 from ddp.costs.stretches import check_length
 from ddp.costs.traced import TracedTerm
-from ddp.errors import DDPError, ProblemError, as_array, instance, nearest, said, settle
+from ddp.errors import DDPError, ProblemError, as_array, instance, nearest, said
 from ddp.protocols import Array
 from ddp.systems.system import ability as of_system
 
@@ -35,6 +34,8 @@ if TYPE_CHECKING:
 
 OWN = "x0", "control_limits"
 """Places of the problem itself."""
+
+ONE = range(1)
 
 TERMS = "running", "during", "at", "terminal"
 CONSTRAINTS = "constraints", "constraints_at", "terminal_constraints"
@@ -48,8 +49,7 @@ class Place(NamedTuple):
     item: int
     field: str
 
-    @property
-    def path(self) -> str:
+    def __str__(self) -> str:
         """Name of the field, or, where that is empty, of the term or constraint."""
         where = f"{self.listed}[{self.item}]" if self.key is None else f"{self.listed}[{self.key}][{self.item}]"
         return f"{where}.{self.field}" if self.field else where
@@ -58,6 +58,11 @@ class Place(NamedTuple):
         """The term or constraint that has the field."""
         lists = getattr(problem, self.listed)
         return (lists if self.key is None else lists[self.key])[self.item]
+
+    @property
+    def whole(self) -> Place:
+        """Place of the thing itself."""
+        return Place(self.listed, self.key, self.item, "")
 
     def owner(self, problem: Problem) -> Any:
         """The thing itself, or the term or constraint in it that it lifts, whose field it is."""
@@ -68,7 +73,7 @@ def places_of(problem: Problem) -> dict[str, Place]:
     """All places in terms and constraints, by their names."""
     things = ((where, one) for where in things_of(problem) for one in _levels(where.thing(problem)))
     places = (where._replace(field=field) for where, one in things for field in _fields(one))
-    return {place.path: place for place in places}
+    return {str(place): place for place in places}
 
 
 def resolved(problem: Problem, name: Any) -> tuple[Place, ...] | str:
@@ -88,8 +93,8 @@ def resolved(problem: Problem, name: Any) -> tuple[Place, ...] | str:
         paths = [*(f"dynamics.{one}" for one in own), *known]
         options = paths if "." in name else [*OWN, *own, *(place.field for place in known.values())]
         raise ProblemError(f"varying: the problem has no number {said(name)}; {nearest(name, options)}")
-    first = getattr(meant[0].owner(problem), name)
-    if not all(_same(first, getattr(place.owner(problem), name)) for place in meant[1:]):
+    values = [getattr(place.owner(problem), name) for place in meant if len(meant) > 1]
+    if not all(_same(values[0], value) for value in values):
         several = [path for path, place in known.items() if place.field == name]
         listed = ", ".join(several[:4]) + (", ..." if len(several) > 4 else "")
         raise ProblemError(f"varying: {name} may be {listed}: say which")
@@ -121,7 +126,7 @@ def started(problem: Problem, X0: Array) -> list[Problem]:
 
 def varied(problem: Problem, numbers: Mapping[str, Any]) -> Problem:
     """Copy with other numbers in some places; see `Problem.varying`."""
-    of_things: dict[tuple[str, Any, int], dict[str, Any]] = {}
+    of_things: dict[Place, dict[str, Any]] = {}
     of_dynamics: dict[str, Any] = {}
     x0 = limits = None
     for name, value in numbers.items():
@@ -134,27 +139,25 @@ def varied(problem: Problem, numbers: Mapping[str, Any]) -> Problem:
             _give(of_dynamics, found.removeprefix("dynamics."), value, found)
         else:
             for place in found:
-                _give(of_things.setdefault(place[:3], {}), place.field, value, place.path)
-    other = problem
+                _give(of_things.setdefault(place.whole, {}), place.field, value, place)
+    other = problem if x0 is None else problem.starting_at(x0)
     if of_dynamics:
-        other = _with_dynamics(problem, of_system(problem.dynamics, "varied")(**of_dynamics))
+        other = _with_dynamics(other, of_system(problem.dynamics, "varied")(**of_dynamics))
     changed, made = {}, {}  # what stands in two places remains one
-    for where, values in of_things.items():
-        key = len(of_things) > 1 and (id(Place(*where, "").thing(other)), *values, *map(id, values.values()))
+    for place, values in of_things.items():
+        key = len(of_things) > 1 and (id(place.thing(other)), *values, *map(id, values.values()))
         if key not in made:
-            made[key] = _varied(other, where, values)
-        changed[where] = made[key]
+            made[key] = _varied(other, place, values)
+        changed[place] = made[key]
     if changed:
         other = _with_things(other, changed)
-    if x0 is not None:
-        other = other.starting_at(x0)
     return other if limits is None else _with_limits(other, limits)
 
 
-def _give(values: dict[str, Any], field: str, value: Any, path: str) -> None:
+def _give(values: dict[str, Any], field: str, value: Any, place: object) -> None:
     """Give a field a value, once; ProblemError where another name has meant it, too."""
     if field in values:
-        raise ProblemError(f"varying: {path} is given twice, by two names")
+        raise ProblemError(f"varying: {place} is given twice, by two names")
     values[field] = value
 
 
@@ -227,12 +230,11 @@ def _same(a: Any, b: Any) -> bool:
     return np.shape(a) == np.shape(b) and bool(np.array_equal(a, b))
 
 
-def _varied(problem: Problem, where: tuple[str, Any, int], values: dict[str, Any]) -> Any:
+def _varied(problem: Problem, place: Place, values: dict[str, Any]) -> Any:
     """A term or a constraint with other numbers; ProblemError for one that its traced value does not depend on."""
-    place = Place(*where, "")
     thing = place.thing(problem)
     made = _with_numbers(place, thing, values)
-    if where[0] in TERMS:
+    if place.listed in TERMS:
         _check_fit(problem, place, made)
     if isinstance(thing, CompiledTerm):
         return made
@@ -245,22 +247,25 @@ def _varied(problem: Problem, where: tuple[str, Any, int], values: dict[str, Any
             if same and not _same(getattr(thing, name), getattr(other, name)):
                 kind = type(thing).__name__
                 said = "expected a number that value(x, u) reads, got one that it does not: nothing would vary"
-                raise ProblemError(f"{place.path}.{name} ({kind}): {said}")
+                raise ProblemError(f"{place}.{name} ({kind}): {said}")
     return made
 
 
 def _check_fit(problem: Problem, place: Place, term: Any) -> None:
-    """Raise ProblemError for a term that is not of its knots any more, or of other states or controls."""
+    """Raise ProblemError for a term that is not of its knots any more, or of other states or controls.
+
+    A term's own ``varied`` keeps to its states and controls.
+    """
     system: Any = problem.dynamics
     while name := ability(term, "lifts"):
         term, system = getattr(term, name), term.system.system
-    knots = {"running": range(problem.horizon), "during": place.key}.get(place.listed, range(1))
-    check_length(place.path, term, knots)
-    if isinstance(term, CompiledTerm):
+    knots = range(problem.horizon) if place.listed == "running" else place.key if place.listed == "during" else ONE
+    check_length(place, term, knots)
+    if getattr(term, "varied", None) is None and isinstance(term, CompiledTerm):
         try:
             term.check_sizes(len(knots), system.nx, system.nu)
         except ProblemError as reason:
-            raise ProblemError(f"{place.path} ({type(term).__name__}): {reason}") from None
+            raise ProblemError(f"{place} ({type(term).__name__}): {reason}") from None
 
 
 def _with_numbers(place: Place, thing: Any, values: dict[str, Any]) -> Any:
@@ -279,50 +284,46 @@ def _with_numbers(place: Place, thing: Any, values: dict[str, Any]) -> Any:
             return replace(thing, **values)
     except (DDPError, TypeError) as reason:
         kind = type(reason) if isinstance(reason, DDPError) else ProblemError
-        raise kind(f"{place.path} ({type(thing).__name__}): {reason}") from reason
+        raise kind(f"{place} ({type(thing).__name__}): {reason}") from reason
     twin = copy.copy(thing)
     for name, value in values.items():
         setattr(twin, name, value)
     return twin
 
 
-def _with_things(problem: Problem, changed: dict[tuple[str, Any, int], Any]) -> Problem:
+def _with_things(problem: Problem, changed: dict[Place, Any]) -> Problem:
     """Copy with other terms and constraints in some places."""
     lists: dict[str, Any] = {}
-    for (listed, key, index), thing in changed.items():
+    for (listed, key, index, _), thing in changed.items():
         if listed not in lists:
             before = getattr(problem, listed)
-            lists[listed] = {k: list(v) for k, v in before.items()} if isinstance(before, Mapping) else list(before)
+            lists[listed] = list(before) if key is None else {k: list(v) for k, v in before.items()}
         (lists[listed] if key is None else lists[listed][key])[index] = thing
-    held = {where: thing for where, thing in changed.items() if where[0] in CONSTRAINTS}
+    held = {place: thing for place, thing in changed.items() if place.listed in CONSTRAINTS}
     placed = _moved(problem, held) if held else problem.placed
     if placed is None:
         return replace(problem, **lists)
-    other = problem.twin(**{name: tuple(one) if isinstance(one, list) else one for name, one in lists.items()})
-    vars(other).pop("_resolved", None)  # names may mean less by now
+    own = {name: tuple(one) if isinstance(one, list) else one for name, one in lists.items()}
+    if len(held) < len(changed):
+        swaps = {id(place.thing(problem)): thing for place, thing in changed.items() if place not in held}
+        own["objective"] = problem.objective.with_terms(swaps)
+        if own["objective"] is None:
+            running, during, at, terminal = (lists.get(name, getattr(problem, name)) for name in TERMS)
+            given = problem.dynamics, problem.horizon, problem.x0, running, during, at, terminal
+            own["objective"] = Objective.of(*given, tried=True)
+    other = problem.twin(**own, _resolved={})  # names may mean less by now
     if held:
         for name in ("rows", "limited_rows"):
             vars(other).pop(name, None)
         vars(other).update(_placed=placed, _before=problem._before or problem)
-    swaps = {id(Place(*where, "").thing(problem)): thing for where, thing in changed.items() if where[0] in TERMS}
-    if not swaps:
-        return other
-    lists_of = (getattr(problem, listed) for listed in TERMS)
-    groups = (chain.from_iterable(one.values()) if isinstance(one, Mapping) else one for one in lists_of)
-    met = sum(id(term) in swaps for term in chain.from_iterable(groups))
-    objective = _swapped(problem.objective, swaps) if met == len(swaps) else None  # else one term stands in two places
-    if objective is None:
-        terms = other.running, other.during, other.at, other.terminal
-        objective = Objective.of(problem.dynamics, problem.horizon, problem.x0, *terms, tried=True)
-    settle(other, objective=objective)
     return other
 
 
-def _moved(problem: Problem, changed: dict[tuple[str, Any, int], Any]) -> tuple[Placed, ...] | None:
+def _moved(problem: Problem, changed: dict[Place, Any]) -> tuple[Placed, ...] | None:
     """A problem's constraints with some that have moved, see ``movable``; None where others have changed."""
     swaps: dict[int, Any] = {}
-    for where, after in changed.items():
-        before = Place(*where, "").thing(problem)
+    for place, after in changed.items():
+        before = place.thing(problem)
         if isinstance(before, Soft):
             if not np.array_equal(before.price, after.price):
                 return None
@@ -342,16 +343,6 @@ def _has_moved(before: Any, after: Any) -> bool:
     (*_, before), (*_, after) = _levels(before), _levels(after)
     bounds = (after.lower, before.lower), (after.upper, before.upper)
     return bool(ability(before, "movable")) and all(one is its or np.array_equal(one, its) for one, its in bounds)
-
-
-def _swapped(objective: Objective, swaps: dict[int, Any]) -> Objective | None:
-    """The objective with other terms of the same classes in place of some; None where those are not there as such."""
-    before = objective.entries
-    if not swaps.keys() <= {id(entry.term) for entry in before}:
-        return None
-    after = tuple(entry._replace(term=swaps[id(entry.term)]) if id(entry.term) in swaps else entry for entry in before)
-    alike = all(new.separable == old.separable for new, old in zip(after, before, strict=True) if new is not old)
-    return objective.with_entries(after, alike)
 
 
 def _with_limits(problem: Problem, given: Any) -> Problem:

@@ -216,7 +216,8 @@ class FramePose(AtPose, RobotTerm):
         if numbers.keys() != {"target"}:
             return replace(self, **numbers)
         twin = object.__new__(FramePose)
-        vars(twin).update(self.__getstate__() | numbers)
+        vars(twin).update(vars(self), **numbers)
+        vars(twin).pop("compiled", None)
         twin._aim()
         return twin
 

@@ -26,8 +26,8 @@ from ddp.tracing.function import TracedFunction
 OF_TERMS = "separable", "runs", "interpreted", "table", "table_with_notes", "_alive", "_of_constraints", "_composed"
 """Cached properties that depend on which terms there are."""
 
-OF_SHAPES = "separable", "runs"
-"""Cached properties that depend on nothing but where terms are and which are separable."""
+OF_THIS_PROCESS = "table", "table_with_notes", "_alive", "_of_constraints", "_traces", "_composed", "_places"
+"""Cached properties that hold addresses."""
 
 Terms = Sequence[Any]
 """Terms as users give them."""
@@ -106,16 +106,32 @@ class Objective:
         vars(twin).update(lagrangian=lagrangian, plain=self)
         return twin
 
-    def with_entries(self, entries: tuple[Entry, ...], alike: bool) -> Objective:
-        """Copy with other entries, at the same knots; nothing is checked.
+    def with_terms(self, terms: Mapping[int, BatchTerm]) -> Objective | None:
+        """Copy with terms of the same classes in place of some, by their ids; None where one stands not in one place.
 
-        alike: whether as many terms are separable, in the same places.
+        Nothing is checked.
         """
-        twin, own = object.__new__(Objective), vars(self)
-        vars(twin).update({name: own[name] for name in self.__dataclass_fields__} | {"entries": entries})
-        if alike and self._is_current:
-            vars(twin).update({name: getattr(self, name) for name in OF_SHAPES})
+        entries, alike = list(self.entries), self._is_current
+        for old, term in terms.items():
+            if not (places := self._places.get(old)):
+                return None
+            for i in places:
+                before, entries[i] = entries[i], Entry(entries[i].name, term, *entries[i][2:])
+                alike = alike and entries[i].separable == before.separable
+        twin = object.__new__(Objective)
+        own = {"dynamics": self.dynamics, "horizon": self.horizon, "lagrangian": self.lagrangian}
+        vars(twin).update(own, entries=tuple(entries))
+        if alike:
+            vars(twin).update(separable=self.separable, runs=self.runs)
         return twin
+
+    @cached_property
+    def _places(self) -> dict[int, list[int]]:
+        """Numbers of a term's entries by its id; none where the term stands in several places of the problem."""
+        found: dict[int, list[int]] = {}
+        for i, entry in enumerate(self.entries):
+            found.setdefault(id(entry.term), []).append(i)
+        return {key: own if len({self.entries[i].name for i in own}) == 1 else [] for key, own in found.items()}
 
     @cached_property
     def plain(self) -> Objective:
@@ -123,8 +139,7 @@ class Objective:
         return self
 
     def __getstate__(self) -> dict[str, Any]:
-        of_this_process = "table", "table_with_notes", "_alive", "_of_constraints", "_traces", "_composed"  # addresses
-        return {name: value for name, value in vars(self).items() if name not in of_this_process}
+        return {name: value for name, value in vars(self).items() if name not in OF_THIS_PROCESS}
 
     def values(self, X: Array, U: Array) -> Array:
         """The costs (N+1,) of all knots; nothing is checked."""

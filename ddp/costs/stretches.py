@@ -15,8 +15,8 @@ from ddp.systems.system import System
 from ddp.systems.system import ability as of_system
 
 
-def check_length(name: str, term: BatchTerm, knots: range) -> None:
-    """Check that a term that differs from knot to knot has as many knots as its stretch."""
+def check_length(name: object, term: BatchTerm, knots: range) -> None:
+    """Check that a term that differs from knot to knot has as many knots as its stretch; name: printed in errors."""
     count = varying(term)
     if count is not None and count != len(knots):
         raise ProblemError(f"{name}: expected a term of {len(knots)} knots, those of {knots}, got one of {count}")

@@ -272,7 +272,7 @@ def _where(place: Place) -> str:
     """Place of a term in its list, or the knots at which it counts."""
     knots = place.key
     if knots is None:
-        return place.path
+        return str(place)
     return f"knots {knots.start} to {knots.stop - 1}:" if isinstance(knots, range) else f"knot {knots}:"
 
 

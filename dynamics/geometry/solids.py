@@ -88,7 +88,7 @@ def direction(field: str, value: ArrayLike, error: type[DDPError] = ProblemError
 def pose(field: str, value: Any) -> Array:
     """A rigid pose (12,), rotation row-major, then position, from a pin.SE3 or a homogeneous (4, 4) matrix."""
     matrix = as_array(field, getattr(value, "homogeneous", value), (4, 4))
-    (a, b, c, _), (d, e, f, _), (g, h, i, _), last = matrix.tolist()
+    (a, b, c, x), (d, e, f, y), (g, h, i, z), last = matrix.tolist()
     squares = a * a + b * b + c * c, d * d + e * e + f * f, g * g + h * h + i * i
     products = a * d + b * e + c * f, a * g + b * h + c * i, d * g + e * h + f * i
     determinant = a * (e * i - f * h) - b * (d * i - f * g) + c * (d * h - e * g)
@@ -98,4 +98,4 @@ def pose(field: str, value: Any) -> Array:
             f"{field}: expected a pose [R p; 0 1] with a right-handed rotation R (R Rᵀ = 1), got one that is"
             f" off by {error:.3g}, det R = {determinant:.3g}"
         )
-    return np.concatenate([matrix[:3, :3].ravel(), matrix[:3, 3]])
+    return np.array([a, b, c, d, e, f, g, h, i, x, y, z])

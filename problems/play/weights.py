@@ -38,7 +38,7 @@ def weights_of(planner: Walking | RecedingHorizon) -> dict[str, Weight]:
     else:
         problem = planner.problem
         for name, term in named_terms(problem):
-            places = [term._replace(field=field).path for field in FIELDS]
+            places = [str(term._replace(field=field)) for field in FIELDS]
             for place in [place for place in places if place in problem.places]:
                 plain = name not in found  # several fields of one term, or equal terms of one knot
                 found[name if plain else f"{name}, {place}"] = Weight(place, problem.number(place))

@@ -44,6 +44,12 @@ def test_a_twin_with_another_target_is_the_problem_made_anew(reach, name):
     assert same_solve(reach.varying({name: aim.homogeneous}), made)
 
 
+def test_a_twin_of_a_twin_that_was_sent_has_the_terms_that_it_says(reach):
+    twin = pickle.loads(pickle.dumps(reach.varying(target=reach.number("target")))).varying(target=np.eye(4))
+    assert [entry.term for entry in twin.objective.entries] == [*twin.running, *twin.terminal]
+    assert np.array_equal(twin.number("target"), np.eye(4))
+
+
 def test_several_numbers_vary_at_once(reach):
     x0 = reach.x0 + 0.1
     weights = 2.0 * reach.running[1].weights
