@@ -1,43 +1,48 @@
-"""CasADi's automatic differentiation of chains of hinges: a program for a Python that has CasADi.
+"""CasADi's automatic differentiation of chains of hinges about x, y, z in turn; imported only where CasADi is."""
 
-Reads a list of chains as JSON from its input: ``masses`` (n,), ``centres`` (n, 3) and diagonal ``inertias`` (n, 3) of
-links in their joints' frames, ``offset`` (3,) from joint to joint, samples ``q, v, a, weight`` (N, n), ``compiled``,
-``seconds``. Hinges turn about x, y, z in turn. Prints for each the Hessian of ``weight @ torques`` over (q, v, a),
-(N, 3n, 3n), and microseconds a sample: by CasADi's virtual machine and, where ``compiled``, as compiled C.
-CasADi leaves what it compiles in the folder that it is run in.
-"""
-
-import json
-import sys
-import time
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import casadi as ca
 import numpy as np
 
+import dynamics
+from problems.command.dynamics_bench import Samples, measure
+
 GRAVITY = 9.81
 
 
-def torques(chain: dict[str, Any], q: Any, v: Any, a: Any) -> Any:
+class Measured(NamedTuple):
+    """Microseconds a sample by CasADi's virtual machine, and as compiled C, None where that was not asked for.
+
+    difference: largest one of CasADi's Hessians over (q, v, a) from ours, over the largest entry.
+    """
+
+    machine: float
+    compiled: float | None
+    difference: float
+
+
+def torques(robot: dynamics.Robot, q: Any, v: Any, a: Any) -> Any:
     """Inverse dynamics by Newton and Euler's recursion, in the frames of the links."""
-    n = len(chain["masses"])
     spin, spinning, rising = ca.SX(3, 1), ca.SX(3, 1), ca.SX([0.0, 0.0, GRAVITY])
     frames, wrenches = [], []
-    for i in range(n):
+    links = zip(list(robot.model.inertias)[1:], list(robot.model.jointPlacements)[1:], strict=True)
+    for i, (link, placement) in enumerate(links):
         axis = ca.SX(ca.Sparsity(3, 1))
         axis[i % 3] = 1.0
-        turn, at = rotation(i % 3, q[i]), ca.sparsify(ca.SX(chain["offset"] if i else [0.0] * 3))
+        turn, at = rotation(i % 3, q[i]), ca.sparsify(ca.SX(placement.translation))
         rising = turn.T @ (rising + ca.cross(spinning, at) + ca.cross(spin, ca.cross(spin, at)))
         carried = turn.T @ spin
         spinning = turn.T @ spinning + axis * a[i] + ca.cross(carried, axis * v[i])
         spin = carried + axis * v[i]
-        centre, inertia = ca.SX(chain["centres"][i]), ca.SX(ca.diag(ca.DM(chain["inertias"][i])))
-        force = chain["masses"][i] * (rising + ca.cross(spinning, centre) + ca.cross(spin, ca.cross(spin, centre)))
+        centre, inertia = ca.SX(link.lever), ca.SX(ca.diag(ca.DM(np.diag(link.inertia))))
+        force = link.mass * (rising + ca.cross(spinning, centre) + ca.cross(spin, ca.cross(spin, centre)))
         moment = inertia @ spinning + ca.cross(spin, inertia @ spin) + ca.cross(centre, force)
         frames.append((turn, at))
         wrenches.append((force, moment))
     force, moment, found = ca.SX(3, 1), ca.SX(3, 1), []
-    for i in reversed(range(n)):
+    for i in reversed(range(len(frames))):
         force, moment = force + wrenches[i][0], moment + wrenches[i][1]
         found.append(moment[i % 3])
         turn, at = frames[i]
@@ -57,28 +62,20 @@ def rotation(axis: int, angle: Any) -> Any:
     return turn
 
 
-def measured(chain: dict[str, Any]) -> dict[str, Any]:
-    """Hessians of a chain's samples, and times."""
-    n, N = len(chain["masses"]), len(chain["q"])
-    q, v, a, weight = (ca.SX.sym(name, n) for name in ("q", "v", "a", "weight"))
-    H = ca.hessian(ca.dot(weight, torques(chain, q, v, a)), ca.vertcat(q, v, a))[0]
-    given = [ca.DM(chain[name]).T for name in ("q", "v", "a", "weight")]
-    flags = {"flags": ["-O1", "-march=native"]}
-    ways: dict[str, dict[str, Any]] = {"machine": {}}
-    if chain["compiled"]:
-        ways["compiled"] = {"jit": True, "compiler": "shell", "jit_options": flags}
-    told: dict[str, Any] = {}
-    for name, options in ways.items():
-        mapped = ca.Function("H", [q, v, a, weight], [H], options).map(N)
-        told["hessian"] = np.asarray(mapped(*given)).reshape(3 * n, N, 3 * n).transpose(1, 0, 2).tolist()
-        best, end = np.inf, time.perf_counter() + chain["seconds"]
-        while time.perf_counter() < end or not np.isfinite(best):
-            begin = time.perf_counter()
-            mapped(*given)
-            best = min(best, time.perf_counter() - begin)
-        told[name] = 1e6 * best / N
-    return told
+def measured(robot: dynamics.Robot, s: Samples, compiled: bool, seconds: float) -> Measured:
+    """Hessians of ``weight @ torques`` over (q, v, a) of a chain's samples: times, and how far ours are away.
 
-
-if __name__ == "__main__":
-    json.dump({"casadi": ca.__version__, "chains": [measured(chain) for chain in json.load(sys.stdin)]}, sys.stdout)
+    CasADi leaves what it compiles in the folder that the process is in.
+    """
+    n, N, samples = robot.nv, len(s.q), (s.q, s.v, s.a, s.weight)
+    q, v, a, weight = (ca.SX.sym(name, n) for name in s._fields)
+    H = ca.hessian(ca.dot(weight, torques(robot, q, v, a)), ca.vertcat(q, v, a))[0]
+    jit = {"jit": True, "compiler": "shell", "jit_options": {"flags": ["-O1", "-march=native"]}}
+    maps = [ca.Function("H", [q, v, a, weight], [H], way).map(N) for way in [{}, jit][: 1 + compiled]]
+    given = [ca.DM(part.T) for part in samples]
+    machine, *others = (1e6 * t / N for t in measure([partial(f, *given) for f in maps], seconds * len(maps)))
+    theirs = np.asarray(maps[-1](*given)).reshape(3 * n, N, 3 * n).transpose(1, 0, 2)
+    own = dynamics.inverse_dynamics_hessian(robot, *samples, symmetric=True)
+    vq, aq, none = own.qv.swapaxes(1, 2), own.qa.swapaxes(1, 2), np.zeros_like(own.qq)
+    ours = np.block([[own.qq, own.qv, own.qa], [vq, own.vv, none], [aq, none, none]])
+    return Measured(machine, others[0] if others else None, float(np.abs(ours - theirs).max() / np.abs(ours).max()))

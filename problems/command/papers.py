@@ -1,15 +1,13 @@
 """Figures and tables of the source papers, made again on this machine, as one page."""
 
 import html
-import importlib.util
-import json
-import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Sequence
+from contextlib import chdir
 from functools import partial
+from importlib import import_module, metadata, util
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -22,7 +20,6 @@ from ddp.solver import solve
 from dynamics.robots.libraries import pin
 from problems import linearization
 from problems.command import dynamics_bench, soft_bench
-from problems.command.dynamics_bench import Samples
 from problems.command.report import svg_of, table, write_page
 from problems.registry import find
 
@@ -33,9 +30,6 @@ NO_CASADI = "Not measured: CasADi is not installed here. With it (pip install ca
 SOLVED = ("pendulum/swing-up", "arm/reach", "quadrotor/loop", "quadruped/reorientation", "quadruped/trot")
 MOST = 300
 """Iterations of a solve, at most."""
-
-ENVIRONMENT = Path(".venv-casadi/bin/python")
-"""Python of the environment that ``make bench-optimisers`` makes, from the checkout."""
 
 COMPILED = 10
 """Bodies up to which CasADi's C is compiled: 2 s for 5, half a minute for 10, minutes for more."""
@@ -92,26 +86,26 @@ def _casadi(
 ) -> str:  # fmt: skip
     """Contracted Hessians by CasADi as a table; a curve of its virtual machine is added to those of chains."""
     title = "<h3>Contracted Hessians of chains by CasADi's automatic differentiation</h3>"
-    python = casadi_python()
-    if python is None:
+    if util.find_spec("casadi") is None:
         return f"{title}<p>{html.escape(NO_CASADI)}</p>"
-    found = casadi_growth(python, chains, folder, seconds)
-    ours = curves["contracted"]
-    curves["CasADi's virtual machine, contracted"] = found.machine
+    casadi, ours = import_module("problems.command.casadi_chains"), curves["contracted"]
+    with chdir(folder):
+        found = [casadi.measured(robot, s, robot.nv <= COMPILED, seconds) for robot, s in chains]
+    curves["CasADi's virtual machine, contracted"] = [one.machine for one in found]
     rows = [
         [str(n), f"{t:.3g}", f"{by:.3g}", "" if c is None else f"{c:.3g}", f"{by / t:.3g}",
          "" if c is None else f"{c / t:.3g}", f"{apart:.1e}"]
-        for n, t, by, c, apart in zip(BODIES, ours, found.machine, found.compiled, found.difference, strict=True)
+        for n, t, (by, c, apart) in zip(BODIES, ours, found, strict=True)
     ]  # fmt: skip
     header = [
         "bodies", "contracted [µs]", "CasADi's virtual machine [µs]", "CasADi, compiled [µs]", "virtual machine / ours",
         "compiled / ours", "largest difference",
     ]  # fmt: skip
     said = (
-        f"CasADi {found.version}: ca.hessian of weight @ torques over (q, v, a), torques by Newton and Euler's "
-        f"recursion in SX, mapped over {KNOTS} knots one by one, where ours takes several knots in a register; as C by "
-        f"gcc -O1 up to {COMPILED} bodies, as more take minutes to compile. The last column is the largest difference "
-        "of their Hessians from ours, over the largest entry."
+        f"CasADi {metadata.version('casadi')}: ca.hessian of weight @ torques over (q, v, a), torques by Newton and "
+        f"Euler's recursion in SX, mapped over {KNOTS} knots one by one, where ours takes several knots in a register; "
+        f"as C by gcc -O1 up to {COMPILED} bodies, as more take minutes to compile. The last column is the largest "
+        "difference of their Hessians from ours, over the largest entry."
     )
     return f"{title}<p>{html.escape(said)}</p>{table(header, rows)}"
 
@@ -188,58 +182,3 @@ SECTIONS: dict[str, Callable[[Path, float, int], str]] = {
     "Soft and hybrid robots": _soft,
     "DDP and iLQR": _solvers,
 }
-
-
-class Casadi(NamedTuple):
-    """CasADi's version; for each chain microseconds a knot, interpreted and compiled, and how far ours is away.
-
-    compiled is None where it was not compiled; difference is relative to the largest entry.
-    """
-
-    version: str
-    machine: list[float]
-    compiled: list[float | None]
-    difference: list[float]
-
-
-def casadi_python() -> str | None:
-    """A Python that has CasADi: this one, or that of ``.venv-casadi`` in this folder; None if there is none."""
-    if importlib.util.find_spec("casadi"):
-        return sys.executable
-    return str(ENVIRONMENT.absolute()) if ENVIRONMENT.exists() else None
-
-
-def casadi_growth(
-    python: str, chains: Sequence[tuple[dynamics.Robot, Samples]], folder: Path, seconds: float
-) -> Casadi:
-    """Measure chains of hinges about x, y, z in turn in a process of their own; their Hessians are compared with ours.
-
-    folder: takes what CasADi compiles.   seconds: for each time.
-    """
-    program = [python, str(Path(__file__).with_name("casadi_chains.py"))]
-    asked = json.dumps([_told(robot, s, seconds) for robot, s in chains])
-    done = subprocess.run(program, input=asked, stdout=subprocess.PIPE, text=True, check=True, cwd=folder)
-    answer = json.loads(done.stdout)
-    found = answer["chains"]
-    differences = [_difference(robot, s, one["hessian"]) for (robot, s), one in zip(chains, found, strict=True)]
-    times = [one["machine"] for one in found], [one.get("compiled") for one in found]
-    return Casadi(answer["casadi"], *times, differences)
-
-
-def _told(robot: dynamics.Robot, s: Samples, seconds: float) -> dict[str, Any]:
-    links = list(robot.model.inertias)[1:]
-    return {
-        "masses": [link.mass for link in links], "centres": [link.lever.tolist() for link in links],
-        "inertias": [np.diag(link.inertia).tolist() for link in links],
-        "offset": list(robot.model.jointPlacements)[-1].translation.tolist(),
-        "q": s.q.tolist(), "v": s.v.tolist(), "a": s.a.tolist(), "weight": s.weight.tolist(),
-        "compiled": len(links) <= COMPILED, "seconds": seconds,
-    }  # fmt: skip
-
-
-def _difference(robot: dynamics.Robot, s: Samples, theirs: Any) -> float:
-    """Largest difference of CasADi's Hessians over (q, v, a) from ours, over the largest entry."""
-    H = dynamics.inverse_dynamics_hessian(robot, s.q, s.v, s.a, s.weight, symmetric=True)
-    vq, aq, none = H.qv.swapaxes(1, 2), H.qa.swapaxes(1, 2), np.zeros_like(H.qq)
-    ours = np.block([[H.qq, H.qv, H.qa], [vq, H.vv, none], [aq, none, none]])
-    return float(np.abs(ours - np.array(theirs)).max() / np.abs(ours).max())
