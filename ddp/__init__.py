@@ -8,10 +8,9 @@ from ddp.check import DerivativeReport, check_derivatives
 from ddp.checkpoint import Checkpoint
 from ddp.comparison import DerivativeCheck
 from ddp.compiling.kernel import inline, kernel
-from ddp.constraints.constraint import Equality, Inequality
+from ddp.constraints.constraint import Equality, Inequality, Soft
 from ddp.constraints.jitted import JittedConstraint
 from ddp.constraints.lagrangian import Residual
-from ddp.constraints.soft import Soft
 from ddp.costs.batch import BatchTerm
 from ddp.costs.jitted import JittedTerm
 from ddp.errors import DDPError, ModelError, ProblemError, SolveError
@@ -31,10 +30,9 @@ from ddp.problem import Problem
 from ddp.protocols import Constraint, Dynamics, Term
 from ddp.receding import RecedingHorizon
 from ddp.search import Backtracking
-from ddp.solutions.record import Record, Watcher
 from ddp.solutions.sensitivity import Sensitivity
 from ddp.solutions.solution import Solution
-from ddp.solutions.status import Ending, Status
+from ddp.solutions.status import Ending, Record, Status, Watcher
 from ddp.solver import solve
 from ddp.systems.system import LinearSystem, Tracking
 from ddp.tracing.groups import S1, SE2, SE3, SO3, Euclidean

@@ -24,9 +24,8 @@ from ddp.interior.standing import standing_of
 from ddp.many.identity import difference, identity_of
 from ddp.problem import Problem
 from ddp.protocols import Array
-from ddp.solutions.record import Record
 from ddp.solutions.solution import Solution
-from ddp.solutions.status import Ending, Status
+from ddp.solutions.status import Ending, Record, Status
 from ddp.starts import CLOSED
 
 LEG = 20

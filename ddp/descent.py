@@ -14,8 +14,7 @@ from ddp.iterate import Iterate
 from ddp.models.attempt import HessianModel, Limits
 from ddp.models.globalisation import shift, swept
 from ddp.options import DDP
-from ddp.solutions.record import Record, Watcher
-from ddp.solutions.status import End, Ending, limit_reached
+from ddp.solutions.status import End, Ending, Record, Watcher, limit_reached
 from ddp.starts import CLOSED
 
 if TYPE_CHECKING:

@@ -6,8 +6,7 @@ from typing import Protocol
 import numpy as np
 
 from ddp.protocols import Array
-from ddp.solutions.record import Record
-from ddp.solutions.status import Ending
+from ddp.solutions.status import Ending, Record
 
 BOTTOMLESS, DEEP = -1e100, -1e8
 """Costs below which there is no minimum, relative to the first and the largest until the cost was negative. The

@@ -16,9 +16,8 @@ from ddp.parallel.differentiator import Differentiator
 from ddp.problem import Problem
 from ddp.protocols import Array
 from ddp.search import Backtracking, Line, Search, Step
-from ddp.solutions.record import Record
 from ddp.solutions.solution import Solution
-from ddp.solutions.status import Status
+from ddp.solutions.status import Record, Status
 from ddp.starts import begun
 from ddp.sweeps.backward import Backward
 from ddp.sweeps.inertia import UNKNOWN

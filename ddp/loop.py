@@ -17,8 +17,7 @@ from ddp.interior.solve import Minimised, minimise
 from ddp.iterate import Iterate
 from ddp.options import DDP
 from ddp.saddles import away, described, judged
-from ddp.solutions.record import Record, Watcher
-from ddp.solutions.status import End, Ending, Status, converged, unstable
+from ddp.solutions.status import End, Ending, Record, Status, Watcher, converged, unstable
 from ddp.starts import CLOSED
 from ddp.sweeps.inertia import MINIMUM, UNKNOWN
 from ddp.sweeps.outcome import Sweep

@@ -18,12 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ddp.constraints.bounds import as_limits
+from ddp.constraints.constraint import Soft
 from ddp.constraints.placement import Placed
-from ddp.constraints.soft import Soft
-from ddp.costs.batch import ability
+from ddp.costs.batch import ability, check_length
 from ddp.costs.compiled import CompiledTerm
 from ddp.costs.objective import Objective
-from ddp.costs.stretches import check_length
 from ddp.costs.traced import TracedTerm
 from ddp.errors import DDPError, ProblemError, as_array, instance, nearest, said
 from ddp.protocols import Array

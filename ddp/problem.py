@@ -12,14 +12,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ddp.constraints.bounds import Inherited, as_limits, boxed
+from ddp.constraints.constraint import ConstraintLike
 from ddp.constraints.lagrangian import Lagrangian, Residual, residuals, state_size
 from ddp.constraints.placement import Placed, check_knots, place
 from ddp.constraints.rows import Rows
-from ddp.constraints.soft import ConstraintLike
 from ddp.costs import cost_table, faults
-from ddp.costs.batch import BatchTerm, inside
+from ddp.costs.batch import BatchTerm, inside, weights_of
 from ddp.costs.objective import Objective, padded
-from ddp.costs.stretches import weights_of
 from ddp.derivatives import EXACT, FIRST, GAUSS_NEWTON, RECORDS, Derivatives, derivatives_of, numbers_of
 from ddp.errors import ProblemError, affordable, as_array, positive, positive_integer, settle, suggesting
 from ddp.guesses import Start, kept

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ddp.costs.stretches import durations_of
+from ddp.costs.batch import durations_of
 from ddp.errors import ModelError, ProblemError, UndefinedCostError, as_array, at_least_zero, instance, suggesting
 from ddp.feedback.policy import Policy, as_state
 from ddp.feedback.succession import Succession

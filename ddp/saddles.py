@@ -11,7 +11,7 @@ from ddp.costs import faults
 from ddp.derivatives import EXACT, FIRST, RECORDS, mirrored
 from ddp.iterate import Iterate
 from ddp.search import Step
-from ddp.solutions.record import Record
+from ddp.solutions.status import Record
 from ddp.sweeps.inertia import Inertia, inertia
 from ddp.sweeps.outcome import COSTATE, Sweep
 

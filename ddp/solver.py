@@ -26,9 +26,8 @@ from ddp.parallel.workers import WorkerError, Workers, as_workers, differentiato
 from ddp.problem import Problem
 from ddp.sanity import look
 from ddp.solutions.explanation import is_far
-from ddp.solutions.record import Record, Watcher, is_led
 from ddp.solutions.solution import Solution
-from ddp.solutions.status import Ending, Status, infeasible
+from ddp.solutions.status import Ending, Record, Status, Watcher, infeasible, is_led
 from ddp.starts import start_policy
 from ddp.sweeps.inertia import MINIMUM
 

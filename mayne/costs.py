@@ -5,5 +5,3 @@ from problems.contact_costs import StateLimits as StateLimits
 from problems.contact_costs import contact_force as contact_force
 from problems.contact_costs import friction_cone as friction_cone
 from problems.costs import *
-from problems.inertial_costs import Energy as Energy
-from problems.inertial_costs import Momentum as Momentum

@@ -33,8 +33,7 @@ from problems.command import (
     sweeping,
     teaching,
 )
-from problems.command.output import summary, taken, tell, told, wrote
-from problems.command.progress import progress
+from problems.command.output import progress, summary, taken, tell, told, wrote
 from problems.command.timing import warm, warm_batch
 from problems.durations import TimedSolution, free_durations, solve_durations
 from problems.registry import ALL, find

@@ -35,7 +35,7 @@ from problems.frame_limits import CenterOfMassLimits, FramePositionLimits, Frame
 from problems.kernels.quantities import along
 from problems.kernels.states import state_error
 from problems.layout import Layout, scalar_joints, state_layout
-from problems.self_clearance import SelfClearance
+from problems.obstacles import SelfClearance
 from problems.state_constraints import RobotConstraint, StateConstraint, group_of, keep_limited, limits_of, magnitudes
 from problems.terms import AtPose, OfSystem
 

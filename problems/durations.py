@@ -41,8 +41,8 @@ from ddp.guesses import Start
 from ddp.options import DDP
 from ddp.problem import Problem
 from ddp.protocols import Array
-from ddp.solutions.record import Record
 from ddp.solutions.solution import Solution
+from ddp.solutions.status import Record
 from ddp.solver import solve
 from problems import checks
 from problems.sensitivity import gradient, phased, sensitivity, with_durations

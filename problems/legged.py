@@ -11,8 +11,7 @@ from functools import partial
 
 import numpy as np
 
-from ddp.costs.batch import BatchTerm
-from ddp.costs.stretches import weights_of
+from ddp.costs.batch import BatchTerm, weights_of
 from ddp.errors import ProblemError, instance, said, suggesting
 from ddp.problem import Problem
 from ddp.protocols import Array, Constraint

@@ -9,12 +9,11 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ddp.constraints.constraint import Soft
 from ddp.constraints.placement import Placed
-from ddp.constraints.soft import Soft
-from ddp.costs.batch import BatchTerm, CompiledCost, ability, check_tangents
+from ddp.costs.batch import BatchTerm, CompiledCost, ability, check_tangents, even, weights_of
 from ddp.costs.compiled import CompiledTerm
 from ddp.costs.entries import Entry
-from ddp.costs.stretches import even, weights_of
 from ddp.costs.traced import TracedTerm
 from ddp.errors import ProblemError, as_array, instance, said
 from ddp.problem import Problem

@@ -23,7 +23,7 @@ from ddp.adjoint import costates
 from ddp.constraints.placement import described
 from ddp.constraints.rows import beyond
 from ddp.costs.batch import ability as of_terms
-from ddp.costs.stretches import durations_of
+from ddp.costs.batch import durations_of
 from ddp.errors import ProblemError, instance, said
 from ddp.places import replaced
 from ddp.problem import Problem

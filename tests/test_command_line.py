@@ -343,7 +343,7 @@ def test_a_reader_that_leaves_ends_the_command_without_a_word():
 def test_compiling_is_announced_on_standard_error(tmp_path, monkeypatch):
     monkeypatch.setenv("MAYNE_CACHE_DIR", str(tmp_path))
     code = (
-        "import numpy as np; from ddp.compiling import kernel; from problems.command.progress import progress\n"
+        "import numpy as np; from ddp.compiling import kernel; from problems.command.output import progress\n"
         "double = kernel.kernel(lambda x: 2.0 * x)\n"
         "with progress('doubling'): print(double(np.float64(2.0)))\n"
     )

@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ddp.constraints.constraint import made_batch
-from ddp.constraints.soft import Soft
+from ddp.constraints.constraint import Soft, made_batch
 from ddp.costs.batch import ability, check_tangents
 from ddp.costs.terms import naming
 from ddp.errors import ProblemError, as_array, flag, said

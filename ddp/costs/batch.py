@@ -1,12 +1,13 @@
-"""Cost terms as the horizon evaluates them: many knots in one call, with optional abilities.
+"""Cost terms as the horizon evaluates them: many knots in one call, with optional abilities; stretches of knots.
 
 A user's own term, `ddp.protocols.Term`, is made into one by `ddp.costs.terms`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, Protocol, runtime_checkable
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
+from typing import Any, Protocol, cast, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,7 @@ from ddp.errors import ProblemError
 from ddp.machine.bound import Bound
 from ddp.protocols import Array
 from ddp.systems.system import System
+from ddp.systems.system import ability as of_system
 
 
 class CompiledCost(Bound):
@@ -96,3 +98,40 @@ def ability(term: Any, name: str) -> Any:
     """An optional member of a term or a constraint: a value or its default, a method or None."""
     default = getattr(TermAbilities, name)
     return getattr(term, name, None if callable(default) else default)
+
+
+def check_length(name: object, term: BatchTerm, knots: range) -> None:
+    """Check that a term that differs from knot to knot has as many knots as its stretch; name: printed in errors."""
+    count = varying(term)
+    if count is not None and count != len(knots):
+        raise ProblemError(f"{name}: expected a term of {len(knots)} knots, those of {knots}, got one of {count}")
+
+
+def varying(term: BatchTerm) -> int | None:
+    """Number of knots that a term is made for, if it differs from one to the next."""
+    return cast("int | None", ability(term, "knots"))
+
+
+def part(term: BatchTerm, start: int, stop: int) -> BatchTerm:
+    """Part of a term for the knots start .. stop-1, counted from the beginning of its stretch."""
+    return term if varying(term) is None else cast(BatchTerm, ability(term, "part")(start, stop))
+
+
+def durations_of(dynamics: System, horizon: int) -> Array:
+    """Duration (N,) of each of the knots [s]."""
+    lasting = of_system(dynamics, "step_durations")
+    return np.full(horizon, dynamics.dt) if lasting is None else np.asarray(lasting(horizon))
+
+
+def weights_of(dynamics: System, horizon: int) -> Array:
+    """Weights of running costs at each of the knots (N,): how long it takes, and dt at an event."""
+    lasting = durations_of(dynamics, horizon)
+    return np.where(lasting > 0.0, lasting, dynamics.dt)
+
+
+def even(weights: Array, knots: range) -> Iterator[range]:
+    """The runs of knots with the same weight."""
+    own = weights[knots.start : knots.stop]
+    edges = [0, *np.flatnonzero(np.diff(own)) + 1, len(own)]
+    for begin, end in pairwise(edges):
+        yield range(knots.start + int(begin), knots.start + int(end))

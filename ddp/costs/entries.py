@@ -9,9 +9,8 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from ddp.constraints.placement import described
-from ddp.costs.batch import BatchTerm, CompiledCost, ability, check_tangents
+from ddp.costs.batch import BatchTerm, CompiledCost, ability, check_tangents, part, varying
 from ddp.costs.jitted import CompiledDerivedTerm, JittedTerm
-from ddp.costs.stretches import part, varying
 from ddp.costs.terms import DerivedTerm, FunctionTerm, naming
 from ddp.costs.traced import TracedTerm, is_traced
 from ddp.errors import ProblemError

@@ -12,10 +12,9 @@ from numpy.typing import NDArray
 
 from ddp.constraints.lagrangian import Lagrangian
 from ddp.costs import cost_table
-from ddp.costs.batch import BatchTerm, CompiledCost, ability, inside
+from ddp.costs.batch import BatchTerm, CompiledCost, ability, check_length, even, inside, varying, weights_of
 from ddp.costs.bound import EXACT, GAUSS_NEWTON
 from ddp.costs.entries import Entry, entries_of, note_reader, try_entry
-from ddp.costs.stretches import check_length, even, varying, weights_of
 from ddp.costs.terms import naming
 from ddp.costs.traced import TracedTerm
 from ddp.derivatives import Derivatives

@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ddp.costs.stretches import durations_of
+from ddp.costs.batch import durations_of
 from ddp.errors import ProblemError, affordable, as_array, at_least_zero, flag, instance, numbers, positive
 from ddp.feedback.policy import Policy
 from ddp.feedback.regulators import tvlqr

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ddp.costs.stretches import durations_of
+from ddp.costs.batch import durations_of
 from ddp.errors import ProblemError, as_array, at_least_zero
 from ddp.feedback.following import ROUNDING, Steps, follow, follow_at
 from ddp.feedback.policy_files import export

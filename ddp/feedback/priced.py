@@ -10,7 +10,7 @@ has the same optimum X, U, whatever Q and R. One exact sweep about it has the ga
 
 import numpy as np
 
-from ddp.costs.stretches import durations_of
+from ddp.costs.batch import durations_of
 from ddp.derivatives import EXACT, FIRST, RECORDS
 from ddp.errors import ProblemError
 from ddp.feedback.feedback import checked

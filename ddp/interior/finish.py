@@ -22,7 +22,7 @@ from ddp.interior.memory import MOST
 from ddp.interior.point import INSIDE, Point
 from ddp.machine.written import Numbers, copied
 from ddp.protocols import Array
-from ddp.solutions.record import Record
+from ddp.solutions.status import Record
 from ddp.sweeps.outcome import GIVEN, NONE, Sweep
 
 MOST_SWEEPS = 40

@@ -22,8 +22,7 @@ from ddp.interior.filter import Filter, accepts, begin_filter
 from ddp.interior.outside import straying
 from ddp.interior.solve import AT_ONCE, PATIENCE_WITHIN, SHORT, is_small, minimise, scale_of
 from ddp.machine.written import address
-from ddp.solutions.record import Record
-from ddp.solutions.status import End
+from ddp.solutions.status import End, Record
 from ddp.starts import FULL
 from ddp.sweeps.outcome import Sweep
 from ddp.sweeps.sized_limits import step_function

@@ -19,7 +19,7 @@ from ddp.interior.trials import accept, along, penalised, rolled, violated
 from ddp.machine.addresses import array_at
 from ddp.machine.variables import struct_like
 from ddp.models.attempt import EXACT, GAUSS_NEWTON, LEVENBERG_MARQUARDT
-from ddp.solutions.record import Record
+from ddp.solutions.status import Record
 from ddp.starts import CLOSED
 from ddp.sweeps.outcome import GIVEN, NONE
 

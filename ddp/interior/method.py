@@ -40,8 +40,7 @@ from ddp.interior.memory import MOST
 from ddp.interior.point import INSIDE, Point
 from ddp.interior.standing import Keeper
 from ddp.machine.written import Numbers, copied
-from ddp.solutions.record import Record
-from ddp.solutions.status import End, Ending
+from ddp.solutions.status import End, Ending, Record
 
 NEXT_TO_NOTHING = 1e-6
 """Gaps and residuals relative to states that are larger than one, where these go to infinity."""

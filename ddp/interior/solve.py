@@ -23,8 +23,7 @@ from ddp.interior.standing import go_on, point_at
 from ddp.iterate import Iterate
 from ddp.problem import Problem
 from ddp.protocols import Array
-from ddp.solutions.record import Record, is_led
-from ddp.solutions.status import End, Ending, infeasible
+from ddp.solutions.status import End, Ending, Record, infeasible, is_led
 from ddp.starts import FULL
 from ddp.sweeps.outcome import Sweep
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ddp.costs.stretches import durations_of
+from ddp.costs.batch import durations_of
 from ddp.errors import ProblemError, choice
 from ddp.feedback.policy_files import names
 from ddp.files import as_path, shown, write_table

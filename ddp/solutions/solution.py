@@ -27,9 +27,8 @@ from ddp.protocols import Array
 from ddp.solutions import columns, showing, solution_files
 from ddp.solutions.columns import Columns
 from ddp.solutions.explanation import TRY, Explanation, advice_after, beyond_limits, explain
-from ddp.solutions.record import Record
 from ddp.solutions.sensitivity import Sensitivity, sensitivity
-from ddp.solutions.status import Status
+from ddp.solutions.status import Record, Status
 from ddp.systems.system import Tracking, ability
 
 NOTHING = 1e-8

@@ -13,8 +13,7 @@ from ddp.files import shown
 from ddp.problem import Problem
 from ddp.protocols import Array
 from ddp.solutions.columns import COLUMN
-from ddp.solutions.record import Record
-from ddp.solutions.status import Ending, Status
+from ddp.solutions.status import Ending, Record, Status
 
 if TYPE_CHECKING:
     from ddp.solutions.solution import Solution

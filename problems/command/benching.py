@@ -5,8 +5,7 @@ from pathlib import Path
 import click
 
 from problems.command import dynamics_bench, papers, soft_bench
-from problems.command.output import check_file, tell, wrote
-from problems.command.progress import progress
+from problems.command.output import check_file, progress, tell, wrote
 from problems.command.shell import JSON, named
 from problems.command.timing import timings
 

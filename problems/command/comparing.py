@@ -10,9 +10,8 @@ from ddp.problem import Problem
 from ddp.solutions.solution import Solution
 from ddp.solver import solve
 from problems.command import shell
-from problems.command.output import COLUMNS, check_folder, console, print_table, row, summary, tell, wrote
+from problems.command.output import COLUMNS, check_folder, console, print_table, progress, row, summary, tell, wrote
 from problems.command.playing import animate, check_robot, draw
-from problems.command.progress import progress
 from problems.command.report import write_report
 from problems.command.timing import warm
 from problems.registry import Entry, find

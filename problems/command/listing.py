@@ -12,9 +12,8 @@ from example_robot_data import robots_loader
 
 from ddp.errors import ModelError
 from dynamics.robots.model import load
-from problems.command.output import tell
+from problems.command.output import progress, tell
 from problems.command.parameters import HOW, parameters
-from problems.command.progress import progress
 from problems.registry import ALL, Entry
 
 

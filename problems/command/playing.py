@@ -16,15 +16,14 @@ from ddp import archive
 from ddp.errors import ProblemError
 from ddp.problem import Problem
 from ddp.protocols import Array
-from ddp.solutions.record import Record
 from ddp.solutions.solution import Solution
+from ddp.solutions.status import Record
 from dynamics import Motion, PhasedDynamics, RobotDynamics, load
 from dynamics.phases.reaction import ground, standing
 from dynamics.rods.hybrid_robot import HybridRobot
 from dynamics.steps.doubts import obstacles_of
 from dynamics.steps.free_start import inside
-from problems.command.output import wrote
-from problems.command.progress import progress
+from problems.command.output import progress, wrote
 from problems.play.simulation import Play
 from problems.registry import Entry
 from problems.soft.systems import SoftSystem

@@ -2,7 +2,7 @@
 
 import click
 
-from problems.command.progress import progress
+from problems.command.output import progress
 from problems.command.replanning import planner_of
 from problems.command.shell import OPEN, OPTIONS, PROBLEM, ROBOT
 from problems.command.simulating import solved

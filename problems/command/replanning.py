@@ -22,9 +22,8 @@ from ddp.solver import solve
 from dynamics.steps.doubts import obstacles_of
 from problems.closed_loop import terminal_cost
 from problems.command import playing
-from problems.command.output import tell
+from problems.command.output import progress, tell
 from problems.command.parameters import parse
-from problems.command.progress import progress
 from problems.command.shell import CHASE, DRAWING, HTML, JSON, NO_BROWSER, end, named, of_problem
 from problems.command.simulating import disturbing, some_numbers
 from problems.play.driven import Driven

@@ -11,8 +11,7 @@ from ddp.checkpoint import Checkpoint
 from ddp.errors import ProblemError
 from ddp.solver import solve
 from problems.command import playing
-from problems.command.output import summary, taken, tell, wrote
-from problems.command.progress import progress
+from problems.command.output import progress, summary, taken, tell, wrote
 from problems.command.shell import HTML, JSON, SAVE, SOLVERS, end, named
 
 

@@ -13,9 +13,8 @@ from ddp.errors import ModelError, ProblemError, SolveError, said
 from ddp.options import DDP, ILQR, Newton
 from ddp.problem import Problem
 from dynamics.robots.loading import READERS
-from problems.command.output import check_file
+from problems.command.output import check_file, progress
 from problems.command.parameters import build, parameters, parse
-from problems.command.progress import progress
 from problems.registry import Entry, find
 
 INTERRUPTED, CLOSED = 130, 141

@@ -18,9 +18,8 @@ from ddp.solutions.solution_files import check_belongs
 from ddp.solver import solve
 from dynamics import RobotDynamics, load
 from problems.command import playing
-from problems.command.output import tell, wrote
+from problems.command.output import progress, tell, wrote
 from problems.command.parameters import parse
-from problems.command.progress import progress
 from problems.command.shell import DRAWING, HTML, JSON, OPEN, OPTIONS, PROBLEM, ROBOT, File, end, named
 from problems.play import policies
 from problems.play.simulation import root_mean_square, simulate, system_of

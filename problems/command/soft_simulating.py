@@ -8,8 +8,7 @@ import numpy as np
 from ddp.errors import positive
 from dynamics.quantities.quantities import frame_placement
 from problems.command import playing
-from problems.command.output import tell, wrote
-from problems.command.progress import progress
+from problems.command.output import progress, tell, wrote
 from problems.command.shell import HTML, JSON, end
 from problems.soft.systems import SYSTEMS, system
 

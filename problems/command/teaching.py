@@ -14,9 +14,9 @@ from ddp.options import DDP, ILQR
 from ddp.problem import Problem
 from ddp.solutions.columns import positions
 from ddp.solver import solve
+from problems.command.output import progress
 from problems.command.parameters import build, parameters
 from problems.command.playing import check_robot, wait
-from problems.command.progress import progress
 from problems.command.shell import NAME, NO_BROWSER
 from problems.command.timing import warm
 from problems.registry import Entry, find

@@ -18,7 +18,6 @@ from problems import (
     costs,
     durations,
     gaits,
-    inertial_costs,
     interop,
     legged,
     legs,
@@ -126,7 +125,7 @@ def subjects():
     for name in ("Energy", "Momentum"):
         known = {"robot": ur5, "target": 0.0, "weight": 1.0} if name == "Energy" else {}
         known = known or {"robot": ur5, "target": np.ones(6), "weights": np.ones(6)}
-        found.append(Subject(name, getattr(inertial_costs, name), known))
+        found.append(Subject(name, getattr(costs, name), known))
     for term in (subject for subject in found[15:22]):
         made = term.call(**term.arguments)
         valid, others = {"x": rest, "u": np.ones(6)}, {"x": ("numbers in a state",), "u": ("controls",)}

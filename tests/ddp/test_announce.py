@@ -49,7 +49,7 @@ if __name__ != "__main__":
 
 
 WITH_PROGRESS = """
-from problems.command.progress import progress
+from problems.command.output import progress
 
 with progress("adding"):
     import chain

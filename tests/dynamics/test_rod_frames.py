@@ -8,7 +8,7 @@ from rod_oracles import cable_arm, golden_state, moved, random_hybrid
 
 import dynamics
 from ddp.errors import DDPError
-from problems import constraints, costs, inertial_costs
+from problems import constraints, costs
 
 
 def pose_of(robot, data, name, q):
@@ -55,8 +55,8 @@ def test_costs_have_exact_derivatives(rng):
         costs.FramePose(robot, "arm/3", pin.SE3.Random(), rng.uniform(0.5, 2.0, 6)),
         costs.FrameVelocity(robot, "arm/tip", rng.normal(size=6), rng.uniform(0.5, 2.0, 6), "local-world-aligned"),
         costs.CenterOfMass(robot, [0.1, 0.2, -0.3], 3.0),
-        inertial_costs.Energy(robot, 1.0, 2.0),
-        inertial_costs.Momentum(robot, rng.normal(size=6), rng.uniform(0.5, 2.0, 6)),
+        costs.Energy(robot, 1.0, 2.0),
+        costs.Momentum(robot, rng.normal(size=6), rng.uniform(0.5, 2.0, 6)),
     ]
     for term in terms:
         e = np.eye(53)

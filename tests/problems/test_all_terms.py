@@ -18,15 +18,16 @@ from problems.costs import (
     CenterOfMass,
     ControlCost,
     ControlLimits,
+    Energy,
     FramePose,
     FramePosition,
     FrameVelocity,
     GravityTorqueCost,
     JointLimits,
+    Momentum,
     Quadratic,
     StateCost,
 )
-from problems.inertial_costs import Energy, Momentum
 from problems.lifted import LiftedTerm, lifted
 from tests.problems.conftest import random_state
 

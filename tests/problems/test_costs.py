@@ -18,15 +18,16 @@ from problems.costs import (
     CenterOfMass,
     ControlCost,
     ControlLimits,
+    Energy,
     FramePose,
     FramePosition,
     FrameVelocity,
     GravityTorqueCost,
     JointLimits,
+    Momentum,
     Quadratic,
     StateCost,
 )
-from problems.inertial_costs import Energy, Momentum
 from tests.problems.conftest import random_state
 
 FRAMES = [("ur5", "tool0"), ("hyq", "rf_foot"), ("mixed", "left_tip"), ("mixed", "right_tip")]

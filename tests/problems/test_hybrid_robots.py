@@ -17,7 +17,7 @@ import problems
 import viz
 from ddp.errors import DDPError
 from dynamics import Assembly, Circle, Rod, Tendon
-from problems import constraints, costs, frame_limits, inertial_costs, obstacles, self_clearance, soft
+from problems import constraints, costs, frame_limits, obstacles, soft
 from problems.contact_costs import StateLimits
 
 TIP = "rod/tip"
@@ -44,8 +44,8 @@ TERMS = {
     "FramePose": lambda r: costs.FramePose(r, TIP, POSE, np.arange(1.0, 7.0)),
     "FramePosition": lambda r: costs.FramePosition(r, "slide", [0.1, 0.2, 0.3], 2.0),
     "FrameVelocity": lambda r: costs.FrameVelocity(r, "slide", np.ones(6), np.arange(1.0, 7.0)),
-    "Energy": lambda r: inertial_costs.Energy(r, 1.0, 0.1),
-    "Momentum": lambda r: inertial_costs.Momentum(r, np.ones(6), np.arange(1.0, 7.0)),
+    "Energy": lambda r: costs.Energy(r, 1.0, 0.1),
+    "Momentum": lambda r: costs.Momentum(r, np.ones(6), np.arange(1.0, 7.0)),
     "StateLimits": lambda r: StateLimits(r, *([[s * np.inf] * 3 + [s * 0.05] * (2 * r.nv - 3) for s in (-1, 1)]), 2.0),
 }
 CONSTRAINTS = {
@@ -59,7 +59,7 @@ CONSTRAINTS = {
     "SphereClearance": lambda r: obstacles.SphereClearance(r, TIP, 0.02, [SPHERES]),
     "CapsuleClearance": lambda r: obstacles.CapsuleClearance(r, ("rod/base", TIP), 0.02, [SPHERES]),
 }
-REFUSED = {"SelfClearance": lambda r: self_clearance.SelfClearance(r)}
+REFUSED = {"SelfClearance": lambda r: obstacles.SelfClearance(r)}
 
 
 def state(robot, seed=0):

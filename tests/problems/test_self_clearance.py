@@ -15,7 +15,7 @@ from dynamics.robots.capsules import around, capsules
 from dynamics.robots.model import load
 from dynamics.steps.robot_dynamics import RobotDynamics
 from problems import arm
-from problems.self_clearance import SelfClearance
+from problems.obstacles import SelfClearance
 from tests.problems.conftest import random_state
 from tests.problems.test_obstacles import apart
 

@@ -11,7 +11,7 @@ from uneven_steps import fourth, uneven
 
 import ddp
 from ddp.check import check_derivatives
-from ddp.costs.stretches import durations_of
+from ddp.costs.batch import durations_of
 from dynamics import Contact, Phase, PhasedDynamics, load
 from problems import legged
 from problems.contact_costs import ForceLimits

@@ -8,7 +8,7 @@ import pinocchio as pin
 import pytest
 from pages import at, moves, vertices
 
-from ddp.constraints.soft import Soft
+from ddp.constraints.constraint import Soft
 from ddp.problem import Problem
 from dynamics import Contact, Phase, PhasedDynamics, load
 from dynamics.phases.reaction import friction_cones
