@@ -24,13 +24,12 @@ from viz.details import Entry
 from viz.iterations import Iterations, variants
 from viz.messages import Message, pack
 from viz.motions import Simulated, Solved
-from viz.scene import BESIDE, Scene, build
+from viz.scene import BESIDE, FIELD_OF_VIEW, ROOM, Scene, build
 from viz.server import show
 from viz.shapes import Obstacle, css
 from viz.signals import Signal, panels
 from viz.sliders import Slider
 from viz.solutions import plot_solution
-from viz.surroundings import FIELD_OF_VIEW, ROOM
 
 logger = logging.getLogger("mayne")
 

@@ -1,6 +1,7 @@
-"""A motion as a list of messages that meshcat's viewer understands."""
+"""A motion as a list of messages that meshcat's viewer understands; ground, background, camera and cables with it."""
 
 import itertools
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -9,16 +10,14 @@ from numpy.typing import ArrayLike
 
 from ddp.errors import ProblemError, as_array, items, said, text
 from viz import arrows
-from viz.cables import as_tensions, draw_cables
-from viz.chains import Chain, surroundings_of
+from viz.chains import CABLE, Chain, surroundings_of, tension_color
 from viz.contacts import as_forces
 from viz.details import Details, Entry, of_limits, of_planes, of_robot, of_world
-from viz.messages import Message, safe, set_animation, set_object, set_transform
+from viz.messages import Message, clip, safe, set_animation, set_object, set_property, set_transform, track
 from viz.motions import Motion, as_motions, configurations
-from viz.robots import GHOST, ROBOT, Drawing, Shapes, draw, drawings_of, enclosing, kinematics, stand, trace_of
-from viz.shapes import COLORS, Array, Color, Obstacle, as_obstacles, solid, tube
+from viz.robots import GHOST, ROBOT, Drawing, Shapes, draw, drawings_of, enclosing, kinematics, path_of, stand, trace_of
+from viz.shapes import COLORS, Array, Color, Mesh, Obstacle, as_obstacles, grid, solid, tube
 from viz.signals import Signal, as_signals
-from viz.surroundings import GROUND, grid_under, surroundings
 from viz.world import World
 
 PAUSE = 0.6
@@ -197,3 +196,101 @@ def _camera(points: Array, camera: tuple[ArrayLike, ArrayLike] | None) -> tuple[
         if not 1e-3 < np.linalg.norm(eye) < 1e6:
             raise ProblemError("camera: expected points that are at least 1 mm and at most 1000 km apart")
     return center, max(float(np.linalg.norm(points - center, axis=1).max()), 1e-2), eye
+
+
+def as_tensions(motion: Motion, tensions: ArrayLike) -> Array:
+    """Tensions (N, tendons) [N] of a motion's cables, checked."""
+    cables = motion.robot.cables if isinstance(motion.robot, Chain) else []
+    if not cables:
+        raise ProblemError(f"tensions: expected a robot with tendons, got {motion.robot.name}, which has none")
+    return as_array("tensions", tensions, (len(motion.Q) - 1, len(cables)))
+
+
+def draw_cables(d: Drawing, end: float) -> tuple[list[Message], list[Message], list[Entry]]:
+    """Messages, clips and legend of cables, which are coloured by their tensions where these are known."""
+    messages: list[Message] = []
+    clips: list[Message] = []
+    assert isinstance(d.motion.robot, Chain)
+    pulls, cables = d.motion.tensions, d.motion.robot.cables
+    times = [*d.motion.times.tolist(), end]
+    most = 0.0 if pulls is None or pulls.size == 0 else float(pulls.max())
+    for c, (_, pieces) in enumerate(cables):
+        colors = None
+        if pulls is not None and most > 0.0:
+            held = np.concatenate([pulls[:, c], pulls[-1:, c], pulls[-1:, c]])
+            colors = np.array([tension_color(pull / most) for pull in held])
+        for joint, mesh in pieces.items():
+            path = f"{path_of(d, d.root, joint)}/cable {c}"
+            messages.append(set_object(path, mesh))
+            if colors is not None:
+                clips.append(clip(f"{path}/<object>", [track(".material.color", "color", times, colors)]))
+    legend = [Entry("cables", CABLE)]
+    if most > 0.0:
+        legend = [
+            Entry("cable without tension", (*tension_color(0.0), 1.0)),
+            Entry(f"cable at {0.5 * most:.3g} N", (*tension_color(0.5), 1.0)),
+            Entry(f"cable at {most:.3g} N", (*tension_color(1.0), 1.0)),
+        ]
+    return messages, clips, legend
+
+
+FIELD_OF_VIEW = 40.0
+"""Angle between the upper and the lower edge of the picture [deg]."""
+ROOM = 1.12
+"""Distance of the camera over that from which a ball touches the edges of the picture."""
+VIEW = np.array([0.74, -0.55, 0.38])
+"""From what is seen to the camera."""
+FARTHEST = 1e6
+"""Largest height of the ground [m] that is drawn."""
+GROUND: Color = (0.62, 0.66, 0.70, 1.0)
+PLANE: Color = (0.93, 0.94, 0.95, 1.0)
+
+
+def grid_under(center: Array, radius: float, lowest: float, ground: float | None) -> tuple[list[Mesh], float]:
+    """A grid under the motion, lined up with the origin, and its cell: 1, 2 or 5 times a power of ten [m].
+
+    ground: the height of a plane in which the grid lies; None: no plane, and the grid below all that is seen.
+    """
+    decade = 10.0 ** math.floor(math.log10(0.3 * radius))
+    cell = decade * max(step for step in (1.0, 2.0, 5.0) if step * decade <= 0.3 * radius)
+    lines = grid(4.0 * radius, cell, 0.0035 * radius, GROUND)
+    middle = np.array([*cell * np.round(center[:2] / cell), min(0.0, lowest) if ground is None else height(ground)])
+    shown = [lines.moved(np.eye(3), middle - np.array([0.0, 0.0, 0.002 * radius]))]
+    if ground is not None:
+        half = float(lines.vertices[:, 0].max())
+        corners = np.array([[-half, -half, 0.0], [half, -half, 0.0], [half, half, 0.0], [-half, half, 0.0]])
+        plane = Mesh(corners, np.array([[0, 1, 2], [0, 2, 3]]), PLANE)
+        shown.append(plane.moved(np.eye(3), middle - np.array([0.0, 0.0, 0.004 * radius])))
+    return shown, cell
+
+
+def height(ground: float) -> float:
+    """The height of the ground [m], checked."""
+    found = float(as_array("ground", ground, ()))
+    if abs(found) > FARTHEST:
+        raise ProblemError(f"ground: expected a height of at most {FARTHEST:g} m, got {found:g}")
+    return found
+
+
+def distance_to_see(radius: float) -> float:
+    """Distance of a camera from the middle of a ball that it sees whole [m]."""
+    return ROOM * radius / math.sin(math.radians(0.5 * FIELD_OF_VIEW))
+
+
+def surroundings(radius: float, eye: Array | None = None) -> list[Message]:
+    """Background, and a camera at ``eye`` (3,) that looks at the origin: by default it sees a ball of ``radius``."""
+    x, y, z = distance_to_see(radius) * VIEW / np.linalg.norm(VIEW) if eye is None else eye
+    distance = float(np.linalg.norm([x, y, z]))
+    camera = {
+        "uuid": "camera", "type": "PerspectiveCamera", "fov": FIELD_OF_VIEW, "aspect": 1.0,
+        "near": 0.02 * distance, "far": 50.0 * distance, "zoom": 1.0,
+        "focus": 10.0, "filmGauge": 35.0, "filmOffset": 0.0,
+    }  # fmt: skip
+    return [
+        set_property("/Background", "top_color", [0.86, 0.90, 0.94]),
+        set_property("/Background", "bottom_color", [0.98, 0.98, 0.97]),
+        set_property("/Axes", "visible", False),
+        set_property("/Grid", "visible", False),
+        {"type": "set_object", "path": "/Cameras/default/rotated", "object": {"object": camera}},
+        set_property("/Cameras/default/rotated/<object>", "position", [x, z, -y]),  # its y axis points up
+    ]

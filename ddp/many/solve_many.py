@@ -12,7 +12,7 @@ import numba
 import numpy as np
 
 from ddp.errors import DDPError, ProblemError, instance, integer, said, suggesting
-from ddp.feedback.policy_files import names
+from ddp.feedback.policy import names
 from ddp.guesses import as_guess
 from ddp.many.driver import Driver
 from ddp.many.executors import Executor, crew_of

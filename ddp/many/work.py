@@ -12,10 +12,9 @@ import numpy as np
 
 from ddp.batch.solves import Solves
 from ddp.errors import ProblemError
-from ddp.many.following import Tree
+from ddp.many.following import Policies, Tree
 from ddp.many.identity import parts_of
 from ddp.many.plan import Block
-from ddp.many.policies import Policies
 from ddp.many.rows import Rows, empty_rows
 from ddp.many.shelf import Folder, Outlet, Parts
 from ddp.options import DDP

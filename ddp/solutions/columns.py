@@ -11,7 +11,7 @@ import numpy as np
 
 from ddp.costs.batch import durations_of
 from ddp.errors import ProblemError, choice
-from ddp.feedback.policy_files import names
+from ddp.feedback.policy import names
 from ddp.files import as_path, shown, write_table
 from ddp.protocols import Array
 from ddp.systems.system import System

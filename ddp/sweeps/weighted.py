@@ -10,10 +10,10 @@ from ddp.derivatives import Derivatives
 from ddp.machine.aligned import aligned_zeros
 from ddp.machine.written import assign, copied, read_all, read_one
 from ddp.protocols import Array
+from ddp.sweeps.backward import Recursion
 from ddp.sweeps.horizon import UNSLOPED, Horizon
 from ddp.sweeps.limits import Scratch
 from ddp.sweeps.outcome import GIVEN, NONE, Sweep
-from ddp.sweeps.recursion import Recursion
 from ddp.sweeps.sized_limits import within_function
 from ddp.sweeps.sweeping import recur
 from ddp.systems.structure import Structure, numbers_of_blocks

@@ -25,8 +25,7 @@ from ddp.systems.system import System, ability
 from ddp.tracing.function import space_of
 from ddp.tracing.groups import Euclidean
 from ddp.tracing.spaces import as_space
-from dynamics.steps.around import Around
-from dynamics.steps.augmented import Augmented
+from dynamics.steps.augmented import Around, Augmented
 from dynamics.steps.continuous_dynamics import ContinuousDynamics
 from dynamics.steps.function_dynamics import FunctionDynamics
 from dynamics.steps.implicit_steps import METHODS

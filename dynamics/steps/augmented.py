@@ -1,4 +1,4 @@
-"""Compositions around any system: what drives it, what it remembers, both functions of one's own."""
+"""Systems around another one, and compositions: what drives it, what it remembers, both functions of one's own."""
 
 from __future__ import annotations
 
@@ -12,14 +12,66 @@ from numpy.typing import ArrayLike
 from ddp.errors import ModelError, ProblemError, affordable, as_array, axes, integer, line_of, positive_integer, said
 from ddp.machine.number import WIDTH
 from ddp.protocols import Array
-from ddp.systems.system import Contraction, Expansion, Stepping, ability
-from ddp.tracing.function import TracedFunction
+from ddp.systems.by_knot import ByKnot
+from ddp.systems.derived_dynamics import as_system
+from ddp.systems.system import Contraction, Expansion, Stepping, System, ability
+from ddp.tracing.function import TracedFunction, space_of
 from ddp.tracing.groups import Euclidean
 from ddp.tracing.spaces import Space
 from ddp.tracing.trace import FollowError
 from dynamics.robots.equipment import pairs_of_limits
 from dynamics.steps import composition
-from dynamics.steps.around import Around
+
+
+class Around(ByKnot):
+    """System around another one, ``system``, whose space of states is known."""
+
+    _space: Space
+
+    def __init__(self, system: Any) -> None:
+        self.system: System = as_system(system, "system")
+        known = space_of(self.system)
+        if known is None:
+            raise ProblemError("system: expected one of plain numbers, or whose `space` of states is known")
+        self._space = known
+        self.nx, self.nu, self.dt = self.system.nx, self.system.nu, self.system.dt
+
+    @property
+    def thread_safe(self) -> bool:
+        return bool(ability(self.system, "thread_safe"))
+
+    @property
+    def lanes(self) -> int:
+        """Step lengths that are rolled out for the price of one: those of the system."""
+        return WIDTH if ability(self.system, "lanes") else 0
+
+    @property
+    def implicit(self) -> bool:
+        """Whether the system's steps are those of an implicit integrator."""
+        return bool(ability(self.system, "implicit"))
+
+    @property
+    def schedule(self) -> Any:
+        return ability(self.system, "schedule")
+
+    @property
+    def robot(self) -> Any:
+        return self.system.robot  # type: ignore[attr-defined]
+
+    @property
+    def digest(self) -> bytes:
+        return getattr(self.system, "digest", b"")
+
+    def renew(self) -> bool:
+        renew = getattr(self.system, "renew", None)
+        return bool(renew and renew())
+
+    def _called(self, x: Any, u: Any) -> Any:
+        return self.step(x, u)
+
+    def _called_at(self, x: Any, u: Any, knot: int) -> Any:
+        return self.step(x, u, knot)
+
 
 Function = Callable[[Any, Any, Any], Any]
 

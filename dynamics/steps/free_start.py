@@ -16,8 +16,7 @@ from ddp.protocols import Array
 from ddp.systems.system import Contraction, Expansion, Stepping, ability
 from ddp.systems.user_step import followed
 from ddp.tracing.function import TracedFunction
-from dynamics.steps.around import Around
-from dynamics.steps.augmented import Augmented
+from dynamics.steps.augmented import Around, Augmented
 
 
 class FreeStart(Around):

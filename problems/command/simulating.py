@@ -10,7 +10,7 @@ import click
 import numpy as np
 
 from ddp.errors import ProblemError, as_array, positive, said
-from ddp.feedback.policy_files import SUFFIXES
+from ddp.feedback.policy import SUFFIXES
 from ddp.problem import Problem
 from ddp.protocols import Array
 from ddp.solutions.solution import Solution

@@ -25,8 +25,7 @@ from ddp.errors import (
 )
 from ddp.feedback.adaptive import AdaptivePolicy
 from ddp.feedback.by_contact import ContactPolicy
-from ddp.feedback.policy import Policy
-from ddp.feedback.policy_files import names
+from ddp.feedback.policy import Policy, names
 from ddp.problem import Problem
 from ddp.protocols import Array
 from ddp.solutions.solution import Solution
