@@ -171,7 +171,8 @@ def mpc(
     advice = replanning.put_off(problem, run.X[-1], run.end)
     tell(as_json, {"problem": name, "step_milliseconds": dt, "misses": misses} | outcome, (header, rows), *advice)
     if html:
-        playing.animate(entry, problem, playing.Trajectory(run.X, run.U, problem), html)
+        t = problem.dynamics.dt * np.arange(len(run.X))
+        playing.animate(entry, problem, playing.Trajectory(run.X, run.U, problem, t), html)
     shell.end(bool(run.converged.all()))
 
 

@@ -111,7 +111,7 @@ def _solution(field: str, name: str, solution: Solved) -> Motion:
     """A solution's motion, up to its first state that is not finite."""
     if solution.problem is None:
         raise ProblemError(f"{field}: expected a solution with its problem: solution.attached(problem) gives it back")
-    system, X, U = inside(solution.problem.dynamics, np.asarray(solution.X), np.asarray(solution.U))
+    system, X, U = inside(solution.problem.dynamics, np.asarray(solution.X), solution.U)
     first = len(solution.X) - len(X)
     robot: Any = drawn(getattr(system, "robot", None))
     if not isinstance(getattr(robot, "model", None), pin.Model):
@@ -124,6 +124,8 @@ def _solution(field: str, name: str, solution: Solved) -> Motion:
     Q = configurations(field, X, robot)
     lasting = getattr(system, "durations", None)  # where steps differ
     steps = system.dt if lasting is None else lasting[: len(Q) - 1]
+    if isinstance(solution, Simulated):
+        steps = np.diff(solution.t)[first:][: len(Q) - 1]
     signals = signals_of(solution) if isinstance(solution, Told) and finite.all() else {}
     pulled = len(robot.cables) if isinstance(robot, Chain) else 0
     U = None if U is None or len(Q) == 1 else U[: len(Q) - 1]

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import click
 import numpy as np
+from numpy.typing import ArrayLike
 
 import viz
 from ddp import archive
@@ -21,7 +22,6 @@ from ddp.solutions.status import Record
 from dynamics import Motion, PhasedDynamics, RobotDynamics, load
 from dynamics.phases.reaction import ground, standing
 from dynamics.rods.hybrid_robot import HybridRobot
-from dynamics.steps.doubts import obstacles_of
 from dynamics.steps.free_start import inside
 from problems.command.output import progress, wrote
 from problems.play.simulation import Play
@@ -30,11 +30,12 @@ from problems.soft.systems import SoftSystem
 
 
 class Trajectory(NamedTuple):
-    """States X (M+1, nx) under controls U (M, nu) of a problem's system, for the viewer."""
+    """States X (M+1, nx) of a problem's system at times t (M+1,) [s], for the viewer; U (M, nu): None if not known."""
 
     X: Array
-    U: Array
+    U: Array | None
     problem: Problem
+    t: ArrayLike
 
 
 Drawn = Solution | Trajectory | dict[str, Solution]
@@ -85,22 +86,22 @@ def draw_beside(
 ) -> None:  # fmt: skip
     """Write a simulated motion beside its plan, at some fifty states a second.
 
-    problem: whose obstacles are drawn.   floor [m]: height of the ground, by default the system's.
-    lowest [m]: of uneven ground, beside that height; it is drawn level there.
+    problem: whose targets, footholds, obstacles and walls are drawn.   floor [m]: height of the ground, by default the
+    system's.   lowest [m]: of uneven ground, beside that height; it is drawn level there.
     """
     every = max(1, round(0.02 / (run.t[1] - run.t[0])))
-    frames = standing(system) if isinstance(system, PhasedDynamics) else ()
     if floor is None and isinstance(system, PhasedDynamics):
         floor = ground(system)
     if floor is not None:
         floor += min(lowest, 0.0)
     seen = np.isfinite(run.X).all(axis=1)
     X, plan, t = run.X[seen][::every], run.plan[seen][::every], run.t[seen][::every]
+    motion: dict[str, Any] = {"robot": problem and Trajectory(X, None, problem, t)}
+    if problem is None:
+        feet = [*standing(system)] if isinstance(system, PhasedDynamics) else []
+        motion = {"robot": system.robot, "X": X, "dt": np.diff(t), "frames": feet}
     with progress(f"{title}, drawing"):
-        viz.save_html(
-            page, system.robot, X, np.diff(t), [*frames], title=title, ground=floor, beside=plan,
-            beside_title="the plan", obstacles=obstacles_of(problem),
-        )  # fmt: skip
+        viz.save_html(page, **motion, title=title, ground=floor, beside=plan, beside_title="the plan")
     wrote(page)
 
 

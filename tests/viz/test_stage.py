@@ -1,6 +1,7 @@
 """A stage shows where a robot is, takes what its newest page does, and lets go when that page closes."""
 
 import json
+from dataclasses import replace
 from types import SimpleNamespace
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
@@ -15,6 +16,7 @@ from ddp.errors import ProblemError
 from dynamics.steps.doubts import obstacles_of
 from problems import arm, pendulum
 from problems.command.playing import draw_beside
+from problems.constraints import FramePositionLimits
 from viz import stage as stages
 
 STILL = {"who": "a", "hand": None, "command": [0.0, 0.0, 0.0], "target": None, "kicks": [], "again": False}
@@ -144,8 +146,9 @@ def test_a_stage_refuses_what_it_cannot_show(robot):
             act()
 
 
-def test_obstacles_of_a_problem_stand_on_stages_and_beside_simulated_motions(tmp_path):
-    problem = arm.obstacles(horizon=5)
+def test_surroundings_of_a_problem_stand_beside_simulated_motions_and_its_obstacles_on_stages(tmp_path):
+    wall = FramePositionLimits(arm.obstacles().dynamics.robot, "tool0", upper=[np.inf, 2.0, np.inf])
+    problem = replace(arm.obstacles(horizon=5), constraints=[*arm.obstacles(horizon=5).constraints, wall])
     known, robot = obstacles_of(problem), problem.dynamics.robot
     assert len(known) == 3
     stage = viz.Stage(robot, robot.q0, obstacles=known)
@@ -153,6 +156,10 @@ def test_obstacles_of_a_problem_stand_on_stages_and_beside_simulated_motions(tmp
     X = np.tile(problem.x0, (6, 1))
     run = SimpleNamespace(X=X, plan=X, t=0.02 * np.arange(6))
     draw_beside("played", problem.dynamics, run, str(tmp_path / "p.html"), problem=problem)
-    for page in (on_stage, Page((tmp_path / "p.html").read_text())):
+    beside = Page((tmp_path / "p.html").read_text())
+    for page in (on_stage, beside):
         drawn = [vertices(message).mean(axis=0) for message in page.objects("/mayne/obstacles")]
         np.testing.assert_allclose(drawn, [one.center for one in known], atol=1e-3)
+    assert beside.objects("/mayne/targets")
+    assert beside.objects("/mayne/walls")
+    assert beside.scene["duration"] == pytest.approx(0.1)  # the simulation's time, not that of the problem's steps
