@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ddp.errors import ProblemError, as_array, axes, instance, items, settle, text
-from dynamics.steps.doubts import plain_numbers
 from dynamics.steps.free_start import inside
 from viz.contacts import named
 from viz.shapes import COLORS, GREY, Array, Color, css
@@ -91,23 +90,47 @@ def signals_of(solution: Told) -> dict[str, Signal]:
         since = t[len(t) - len(X) :]  # a free start may have states before
         own = since - since[0]
         found = _of_joints(own, dict(zip(labels, q.T, strict=True)), dict(zip(rates, v.T, strict=True)), robot)
-    u = solution.u
-    applied = Signal(t[:-1], np.asarray(u), tuple(u), lower=problem.lower, upper=problem.upper, held=True)
+    u, unit = solution.u, _unit_of_controls(problem.dynamics)
+    applied = Signal(t[:-1], np.asarray(u), tuple(u), unit, problem.lower, problem.upper, held=True)
     return found | {"control": applied}
 
 
 def _of_joints(t: Array, q: Mapping[str, Array], v: Mapping[str, Array], robot: Any) -> dict[str, Signal]:
     """Positions and velocities of joints by name, with their limits."""
-    ranges, unit = robot.ranges, _unit(robot)
-    places, rate = (ranges.lower, ranges.upper), ranges.velocity
-    rates = ", ".join(f"{one}/s" for one in unit.split(", ")) if unit else ""
-    return {"position": _column(t, q, places, unit), "velocity": _column(t, v, (-rate, rate), rates)}
+    ranges, rate = robot.ranges, robot.ranges.velocity
+    units = ("", "") if robot.is_hybrid else _units(robot)
+    places = _column(t, q, (ranges.lower, ranges.upper), units[0])
+    return {"position": places, "velocity": _column(t, v, (-rate, rate), units[1])}
 
 
-def _unit(robot: Any) -> str:
-    """Unit of the positions of joints, "m, rad" where there are both; none where other numbers are among them."""
-    found = [] if robot.is_hybrid else [*plain_numbers(robot)]
-    return ", ".join(sorted({"rad" if turns else "m" for *_, turns in found})) if len(found) == robot.nq else ""
+def _units(robot: Any) -> tuple[str, str]:
+    """Units of positions and of velocities; 1 stands for quaternions and (cos, sin)."""
+    found, turns = set(), _turns(robot)
+    for joint in list(robot.model.joints)[1:]:
+        own = turns[joint.idx_v : joint.idx_v + joint.nv]
+        plain = joint.nq == joint.nv
+        found |= {"rad" if turning and plain else "1" if turning else "m" for turning in own}
+    return _listed(found), _listed({"rad/s" if turning else "m/s" for turning in turns})
+
+
+def _unit_of_controls(system: Any) -> str:
+    """Unit of controls that each are the force or torque of one degree of freedom; none of others."""
+    S = getattr(system, "actuation", None)
+    if S is None or system.robot.is_hybrid or getattr(system, "prescribed", ()):
+        return ""
+    if not (np.isin(S, (0.0, 1.0)).all() and (S.sum(axis=0) == 1.0).all()):
+        return ""
+    return _listed({"N m" if turning else "N" for turning in _turns(system.robot)[S.argmax(axis=0)]})
+
+
+def _turns(robot: Any) -> Array:
+    """Whether each degree of freedom (nv,) is a turn."""
+    return np.asarray(robot.tree.subspace[:, 3:].any(axis=1))
+
+
+def _listed(units: set[str]) -> str:
+    """Units that are among those of numbers of robots, in one order."""
+    return ", ".join(unit for unit in ("m", "rad", "1", "m/s", "rad/s", "N", "N m") if unit in units)
 
 
 def _column(t: Array, columns: Any, limits: tuple[Array, Array] | None, unit: str = "") -> Signal:

@@ -25,7 +25,7 @@ def test_a_solution_brings_positions_velocities_and_controls_with_their_limits(s
     model = solution.problem.dynamics.robot.model
     viz.save_html(tmp_path / "reach.html", solution)
     plots = Page((tmp_path / "reach.html").read_text(encoding="utf-8")).scene["plots"]
-    assert [plot["title"] for plot in plots] == ["position [rad]", "velocity [rad/s]", "control"]
+    assert [plot["title"] for plot in plots] == ["position [rad]", "velocity [rad/s]", "control [N m]"]
     for plot, numbers in zip(plots, (solution.X[:, :6], solution.X[:, 6:], solution.U), strict=True):
         assert [line["label"] for line in plot["lines"]] == [*model.names[1:]]
         assert np.allclose(np.transpose([line["y"] for line in plot["lines"]]), numbers, rtol=1e-5, atol=1e-12)
@@ -65,14 +65,15 @@ def test_a_figure_of_a_solution_is_written_for_robots_and_others(solution, tmp_p
         viz.plot_solution({"a": solution, "b": other}, tmp_path / "b.svg")
 
 
-def test_units_of_joints_are_told_where_all_numbers_have_one():
+def test_units_of_numbers_of_joints_are_told():
     units = {}
-    for name in ("cartpole/swing-up", "arm/torque-rates", "quadrotor/loop"):
+    for name in ("cartpole/swing-up", "arm/torque-rates", "quadrotor/loop", "soft/cable-arm", "mobile/drive"):
         solution = ddp.solve(find(name)(), ddp.DDP(max_iterations=1), throw=False)
         units[name] = [signal.unit for signal in signals_of(solution).values()]
-    turns = ["rad", "rad/s", ""]
     assert units == {
-        "cartpole/swing-up": ["m, rad", "m/s, rad/s", ""], "arm/torque-rates": turns, "quadrotor/loop": ["", "", ""],
+        "cartpole/swing-up": ["m, rad", "m/s, rad/s", "N"], "arm/torque-rates": ["rad", "rad/s", ""],
+        "quadrotor/loop": ["m, 1", "m/s, rad/s", ""], "soft/cable-arm": ["", "", ""],
+        "mobile/drive": ["m, rad, 1", "m/s, rad/s", "N m"],
     }  # fmt: skip
 
 
