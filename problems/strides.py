@@ -69,7 +69,7 @@ def lay_out(
     """The strides of a schedule in steps of dt [s].
 
     motion: of the body over level ground, which feet follow from one hold to the next.   lift [m]: how high feet swing.
-    rise: what moves the body alone, on top of that: up and down in a jump, or to look around.
+    rise: what moves the body alone, on top of that and in its heading then: up and down in a jump, or to look around.
     """
     dt = positive("dt", dt)
     instance("stance", stance, Stance)
@@ -181,8 +181,12 @@ def _states(found: Strides, heading: pin.SE3, motion: Motion, rise: Motion | Non
 
 
 def _body(heading: pin.SE3, motion: Motion, rise: Motion | None, base: pin.SE3, t: float) -> pin.SE3:
-    moved = heading * motion(t) * heading.inverse() * base
-    return moved if rise is None else moved * rise(t)
+    ahead = heading * motion(t)
+    moved = ahead * heading.inverse() * base
+    if rise is None:
+        return moved
+    there = pin.SE3(ahead.rotation, moved.translation)
+    return there * rise(t) * there.actInv(moved)
 
 
 def follow(stance: Stance, q: Array, targets: Mapping[str, pin.SE3]) -> Array:

@@ -10,7 +10,7 @@ from ddp.protocols import Array
 from dynamics.phases.phased_dynamics import PhasedDynamics
 from dynamics.robots.mjcf.writing import Relief
 from dynamics.steps.robot_dynamics import RobotDynamics
-from problems.legs import frame_poses
+from problems.legs import base_pose, frame_poses
 
 APART = 0.6
 """Distance between heights that are drawn, straight in between, in units of the height of the centre of mass. Around
@@ -53,7 +53,8 @@ def uneven_ground(
         raise ProblemError(f"uneven: expected less than {units.height:g} m, the robot's height, got {most:g}")
     poses = frame_poses(system.robot, X[0, : system.robot.nq], frames)
     feet = np.array([pose.translation[:2] for pose in poses])
-    pitch, places = APART * units.height, X[np.isfinite(X).all(axis=1), :2]
+    pitch = APART * units.height
+    places = np.array([base_pose(system.robot, x).translation[:2] for x in X if np.isfinite(x).all()])
     center = 0.5 * (places.max(axis=0) + places.min(axis=0))
     half = np.ptp(places, axis=0) / 2.0 + BEYOND * units.height
     counts = np.ceil(2.0 * half / pitch).astype(int) + 1

@@ -16,7 +16,7 @@ from dynamics.contacts.contact import Contact
 from dynamics.phases.phase import stretches
 from dynamics.robots.libraries import pin
 from problems.gait_terms import GaitTerms
-from problems.legs import base_pose, heading_of
+from problems.legs import base_pose, heading_of, upright
 from problems.walking.cycle import Cycle
 from problems.walking.footholds import Path, Swing
 
@@ -55,8 +55,9 @@ class Windows:
         X[:, :2], X[:, 2] = places, floor + home.translation[2] - stance.places[:, 2].mean()
         half = 0.5 * (headings - heading_of(home.rotation))
         X[:, 3:7] = _product(np.sin(half), np.cos(half), pin.Quaternion(home.rotation).coeffs())
-        X[:, nq : nq + 6] = 0.0
-        X[:, nq : nq + 2], X[:, nq + 5] = path.command[:2], path.command.turning
+        forward, left, turning = path.command
+        level = np.array([[forward, left, 0.0], [0.0, 0.0, turning]]) @ upright(home.rotation).T @ home.rotation
+        X[:, nq : nq + 6] = level.ravel()
         return X
 
     def problem(self, step: int, x: Array, X: Array, swings: list[Swing]) -> Problem:

@@ -1,0 +1,72 @@
+"""Legged motions are the same however the axes of a base lie in it, and from wherever its numbers count."""
+
+import numpy as np
+import pinocchio as pin
+import pytest
+
+import problems
+from dynamics import Robot, load
+from problems import gaits
+from problems.legs import base_pose, frame_poses, heading_of
+from problems.play.simulation import feet_of
+from problems.play.terrain import APART, uneven_ground
+from problems.walking.footholds import Command, Ground
+
+TURNS = ((0.0, 0.3, 0.0), (np.pi, 0.0, 0.0))
+
+
+def turned(name, turn):
+    """The robot with other axes of its base, about the same origin: it stands as it did."""
+    robot, R = load(name), pin.SE3(pin.exp3(np.array(turn)), np.zeros(3))
+    model = robot.model.copy()
+    model.inertias[1] = R.actInv(model.inertias[1])
+    for j in range(2, model.njoints):
+        if model.parents[j] == 1:
+            model.jointPlacements[j] = R.actInv(model.jointPlacements[j])
+    for frame in model.frames:
+        if frame.parentJoint == 1 and frame.type != pin.FrameType.JOINT:
+            frame.placement = R.actInv(frame.placement)
+    q = robot.q0.copy()
+    q[:7] = pin.SE3ToXYZQUAT(pin.XYZQUATToSE3(q[:7]) * R)
+    return Robot(model, q, equipment=robot.equipment)
+
+
+@pytest.mark.parametrize("turn", TURNS)
+def test_bodies_move_as_commanded_in_the_axes_of_their_heading(turn):
+    with problems.Walking(turned("solo12", turn)) as walking:
+        cycle, robot = walking.windows.cycle, walking.system.robot
+        window = Ground(cycle, walking.x0).window(0, walking.x0, Command(0.2, -0.1, 0.3))
+        X = walking.windows.nominal(0, window.path, window.floor)
+    for x in X:
+        R = base_pose(robot, x).rotation
+        c, s = np.cos(heading_of(R)), np.sin(heading_of(R))
+        ahead, left = 0.2 * np.array([c, s, 0.0]), -0.1 * np.array([-s, c, 0.0])
+        np.testing.assert_allclose(R @ x[robot.nq : robot.nq + 3], ahead + left, atol=1e-12)
+        np.testing.assert_allclose(R @ x[robot.nq + 3 : robot.nq + 6], [0.0, 0.0, 0.3], atol=1e-12)
+
+
+@pytest.mark.parametrize("turn", TURNS)
+def test_robots_jump_upward_whichever_way_the_axes_of_their_bases_lie(turn):
+    usual, problem = gaits.jump("solo12"), gaits.jump(turned("solo12", turn))
+    system, other = problem.dynamics, usual.dynamics
+    assert len(problem.guess[0]) == len(usual.guess[0])
+    for x, y in zip(problem.guess[0], usual.guess[0], strict=True):
+        assert base_pose(system.robot, x).translation == pytest.approx(base_pose(other.robot, y).translation, abs=1e-9)
+
+
+def test_uneven_ground_lies_under_the_motion_wherever_the_base_counts_from():
+    robot = load("solo12")
+    model = robot.model.copy()
+    model.jointPlacements[1] = pin.SE3(pin.exp3(np.array([0.0, 0.0, 0.7])), np.array([3.0, -2.0, 0.1]))
+    problem = gaits.trot(Robot(model, robot.q0, equipment=robot.equipment))
+    system, q = problem.dynamics, problem.x0[: robot.nq]
+    X = np.tile(problem.x0, (3, 1))
+    names = [foot.frame for foot in feet_of(system)]
+    relief = uneven_ground(system, X, names, (-0.02, 0.02), 0)
+    place = base_pose(system.robot, q).translation[:2]
+    assert np.abs(relief.center - place).max() < 1e-9
+    feet = np.array([pose.translation[:2] for pose in frame_poses(system.robot, q, names)])
+    height = system.tracked.units(X).height
+    columns, rows = (np.linspace(-h, h, n) for h, n in zip(relief.half, relief.heights.shape[::-1], strict=True))
+    apart = np.hypot(*(place[:, None, None] + np.stack(np.meshgrid(columns, rows)) - feet[0][:, None, None]))
+    assert np.abs(relief.heights[apart < 0.25 * APART * height]).max() < 1e-12
