@@ -320,7 +320,8 @@ class Problem:
         Doubts are told first, where the robot's file was read: a process that only solves need not have its model.
         """
         look(self)
-        state = {name: value for name, value in vars(self).items() if name not in ("places", "_before")}
+        left = ("places", "_before") if self._placed else ("places", "_before", "rows")  # no rows are made in no time
+        state = {name: value for name, value in vars(self).items() if name not in left}
         try:
             return _made, (edition(),), packed(state)
         except Exception:
