@@ -123,10 +123,10 @@ class GaitTerms:
         w, stance, bounds = self.weights, self.stance, self.stance.robot.control_limits
         made = forces_of(stance.robot.actuation)
         cheap = ControlCost(np.zeros(nu), w.torque / (stance.weight * stance.height) ** 2 * made**2)
-        size = np.abs(bounds).max(axis=1)
-        if self.effort is None or not np.isfinite(size).any():
+        size = np.abs(np.where(np.isfinite(bounds), bounds, 0.0)).max(axis=1)  # of one side alone, where one has none
+        if self.effort is None or not size.any():
             return [cheap, self.limits]
-        weights = np.where(np.isfinite(size), w.effort / np.where(np.isfinite(size), size, 1.0) ** 2, 0.0)
+        weights = np.where(size > 0.0, w.effort / np.where(size > 0.0, size, 1.0) ** 2, 0.0)
         lower, upper = self.effort * bounds.T
         return [cheap, self.limits, ControlLimits(lower, upper, weights)]
 

@@ -27,6 +27,10 @@ VERTICAL = 0.1
 """Share of an axis along the ground below which it points nowhere there."""
 
 
+STEEP = 0.5
+"""Cosine of the angle from the vertical beyond which the z axis of a sole is not taken for the ground's normal."""
+
+
 @dataclass(frozen=True, eq=False)
 class Stance:
     """A robot that stands: posture q (nq,), feet by name, their places (F, 3) [m] and the ground below each (F,) [m].
@@ -105,7 +109,8 @@ def stance(
         raise ProblemError(f"robot: expected legs on a free-flying base, got {robot.name} on a fixed one: {free}")
     q = robot.q0 if q0 is None else as_array("q0", q0, (robot.nq,))
     names = tuple(found(robot) if feet is None else check_feet(robot, feet))
-    places = np.array([pose.translation for pose in frame_poses(robot, q, names)])
+    poses = frame_poses(robot, q, names)
+    places = np.array([pose.translation for pose in poses])
     floor = places[:, 2].copy() if ground is None else np.full(len(names), float(as_array("ground", ground, ())))
     for name, height in zip(names, places[:, 2] - floor, strict=True):
         if height < -TOUCHING:
@@ -119,6 +124,10 @@ def stance(
     center = np.array(pin.centerOfMass(robot.model, robot.model.createData(), q))
     mass = float(sum(inertia.mass for inertia in list(robot.model.inertias)[1:]))
     surface = all(_is(name, SURFACE_NAMES) for name in names)
+    for name, pose in zip(names, poses, strict=True):
+        if surface and pose.rotation[2, 2] < STEEP:
+            tilt = np.degrees(np.arccos(pose.rotation[2, 2]))
+            raise ProblemError(f"feet: expected soles whose z axes point up, that of {name!r} is {tilt:.0f} deg off")
     return Stance(robot, np.array(q, float), names, places, floor, center, mass, surface)
 
 

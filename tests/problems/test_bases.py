@@ -4,9 +4,13 @@ import numpy as np
 import pinocchio as pin
 import pytest
 
+import ddp
 import problems
 from dynamics import Robot, load
-from problems import gaits
+from dynamics.robots.equipment import Equipment
+from problems import gaits, legs
+from problems.costs import ControlLimits
+from problems.gait_terms import GaitTerms, Weights
 from problems.legs import base_pose, frame_poses, heading_of
 from problems.play.simulation import feet_of
 from problems.play.terrain import APART, uneven_ground
@@ -70,3 +74,26 @@ def test_uneven_ground_lies_under_the_motion_wherever_the_base_counts_from():
     columns, rows = (np.linspace(-h, h, n) for h, n in zip(relief.half, relief.heights.shape[::-1], strict=True))
     apart = np.hypot(*(place[:, None, None] + np.stack(np.meshgrid(columns, rows)) - feet[0][:, None, None]))
     assert np.abs(relief.heights[apart < 0.25 * APART * height]).max() < 1e-12
+
+
+@pytest.mark.parametrize("turn", [(np.pi, 0.0, 0.0), (0.0, 1.2, 0.0)])
+def test_soles_whose_axes_do_not_point_up_are_refused(turn):
+    model = load("talos_legs").model.copy()
+    sole = model.frames[model.getFrameId("left_sole_link")]
+    sole.placement = sole.placement * pin.SE3(pin.exp3(np.array(turn)), np.zeros(3))
+    robot = Robot(model, load("talos_legs").q0)
+    angle = round(np.degrees(np.linalg.norm(turn)))
+    with pytest.raises(ddp.ProblemError, match=f"feet: expected soles whose z .* 'left_sole_link' is {angle} deg off"):
+        gaits.stand(robot)
+
+
+def test_controls_beyond_limits_of_one_side_cost_as_those_of_both_do():
+    given, costs = load("solo12"), []
+    U = np.full((1, 12), 3.0)
+    for lower in (-2.0, -np.inf):
+        limits = np.tile([lower, 2.0], (12, 1))
+        robot = Robot(given.model, given.q0, equipment=Equipment(given.actuation, limits))
+        terms = GaitTerms(legs.stance(robot), Weights()).always(12)
+        costs += [term.values(np.zeros((1, 37)), U) for term in terms if isinstance(term, ControlLimits)]
+    assert len(costs) == 2
+    assert costs[0] == costs[1] > 0.0
