@@ -195,7 +195,7 @@ def excesses_of(robot: Robot, X: Array) -> list[str]:
             ("position", X[:, i], model.lowerPositionLimit[i], model.upperPositionLimit[i], unit),
             ("velocity", X[:, robot.nq + j], -fastest, fastest, f"{unit}/s"),
         ):
-            excess = float(np.abs(values - np.clip(values, low, high)).max()) if low < high < NO_LIMIT else 0.0
+            excess = float(np.abs(values - np.clip(values, low, high)).max()) if low < high else 0.0
             if excess > BEYOND:
                 found.append(f"{name} leaves its limits of {what} by {excess:.3g} {of}")
     return found

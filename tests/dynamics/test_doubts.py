@@ -316,6 +316,20 @@ def test_joints_that_leave_their_limits_are_told():
     ]
 
 
+def test_joints_with_one_limit_that_leave_it_are_told():
+    model = dynamics.load("ur5").model.copy()
+    lower, upper = np.array(model.lowerPositionLimit), np.array(model.upperPositionLimit)
+    upper[1], lower[2] = np.inf, -np.inf
+    model.lowerPositionLimit, model.upperPositionLimit = lower, upper
+    X = np.zeros((2, 12))
+    X[1, 1], X[1, 2] = lower[1] - 0.25, upper[2] + 0.5
+    names = dynamics.load("ur5").joint_names
+    assert excesses_of(dynamics.load(model), X) == [
+        f"{names[1]} leaves its limits of position by 0.25 rad",
+        f"{names[2]} leaves its limits of position by 0.5 rad",
+    ]
+
+
 def test_a_printed_solution_names_the_first_joint_beyond_its_limits(reach):
     solution = solve(reach)
     first, *others = solution.explain().beyond or [""]
