@@ -204,6 +204,6 @@ def _velocity(system: RobotDynamics | PhasedDynamics, X: Array) -> Array:
             R = base_pose(robot, x).rotation
             angle = heading_of(R)
             c, s = np.cos(angle), np.sin(angle)
-            v = R @ x[robot.nq : robot.nq + 3]
-            row[:] = c * v[0] + s * v[1], c * v[1] - s * v[0], (R @ x[robot.nq + 3 : robot.nq + 6])[2]
+            v, w = x[robot.nq + robot.floating_dofs[:6]].reshape(2, 3) @ R.T
+            row[:] = c * v[0] + s * v[1], c * v[1] - s * v[0], w[2]
     return found

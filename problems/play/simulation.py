@@ -294,8 +294,9 @@ def played(
     """
     world, system, every, count = setting.world, setting.system, setting.every, setting.count
     robot, spread = world.robot, setting.spread
+    base = robot.floating_dofs[:6]
     if setting.mass != 1.0:
-        for joint in (1,) if robot.is_floating else range(1, robot.model.njoints):
+        for joint in (int(robot.tree.body[base[0]]) + 1,) if len(base) else range(1, robot.model.njoints):
             world.heavier(joint, setting.mass)
     S, substeps, nq = system.actuation, round(every / world.model.opt.timestep), robot.nq
     most = count + round(setting.held / every)
@@ -325,8 +326,10 @@ def played(
             break
     X, U, P = X[: end + 1], U[:end], P[: end + 1]
     away = system.difference(P, X)[:, : robot.nv]
-    errors = X[:, :3] - P[:, :3] if robot.is_floating else away / np.sqrt(robot.nv)
-    turned = np.rad2deg(np.linalg.norm(away[:, 3:6], axis=1)) if robot.is_floating else np.zeros(end + 1)
+    errors, turned = away / np.sqrt(robot.nv), np.zeros(end + 1)
+    if len(base):
+        place = robot.tree.iq[robot.tree.body[base[0]]] + np.arange(3)
+        errors, turned = X[:, place] - P[:, place], np.rad2deg(np.linalg.norm(away[:, base[3:6]], axis=1))
     with np.errstate(over="ignore"):  # of states so far away that their squares are infinite, as errors are then
         error = np.asarray(np.linalg.norm(errors, axis=1), np.float64)
     times = np.linspace(0.0, end * every, end + 1)
@@ -341,7 +344,7 @@ def _held(system: RobotDynamics | PhasedDynamics, world: World, X: Array) -> flo
     height = base_pose(robot, X[-1]).translation[2] - world.floor
     gravity = np.linalg.norm(robot.model.gravity.linear)
     unit = float(np.sqrt(max(height, 0.0) / gravity))
-    speed = float(np.linalg.norm(X[-1, robot.nq : robot.nq + 3]))
+    speed = float(np.linalg.norm(X[-1, robot.nq + robot.floating_dofs[:3]]))
     return HELD * unit if speed * HELD * unit < 0.1 * height else 0.0
 
 
@@ -367,12 +370,9 @@ def root_mean_square(values: Array) -> float:
 def _deviations(robot: Robot, spread: float) -> Array:
     """Standard deviations (n,) of what is measured."""
     place, attitude, angle, speed, turning, rate = spread * np.array(NOISE)
-    joints, base = robot.nv, []
-    if robot.is_floating:
-        joints -= 6
-        base = [[place] * 3 + [attitude] * 3, [speed] * 3 + [turning] * 3]
-    halves = ([*(base[i] if base else []), *[value] * joints] for i, value in enumerate((angle, rate)))
-    return np.concatenate([*halves])
+    base, found = robot.floating_dofs[:6], np.repeat([[angle], [rate]], robot.nv, axis=1)
+    found[:, base] = np.repeat([[place, attitude], [speed, turning]], 3, axis=1)[:, : len(base)]
+    return found.ravel()
 
 
 def pushed(push: ArrayLike | None, field: str = "push") -> Array | None:

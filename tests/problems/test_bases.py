@@ -6,13 +6,13 @@ import pytest
 
 import ddp
 import problems
-from dynamics import Robot, load
+from dynamics import Robot, RobotDynamics, load
 from dynamics.robots.equipment import Equipment
 from problems import gaits, legs
-from problems.costs import ControlLimits
+from problems.costs import ControlCost, ControlLimits, StateCost
 from problems.gait_terms import GaitTerms, Weights
 from problems.legs import base_pose, frame_poses, heading_of
-from problems.play.simulation import feet_of
+from problems.play.simulation import NOISE, _deviations, feet_of
 from problems.play.terrain import APART, uneven_ground
 from problems.walking.footholds import Command, Ground
 
@@ -97,3 +97,25 @@ def test_controls_beyond_limits_of_one_side_cost_as_those_of_both_do():
         costs += [term.values(np.zeros((1, 37)), U) for term in terms if isinstance(term, ControlLimits)]
     assert len(costs) == 2
     assert costs[0] == costs[1] > 0.0
+
+
+def test_a_base_that_is_not_the_first_body_of_its_file_plays_as_one_that_is():
+    door = '<body pos="2 0 0"><joint name="door" damping="1"/><geom size=".1" pos=".3 0 0"/></body>'
+    base = '<body name="base"><freejoint name="root"/><geom type="box" size=".1 .2 .3" mass="2"/></body>'
+    runs, noises = [], []
+    for bodies in (base + door, door + base):
+        robot = load(f'<mujoco><option gravity="0 0 0"/><worldbody>{bodies}</worldbody></mujoco>')
+        v, nq = robot.numbers_of("root")[1], robot.nq
+        system = RobotDynamics(robot, 0.02, np.eye(7)[:, v])
+        x0 = np.concatenate([robot.q0, np.zeros(7)])
+        x0[nq + v[0]], x0[nq + v[5]] = 0.3, 0.5
+        rest = StateCost(system, np.concatenate([robot.q0, np.zeros(7)]), np.ones(14))
+        problem = ddp.Problem(system, [ControlCost(np.zeros(6), np.ones(6))], [rest], x0, 20)
+        runs.append(problems.simulate(ddp.solve(problem), mass=1.5, push=(0.1, 0.2, 0.0)))
+        noises.append(_deviations(robot, 1.0).reshape(2, 7)[:, [*v, *robot.numbers_of("door")[1]]])
+    assert runs[0].rms > 1e-3
+    np.testing.assert_allclose(runs[1].error, runs[0].error, atol=1e-9)
+    np.testing.assert_allclose(runs[1].attitude, runs[0].attitude, atol=1e-7)
+    assert np.array_equal(*noises)
+    place, attitude, angle, speed, turning, rate = NOISE
+    assert noises[0].tolist() == [[place] * 3 + [attitude] * 3 + [angle], [speed] * 3 + [turning] * 3 + [rate]]
