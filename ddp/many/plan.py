@@ -154,7 +154,8 @@ def points_of(problem: Problem, arrays: Mapping[str, Array]) -> tuple[Array, Arr
 
 def _as_near(problem: Problem, name: str, values: Array) -> Array:
     """Samples (M, ...) by the numbers nearest the problem's own: quaternions of states have two signs."""
-    number, d = Number.of(problem, name), problem.dynamics
+    number = Number.of(problem, name)
+    d = number.system
     if number.kind != STATE or d.nx == d.n or values.shape[1:] != number.value.shape:
         return values
     with np.errstate(all="ignore"):  # samples may be no states

@@ -10,6 +10,7 @@ from ddp.errors import DDPError, ProblemError
 from ddp.places import Place
 from ddp.problem import Problem
 from ddp.protocols import Array
+from ddp.systems.system import System
 
 PLAIN, STATE, POSE = "plain", "state", "pose"
 
@@ -21,12 +22,14 @@ class Number(NamedTuple):
     """A place of `Problem.varying` with the numbers that are there.
 
     kind: "pose", moved by [translation m; rotation vector rad] in its own axes; "state", by tangents at it; or "plain".
+    system: that whose states they are, where they are.
     """
 
     name: str
     kind: str
     value: Array
     problem: Problem
+    system: System
 
     @staticmethod
     def of(problem: Problem, name: str) -> Number:
@@ -41,19 +44,20 @@ class Number(NamedTuple):
         elif name == "x0":
             kind = STATE
         elif isinstance(found[0], Place):
-            if hasattr(getattr(found[0].owner(problem), found[0].field), "homogeneous"):
+            owner = found[0].owner(problem)
+            if hasattr(getattr(owner, found[0].field), "homogeneous"):
                 kind = POSE
-            elif found[0].field == STATES_FIELD and d.nx != d.n:  # by name: points and twists may have nx numbers, too
-                kind = STATE
-        return Number(name, kind, value, problem)
+            elif found[0].field == STATES_FIELD:  # by name: points and twists may have nx numbers, too
+                d = getattr(owner, "dynamics", d)  # of what is lifted, another than the problem's
+                kind = STATE if d.nx != d.n and value.shape[-1:] == (d.nx,) else PLAIN
+        return Number(name, kind, value, problem, d)
 
     @property
     def size(self) -> int:
         """Number of tangents."""
         if self.kind == POSE:
             return 6
-        d = self.problem.dynamics
-        return self.value.size if self.kind == PLAIN else self.value.size // d.nx * d.n
+        return self.value.size if self.kind == PLAIN else self.value.size // self.system.nx * self.system.n
 
     def moved(self, tangent: Array) -> Array:
         """The numbers, moved along a tangent (size,)."""
@@ -65,8 +69,8 @@ class Number(NamedTuple):
             moved[:3, :3] @= Rotation.from_rotvec(tangent[3:]).as_matrix()
             return moved
         if self.kind == STATE:
-            d = self.problem.dynamics
-            return np.asarray(d.integrate(self.value, tangent.reshape(*self.value.shape[:-1], d.n)))
+            tangents = tangent.reshape(*self.value.shape[:-1], self.system.n)
+            return np.asarray(self.system.integrate(self.value, tangents))
         return np.asarray(self.value + tangent.reshape(self.value.shape))
 
     def towards(self, twin: Problem) -> Array:
@@ -85,7 +89,7 @@ class Number(NamedTuple):
             turns = Rotation.from_matrix(ahead.T @ others[:, :3, :3]).as_rotvec()
             return np.hstack([(others[:, :3, 3] - self.value[:3, 3]) @ ahead, turns])
         if self.kind == STATE:
-            return self.problem.dynamics.difference(np.array([self.value] * count), others).reshape(count, -1)
+            return self.system.difference(np.array([self.value] * count), others).reshape(count, -1)
         with np.errstate(invalid="ignore"):
             return np.where(others == self.value, 0.0, others - self.value).reshape(count, -1)
 

@@ -11,8 +11,8 @@ import ddp
 import problems
 from ddp.differences import POINTS, WEIGHTS
 from ddp.errors import ProblemError
-from dynamics import FunctionDynamics, RobotDynamics, load
-from problems import arm, pendulum, quadruped
+from dynamics import ContinuousDynamics, FunctionDynamics, RobotDynamics, augment, load
+from problems import arm, lifted, pendulum, quadrotor, quadruped
 from problems.constraints import StateEquality
 from problems.costs import ControlCost, FramePosition, StateCost
 
@@ -242,3 +242,41 @@ def test_a_constraint_that_stands_in_two_lists_moves_by_its_fields_name_alone():
         best.sensitivity("constraints[0].upper")
     below, above = (ddp.solve(problem.varying(upper=0.4 + h), PRECISE).cost for h in (-1e-4, 1e-4))
     assert best.sensitivity("upper").cost == pytest.approx((above - below) / 2e-4, rel=1e-6)
+
+
+def test_planes_whose_states_have_as_many_numbers_as_tangents_are_no_flat_ones():
+    flow = lambda x, u, p: np.array([p[0] * u[0], 0.3 * u[0], p[1] * u[1]])  # noqa: E731
+    system = ContinuousDynamics(flow, 3, 2, 0.1, state=[ddp.SE2()], parameters=[1.0, 0.8])
+
+    def missed(x, u):
+        e = system.space.minus(x, np.array([1.0, 0.6, -2.0]))
+        return 10.0 * (e @ e)
+
+    problem = ddp.Problem(system, [lambda x, u: u @ u], [missed], [0.0, 0.2, 0.5], 8)
+    agrees(problem, "dynamics.parameters", lambda d: system.parameters + d, np.array([1.0, -0.5]), 1e-3, 1e-5)
+
+
+def test_states_of_lifted_terms_are_of_the_system_that_they_were_made_for(rng):
+    plain = quadrotor.loop(horizon=12, waypoints={})
+    aside = plain.dynamics.integrate(plain.x0, 0.1 * rng.normal(size=12))
+    plain = plain.varying({"terminal[0].target_x": aside})
+    hover = plain.dynamics.nominal_control(plain.x0)
+    smooth = ControlCost(np.zeros(4), np.full(4, 0.01))
+    problem = lifted(plain, augment.rates(plain.dynamics), hover, running=[smooth])
+    moved = lambda d: plain.dynamics.integrate(aside, d)  # noqa: E731
+    agrees(problem, "terminal[0].target_x", moved, rng.normal(size=12), 1e-3, 1e-5)
+
+
+def test_a_coordinate_that_is_called_a_target_is_no_state():
+    class Reaches:
+        def __init__(self, target_x):
+            self.target_x = target_x
+
+        def value(self, x, u):
+            return 5.0 * (x[4] - self.target_x) ** 2
+
+    spaces = [ddp.SO3(), ddp.Euclidean(3)]
+    system = ContinuousDynamics(lambda x, u: np.concatenate([x[4:], u]), 7, 3, 0.1, state=spaces)
+    x0 = [0.0, 0.0, 0.0, 1.0, 0.1, 0.0, 0.0]
+    problem = ddp.Problem(system, [lambda x, u: u @ u], [Reaches(0.5)], x0, 6)
+    agrees(problem, "target_x", lambda d: 0.5 + d[0], np.ones(1), 1e-3)
