@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from ddp.constraints.bounds import as_limits
 from ddp.constraints.constraint import Soft
-from ddp.constraints.placement import Placed
+from ddp.constraints.placement import Placed, begun
 from ddp.costs.batch import ability, check_length
 from ddp.costs.compiled import CompiledTerm
 from ddp.costs.objective import Objective
@@ -120,7 +120,18 @@ def started(problem: Problem, X0: Array) -> list[Problem]:
     X0.flags.writeable = False
     for name in ("rows", "limited_rows") if problem.limited else ("rows",):
         getattr(problem, name)  # copies share rows, and the memory that solves lay out for them
-    return [problem.twin(x0=x0) for x0 in X0]
+    twins = [problem.twin(x0=x0) for x0 in X0]
+    for twin in twins:
+        if (placed := begun(problem.placed, problem.dynamics, twin.x0)) is not problem.placed:
+            _hold(twin, placed, None)
+    return twins
+
+
+def _hold(twin: Problem, placed: tuple[Placed, ...], before: Problem | None) -> None:
+    """Give a copy, just made, other constraints; before: the problem whose constraints have moved, if they have."""
+    for name in ("rows", "limited_rows"):
+        vars(twin).pop(name, None)
+    vars(twin).update(_placed=placed, _before=before)
 
 
 def varied(problem: Problem, numbers: Mapping[str, Any]) -> Problem:
@@ -312,9 +323,7 @@ def _with_things(problem: Problem, changed: dict[Place, Any]) -> Problem:
             own["objective"] = Objective.of(*given, tried=True)
     other = problem.twin(**own, _resolved={})  # names may mean less by now
     if held:
-        for name in ("rows", "limited_rows"):
-            vars(other).pop(name, None)
-        vars(other).update(_placed=placed, _before=problem._before or problem)
+        _hold(other, placed, problem._before or problem)
     return other
 
 

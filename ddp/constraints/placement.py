@@ -96,6 +96,31 @@ def place(
     return tuple(placed)
 
 
+def begun(placed: tuple[Placed, ...], dynamics: System, x0: Array) -> tuple[Placed, ...]:
+    """The constraints at another initial state: rows that no control changes there are free, those of others hold.
+
+    The same tuple where that changes nothing.
+    """
+    found = tuple(_begun(entry, dynamics, x0) if entry.start == 0 else entry for entry in placed)
+    return found if any(one is not own for one, own in zip(found, placed, strict=True)) else placed
+
+
+def _begun(entry: Placed, dynamics: System, x0: Array) -> Placed:
+    constraint, of_states = entry.constraint, ability(entry.constraint, "of_states")
+    if of_states is not None and np.all(of_states):
+        return entry
+    try:
+        with np.errstate(all="ignore"):
+            c = np.asarray(constraint.values(np.tile(x0, (3, 1)), _controls(dynamics)))
+    except Exception:  # their own code is not defined there, which solves will tell
+        return entry
+    idle = (c == c[0]).all(axis=0)
+    lower, upper = np.where(idle, -np.inf, constraint.lower), np.where(idle, np.inf, constraint.upper)
+    if np.array_equal(lower, entry.lower[0]) and np.array_equal(upper, entry.upper[0]):
+        return entry
+    return entry._replace(lower=np.vstack([lower, entry.lower[1:]]), upper=np.vstack([upper, entry.upper[1:]]))
+
+
 def _kind(constraint: object) -> str:
     """A constraint's type, and the name of the function that it is made of, if that has one."""
     name = getattr(getattr(constraint, "function", None), "__name__", "<lambda>")

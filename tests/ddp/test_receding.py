@@ -258,3 +258,23 @@ def test_a_clock_that_is_set_back_far_is_planned_by_at_once():
     with ddp.RecedingHorizon(problem, ddp.DDP(max_iterations=3)) as controller:
         controller.plan(1e6, problem.x0)
         assert controller.plan(0.0, problem.x0).starts[0] > 1e6
+
+
+def test_rows_hold_at_the_first_knot_wherever_controls_change_them_from_the_state_that_varies():
+    """A bound on power says nothing at rest, and holds for the first control of what moves."""
+    system = FunctionDynamics(lambda x, u: np.array([x[0] + 0.1 * x[1], x[1] + 0.1 * u[0]]), 2, 1, 0.1)
+    costs = [lambda x, u: 0.01 * u @ u], [lambda x, u: 5e3 * ((x[0] - 3.0) ** 2 + x[1] ** 2)]
+    power = ddp.Inequality(lambda x, u: x[1] * u[0], lower=-2.0, upper=2.0)
+    rest, moving = np.zeros(2), np.array([0.0, 2.5])
+    for away, kept in ((rest, moving), (moving, rest)):
+        problem, fresh = (ddp.Problem(system, *costs, x0, 10, constraints=[power]) for x0 in (away, kept))
+        limits = -9.0, 9.0
+        limited, made = problem.varying(control_limits=limits), dataclasses.replace(fresh, control_limits=limits)
+        for one, other in ((problem, fresh), (limited, made)):
+            moved = one.varying(x0=kept)
+            for twin, own in ((moved, other), (moved.varying(x0=away), one)):
+                assert np.array_equal(ddp.solve(twin).U, ddp.solve(own).U)
+        with ddp.RecedingHorizon(problem) as controller:
+            found = controller.solve(kept)
+        assert max(abs(found.X[:-1, 1] * found.U[:, 0])) < 2.0 + 1e-6
+        assert ddp.solve_many(problem, {"x0": kept[None]}).solution(0).cost == pytest.approx(ddp.solve(fresh).cost)
