@@ -167,12 +167,13 @@ def lifted(
     entries = [entry for entry in problem.objective.entries if id(entry.term) not in left]
     during, at, at_end = _by_knots([entry._replace(term=LiftedTerm(entry.term, system)) for entry in entries], problem)
     whole = during.pop(range(problem.horizon), [])
-    held: dict[Any, list[Any]] = {range(0, problem.horizon): [*constraints]} if constraints else {}
+    held: dict[Any, list[Any]] = {}
     held_at_end = _hold(held, problem, 0, lambda constraint: LiftedConstraint(constraint, system))
     x0 = np.concatenate([problem.x0, as_array("s0", s0, (system.ns,))])
     return Problem(
         dynamics=system, running=[*whole, *running], during=during, at=at, terminal=[*at_end, *terminal], x0=x0,
-        horizon=problem.horizon, constraints_at=held, terminal_constraints=[*held_at_end, *terminal_constraints],
+        horizon=problem.horizon, constraints=constraints, constraints_at=held,
+        terminal_constraints=[*held_at_end, *terminal_constraints],
         guess=np.zeros((problem.horizon, system.nr)) if guess is None else as_array("guess", guess, (None, system.nr)),
     )  # fmt: skip
 
@@ -202,6 +203,6 @@ def free_start(
     return Problem(
         dynamics=system, running=[], during=during, at=at, terminal=terminal, x0=problem.x0,
         horizon=N + k, constraints_at=held, terminal_constraints=[*at_end, *terminal_constraints],
-        control_limits=(limits[0], limits[1]) if problem.limited else None,
+        control_limits=None if problem.control_limits is None else (limits[0], limits[1]),
         guess=np.vstack([np.zeros((k, system.nu)), U]),
     )  # fmt: skip

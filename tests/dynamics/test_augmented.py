@@ -338,9 +338,25 @@ def test_constraints_of_states_hold_at_all_knots_of_a_composition_as_soft_as_the
     found = ddp.solve(lifted(plain, augment.driven(plain.dynamics, lambda x, r: r, 1), []))
     np.testing.assert_allclose(found.X, expected.X, atol=1e-6)
     assert found.cost == pytest.approx(expected.cost, rel=1e-6)
+    loose = dataclasses.replace(plain, constraints=())
+    own = ddp.solve(lifted(loose, augment.driven(plain.dynamics, lambda x, r: r, 1), [], constraints=[slow]))
+    np.testing.assert_allclose(own.X, expected.X, atol=1e-6)  # those of the composition hold as a problem's own
     fixed = free_start(plain, start=[StateCost(plain.dynamics, plain.x0, np.full(2, 1e8))])
     moved = ddp.solve(fixed)
     np.testing.assert_allclose(moved.X[fixed.dynamics.before :], expected.X, atol=1e-5)
+
+
+def test_limits_that_a_problem_has_left_out_do_not_come_back_with_a_free_start():
+    class Own:
+        nx, nu, dt, derivatives, control_limits = 2, 1, 0.1, "traced", np.array([[-0.5, 0.5]])
+
+        def step(self, x, u):
+            return np.array([x[0] + 0.1 * x[1], x[1] + 0.1 * u[0]])
+
+    costs = [lambda x, u: 0.01 * u @ u], [lambda x, u: 50.0 * (x[0] - 1.0) ** 2]
+    for given, most in (((-np.inf, np.inf), np.inf), (None, 0.5), ((-2.0, 2.0), 2.0)):
+        problem = free_start(ddp.Problem(Own(), *costs, np.zeros(2), 12, control_limits=given), [[0.0], [1.0]])
+        np.testing.assert_array_equal(problem.upper[:, 0], [np.inf, *[most] * 12])
 
 
 def test_functions_of_lifted_problems_are_traced_again_where_what_they_read_has_changed():
