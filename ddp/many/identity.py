@@ -169,7 +169,7 @@ def _content(value: Any) -> Any:
         return {name: getattr(value, name) for name in value._fields}
     if isinstance(value, FunctionType):
         cells = [cell.cell_contents for cell in value.__closure__ or ()]
-        return value.__qualname__, value.__code__, value.__defaults__ or (), value.__kwdefaults__, cells
+        return value.__qualname__, value.__code__, value.__defaults__ or (), value.__kwdefaults__, cells, vars(value)
     if isinstance(value, MethodType):
         return value.__func__, value.__self__
     if isinstance(value, (BuiltinFunctionType, np.ufunc)) or value is GLOBAL:

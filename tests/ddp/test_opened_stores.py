@@ -69,6 +69,17 @@ def test_distributions_of_scipy_are_the_same_whatever_numpys_random_numbers_are(
     assert digest(norm(0.5, 3.0)) != same[0]
 
 
+def test_attributes_of_functions_are_part_of_what_they_do():
+    def made(weight):
+        def paid(x, u):
+            return paid.weight * (u @ u)
+
+        paid.weight = weight
+        return paid
+
+    assert digest(made(1.0)) == digest(made(1.0)) != digest(made(2.0))
+
+
 def test_a_store_that_is_opened_without_zarr_names_its_path(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "zarr", None)
     with pytest.raises(ddp.ProblemError, match=r"^path: expected zarr, got none: .*mayne\[batch\]"):
