@@ -13,6 +13,7 @@ from ddp.constraints.jitted import JittedConstraint
 from ddp.constraints.lagrangian import Residual
 from ddp.costs.batch import BatchTerm
 from ddp.costs.jitted import JittedTerm
+from ddp.costs.terms import Cost
 from ddp.errors import DDPError, ModelError, ProblemError, SolveError
 from ddp.feedback.adaptive import AdaptivePolicy
 from ddp.feedback.by_contact import ContactPolicy
@@ -40,7 +41,7 @@ from ddp.tracing.spaces import Space
 
 __all__ = [
     "DDP", "ILQR", "S1", "SE2", "SE3", "SO3", "AdaptivePolicy", "AugmentedLagrangian", "Backtracking", "Batch",
-    "BatchTerm", "Checkpoint", "Constraint", "ContactPolicy", "DDPError", "DerivativeCheck", "DerivativeReport",
+    "BatchTerm", "Checkpoint", "Constraint", "ContactPolicy", "Cost", "DDPError", "DerivativeCheck", "DerivativeReport",
     "Dynamics", "Edge", "Ending", "Equality", "Euclidean", "Failure", "Inequality", "JittedConstraint", "JittedTerm",
     "LinearSensor", "LinearSystem", "ModelError", "Newton", "Observer", "Optima", "Optimum", "Policy", "Problem",
     "ProblemError", "Progress", "RayExecutor", "RecedingHorizon", "Record", "Regulator", "Residual", "Sensitivity",

@@ -23,6 +23,7 @@ from ddp.constraints.placement import Placed, begun
 from ddp.costs.batch import ability, check_length
 from ddp.costs.compiled import CompiledTerm
 from ddp.costs.objective import Objective
+from ddp.costs.terms import Cost
 from ddp.costs.traced import TracedTerm
 from ddp.errors import DDPError, ProblemError, as_array, instance, nearest, said
 from ddp.protocols import Array
@@ -246,7 +247,7 @@ def _varied(problem: Problem, place: Place, values: dict[str, Any]) -> Any:
     made = _with_numbers(place, thing, values)
     if place.listed in TERMS:
         _check_fit(problem, place, made)
-    if isinstance(thing, CompiledTerm):
+    if isinstance(thing, (CompiledTerm, Cost)):
         return made
     terms = (entry.term for entry in problem.objective.entries)
     traced = [term for term in terms if isinstance(term, TracedTerm) and term.term is thing]
@@ -340,16 +341,21 @@ def _moved(problem: Problem, changed: dict[Place, Any]) -> tuple[Placed, ...] | 
             swaps[id(before)] = after
         if swaps.get(id(before)) is not after:
             return None
-    if sum(id(entry.constraint) in swaps for entry in problem.placed) != len(changed):
+    if sum(id(entry.given) in swaps for entry in problem.placed) != len(changed):
         return None  # one of them stands in another place, too
-    pairs = ((entry, swaps.get(id(entry.constraint))) for entry in problem.placed)
-    return tuple(entry if moved is None else entry._replace(constraint=moved) for entry, moved in pairs)
+    own, x0, dynamics = list(problem.placed), problem.x0, problem.dynamics
+    for i, entry in enumerate(own):
+        if id(entry.given) in swaps:
+            if (moved := entry.with_given(swaps[id(entry.given)], x0, dynamics)) is None:
+                return None
+            own[i] = moved
+    return tuple(own)
 
 
 def _has_moved(before: Any, after: Any) -> bool:
     """Whether a constraint is a copy of another with its bounds, of a class whose structure stays."""
     (*_, before), (*_, after) = _levels(before), _levels(after)
-    bounds = (after.lower, before.lower), (after.upper, before.upper)
+    bounds = ((getattr(after, side, 0.0), getattr(before, side, 0.0)) for side in ("lower", "upper"))
     return bool(ability(before, "movable")) and all(one is its or np.array_equal(one, its) for one, its in bounds)
 
 

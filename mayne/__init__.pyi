@@ -17,6 +17,7 @@ from ddp import (
     Checkpoint as Checkpoint,
     Constraint as Constraint,
     ContactPolicy as ContactPolicy,
+    Cost as Cost,
     DDPError as DDPError,
     DerivativeCheck as DerivativeCheck,
     DerivativeReport as DerivativeReport,

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import reprlib
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,14 +19,14 @@ from numpy.typing import ArrayLike
 from ddp import differences
 from ddp.constraints.jitted import CompiledJittedConstraint, JittedConstraint, upper_beside
 from ddp.constraints.traced import TracedConstraint
-from ddp.costs.terms import TermError, about, called
-from ddp.errors import REAL, ProblemError, as_array, axes, choice, flag, line_of, said, suggesting
+from ddp.costs.terms import TermError, about, called, with_parameters
+from ddp.errors import REAL, ProblemError, as_array, axes, choice, flag, line_of, said, settle, suggesting
 from ddp.protocols import Array, Constraint
 from ddp.systems.system import System
 from ddp.tracing.function import TracedFunction, space_of
 from ddp.tracing.trace import FollowError, refused
 
-Function = Callable[[Any, Any], Any]
+Function = Callable[..., Any]
 
 DERIVATIVES = "traced", "differences"
 
@@ -38,6 +38,7 @@ class _OfFunction:
     jacobian: Function | None
     derivatives: str
     at_end: bool
+    parameters: Array | None
 
     def __post_init__(self) -> None:
         for name, thing in (("function", self.function), ("jacobian", self.jacobian)):
@@ -46,6 +47,18 @@ class _OfFunction:
                 raise ProblemError(f"{name}: expected a function of (x, u), got {said(thing)}{bounds}")
         flag("at_end", self.at_end)
         choice("derivatives", self.derivatives, DERIVATIVES)
+        if self.parameters is not None:
+            settle(self, parameters=as_array("parameters", self.parameters, (None,)).copy())
+
+    @property
+    def movable(self) -> tuple[str, ...]:
+        return () if self.parameters is None else ("parameters",)
+
+    def varied(self, **numbers: Any) -> Self:
+        """Copy with other numbers, see `Problem.varying`; parameters are as many as before."""
+        if self.parameters is not None and "parameters" in numbers:
+            numbers["parameters"] = as_array("parameters", numbers["parameters"], self.parameters.shape)
+        return replace(self, **numbers)  # type: ignore[type-var]
 
 
 @suggesting
@@ -58,12 +71,15 @@ class Equality(_OfFunction):
         its values. Where a jacobian is given, or the space of states is not known, they are by differences.
     at_end: among a problem's ``constraints``, whether it holds at the end of the horizon too, if no control enters it;
         of several numbers those that none enters. There u is zeros.
+    parameters (np,): numbers p of functions c(x, u, p), jacobian(x, u, p), which `Problem.varying` and horizons change
+        without tracing anything again.
     """
 
     function: Function
     jacobian: Function | None = None
     derivatives: str = "traced"
     at_end: bool = True
+    parameters: Array | None = None
 
 
 @suggesting
@@ -80,6 +96,7 @@ class Inequality(_OfFunction):
     upper: ArrayLike | None = None
     derivatives: str = "traced"
     at_end: bool = True
+    parameters: Array | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -107,8 +124,10 @@ def made_batch(name: str, given: Any, dynamics: System, x0: Array) -> Constraint
 
 def _derived(name: str, given: Equality | Inequality | JittedConstraint, dynamics: System, x0: Array) -> Constraint:
     """A constraint by function, its size found at x0."""
+    p = getattr(given, "parameters", None)
+    function = with_parameters(given.function, p)
     try:
-        size = len(_evaluated(0, x0, np.zeros(dynamics.nu), given.function))
+        size = len(_evaluated(0, x0, np.zeros(dynamics.nu), function))
     except TermError as failure:
         raise ProblemError(f"{name}: {failure} at x0 and u = 0{line_of(failure.__cause__)}") from failure.__cause__
     bounds: tuple[Any, Any] = (0.0, 0.0) if isinstance(given, Equality) else (given.lower, given.upper)
@@ -120,15 +139,16 @@ def _derived(name: str, given: Equality | Inequality | JittedConstraint, dynamic
     if isinstance(given, JittedConstraint) and not is_open:
         return CompiledJittedConstraint(name, given, lower, upper, dynamics, x0)
     if is_open and getattr(given, "derivatives", "traced") == "traced":
-        traced = _followed(name, given.function, dynamics, size)
-        return TracedConstraint(traced, lower, upper, partial(_evaluated, function=given.function))
-    return DerivedConstraint(given.function, given.jacobian, lower, upper, dynamics)
+        traced = _followed(name, given.function, dynamics, size, p)
+        return TracedConstraint(traced, lower, upper, partial(_evaluated, function=function), given)
+    jacobian = given.jacobian and with_parameters(given.jacobian, p)
+    return DerivedConstraint(function, jacobian, lower, upper, dynamics)
 
 
-def _followed(name: str, function: Function, dynamics: System, size: int) -> TracedFunction:
+def _followed(name: str, function: Function, dynamics: System, size: int, p: Array | None) -> TracedFunction:
     """A constraint's function, traced."""
     try:
-        found = TracedFunction("c", function, dynamics.nx, dynamics.nu, space=space_of(dynamics), chained=True)
+        found = TracedFunction("c", function, dynamics.nx, dynamics.nu, p, space=space_of(dynamics), chained=True)
     except Exception as reason:  # Python has called it at x0
         why = reason if isinstance(reason, FollowError) else refused(reason)
         raise ProblemError(

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ddp.constraints.constraint import Soft, made_batch
+from ddp.constraints.traced import TracedConstraint
 from ddp.costs.batch import ability, check_tangents
 from ddp.costs.terms import naming
 from ddp.errors import ProblemError, as_array, flag, said
@@ -41,6 +42,19 @@ class Placed(NamedTuple):
     upper: Array
     cap: Array | None = None
     compliance: Array | None = None
+
+    @property
+    def given(self) -> Any:
+        """The constraint as the user has given it, where it may move."""
+        return self.constraint.given if isinstance(self.constraint, TracedConstraint) else self.constraint
+
+    def with_given(self, moved: Any, x0: Array, dynamics: System) -> Placed | None:
+        """Place of one that has moved, see `given`; None where controls act on other rows at x0 then."""
+        if not isinstance(self.constraint, TracedConstraint):
+            return self._replace(constraint=moved)
+        made = self.constraint.at(moved)
+        before, after = (_idle(one, x0, dynamics) for one in (self.constraint, made))
+        return self._replace(constraint=made) if self.start > 0 or (before == after).all() else None
 
     def own(self, flat: Array) -> Array:
         """The constraint's part (M, size) of a vector of all multipliers."""
@@ -169,6 +183,12 @@ def _placed(label: str, given: Any, dynamics: System, x0: Array, start: int, sto
             )
         lower[0, idle], upper[0, idle] = -np.inf, np.inf
     return Placed(label, constraint, start, stop, first, lower, upper)
+
+
+def _idle(constraint: Constraint, x0: Array, dynamics: System) -> NDArray[np.bool_]:
+    """Rows (size,) of a constraint that are the same under all controls at x0."""
+    tried = constraint.values(np.tile(x0, (3, 1)), _controls(dynamics))
+    return np.asarray((tried == tried[0]).all(axis=0))
 
 
 def _controls(dynamics: System) -> Array:

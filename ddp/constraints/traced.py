@@ -4,8 +4,11 @@
 Quantities that it asks for, such as a robot's, are in it by the chain rule.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,6 +17,7 @@ from numpy.typing import NDArray
 from ddp.compiling.kernel import call_contraction, kernel
 from ddp.constraints.bound import CompiledConstraint, Kernels, bind
 from ddp.constraints.compiled import KernelConstraint
+from ddp.costs.terms import with_parameters
 from ddp.machine.number import WIDTH
 from ddp.protocols import Array
 from ddp.tracing import chain
@@ -76,7 +80,7 @@ def traced_jacobian(uses, value, first, by_y, second, h, spots, X, U, J):
                 out[k, j] = first.template[j]
         return
     memory, D, E = chain.memory_for(uses), np.empty((M, size * ny)), np.empty((ny, spots.shape[0]))
-    inputs, found = np.empty(WIDTH * (X.shape[1] + U.shape[1] + ny)), np.empty(WIDTH * first.outputs)
+    inputs, found = np.empty(WIDTH * chain.arguments_of(uses, X, U)), np.empty(WIDTH * first.outputs)
     for begin in range(0, M, WIDTH):
         chain.load(uses, FIRST, X, U, begin, inputs, memory)
         call_contraction(first.address, inputs.ctypes.data, found.ctypes.data, 0, 0)
@@ -99,7 +103,7 @@ def traced_jacobian(uses, value, first, by_y, second, h, spots, X, U, J):
 def traced_curvature(uses, value, first, by_y, second, h, spots, X, U, weight, H):
     """Hessian by z of the constraints' weighted sum."""
     M, size, n, ny, memory = X.shape[0], weight.shape[1], h.rows.shape[0], chain.count_of(uses), chain.memory_for(uses)
-    nz, end, D, bends = H.shape[1], X.shape[1] + U.shape[1] + ny, np.empty((M, size * ny)), np.empty((M, n * n))
+    nz, end, D, bends = H.shape[1], chain.arguments_of(uses, X, U), np.empty((M, size * ny)), np.empty((M, n * n))
     E, T, w = np.empty((ny, spots.shape[0])), np.empty((n, spots.shape[0])), np.empty(ny)
     inputs, found = np.empty(WIDTH * (end + size)), np.empty(WIDTH * max(first.outputs, second.outputs))
     for begin in range(0, M, WIDTH):
@@ -136,12 +140,16 @@ STRAIGHT = Kernels(traced_values, traced_jacobian)
 
 @dataclass(eq=False)
 class TracedConstraint(KernelConstraint):
-    """A constraint of a traced function; ``evaluated(row, x, u)`` calls the function itself."""
+    """A constraint of a traced function; ``evaluated(row, x, u, function=)`` calls the function itself.
+
+    given: the user's `Equality` or `Inequality`, of which there may be copies with other parameters.
+    """
 
     traced: TracedFunction
     lower: Array
     upper: Array
-    evaluated: Callable[[int, Array, Array], Any]
+    evaluated: Callable[..., Any]
+    given: Any = None
 
     @property
     def n(self) -> int:
@@ -153,6 +161,11 @@ class TracedConstraint(KernelConstraint):
         for row in np.flatnonzero(np.isnan(c).any(axis=1)):
             self.evaluated(int(row), X[row], U[row])
         return c
+
+    def at(self, given: Any) -> TracedConstraint:
+        """Copy for the user's constraint with other parameters, as many; nothing is traced."""
+        evaluated = partial(self.evaluated, function=with_parameters(given.function, given.parameters))
+        return TracedConstraint(self.traced.at(given.parameters), self.lower, self.upper, evaluated, given)
 
     def renew(self) -> bool:
         """Trace the function again, if what it reads has changed; whether it has."""

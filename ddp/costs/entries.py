@@ -11,7 +11,7 @@ import numpy as np
 from ddp.constraints.placement import described
 from ddp.costs.batch import BatchTerm, CompiledCost, ability, check_tangents, part, varying
 from ddp.costs.jitted import CompiledDerivedTerm, JittedTerm
-from ddp.costs.terms import DerivedTerm, FunctionTerm, naming
+from ddp.costs.terms import Cost, DerivedTerm, FunctionTerm, naming
 from ddp.costs.traced import TracedTerm, is_traced
 from ddp.errors import ProblemError
 from ddp.protocols import Array
@@ -34,6 +34,16 @@ class Entry(NamedTuple):
     compiled: bool = False
     density: bool = False
     noted: bool = False
+
+    @property
+    def given(self) -> Any:
+        """The term as the user has given it, where it may vary without being wrapped anew."""
+        return self.term.term if isinstance(self.term, TracedTerm) and isinstance(self.term.term, Cost) else self.term
+
+    def with_given(self, term: Any) -> Entry:
+        """The entry of another term of the same class, see `given`."""
+        own = self.term.at(term) if isinstance(self.term, TracedTerm) else term
+        return Entry(self.name, own, *self[2:])
 
     @property
     def knots(self) -> slice:

@@ -115,7 +115,7 @@ class Objective:
             if not (places := self._places.get(old)):
                 return None
             for i in places:
-                before, entries[i] = entries[i], Entry(entries[i].name, term, *entries[i][2:])
+                before, entries[i] = entries[i], entries[i].with_given(term)
                 alike = alike and entries[i].separable == before.separable
         twin = object.__new__(Objective)
         own = {"dynamics": self.dynamics, "horizon": self.horizon, "lagrangian": self.lagrangian}
@@ -129,7 +129,7 @@ class Objective:
         """Numbers of a term's entries by its id; none where the term stands in several places of the problem."""
         found: dict[int, list[int]] = {}
         for i, entry in enumerate(self.entries):
-            found.setdefault(id(entry.term), []).append(i)
+            found.setdefault(id(entry.given), []).append(i)
         return {key: own if len({self.entries[i].name for i in own}) == 1 else [] for key, own in found.items()}
 
     @cached_property

@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
 
 from ddp import differences
-from ddp.errors import REAL, DDPError, ProblemError, as_array, line_of
+from ddp.errors import REAL, DDPError, ProblemError, as_array, line_of, said, settle, suggesting
 from ddp.matrices import symmetric
 from ddp.protocols import Array, CostFunction, Term
 from ddp.systems.system import System
@@ -44,8 +44,9 @@ def naming(name: str, knots: slice) -> Iterator[None]:
         raise
     except Exception as failure:
         where = f"at knots {knots.start} to {knots.stop - 1}"
-        said = f"raised {type(failure).__name__}: {failure} {where}{line_of(failure)}"
-        raise ProblemError(f"{name}: {said}") from failure
+        raise ProblemError(
+            f"{name}: raised {type(failure).__name__}: {failure} {where}{line_of(failure)}"
+        ) from failure
 
 
 @runtime_checkable
@@ -63,6 +64,43 @@ class FunctionTerm:
     """A function of (x, u) as a `Term`."""
 
     value: CostFunction
+
+
+@suggesting
+@dataclass(frozen=True, eq=False)
+class Cost:
+    """A cost ``f(x, u, p)`` of one knot as a term, with parameters p that vary without f being traced again.
+
+        near = ddp.Cost(lambda x, u, p: p[2] * ((x[0] - p[0]) ** 2 + (x[1] - p[1]) ** 2), [1.0, 0.5, 10.0])
+        problem.varying({"running[0].parameters": [1.2, 0.5, 10.0]})
+
+    parameters (np,): numbers that `Problem.varying` and horizons change, always as many.
+    """
+
+    function: Callable[[Any, Any, Any], Any]
+    parameters: Array
+
+    def __post_init__(self) -> None:
+        if not callable(self.function):
+            raise ProblemError(f"function: expected a function of (x, u, p), got {said(self.function)}")
+        settle(self, parameters=as_array("parameters", self.parameters, (None,)).copy())
+
+    def value(self, x: Array, u: Array) -> Any:
+        """The cost of a knot."""
+        return self.function(x, u, self.parameters)
+
+    def varied(self, parameters: Any) -> Self:
+        """Copy with other parameters, as many."""
+        return type(self)(self.function, as_array("parameters", parameters, self.parameters.shape))
+
+
+def with_parameters(function: Callable[..., Any], p: Array | None) -> Callable[[Any, Any], Any]:
+    """A function (x, u, p) as one of (x, u), or that itself if there are no parameters."""
+    return function if p is None else partial(_called_with, function, p)
+
+
+def _called_with(function: Callable[..., Any], p: Array, x: Any, u: Any) -> Any:
+    return function(x, u, p)
 
 
 @dataclass(eq=False)

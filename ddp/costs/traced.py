@@ -6,6 +6,8 @@ constant and positive semidefinite, pulled back by the Jacobian of the quantitie
 of ``|p - target|²`` that of the residual p.
 """
 
+from __future__ import annotations
+
 from functools import cached_property
 from typing import Any
 
@@ -17,7 +19,7 @@ from ddp.costs.batch import BatchTerm, CompiledCost
 from ddp.costs.bound import EXACT, VALUES, bind
 from ddp.costs.compiled import CompiledTerm
 from ddp.costs.jitted import add_hessian
-from ddp.costs.terms import DerivedTerm, TermError
+from ddp.costs.terms import Cost, DerivedTerm, TermError
 from ddp.machine.number import WIDTH
 from ddp.protocols import Array
 from ddp.systems.system import System
@@ -55,9 +57,11 @@ class TracedTerm(CompiledTerm):
         self.term, self._python = term, DerivedTerm(term, dynamics)
         self._nx, self._nu = dynamics.nx, dynamics.nu
         try:
-            value = uncompiled(term.value) or term.value
+            value, p = uncompiled(term.value) or term.value, None
+            if isinstance(term, Cost):
+                value, p = term.function, term.parameters
             sizes, space = (self._nx, self._nu), space_of(dynamics)
-            self.traced = TracedFunction("value", value, *sizes, cost=True, space=space, chained=True)
+            self.traced = TracedFunction("value", value, *sizes, p, cost=True, space=space, chained=True)
         except FollowError as reason:
             raise TermError(0, untraceable(reason)) from reason.__cause__
         except AskError as reason:
@@ -65,6 +69,13 @@ class TracedTerm(CompiledTerm):
         except Exception as reason:
             self._python.values(np.zeros((1, self._nx)), np.zeros((1, self._nu)))  # raises what is wrong in Python
             raise TermError(0, untraceable(refused(reason))) from reason
+
+    def at(self, term: Cost) -> TracedTerm:
+        """Copy for a `Cost` with other parameters, as many; nothing is traced."""
+        twin = object.__new__(TracedTerm)
+        vars(twin).update(self.__getstate__(), term=term, traced=self.traced.at(term.parameters))
+        twin._python = DerivedTerm(term, self._python.dynamics)
+        return twin
 
     def renew(self) -> bool:
         """Trace the term again, if its attributes or what it reads have changed; whether they have."""
@@ -98,7 +109,7 @@ class TracedTerm(CompiledTerm):
     def compiled(self) -> CompiledCost:
         """C function of the term."""
         code, (_, kept) = self.traced.code, self.traced.used
-        known = {} if self.traced.uses else code.known
+        known = {} if self.traced.uses or len(self.traced.p) else code.known
         if "cost" not in known:
             known["cost"] = self._bound(), self._curvature
         bound, vars(self)["_curvature"] = known["cost"]
@@ -135,7 +146,7 @@ def _cost(value, whole, gradient, curvature, convex, separable, uses, first, X, 
     if is_constant:
         _enter(curvature, G)
         add_hessian(G, 1.0, is_whole, H)
-    inputs, outputs = np.empty(WIDTH * (X.shape[1] + U.shape[1] + ny)), np.empty(WIDTH * whole.outputs)
+    inputs, outputs = np.empty(WIDTH * chain.arguments_of(uses, X, U)), np.empty(WIDTH * whole.outputs)
     for begin in range(0, X.shape[0], WIDTH):
         many = min(WIDTH, X.shape[0] - begin)
         chain.load(uses, FIRST, X, U, begin, inputs, memory)

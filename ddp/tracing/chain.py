@@ -18,7 +18,7 @@ from ddp.compiling.kernel import call_contraction, inline, kernel
 from ddp.machine.addresses import address_of_words
 from ddp.machine.number import WIDTH
 from ddp.protocols import Array
-from ddp.tracing.evaluate import fill, place
+from ddp.tracing.evaluate import fill, place, share
 from ddp.tracing.layout import Block
 from ddp.tracing.quantities import SECOND, VALUES
 
@@ -77,6 +77,12 @@ def count_of(uses):
     return count
 
 
+@inline
+def arguments_of(uses, X, U):
+    """Count the numbers that a function takes of a knot: x, u, parameters and those of quantities."""
+    return X.shape[1] + U.shape[1] + uses.p.shape[0] + count_of(uses)
+
+
 @kernel
 def gather(uses, X, U, first, memory):
     """Arguments of all uses at knots first, first + 1, ...; how many of these there are."""
@@ -122,18 +128,20 @@ def measure(uses, order, X, U, first, inputs, begin, memory):
 
 @kernel
 def load(uses, order, X, U, begin, inputs, memory):
-    """States, controls and quantities at eight knots into inputs; the Jacobians of these with order FIRST."""
+    """Arguments of eight knots into inputs; the Jacobians of quantities with order FIRST."""
+    nz = X.shape[1] + U.shape[1]
     fill(inputs, 0, X, begin)
     fill(inputs, X.shape[1], U, begin)
+    share(inputs, nz, uses.p)
     if uses.table.shape[0] > 0:
-        measure(uses, order, X, U, begin, inputs, X.shape[1] + U.shape[1], memory)
+        measure(uses, order, X, U, begin, inputs, nz + uses.p.shape[0], memory)
 
 
 @kernel
 def evaluate_chained(function, uses, X, U, out):
     """out (M, size) := a function of rows of X, U and quantities."""
     memory = memory_for(uses)
-    inputs = np.empty(WIDTH * (X.shape[1] + U.shape[1] + count_of(uses)))
+    inputs = np.empty(WIDTH * arguments_of(uses, X, U))
     outputs = np.empty(WIDTH * function.outputs)
     for begin in range(0, out.shape[0], WIDTH):
         load(uses, VALUES, X, U, begin, inputs, memory)

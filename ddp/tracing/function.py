@@ -90,6 +90,8 @@ class TracedFunction:
         twin.p, twin._made_of = p, (*self._made_of[:4], p, *self._made_of[5:])
         for name in ("contraction", "_first"):
             vars(twin).pop(name, None)
+        uses, kept = self.used
+        vars(twin)["used"] = uses._replace(p=p), kept
         return twin
 
     def __copy__(self) -> TracedFunction:
@@ -111,7 +113,7 @@ class TracedFunction:
 
     def _follow(self) -> Trace:
         """Follow the function."""
-        asked = Asked(self.space, self.nu) if self._made_of[8] else None
+        asked = Asked(self.space, self.nu, len(self.p)) if self._made_of[8] else None
         return trace(self._made_of[1], self._sizes(), asked)
 
     def _digest(self, found: Trace) -> bytes:
@@ -170,7 +172,7 @@ class TracedFunction:
     @cached_property
     def used(self) -> tuple[Uses, Any]:
         """Quantities of the function for kernels, and what keeps them alive."""
-        return uses_of(self.uses)
+        return uses_of(self.uses, self.p)
 
     def layout(self, name: str) -> Layout:
         """Layout of one of the functions ``value``, ``first``, ``second``."""
@@ -182,14 +184,15 @@ class TracedFunction:
         In flat spaces they are by x, u and y themselves; elsewhere by (dx, du, dy), behind all others, at zero.
         """
         graph, outputs, count = found.graph, found.outputs, found.arguments
-        if self.space.is_flat:
+        if self.space.is_flat and not (self.ny and len(self.p)):  # parameters stand between controls and quantities
             return outputs, range(self.ne), list
         by = range(count + self.changes, count + self.changes + self.ne)
         variables = graph.variables(by.stop)
         moves = variables[by.start :]
-        x = self.space.plus(variables[: self.nx], moves[: self.n])
-        others = zip(variables[self.nx : self.nx + self.nu + self.ny], moves[self.n :], strict=True)
-        moved = substituted(graph, outputs, dict(enumerate([*x, *(a + b for a, b in others)])))
+        x, nxu, y = self.space.plus(variables[: self.nx], moves[: self.n]), self.nx + self.nu, count - self.ny
+        places = [*range(self.nx, nxu), *range(y, count)]
+        others = {place: variables[place] + move for place, move in zip(places, moves[self.n :], strict=True)}
+        moved = substituted(graph, outputs, dict(enumerate(x)) | others)
         if self.steps:
             moved = [graph.number(change) for change in self.space.near_minus(moved, outputs)]
         zero = dict.fromkeys(by, 0.0)

@@ -113,10 +113,10 @@ class Use(NamedTuple):
 
 
 class Asked:
-    """Quantities that a function of states x in a space and controls u (nu,) asks for."""
+    """Quantities that a function of states x in a space, controls u (nu,) and so many parameters asks for."""
 
-    def __init__(self, space: Space, nu: int) -> None:
-        self._space, self._nu = space, nu
+    def __init__(self, space: Space, nu: int, parameters: int = 0) -> None:
+        self._space, self._nu, self._parameters = space, nu, parameters
         self.uses: list[Use] = []
         self._known: dict[Any, list[Number]] = {}
 
@@ -137,7 +137,7 @@ class Asked:
         use = Use(quantity, tuple(entries), tuple(columns[i] for i in quantity.taken.tolist()))
         found = self._known.get(use)
         if found is None:
-            first = self._space.nx + self._nu + self.size
+            first = self._space.nx + self._nu + self._parameters + self.size
             found = self._known[use] = graph.variables(first + quantity.size)[first:]
             self.uses.append(use)
         return found
@@ -269,6 +269,7 @@ class Uses(NamedTuple):
     table (uses, 9): C function, context, size, numbers of arguments, n; begins of entries, columns, numbers, Jacobian.
     entries: places among x and u, -1 - i of the constant i.   constants: all, one after the other.
     columns: places in z, -1 of constants.   into: places of these in ``whole`` (c,), which has each place in z once.
+    p: parameters of the function, which takes them behind x and u, before quantities.
     """
 
     table: NDArray[np.int64]
@@ -277,10 +278,11 @@ class Uses(NamedTuple):
     columns: NDArray[np.int64]
     into: NDArray[np.int64]
     whole: NDArray[np.int64]
+    p: Array
 
 
-def uses_of(asked: tuple[Use, ...]) -> tuple[Uses, list[Any]]:
-    """Uses for kernels, and what is to be kept alive."""
+def uses_of(asked: tuple[Use, ...], p: Array) -> tuple[Uses, list[Any]]:
+    """Uses for kernels of a function with parameters p, and what is to be kept alive."""
     rows: list[list[int]] = []
     entries: list[int] = []
     columns: list[int] = []
@@ -300,4 +302,4 @@ def uses_of(asked: tuple[Use, ...]) -> tuple[Uses, list[Any]]:
     whole = np.unique(at[at >= 0])
     into = np.where(at >= 0, np.searchsorted(whole, at), -1)
     table = np.array(rows, dtype=np.int64).reshape(-1, 9)
-    return Uses(table, np.array(entries, dtype=np.int64), np.array(constants), at, into, whole), kept
+    return Uses(table, np.array(entries, dtype=np.int64), np.array(constants), at, into, whole, p), kept

@@ -67,6 +67,7 @@ def subjects():
         Subject("Workers", ddp.Workers, {}),
         Subject("Equality", ddp.Equality, {"function": _end}),
         Subject("Inequality", ddp.Inequality, {"function": _room}),
+        Subject("Cost", ddp.Cost, {"function": _value, "parameters": np.zeros(2)}),
         Subject("JittedTerm", ddp.JittedTerm, {"value": _value}),
         Subject("JittedConstraint", ddp.JittedConstraint, {"function": _room}),
         Subject("Soft", ddp.Soft, {"constraint": ddp.Inequality(_room), "price": 1.0}),
