@@ -104,4 +104,12 @@ def _balls(solid: object) -> tuple[Array, float]:
 
 def adjacent(model: pin.Model, one: int, other: int) -> bool:
     """Whether bodies behind two joints are one, or next to each other, so that they touch always."""
-    return one == other or model.parents[one] == other or model.parents[other] == one
+    return one == other or one in _before(model, other) or other in _before(model, one)
+
+
+def _before(model: pin.Model, joint: int) -> list[int]:
+    """Joints before another, to the first that carries mass: those of one body, as of a hip with two hinges, do not."""
+    found = [int(model.parents[joint])]
+    while found[-1] and model.inertias[found[-1]].mass == 0.0:
+        found.append(int(model.parents[found[-1]]))
+    return found

@@ -49,6 +49,17 @@ def test_shapes_of_mjcf_files_that_collide_count_whether_they_are_shown_or_not()
     assert len(robot.visuals()[0].geometryObjects) == 1
 
 
+def test_bodies_that_several_joints_of_one_join_are_next_to_each_other():
+    capsule = '<geom type="capsule" size=".04 .1" pos="0 0 -.2"/>'
+    shin = f'<body pos="0 0 -.35"><joint name="shin" axis="0 1 0"/>{capsule}</body>'
+    thigh = f'<body pos="0 .3 0"><joint name="x"/><joint name="thigh" axis="0 1 0"/>{capsule}{shin}</body>'
+    trunk = f'<body><freejoint name="trunk"/><geom type="capsule" size=".05 .2" euler="90 0 0"/>{thigh}</body>'
+    robot = load(f"<mujoco><worldbody>{trunk}</worldbody></mujoco>")
+    clear = SelfClearance(robot)
+    assert clear.pairs == (("trunk", "shin"),)
+    assert not clear.left_out
+
+
 def test_capsules_around_a_rod_are_slim(rng):
     R = pin.exp3(rng.normal(size=3))
     points = rng.normal(size=(500, 3))
