@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,9 @@ from dynamics.quantities.quantities import frame_placement
 from dynamics.robots.libraries import pin
 from dynamics.steps.doubts import stated_in
 
+NATURAL = {"point": "local-world-aligned", "rolling": "local-world-aligned", "surface": "local"}
+"""Axes in which steps of every kind tell forces."""
+
 
 def ground_forces(system: PhasedDynamics, X: ArrayLike, U: ArrayLike) -> dict[str, Array]:
     """The force (N, 3) on each frame [N], in world axes, along X (N+1, nx) under U (N, nu); zero without contact.
@@ -31,13 +35,13 @@ def ground_forces(system: PhasedDynamics, X: ArrayLike, U: ArrayLike) -> dict[st
     if len(U) > system.knots:
         raise ProblemError(f"U: expected controls of at most {system.knots} knots, got {len(U)}")
     found = {contact.frame: np.zeros((len(U), 3)) for phase in system.phases for contact in phase.contacts}
-    for i, (phase, knots) in enumerate(zip(system.phases, stretches(system.phases), strict=True)):
+    for i, (phase, knots) in enumerate(zip(system.phases, stretches(system.phases, len(U)), strict=True)):
         if not phase.contacts or not knots:
             continue
         at = slice(knots.start, knots.stop)
-        F = pushes(system, phase.contacts, phase=i).values(X[at], U[at])
-        row = 0
-        for contact in phase.contacts:
+        contacts = [replace(contact, reference=NATURAL[contact.kind]) for contact in phase.contacts]
+        F, row = pushes(system, contacts, phase=i).values(X[at], U[at]), 0
+        for contact in contacts:
             force = F[:, row : row + 3]
             found[contact.frame][at] = _in_world(system, contact, X[at], force)
             row += contact.size
