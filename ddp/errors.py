@@ -349,7 +349,7 @@ def nearest(name: object, known: Iterable[str]) -> str:
         near = difflib.SequenceMatcher(None, matches[0], given).ratio() - 0.25
         matches = difflib.get_close_matches(given, matches, n=3, cutoff=max(near, 0.5))
     elif len(given) > 2:
-        matches = [name for name in known if given in name][:3]
+        matches = [name for name in known if given.casefold() in name.casefold()][:3]
     if matches:
         return f"did you mean {' or '.join(repr(m) for m in matches)}?"
     listed = ", ".join(map(repr, sorted(known)[:12])) + (", ..." if len(known) > 12 else "")

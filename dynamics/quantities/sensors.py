@@ -121,7 +121,8 @@ class FrameSensor:
         """``Y1 ⊖ Y0`` (M, size)."""
         if self.kind != "pose":
             return Y1 - Y0
-        return np.array([pin.log6(np.linalg.solve(M0, M1)).vector for M0, M1 in zip(Y0, Y1, strict=True)])
+        moved = [pin.log6(np.linalg.solve(M0, M1)).vector for M0, M1 in zip(Y0, Y1, strict=True)]
+        return np.array(moved).reshape(-1, 6)
 
     def _parts(self, X: Array) -> tuple[Array, Array]:
         return X[:, : self.robot.nq], X[:, self.robot.nq :]

@@ -47,8 +47,9 @@ def joints_of(robot: Robot) -> list[Joint]:
 
 def displaced(place: pin.SE3, poses: Array) -> Array:
     """Poses (N, 7), x y z and quaternions x y z w, behind a displacement: of free bases in the world, by their q."""
-    turn = pin.Quaternion(place.rotation)
-    return np.array([[*place.act(pose[:3]), *(turn * pin.Quaternion(pose[3:])).coeffs()] for pose in poses])
+    x, y, z, w = pin.Quaternion(place.rotation).coeffs()
+    turn = np.array([[w, -z, y, x], [z, w, -x, y], [-y, x, w, z], [-x, -y, -z, w]])
+    return np.hstack([poses[:, :3] @ place.rotation.T + place.translation, poses[:, 3:] @ turn.T])
 
 
 def robot_of(solution: Solution) -> Robot:

@@ -83,8 +83,10 @@ def from_mujoco(robot: Robot, model: Any, qpos: ArrayLike, qvel: ArrayLike | Non
 
 
 def _unit(quaternions: Array) -> Array:
-    """Quaternions x y z w of length one from w x y z."""
-    return np.roll(quaternions / np.linalg.norm(quaternions, axis=1, keepdims=True), -1, axis=1)
+    """Quaternions x y z w of length one from w x y z; no turn of zeros, which are that to MuJoCo."""
+    length = np.linalg.norm(quaternions, axis=1, keepdims=True)
+    given = np.where(length > 0.0, quaternions / np.where(length > 0.0, length, 1.0), (1.0, 0.0, 0.0, 0.0))
+    return np.roll(given, -1, axis=1)
 
 
 def _matched(robot: Robot, model: Any) -> list[tuple[motion.Joint, int, int]]:

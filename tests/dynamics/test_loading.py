@@ -109,6 +109,9 @@ def test_a_mimic_joint_is_refused_with_a_way_out():
     ("source", "root", "words"),
     [
         ("hyk", None, "did you mean 'hyq'"),
+        ("HyQ", None, "did you mean 'hyq'"),
+        ("UR5", None, "did you mean 'ur5'"),
+        ("<mujoco/>", None, "robot text: expected at least one joint, got bodies that cannot move"),
         ("missing.urdf", None, "no such file in "),
         ("missing.urdf.xacro", None, "no such file in "),
         ("folder/missing", None, "robot file 'folder/missing': no such file in "),

@@ -134,6 +134,19 @@ def test_the_way_to_mujoco_and_back_ends_where_it_began(tree, rng):
         assert np.abs(pin.difference(robot.model, x[: robot.nq], y[: robot.nq])).max() < 1e-9
     one = interop.from_mujoco(robot, model, *interop.to_mujoco(robot, model, X[0]))
     assert one.shape == X[0].shape
+    assert interop.from_mujoco(robot, model, *interop.to_mujoco(robot, model, X[:0])).shape == X[:0].shape
+    assert dynamics.FrameSensor(robot, "hand").difference(*np.zeros((2, 0, 4, 4))).shape == (0, 6)
+
+
+def test_quaternions_of_zeros_are_no_turn_as_they_are_to_mujoco(tree):
+    robot, model = tree
+    data = mujoco.MjData(model)
+    data.qpos[:] = 0.0
+    mujoco.mj_forward(model, data)
+    q = interop.from_mujoco(robot, model, data.qpos)[: robot.nq]
+    for name in ("trunk", "arm", "hand"):
+        turn = dynamics.frame_placement(robot, q, name)[:3, :3]
+        np.testing.assert_allclose(turn, data.body(name).xmat.reshape(3, 3), atol=1e-12)
 
 
 def test_joints_without_names_are_matched_by_those_that_load_gives_them():

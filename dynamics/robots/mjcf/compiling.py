@@ -56,7 +56,7 @@ def compile_file(path: Path, text: bytes, root: str | None = None) -> Compiled:
     mujoco = import_mujoco()
     if not str(path).isprintable():
         raise _refusal(path, "expected a path that can be printed, which MuJoCo needs")
-    files.check(path, text, _where(path))
+    files.check(path, text, where(path))
     with _errors_of(mujoco, path) as said:
         here = f"{path}.xml"  # MuJoCo reads by suffix; handed over like this, the text may be in a file of any
         spec = mujoco.MjSpec.from_file(here, include={here: text})
@@ -122,11 +122,12 @@ def _errors_of(mujoco: ModuleType, path: Path) -> Iterator[list[str]]:
 
 
 def _refusal(path: Path, reason: str) -> ModelError:
-    return ModelError(f"{_where(path)}: {reason}")
+    return ModelError(f"{where(path)}: {reason}")
 
 
-def _where(path: Path) -> str:
-    return f"robot file {str(path)!r}"
+def where(path: Path) -> str:
+    """Beginning of errors of a file, or of a text, whose path is not absolute."""
+    return f"robot file {str(path)!r}" if path.is_absolute() else "robot text"
 
 
 def _one_line(text: str) -> str:

@@ -11,7 +11,7 @@ from dynamics.robots.equipment import Equipment
 from dynamics.robots.found import Found
 from dynamics.robots.mjcf.actuation import actuation
 from dynamics.robots.mjcf.bodies import pinocchio_model
-from dynamics.robots.mjcf.compiling import Compiled, compile_file
+from dynamics.robots.mjcf.compiling import Compiled, compile_file, where
 from dynamics.robots.mjcf.elements import Elements
 from dynamics.robots.mjcf.loops import loops_of
 from dynamics.robots.mjcf.passive import gravity, note_the_rest, passive
@@ -31,7 +31,7 @@ def read(path: Path, text: bytes, root: str | None = None) -> Found:
     compiled = compile_file(path, text, root)
     m, omissions = compiled.model, Omissions()
     if m.nv == 0:
-        raise ModelError(f"robot file {str(path)!r}: expected at least one joint, got bodies that cannot move")
+        raise ModelError(f"{where(path)}: expected at least one joint, got bodies that cannot move")
     elements = Elements(compiled)
     forces = passive(m, elements, omissions)
     S, limits = actuation(m, elements, omissions)
