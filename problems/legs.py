@@ -122,6 +122,9 @@ def stance(
     if np.hypot(*base_pose(robot, q).rotation[:2, 0]) < VERTICAL:
         raise ProblemError(f"q0: expected a base whose x axis points forward, that of {robot.name} is vertical")
     center = np.array(pin.centerOfMass(robot.model, robot.model.createData(), q))
+    if not center[2] > (under := float(places[:, 2].mean())):
+        lower = f"{robot.name}'s is {under - center[2]:.3g} m below its feet: quaternions are x, y, z, w"
+        raise ProblemError(f"q0: expected a centre of mass above the feet, {lower}")
     mass = float(sum(inertia.mass for inertia in list(robot.model.inertias)[1:]))
     surface = all(_is(name, SURFACE_NAMES) for name in names)
     for name, pose in zip(names, poses, strict=True):

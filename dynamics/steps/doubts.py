@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from ddp.errors import numbers
 from ddp.protocols import Array
 from dynamics.geometry.solids import Capsule, Mark, Marked
 from dynamics.robots.joints import NO_LIMIT, UNIT_NUMBERS
@@ -205,12 +206,17 @@ def _quaternions(robot: Robot, q: Array) -> Iterator[str]:
     for j in range(1, robot.model.njoints):
         joint = robot.model.joints[j]
         if joint.nq in (4, 7) and joint.nv in (3, 6):
-            quaternion = q[joint.idx_q + joint.nq - 4 : joint.idx_q + joint.nq]
-            if np.array_equal(quaternion, [1.0, 0.0, 0.0, 0.0]):
-                yield (
-                    f"x0: {robot.model.names[j]} has the quaternion (1, 0, 0, 0): half a turn about x. Its order is x, "
-                    "y, z, w: no turn is (0, 0, 0, 1)"
-                )
+            part = slice(joint.idx_q + joint.nq - 4, joint.idx_q + joint.nq)
+            turned, other = (_angle(robot.q0[part], given) for given in (q[part], np.roll(q[part], -1)))
+            if turned > 90.0 > other:
+                has = f"has the quaternion {numbers(q[part])}, turned by {turned:.3g} deg from its usual attitude"
+                order = f"its order is x, y, z, w; as w, x, y, z it would be turned by {other:.3g} deg"
+                yield f"x0: {robot.model.names[j]} {has}: {order}"
+
+
+def _angle(one: Array, other: Array) -> float:
+    """Angle between two attitudes, which are quaternions [deg]."""
+    return float(2.0 * np.rad2deg(np.arccos(min(abs(float(one @ other)), 1.0))))
 
 
 def _targets(robot: Robot, marks: list[Mark]) -> Iterator[str]:

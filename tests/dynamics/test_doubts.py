@@ -207,7 +207,11 @@ def test_a_quaternion_in_the_order_of_mujoco_is_noticed():
     model.appendBodyToJoint(1, pin.Inertia.Random(), pin.SE3.Identity())
     system = dynamics.RobotDynamics(dynamics.load(model), 0.01)
     x0 = np.zeros(13)
-    for quaternion, count in (([1.0, 0.0, 0.0, 0.0], 1), ([0.0, 0.0, 0.0, 1.0], 0)):
+    turned = [np.cos(0.7), 0.1, 0.0, np.sin(0.7)] / np.sqrt(1.01)
+    for quaternion, count in (
+        ([1.0, 0.0, 0.0, 0.0], 1), ([0.0, 0.0, 0.0, 1.0], 0), (turned, 1), (np.roll(turned, -1), 0),
+        ([0.0, 0.0, 1.0, 0.0], 0),
+    ):  # fmt: skip
         x0[3:7] = quaternion
         problem = Problem(system, [], [], x0, 5)
         found = [one for one in doubts_of(system, problem) if "quaternion" in one]
