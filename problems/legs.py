@@ -12,6 +12,8 @@ from ddp.errors import ProblemError, as_array, choice, items, numbers, said
 from ddp.protocols import Array
 from dynamics.robots.libraries import pin
 from dynamics.robots.model import Robot
+from dynamics.robots.omissions import listed, warn_once
+from dynamics.steps.doubts import plain_numbers
 from problems import checks
 
 POINT_NAMES, SURFACE_NAMES = ("foot",), ("sole",)
@@ -125,6 +127,9 @@ def stance(
     if not center[2] > (under := float(places[:, 2].mean())):
         lower = f"{robot.name}'s is {under - center[2]:.3g} m below its feet: quaternions are x, y, z, w"
         raise ProblemError(f"q0: expected a centre of mass above the feet, {lower}")
+    if q0 is None and (bent := _at_limits(robot, q, names)):
+        still = f"{listed(bent, 3)} at limits of position, from where legs hardly move: give one to stand in, q0=..."
+        warn_once(f"{robot.name}: its usual posture has {still}")
     mass = float(sum(inertia.mass for inertia in list(robot.model.inertias)[1:]))
     surface = all(_is(name, SURFACE_NAMES) for name in names)
     for name, pose in zip(names, poses, strict=True):
@@ -132,6 +137,16 @@ def stance(
             tilt = np.degrees(np.arccos(pose.rotation[2, 2]))
             raise ProblemError(f"feet: expected soles whose z axes point up, that of {name!r} is {tilt:.0f} deg off")
     return Stance(robot, np.array(q, float), names, places, floor, center, mass, surface)
+
+
+def _at_limits(robot: Robot, q: Array, feet: Iterable[str]) -> list[str]:
+    """Joints between the base and some feet that a posture q (nq,) has at a limit of position."""
+    model, (low, high) = robot.model, robot.ranges[:2]
+    legs = {joint for foot in feet for joint in model.supports[model.frames[robot.frame_id(foot)].parentJoint]}
+    return [
+        name for name, i, _ in plain_numbers(robot)
+        if model.getJointId(name) in legs and low[i] < high[i] and not low[i] < q[i] < high[i]
+    ]  # fmt: skip
 
 
 def found(robot: Robot) -> list[str]:

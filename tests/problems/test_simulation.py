@@ -10,7 +10,7 @@ import pytest
 import ddp
 import problems
 from dynamics import Contact, Phase, PhasedDynamics, Robot, RobotDynamics, load
-from problems import arm, gaits, legged, quadrotor
+from problems import arm, gaits, legged, legs, quadrotor
 from problems.costs import ControlCost, StateCost
 from problems.legs import base_pose, with_base
 from problems.play.simulation import feet_of, world_of
@@ -86,6 +86,16 @@ def test_soles_that_stand_tilted_are_told(caplog):
         said = [one.message for one in caplog.records if "level" in one.message]
         assert said == ["icub_reduced: MuJoCo's ground is level, soles are planned to stand tilted by 3.6 deg"] * told
         caplog.clear()
+
+
+def test_usual_postures_with_legs_at_their_limits_are_told(caplog):
+    """A file of Laikago has none: its knees are as straight as they go, and a jump from there falls."""
+    bent = np.concatenate([load("laikago").q0[:7], np.tile([0.0, 0.67, -1.25], 4)])
+    for robot, given, told in (("b1_z1", None, 0), ("laikago", bent, 0), ("laikago", None, 1)):
+        caplog.clear()
+        legs.stance(load(robot), q0=given)
+        assert caplog.text.count("FL_calf_joint, FR_calf_joint and 2 more at limits of position") == told
+    assert not problems.simulate(ddp.solve(gaits.jump("laikago", q0=bent))).fell
 
 
 @pytest.mark.parametrize("gravity", ["0 0 9.8", "9.8 0 0", "0 0 0"])
