@@ -143,8 +143,10 @@ def held_damping(robot: Robot, damping: float) -> Array:
 def free_and_resisted(robot: Robot, Q: Array, contacts: Sequence[Contact]) -> tuple[Array, Array]:
     """``N = I - M⁻¹ Jᵀ (J M⁻¹ Jᵀ)⁻¹ J`` and ``S (I - N)`` (M, nv, nv) at Q (M, nq).
 
-    N: the part of velocities that contacts leave.   S: the joints that move the contacts. A hand gets a part of what
-    its foot may not do, by the inertia of both: that is no error of its wrist.
+    N: the part of velocities that contacts leave.   S = L⁺ L, L of J the columns of joints: the part of joints'
+    velocities that moves the contacts. A hand gets a part of what its foot may not do, by the inertia of both: that is
+    no error of its wrist. Nor is the height of the base one of legs so straight that they hardly change it: see
+    `STRETCHED`; hips of an iCub would turn by 20 rad for a metre.
     """
     if not contacts or not len(Q):
         free = np.tile(np.eye(robot.nv), (len(Q), 1, 1))
@@ -152,7 +154,8 @@ def free_and_resisted(robot: Robot, Q: Array, contacts: Sequence[Contact]) -> tu
     J = np.array([np.vstack([contact.jacobian(robot, q) for contact in contacts]) for q in Q])
     away = np.asarray(inverse_mass_matrix(robot, Q)) @ np.swapaxes(J, 1, 2)
     forbidden = away @ np.linalg.pinv(J @ away) @ J
-    return np.eye(robot.nv) - forbidden, np.asarray(J.any(axis=1))[:, :, None] * forbidden
+    J[:, :, robot.floating_dofs] = 0.0
+    return np.eye(robot.nv) - forbidden, np.linalg.pinv(J, rcond=STRETCHED) @ J @ forbidden
 
 
 def in_velocity(phase: Phase, knots: int, duration: float) -> Phase:

@@ -344,6 +344,18 @@ def test_a_biped_that_leans_at_the_end_of_its_motion_falls(policy, push, falls):
     assert run.X[-1, 2] > 0.9
 
 
+@pytest.mark.parametrize("condition", [{}, {"push": 0.2}, {"delay": 0.005}])
+def test_a_humanoid_on_straight_legs_stands(condition):
+    """Of an iCub, hips turn by 20 rad for a metre of its base's height: stiffness for so much would throw it over."""
+    robot = load("icub_reduced")
+    q = robot.q0.copy()
+    for joint in ("l_ankle_pitch", "r_ankle_pitch"):  # its soles level
+        q[robot.model.joints[robot.model.getJointId(joint)].idx_q] += 0.0635
+    run = problems.simulate(ddp.solve(gaits.stand(robot, q0=q)), **condition)
+    assert not run.fell
+    assert run.rms < 0.003
+
+
 @pytest.fixture(scope="module")
 def humanoid():
     """Motion of a G1 that stands."""
