@@ -17,7 +17,6 @@ they cannot be met, and say so by p and n at the end. p, n and e are eliminated 
 p / z_p + n / z_n, or κ, to which bounds add 1 / w of theirs. The kernels are in row_steps.py.
 """
 
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -59,6 +58,8 @@ class Barrier:
     price, compliance (M,): of rows that give way; rows that do so for nothing count as free.
     lower, upper, slacks s, equal ν (M,): views.
     address: of a `RowMemory`.   step (8, M): the last one.
+    equality, bounded (M,): rows that are equalities, and rows between bounds; has_lower, has_upper (M,): those of the
+    latter with a slack above a lower bound, below an upper one.
     elastic: whether `hard` rows give way; price_of_all: at which price.
     factors: of the rows, which what is given is not multiplied by.
     """
@@ -79,6 +80,8 @@ class Barrier:
         self.kind = np.empty(self.size, dtype=np.int64)
         self._last: tuple[float, tuple[Array, Array]] | None = None
         self._count()
+        self.equality, self.bounded = self.kind == EQUAL, self.kind == BOUNDED
+        self.has_lower, self.has_upper = self.bounded & np.isfinite(self.bounds)
         self.soft = ((self.give[PRICE] < np.inf) | (self.give[COMPLIANCE] > 0.0)) & (self.kind != FREE)
         self.softened = bool(self.soft.any())
         self.least_proximal, self.share = PROXIMAL
@@ -94,26 +97,6 @@ class Barrier:
         self.kind[:] = np.select([equal, bounded], [EQUAL, BOUNDED], FREE)
         priced = (equal | bounded) & (self.give[PRICE] < np.inf)
         self.equalities, self.count = int(equal.sum()), int(sides[bounded].sum() + 2 * priced.sum())
-
-    @cached_property
-    def equality(self) -> NDArray[np.bool_]:
-        """Rows (M,) that are equalities."""
-        return self.kind == EQUAL
-
-    @cached_property
-    def bounded(self) -> NDArray[np.bool_]:
-        """Rows (M,) between bounds."""
-        return self.kind == BOUNDED
-
-    @cached_property
-    def has_lower(self) -> NDArray[np.bool_]:
-        """Rows (M,) with a slack above a lower bound."""
-        return self.bounded & np.isfinite(self.bounds[0])
-
-    @cached_property
-    def has_upper(self) -> NDArray[np.bool_]:
-        """Rows (M,) with a slack below an upper bound."""
-        return self.bounded & np.isfinite(self.bounds[1])
 
     @property
     def multipliers(self) -> Array:
