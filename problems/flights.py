@@ -73,8 +73,10 @@ def fly_all(
     finer: steps of the simulation, and answers of the policy, in one step of the plan.
     Raises ProblemError for bad input.
     """
-    plan, times = with_fourth_order(problem), positive_integer("finer", finer)
-    system, solution = _floating(plan), solve(plan)
+    system, times = _floating(problem), positive_integer("finer", finer)
+    system = RobotDynamics(system.robot, system.dt, system.actuation, "rk4")  # a finer one hardly sees its errors
+    plan = replace(problem, dynamics=system)
+    solution = solve(plan)
     starts = tilted(plan, count, angle, seed)
     flown = RobotDynamics(heavier(system.robot, mass), system.dt / times, system.actuation, "rk4")
     optima = [solve(plan.starting_at(x0), guess=solution.U) for x0 in starts]
@@ -121,12 +123,6 @@ def tilted(problem: Problem, count: int, angle: float, seed: int = 0) -> Array:
     moved = np.zeros((count, system.n))
     moved[:, ATTITUDE] = turns
     return np.asarray(system.integrate(np.tile(problem.x0, (count, 1)), moved))
-
-
-def with_fourth_order(problem: Problem) -> Problem:
-    """The problem with Runge and Kutta's steps of order 4, which leave errors that a finer simulation hardly sees."""
-    system = _floating(problem)
-    return replace(problem, dynamics=RobotDynamics(system.robot, system.dt, system.actuation, "rk4"))
 
 
 def heavier(robot: Robot, factor: float) -> Robot:

@@ -272,14 +272,10 @@ def height(ground: float) -> float:
     return found
 
 
-def distance_to_see(radius: float) -> float:
-    """Distance of a camera from the middle of a ball that it sees whole [m]."""
-    return ROOM * radius / math.sin(math.radians(0.5 * FIELD_OF_VIEW))
-
-
 def surroundings(radius: float, eye: Array | None = None) -> list[Message]:
     """Background, and a camera at ``eye`` (3,) that looks at the origin: by default it sees a ball of ``radius``."""
-    x, y, z = distance_to_see(radius) * VIEW / np.linalg.norm(VIEW) if eye is None else eye
+    away = ROOM * radius / math.sin(math.radians(0.5 * FIELD_OF_VIEW))
+    x, y, z = away * VIEW / np.linalg.norm(VIEW) if eye is None else eye
     distance = float(np.linalg.norm([x, y, z]))
     camera = {
         "uuid": "camera", "type": "PerspectiveCamera", "fov": FIELD_OF_VIEW, "aspect": 1.0,

@@ -127,6 +127,8 @@ def solve_many(
         if into is None:
             shelf: Memory | Store = Memory(count, kind)
         else:
+            versions = {"mayne": edition(), "numpy": np.__version__, "numba": numba.__version__}
+            versions["machine"] = platform.machine()  # results depend on these to the last bit
             shelf = Store(into, kind, arrays, {
                 "format": FORMAT, "version": VERSION, "problem": identity_of(problem, method),
                 "over": {name: digest(values) for name, values in arrays.items()}, "varied": varied_of(problem, arrays),
@@ -134,7 +136,7 @@ def solve_many(
                     "given": given_start, "samples": count, "block": BLOCK, "keep": list(kind.names or ()),
                     "dtype": np.dtype(dtype).name,
                 },
-                "versions": _versions(), "solver": repr(method), "starts": "; ".join(STARTS),
+                "versions": versions, "solver": repr(method), "starts": "; ".join(STARTS),
                 "endings": "; ".join(ENDINGS),
             }, _axes(problem, count))  # fmt: skip
         already = np.flatnonzero(shelf.done)
@@ -194,9 +196,3 @@ def _shard(shard: Any, into: Any) -> tuple[int, int] | None:
     if into is None:
         raise ProblemError("shard: expected together with into, the store that shares write to")
     return number, count
-
-
-def _versions() -> dict[str, str]:
-    """Versions of what results depend on to the last bit."""
-    own = {"mayne": edition(), "numpy": np.__version__, "numba": numba.__version__}
-    return own | {"machine": platform.machine()}

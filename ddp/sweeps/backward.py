@@ -303,9 +303,6 @@ class Backward:
                 self._followed = True
                 return Sweep(self._k, self._K, -2.0 * change, -change, gradient, -1, contraction)
         failed, slope, change, gradient = self._recursion(blend, mu, by_costate, kept)
-        self._followed = failed < 0 or self._left_gains()
+        # Gains of the last sweep that a failed one has left are a policy for weights still.
+        self._followed = failed < 0 or (self._followed and bool(np.isfinite(self._action[0, 0])))
         return Sweep(self._k, self._K, -slope, -change, gradient, failed, contraction)
-
-    def _left_gains(self) -> bool:
-        """Whether a failed sweep left some of the last one's gains, which then still are a policy for weights."""
-        return self._followed and bool(np.isfinite(self._action[0, 0]))

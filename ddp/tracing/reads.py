@@ -104,7 +104,8 @@ class Reads:
             return place
         place = self._noted[source, way, name] = len(self._values)
         self._values.append(value)
-        is_object = _is_object(value)
+        # It matters which object it is that may be written on, or is looked into.
+        is_object = isinstance(value, (np.ndarray, list, dict, set, FunctionType, CellType)) or is_viewed(value)
         first = self._places.setdefault(id(value), place) if is_object else place
         expected: Any = first if first < place else expectation(value)
         self._is_known &= expected is not None
@@ -196,11 +197,6 @@ def recalled(function: Any, kind: Any) -> tuple[Any, Reads] | None:
             if its == own and reads.are_those_of(function):
                 return found, reads
     return None
-
-
-def _is_object(value: Any) -> bool:
-    """Whether it matters which object a value is: for it may be written on, or is looked into."""
-    return isinstance(value, (np.ndarray, list, dict, set, FunctionType, CellType)) or is_viewed(value)
 
 
 def frozen(value: Any) -> Any:

@@ -134,10 +134,6 @@ class HybridRobot(Robot):
         """The rod that carries a body of ``tree``."""
         return self.recipe.rods[body]
 
-    def is_pulled(self, body: int) -> bool:
-        """Whether tendons pull at what carries a body."""
-        return bool(self.recipe.tendons.get(body))
-
     def coordinates(self, name: str) -> slice:
         """Places of a rod's coordinates, or a joint's velocities, among v (nv,)."""
         own = self.numbers_of(name)[1]

@@ -49,7 +49,8 @@ class TrackedRobot:
 
     def driven(self) -> NDArray[np.bool_]:
         robot = self.system.robot
-        pulled = [isinstance(robot, HybridRobot) and robot.is_pulled(b) for b in robot.tree.body.tolist()]
+        tendons = robot.recipe.tendons if isinstance(robot, HybridRobot) else {}
+        pulled = [bool(tendons.get(body)) for body in robot.tree.body.tolist()]
         return np.asarray(np.logical_or(self.system.actuation.any(axis=1), pulled))
 
     def pulling(self) -> NDArray[np.bool_]:

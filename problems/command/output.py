@@ -59,7 +59,8 @@ def console() -> Console:
 def tell(as_json: bool, value: Any, *shown: str | tuple[Sequence[str], Sequence[Sequence[str]]]) -> None:
     """Print a result: its value as JSON, or else texts, and tables as header and rows."""
     if as_json:
-        print_json(value)
+        plain = json.loads(json.dumps(value), parse_constant=lambda constant: None)  # null for NaN and infinity
+        print(json.dumps(plain, indent=2))
         return
     for part in shown:
         if isinstance(part, str):
@@ -117,12 +118,6 @@ def taken(outcome: Solution | TimedSolution) -> str:
     """Time of a solve, in words; with loading and compiling kernels where that can be felt."""
     setup = outcome.setup_seconds
     return f"({outcome.seconds:.2f} s{f', and {setup:.1f} s to load and compile kernels' if setup >= 0.05 else ''})"
-
-
-def print_json(value: Any) -> None:
-    """Print one JSON document, with null for NaN and infinity."""
-    plain = json.loads(json.dumps(value), parse_constant=lambda constant: None)
-    print(json.dumps(plain, indent=2))
 
 
 @contextmanager
