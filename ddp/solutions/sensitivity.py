@@ -177,8 +177,8 @@ class Optimum:
     def _column(self, number: Number, i: int) -> Array:
         """The derivative of `parts` along one tangent: of fourth order, or one-sided where numbers end."""
         along, value = np.eye(number.size)[i], abs(float(number.value.ravel()[i])) if number.kind == PLAIN else 1.0
-        if np.isinf(value):
-            return np.zeros_like(self.parts(self._problem))
+        if np.isinf(value) or (value == 0.0 and number.problem.resolved(number.name) == "dynamics.masses"):
+            return np.zeros_like(self.parts(self._problem))  # bodies without mass stay so
 
         def central(h: float) -> Array:
             ends = np.array([self.parts(number.twin(point * h * along)) for point in POINTS])

@@ -280,3 +280,16 @@ def test_a_coordinate_that_is_called_a_target_is_no_state():
     x0 = [0.0, 0.0, 0.0, 1.0, 0.1, 0.0, 0.0]
     problem = ddp.Problem(system, [lambda x, u: u @ u], [Reaches(0.5)], x0, 6)
     agrees(problem, "target_x", lambda d: 0.5 + d[0], np.ones(1), 1e-3)
+
+
+def test_bodies_without_mass_have_none_that_could_vary():
+    model = pin.Model()
+    slide = model.addJoint(0, pin.JointModelPX(), pin.SE3.Identity(), "slide")  # as of a second joint of one body
+    turn = model.addJoint(slide, pin.JointModelRY(), pin.SE3.Identity(), "turn")
+    model.appendBodyToJoint(turn, pin.Inertia(1.5, np.array([0.0, 0.0, -0.4]), 0.05 * np.eye(3)), pin.SE3.Identity())
+    system = RobotDynamics(load(model), 0.05)
+    goal = StateCost(system, np.array([0.3, 0.2, 0.0, 0.0]), 20.0)
+    problem = ddp.Problem(system, [ControlCost(np.zeros(2), 0.05)], [goal], np.zeros(4), 10)
+    along = np.array([0.0, 1.0])
+    by = agrees(problem, "masses", lambda d: system.masses + d, along, 1e-3)
+    assert by.cost[0] == 0.0 != by.cost[1]
