@@ -34,6 +34,7 @@ from ddp.solutions.numbers import PLAIN, Number
 from ddp.solutions.response import Quadratic, Slopes, response
 from ddp.solutions.status import Status
 from ddp.systems.structure import blocks_of
+from ddp.tracing.function import space_of
 
 if TYPE_CHECKING:
     from ddp.solutions.solution import Solution
@@ -269,8 +270,8 @@ class Optimum:
 def seen_from(problem: Problem, at: Array, moved: Array, weights: Array) -> Array:
     """Weights (N, n) on tangents at states ``at``, pulled back to those at ``moved``, which are near."""
     d, h, closing = problem.dynamics, ALONG, problem.dynamics.closing()
-    some = np.tile(np.linspace(0.1, 0.2, d.n), (len(at), 1))
-    if d.nx == d.n and np.array_equal(d.integrate(at, some), at + some):  # it is flat; SE2 is not
+    space = space_of(d)
+    if space is not None and space.is_flat:
         return weights
     bent = [range(first, first + size) for first, size in blocks_of(closing, d.n)] if closing.address else [range(d.n)]
     back = weights.copy()
