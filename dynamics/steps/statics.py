@@ -45,6 +45,9 @@ UNSTABLE, PUSH = 1e9, 1e-3
 """A pivot that is negative beyond a part 1 / UNSTABLE of the stiffness is of unstable rest, which is left by a push of
 a length or an angle PUSH [rad, m]."""
 
+FIRM = 1e3
+"""ρ JᵀJ as a multiple of the stiffness R_q, so that it is the same in any units."""
+
 SWEEPS, CLOSE, FARTHEST, SHORTEST = 200, 1e-9, 0.5, 1e-300
 """Steps at most; the next one, were it as much shorter as the last one was, is below CLOSE; none moves a joint, or a
 quarter of a rod, farther than FARTHEST [rad, m]; one below SHORTEST is none."""
@@ -110,7 +113,7 @@ def settle(tree, loops, pulls, ws, x, lp):
     going, sweeps, mu, before, last = 1.0 + zero, zero, zero, spread(np.inf, zero), zero
     for r in range(nc):
         x.force[r] = zero
-    size, stiff, scale, moved = zero, zero, zero, True
+    size, stiff, scale, firm, moved = zero, zero, zero, zero, True
     sinks, pushed = zero, zero
     for _ in range(SWEEPS):
         if moved:
@@ -122,13 +125,14 @@ def settle(tree, loops, pulls, ws, x, lp):
             if nc > 0:
                 see_loops(tree, loops, x.q, ws, lp)
                 add_loop_stiffness(tree, loops, -1.0, x.force, ws, lp, x.Rq)
+                firm = stiff / (1e-300 + squares(as_vector(lp.J), nc * nv))
             for i in range(nv):
                 left = x.R[i]
                 for r in range(nc):
                     left = left - lp.J[r, i] * x.force[r]
                 size += left * left
             for r in range(nc):
-                size += (stiff * lp.e[r]) * (stiff * lp.e[r])
+                size += (stiff * lp.e[r]) * (firm * lp.e[r])
             size = square_root(size)
         mu = where_less(before, 0.5 * size, 16.0 * mu + 0.01 * scale, mu)
         for i in range(nv):
@@ -141,8 +145,8 @@ def settle(tree, loops, pulls, ws, x, lp):
                 x.K[r, k] = zero
             for i in range(nv):
                 x.K[nc + i, r], x.K[r, nc + i] = -lp.J[r, i], lp.J[r, i]
-                x.change[nc + i] -= stiff * lp.e[r] * lp.J[r, i]
-                subtract(-stiff * lp.J[r, i], lp.J[r], x.K[nc + i][nc:], nv)
+                x.change[nc + i] -= FIRM * firm * lp.e[r] * lp.J[r, i]
+                subtract(-FIRM * firm * lp.J[r, i], lp.J[r], x.K[nc + i][nc:], nv)
         eliminate(loops.previous, nv + nc, x.K)
         solve(loops.previous, nv + nc, x.K, x.change)
         length, way, convex = zero, zero, 1.0 + zero

@@ -8,7 +8,8 @@ from scipy.integrate import solve_ivp
 
 import dynamics
 from ddp.errors import ProblemError
-from dynamics import Robot, RobotDynamics, simulate, statics
+from dynamics import Loop, Robot, RobotDynamics, simulate, statics
+from dynamics.robots import loop
 from dynamics.robots.equipment import Equipment
 
 
@@ -81,6 +82,36 @@ def test_rest_is_found_where_joints_below_a_rod_turn_freely():
         for q in rest.q:
             torques = dynamics.inverse_dynamics(robot, q, zero, zero)[:-4]  # of all joints but the rod
             assert np.abs(torques).max() < 1e-8
+
+
+def four_bar(size, mass=1.0):
+    """Four bars with hinges about y, the longest ``size`` [m], under gravity in proportion to it."""
+    model = pin.Model()
+    model.gravity = pin.Motion(np.array([0.0, 0.0, -9.81 * size]), np.zeros(3))
+    bars = ("crank", "universe", 0.0, 0.5), ("rod", "crank", 0.5, 1.0), ("rocker", "universe", 0.8, 0.6)
+    for name, before, x, length in bars:
+        place = pin.SE3(np.eye(3), np.array([x * size, 0.0, 0.0]))
+        j = model.addJoint(model.getJointId(before), pin.JointModelRY(), place, name)
+        middle, bent = np.array([0.5 * length * size, 0.0, 0.0]), mass * length**3 * size**2 / 12.0
+        model.appendBodyToJoint(j, pin.Inertia(mass * length, middle, np.diag([bent, bent, bent])), pin.SE3.Identity())
+        end = pin.SE3(np.eye(3), 2.0 * middle)
+        model.addFrame(pin.Frame(f"end of {name}", j, 0, end, pin.FrameType.OP_FRAME))
+    return Robot(model, np.array([-1.2, 0.7, -1.9]), loops=[Loop("end of rod", "end of rocker", "y rx ry rz")])
+
+
+def test_closed_chains_rest_alike_in_any_units(rng):
+    starts = four_bar(1.0).q0 + 0.3 * rng.normal(size=(10, 3))
+    usual = [statics(four_bar(1.0), q0=four_bar(1.0).closed(q)) for q in starts]
+    for size, mass in ((0.1, 1.0), (1e-3, 1e-9), (1e3, 1e6)):
+        robot = four_bar(size, mass)
+        for q, one in zip(starts, usual, strict=True):
+            found = statics(robot, q0=robot.closed(q))
+            assert found.converged
+            assert found.iterations == one.iterations < 40
+            assert found.q == pytest.approx(one.q, abs=1e-7)
+            torque = dynamics.inverse_dynamics(robot, found.q, np.zeros(3), np.zeros(3))
+            J = loop.errors(robot.mechanism, robot.loops, found.q)[1]
+            assert np.abs(torque - J.T @ found.forces).max() < 1e-8 * np.abs(torque).max()
 
 
 def test_a_robot_that_nothing_holds_up_does_not_converge():
