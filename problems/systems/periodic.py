@@ -55,7 +55,7 @@ def trot(robot: checks.RobotLike = "anymal", speed: float | None = None, dt: flo
 def _cycle(stand: legs.Stance, speed: float | None, dt: float) -> Strides:
     """Strides of the second of three cycles at a constant speed, from the middle of a stance of all feet to another."""
     unit = stand.unit
-    v = FROUDE * np.sqrt(9.81 * stand.height) if speed is None else speed
+    v = FROUDE * np.sqrt(stand.gravity * stand.height) if speed is None else speed
     plan = schedule.cycling(stand.feet, schedule.in_turn(stand.corners(), "trot"), STEP * unit, SUPPORT * unit, 3)
     laid = strides.lay_out(stand, plan, dt, strides.straight((v, 0.0), 0.0, 0.0, plan.duration), LIFT * stand.height)
     first, last = 4, 8

@@ -14,6 +14,7 @@ from problems.gait_terms import GaitTerms, Weights
 from problems.legs import base_pose, frame_poses, heading_of
 from problems.play.simulation import NOISE, _deviations, feet_of
 from problems.play.terrain import APART, uneven_ground
+from problems.systems.periodic import FROUDE, _cycle
 from problems.walking.footholds import Command, Ground
 
 TURNS = ((0.0, 0.3, 0.0), (np.pi, 0.0, 0.0))
@@ -119,3 +120,11 @@ def test_a_base_that_is_not_the_first_body_of_its_file_plays_as_one_that_is():
     assert np.array_equal(*noises)
     place, attitude, angle, speed, turning, rate = NOISE
     assert noises[0].tolist() == [[place] * 3 + [attitude] * 3 + [angle], [speed] * 3 + [turning] * 3 + [rate]]
+
+
+def test_periodic_trots_are_as_fast_as_gravity_swings_their_legs():
+    model = load("solo12").model.copy()
+    model.gravity = pin.Motion(0.25 * model.gravity.vector)
+    stand = legs.stance(Robot(model, load("solo12").q0))
+    fast = FROUDE * np.sqrt(stand.gravity * stand.height)
+    np.testing.assert_allclose(_cycle(stand, None, 0.01).X, _cycle(stand, fast, 0.01).X, atol=1e-12)
