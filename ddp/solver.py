@@ -24,11 +24,12 @@ from ddp.options import DDP, as_solver
 from ddp.parallel.differentiator import Differentiator
 from ddp.parallel.workers import WorkerError, Workers, as_workers, differentiator
 from ddp.problem import Problem
+from ddp.protocols import Array
 from ddp.sanity import look
 from ddp.solutions.explanation import is_far
 from ddp.solutions.solution import Solution
 from ddp.solutions.status import Ending, Record, Status, Watcher, infeasible, is_led
-from ddp.starts import start_policy
+from ddp.starts import MOST, PART, softened, start_policy
 from ddp.sweeps.inertia import MINIMUM
 
 FAILED = (
@@ -63,8 +64,8 @@ def solve(
         X[0] = x0: where they do not follow from U, gaps are open at first and closed on the way; a `Solution`, whose
         policy ``u = U + K (x ⊖ X)`` is followed from x0, so that it also serves where motion is unstable; where that
         diverges, has no finite cost or a hundred times that of its states, these are imposed; None: the
-        problem's own, else the dynamics' nominal control at x0, at every knot, as if given as U. Controls are moved
-        into the problem's limits.
+        problem's own, else the dynamics' nominal control at x0, at every knot, as if given as U, and a second start
+        where that may have led to a dear minimum, see below. Controls are moved into the problem's limits.
     callback: called with the `Record` of every iteration; or a `Watcher`, which is shown states and controls too, such
         as `viz.Live`.
     throw: raise SolveError, with ``.solution``, if the solve does not converge; else return the best iterate.
@@ -90,6 +91,11 @@ def solve(
     Lagrangian (`augmented`) is tried, whose gains give way to what disturbs them as much as the last penalties let
     them.
 
+    A minimum from the default guess may be much dearer than the best one where a joint turns by more than 2.2 rad, or
+    targets are missed that are not known to be out of reach, and the end costs more than states alone. Then a few
+    iterations with an end that costs less lead to a second start (`ddp.starts.softened`), which takes no more than
+    twice the iterations of the first; these count, and the cheaper minimum is kept. Not so with a ``checkpoint``.
+
     Raises, whatever ``throw`` is, ProblemError for bad input, before any work, or when a term's own code fails;
     UndefinedCostError, which is one, where the cost of the guess is nan: of infinite ones the status tells; SolveError
     if a worker dies. KeyboardInterrupt ends the solve at once; like every other way out, it
@@ -106,7 +112,7 @@ def solve(
     guess = problem.guess if guess is None else guess
     task = _Task(problem, as_workers(workers), callback)
     if checkpoint is None:
-        outcome = task.attempted(solver, guess, start, [])
+        outcome = task.started(solver, guess, start)
     else:
         kept = Kept(checkpoint, problem, replace(solver, max_iterations=1))  # however many there may be
         outcome = task.kept(solver, guess, start, kept)
@@ -122,6 +128,20 @@ class _Task(NamedTuple):
     problem: Problem
     crew: Workers
     callback: Callable[[Record], None] | Watcher | None
+
+    def started(self, solver: DDP, guess: Start, start: Stopwatch) -> Solution:
+        """Solve, from the default guess once more where that may have led to a dear minimum, by `softened`."""
+        history = list[Record]()
+        outcome = self.attempted(solver, guess, start, history)
+        limit = min(solver.max_iterations, MOST * len(history))
+        settled = outcome.converged and outcome.kind == MINIMUM and len(history) + PART < limit
+        soft = softened(self.problem, outcome) if guess is None and settled else None
+        if soft is None:
+            return outcome
+        few, again = replace(solver, max_iterations=PART, last_sweep=False), replace(solver, max_iterations=limit)
+        led = _Task(soft, self.crew, _Shown(self, history)).attempted(few, None, start, [])
+        outcome = _better(outcome, self.attempted(again, led.U, start, history))
+        return _told(outcome, history, solver.max_iterations)
 
     def kept(self, solver: DDP, guess: Start, start: Stopwatch, kept: Kept) -> Solution:
         """Go on from the checkpoint: from where full-space steps stood, or leg by leg; see checkpoint.py."""
@@ -214,6 +234,21 @@ class _Task(NamedTuple):
             if is_of_interrupt(reason):  # of a lock that Python's threading gave up for it
                 raise KeyboardInterrupt from reason
             raise
+
+
+class _Shown:
+    """Watcher of a softened problem: adds records to a history, and shows them, with costs of the problem itself."""
+
+    def __init__(self, task: _Task, history: list[Record]) -> None:
+        self._task, self._history = task, history
+
+    def watch(self, record: Record, X: Array, U: Array) -> None:
+        told, shown = record._replace(cost=self._task.problem.total(X, U)), self._task.callback
+        self._history.append(told)
+        if isinstance(shown, Watcher):
+            shown.watch(told, X, U)
+        elif shown is not None:
+            shown(told)
 
 
 def _better(one: Solution, other: Solution) -> Solution:

@@ -138,7 +138,7 @@ class Batch(Closing):
             self._solve([self.problem] * self.size, guess, lambda i: starts[i], X0)
         else:
             problems = [self.problem.starting_at(x) for x in X0]
-            self._solve(problems, guess_of(problems, None), lambda i: None)
+            self._solve(problems, guess_of(problems, None), lambda i: None, X0)  # without second starts
         self._begun = np.isfinite(self._out.numbers[:, COST])
         return self._out.U[:, 0].copy()
 

@@ -1,22 +1,25 @@
 """Solves of problems that differ in numbers: by the compiled loop where it knows them, else one after the other."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from ddp.batch.lanes import CONVERGED, COST, DONE, ENDING, EXPECTED, GRADIENT, ITERATIONS, LEFT, ROUNDING
 from ddp.batch.native import LANES, Guess, Native, Results, obstacle
 from ddp.errors import DDPError, ProblemError, as_array
-from ddp.guesses import Start, as_guess
+from ddp.guesses import Motion, Start, as_guess
 from ddp.machine.number import WIDTH
 from ddp.many.rows import ARRAYS, Rows, fail, fill, kept_in, said_in
 from ddp.many.rows import ENDINGS as NAMES
 from ddp.options import DDP
 from ddp.problem import Problem
 from ddp.protocols import Array
+from ddp.solutions.explanation import may_be_dear
 from ddp.solutions.solution import Solution
 from ddp.solutions.status import STEEP, Ending, converged, limit_reached, unstable
 from ddp.solver import may_be_better, solve
+from ddp.starts import MOST, PART, softened
 from ddp.successive import Successive
 from ddp.sweeps.inertia import MINIMUM, UNKNOWN
 
@@ -40,6 +43,8 @@ class Solves:
         self._problem, self._solver = problem, solver
         self.obstacle = obstacle(problem, solver) if compiled else "not asked for"
         self._native = None if self.obstacle else Native(problem, solver, threads, most)
+        self._sizes = threads, most
+        self._few: Native | None = None  # what leads part of the way to second starts
         self._successive: Successive | None = None
         self._closed = False
 
@@ -68,6 +73,9 @@ class Solves:
                 tables = [p.objective.table for p, serves in zip(problems, same, strict=True) if serves]
             if any(same):
                 native.solve(x0, guess, tables, out, own)
+                if states is None:
+                    default = [i for i, p in enumerate(problems) if p.guess is None and start(i) is None]
+                    self._start_again(default, problems, x0, guess, out)
                 steep = (out.numbers[:, ENDING] < ITERATIONS) & (out.numbers[:, GRADIENT] > STEEP)
                 for i in np.flatnonzero(steep).tolist():  # `ddp.solve` tells of them
                     if unstable(out.numbers[i, GRADIENT], out.U[i], out.numbers[i, COST]):
@@ -76,7 +84,7 @@ class Solves:
         for i in np.flatnonzero(out.numbers[:, ENDING] == LEFT).tolist():
             problem = problems[i] if states is None else problems[i].starting_at(states[i])
             try:
-                found = others[i] = self.alone(problem, start(i))
+                found = others[i] = self.alone(problem, start(i), states is None)
             except Exception as reason:
                 others[i] = reason
                 for name in ARRAYS:
@@ -88,8 +96,40 @@ class Solves:
             out.numbers[i, [COST, GRADIENT, DONE]] = found.cost, found.gradient, found.iterations
         return others
 
-    def alone(self, problem: Problem, start: Start) -> Solution:
-        """Solve one problem by Python's loop, as `solve` does: in another way, too, where the first one fails."""
+    def _start_again(
+        self, which: Sequence[int], problems: Sequence[Problem], x0: Array, guess: Guess, out: Results
+    ) -> None:  # fmt: skip
+        """Make second starts where minima from default guesses may be dear, as `solve` does."""
+        done, native, soft = out.numbers[:, DONE].copy(), self._native, dict[int, Problem]()
+        limit = np.minimum(self._solver.max_iterations, MOST * done)
+        settled = (out.numbers[:, ENDING] < ITERATIONS) & (done + PART < limit)
+        for i in which:
+            one = softened(problems[i], Motion(out.X[i], out.U[i], out.K[i])) if settled[i] else None
+            if one is not None:
+                soft[i] = one
+        if not soft or native is None:
+            return
+        if self._few is None:
+            few = replace(self._solver, max_iterations=PART, last_sweep=False)
+            self._few = Native(self._problem, few, *self._sizes)
+        at = np.array(list(soft))
+        led, found = Results.empty(self._problem, len(at)), Results.empty(self._problem, len(at))
+        U = guess.U if len(guess.U) == 1 else guess.U[at]
+        self._few.solve(x0[at], replace(guess, U=U), [one.objective.table for one in soft.values()], led)
+        native.solve(x0[at], replace(guess, U=led.U), [problems[i].objective.table for i in soft], found)
+        total = done[at] + led.numbers[:, DONE] + found.numbers[:, DONE]
+        better = (found.numbers[:, ENDING] < ITERATIONS) & (total <= limit[at])
+        better &= found.numbers[:, COST] < out.numbers[at, COST]
+        for name, values in vars(found).items():
+            getattr(out, name)[at[better]] = values[better]
+        out.numbers[at, DONE] = np.minimum(total, limit[at])
+        out.numbers[at[(led.numbers[:, ENDING] == LEFT) | (found.numbers[:, ENDING] == LEFT)], ENDING] = LEFT
+
+    def alone(self, problem: Problem, start: Start, again: bool = True) -> Solution:
+        """Solve one problem by Python's loop, as `solve` does: in another way, too, where the first one fails.
+
+        again: whether to make second starts from default guesses.
+        """
         if self._successive is None:
             self._successive = Successive()
         guess, first = problem.guess if start is None else start, self._solver.attempts(problem)[0]
@@ -98,6 +138,8 @@ class Solves:
         except BaseException:  # whatever state memory is in
             self._successive = None
             raise
+        if again and guess is None and found.converged and may_be_dear(found, problem):
+            return solve(problem, self._solver, throw=False)
         if first is self._solver or not may_be_better(found, self._solver, first.full_space(problem)):
             return found
         return solve(problem, self._solver, guess, throw=False)
@@ -132,6 +174,8 @@ class Solves:
         self._closed = True
         if self._native is not None:
             self._native.close()
+        if self._few is not None:
+            self._few.close()
         if self._successive is not None:
             self._successive.close()
 

@@ -117,6 +117,10 @@ class Objective:
             for i in places:
                 before, entries[i] = entries[i], entries[i].with_given(term)
                 alike = alike and entries[i].separable == before.separable
+        return self.with_entries(entries, alike)
+
+    def with_entries(self, entries: Sequence[Entry], alike: bool) -> Objective:
+        """Copy with other entries at the same knots; ``alike``: each is separable where the one before was."""
         twin = object.__new__(Objective)
         own = {"dynamics": self.dynamics, "horizon": self.horizon, "lagrangian": self.lagrangian}
         vars(twin).update(own, entries=tuple(entries))

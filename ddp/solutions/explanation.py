@@ -12,11 +12,13 @@ import numpy as np
 from ddp.constraints.lagrangian import GIVEN
 from ddp.constraints.unreachable import AT_ONCE
 from ddp.costs.objective import Objective
+from ddp.guesses import Motion
 from ddp.places import TERMS, Place, things_of
 from ddp.problem import Problem
 from ddp.solutions.columns import controls
 from ddp.solutions.kinks import kinks
 from ddp.solutions.status import UNSTABLE, Ending
+from ddp.systems.structure import is_underactuated
 from ddp.systems.system import ability
 
 if TYPE_CHECKING:
@@ -81,6 +83,12 @@ MOVING = "no control changes the cost to first order where the motion rests: giv
 FAR = 0.01
 """Share of what an end at x0 costs above which targets are missed by far: that of a tenth of the way."""
 
+TURN = 2.2
+"""Turn of a joint from the first state to the last above which a nearer posture may reach the same end [rad]."""
+
+WOUND = f"joints turn far, or come to rest short of a target: {ANOTHER}"
+"""Advice where a converged motion may be far from the best one."""
+
 LATER = ", or give the motion more time"
 """Advice where nothing else is known to keep a constraint from being met."""
 
@@ -139,6 +147,7 @@ def explain(solution: Solution, problem: Problem) -> Explanation:
         far = is_far(solution, problem) and any(_misses(problem, solution.X))
         advice = "; or ".join([*_doubts(problem), *([ANOTHER] if any(_constraints(solution)) else [])]) if far else ""
         advice = MOVING if not active and _rests(problem, solution) else advice
+        advice = advice or (WOUND if may_be_dear(solution, problem) else "")
     ordered = tuple(sorted(shares, key=lambda share: -abs(share[1])))
     misses = tuple(_misses(problem, solution.X))
     outcome, own = str(solution).partition(TRY)[0], beyond_limits(solution, problem)
@@ -213,13 +222,24 @@ def misses_of(terms: Sequence[Any], x: Any) -> Iterator[str]:
         yield from missed(x) if callable(missed) else ()
 
 
-def is_far(solution: Solution, problem: Problem) -> bool:
+def is_far(motion: Motion | Solution, problem: Problem) -> bool:
     """Whether most of the cost is that of a motion's end, and that end far from its targets, as to the way from x0."""
-    X, U = solution.X, solution.U
+    X, U = motion.X, motion.U
     costs = np.abs(problem.values(X, U))
     if not 2.0 * costs[-1] > costs.sum():
         return False
     return bool(costs[-1] > FAR * abs(problem.values(np.tile(problem.x0, (len(X), 1)), U)[-1]) > 0.0)
+
+
+def may_be_dear(motion: Motion | Solution, problem: Problem) -> bool:
+    """Whether a minimum may be far from the best one: joints turn far, or miss a target that they may reach.
+
+    Not where costs of the end ask for one posture: those of states, whose Hessians are diagonal.
+    """
+    turn, beyond = ability(problem.dynamics, "turn"), ability(problem.dynamics, "is_beyond_reach")
+    if turn is None or beyond is None or is_underactuated(problem.dynamics) or problem.separable[-1]:
+        return False
+    return bool(not beyond(problem) if is_far(motion, problem) else turn(motion.X) > TURN)
 
 
 def _rests(problem: Problem, solution: Solution) -> bool:

@@ -338,6 +338,12 @@ class Abilities(Protocol):
     def excesses(self, X: Array) -> list[str]:
         """Sentences about states X (N+1, nx) that leave what the system itself allows; `explain` tells them."""
 
+    def is_beyond_reach(self, problem: Any) -> bool:
+        """Whether a target at the end of a problem is known to be out of reach."""
+
+    def turn(self, X: Array) -> float:
+        """Largest angle [rad] that a joint turns by from the first state of X (N+1, nx) to the last."""
+
     def strayed(self, X: Array, dX: Array, U: Array) -> tuple[Array, Array]:
         """``X ⊕ dX`` (N+1, nx), but for its first state, and ``f(x_k, u_k) ⊖ x_{k+1}`` (N, n) there, unchecked."""
 

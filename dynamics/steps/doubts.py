@@ -7,7 +7,7 @@ import numpy as np
 
 from ddp.errors import numbers
 from ddp.protocols import Array
-from dynamics.geometry.solids import Capsule, Mark, Marked
+from dynamics.geometry.solids import Capsule, Marked
 from dynamics.robots.joints import NO_LIMIT, UNIT_NUMBERS
 from dynamics.robots.libraries import pin
 from dynamics.robots.model import Robot
@@ -39,11 +39,15 @@ def doubts_of(system: Any, problem: Any) -> list[str]:
     found = [*_steps(system), *_damping(system, q), *_angles(robot, "x0", q)]
     found += [*_limits(robot, q), *_quaternions(robot, q)]
     stated = stated_in(problem)
-    marks = [mark for term in stated if callable(getattr(term, "marks", None)) for mark in term.marks()]
     bounds = [*_others(robot, stated), *_driven(system, stated), *_bounds(robot, stated), *_aims(robot, stated)]
     loads = [*_torques(system, problem, q), *_standing(system, problem.x0)]
     of_contacts = [*_footholds(system, problem), *_forces(system, problem)]
-    return [*found, *bounds, *_targets(robot, marks), *_obstructed(problem), *of_contacts, *loads]
+    return [*found, *bounds, *_targets(robot, stated), *_obstructed(problem), *of_contacts, *loads]
+
+
+def is_beyond_reach(robot: Robot, problem: Any) -> bool:
+    """Whether a target at the end is known to be further away than the robot reaches."""
+    return not robot.is_hybrid and any(_targets(robot, [_lifted(term) for term in problem.terminal]))
 
 
 def terms_of(problem: Any) -> list[Any]:
@@ -219,8 +223,8 @@ def _angle(one: Array, other: Array) -> float:
     return float(2.0 * np.rad2deg(np.arccos(min(abs(float(one @ other)), 1.0))))
 
 
-def _targets(robot: Robot, marks: list[Mark]) -> Iterator[str]:
-    for mark in marks:
+def _targets(robot: Robot, terms: list[Any]) -> Iterator[str]:
+    for mark in [mark for term in terms if callable(getattr(term, "marks", None)) for mark in term.marks()]:
         if mark.kind != "target" or not mark.frame or not robot.model.existFrame(mark.frame):
             continue
         shoulder, reach = reach_of(robot, mark.frame)

@@ -17,7 +17,7 @@ from ddp.systems.system import Contraction, Expansion, Stepping, expanded
 from ddp.tracing.spaces import Space
 from dynamics.contacts import contact
 from dynamics.geometry.configuration import difference_batch, integrate_batch
-from dynamics.geometry.joint_motion import GROUPS
+from dynamics.geometry.joint_motion import CONTINUOUS, GROUPS, REVOLUTE
 from dynamics.rigid_bodies.balance import balance
 from dynamics.rigid_bodies.passive import passive_torques
 from dynamics.rigid_bodies.rigid_body import inverse_dynamics
@@ -27,7 +27,7 @@ from dynamics.robots.model import Robot, check_robot
 from dynamics.robots.space import space_of_states
 from dynamics.steps import rollouts
 from dynamics.steps.deviations import close_at
-from dynamics.steps.doubts import doubts_of, excesses_of
+from dynamics.steps.doubts import doubts_of, excesses_of, is_beyond_reach
 from dynamics.steps.modes import Mode, modes_of
 from dynamics.steps.names import names_of
 from dynamics.steps.pairs import is_complex, paired
@@ -321,6 +321,14 @@ class SteppedRobot(ABC):
 
     def excesses(self, X: Array) -> list[str]:
         return excesses_of(self.robot, X)
+
+    def is_beyond_reach(self, problem: Any) -> bool:
+        return is_beyond_reach(self.robot, problem)
+
+    def turn(self, X: Array) -> float:
+        tree = self.robot.tree
+        turning = tree.iv[(tree.kind == REVOLUTE) | (tree.kind == CONTINUOUS)]
+        return float(np.abs(self.difference(X[0], X[-1])[turning]).max(initial=0.0))
 
     def __getstate__(self) -> dict[str, Any]:
         of_this_process = "_scheme", "_handle", "_contraction", "_closing"

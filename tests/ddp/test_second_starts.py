@@ -1,0 +1,142 @@
+"""Second starts: reaches whose joints turn far, or stop short, are solved once more from part of the way."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import ddp
+from ddp import DDP
+from ddp.solutions.explanation import WOUND, may_be_dear
+from ddp.starts import MOST
+from dynamics import load
+from problems import arm
+from problems.constraints import JointLimits
+from problems.costs import FramePosition
+
+
+def reaches(name, count=12, spread=1.8):
+    """Reaches of a robot's tool to where it is after all joints have turned at random: positions, and poses."""
+    robot, rng, found = load(name), np.random.default_rng(0), []
+    for i in range(count):
+        turned = robot.q0 + rng.uniform(-spread, spread, robot.nv)
+        one = arm.reach(robot, arm._pose(robot, arm._tool(robot), turned), horizon=40, dt=0.02)
+        target, still = one.terminal
+        at = FramePosition(robot, target.frame, target.target.translation, 1e3)
+        found.append(replace(one, terminal=[at, still]) if i % 2 else one)
+    return found
+
+
+def plain(problem):
+    """The default guess, given as controls: it is started from once."""
+    return np.tile(problem.dynamics.nominal_control(problem.x0), (problem.horizon, 1))
+
+
+@pytest.fixture(scope="module")
+def solved():
+    """Reaches, solved from the default guess and from the same controls."""
+    problems = [one for name in ("ur3", "talos_arm") for one in reaches(name)]
+    return [(one, ddp.solve(one, guess=plain(one)), ddp.solve(one)) for one in problems]
+
+
+def test_reaches_end_at_no_dearer_minima_and_many_at_much_cheaper_ones(solved):
+    costs = np.array([(once.cost, twice.cost) for _, once, twice in solved])
+    assert (costs[:, 1] <= costs[:, 0]).all()
+    assert (costs[:, 1] < costs[:, 0] / 1.5).sum() >= 4
+    assert all(twice.converged and twice.stationarity() < 1e-5 * max(1.0, twice.cost) for *_, twice in solved)
+
+
+def test_others_are_solved_as_from_the_same_controls(solved):
+    settled = [(once, twice) for one, once, twice in solved if not may_be_dear(once, one)]
+    assert len(settled) >= 8
+    for once, twice in [*settled, *((ddp.solve(one, guess=plain(one)), ddp.solve(one)) for one in beyond())]:
+        assert once.iterations == twice.iterations
+        np.testing.assert_array_equal(once.X, twice.X)
+        np.testing.assert_array_equal(once.K, twice.K)
+
+
+def beyond():
+    """A reach that needs no second start, and one whose target no start reaches."""
+    return arm.reach(), arm.out_of_reach()
+
+
+def test_iterations_of_both_starts_count_and_are_shown_with_costs_of_the_problem_itself(solved):
+    for one, once, twice in solved:
+        shown = []
+        again = ddp.solve(one, callback=shown.append)
+        assert (again.iterations, again.cost) == (twice.iterations, twice.cost)
+        assert len(shown) == len(again.history) == again.iterations <= MOST * once.iterations
+        assert f"after {again.iterations} iterations" in again.status
+        assert [record.cost for record in shown[: once.iterations]] == [record.cost for record in once.history]
+        assert again.cost in [record.cost for record in shown]
+
+
+class Costs:
+    """Watcher: whether costs of records are those of the problem along what is shown."""
+
+    def __init__(self, problem):
+        self.problem, self.count = problem, 0
+
+    def watch(self, record, X, U):
+        np.testing.assert_allclose(record.cost, self.problem.cost(X, U), rtol=1e-12)
+        self.count += 1
+
+
+def test_watchers_are_shown_both_starts(solved):
+    one, once, _ = next(entry for entry in solved if entry[1].iterations < entry[2].iterations)
+    watcher = Costs(one)
+    assert ddp.solve(one, callback=watcher).iterations == watcher.count > once.iterations
+
+
+def test_the_limit_of_iterations_is_that_of_both_starts(solved):
+    one, once, twice = next(entry for entry in solved if entry[2].cost < 0.9 * entry[1].cost)
+    for most in (once.iterations, once.iterations + 2, once.iterations + 6, twice.iterations):
+        found = ddp.solve(one, DDP(max_iterations=most), throw=False)
+        assert found.converged
+        assert found.iterations <= most
+        assert found.cost == (twice.cost if most == twice.iterations else once.cost)
+
+
+@pytest.mark.parametrize("held", ["limits", "constraints"])
+def test_within_limits_and_constraints(held):
+    """UR3s whose torques are limited, or whose joints are."""
+    cheaper = 0
+    for one in reaches("ur3"):
+        robot, U = one.dynamics.robot, plain(one)
+        most = 2.0 * np.abs(U[0]).max() * np.ones(robot.nv)
+        bound = {"control_limits": (-most, most)} if held == "limits" else {"constraints": [JointLimits(robot)]}
+        problem = replace(one, **bound)
+        once, twice = ddp.solve(problem, guess=U, throw=False), ddp.solve(problem, throw=False)
+        assert twice.converged >= once.converged
+        assert twice.cost <= once.cost or not once.converged
+        assert twice.violation < 1e-6
+        cheaper += twice.cost < once.cost / 1.5
+    assert cheaper >= 1
+
+
+def test_solvers_of_many_make_the_same_second_starts():
+    problem = reaches("ur3", 1)[0]
+    targets = [one.terminal[0].target.homogeneous for one in reaches("ur3", 24)[::2]]  # poses
+    over = {"terminal[0].target": np.array(targets)}
+    assert ddp.Batch(problem, len(targets)).obstacle == ""
+    found, once, again = ddp.Batch(problem, len(targets)).solve(over), 0, 0
+    for i, target in enumerate(targets):
+        sample = problem.varying({"terminal[0].target": target})
+        alone = ddp.solve(sample)
+        once += ddp.solve(sample, guess=plain(sample)).iterations
+        again += alone.iterations
+        np.testing.assert_allclose(found.solution(i).cost, alone.cost, rtol=1e-7)
+        assert found.solution(i).iterations == alone.iterations
+        assert ddp.solve_best(sample, [None]).best.cost == alone.cost
+    assert again > once
+
+
+def test_joints_that_turn_far_are_told_where_no_second_start_was_made(solved):
+    """Constraints or none: the guess was given."""
+    one, once, _ = next(entry for entry in solved if may_be_dear(entry[1], entry[0]))
+    assert once.explain().advice == WOUND
+    limits = JointLimits(one.dynamics.robot, -20.0, 20.0)
+    held = ddp.solve(replace(one, constraints=[limits]), guess=(once.X, once.U))
+    assert held.explain().advice == WOUND
+    assert WOUND not in str(held)
+    assert ddp.solve(arm.reach()).explain().advice == ""
