@@ -188,10 +188,11 @@ class DerivedConstraint:
 
     def curvature(self, X: Array, U: Array, weight: Array) -> Array:
         """``Σ_i weight_i ∂²c_i/∂z²`` (M, nz, nz); the second derivatives at the same knots are kept."""
-        if self._last is None or not (np.array_equal(self._last[0], X) and np.array_equal(self._last[1], U)):
+        last = self._last  # other threads may write theirs
+        if last is None or not (np.array_equal(last[0], X) and np.array_equal(last[1], U)):
             bends = [self._bend(row, x, u) for row, (x, u) in enumerate(zip(X, U, strict=True))]
-            self._last = X.copy(), U.copy(), np.array(bends)
-        return np.einsum("ki,kiab->kab", weight, self._last[2])
+            self._last = last = X.copy(), U.copy(), np.array(bends)
+        return np.einsum("ki,kiab->kab", weight, last[2])
 
     def _value(self, row: int, x: Array, u: Array) -> Array:
         value = _evaluated(row, x, u, self.function)
