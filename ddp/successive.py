@@ -7,6 +7,7 @@ from typing import Any, Self
 
 from ddp.batch.alone import ONCE
 from ddp.compiling.setup import Stopwatch
+from ddp.constraints.placement import Placed
 from ddp.errors import ProblemError
 from ddp.guesses import Start
 from ddp.options import DDP
@@ -44,7 +45,7 @@ class Successive:
         self.workers, self._resources = as_workers(workers), ExitStack()
         self._work: Differentiator | None = None
         self._traces: tuple[object, object] = None, None
-        self._placed: object = None
+        self._placed: tuple[Placed, ...] = ()
         self._closed = False
 
     def prepare(self, problem: Problem, guess: Start, solver: DDP) -> None:
@@ -68,7 +69,14 @@ class Successive:
         goal = solver.relaxed(problem, guess)
         moved = goal is not problem and problem.placed is not self._placed  # constraints that are in the cost
         if moved or objective is not self._traces[0]:
-            self._work.turn_to(goal)
+            try:
+                self._work.turn_to(goal)
+            except ProblemError:  # of processes; where x0 alone has moved, other rows may hold at the first knot
+                pairs = zip(problem.placed, self._placed, strict=True)
+                if objective is not self._traces[0] or any(one.constraint is not its.constraint for one, its in pairs):
+                    raise
+                self._resources.close()
+                self.prepare(problem, guess, solver)
         self._traces, self._placed = problem.traces, problem.placed
         policy = start_policy(problem, guess)._replace(first=first)
         return descend_from(goal, solver, policy, self._work, None, start)

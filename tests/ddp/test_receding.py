@@ -278,3 +278,17 @@ def test_rows_hold_at_the_first_knot_wherever_controls_change_them_from_the_stat
             found = controller.solve(kept)
         assert max(abs(found.X[:-1, 1] * found.U[:, 0])) < 2.0 + 1e-6
         assert ddp.solve_many(problem, {"x0": kept[None]}).solution(0).cost == pytest.approx(ddp.solve(fresh).cost)
+
+
+def power(x, u):
+    return x[1] * u[0]
+
+
+def test_processes_hold_the_first_row_that_another_state_has_controls_change():
+    bound = ddp.Inequality(power, lower=-2.0, upper=2.0)
+    problem = dataclasses.replace(pendulum(horizon=20), constraints=[bound])
+    states, costs = ([0.0, 0.0], [0.1, 1.0], [0.3, -1.5]), []
+    for workers in (1, "processes:2"):
+        with ddp.RecedingHorizon(problem, ddp.ILQR(max_iterations=20), workers=workers) as controller:
+            costs.append([controller.solve(np.array(x)).cost for x in states])
+    assert costs[0] == costs[1]
