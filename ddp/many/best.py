@@ -94,7 +94,7 @@ def solve_best(
     problem.renew()
     work = Work(problem, method, kind, policy_type(problem, 0), guesses=tuple(starts))
     arrays = {"x0": np.tile(problem.x0, (len(starts), 1))}
-    Driver(work, arrays, np.zeros((0, 0)), shelf, crew, retries, reporter).run(independent(len(starts)))
+    Driver(work, arrays, np.zeros((0, 0)), shelf, crew, retries, reporter).run(independent(np.arange(len(starts))))
     reporter.end()
     failures = [(i, row["sentence"].decode()) for i, row in enumerate(shelf.rows) if not row["converged"]]
     return Optima(tuple(_clusters(problem, shelf.rows, near)), tuple(failures))

@@ -10,7 +10,7 @@ from ddp.batch.native import Guess, Results
 from ddp.batch.solves import Solves, guess_of, reason_of
 from ddp.guesses import Start
 from ddp.machine.recycled import recycled_rows
-from ddp.many.plan import Indices
+from ddp.many.plan import Indices, equals
 from ddp.many.rows import (
     ARRAYS,
     GIVEN,
@@ -146,7 +146,7 @@ class Tree:
         self._problem, self._solves, self._numbers, self._parents = problem, solves, numbers, parents
         self._points = points if len(points) else np.zeros((len(numbers), 0))
         self._policies, self._into, self._at, self._verified, self._guesses = policies, into, at, verified, guesses
-        self._problems = varied_each(problem, values)
+        self._problems, self._equals = varied_each(problem, values), equals(values)
         self._follows = np.zeros(len(numbers), dtype=bool)
 
     def solve(self) -> None:
@@ -170,12 +170,20 @@ class Tree:
         return Found(rows, arrays, raised)
 
     def _alone(self, which: Indices) -> Found:
-        """Solve some samples from the problem's own guess, or those that they are given."""
+        """Solve some samples from the problem's own guess, equal ones once, or from those that they are given."""
         guesses, rows = self._guesses, self._numbers[which]
         if guesses is not None:
             return self._solved(which, None, lambda i: guesses[rows[i]])
-        problems = [self._problems[i] for i in which.tolist()]
-        return self._solved(which, None if self._solves.obstacle else guess_of(problems, None), lambda i: None)
+        once, of = np.unique(self._equals[which], return_inverse=True)
+        if len(once) == len(which):
+            once = which
+        problems = [self._problems[i] for i in once.tolist()]
+        found = self._solved(once, None if self._solves.obstacle else guess_of(problems, None), lambda i: None)
+        if once is which:
+            return found
+        each = found.rows[of], Results(**{name: part[of] for name, part in vars(found.arrays).items()})
+        each[0]["row"], each[0]["parent"] = rows, self._parents[which]
+        return Found(*each, found.raised[of])
 
     def _after(self, which: Indices, before: Indices) -> tuple[Found, Guess]:
         """Solve some samples from the policies of places, which are returned."""

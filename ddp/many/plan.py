@@ -131,12 +131,20 @@ def _rank(values: Any) -> int:
         return 1
 
 
-def independent(count: int, parent: int = NONE) -> list[Block]:
-    """Blocks of samples in their order that follow no other sample."""
+def independent(order: Indices, parent: int = NONE) -> list[Block]:
+    """Blocks of samples in an order that follow no other sample."""
     return [
         Block(rows, np.full(len(rows), parent, dtype=np.int64))
-        for rows in (np.arange(a, min(a + BLOCK, count)) for a in range(0, count, BLOCK))
+        for rows in (order[a : a + BLOCK] for a in range(0, len(order), BLOCK))
     ]
+
+
+def equals(arrays: Mapping[str, Array]) -> Indices:
+    """The first sample (M,) of those that are equal to each, bit by bit."""
+    flat = np.hstack([np.reshape(values, (len(values), -1)) for values in arrays.values()])
+    whole = np.ascontiguousarray(flat, np.float64).view(np.dtype((np.void, 8 * flat.shape[1])))
+    _, first, of = np.unique(whole[:, 0], return_index=True, return_inverse=True)
+    return np.asarray(first[of], dtype=np.int64)
 
 
 def points_of(problem: Problem, arrays: Mapping[str, Array]) -> tuple[Array, Array]:

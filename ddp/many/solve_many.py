@@ -17,7 +17,7 @@ from ddp.guesses import as_guess
 from ddp.many.driver import Driver
 from ddp.many.executors import Executor, crew_of
 from ddp.many.identity import digest, identity_of, varied_of
-from ddp.many.plan import BLOCK, TREE, Block, given, independent, of_shard, points_of, tree_of, with_scouts
+from ddp.many.plan import BLOCK, TREE, Block, equals, given, independent, of_shard, points_of, tree_of, with_scouts
 from ddp.many.progress import Reporter
 from ddp.many.rows import ENDINGS, NOMINAL, NONE, STARTS, policy_type, row_type
 from ddp.many.shelf import Memory
@@ -149,7 +149,8 @@ def solve_many(
             with suppress(DDPError):  # samples may be solved where the problem itself is not
                 own = solve(problem, method, throw=False)
                 nominal = own if own.converged else None
-        blocks: Iterable[Block] = independent(count, NONE if start is None else NOMINAL)
+        together = np.argsort(equals(arrays), kind="stable")  # equal ones in one task, which solves them once
+        blocks: Iterable[Block] = independent(together, NONE if start is None else NOMINAL)
         if root is not None:
             blocks = tree_of(problem, nominal, arrays, points, root)
         if by_tree and verify is None:

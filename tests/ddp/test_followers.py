@@ -5,6 +5,7 @@ import pytest
 from many_systems import straight
 
 import ddp
+from ddp.batch.solves import Solves
 from ddp.many import driver
 from ddp.many.executors import Here
 from ddp.many.plan import Block, responses_of
@@ -139,3 +140,23 @@ def test_neighbours_are_found_where_optima_have_no_derivatives(caplog):
     many = ddp.solve_many(reaching(whole=True), {"target": targets}, executor=1, start="neighbours")
     assert many.converged.all()
     assert "not by their motions: terminal[0] (Goal): value raised KeyError" in caplog.text
+
+
+@pytest.mark.parametrize("executor", [1, 2])
+def test_equal_samples_are_solved_once_and_are_the_same(executor, monkeypatch):
+    problem = cartpole.swing_up(horizon=20)
+    X0 = 0.1 * np.random.default_rng(0).normal(size=(5, 4))[np.array([3, 0, 1, 0, 2, 3, 0, 4, 1, 0])]
+    loop, count = [ddp.solve(problem.starting_at(x), throw=False) for x in X0], 0
+
+    def alone(self, *given):
+        nonlocal count
+        count += 1
+        return plain(self, *given)
+
+    plain = Solves.alone
+    monkeypatch.setattr(Solves, "alone", alone)
+    many = ddp.solve_many(problem, {"x0": X0}, executor=executor)
+    assert count == (5 if executor == 1 else 0)
+    assert np.array_equal(many.X, [one.X for one in loop])
+    assert np.array_equal(many.K, [one.K for one in loop])
+    assert many.iterations.tolist() == [one.iterations for one in loop]
