@@ -16,6 +16,7 @@ from ddp.costs.batch import BatchTerm
 from ddp.errors import ProblemError, as_array, suggesting
 from ddp.problem import Problem
 from ddp.protocols import Array, Constraint
+from dynamics.robots import massless_joints
 from dynamics.robots.libraries import pin
 from dynamics.robots.model import Robot, check_rigid
 from dynamics.steps.robot_dynamics import RobotDynamics
@@ -170,12 +171,10 @@ def lock(robot: Robot, joints: list[str]) -> Robot:
     joints = checks.joints(robot, joints)
     if not joints:
         return robot
-    model = pin.buildReducedModel(robot.model, [robot.model.getJointId(name) for name in joints], robot.q0)
-    kept = [robot.model.joints[robot.model.getJointId(name)] for name in model.names[1:]]
-    q0 = np.concatenate([robot.q0[joint.idx_q : joint.idx_q + joint.nq] for joint in kept])
-    dofs = [i for joint in kept for i in range(joint.idx_v, joint.idx_v + joint.nv)]
-    model.name = robot.name
-    return Robot(model, q0, robot.source, robot.equipment.of_dofs(dofs))
+    fixed = [robot.model.getJointId(name) for name in joints]
+    dofs = massless_joints.kept_dofs(robot.model, fixed)
+    model, q0 = massless_joints.fix(robot.model, robot.q0, fixed)
+    return Robot(model, q0, robot.source, robot.equipment.of_dofs(dofs), robot.loops)
 
 
 def _effort(system: RobotDynamics, rest: Array, control: float, posture: float, speed: float) -> list[BatchTerm]:

@@ -19,6 +19,7 @@ from dynamics.robots.libraries import pin
 from dynamics.steps.robot_dynamics import RobotDynamics
 from problems import checks
 from problems.costs import ControlCost, FramePose, StateCost
+from problems.legs import base_pose
 
 WAYPOINTS = {46: np.deg2rad(120.0), 54: np.deg2rad(240.0)}
 """Knots and pitch angles [rad] to pass through: about 8 knots on either side of being upside down."""
@@ -70,7 +71,8 @@ def loop(
     pitches = {knot: float(as_array(f"waypoints[{said(knot)}]", angle, ())) for knot, angle in waypoints.items()}
     rest = np.repeat([*end, end[-1]], 3)
     running = [ControlCost(hover, np.full(4, effort)), StateCost(system, x0, np.repeat([0.0, speed], 6))]
-    at = {knot: [FramePose(body, frame, _pitched(angle, up), np.repeat(pose, 3))] for knot, angle in pitches.items()}
+    home, weights = base_pose(body, x0), np.repeat(pose, 3)
+    at = {knot: [FramePose(body, frame, _pitched(home, angle, up), weights)] for knot, angle in pitches.items()}
     problem = Problem(system, running, [StateCost(system, x0, rest)], x0, horizon, at=at)
     return problem.with_guess(hovering(problem))
 
@@ -93,5 +95,6 @@ def hovering(problem: Problem) -> Array:
     return np.tile(problem.dynamics.nominal_control(problem.x0), (problem.horizon, 1))
 
 
-def _pitched(angle: float, height: float) -> pin.SE3:
-    return pin.SE3(pin.exp3(np.array([0.0, float(angle), 0.0])), np.array([0.0, 0.0, float(height)]))
+def _pitched(home: pin.SE3, angle: float, height: float) -> pin.SE3:
+    turn = pin.exp3(np.array([0.0, float(angle), 0.0]))
+    return pin.SE3(home.rotation @ turn, home.translation + np.array([0.0, 0.0, float(height)]))

@@ -1,4 +1,4 @@
-"""Legged motions are the same however the axes of a base lie in it, and from wherever its numbers count."""
+"""Motions of free bases are the same however their axes lie in them, and from wherever their numbers count."""
 
 import numpy as np
 import pinocchio as pin
@@ -8,7 +8,7 @@ import ddp
 import problems
 from dynamics import Robot, RobotDynamics, load
 from dynamics.robots.equipment import Equipment
-from problems import gaits, legs
+from problems import gaits, legs, quadrotor
 from problems.costs import ControlCost, ControlLimits, StateCost
 from problems.gait_terms import GaitTerms, Weights
 from problems.legs import base_pose, frame_poses, heading_of
@@ -128,3 +128,12 @@ def test_periodic_trots_are_as_fast_as_gravity_swings_their_legs():
     stand = legs.stance(Robot(model, load("solo12").q0))
     fast = FROUDE * np.sqrt(stand.gravity * stand.height)
     np.testing.assert_allclose(_cycle(stand, None, 0.01).X, _cycle(stand, fast, 0.01).X, atol=1e-12)
+
+
+def test_a_quadrotor_loops_above_its_start_wherever_its_base_counts_from():
+    robot, costs = load("hector"), []
+    for place in (pin.SE3.Identity(), pin.SE3(pin.exp3(np.array([0.0, 0.0, 0.7])), np.array([1.0, 2.0, 3.0]))):
+        model = robot.model.copy()
+        model.jointPlacements[1] = place
+        costs.append(ddp.solve(quadrotor.loop(Robot(model, robot.q0))).cost)
+    assert costs[1] == pytest.approx(costs[0], rel=1e-9)

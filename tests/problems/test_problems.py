@@ -15,6 +15,7 @@ from ddp.check import check_derivatives
 from ddp.errors import ProblemError
 from ddp.problem import Problem
 from ddp.solver import solve
+from dynamics.rigid_bodies.rigid_body import inverse_dynamics
 from dynamics.robots.model import load
 from problems import arm, cartpole, pendulum, quadrotor, quadruped
 from problems.costs import ControlCost, JointLimits
@@ -351,3 +352,21 @@ def test_weightless_leaves_the_given_robot_alone():
 def test_mistakes_are_named(named, make):
     with pytest.raises(ProblemError, match=named):
         make()
+
+
+def test_arms_of_mjcf_files_throw_with_their_fingers_locked(rng):
+    sphere = '<geom size=".02" mass="1"/>'
+    finger = '<body pos="0 {0} .2"><joint name="finger{0}" type="slide"/>{1}</body>'
+    hand = f'<site name="tip" pos="0 0 .3"/>{finger.format(0.05, sphere)}{finger.format(-0.05, sphere)}'
+    lower = f'<body pos="0 0 .3"><joint name="elbow" axis="0 1 0" armature=".2"/>{sphere}{hand}</body>'
+    upper = f'<body pos="0 0 .3"><joint name="shoulder" axis="1 0 0" stiffness="2"/>{sphere}{lower}</body>'
+    motors = '<motor joint="finger0.05"/><motor joint="shoulder" gear="3"/><motor joint="elbow" ctrlrange="-1 1"/>'
+    robot = load(f"<mujoco><worldbody>{upper}</worldbody><actuator>{motors}</actuator></mujoco>")
+    locked = arm.throw(robot).dynamics.robot
+    assert locked.joint_names == ["shoulder", "elbow"]
+    assert locked.actuation.tolist() == [[3.0, 0.0], [0.0, 1.0]]
+    assert locked.control_limits.tolist() == [[-np.inf, np.inf], [-1.0, 1.0]]
+    assert locked.equipment.stiffness.tolist() == [2.0, 0.0]
+    q, v, a = rng.normal(size=(3, 2))
+    whole = inverse_dynamics(robot, *(np.concatenate([x, np.zeros(2)]) for x in (q, v, a)))
+    np.testing.assert_allclose(inverse_dynamics(locked, q, v, a), whole[:2], atol=1e-12)
