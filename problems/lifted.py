@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from ddp.constraints.constraint import Soft
 from ddp.constraints.placement import Placed
@@ -135,16 +135,48 @@ def _hold(held: dict[Any, list[Any]], problem: Problem, later: int, made: Callab
                 where = range(run.start + later, run.stop + later)
                 held.setdefault(where, []).append(_softened(own, placed, run.start))
         if placed.stop > N:
-            at_end.append(_softened(own, placed, N))
+            rows = np.isfinite(placed.lower[-1]) | np.isfinite(placed.upper[-1])
+            at_end.append(_softened(own if rows.all() else SomeRows(own, rows), placed, N, rows))
     return at_end
 
 
-def _softened(constraint: Any, placed: Placed, knot: int) -> Any:
-    """The constraint, as soft as it is at a knot: its price there, in place of a density."""
+def _softened(constraint: Any, placed: Placed, knot: int, rows: Any = slice(None)) -> Any:
+    """The constraint, some rows of one, as soft as it is at a knot: its price there, in place of a density."""
     if placed.cap is None or placed.compliance is None:
         return constraint
-    cap, compliance = placed.cap[knot - placed.start], placed.compliance[knot - placed.start]
+    cap, compliance = placed.cap[knot - placed.start][rows], placed.compliance[knot - placed.start][rows]
     return Soft(constraint, cap) if np.isfinite(cap).all() else Soft(constraint, 1.0 / compliance, "L2")
+
+
+@dataclass(frozen=True, eq=False)
+class SomeRows:
+    """Some rows, told by flags (size,), of a constraint: those that no control enters, at the end of the horizon."""
+
+    constraint: Constraint
+    _rows: NDArray[np.bool_]
+    lifts: ClassVar[str] = "constraint"
+
+    @property
+    def lower(self) -> Array:
+        return np.asarray(self.constraint.lower)[self._rows]
+
+    @property
+    def upper(self) -> Array:
+        return np.asarray(self.constraint.upper)[self._rows]
+
+    def values(self, X: Array, U: Array) -> Array:
+        """c (M, some)."""
+        return self.constraint.values(X, U)[:, self._rows]
+
+    def jacobian(self, X: Array, U: Array) -> Array:
+        """``∂c/∂z`` (M, some, nz)."""
+        return self.constraint.jacobian(X, U)[:, self._rows]
+
+    def curvature(self, X: Array, U: Array, weight: Array) -> Array:
+        """``Σ_i weight_i ∂²c_i/∂z²`` (M, nz, nz)."""
+        whole = np.zeros((len(X), len(self._rows)))
+        whole[:, self._rows] = weight
+        return self.constraint.curvature(X, U, whole)
 
 
 def lifted(

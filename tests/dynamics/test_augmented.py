@@ -346,6 +346,22 @@ def test_constraints_of_states_hold_at_all_knots_of_a_composition_as_soft_as_the
     np.testing.assert_allclose(moved.X[fixed.dynamics.before :], expected.X, atol=1e-5)
 
 
+@pytest.mark.parametrize("soften", [lambda c: c, lambda c: ddp.Soft(c, [0.3, 2.0]), lambda c: ddp.Soft(c, 2.0, "L2")])
+def test_rows_of_states_beside_rows_of_controls_hold_at_the_end_of_a_composition(soften):
+    both = soften(ddp.Inequality(lambda x, u: np.array([u[0], x[1]]), upper=[0.8, 0.3]))
+    plain = dataclasses.replace(quadratic(), constraints=[both])
+    expected, at_end = ddp.solve(plain), plain.placed[0]
+    assert (at_end.stop, *np.isinf(at_end.upper[-1])) == (plain.horizon + 1, True, False)
+    found = ddp.solve(lifted(plain, augment.driven(plain.dynamics, lambda x, r: r, 1), []))
+    np.testing.assert_allclose(found.X, expected.X, atol=1e-6)
+    assert found.cost == pytest.approx(expected.cost, rel=1e-6)
+    fixed = free_start(plain, start=[StateCost(plain.dynamics, plain.x0, np.full(2, 1e8))])
+    np.testing.assert_allclose(ddp.solve(fixed).X[fixed.dynamics.before :], expected.X, atol=1e-5)
+    upper = [0.8, 0.2]
+    varied = ddp.solve(lifted(plain, augment.driven(plain.dynamics, lambda x, r: r, 1), []).varying(upper=upper))
+    np.testing.assert_allclose(varied.X, ddp.solve(plain.varying(upper=upper)).X, atol=1e-6)
+
+
 def test_limits_that_a_problem_has_left_out_do_not_come_back_with_a_free_start():
     class Own:
         nx, nu, dt, derivatives, control_limits = 2, 1, 0.1, "traced", np.array([[-0.5, 0.5]])
