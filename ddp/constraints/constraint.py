@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ddp import differences
-from ddp.constraints.jitted import CompiledJittedConstraint, JittedConstraint, upper_beside
+from ddp.constraints.jitted import CompiledJittedConstraint, JittedConstraint, bounds_of
 from ddp.constraints.traced import TracedConstraint
 from ddp.costs.terms import TermError, about, called, with_parameters
 from ddp.errors import REAL, ProblemError, as_array, axes, choice, flag, line_of, said, settle, suggesting
@@ -100,7 +100,8 @@ class Inequality(_OfFunction):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "upper", upper_beside(self.lower, self.upper))
+        lower, upper = bounds_of(self.lower, self.upper)
+        settle(self, lower=lower, upper=upper)
 
 
 def made_batch(name: str, given: Any, dynamics: System, x0: Array) -> Constraint:

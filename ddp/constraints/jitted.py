@@ -15,7 +15,7 @@ from ddp.constraints.compiled import KernelConstraint
 from ddp.costs.jitted import STENCIL, by_numba, check_compilable, check_given, move, place, step
 from ddp.costs.terms import called
 from ddp.differences import FIRST
-from ddp.errors import ProblemError, flag
+from ddp.errors import ProblemError, axes, flag, settle
 from ddp.protocols import Array
 from ddp.systems.system import System
 
@@ -49,16 +49,18 @@ class JittedConstraint:
     at_end: bool = True
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "upper", upper_beside(self.lower, self.upper))
+        lower, upper = bounds_of(self.lower, self.upper)
+        settle(self, lower=lower, upper=upper)
         flag("at_end", self.at_end)
         check_compilable(self, "function", "jacobian")
 
 
-def upper_beside(lower: ArrayLike, upper: ArrayLike | None) -> ArrayLike:
-    """Upper bound as given; without one 0, or none beside a lower bound."""
-    if upper is not None:
-        return upper
-    return 0.0 if np.all(np.asarray(lower, dtype=object) == -np.inf) else np.inf
+def bounds_of(lower: ArrayLike, upper: ArrayLike | None) -> tuple[ArrayLike, ArrayLike]:
+    """Bounds as given, lists as arrays, which can vary; without an upper one 0, or none beside a lower bound."""
+    if upper is None:
+        upper = 0.0 if np.all(np.asarray(lower, dtype=object) == -np.inf) else np.inf
+    low, high = (np.array(one) if isinstance(one, (list, tuple)) and axes(one) == 1 else one for one in (lower, upper))
+    return low, high
 
 
 class CompiledJittedConstraint(KernelConstraint):

@@ -151,3 +151,12 @@ def test_jitted_constraints_are_those_of_their_functions(given):
 def test_malformed_jitted_constraints_are_named(make, words):
     with pytest.raises(ProblemError, match=words):
         make()
+
+
+@pytest.mark.parametrize("kind", [ddp.Inequality, ddp.JittedConstraint])
+def test_bounds_that_are_lists_vary_as_arrays_do(kind):
+    problem = linear_problem(constraints=[kind(bump, lower=(-9.0, -9.0), upper=[0.2, 0.5])])
+    fresh = linear_problem(constraints=[kind(bump, lower=[-9.0, -9.0], upper=[0.1, 0.4])])
+    varied = problem.varying({"constraints[0].upper": [0.1, 0.4]})
+    assert ddp.solve(varied).cost == ddp.solve(fresh).cost
+    assert problem.number("lower").tolist() == [-9.0, -9.0]
