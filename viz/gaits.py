@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from ddp.errors import ProblemError, said, suggesting
 from dynamics.phases.phased_dynamics import PhasedDynamics
 from dynamics.phases.reaction import friction, friction_cones, ground_forces, standing
+from dynamics.steps.free_start import inside
 from viz.contacts import Flags, as_forces, as_friction, as_schedule, in_contact, instants
 from viz.plots import literal, plain, sheet, write
 from viz.shapes import COLORS, Array, turned_to
@@ -43,7 +44,7 @@ def plot_schedule(
     with no foot on the ground is grey. Bad input raises ProblemError, which names the argument.
     """
     if isinstance(schedule, Told):
-        system, path = _contacts(schedule, dt, path)
+        system, _, _, path = _contacts(schedule, dt, path)
         schedule, dt = standing(system), system.durations
     feet = as_schedule(schedule)
     times = instants(cast(Any, dt), len(next(iter(feet.values()))) + 1)
@@ -89,10 +90,9 @@ def plot_forces(
     Bad input raises ProblemError, which names the argument.
     """
     if isinstance(forces, Told):
-        solution: Any = forces
-        system, path = _contacts(solution, dt, path)
-        acting, dt = ground_forces(system, solution.X, solution.U), system.durations
-        known, usual = friction_cones(solution.problem, system, solution.X), friction(solution.problem)
+        system, X, U, path = _contacts(forces, dt, path)
+        acting, dt = ground_forces(system, X, U), system.durations
+        known, usual = friction_cones(forces.problem, system, X), friction(forces.problem)
         forces = {foot: force @ turned_to(known[foot][1]) if foot in known else force for foot, force in acting.items()}
         if mu is None and usual is not None:
             mu = {foot: known[foot][0] if foot in known else usual for foot in acting}
@@ -130,14 +130,14 @@ def plot_forces(
     return write(figure, target)
 
 
-def _contacts(solution: Any, dt: Any, path: Any) -> tuple[PhasedDynamics, Any]:
-    """The system of a solution, and the path, which may stand where dt does otherwise."""
-    system = solution.problem.dynamics
+def _contacts(solution: Any, dt: Any, path: Any) -> tuple[PhasedDynamics, Array, Any, Any]:
+    """The robot's system of a solution, its states and controls, and the path, which may stand in place of dt."""
+    system, X, U = inside(solution.problem.dynamics, np.asarray(solution.X), np.asarray(solution.U))
     if not isinstance(system, PhasedDynamics):
         raise ProblemError(f"solution: expected one of a problem with contacts, got one of {type(system).__name__}")
     if dt is not None and path is not None:
         raise ProblemError("dt: expected none beside a solution, which has its own")
-    return system, dt if path is None else path
+    return system, X, U, dt if path is None else path
 
 
 def spans(flags: Flags, times: Array) -> list[tuple[float, float]]:

@@ -123,7 +123,7 @@ def plot_runs(runs: dict[str, Play], unit: str, title: str, path: str) -> None:
 
 def check_contacts(entry: Entry, problem: Problem) -> None:
     """Raise ProblemError for a problem without contacts."""
-    if not isinstance(problem.dynamics, PhasedDynamics):
+    if not isinstance(inside(problem.dynamics, problem.x0[None])[0], PhasedDynamics):
         raise ProblemError(f"--schedule, --forces: expected a problem with contacts, {entry.name} has none")
 
 

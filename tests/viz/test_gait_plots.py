@@ -10,9 +10,11 @@ import ddp
 import viz
 from ddp.errors import ProblemError
 from dynamics.phases.reaction import friction, ground_forces, standing
+from dynamics.steps.free_start import inside
 from problems import gaits, pendulum
 from problems.contact_costs import friction_cone
 from problems.costs import ControlCost
+from problems.systems import periodic
 from viz.gaits import share, spans
 from viz.shapes import COLORS
 
@@ -77,6 +79,16 @@ def test_a_solution_is_drawn_as_what_it_tells(stood, tmp_path):
         viz.plot_schedule(standing(system), system.durations, tmp_path / "c.png"),
         viz.plot_forces(forces, system.durations, tmp_path / "d.png", mu),
     )
+    for one, other in zip(told, given, strict=True):
+        assert np.array_equal(matplotlib.image.imread(one), matplotlib.image.imread(other))
+
+
+def test_a_composition_around_a_robot_on_feet_is_drawn_as_the_robot(tmp_path):
+    free = ddp.solve(periodic.trot("solo12"), ddp.DDP(max_iterations=1), throw=False)
+    system, X, U = inside(free.problem.dynamics, free.X, free.U)
+    known = viz.plot_forces(ground_forces(system, X, U), system.durations, tmp_path / "a.png", friction(free.problem))
+    told = viz.plot_forces(free, path=tmp_path / "b.png"), viz.plot_schedule(free, tmp_path / "c.png")
+    given = known, viz.plot_schedule(standing(system), system.durations, tmp_path / "d.png")
     for one, other in zip(told, given, strict=True):
         assert np.array_equal(matplotlib.image.imread(one), matplotlib.image.imread(other))
 
