@@ -14,11 +14,12 @@ import runpy
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 from types import ModuleType
+from typing import NoReturn
 
 _HERE = Path(__file__).parent
 
@@ -41,10 +42,26 @@ def __getattr__(name: str) -> object:
     origin = None if name.startswith("_") else _origins().get(name)
     if origin is None:
         raise AttributeError(f"module 'mayne' has no attribute {name!r}{_elsewhere(name)}")
-    found = _imported(f"mayne.{name}") if origin == "mayne" else getattr(_imported(origin), name)
+    if origin == "mayne":
+        found = _imported(f"mayne.{name}")
+        found.__dir__, found.__getattr__ = partial(_own, found), partial(_refuse, found)
+    else:
+        found = getattr(_imported(origin), name)
     _draw_in_notebooks()
     globals()[name] = found
     return found
+
+
+def _own(module: ModuleType) -> list[str]:
+    """Names of a module of mayne that make parts of problems: not all that it imports."""
+    rooms = ("problems.", "dynamics.")
+    return [name for name, value in vars(module).items() if callable(value) and value.__module__.startswith(rooms)]
+
+
+def _refuse(module: ModuleType, name: str) -> NoReturn:
+    """Raise AttributeError for a name that a module of mayne has not, with the nearest ones."""
+    hint = import_module("ddp.errors").nearest(name, _own(module))
+    raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}; {hint}", name=name, obj=module)
 
 
 def _elsewhere(name: str) -> str:

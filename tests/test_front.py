@@ -168,6 +168,16 @@ def test_a_name_that_is_elsewhere_is_found():
         mayne.friction_cone  # noqa: B018
 
 
+def test_modules_list_what_makes_problems_and_name_it_where_a_name_is_unknown():
+    listed = dir(mayne.gaits)
+    assert {"bound", "jump", "pace", "stand", "step", "trot", "walk", "Schedule"} <= set(listed)
+    assert not {"np", "ArrayLike", "ProblemError", "suggesting", "Gait"} & set(listed)
+    with pytest.raises(AttributeError, match=r"'mayne\.gaits' has no attribute 'gallop'; known are .*'bound'"):
+        mayne.gaits.gallop  # noqa: B018
+    with pytest.raises(AttributeError, match="did you mean 'trot'"):
+        mayne.gaits.trott  # noqa: B018
+
+
 @pytest.mark.parametrize(
     ("call", "given", "meant"),
     [
