@@ -174,6 +174,6 @@ def _check_recedes(problem: Problem) -> None:
     changes = kinds is not None and len(np.unique(kinds[: problem.horizon])) > 1
     if problem.during or changes or np.ptp(durations_of(problem.dynamics, problem.horizon)) > 0.0:
         raise ProblemError(
-            "problem: expected one whose horizon can recede, got phases of contacts: their contacts, references and"
-            " footholds belong to fixed times and would start over at every solve; solve it once and follow its policy"
+            "problem: expected one whose horizon can recede, got contacts in phases, which belong to fixed"
+            " times and would start over at every solve: solve it once and follow its policy"
         )

@@ -220,14 +220,14 @@ def at_limits(policy: Policy, t: float, u: Array) -> NDArray[np.bool_]:
 def _problem(solution: Solution) -> tuple[Problem, RobotDynamics | PhasedDynamics]:
     """The problem of a robot's solution and its system; ProblemError for others."""
     if solution.problem is None:
-        raise ProblemError("solution: expected a robot's, got one without its problem")
+        raise ProblemError("solution: expected one with its problem: solution.attached(problem) gives it back")
     return solution.problem, system_of(solution.problem.dynamics)
 
 
 def system_of(system: object, field: str = "solution") -> RobotDynamics | PhasedDynamics:
     """A robot's dynamics, driven by forces and torques; ProblemError for others."""
     if not isinstance(system, (RobotDynamics, PhasedDynamics)):
-        raise ProblemError(f"{field}: expected a robot's, got one of a {type(system).__name__}")
+        raise ProblemError(f"{field}: expected a robot driven by forces and torques, got a {type(system).__name__}")
     if isinstance(system, RobotDynamics) and system.prescribed:
         raise ProblemError(f"{field}: expected torques of all joints, that of {system.prescribed[0]!r} is prescribed")
     return system
