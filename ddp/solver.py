@@ -13,6 +13,7 @@ from ddp.checkpoint import Checkpoint, Kept, Standing, beginning, past, together
 from ddp.compiling import announce
 from ddp.compiling.interrupts import is_of_interrupt
 from ddp.compiling.setup import Stopwatch
+from ddp.constraints.detours import detour
 from ddp.constraints.impossible import elsewhere
 from ddp.constraints.unreachable import AT_ONCE, begins_outside, unmet_at_once
 from ddp.errors import ProblemError, SolveError, flag, instance, said, suggesting
@@ -44,6 +45,9 @@ NEARBY = 40
 FROM_ELSEWHERE = 3
 """Attempts from other motions, at most, where it is not proven that there is no way; see `impossible.elsewhere`. One is
 enough where a minimum was found, though far from its target."""
+
+AROUND = 100
+"""Iterations, at most, from detours and from other motions: nearly all that converge take fewer."""
 
 
 @suggesting
@@ -196,8 +200,12 @@ class _Task(NamedTuple):
 
         reached, led = outcome, is_led(history)
         astray = isinstance(guess, tuple) and not outcome.converged and self.problem.violation(*guess) > TOLERANCE
+        around = None if outcome.converged else detour(self.problem, outcome.X[-1])
+        if around is not None:
+            tried(others[0], around, AROUND)
         starts: list[Start] = [guess] if led and not astray else []
-        if guess is not None and not outcome.converged:
+        plain = isinstance(guess, np.ndarray) and np.array_equal(guess, start_policy(self.problem, None).U)
+        if not (guess is None or plain or outcome.converged):
             starts.append(None)
         for begun in starts:
             if goes_on(anew=True):
@@ -205,12 +213,10 @@ class _Task(NamedTuple):
         left = True  # rollouts from the guess, to their end
         if not outcome.converged and outcome.violation > TOLERANCE and goes_on(anew=False):
             left = tried(others[-1], guess).status.ending is Ending.ITERATIONS
-        if led and not outcome.converged and goes_on(anew=True):
-            reached = tried(others[0], (reached.X, reached.U))
         if (outcome.converged or outcome.violation > TOLERANCE) and goes_on(anew=True):
             most = 1 if outcome.converged else FROM_ELSEWHERE
             for U in elsewhere(self.problem, reached.U, reached.multipliers)[:most]:
-                tried(others[0], U)
+                tried(others[0], U, AROUND)
                 if not goes_on(anew=True):
                     break
         if left and goes_on(anew=False):

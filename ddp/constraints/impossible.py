@@ -193,11 +193,11 @@ def _motions(problem: Problem, U: Array) -> Iterator[_Motion]:
         except ModelError:  # there is no motion
             continue
         for x, u in zip(*tracked, strict=True):
-            if np.isfinite(x).all() and (c := _values(problem, x, u)) is not None:
+            if np.isfinite(x).all() and (c := values(problem, x, u)) is not None:
                 yield _Motion(x, u, c)
 
 
-def _values(problem: Problem, X: Array, U: Array) -> Array | None:
+def values(problem: Problem, X: Array, U: Array) -> Array | None:
     """Values c (m,) of rows; None where they are no numbers, or a user's own code fails: these are far-off motions."""
     try:
         c = problem.rows.values(X, U)

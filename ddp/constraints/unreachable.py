@@ -107,8 +107,15 @@ def is_met_nowhere(problem: Problem, knot: int, X: Array, U: Array) -> bool:
     low, high = (limit[knot] for limit in _limits(problem))
     U = np.clip(U, low, high)
     units = np.abs(rows.slopes(X, U, rows.beyond(X, U))).max(axis=(0, 2))
-    r, _ = _least(problem, rows, X, U, low, high, np.where(units == 0.0, 1.0, units))
+    r, *_ = _least(problem, rows, X, U, low, high, np.where(units == 0.0, 1.0, units))
     return not _is_met(rows, r, MET)
+
+
+def nearest_end(problem: Problem, x: Array) -> Array:
+    """A state (nx,) near x that meets the constraints of the end; x itself if none is found."""
+    rows, X, U = _Knot(problem, problem.horizon), x[None], np.zeros((1, problem.dynamics.nu))
+    r, X, _ = _least(problem, rows, X, U, U[0], U[0], rows.sizes)
+    return X[0] if _is_met(rows, r, MET) else x
 
 
 def begins_outside(problem: Problem) -> bool:
@@ -130,7 +137,7 @@ def unmet_at_once(problem: Problem) -> str | None:
                      random.uniform(*ends, (BEGUN, rest.size)))  # fmt: skip
         U[0] = np.clip(rest, low, high)
         tried = U
-        r, U = _least(problem, rows, np.zeros((BEGUN, 0)), U, low, high, rows.sizes)
+        r, _, U = _least(problem, rows, np.zeros((BEGUN, 0)), U, low, high, rows.sizes)
         if _is_met(rows, r, MISSED) or not np.isfinite(r).all():
             return None
         weighed = r / rows.sizes**2
@@ -166,8 +173,8 @@ def _is_met(rows: _Knot | _FirstStep, r: Array, within: float) -> bool:
 
 def _least(
     problem: Problem, rows: _Knot | _FirstStep, X: Array, U: Array, low: Array, high: Array, units: Array
-) -> tuple[Array, Array]:
-    """The least violations (M, m) near states X (M, nx) and numbers U within limits, or some that are met; and these U.
+) -> tuple[Array, Array, Array]:
+    """The least violations (M, m) near states X (M, nx) and numbers U within limits, or some that are met; these X, U.
 
     units (m,): of rows, which their squares are weighed by. Numbers at a limit that violations push them against stay
     there.
@@ -194,4 +201,4 @@ def _least(
         X, U, r = (np.where(better, *pair) for pair in zip((*moved, tried), (X, U, r), strict=True))
         J = rows.slopes(X, U, r)
         damping *= np.where(better, FALL, RISE)
-    return r, U
+    return r, X, U
