@@ -143,8 +143,8 @@ def equals(arrays: Mapping[str, Array]) -> Indices:
     """The first sample (M,) of those that are equal to each, bit by bit."""
     flat = np.hstack([np.reshape(values, (len(values), -1)) for values in arrays.values()])
     whole = np.ascontiguousarray(flat, np.float64).view(np.dtype((np.void, 8 * flat.shape[1])))
-    _, first, of = np.unique(whole[:, 0], return_index=True, return_inverse=True)
-    return np.asarray(first[of], dtype=np.int64)
+    first = dict[bytes, int]()
+    return np.array([first.setdefault(numbers, i) for i, numbers in enumerate(whole[:, 0].tolist())], dtype=np.int64)
 
 
 def points_of(problem: Problem, arrays: Mapping[str, Array]) -> tuple[Array, Array]:
