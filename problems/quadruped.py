@@ -53,7 +53,7 @@ def reorientation(
     )  # fmt: skip
     running = _weights(legs, position=(0.0, 0.0, posture), velocity=(0.0, 0.0, speed))
     final = _weights(legs, position=(0.0, attitude, rest), velocity=(0.0, slow, slow))
-    cheap = ControlCost(np.zeros(legs), np.full(legs, effort))
+    cheap = ControlCost(np.zeros(system.nu), np.full(system.nu, effort))
     problem = Problem(system, [cheap, StateCost(system, x0, running)], [StateCost(system, goal, final)], x0, horizon)
     return problem.with_guess(small_random_torques(problem))
 
@@ -65,7 +65,7 @@ def weightless(robot: checks.RobotLike) -> Robot:
         raise ProblemError(f"robot: expected legs on a free-flying base, got {floating.name}")
     model = floating.model.copy()
     model.gravity = pin.Motion.Zero()
-    return Robot(model, floating.q0, floating.source, floating.equipment)
+    return Robot(model, floating.q0, floating.source, floating.equipment, floating.loops)
 
 
 def small_random_torques(problem: Problem) -> Array:

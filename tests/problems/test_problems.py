@@ -370,3 +370,18 @@ def test_arms_of_mjcf_files_throw_with_their_fingers_locked(rng):
     q, v, a = rng.normal(size=(3, 2))
     whole = inverse_dynamics(robot, *(np.concatenate([x, np.zeros(2)]) for x in (q, v, a)))
     np.testing.assert_allclose(inverse_dynamics(locked, q, v, a), whole[:2], atol=1e-12)
+
+
+def test_a_base_turns_by_the_joints_that_motors_drive_and_with_loops_closed():
+    shape = '<geom size=".05 .2" type="capsule" pos="0 0 -.3"/>'
+    limb = f'<body pos="{{0}} 0 0"><joint name="j{{0}}" axis="0 1 0"/>{shape}</body>'
+    limbs = "".join(limb.format(x) for x in (-0.2, 0.0, 0.2))
+    body = f'<body><freejoint/><geom type="box" size=".3 .1 .1"/>{limbs}</body>'
+    motors = '<motor joint="j-0.2"/><motor joint="j0.2"/>'
+    robot = load(f"<mujoco><worldbody>{body}</worldbody><actuator>{motors}</actuator></mujoco>")
+    problem = quadruped.reorientation(robot)
+    X = problem.dynamics.rollout(problem.x0, problem.guess)
+    assert problem.guess.shape == (problem.horizon, 2)
+    assert np.isfinite(problem.cost(X, problem.guess))
+    with pytest.raises(ProblemError, match="cassie has loops"):
+        quadruped.reorientation("cassie")
