@@ -196,14 +196,17 @@ def _tool(arm: Robot) -> str:
     for name in ("tool0", "panda_hand_tcp", "tip"):
         if arm.model.existFrame(name):
             return name
-    return str([f.name for f in arm.model.frames if f.type in (pin.FrameType.BODY, pin.FrameType.OP_FRAME)][-1])
+    links = [f.name for f in arm.model.frames if f.type in (pin.FrameType.BODY, pin.FrameType.OP_FRAME)]
+    if not links:
+        raise ProblemError(f"frame: expected the name of one, {arm.name} has no link or site to take for its tool")
+    return str(links[-1])
 
 
 def _turned(arm: Robot, q: Array) -> Array:
     """Q with every joint turned half a radian towards the middle of its range."""
     middle = 0.5 * (arm.model.lowerPositionLimit + arm.model.upperPositionLimit)
     away = np.where(np.isfinite(middle) & (q > np.nan_to_num(middle)), -0.5, 0.5)
-    step = np.array([away[i] for i in arm.tree.iq])
+    step = np.repeat(away[arm.tree.iq], arm.tree.nj)
     return np.asarray(pin.integrate(arm.model, q, step))
 
 
