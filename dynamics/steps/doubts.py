@@ -162,17 +162,20 @@ def _aims(robot: Robot, terms: list[Any]) -> Iterator[str]:
 
 
 def _bounds(robot: Robot, terms: list[Any]) -> Iterator[str]:
-    """Bounds of angles that terms and constraints give further out than joints go by their own limits."""
+    """Bounds of angles that terms and constraints give further out than joints go by their own limits.
+
+    Of a joint without limits, those that are whole numbers, as degrees usually are.
+    """
     own = robot.ranges
     names = {i: name for name, i, turns in plain_numbers(robot) if turns}
     for term in terms:
         for i, *bounds in term.ranges() if callable(getattr(term, "ranges", None)) else ():
             most = max((abs(bound) for bound in bounds if np.isfinite(bound)), default=0.0)
             its = max(abs(own.lower[i]), abs(own.upper[i]))
-            if i in names and TURNS < most <= FULL_TURN and its < most:
+            if i in names and TURNS < most <= FULL_TURN and (its < most or (its == np.inf and most == round(most))):
                 allowed = f"{names[i]} is allowed {most:.4g} rad, {most / (2.0 * np.pi):.1f} turns"
-                advice = f"its own limit is {its:.4g} rad: are these degrees? np.radians converts them"
-                yield f"{type(term).__name__}: {allowed}, {advice}"
+                limit = f", its own limit is {its:.4g} rad" if its < most else ""
+                yield f"{type(term).__name__}: {allowed}{limit}: are these degrees? np.radians converts them"
                 break
 
 

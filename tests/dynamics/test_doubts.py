@@ -152,7 +152,10 @@ def test_bounds_in_degrees_are_told(reach, made):
     for bound in (3.0, 2.0 * np.pi, 1e3, np.inf):
         assert not said(lower=np.full(6, -bound), upper=np.full(6, bound)) if bound < np.inf else not said()
     free = random_tree(2, lambda rng: (pin.JointModelRX(), pin.JointModelPZ())[int(rng.integers(2))])
-    assert not said(free, lower=np.full(free.nq, -90.0), upper=np.full(free.nq, 90.0))  # which have none of their own
+    assert not said(free, lower=np.full(free.nq, -90.5), upper=np.full(free.nq, 90.5))  # which have none of their own
+    turns = random_tree(2, lambda rng: pin.JointModelRX())
+    (found,) = said(turns, lower=np.full(turns.nq, -90.0), upper=np.full(turns.nq, 90.0))  # a whole number
+    assert found.endswith("is allowed 90 rad, 14.3 turns: are these degrees? np.radians converts them")
 
 
 @pytest.mark.parametrize(("stiffness", "needed"), [(0.0, 28.0), (5.0, 33.0)])
