@@ -16,7 +16,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache, partial
 from importlib import import_module
-from importlib.metadata import version
 from pathlib import Path
 from types import ModuleType
 from typing import NoReturn
@@ -38,7 +37,7 @@ def __getattr__(name: str) -> object:
     if name == "__all__":
         return sorted(_origins())
     if name == "__version__":
-        return version("mayne")
+        return str(import_module("importlib.metadata").version("mayne"))
     origin = None if name.startswith("_") else _origins().get(name)
     if origin is None:
         raise AttributeError(f"module 'mayne' has no attribute {name!r}{_elsewhere(name)}")
