@@ -12,7 +12,7 @@ from ddp.errors import ProblemError
 from ddp.solver import solve
 from problems.command import playing
 from problems.command.output import progress, summary, taken, tell, wrote
-from problems.command.shell import HTML, JSON, SAVE, SOLVERS, end, named
+from problems.command.shell import HTML, JSON, SAVE, SOLVERS, TITLES, end, named
 
 
 def kept(path: str, name: str, chosen: dict[str, Any], solver: str, tolerance: float) -> Checkpoint:
@@ -34,11 +34,12 @@ def resume(file: str, max_iterations: int, workers: str, save: str | None, html:
     solver, tolerance = _method(file)
     entry, problem, chosen = named(name, None, (), own)
     method = SOLVERS[solver](tolerance=tolerance, max_iterations=max_iterations)
-    with progress(f"{name}, {solver}") as callback:
+    title = f"{name}, {TITLES[solver]}"
+    with progress(title) as callback:
         checkpoint = kept(file, name, chosen, solver, tolerance)
         solution = solve(problem, method, None, callback, False, workers, checkpoint)
     told = {"problem": name, "solver": solver} | summary(solution)
-    tell(as_json, told, f"{name}, {solver}: {solution} {taken(solution)}")
+    tell(as_json, told, f"{title}: {solution} {taken(solution)}")
     if save:
         playing.save(save, solution, name, chosen)
     wrote(save)
