@@ -96,9 +96,9 @@ class Search(Protocol):
 
 @dataclass(frozen=True)
 class Backtracking:
-    """Each step half as long as the one before, until one brings a share of what was promised.
+    """Halve the step until the cost falls by a share of the expected decrease.
 
-    share: of the promised decrease that is enough.   shortest: the smallest alpha.
+    share: of the expected decrease that is enough.   shortest: the smallest alpha.
     generous: where a full step brings this many times what it promised, as along a valley or away from a saddle, two
         and four times as long ones are tried, and after the latter eight and sixteen times as long ones.
 

@@ -71,7 +71,7 @@ def plot_convergence(
             _curve(axes, label, values, exact, k, 0.0 if axes is panels[2] else width)
     names = ("distance to the lowest cost", "gradient norm", "step length")
     for axes, label in zip(panels, names, strict=True):
-        axes.set_xlabel("iteration")
+        axes.set_xlabel("iteration (filled: second order of the dynamics)" if axes is panels[1] else "iteration")
         axes.set_title(label, fontsize=10)
         axes.set_yscale("log", base=2 if label == "step length" else 10)
         if longest > 100:

@@ -46,7 +46,7 @@ bounds that are late by 2 ms learn it too late; with 12, a heavy base is taken f
 
 
 class AdaptivePolicy:
-    """Policy that is called as time goes on, and learns its delay and that feet slide; see the module's docstring.
+    """Policy that is called as time goes on; it learns how late its controls act, and whether feet slide.
 
     policy: the one with the delay that was given.   footing: feet by its steps, None if there are none.
     duration: of the motion [s].

@@ -17,7 +17,7 @@ OFTEN, SELDOM = 0.2, 5.0
 
 
 class Progress(NamedTuple):
-    """State of a batch.
+    """Counts of a batch on its way, as `solve_many` reports them.
 
     done, total, converged, failed: samples; failed are those that have raised an error or lost their worker.
     rate: solves per second of this run since its first ones, before which kernels are loaded and processes begin.
