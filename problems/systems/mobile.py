@@ -14,6 +14,7 @@ from dynamics.robots.libraries import pin
 from dynamics.robots.model import Robot, load
 from dynamics.steps.kinematic import KinematicDynamics
 from problems import checks
+from problems.arm import _tool as tool_of
 from problems.costs import ControlCost, FramePosition, StateCost
 
 
@@ -38,14 +39,13 @@ def reach(
 
     Controls: the cart's speed [m/s] and turning [rad/s], and the joints' rates [rad/s].
     """
-    whole = on_wheels(robot)
+    whole, own = on_wheels(robot), checks.loaded(robot)
     system = KinematicDynamics(whole, dt, np.delete(np.eye(whole.nv), 1, axis=1))
-    arm = whole.nv - 3
-    q0 = np.array([0.0, 0.0, 1.0, 0.0, *checks.loaded(robot).q0[-arm:]])
-    x0 = np.concatenate([q0, np.zeros(whole.nv)])
+    arm = own.nv
+    x0 = np.concatenate([[0.0, 0.0, 1.0, 0.0], own.q0, np.zeros(whole.nv)])
     effort = ControlCost(np.zeros(system.nu), np.repeat([1.0, 0.2], [2, arm]))
     posture = StateCost(system, x0, np.concatenate([np.zeros(3), np.full(arm, 0.1), np.zeros(whole.nv)]))
-    place = FramePosition(whole, "tool0", as_array("position", position, (3,)), 1000.0)
+    place = FramePosition(whole, tool_of(own), as_array("position", position, (3,)), 1000.0)
     still = StateCost(system, x0, np.repeat([0.0, 1.0], whole.nv))
     return Problem(system, [effort, posture], [place, still], x0, horizon, guess=np.zeros((horizon, system.nu)))
 
@@ -82,11 +82,11 @@ def drive(
         Contact("right wheel", "rolling", radius=RADIUS, axis=(0.0, 1.0, 0.0), slides=0.0),
     ]
     system = PhasedDynamics(whole, dt, Phase(wheels, horizon), np.eye(whole.nv)[:, 3:])
-    arm = checks.loaded(robot).q0
-    x0 = np.concatenate([whole.q0[:4], arm, np.zeros(2 + whole.nv)])
+    own = checks.loaded(robot)
+    x0 = np.concatenate([whole.q0[:4], own.q0, np.zeros(2 + whole.nv)])
     torques = system.nominal_control(x0)
-    effort = ControlCost(torques, np.repeat([1e-4, 1e-3], [len(arm), 2]))
-    posture = StateCost(system, x0, np.repeat([0.0, 0.1, 0.0, 0.01], [3, len(arm), 2, whole.nv]))
-    place = FramePosition(whole, "tool0", as_array("position", position, (3,)), 1000.0)
+    effort = ControlCost(torques, np.repeat([1e-4, 1e-3], [own.nv, 2]))
+    posture = StateCost(system, x0, np.repeat([0.0, 0.1, 0.0, 0.01], [3, own.nv, 2, whole.nv]))
+    place = FramePosition(whole, tool_of(own), as_array("position", position, (3,)), 1000.0)
     still = StateCost(system, x0, np.repeat([0.0, 10.0], whole.nv))
     return Problem(system, [effort, posture], [place, still], x0, horizon, guess=np.tile(torques, (horizon, 1)))

@@ -10,6 +10,7 @@ from scipy.linalg import expm
 
 import ddp
 import problems
+from dynamics import frame_position, load
 from problems.systems import acrobot, ballbot, car, glider, integrator, mobile, rocket
 from viz.motions import inside
 
@@ -237,3 +238,14 @@ def test_motions_of_robots_in_compositions_are_drawn_without_what_is_beside_them
     system, X, _ = inside(solution.problem.dynamics, solution.X)
     assert type(system).__name__ == "PhasedDynamics"
     assert X.shape == (system.knots + 1, system.nx)
+
+
+@pytest.mark.parametrize("name", ["kinova", "panda"])
+def test_carts_carry_any_arm_from_its_own_posture_to_where_its_tool_is_sent(name):
+    for make in (mobile.reach, mobile.drive):
+        problem, own = make(name), load(name)
+        q = problem.x0[4 : 4 + own.nq]
+        assert np.array_equal(q, own.q0)
+        whole, tool = problem.dynamics.robot, next(term.frame for term in problem.terminal if hasattr(term, "frame"))
+        alone = frame_position(own, q, tool) + np.array([0.0, 0.0, 0.4])
+        np.testing.assert_allclose(frame_position(whole, problem.x0[: whole.nq], tool), alone, atol=1e-12)
