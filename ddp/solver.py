@@ -95,9 +95,9 @@ def solve(
     Lagrangian (`augmented`) is tried, whose gains give way to what disturbs them as much as the last penalties let
     them.
 
-    A minimum from the default guess may be much dearer than the best one where a joint turns by more than 2.2 rad, or
-    targets are missed that are not known to be out of reach, and the end costs more than states alone. Then a few
-    iterations with an end that costs less lead to a second start (`ddp.starts.softened`), which takes no more than
+    A minimum from the default guess may be much dearer than the best one where a joint turns by more than 2.2 rad and
+    the end costs more than states alone. Unless it misses a target that is known to be out of reach, a few iterations
+    with an end that costs less then lead to a second start (`ddp.starts.softened`), which takes no more than
     twice the iterations of the first; these count, and the cheaper minimum is kept. Not so with a ``checkpoint``.
 
     Raises, whatever ``throw`` is, ProblemError for bad input, before any work, or when a term's own code fails;

@@ -86,7 +86,7 @@ FAR = 0.01
 TURN = 2.2
 """Turn of a joint from the first state to the last above which a nearer posture may reach the same end [rad]."""
 
-WOUND = f"joints turn far, or come to rest short of a target: {ANOTHER}"
+WOUND = f"a joint turns by more than {TURN} rad: {ANOTHER}"
 """Advice where a converged motion may be far from the best one."""
 
 LATER = ", or give the motion more time"
@@ -232,14 +232,14 @@ def is_far(motion: Motion | Solution, problem: Problem) -> bool:
 
 
 def may_be_dear(motion: Motion | Solution, problem: Problem) -> bool:
-    """Whether a minimum may be far from the best one: joints turn far, or miss a target that they may reach.
+    """Whether a minimum may be far from the best one: a joint turns far, and not towards a target out of reach.
 
     Not where costs of the end ask for one posture: those of states, whose Hessians are diagonal.
     """
     turn, beyond = ability(problem.dynamics, "turn"), ability(problem.dynamics, "is_beyond_reach")
     if turn is None or beyond is None or is_underactuated(problem.dynamics) or problem.separable[-1]:
         return False
-    return bool(not beyond(problem) if is_far(motion, problem) else turn(motion.X) > TURN)
+    return bool(turn(motion.X) > TURN) and not (is_far(motion, problem) and beyond(problem))
 
 
 def _rests(problem: Problem, solution: Solution) -> bool:

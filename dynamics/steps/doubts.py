@@ -46,8 +46,12 @@ def doubts_of(system: Any, problem: Any) -> list[str]:
 
 
 def is_beyond_reach(robot: Robot, problem: Any) -> bool:
-    """Whether a target at the end is known to be further away than the robot reaches."""
-    return not robot.is_hybrid and any(_targets(robot, [_lifted(term) for term in problem.terminal]))
+    """Whether a target at the end is known to be further away than a robot reaches, or of more numbers than it has."""
+    if robot.is_hybrid:
+        return False
+    terms = [term for term in map(_lifted, problem.terminal) if callable(getattr(term, "marks", None))]
+    asked = [np.count_nonzero(getattr(term, "weights", 0.0)) for term in terms]
+    return bool(max(asked, default=0) > robot.nv) or any(_targets(robot, terms))
 
 
 def terms_of(problem: Any) -> list[Any]:
