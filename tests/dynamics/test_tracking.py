@@ -50,7 +50,7 @@ def test_motions_of_joints_that_move_no_foot_that_stands_resist_nothing(gait):
         if contacts:
             J = np.vstack([contact.jacobian(robot, X[k, : robot.nq]) for contact in contacts])
             _, sizes, V = np.linalg.svd(J[:, of], full_matrices=False)
-            kept = V[sizes > 0.05 * sizes[0]]  # straight legs hardly move their feet along themselves
+            kept = V[sizes > 0.03 * sizes[0]]  # straight legs hardly move their feet along themselves
             moving[np.ix_(of, of)] = kept.T @ kept
         expected = np.kron(np.eye(2), moving) @ (np.eye(system.n) - free[k])
         np.testing.assert_allclose(resisted[k], expected, atol=1e-9)

@@ -356,6 +356,12 @@ def test_a_humanoid_on_straight_legs_stands(condition):
     assert run.rms < 0.003
 
 
+def test_a_step_on_legs_that_are_nearly_straight_pays_a_push_back():
+    run = problems.simulate(ddp.solve(gaits.step("talos")), push=(0.3, 0.0))
+    assert not run.fell
+    assert run.rms < 0.006
+
+
 @pytest.fixture(scope="module")
 def humanoid():
     """Motion of a G1 that stands."""
