@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ddp.constraints.constraint import Soft
-from ddp.constraints.placement import Placed
+from ddp.constraints.placement import Placed, idle
 from ddp.costs.batch import BatchTerm, CompiledCost, ability, check_tangents, even, weights_of
 from ddp.costs.compiled import CompiledTerm
 from ddp.costs.entries import Entry
@@ -135,7 +135,9 @@ def _hold(held: dict[Any, list[Any]], problem: Problem, later: int, made: Callab
                 where = range(run.start + later, run.stop + later)
                 held.setdefault(where, []).append(_softened(own, placed, run.start))
         if placed.stop > N:
-            rows = np.isfinite(placed.lower[-1]) | np.isfinite(placed.upper[-1])
+            free = np.isinf(placed.constraint.lower) & np.isinf(placed.constraint.upper)  # till these vary
+            free &= idle(placed.constraint, problem.x0, problem.dynamics)
+            rows = np.isfinite(placed.lower[-1]) | np.isfinite(placed.upper[-1]) | free
             at_end.append(_softened(own if rows.all() else SomeRows(own, rows), placed, N, rows))
     return at_end
 

@@ -53,7 +53,7 @@ class Placed(NamedTuple):
         if not isinstance(self.constraint, TracedConstraint):
             return self._replace(constraint=moved)
         made = self.constraint.at(moved)
-        before, after = (_idle(one, x0, dynamics) for one in (self.constraint, made))
+        before, after = (idle(one, x0, dynamics) for one in (self.constraint, made))
         return self._replace(constraint=made) if self.start > 0 or (before == after).all() else None
 
     def own(self, flat: Array) -> Array:
@@ -185,7 +185,7 @@ def _placed(label: str, given: Any, dynamics: System, x0: Array, start: int, sto
     return Placed(label, constraint, start, stop, first, lower, upper)
 
 
-def _idle(constraint: Constraint, x0: Array, dynamics: System) -> NDArray[np.bool_]:
+def idle(constraint: Constraint, x0: Array, dynamics: System) -> NDArray[np.bool_]:
     """Rows (size,) of a constraint that are the same under all controls at x0."""
     tried = constraint.values(np.tile(x0, (3, 1)), _controls(dynamics))
     return np.asarray((tried == tried[0]).all(axis=0))

@@ -362,6 +362,19 @@ def test_rows_of_states_beside_rows_of_controls_hold_at_the_end_of_a_composition
     np.testing.assert_allclose(varied.X, ddp.solve(plain.varying(upper=upper)).X, atol=1e-6)
 
 
+@pytest.mark.parametrize("where", ["constraints", "terminal_constraints"])
+def test_bounds_that_come_to_hold_at_the_end_of_a_composition(where):
+    """Rows of the end whose bounds are infinite till they vary: some of them, and all."""
+    for first in (2.0, np.inf):
+        free = ddp.Inequality(lambda x, u: x[:2], upper=[first, np.inf])
+        plain = dataclasses.replace(quadratic(), **{where: [free]})
+        made = lifted(plain, augment.driven(plain.dynamics, lambda x, r: r, 1), [])
+        assert ddp.solve(made).cost == pytest.approx(ddp.solve(plain).cost, rel=1e-6)
+        expected = ddp.solve(plain.varying(upper=[2.0, -0.2]))
+        assert expected.X[-1, 1] < -0.1
+        np.testing.assert_allclose(ddp.solve(made.varying(upper=[2.0, -0.2])).X, expected.X, atol=1e-6)
+
+
 def test_limits_that_a_problem_has_left_out_do_not_come_back_with_a_free_start():
     class Own:
         nx, nu, dt, derivatives, control_limits = 2, 1, 0.1, "traced", np.array([[-0.5, 0.5]])
