@@ -233,10 +233,10 @@ class SelfClearance(RobotConstraint):
         if missing or len(found) < 2:
             reason = f"its meshes {', '.join(missing[:3])} are missing" if missing else "it has none of two bodies"
             raise ProblemError(f"robot: expected one with shapes of its bodies, got {robot.name}: {reason}")
-        model = robot.model
+        model, shaped = robot.model, {one.joint for one in found}
         apart = [
             (i, j) for i, j in itertools.combinations(range(len(found)), 2)
-            if not adjacent(model, found[i].joint, found[j].joint)
+            if not adjacent(model, shaped, found[i].joint, found[j].joint)
         ]  # fmt: skip
         checks.settle(self, margin=margin, _capsules=tuple(found))
         if self.pairs is not None:

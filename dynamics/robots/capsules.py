@@ -102,14 +102,17 @@ def _balls(solid: object) -> tuple[Array, float]:
     return np.zeros((0, 3)), 0.0
 
 
-def adjacent(model: pin.Model, one: int, other: int) -> bool:
-    """Whether bodies behind two joints are one, or next to each other, so that they touch always."""
-    return one == other or one in _before(model, other) or other in _before(model, one)
+def adjacent(model: pin.Model, shaped: set[int], one: int, other: int) -> bool:
+    """Whether bodies behind two joints are one, or next to each other, so that they touch always.
+
+    shaped: joints that carry shapes.
+    """
+    return one == other or one in _before(model, shaped, other) or other in _before(model, shaped, one)
 
 
-def _before(model: pin.Model, joint: int) -> list[int]:
-    """Joints before another, to the first that carries mass: those of one body, as of a hip with two hinges, do not."""
+def _before(model: pin.Model, shaped: set[int], joint: int) -> list[int]:
+    """Joints before another, to the first that carries mass or shapes: those of one body, as of hip hinges, do not."""
     found = [int(model.parents[joint])]
-    while found[-1] and model.inertias[found[-1]].mass == 0.0:
+    while found[-1] not in shaped and model.inertias[found[-1]].mass == 0.0 and found[-1]:
         found.append(int(model.parents[found[-1]]))
     return found

@@ -60,6 +60,22 @@ def test_bodies_that_several_joints_of_one_join_are_next_to_each_other():
     assert not clear.left_out
 
 
+def test_bodies_beside_one_without_mass_are_apart():
+    """A URDF link with shapes and no <inertial>."""
+    mass = '<inertial><mass value="1"/><inertia ixx=".1" iyy=".1" izz=".1" ixy="0" ixz="0" iyz="0"/></inertial>'
+    shape = '<origin xyz="0 0 .25"/><geometry><cylinder radius=".04" length=".4"/></geometry>'
+    links = "".join(
+        f'<link name="l{i}">{mass if i != 2 else ""}<collision>{shape}</collision></link>' for i in range(4)
+    )
+    joints = "".join(
+        f'<joint name="j{i}" type="continuous"><parent link="l{i - 1}"/><child link="l{i}"/><origin xyz="0 0 .5"/>'
+        '<axis xyz="0 1 0"/></joint>'
+        for i in range(1, 4)
+    )
+    robot = load(f'<robot name="arm">{links}{joints}</robot>')
+    assert SelfClearance(robot).pairs == (("universe", "j2"), ("universe", "j3"), ("j1", "j3"))
+
+
 def test_capsules_around_a_rod_are_slim(rng):
     R = pin.exp3(rng.normal(size=3))
     points = rng.normal(size=(500, 3))
