@@ -9,7 +9,7 @@ once a knot; at the end of the horizon u is zeros.
 import reprlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Protocol, Self, runtime_checkable
 
@@ -89,9 +89,11 @@ class Cost:
         """The cost of a knot."""
         return self.function(x, u, self.parameters)
 
-    def varied(self, parameters: Any) -> Self:
-        """Copy with other parameters, as many."""
-        return type(self)(self.function, as_array("parameters", parameters, self.parameters.shape))
+    def varied(self, **numbers: Any) -> Self:
+        """Copy with other numbers, see `Problem.varying`; parameters are as many as before."""
+        if "parameters" in numbers:
+            numbers["parameters"] = as_array("parameters", numbers["parameters"], self.parameters.shape)
+        return replace(self, **numbers)
 
 
 def with_parameters(function: Callable[..., Any], p: Array | None) -> Callable[[Any, Any], Any]:

@@ -142,6 +142,8 @@ def independent(order: Indices, parent: int = NONE) -> list[Block]:
 def equals(arrays: Mapping[str, Array]) -> Indices:
     """The first sample (M,) of those that are equal to each, bit by bit."""
     flat = np.hstack([np.reshape(values, (len(values), -1)) for values in arrays.values()])
+    if flat.shape[1] == 0:
+        return np.zeros(len(flat), dtype=np.int64)
     whole = np.ascontiguousarray(flat, np.float64).view(np.dtype((np.void, 8 * flat.shape[1])))
     first = dict[bytes, int]()
     return np.array([first.setdefault(numbers, i) for i, numbers in enumerate(whole[:, 0].tolist())], dtype=np.int64)

@@ -1,6 +1,6 @@
 """Parameters of users' own costs and constraints: they vary as if the function had been written with other numbers."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -135,3 +135,23 @@ def test_other_numbers_of_parameters_are_refused(reach, ball):
         replace(reach, running=[ddp.Cost(pulled(reach), ball)]).varying(parameters=ball[:3])
     with pytest.raises(ddp.ProblemError, match="function: expected a function of"):
         ddp.Cost(3.0, ball)
+
+
+def test_costs_that_have_a_robot_vary_with_its_masses(reach):
+    @dataclass(frozen=True)
+    class Lowered:
+        robot: object
+
+        def __call__(self, x, u, p):
+            return p[0] * frame_placement(self.robot, x[:6], "tool0")[2, 3]
+
+    problem = replace(reach, running=[*reach.running, ddp.Cost(Lowered(reach.dynamics.robot), [0.5])])
+    heavy = problem.varying({"dynamics.masses": 1.1 * problem.number("dynamics.masses")})
+    assert heavy.running[-1].function.robot is heavy.dynamics.robot
+    np.testing.assert_array_equal(heavy.running[-1].parameters, [0.5])
+
+
+def test_samples_without_parameters_are_equal(reach):
+    problem = replace(reach, running=[*reach.running, ddp.Cost(lambda x, u, p: 1e-3 * u[0] ** 2, [])])
+    many = ddp.solve_many(problem, {f"running[{len(reach.running)}].parameters": np.zeros((3, 0))}, executor=1)
+    assert (many.cost == ddp.solve(problem).cost).all()
