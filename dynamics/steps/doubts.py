@@ -50,7 +50,8 @@ def is_beyond_reach(robot: Robot, problem: Any) -> bool:
     if robot.is_hybrid:
         return False
     terms = [term for term in map(_lifted, problem.terminal) if callable(getattr(term, "marks", None))]
-    asked = [np.count_nonzero(getattr(term, "weights", 0.0)) for term in terms]
+    weights = [np.asarray(getattr(term, "weights", 0.0)) for term in terms]
+    asked = [np.linalg.matrix_rank(W) if W.ndim == 2 else np.count_nonzero(W) for W in weights]
     return bool(max(asked, default=0) > robot.nv) or any(_targets(robot, terms))
 
 
