@@ -97,8 +97,9 @@ def solve(
 
     A minimum from the default guess may be much dearer than the best one where a joint turns by more than 2.2 rad and
     the end costs more than states alone. Unless it misses a target that is known to be out of reach, a few iterations
-    with an end that costs less then lead to a second start (`ddp.starts.softened`), which takes no more than
-    twice the iterations of the first; these count, and the cheaper minimum is kept. Not so with a ``checkpoint``.
+    with an end that costs less then lead to a second start (`ddp.starts.softened`), which takes at most
+    twice the iterations of the first, and four times as many more where it is cheaper by then. These count, and the
+    cheaper minimum is kept; its records come last in ``history``. Not so with a ``checkpoint``.
 
     Raises, whatever ``throw`` is, ProblemError for bad input, before any work, or when a term's own code fails;
     UndefinedCostError, which is one, where the cost of the guess is nan: of infinite ones the status tells; SolveError
@@ -144,8 +145,12 @@ class _Task(NamedTuple):
             return outcome
         few, again = replace(solver, max_iterations=PART, last_sweep=False), replace(solver, max_iterations=limit)
         led = _Task(soft, self.crew, _Shown(self, history)).attempted(few, None, start, [])
-        outcome = _better(outcome, self.attempted(again, led.U, start, history))
-        return _told(outcome, history, solver.max_iterations)
+        found = self.attempted(again, led.U, start, history)
+        cut = found.status.ending is Ending.ITERATIONS and found.violation <= TOLERANCE
+        if cut and found.cost < outcome.cost:
+            again = replace(solver, max_iterations=min(solver.max_iterations, MOST * limit))
+            found = self.attempted(again, found, start, history)
+        return _told(_better(outcome, found), history, solver.max_iterations)
 
     def kept(self, solver: DDP, guess: Start, start: Stopwatch, kept: Kept) -> Solution:
         """Go on from the checkpoint: from where full-space steps stood, or leg by leg; see checkpoint.py."""
@@ -274,8 +279,8 @@ def _left(solution: Solution) -> tuple[float, float]:
 
 
 def _told(outcome: Solution, history: list[Record], limit: int) -> Solution:
-    """The best of some attempts, with records of all, of which a limit of iterations may have cut off the last one."""
-    ending, done = outcome.status.ending, len(history)
+    """The best of some attempts, with records of all, its own last; a limit of iterations may have cut off another."""
+    ending, done, own = outcome.status.ending, len(history), outcome.history
     if outcome.converged and outcome.iterations == done:
         return outcome
     status = outcome.status.replace(f"after {outcome.iterations} iterations", f"after {done} iterations", 1)
@@ -284,7 +289,7 @@ def _told(outcome: Solution, history: list[Record], limit: int) -> Solution:
             f"{status}; the limit of {limit} iterations left no other attempt to its end",
             Ending.ITERATIONS,
         )
-    return replace(outcome, status=Status(status, ending), iterations=done, history=tuple(history))
+    return replace(outcome, status=Status(status, ending), iterations=done, history=(*history[len(own) :], *own))
 
 
 def may_be_better(outcome: Solution, solver: DDP, linear: bool) -> bool:

@@ -123,7 +123,9 @@ class Solves:
         for name, values in vars(found).items():
             getattr(out, name)[at[better]] = values[better]
         out.numbers[at, DONE] = np.minimum(total, limit[at])
-        out.numbers[at[(led.numbers[:, ENDING] == LEFT) | (found.numbers[:, ENDING] == LEFT)], ENDING] = LEFT
+        left = (led.numbers[:, ENDING] == LEFT) | (found.numbers[:, ENDING] == LEFT)
+        left |= (total > limit[at]) & (found.numbers[:, COST] < out.numbers[at, COST])  # `solve` goes on from there
+        out.numbers[at[left], ENDING] = LEFT
 
     def alone(self, problem: Problem, start: Start, again: bool = True) -> Solution:
         """Solve one problem by Python's loop, as `solve` does: in another way, too, where the first one fails.

@@ -51,7 +51,7 @@ class Solution:
     iterations, seconds: how many, and the wall time of the whole solve but for setup_seconds.
     setup_seconds: wall time that it spent on loading and compiling kernels, most of it in a process's first solve;
         0 of files that do not say.
-    history: one `Record` per iteration.
+    history: one `Record` per iteration; of several attempts those of the one that is kept come last.
     problem: what was solved; None if loaded without it, or pickled: see `attached`.
     multipliers (m,), penalties: of all constraints in a row, see `residuals`; empty without constraints.
     violation: the largest of a constraint, in its units.

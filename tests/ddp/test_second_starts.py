@@ -70,6 +70,8 @@ def test_iterations_of_both_starts_count_and_are_shown_with_costs_of_the_problem
         assert (again.iterations, again.cost) == (twice.iterations, twice.cost)
         assert len(shown) == len(again.history) == again.iterations <= MOST * once.iterations
         assert f"after {again.iterations} iterations" in again.status
+        assert again.history[-1].cost == again.cost
+        assert sorted(record[:-4] for record in shown) == sorted(record[:-4] for record in again.history)
         assert [record.cost for record in shown[: once.iterations]] == [record.cost for record in once.history]
         assert again.cost in [record.cost for record in shown]
 
@@ -143,3 +145,18 @@ def test_joints_that_turn_far_are_told_where_no_second_start_was_made(solved):
     assert held.explain().advice == WOUND
     assert WOUND not in str(held)
     assert ddp.solve(arm.reach()).explain().advice == ""
+
+
+def test_second_starts_go_on_where_they_are_cheaper():
+    """A reach whose second start is cheaper than the first one's end when it has taken twice as many iterations."""
+    problem = arm.reach("ur5")
+    robot, rng, q = problem.dynamics.robot, np.random.default_rng(11), problem.x0[:6]
+    turned = [q + rng.uniform(-2.5, 2.5, 6) for _ in range(30)][-1]
+    sample = {"target": arm._pose(robot, "tool0", np.clip(turned, -3.0, 3.0)).homogeneous}
+    one = problem.varying(sample)
+    once, twice = ddp.solve(one, guess=plain(one)), ddp.solve(one)
+    assert twice.cost < once.cost / 2.0
+    assert twice.converged
+    assert MOST * once.iterations < twice.iterations <= MOST**2 * once.iterations
+    both = ddp.Batch(problem, 1).solve({"target": sample["target"][None]})
+    assert (both.solution(0).cost, both.solution(0).iterations) == (twice.cost, twice.iterations)
