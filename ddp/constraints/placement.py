@@ -54,7 +54,7 @@ class Placed(NamedTuple):
             return self._replace(constraint=moved)
         made = self.constraint.at(moved)
         before, after = (idle(one, x0, dynamics) for one in (self.constraint, made))
-        return self._replace(constraint=made) if self.start > 0 or (before == after).all() else None
+        return self._replace(constraint=made) if (before == after).all() else None
 
     def own(self, flat: Array) -> Array:
         """The constraint's part (M, size) of a vector of all multipliers."""

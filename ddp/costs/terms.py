@@ -87,7 +87,7 @@ class Cost:
 
     def value(self, x: Array, u: Array) -> Any:
         """The cost of a knot."""
-        return self.function(x, u, self.parameters)
+        return self.function(x, u, self.parameters.copy())
 
     def varied(self, **numbers: Any) -> Self:
         """Copy with other numbers, see `Problem.varying`; parameters are as many as before."""
@@ -102,7 +102,7 @@ def with_parameters(function: Callable[..., Any], p: Array | None) -> Callable[[
 
 
 def _called_with(function: Callable[..., Any], p: Array, x: Any, u: Any) -> Any:
-    return function(x, u, p)
+    return function(x, u, p.copy())
 
 
 @dataclass(eq=False)

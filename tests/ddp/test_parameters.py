@@ -1,5 +1,6 @@
 """Parameters of users' own costs and constraints: they vary as if the function had been written with other numbers."""
 
+import re
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -155,3 +156,27 @@ def test_samples_without_parameters_are_equal(reach):
     problem = replace(reach, running=[*reach.running, ddp.Cost(lambda x, u, p: 1e-3 * u[0] ** 2, [])])
     many = ddp.solve_many(problem, {f"running[{len(reach.running)}].parameters": np.zeros((3, 0))}, executor=1)
     assert (many.cost == ddp.solve(problem).cost).all()
+
+
+def test_rows_of_the_end_that_parameters_give_to_controls_are_refused():
+    swing = pendulum.swing_up()
+    held = [ddp.Equality(lambda x, u, p: x[1] - p[0] * u[0], parameters=[0.0])]
+    idle = replace(swing, terminal_constraints=held)
+    with pytest.raises(ddp.ProblemError) as made:
+        replace(swing, terminal_constraints=[replace(held[0], parameters=[1.0])])
+    with pytest.raises(ddp.ProblemError, match=re.escape(str(made.value).splitlines()[0])):
+        idle.varying({"terminal_constraints[0].parameters": [1.0]})
+
+
+@pytest.mark.parametrize("derivatives", ["traced", "differences"])
+def test_functions_may_write_on_parameters_as_on_states(derivatives):
+    def doubled(x, u, p):
+        p *= 2.0
+        return x[1] - p[0]
+
+    held = ddp.Inequality(doubled, lower=-9.0, upper=0.0, parameters=[0.5], derivatives=derivatives)
+    problem = replace(pendulum.swing_up(), constraints=[held])
+    cost = ddp.Cost(lambda x, u, p: np.multiply(p, 2.0, out=p)[0] * x[0], [0.5])
+    assert cost.value(np.ones(1), np.zeros(1)) == cost.value(np.ones(1), np.zeros(1)) == 1.0
+    np.testing.assert_array_equal(problem.constraints[0].parameters, [0.5])
+    np.testing.assert_allclose(problem.rows.values(np.ones((101, 2)), np.zeros((100, 1)))[:3], 0.0, atol=1e-15)
