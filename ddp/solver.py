@@ -205,9 +205,12 @@ class _Task(NamedTuple):
 
         reached, led = outcome, is_led(history)
         astray = isinstance(guess, tuple) and not outcome.converged and self.problem.violation(*guess) > TOLERANCE
-        around = None if outcome.converged else detour(self.problem, outcome.X[-1])
+        around, rolls = (None, False) if outcome.converged else detour(self.problem, outcome.X[-1])
+        left = True  # rollouts from the guess, to their end
         if around is not None:
             tried(others[0], around, AROUND)
+        elif rolls := rolls and outcome.violation > TOLERANCE and goes_on(anew=False):
+            left = tried(others[-1], guess).status.ending is Ending.ITERATIONS
         starts: list[Start] = [guess] if led and not astray else []
         plain = isinstance(guess, np.ndarray) and np.array_equal(guess, start_policy(self.problem, None).U)
         if not (guess is None or plain or outcome.converged):
@@ -215,8 +218,7 @@ class _Task(NamedTuple):
         for begun in starts:
             if goes_on(anew=True):
                 tried(others[0], begun)
-        left = True  # rollouts from the guess, to their end
-        if not outcome.converged and outcome.violation > TOLERANCE and goes_on(anew=False):
+        if not (rolls or outcome.converged) and outcome.violation > TOLERANCE and goes_on(anew=False):
             left = tried(others[-1], guess).status.ending is Ending.ITERATIONS
         if (outcome.converged or outcome.violation > TOLERANCE) and goes_on(anew=True):
             most = 1 if outcome.converged else FROM_ELSEWHERE

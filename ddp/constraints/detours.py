@@ -20,17 +20,17 @@ LESS, COUNTS = 0.5, 1e-6
 """Share of what the straight way violates that a detour may violate, and violations that count as none."""
 
 
-def detour(problem: Problem, end: Array) -> tuple[Array, Array] | None:
-    """A guess (X, U) around what violates constraints on the straight way to about ``end`` (nx,), or None."""
+def detour(problem: Problem, end: Array) -> tuple[tuple[Array, Array] | None, bool]:
+    """A guess (X, U) around what the straight way to about ``end`` (nx,) violates, or None; whether no bump helps."""
     try:
         with np.errstate(all="ignore"):
-            return _around(problem, nearest_end(problem, end)) if np.isfinite(end).all() else None
+            return _around(problem, nearest_end(problem, end)) if np.isfinite(end).all() else (None, False)
     except Exception:  # a user's own code fails at states that no solve has come to
-        return None
+        return None, False
 
 
-def _around(problem: Problem, end: Array) -> tuple[Array, Array] | None:
-    """A guess around what violates constraints on the straight way to ``end``."""
+def _around(problem: Problem, end: Array) -> tuple[tuple[Array, Array] | None, bool]:
+    """A guess around what the straight way to ``end`` violates, or None; whether no bump helps."""
     system, rows, N, random = problem.dynamics, problem.rows, problem.horizon, np.random.default_rng(0)
     x0, way = np.tile(problem.x0, (N + 1, 1)), system.difference(problem.x0, end)
     U = np.clip(np.tile(system.nominal_control(problem.x0), (N, 1)), problem.lower, problem.upper)
@@ -57,4 +57,4 @@ def _around(problem: Problem, end: Array) -> tuple[Array, Array] | None:
         if found < best:
             best, X = found, tried
     steps = best[1] > 0.0 and np.isfinite(system.step(X[:-1], U)).all() and np.isfinite(problem.total(X, U))
-    return (X, U) if steps else None
+    return ((X, U), False) if steps else (None, bool((straight > COUNTS).any()))

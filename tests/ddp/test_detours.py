@@ -9,6 +9,7 @@ from dynamics import ContinuousDynamics
 from problems import quadrotor
 from problems.costs import ControlCost, StateCost
 from problems.obstacles import Sphere, SphereClearance
+from tests.benchmarks.optimisers import limited
 
 END = np.array([3.0, 0.0, 0.0, 0.0])
 
@@ -43,8 +44,8 @@ def test_a_point_goes_around_a_row_of_discs_in_any_unit(unit):
 
 def test_a_detour_violates_less_than_the_straight_way_and_ends_where_constraints_ask_for():
     problem = mass((1.5, 0.01))
-    X, U = detour(problem, np.array([0.5, 0.4, 1.0, -1.0]))
-    again, _ = detour(problem, np.array([0.5, 0.4, 1.0, -1.0]))
+    (X, U), _ = detour(problem, np.array([0.5, 0.4, 1.0, -1.0]))
+    (again, _), _ = detour(problem, np.array([0.5, 0.4, 1.0, -1.0]))
     np.testing.assert_array_equal(X, again)
     np.testing.assert_array_equal(X[0], problem.x0)
     np.testing.assert_allclose(X[-1], END, atol=1e-6)
@@ -54,9 +55,18 @@ def test_a_detour_violates_less_than_the_straight_way_and_ends_where_constraints
 
 
 def test_there_is_no_detour_where_the_straight_way_is_clear_or_nothing_is_known_beside_it():
-    assert detour(mass((1.5, 5.0)), END) is None
-    assert detour(mass((1.5, 0.01), fails=True), END) is None
-    assert detour(mass((1.5, 0.01)), np.full(4, np.nan)) is None
+    assert detour(mass((1.5, 5.0)), END) == (None, False)
+    assert detour(mass((1.5, 0.01), fails=True), END) == (None, True)
+    assert detour(mass((1.5, 0.01)), np.full(4, np.nan)) == (None, False)
+
+
+def test_rollouts_come_first_where_no_bump_helps():
+    problem = limited.gait("trot")
+    U = problem.guess[1]
+    noise = 0.1 * (np.abs(U).max() + 1.0) * np.random.default_rng(3).normal(size=U.shape)
+    solution = ddp.solve(problem, guess=U + noise)
+    assert solution.iterations <= 140  # 280 with full-space steps first
+    assert solution.cost == pytest.approx(ddp.solve(problem).cost, rel=1e-6)
 
 
 def test_detours_of_a_flying_body_keep_to_its_manifold_and_bend_its_place_alone():
@@ -70,7 +80,7 @@ def test_detours_of_a_flying_body_keep_to_its_manifold_and_bend_its_place_alone(
         system, [ControlCost(hover, np.full(4, 0.1))], [StateCost(system, end, np.full(12, 100.0))], x0, 60,
         constraints=[clear],
     )  # fmt: skip
-    X, U = detour(problem, end)
+    (X, U), _ = detour(problem, end)
     assert problem.violation(X, U) < 1e-6
     system.check_state("X", X)
     np.testing.assert_allclose(X[:, 3:], np.tile(x0[3:], (61, 1)), atol=1e-12)
