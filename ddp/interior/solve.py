@@ -131,7 +131,7 @@ def _by_what_binds(descent: Descent, point: Point, held: Array, led: bool) -> Fi
     barrier's iterations, of which two are kept, lead back from where nothing holds them.
     """
     left = descent.solver.max_iterations - len(descent.history)
-    if point.boxed or left < (FEW if led else FEWEST):
+    if point.boxed or left < FEWEST:
         return Finished(None, False)
     point.contract()
     show, at_once = partial(descent.go_on, at=point), 1 if descent.watched else MOST

@@ -410,3 +410,11 @@ def test_what_misses_such_bounds_by_more_than_the_tolerance_is_told_in_any_units
     missed = ddp.solve(pushed_by_jerk((0.5, 0.5 + 1.5e-8 / units, 0.0), units), throw=False)
     assert not missed.converged
     assert missed.violation == pytest.approx(1.5e-8, abs=1.5e-9)
+
+
+def test_limits_of_iterations_leave_the_course_as_it_is():
+    """Newton's steps on what binds need few iterations, as horizons have."""
+    plain = arm.obstacles("ur5", horizon=50, dt=0.02)
+    problem = replace(plain, constraints=plain.constraints[:1], terminal_constraints=[])
+    free, few = ddp.solve(problem), ddp.solve(problem, ddp.DDP(max_iterations=18))
+    assert (few.cost, few.iterations) == (free.cost, free.iterations)
