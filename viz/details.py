@@ -96,7 +96,12 @@ def of_world(world: World, times: Sequence[float], size: float) -> Details:
         found.messages.append(set_object("/mayne/steps", merge(raised)))
         found.legend.append(Entry("steps of the ground", STEP, ("/mayne/steps",)))
     obstacles = [(solid(obstacle), holding) for obstacle, holding in world.obstacles]
-    found.add(_holding("obstacle", "/mayne/obstacles", obstacles, times))
+    what = "moving obstacle" if len(world.shown) == len(obstacles) else "obstacle"
+    found.add(_holding(what, "/mayne/obstacles", obstacles, times))
+    for k, there in world.shown.items():
+        path, flags = f"/mayne/obstacles/{k}", np.append(there, there[-1])
+        found.messages.append(set_property(path, "visible", bool(flags[0])))
+        found.clips.append(clip(path, [track(".visible", "bool", times, flags, held=True)]))
     return found
 
 

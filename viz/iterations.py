@@ -106,12 +106,15 @@ def _plain(scene: Scene, end: float) -> list[Message]:
     """Clips until ``end`` [s] of what only the solution's multipliers turn red, and of rings that only it shows."""
     found = []
     (animation,) = [message for message in scene.messages if message["type"] == "set_animation"]
-    moved = [(one["path"], each["name"]) for one in animation["animations"] for each in one["clip"]["tracks"]]
-    for path, name in moved:
+    moved = [(one, each["name"]) for one in animation["animations"] for each in one["clip"]["tracks"]]
+    for one, name in moved:
+        path = one["path"]
         if name == ".material.color" and not path.startswith(ROBOT):
             found.append(clip(path, [track(name, "color", [0.0, end], np.tile(OBSTACLE[:3], (2, 1)), held=True)]))
         elif name == ".visible" and path.endswith("/limit"):
             found.append(clip(path, [track(name, "bool", [0.0, end], np.zeros(2, dtype=bool), held=True)]))
+        elif name == ".visible" and path.startswith("/mayne/obstacles/"):
+            found.append(one)
     return found
 
 

@@ -165,7 +165,7 @@ def _world(
     if forces is not None:
         world = world._replace(forces=as_forces(forces, (len(first.Q) - 1, len(first.Q))))
     if obstacles is not None:
-        world = world._replace(obstacles=[(obstacle, None) for obstacle in as_obstacles(obstacles)])
+        world = world._replace(obstacles=[(obstacle, None) for obstacle in as_obstacles(obstacles)], shown={})
     return world if ground is None else world._replace(ground=ground)
 
 

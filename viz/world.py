@@ -50,7 +50,8 @@ class World(NamedTuple):
     friction: coefficient of each foot's cone, and its axis (3,).   ground: its height [m].   obstacles, walls: solids
     and planes, and at which states (N+1,) each holds the motion.   slopes: planes that wheels roll on.   bodies: solids
     of the robot that constraints are about.   limits: joint index to the states at which its control or a constraint on
-    it is at a limit.   feet: frames with contacts.
+    it is at a limit.   feet: frames with contacts.   shown: index of an obstacle to the states (N+1,) at which it is
+    there, all where it has none.
     """
 
     targets: Sequence[Mark] = ()
@@ -64,6 +65,7 @@ class World(NamedTuple):
     bodies: Sequence[BodyCapsule] = ()
     limits: Mapping[int, Flags] = MappingProxyType({})
     feet: tuple[str, ...] = ()
+    shown: Mapping[int, Flags] = MappingProxyType({})
 
 
 def world_of(solution: Any, system: Any, X: Array, U: Array | None, first: int = 0) -> World:
@@ -77,6 +79,7 @@ def world_of(solution: Any, system: Any, X: Array, U: Array | None, first: int =
     targets = [mark for term in terms_of(problem) if isinstance(term, Marked) for mark in term.marks()]
     residuals = solution.residuals() if placed and getattr(solution, "multipliers", np.zeros(0)).size else None
     solids: dict[tuple[Any, ...], tuple[Mark, Flags | None]] = {}
+    imposed: dict[tuple[Any, ...], set[int]] = {}
     bodies: dict[tuple[int, bytes], BodyCapsule] = {}
     limits = {} if U is None else _limits(solution, system, first, len(X))
     for i, one in enumerate(constraints_of(problem)):
@@ -96,10 +99,13 @@ def world_of(solution: Any, system: Any, X: Array, U: Array | None, first: int =
             found = [flags for _, flags in (solids.get(key, (mark, None)), (mark, holding(mark.row, mark.side)))
                      if flags is not None]  # fmt: skip
             solids[key] = mark, np.any(found, axis=0) if found else None
+            imposed.setdefault(key, set()).update(range(placed[i].start, placed[i].stop))
+    knots = [imposed[key] for key, (mark, _) in solids.items() if mark.kind == "obstacle"]
     told = World(
         _each(targets), bodies=list(bodies.values()), limits=limits,
         obstacles=[(Capsule(m.start, m.end, m.radius), flags) for m, flags in solids.values() if m.kind == "obstacle"],
         walls=[(mark, flags) for mark, flags in solids.values() if mark.kind == "wall"],
+        shown=_in_turn(knots, first, len(X)),
     )  # fmt: skip
     if not isinstance(system, PhasedDynamics):
         return told
@@ -117,6 +123,18 @@ def world_of(solution: Any, system: Any, X: Array, U: Array | None, first: int =
 def _each(marks: Iterable[Mark]) -> list[Mark]:
     """Marks without repetitions at one place."""
     return list({(mark.frame, mark.start.round(6).tobytes()): mark for mark in marks}.values())
+
+
+def _in_turn(imposed: Sequence[set[int]], first: int, count: int) -> dict[int, Flags]:
+    """Index of an obstacle that moves to the states, ``count`` from a knot on, at which it is there.
+
+    imposed: knots of each obstacle. Those of one knot are places of what moves, each until the next knot that has one.
+    """
+    starts = np.array(sorted({k for knots in imposed if len(knots) == 1 for k in knots}))
+    if len(starts) < 2:
+        return {}
+    last = starts[np.maximum(np.searchsorted(starts, np.arange(first, first + count), side="right") - 1, 0)]
+    return {i: np.isin(last, list(knots)) for i, knots in enumerate(imposed) if len(knots) == 1}
 
 
 def _holding(residual: Any, row: int | None, side: int, first: int, count: int) -> Flags:

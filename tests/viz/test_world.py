@@ -15,6 +15,7 @@ from problems.constraints import SelfClearance
 from problems.costs import CenterOfMass, FramePosition
 from problems.obstacles import Capsule, Sphere, SphereClearance
 from viz.details import HELD, center_of_mass
+from viz.iterations import Iterate, variant
 from viz.robots import kinematics
 from viz.scene import build
 from viz.world import world_of
@@ -73,6 +74,25 @@ def test_obstacles_are_red_while_they_hold_and_only_then(solved, scene):
     red = [np.allclose(at(color, k * dt), HELD) for k in range(HORIZON + 1)]
     assert red == [k in (3, 4) for k in range(HORIZON + 1)]
     assert ("/mayne/obstacles/1/<object>", "material.color") not in moves(messages)  # its multipliers are zero
+
+
+def test_an_obstacle_that_moves_is_at_one_place_at_a_time(reach):
+    robot, still = reach.dynamics.robot, Sphere([2.0, 0.0, 0.0], 0.1)
+    places = {k: Sphere([1.0, 0.1 * k, 0.5], 0.1) for k in (1, 3, 4)}
+    at_knots = {k: [SphereClearance(robot, "tool0", 0.05, [ball])] for k, ball in places.items()}
+    problem = replace(reach, constraints=[SphereClearance(robot, "tool0", 0.05, [still])], constraints_at=at_knots)
+    X = np.tile(reach.x0, (HORIZON + 1, 1))
+    drawn = build(SimpleNamespace(X=X, U=np.zeros((HORIZON, 6)), problem=problem))
+    shown = {name[0]: values for name, values in moves(drawn.messages).items() if name[1] == "visible"}
+    obstacles = [m for m in drawn.messages if m["path"].startswith("/mayne/obstacles/") and m["type"] == "set_object"]
+    centers = {m["path"]: vertices(m).mean(axis=0) for m in obstacles}
+    for k, ball in enumerate((1, 1, 1, 3, 4, 4, 4, 4, 4)):
+        there = [path for path, values in shown.items() if at(values, k * reach.dynamics.dt)]
+        assert len(there) == 1
+        assert np.allclose(centers[there[0]], places[ball].center, atol=1e-9)
+    assert len(shown) == 3  # the one that all knots have stays
+    told = variant(drawn, reach.dynamics, Iterate(1, SimpleNamespace(cost=1.0, gradient=1.0), X))["messages"][-1]
+    assert {one["path"] for one in told["animations"]} >= set(shown)
 
 
 def test_a_ring_shows_which_control_is_at_its_limit(solved, scene):
