@@ -191,6 +191,15 @@ class OfRobot(Protocol):
         marks = self.marks() if isinstance(self, Marked) else []
         return [miss(self.robot, mark, x) for mark in marks if mark.kind == "target"]
 
+    def missed_most(self, X: Array) -> list[str]:
+        """The largest distance of states X (M, nx) from a target that moves, in words; nothing where none does."""
+        if not isinstance(self, MovingTerm) or not isinstance(self, Marked) or self.knots is None:
+            return []
+        marks = [mark for k in range(len(X)) for mark in self.part(k, k + 1).marks()]
+        far = [np.linalg.norm(_place(self.robot, mark, x) - mark.start) for mark, x in zip(marks, X, strict=True)]
+        k = int(np.argmax(far))
+        return [f"knot {k}: {miss(self.robot, marks[k], X[k])}, the most on the way"]
+
     @property
     def nx(self) -> int:
         return self.robot.nq + self.robot.nv
@@ -237,15 +246,18 @@ class LimitTerm(RobotTerm):
 
 def miss(robot: Robot, mark: Mark, x: Array) -> str:
     """Say how far a frame, or the centre of mass, is from its target in a state x (nx,): millimetres and degrees."""
-    q = x[: robot.nq]
-    if not mark.frame:
-        return f"the centre of mass is {_length(center_of_mass(robot, q) - mark.start)} from its target"
-    M = frame_placement(robot, q, mark.frame)
-    told = f"{mark.frame} is {_length(M[:3, 3] - mark.start)}"
+    told = f"{mark.frame or 'the centre of mass'} is {_length(_place(robot, mark, x) - mark.start)}"
     if mark.rotation is not None:
+        M = frame_placement(robot, x[: robot.nq], mark.frame)
         turn = float(np.degrees(np.linalg.norm(pin.log3(mark.rotation.T @ M[:3, :3]))))
         told += f" and {turn:.3g}°"
     return f"{told} from its target"
+
+
+def _place(robot: Robot, mark: Mark, x: Array) -> Array:
+    """Place (3,) of the frame, or the centre of mass, that a mark is about."""
+    q = x[: robot.nq]
+    return frame_placement(robot, q, mark.frame)[:3, 3] if mark.frame else center_of_mass(robot, q)
 
 
 def _length(error: Array) -> str:

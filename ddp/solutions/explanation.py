@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ddp.constraints.lagrangian import GIVEN
+from ddp.constraints.lagrangian import GIVEN, Residual
 from ddp.constraints.unreachable import AT_ONCE
 from ddp.costs.objective import Objective
 from ddp.guesses import Motion
@@ -38,6 +39,9 @@ HOLDS = 1e-6
 
 SEEN = 1e-3
 """Share of the cost below which a term is counted and not printed."""
+
+SINGLE = re.compile(r"^constraints_at\[\d+\]")
+"""Place of a constraint of a single knot: those of one place in their lists are told in one line."""
 
 ADVICE = {
     Ending.ITERATIONS: "give it more (max_iterations), a guess nearer to the motion, weights that differ less, or a"
@@ -149,7 +153,7 @@ def explain(solution: Solution, problem: Problem) -> Explanation:
         advice = MOVING if not active and _rests(problem, solution) else advice
         advice = advice or (WOUND if may_be_dear(solution, problem) else "")
     ordered = tuple(sorted(shares, key=lambda share: -abs(share[1])))
-    misses = tuple(_misses(problem, solution.X))
+    misses = (*_misses(problem, solution.X), *_on_the_way(problem, solution.X))
     outcome, own = str(solution).partition(TRY)[0], beyond_limits(solution, problem)
     return Explanation(outcome, ordered, tuple(active), _course(solution), advice, misses, own)
 
@@ -213,6 +217,13 @@ def _misses(problem: Problem, X: Any) -> Iterator[str]:
     for k, terms in problem.at.items():
         yield from (f"knot {k}: {told}" for told in misses_of(terms, X[k]))
     yield from misses_of(problem.terminal, X[-1])
+
+
+def _on_the_way(problem: Problem, X: Any) -> Iterator[str]:
+    """The largest miss of each running term's target that moves."""
+    for term in problem.running if np.isfinite(X).all() else ():
+        missed = getattr(term, "missed_most", None)
+        yield from missed(X[: problem.horizon]) if callable(missed) else ()
 
 
 def misses_of(terms: Sequence[Any], x: Any) -> Iterator[str]:
@@ -312,19 +323,27 @@ def _limits(problem: Problem, solution: Solution) -> Iterator[str]:
 
 
 def _constraints(solution: Solution) -> Iterator[str]:
-    """Constraints whose multipliers are not zero, and those that are violated."""
+    """Constraints whose multipliers are not zero, and those that are violated; those alike at single knots as one."""
     if not solution.multipliers.size:
         return
     least = HOLDS * float(np.abs(solution.multipliers).max())
+    alike: dict[str, list[Residual]] = {}
     for residual in solution.residuals():
-        size = np.abs(residual.multipliers)
+        alike.setdefault(SINGLE.sub("constraints_at[...]", residual.name), []).append(residual)
+    for name, residuals in alike.items():
+        sizes = [np.abs(residual.multipliers) for residual in residuals]
+        hardest = max(range(len(sizes)), key=lambda j: sizes[j].max())
+        one, size = residuals[hardest], sizes[hardest]
         if size.max() > least:
-            knots = np.asarray((size > least).any(axis=1))
+            held = sum(int((each > least).any(axis=1).sum()) for each in sizes)
             k, i = np.unravel_index(int(size.argmax()), size.shape)
-            strongest = f"hardest at knot {residual.knots[int(k)]}, multiplier {residual.multipliers[k, i]:.3g}"
-            yield f"{residual.name} at {int(knots.sum())} of {len(knots)} knots, {strongest}"
-        if residual.worst > 1e-6:
-            yield str(residual)
+            strongest = f"hardest at knot {one.knots[int(k)]}, multiplier {one.multipliers[k, i]:.3g}"
+            span = f"{residuals[0].knots[0]} to {residuals[-1].knots[0]}"
+            label = name.replace("...", span, 1) if len(sizes) > 1 else one.name
+            yield f"{label} at {held} of {sum(map(len, sizes))} knots, {strongest}"
+        worst = max(residuals, key=lambda residual: residual.worst)
+        if worst.worst > 1e-6:
+            yield str(worst)
 
 
 def _course(solution: Solution) -> str:

@@ -13,7 +13,7 @@ from ddp.solutions.kinks import slope_of
 from ddp.solutions.status import Ending, Status
 from dynamics import ContinuousDynamics, FunctionDynamics, RobotDynamics
 from problems import arm, constraints, gaits, obstacles, pendulum
-from problems.costs import StateCost
+from problems.costs import FramePosition, StateCost
 
 
 @pytest.mark.parametrize("build", [arm.reach, lambda: gaits.jump("solo12")], ids=["reach", "jump"])
@@ -55,6 +55,36 @@ def test_targets_are_missed_by_what_the_robots_frames_say():
     turn = np.linalg.norm(pin.log3(target.rotation.T @ M.rotation))
     assert float(angle) == pytest.approx(np.degrees(turn), rel=6e-3)
     assert f"targets\n  {told}" in str(solution.explain())
+
+
+def test_targets_that_move_are_missed_most_somewhere_on_the_way(rng):
+    plain = arm.reach(horizon=6)
+    robot, path = plain.dynamics.robot, rng.uniform(-0.5, 0.5, size=(6, 3))
+    solution = ddp.solve(
+        replace(plain, running=[*plain.running, FramePosition(robot, "tool0", path, 1.0)], terminal=[]),
+        ddp.DDP(max_iterations=2), throw=False,
+    )  # fmt: skip
+    data, missed = robot.model.createData(), []
+    for x, target in zip(solution.X[:-1], path, strict=True):
+        pin.framesForwardKinematics(robot.model, data, x[: robot.nq])
+        missed.append(1e3 * np.linalg.norm(data.oMf[robot.frame_id("tool0")].translation - target))
+    (told,) = solution.explain().misses
+    words = r"knot (\d+): tool0 is (\S+) (mm|m) from its target, the most on the way"
+    knot, size, unit = re.fullmatch(words, told).groups()
+    assert int(knot) == np.argmax(missed)
+    assert float(size) * (1e3 if unit == "m" else 1.0) == pytest.approx(max(missed), rel=6e-3)
+
+
+def test_constraints_of_single_knots_are_told_in_one_line():
+    plain = pendulum.swing_up()
+    bound = {k: [ddp.Inequality(lambda x, u: x[1] - 3.0)] for k in range(5, plain.horizon)}
+    one = ddp.solve(replace(plain, constraints_at=bound))
+    held = [residual for residual in one.residuals() if np.abs(residual.multipliers).max() > 1e-3]
+    assert len(held) > 1
+    (told,) = one.explain().active
+    assert told.startswith(f"constraints_at[5 to {plain.horizon - 1}][0] (Inequality) at ")
+    hardest = max(held, key=lambda residual: np.abs(residual.multipliers).max())
+    assert f"hardest at knot {hardest.knots[0]}, multiplier {hardest.multipliers[0, 0]:.3g}" in told
 
 
 def test_every_ending_that_is_no_success_has_advice():
