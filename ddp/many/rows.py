@@ -98,9 +98,10 @@ def fail(row: Any, sentence: str) -> None:
 
 
 def said_in(sentence: str) -> bytes:
-    """A sentence of at most `LONGEST` bytes."""
+    """A sentence of at most `LONGEST` bytes, cut after a word."""
     whole = " ".join(sentence.split()).encode()
-    return whole if len(whole) <= LONGEST else whole[: LONGEST - 3].decode(errors="ignore").encode() + b"..."
+    short = whole[: LONGEST - 3].decode(errors="ignore")
+    return whole if len(whole) <= LONGEST else (short.rpartition(" ")[0] or short).encode() + b"..."
 
 
 def as_texts(values: Any) -> NDArray[Any]:

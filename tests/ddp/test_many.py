@@ -22,6 +22,7 @@ from many_systems import DEADLY, Deadly, Odd, Picky, Wells, drift, of, straight
 import ddp
 from ddp.many import driver, executors, shelf
 from ddp.many.executors import Threads
+from ddp.many.rows import LONGEST, said_in
 
 HERE = Path(__file__).parent
 
@@ -128,6 +129,16 @@ def test_a_sample_that_raises_is_a_row_with_its_sentence():
     assert np.isnan(many.X[1]).all()
     with pytest.raises(ddp.ProblemError, match="i: sample 1 has no solution: "):
         many.solution(1)
+
+
+def test_long_sentences_are_cut_after_a_word():
+    sentence = "none of 13 others that were tried takes it away " * 10
+    kept = said_in(sentence).decode()
+    assert kept.endswith("...")
+    assert len(kept) <= LONGEST
+    assert sentence.startswith(f"{kept.removesuffix('...')} ")
+    assert said_in("x" * 500) == b"x" * (LONGEST - 3) + b"..."
+    assert said_in("short") == b"short"
 
 
 def test_what_does_not_converge_is_a_row_with_its_status(problem, over):
