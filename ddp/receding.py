@@ -175,5 +175,6 @@ def _check_recedes(problem: Problem) -> None:
     if problem.during or changes or np.ptp(durations_of(problem.dynamics, problem.horizon)) > 0.0:
         raise ProblemError(
             "problem: expected one whose horizon can recede, got contacts in phases, which belong to fixed"
-            " times and would start over at every solve: solve it once and follow its policy"
+            " times and would start over at every solve: solve it once and follow its policy, or"
+            " plan gaits again and again by mayne.Walking"
         )

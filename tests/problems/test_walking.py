@@ -140,7 +140,7 @@ def test_horizons_whose_contacts_change_at_fixed_knots_are_refused():
             if recedes:
                 ddp.RecedingHorizon(problem).close()
                 continue
-            with pytest.raises(ddp.ProblemError, match="problem: expected one whose horizon can recede"):
+            with pytest.raises(ddp.ProblemError, match=r"problem: expected one whose horizon can recede.* mayne\.W"):
                 ddp.RecedingHorizon(problem)
     for freed in (RobotDynamics(robot, 0.01), system):
         start = free_start(ddp.Problem(freed, [ControlCost(np.zeros(12), 1.0)], [], x0, 10))
