@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+GAINS = {"gain": "gain on position, dashed: on velocity"}
+"""Title of the column of gains."""
+
 MOST = 24
 """Rows of a figure: numbers of a state beyond these are left to `to_csv`."""
 
@@ -29,8 +32,8 @@ def plot_solution(solutions: Told | Mapping[str, Told], path: str | os.PathLike[
 
     solutions: one, or several of one system by name.   path: .png, .pdf or .svg.
     Dashed lines are limits that lie in the range of the plot. The last column has the gains of each control on the
-    error of its joint's position and, dashed, velocity. Numbers of joints with several degrees of freedom have rows of
-    their own; at most 24 rows are drawn.
+    error of its joint's position and, dashed, velocity, in the control's unit by the error's. Numbers of joints with
+    several degrees of freedom have rows of their own; at most 24 rows are drawn.
     Raises ProblemError for what is no Solution, or for solutions of systems whose numbers have other names.
     """
     several = {"": solutions} if isinstance(solutions, Told) else solutions
@@ -45,7 +48,7 @@ def plot_solution(solutions: Told | Mapping[str, Told], path: str | os.PathLike[
     columns = {title: signal.names for title, signal in first.items()} | ({"gain": tuple(gained)} if gained else {})
     rows = {row: i for row, i in _rows(columns).items() if i < MOST}
     figure, target = sheet(path, title, 3.2 * len(columns), 0.6 + 1.15 * (1 + max(rows.values())))
-    panels = _panels(figure, rows, columns, {title: titled(title, signal) for title, signal in first.items()})
+    panels = _panels(figure, rows, columns, {title: titled(title, signal) for title, signal in first.items()} | GAINS)
     for k, (name, solution) in enumerate(given.items()):
         color = COLORS[k % len(COLORS)]
         for (row, title), axes in panels.items():

@@ -58,7 +58,7 @@ def test_signals_of_ones_own_stand_beside_the_motion(solution, tmp_path):
 def test_a_figure_of_a_solution_is_written_for_robots_and_others(solution, tmp_path):
     assert viz.plot_solution({"a": solution, "b$": solution}, tmp_path / "a.svg", "$title").exists()
     drawn = (tmp_path / "a.svg").read_text()
-    labels = "elbow_joint", "b$", "$title", "gain", "position [rad]"
+    labels = "elbow_joint", "b$", "$title", "gain on position, dashed: on velocity", "position [rad]"
     assert all(f"<!-- {label} -->" in drawn for label in labels)
     other = ddp.solve(pendulum.swing_up(), ddp.DDP(max_iterations=1), throw=False)
     with pytest.raises(ProblemError, match="expected one of the system of the first"):
