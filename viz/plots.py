@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
@@ -45,7 +46,8 @@ def plot_convergence(
     """Draw one solution, or several by name, as three curves each, and write them to ``path`` (.png, .pdf, .svg).
 
     Cost is drawn as its distance to the lowest final cost, as far as rounding lets it be seen; iterates that violate
-    constraints may cost less. Filled marks are iterations with second-order terms.
+    constraints may cost less. Filled marks are iterations with second-order terms. Curves are broken where a solve
+    without constraints starts again from another guess.
     """
     from matplotlib.ticker import MaxNLocator
 
@@ -60,6 +62,7 @@ def plot_convergence(
         records = list(solution.history)
         above = np.abs(np.array([record.cost for record in records], dtype=np.float64) - best)
         exact = np.array([record.hessian != "gauss-newton" for record in records], dtype=bool)
+        begins = 1 + np.flatnonzero([_starts_again(*pair) for pair in pairwise(records)])
         curves = (
             np.where(above > 1e-15 * (1.0 + abs(best)), above, np.nan),
             np.array([record.gradient for record in records], dtype=np.float64),
@@ -68,7 +71,7 @@ def plot_convergence(
         for axes, values in zip(panels, curves, strict=True):
             width = 1.2 * (len(given) - k)  # the first ones show from under the others
             label = f"{name} ({len(records)} iterations)" if name else f"{len(records)} iterations"
-            _curve(axes, label, values, exact, k, 0.0 if axes is panels[2] else width)
+            _curve(axes, label, values, exact, begins, k, 0.0 if axes is panels[2] else width)
     names = ("distance to the lowest cost", "gradient norm", "step length")
     for axes, label in zip(panels, names, strict=True):
         axes.set_xlabel("iteration (filled: second order of the dynamics)" if axes is panels[1] else "iteration")
@@ -114,15 +117,23 @@ def plain(axes: Axes) -> None:
     axes.spines[["top", "right"]].set_visible(False)
 
 
-def _curve(axes: Axes, label: str, values: Array, exact: NDArray[np.bool_], k: int, width: float) -> None:
+def _starts_again(last: Any, record: Any) -> bool:
+    """Whether a record is of another attempt: the cost rises, which no step without gaps and constraints does."""
+    plain = last.gap == 0.0 and last.penalty == record.penalty == 0.0 and not (last.full_space or record.full_space)
+    return bool(plain and record.cost > last.cost + 1e-9 * (1.0 + abs(last.cost)))
+
+
+def _curve(
+    axes: Axes, label: str, values: Array, exact: NDArray[np.bool_], begins: NDArray[np.intp], k: int, width: float
+) -> None:
     color = COLORS[k % len(COLORS)]
     drawn = np.where(values > 0.0, values, np.nan)  # a rejected step has length zero
     iteration = np.arange(1, len(drawn) + 1)
     size = 4.0 if len(drawn) < 80 else 2.0
     marker = MARKERS[k % len(MARKERS)]
     axes.plot(
-        iteration, drawn, color=color, label=label, linewidth=width, marker=marker, markersize=size,
-        markerfacecolor="white", markeredgewidth=1.0,
+        np.insert(iteration, begins, 0), np.insert(drawn, begins, np.nan), color=color, label=label,
+        linewidth=width, marker=marker, markersize=size, markerfacecolor="white", markeredgewidth=1.0,
     )  # fmt: skip
     axes.plot(iteration[exact], drawn[exact], color=color, linestyle="none", marker=marker, markersize=size)
 

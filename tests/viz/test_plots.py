@@ -1,6 +1,7 @@
 """Convergence plots show what happened, rejected steps and all."""
 
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
 
 import matplotlib.image
 import numpy as np
@@ -16,6 +17,9 @@ class Record:
     gradient: float
     step: float
     hessian: str
+    gap: float = 0.0
+    penalty: float = 0.0
+    full_space: bool = False
 
 
 @dataclass
@@ -44,6 +48,15 @@ def test_a_plot_is_written_and_not_blank(tmp_path):
 def test_one_solution_needs_no_name(tmp_path):
     viz.plot_convergence(SOLUTIONS["DDP"], tmp_path / "one.svg")
     assert "<!-- 12 iterations -->" in (tmp_path / "one.svg").read_text()
+
+
+def test_curves_are_broken_where_a_solve_starts_again(tmp_path):
+    first, second = outcome(0.5, "exact").history, outcome(0.4, "exact").history
+    for records, pieces in ((first, 1), (first + second, 2), (first + [replace(r, penalty=1.0) for r in second], 1)):
+        viz.plot_convergence(Outcome(1.0, records), tmp_path / "again.svg")
+        curve = (tmp_path / "again.svg").read_text().split("<!-- gradient norm -->")[0].split('id="axes_2"')[1]
+        line = max(re.findall(r'<path d="([^"]*)" clip-path', curve), key=len)
+        assert line.count("M ") == pieces
 
 
 @pytest.mark.parametrize("suffix", [".svg", ".pdf"])
