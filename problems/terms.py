@@ -192,12 +192,12 @@ class OfRobot(Protocol):
         return [miss(self.robot, mark, x) for mark in marks if mark.kind == "target"]
 
     def missed_most(self, X: Array) -> list[str]:
-        """The largest distance of states X (M, nx) from a target that moves, in words; nothing where none does."""
-        if not isinstance(self, MovingTerm) or not isinstance(self, Marked) or self.knots is None:
+        """The largest distance of states X (M, nx), but the given first, from a target that moves, in words, if any."""
+        if not isinstance(self, MovingTerm) or not isinstance(self, Marked) or self.knots is None or len(X) < 2:
             return []
         marks = [mark for k in range(len(X)) for mark in self.part(k, k + 1).marks()]
         far = [np.linalg.norm(_place(self.robot, mark, x) - mark.start) for mark, x in zip(marks, X, strict=True)]
-        k = int(np.argmax(far))
+        k = 1 + int(np.argmax(far[1:]))
         return [f"knot {k}: {miss(self.robot, marks[k], X[k])}, the most on the way"]
 
     @property
