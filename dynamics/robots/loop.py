@@ -13,13 +13,14 @@ from ddp.machine.declared import each
 from ddp.machine.struct import Struct, integer, integers, reals
 from ddp.protocols import Array
 from dynamics.robots.libraries import pin
+from dynamics.robots.omissions import Omissions
 from dynamics.robots.tree import Indices
 
 AXES = ("x", "y", "z", "rx", "ry", "rz")
 
-RANK, SHARE, SAMPLES, SWEEPS = 1e-7, 1e-5, 3, 60
+RANK, SHARE, SAMPLES, SWEEPS, OPEN = 1e-7, 1e-5, 3, 60, 1e-7
 """Rows are redundant if singular values are this small a part, or what is left of a row without others, in so many
-closed postures; those are found in so many steps of Newton's method."""
+closed postures; those are found in so many steps of Newton's method. Rows are open from so many m or rad."""
 
 
 @dataclass(frozen=True)
@@ -244,8 +245,11 @@ def _rates_nearby(model: Mechanism, loops: Sequence[Loop], q0: Array) -> list[Ar
     return [errors(model, loops, q)[1] for q in found if q is not None]
 
 
-def independent(m: Mechanism, loops: Sequence[Loop], q0: Array) -> tuple[Loop, ...]:
-    """Loops without the rows that hold what joints and others hold already: those are set free, weakest first."""
+def independent(m: Mechanism, loops: Sequence[Loop], q0: Array, omissions: Omissions) -> tuple[Loop, ...]:
+    """Loops without the rows that hold what joints and others hold already: those are set free, weakest first.
+
+    Rows that open where the others stay closed, as of a straight mechanism, are named as omissions.
+    """
     if not loops:
         return ()
     J = np.stack(_rates_nearby(m, loops, q0))
@@ -266,7 +270,25 @@ def independent(m: Mechanism, loops: Sequence[Loop], q0: Array) -> tuple[Loop, .
         if len(free) < len(held):
             all_free = [axis for axis in AXES if axis in (*one.free.split(), *free)]
             kept.append(Loop(one.frame_a, one.frame_b, " ".join(all_free)))
+    for row in _opened(m, loops, kept, q0):
+        omissions.drop(
+            "directions {} have no rate of their own at the reference posture but open beside it, and are not held:"
+            " give the file a bent reference posture", row,
+        )  # fmt: skip
     return tuple(kept)
+
+
+def _opened(m: Mechanism, loops: Sequence[Loop], kept: Sequence[Loop], q0: Array) -> list[str]:
+    """Held directions of loops that are open in postures beside q0 which close those that are kept."""
+    rows = [(axis, one) for one in loops for axis in AXES if axis not in one.free.split()]
+    rng, gaps = np.random.default_rng(0), np.zeros(len(rows))
+    if (base := closed(m, loops, q0)) is None:
+        return []
+    for _ in range(SAMPLES):
+        near = closed(m, kept, m.moved(base, 0.02 * rng.normal(size=m.nv)))
+        if near is not None:
+            gaps = np.maximum(gaps, np.abs(distances(m, loops, near)[0]))
+    return [f"{axis} of {one}" for (axis, one), gap in zip(rows, gaps, strict=True) if gap > OPEN]
 
 
 def given(m: Mechanism, loops: Iterable[Loop]) -> tuple[Loop, ...]:

@@ -140,7 +140,7 @@ def read(document: ElementTree.Element, where: str, root: list[object], fixed: C
             omissions.drop("joints {} of links that are left out are not modelled", repr(joint.name))
         elif joint.name not in fixed and body[joint.parent][0] != body[joint.child][0]:
             loops.append(_close(model, joint, links, body))
-    loops_held = loop.independent(loop.Mechanism(model), loops, pin.neutral(model))
+    loops_held = loop.independent(loop.Mechanism(model), loops, pin.neutral(model), omissions)
     return Found(model, equipment=equipment, omissions=omissions, loops=loops_held)
 
 

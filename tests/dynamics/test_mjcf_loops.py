@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import dynamics
+from ddp.errors import ModelError
 from dynamics import RobotDynamics
 from dynamics.robots.mjcf.states import velocity_map
 
@@ -91,3 +92,13 @@ def test_the_only_joint_of_a_robot_can_be_held():
     <equality><connect body1="box" anchor="0 0 0"/></equality></mujoco>"""
     system = RobotDynamics(dynamics.load(slide), 0.01, integrator="implicit-euler")
     np.testing.assert_allclose(system.rollout(np.zeros(2), np.zeros((3, 1))), 0.0, atol=1e-15)
+
+
+@pytest.mark.parametrize("held", ['<connect body1="tip" anchor="0 0 .3"/>', '<weld body1="tip"/>'])
+def test_directions_lost_at_a_straight_reference_are_told(held):
+    """A cart and two upright links whose tip is pinned: z has no rate while straight, and falls if it is left out."""
+    bodies = """<body><joint type="slide" axis="1 0 0"/><geom size=".1"/>
+<body pos="0 0 .1"><joint axis="0 1 0"/><geom size=".1" pos="0 0 .2"/>
+<body name="tip" pos="0 0 .4"><joint axis="0 1 0"/><geom size=".1" pos="0 0 .2"/></body></body></body>"""
+    with pytest.raises(ModelError, match=r"z of .* bent reference posture"):
+        dynamics.load(f"{HEAD}{bodies}</worldbody><equality>{held}</equality></mujoco>", strict=True)

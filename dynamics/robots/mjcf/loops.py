@@ -46,7 +46,7 @@ def loops_of(m: Any, elements: Elements, model: pin.Model, q0: Array, omissions:
             continue
         omissions.place("equality constraints {} are held by implicit steps of RobotDynamics alone", name)
         found.append(one)
-    return loop.independent(loop.Mechanism(model), found, q0)
+    return loop.independent(loop.Mechanism(model), found, q0, omissions)
 
 
 def _ends(m: Any, model: pin.Model, i: int, kind: str) -> list[pin.Frame]:
