@@ -245,6 +245,12 @@ def _rates_nearby(model: Mechanism, loops: Sequence[Loop], q0: Array) -> list[Ar
     return [errors(model, loops, q)[1] for q in found if q is not None]
 
 
+def is_short(J: Array) -> bool:
+    """Whether rows of e_q depend on each other."""
+    finite = bool(J.size) and bool(np.isfinite(J).all())
+    return finite and bool(np.linalg.matrix_rank(J, tol=RANK * np.abs(J).max()) < len(J))
+
+
 def independent(m: Mechanism, loops: Sequence[Loop], q0: Array, omissions: Omissions) -> tuple[Loop, ...]:
     """Loops without the rows that hold what joints and others hold already: those are set free, weakest first.
 

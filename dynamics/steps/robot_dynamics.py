@@ -180,9 +180,13 @@ class RobotDynamics(SteppedRobot):
 
     def _undefined(self, x: Array, knot: int) -> ModelError:
         robot, at = self.robot, numbers(x)
-        gap = np.abs(loop.errors(robot.mechanism, robot.loops, x[: robot.nq])[0]).max() if robot.loops else 0.0
-        if gap > 1e-6:
-            return ModelError(f"{robot.name}: loops are open by {gap:.3g} at x = {at}: robot.closed(q) closes them")
+        if robot.loops:
+            e, J = loop.errors(robot.mechanism, robot.loops, x[: robot.nq])
+            if (gap := np.abs(e).max()) > 1e-6:
+                return ModelError(f"{robot.name}: loops are open by {gap:.3g} at x = {at}: robot.closed(q) closes them")
+            if loop.is_short(J):
+                singular = "the Jacobian of its loops has lost rank there: start beside it, as with links bent"
+                return ModelError(f"{robot.name}: no step from x = {at}: {singular}")
         newton = ", or Newton's method does not converge: take shorter steps"
         return self._undefined_motion(x, newton if self.implicit else "")
 

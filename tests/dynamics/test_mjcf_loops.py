@@ -102,3 +102,15 @@ def test_directions_lost_at_a_straight_reference_are_told(held):
 <body name="tip" pos="0 0 .4"><joint axis="0 1 0"/><geom size=".1" pos="0 0 .2"/></body></body></body>"""
     with pytest.raises(ModelError, match=r"z of .* bent reference posture"):
         dynamics.load(f"{HEAD}{bodies}</worldbody><equality>{held}</equality></mujoco>", strict=True)
+
+
+def test_a_flat_four_bar_has_lost_rank():
+    flat = f"""{HEAD}<body><joint axis="0 1 0"/><geom size=".1" pos=".1 0 0"/><body name="coupler" pos=".2 0 0">
+    <joint axis="0 1 0"/><geom size=".1" pos=".1 0 0"/></body></body><body name="rocker" pos=".4 0 0">
+    <joint axis="0 1 0"/><geom size=".1" pos=".1 0 0"/></body></worldbody>
+    <equality><connect body1="coupler" body2="rocker" anchor=".4 0 0"/></equality></mujoco>"""
+    system = RobotDynamics(dynamics.load(flat), 0.01, integrator="sdirk2")
+    assert np.isnan(system.step(np.zeros(6), np.zeros(3))).all()
+    with pytest.raises(ModelError, match="the Jacobian of its loops has lost rank"):
+        system.linearize(np.zeros(6), np.zeros(3))
+    assert "lost rank" in str(system.undefined(np.zeros(6)))
