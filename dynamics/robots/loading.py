@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ddp.errors import ModelError, as_array, nearest, numbers, said
+from ddp.protocols import Array
 from dynamics.robots import inspection, meshes, sdf, urdf
 from dynamics.robots.found import Found, Source
 from dynamics.robots.joints import root_name
@@ -106,7 +107,21 @@ def read_named(name: str, root: str | None) -> Found:
     if entry.srdf_filename and floating == entry.free_flyer:
         srdf = str(folder / entry.path / entry.srdf_subpath / entry.srdf_filename)
         q0 = readParamsFromSrdf(model, srdf, False, entry.has_rotor_parameters, entry.ref_posture)
+        q0 = _by_whole_turns(model, q0)
     return Found(model, q0, _named(source))
+
+
+def _by_whole_turns(model: pin.Model, q: Array) -> Array:
+    """Turn hinges that are outside their limits by the whole turns that bring them inside: the posture stays."""
+    q = np.array(q)
+    for joint in list(model.joints)[1:]:
+        i = joint.idx_q
+        if joint.nq == 1 and joint.shortname().startswith("JointModelR"):
+            low, high, turn = model.lowerPositionLimit[i], model.upperPositionLimit[i], 2.0 * np.pi
+            inside = low + (q[i] - low) % turn if np.isfinite(low) else q[i]
+            if not low <= q[i] <= high and inside <= high:
+                q[i] = inside
+    return q
 
 
 LOCKED = {"cassie": ("knee-spring-joint", "shin-spring-joint")}

@@ -249,3 +249,10 @@ def test_carts_carry_any_arm_from_its_own_posture_to_where_its_tool_is_sent(name
         whole, tool = problem.dynamics.robot, next(term.frame for term in problem.terminal if hasattr(term, "frame"))
         alone = frame_position(own, q, tool) + np.array([0.0, 0.0, 0.4])
         np.testing.assert_allclose(frame_position(whole, problem.x0[: whole.nq], tool), alone, atol=1e-12)
+
+
+def test_an_arm_starts_within_its_limits():
+    """A hinge of a Kinova is given in another turn than its limits, -1.571 rad for 4.712 rad."""
+    robot = load("kinova")
+    assert (robot.model.lowerPositionLimit <= robot.q0).all()
+    assert (robot.q0 <= robot.model.upperPositionLimit).all()
