@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 OWN = "x0", "control_limits"
 """Places of the problem itself."""
 
-ONE = range(1)
-
 TERMS = "running", "during", "at", "terminal"
 CONSTRAINTS = "constraints", "constraints_at", "terminal_constraints"
 
@@ -270,7 +268,7 @@ def _check_fit(problem: Problem, place: Place, term: Any) -> None:
     system: Any = problem.dynamics
     while name := ability(term, "lifts"):
         term, system = getattr(term, name), term.system.system
-    knots = range(problem.horizon) if place.listed == "running" else place.key if place.listed == "during" else ONE
+    knots = range(problem.horizon) if place.listed == "running" else place.key if place.listed == "during" else range(1)
     check_length(place, term, knots)
     if getattr(term, "varied", None) is None and isinstance(term, CompiledTerm):
         try:
