@@ -87,19 +87,20 @@ def solve(
     Constraints are held by full-space steps (``step`` of `DDP`): gains keep what is at its bound. A few rollouts
     without constraints may lead to where they begin, but not where X of a guess (X, U) moves and meets constraints,
     which keeps its way around obstacles. If they fail from there, where constraints do not give way yet, or
-    end at a minimum whose cost is mostly that of a missed target, they begin anew: from the guess itself, unless that
-    failed with states that violate constraints; after failures from the default guess, too, and from where they failed;
-    then from a few motions that violate constraints in other ways (`ddp.constraints.impossible`): if there are none,
-    they cannot be met, and the status says so. The cheapest minimum is kept; iterations of all attempts count, and
-    stand in ``history``. After failures from guesses, and where none converges, or to no minimum, the augmented
-    Lagrangian (`augmented`) is tried, whose gains give way to what disturbs them as much as the last penalties let
-    them.
+    end at a minimum whose cost is mostly that of a missed target, they begin anew: after failures from states that
+    go around what the straight way violates (`ddp.constraints.detours`); from the guess itself, unless that failed with
+    states that violate constraints; after failures from the default guess, too; then from a few motions that violate
+    constraints in other ways (`ddp.constraints.impossible`): if there are none, they cannot be met, and the status says
+    so. The cheapest minimum is kept; iterations of all attempts count, and stand in ``history``. After failures from
+    guesses, and where none converges, or to no minimum, the augmented Lagrangian (`augmented`) is tried, whose gains
+    give way to what disturbs them as much as the last penalties let them; where no detour mends what the straight way
+    violates, before steps begin anew.
 
     A minimum from the default guess may be much dearer than the best one where a joint turns by more than 2.2 rad and
     the end costs more than states alone. Unless it misses a target that is known to be out of reach, a few iterations
-    with an end that costs less then lead to a second start (`ddp.starts.softened`), which takes at most
-    twice the iterations of the first, and four times as many more where it is cheaper by then. These count, and the
-    cheaper minimum is kept; its records come last in ``history``. Not so with a ``checkpoint``.
+    with an end that costs less then lead to a second start (`ddp.starts.softened`). Both together
+    take at most three times the iterations of the first, or nine times where the second is cheaper by then. These
+    count, and the cheaper minimum is kept; its records come last in ``history``. Not so with a ``checkpoint``.
 
     Raises, whatever ``throw`` is, ProblemError for bad input, before any work, or when a term's own code fails;
     UndefinedCostError, which is one, where the cost of the guess is nan: of infinite ones the status tells; SolveError

@@ -29,8 +29,8 @@ LOST = 1e15
 
 
 PART, MOST = 4, 3
-"""Iterations from a default guess that lead part of the way by a softened problem; and those of all that is done from
-there, as many times those of the first start."""
+"""Iterations from a default guess that lead part of the way by a softened problem; and those of both starts together,
+as many times those of the first one, and so many times that where the second one is cheaper by then."""
 
 
 class Beginning(NamedTuple):

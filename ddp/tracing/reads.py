@@ -104,7 +104,7 @@ class Reads:
             return place
         place = self._noted[source, way, name] = len(self._values)
         self._values.append(value)
-        # It matters which object it is that may be written on, or is looked into.
+        # The identity matters of objects that may be written on, or are looked into.
         is_object = isinstance(value, (np.ndarray, list, dict, set, FunctionType, CellType)) or is_viewed(value)
         first = self._places.setdefault(id(value), place) if is_object else place
         expected: Any = first if first < place else expectation(value)
