@@ -10,7 +10,8 @@ from scipy.linalg import expm
 
 import ddp
 import problems
-from dynamics import frame_position, load
+from ddp.errors import ModelError
+from dynamics import RobotDynamics, frame_position, load, mass_matrix
 from problems.systems import acrobot, ballbot, car, glider, integrator, mobile, rocket
 from viz.motions import inside
 
@@ -256,3 +257,41 @@ def test_an_arm_starts_within_its_limits():
     robot = load("kinova")
     assert (robot.model.lowerPositionLimit <= robot.q0).all()
     assert (robot.q0 <= robot.model.upperPositionLimit).all()
+
+
+GEARED_ARM = """
+<mujoco><option gravity="0 0 -3.7"/><worldbody><body pos="0 0 .1">
+<joint name="a" axis="0 0 1" armature=".3" damping=".5"/>
+<geom size=".1"/><body pos="0 0 .3"><joint name="b" axis="0 1 0" stiffness="2" springref="20"/>
+<geom size=".05" pos=".1 0 .2"/><site name="tip" pos="0 0 .3"/></body></body></worldbody>
+<actuator><motor joint="b" gear="3" ctrlrange="-2 2"/><motor joint="a"/></actuator>
+<keyframe><key name="home" qpos=".1 .2"/></keyframe></mujoco>"""
+
+
+def test_arms_on_carts_keep_motors_springs_and_posture():
+    arm = load(GEARED_ARM)
+    own = slice(3, 5)
+    for robot in (mobile.on_wheels(arm), mobile.driven(arm)):
+        assert np.array_equal(robot.q0[4:6], arm.q0)
+        assert np.array_equal(robot.actuation[own, own], arm.actuation)
+        assert np.array_equal(np.delete(np.delete(robot.actuation, own, 0), own, 1), np.eye(robot.nv - 2))
+        assert np.array_equal(robot.control_limits[own], arm.control_limits)
+        assert np.isinf(np.delete(robot.control_limits, own, 0)).all()
+        assert robot.equipment.damped
+        q, v = np.append(robot.q0[:4], np.pad([0.4, 0.5], (0, robot.nv - 5))), np.zeros(robot.nv)
+        v[own] = 0.7, 0.8
+        x, still = np.concatenate([q, v]), np.array([0.4, 0.5, 0.7, 0.8])
+        ours, alone = RobotDynamics(robot, 0.01), RobotDynamics(arm, 0.01)
+        np.testing.assert_allclose(ours.passive_torques(x[None])[0, own], alone.passive_torques(still[None])[0])
+        np.testing.assert_allclose(ours.holding_torques(x)[own], alone.holding_torques(still), atol=1e-12)
+        np.testing.assert_allclose(mass_matrix(robot, q)[own, own], mass_matrix(arm, still[:2]), atol=1e-12)
+    driven, system = mobile.driven(arm), mobile.drive(arm).dynamics
+    assert np.array_equal(system.actuation, driven.actuation[:, 3:])
+    assert np.array_equal(system.control_limits, driven.control_limits[3:])
+
+
+def test_arms_with_loops_are_not_put_on_carts():
+    held = '<equality><connect body1="lower" anchor=".1 0 .3"/></equality>'
+    text = GEARED_ARM.replace("<body pos", '<body name="lower" pos', 1).replace("<keyframe>", held + "<keyframe>")
+    with pytest.raises(ModelError, match="expected an arm without loops"):
+        mobile.on_wheels(load(text.replace(".1 .2", "0 0")))
