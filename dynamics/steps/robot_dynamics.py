@@ -15,13 +15,18 @@ from ddp.systems.system import Routines
 from dynamics.contacts.contact import compile_contacts
 from dynamics.geometry.joint_motion import ROD
 from dynamics.rigid_bodies.balance import balance
+from dynamics.rigid_bodies.open_loops import errors_of_loops
 from dynamics.robots import loop
 from dynamics.robots.model import Robot
+from dynamics.robots.omissions import warn_once
 from dynamics.steps import lane_contraction, schemes
 from dynamics.steps.modes import STEP, Mode
 from dynamics.steps.routines import routines_of
 from dynamics.steps.stepped_robot import SteppedRobot
 from dynamics.steps.tracking import TrackedRobot
+
+OPEN = 1e-6
+"""Loops that are further from closed are told of [m, rad]."""
 
 
 @suggesting
@@ -178,15 +183,47 @@ class RobotDynamics(SteppedRobot):
             self._written if blockwise else None, alone, not self._one_of_many,
         )  # fmt: skip
 
-    def _undefined(self, x: Array, knot: int) -> ModelError:
+    def _states(self, field: str, x: ArrayLike, shape: tuple[int, ...] | None = None) -> Array:
+        X, robot = super()._states(field, x, shape), self.robot
+        if robot.loops and field in ("x", "x0"):
+            memory = working_memory(self._room_of_rollouts, 1)
+            if np.abs(errors_of_loops(robot, memory, X[:, : robot.nq])).max(initial=0.0) > OPEN:
+                warn_once(
+                    f"{field}: loops of {robot.name} are open, steps close them at once, at speeds of the gap over dt:"
+                    " robot.closed(q) closes them"
+                )
+        return X
+
+    def step(self, x: ArrayLike, u: ArrayLike, first: int = 0) -> Array:
+        end = super().step(x, u, first)
+        self._tell_of_ends(np.reshape(x, (-1, self.nx)), end.reshape(-1, self.nx))
+        return end
+
+    def rollout(self, x0: ArrayLike, U: ArrayLike) -> Array:
+        X = super().rollout(x0, U)
+        self._tell_of_ends(X[:-1], X[1:])
+        return X
+
+    def _tell_of_ends(self, X: Array, ends: Array) -> None:
+        """Warn of the first step that has no end because of loops, if one has none."""
+        found = np.flatnonzero(~np.isfinite(ends).all(axis=1))
+        if len(found) and (why := self._held_up(X[found[0]])):
+            warn_once(f"{self.robot.name}: {why}")
+
+    def _held_up(self, x: Array) -> str:
+        """Why loops leave no step from x; empty if they do not."""
         robot, at = self.robot, numbers(x)
-        if robot.loops:
-            e, J = loop.errors(robot.mechanism, robot.loops, x[: robot.nq])
-            if (gap := np.abs(e).max()) > 1e-6:
-                return ModelError(f"{robot.name}: loops are open by {gap:.3g} at x = {at}: robot.closed(q) closes them")
-            if loop.is_short(J):
-                singular = "the Jacobian of its loops has lost rank there: start beside it, as with links bent"
-                return ModelError(f"{robot.name}: no step from x = {at}: {singular}")
+        if not robot.loops:
+            return ""
+        e, J = loop.errors(robot.mechanism, robot.loops, x[: robot.nq])
+        if (gap := np.abs(e).max(initial=0.0)) > OPEN:
+            return f"loops are open by {gap:.3g} at x = {at}: robot.closed(q) closes them"
+        singular = "the Jacobian of its loops has lost rank there: start beside it, as with links bent"
+        return f"no step from x = {at}: {singular}" if loop.is_short(J) else ""
+
+    def _undefined(self, x: Array, knot: int) -> ModelError:
+        if why := self._held_up(x):
+            return ModelError(f"{self.robot.name}: {why}")
         newton = ", or Newton's method does not converge: take shorter steps"
         return self._undefined_motion(x, newton if self.implicit else "")
 

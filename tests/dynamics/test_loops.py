@@ -15,6 +15,7 @@ from ddp.systems.system import expanded
 from dynamics import Loop, Robot, RobotDynamics
 from dynamics.robots.loop import Mechanism, closed, distances
 from dynamics.robots.mjcf.writing import World
+from dynamics.robots.omissions import warn_once
 from problems.costs import ControlCost, StateCost
 
 HOLDING = ("implicit-euler", "sdirk2")
@@ -292,6 +293,41 @@ def test_states_whose_loops_are_open_are_told():
     problem = ddp.Problem(system, [ControlCost(np.zeros(3), 1.0)], [], np.zeros(6), 3)
     with pytest.raises(ddp.SolveError, match=r"loops are open by 0\.\d+ at x = .*: robot.closed\(q\) closes them"):
         ddp.solve(problem)
+
+
+@pytest.fixture
+def told(caplog):
+    """Warnings that are logged, also those that this process has logged."""
+    warn_once.cache_clear()
+    return lambda: [record.getMessage() for record in caplog.records]
+
+
+def test_steps_from_states_off_their_loops_are_told_of_once(told):
+    robot = four_bar()
+    system = RobotDynamics(robot, 0.01, integrator="implicit-euler")
+    closed_, off = np.append(robot.q0, np.zeros(3)), np.append(robot.q0 + 0.01, np.zeros(3))
+    system.rollout(closed_, np.zeros((3, 3)))
+    system.linearize(closed_ + 1e-8, np.zeros(3))
+    assert not told()
+    for _ in range(2):
+        ddp.Problem(system, [ControlCost(np.zeros(3), 1.0)], [], off, 3)
+        assert np.isfinite(system.step([closed_, off], np.zeros((2, 3)))).all()
+        assert np.isfinite(system.rollout(off, np.zeros((3, 3)))).all()
+        system.linearize(off, np.zeros(3))
+    assert [line.split(",")[0] for line in told()] == [f"{x}: loops of four-bar are open" for x in ("x0", "x")]
+
+
+def test_a_flat_four_bar_has_no_step_and_is_told_why(told):
+    ground, flat = four_bar(), np.zeros(6)
+    place = ground.model.jointPlacements[3]
+    place.translation = np.array([0.5, 0.0, 0.0])  # flat, all links lie on the ground
+    robot = Robot(ground.model, np.array([-1.0, 0.3, -1.0]), loops=ground.loops)
+    system = RobotDynamics(robot, 0.01, integrator="implicit-euler")
+    assert np.isnan(system.step(flat, np.zeros(3))).all()
+    assert np.isnan(system.rollout(flat, np.zeros((2, 3)))[1:]).all()
+    assert len(told()) == 1
+    assert "four-bar: no step from x = [0" in told()[0]
+    assert "the Jacobian of its loops has lost rank there" in told()[0]
 
 
 def test_robots_with_loops_travel_to_other_processes():
