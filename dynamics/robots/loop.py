@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 
-from ddp.errors import ModelError, instance, instances, said
+from ddp.errors import ModelError, instance, instances, numbers, said
 from ddp.machine.declared import each
 from ddp.machine.struct import Struct, integer, integers, reals
 from ddp.protocols import Array
@@ -18,9 +18,10 @@ from dynamics.robots.tree import Indices
 
 AXES = ("x", "y", "z", "rx", "ry", "rz")
 
-RANK, SHARE, SAMPLES, SWEEPS, OPEN = 1e-7, 1e-5, 3, 60, 1e-7
+RANK, SHARE, SAMPLES, SWEEPS, OPEN, BRANCH, NOTHING = 1e-7, 1e-5, 3, 60, 1e-7, 1e-3, 1e-9
 """Rows are redundant if singular values are this small a part, or what is left of a row without others, in so many
-closed postures; those are found in so many steps of Newton's method. Rows are open from so many m or rad."""
+closed postures, where the largest entry counts as at least NOTHING; those are found in so many steps of Newton's
+method. Rows are open from so many m or rad; those that others hold, as well as numbers of files do, from BRANCH."""
 
 
 @dataclass(frozen=True)
@@ -31,18 +32,28 @@ class Loop:
     free: what may move, of x, y, z (the origin of a, along the axes of b) and rx, ry, rz (turns about axes that both
     frames share): "ry" is a hinge about y, "rx ry rz" a ball, "" a weld. In a planar mechanism all that lies across the
     plane is free: "y rx ry rz" holds two hinges about y together.
+    spare: what of this joints and other loops hold already: no equation, but closed wherever postures are closed.
     """
 
     frame_a: str
     frame_b: str
     free: str = ""
+    spare: str = ""
 
     def __post_init__(self) -> None:
-        for field in ("frame_a", "frame_b", "free"):
+        for field in ("frame_a", "frame_b", "free", "spare"):
             instance(f"{field} of a loop", getattr(self, field), str, "text", ModelError)
         for one in self.free.split():
             if one not in AXES:
                 raise ModelError(f"free of {self}: expected some of {', '.join(AXES)}, got {said(one)}")
+        for one in self.spare.split():
+            if one not in self.free.split():
+                raise ModelError(f"spare of {self}: expected some of {self.free!r}, which are free, got {said(one)}")
+
+    @property
+    def whole(self) -> Loop:
+        """The loop that holds what others hold, too."""
+        return Loop(self.frame_a, self.frame_b, " ".join(set(self.free.split()) - set(self.spare.split())))
 
     def __str__(self) -> str:
         return f"the loop of {self.frame_a!r} and {self.frame_b!r}"
@@ -133,16 +144,30 @@ def errors(m: Mechanism, loops: Sequence[Loop], q: Array) -> tuple[Array, Array]
 
 def closed(m: Mechanism, loops: Sequence[Loop], q: Array) -> Array | None:
     """The configuration near q that closes loops, their axes in the same sense; None if there is none."""
-    if np.abs(distances(m, loops, q)[0]).max(initial=0.0) < 1e-12:
+    whole = [loop.whole for loop in loops]
+    if np.abs(distances(m, loops, q)[0]).max(initial=0.0) < 1e-12 and _is_on_branch(m, whole, q):
         return q
+    for first in ([], whole):  # rows that others hold are closed on some branches alone, which they lead to
+        found = _approached(m, loops, _approached(m, first, q))
+        left = np.append(errors(m, loops, found)[0], distances(m, loops, found)[0])
+        if np.abs(left).max(initial=0.0) < 1e-9 and _is_on_branch(m, whole, found):
+            return found
+    return None
+
+
+def _is_on_branch(m: Mechanism, whole: Sequence[Loop], q: Array) -> bool:
+    return bool(np.abs(distances(m, whole, q)[0]).max(initial=0.0) < BRANCH)
+
+
+def _approached(m: Mechanism, loops: Sequence[Loop], q: Array) -> Array:
+    """Where Newton's method leads from q to close loops."""
     sweep = 0
-    while sweep < SWEEPS:
+    while sweep < SWEEPS and loops:
         e, J = distances(m, loops, q) if sweep < SWEEPS - 3 else errors(m, loops, q)
         step = -np.linalg.pinv(J, rcond=1e-9) @ e
         q = m.moved(q, step * min(1.0, 0.5 / max(np.abs(step).max(initial=0.0), 1e-300)))
         sweep = max(sweep + 1, SWEEPS - 3 if np.abs(step).max(initial=0.0) < 1e-10 else 0)
-    left = np.append(errors(m, loops, q)[0], distances(m, loops, q)[0])
-    return q if np.abs(left).max(initial=0.0) < 1e-9 else None
+    return q
 
 
 def distances(m: Mechanism, loops: Sequence[Loop], q: Array) -> tuple[Array, Array]:
@@ -201,6 +226,8 @@ def compile_loops(m: Mechanism, previous: Indices, loops: Sequence[Loop], q0: Ar
     for loop in loops:
         a, b = bodies_of(m, loop)
         rows, begin = rows_of(m, loop), len(path)
+        if not rows:
+            continue
         sides = [m.dofs(body) if body >= 0 else [] for body in (a, b)]
         common = set(sides[0]) & set(sides[1])
         for side in (0, 1):
@@ -213,7 +240,7 @@ def compile_loops(m: Mechanism, previous: Indices, loops: Sequence[Loop], q0: Ar
     order = np.arange(-1, m.nv + nc - 1) if nc else previous
     _check_rank(m, loops, q0)
     return Loops(
-        nc=nc, count=len(loops), entries=len(path), pair=np.array(pair, dtype=np.int64).reshape(-1, 8),
+        nc=nc, count=len(pair), entries=len(path), pair=np.array(pair, dtype=np.int64).reshape(-1, 8),
         path=np.array(path, dtype=np.int64).reshape(-1, 2), point=np.array(points).reshape(-1, 4),
         plane=np.array(planes).reshape(-1, 4), previous=order,
     )  # fmt: skip
@@ -230,6 +257,12 @@ def _check_rank(model: Mechanism, loops: Sequence[Loop], q0: Array) -> None:
     short = np.flatnonzero(ranks < sizes)
     if len(short):
         loop, lacking = loops[short[0]], int(sizes[short[0]] - ranks[short[0]])
+        if opened := _opened(model, loops, _redundant(model, loops, q0), q0):
+            named = ", ".join(f"{axis} of {loops[i]}" for i, axis in opened)
+            raise ModelError(
+                f"{named}: nothing else holds them, but they have no rate of their own at q0: expected a bent posture,"
+                f" got q0 = {numbers(q0)}"
+            )
         raise ModelError(
             f"{loop} holds {lacking} direction{'s' if lacking > 1 else ''} that joints and other loops hold already:"
             f" set them free, in a planar mechanism all across the plane; got free={loop.free!r}"
@@ -258,43 +291,59 @@ def independent(m: Mechanism, loops: Sequence[Loop], q0: Array, omissions: Omiss
     """
     if not loops:
         return ()
+    redundant = _redundant(m, loops, q0)
+    opened = _opened(m, loops, redundant, q0)
+    for i, axis in opened:
+        omissions.drop(
+            "directions {} have no rate of their own at the reference posture but open beside it, and are not held:"
+            " give the file a bent reference posture", f"{axis} of {loops[i]}",
+        )  # fmt: skip
+    kept = [_freed(loop, redundant[i]) for i, loop in enumerate(loops)]
+    if not any(rows_of(m, loop) for loop in kept):
+        return ()
+    spare = [" ".join(axis for axis in axes if (i, axis) not in opened) for i, axes in enumerate(redundant)]
+    return tuple(replace(loop, spare=axes) for loop, axes in zip(kept, spare, strict=True))
+
+
+def _redundant(m: Mechanism, loops: Sequence[Loop], q0: Array) -> list[list[str]]:
+    """Axes of each loop that joints and other loops hold already, the weakest."""
     J = np.stack(_rates_nearby(m, loops, q0))
-    left, kept, begin = J.copy(), [], 0
+    left, found, begin = J.copy(), [], 0
     for one in loops:
         held = [axis for axis in AXES if axis not in one.free.split()]
         rest = dict(zip(held, range(begin, begin + len(held)), strict=True))
-        begin, free = begin + len(held), []
+        begin += len(held)
         while rest:
             sizes = {axis: np.linalg.norm(left[:, r], axis=1).max() for axis, r in rest.items()}
             axis = max(sizes, key=lambda axis: sizes[axis])
-            if sizes[axis] < SHARE * np.abs(J).max():
-                free = list(rest)
+            if sizes[axis] <= SHARE * max(np.abs(J).max(), NOTHING):
                 break
             chosen = left[:, rest.pop(axis)]
             unit = chosen / np.maximum(np.linalg.norm(chosen, axis=1, keepdims=True), 1e-300)
             left = left - np.einsum("srv,sv->sr", left, unit)[..., None] * unit[:, None]
-        if len(free) < len(held):
-            all_free = [axis for axis in AXES if axis in (*one.free.split(), *free)]
-            kept.append(Loop(one.frame_a, one.frame_b, " ".join(all_free)))
-    for row in _opened(m, loops, kept, q0):
-        omissions.drop(
-            "directions {} have no rate of their own at the reference posture but open beside it, and are not held:"
-            " give the file a bent reference posture", row,
-        )  # fmt: skip
-    return tuple(kept)
+        found.append(list(rest))
+    return found
 
 
-def _opened(m: Mechanism, loops: Sequence[Loop], kept: Sequence[Loop], q0: Array) -> list[str]:
-    """Held directions of loops that are open in postures beside q0 which close those that are kept."""
-    rows = [(axis, one) for one in loops for axis in AXES if axis not in one.free.split()]
+def _freed(one: Loop, axes: Sequence[str]) -> Loop:
+    """A loop of which more is free."""
+    return replace(one, free=" ".join(axis for axis in AXES if axis in (*one.free.split(), *axes)))
+
+
+def _opened(
+    m: Mechanism, loops: Sequence[Loop], redundant: Sequence[Sequence[str]], q0: Array
+) -> list[tuple[int, str]]:
+    """Held directions of loops that are open in postures beside q0 which close all that is not redundant."""
+    rows = [(i, axis) for i, one in enumerate(loops) for axis in AXES if axis not in one.free.split()]
     rng, gaps = np.random.default_rng(0), np.zeros(len(rows))
+    kept = [_freed(*pair) for pair in zip(loops, redundant, strict=True)]
     if (base := closed(m, loops, q0)) is None:
         return []
     for _ in range(SAMPLES):
         near = closed(m, kept, m.moved(base, 0.02 * rng.normal(size=m.nv)))
         if near is not None:
             gaps = np.maximum(gaps, np.abs(distances(m, loops, near)[0]))
-    return [f"{axis} of {one}" for (axis, one), gap in zip(rows, gaps, strict=True) if gap > OPEN]
+    return [row for row, gap in zip(rows, gaps, strict=True) if gap > OPEN]
 
 
 def given(m: Mechanism, loops: Iterable[Loop]) -> tuple[Loop, ...]:
@@ -303,6 +352,6 @@ def given(m: Mechanism, loops: Iterable[Loop]) -> tuple[Loop, ...]:
     for loop in found:
         if bodies_of(m, loop)[0] < 0:
             raise ModelError(f"{loop}: expected a frame_a that a joint moves, got one fixed to the world")
-        if not rows_of(m, loop):
+        if not rows_of(m, loop.whole):
             raise ModelError(f"free of {loop}: expected something that is held, got {loop.free!r}")
     return found

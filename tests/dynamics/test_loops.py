@@ -183,6 +183,19 @@ def test_what_is_held_twice_is_named():
         four_bar("ry")
 
 
+def test_directions_that_only_a_straight_posture_loses_ask_for_a_bent_one():
+    """A cart and two upright links whose tip is pinned: z has no rate while straight, but nothing else holds it."""
+    model, last = pin.Model(), 0
+    for kind, at in ((pin.JointModelPX(), 0.0), (pin.JointModelRY(), 0.1), (pin.JointModelRY(), 0.3)):
+        last = model.addJoint(last, kind, pin.SE3(np.eye(3), np.array([0.0, 0.0, at])), f"{last}")
+        model.appendBodyToJoint(last, rod(0.1), pin.SE3.Identity())
+    model.addFrame(pin.Frame("tip", last, 0, pin.SE3(np.eye(3), np.array([0.0, 0.0, 0.3])), pin.OP_FRAME))
+    loops = [Loop("tip", "pin", "y rx ry rz")]
+    model.addFrame(pin.Frame("pin", 0, 0, pin.SE3(np.eye(3), np.array([0.0, 0.0, 0.7])), pin.OP_FRAME))
+    with pytest.raises(ModelError, match=r"z of the loop of 'tip' and 'pin': .* expected a bent posture, got q0 = \[0"):
+        Robot(model, np.zeros(3), loops=loops)
+
+
 def test_loops_that_cannot_be_closed_or_are_none_are_refused():
     robot = four_bar()
     with pytest.raises(ModelError, match=r"no configuration near q = .* closes its loops"):
@@ -197,6 +210,8 @@ def test_loops_that_cannot_be_closed_or_are_none_are_refused():
             Robot(robot.model, robot.q0, loops=loops)
     with pytest.raises(ModelError, match="expected some of x, y, z, rx, ry, rz, got 'yaw'"):
         Loop("end", "tip", "yaw")
+    with pytest.raises(ModelError, match=r"spare of .*: expected some of 'x y', which are free, got 'z'"):
+        Loop("end", "tip", "x y", "z")
 
 
 @pytest.mark.parametrize("free", ["", "rx", "ry", "rz", "rx ry", "ry rz", "rx rz"])

@@ -114,3 +114,21 @@ def test_a_flat_four_bar_has_lost_rank():
     with pytest.raises(ModelError, match="the Jacobian of its loops has lost rank"):
         system.linearize(np.zeros(6), np.zeros(3))
     assert "lost rank" in str(system.undefined(np.zeros(6)))
+
+
+PINNED = """<mujoco><worldbody><body name="arm"><joint axis="0 0 1"/><geom size=".1" pos=".3 0 0"/></body></worldbody>
+<equality><connect body1="arm" anchor="{}"/></equality></mujoco>"""
+
+
+def test_postures_are_closed_on_the_branch_of_the_file():
+    """Across the arm alone holds it at half a turn, too, where its tip is twice the arm's length from the pin."""
+    robot = dynamics.load(PINNED.format(".3 .4 0"))
+    assert len(robot.loops[0].free.split()) == 5
+    for q in (0.1, 2.0, -3.0):
+        assert np.cos(robot.closed([q])) == pytest.approx(1.0, abs=1e-12)
+
+
+def test_loops_that_joints_hold_already_are_none():
+    robot = dynamics.load(PINNED.format("0 0 .4"))
+    assert robot.loops == ()
+    RobotDynamics(robot, 0.01)
