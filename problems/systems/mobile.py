@@ -51,8 +51,8 @@ def _beside(robot: Robot, before: int, after: int) -> Equipment:
         S[before : before + robot.nv, before : before + nu] = robot.actuation
         S[before + robot.nv :, before + nu :] = np.eye(after)
         limits[:before], limits[before + nu :] = (-np.inf, np.inf), (-np.inf, np.inf)
-    springs = (None if values is None else np.pad(values, ends) for values in (own.stiffness, own.springref))
-    return Equipment(S, limits, *springs, own.damped)
+    stiffness, springref = (None if values is None else np.pad(values, ends) for values in own[2:4])
+    return Equipment(S, limits, stiffness, springref, own.damped)
 
 
 def reach(
