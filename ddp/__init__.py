@@ -15,16 +15,14 @@ from ddp.costs.batch import BatchTerm
 from ddp.costs.jitted import JittedTerm
 from ddp.costs.terms import Cost
 from ddp.errors import DDPError, ModelError, ProblemError, SolveError
-from ddp.feedback.adaptive import AdaptivePolicy
-from ddp.feedback.by_contact import ContactPolicy
+from ddp.feedback.adaptive import AdaptivePolicy, ContactPolicy
 from ddp.feedback.observers import LinearSensor, Observer, Sensor, kalman
 from ddp.feedback.policy import Policy
 from ddp.feedback.regulators import Regulator, discretize, lqr, tvlqr
-from ddp.many.best import Optima, Optimum, solve_best
 from ddp.many.executors import RayExecutor
 from ddp.many.progress import Progress
 from ddp.many.solutions import Edge, Failure, Solutions
-from ddp.many.solve_many import solve_many
+from ddp.many.solve_many import Optima, Optimum, solve_best, solve_many
 from ddp.options import DDP, ILQR, Newton
 from ddp.parallel.workers import Workers
 from ddp.problem import Problem

@@ -10,6 +10,14 @@ touch-down; contacts of the plan hold, whatever happens to the feet. So the moti
 - what it adds keeps planned forces within cones of friction, to first order;
 - references between knots on the manifold, controls between the middles of knots, neither across a change of contacts;
 - positions at the instants of their velocities: those of semi-implicit steps, q' = q ⊕ h v', lead them by h/2.
+
+Without contacts the plan's own cost serves, with a price on being off its path. To that cost the path itself is worth
+nothing: near the motion no others cost less, but gains leave it from where their model is wrong, for nothing calls them
+back. A small price keeps errors where the model holds:
+
+    cost of the plan + ½ dxᵀ Q dx + ½ duᵀ R du,    dx = x ⊖ X,  du = u - U
+
+has the same optimum X, U, whatever Q and R. One exact sweep about it has the gains.
 """
 
 from __future__ import annotations
@@ -21,11 +29,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ddp.costs.batch import durations_of
+from ddp.derivatives import EXACT, FIRST, RECORDS
 from ddp.errors import ProblemError, affordable, as_array, at_least_zero, flag, instance, numbers, positive
-from ddp.feedback.policy import Policy
+from ddp.feedback.policy import Policy, held_policy
 from ddp.feedback.regulators import tvlqr
+from ddp.machine.aligned import aligned_zeros
 from ddp.problem import Problem
 from ddp.protocols import Array
+from ddp.sweeps.backward import Backward
 from ddp.systems.system import Cones, System, Tracked, Tracking, ability, expanded
 
 UNUSED = 1e10
@@ -204,3 +215,40 @@ def checked(weights: Tracking, system: System) -> Tracking:
         raise ProblemError(f"weights.friction: expected a positive number, or infinity, got {friction:g}")
     held, hold = flag("weights.held", weights.held), at_least_zero("weights.hold", weights.hold, " s")
     return Tracking(**arrays, held=held, limits=limits, lead=lead, friction=friction, hold=hold)
+
+
+PRICE = 0.01
+"""Part of the weights of tracking that the path is worth. From 5 degrees and with a heavier base, HyQ's turn in the air
+comes to its end in 30 of 30 flights with 0.001, 0.01 and 0.1, in 24 with 0.0001 and with tracking alone."""
+
+
+def priced_policy(
+    problem: Problem, X: Array, U: Array, multipliers: Array, weights: Tracking | None = None, delay: float = 0.0
+) -> Policy:
+    """The policy ``U_k + K_k (x ⊖ X_k)`` of the sum; weights: of the price, default a part of the system's own.
+
+    multipliers: of constraints, whose forces count; their curvature does not.
+    Raises ProblemError for systems that know no weights, and for a motion about which the sum has no minimum.
+    """
+    system, N, n = problem.dynamics, problem.horizon, problem.dynamics.n
+    share, given = 1.0, weights
+    if given is None:
+        tracked: Tracked | None = ability(system, "tracked")
+        if tracked is None:
+            raise ProblemError(f"weights: expected Tracking(...), a {type(system).__name__} has none of its own")
+        share, given = PRICE, tracked.weights(X, U)
+    price = checked(given, system)
+    lasting = durations_of(system, N)[:, None]
+    d = problem.allocate()
+    problem.expand(X, problem.padded(U), d, 0, N + 1, FIRST | EXACT | RECORDS)
+    if multipliers.size:
+        problem.add_forces(X, U, multipliers, d.lz)
+    Q = aligned_zeros(d.exact.shape)
+    Q[:] = d.hessians(problem.separable)
+    diagonal = np.einsum("kii->ki", Q)
+    diagonal[:N] += share * lasting * np.concatenate([price.state, price.control])
+    diagonal[N, :n] += share * price.final
+    swept = Backward(d._replace(lzz=Q, exact=Q), system, structure=problem.structure)(1.0, 0.0)
+    if swept.failed >= 0:
+        raise ProblemError(f"feedback: expected a motion with least cost, there is none at knot {swept.failed}")
+    return held_policy(system, X, U, swept.K.copy(), problem.lower, problem.upper, delay)

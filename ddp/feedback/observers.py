@@ -18,9 +18,17 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ddp.errors import ProblemError, as_array, axes, instances, items, said
-from ddp.feedback.gains import load_gains, save_gains
 from ddp.feedback.policy import as_state, knot_at
-from ddp.feedback.regulators import check_equilibrium, free_directions, linearized, riccati, trajectory, weights
+from ddp.feedback.regulators import (
+    check_equilibrium,
+    free_directions,
+    linearized,
+    load_gains,
+    riccati,
+    save_gains,
+    trajectory,
+    weights,
+)
 from ddp.protocols import Array, Dynamics
 from ddp.systems.derived_dynamics import as_system
 from ddp.systems.system import System

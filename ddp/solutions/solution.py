@@ -16,11 +16,9 @@ from ddp.constraints.bounds import room
 from ddp.constraints.lagrangian import Residual
 from ddp.constraints.placement import shifted
 from ddp.errors import ProblemError, at_least_zero, choice, instance, positive_integer
-from ddp.feedback.adaptive import AdaptivePolicy, adaptive_policy
-from ddp.feedback.by_contact import ContactPolicy
-from ddp.feedback.feedback import tracking_policy
+from ddp.feedback.adaptive import AdaptivePolicy, ContactPolicy, adaptive_policy
+from ddp.feedback.feedback import priced_policy, tracking_policy
 from ddp.feedback.policy import Policy, held_policy
-from ddp.feedback.priced import priced_policy
 from ddp.files import as_path
 from ddp.problem import Problem
 from ddp.protocols import Array
@@ -161,7 +159,7 @@ class Solution:
 
         feedback: "tracking", of a robot's dynamics: swept again to track the motion, see feedback.py; or "solver": its
         own gains K, whose cost cares little for the path, ``U_k + K_k (x ⊖ X_k)`` at the knots; or "priced": gains of
-        its cost with a price on errors, exact to second order, see priced.py: for robots without contacts.
+        its cost with a price on errors, exact to second order, see feedback.py: for robots without contacts.
         weights: of errors and controls in the sweep; default those of the system, in units of the robot; as a price, a
         hundredth of them.
         step [s]: of the sweep; default the motion's. Gains of a step bear a delay of half of it.
@@ -196,7 +194,7 @@ class Solution:
     ) -> ContactPolicy:  # fmt: skip
         """Policy that is told which feet touch the ground, ``policy(t, x, touching)``; arguments as of `adaptive`.
 
-        On ground that is not as planned, feet are taken to stand where they have landed: see by_contact.py.
+        On ground that is not as planned, feet are taken to stand where they have landed: see adaptive.py.
         """
         return ContactPolicy(self.adaptive(weights, step, delay))
 

@@ -4,8 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ddp.feedback.adaptive import AdaptivePolicy
-from ddp.feedback.by_contact import ContactPolicy
+from ddp.feedback.adaptive import AdaptivePolicy, ContactPolicy
 from ddp.feedback.policy import Policy
 from ddp.solutions.solution import Solution
 from dynamics.phases.phased_dynamics import PhasedDynamics

@@ -23,8 +23,7 @@ from ddp.errors import (
     said,
     suggesting,
 )
-from ddp.feedback.adaptive import AdaptivePolicy
-from ddp.feedback.by_contact import ContactPolicy
+from ddp.feedback.adaptive import AdaptivePolicy, ContactPolicy
 from ddp.feedback.policy import Policy, names
 from ddp.problem import Problem
 from ddp.protocols import Array
