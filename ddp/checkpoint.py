@@ -19,8 +19,7 @@ from ddp.compiling.setup import Stopwatch
 from ddp.errors import ProblemError, said
 from ddp.files import as_path, as_target, shown
 from ddp.guesses import Start
-from ddp.interior.method import Interior
-from ddp.interior.standing import standing_of
+from ddp.interior.method import Interior, standing_of
 from ddp.many.identity import difference, identity_of
 from ddp.problem import Problem
 from ddp.protocols import Array
@@ -36,7 +35,7 @@ STANDING, KINDS = "standing_", {
     **dict.fromkeys(("X", "U", "opened", "costate", "weights", "rows", "give", "held", "k"), "f2"), "K": "f3",
     **dict.fromkeys(("hard", "residual", "numbers", "course", "thetas", "phis", "factors"), "f1"),
 }  # fmt: skip
-"""Arrays of where a solve stands, see `ddp.interior.standing`: begin of their names, and their kinds."""
+"""Arrays of where a solve stands, see `ddp.interior.method`: begin of their names, and their kinds."""
 
 
 @dataclass(frozen=True)

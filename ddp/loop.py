@@ -11,8 +11,7 @@ import numpy as np
 from ddp.batch.alone import Chosen
 from ddp.descent import Descent
 from ddp.endless import GROWN, is_early
-from ddp.interior.approach import approach
-from ddp.interior.handover import handed_over, watch
+from ddp.interior.handover import approach, handed_over, watch
 from ddp.interior.solve import Minimised, minimise
 from ddp.iterate import Iterate
 from ddp.options import DDP

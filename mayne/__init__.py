@@ -75,7 +75,7 @@ def _elsewhere(name: str) -> str:
 @cache
 def _draw_in_notebooks() -> None:
     """Let notebooks show motions of solutions; what draws them is imported then."""
-    import_module("ddp.solutions.showing").draw_with(lambda solution: import_module("viz.html").as_html(solution))
+    import_module("ddp.solutions.solution").drawers[:] = [lambda solution: import_module("viz.html").as_html(solution)]
 
 
 def _imported(module: str) -> ModuleType:

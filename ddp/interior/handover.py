@@ -1,13 +1,21 @@
-"""Hand over from rollouts to full-space steps, without constraints, and back where these do not serve.
+"""Hand over from rollouts to full-space steps, and back where these do not serve.
 
-Rollouts come first, as they cost least. Where one has to be short a linear step may go further. Within limits of
-controls full-space steps then take over where the next full rollout would go far astray: in stiff valleys limits clip
-feedback, and all steps that follow are short as well; elsewhere they are not. Where controls are fewer than the
-coordinates that they move it takes two short steps in a row: feedback cannot hold what nothing drives, so that a
-rollout strays far from the linear model where single knots do not. Full-space steps then have to prove themselves, by
-Hessians that are positive definite though at least half exact, and by longer steps. If they do not, rollouts go on;
-from where they were, if that was clear at once. Where states are few a sweep costs less than to ask: one rollout of a
-quarter is enough, and rollouts go on only after many full-space steps.
+With constraints full-space steps begin where a few steps by rollouts lead, within limits of controls, without the
+constraints. They take noise out of a guess and settle which way a motion goes, for a part of the price of full-space
+steps, which from there end at better minima than from the guess. Where steps have to be short, motion without
+constraints does not lead to motion with them: full-space steps then begin before these. Without equalities two in a row
+have to be, for motion without constraints may meet nearly all of the others. With equalities costs may not say where
+the motion has to end: where rollouts lead away from there, as an arm falls if torques alone cost, full-space steps
+begin from the guess.
+
+Without constraints rollouts come first, as they cost least. Where one has to be short a linear step may go further.
+Within limits of controls full-space steps then take over where the next full rollout would go far astray: in stiff
+valleys limits clip feedback, and all steps that follow are short as well; elsewhere they are not. Where controls are
+fewer than the coordinates that they move it takes two short steps in a row: feedback cannot hold what nothing drives,
+so that a rollout strays far from the linear model where single knots do not. Full-space steps then have to prove
+themselves, by Hessians that are positive definite though at least half exact, and by longer steps. If they do not,
+rollouts go on; from where they were, if that was clear at once. Where states are few a sweep costs less than to ask:
+one rollout of a quarter is enough, and rollouts go on only after many full-space steps.
 """
 
 from __future__ import annotations
@@ -17,13 +25,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ddp import starts
 from ddp.errors import ModelError
+from ddp.interior.course import TOLERANCE
 from ddp.interior.filter import Filter, accepts, begin_filter
 from ddp.interior.outside import straying
+from ddp.interior.scaling import factors_of
 from ddp.interior.solve import AT_ONCE, PATIENCE_WITHIN, SHORT, is_small, minimise, scale_of
 from ddp.machine.written import address
-from ddp.solutions.status import End, Record
-from ddp.starts import FULL
+from ddp.protocols import Array
+from ddp.solutions.status import End, Ending, Record
 from ddp.sweeps.outcome import Sweep
 from ddp.sweeps.sized_limits import step_function
 from ddp.sweeps.sweeping import call
@@ -96,7 +107,7 @@ def _goes_further(iterate: Iterate) -> bool:
 
 def _full_cost(iterate: Iterate, sweep: Sweep) -> float:
     """Cost of a full step by rollout; infinite where it diverges."""
-    X, U, notes = iterate.problem.track(iterate.X, iterate.U, sweep.k, sweep.K, FULL, iterate.gaps)
+    X, U, notes = iterate.problem.track(iterate.X, iterate.U, sweep.k, sweep.K, starts.FULL, iterate.gaps)
     return iterate.problem.total(X[0], U[0], notes[0] if len(notes) else notes)
 
 
@@ -111,3 +122,54 @@ def handed_over(descent: Descent) -> End:
     if cost < iterate.cost or (free and len(descent.history) <= begun + AT_ONCE):
         iterate.arrive(*reached)
     return descent.run(solver.tolerance, solver.max_iterations)
+
+
+MOST, LONG, IN_A_ROW = 7, 0.5, 2
+"""Iterations at most where constraints do not hold, the fraction of a step below which it is short, and how many short
+ones in a row are enough; one that cannot be taken at all is, and with equalities any one."""
+
+COARSE = 1e-2
+"""Expected decrease, relative to the cost, that is small enough where constraints do not hold."""
+
+
+def _worst(iterate: Iterate, factors: Array | None = None) -> float:
+    """The largest amount by which any row is beyond its bounds, soft ones as well, for here they cost nothing."""
+    return iterate.problem.rows.worst(iterate.X, iterate.U, factors, soft=True)
+
+
+def approach(descent: Descent) -> End | None:
+    """Step by rollouts without constraints; the end if that is a minimum at which all of them hold, else None.
+
+    The iterate is left where full-space steps begin.
+    """
+    iterate, solver, history = descent.iterate, descent.solver, descent.history
+    problem, first, coarse, short = iterate.problem, len(history), True, 0
+    bound = bool(problem.rows.equal.any())
+    enough = 1 if bound else IN_A_ROW
+    begun = before = iterate.X, iterate.U, iterate.gaps.copy()
+    most = starts.WORSE * _worst(iterate) if bound else np.inf
+    while len(history) < solver.max_iterations:
+        if short == 0:
+            before = iterate.X, iterate.U, iterate.gaps.copy()
+        end = descent.run(max(COARSE, solver.tolerance) if coarse else solver.tolerance, len(history) + 1)
+        hold = not bound and _worst(iterate) <= TOLERANCE
+        step = history[-1].step if len(history) > first else 0.0
+        short = 0 if step >= LONG else short + 1 if step > 0.0 else enough
+        if end.ending.converged:
+            if not hold:
+                break
+            if not coarse:
+                factors = np.maximum(factors_of(problem, iterate.X, iterate.U), 1.0)
+                if _worst(iterate, factors) <= TOLERANCE:  # which is large in tiny units
+                    return end
+                break
+            coarse = False
+        elif end.ending is not Ending.ITERATIONS or (coarse and short >= enough):
+            iterate.arrive(*before)
+            break
+        elif not hold and (not coarse or len(history) - first >= MOST):
+            break
+    undefined = not np.isfinite(problem.rows.values(iterate.X, iterate.U)).all()
+    if undefined or descent.endless() or (bound and _worst(iterate) > most):
+        iterate.arrive(*begun)
+    return None

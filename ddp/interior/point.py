@@ -13,13 +13,11 @@ from ddp.interior.layout import workplace
 from ddp.interior.passes import NO_WAY, Judged, Way
 from ddp.interior.row_steps import BELOW
 from ddp.interior.scaling import factors_of
-from ddp.interior.trials import Worth
 from ddp.machine.declared import each
 from ddp.machine.written import assign, read_one
 from ddp.parallel.differentiator import Differentiator
 from ddp.problem import Problem
 from ddp.protocols import Array
-from ddp.sweeps.outcome import Sweep
 
 AT_LIMIT = 1e-4
 """Controls nearer to a limit have a multiplier in a warm start, relative to the range, or 1, or the limit."""
@@ -218,20 +216,6 @@ class Point:
             self.do(passes.condense)
         failed = self.do(passes.sweep, blend, mu, False)
         return self.do(passes.stride) if failed < 0 else NO_WAY
-
-    @property
-    def swept(self) -> Sweep | None:
-        """The last sweep, None if it failed."""
-        return self.backward.last()
-
-    def along(self, alpha: float) -> Worth:
-        """Worth of the trial a fraction alpha along the last step."""
-        found: Worth = self.do(trials.along, alpha, np.inf)
-        return found
-
-    def accept(self, worth: Worth, alpha: float) -> None:
-        """Go where the trial is; multipliers go as far along the last step."""
-        self.do(trials.accept, worth, alpha)
 
     def do(self, kernel: Any, *args: Any) -> Any:
         """Run a kernel on the point."""

@@ -17,9 +17,8 @@ from ddp.interior.course import CROSSING, END, START, TOLERANCE, WARM, magnitude
 from ddp.interior.ending import ROUNDS
 from ddp.interior.finish import Finished, finish, kept
 from ddp.interior.memory import MOST
-from ddp.interior.method import Interior
+from ddp.interior.method import Interior, go_on, point_at
 from ddp.interior.point import NEAR_BOUNDS, Point
-from ddp.interior.standing import go_on, point_at
 from ddp.iterate import Iterate
 from ddp.problem import Problem
 from ddp.protocols import Array
@@ -95,7 +94,7 @@ def minimise(descent: Descent) -> Minimised:
     if warm is None or not (end.ending.converged or len(history) >= solver.max_iterations):
         interior, end = _from_anew(descent, scale)
     iterate.guess = None
-    point, exact, sweep = interior.point, False, None if interior.finished else interior.point.swept
+    point, exact, sweep = interior.point, False, None if interior.finished else interior.point.backward.last()
     if end.ending.converged:
         loose, last = interior.open or interior.course.tolerance > END, _last(interior, sweep)
         finished = interior.finished or finish(point, TOLERANCE if loose else DOUBTFUL, exact=solver.last_sweep)
@@ -103,7 +102,7 @@ def minimise(descent: Descent) -> Minimised:
             interior.course.tolerance = END
             point.differentiate()
             end = interior.run(solver.max_iterations, warm=True)
-            point, last = interior.point, _last(interior, interior.point.swept)
+            point, last = interior.point, _last(interior, interior.point.backward.last())
             finished = finish(point, DOUBTFUL, exact=solver.last_sweep) if end.ending.converged else finished
         found = finished.sweep is not None
         sweep, exact = (finished.sweep, finished.exact) if found else (last, bool(interior.course.exact))

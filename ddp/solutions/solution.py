@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import html
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -22,7 +24,7 @@ from ddp.feedback.policy import Policy, held_policy
 from ddp.files import as_path
 from ddp.problem import Problem
 from ddp.protocols import Array
-from ddp.solutions import columns, showing, solution_files
+from ddp.solutions import columns, solution_files
 from ddp.solutions.columns import Columns
 from ddp.solutions.explanation import TRY, Explanation, advice_after, beyond_limits, explain
 from ddp.solutions.sensitivity import Sensitivity, sensitivity
@@ -31,6 +33,9 @@ from ddp.systems.system import Tracking, ability
 
 NOTHING = 1e-8
 """Violations that are none, where two ways to go on are compared."""
+
+drawers: list[Callable[[Any], str]] = []
+"""Function from a Solution to HTML by which notebooks draw it, once a room above has given one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,7 +96,8 @@ class Solution:
 
     def _repr_html_(self) -> str:
         """In a notebook: its line, and its motion where `viz` draws it, as after ``import mayne``."""
-        return showing.as_html(self)
+        line = f"<p><code>{html.escape(str(self))}</code></p>"
+        return line + "".join(drawer(self) for drawer in drawers)
 
     def residuals(self) -> tuple[Residual, ...]:
         """Every constraint along the trajectory: values, violations and multipliers.

@@ -41,7 +41,7 @@ MOST_MULTIPLICATIONS = 64
 class Graph:
     """All nodes of a trace, by operation and arguments.
 
-    decide: what Python's ``if`` is answered; set while a function is followed, see paths.py.
+    decide: what Python's ``if`` is answered; set while a function is followed, see trace.py.
     is_strict: whether zero times what may have no value is kept, and signs of zeros, which arctan2 asks for, as of
         functions; of derivatives they are not.
     asked: takes what is asked of quantities, see quantities.py; None where nothing may be.

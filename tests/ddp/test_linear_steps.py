@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from ddp.interior import trials
 from ddp.interior.point import Point
 from ddp.parallel.workers import Workers, differentiator
 from problems import arm, cartpole, quadrotor
@@ -26,7 +27,7 @@ def test_multipliers_of_a_step_make_the_gradient_of_its_model_vanish(rng, build,
         point.judge()
         X, U = point.X.copy(), point.U.copy()
         assert point.propose(blend, mu, False).failed == -1
-        point.accept(point.along(1.0), 1.0)
+        point.do(trials.accept, point.do(trials.along, 1.0, np.inf), 1.0)
         d = work.derivatives
         for t, (x, u) in enumerate(zip(point.x, point.u, strict=False)):
             H = np.diag(d.diagonal[t]) if problem.separable[t] else blend * d.exact[t] + (1.0 - blend) * d.lzz[t]

@@ -10,7 +10,7 @@ import users_functions
 
 from ddp.compiling.content import chosen
 from ddp.machine import number
-from ddp.tracing import emit, machine_code
+from ddp.tracing import machine_code
 from ddp.tracing.function import TracedFunction
 from ddp.tracing.trace import trace
 
@@ -170,4 +170,4 @@ def test_code_is_kept_under_all_sources_that_its_sines_are_made_of(monkeypatch):
     monkeypatch.setattr(machine_code, "code_of", lambda *paths: read.extend(map(str, paths)) or b"")
     machine_code._key(b"")
     sines = chosen[number.sine_cosine](number.lanes).py_func
-    assert {inspect.getsourcefile(sines), emit.__file__} <= set(read)
+    assert {inspect.getsourcefile(sines), machine_code.__file__} <= set(read)
