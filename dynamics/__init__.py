@@ -12,7 +12,7 @@ from dynamics.contacts.dynamics import (
     impact_dynamics_second_derivatives,
 )
 from dynamics.continuous.linearize import held_directions, linearize
-from dynamics.phases.contact_forces import ContactForces
+from dynamics.phases.forces import ContactForces
 from dynamics.phases.phase import Phase
 from dynamics.phases.phased_dynamics import PhasedDynamics
 from dynamics.phases.reaction import ground_forces

@@ -13,7 +13,7 @@ from dynamics.robots.libraries import pin
 from dynamics.robots.rods import Rod
 from dynamics.robots.surroundings import Cylinder, Plane
 from dynamics.rods.hybrid_robot import HybridRobot
-from dynamics.rods.parts import Recipe
+from dynamics.rods.hybrid_trees import Recipe
 from viz.bodies import Bodies, Drawable, bodies, skeleton
 from viz.shapes import Array, Color, Mesh, box, lathe, sharpen, tube, turned_to
 

@@ -17,7 +17,7 @@ from ddp.tracing.quantities import SECOND, VALUES, Quantity, is_fixed, refuse
 from ddp.tracing.spaces import Space, plain_space
 from dynamics.rigid_bodies import batch
 from dynamics.robots.model import Robot, check_robot
-from dynamics.robots.space import space_of_configurations
+from dynamics.robots.tree import space_of_configurations
 
 is_fixed(Robot)
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from ddp.errors import ModelError
 from ddp.protocols import Array
-from dynamics.robots.composite import mass_matrix
 from dynamics.robots.libraries import pin
+from dynamics.robots.massless_joints import mass_matrix
 from dynamics.robots.omissions import listed, logger, warn_once
 
 _ROUNDING = 1e-3

@@ -12,8 +12,11 @@ from ddp.errors import ModelError, said
 from ddp.machine.declared import each
 from ddp.machine.struct import Struct, integer, integers, nested, reals
 from ddp.protocols import Array
+from ddp.tracing.groups import Euclidean
+from ddp.tracing.spaces import Space
 from dynamics.geometry.joint_motion import FREE_FLYER, ROD
 from dynamics.robots import joints
+from dynamics.robots.joints import NUMBERS
 from dynamics.robots.libraries import pin
 
 Indices = NDArray[np.int64]
@@ -278,3 +281,14 @@ def moments(inertia: pin.Inertia, joint: str) -> Array:
     m, r = inertia.mass, inertia.lever
     J = 0.5 * np.trace(inertia.inertia) * np.eye(3) - inertia.inertia + m * np.outer(r, r)
     return np.array([m, *(m * r), J[0, 0], J[0, 1], J[0, 2], J[1, 1], J[1, 2], J[2, 2]])
+
+
+def space_of_configurations(tree: Tree) -> Space:
+    """The space of q."""
+    joints = zip(tree.kind.tolist(), tree.nj.tolist(), strict=True)
+    return Space(tuple(NUMBERS[kind].space if kind in NUMBERS else Euclidean(size) for kind, size in joints))
+
+
+def space_of_states(tree: Tree) -> Space:
+    """The space of x = (q, v)."""
+    return Space((*space_of_configurations(tree).parts, Euclidean(tree.nv)))

@@ -17,7 +17,7 @@ from dynamics.robots.model import Robot, check_robot
 from dynamics.robots.rods import Rod, Tendon
 from dynamics.robots.surroundings import ContactSprings, Water
 from dynamics.rods.hybrid_robot import HybridRobot
-from dynamics.rods.parts import WORLD, Place, Recipe, Touching, Wrench
+from dynamics.rods.hybrid_trees import WORLD, Place, Recipe, Touching, Wrench
 
 logger = logging.getLogger("mayne")
 

@@ -18,8 +18,7 @@ from dynamics.robots.model import Robot
 from dynamics.robots.rods import Rod, Tendon
 from dynamics.robots.surroundings import ContactSprings, Water
 from dynamics.robots.tree import HybridTree, Tree
-from dynamics.rods.hybrid_trees import hybrid_tree, laden
-from dynamics.rods.parts import Recipe
+from dynamics.rods.hybrid_trees import Recipe, hybrid_tree, laden
 
 
 class HybridRobot(Robot):

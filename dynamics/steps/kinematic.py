@@ -12,7 +12,7 @@ from ddp.systems.by_knot import ByKnot
 from ddp.systems.user_step import checked_state, followed
 from dynamics.robots.equipment import pairs_of_limits
 from dynamics.robots.model import Robot, check_rigid
-from dynamics.robots.space import space_of_states
+from dynamics.robots.tree import space_of_states
 from dynamics.steps.names import names_of
 
 

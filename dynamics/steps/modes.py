@@ -32,7 +32,6 @@ from dynamics.robots.tree import HybridTree, KnowsRods, Tree
 STEP, IMPACT, HELD = range(3)
 
 
-
 class Modes(Struct):
     """All modes of a system.
 

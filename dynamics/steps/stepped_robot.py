@@ -24,7 +24,7 @@ from dynamics.rigid_bodies.rigid_body import inverse_dynamics
 from dynamics.rigid_bodies.samples import check_configurations
 from dynamics.robots.equipment import as_actuation, pairs_of_limits
 from dynamics.robots.model import Robot, check_robot
-from dynamics.robots.space import space_of_states
+from dynamics.robots.tree import space_of_states
 from dynamics.steps import rollouts
 from dynamics.steps.deviations import close_at
 from dynamics.steps.doubts import doubts_of, excesses_of, is_beyond_reach

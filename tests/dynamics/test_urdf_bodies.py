@@ -11,7 +11,7 @@ from oracles import random_tree
 import dynamics
 from ddp.errors import ModelError
 from dynamics.robots import omissions
-from dynamics.robots.composite import mass_matrix
+from dynamics.robots.massless_joints import mass_matrix
 
 WEIGHTLESS = ("bluevolta_bravo7_gripper", "bravo7_gripper", "falcon_bravo7_gripper", "romeo")
 IMPOSSIBLE = {

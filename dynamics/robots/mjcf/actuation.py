@@ -20,8 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ddp.protocols import Array
-from dynamics.robots.mjcf.compiling import import_mujoco
-from dynamics.robots.mjcf.elements import Elements
+from dynamics.robots.mjcf.compiling import Elements, import_mujoco
 from dynamics.robots.mjcf.states import velocity_map
 from dynamics.robots.omissions import Omissions
 

@@ -5,8 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ddp.protocols import Array
-from dynamics.robots.mjcf.compiling import import_mujoco
-from dynamics.robots.mjcf.elements import Elements
+from dynamics.robots.mjcf.compiling import Elements, import_mujoco
 from dynamics.robots.mjcf.states import BALL, FREE, HINGE, SLIDE
 from dynamics.robots.omissions import Omissions
 

@@ -10,10 +10,8 @@ from ddp.protocols import Array
 from dynamics.robots.equipment import Equipment
 from dynamics.robots.found import Found
 from dynamics.robots.mjcf.actuation import actuation
-from dynamics.robots.mjcf.bodies import pinocchio_model
-from dynamics.robots.mjcf.compiling import Compiled, compile_file, where
-from dynamics.robots.mjcf.elements import Elements
-from dynamics.robots.mjcf.loops import loops_of
+from dynamics.robots.mjcf.bodies import loops_of, pinocchio_model
+from dynamics.robots.mjcf.compiling import Compiled, Elements, compile_file, where
 from dynamics.robots.mjcf.passive import gravity, note_the_rest, passive
 from dynamics.robots.mjcf.states import configuration
 from dynamics.robots.omissions import Omissions
