@@ -46,15 +46,13 @@ from dynamics.quantities.quantities import (
 )
 from dynamics.quantities.sensors import FrameSensor, JointSensor
 from dynamics.rigid_bodies.one_sample import OneSample
-from dynamics.rigid_bodies.results import (
+from dynamics.rigid_bodies.rigid_body import (
     ForwardDerivatives,
     ForwardHessian,
     ForwardTensors,
     InverseDerivatives,
     InverseHessian,
     InverseTensors,
-)
-from dynamics.rigid_bodies.rigid_body import (
     forward_dynamics,
     forward_dynamics_both_derivatives,
     forward_dynamics_derivatives,

@@ -27,7 +27,7 @@ from ddp.errors import ProblemError, as_array, flag
 from ddp.protocols import Array
 from dynamics.contacts import batch as contact_batch
 from dynamics.contacts.contact import Contact, Contacts, as_impacts, compile_contacts, forces, refuse_rolling
-from dynamics.rigid_bodies.results import ForwardDerivatives, ForwardHessian, ForwardTensors
+from dynamics.rigid_bodies.rigid_body import ForwardDerivatives, ForwardHessian, ForwardTensors
 from dynamics.rigid_bodies.samples import Named, Stack
 from dynamics.robots.model import Robot
 from dynamics.robots.tree import Tree

@@ -27,7 +27,7 @@ from ddp.compiling.kernel import inline, kernel
 from ddp.errors import ModelError, ProblemError, as_array, positive_integer
 from ddp.machine.memory import as_matrix, floats_at, rows_at
 from dynamics.rigid_bodies import batch
-from dynamics.rigid_bodies.results import ForwardDerivatives, ForwardHessian, InverseDerivatives, InverseHessian
+from dynamics.rigid_bodies.rigid_body import ForwardDerivatives, ForwardHessian, InverseDerivatives, InverseHessian
 from dynamics.rigid_bodies.samples import Samples
 from dynamics.robots.model import Robot, check_rigid
 

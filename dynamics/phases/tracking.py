@@ -17,7 +17,7 @@ from dynamics.quantities.quantities import frame_velocity_derivatives
 from dynamics.quantities.units import Units, forces_of, units_of
 from dynamics.rigid_bodies.rigid_body import inverse_mass_matrix
 from dynamics.robots.model import Robot
-from dynamics.steps.tracking import TrackedRobot
+from dynamics.steps.robot_dynamics import TrackedRobot
 
 if TYPE_CHECKING:
     from dynamics.phases.phased_dynamics import PhasedDynamics

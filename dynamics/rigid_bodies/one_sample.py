@@ -10,7 +10,7 @@ from ddp.errors import ModelError, numbers
 from ddp.machine.memory import as_matrix, rows_of
 from ddp.protocols import Array
 from dynamics.rigid_bodies.batch import forward_dynamics_derivatives, size
-from dynamics.rigid_bodies.results import ForwardDerivatives
+from dynamics.rigid_bodies.rigid_body import ForwardDerivatives
 from dynamics.robots.model import Robot, check_rigid
 
 

@@ -12,7 +12,7 @@ Viscous friction and springs of joints take no part, as in Pinocchio: ``RobotDyn
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -22,17 +22,61 @@ from ddp.machine.aligned import working_memory
 from ddp.protocols import Array
 from ddp.tracing.quantities import traceable
 from dynamics.rigid_bodies import batch, traced, world_wrenches
-from dynamics.rigid_bodies.results import (
-    ForwardDerivatives,
-    ForwardHessian,
-    ForwardTensors,
-    InverseDerivatives,
-    InverseHessian,
-    InverseTensors,
-)
 from dynamics.rigid_bodies.samples import Samples, Stack
 from dynamics.rigid_bodies.tensor_entries import entries_of
 from dynamics.robots.model import Robot
+
+
+class InverseDerivatives(NamedTuple):
+    """∂τ/∂q, ∂τ/∂v, ∂τ/∂a = M: each (nv, nv)."""
+
+    dq: Array
+    dv: Array
+    da: Array
+
+
+class InverseTensors(NamedTuple):
+    """Second derivatives of τ, each (nv, nv, nv): T[i, j, k] = D_k (D_j τ_i); dvdq has v second, q last."""
+
+    dqdq: Array
+    dvdv: Array
+    dvdq: Array
+    dadq: Array
+
+
+class InverseHessian(NamedTuple):
+    """Hessian blocks of mu @ τ, each (nv, nv); rows are the first letter. vq, aq are transposes; the others vanish."""
+
+    qq: Array
+    qv: Array
+    vv: Array
+    qa: Array
+
+
+class ForwardDerivatives(NamedTuple):
+    """∂a/∂q, ∂a/∂v, ∂a/∂τ = M⁻¹: each (nv, nv)."""
+
+    dq: Array
+    dv: Array
+    dtau: Array
+
+
+class ForwardTensors(NamedTuple):
+    """Second derivatives of a, each (nv, nv, nv): T[i, j, k] = D_k (D_j a_i); dtaudq = ∂M⁻¹/∂q."""
+
+    dqdq: Array
+    dvdv: Array
+    dvdq: Array
+    dtaudq: Array
+
+
+class ForwardHessian(NamedTuple):
+    """Hessian blocks of weight @ a, each (nv, nv); rows are the first letter."""
+
+    qq: Array
+    qv: Array
+    vv: Array
+    qtau: Array
 
 
 @traceable(traced.torques_of, 3)
@@ -146,7 +190,7 @@ def forward_dynamics_second_derivatives(
         room = batch.room_of_tensors(robot.nv, entries.triples)
         s.check(s.run(batch.forward_dynamics_tensors, entries, *out, room=room))
     if s.has_world:
-        out.dqdq[:] += world_wrenches.through_tensors(s, out, _inverse_mass(s))
+        out.dqdq[:] += world_wrenches.through_tensors(s, out.dtaudq, _inverse_mass(s))
     return s.named(out._replace(dqdq=_asked(out.dqdq, symmetric)))
 
 
@@ -194,7 +238,7 @@ def _both_orders(s: Samples, first: Array, symmetric: bool) -> ForwardHessian:
     s.check(s.run(batch.forward_dynamics_hessian, first, memory, rods=True))
     out = ForwardHessian(memory[0], memory[1], memory[2], memory[3])
     if s.has_world:
-        memory[0] += world_wrenches.through_hessian(s, out, _inverse_mass(s))
+        memory[0] += world_wrenches.through_hessian(s, out.qtau, _inverse_mass(s))
     return s.named(out._replace(qq=_asked(out.qq, symmetric)))
 
 

@@ -42,7 +42,6 @@ from dynamics.geometry.spatial import (
     scale3,
 )
 from dynamics.rigid_bodies.kinematics import Workspace, clear, place_bodies, sum_over_subtrees, virtual_twists
-from dynamics.rigid_bodies.results import ForwardHessian, ForwardTensors
 from dynamics.rigid_bodies.samples import Samples
 from dynamics.robots.tree import Tree
 
@@ -84,15 +83,15 @@ def contracted(s: Samples, mu: Array) -> Array:
     return _found(s, 2, s.q, s.world, np.ascontiguousarray(mu), s.matrices(1)[0])
 
 
-def through_tensors(s: Samples, of_a: ForwardTensors, Minv: Array) -> Array:
+def through_tensors(s: Samples, dtaudq: Array, Minv: Array) -> Array:
     """Terms of a_qq by way of τ_ext: a_τq τ_q + (a_τq τ_q)ᵀ + a_τ τ_qq; Minv = a_τ (N, nv, nv)."""
-    cross = np.einsum("nilk,nlj->nijk", of_a.dtaudq, rates(s), optimize=True)
+    cross = np.einsum("nilk,nlj->nijk", dtaudq, rates(s), optimize=True)
     return cross + np.swapaxes(cross, -1, -2) + np.einsum("nil,nljk->nijk", Minv, tensors(s), optimize=True)
 
 
-def through_hessian(s: Samples, of_a: ForwardHessian, Minv: Array) -> Array:
+def through_hessian(s: Samples, qtau: Array, Minv: Array) -> Array:
     """Terms of qq by way of τ_ext, contracted with the weights on a; Minv = a_τ (N, nv, nv)."""
-    cross = of_a.qtau @ rates(s)
+    cross = qtau @ rates(s)
     return cross + np.swapaxes(cross, -1, -2) + contracted(s, np.einsum("ni,nil->nl", s.weight[0], Minv))
 
 

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from ddp.errors import DDPError, ModelError, as_array, choice, flag, instance, nearest, numbers, said, suggesting
 from ddp.protocols import Array
 from dynamics.geometry.joint_motion import FREE_FLYER
-from dynamics.robots import actuators, joints, loading, loop, massless_joints, omissions, plausible
+from dynamics.robots import joints, loading, loop, massless_joints, omissions, plausible, urdf
 from dynamics.robots.equipment import Equipment, checked, pairs_of_limits
 from dynamics.robots.found import Found, Source
 from dynamics.robots.joints import UNIT_NUMBERS, effort_limits
@@ -372,7 +372,7 @@ def check_rigid(robot: Robot, error: type[DDPError] = ModelError) -> None:
 def _ready(found: Found, massless: str | None, strict: bool) -> Robot:
     """The robot of a model of our own, its actuators seen to and its inertias checked."""
     model, q0, source, equipment, left_out, loops = found
-    actuators.reflect_rotors(model)
+    urdf.reflect_rotors(model)
     joints.name_frames_apart(model)
     robot = Robot(model, q0, source, equipment, loops)
     joints.check_limits(robot.model)
@@ -387,7 +387,7 @@ def _ready(found: Found, massless: str | None, strict: bool) -> Robot:
     document = None if source is None else source.document
     once = source is not None and source.is_named
     if left_out is None:
-        left_out = actuators.left_out(robot.model, document)
+        left_out = urdf.left_out(robot.model, document)
     omissions.announce(robot.name, left_out, strict, once)
     rng = np.random.default_rng(0)  # so that the postures beside the usual one are always the same
     postures = [robot.q0, *(robot.random_configuration(rng) for _ in range(3))]

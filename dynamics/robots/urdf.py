@@ -2,7 +2,15 @@
 
 What is checked here the native parser would take for something else without a word (a mass that is no number for zero,
 a link with two parents for two links), would refuse without a name, or would not survive.
+
+Pinocchio's rnea and aba, whose numbers inverse and forward dynamics must have, know ``armature`` alone. So
+
+- rotor inertia becomes armature: ``rotorInertia · rotorGearRatio²`` wherever the file gives no armature;
+- viscous damping is left to ``RobotDynamics(..., damping=True)``, the default for formats that have it act (MJCF);
+  dry friction, <mimic> and what acts on planar and floating joints to nobody: see omissions.py.
 """
+
+from __future__ import annotations
 
 import math
 from collections import Counter
@@ -10,8 +18,11 @@ from collections.abc import Iterator
 from difflib import get_close_matches
 from xml.etree.ElementTree import Element
 
+import numpy as np
+
 from ddp.errors import ModelError, nearest
-from dynamics.robots.omissions import listed
+from dynamics.robots.libraries import pin
+from dynamics.robots.omissions import Omissions, listed
 
 LONGEST = 500
 """Links one behind another: the native parser recurses and dies of some 3000; public robots have 40."""
@@ -224,3 +235,40 @@ def _walk(roots: list[str], below: dict[str, list[str]]) -> Iterator[tuple[int, 
         depth, link = ahead.pop()
         yield depth, link
         ahead += [(depth + 1, child) for child in below[link]]
+
+
+def reflect_rotors(model: pin.Model) -> None:
+    """Rotor inertia, seen through its gear, where there is no armature [kg m² or kg]."""
+    reflected = np.asarray(model.rotorInertia) * np.asarray(model.rotorGearRatio) ** 2
+    model.armature = np.where(np.asarray(model.armature) == 0.0, reflected, model.armature)
+
+
+def left_out(model: pin.Model, document: Element | None = None) -> Omissions:
+    """Collect what the dynamics leave out of a model, and of the URDF it is from."""
+    found = Omissions()
+    friction = np.maximum(np.abs(model.upperDryFrictionLimit), np.abs(model.lowerDryFrictionLimit))
+    for name, joint in zip(list(model.names)[1:], list(model.joints)[1:], strict=True):
+        own = slice(joint.idx_v, joint.idx_v + joint.nv)
+        if np.any(model.damping[own]):
+            found.doubt("viscous damping of {} acts in RobotDynamics(..., damping=True) alone", name)
+        if friction[own].any():
+            found.drop("dry friction of {} is not modelled", name)
+    if document is None:
+        return found
+    for element in document.findall("joint"):
+        name, kind, axis = element.get("name", ""), element.get("type"), element.find("axis")
+        if not model.existJointName(name):
+            continue
+        if element.find("mimic") is not None:
+            found.drop("joints that mimic others move on their own: {}", name)
+        resisting = (
+            float(one.get(what, 0.0)) for one in element.findall("dynamics") for what in ("damping", "friction")
+        )
+        if kind in ("planar", "floating") and any(resisting):  # of which Pinocchio takes nothing
+            found.drop("damping and friction of planar and floating joints are not modelled: {}", name)
+        x, y, z = map(float, ("1 0 0" if axis is None else axis.get("xyz", "1 0 0")).split())
+        if kind == "planar" and np.hypot(x, y) > 1e-9 * abs(z):  # which Pinocchio takes for z
+            found.drop("planar joints move in the plane of x and y of their origin, whatever their axis: {}", name)
+    for name in unknown(document):
+        found.doubt("URDF has no meaning for {}, which is not read", name)
+    return found
