@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import ExitStack
 from typing import Any, Self
 
-from ddp.batch.alone import ONCE
+from ddp.batch.alone import expect_others
 from ddp.compiling.setup import Stopwatch
 from ddp.constraints.placement import Placed
 from ddp.errors import ProblemError
@@ -54,7 +54,7 @@ class Successive:
         goal = solver.relaxed(problem, guess)
         self._work = self._resources.enter_context(differentiator(goal, self.workers))
         self._traces, self._placed = problem.traces, problem.placed
-        self._work.kept.setdefault(solver.hessian, ONCE)  # the first solve loads what all others need
+        expect_others(self._work.kept, solver)  # the first solve loads what all others need
 
     def solve(self, problem: Problem, guess: Start, solver: DDP, first: bool = False) -> Solution:
         """Solve, and return what does not converge all the same; ProblemError after `close`. first: see `Guess`."""

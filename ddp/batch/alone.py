@@ -42,8 +42,12 @@ SOON = 20
 """Iterations in Python after which compiled ones begin: by then they would have saved what their memory takes to lay
 out, .2 ms."""
 
-_KINDS: set[tuple[Any, ...]] = set()
-"""Kinds of solves that this process has begun: types and sizes of dynamics, and the solver's model."""
+WORTH = 15
+"""Iterations of the last solve of a kind from which the next one begins with compiled ones: see `SOON`."""
+
+_KINDS: dict[tuple[Any, ...], int] = {}
+"""Kinds of solves that this process has begun, types and sizes of dynamics and the solver's model: iterations of the
+last one that were made here."""
 
 ONCE = "once"
 """Mark of a first solve, kept where a compiled loop would be: the second one makes that."""
@@ -58,12 +62,19 @@ TRIED = "tried_X", "tried_U", "best_X", "best_U", "kept_X", "kept_U"
 """Trajectories that a search goes through: see `Lane`."""
 
 
+def expect_others(kept: dict[Any, Any], solver: DDP) -> None:
+    """Let the first solve in this memory begin with compiled iterations, as if it were the second one."""
+    for limited in (False, True):
+        kept.setdefault((solver.hessian, limited), ONCE)
+
+
 class Chosen:
     """Choice between iterations in Python and compiled ones, for one solve; after these, `leave` brings all up to date.
 
-    Compiled ones pay from the second solve of a problem on, whose memory serves again, and after `SOON` iterations of a
-    first one. The first solve of each kind in a process begins with them where the process compiles kernels, so that
-    later ones compile nothing. Where all came from the cache it takes Python's alone: to load the others costs half
+    Compiled ones pay from the second solve of a problem on, whose memory serves again, after `SOON` iterations of a
+    first one, and where the last solve of the kind took `WORTH` of them. The first solve of each kind in a process
+    begins with them where the process compiles kernels, so that later ones compile nothing. Where all came from the
+    cache it takes Python's alone: to load the others costs half
     as much as all else in such a solve, .04 s.
     """
 
@@ -81,16 +92,16 @@ class Chosen:
         iterate, solver, kept = self._iterate, self._solver, self._iterate.work.kept
         problem, d, name = iterate.problem, iterate.problem.dynamics, self._name
         kind, found = (type(d), d.n, d.nu, getattr(d, "integrator", ""), *name), kept.get(name)
-        self._limited, self._loop, self._possible = iterate.limited, None, True
+        self._kind, self._limited, self._loop, self._possible = kind, iterate.limited, None, True
         if isinstance(found, Alone) and found.fits(problem, solver):
             iterate.adopt(found.backward)
             found.turn_to(problem)
             self._loop = found
-        elif found == ONCE or (kind not in _KINDS and has_compiled()):
+        elif found == ONCE or _KINDS.get(kind, 0) >= WORTH or (kind not in _KINDS and has_compiled()):
             self._begin()
         else:
             self._possible = kind in _KINDS
-        _KINDS.add(kind)
+        _KINDS.setdefault(kind, 0)
         kept.setdefault(name, ONCE)
 
     @property
@@ -113,10 +124,9 @@ class Chosen:
         """Whether the next iteration with this model is to be compiled."""
         if self._serves and self._limited != self._iterate.limited:
             self._choose()
-        if self._loop is None and self._possible:
-            self._count += 1
-            if self._count > SOON:
-                self._begin()
+        self._count += 1
+        if self._loop is None and self._possible and self._count > SOON:
+            self._begin()
         if self._loop is None:
             return False
         return self._loop.at is not None or (self._iterate.gap == 0.0 and type(model) in (Model, Mixed))
@@ -131,6 +141,8 @@ class Chosen:
 
     def leave(self) -> None:
         """Write all back to the iterate and the model."""
+        if self._serves:
+            _KINDS[self._kind] = self._count
         if self._loop is not None:
             self._loop.leave()
 

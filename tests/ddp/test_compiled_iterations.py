@@ -70,6 +70,26 @@ def test_compiled_iterations_serve_wherever_they_can(monkeypatch):
     assert same(torn, solved(replace(problem), (X, found.U), InPython()))
 
 
+def test_first_solves_are_compiled_where_that_pays(monkeypatch):
+    """After a solve of the same kind that took long, and where others follow; not where the last one was short."""
+    made, improve = [], alone.Alone.improve
+    monkeypatch.setattr(alone.Alone, "improve", lambda *args: made.append(1) or improve(*args))
+    monkeypatch.setattr(alone, "_KINDS", {})
+    monkeypatch.setattr(alone, "has_compiled", lambda: False)
+
+    def counts(build):
+        made.clear()
+        return solved(build()).iterations, len(made)
+
+    (count, none), (again, compiled) = counts(pendulum.swing_up), counts(pendulum.swing_up)
+    assert (none, compiled) == (0, again)
+    assert count == again >= alone.WORTH
+    assert [counts(arm.reach)[1] for _ in range(2)] == [0, 0]
+    made.clear()
+    with ddp.RecedingHorizon(arm.reach(), ddp.DDP(step="rollout")) as controller:
+        assert controller.solve(controller.problem.x0).iterations == len(made)
+
+
 @pytest.mark.parametrize("torque", [0.1, 6.0])  # limits that are met on the way, or where a solve begins
 @pytest.mark.parametrize("hessian", ["auto", "gauss-newton", "exact"])
 def test_compiled_iterations_keep_to_limits_of_controls(torque, hessian, monkeypatch):
