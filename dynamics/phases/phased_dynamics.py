@@ -29,7 +29,7 @@ from dynamics.rigid_bodies.rigid_body import inverse_dynamics
 from dynamics.robots.libraries import pin
 from dynamics.robots.model import Robot, check_rigid
 from dynamics.steps.modes import HELD, IMPACT, STEP, Mode
-from dynamics.steps.schemes import TOUCHING, Scheme
+from dynamics.steps.schemes import TOUCHING
 from dynamics.steps.stepped_robot import SteppedRobot
 
 
@@ -46,6 +46,8 @@ class PhasedDynamics(SteppedRobot):
     ``v' = v⁺``, ``q' = q``, and its control acts on nothing. Running costs count at impacts as at knots of dt.
     ``schedule`` (knots,) numbers the mode of every knot.
     """
+
+    _scheme = TOUCHING
 
     def __init__(
         self, robot: Robot, dt: float, phases: Iterable[Phase] | Phase, actuation: ArrayLike | None = None,
@@ -69,7 +71,7 @@ class PhasedDynamics(SteppedRobot):
             h = self.dt if phase.dt is None else phase.dt
             kind, held = (HELD, contacts.asking(0.0, 0.0, 1.0)) if exactly else (STEP, contacts.lasting(h))
             modes.append(Mode(kind, held, 0.0, h))
-        self._compose(TOUCHING, modes, schedule)
+        self._compose(modes, schedule)
         touching = [contacts for phase in self.phases for contacts in (phase.contacts, phase.struck)]
         if not all(are_regular(robot, contacts) for contacts in touching):
             self.lanes = 0  # contacts may be redundant
@@ -222,7 +224,7 @@ class PhasedDynamics(SteppedRobot):
         steps = np.array([mode.step for mode in self._described])
         return steps[self._modes_from(0, count)]
 
-    def _undefined(self, x: Array, knot: int) -> ModelError:
+    def undefined(self, x: Array, knot: int = 0) -> ModelError:
         if self._described[self._modes_from(knot, 1)[0]].kind == HELD:
             q, held = x[: self.robot.nq], self.phase_of(knot).contacts
             away, foot = max((contact.distance(self.robot, q), contact.frame) for contact in held)
@@ -239,9 +241,6 @@ class PhasedDynamics(SteppedRobot):
 
     def _given(self) -> tuple[float, tuple[Phase, ...], Array, bool, bool, Array]:
         return self.dt, self.phases, self.actuation, self.damping, self.springs, self.control_limits
-
-    def _scheme_of_steps(self) -> Scheme:
-        return TOUCHING
 
     def __repr__(self) -> str:
         return f"PhasedDynamics({self.robot.name!r}, dt={self.dt}, knots={self.knots}, phases={len(self.phases)})"

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -76,7 +75,7 @@ class RobotDynamics(SteppedRobot):
                 f" got {integrator!r}"
             )
         self.integrator = integrator
-        self._compose(schemes.INTEGRATORS[integrator], [Mode(STEP, compile_contacts(robot, ()), 0.0, self._dt)], [])
+        self._compose([Mode(STEP, compile_contacts(robot, ()), 0.0, self._dt)], [])
         self._room_of_batches = lane_contraction.size(self._tree, self._bent)
         self._written = lane_contraction.written(self._tree, self._bent)
 
@@ -225,7 +224,7 @@ class RobotDynamics(SteppedRobot):
         singular = "the Jacobian of its loops has lost rank there: start beside it, as with links bent"
         return f"no step from x = {at}: {singular}" if loop.is_short(J) else ""
 
-    def _undefined(self, x: Array, knot: int) -> ModelError:
+    def undefined(self, x: Array, knot: int = 0) -> ModelError:
         if why := self._held_up(x):
             return ModelError(f"{self.robot.name}: {why}")
         newton = ", or Newton's method does not converge: take shorter steps"
@@ -239,7 +238,8 @@ class RobotDynamics(SteppedRobot):
         own = self._dt, self.actuation, self.integrator, self.damping, self.springs, self.control_limits
         return *own, self.prescribed
 
-    def _scheme_of_steps(self) -> schemes.Scheme:
+    @property
+    def _scheme(self) -> schemes.Scheme:
         return schemes.INTEGRATORS[self.integrator]
 
     def __repr__(self) -> str:
@@ -289,10 +289,7 @@ class TrackedRobot:
         return [range(horizon)]
 
     def in_steps(self, counts: Sequence[int], durations: Sequence[float]) -> System:
-        s: Any = self.system
-        dt = durations[0] / counts[0]
-        options = s.damping, s.springs, s.control_limits, s.prescribed
-        return type(s)(s.robot, dt, s.actuation, s.integrator, *options)
+        return RobotDynamics(self.system.robot, durations[0] / counts[0], *self.system._given()[1:])
 
     def free_and_resisted(self, X: Array) -> tuple[Array, Array]:
         free = np.tile(np.eye(self.system.n), (len(X), 1, 1))

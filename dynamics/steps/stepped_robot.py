@@ -59,8 +59,14 @@ class SteppedRobot(ABC):
         self._nu = int(self.actuation.shape[1])
         self.control_limits = pairs_of_limits("control_limits", control_limits, self._nu)
 
-    def _compose(self, scheme: Scheme, modes: list[Mode], schedule: list[int]) -> None:
-        """Enter the scheme of steps, the modes, and which of them each knot is of."""
+    @property
+    @abstractmethod
+    def _scheme(self) -> Scheme:
+        """Kernels of its steps."""
+
+    def _compose(self, modes: list[Mode], schedule: list[int]) -> None:
+        """Enter the modes, and which of them each knot is of."""
+        scheme, loops = self._scheme, self.robot.held
         if self.robot.loops and not scheme.holds:
             raise ProblemError(
                 f"{self.robot.name} has loops, which only steps of RobotDynamics(integrator='implicit-euler') and"
@@ -68,13 +74,10 @@ class SteppedRobot(ABC):
             )
         self.schedule = self._extended = np.array(schedule, dtype=np.int64)
         self._forces = max(contact.forces(mode.contacts) for mode in modes)
-        loops = self.robot.held
         most = max(loops.entries, *(mode.contacts.count for mode in modes)), max(self._forces, loops.nc)
-        tree, nu, stages = self._tree, self.nu, scheme.stages
-        self._scheme, self._described = scheme, modes
+        tree, nu, stages, self._described = self._tree, self.nu, scheme.stages, modes
         self._layout = scheme.layout(self.robot.nq, self.robot.nv, nu, most[1], stages)
         self._modes = modes_of(tree, loops, self.actuation, self._prescribed, scheme.method, modes, self._layout)
-        self._handle = self._modes.handle
         self._room_of_rollouts = rollouts.size(scheme.roller, tree, nu, stages, *most)
         self._room_of_expansions = scheme.room(tree, self._layout, nu, *most)
         self._room_of_contractions = scheme.contractor.room(tree, self._layout, *most)
@@ -138,11 +141,10 @@ class SteppedRobot(ABC):
     def varied(self, masses: ArrayLike) -> Self:
         """Copy of the system with a robot of other masses, see `Robot.with_masses`."""
         twin, robot = object.__new__(type(self)), self.robot.with_masses(masses)
-        of_masses = "_contraction", "_closing"
-        vars(twin).update({name: value for name, value in vars(self).items() if name not in of_masses})
+        vars(twin).update(vars(self))
         twin.robot, twin._tree = robot, robot.resisting(self.damping, self.springs)
         twin._modes = self._modes.replace(tree=twin._tree)
-        twin._handle, twin._one_of_many = twin._modes.handle, True
+        twin._one_of_many = True
         return twin
 
     def _modes_from(self, first: int, count: int) -> NDArray[np.int64]:
@@ -195,14 +197,14 @@ class SteppedRobot(ABC):
         if len(X) != len(U):
             raise ProblemError(f"u: expected {len(X)} controls for {len(X)} states, got {len(U)}")
         Xn = np.empty_like(X)
-        system = self._handle, working_memory(self._room_of_rollouts), self._modes_from(first, len(U))
+        system = self._modes.handle, working_memory(self._room_of_rollouts), self._modes_from(first, len(U))
         self._scheme.roller.step(*system, X, U, Xn)
         return Xn[0] if axes(x) == 1 else Xn
 
     def strayed(self, X: Array, dX: Array, U: Array) -> tuple[Array, Array]:
         to, gaps = np.empty_like(X), np.empty((len(U), self.n))
         memory, schedule = working_memory(self._room_of_rollouts), self._modes_from(0, len(U))
-        self._scheme.roller.stray(self._handle, memory, schedule, X, dX, U, to, gaps)
+        self._scheme.roller.stray(self._modes.handle, memory, schedule, X, dX, U, to, gaps)
         return to, gaps
 
     def rollout(self, x0: ArrayLike, U: ArrayLike) -> Array:
@@ -227,10 +229,8 @@ class SteppedRobot(ABC):
         Xs, Us = np.empty((s, N + 1, self._nx)), np.empty((s, *U.shape))
         forces = np.empty((s, N, 0)) if notes is None else notes
         schedule = self._extended[:N] if len(self._extended) >= N else self._modes_from(0, N)
-        self._scheme.roller.track(
-            self._handle, working_memory(self._room_of_rollouts), schedule, X, U, k, K, alphas, gaps, low, high,
-            Xs, Us, forces,
-        )  # fmt: skip
+        system = self._modes.handle, working_memory(self._room_of_rollouts), schedule
+        self._scheme.roller.track(*system, X, U, k, K, alphas, gaps, low, high, Xs, Us, forces)
         return Xs, Us
 
     def stepping(self, count: int, lanes: int) -> Stepping:
@@ -251,28 +251,22 @@ class SteppedRobot(ABC):
     def expand(self, X: Array, U: Array, out: Expansion, first: int = 0) -> None:
         end = first + len(U)
         schedule = self._extended[first:end] if end <= len(self._extended) else self._modes_from(first, len(U))
-        self._scheme.linearize(self._handle, working_memory(self._room_of_expansions), schedule, X, U, *out)
+        self._scheme.linearize(self._modes.handle, working_memory(self._room_of_expansions), schedule, X, U, *out)
 
     def expand_second(self, X: Array, U: Array, out: Expansion, first: int = 0) -> None:
         if self._scheme.complete is not None:
-            self._scheme.complete(self._handle, *out)
+            self._scheme.complete(self._modes.handle, *out)
 
     def contract(self, record: Array, weight: Array, out: Array) -> None:
-        self._scheme.contractor.contract(self._handle, working_memory(self._room_of_contractions), record, weight, out)
+        self._scheme.contractor.contract(
+            self._modes.handle, working_memory(self._room_of_contractions), record, weight, out
+        )
 
     def contraction(self) -> Contraction:
-        return self._contraction
-
-    @cached_property
-    def _contraction(self) -> Contraction:
         return self._scheme.contractor.contraction(self._modes)
 
     def closing(self) -> Contraction:
         """Log(Exp(gap) Exp(y)) to second order, compiled; flat where no joint is a free-flyer, spherical or planar."""
-        return self._closing
-
-    @cached_property
-    def _closing(self) -> Contraction:
         if not self._bent.any():
             return Contraction(0, 0, None)
         return Contraction(close_at.address, self._tree.start, self._tree)  # knows joints alone
@@ -297,7 +291,7 @@ class SteppedRobot(ABC):
         X, U, knot = self._states("x", x, (self.nx,)), as_array("u", u, (self.nu,))[None], integer("knot", knot)
         out = expanded(self, X, U, knot)
         if not np.isfinite(out.A).all():
-            raise self._undefined(X[0], knot)
+            raise self.undefined(X[0], knot)
         return out
 
     def identity(self) -> tuple[Any, ...]:
@@ -311,10 +305,6 @@ class SteppedRobot(ABC):
     @abstractmethod
     def _given(self) -> tuple[Any, ...]:
         """Arguments of the constructor that come after the robot."""
-
-    @abstractmethod
-    def _scheme_of_steps(self) -> Scheme:
-        """Kernels of its steps."""
 
     def doubts(self, problem: Any) -> list[str]:
         return doubts_of(self, problem)
@@ -330,19 +320,8 @@ class SteppedRobot(ABC):
         turning = tree.iv[(tree.kind == REVOLUTE) | (tree.kind == CONTINUOUS)]
         return float(np.abs(self.difference(X[0], X[-1])[turning]).max(initial=0.0))
 
-    def __getstate__(self) -> dict[str, Any]:
-        of_this_process = "_scheme", "_handle", "_contraction", "_closing"
-        return {name: value for name, value in vars(self).items() if name not in of_this_process}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
-        self._scheme, self._handle = self._scheme_of_steps(), self._modes.handle
-
-    def undefined(self, x: ArrayLike, knot: int = 0) -> Exception:
-        return self._undefined(as_array("x", x, (self.nx,)), integer("knot", knot))
-
     @abstractmethod
-    def _undefined(self, x: Array, knot: int) -> Exception:
+    def undefined(self, x: Array, knot: int = 0) -> Exception:
         """The error of a knot that has no next state."""
 
     def _undefined_motion(self, x: Array, more: str = "") -> ModelError:
