@@ -144,7 +144,7 @@ def _at_limits(robot: Robot, q: Array, feet: Iterable[str]) -> list[str]:
     model, (low, high) = robot.model, robot.ranges[:2]
     legs = {joint for foot in feet for joint in model.supports[model.frames[robot.frame_id(foot)].parentJoint]}
     return [
-        name for name, i, _ in plain_numbers(robot)
+        name for name, i, *_ in plain_numbers(robot)
         if model.getJointId(name) in legs and low[i] < high[i] and not low[i] < q[i] < high[i]
     ]  # fmt: skip
 

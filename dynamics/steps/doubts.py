@@ -10,6 +10,7 @@ from ddp.protocols import Array
 from dynamics.geometry.solids import Capsule, Marked
 from dynamics.robots.joints import NO_LIMIT, UNIT_NUMBERS
 from dynamics.robots.libraries import pin
+from dynamics.robots.massless_joints import mass_matrix
 from dynamics.robots.model import Robot
 
 BEYOND = 1e-3
@@ -36,7 +37,7 @@ def doubts_of(system: Any, problem: Any) -> list[str]:
     if robot.is_hybrid:  # rods bend and stretch
         return []
     q = np.asarray(problem.x0)[: robot.nq]
-    found = [*_steps(system), *_damping(system, q), *_angles(robot, "x0", q)]
+    found = [*_steps(system, q), *_angles(robot, "x0", q)]
     found += [*_limits(robot, q), *_quaternions(robot, q)]
     stated = stated_in(problem)
     bounds = [*_others(robot, stated), *_driven(system, stated), *_bounds(robot, stated), *_aims(robot, stated)]
@@ -110,19 +111,15 @@ def _driven(system: Any, terms: list[Any]) -> Iterator[str]:
             yield f"{type(term).__name__}: made for a system whose {what} act otherwise than those of the problem's"
 
 
-def _steps(system: Any) -> Iterator[str]:
+def _steps(system: Any, q: Array) -> Iterator[str]:
+    """Steps that are long, and the joint whose motion grows in explicit ones, because of its viscous friction."""
     if system.dt >= LONG:
         yield f"dt: steps of {system.dt:g} s are long for a robot: are these milliseconds? dt is in seconds"
-
-
-def _damping(system: Any, q: Array) -> Iterator[str]:
-    """The joint whose motion grows in explicit steps, because of its viscous friction."""
     robot, most = system.robot, DECAYS.get(getattr(system, "integrator", ""), np.inf)
     root = np.sqrt(robot.tree.damping) if system.damping else np.zeros(robot.nv)
     if not root.any() or most == np.inf:
         return
-    M = np.triu(pin.crba(robot.model, robot.model.createData(), q))
-    inverse = np.linalg.pinv(M + np.triu(M, 1).T, hermitian=True)  # M may be singular
+    inverse = np.linalg.pinv(mass_matrix(robot.model, q), hermitian=True)  # M may be singular
     rates, motions = np.linalg.eigh(root[:, None] * inverse * root)
     if rates[-1] * system.dt > most:
         i = int(np.argmax(np.abs(motions[:, -1])))
@@ -132,17 +129,18 @@ def _damping(system: Any, q: Array) -> Iterator[str]:
         )
 
 
-def plain_numbers(robot: Robot) -> Iterator[tuple[str, int, bool]]:
-    """Name, place in q, and whether an angle, of each joint with one plain number."""
+def plain_numbers(robot: Robot) -> Iterator[tuple[str, int, int, bool]]:
+    """Name, places in q and in v, and whether an angle, of each joint with one plain number."""
     model, tree = robot.model, robot.tree
     for j in range(1, model.njoints):
         joint = model.joints[j]
         if joint.nq == 1 and joint.nv == 1 and int(tree.kind[j - 1]) not in UNIT_NUMBERS:
-            yield str(model.names[j]), int(joint.idx_q), "P" not in joint.shortname().removeprefix("JointModel")[:2]
+            turns = "P" not in joint.shortname().removeprefix("JointModel")[:2]
+            yield str(model.names[j]), int(joint.idx_q), int(joint.idx_v), turns
 
 
 def _angles(robot: Robot, field: str, q: Array) -> Iterator[str]:
-    large = [(name, q[i]) for name, i, turns in plain_numbers(robot) if turns and abs(q[i]) > TURNS]
+    large = [(name, q[i]) for name, i, _, turns in plain_numbers(robot) if turns and abs(q[i]) > TURNS]
     if large:
         said = ", ".join(f"{name} {value:.4g}" for name, value in large[:MOST])
         turns = max(abs(value) for _, value in large) / (2.0 * np.pi)
@@ -151,8 +149,7 @@ def _angles(robot: Robot, field: str, q: Array) -> Iterator[str]:
 
 def _aims(robot: Robot, terms: list[Any]) -> Iterator[str]:
     """Targets of angles that terms and constraints of states have further out than joints go by their own limits."""
-    model, own = robot.model, robot.ranges
-    places = [(i, int(model.joints[model.getJointId(name)].idx_v)) for name, i, _ in plain_numbers(robot)]
+    own, places = robot.ranges, [(i, j) for _, i, j, _ in plain_numbers(robot)]
     for term in terms:
         target, weights = getattr(term, "target_x", None), getattr(term, "weights", np.ones(2 * robot.nv))
         if not (isinstance(target, np.ndarray) and isinstance(weights, np.ndarray)):
@@ -172,7 +169,7 @@ def _bounds(robot: Robot, terms: list[Any]) -> Iterator[str]:
     Of a joint without limits, those that are whole numbers, as degrees usually are.
     """
     own = robot.ranges
-    names = {i: name for name, i, turns in plain_numbers(robot) if turns}
+    names = {i: name for name, i, _, turns in plain_numbers(robot) if turns}
     for term in terms:
         for i, *bounds in term.ranges() if callable(getattr(term, "ranges", None)) else ():
             most = max((abs(bound) for bound in bounds if np.isfinite(bound)), default=0.0)
@@ -187,7 +184,7 @@ def _bounds(robot: Robot, terms: list[Any]) -> Iterator[str]:
 def _limits(robot: Robot, q: Array) -> Iterator[str]:
     low, high = robot.model.lowerPositionLimit, robot.model.upperPositionLimit
     out = []
-    for name, i, turns in plain_numbers(robot):
+    for name, i, _, turns in plain_numbers(robot):
         within = np.clip(q[i], low[i], high[i]) if low[i] < high[i] else q[i]
         if abs(q[i] - within) > BEYOND and abs(q[i]) <= (TURNS if turns else NO_LIMIT):
             out.append(f"{name} at {q[i]:.4g}, its limit is {within:.4g} {'rad' if turns else 'm'}")
@@ -201,9 +198,8 @@ def excesses_of(robot: Robot, X: Array) -> list[str]:
     if robot.is_hybrid:
         return []
     model, found = robot.model, []
-    for name, i, turns in plain_numbers(robot):
-        j, unit = int(model.joints[model.getJointId(name)].idx_v), "rad" if turns else "m"
-        fastest = float(model.upperVelocityLimit[j])
+    for name, i, j, turns in plain_numbers(robot):
+        unit, fastest = "rad" if turns else "m", float(model.upperVelocityLimit[j])
         for what, values, low, high, of in (
             ("position", X[:, i], model.lowerPositionLimit[i], model.upperPositionLimit[i], unit),
             ("velocity", X[:, robot.nq + j], -fastest, fastest, f"{unit}/s"),
@@ -338,12 +334,9 @@ def _torques(system: Any, problem: Any, q: Array) -> Iterator[str]:
     if not rests or not np.array_equal(system.actuation, np.eye(robot.nv)) or robot.loops:
         return
     needed = pin.computeGeneralizedGravity(robot.model, robot.model.createData(), q)
-    model = robot.model
-    places = [(i, int(model.joints[model.getJointId(name)].idx_v), turns) for name, i, turns in plain_numbers(robot)]
-    if system.springs and robot.equipment.stiffness is not None:
-        rest = robot.tree.springref
-        for i, j, _ in places:
-            needed[j] += robot.equipment.stiffness[j] * (q[i] - rest[j])
+    if system.springs:
+        for _, i, j, _ in plain_numbers(robot):
+            needed[j] += robot.tree.stiffness[j] * (q[i] - robot.tree.springref[j])
     imposed = np.atleast_2d(problem.lower)[0], np.atleast_2d(problem.upper)[0]
     for (low, high), what in (
         (imposed, "its limit is {:.3g}: the motion begins with a fall"),
@@ -353,7 +346,7 @@ def _torques(system: Any, problem: Any, q: Array) -> Iterator[str]:
         worst = int(np.argmax(over))
         if over[worst] > BEYOND * max(1.0, abs(needed[worst])):
             name, limit = system.named_numbers[1][worst], high[worst] if needed[worst] > high[worst] else low[worst]
-            unit = "N" if any(j == worst and not turns for _, j, turns in places) else "N m"
+            unit = "N" if any(j == worst and not turns for _, _, j, turns in plain_numbers(robot)) else "N m"
             yield f"x0: {name} needs {needed[worst]:.3g} {unit} to rest there, {what.format(limit)}"
             break
 
