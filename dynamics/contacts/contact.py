@@ -71,9 +71,9 @@ class Contact:
 
     def __post_init__(self) -> None:
         instance("frame of a contact", self.frame, str, "a name")
-        for field, known in (("kind", KINDS), ("reference", REFERENCES)):
-            choice(f"{field} of the contact at {said(self.frame)}", getattr(self, field), known)
         where = f"of the contact at {said(self.frame)}"
+        for field, known in (("kind", KINDS), ("reference", REFERENCES)):
+            choice(f"{field} {where}", getattr(self, field), known)
         gains = as_array(f"gains {where}", self.gains, (2,))
         if (gains < 0.0).any():
             raise ProblemError(f"gains {where}: expected no negative number, got {said(tuple(gains.tolist()))}")

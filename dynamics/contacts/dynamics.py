@@ -27,6 +27,7 @@ from ddp.errors import ProblemError, as_array, flag
 from ddp.protocols import Array
 from dynamics.contacts import batch as contact_batch
 from dynamics.contacts.contact import Contact, Contacts, as_impacts, compile_contacts, forces, refuse_rolling
+from dynamics.quantities.quantities import Derivatives
 from dynamics.rigid_bodies.rigid_body import ForwardDerivatives, ForwardHessian, ForwardTensors
 from dynamics.rigid_bodies.samples import Named, Stack
 from dynamics.robots.model import Robot
@@ -50,13 +51,6 @@ class OfImpact(NamedTuple, Generic[Part]):
 
     v: Part
     impulse: Part
-
-
-class ImpactRates(NamedTuple):
-    """Derivatives by q and by the velocity before."""
-
-    dq: Array
-    dv: Array
 
 
 class ImpactTensor(NamedTuple):
@@ -137,12 +131,12 @@ def impact_dynamics(
 def impact_dynamics_derivatives(
     robot: Robot, q: ArrayLike, v: ArrayLike, contacts: Given, restitution: float = 0.0,
     *, regularization: float = 0.0,
-) -> OfImpact[ImpactRates]:  # fmt: skip
+) -> OfImpact[Derivatives]:  # fmt: skip
     """First derivatives .dq, .dv of velocities after an impact and of its impulses."""
     s = _Arguments(robot, q, v, contacts, regularization, restitution=restitution, impact=True)
     z = [np.empty((s.N, s.nz, robot.nv)) for _ in range(2)]
     s.run(contact_batch.contact_derivatives, *z, np.empty((0, s.nz, robot.nv)))
-    return OfImpact(*s.split(ImpactRates(*z)))
+    return OfImpact(*s.split(Derivatives(*z)))
 
 
 def impact_dynamics_second_derivatives(

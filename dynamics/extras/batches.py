@@ -9,7 +9,7 @@ from ddp.errors import ModelError, ProblemError, as_array, positive, positive_in
 from ddp.protocols import Array
 from ddp.systems.by_knot import ByKnot
 from ddp.systems.system import Expansion
-from ddp.tracing.spaces import Space, as_space
+from ddp.tracing.spaces import as_space
 
 Batch = Callable[..., Any]
 
@@ -32,16 +32,12 @@ class BatchDynamics(ByKnot):
             if not callable(function):
                 raise ProblemError(f"{field}: expected a function of X and U, got {said(function)}")
         self.nx, self.nu, self.dt = positive_integer("nx", nx), positive_integer("nu", nu), positive("dt", dt)
+        self._space = as_space(None, self.nx)
         self._step, self._jacobian, self._second, self._from = step, jacobian, second, origin
         X, U = np.zeros((2, self.nx)), np.zeros((2, self.nu))
         with np.errstate(all="ignore"):
             self._stepped(X, U)
             self._slopes_of(X, U)
-
-    @property
-    def space(self) -> Space:
-        """Plain numbers."""
-        return as_space(None, self.nx)
 
     def _asked(self, name: str, function: Batch, X: Array, U: Array, *shapes: tuple[int, ...]) -> list[Array]:
         """Arrays that a function gives, their shapes checked."""

@@ -190,7 +190,9 @@ class GpuDynamics:
         self._tree = self._place(tree.words(self._place))
         self._spans = self._place(robot.unit_spans)
         self._numbers = batch.size(tree.nb, robot.nq, robot.nv)
-        self.threads = self._most_threads() if threads is None else _threads(threads)
+        if threads is not None and positive_integer("threads", threads) % THREADS:
+            raise ProblemError(f"threads: expected a multiple of {THREADS}, got {threads}")
+        self.threads = self._most_threads() if threads is None else threads
         self._memory = cuda.device_array(self.threads * self._numbers)
 
     def _place(self, array: Any) -> int:
@@ -252,7 +254,10 @@ class GpuDynamics:
             N, single, arrays = s.N, s.single, [s.q, s.first, s.second, *s.weight]
             wrenches = None if fext is None else np.concatenate([np.zeros((N, 1, 6)), s.fext], axis=1)
         else:
-            N = _rows(q)
+            shape = q.__cuda_array_interface__["shape"] if cuda.is_cuda_array(q) else np.shape(q)
+            if len(shape) != 2:
+                raise ProblemError(f"q: expected (N, nq) of arrays on a GPU, got shape {tuple(shape)}")
+            N = int(shape[0])
             arrays = [_checked(name, value, (N, size)) for name, value, size in named]
             wrenches = None if fext is None else _checked("fext", fext, (N, nb + 1, 6))
         given = [_sent(one) for one in (*arrays, *([] if wrenches is None else [wrenches]))]
@@ -282,14 +287,6 @@ def _sent(array: Any) -> Any:
     return array if cuda.is_cuda_array(array) else cuda.to_device(np.ascontiguousarray(array))
 
 
-def _rows(q: Any) -> int:
-    """Number of samples of q (N, nq)."""
-    shape = np.shape(q) if not cuda.is_cuda_array(q) else q.__cuda_array_interface__["shape"]
-    if len(shape) != 2:
-        raise ProblemError(f"q: expected (N, nq) of arrays on a GPU, got shape {tuple(shape)}")
-    return int(shape[0])
-
-
 def _checked(name: str, value: Any, shape: tuple[int, ...]) -> Any:
     """An argument of which some others are on the GPU: contiguous doubles of a shape."""
     if not cuda.is_cuda_array(value):
@@ -301,13 +298,6 @@ def _checked(name: str, value: Any, shape: tuple[int, ...]) -> Any:
             + ("" if array.is_c_contiguous() else ", not contiguous")
         )
     return array
-
-
-def _threads(threads: int) -> int:
-    """A number of threads that whole blocks have."""
-    if positive_integer("threads", threads) % THREADS:
-        raise ProblemError(f"threads: expected a multiple of {THREADS}, got {threads}")
-    return threads
 
 
 def _raise_failed(robot: Robot, failed: Any, N: int) -> None:

@@ -20,7 +20,7 @@ from ddp.machine.number import WIDTH
 from ddp.protocols import Array
 from ddp.systems.by_knot import ByKnot
 from ddp.systems.system import Contraction, Expansion, Stepping
-from ddp.tracing.spaces import Space, as_space
+from ddp.tracing.spaces import as_space
 from dynamics.steps.implicit_flow import contract_knots
 
 
@@ -36,11 +36,7 @@ class _OfC(ByKnot):
         given = (("step", step), ("jacobian", jacobian), ("hessian", hessian))
         self._addresses = tuple(integer(field, address, 1) for field, address in given)
         self.nx, self.nu, self.dt = positive_integer("nx", nx), positive_integer("nu", nu), positive("dt", dt)
-
-    @property
-    def space(self) -> Space:
-        """Plain numbers."""
-        return as_space(None, self.nx)
+        self._space = as_space(None, self.nx)
 
     @property
     def lanes(self) -> int:

@@ -24,7 +24,7 @@ from dynamics.robots.model import Robot
 
 
 class Derivatives(NamedTuple):
-    """∂/∂q and ∂/∂v: (nv,) of a number, (6, nv) of six."""
+    """∂/∂q and ∂/∂v: (nv,) of a number, (k, nv) of k."""
 
     dq: Array
     dv: Array

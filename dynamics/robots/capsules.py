@@ -85,10 +85,9 @@ def _balls(solid: object) -> tuple[Array, float]:
         return np.zeros((1, 3)), float(solid.radius)
     if isinstance(solid, coal.Capsule):
         return np.array([[0.0, 0.0, -solid.halfLength], [0.0, 0.0, solid.halfLength]]), float(solid.radius)
-    if isinstance(solid, coal.Box):
-        return np.array(list(itertools.product((-1.0, 1.0), repeat=3))) * np.asarray(solid.halfSide), 0.0
-    if isinstance(solid, coal.Ellipsoid):
-        return np.array(list(itertools.product((-1.0, 1.0), repeat=3))) * np.asarray(solid.radii), 0.0
+    if isinstance(solid, (coal.Box, coal.Ellipsoid)):
+        half = np.asarray(solid.halfSide if isinstance(solid, coal.Box) else solid.radii)
+        return np.array(list(itertools.product((-1.0, 1.0), repeat=3))) * half, 0.0
     if isinstance(solid, (coal.Cylinder, coal.Cone)):
         angles = 2.0 * np.pi * np.arange(ROUND) / ROUND
         ring = solid.radius / np.cos(np.pi / ROUND) * np.stack([np.cos(angles), np.sin(angles), 0.0 * angles], axis=1)

@@ -100,7 +100,7 @@ def read_named(name: str, root: str | None) -> Found:
         robot = entry().robot
         robot.model.name = name
         _, _, source, *_ = read_file(Path(robot.urdf), "fixed", (str(folder / "../.."),))
-        return Found(robot.model, robot.q0, _named(source))
+        return Found(robot.model, robot.q0, source and source._replace(is_named=True))
     model, _, source, *_ = read_file(folder / inside, "free-flyer" if floating else "fixed", (str(folder / "../.."),))
     model.name = name
     q0 = None
@@ -108,7 +108,7 @@ def read_named(name: str, root: str | None) -> Found:
         srdf = str(folder / entry.path / entry.srdf_subpath / entry.srdf_filename)
         q0 = readParamsFromSrdf(model, srdf, False, entry.has_rotor_parameters, entry.ref_posture)
         q0 = _by_whole_turns(model, q0)
-    return Found(model, q0, _named(source))
+    return Found(model, q0, source and source._replace(is_named=True))
 
 
 def _by_whole_turns(model: pin.Model, q: Array) -> Array:
@@ -154,10 +154,6 @@ def _root(document: ElementTree.Element, floating: bool) -> list[object]:
     """The joint between world and base, and its name; nothing for one that is fixed."""
     names = {element.get("name", "") for element in document.iter()}
     return [pin.JointModelFreeFlyer(), root_name(names)] if floating else []
-
-
-def _named(source: Source | None) -> Source | None:
-    return source and source._replace(is_named=True)
 
 
 def read_file(path: Path, root: str | None, packages: tuple[str, ...] = ()) -> Found:
@@ -233,7 +229,8 @@ def visuals(model: pin.Model, source: Source | None, kind: str = "visual") -> tu
             elif mesh is not None:
                 filename = mesh.get("filename", "")
                 found, reason = meshes.find(filename, source.path, source.packages)
-                reason = reason or meshes.flaw(loader, found, _scale(mesh))
+                scale = [float(word) for word in mesh.get("scale", "1 1 1").split()]
+                reason = reason or meshes.flaw(loader, found, scale)
                 mesh.set("filename", found)
                 if reason:
                     logger.info("mesh %s: %s", filename, reason)
@@ -242,7 +239,3 @@ def visuals(model: pin.Model, source: Source | None, kind: str = "visual") -> tu
     text = ElementTree.tostring(document, encoding="unicode")
     wanted = pin.GeometryType.VISUAL if kind == "visual" else pin.GeometryType.COLLISION
     return pin.buildGeomFromUrdfString(model, text, wanted, mesh_loader=loader), missing
-
-
-def _scale(mesh: ElementTree.Element) -> list[float]:
-    return [float(word) for word in mesh.get("scale", "1 1 1").split()]

@@ -90,7 +90,8 @@ class Assembly:
         if place.body == WORLD:
             raise ModelError("on: expected a frame that moves, got one of the world, where a body has no effect")
         pose = place.pose * _pose(placement)
-        self.model.inertias[place.body + 1] += pose.act(_inertia(inertia))
+        instance("inertia", inertia, pin.Inertia, "a pinocchio.Inertia", ModelError)
+        self.model.inertias[place.body + 1] += pose.act(inertia)
         if name is not None:
             self._new(name)
             self.places[name] = Place(place.body, pose)
@@ -175,10 +176,11 @@ class Assembly:
         self._new(name)
         place = self._place("on", on)
         pose = place.pose * _pose(placement)
-        carried = None if inertia is None else _inertia(inertia)
+        if inertia is not None:
+            instance("inertia", inertia, pin.Inertia, "a pinocchio.Inertia", ModelError)
         j = self.model.addJoint(place.body + 1, joint, pose, name)
-        if carried is not None:
-            self.model.inertias[j] = carried
+        if inertia is not None:
+            self.model.inertias[j] = inertia
         return int(j) - 1
 
     def _new(self, name: str) -> None:
@@ -206,12 +208,6 @@ def _pose(placement: pin.SE3 | None) -> pin.SE3:
     if not isinstance(placement, pin.SE3) or not np.isfinite(placement.homogeneous).all():
         raise ModelError(f"placement: expected a pinocchio.SE3 of finite numbers, got {said(placement)}")
     return placement
-
-
-def _inertia(inertia: pin.Inertia) -> pin.Inertia:
-    if not isinstance(inertia, pin.Inertia):
-        raise ModelError(f"inertia: expected a pinocchio.Inertia, got {said(inertia)}")
-    return inertia
 
 
 def _kind_of(name: str, joint: pin.JointModel) -> int:

@@ -81,26 +81,22 @@ class World:
         self._free: list[tuple[int, int, int, int, pin.SE3]] = []
         self._balls: list[tuple[int, int]] = []
         self._circles: list[tuple[int, int]] = []
-        own_q: list[int] = []
-        own_v: list[int] = []
-        their_q: list[int] = []
-        their_v: list[int] = []
+        q: list[tuple[int, int]] = []
+        v: list[tuple[int, int]] = []
         for j, (body, kind) in enumerate(zip(ids, robot.tree.kind.tolist(), strict=True), 1):
             joint = robot.model.joints[j]
             first = model.body_jntadr[body]
             i, k = model.jnt_qposadr[first], model.jnt_dofadr[first]
             nq, nv = (joint.nv, joint.nv) if kind == TRANSLATION else NUMBERS[kind]
-            own_q += range(joint.idx_q, joint.idx_q + nq)
-            own_v += range(joint.idx_v, joint.idx_v + nv)
-            their_q += range(i, i + nq)
-            their_v += range(k, k + nv)
+            q += [(joint.idx_q + l, i + l) for l in range(nq)]
+            v += [(joint.idx_v + l, k + l) for l in range(nv)]
             if kind == FREE_FLYER:
                 self._free.append((joint.idx_q, joint.idx_v, i, k, robot.model.jointPlacements[j]))
             if kind == SPHERICAL:
                 self._balls.append((joint.idx_q, i))
             if kind == CONTINUOUS:
                 self._circles.append((joint.idx_q, i))
-        self._q, self._v = (np.array(own_q), np.array(their_q)), (np.array(own_v), np.array(their_v))
+        self._q, self._v = np.array(q).T, np.array(v).T
         model.dof_armature[self._v[1]] = robot.model.armature[self._v[0]]
         model.dof_damping[self._v[1]] = robot.model.damping[self._v[0]] if damping else 0.0
         if springs and robot.equipment.stiffness is not None:
@@ -282,7 +278,7 @@ def _write_inertias(model: Any, robot: Robot, ids: Sequence[int]) -> None:
         model.body_sameframe[body] = 0  # MuJoCo would take the frames of body and inertia for one
 
 
-def _write_springs(model: Any, robot: Robot, places: tuple[Indices, Indices]) -> None:
+def _write_springs(model: Any, robot: Robot, places: Indices) -> None:
     stiffness, rest = robot.equipment.stiffness, robot.equipment.springref
     assert stiffness is not None
     for own, their in zip(*places, strict=True):
