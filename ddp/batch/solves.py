@@ -43,8 +43,6 @@ class Solves:
         self._problem, self._solver = problem, solver
         self.obstacle = obstacle(problem, solver) if compiled else "not asked for"
         self._native = None if self.obstacle else Native(problem, solver, threads, most)
-        self._sizes = threads, most
-        self._few: Native | None = None  # what leads part of the way to second starts
         self._successive: Successive | None = None
         self._closed = False
 
@@ -73,7 +71,7 @@ class Solves:
                 tables = [p.objective.table for p, serves in zip(problems, same, strict=True) if serves]
             if any(same):
                 native.solve(x0, guess, tables, out, own)
-                if states is None:
+                if states is None and guess.alone:
                     default = [i for i, p in enumerate(problems) if p.guess is None and start(i) is None]
                     self._start_again(default, problems, x0, guess, out)
                 steep = (out.numbers[:, ENDING] < ITERATIONS) & (out.numbers[:, GRADIENT] > STEEP)
@@ -109,13 +107,14 @@ class Solves:
                 soft[i] = one
         if not soft or native is None:
             return
-        if self._few is None:
-            few = replace(self._solver, max_iterations=PART, last_sweep=False)
-            self._few = Native(self._problem, few, *self._sizes)
         at = np.array(list(soft))
         led, found = Results.empty(self._problem, len(at)), Results.empty(self._problem, len(at))
         U = guess.U if len(guess.U) == 1 else guess.U[at]
-        self._few.solve(x0[at], replace(guess, U=U), [one.objective.table for one in soft.values()], led)
+        native.limit(PART, False)  # part of the way
+        try:
+            native.solve(x0[at], replace(guess, U=U), [one.objective.table for one in soft.values()], led)
+        finally:
+            native.limit(self._solver.max_iterations, self._solver.last_sweep)
         native.solve(x0[at], replace(guess, U=led.U), [problems[i].objective.table for i in soft], found)
         total = done[at] + led.numbers[:, DONE] + found.numbers[:, DONE]
         better = (found.numbers[:, ENDING] < ITERATIONS) & (total <= limit[at])
@@ -176,8 +175,6 @@ class Solves:
         self._closed = True
         if self._native is not None:
             self._native.close()
-        if self._few is not None:
-            self._few.close()
         if self._successive is not None:
             self._successive.close()
 
