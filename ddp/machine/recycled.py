@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import threading
 import weakref
+from itertools import accumulate
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,9 +22,10 @@ _local = threading.local()
 
 def recycled_rows(count: int, *shapes: tuple[int, ...]) -> list[Array]:
     """Arrays (count, ...) as `recycled`, in memory of a power of two of numbers, which fits others of about as many."""
-    ends = np.cumsum([count * math.prod(shape) for shape in shapes])
-    parts = np.split(recycled((1 << int(ends[-1]).bit_length(),))[: ends[-1]], ends[:-1])
-    return [part.reshape(count, *shape) for part, shape in zip(parts, shapes, strict=True)]
+    sizes = [count * math.prod(shape) for shape in shapes]
+    whole, ends = recycled((1 << sum(sizes).bit_length(),)), accumulate(sizes)
+    parts = zip(ends, sizes, shapes, strict=True)
+    return [whole[end - size : end].reshape(count, *shape) for end, size, shape in parts]
 
 
 def recycled(shape: tuple[int, ...]) -> Array:

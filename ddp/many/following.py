@@ -85,18 +85,22 @@ class Policies:
             converged=True, status=Status("converged", Ending.CONVERGED), iterations=0, seconds=0.0, history=(),
         )  # fmt: skip
 
-    def put(self, row: int, arrays: Results, i: int, cost: float, slope: float, point: Array) -> None:
-        """Keep the policy of a row, if there is a place for it: entry i of some arrays."""
-        place = self._place.get(row, -1)
-        if place >= 0:
-            self.there[place], self.cost[place], self.slope[place], self.point[place] = True, cost, slope, point
-            for name in ARRAYS:
-                self._part(name)[place] = getattr(arrays, name)[i]
+    def put(self, rows: Indices, arrays: Results, which: Indices, costs: Array, slopes: Array, points: Array) -> None:
+        """Keep the policies of some rows, of those that there are places for: entries ``which`` of some arrays."""
+        to = self.places(rows)
+        here = to >= 0
+        to, which = to[here], which[here]
+        self.there[to], self.cost[to], self.slope[to], self.point[to] = True, costs[here], slopes[here], points[here]
+        for name in ARRAYS:
+            place, source = self._part(name), getattr(arrays, name)
+            for i, j in zip(to.tolist(), which.tolist() if place.size else (), strict=False):
+                place[i] = source[j]
 
-    def pass_on(self, row: int, before: int) -> None:
-        """Have those that follow a row without a policy follow what it has followed, the policy of a place, or none."""
-        if before >= 0 and self.there[before]:
-            self.put(row, self._arrays, before, self.cost[before], self.slope[before], self.point[before])
+    def pass_on(self, rows: Indices, before: Indices) -> None:
+        """Have those that follow rows without a policy follow what these have followed, policies of places, or none."""
+        some = (before >= 0) & self.there[before]
+        of = before[some]
+        self.put(rows[some], self._arrays, of, self.cost[of], self.slope[of], self.point[of])
 
     def of(self, rows: Indices) -> Rows:
         """Policies of some rows as far as there are any, as rows of `policy_type`."""
@@ -200,11 +204,11 @@ class Tree:
 
     def _refuse(self, which: Indices, before: Indices) -> None:
         """Write why some samples have no problem."""
-        for i, place in zip(which.tolist(), before.tolist(), strict=True):
+        for i in which.tolist():
             row = self._into[self._at[i]]
             row["row"], row["parent"], row["start"] = self._numbers[i], self._parents[i], OWN
             fail(row, reason_of(self._problems[i]))
-            self._policies.pass_on(int(self._numbers[i]), place)
+        self._policies.pass_on(self._numbers[which], before)
 
     def _begin(self, which: Indices) -> None:
         """Solve samples that follow none."""
@@ -215,8 +219,7 @@ class Tree:
         if guesses is not None:
             rows["start"] = [OWN if guesses[row] is None else GIVEN for row in self._numbers[which].tolist()]
         self._write(which, found)
-        for i in np.flatnonzero(rows["converged"]).tolist():
-            self._policies.put(int(rows["row"][i]), found.arrays, i, rows["cost"][i], np.nan, self._points[which[i]])
+        self._keep(which, found, np.flatnonzero(rows["converged"]), *np.full((3, len(which)), np.nan))
 
     def _follow(self, which: Indices, before: Indices) -> None:
         """Solve samples that follow policies of places; where that is doubted, from their own guesses, too."""
@@ -234,17 +237,17 @@ class Tree:
         told = np.flatnonzero(~raised & ~given)
         rows["moved"][told] = self._moved(guess.X, found.arrays.X, told)
         self._write(which, found)
-        for i, row, place in zip(range(len(which)), rows["row"].tolist(), before.tolist(), strict=True):
-            if given[i] or not rows["converged"][i]:
-                self._policies.pass_on(row, place)
-            else:
-                self._keep(which[i], found, i, costs[i], slopes[i], distance[i])
+        lost = given | ~rows["converged"]
+        self._policies.pass_on(rows["row"][lost], before[lost])
+        self._keep(which, found, np.flatnonzero(~lost), costs, slopes, distance)
 
-    def _keep(self, which: int, found: Found, i: int, before: float, steepest: float, distance: float) -> None:
-        """Keep the policy of a solution, and how steeply costs have risen on the way there."""
-        cost = found.rows["cost"][i]
-        slope = np.fmax(steepest, abs(cost - before) / distance)
-        self._policies.put(int(self._numbers[which]), found.arrays, i, cost, slope, self._points[which])
+    def _keep(
+        self, which: Indices, found: Found, good: Indices, before: Array, steepest: Array, distance: Array
+    ) -> None:  # fmt: skip
+        """Keep the policies of some solutions, and how steeply costs have risen on the way there."""
+        costs, rows = found.rows["cost"][good], self._numbers[which[good]]
+        slopes = np.fmax(steepest[good], abs(costs - before[good]) / distance[good])
+        self._policies.put(rows, found.arrays, good, costs, slopes, self._points[which[good]])
 
     def _distances(self, which: Indices, before: Indices) -> Array:
         """Distances of samples from places (m,); NaN where a solution is followed that the user gave."""
@@ -257,7 +260,8 @@ class Tree:
         """Roots of the mean squares of X ⊖ X_before of some (m,)."""
         if len(which) == 0:
             return np.zeros(0)
-        pairs = (part[which].reshape(-1, part.shape[-1]) for part in (before, X))
+        some = slice(None) if len(which) == len(X) else which
+        pairs = (part[some].reshape(-1, part.shape[-1]) for part in (before, X))
         apart = self._problem.dynamics.difference(*pairs).reshape(len(which), -1)
         return _lengths(apart, apart.shape[1])
 
@@ -290,7 +294,7 @@ class Tree:
             work = out["work"] + offer["iterations"]
             if offer["converged"] and _is_better(offer, out):
                 self._write(of[j : j + 1], found, slice(j, j + 1))
-                self._keep(of[j], found, j, costs[j], slopes[j], distance[j])
+                self._keep(of, found, np.array([j]), costs, slopes, distance)
             out["work"] = work
 
 
