@@ -30,6 +30,7 @@ from ddp.protocols import Array
 from dynamics.arrays.elimination import eliminate, solve, subtract
 from dynamics.contacts.contact import compile_contacts
 from dynamics.geometry.configuration import integrate_configuration
+from dynamics.geometry.spatial import angular, dot3
 from dynamics.rigid_bodies.kinematics import Workspace, clear
 from dynamics.rigid_bodies.loops import Looping, add_loop_stiffness, looping, see_loops
 from dynamics.rigid_bodies.residual import residual, residual_derivatives
@@ -50,7 +51,8 @@ FIRM = 1e3
 
 SWEEPS, CLOSE, FARTHEST, SHORTEST = 200, 1e-9, 0.5, 1e-300
 """Steps at most; the next one, were it as much shorter as the last one was, is below CLOSE; none moves a joint, or a
-quarter of a rod, farther than FARTHEST [rad, m]; one below SHORTEST is none."""
+quarter of a rod, farther than FARTHEST [rad, m], which doubles for what slides with every step that was cut short, as
+lengths may be in any units; one below SHORTEST is none."""
 
 
 class Resting(Fields):
@@ -163,6 +165,11 @@ def settle(tree, loops, pulls, ws, x, lp):
         share = where_less(0.5, going * convex, where_less(FARTHEST, way, FARTHEST / way, 1.0), 0.0)
         last = where_less(share, 1.0, 0.0, length)  # a step that was cut short tells nothing of the next one
         moved = not all_less(share, SHORTEST)
+        for i in range(nv):
+            if not has_rod(tree, tree.body[i]):
+                turning = angular(ws.s[i])
+                slides = where_less(dot3(turning, turning), SHORTEST, where_less(share, 1.0, share, 0.0), 0.0)
+                x.reach[i] = where_less(0.0, slides, 0.5 * x.reach[i], x.reach[i])
         for r in range(nc):
             x.force[r] += where_less(0.0, share, share * (x.change[r] - x.force[r]), 0.0)
         for i in range(nc, nc + nv):

@@ -114,6 +114,23 @@ def test_closed_chains_rest_alike_in_any_units(rng):
             assert np.abs(torque - J.T @ found.forces).max() < 1e-8 * np.abs(torque).max()
 
 
+@pytest.mark.parametrize("unit", [1.0, 1e3])
+def test_what_slides_goes_as_far_as_it_must_in_any_unit(unit):
+    """A hoist of soft springs on which a loaded beam swings and slides; unit: of lengths, in a metre."""
+    model = pin.Model()
+    model.gravity = pin.Motion(np.array([0.0, 0.0, -9.81 * unit]), np.zeros(3))
+    for k, (joint, at) in enumerate(((pin.JointModelPZ(), 0.0), (pin.JointModelRY(), 0.3), (pin.JointModelPX(), 0.0))):
+        body = pin.Inertia.FromSphere(1.0, 0.1 * unit)
+        index = model.addJoint(k, joint, pin.SE3.Identity(), f"{k}")
+        model.appendBodyToJoint(index, body, pin.SE3(np.eye(3), np.array([0.2, 0.0, -at]) * unit))
+    robot = Robot(model, equipment=Equipment(stiffness=np.array([3.0, 5.0 * unit**2, 3.0])))
+    rest = statics(robot)
+    assert rest.converged
+    assert rest.q[0] == pytest.approx(-9.81 * unit)
+    assert np.abs(unbalanced(robot, rest.q, np.zeros(3))).max() < 1e-9 * unit**2
+    assert rest.iterations < 60
+
+
 def test_a_robot_that_nothing_holds_up_does_not_converge():
     robot = dynamics.load("hyq")
     rest = statics(robot)
