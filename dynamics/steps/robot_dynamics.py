@@ -54,7 +54,7 @@ class RobotDynamics(SteppedRobot):
     control_limits (nu, 2): lower and upper limit of each control, ±inf for none, which a ``ddp.Problem`` takes unless
     it is given others. Default: those of the file's actuators; none where ``actuation`` is given, or there are no
     actuators: a URDF's limits of effort are offered, ``control_limits=robot.control_limits``, and not imposed.
-    prescribed: names of joints whose control is their acceleration [rad/s², m/s²], whatever torque that takes; of
+    prescribed: names of joints whose part of S u is their acceleration [rad/s², m/s²], whatever torque that takes; of
     implicit steps alone. Each of their degrees of freedom needs a control of its own.
     """
 

@@ -25,7 +25,7 @@ class Motion:
     """Simulated motion, N of the system's steps long.
 
     t (N+1,) [s], X (N+1, nx): states.   U (N, nu): the controls, in the middle of each step; of prescribed joints,
-    their accelerations.
+    those whose S u are their accelerations.
     steps: how many were taken, rejected ones with them.   NaN from where no step finds an end.
     """
 

@@ -128,6 +128,18 @@ def test_damping_is_doubted_where_steps_make_speeds_grow(integrator):
     assert not doubted(1.01 * stable, integrator="sdirk2")
 
 
+def test_damping_is_doubted_whatever_the_order_of_joints():
+    """Two legs, hips before shanks: Pinocchio's own mass matrix knows no such order, and steps six times as long."""
+    model = pin.Model()
+    for k, parent in enumerate((0, 0, 1, 2)):
+        place = pin.SE3(np.eye(3), np.array([0.0, 0.0, 0.5 * (parent > 0)]))
+        index = model.addJoint(parent, pin.JointModelRY(), place, f"j{k}")
+        model.appendBodyToJoint(index, pin.Inertia.FromSphere(1.0, 0.05), pin.SE3(np.eye(3), np.array([0.0, 0.0, 0.5])))
+    model.damping = np.ones(4)
+    system = dynamics.RobotDynamics(dynamics.load(model), 0.2, damping=True)
+    assert any("longer than 0.087 s" in one for one in doubts(Problem(system, [], [], np.zeros(8), 3)))
+
+
 def test_damping_of_what_has_no_inertia_is_not_doubted():
     model = random_tree(4, lambda rng: pin.JointModelRY(), bodies=2).model
     model.inertias[2], model.damping = pin.Inertia.Zero(), np.ones(2)
