@@ -21,7 +21,8 @@ AXES = ("x", "y", "z", "rx", "ry", "rz")
 RANK, SHARE, SAMPLES, SWEEPS, OPEN, BRANCH, NOTHING = 1e-7, 1e-5, 3, 60, 1e-7, 1e-3, 1e-9
 """Rows are redundant if singular values are this small a part, or what is left of a row without others, in so many
 closed postures, where the largest entry counts as at least NOTHING; those are found in so many steps of Newton's
-method. Rows are open from so many m or rad; those that others hold, as well as numbers of files do, from BRANCH."""
+method. Rows are open from so many m or rad; those that others hold, as well as numbers of files do, from BRANCH times
+the largest lever."""
 
 
 @dataclass(frozen=True)
@@ -156,17 +157,30 @@ def closed(m: Mechanism, loops: Sequence[Loop], q: Array) -> Array | None:
 
 
 def _is_on_branch(m: Mechanism, whole: Sequence[Loop], q: Array) -> bool:
-    return bool(np.abs(distances(m, whole, q)[0]).max(initial=0.0) < BRANCH)
+    e, J = distances(m, whole, q)
+    return bool(np.abs(e).max(initial=0.0) < BRANCH * max(1.0, np.abs(J).max(initial=0.0)))
 
 
 def _approached(m: Mechanism, loops: Sequence[Loop], q: Array) -> Array:
-    """Where Newton's method leads from q to close loops."""
-    sweep = 0
-    while sweep < SWEEPS and loops:
+    """Where Levenberg's method leads from q to close loops: steps (JᵀJ + |e|²)⁻¹ Jᵀ e, of Newton's method in the end.
+
+    They do not run along what redundant loops leave free, where J has a small singular value (Yamashita & Fukushima
+    2001). Lengths are measured in one of the robot's, so that units do not matter. Steps turn by .5 rad at most.
+    """
+    sweep, held = 0, [axis for loop in loops for axis in AXES if axis not in loop.free.split()]
+    places = np.isin(held, AXES[:3])
+    slides = np.max([np.abs(rates[3:]).max(axis=0) for _, rates in m.poses(q)], axis=0) == 0.0
+    while sweep < SWEEPS and held:
         e, J = distances(m, loops, q) if sweep < SWEEPS - 3 else errors(m, loops, q)
-        step = -np.linalg.pinv(J, rcond=1e-9) @ e
-        q = m.moved(q, step * min(1.0, 0.5 / max(np.abs(step).max(initial=0.0), 1e-300)))
-        sweep = max(sweep + 1, SWEEPS - 3 if np.abs(step).max(initial=0.0) < 1e-10 else 0)
+        length = max(np.abs(J[places][:, ~slides]).max(initial=0.0), np.abs(e[places]).max(initial=0.0)) or 1.0
+        row, column = np.where(places, length, 1.0), np.where(slides, length, 1.0)
+        e = e / row
+        U, s, Vt = np.linalg.svd(J / row[:, None] * column, full_matrices=False)
+        gain = np.where(s > 1e-9 * s[0], s / np.maximum(s**2 + e @ e, 1e-300), 0.0)
+        step = -Vt.T @ (gain * (U.T @ e))
+        size = np.abs(step).max(initial=0.0)
+        q = m.moved(q, column * step * min(1.0, 0.5 / max(size, 1e-300)))
+        sweep = max(sweep + 1, SWEEPS - 3 if size < 1e-10 else 0)
     return q
 
 

@@ -132,3 +132,35 @@ def test_loops_that_joints_hold_already_are_none():
     robot = dynamics.load(PINNED.format("0 0 .4"))
     assert robot.loops == ()
     RobotDynamics(robot, 0.01)
+
+
+ROCKER = '<body name="{}" pos="{} 0 0"><joint axis="0 1 0"/><geom type="capsule" fromto="0 0 0 -.4 0 .05" size=".02"/>'
+
+
+def test_a_parallelogram_with_a_rocker_too_many_keeps_all_its_directions(caplog):
+    """Of four equations three are independent; the flat posture, where two are, is a radian and a half away."""
+    platform = '<body name="platform" pos="-.4 0 .05"><joint axis="0 1 0"/><geom type="box" size=".9 .1 .01"/></body>'
+    rockers = "".join(f"{ROCKER.format(f'rocker{x}', x)}</body>" for x in (0.5, 0.9))
+    held = "".join(f'<connect body1="platform" body2="rocker{x}" anchor="{x} 0 0"/>' for x in (0.5, 0.9))
+    bodies = f"{ROCKER.format('first', 0)}{platform}</body>{rockers}"
+    robot = dynamics.load(f"{HEAD}{bodies}</worldbody><equality>{held}</equality></mujoco>", strict=True)
+    assert not caplog.records
+    assert sum(6 - len(loop.free.split()) for loop in robot.loops) == 3
+    X = RobotDynamics(robot, 0.01, integrator="implicit-euler").rollout(np.r_[robot.q0, np.zeros(4)], np.zeros((50, 4)))
+    np.testing.assert_allclose(X[:, :4] * [1, -1, 1, 1], np.tile(X[:, :1], 4), atol=1e-9)
+    assert np.abs(X[-1, 0]) > 0.5
+
+
+@pytest.mark.parametrize("unit", [1.0, 1e3])
+def test_loops_are_closed_in_any_units_of_length(unit):
+    """A slider-crank that stands far from where its rod ends; unit: of lengths, in a metre."""
+    bodies = f"""<body><joint axis="0 1 0"/><geom size="{0.1 * unit}" pos="{0.1 * unit} 0 0"/>
+<body name="rod" pos="{0.3 * unit} 0 0"><joint axis="0 1 0"/><geom size="{0.1 * unit}" pos="{0.1 * unit} 0 0"/></body>
+</body><body name="slider" pos="{unit} 0 0"><joint type="slide" axis="1 0 0"/><geom size="{0.1 * unit}"/></body>"""
+    held = f'<connect body1="rod" body2="slider" anchor="{0.7 * unit} 0 0"/>'
+    home = '<keyframe><key name="home" qpos=".7 -1.1 0"/></keyframe>'
+    robot = dynamics.load(f"{HEAD}{bodies}</worldbody><equality>{held}</equality>{home}</mujoco>", strict=True)
+    for off in ((0.0, 0.0, 0.2), (0.5, 0.5, -0.2), (1.0, -1.0, 0.4)):
+        q = robot.closed(robot.q0 + np.array(off) * [1.0, 1.0, unit])
+        tip = 0.3 * np.exp(-1j * q[0]) + 0.7 * np.exp(-1j * (q[0] + q[1]))
+        assert tip == pytest.approx(1.0 + q[2] / unit, abs=1e-9)
