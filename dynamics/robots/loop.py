@@ -271,8 +271,8 @@ def _check_rank(model: Mechanism, loops: Sequence[Loop], q0: Array) -> None:
     short = np.flatnonzero(ranks < sizes)
     if len(short):
         loop, lacking = loops[short[0]], int(sizes[short[0]] - ranks[short[0]])
-        if opened := _opened(model, loops, _redundant(model, loops, q0), q0):
-            named = ", ".join(f"{axis} of {loops[i]}" for i, axis in opened)
+        if found := opened(model, loops, _redundant(model, loops, q0), q0):
+            named = ", ".join(f"{axis} of {loops[i]}" for i, axis in found)
             raise ModelError(
                 f"{named}: nothing else holds them, but they have no rate of their own at q0: expected a bent posture,"
                 f" got q0 = {numbers(q0)}"
@@ -306,8 +306,8 @@ def independent(m: Mechanism, loops: Sequence[Loop], q0: Array, omissions: Omiss
     if not loops:
         return ()
     redundant = _redundant(m, loops, q0)
-    opened = _opened(m, loops, redundant, q0)
-    for i, axis in opened:
+    found = opened(m, loops, redundant, q0)
+    for i, axis in found:
         omissions.drop(
             "directions {} have no rate of their own at the reference posture but open beside it, and are not held:"
             " give the file a bent reference posture", f"{axis} of {loops[i]}",
@@ -315,7 +315,7 @@ def independent(m: Mechanism, loops: Sequence[Loop], q0: Array, omissions: Omiss
     kept = [_freed(loop, redundant[i]) for i, loop in enumerate(loops)]
     if not any(rows_of(m, loop) for loop in kept):
         return ()
-    spare = [" ".join(axis for axis in axes if (i, axis) not in opened) for i, axes in enumerate(redundant)]
+    spare = [" ".join(axis for axis in axes if (i, axis) not in found) for i, axes in enumerate(redundant)]
     return tuple(replace(loop, spare=axes) for loop, axes in zip(kept, spare, strict=True))
 
 
@@ -344,8 +344,8 @@ def _freed(one: Loop, axes: Sequence[str]) -> Loop:
     return replace(one, free=" ".join(axis for axis in AXES if axis in (*one.free.split(), *axes)))
 
 
-def _opened(
-    m: Mechanism, loops: Sequence[Loop], redundant: Sequence[Sequence[str]], q0: Array
+def opened(
+    m: Mechanism, loops: Sequence[Loop], redundant: Sequence[Sequence[str]], q0: Array, least: float = OPEN
 ) -> list[tuple[int, str]]:
     """Held directions of loops that are open in postures beside q0 which close all that is not redundant."""
     rows = [(i, axis) for i, one in enumerate(loops) for axis in AXES if axis not in one.free.split()]
@@ -357,7 +357,7 @@ def _opened(
         near = closed(m, kept, m.moved(base, 0.02 * rng.normal(size=m.nv)))
         if near is not None:
             gaps = np.maximum(gaps, np.abs(distances(m, loops, near)[0]))
-    return [row for row, gap in zip(rows, gaps, strict=True) if gap > OPEN]
+    return [row for row, gap in zip(rows, gaps, strict=True) if gap > least]
 
 
 def given(m: Mechanism, loops: Iterable[Loop]) -> tuple[Loop, ...]:

@@ -2,14 +2,15 @@
 
 Read is what SDF up to 1.6 has: poses of links in the model, of joints in their child, axes in the joint or the model.
 The first joint of a link carries it, the others close loops: those that turn as a ball at one point, since hinges that
-are not exactly parallel would lock; welds where they are fixed. Parts of a file that change the motion and are not read
-are named: see ``UNMODELLED``.
+are not exactly parallel would lock, and named where that gives an axis way; welds where they are fixed. Parts of a file
+that change the motion and are not read are named: see ``UNMODELLED``.
 """
 
 from __future__ import annotations
 
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Collection
+from dataclasses import replace
 
 import numpy as np
 
@@ -29,6 +30,8 @@ MOVING = ("revolute", "continuous", "prismatic", "ball", "fixed")
 
 CLOSING = {"revolute": "rx ry rz", "continuous": "rx ry rz", "ball": "rx ry rz", "fixed": ""}
 """Directions that joints leave free which close loops."""
+HINGES, PARTED = ("revolute", "continuous"), 1e-3
+"""Types that close loops as balls, told where their axes part by this angle [rad] near the posture of the file."""
 
 ON, OFF = ("1", "true"), ("0", "false")
 """Texts of switches."""
@@ -140,6 +143,7 @@ def read(document: ElementTree.Element, where: str, root: list[object], fixed: C
             omissions.drop("joints {} of links that are left out are not modelled", repr(joint.name))
         elif joint.name not in fixed and body[joint.parent][0] != body[joint.child][0]:
             loops.append(_close(model, joint, links, body))
+    _tell_of_axes(model, loops, {f"{joint.name}_a" for joint in closing if joint.type in HINGES}, omissions)
     loops_held = loop.independent(loop.Mechanism(model), loops, pin.neutral(model), omissions)
     return Found(model, equipment=equipment, omissions=omissions, loops=loops_held)
 
@@ -252,15 +256,26 @@ def _unread(document: ElementTree.Element, model: ElementTree.Element) -> Omissi
 
 
 def _close(model: pin.Model, joint: _Joint, links: dict[str, pin.SE3], body: dict[str, tuple[int, pin.SE3]]) -> Loop:
-    """The loop that a joint closes, between two frames where it is, the first on a body that moves."""
+    """The loop that a joint closes, between two frames, z along its axis, the first on a body that moves."""
     names, ends = [], (joint.child, joint.parent)
+    along = pin.SE3(pin.Quaternion.FromTwoVectors(np.array([0.0, 0.0, 1.0]), joint.axis).matrix(), np.zeros(3))
     for side, link in zip("ab", ends if body[joint.child][0] else ends[::-1], strict=True):
         carrier, place = body[link]
         name = f"{joint.name}_{side}"
-        here = place * links[link].actInv(joint.place)
+        here = place * links[link].actInv(joint.place * along)
         model.addFrame(pin.Frame(name, carrier, 0, here, pin.FrameType.OP_FRAME), False)
         names.append(name)
     return Loop(names[0], names[1], CLOSING[joint.type])
+
+
+def _tell_of_axes(model: pin.Model, loops: list[Loop], hinges: set[str], omissions: Omissions) -> None:
+    """Name the hinges among loops whose axes part, where they are held as balls."""
+    whole = [replace(one, free="rz") if one.frame_a in hinges else one for one in loops]
+    axes = [["rx", "ry"] if one.frame_a in hinges else [] for one in loops]
+    found = loop.opened(loop.Mechanism(model), whole, axes, pin.neutral(model), PARTED)
+    for i in sorted({i for i, _ in found}):
+        name = loops[i].frame_a.removesuffix("_a")
+        omissions.drop("hinges {} close loops, in which they turn as balls: their axes are not held", repr(name))
 
 
 def _text(element: ElementTree.Element, path: str) -> str:

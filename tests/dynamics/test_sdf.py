@@ -132,6 +132,19 @@ def test_loops_are_closed_to_what_is_fixed_to_the_world():
     np.testing.assert_allclose(place, [1.0, 0.3, 0.2], atol=1e-9)
 
 
+@pytest.mark.parametrize("tilt", [0.0, 0.4])
+def test_hinges_that_close_loops_are_told_where_balls_give_their_axes_way(tilt, caplog):
+    """A four-bar of parallel hinges, and one whose coupler has a ball at its other end and a tilted hinge."""
+    kind = "ball" if tilt else "revolute"
+    ends = ("a", "revolute", "base", "one"), ("b", kind, "one", "two"), ("c", "revolute", "base", "rocker")
+    joints = "".join(JOINT.format(*names, "", "0 1 0", 1, "") for names in ends)
+    at = "<pose>.3 0 .3 0 0 0</pose>"
+    joints += JOINT.format("closing", "revolute", "two", "rocker", at, f"{tilt} 1 0", 1, "")
+    robot = dynamics.load(file(joints, LINK.format("rocker", 1.2, "0 0 0", 1)))
+    assert len(robot.loops) == 1
+    assert ("hinges 'closing' close loops, in which they turn as balls" in caplog.text) == (tilt > 0.0)
+
+
 def test_a_model_stands_where_its_pose_says():
     """A model that is turned about x, axes in its frame or not, is gravity that is turned back."""
     turned = dynamics.load(chain().replace('"made">', '"made"><pose>1 2 3 .7 0 0</pose>'))
