@@ -62,6 +62,22 @@ _PARTS = {"link": ("inertial", "visual", "collision"), "joint": _SINGLE[1:]}
 """Elements inside of links and joints whose names may be misspelt."""
 
 
+_OF_OTHERS = (
+    "loop_joint", "springStiffness", "drake:linear_spring_damper", "drake:linear_bushing_rpy", "drake:mimic",
+    "drake:rotor_inertia", "drake:gear_ratio",
+)  # fmt: skip
+"""Elements by which Gazebo, Drake and others add forces, inertia and constraints to a URDF."""
+
+
+def of_others(robot: Element) -> Iterator[str]:
+    """Elements of other programs that change how a robot moves."""
+    for element in robot:
+        name = element.get("name") or element.get("reference")
+        parts = [part for part in element.iter() if (part.text or "").strip() not in ("0", "0.0")]
+        found = {part.tag for part in parts if part.tag in _OF_OTHERS}
+        yield from (f"<{tag}>" + (f" of {name}" if name else "") for tag in sorted(found))
+
+
 def unknown(robot: Element) -> Iterator[str]:
     """Numbers that nobody reads in what decides how a robot moves, and elements whose names are nearly right."""
     for element in [child for child in robot if child.tag in _PARTS]:
@@ -269,6 +285,8 @@ def left_out(model: pin.Model, document: Element | None = None) -> Omissions:
         x, y, z = map(float, ("1 0 0" if axis is None else axis.get("xyz", "1 0 0")).split())
         if kind == "planar" and np.hypot(x, y) > 1e-9 * abs(z):  # which Pinocchio takes for z
             found.drop("planar joints move in the plane of x and y of their origin, whatever their axis: {}", name)
+    for name in of_others(document):
+        found.drop("elements of other programs are not modelled: {}", name)
     for name in unknown(document):
         found.doubt("URDF has no meaning for {}, which is not read", name)
     return found

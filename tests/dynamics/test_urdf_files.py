@@ -143,6 +143,16 @@ def test_misspelt_parts_and_planes_across_other_axes_are_said(caplog):
         dynamics.load(made, strict=True)
 
 
+def test_what_other_programs_add_to_a_urdf_and_changes_its_motion_is_said(caplog):
+    spring = '<gazebo reference="hinge"><springStiffness>{}</springStiffness></gazebo>'
+    motor = '<transmission name="t"><actuator name="m"><drake:gear_ratio value="50"/></actuator></transmission>'
+    loop = '<loop_joint name="l" type="fixed"><link1 link="a"/><link2 link="tip"/></loop_joint>'
+    dynamics.load(arm(spring.format(0)), strict=True)
+    assert not caplog.records
+    with pytest.raises(ModelError, match=r"<springStiffness> of hinge, <drake:gear_ratio> of t, <loop_joint> of l"):
+        dynamics.load(arm(spring.format(3), motor, loop), strict=True)
+
+
 def test_the_root_joint_has_a_name_that_is_free():
     made = dynamics.load(arm(x=("hinge", "root_joint")), root="free-flyer")
     assert (made.nv, made.joint_names) == (7, ["world_root_joint", "root_joint"])
