@@ -201,6 +201,11 @@ def _driven_numbers(system: System) -> list[int]:
             raise ProblemError(
                 f"positions: expected them given, as control {i} drives {len(driven)} degrees of freedom and not one"
             )
+        if (gear := float(column[driven[0]])) < 0.0:
+            raise ProblemError(
+                f"system: expected an actuation whose controls push joints forward, got {gear:g} of control {i}: the"
+                " spring of a motor would push its joint away"
+            )
         found.append(int(tree.iq[j] + driven[0] - tree.iv[j]))
     return found
 

@@ -48,8 +48,8 @@ def elastic_reach(
     nu, held = plain.dynamics.nu, plain.dynamics.nominal_control(plain.x0)
     system = augment.elasticity(plain.dynamics, stiffness, inertia)
     told = ControlCost(np.zeros(nu), np.full(nu, 1e-3))
-    s0 = np.concatenate([plain.x0[:nu] + held / stiffness, np.zeros(nu)])
-    still = StateCost(system, np.zeros(system.nx), np.repeat([0.0, 1.0], [3 * nu, nu]))
+    s0 = np.concatenate([plain.x0[augment._driven_numbers(plain.dynamics)] + held / stiffness, np.zeros(nu)])
+    still = StateCost(system, np.zeros(system.nx), np.repeat([0.0, 1.0], [system.n - nu, nu]))
     guess = np.tile(held, (horizon, 1))
     return lifted(plain, system, s0, guess, running=[told], terminal=[still], without=[plain.running[0]])
 

@@ -12,7 +12,7 @@ import ddp
 import problems
 from ddp.errors import ModelError
 from dynamics import RobotDynamics, frame_position, load, mass_matrix
-from problems.systems import acrobot, ballbot, car, glider, integrator, mobile, rocket
+from problems.systems import acrobot, ballbot, car, composed, glider, integrator, mobile, rocket
 from viz.motions import inside
 
 
@@ -288,6 +288,13 @@ def test_arms_on_carts_keep_motors_springs_and_posture():
     driven, system = mobile.driven(arm), mobile.drive(arm).dynamics
     assert np.array_equal(system.actuation, driven.actuation[:, 3:])
     assert np.array_equal(system.control_limits, driven.control_limits[3:])
+
+
+def test_motors_of_an_elastic_arm_begin_where_springs_hold_it_whatever_their_order():
+    problem = composed.elastic_reach(GEARED_ARM.replace('gravity="0 0 -3.7"', 'gravity="0 5 -3.7"'))
+    system, arm = problem.dynamics, problem.dynamics.system.robot
+    after = system.step(problem.x0, problem.dynamics.system.nominal_control(problem.x0[: arm.nq + arm.nv]))
+    np.testing.assert_allclose(after, problem.x0, atol=1e-12)
 
 
 def test_arms_with_loops_are_not_put_on_carts():
