@@ -74,11 +74,12 @@ def fly_all(
     Raises ProblemError for bad input.
     """
     system, times = _floating(problem), positive_integer("finer", finer)
-    system = RobotDynamics(system.robot, system.dt, system.actuation, "rk4")  # a finer one hardly sees its errors
+    own = system.actuation, "rk4", system.damping, system.springs, system.control_limits  # finer steps hardly differ
+    system = RobotDynamics(system.robot, system.dt, *own)
     plan = replace(problem, dynamics=system)
     solution = solve(plan)
     starts = tilted(plan, count, angle, seed)
-    flown = RobotDynamics(heavier(system.robot, mass), system.dt / times, system.actuation, "rk4")
+    flown = RobotDynamics(heavier(system.robot, mass), system.dt / times, *own)
     optima = [solve(plan.starting_at(x0), guess=solution.U) for x0 in starts]
     policies = {name: [solution.feedback(name)] * count for name in ("solver", "priced", "tracking")}
     policies["replanned"] = [optimum.feedback("solver") for optimum in optima]

@@ -1,9 +1,12 @@
 """Motions flown from random errors: the solver's own gains where errors are small, and solves where they are not."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import ddp
+from dynamics import RobotDynamics
 from problems import examples, flights, pendulum, quadrotor
 
 
@@ -40,6 +43,24 @@ def test_starts_are_turned_within_the_angle():
     angles = np.linalg.norm(moved[:, 3:6], axis=1)
     assert 0.25 < angles.max() < 0.3
     assert np.abs(np.delete(moved, [3, 4, 5], axis=1)).max() == 0.0
+
+
+def test_flights_keep_the_friction_and_the_limits_of_their_system(monkeypatch):
+    class PlannedError(Exception):
+        pass
+
+    def solve(problem):
+        raise PlannedError(problem.dynamics)
+
+    plain = quadrotor.loop()
+    robot, S = plain.dynamics.robot, plain.dynamics.actuation
+    given = RobotDynamics(robot, 0.02, S, damping=True, control_limits=[[0.0, 9.0]] * 4)
+    monkeypatch.setattr(flights, "solve", solve)
+    with pytest.raises(PlannedError) as planned:
+        flights.fly_all(replace(plain, dynamics=given), count=1)
+    (system,) = planned.value.args
+    assert (system.damping, system.springs) == (True, given.springs)
+    assert np.array_equal(system.control_limits, given.control_limits)
 
 
 @pytest.mark.parametrize(("given", "words"), [
