@@ -39,7 +39,8 @@ come to no end where one's step is so many times longer than all before, far fro
 
 OPENED, LITTLE = 0.5, 0.01
 """A step opens too much if that, times its multipliers, costs more than the first share of the cost; or more than the
-second one, and than what it closed. No units of states and constraints count, as they would in errors."""
+second one, and than what it closed. Then Gauss-Newton's step is taken in its place, whose model is convex, unless that
+opens too much as well. No units of states and constraints count, as they would in errors."""
 
 NONE, FOUND, UNSETTLED = range(3)
 """Results of `settled`: no step; one, whether what binds is settled or not; none yet, after too many sets."""
@@ -116,7 +117,7 @@ def settled(p, s, sets):
     """
     a, b, own = ends(p), rows_at(p.given), rows_at(p.imposed)
     put(a.curving, a.y)
-    s.settled, blend, longest = 0, 1.0, 0.0
+    s.settled, blend, longest = 0, 0.0 if s.convex else 1.0, 0.0
     for tried in range(sets):
         if tried > 0:
             impose(p, s)

@@ -44,7 +44,8 @@ class Polish:
     largest: multiplier that δ of what binds is for, in units of the scale.
     settled, blend, expected: of the last step, see `active.settled`; change, gradient, share: of the sweep of the
     best point.   asked: whether an interior point is to find what binds, and foreseen: its share of the exact
-    Hessian.   count .. least_proximal: of the given rows, see `Memory`.
+    Hessian.   convex: whether a step opened too much, so that the next one, from the same point, is Gauss-Newton's.
+    count .. least_proximal: of the given rows, see `Memory`.
     """
 
     def __init__(self) -> None:
@@ -53,7 +54,7 @@ class Polish:
         self.slanted, self.opened, self.dual = 0.0, 0.0, 0.0
         self.settled, self.blend, self.expected = 0, 0.0, 0.0
         self.change, self.gradient, self.share = 0.0, 0.0, 0.0
-        self.asked, self.foreseen = 0, 0.0
+        self.asked, self.foreseen, self.convex = 0, 0.0, 0
         self.count, self.equalities, self.elastic, self.given_share, self.least_proximal = 0, 0, 0, 0.0, 0.0
 
 
@@ -92,7 +93,7 @@ def run(memory, ending, most):
         came = find_step(p, s)
         if came == GOES_ON:
             came = go(p, s)
-        if came == GOES_ON:
+        if came == GOES_ON and not s.convex:
             s.number += 1
             if s.shown and s.slanted + s.opened > s.allowed:
                 report(p, s, array_at(p.numbers, (MOST, NUMBERS))[made])
@@ -114,7 +115,7 @@ def find_step(p, s):
         put(ends(p).curving, ends(p).target)
         return note(p, s) if swept(p, s, s.foreseen) else ENDS
     impose(p, s)
-    judge_ends(p, s, s.number > 0)
+    judge_ends(p, s, s.number > 0 and not s.convex)
     error = s.slanted + s.opened
     s.astray = 1 if s.best <= min(error, s.allowed) else 0
     if s.astray and (s.number > s.reached + 1 or (s.shown and error > s.allowed)):
@@ -148,7 +149,7 @@ def note(p, s):
 
 @kernel
 def go(p, s):
-    """Go along the step; whether that is not the end."""
+    """Go along the step; whether that is not the end: from where a solve is led, back where it opens too much."""
     error, (block, _, _, worth) = s.slanted + s.opened, slot_of(p, HERE)
     a, gaps = ends(p), block[(p.opened - p.X) // 8 :]
     values_at(p.address)
@@ -159,7 +160,10 @@ def go(p, s):
     accept(p.address, found, 1.0)
     put(a.y, a.target)
     if s.led and error > s.allowed and opens(p, gaps[: p.N * p.n], a.curving):
-        return ENDS
+        restore(p.address, HERE)
+        s.convex = 1
+        return GOES_ON if s.blend > 0.0 else ENDS
+    s.convex = 0
     closes = found.theta <= max(worth[2], ROUNDING)
     if s.best < np.inf and not s.astray and error <= CLOSE and closes:
         put(rows_at(p.rows).state[row_steps.NU], a.y)

@@ -61,8 +61,8 @@ def finish(
     show: told of steps that begin with a larger error than what is allowed, as of iterations, of so many ``at_once``;
     these have to end where the exact Hessian is positive definite. If they do not, the point is left at the least error
     that was met, with a barrier that belongs to it.
-    led: whether it begins where rollouts without constraints have led, or a guess, far from any solution: then none
-    are tried after one that opens too much, see `active.opens`.
+    led: whether it begins where rollouts without constraints have led, or a guess, far from any solution: then steps
+    that open too much are not taken, see `active.opens`.
     exact: whether gains keep what binds exactly, see elimination.py.
     """
     ending = copied(point.place.ending)

@@ -10,7 +10,7 @@ from constrained_systems import UR5_TO, noisy, on_a_rail, point_to_point
 import ddp
 from dynamics import FunctionDynamics, RobotDynamics, frame_placement, load
 from problems import arm, cartpole, gaits, pendulum, quadrotor
-from problems.constraints import FramePositionEquality, StateEquality
+from problems.constraints import FramePositionEquality, JointLimits, StateEquality
 from problems.costs import ControlCost, StateCost
 from problems.obstacles import Sphere, SphereClearance
 from tests.benchmarks.optimisers import limited, published
@@ -169,6 +169,17 @@ def test_what_binds_at_states_that_are_given_is_held_without_a_barrier():
     assert solution.violation <= 1e-8
     assert solution.iterations <= 10  # 15 with barriers
     assert solution.cost == pytest.approx(0.0661646, rel=1e-5)
+    assert max(record.penalty for record in solution.history) == 0.0
+
+
+def test_convex_steps_are_taken_where_exact_ones_open_too_much():
+    plain = gaits.bound("anymal", cones="constraint")
+    problem = replace(plain, constraints=[*plain.constraints, JointLimits(plain.dynamics.robot)])
+    solution = ddp.solve(problem)
+    assert solution.converged
+    assert solution.violation <= 1e-8
+    assert solution.iterations <= 13  # 27 with barriers from the guess
+    assert solution.cost == pytest.approx(ddp.solve(problem, LINEAR).cost, rel=1e-8)
     assert max(record.penalty for record in solution.history) == 0.0
 
 
