@@ -19,21 +19,10 @@ from ddp.solutions.explanation import misses_of
 from ddp.solver import solve as solve_problem
 from problems import linearization
 from problems.closed_loop import close_loop, terminal_cost
-from problems.command import (
-    benching,
-    comparing,
-    listing,
-    playing,
-    publishing,
-    replanning,
-    resuming,
-    shell,
-    simulating,
-    soft_simulating,
-    sweeping,
-    teaching,
-)
+from problems.command import comparing, listing, playing, replanning, resuming, shell, simulating, soft, teaching
+from problems.command.benching import bench
 from problems.command.output import progress, summary, taken, tell, told, wrote
+from problems.command.sweeping import sweep
 from problems.command.timing import warm, warm_batch
 from problems.durations import TimedSolution, free_durations, solve_durations
 from problems.registry import ALL, find
@@ -261,6 +250,6 @@ def warm_up(names: tuple[str, ...], clear: bool, as_json: bool) -> None:
 
 for command in (
     solve, mpc, check, comparing.compare, comparing.demo, simulating.play, replanning.drive, replanning.replan,
-    publishing.node, resuming.resume, teaching.teach, sweeping.sweep, soft_simulating.simulate, benching.bench,
+    replanning.node, resuming.resume, teaching.teach, sweep, soft.simulate, bench,
 ):  # fmt: skip
     main.add_command(command)

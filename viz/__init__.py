@@ -1,6 +1,6 @@
 """Drawing: trajectories, contacts and obstacles in the browser, convergence and gaits on paper."""
 
-from viz.exploring import explore
+from viz.exploring import Live, explore
 from viz.films import save_video
 from viz.gaits import plot_forces, plot_schedule
 from viz.html import Drawn, animate, save_html
@@ -11,7 +11,6 @@ from viz.signals import Signal, signals_of
 from viz.sliders import Slider
 from viz.solutions import plot_solution
 from viz.stage import Stage
-from viz.watching import Live
 
 __all__ = [
     "Capsule", "Drawn", "Iterations", "Live", "Signal", "Slider", "Sphere", "Stage", "animate", "explore",

@@ -12,27 +12,11 @@ from dynamics.geometry.solids import Mark
 from dynamics.robots.libraries import pin
 from viz.messages import Message, clip, safe, set_object, set_property, set_transform, track
 from viz.robots import Drawing, kinematics, path_of
-from viz.shapes import (
-    OBSTACLE,
-    SIDES,
-    Array,
-    Color,
-    Mesh,
-    box,
-    capsule,
-    lathe,
-    merge,
-    rod,
-    sharpen,
-    solid,
-    tube,
-    turned_to,
-)
+from viz.shapes import SIDES, WALL, Array, Color, Mesh, box, capsule, lathe, merge, rod, sharpen, solid, tube, turned_to
 from viz.world import Flags, World
 
 TARGET: Color = (0.72, 0.16, 0.55, 1.0)
 FOOTHOLD: Color = (0.16, 0.55, 0.50, 0.70)
-WALL: Color = (*OBSTACLE[:3], 0.30)
 STEP: Color = (0.70, 0.73, 0.77, 1.0)
 LEVEL = 1e-3
 """Footholds within this height of each other are on one level [m]."""

@@ -38,6 +38,7 @@ SIDES = 24
 """Segments around a round solid."""
 
 OBSTACLE: Color = (0.80, 0.52, 0.25, 0.45)
+WALL: Color = (*OBSTACLE[:3], 0.30)
 
 Obstacle: TypeAlias = Capsule
 

@@ -14,7 +14,7 @@ from ddp.batch.solves import Others, Solves, guess_of
 from ddp.errors import DDPError, ModelError, ProblemError, as_array, instance, positive_integer, said
 from ddp.guesses import Motion, Start, as_guess
 from ddp.many.plan import given
-from ddp.many.rows import ARRAYS, GIVEN, NOMINAL, NONE, OWN, empty_rows, row_type
+from ddp.many.rows import ARRAYS, NOMINAL, NONE, Source, empty_rows, row_type
 from ddp.many.solutions import Solutions
 from ddp.options import DDP, as_solver
 from ddp.places import varied_each
@@ -116,7 +116,7 @@ class Batch(Closing):
         rows = empty_rows(self.size, row_type(self.problem, ARRAYS, "float64"))
         self._solves.enter(rows, self._out, others)
         rows["row"], rows["moved"] = np.arange(count), np.nan
-        rows["start"], rows["parent"] = (OWN, NONE) if checked is None else (GIVEN, NOMINAL)
+        rows["start"], rows["parent"] = (Source.OWN, NONE) if checked is None else (Source.GIVEN, NOMINAL)
         return Solutions(rows, arrays, self.problem)
 
     def step(self, states: ArrayLike) -> Array:

@@ -18,17 +18,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ddp.errors import ProblemError, as_array, axes, instances, items, said
+from ddp.feedback import regulators
 from ddp.feedback.policy import as_state, knot_at
-from ddp.feedback.regulators import (
-    check_equilibrium,
-    free_directions,
-    linearized,
-    load_gains,
-    riccati,
-    save_gains,
-    trajectory,
-    weights,
-)
 from ddp.protocols import Array, Dynamics
 from ddp.systems.derived_dynamics import as_system
 from ddp.systems.system import System
@@ -128,7 +119,7 @@ class Observer:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write all but system and sensors to one .npz file, completely or not at all, or raise ProblemError."""
-        save_gains(path, "an observer", self.X, self.U, {"L": self.L, "P": self.P})
+        regulators.save_gains(path, "an observer", self.X, self.U, {"L": self.L, "P": self.P})
 
     @staticmethod
     def load(
@@ -139,7 +130,8 @@ class Observer:
         Raises ProblemError if the file is missing, is no such file, or does not fit ``dynamics`` or ``sensors``.
         """
         system = None if dynamics is None else as_system(dynamics)
-        X, U, gains = load_gains(path, "an observer", {"L": ("states", "n", "m"), "P": ("states", "n", "n")}, system)
+        sizes = {"L": ("states", "n", "m"), "P": ("states", "n", "n")}
+        X, U, gains = regulators.load_gains(path, "an observer", sizes, system)
         several = as_sensors(sensors)
         if several and (m := sum(sensor.size for sensor in several)) != gains["L"].shape[-1]:
             raise ProblemError(f"sensors: expected {gains['L'].shape[-1]} numbers of deviations together, got {m}")
@@ -164,19 +156,20 @@ def kalman(
     """
     system, several = as_system(dynamics), as_sensors(sensors, some=True)
     n, m = system.n, sum(sensor.size for sensor in several)
-    W, V = weights("W", W, n), weights("V", V, m, strictly=True)
+    W, V = regulators.weights("W", W, n), regulators.weights("V", V, m, strictly=True)
     if axes(x) > 1:
         if P0 is None or held is not None:
             named, wanted = ("P0", "a covariance along a trajectory") if P0 is None else ("held", "none there")
             raise ProblemError(f"{named}: expected {wanted}, got {said(P0 if P0 is None else held)}")
-        return _along(system, *trajectory(system, x, u, ("x", "u")), several, W, V, weights("P0", P0, n))
+        X, U = regulators.trajectory(system, x, u, ("x", "u"))
+        return _along(system, X, U, several, W, V, regulators.weights("P0", P0, n))
     if P0 is not None:
         raise ProblemError(f"P0: expected none about an equilibrium, got {said(P0)}")
     x, u = as_state(system, "x", x), as_array("u", u, (system.nu,))
-    check_equilibrium(system, x, u)
+    regulators.check_equilibrium(system, x, u)
     A, B = system.linearize(x, u)
-    C, T = _jacobian(several, x[None], n)[0], free_directions(system, x, held, A, B)
-    P = T @ riccati(T.T @ A.T @ T, T.T @ C.T, T.T @ W @ T, V, "the sensors do not see it", "W, V") @ T.T
+    C, T = _jacobian(several, x[None], n)[0], regulators.free_directions(system, x, held, A, B)
+    P = T @ regulators.riccati(T.T @ A.T @ T, T.T @ C.T, T.T @ W @ T, V, "the sensors do not see it", "W, V") @ T.T
     return Observer(x.copy(), u.copy(), _gain(P, C, V), P, system, several)
 
 
@@ -188,7 +181,7 @@ def as_sensors(sensors: Sequence[Sensor] | Sensor, some: bool = False) -> tuple[
 
 def _along(system: System, X: Array, U: Array, sensors: tuple[Sensor, ...], W: Array, V: Array, P0: Array) -> Observer:
     N, n, m = len(U), system.n, len(V)
-    A, C = linearized(system, X, U).A, _jacobian(sensors, X, system.n)
+    A, C = regulators.linearized(system, X, U).A, _jacobian(sensors, X, system.n)
     L, P = np.empty((N + 1, n, m)), np.empty((N + 1, n, n))
     P[0] = P0
     for k in range(N + 1):

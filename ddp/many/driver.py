@@ -14,7 +14,7 @@ from ddp.machine.number import WIDTH
 from ddp.many.executors import Crew, Here, Pool, Threads, is_killed
 from ddp.many.plan import Block
 from ddp.many.progress import Reporter
-from ddp.many.rows import MISSED, fail
+from ddp.many.rows import Source, fail
 from ddp.many.shelf import Memory, Shared
 from ddp.many.store import Store
 from ddp.many.work import Done, Task, Work, packed, run, solved
@@ -78,7 +78,7 @@ class Driver:
         if not scouts:
             return False
         starts = self._shelf.known("start", np.concatenate([block.rows for block in scouts]))
-        missed = int((starts == MISSED).sum())
+        missed = int((starts == Source.MISSED).sum())
         if missed < ENOUGH:
             return False
         logger.warning(

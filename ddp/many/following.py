@@ -11,21 +11,7 @@ from ddp.batch.solves import Solves, guess_of, reason_of
 from ddp.guesses import Start
 from ddp.machine.recycled import recycled_rows
 from ddp.many.plan import Indices, equals
-from ddp.many.rows import (
-    ARRAYS,
-    GIVEN,
-    MISSED,
-    NEIGHBOUR,
-    NEIGHBOUR_BETTER,
-    NOMINAL,
-    OFFERED,
-    OWN,
-    OWN_BETTER,
-    SCALARS,
-    Rows,
-    fail,
-    kept_in,
-)
+from ddp.many.rows import ARRAYS, NOMINAL, SCALARS, Rows, Source, fail, kept_in
 from ddp.places import varied_each
 from ddp.problem import Problem
 from ddp.protocols import Array
@@ -206,7 +192,7 @@ class Tree:
         """Write why some samples have no problem."""
         for i in which.tolist():
             row = self._into[self._at[i]]
-            row["row"], row["parent"], row["start"] = self._numbers[i], self._parents[i], OWN
+            row["row"], row["parent"], row["start"] = self._numbers[i], self._parents[i], Source.OWN
             fail(row, reason_of(self._problems[i]))
         self._policies.pass_on(self._numbers[which], before)
 
@@ -217,7 +203,8 @@ class Tree:
         found = self._alone(which)
         rows, guesses = found.rows, self._guesses
         if guesses is not None:
-            rows["start"] = [OWN if guesses[row] is None else GIVEN for row in self._numbers[which].tolist()]
+            own = [guesses[row] is None for row in self._numbers[which].tolist()]
+            rows["start"] = np.where(own, Source.OWN, Source.GIVEN)
         self._write(which, found)
         self._keep(which, found, np.flatnonzero(rows["converged"]), *np.full((3, len(which)), np.nan))
 
@@ -230,7 +217,7 @@ class Tree:
         rows, raised, distance = found.rows, found.raised, self._distances(which, before)
         given, costs, slopes = np.isnan(distance), self._policies.cost[before], self._policies.slope[before]
         doubted = ~given & (raised | _are_doubted(rows, costs, slopes, distance))
-        rows["start"] = np.where(raised, OWN, np.where(given, GIVEN, NEIGHBOUR))
+        rows["start"] = np.where(raised, Source.OWN, np.where(given, Source.GIVEN, Source.NEIGHBOUR))
         tried = np.flatnonzero(doubted | (~given & self._verified))
         if len(tried):
             _take_better(found, self._alone(which[tried]), tried, doubted)
@@ -268,7 +255,7 @@ class Tree:
     def exchange(self, which: Indices) -> None:
         """Have some samples follow the nearest ones of them whose own guesses led to something better."""
         which = which[self._follows[which]]
-        sources = which[np.isin(self._into["start"][self._at[which]], (OWN_BETTER, MISSED))]
+        sources = which[np.isin(self._into["start"][self._at[which]], (Source.OWN_BETTER, Source.MISSED))]
         places = self._policies.places(self._numbers[sources])
         sources, places = sources[self._policies.there[places]], places[self._policies.there[places]]
         of, to = list[int](), list[int]()
@@ -287,7 +274,7 @@ class Tree:
         rows, distance = found.rows, self._distances(of, to)
         costs, slopes = self._policies.cost[to], self._policies.slope[to]
         good = np.flatnonzero(rows["converged"])
-        rows["start"], rows["parent"] = OFFERED, self._policies.row[to]
+        rows["start"], rows["parent"] = Source.OFFERED, self._policies.row[to]
         rows["moved"][good] = self._moved(guess.X, found.arrays.X, good)
         for j in np.flatnonzero(~found.raised).tolist():
             out, offer = self._into[self._at[of[j]]], rows[j]
@@ -329,7 +316,7 @@ def _take_better(found: Found, own: Found, tried: Indices, doubted: NDArray[np.b
             found.rows[i], found.raised[i] = other, False
             for name in ARRAYS:
                 getattr(found.arrays, name)[i] = getattr(own.arrays, name)[k]
-        row["start"] = NEIGHBOUR_BETTER if not better else OWN_BETTER if doubted[i] else MISSED
+        row["start"] = Source.NEIGHBOUR_BETTER if not better else Source.OWN_BETTER if doubted[i] else Source.MISSED
         row["work"] = work
 
 

@@ -1,6 +1,7 @@
 """Solves among many as rows of numbers: one declaration of what is kept, sent and stored of each."""
 
 from collections.abc import Sequence
+from enum import IntEnum
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,12 @@ STARTS = (
 """Source of a row's solution; from the fourth on, both were tried. The last: of a neighbour whose own guess
 was better than what it had followed."""
 
-OWN, GIVEN, NEIGHBOUR, OWN_BETTER, NEIGHBOUR_BETTER, MISSED, OFFERED = range(len(STARTS))
+
+class Source(IntEnum):
+    """Places in `STARTS`."""
+
+    OWN, GIVEN, NEIGHBOUR, OWN_BETTER, NEIGHBOUR_BETTER, MISSED, OFFERED = range(len(STARTS))
+
 
 LONGEST = 400
 """Bytes of a status or an error that a row keeps."""

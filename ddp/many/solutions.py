@@ -16,7 +16,7 @@ from ddp.errors import ProblemError, integer, positive, said
 from ddp.files import as_path
 from ddp.many.identity import difference, identity_of
 from ddp.many.plan import points_of
-from ddp.many.rows import ARRAYS, MISSED, SCALARS, STARTS, as_texts, solution_of
+from ddp.many.rows import ARRAYS, SCALARS, STARTS, Source, as_texts, solution_of
 from ddp.many.store import TEXTS, attribute, opened, waiting
 from ddp.problem import Problem
 from ddp.protocols import Array
@@ -108,7 +108,7 @@ class Solutions:
             missing += f", {left} not solved yet"
         costs = self.cost[self.done & np.isfinite(self.cost)]
         range_of = f", costs {costs.min():.5g} to {costs.max():.5g}" if len(costs) else ""
-        missed = int((self.start[self.done] == MISSED).sum())
+        missed = int((self.start[self.done] == Source.MISSED).sum())
         told = f"; {missed} with better optima from the problem's own guess than from neighbours'" if missed else ""
         return f"{done} solutions: {converged} converged, {done - converged} not{missing}{range_of}{told}"
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from problems.command import dynamics_bench, papers, soft_bench
+from problems.command import dynamics_bench, papers, soft
 from problems.command.output import check_file, progress, tell, wrote
 from problems.command.shell import JSON, named
 from problems.command.timing import timings
@@ -44,8 +44,8 @@ def bench(name: str, repeat: int, seconds: float, page: str, as_json: bool) -> N
 
 def _bench_soft(repeat: int, as_json: bool) -> None:
     with progress("soft and hybrid robots, timing"):
-        rows = soft_bench.rows(repeat)
-    tell(as_json, {"rows": [row._asdict() for row in rows]}, (soft_bench.HEADER, [row.cells for row in rows]))
+        rows = soft.rows(repeat)
+    tell(as_json, {"rows": [row._asdict() for row in rows]}, (soft.HEADER, [row.cells for row in rows]))
 
 
 def _bench_dynamics(seconds: float, as_json: bool) -> None:

@@ -19,7 +19,7 @@ from ddp.protocols import Array
 from ddp.solver import solve
 from dynamics.robots.libraries import pin
 from problems import linearization
-from problems.command import dynamics_bench, soft_bench
+from problems.command import dynamics_bench, soft
 from problems.command.report import svg_of, table, write_page
 from problems.registry import find
 
@@ -154,7 +154,7 @@ def _contacts(folder: Path, seconds: float, repeat: int) -> str:
 
 def _soft(folder: Path, seconds: float, repeat: int) -> str:
     """Soft and hybrid robots beside the paper's times."""
-    return table(soft_bench.HEADER, [row.cells for row in soft_bench.rows(repeat)])
+    return table(soft.HEADER, [row.cells for row in soft.rows(repeat)])
 
 
 def _solvers(folder: Path, seconds: float, repeat: int) -> str:

@@ -1,6 +1,7 @@
 """Receding horizons that control their robots in MuJoCo, by plans made again and again.
 
-The command ``mayne replan`` gives them commands and pushes; ``mayne drive`` has them steered and pushed in the browser.
+The command ``mayne replan`` gives them commands and pushes; ``mayne drive`` has them steered and pushed in the browser;
+``mayne node`` publishes a policy, or such plans, as a node of ROS 2.
 """
 
 import inspect
@@ -21,11 +22,13 @@ from ddp.receding import RecedingHorizon
 from ddp.solver import solve
 from dynamics.steps.doubts import obstacles_of
 from problems.closed_loop import terminal_cost
-from problems.command import playing
+from problems.command import playing, shell
 from problems.command.output import progress, tell
 from problems.command.parameters import parse
-from problems.command.shell import CHASE, DRAWING, HTML, JSON, NO_BROWSER, end, named, of_problem
-from problems.command.simulating import disturbing, some_numbers
+from problems.command.simulating import disturbing, solved, some_numbers
+from problems.interop.following import Follower
+from problems.interop.motion import optional
+from problems.interop.ros_node import run_node
 from problems.play.driven import Driven
 from problems.play.receding import Run, simulate_receding
 from problems.play.simulation import system_of
@@ -45,16 +48,16 @@ def unchanged(problem: Problem) -> Problem:
     return problem
 
 
-@of_problem
+@shell.of_problem
 @click.option("--command", "wanted", help="A gait's forward,left,turning [m/s, rad/s]; or TIME:those;TIME:those;...")
 @click.option("--duration", type=float, default=5.0, show_default=True, help="Duration of the simulation [s].")
 @click.option("--every", type=float, default=0.02, show_default=True, help="Time between plans [s].")
 @click.option("--latency", type=float, default=0.02, show_default=True, help="From a measurement to its plan [s].")
-@CHASE
+@shell.CHASE
 @disturbing
-@click.option("--plot", type=DRAWING, help="Write the distance from the plans against time (.png, .pdf, .svg).")
-@HTML
-@JSON
+@click.option("--plot", type=shell.DRAWING, help="Write the distance from the plans against time (.png, .pdf, .svg).")
+@shell.HTML
+@shell.JSON
 def replan(
     name: str, options: tuple[str, ...], wanted: str | None, duration: float, every: float, latency: float, chase: bool,
     push: str | None, mass: float, friction: float | None, delay: float, noise: float, rate: float, seed: int,
@@ -92,15 +95,15 @@ def replan(
         floor = float(planner.floor) if isinstance(planner, Walking) else None
         problem = None if isinstance(planner, Walking) else planner.problem
         playing.draw_beside(entry.description, system_of(planner.system), run.play, html, floor, problem=problem)
-    end(not run.fell)
+    shell.end(not run.fell)
 
 
-@of_problem
+@shell.of_problem
 @click.option("--every", type=float, default=0.04, show_default=True, help="Time between plans [s].")
 @click.option("--latency", type=float, default=0.02, show_default=True, help="From a measurement to its plan [s].")
 @click.option("--friction", type=float, default=0.7, show_default=True, help="Friction of the ground.")
 @click.option("--duration", type=float, default=float("inf"), help="End after so many simulated seconds.")
-@NO_BROWSER
+@shell.NO_BROWSER
 def drive(
     name: str, options: tuple[str, ...], every: float, latency: float, friction: float, duration: float,
     robot: str | None, no_browser: bool,
@@ -138,7 +141,7 @@ def planner_of(
     """The receding horizon of a problem, ``changed`` before, and whether it walks by commands."""
     gait = entry.name.partition("/")[2]
     if gait not in ORDERS:
-        problem = named(entry.name, robot, options)[1]
+        problem = shell.named(entry.name, robot, options)[1]
         with progress(f"{entry.name}, preparing"):
             return controller_of(problem, latency, changed), False
     chosen = parse(entry, options)
@@ -161,8 +164,8 @@ def controller_of(
     """
     receding, guess = changed(problem), None
     for stage in (problem, receding) if receding is not problem else (problem,):
-        solved = solve(stage, guess=guess, throw=False)
-        guess = solved if np.isfinite(solved.cost) else None
+        found = solve(stage, guess=guess, throw=False)
+        guess = found if np.isfinite(found.cost) else None
     return RecedingHorizon(receding, DDP(max_iterations=ITERATIONS), guess, latency=latency)
 
 
@@ -211,3 +214,41 @@ def _commands(words: str) -> dict[float, Sequence[float]]:
         except ValueError:
             raise ProblemError(f"--command: expected three numbers with commas, got {said(part)}") from None
     return found
+
+
+ROS = "--ros-args"
+
+
+@click.command(context_settings=shell.OPEN)
+@click.argument("name", metavar="NAME|FILE")
+@shell.OPTIONS
+@click.option("--replan", is_flag=True, help="Plan again and again; gaits then walk by the velocities of cmd_vel.")
+@click.option("--rate", type=float, default=500.0, show_default=True, help="Rate of efforts [Hz].")
+@click.option("--every", type=float, default=0.02, show_default=True, help="Time between plans [s].")
+@click.option("--latency", type=float, default=0.02, show_default=True, help="From a measurement to its plan [s].")
+@click.option("--patience", type=float, default=0.05, show_default=True, help="Oldest measurement to act on [s].")
+@click.option("--joints", help="Names of joints, with commas, in the order of efforts; default the robot's.")
+@click.option("--states", default="joint_states", show_default=True, help="Topic of joints' positions and velocities.")
+@click.option("--odometry", default="odom", show_default=True, help="Topic of a free base.")
+@click.option("--commands", default="effort_controller/commands", show_default=True, help="Topic of efforts.")
+@shell.PROBLEM
+@shell.ROBOT
+def node(
+    name: str, options: tuple[str, ...], replan: bool, rate: float, every: float, latency: float, patience: float,
+    joints: str | None, states: str, odometry: str, commands: str, problem: str | None, robot: str | None,
+) -> None:  # fmt: skip
+    """Apply the policy of problem NAME, or of FILE of `mayne solve --save`, as a node of ROS 2, until Ctrl-C.
+
+    Options behind --ros-args are for ROS.
+    """
+    cut = options.index(ROS) if ROS in options else len(options)
+    own, ros = options[:cut], options[cut:]
+    planning = planner_of(find(name), robot, own, latency)[0] if replan else None
+    source = planning or solved(name, robot, own, problem)[2].policy
+    names = None if joints is None else [word.strip() for word in joints.split(",")]
+    follower = Follower(source, names, patience)
+    optional("rclpy", "mayne node")
+    with progress(f"{name}, preparing"):
+        follower.warm()
+    click.echo(f"efforts of {', '.join(follower.joints)} on {commands} at {rate:g} Hz until you press Ctrl-C", err=True)
+    run_node(follower, rate, every, states=states, odometry=odometry, commands=commands, arguments=ros)

@@ -16,10 +16,10 @@ from ddp.protocols import Array
 from ddp.receding import RecedingHorizon
 from ddp.solutions.solution import Solution
 from problems.interop.motion import CIRCLE, FREE, angle, displaced, joints_of, singles
-from problems.play.motors import Motors
+from problems.play.policies import Motors
 from problems.play.simulation import system_of
 from problems.walking.controller import Walking
-from problems.walking.footholds import Command, as_command
+from problems.walking.windows import Command, as_command
 
 ROUNDING = 1e-9
 """Share of an effort by which one counts as cut to its limit."""

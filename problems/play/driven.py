@@ -15,12 +15,12 @@ from ddp.protocols import Array
 from ddp.receding import RecedingHorizon
 from dynamics.robots.mjcf.compiling import quietly
 from dynamics.robots.mjcf.writing import World
-from problems.play.motors import Motors
+from problems.play.policies import Motors
 from problems.play.receding import Replanned
 from problems.play.simulation import has_fallen, system_of, weight_of, world_of
 from problems.play.weights import weights_of
 from problems.walking.controller import Walking
-from problems.walking.footholds import as_command
+from problems.walking.windows import as_command
 
 FASTEST = 0.35, 0.12, 0.14
 """Largest commands of gaits, forward and to the left over √(g h), turning over √(g/h); h: height of the robot."""

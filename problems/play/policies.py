@@ -1,14 +1,19 @@
-"""Policies that a motion is played with, by name: the one that tracks it, and those it is compared with."""
+"""Policies that a motion is played with, by name: the one that tracks it, and those it is compared with; and motors,
+which cut their efforts to what a robot's file allows.
+"""
 
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from ddp.errors import settle
 from ddp.feedback.adaptive import AdaptivePolicy, ContactPolicy
 from ddp.feedback.policy import Policy
+from ddp.protocols import Array
 from ddp.solutions.solution import Solution
 from dynamics.phases.phased_dynamics import PhasedDynamics
 from dynamics.phases.tracking import held_damping
+from dynamics.robots.joints import effort_limits
 from dynamics.robots.libraries import pin
 from dynamics.steps.robot_dynamics import RobotDynamics
 
@@ -45,3 +50,23 @@ def _joint_pd(about: Policy) -> np.ndarray:
     acts[:, system.robot.floating_dofs] = 0.0
     G = -np.hstack([mass * STIFFNESS * acts, held_damping(system.robot, mass * DAMPING) * acts])
     return np.tile(G, (len(about.starts), 1, 1))
+
+
+@dataclass(frozen=True, eq=False)
+class Motors:
+    """Efforts (nv,) of a system's robot within the limits of its file: of its actuators, and of its joints [N m, N]."""
+
+    system: RobotDynamics | PhasedDynamics = field(repr=False)
+
+    def __post_init__(self) -> None:
+        robot = self.system.robot
+        same = np.array_equal(self.system.actuation, robot.actuation)  # else the file's are of other controls
+        controls = robot.control_limits.T if same else np.array([[-np.inf], [np.inf]])
+        settle(self, controls=controls, joints=effort_limits(robot.model).T)
+
+    controls: Array = field(init=False, repr=False)
+    joints: Array = field(init=False, repr=False)
+
+    def __call__(self, u: Array) -> Array:
+        """Effect of controls u (nu,) on the joints, within limits."""
+        return np.asarray(np.clip(self.system.actuation @ np.clip(u, *self.controls), *self.joints))

@@ -33,7 +33,7 @@ from dynamics.steps.robot_dynamics import RobotDynamics
 from problems.legs import base_pose, heading_of
 from problems.play.simulation import Play, Setting, Touching, at_limits, lasting, played, pushed, system_of, world_of
 from problems.walking.controller import Walking
-from problems.walking.footholds import as_command
+from problems.walking.windows import as_command
 
 Commands = Sequence[float] | Mapping[float, Sequence[float]] | Callable[[float], Sequence[float]]
 """One command (3,), commands by the times [s] from which they hold, or a function of time."""

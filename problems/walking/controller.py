@@ -26,8 +26,7 @@ from problems import checks, gaits, legs, schedule
 from problems.gait_terms import EFFORT, GRIP, GaitTerms, Weights
 from problems.legged import follow_nominal
 from problems.walking.cycle import repeating
-from problems.walking.footholds import Ground, as_command
-from problems.walking.windows import Windows
+from problems.walking.windows import Ground, Windows, as_command
 
 WEIGHTS = Weights(
     position=10.0, velocity=10.0, turning=1.0, posture=1.0, speed=0.03, foot=300.0, landing=1e3, landing_speed=30.0
@@ -71,7 +70,7 @@ class Walking(Closing):
 
     Each plan lasts one cycle of the gait from a step of time on, the first one at or after t + latency. It begins where
     the last plan leads to until then from the state that was measured. Feet that stand are held where they are, others
-    land where the commanded motion of the body takes them, and further out where it is faster (footholds.py).
+    land where the commanded motion of the body takes them, and further out where it is faster (windows.py).
 
     Feet touch down by the gait's clock, whether they are felt to or not.
 

@@ -15,7 +15,7 @@ from problems.legs import base_pose, frame_poses, heading_of
 from problems.play.simulation import NOISE, _deviations, feet_of
 from problems.play.terrain import APART, uneven_ground
 from problems.systems.periodic import FROUDE, _cycle
-from problems.walking.footholds import Command, Ground
+from problems.walking.windows import Command, Ground
 
 TURNS = ((0.0, 0.3, 0.0), (np.pi, 0.0, 0.0))
 

@@ -11,7 +11,7 @@ import dynamics
 import problems
 from problems import arm
 from problems.command.replanning import chasing, controller_of
-from problems.play.motors import Motors
+from problems.play.policies import Motors
 
 
 class Person:

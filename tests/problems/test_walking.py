@@ -15,8 +15,7 @@ from problems import arm, quadrotor
 from problems.costs import ControlCost
 from problems.legs import frame_poses
 from problems.lifted import free_start
-from problems.walking.footholds import Command, Ground, Path
-from problems.walking.windows import Windows
+from problems.walking.windows import Command, Ground, Path, Windows
 
 
 @pytest.fixture(scope="module")
