@@ -14,13 +14,13 @@ import stat
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO, BinaryIO
 
 from ddp.errors import ProblemError, said
 
 try:
     import fcntl
-except ImportError:  # Windows, where no lock is needed: a file that is open cannot be removed there
+except ImportError:  # Windows, where a file that is open cannot be removed, and shards settle one after the other
     fcntl = None  # type: ignore[assignment]
 
 Content = bytes | str | Callable[[BinaryIO], object]
@@ -78,6 +78,12 @@ def write_table(path: str | os.PathLike[str], header: Iterable[str], rows: Itera
     writer.writerow(header)
     writer.writerows([["" if number != number else repr(number) for number in row] for row in rows])
     return write_atomically(path, stream.getvalue())
+
+
+def lock(file: IO[bytes], held: bool = True) -> None:
+    """Hold a file's lock, or let it go, where the system has such."""
+    if fcntl is not None:
+        fcntl.flock(file, fcntl.LOCK_EX if held else fcntl.LOCK_UN)
 
 
 def remove_left(folder: Path) -> None:

@@ -65,13 +65,15 @@ class Driver:
         scouts = [block for block in blocks if block.scout]
         self._left = sum(len(block.rows) for block in left)
         try:
-            self._enter([block for block in left if block.scout], True)
-            self._finish()
+            self._solve([block for block in left if block.scout], True)
             verified = self._verified or (bool(left) and self._is_missing(scouts))
-            self._enter([block for block in left if not block.scout], verified)
-            self._finish()
+            self._solve([block for block in left if not block.scout], verified)
         finally:
-            self._end()
+            for future in self._flying:
+                future.cancel()
+            if self._crew is not None:
+                self._crew.close()
+            self._shelf.close()
 
     def _is_missing(self, scouts: Sequence[Block]) -> bool:
         """Whether scouts show that neighbours miss better optima, which nothing tells of."""
@@ -88,8 +90,8 @@ class Driver:
         )  # fmt: skip
         return True
 
-    def _enter(self, blocks: Sequence[Block], verified: bool) -> None:
-        """Get blocks ready, each as soon as those that it needs are done."""
+    def _solve(self, blocks: Sequence[Block], verified: bool) -> None:
+        """Solve blocks, each as soon as those that it needs are done."""
         self._verifying = verified
         self._ready: list[Block] = []
         self._waiting: dict[int, list[tuple[Block, set[int]]]] = {}
@@ -99,9 +101,6 @@ class Driver:
                 insort(self._ready, block, key=_turn)
             for row in needed:
                 self._waiting.setdefault(row, []).append((block, needed))
-
-    def _finish(self) -> None:
-        """Solve what was entered."""
         while self._ready or self._flying or self._suspects:
             self._hand_out()
             self._gather()
@@ -225,18 +224,14 @@ class Driver:
 
     def _again(self, blocks: list[Block], tried: int) -> None:
         """Have a task done again whose worker has died, block by block; give it up after so many times."""
-        if tried > self._retries:
-            self._mark(blocks, f"its worker died, {tried} times")
-        else:
+        if tried <= self._retries:
             self._suspects += [([block], tried) for block in blocks]
-
-    def _mark(self, blocks: list[Block], sentence: str) -> None:
-        """Give up on blocks."""
+            return
         for block in blocks:
             rows = np.zeros(len(block.rows), self._work.type)
             for row, index, parent in zip(rows, block.rows, block.parents, strict=True):
                 row["row"], row["parent"] = index, parent
-                fail(row, sentence)
+                fail(row, f"its worker died, {tried} times")
             self._keep(Done(rows, np.zeros(0, self._work.policies), 0.0))
 
     def _keep(self, done: Done) -> None:
@@ -259,13 +254,6 @@ class Driver:
                 needed.discard(row)
                 if not needed:
                     insort(self._ready, block, key=_turn)
-
-    def _end(self) -> None:
-        for future in self._flying:
-            future.cancel()
-        if self._crew is not None:
-            self._crew.close()
-        self._shelf.close()
 
 
 def _turn(block: Block) -> tuple[bool, int]:

@@ -9,29 +9,17 @@ import secrets
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ddp.errors import ProblemError, affordable
-from ddp.files import remove_left, shown, write_atomically
+from ddp.files import lock, remove_left, shown, write_atomically
 from ddp.many.rows import Rows, unwritten_rows
-
-try:
-    import fcntl
-except ImportError:  # Windows, where shards settle one after the other by hand, and workers send rows
-    fcntl = None  # type: ignore[assignment]
-
 
 SLOTS, SLOT, FEWEST = 1 << 12, 1 << 24, 128
 """Slots of shared memory, and the least bytes and rows that each has room for."""
-
-
-def lock(file: IO[bytes], held: bool = True) -> None:
-    """Hold a file's lock, or let it go, where the system has such."""
-    if fcntl is not None:
-        fcntl.flock(file, fcntl.LOCK_EX if held else fcntl.LOCK_UN)
 
 
 class Shared(NamedTuple):
@@ -87,7 +75,8 @@ class Memory:
 
     def __init__(self, count: int, kind: np.dtype[np.void]) -> None:
         affordable("over", count, count * kind.itemsize // 8)
-        self.rows, self._file = unwritten_rows(count, kind), -1
+        self.rows = self.inside = unwritten_rows(count, kind)
+        self._file = -1
         self._outlet: Shared | None = None
         self.done = np.zeros(count, dtype=bool)
         self.policies: dict[int, np.void] = {}
@@ -103,11 +92,6 @@ class Memory:
                 self._shared = mmap.mmap(self._file, 0)
                 self._outlet = Shared(f"/proc/{os.getpid()}/fd/{self._file}", f"/memfd:{name} (deleted)", size)
         return self._outlet
-
-    @property
-    def inside(self) -> Rows | None:
-        """All rows."""
-        return self.rows
 
     def put(self, rows: Rows, policies: Rows) -> None:
         """Keep rows."""

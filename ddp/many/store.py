@@ -20,10 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ddp.errors import ProblemError
-from ddp.files import as_path_of, shown
+from ddp.files import as_path_of, lock, shown
 from ddp.many.identity import difference, digest
 from ddp.many.rows import SCALARS, Rows, as_texts
-from ddp.many.shelf import Folder, Parts, lock, writing
+from ddp.many.shelf import Folder, Parts, writing
 from ddp.protocols import Array
 
 logger = logging.getLogger("mayne")

@@ -29,10 +29,16 @@ def bench(name: str, repeat: int, seconds: float, page: str, as_json: bool) -> N
         wrote(page)
         return
     if name == "soft":
-        _bench_soft(repeat, as_json)
+        with progress("soft and hybrid robots, timing"):
+            found = soft.rows(repeat)
+        tell(as_json, {"rows": [row._asdict() for row in found]}, (soft.HEADER, [row.cells for row in found]))
         return
     if name == "dynamics":
-        _bench_dynamics(seconds, as_json)
+        with progress("dynamics, timing"):
+            measured = dynamics_bench.rows(seconds) + dynamics_bench.scaling(4.0 * seconds)
+        told = {"knots": dynamics_bench.KNOTS, "rows": [row._asdict() for row in measured]}
+        header = ["per knot", "robot", "µs", "reference", "ratio", "at most"]
+        tell(as_json, told, (header, [row.cells for row in measured]))
         return
     _, problem, _ = named(name, None, ())
     with progress(f"{name}, timing"):
@@ -40,17 +46,3 @@ def bench(name: str, repeat: int, seconds: float, page: str, as_json: bool) -> N
     rows = [[what, f"{milliseconds:.3f}"] for what, milliseconds in times.items()]
     told = {"problem": name, "horizon": problem.horizon, "milliseconds": times}
     tell(as_json, told, ([f"{name}, N = {problem.horizon}", "ms"], rows))
-
-
-def _bench_soft(repeat: int, as_json: bool) -> None:
-    with progress("soft and hybrid robots, timing"):
-        rows = soft.rows(repeat)
-    tell(as_json, {"rows": [row._asdict() for row in rows]}, (soft.HEADER, [row.cells for row in rows]))
-
-
-def _bench_dynamics(seconds: float, as_json: bool) -> None:
-    with progress("dynamics, timing"):
-        rows = dynamics_bench.rows(seconds) + dynamics_bench.scaling(4.0 * seconds)
-    told = {"knots": dynamics_bench.KNOTS, "rows": [row._asdict() for row in rows]}
-    header = ["per knot", "robot", "µs", "reference", "ratio", "at most"]
-    tell(as_json, told, (header, [row.cells for row in rows]))
