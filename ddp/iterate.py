@@ -101,7 +101,6 @@ class Iterate:
             self.highest = cost
 
     def _place(self, X: Array, U: Array, gaps: Array) -> None:
-        """Make this the trajectory."""
         self.X, self.U = X, U
         if gaps is not self.gaps:
             self.gaps, self.gap = gaps, float(np.abs(gaps).max())
@@ -122,7 +121,6 @@ class Iterate:
         return self._backward
 
     def _made(self) -> Backward:
-        """New sweeps."""
         (multipliers, reuse, segments), problem, work = self._sweeps, self.problem, self.work
         return Backward(
             work.derivatives, problem.dynamics, multipliers, reuse, self.limited, work.contraction, segments,

@@ -119,7 +119,6 @@ def _constrained(iterate: Iterate, history: list[Record], found: Minimised) -> O
 def _unconverged(
     iterate: Iterate, history: list[Record], ending: Ending, reason: str, sweep: Sweep | None, kind: str
 ) -> Outcome:
-    """The outcome of a solve that did not converge."""
     if iterate.gap >= CLOSED:
         worst = int(np.argmax(np.abs(iterate.gaps).max(axis=1)))
         reason += f"; states do not follow from controls yet, a gap of {iterate.gap:.2g} is open at knot {worst}"

@@ -28,9 +28,22 @@ runpy.run_path(str(_HERE.parent / "ddp" / "packages.py"))  # as a file: importin
 @cache
 def _origins() -> dict[str, str]:
     """The module that each name is imported from."""
-    tree = ast.parse((_HERE / "__init__.pyi").read_text(encoding="utf-8"))
-    imports = [node for node in tree.body if isinstance(node, ast.ImportFrom)]
-    return {alias.name: str(node.module) for node in imports for alias in node.names}
+    found: dict[str, str] = {}
+    for node in _statements(_HERE / "__init__.pyi"):
+        if isinstance(node, ast.ImportFrom):
+            names = [alias.name for alias in node.names]
+            found |= dict.fromkeys(_listed(str(node.module)) if names == ["*"] else names, str(node.module))
+    return found
+
+
+def _statements(file: Path) -> list[ast.stmt]:
+    return ast.parse(file.read_text(encoding="utf-8")).body
+
+
+def _listed(package: str) -> list[str]:
+    """The ``__all__`` of a package, which is not imported."""
+    assigned = (node for node in _statements(_HERE.parent / package / "__init__.py") if isinstance(node, ast.Assign))
+    return next(ast.literal_eval(node.value) for node in assigned if ast.unparse(node.targets[0]) == "__all__")
 
 
 def __getattr__(name: str) -> object:

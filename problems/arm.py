@@ -219,6 +219,5 @@ def _in_the_way(arm: Robot, frame: str, q: Array) -> list[Capsule]:
 
 
 def _pose(arm: Robot, frame: str, q: Array) -> pin.SE3:
-    """Pose of a frame at q."""
     checks.frame_name(arm, frame)
     return frame_poses(arm, q, [frame])[0]

@@ -78,7 +78,6 @@ _KINDS = {type(NUMBERS[kind].space): kind for kind in UNIT_NUMBERS} | {Euclidean
 
 
 def _of_space(space: Space) -> Layout:
-    """The layout of states of a space."""
     flat: list[tuple[int, ...]] = []
     circle: list[tuple[int, ...]] = []
     group: list[tuple[int, ...]] = []

@@ -147,7 +147,6 @@ class MovingTerm(ABC):
         return twin
 
     def _rows(self, M: int) -> Array:
-        """The targets of M knots."""
         check_length(self.knots, M)
         return self._targets
 

@@ -175,7 +175,6 @@ def _rigid(recipe: Recipe, model: pin.Model, made: list[list[int]]) -> tuple[Bod
 
 
 def _add_frames(recipe: Recipe, model: pin.Model, made: list[list[int]]) -> None:
-    """Add frames by the robot's names."""
     for name, place in recipe.places.items():
         joint = made[place.body][-1] if place.body >= 0 else 0
         if place.point is not None:

@@ -211,6 +211,5 @@ def triad(length: float) -> list[Mesh]:
 
 
 def _names(what: str, frames: Sequence[str]) -> str:
-    """Label of targets of some frames."""
     known = list(dict.fromkeys(name or "the centre of mass" for name in frames))
     return f"{what} of {', '.join(known[:3])}{' and more' if len(known) > 3 else ''}"

@@ -116,7 +116,6 @@ def save_video(
 
 
 def _target(path: str | os.PathLike[str]) -> Path:
-    """File that a film is written to, checked."""
     target = as_target(path)
     if target.suffix.lower() not in (".mp4", ".gif", ""):
         raise ProblemError(f"path: expected .mp4, .gif, or a folder for frames, got {said(str(target))}")
@@ -128,7 +127,6 @@ def _target(path: str | os.PathLike[str]) -> Path:
 
 
 def _side(field: str, value: int, step: int) -> int:
-    """Pixels of a side of the picture."""
     pixels = integer(field, value, 16)
     if pixels > LARGEST or pixels % step:
         raise ProblemError(f"{field}: expected at most {LARGEST}{', and an even number' * (step > 1)}, got {pixels}")
@@ -139,7 +137,6 @@ def _page(
     robot: Any, X: Any, dt: ArrayLike | None, frames: Sequence[str] | None,
     camera: tuple[ArrayLike, ArrayLike] | None,
 ) -> str:  # fmt: skip
-    """Text of the page that is filmed."""
     if not isinstance(robot, (str, os.PathLike)):
         scene = build(robot, X, dt, frames, camera=camera)
         return page(scene, text("title", scene.name))
@@ -156,7 +153,6 @@ def _page(
 
 
 def _browser() -> str:
-    """A browser that draws without windows."""
     named = os.environ.get("CHROME_PATH", "")
     found = next((where for name in (named, *BROWSERS) if name and (where := shutil.which(name))), None)
     if found is None:

@@ -186,7 +186,6 @@ class Stage:
 
 
 def _hints(commands: Sequence[str], target: bool) -> str:
-    """Text for the reader: what can be done."""
     hints = ["Drag the robot to pull it; the space bar pushes it into the picture."]
     if target:
         hints.append("Drag the ball to move the target.")

@@ -106,7 +106,6 @@ class Chosen:
 
     @property
     def _name(self) -> tuple[Any, ...]:
-        """Name of the memory that is kept."""
         return self._solver.hessian, self._iterate.limited
 
     def _begin(self) -> None:
@@ -292,7 +291,6 @@ def _options(solver: DDP) -> tuple[Any, ...]:
 
 @lru_cache(maxsize=64)
 def _shapes(N: int, nx: int, n: int, nu: int, lanes: int) -> dict[str, tuple[int, ...]]:
-    """Shapes of arrays by name."""
     trajectories = "X", "U", *TRIED, *LEFT
     return {name: (N + 1, nx) if name.endswith("X") else (N, nu) for name in trajectories} | {
         "to_X": (lanes, (N + 1) * nx), "to_U": (lanes, N * nu), "gaps": (N, n), "alphas": (WIDTH,),

@@ -147,7 +147,6 @@ def _derived(name: str, given: Equality | Inequality | JittedConstraint, dynamic
 
 
 def _followed(name: str, function: Function, dynamics: System, size: int, p: Array | None) -> TracedFunction:
-    """A constraint's function, traced."""
     try:
         found = TracedFunction("c", function, dynamics.nx, dynamics.nu, p, space=space_of(dynamics), chained=True)
     except Exception as reason:  # Python has called it at x0

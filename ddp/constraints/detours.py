@@ -30,7 +30,6 @@ def detour(problem: Problem, end: Array) -> tuple[tuple[Array, Array] | None, bo
 
 
 def _around(problem: Problem, end: Array) -> tuple[tuple[Array, Array] | None, bool]:
-    """A guess around what the straight way to ``end`` violates, or None; whether no bump helps."""
     system, rows, N, random = problem.dynamics, problem.rows, problem.horizon, np.random.default_rng(0)
     x0, way = np.tile(problem.x0, (N + 1, 1)), system.difference(problem.x0, end)
     U = np.clip(np.tile(system.nominal_control(problem.x0), (N, 1)), problem.lower, problem.upper)

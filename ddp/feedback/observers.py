@@ -206,5 +206,4 @@ def _jacobian(sensors: tuple[Sensor, ...], X: Array, n: int) -> Array:
 
 
 def _gain(P: Array, C: Array, V: Array) -> Array:
-    """L = P Cᵀ (C P Cᵀ + V)⁻¹."""
     return np.asarray(np.linalg.solve(C @ P @ C.T + V, C @ P).T)

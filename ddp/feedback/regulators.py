@@ -68,7 +68,6 @@ class Regulator:
 
     @cached_property
     def _along(self) -> Policy:
-        """The policy about the trajectory."""
         assert self.dynamics is not None
         return held_policy(self.dynamics, self.X, self.U, self.K, *limits_of(self.dynamics))
 

@@ -296,5 +296,4 @@ def _course() -> Course:
 
 
 def _names() -> list[str]:
-    """Numbers of a course."""
     return sorted(name for name, value in vars(_course()).items() if not isinstance(value, np.ndarray))

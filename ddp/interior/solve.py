@@ -141,7 +141,6 @@ def _by_what_binds(descent: Descent, point: Point, held: Array, led: bool) -> Fi
 
 
 def _last(interior: Interior, sweep: Sweep | None) -> Sweep | None:
-    """The barrier's last sweep, kept."""
     return None if sweep is None else kept(sweep, interior.course.dual)
 
 

@@ -105,7 +105,6 @@ class Reporter:
 
 
 def _time(seconds: float) -> str:
-    """Seconds as people say them."""
     whole = round(seconds)
     if whole < 120:
         return f"{whole} s"

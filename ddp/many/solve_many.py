@@ -178,7 +178,6 @@ def _axes(problem: Problem, count: int) -> dict[str, Any]:
 
 
 def _bytes(count: int) -> str:
-    """Sizes as people say them."""
     for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if count >= size:
             return f"{count / size:.3g} {unit}"
@@ -186,7 +185,6 @@ def _bytes(count: int) -> str:
 
 
 def _shard(shard: Any, into: Any) -> tuple[int, int] | None:
-    """A share, checked."""
     if shard is None:
         return None
     if not isinstance(shard, tuple) or len(shard) != 2:

@@ -314,7 +314,6 @@ def _described(term: Any) -> str:
 
 
 def _limits(problem: Problem, solution: Solution) -> Iterator[str]:
-    """Controls that are at a limit."""
     for side, limit in (("lower", problem.lower), ("upper", problem.upper)):
         held = np.isclose(solution.U, limit, rtol=1e-9, atol=0.0).sum(axis=0)
         for name, count in zip(controls(problem.dynamics, solution.U).names, held.tolist(), strict=True):

@@ -69,7 +69,6 @@ class ByKnot(ABC):
         return f"{name}: {self.nx} states, {self.nu} controls, steps of {self.dt:.6g} s; derivatives {self._origin()}"
 
     def _origin(self) -> str:
-        """Origin of the derivatives, in words."""
         if self.traced is None:
             found = [("first", self._linearize[1]), ("second", self._hessian)]
             said = [f"of {order} order {'by differences' if own is None else 'given'}" for order, own in found]

@@ -112,7 +112,6 @@ class TracedFunction:
         return self._trace or self._follow()
 
     def _follow(self) -> Trace:
-        """Follow the function."""
         asked = Asked(self.space, self.nu, len(self.p)) if self._made_of[8] else None
         return trace(self._made_of[1], self._sizes(), asked)
 
@@ -147,7 +146,6 @@ class TracedFunction:
         return self._reads.has(name)
 
     def _points(self) -> list[tuple[Array, ...]]:
-        """Arguments at random."""
         own = (self.p,) if self._made_of[4] is not None else ()
         pairs = zip(_normal(self.n), _normal(-self.nu), strict=True)
         neutral = self.space.neutral().tolist()

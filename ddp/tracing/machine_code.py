@@ -123,7 +123,6 @@ def _constant(value: float) -> str:
 
 @cache
 def _helper(name: str) -> str:
-    """A function that bodies call."""
     if name == "sine_cosine":
         return _sine_cosine()[0]
     if name in INTRINSICS:

@@ -122,7 +122,6 @@ class Rewriter:
         return _taking_lists(value) if value in FUNCTIONS or module.startswith("numpy") else value
 
     def _function(self, function: FunctionType, place: int) -> Any:
-        """A copy of a user's function."""
         if function.__module__ is not None and function.__module__.partition(".")[0] in LIBRARIES:
             return function
         note, cells = self._reads.note, function.__closure__ or ()

@@ -111,13 +111,11 @@ def _casadi(
 
 
 def _robots(folder: Path, seconds: float, repeat: int) -> str:
-    """Times for whole robots beside Pinocchio's."""
     rows = [row.cells[:-1] for row in dynamics_bench.rows(seconds)]
     return table(["per knot", "robot", "µs", "Pinocchio [µs]", "ratio"], rows)
 
 
 def _linearisation(folder: Path, seconds: float, repeat: int) -> str:
-    """Errors of differences for all steps, and their slopes."""
     subject = linearization.branched()
     found = linearization.sweep(subject, linearization.perturbed(subject))
     errors = {"one-sided": found.one_sided, "central": found.central}
@@ -128,7 +126,6 @@ def _linearisation(folder: Path, seconds: float, repeat: int) -> str:
 
 
 def _contacts(folder: Path, seconds: float, repeat: int) -> str:
-    """Derivatives of motion under contacts and of impacts against differences of order four."""
     robot = dynamics.load("hyq")
     feet = [dynamics.Contact(f"{leg}_foot") for leg in ("lf", "rf", "lh", "rh")]
     rng = np.random.default_rng(0)
@@ -153,12 +150,10 @@ def _contacts(folder: Path, seconds: float, repeat: int) -> str:
 
 
 def _soft(folder: Path, seconds: float, repeat: int) -> str:
-    """Soft and hybrid robots beside the paper's times."""
     return table(soft.HEADER, [row.cells for row in soft.rows(repeat)])
 
 
 def _solvers(folder: Path, seconds: float, repeat: int) -> str:
-    """Iterations of DDP and iLQR, and their convergence."""
     rows: list[Sequence[str]] = []
     drawn = ""
     for name in SOLVED:

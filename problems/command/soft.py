@@ -142,7 +142,6 @@ def simulate(name: str | None, seconds: float | None, tolerance: float | None, h
 
 
 def _list(as_json: bool) -> None:
-    """Print all systems."""
     found = [system(name) for name in SYSTEMS]
     told = [{"name": s.name, "description": s.description, "degrees_of_freedom": s.robot.nv} for s in found]
     rows = [[s.name, str(s.robot.nv), f"{s.seconds:g}", s.description] for s in found]

@@ -105,7 +105,6 @@ def made(given: Mapping[str, Any], folder: Path) -> tuple[Problem, dict[str, Arr
 
 
 def _sampled(problem: Problem, name: str, way: Any, samples: Any, rng: np.random.Generator, folder: Path) -> Array:
-    """Samples of one thing that varies."""
     field = f"over.{name}"
     if not isinstance(way, dict) or len(way) != 1 or next(iter(way)) not in WAYS:
         raise ProblemError(f"{field}: expected one of {', '.join(WAYS)}, got {said(way)}")
@@ -146,7 +145,6 @@ def _sampled(problem: Problem, name: str, way: Any, samples: Any, rng: np.random
 
 
 def _solver(given: Mapping[str, Any]) -> DDP:
-    """The solver that a plan names."""
     choice("solver", name := given["solver"], SOLVERS)
     return SOLVERS[name](tolerance=given["tolerance"], max_iterations=given["max_iterations"])
 

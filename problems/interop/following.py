@@ -281,5 +281,4 @@ class Follower:
 
 
 def _texts(field: str, given: Sequence[str]) -> list[str]:
-    """Names in a list."""
     return [text(f"{field}[{i}]", name) for i, name in enumerate(items(field, given, "names of joints"))]

@@ -265,7 +265,6 @@ class Driven:
             clock.wait(slices * SLICE)
 
     def _heed(self, person: Person) -> None:
-        """Do what a person asks for."""
         kicks, again = person.asked()
         if again:
             self.restart()
@@ -283,7 +282,6 @@ class Driven:
         self.weigh(person.numbers)
 
     def _told(self, arrow: tuple[Array, Array] | None, pace: float) -> str:
-        """Line about now."""
         told = [f"{self.t:.1f} s, plans of {self._control.milliseconds[-1]:.0f} ms"]
         if pace < 0.95:
             told.append(f"{pace:.0%} of real time")
