@@ -24,7 +24,7 @@ TRACING = {
 }  # fmt: skip
 VOCABULARY = {
     "ddp.errors", "ddp.compiling.kernel", "ddp.compiling.known", "ddp.protocols", "ddp.differences",
-    "ddp.systems.system", "ddp.systems.by_knot", "ddp.systems.derived_dynamics", "ddp.systems.user_step",
+    "ddp.systems.system", "ddp.systems.by_knot", "ddp.systems.derived_dynamics",
     *TRACING, *MACHINE,
 }
 

@@ -30,7 +30,7 @@ from ddp.options import DDP
 from ddp.problem import Problem
 from ddp.protocols import Array
 from ddp.search import Backtracking
-from ddp.solutions.solution_files import shapes
+from ddp.solutions.columns import shapes
 from ddp.sweeps.horizon import Horizon, horizon_of
 from ddp.sweeps.lane_sweep import eight_sweeps, eight_sweeps_of
 from ddp.sweeps.limits import scratch_of

@@ -177,8 +177,6 @@ class Driver:
 
     def _gather(self) -> None:
         """Keep what has come back; of tasks whose worker has died, do those again that have had no luck yet."""
-        if not self._flying:
-            return
         broken = []
         for future in wait(self._flying, return_when=FIRST_COMPLETED)[0]:
             blocks, tried = self._flying.pop(future)

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from ddp.errors import ProblemError, items, said
 from ddp.machine.recycled import recycled
 from ddp.problem import Problem
+from ddp.solutions.columns import shapes
 from ddp.solutions.solution import Solution
-from ddp.solutions.solution_files import shapes
 from ddp.solutions.status import Ending, Status, converged
 
 Rows = NDArray[np.void]

@@ -24,7 +24,7 @@ from ddp.feedback.policy import Policy, held_policy
 from ddp.files import as_path
 from ddp.problem import Problem
 from ddp.protocols import Array
-from ddp.solutions import columns, solution_files
+from ddp.solutions import columns
 from ddp.solutions.columns import Columns
 from ddp.solutions.explanation import TRY, Explanation, advice_after, beyond_limits, explain
 from ddp.solutions.sensitivity import Sensitivity, sensitivity
@@ -298,7 +298,7 @@ class Solution:
         Raises ProblemError if their sizes differ.
         """
         instance("problem", problem, Problem)
-        for name, shape in solution_files.shapes(problem).items():
+        for name, shape in columns.shapes(problem).items():
             if (own := getattr(self, name).shape) != shape:
                 raise ProblemError(f"problem: expected the one solved, {name} of {shape} there, got {own} here")
         return replace(self, problem=problem)
@@ -321,7 +321,7 @@ class Solution:
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Arrays that `save` writes, by name."""
-        return solution_files.arrays(self)
+        return columns.arrays(self)
 
     @staticmethod
     def load(path: str | os.PathLike[str], problem: Problem | None = None) -> Solution:
@@ -332,9 +332,9 @@ class Solution:
         file = as_path(path)
         if problem is not None and not isinstance(problem, Problem):
             raise ProblemError(f"problem: expected a Problem, got {type(problem).__name__}")
-        solution = Solution(**solution_files.fields(file, problem), problem=problem)
+        solution = Solution(**columns.fields(file, problem), problem=problem)
         if problem is not None:
-            solution_files.check_belongs(file, solution, problem)
+            columns.check_belongs(file, solution, problem)
         return solution
 
 

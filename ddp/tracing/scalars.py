@@ -105,21 +105,13 @@ def _product(graph: Any, a: Any, b: Any) -> Any:
     return graph.both(a, b) if is_condition(a) and is_condition(b) else graph.binary("mul", a, b)
 
 
-def _unary_operation(name: str) -> Callable[..., Any]:
-    return lambda graph, a: graph.unary(name, a)
-
-
-def _binary_operation(name: str) -> Callable[..., Any]:
-    return lambda graph, a, b: graph.binary(name, a, b)
-
-
 def _scaled(name: str, factor: float) -> Callable[..., Any]:
     return lambda graph, a: graph.unary(name, a) * factor
 
 
 OPERATIONS: dict[Any, Callable[..., Any]] = {
-    **{function: _unary_operation(name) for name, function in UNARY.items()},
-    **{function: _binary_operation(name) for name, function in BINARY.items()},
+    **{function: lambda graph, a, name=name: graph.unary(name, a) for name, function in UNARY.items()},
+    **{function: lambda graph, a, b, name=name: graph.binary(name, a, b) for name, function in BINARY.items()},
     np.power: lambda graph, a, b: graph.power(a, b), np.float_power: lambda graph, a, b: graph.power(a, b),
     np.negative: lambda graph, a: graph.neg(a), np.positive: lambda graph, a: a, np.conjugate: lambda graph, a: a,
     np.absolute: lambda graph, a: abs(graph.number(a)), np.fabs: lambda graph, a: abs(graph.number(a)),

@@ -13,8 +13,8 @@ from ddp.compiling.kernel import call_contraction, callback
 from ddp.errors import ProblemError, as_array
 from ddp.machine.addresses import array_at, integers_at
 from ddp.protocols import Array
+from ddp.systems.derived_dynamics import followed
 from ddp.systems.system import Contraction, Expansion, Stepping, ability
-from ddp.systems.user_step import followed
 from ddp.tracing.function import TracedFunction
 from dynamics.steps.augmented import Around, Augmented
 

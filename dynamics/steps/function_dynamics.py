@@ -24,7 +24,7 @@ from ddp.errors import (
 )
 from ddp.protocols import Array
 from ddp.systems.by_knot import ByKnot
-from ddp.systems.user_step import checked_state, followed
+from ddp.systems.derived_dynamics import checked_state, followed
 from ddp.tracing.function import TracedFunction
 from ddp.tracing.spaces import Space, as_space
 from ddp.tracing.undefined import is_undefined

@@ -25,8 +25,8 @@ from ddp.machine.addresses import array_at, integers_at
 from ddp.machine.memory import hold
 from ddp.machine.number import WIDTH
 from ddp.protocols import Array
+from ddp.systems.derived_dynamics import followed
 from ddp.systems.system import Contraction, Stepping
-from ddp.systems.user_step import followed
 from ddp.tracing.evaluate import fill, share
 from ddp.tracing.function import NO_RECORD, TracedFunction
 from ddp.tracing.spaces import NOTHING, Space

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from ddp.errors import ModelError, ProblemError, as_array, positive, suggesting
 from ddp.systems.by_knot import ByKnot
-from ddp.systems.user_step import checked_state, followed
+from ddp.systems.derived_dynamics import checked_state, followed
 from dynamics.robots.equipment import pairs_of_limits
 from dynamics.robots.model import Robot, check_rigid
 from dynamics.robots.tree import space_of_states

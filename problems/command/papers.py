@@ -110,11 +110,6 @@ def _casadi(
     return f"{title}<p>{html.escape(said)}</p>{table(header, rows)}"
 
 
-def _robots(folder: Path, seconds: float, repeat: int) -> str:
-    rows = [row.cells[:-1] for row in dynamics_bench.rows(seconds)]
-    return table(["per knot", "robot", "µs", "Pinocchio [µs]", "ratio"], rows)
-
-
 def _linearisation(folder: Path, seconds: float, repeat: int) -> str:
     subject = linearization.branched()
     found = linearization.sweep(subject, linearization.perturbed(subject))
@@ -149,10 +144,6 @@ def _contacts(folder: Path, seconds: float, repeat: int) -> str:
     return table(["HyQ on four feet", "by q, relative error", "by v"], rows)
 
 
-def _soft(folder: Path, seconds: float, repeat: int) -> str:
-    return table(soft.HEADER, [row.cells for row in soft.rows(repeat)])
-
-
 def _solvers(folder: Path, seconds: float, repeat: int) -> str:
     rows: list[Sequence[str]] = []
     drawn = ""
@@ -171,9 +162,13 @@ def _solvers(folder: Path, seconds: float, repeat: int) -> str:
 
 SECTIONS: dict[str, Callable[[Path, float, int], str]] = {
     "Second-order derivatives of inverse dynamics, by number of bodies and branching": _growth,
-    "Derivatives of robots, beside Pinocchio's": _robots,
+    "Derivatives of robots, beside Pinocchio's": lambda folder, seconds, repeat: table(
+        ["per knot", "robot", "µs", "Pinocchio [µs]", "ratio"], [row.cells[:-1] for row in dynamics_bench.rows(seconds)]
+    ),
     "Linearisation in continuous time: errors of differences for every step": _linearisation,
     "Derivatives of contacts and impacts": _contacts,
-    "Soft and hybrid robots": _soft,
+    "Soft and hybrid robots": lambda folder, seconds, repeat: table(
+        soft.HEADER, [row.cells for row in soft.rows(repeat)]
+    ),
     "DDP and iLQR": _solvers,
 }

@@ -13,8 +13,8 @@ from ddp.errors import ProblemError, as_array, positive, said
 from ddp.feedback.policy import SUFFIXES
 from ddp.problem import Problem
 from ddp.protocols import Array
+from ddp.solutions.columns import check_belongs
 from ddp.solutions.solution import Solution
-from ddp.solutions.solution_files import check_belongs
 from ddp.solver import solve
 from dynamics import RobotDynamics, load
 from problems.command import playing

@@ -151,7 +151,7 @@ def test_only_members_that_are_known_are_read(solution, saved, tmp_path):
 
 
 def test_what_a_solution_has_gained_since_may_be_missing_from_its_file(saved, tmp_path, monkeypatch):
-    from ddp.solutions import solution_files as module
+    from ddp.solutions import columns as module
 
     path = tmp_path / "old.npz"
     with zipfile.ZipFile(io.BytesIO(saved)) as old, zipfile.ZipFile(path, "w") as new:
