@@ -96,6 +96,12 @@ def test_a_comparison_has_both_solvers(tmp_path):
     assert "DDP" in table
 
 
+def test_a_report_names_every_term_and_constraint(tmp_path):
+    mayne("compare", "integrator/quickest", "--max-iterations", 1, "--report", tmp_path / "report.html")
+    told = (tmp_path / "report.html").read_text()
+    assert all(f"\n{place}[0] = " in told for place in ("during[range(1, 101)]", "terminal", "terminal_constraints"))
+
+
 def test_derivatives_are_checked():
     result = mayne("check", SMALL)
     assert result.exit_code == 0

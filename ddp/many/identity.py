@@ -18,6 +18,7 @@ from ddp.guesses import Followed
 from ddp.machine.struct import Struct
 from ddp.packages import PACKAGES
 from ddp.parallel.functions import digests_of
+from ddp.places import things_of
 from ddp.problem import Problem
 
 Known = dict[int, tuple[Any, str]]
@@ -25,8 +26,6 @@ Known = dict[int, tuple[Any, str]]
 
 GLOBAL = np.random.get_state.__self__  # type: ignore[attr-defined]
 """NumPy's own random numbers, which are others in every process: distributions of SciPy hold them."""
-
-LISTS = "running", "during", "at", "terminal", "constraints", "constraints_at", "terminal_constraints"
 
 
 def identity_of(problem: Problem, solver: object) -> dict[str, str]:
@@ -60,13 +59,9 @@ def parts_of(problem: Problem, solver: object) -> dict[str, Any]:
     parts: dict[str, Any] = {name: getattr(problem, name) for name in ("dynamics", "horizon", "x0", "lower", "upper")}
     guess = problem.guess
     parts["guess"] = (guess.X, guess.U, guess.K) if isinstance(guess, Followed) else guess
-    for listed in LISTS:
-        lists = getattr(problem, listed)
-        groups = lists.items() if isinstance(lists, Mapping) else [(None, lists)]
-        for key, group in groups:
-            for i, thing in enumerate(group):
-                name = f"{listed}[{i}]" if key is None else f"{listed}[{key}][{i}]"
-                parts[f"{name} ({type(thing).__name__})"] = thing
+    for place in things_of(problem):
+        thing = place.thing(problem)
+        parts[f"{place} ({type(thing).__name__})"] = thing
     read = {f"what {name} reads": digest for name, digest in digests_of(problem).items() if digest}
     return parts | {"solver": solver} | read
 

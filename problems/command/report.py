@@ -14,6 +14,7 @@ import numpy as np
 import viz
 from ddp.errors import ProblemError
 from ddp.files import write_atomically
+from ddp.places import things_of
 from ddp.problem import Problem
 from ddp.solutions.solution import Solution
 from dynamics.robots.libraries import pin
@@ -95,10 +96,7 @@ def _order(solution: Solution) -> str:
 
 def _described(problem: Problem) -> str:
     """Terms and constraints with their numbers, one a line."""
-    lists = {"running": problem.running, "terminal": problem.terminal, "constraints": problem.constraints}
-    lists |= {f"during[{where}]": terms for where, terms in problem.during.items()}
-    lists |= {f"at[{k}]": terms for k, terms in problem.at.items()}
-    terms = [f"{where}[{i}] = {_term(term)}" for where, items in lists.items() for i, term in enumerate(items)]
+    terms = [f"{place} = {_term(place.thing(problem))}" for place in things_of(problem)]
     return "\n".join([repr(problem), f"x0 = {_value(problem.x0)}", *terms])
 
 
