@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping
-from typing import Any, Protocol
+from dataclasses import asdict
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,12 +14,12 @@ from numpy.typing import ArrayLike
 from ddp.errors import ProblemError, as_array, at_least_zero, choice, instance, integer, positive
 from ddp.protocols import Array
 from ddp.receding import RecedingHorizon
+from ddp.solutions.explanation import named_terms
 from dynamics.robots.mjcf.compiling import quietly
 from dynamics.robots.mjcf.writing import World
 from problems.play.policies import Motors
 from problems.play.receding import Replanned
 from problems.play.simulation import has_fallen, system_of, weight_of, world_of
-from problems.play.weights import weights_of
 from problems.walking.controller import Walking
 from problems.walking.windows import as_command
 
@@ -350,3 +351,38 @@ def _size(world: World, data: Any) -> float:
     about = masses @ centers / masses.sum() if world.robot.is_floating else data.xpos[ids[0]]
     turning = (own + masses * ((centers - about) ** 2).sum(axis=1)).sum()
     return 2.0 * float(np.sqrt(turning / masses.sum()))
+
+
+FIELDS = "weight", "weights", "Q", "R"
+"""Fields of terms that hold weights."""
+
+
+class Weight(NamedTuple):
+    """A number, or numbers that keep their proportions; place: as the planner's ``vary`` names them."""
+
+    place: str
+    given: Array
+
+    @property
+    def largest(self) -> float:
+        """The largest of them, by its size."""
+        return float(np.abs(self.given).max())
+
+    def at(self, largest: float) -> Array:
+        """All of them where the largest is such a number."""
+        return self.given * (largest / self.largest)
+
+
+def weights_of(planner: Walking | RecedingHorizon) -> dict[str, Weight]:
+    """Weights of a planner that are not zero, by the names of terms; of gaits by those of `Weights`."""
+    found: dict[str, Weight] = {}
+    if isinstance(planner, Walking):
+        found = {name: Weight(name, np.array(value)) for name, value in asdict(planner.windows.terms.weights).items()}
+    else:
+        problem = planner.problem
+        for name, term in named_terms(problem):
+            places = [str(term._replace(field=field)) for field in FIELDS]
+            for place in [place for place in places if place in problem.places]:
+                plain = name not in found  # several fields of one term, or equal terms of one knot
+                found[name if plain else f"{name}, {place}"] = Weight(place, problem.number(place))
+    return {name: weight for name, weight in found.items() if weight.given.size and weight.largest > 0.0}
