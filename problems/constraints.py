@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from ddp.constraints.bound import CompiledConstraint
 from ddp.constraints.compiled import KernelConstraint
 from ddp.constraints.selection import combination, selection
-from ddp.errors import ProblemError, as_array, axes, flag, instance, suggesting
+from ddp.errors import ProblemError, as_array, axes, instance, suggesting
 from ddp.protocols import Array
 from ddp.systems.system import System
 from ddp.tracing.quantities import Quantity
@@ -77,8 +77,7 @@ class JointLimits(_Selection):
     joints: Sequence[str] | None = None
     at_end: bool = True
 
-    def __post_init__(self) -> None:
-        flag("at_end", self.at_end)
+    def _settle(self) -> None:
         own, nq = checks.robot("robot", self.robot).ranges, self.robot.nq
         group, _ = group_of(self.robot, self.joints)
         lower = limits_of("lower", own.lower if self.lower is None else self.lower, nq, group)
@@ -112,8 +111,7 @@ class VelocityLimits(_Selection):
     joints: Sequence[str] | None = None
     at_end: bool = True
 
-    def __post_init__(self) -> None:
-        flag("at_end", self.at_end)
+    def _settle(self) -> None:
         own, nq, nv = checks.robot("robot", self.robot).ranges, self.robot.nq, self.robot.nv
         _, group = group_of(self.robot, self.joints)
         limits = magnitudes("limits", own.velocity if self.limits is None else self.limits, nv, group)
@@ -197,8 +195,7 @@ class StateEquality(OfSystem, StateConstraint):
     movable: ClassVar[tuple[str, ...]] = ("target_x",)
     _layout: Layout = field(init=False, repr=False)
 
-    def __post_init__(self) -> None:
-        flag("at_end", self.at_end)
+    def _settle(self) -> None:
         checks.settle(self, dynamics=checks.system("dynamics", self.dynamics))
         target = as_array("target_x", self.target_x, (self.nx,)).copy()
         self.dynamics.check_state("target_x", target)
@@ -225,8 +222,7 @@ class FramePositionEquality(RobotConstraint):
     row_names = "x", "y", "z"
     movable: ClassVar[tuple[str, ...]] = ("target_xyz",)
 
-    def __post_init__(self) -> None:
-        flag("at_end", self.at_end)
+    def _settle(self) -> None:
         checks.settle(self, target_xyz=as_array("target_xyz", self.target_xyz, (3,)).copy())
         checks.branch(self.robot, self.frame)
         checks.settle(self, lower=np.zeros(3), upper=np.zeros(3))
@@ -254,8 +250,7 @@ class FramePoseEquality(AtPose, RobotConstraint):
     movable: ClassVar[tuple[str, ...]] = ("target",)
     _pose: Array = field(init=False, repr=False)
 
-    def __post_init__(self) -> None:
-        flag("at_end", self.at_end)
+    def _settle(self) -> None:
         self._aim()
         checks.branch(self.robot, self.frame)
         checks.settle(self, lower=np.zeros(6), upper=np.zeros(6))

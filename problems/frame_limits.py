@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ddp.constraints.bound import CompiledConstraint
-from ddp.errors import ProblemError, as_array, axes, flag, suggesting
+from ddp.errors import ProblemError, as_array, axes, suggesting
 from ddp.protocols import Array
 from dynamics.geometry.solids import Mark
 from dynamics.quantities import traced as quantities
@@ -20,9 +20,39 @@ from problems.kernels.quantities import along
 from problems.state_constraints import RobotConstraint, bounded
 
 
+class _AlongAxes(RobotConstraint):
+    """``lower <= axes p(q) <= upper`` of a point p: the origin of a frame, or the centre of mass where it has none."""
+
+    axes: ArrayLike | None
+    _axes: Array
+
+    def _settle(self) -> None:
+        """Keep the axes that have a bound."""
+        directions = np.eye(3) if self.axes is None else self.axes
+        one = axes(directions) == 1
+        array = as_array("axes", directions, (3,) if one else (None, 3)).reshape(-1, 3)
+        if len(array) == 0 or not (np.abs(array).max(axis=1) > 0.0).all():
+            raise ProblemError("axes: expected directions that are not zero, at least one")
+        kept = bounded(self, self.lower, self.upper, len(array))
+        checks.settle(self, _axes=array[kept].copy())
+        if len(kept) < len(array):
+            checks.settle(self, axes=array[kept].copy())  # what copies with other numbers are made of
+
+    def marks(self) -> list[Mark]:
+        """Walls at finite bounds, one where the two are equal."""
+        found = []
+        for row, (axis, low, high) in enumerate(zip(self._axes, self.lower, self.upper, strict=True)):
+            size = np.linalg.norm(axis)
+            for bound, side in ((low, -1), (high, 1)) if low < high else ((low, 0),):
+                if np.isfinite(bound):
+                    at, inward = axis * (bound / size**2), axis / size * (-1.0 if side > 0 else 1.0)
+                    found.append(Mark("wall", at, at + inward, frame=getattr(self, "frame", ""), row=row, side=side))
+        return found
+
+
 @suggesting
 @dataclass(frozen=True, eq=False)
-class FramePositionLimits(RobotConstraint):
+class FramePositionLimits(_AlongAxes):
     """``lower <= axes p(q) <= upper`` of a frame's origin p in the world [m].
 
         FramePositionLimits(robot, "tool0", lower=[-np.inf, -np.inf, 0.1])               # 10 cm above the ground
@@ -40,14 +70,9 @@ class FramePositionLimits(RobotConstraint):
     at_end: bool = True
     _axes: Array = field(init=False, repr=False)
 
-    def __post_init__(self) -> None:
-        flag("at_end", self.at_end)
+    def _settle(self) -> None:
         checks.branch(self.robot, self.frame)
-        _along_axes(self, self.axes, self.lower, self.upper)
-
-    def marks(self) -> list[Mark]:
-        """Walls at its bounds."""
-        return _walls(self, self.frame)
+        super()._settle()
 
     def _bound(self) -> CompiledConstraint:
         return along(quantities.frame_position(self.robot, self.frame), self._axes)
@@ -55,7 +80,7 @@ class FramePositionLimits(RobotConstraint):
 
 @suggesting
 @dataclass(frozen=True, eq=False)
-class CenterOfMassLimits(RobotConstraint):
+class CenterOfMassLimits(_AlongAxes):
     """``lower <= axes c(q) <= upper`` of the centre of mass c in the world [m]; as `FramePositionLimits` of a frame."""
 
     robot: Robot
@@ -65,14 +90,9 @@ class CenterOfMassLimits(RobotConstraint):
     at_end: bool = True
     _axes: Array = field(init=False, repr=False)
 
-    def __post_init__(self) -> None:
-        flag("at_end", self.at_end)
+    def _settle(self) -> None:
         checks.robot("robot", self.robot)
-        _along_axes(self, self.axes, self.lower, self.upper)
-
-    def marks(self) -> list[Mark]:
-        """Walls at its bounds."""
-        return _walls(self, "")
+        super()._settle()
 
     def _bound(self) -> CompiledConstraint:
         return along(quantities.center_of_mass(self.robot), self._axes)
@@ -96,8 +116,7 @@ class FrameVelocityLimits(RobotConstraint):
     at_end: bool = True
     _rows: Array = field(init=False, repr=False)
 
-    def __post_init__(self) -> None:
-        flag("at_end", self.at_end)
+    def _settle(self) -> None:
         checks.one_of("reference", self.reference, REFERENCES)
         checks.branch(self.robot, self.frame)
         checks.settle(self, _rows=bounded(self, self.lower, self.upper, 6))
@@ -112,28 +131,3 @@ class FrameVelocityLimits(RobotConstraint):
 
     def _bound(self) -> CompiledConstraint:
         return along(quantities.frame_velocity(self.robot, self.frame, self.reference), np.eye(6)[self._rows])
-
-
-def _walls(limits: FramePositionLimits | CenterOfMassLimits, frame: str) -> list[Mark]:
-    """Walls at finite bounds, one where the two are equal."""
-    found = []
-    for row, (axis, low, high) in enumerate(zip(limits._axes, limits.lower, limits.upper, strict=True)):
-        size = np.linalg.norm(axis)
-        for bound, side in ((low, -1), (high, 1)) if low < high else ((low, 0),):
-            if np.isfinite(bound):
-                at, inward = axis * (bound / size**2), axis / size * (-1.0 if side > 0 else 1.0)
-                found.append(Mark("wall", at, at + inward, frame=frame, row=row, side=side))
-    return found
-
-
-def _along_axes(constraint: object, given: ArrayLike | None, lower: ArrayLike, upper: ArrayLike) -> None:
-    """Keep the axes that have a bound."""
-    directions = np.eye(3) if given is None else given
-    one = axes(directions) == 1
-    array = as_array("axes", directions, (3,) if one else (None, 3)).reshape(-1, 3)
-    if len(array) == 0 or not (np.abs(array).max(axis=1) > 0.0).all():
-        raise ProblemError("axes: expected directions that are not zero, at least one")
-    kept = bounded(constraint, lower, upper, len(array))
-    checks.settle(constraint, _axes=array[kept].copy())
-    if len(kept) < len(array):
-        checks.settle(constraint, axes=array[kept].copy())  # what copies with other numbers are made of

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ddp.constraints.bound import CompiledConstraint
-from ddp.errors import ProblemError, as_array, at_least_zero, choice, flag, instances, items, said, suggesting
+from ddp.errors import ProblemError, as_array, at_least_zero, choice, instances, items, said, suggesting
 from ddp.errors import numbers as numbers_of
 from ddp.protocols import Array
 from ddp.tracing.quantities import Quantity
@@ -51,6 +51,7 @@ class Clearance(RobotConstraint):
     """Distances (K,) [m] of a body of the robot to K obstacles, at least a margin each: the base of both clearances."""
 
     obstacles: Sequence[Capsule]
+    margin: float
     _body: Body
     _obstacles: Array
     movable: ClassVar[tuple[str, ...]] = "centers", "starts", "ends", "radii"
@@ -117,6 +118,20 @@ class Clearance(RobotConstraint):
         a, b = (np.array(frame.placement.translation) for frame in (start, end))
         return [BodyCapsule(int(start.parentJoint), a, b, self._body.radius)]
 
+    def _settle(self) -> None:
+        body = self._carried()
+        one = "Sphere(...) or Capsule(...) (FramePositionLimits keeps a frame off a plane)"
+        obstacles = (self.obstacles,) if isinstance(self.obstacles, Capsule) else self.obstacles
+        obstacles = instances("obstacles", obstacles, Capsule, "spheres and capsules", one, some=True)
+        rows = np.array([[*obstacle.start, *obstacle.end, obstacle.radius] for obstacle in obstacles])
+        lower = np.full(len(rows), at_least_zero("margin", self.margin, " m"))
+        upper = np.full(len(rows), np.inf)
+        checks.settle(self, obstacles=obstacles, lower=lower, upper=upper, _body=body, _obstacles=rows)
+
+    @abstractmethod
+    def _carried(self) -> Body:
+        """The body, its fields checked."""
+
     @abstractmethod
     def _frames(self) -> tuple[str, ...]:
         """Names of the frames that carry the body."""
@@ -143,11 +158,9 @@ class SphereClearance(Clearance):
     margin: float = 0.0
     at_end: bool = True
 
-    def __post_init__(self) -> None:
-        flag("at_end", self.at_end)
+    def _carried(self) -> Body:
         branch = checks.branch(self.robot, self.frame)
-        body = Body(frames.pair(branch, branch), at_least_zero("radius", self.radius, " m"), False)
-        _settle(self, body, self.obstacles, self.margin)
+        return Body(frames.pair(branch, branch), at_least_zero("radius", self.radius, " m"), False)
 
     def _frames(self) -> tuple[str, ...]:
         return (self.frame,)
@@ -168,8 +181,7 @@ class CapsuleClearance(Clearance):
     margin: float = 0.0
     at_end: bool = True
 
-    def __post_init__(self) -> None:
-        flag("at_end", self.at_end)
+    def _carried(self) -> Body:
         names = self.frames
         if not isinstance(names, Sequence) or isinstance(names, str) or len(names) != 2:
             raise ProblemError(f"frames: expected the names of two frames, got {said(names)}")
@@ -178,22 +190,10 @@ class CapsuleClearance(Clearance):
         ends = frames.pair(*(frames.branch(self.robot, name) for name in names))
         if ends.count == 0:
             raise ProblemError(f"frames: no joint of {self.robot.name} moves {names[0]!r} or {names[1]!r}")
-        body = Body(ends, at_least_zero("radius", self.radius, " m"), True)
-        _settle(self, body, self.obstacles, self.margin)
+        return Body(ends, at_least_zero("radius", self.radius, " m"), True)
 
     def _frames(self) -> tuple[str, ...]:
         return tuple(self.frames)
-
-
-def _settle(constraint: Clearance, body: Body, obstacles: Sequence[Capsule] | Capsule, margin: float) -> None:
-    """Check obstacles and margin, and write them into the constraint."""
-    one = "Sphere(...) or Capsule(...) (FramePositionLimits keeps a frame off a plane)"
-    obstacles = (obstacles,) if isinstance(obstacles, Capsule) else obstacles
-    obstacles = instances("obstacles", obstacles, Capsule, "spheres and capsules", one, some=True)
-    rows = np.array([[*obstacle.start, *obstacle.end, obstacle.radius] for obstacle in obstacles])
-    lower = np.full(len(rows), at_least_zero("margin", margin, " m"))
-    upper = np.full(len(rows), np.inf)
-    checks.settle(constraint, obstacles=obstacles, lower=lower, upper=upper, _body=body, _obstacles=rows)
 
 
 @suggesting
@@ -224,8 +224,7 @@ class SelfClearance(RobotConstraint):
         """Capsules around the robot's bodies."""
         return [*self._capsules]
 
-    def __post_init__(self) -> None:
-        flag("at_end", self.at_end)
+    def _settle(self) -> None:
         robot, margin = checks.robot("robot", self.robot), at_least_zero("margin", self.margin, " m")
         check_rigid(robot, ProblemError)
         found, missing = capsules(robot)

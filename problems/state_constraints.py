@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ddp.constraints.compiled import KernelConstraint
-from ddp.errors import ProblemError, as_array, axes
+from ddp.errors import ProblemError, as_array, axes, flag
 from ddp.protocols import Array
 from dynamics.robots.model import Robot
 from problems import checks
@@ -23,6 +23,13 @@ class StateConstraint(KernelConstraint):
     """
 
     at_end: bool
+
+    def __post_init__(self) -> None:
+        flag("at_end", self.at_end)
+        self._settle()
+
+    def _settle(self) -> None:
+        """Check the other fields, and keep what is made of them."""
 
     @property
     def of_states(self) -> NDArray[np.bool_]:
