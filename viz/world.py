@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,21 +26,6 @@ NEAR = 0.01
 """Targets this close to a foothold [m] are that foothold's."""
 AT_LIMIT = 1e-6
 """Controls are at a limit that is as near as this share of its size."""
-
-
-@runtime_checkable
-class Carried(Protocol):
-    """Constraint on solids that a robot carries."""
-
-    def bodies(self) -> list[BodyCapsule]: ...
-
-
-@runtime_checkable
-class OfJoints(Protocol):
-    """Constraint on numbers of joints, whose names its rows have."""
-
-    joints: Sequence[str] | None
-    row_names: Sequence[str]
 
 
 class World(NamedTuple):
@@ -87,9 +72,9 @@ def world_of(solution: Any, system: Any, X: Array, U: Array | None, first: int =
         def holding(row: int | None, side: int = 0, i: int = i) -> Flags | None:
             return None if residuals is None else _holding(residuals[i], row, side, first, len(X))
 
-        if isinstance(one, Carried):
+        if hasattr(one, "bodies"):
             bodies |= {(body.joint, np.asarray(body.start).tobytes()): body for body in one.bodies()}
-        if isinstance(one, OfJoints) and not isinstance(system.robot, HybridRobot):
+        if hasattr(one, "joints") and hasattr(one, "row_names") and not isinstance(system.robot, HybridRobot):
             _add_limits(limits, system.robot.model, one.row_names, holding)
         for mark in one.marks() if isinstance(one, Marked) else ():
             if mark.kind == "target":

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
+from types import SimpleNamespace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -72,15 +73,9 @@ def bind(kernels: Kernels, *arguments: Any, columns: ArrayLike, diagonal: bool =
     return made.structured(columns, diagonal, kernels.curvature is not None)
 
 
-class _Nowhere(NamedTuple):
-    """A C function that there is not."""
-
-    address: int = 0
-
-
 def interpreted(nz: int) -> CompiledConstraint:
     """The structure of a constraint in Python, of which nothing is known; its address is 0."""
-    return CompiledConstraint(lambda outline: _Nowhere(), (), ()).structured(np.arange(nz), False, True)
+    return CompiledConstraint(lambda outline: SimpleNamespace(address=0), (), ()).structured(np.arange(nz), False, True)
 
 
 @cache

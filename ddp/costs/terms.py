@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Protocol, Self, runtime_checkable
+from typing import Any, Self
 
 import numpy as np
 
@@ -47,16 +47,6 @@ def naming(name: str, knots: slice) -> Iterator[None]:
         raise ProblemError(
             f"{name}: raised {type(failure).__name__}: {failure} {where}{line_of(failure)}"
         ) from failure
-
-
-@runtime_checkable
-class _Gradient(Protocol):
-    def gradient(self, x: Array, u: Array) -> Array: ...
-
-
-@runtime_checkable
-class _Hessian(Protocol):
-    def hessian(self, x: Array, u: Array) -> Array: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,15 +130,15 @@ class DerivedTerm:
         """Value, gradient (nz,) and Hessian (nz, nz) of one knot, finite or not."""
         term, zero = self.term, np.zeros(self.dynamics.n + self.dynamics.nu)
         value = self._value(row, x, u)
-        if isinstance(term, _Gradient):
-            slope = term.gradient
+        slope, bend = getattr(term, "gradient", None), getattr(term, "hessian", None)
+        if slope is not None:
             gradient = self.given(row, "gradient", slope, x, u)
         else:
             own = about(self.dynamics, x, u, partial(self._value, row), term.value)
             gradient, hessian = differences.second_order(own, zero)
-        if isinstance(term, _Hessian):
-            hessian = self.given(row, "hessian", term.hessian, x, u)
-        elif isinstance(term, _Gradient):
+        if bend is not None:
+            hessian = self.given(row, "hessian", bend, x, u)
+        elif slope is not None:
             slopes = about(self.dynamics, x, u, partial(self.given, row, "gradient", slope))
             hessian = differences.real_jacobian(slopes, zero)
         return value, gradient, 0.5 * (hessian + hessian.T)

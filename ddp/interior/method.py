@@ -29,7 +29,7 @@ Without any one of the rules that are kept some kind of problem takes 1 to 60 % 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -47,6 +47,9 @@ from ddp.parallel.differentiator import Differentiator
 from ddp.problem import Problem
 from ddp.protocols import Array
 from ddp.solutions.status import End, Ending, Record
+
+if TYPE_CHECKING:
+    from ddp.checkpoint import Standing
 
 NEXT_TO_NOTHING = 1e-6
 """Gaps and residuals relative to states that are larger than one, where these go to infinity."""
@@ -69,7 +72,7 @@ class Interior:
     proof: for how many iterations to give up, too, where Hessians are not positive definite by `correction.PROOF`.
     patience: iterations with one barrier before ``struggles`` has anything to say, 1 where each has to be shown as it
     ends: so many may be made in one call, which share its time.
-    keeper: is told where it stands after steps, see `standing_of`.
+    keeper: is told where it stands after calls of iterations of which the last took a step, see `standing_of`.
     gives: whether constraints may give way, where there is no other attempt.
     newton: takes Newton's steps on the active set, at most so many, see `finish.finish`; finished: what they came to.
     open: whether constraints that gave way miss bounds by more than the tolerance at the end.
@@ -78,7 +81,7 @@ class Interior:
     def __init__(
         self, point: Point, tolerance: float, history: list[Record], show: Callable[[Record, Point], None],
         begun: float, struggles: Callable[[list[Record]], bool] | None = None, proof: int = 0,
-        newton: Callable[[Point, int], Finished] | None = None, patience: int = 1, keeper: Keeper | None = None,
+        newton: Callable[[Point, int], Finished] | None = None, patience: int = 1, keeper: Standing | None = None,
         gives: bool = True,
     ) -> None:  # fmt: skip
         self.point, self.history, self._show, self._struggles, self._newton = point, history, show, struggles, newton
@@ -236,18 +239,6 @@ NUMBERS = (
     "scale", "barrier", "share", "least_proximal", "longest_dual", "cost", "penalty", "theta", "gap", "missed",
 )  # fmt: skip
 """Numbers of a point."""
-
-
-class Keeper(Protocol):
-    """Keeper of where a solve stands, now and then.
-
-    standing: arrays of `standing_of` with which a solve begins, None for a new one.
-    """
-
-    standing: Mapping[str, Array] | None
-
-    def keep(self, interior: Interior) -> None:
-        """Called after each call of iterations of which the last one took a step."""
 
 
 def standing_of(interior: Interior) -> dict[str, Array]:
