@@ -71,15 +71,26 @@ def check_configurations(robot: Robot, field: str, Q: Array, error: type[DDPErro
 
 
 class Stack:
-    """Configurations q (N, nq) of a robot, one sample or a batch of them, checked."""
+    """Configurations q (N, nq) of a robot, and ``vectors`` (N, nv) by names, one sample or a batch of them, checked."""
 
-    def __init__(self, robot: Robot, q: ArrayLike) -> None:
+    def __init__(self, robot: Robot, q: ArrayLike, *vectors: tuple[str, ArrayLike]) -> None:
         check_robot(robot)
-        self.robot = robot
-        self.single = _is_single(q)
+        self.robot, self.single = robot, _is_single(q)
         self.N = 1 if self.single else len(q)  # type: ignore[arg-type]
-        self.q = self.rows("q", q, robot.nq)
-        check_configurations(robot, "q", self.q)
+        self.q = self._stack("q", q, robot.nq)
+        self.vectors = found = [self._stack(field, value, robot.nv) for field, value in vectors]
+        if not are_sound(self.q, *found, *(3 - len(found)) * [self.q], robot.unit_spans):
+            for field, value in (("q", q), *vectors):
+                as_array(field, value, np.shape(value))
+            check_configurations(robot, "q", self.q)
+
+    def _stack(self, field: str, value: ArrayLike, size: int) -> Array:
+        """An argument as (N, size), numbers or not."""
+        if self.single:
+            return as_array(field, value, (size,), finite=False)[None]
+        if type(value) is np.ndarray and value.shape == (self.N, size) and value.dtype == _FLOAT and value.flags.carray:
+            return value  # kernels take it as it is
+        return as_array(field, value, (self.N, size), finite=False)
 
     def rows(self, field: str, value: ArrayLike | None, size: int) -> Array:
         """An argument as (N, size), zeros if there is none."""
@@ -129,7 +140,7 @@ class Stack:
 class Samples(Stack):
     """Arguments of one call, checked and stacked along a leading axis.
 
-    q (N, nq), first, second, weight[0] (N, nv); fext, world (N, nb or 0, 6): wrenches that turn with their bodies, and
+    first, second, weight[0] (N, nv); fext, world (N, nb or 0, 6): wrenches that turn with their bodies, and
     those that keep their direction in the world.
     """
 
@@ -138,18 +149,8 @@ class Samples(Stack):
         fext: ArrayLike | None, fext_frame: str, weight: tuple[str, ArrayLike] | None = None,
     ) -> None:  # fmt: skip
         choice("fext_frame", fext_frame, FEXT_FRAMES)
-        check_robot(robot)
-        self.robot = robot
-        self.single = _is_single(q)
-        self.N = 1 if self.single else len(q)  # type: ignore[arg-type]
-        nq, nv = robot.nq, robot.nv
-        self.q = self._stack("q", q, nq)
-        self.first, self.second = self._stack(*first, nv), self._stack(*second, nv)
-        self.weight: tuple[Array, ...] = () if weight is None else (self._stack(*weight, nv),)
-        if not are_sound(self.q, self.first, self.second, (*self.weight, self.first)[0], robot.unit_spans):
-            for field, value in (("q", q), first, second, *(() if weight is None else (weight,))):
-                as_array(field, value, np.shape(value))
-            check_configurations(robot, "q", self.q)
+        super().__init__(robot, q, first, second, *(() if weight is None else (weight,)))
+        self.first, self.second, *self.weight = self.vectors
         if robot.is_hybrid and fext is not None and fext_frame == "world":
             raise ModelError(
                 f"fext_frame: expected 'local' for {robot.name}, which has rods (Assembly.wrench adds one that keeps"
@@ -163,14 +164,6 @@ class Samples(Stack):
     def has_world(self) -> bool:
         """Whether there are wrenches that keep their direction in the world."""
         return self.world.shape[1] > 0
-
-    def _stack(self, field: str, value: ArrayLike, size: int) -> Array:
-        """An argument as (N, size), numbers or not."""
-        if self.single:
-            return as_array(field, value, (size,), finite=False)[None]
-        if type(value) is np.ndarray and value.shape == (self.N, size) and value.dtype == _FLOAT and value.flags.carray:
-            return value  # kernels take it as it is
-        return as_array(field, value, (self.N, size), finite=False)
 
     def run(self, kernel: Any, *out: Any, room: int = 0, rods: bool = False) -> Any:
         """Fill ``out`` with a kernel of batch.py, which takes ``room`` numbers of memory beyond ``size``.

@@ -106,7 +106,7 @@ class Row(NamedTuple):
 
 def rows_of(m: Mechanism, loop: Loop) -> list[Row]:
     """Equations of a loop: places along held axes, and axes of both frames that stay at right angles."""
-    a, b = (m.place(name)[1] for name in (loop.frame_a, loop.frame_b))
+    (_, a), (_, b) = ends_of(m, loop)
     free, rows = set(loop.free.split()), []
     for k, axis in enumerate(AXES[:3]):
         if axis not in free:
@@ -122,17 +122,16 @@ def rows_of(m: Mechanism, loop: Loop) -> list[Row]:
     return rows
 
 
-def bodies_of(m: Mechanism, loop: Loop) -> tuple[int, int]:
-    """The bodies of a loop, -1 for the world."""
-    a, b = (m.place(name)[0] for name in (loop.frame_a, loop.frame_b))
-    return a, b
+def ends_of(m: Mechanism, loop: Loop) -> list[tuple[int, pin.SE3]]:
+    """The bodies of a loop, -1 for the world, and the poses of its frames on them."""
+    return [m.place(name) for name in (loop.frame_a, loop.frame_b)]
 
 
 def errors(m: Mechanism, loops: Sequence[Loop], q: Array) -> tuple[Array, Array]:
     """e (nc,) and e_q (nc, nv) of loops."""
     poses, e, J = [*m.poses(q), (pin.SE3.Identity(), np.zeros((6, m.nv)))], [], []
     for loop in loops:
-        (A, Ja), (B, Jb) = (poses[body] for body in bodies_of(m, loop))
+        (A, Ja), (B, Jb) = (poses[body] for body, _ in ends_of(m, loop))
         for row in rows_of(m, loop):
             x = A.homogeneous @ row.x
             d = B.rotation @ row.plane[:3]
@@ -188,11 +187,7 @@ def distances(m: Mechanism, loops: Sequence[Loop], q: Array) -> tuple[Array, Arr
     """Distances of held directions from being held [m, rad], and their rates; unlike e, not zero at half a turn."""
     poses, e, J = [*m.poses(q), (pin.SE3.Identity(), np.zeros((6, m.nv)))], [], []
     for loop in loops:
-        ends = []
-        for name in (loop.frame_a, loop.frame_b):
-            body, placement = m.place(name)
-            ends.append((poses[body][0] * placement, poses[body][1]))
-        (A, Ja), (B, Jb) = ends
+        (A, Ja), (B, Jb) = ((poses[body][0] * placement, poses[body][1]) for body, placement in ends_of(m, loop))
         between, free = B.actInv(A), loop.free.split()
         seen = B.actionInverse @ (Ja - Jb)
         held = [k for k in range(3) if AXES[3 + k] not in free]
@@ -238,7 +233,7 @@ def compile_loops(m: Mechanism, previous: Indices, loops: Sequence[Loop], q0: Ar
     points: list[Array] = []
     planes: list[Array] = []
     for loop in loops:
-        a, b = bodies_of(m, loop)
+        (a, _), (b, _) = ends_of(m, loop)
         rows, begin = rows_of(m, loop), len(path)
         if not rows:
             continue
@@ -364,7 +359,7 @@ def given(m: Mechanism, loops: Iterable[Loop]) -> tuple[Loop, ...]:
     """Loops of bodies as they were given, checked."""
     found = instances("loops", loops, Loop, "Loops", error=ModelError)
     for loop in found:
-        if bodies_of(m, loop)[0] < 0:
+        if ends_of(m, loop)[0][0] < 0:
             raise ModelError(f"{loop}: expected a frame_a that a joint moves, got one fixed to the world")
         if not rows_of(m, loop.whole):
             raise ModelError(f"free of {loop}: expected something that is held, got {loop.free!r}")
