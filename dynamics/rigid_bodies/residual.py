@@ -9,16 +9,22 @@ A force that is to act in implicit steps and at rest enters here, in each of the
 matrix. Matrices come in as zeros: entries between unrelated degrees of freedom are not written.
 """
 
+from typing import Any
+
+import numpy as np
+
 from ddp.compiling.kernel import kernel
-from ddp.machine.memory import as_vector
-from dynamics.rigid_bodies.control_wrenches import add_wrench_columns, add_wrench_curvature
+from ddp.machine.aligned import working_memory
+from ddp.machine.fields import Fields, matrix_of, vector
+from ddp.machine.memory import as_matrix, as_vector, columns_of, memory_of, rows_of
+from ddp.protocols import Array
 from dynamics.rigid_bodies.hessian import inverse_dynamics_hessian, virtual_velocities
 from dynamics.rigid_bodies.inverse import generalized_forces, inverse_dynamics_derivatives, mass_matrix
-from dynamics.rigid_bodies.kinematics import clear, forces, place_bodies, sum_composites, sum_forces
-from dynamics.rigid_bodies.loads import see_loads
+from dynamics.rigid_bodies.kinematics import Workspace, clear, forces, place_bodies, sum_composites, sum_forces
+from dynamics.rigid_bodies.loads import FORCES, RATES, VIRTUAL, add_wrench_columns, see_loads
 from dynamics.rigid_bodies.loops import hold_bodies, see_errors
-from dynamics.rigid_bodies.passive import actuate, resist
-from dynamics.rigid_bodies.places import FORCES, RATES, VIRTUAL
+from dynamics.rigid_bodies.passive import actuate, entries_of, resist
+from dynamics.robots.tree import Tree
 from dynamics.rods.forces import (
     add_internal_forces,
     add_internal_stiffness,
@@ -77,7 +83,7 @@ def residual_derivatives(tree, pulls, q, v, a, u, no_fext, ws, tau, R, Rq, Rv, M
 @kernel
 def residual_by_controls(tree, pulls, q, scale, column, ws, Ru):
     """Add scale ∂R/∂u = scale (B - S) to the columns of Ru from ``column`` on; needs placements of bodies."""
-    add_wrench_columns(tree, scale, column, ws, Ru)
+    add_wrench_columns(tree, scale, column, False, ws, Ru)
     for b in range(tree.nb):
         if has_rod(tree, b):
             add_tendon_columns(tree, b, ws, scale, q, column, Ru)
@@ -101,7 +107,45 @@ def residual_hessian(tree, q, v, a, u, omega, no_fext, ws, qq, qv, vv, qa, qu):
     inverse_dynamics_hessian(tree, ws, qq, qv, vv, qa)
     add_carried_curvature(tree, ws, qq, qv, vv, qa)
     clear(as_vector(qu), tree.nv * tree.cables)
-    add_wrench_curvature(tree, ws, qu)
+    add_wrench_columns(tree, 1.0, 0, True, ws, qu)
     for b in range(tree.nb):
         if has_rod(tree, b):
             add_tendon_curvature(tree, b, ws, q, u, omega, qq, qu)
+
+
+class Balanced(Fields):
+    """Scratch of one sample."""
+
+    torques, R = vector("nv"), vector("nv")
+    Rq, Rv, M = matrix_of("nv", "nv"), matrix_of("nv", "nv"), matrix_of("nv", "nv")
+
+
+@kernel
+def _balance(context, memory, pulls, Q, V, A, U, out, by_controls):
+    tree, Q, V, A, U = Tree(context), rows_of(Q), rows_of(V), rows_of(A), rows_of(U)
+    pulls, out, by_controls = rows_of(pulls), rows_of(out), rows_of(by_controls)
+    ws = Workspace(memory_of(memory), tree)
+    x = Balanced(ws.end, tree)
+    no_fext, nu = as_matrix(x.R, 0, 6), columns_of(U)
+    for t in range(len(Q)):
+        clear(as_vector(x.Rq), 3 * tree.nv * tree.nv)
+        residual_derivatives(tree, pulls, Q[t], V[t], A[t], U[t], no_fext, ws, x.torques, x.R, x.Rq, x.Rv, x.M)
+        for i in range(tree.nv):
+            out[t, i] = x.R[i]
+        residual_by_controls(tree, pulls, Q[t], 1.0, 0, ws, as_matrix(by_controls[t], tree.nv, nu))
+
+
+def balance(
+    tree: Tree, S: Array, Q: Array, U: Array, V: Array | None = None, A: Array | None = None
+) -> tuple[Array, Array]:
+    """Forces (N, nv) that motion Q (N, nq), V, A (N, nv) takes beside U (N, nu), and how these act, (N, nv, nu).
+
+    V, A: zeros by default, of rest.
+    """
+    (N, nu), nv = U.shape, tree.nv
+    missing, by_controls = np.zeros((N, nv)), np.zeros((N, nv, nu))
+    memory: Any = working_memory(Workspace.size(tree) + Balanced.size(tree), 1)
+    moving = [np.zeros((N, nv)) if part is None else part for part in (V, A)]
+    Q, V, A, U = (np.ascontiguousarray(part) for part in (Q, *moving, U))
+    _balance(tree.handle, memory, entries_of(S), Q, V, A, U, missing, by_controls)
+    return missing, -by_controls

@@ -183,18 +183,17 @@ def newton_step(modes, theta, h, q, v, u, ws, s, lp, renew):
     tree, loops = modes.tree, modes.loops
     nv, nc = tree.nv, loops.nc
     see_stage(tree, nc, theta, h, q, v, s)
+    for r in range(nc):
+        s.force[r] = s.z[r] / h
     if renew:
         if nc > 0:  # which couple what the tree does not
             clear(as_vector(s.Rq), 2 * nv * nv)
         residual_derivatives(tree, modes.pulls, s.q, s.v, s.a, u, s.no_fext, ws, s.tau, s.R, s.Rq, s.G, s.M)
     else:
-        for r in range(nc):
-            s.force[r] = s.z[r] / h
         residual(tree, loops, modes.pulls, s.q, s.v, s.a, u, s.no_fext, s.force, ws, lp, s.tau, s.R)
     if renew and nc > 0:
         see_loops(tree, loops, s.q, ws, lp)
         for r in range(nc):
-            s.force[r] = s.z[r] / h
             for j in range(nv):
                 s.R[j] -= lp.J[r, j] * s.force[r]
         add_loop_stiffness(tree, loops, -1.0, s.force, ws, lp, s.Rq)

@@ -16,8 +16,8 @@ from ddp.systems.system import Cones, Contraction, Footing, Routines, System, Tr
 from dynamics.contacts.contact import compile_contacts
 from dynamics.geometry.joint_motion import ROD
 from dynamics.quantities.units import forces_of
-from dynamics.rigid_bodies.balance import balance
 from dynamics.rigid_bodies.open_loops import errors_of_loops
+from dynamics.rigid_bodies.residual import balance
 from dynamics.robots import loop
 from dynamics.robots.model import Robot
 from dynamics.robots.omissions import warn_once

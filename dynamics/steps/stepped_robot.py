@@ -18,8 +18,8 @@ from ddp.tracing.spaces import Space
 from dynamics.contacts import contact
 from dynamics.geometry.configuration import difference_batch, integrate_batch
 from dynamics.geometry.joint_motion import CONTINUOUS, GROUPS, REVOLUTE
-from dynamics.rigid_bodies.balance import balance
 from dynamics.rigid_bodies.passive import passive_torques
+from dynamics.rigid_bodies.residual import balance
 from dynamics.rigid_bodies.rigid_body import inverse_dynamics
 from dynamics.rigid_bodies.samples import check_configurations
 from dynamics.robots.equipment import as_actuation, pairs_of_limits
