@@ -47,7 +47,10 @@ def capsules(robot: Robot) -> tuple[list[BodyCapsule], list[str]]:
 def around(points: Array, radii: Array) -> tuple[Array, Array, float]:
     """Ends and radius of a capsule around balls at points (K, 3): the smallest about one of the principal axes."""
     axes = np.linalg.eigh(np.cov((points - points.mean(axis=0)).T))[1].T if len(points) > 1 else np.eye(3)
-    return min((_about(points, radii, axis) for axis in axes), key=_volume)
+    return min(
+        (_about(points, radii, axis) for axis in axes),
+        key=lambda found: found[2] ** 2 * (np.linalg.norm(found[1] - found[0]) + 4.0 / 3.0 * found[2]),
+    )
 
 
 def _about(points: Array, radii: Array, axis: Array) -> tuple[Array, Array, float]:
@@ -72,11 +75,6 @@ def _middle(shadow: Array, radii: Array) -> Array:
         far = np.linalg.norm(shadow - center, axis=1) + radii
         center = center + (shadow[np.argmax(far)] - center) / (k + 2.0) ** 1.5
     return min((first, center), key=lambda c: float((np.linalg.norm(shadow - c, axis=1) + radii).max()))
-
-
-def _volume(capsule: tuple[Array, Array, float]) -> float:
-    start, end, radius = capsule
-    return float(np.pi * radius**2 * (np.linalg.norm(end - start) + 4.0 / 3.0 * radius))
 
 
 def _balls(solid: object) -> tuple[Array, float]:

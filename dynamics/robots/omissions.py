@@ -11,25 +11,29 @@ _FEW = 6
 """Elements that a message names of an effect that is not dropped; of more it says how many."""
 
 
+Effects = dict[str, dict[str, None]]
+"""Elements by effects, each once, in the order in which they were found."""
+
+
 class Omissions:
     """Effects that the dynamics leave out, each with its elements: "dry friction of {} is not modelled"."""
 
     def __init__(self) -> None:
-        self._dropped: dict[str, list[str]] = {}
-        self._doubted: dict[str, list[str]] = {}
-        self._partial: dict[str, list[str]] = {}
+        self._dropped: Effects = {}
+        self._doubted: Effects = {}
+        self._partial: Effects = {}
 
     def drop(self, effect: str, element: str) -> None:
         """Note an element whose effect mayne does not model; ``effect`` has {} where its elements are named."""
-        _note(self._dropped, effect, element)
+        self._dropped.setdefault(effect, {})[element] = None
 
     def doubt(self, effect: str, element: str) -> None:
         """Note an element that is worth a warning and no reason to refuse a robot."""
-        _note(self._doubted, effect, element)
+        self._doubted.setdefault(effect, {})[element] = None
 
     def place(self, effect: str, element: str) -> None:
         """Note an element whose effect is modelled in some functions alone, as its file has it."""
-        _note(self._partial, effect, element)
+        self._partial.setdefault(effect, {})[element] = None
 
     @property
     def dropped(self) -> str:
@@ -64,14 +68,8 @@ def warn_once(message: str) -> None:
     logger.warning(message)
 
 
-def _note(effects: dict[str, list[str]], effect: str, element: str) -> None:
-    elements = effects.setdefault(effect, [])
-    if element not in elements:
-        elements.append(element)
-
-
-def _sentence(effects: dict[str, list[str]], most: int | None = None) -> str:
-    return "; ".join(effect.format(listed(elements, most)) for effect, elements in effects.items())
+def _sentence(effects: Effects, most: int | None = None) -> str:
+    return "; ".join(effect.format(listed([*elements], most)) for effect, elements in effects.items())
 
 
 def listed(elements: list[str], most: int | None) -> str:

@@ -32,7 +32,9 @@ def announce(model: pin.Model, document: Element | None, postures: Sequence[Arra
     ModelError if the mass matrix at the first posture has a direction of negative inertia.
     """
     flaws: dict[str, list[str]] = {}
-    for name, mass, inertia in _joints_of(model) if document is None else _links_of(document, model):
+    of_joints = zip(list(model.names)[1:], list(model.inertias)[1:], strict=True)
+    own = ((f"the body of joint {name!r}", one.mass, np.asarray(one.inertia)) for name, one in of_joints)
+    for name, mass, inertia in own if document is None else _links_of(document, model):
         reason = flaw(mass, inertia)
         if reason:
             flaws.setdefault(reason, []).append(name)
@@ -108,8 +110,3 @@ def _without_mass(document: Element, model: pin.Model) -> Iterator[str]:
             shaped = link.find("visual") is not None or link.find("collision") is not None
             if link.get("name") == child.get("link") and shaped and link.find("inertial") is None:
                 yield f"link {link.get('name')!r}"
-
-
-def _joints_of(model: pin.Model) -> Iterator[tuple[str, float, Array]]:
-    for name, inertia in zip(list(model.names)[1:], list(model.inertias)[1:], strict=True):
-        yield f"the body of joint {name!r}", inertia.mass, np.asarray(inertia.inertia)

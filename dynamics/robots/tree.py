@@ -235,10 +235,8 @@ def turns(placement: Array, motion: Array) -> Array:
 
 def heirs(parent: Indices) -> Indices:
     """``heir`` of a tree."""
-    heir = np.full(len(parent), -1)
-    for b, p in enumerate(parent):
-        if p >= 0:
-            heir[p] = b
+    heir, carried = np.full(len(parent), -1), np.flatnonzero(parent >= 0)
+    heir[parent[carried]] = carried  # the last one stays
     return heir
 
 

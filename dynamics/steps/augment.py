@@ -223,7 +223,7 @@ def _check_plain(field: str, where: NDArray[np.int64], system: System) -> None:
 
 def _places(field: str, value: Any, count: int, size: int) -> NDArray[np.int64]:
     """Places (count,) among ``size`` numbers."""
-    given = np.arange(count, dtype=float) if value is None else as_array(field, value, (count,))
+    given = as_array(field, value, (count,))
     if (given != np.floor(given)).any() or (given < 0).any() or (given >= size).any():
         raise ProblemError(f"{field}: expected places from 0 to {size - 1}, got {given.tolist()}")
     return given.astype(np.int64)
