@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike, NDArray
 from ddp.errors import ProblemError, as_array, axes, choice, instance, items, nearest, said
 from ddp.errors import one_of as one_of
 from ddp.errors import rows as rows
-from ddp.errors import settle as settle
 from ddp.matrices import definite
 from ddp.protocols import Array
 from ddp.systems.derived_dynamics import as_system
@@ -21,6 +20,14 @@ from dynamics.quantities import frames
 from dynamics.robots.libraries import pin
 from dynamics.robots.loading import READERS
 from dynamics.robots.model import Robot, load
+
+
+def settle(record: object, **fields: object) -> None:
+    """Write checked fields into a frozen record, public arrays read-only: kernels have their numbers by then."""
+    for name, value in fields.items():
+        if name[0] != "_" and isinstance(value, np.ndarray):
+            value.flags.writeable = False
+        object.__setattr__(record, name, value)
 
 
 def weight(field: str, value: Any) -> float:

@@ -56,10 +56,13 @@ class JittedConstraint:
 
 
 def bounds_of(lower: ArrayLike, upper: ArrayLike | None) -> tuple[ArrayLike, ArrayLike]:
-    """Bounds as given, lists as arrays, which can vary; without an upper one 0, or none beside a lower bound."""
+    """Bounds as given, lists and arrays as read-only copies; without an upper one 0, or none beside a lower bound."""
     if upper is None:
         upper = 0.0 if np.all(np.asarray(lower, dtype=object) == -np.inf) else np.inf
-    low, high = (np.array(one) if isinstance(one, (list, tuple)) and axes(one) == 1 else one for one in (lower, upper))
+    low, high = (np.array(one, subok=True) if axes(one) == 1 else one for one in (lower, upper))
+    for one in (low, high):
+        if isinstance(one, np.ndarray):
+            one.flags.writeable = False
     return low, high
 
 

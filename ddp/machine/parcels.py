@@ -162,8 +162,12 @@ def unpacked(parcel: Parcel) -> Any:
     words[:] = np.frombuffer(parcel.block, np.int64)
     base = int(memory.ctypes.data)
     words[np.frombuffer(parcel.pointers, np.int64)] += base
+    fixed = memory.view()
+    fixed.flags.writeable = False
     made = [
-        _view(memory, offset, shape, kind, how) if how else np.ndarray(shape, kind, memory, offset)
+        _view(memory, offset, shape, kind, how)
+        if "T" in how
+        else np.ndarray(shape, kind, fixed if how else memory, offset)
         for offset, shape, kind, how in parcel.arrays
     ]
     structs: list[Struct] = []

@@ -377,3 +377,14 @@ def test_a_given_jacobian_of_the_wrong_shape_is_named():
     wrong = ddp.Inequality(position, jacobian=lambda x, u: np.ones((2, 2)), upper=0.5)
     with pytest.raises(ProblemError, match=r"constraints\[0\].*jacobian: expected shape \(1, 3\)"):
         ddp.solve(linear_problem(constraints=[wrong]))
+
+
+@pytest.mark.parametrize("kind", [ddp.Inequality, ddp.JittedConstraint])
+def test_bounds_are_copies_that_cannot_be_written_on(kind):
+    upper = np.array([0.3])
+    constraint = kind(position, lower=[-1.0], upper=upper)
+    upper[:] = 0.2
+    assert constraint.upper == 0.3
+    for bound in (constraint.lower, constraint.upper):
+        with pytest.raises(ValueError, match="read-only"):
+            bound[:] = 0.1

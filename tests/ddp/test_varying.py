@@ -234,7 +234,8 @@ def test_a_problem_that_was_sent_is_the_problem(reach, solution):
     assert again.dynamics.robot.name == "ur5"
     assert again.terminal[0].robot is again.dynamics.robot
     assert not again.x0.flags.writeable
-    assert again.running[1].weights.flags.writeable
+    assert not again.running[1].weights.flags.writeable
+    assert again.dynamics.robot.q0.flags.writeable
     assert np.array_equal(ddp.solve(pickle.loads(pickle.dumps(again))).X, solution.X)  # and on it goes
 
 

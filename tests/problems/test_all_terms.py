@@ -50,6 +50,14 @@ def every_term(robot, rng):
     ]
 
 
+def test_numbers_of_terms_cannot_be_written_on(robots, rng):
+    for term in every_term(robots["ur5"], rng):
+        for name, value in vars(term).items():
+            if name[0] != "_" and isinstance(value, np.ndarray):
+                with pytest.raises(ValueError, match="read-only"):
+                    value[:] = 0.0
+
+
 @pytest.mark.parametrize("name", ["ur5", "hyq", "mixed"])
 def test_batches_add_scaled_knots_and_do_not_depend_on_how_they_are_split(robots, rng, name):
     robot = robots[name]
