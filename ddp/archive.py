@@ -21,7 +21,7 @@ from ddp.files import as_path_of, shown, write_atomically
 LARGEST = 1 << 30
 """Bytes of all arrays of a file together, at most, unless their shapes are known."""
 
-LONGEST, LONGEST_OF_MANY = 1 << 16, 1 << 8
+LONGEST, LONGEST_OF_MANY = 1 << 16, 1 << 11
 """Bytes of a text, at most: of one, and of each in a row."""
 
 FEW = 16

@@ -113,6 +113,17 @@ def test_more_iterations_go_on_where_the_limit_was(tmp_path):
     assert more.history[:5] == few.history
 
 
+def test_problems_with_many_parts_of_long_names_go_on(tmp_path):
+    def how_far_it_has_come_and_how_fast_it_turns(x, u):
+        return x[:1] + 0.1 * u
+
+    held = ddp.Soft(ddp.Inequality(how_far_it_has_come_and_how_fast_it_turns, upper=9.0), 1.0)
+    stretches = {range(k, k + 9): [held] for k in range(10, 20)}
+    problem, file = replace(pendulum.swing_up(horizon=40), constraints_at=stretches), tmp_path / "file.npz"
+    few = ddp.solve(problem, ddp.DDP(max_iterations=2), checkpoint=file, throw=False)
+    assert ddp.solve(problem, ddp.DDP(max_iterations=2), checkpoint=file, throw=False).history == few.history
+
+
 def test_files_of_other_solves_are_refused_with_what_differs(tmp_path):
     problem, file = pendulum.swing_up(horizon=40), tmp_path / "file.npz"
     solution = ddp.solve(problem, checkpoint=file)
