@@ -169,8 +169,9 @@ def _as_near(problem: Problem, name: str, values: Array) -> Array:
     if number.kind != STATE or d.nx == d.n or values.shape[1:] != number.value.shape:
         return values
     with np.errstate(all="ignore"):  # samples may be no states
-        tangents = number.tangents(values).reshape(*values.shape[:-1], d.n)
-        near = np.asarray(d.integrate(np.array([number.value] * len(values)), tangents))
+        tangents = number.tangents(values).reshape(-1, d.n)
+        here = np.array([number.value] * len(values)).reshape(-1, d.nx)
+        near = np.asarray(d.integrate(here, tangents)).reshape(values.shape)
     return np.where(np.isfinite(near), near, values)
 
 

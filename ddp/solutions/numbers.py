@@ -89,7 +89,8 @@ class Number(NamedTuple):
             turns = Rotation.from_matrix(ahead.T @ others[:, :3, :3]).as_rotvec()
             return np.hstack([(others[:, :3, 3] - self.value[:3, 3]) @ ahead, turns])
         if self.kind == STATE:
-            return self.system.difference(np.array([self.value] * count), others).reshape(count, -1)
+            here, there = (x.reshape(-1, self.system.nx) for x in (np.array([self.value] * count), others))
+            return self.system.difference(here, there).reshape(count, -1)
         with np.errstate(invalid="ignore"):
             return np.where(others == self.value, 0.0, others - self.value).reshape(count, -1)
 

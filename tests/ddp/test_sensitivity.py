@@ -267,6 +267,18 @@ def test_states_of_lifted_terms_are_of_the_system_that_they_were_made_for(rng):
     agrees(problem, "terminal[0].target_x", moved, rng.normal(size=12), 1e-3, 1e-5)
 
 
+def test_paths_of_floating_robots_have_derivatives_and_neighbours(rng):
+    plain = quadrotor.loop(horizon=3, waypoints={})
+    path = np.array([plain.dynamics.integrate(plain.x0, 0.1 * rng.normal(size=12)) for _ in range(3)])
+    problem = replace(plain, during={range(3): [StateCost(plain.dynamics, path, 1.0)]})
+    place = "during[range(0, 3)][0].target_x"
+    moved = lambda d: plain.dynamics.integrate(path, d.reshape(3, 12))  # noqa: E731
+    agrees(problem, place, moved, rng.normal(size=36), 1e-3, 1e-5)
+    over = {place: np.array([moved(0.1 * rng.normal(size=36)) for _ in range(3)])}
+    costs = [ddp.solve_many(problem, over, executor=1, start=start).cost for start in (None, "neighbours")]
+    assert np.allclose(*costs, rtol=1e-9)
+
+
 def test_a_coordinate_that_is_called_a_target_is_no_state():
     class Reaches:
         def __init__(self, target_x):
