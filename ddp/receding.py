@@ -78,6 +78,7 @@ class RecedingHorizon(Closing):
     def restart(self) -> None:
         """Forget what was solved and planned: the next one is the first."""
         self.solution: Solution | None = None
+        self._solved = self.problem  # with the numbers of the solution
         self.policy: Policy | None = None
         self._policies = Succession()
 
@@ -135,7 +136,7 @@ class RecedingHorizon(Closing):
                 if failed:
                     why = failed[0].status if isinstance(failed[0], Solution) else failed[0]
                     outcome = replace(outcome, start=f"{outcome.start}; the guess before these had no cost: {why}")
-                self.solution = outcome
+                self.solution, self._solved = outcome, self.problem
                 return outcome
             failed.append(outcome)
         self.solution = None
@@ -163,7 +164,7 @@ class RecedingHorizon(Closing):
         vars(self).update(state)
         self._solves = Successive(workers)  # makes memory and workers when the next solve needs them
         if self.solution is not None:
-            self.solution = self.solution.attached(self.problem.starting_at(self.solution.X[0]))
+            self.solution = self.solution.attached(self._solved.starting_at(self.solution.X[0]))
 
 
 def _check_recedes(problem: Problem) -> None:

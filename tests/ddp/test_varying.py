@@ -208,9 +208,11 @@ def test_a_solution_is_not_attached_to_a_problem_of_other_sizes(solution):
         solution.attached(pendulum.swing_up())
 
 
-def test_a_receding_horizon_goes_on_elsewhere_as_it_would_have_here(reach):
+@pytest.mark.parametrize("numbers", [{}, {"dynamics.masses": 2.0}])
+def test_a_receding_horizon_goes_on_elsewhere_as_it_would_have_here(reach, numbers):
     with ddp.RecedingHorizon(reach) as controller:
         x = controller.solve(reach.x0).X[1]
+        controller.vary({name: share * reach.number(name) for name, share in numbers.items()})
         with pickle.loads(pickle.dumps(controller)) as other:
             for _ in range(2):
                 here, there = controller.solve(x), other.solve(x)
