@@ -169,7 +169,7 @@ class DerivedConstraint:
     lower: Array
     upper: Array
     dynamics: System
-    _last: tuple[Array, Array, Array] | None = field(default=None, repr=False)
+    _last: tuple[Array, Array, Array] | None = field(init=False, default=None, repr=False)
 
     def __getstate__(self) -> dict[str, Any]:
         return vars(self) | {"_last": None}

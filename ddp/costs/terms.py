@@ -101,7 +101,7 @@ class DerivedTerm:
 
     term: Term
     dynamics: System
-    _last: tuple[Array, Array, Array, Array, Array] | None = field(default=None, repr=False)
+    _last: tuple[Array, Array, Array, Array, Array] | None = field(init=False, default=None, repr=False)
 
     def __getstate__(self) -> dict[str, Any]:
         return {"term": self.term, "dynamics": self.dynamics, "_last": None}

@@ -1,15 +1,19 @@
 """Stores of many solves opened again: with problems that differ in numbers that vary, by other programs."""
 
+import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import xarray
-from scipy.stats import gaussian_kde, norm
+from scipy.spatial.distance import pdist
+from scipy.stats import gaussian_kde, norm, qmc
 
 import ddp
-from ddp.many.identity import digest
-from problems import arm, pendulum
+from ddp.many.identity import digest, identity_of
+from dynamics import augment
+from problems import arm, lifted, pendulum
 
 
 @pytest.mark.parametrize("change", ["masses", "x0", "both"])
@@ -67,6 +71,30 @@ def test_distributions_of_scipy_are_the_same_whatever_numpys_random_numbers_are(
     np.random.seed(3)  # noqa: NPY002
     assert (digest(norm(0.5, 2.0)), digest(gaussian_kde(np.arange(5.0)))) == same
     assert digest(norm(0.5, 3.0)) != same[0]
+
+
+def test_functions_and_samplers_of_scipy_are_the_same_in_every_process():
+    code = "from tests.ddp.test_opened_stores import *; print(digest(pdist), digest(qmc.Sobol(2, seed=1)))"
+    there = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split()
+    assert there == [digest(pdist), digest(qmc.Sobol(2, seed=1))]
+
+
+class Slow:
+    """A cost with a gradient, which its term differences."""
+
+    def value(self, x, u):
+        return 0.25 * (x @ x) ** 2
+
+    def gradient(self, x, u):
+        return np.append((x @ x) * x, 0.0 * u)
+
+
+def test_problems_that_were_solved_are_the_problems_that_they_were(problem):
+    plain = replace(problem, running=[*problem.running, Slow()])
+    made = lifted(plain, augment.rates(plain.dynamics), [0.0])
+    before = identity_of(made, None)
+    ddp.solve(made, ddp.DDP(max_iterations=2), throw=False)
+    assert identity_of(made, None) == before
 
 
 def test_attributes_of_functions_are_part_of_what_they_do():
