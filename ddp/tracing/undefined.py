@@ -1,6 +1,7 @@
 """Exceptions of functions of users that say that there is no value at some point, rather than that they are wrong."""
 
 import dis
+import re
 from pathlib import Path
 from types import FrameType, FunctionType
 
@@ -8,6 +9,11 @@ import numpy as np
 
 _SINGULAR = (ArithmeticError, np.linalg.LinAlgError)
 """Exceptions of a function where it is not defined, as of 1.0 / 0 or a singular matrix; see `is_undefined`."""
+
+_BEYOND = re.compile(
+    "math domain error|expected (a (positive|nonnegative|finite|noninteger|number in|number between)|argument value)"
+)
+"""Begins what functions of `math` say where they have no value: before Python 3.14, and since."""
 
 _TYPES = {
     "isinstance", "issubclass", "type", "hasattr", "getattr", "callable", "dtype", "__class__", "isscalar",
@@ -25,7 +31,7 @@ def is_undefined(reason: BaseException | None) -> bool:
         return True
     if not isinstance(reason, ValueError):
         return False
-    return is_raised(reason) or str(reason) == "math domain error"
+    return is_raised(reason) or _BEYOND.match(str(reason)) is not None
 
 
 def is_raised(reason: BaseException) -> bool:

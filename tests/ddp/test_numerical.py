@@ -10,6 +10,7 @@ import ddp
 from ddp import differences
 from ddp.costs.terms import DerivedTerm, positive_part
 from ddp.machine import algebra
+from ddp.tracing.undefined import is_undefined
 from dynamics.steps.function_dynamics import FunctionDynamics
 
 
@@ -156,6 +157,25 @@ def test_a_divergent_rollout_is_not_a_number_from_there_on():
 )
 def test_a_function_need_not_be_defined_at_zero(f):
     assert np.isfinite(FunctionDynamics(f, 1, 1).step(np.ones(1), np.zeros(1))).all()
+
+
+@pytest.mark.parametrize(
+    ("function", "at", "undefined"),
+    [
+        *((f, 0.0, True) for f in (math.log, math.log2, math.log10, math.gamma, math.lgamma)),
+        *((f, -1.0, True) for f in (math.sqrt, math.log1p, math.log)),
+        *((f, 1.5, True) for f in (math.asin, math.acos, math.atanh, lambda x: math.acosh(1 / x))),
+        *((f, math.inf, True) for f in (math.sin, math.cos, math.tan, lambda x: math.fmod(x, 1))),
+        (lambda x: math.pow(x, -1.0), 0.0, True),
+        (lambda x: np.ones(3).reshape(2, 2), 0.0, False),
+        (lambda x: float("one"), 0.0, False),
+        (lambda x: math.dist([x], [x, x]), 0.0, False),
+    ],
+)
+def test_functions_of_math_tell_where_they_have_no_value(function, at, undefined):
+    with pytest.raises(ValueError, match=r".") as told:  # its words are others since Python 3.14
+        function(at)
+    assert is_undefined(told.value) == undefined
 
 
 @pytest.mark.parametrize(
