@@ -2,6 +2,7 @@
 
 import mujoco
 import numpy as np
+import pinocchio as pin
 import pytest
 
 import dynamics
@@ -164,3 +165,25 @@ def test_loops_are_closed_in_any_units_of_length(unit):
         q = robot.closed(robot.q0 + np.array(off) * [1.0, 1.0, unit])
         tip = 0.3 * np.exp(-1j * q[0]) + 0.7 * np.exp(-1j * (q[0] + q[1]))
         assert tip == pytest.approx(1.0 + q[2] / unit, abs=1e-9)
+
+
+def test_welds_that_hold_no_attitude_are_balls():
+    text = BODY.format(f'<weld body1="left end" body2="right end" anchor=".1 .2 .3" torquescale="0" {STIFF}/>')
+    robot, m = dynamics.load(text), compiled(text)
+    assert robot.loops[0].free == "rx ry rz"
+    q = robot.closed(pin.integrate(robot.model, robot.q0, np.full(robot.nv, 0.3)))
+    data = mujoco.MjData(m)
+    data.qpos[:], data.qvel[:] = their_numbers(robot, m, np.append(q, np.zeros(robot.nv)))
+    mujoco.mj_forward(m, data)
+    assert np.abs(data.efc_pos[: data.ne]).max() < 1e-9
+
+
+def test_bodies_of_motion_capture_are_where_the_keyframe_has_them():
+    text = f"""{HEAD}<body name="hand" mocap="true" pos="0 0 .2"><geom size=".1"/>
+    <site name="held" pos=".1 0 0"/></body>
+    <body name="box" pos="0 0 .2"><freejoint/><geom size=".1"/></body></worldbody>
+    <equality><weld body1="box" body2="hand"/></equality>
+    <keyframe><key name="home" qpos="1 0 .3 1 0 0 0" mpos="1 0 .3" mquat="1 0 0 0"/></keyframe></mujoco>"""
+    robot = dynamics.load(text)
+    np.testing.assert_allclose(robot.q0, [1.0, 0.0, 0.3, 0.0, 0.0, 0.0, 1.0], atol=1e-12)
+    np.testing.assert_allclose(dynamics.frame_position(robot, robot.q0, "held"), [1.1, 0.0, 0.3], atol=1e-12)

@@ -136,6 +136,8 @@ def _shift(offset: Array) -> pin.SE3:
 # -- closed chains -----------------------------------------------------------------------------------------------------
 
 
+TORQUESCALE = 10
+"""Place of a weld's factor on its errors of attitude in MuJoCo's ``eq_data``."""
 FREE_IN = {"CONNECT": "rx ry rz", "WELD": ""}
 """Directions that equality constraints between bodies leave free: <connect> is a ball, <weld> holds everything."""
 
@@ -157,7 +159,8 @@ def loops_of(m: Any, elements: Elements, model: pin.Model, q0: Array, omissions:
         name = elements.named("equality", i, kind.lower())
         for frame in ends:
             model.addFrame(frame, False)
-        one = Loop(ends[0].name, ends[1].name, FREE_IN[kind])
+        as_ball = kind == "WELD" and m.eq_data[i, TORQUESCALE] == 0.0  # which holds no attitude
+        one = Loop(ends[0].name, ends[1].name, FREE_IN["CONNECT" if as_ball else kind])
         if ends[0].parentJoint == ends[1].parentJoint:
             continue
         if loop.closed(loop.Mechanism(model), [*found, one], q0) is None:

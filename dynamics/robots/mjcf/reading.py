@@ -30,6 +30,7 @@ def read(path: Path, text: bytes, root: str | None = None) -> Found:
     m, omissions = compiled.model, Omissions()
     if m.nv == 0:
         raise ModelError(f"{where(path)}: expected at least one joint, got bodies that cannot move")
+    _move_mocap(m)
     elements = Elements(compiled)
     forces = passive(m, elements, omissions)
     S, limits = actuation(m, elements, omissions)
@@ -59,7 +60,16 @@ def _posture(compiled: Compiled, root: str | None) -> Array:
 
 def _keyframe(m: Any) -> Array:
     """MuJoCo's qpos of the keyframe called "home", else of the first, else qpos0."""
-    if not m.nkey:
-        return np.array(m.qpos0)
+    return np.array(m.key_qpos[_key(m)] if m.nkey else m.qpos0)
+
+
+def _key(m: Any) -> int:
     names = [m.key(k).name for k in range(m.nkey)]
-    return np.array(m.key_qpos[names.index("home") if "home" in names else 0])
+    return names.index("home") if "home" in names else 0
+
+
+def _move_mocap(m: Any) -> None:
+    """Put bodies that motion capture moves where the keyframe of the usual posture has them."""
+    for b in np.flatnonzero(m.body_mocapid >= 0) if m.nkey else ():
+        own, k = int(m.body_mocapid[b]), _key(m)
+        m.body_pos[b], m.body_quat[b] = (each[k].reshape(m.nmocap, -1)[own] for each in (m.key_mpos, m.key_mquat))
