@@ -27,6 +27,9 @@ Known = dict[int, tuple[Any, str]]
 GLOBAL = np.random.get_state.__self__  # type: ignore[attr-defined]
 """NumPy's own random numbers, which are others in every process: distributions of SciPy hold them."""
 
+DATA = bool, int, float, complex, str, tuple, list, np.ndarray, np.generic
+"""Types of attributes of users' classes that count."""
+
 
 def identity_of(problem: Problem, solver: object) -> dict[str, str]:
     """Digests of all that decides about solutions, by the names of the problem's parts."""
@@ -136,12 +139,21 @@ def _code_of(value: Any) -> Any:
     module = thing.__module__ or ""
     if _is_own(module) or is_library(module or "no library") or module.partition(".")[0] == "scipy":
         return None
+    named = _named_by(value.__code__, value.__globals__).values() if isinstance(value, FunctionType) else [thing]
+    data = [_data_of(kind) for kind in named if isinstance(kind, type)]  # digests of code are made once
     if (known := content.digest(thing)) is not None:
-        return known
+        return known, data
     if isinstance(value, FunctionType):
         return _named_by(value.__code__, value.__globals__)
     own = [vars(kind) for kind in type(value).__mro__ if not is_library(kind.__module__)]
-    return [{name: part for name, part in one.items() if isinstance(part, FunctionType)} for one in own]
+    return data, [{name: part for name, part in one.items() if isinstance(part, FunctionType)} for one in own]
+
+
+def _data_of(kind: type) -> list[Any]:
+    """Numbers, texts and arrays that a user's class has, and those that it inherits."""
+    own = [one for one in kind.__mro__ if not (_is_own(one.__module__) or is_library(one.__module__))]
+    parts = [item for one in own for item in vars(one).items() if not item[0].startswith("__")]
+    return [item for item in parts if isinstance(item[1], DATA)]
 
 
 def _named_by(code: CodeType, known: dict[str, Any]) -> dict[str, Any]:

@@ -82,11 +82,13 @@ def test_functions_and_samplers_of_scipy_are_the_same_in_every_process():
 class Slow:
     """A cost with a gradient, which its term differences."""
 
+    weight = 1.0
+
     def value(self, x, u):
-        return 0.25 * (x @ x) ** 2
+        return 0.25 * self.weight * (x @ x) ** 2
 
     def gradient(self, x, u):
-        return np.append((x @ x) * x, 0.0 * u)
+        return self.weight * np.append((x @ x) * x, 0.0 * u)
 
 
 def test_problems_that_were_solved_are_the_problems_that_they_were(problem):
@@ -95,6 +97,14 @@ def test_problems_that_were_solved_are_the_problems_that_they_were(problem):
     before = identity_of(made, None)
     ddp.solve(made, ddp.DDP(max_iterations=2), throw=False)
     assert identity_of(made, None) == before
+
+
+def test_attributes_of_classes_are_part_of_what_their_objects_do(monkeypatch):
+    cost, paid = Slow(), lambda x, u: Slow.weight * (u @ u)
+    before = digest(cost), digest(paid)
+    monkeypatch.setattr(Slow, "weight", 2.0)
+    assert digest(cost) != before[0]
+    assert digest(paid) != before[1]
 
 
 def test_attributes_of_functions_are_part_of_what_they_do():
