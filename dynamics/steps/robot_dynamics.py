@@ -199,12 +199,14 @@ class RobotDynamics(SteppedRobot):
 
     def step(self, x: ArrayLike, u: ArrayLike, first: int = 0) -> Array:
         end = super().step(x, u, first)
-        self._tell_of_ends(np.reshape(x, (-1, self.nx)), end.reshape(-1, self.nx))
+        if self.robot.loops:
+            self._tell_of_ends(np.reshape(x, (-1, self.nx)), end.reshape(-1, self.nx))
         return end
 
     def rollout(self, x0: ArrayLike, U: ArrayLike) -> Array:
         X = super().rollout(x0, U)
-        self._tell_of_ends(X[:-1], X[1:])
+        if self.robot.loops:
+            self._tell_of_ends(X[:-1], X[1:])
         return X
 
     def _tell_of_ends(self, X: Array, ends: Array) -> None:
