@@ -130,7 +130,7 @@ def _hold(twin: Problem, placed: tuple[Placed, ...], before: Problem | None) -> 
     """Give a copy, just made, other constraints; before: the problem whose constraints have moved, if they have."""
     for name in ("rows", "limited_rows"):
         vars(twin).pop(name, None)
-    vars(twin).update(_placed=placed, _before=before)
+    vars(twin).update(placed=placed, _before=before)
 
 
 def varied(problem: Problem, numbers: Mapping[str, Any]) -> Problem:

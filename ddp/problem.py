@@ -60,7 +60,7 @@ class Problem:
         ``{range(a, b): [...]}``.
         Objects of the `Constraint` protocol, or ``Equality(f)`` and ``Inequality(f)``, never multiplied by dt; or a
         ``Soft`` one of these. Their rows may be in any units, in which violations and multipliers are told.
-    objective: the cost as one sum over the horizon.
+    objective: the cost as one sum over the horizon.   placed: every constraint, where it is imposed.
     guess: the one that `solve` starts from where it is given none, in any of its forms: U, (X, U) or a `Solution`.
 
     A term is a function of (x, u), or has ``value(x, u)`` and, if it likes, ``gradient`` and ``hessian`` (see
@@ -84,7 +84,7 @@ class Problem:
     guess: Start = None
     _limits: tuple[Array, Array] = field(init=False, repr=False)
     objective: Objective = field(init=False, repr=False)
-    _placed: tuple[Placed, ...] = field(init=False, repr=False, default=())
+    placed: tuple[Placed, ...] = field(init=False, repr=False, default=())
     _before: Problem | None = field(init=False, repr=False, default=None)  # that whose constraints have moved
 
     def __post_init__(self) -> None:
@@ -115,14 +115,14 @@ class Problem:
             self, x0=x0, control_limits=control_limits, lower=lower, upper=upper, _limits=limits, horizon=horizon,
             objective=Objective.of(self.dynamics, horizon, x0, *terms),
             running=tuple(self.running), terminal=tuple(self.terminal),
-            _placed=place(self.dynamics, horizon, x0, *lists, weights_of(self.dynamics, horizon)),
+            placed=place(self.dynamics, horizon, x0, *lists, weights_of(self.dynamics, horizon)),
             constraints=tuple(self.constraints), terminal_constraints=tuple(self.terminal_constraints),
             guess=kept(self.guess, self.dynamics, horizon),
         )  # fmt: skip
 
     def __repr__(self) -> str:
         terms = f"{len(self.objective.entries)} cost terms"
-        constraints = f", {len(self._placed)} constraints" if self._placed else ""
+        constraints = f", {len(self.placed)} constraints" if self.placed else ""
         return f"Problem({self.dynamics!r}, horizon={self.horizon}, {terms}{constraints})"
 
     def starting_at(self, x0: Array) -> Problem:
@@ -171,12 +171,12 @@ class Problem:
         """Trace functions again that read values which have changed since they were traced."""
         if renew := getattr(self.dynamics, "renew", None):
             renew()
-        for placed in self._placed:
+        for placed in self.placed:
             if renew := getattr(inside(placed.constraint), "renew", None):
                 renew()
         known = {name: vars(self)[name].afresh for name in ("rows", "limited_rows") if name in vars(self)}
         if not all(rows.is_current for rows in known.values()):
-            vars(self).update({name: rows.moved(self._placed) for name, rows in known.items()})
+            vars(self).update({name: rows.moved(self.placed) for name, rows in known.items()})
         if self.objective.renew():
             settle(self, objective=replace(self.objective))  # tables are made anew
 
@@ -233,7 +233,7 @@ class Problem:
 
     def allocate(self, empty: Callable[[tuple[int, ...]], Array] = aligned_zeros) -> Derivatives:
         """Arrays for all derivatives of this problem, from an allocator of zeros ``empty(shape)``."""
-        dual = 0 if self.objective.lagrangian is None else state_size(self._placed)
+        dual = 0 if self.objective.lagrangian is None else state_size(self.placed)
         return derivatives_of(self.dynamics, self.horizon, dual, empty)
 
     def expand(
@@ -294,17 +294,12 @@ class Problem:
     @property
     def constrained(self) -> bool:
         """Whether there are any constraints."""
-        return bool(self._placed)
+        return bool(self.placed)
 
     @property
     def multiplier_count(self) -> int:
         """Number of multipliers: one for each number of each constraint."""
-        return state_size(self._placed) - len(self._placed)
-
-    @property
-    def placed(self) -> tuple[Placed, ...]:
-        """Every constraint, where it is imposed."""
-        return self._placed
+        return state_size(self.placed) - len(self.placed)
 
     def augmented(self, lagrangian: Lagrangian) -> Problem:
         """Copy whose cost includes the constraints' part of the augmented Lagrangian."""
@@ -321,7 +316,7 @@ class Problem:
         Doubts are told first, where the robot's file was read: a process that only solves need not have its model.
         """
         look(self)
-        left = ("places", "_before") if self._placed else ("places", "_before", "rows")  # no rows are made in no time
+        left = ("places", "_before") if self.placed else ("places", "_before", "rows")  # no rows are made in no time
         state = {name: value for name, value in vars(self).items() if name not in left}
         try:
             return _made, (edition(),), packed(state)
@@ -343,7 +338,7 @@ class Problem:
     def differs_in_numbers(self, other: Problem) -> bool:
         """Whether it is the other but for numbers: x0, limits of controls, those of terms, constraints that moved."""
         alike = self.dynamics is other.dynamics and self.objective.runs is other.objective.runs
-        return alike and (self._before or self)._placed is (other._before or other)._placed
+        return alike and (self._before or self).placed is (other._before or other).placed
 
     def twin(self, **fields: Any) -> Problem:
         """Shallow copy with other fields, which are not checked; it shares all else, cached properties too."""
@@ -366,11 +361,11 @@ class Problem:
 
     def violation(self, X: Array, U: Array) -> float:
         """The largest violation of a constraint along X (N+1, nx) and U (N, nu); 0 if there is none."""
-        return self.rows.afresh.worst(X, U) if self._placed else 0.0
+        return self.rows.afresh.worst(X, U) if self.placed else 0.0
 
     def paid(self, X: Array, U: Array) -> float:
         """Cost of violations of `Soft` constraints along X (N+1, nx) and U (N, nu)."""
-        return float(self.rows.afresh.paid(X, U).sum()) if self._placed else 0.0
+        return float(self.rows.afresh.paid(X, U).sum()) if self.placed else 0.0
 
     def add_forces(self, X: Array, U: Array, multipliers: Array, lz: Array) -> None:
         """Add ``Jᵀ multipliers`` of all constraints to lz (N+1, nz)."""
@@ -379,16 +374,16 @@ class Problem:
     @cached_property
     def rows(self) -> Rows:
         """The rows of all constraints: values, Jacobians, curvature."""
-        made = self._placed, self.horizon, self.dynamics.n, self.dynamics.nu
-        return Rows(*made) if self._before is None else self._before.rows.moved(self._placed)
+        made = self.placed, self.horizon, self.dynamics.n, self.dynamics.nu
+        return Rows(*made) if self._before is None else self._before.rows.moved(self.placed)
 
     @cached_property
     def limited_rows(self) -> Rows:
         """`rows`, and behind them those of the limits of controls."""
         if self._before is not None and self._before.lower is self.lower:
-            return self._before.limited_rows.moved(self._placed)
+            return self._before.limited_rows.moved(self.placed)
         own = boxed(self.lower, self.upper, self.dynamics.nx, self.dynamics.n, self.multiplier_count)
-        return Rows((*self._placed, *own), self.horizon, self.dynamics.n, self.dynamics.nu)
+        return Rows((*self.placed, *own), self.horizon, self.dynamics.n, self.dynamics.nu)
 
 
 def _made(written: Any = None) -> Problem:

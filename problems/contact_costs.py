@@ -25,7 +25,7 @@ from dynamics.robots.model import Robot
 from problems import checks
 from problems.kernels import contacts as contact_kernels
 from problems.layout import scalar_joints
-from problems.terms import KnotTerm, LimitTerm, MovingTerm
+from problems.terms import KnotTerm, LimitTerm, MovingTerm, check_length
 
 Cone: TypeAlias = partial[tuple[Array, Array, Array]]
 """Rows R on forces and their limits, lower and upper, by the coefficient of friction; keyword normal: its axis."""
@@ -116,7 +116,8 @@ class ForceLimits(MovingTerm, KnotTerm):
 
     def _excess(self, X: Array, U: Array) -> Array:
         """Excess of rows (M, nr) over their limits."""
-        r = np.einsum("ij,kj->ki", self.R, self._pushes.values(X, U)) - self._rows(len(X))
+        check_length(self.knots, len(X))
+        r = np.einsum("ij,kj->ki", self.R, self._pushes.values(X, U)) - self._targets
         return np.asarray(r - np.clip(r, self.lower, self.upper))
 
 

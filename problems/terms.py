@@ -146,10 +146,6 @@ class MovingTerm(ABC):
         checks.settle(twin, _targets=np.ascontiguousarray(targets))
         return twin
 
-    def _rows(self, M: int) -> Array:
-        check_length(self.knots, M)
-        return self._targets
-
 
 class AtPose:
     """A function of a frame's pose beside its target, kept as numbers; Pinocchio's object is made when asked for.
