@@ -24,7 +24,8 @@ from ddp.protocols import Array
 logger = logging.getLogger("mayne")
 
 LASTING, HEAVIEST = 1.0, 1 << 23
-"""Seconds that a task takes, and bytes of its trajectories and gains, about: workers hold these several times."""
+"""Seconds that a task takes, and bytes of its trajectories and gains, about: workers hold these several times. Tasks in
+this process have twice as many bytes, as its memory is there once."""
 
 WORTHWHILE = 6.0
 """Seconds of work left from which processes are started for it: that takes each about two."""
@@ -141,7 +142,7 @@ class Driver:
             idle = max(1, at_once // 2 - len(self._flying))
             ready = sum(len(block.rows) for block in self._ready)
             given = sum(len(block.rows) for blocks, _ in self._flying.values() for block in blocks)
-            longest = min(LASTING / self._second, HEAVIEST / self._work.policies.itemsize)
+            longest = min(LASTING / self._second, (HEAVIEST << crew.is_here) / self._work.policies.itemsize)
             most = max(WIDTH, int(min(longest, (self._left - given) / at_once, -(-ready // idle))))
         taken = [self._ready.pop(0)]
         if self._second and len(taken[0].rows) > most and not self._verifying and (taken[0].parents < 0).all():
