@@ -16,7 +16,7 @@ from ddp.protocols import Array
 from ddp.systems.system import Contraction, Routines, Stepping, System, ability
 from ddp.tracing import chain, derivatives, evaluate, rollouts
 from ddp.tracing.graph import substituted
-from ddp.tracing.layout import Block, Compiled, Layout, arranged, in_order
+from ddp.tracing.layout import Layout, arranged, in_order
 from ddp.tracing.machine_code import Functions, obtain
 from ddp.tracing.numbers import Number, digest
 from ddp.tracing.quantities import Asked, Uses, uses_of
@@ -234,7 +234,7 @@ class TracedFunction:
         if self.uses:
             chain.evaluate_chained(function, self.used[0], X, U, out)
         else:
-            evaluate.evaluate(function, X, U, np.empty((len(X), 0)), self.p, out)
+            evaluate.evaluate(tuple(function), X, U, np.empty((len(X), 0)), self.p, out)
         return out
 
     def first(self, X: Array, U: Array, A: Array, B: Array, record: Array = NO_RECORD) -> None:
@@ -244,13 +244,18 @@ class TracedFunction:
         evaluate.evaluate_two(*self._first, self.p, X, U, A, B, record)
 
     @cached_property
-    def _first(self) -> tuple[Compiled, Block]:
+    def _first(self) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         """Derivatives by x and u for ``evaluate_two``."""
-        return self.code.compiled("first"), self.layout("first").blocks[1]
+        return tuple(self.code.compiled("first")), tuple(self.layout("first").blocks[1])
+
+    @cached_property
+    def _second(self) -> tuple[Any, ...]:
+        """Second derivatives for ``evaluate``."""
+        return tuple(self.code.compiled("second"))
 
     def second(self, X: Array, U: Array, weight: Array, out: Array) -> None:
         """out (M, nz, nz) := second derivatives of ``weight @ f``, weight (M, .)."""
-        evaluate.evaluate(self.code.compiled("second"), X, U, weight, self.p, out.reshape(len(out), -1))
+        evaluate.evaluate(self._second, X, U, weight, self.p, out.reshape(len(out), -1))
 
     @property
     def stepping(self) -> Stepping:
@@ -261,8 +266,7 @@ class TracedFunction:
         """Compiled work on trajectories of ``count`` knots, see `system.Abilities`; None of steps that ask robots."""
         if self.uses:
             return None
-        second = self.code.compiled("second")
-        return rollouts.routines_of(self.stepping, self.space, self.nu, count, *self._first, second)
+        return rollouts.routines_of(self.stepping, self.space, self.nu, count, *self._first, self._second)
 
     @cached_property
     def contraction(self) -> Contraction:

@@ -211,9 +211,15 @@ def obtain(digest: bytes, make: Callable[[], Functions], lasting: bool = True) -
 def _key(digest: bytes) -> bytes | None:
     """Key that code of a digest is kept under; None if what makes it is not what was imported."""
     try:
-        return hashlib.sha256(b"".join((b"traced", digest, environment(), code_of(*_MAKING)))).digest()
+        return hashlib.sha256(b"".join((b"traced", digest, environment(), _own_code()))).digest()
     except UnknownError:
         return None
+
+
+@cache
+def _own_code() -> bytes:
+    """Digest of the code that makes code, as it was imported."""
+    return code_of(*_MAKING)
 
 
 def _made(functions: Functions) -> tuple[Any, ...]:

@@ -23,7 +23,6 @@ from ddp.machine.written import address, filled
 from ddp.protocols import Array
 from ddp.systems.system import Routines, Stepping
 from ddp.tracing.evaluate import evaluate, evaluate_two
-from ddp.tracing.layout import Block, Compiled
 from ddp.tracing.spaces import Space
 
 
@@ -248,10 +247,10 @@ def functions_of(outline: Any) -> dict[str, Callable[[], Any]]:
     }  # fmt: skip
 
 
-def routines_of(step: Stepping, space: Space, nu: int, N: int, first: Compiled, B: Block, second: Compiled) -> Routines:
+def routines_of(step: Stepping, space: Space, nu: int, N: int, first: Any, B: Any, second: Any) -> Routines:
     """The routines of N traced steps, given by their derivatives, with memory of their own.
 
-    first: of first order, with the block by x.   B: its block by u.
+    first, B, second: as ``evaluate_two`` and ``evaluate`` take them.
     """
     motion = motion_of(step, space, nu, N)
     given = motion.address, step.parameters, first, B, second

@@ -160,7 +160,7 @@ class Space:
         given = (np.ascontiguousarray(np.broadcast_to(rows, (count, rows.shape[1])), dtype=float) for rows in (X, D))
         function = self.code.compiled(name)
         out = np.empty((count, function.outputs))
-        evaluate.evaluate(function, *given, np.empty((count, 0)), NOTHING, out)
+        evaluate.evaluate(tuple(function), *given, np.empty((count, 0)), NOTHING, out)
         return out
 
     @cached_property

@@ -168,6 +168,6 @@ def test_determinants_of_singular_matrices_are_smooth():
 def test_code_is_kept_under_all_sources_that_its_sines_are_made_of(monkeypatch):
     read = []
     monkeypatch.setattr(machine_code, "code_of", lambda *paths: read.extend(map(str, paths)) or b"")
-    machine_code._key(b"")
+    machine_code._own_code.__wrapped__()
     sines = chosen[number.sine_cosine](number.lanes).py_func
     assert {inspect.getsourcefile(sines), machine_code.__file__} <= set(read)
