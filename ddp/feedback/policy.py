@@ -124,7 +124,7 @@ class Policy:
         .npz: arrays ``time`` (M,), ``q`` (M, nq), ``v`` (M, nv), ``u`` (M, nu), ``G`` (M, nu, 2 nv), ``lower``,
         ``upper``, ``durations`` (M,), ``delay`` (), ``C`` (M, m, nu), ``D`` (M, m, 2 nv), ``b`` (M, m) if there are
         cones, and names ``names_q``, ``names_v``, ``names_u``.
-        .csv: a row for each step, with a header.
+        .csv: a row for each step, with a header; errors of states that have no names are e0, e1, ...
         .json: a trajectory_msgs/JointTrajectory of the joints with one degree of freedom, efforts among them; without
         gains and base.
         Returns where it is; raises ProblemError if it cannot be written.
@@ -222,7 +222,8 @@ def export(path: str | os.PathLike[str], policy: Policy, system: System) -> Path
         return write(target, arrays | limits | cones | {"names_q": names_q, "names_v": names_v, "names_u": names_u})
     if target.suffix == ".csv":
         errors = [f"d {name}" for name in names_v] + [f"d rate of {name}" for name in names_v]
-        gains = [f"{u} per {error}" for u in names_u for error in errors[: policy.G.shape[2]]]
+        errors = errors[: policy.G.shape[2]] or [f"e{i}" for i in range(policy.G.shape[2])]
+        gains = [f"{u} per {error}" for u in names_u for error in errors]
         header = ["time", *names_q, *(f"rate of {v}" for v in names_v), *(f"control {u}" for u in names_u), *gains]
         flat = policy.G.reshape(len(policy.G), -1)
         return write_table(target, header, np.hstack([policy.starts[:, None], Q, V, U, flat]).tolist())

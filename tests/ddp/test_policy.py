@@ -188,6 +188,15 @@ def test_files_of_gains_name_joints(tmp_path):
     assert message["points"][3]["time_from_start"] == {"sec": 0, "nanosec": 30_000_000}
 
 
+def test_tables_of_gains_have_a_heading_for_each_where_states_have_no_names(tmp_path):
+    system = FunctionDynamics(lambda x, u: x + 0.1 * np.array([x[1], u[0] + 0.1 * u[1]]), 2, 2, 0.1)
+    problem = ddp.Problem(system, [lambda x, u: x @ x + u @ u], [lambda x, u: 9.0 * x @ x], [1.0, 0.0], 4)
+    policy = ddp.solve(problem).policy
+    header, *rows = csv.reader(policy.export(tmp_path / "gains.csv").read_text().splitlines())
+    assert all(len(row) == len(header) for row in rows)
+    assert float(rows[2][header.index("u1 per e0")]) == policy.G[2, 1, 0]
+
+
 def test_files_of_gains_say_what_the_policy_does_within_steps(tmp_path):
     """The reference goes straight on to the next row's, controls are held."""
     rng, solution = np.random.default_rng(0), moving(dynamics.load("ur5"), np.random.default_rng(0))
