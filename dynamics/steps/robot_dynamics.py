@@ -116,7 +116,8 @@ class RobotDynamics(SteppedRobot):
             return np.array([self.nominal_control(one) for one in state]).reshape(len(state), self.nu)
         G = self.driving(state[None])[0]
         if self.robot.loops:
-            G = np.hstack([G, loop.errors(self.robot.mechanism, self.robot.loops, state[: self.robot.nq])[1].T])
+            J = loop.errors(self.robot.mechanism, self.robot.loops, state[: self.robot.nq])[1]
+            G = np.hstack([G, (J / np.maximum(np.abs(J).max(axis=1, keepdims=True), 1e-300)).T])  # in any units
         lower = np.full(G.shape[1], -np.inf)
         lower[: self._tree.cables] = np.minimum(self.robot.control_limits[: self._tree.cables, 0], 0.0)
         found = least_squares(G, torques, lower)[: self.nu]

@@ -187,3 +187,20 @@ def test_bodies_of_motion_capture_are_where_the_keyframe_has_them():
     robot = dynamics.load(text)
     np.testing.assert_allclose(robot.q0, [1.0, 0.0, 0.3, 0.0, 0.0, 0.0, 1.0], atol=1e-12)
     np.testing.assert_allclose(dynamics.frame_position(robot, robot.q0, "held"), [1.1, 0.0, 0.3], atol=1e-12)
+
+
+@pytest.mark.parametrize("unit", [1.0, 1e3])
+def test_controls_that_balance_a_closed_chain_keep_it_at_rest_in_any_units_of_length(unit):
+    """A scissor lift whose foot is pushed by a motor with a small gear; unit: of lengths, in a metre."""
+    arm = f"""<joint name="{{}}" axis="0 1 0"/>
+    <geom type="capsule" fromto="0 0 0 {{}} 0 {0.9 * unit}" size="{0.02 * unit}" mass="1"/>"""
+    bodies = f"""<body name="one">{arm.format("lift", 0.3 * unit)}</body><body pos="{0.3 * unit} 0 0">
+    <joint name="slide" type="slide" axis="1 0 0"/><geom size="{0.03 * unit}" mass="1"/>
+    <body name="two">{arm.format("turn", -0.3 * unit)}</body></body>"""
+    held = f'<connect body1="one" body2="two" anchor="{0.15 * unit} 0 {0.45 * unit}"/>'
+    motors = '<motor joint="slide" gear=".05"/>'
+    text = HEAD.replace("<worldbody>", f'<option gravity="0 0 {-9.81 * unit}"/><worldbody>') + bodies
+    robot = dynamics.load(f"{text}</worldbody><equality>{held}</equality><actuator>{motors}</actuator></mujoco>")
+    system, rest = RobotDynamics(robot, 0.002, integrator="implicit-euler"), np.append(robot.q0, np.zeros(robot.nv))
+    assert np.abs(system.step(rest, np.zeros(1))[robot.nq :]).max() > 1e-3
+    np.testing.assert_allclose(system.step(rest, system.nominal_control(rest)), rest, atol=1e-7 * unit)
