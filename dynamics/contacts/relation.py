@@ -18,7 +18,7 @@ papers' IDOZA), and contacts that see the velocity v⁺ + e v.
 ε [1/kg] regularises redundant contacts (Tikhonov): zero gives the exact system, whose factorisation then fails.
 """
 
-from typing import Any, NamedTuple
+from collections import namedtuple
 
 from ddp.compiling.kernel import kernel
 from ddp.machine.fields import Fields, matrix_of, vector
@@ -43,40 +43,16 @@ class Factors(Fields):
     S, CM, down = matrix_of("nc", "nc"), matrix_of("nc", "nv"), matrix_of("nc", "nv")
 
 
-class Relation(NamedTuple):
-    """The first order at one knot, for nz = nv + nc unknowns z.
+Relation = namedtuple("Relation", "nv nc a f Kinv D pivots c J M LD Ry Minv corner G right S CM down dq dv cq cv")
+"""The first order at one knot, for nz = nv + nc unknowns z.
 
-    a (nv,), f (nc,): the solution (impacts: v⁺ - v and Λ).   D (nv,), pivots (nc,): diagonals of the factorisations;
-    pivots are relative to the diagonal.   Kinv (nz, nz): K⁻¹, of which zτ is [:, :nv].   J (nc, nv).
-    G (nv, nc), S (nc, nc): M⁻¹ Jᵀ and Λc, see response.py.   CM, down (nc, nv), right (nv, nc), corner (nv, nv):
-    C M⁻¹, and blocks of K⁻¹.   Ry (nz, 2 nv): R_q and R_v, whose first nv rows are dq, dv and others cq, cv.
-    Scratch: Minv, LD, M (nv, nv), c (nc,). LD, M, Ry and J begin as zeros: where a degree of freedom has nothing to do
-    with another, or moves no contact, nothing is written.
-    """
-
-    nv: int
-    nc: int
-    a: Any
-    f: Any
-    Kinv: Any
-    D: Any
-    pivots: Any
-    c: Any
-    J: Any
-    M: Any
-    LD: Any
-    Ry: Any
-    Minv: Any
-    corner: Any
-    G: Any
-    right: Any
-    S: Any
-    CM: Any
-    down: Any
-    dq: Any
-    dv: Any
-    cq: Any
-    cv: Any
+a (nv,), f (nc,): the solution (impacts: v⁺ - v and Λ).   D (nv,), pivots (nc,): diagonals of the factorisations;
+pivots are relative to the diagonal.   Kinv (nz, nz): K⁻¹, of which zτ is [:, :nv].   J (nc, nv).
+G (nv, nc), S (nc, nc): M⁻¹ Jᵀ and Λc, see response.py.   CM, down (nc, nv), right (nv, nc), corner (nv, nv):
+C M⁻¹, and blocks of K⁻¹.   Ry (nz, 2 nv): R_q and R_v, whose first nv rows are dq, dv and others cq, cv.
+Scratch: Minv, LD, M (nv, nv), c (nc,). LD, M, Ry and J begin as zeros: where a degree of freedom has nothing to do
+with another, or moves no contact, nothing is written.
+"""
 
 
 @kernel

@@ -5,7 +5,7 @@ A column of R_y has entries for relatives of its degree of freedom and for conta
 z_y = -K⁻¹ R_y makes use of.
 """
 
-from typing import Any, NamedTuple
+from collections import namedtuple
 
 import numpy as np
 
@@ -40,22 +40,12 @@ class ContactMemory(Fields):
     turning, later, no_fext = nested(Turning), nested(End), matrix_of("0", "6")
 
 
-class ContactRelation(NamedTuple):
-    """Working memory of ``relate_touching`` for one mode.
+ContactRelation = namedtuple("ContactRelation", "q u Kinv zy own r columns arrays begin")
+"""Working memory of ``relate_touching`` for one mode.
 
-    q, u: where knots are read; q begins a record of theirs, of which Kinv, zy are the matrices.
-    columns: the entries of [R_q R_v], made of ``arrays``.   begin: the first column with any.
-    """
-
-    q: Any
-    u: Any
-    Kinv: Any
-    zy: Any
-    own: Any
-    r: Any
-    columns: Columns
-    arrays: Any
-    begin: int
+q, u: where knots are read; q begins a record of theirs, of which Kinv, zy are the matrices.
+columns: the entries of [R_q R_v], made of ``arrays``.   begin: the first column with any.
+"""
 
 
 @kernel

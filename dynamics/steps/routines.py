@@ -7,8 +7,9 @@ degrees of freedom: see `ddp.compiling.known`. Of a pendulum, a cart-pole, a UR5
 for 2 s of the compiler, 6 for a UR5 and 14 for a panda, while others worked beside it.
 """
 
+from collections import namedtuple
 from functools import cache, partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,12 +52,8 @@ class Work(Struct):
     rollouts, tracks, tracking, expansions, expanding, contractions, contracting, groups, grouped = each(9, integer)
 
 
-class Robot(NamedTuple):
-    """Modes of steps and what steps work with; new: scratch for a state."""
-
-    modes: Any
-    bench: Any
-    new: Any
+Robot = namedtuple("Robot", "modes bench new")
+"""Modes of steps and what steps work with; new: scratch for a state."""
 
 
 _frozen: Any = None
