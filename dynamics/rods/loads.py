@@ -17,6 +17,7 @@ where ``hessian.py`` has the others. Composites, of rows ``points`` + b, are sum
 """
 
 from ddp.compiling.kernel import inline, kernel
+from ddp.machine.declared import each
 from ddp.machine.fields import Fields, matrix_of, rows
 from ddp.machine.memory import as_matrix
 from dynamics.geometry.spatial import (
@@ -44,13 +45,9 @@ class LoadMemory(Fields):
     carried: a row for each degree of freedom of a rod, sums over its points. Bs, Ns: Bᵀs, Nᵀs.   Z, V, X: of ζ, S, x_s.
     """
 
-    A, B, N = matrix_of("laden", "36"), matrix_of("laden", "36"), matrix_of("laden", "36")
-    S, L = matrix_of("laden", "36"), matrix_of("laden", "36")
-    p, z, G = rows("laden", 6), rows("laden", 6), rows("laden", 6)
-    sp, sz, sG = rows("laden", 6), rows("laden", 6), rows("laden", 6)
-    Bs, Ns, Z, V, X = (
-        rows("carried", 6), rows("carried", 6), rows("carried", 6), rows("carried", 6), rows("carried", 6)
-    )  # fmt: skip
+    A, B, N, S, L = each(5, matrix_of, "laden", "36")
+    p, z, G, sp, sz, sG = each(6, rows, "laden", 6)
+    Bs, Ns, Z, V, X = each(5, rows, "carried", 6)
 
 
 @inline

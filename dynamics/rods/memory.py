@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ddp.compiling.kernel import by_types, inline, kernel
+from ddp.machine.declared import each
 from ddp.machine.fields import Fields, matrix_of, rows, rows_apart, vector
 from ddp.machine.struct import StructType
 from dynamics.robots.tree import HybridTree
@@ -30,25 +31,19 @@ class RodMemory(Fields):
 
     R, p, v, a, w = rows("points", 9), rows("points", 3), rows("points", 6), rows("points", 6), rows("points", 6)
     I, hK, hKw = rows("points", 10), rows("points", 12), rows("points", 12)
-    f, pf, z, xi1, xi2 = rows("points", 6), rows("points", 6), rows("points", 6), rows("points", 6), rows("points", 6)
-    v1, v2, a1, a2 = rows("points", 6), rows("points", 6), rows("points", 6), rows("points", 6)
-    x1, x2, T = rows("points", 6), rows("points", 6), rows("points", 18)
-    twist, rate, second, virtual = rows("points", 6), rows("points", 6), rows("points", 6), rows("points", 6)
-    Z, Zd, Zdd, Zmu = rows("units", 6), rows("units", 6), rows("units", 6), rows("units", 6)
-    unit_ds, unit_dv, unit_dpsidd, unit_deta, unit_dchi = (
-        rows("units", 6), rows("units", 6), rows("units", 6), rows("units", 6), rows("units", 6)
-    )  # fmt: skip
-    s, psi, psidd, eta, chi = (
-        rows("columns", 6), rows("columns", 6), rows("columns", 6), rows("columns", 6), rows("columns", 6)
-    )  # fmt: skip
+    f, pf, z, xi1, xi2 = each(5, rows, "points", 6)
+    v1, v2, a1, a2, x1, x2 = each(6, rows, "points", 6)
+    T = rows("points", 18)
+    twist, rate, second, virtual = each(4, rows, "points", 6)
+    Z, Zd, Zdd, Zmu = each(4, rows, "units", 6)
+    unit_ds, unit_dv, unit_dpsidd, unit_deta, unit_dchi = each(5, rows, "units", 6)
+    s, psi, psidd, eta, chi = each(5, rows, "columns", 6)
     ds, dv = rows("columns", 6), rows("columns", 6)
-    bt, F, V, P, couple, bw, C, D = (
-        rows("nv", 3), rows("nv", 6), rows("nv", 6), rows("nv", 6), rows("nv", 3), rows("nv", 3), rows("nv", 6),
-        rows("nv", 6),
-    )  # fmt: skip
+    bt, F, V, P, couple, bw = rows("nv", 3), *each(3, rows, "nv", 6), rows("nv", 3), rows("nv", 3)
+    C, D = rows("nv", 6), rows("nv", 6)
     pressed = rows_apart("2", 6)
-    y, y_v, y_vv, y_a = vector("12"), vector("12"), vector("12"), vector("12")
-    L, L_v, L_vv, L_a = matrix_of("12", "12"), matrix_of("12", "12"), matrix_of("12", "12"), matrix_of("12", "12")
+    y, y_v, y_vv, y_a = each(4, vector, "12")
+    L, L_v, L_vv, L_a = each(4, matrix_of, "12", "12")
 
 
 def is_hybrid(tree: Any) -> bool:
