@@ -275,11 +275,12 @@ def items(
 
 
 def instances(
-    field: str, value: Iterable[Value], kind: type, what: str, expected: str = "",
+    field: str, value: Iterable[Value] | Value, kind: type[Value], what: str, expected: str = "",
     error: type[DDPError] = ProblemError, some: bool = False,
 ) -> tuple[Value, ...]:  # fmt: skip
-    """`items` that are each an `instance` of a class."""
-    found = items(field, value, what, error, some)
+    """`items` that are each an `instance` of a class; one alone is a list of it."""
+    several: Any = (value,) if isinstance(value, kind) else value
+    found: tuple[Value, ...] = items(field, several, what, error, some)
     for i, item in enumerate(found):
         instance(f"{field}[{i}]", item, kind, expected, error)
     return found

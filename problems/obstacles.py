@@ -121,8 +121,7 @@ class Clearance(RobotConstraint):
     def _settle(self) -> None:
         body = self._carried()
         one = "Sphere(...) or Capsule(...) (FramePositionLimits keeps a frame off a plane)"
-        obstacles = (self.obstacles,) if isinstance(self.obstacles, Capsule) else self.obstacles
-        obstacles = instances("obstacles", obstacles, Capsule, "spheres and capsules", one, some=True)
+        obstacles = instances("obstacles", self.obstacles, Capsule, "spheres and capsules", one, some=True)
         rows = np.array([[*obstacle.start, *obstacle.end, obstacle.radius] for obstacle in obstacles])
         lower = np.full(len(rows), at_least_zero("margin", self.margin, " m"))
         upper = np.full(len(rows), np.inf)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -175,8 +175,8 @@ def kalman(
 
 def as_sensors(sensors: Sequence[Sensor] | Sensor, some: bool = False) -> tuple[Sensor, ...]:
     """One sensor or several, checked; some: at least one."""
-    several = (sensors,) if isinstance(sensors, Sensor) else sensors
-    return instances("sensors", several, Sensor, "sensors", "size, values, jacobian and difference", some=some)
+    asked: Any = Sensor
+    return instances("sensors", sensors, asked, "sensors", "size, values, jacobian and difference", some=some)
 
 
 def _along(system: System, X: Array, U: Array, sensors: tuple[Sensor, ...], W: Array, V: Array, P0: Array) -> Observer:

@@ -221,8 +221,7 @@ def as_impacts(contacts: Contacts) -> Contacts:
 def compile_contacts(robot: Robot, contacts: Iterable[Contact] | Contact) -> Contacts:
     """The arrays of some contacts of a robot; ProblemError or ModelError names the one that is wrong."""
     check_robot(robot)
-    several = [contacts] if isinstance(contacts, Contact) else contacts
-    given = instances("contacts", several, Contact, "Contacts")
+    given = instances("contacts", contacts, Contact, "Contacts")
     names = [contact.frame for contact in given]
     for name in names:
         if names.count(name) > 1:

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ddp.compiling.kernel import kernel
-from ddp.errors import items
+from ddp.errors import instances
 from ddp.machine.aligned import working_memory
 from ddp.machine.fields import Fields, matrix_of
 from ddp.machine.memory import hold, rows_of
@@ -81,7 +81,7 @@ def held_directions(robot: Robot, q: ArrayLike, v: ArrayLike, contacts: Iterable
 
     First the rows of positions, J Δ = 0, then those of velocities, ∂(J v)/∂q Δ + J δv = 0; J as the contacts see it.
     """
-    several = (contacts,) if isinstance(contacts, Contact) else items("contacts", contacts, "Contacts")
+    several = instances("contacts", contacts, Contact, "Contacts")
     refuse_rolling(compile_contacts(robot, several))
     zeros = Stack(robot, q).zeros()
     found = [(np.zeros((*zeros.shape[:-1], 0, robot.nv)),) * 2]

@@ -45,7 +45,7 @@ class ContactForces:
     _tree: Tree = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        held = (self.contacts,) if isinstance(self.contacts, Contact) else tuple(self.contacts)
+        held = as_contacts(self.contacts)
         free = RobotDynamics(self.robot, 1.0, self.actuation, damping=self.damping, springs=self.springs)
         tree = self.robot.resisting(free.damping, free.springs)
         settle(
@@ -156,8 +156,8 @@ def pushes(
     return _Forces(system, held, phase) if restitution is None else _Impulses(system, held, restitution)
 
 
-def as_contacts(contacts: Iterable[Contact]) -> tuple[Contact, ...]:
-    """Contacts, each checked."""
+def as_contacts(contacts: Iterable[Contact] | Contact) -> tuple[Contact, ...]:
+    """Contacts, or the only one, each checked."""
     return instances("contacts", contacts, Contact, "Contacts")
 
 

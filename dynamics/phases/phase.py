@@ -35,9 +35,9 @@ class Phase:
     dt: float | None = None
 
     def __post_init__(self) -> None:
-        held = _contacts("contacts", self.contacts)
-        own = held if self.impact is True else ()
-        struck = own if isinstance(self.impact, bool) else _contacts("impact", self.impact)
+        held = instances("contacts of a phase", self.contacts, Contact, "Contacts")
+        given = self.impact if not isinstance(self.impact, bool) else held if self.impact else ()
+        struck = instances("impact of a phase", given, Contact, "Contacts")
         knots = integer("knots of a phase", self.knots, 0 if struck else 1)
         flag("held of a phase", self.held)
         instance("name of a phase", self.name, str, "a text")
@@ -88,9 +88,3 @@ def rotated(phases: Sequence[Phase], first: int) -> tuple[Phase, ...]:
     passed = first - bool(phases[i].impact)
     rest = replace(phases[i], impact=(), knots=phases[i].knots - passed)
     return (rest, *phases[i + 1 :], *phases[:i], replace(phases[i], knots=passed))
-
-
-def _contacts(field: str, given: Sequence[Contact] | Contact) -> tuple[Contact, ...]:
-    """One contact or several, each checked."""
-    several = (given,) if isinstance(given, Contact) else given
-    return instances(f"{field} of a phase", several, Contact, "Contacts")

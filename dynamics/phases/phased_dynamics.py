@@ -55,8 +55,7 @@ class PhasedDynamics(SteppedRobot):
     ) -> None:  # fmt: skip
         super().__init__(robot, dt, actuation, damping, springs, control_limits)
         check_rigid(robot)
-        several = (phases,) if isinstance(phases, Phase) else phases
-        self.phases = instances("phases", several, Phase, "Phases", some=True)
+        self.phases = instances("phases", phases, Phase, "Phases", some=True)
         knots = sum(phase.size for phase in self.phases)
         affordable("knots of the phases", knots, knots * (2 * robot.nv) ** 2)
         modes: list[Mode] = []
