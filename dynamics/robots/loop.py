@@ -166,13 +166,13 @@ def _approached(m: Mechanism, loops: Sequence[Loop], q: Array) -> Array:
     They do not run along what redundant loops leave free, where J has a small singular value (Yamashita & Fukushima
     2001). Lengths are measured in one of the robot's, so that units do not matter. Steps turn by .5 rad at most.
     """
-    sweep, held = 0, [axis for loop in loops for axis in AXES if axis not in loop.free.split()]
+    sweep, length, held = 0, 0.0, [axis for loop in loops for axis in AXES if axis not in loop.free.split()]
     places = np.isin(held, AXES[:3])
     slides = np.max([np.abs(rates[3:]).max(axis=0) for _, rates in m.poses(q)], axis=0) == 0.0
     while sweep < SWEEPS and held:
         e, J = distances(m, loops, q) if sweep < SWEEPS - 3 else errors(m, loops, q)
-        length = max(np.abs(J[places][:, ~slides]).max(initial=0.0), np.abs(e[places]).max(initial=0.0)) or 1.0
-        row, column = np.where(places, length, 1.0), np.where(slides, length, 1.0)
+        length = max(length, np.abs(J[places][:, ~slides]).max(initial=0.0), np.abs(e[places]).max(initial=0.0))
+        row, column = (np.where(some, length or 1.0, 1.0) for some in (places, slides))
         e = e / row
         U, s, Vt = np.linalg.svd(J / row[:, None] * column, full_matrices=False)
         gain = np.where(s > 1e-9 * s[0], s / np.maximum(s**2 + e @ e, 1e-300), 0.0)

@@ -167,6 +167,15 @@ def test_loops_are_closed_in_any_units_of_length(unit):
         assert tip == pytest.approx(1.0 + q[2] / unit, abs=1e-9)
 
 
+def test_a_weld_of_a_body_that_floats_is_closed_from_a_little_off():
+    """Nothing turns about a lever here: lengths that shrink with what is left would make rounding large."""
+    bodies = '<body name="c" pos="-.5 .3 .7"><freejoint/><geom size=".1"/></body></worldbody>'
+    held = '<equality><weld body1="world" body2="c"/></equality>'
+    home = '<keyframe><key name="home" qpos="-.5002 .3007 .6991 1 -.0003678 -.0002657 -.0001097"/></keyframe>'
+    robot = dynamics.load(f"{HEAD}{bodies}{held}{home}</mujoco>", strict=True)
+    np.testing.assert_allclose(robot.q0, [-0.5, 0.3, 0.7, 0.0, 0.0, 0.0, 1.0], atol=1e-12)
+
+
 def test_welds_that_hold_no_attitude_are_balls():
     text = BODY.format(f'<weld body1="left end" body2="right end" anchor=".1 .2 .3" torquescale="0" {STIFF}/>')
     robot, m = dynamics.load(text), compiled(text)
