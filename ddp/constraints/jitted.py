@@ -59,7 +59,9 @@ def bounds_of(lower: ArrayLike, upper: ArrayLike | None) -> tuple[ArrayLike, Arr
     """Bounds as given, lists and arrays as read-only copies; without an upper one 0, or none beside a lower bound."""
     if upper is None:
         upper = 0.0 if np.all(np.asarray(lower, dtype=object) == -np.inf) else np.inf
-    low, high = (np.array(one, subok=True) if axes(one) == 1 else one for one in (lower, upper))
+    low, high = (
+        np.array(one, subok=True) if isinstance(one, np.ndarray) or axes(one) == 1 else one for one in (lower, upper)
+    )  # fmt: skip
     for one in (low, high):
         if isinstance(one, np.ndarray):
             one.flags.writeable = False

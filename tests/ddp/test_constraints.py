@@ -381,10 +381,10 @@ def test_a_given_jacobian_of_the_wrong_shape_is_named():
 
 @pytest.mark.parametrize("kind", [ddp.Inequality, ddp.JittedConstraint])
 def test_bounds_are_copies_that_cannot_be_written_on(kind):
-    upper = np.array([0.3])
-    constraint = kind(position, lower=[-1.0], upper=upper)
-    upper[:] = 0.2
-    assert constraint.upper == 0.3
+    for upper in (np.array([0.3]), np.array(0.3)):
+        constraint = kind(position, lower=[-1.0], upper=upper)
+        upper[...] = 0.2
+        assert constraint.upper == 0.3
     for bound in (constraint.lower, constraint.upper):
         with pytest.raises(ValueError, match="read-only"):
             bound[:] = 0.1
