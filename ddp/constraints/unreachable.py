@@ -37,7 +37,7 @@ BEGUN, REACH = 24, 30.0
 """
 
 
-class _Knot:
+class Knot:
     """The hard rows (m,) of a knot, functions of M states and controls; sizes (m,): what their bounds count as."""
 
     def __init__(self, problem: Problem, knot: int) -> None:
@@ -66,7 +66,7 @@ class _FirstStep:
     """The hard rows of knots 0 and 1, functions of M pairs U (M, 2 nu) of their controls, and of no states."""
 
     def __init__(self, problem: Problem) -> None:
-        self._problem, self._knots = problem, (_Knot(problem, 0), _Knot(problem, 1))
+        self._problem, self._knots = problem, (Knot(problem, 0), Knot(problem, 1))
         self.sizes = np.concatenate([knot.sizes for knot in self._knots])
 
     def points(self, U: Array) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
@@ -103,7 +103,7 @@ def is_met_nowhere(problem: Problem, knot: int, X: Array, U: Array) -> bool:
 
     Soft constraints need not hold. Limits of controls do; at the end of the horizon controls are zeros.
     """
-    rows = _Knot(problem, knot)
+    rows = Knot(problem, knot)
     low, high = (limit[knot] for limit in _limits(problem))
     U = np.clip(U, low, high)
     units = np.abs(rows.slopes(X, U, rows.beyond(X, U))).max(axis=(0, 2))
@@ -113,7 +113,7 @@ def is_met_nowhere(problem: Problem, knot: int, X: Array, U: Array) -> bool:
 
 def nearest_end(problem: Problem, x: Array) -> Array:
     """A state (nx,) near x that meets the constraints of the end; x itself if none is found."""
-    rows, X, U = _Knot(problem, problem.horizon), x[None], np.zeros((1, problem.dynamics.nu))
+    rows, X, U = Knot(problem, problem.horizon), x[None], np.zeros((1, problem.dynamics.nu))
     r, X, _ = _least(problem, rows, X, U, U[0], U[0], rows.sizes)
     return X[0] if _is_met(rows, r, MET) else x
 
@@ -166,13 +166,13 @@ def _limits(problem: Problem) -> tuple[Array, Array]:
     return problem.padded(problem.lower), problem.padded(problem.upper)
 
 
-def _is_met(rows: _Knot | _FirstStep, r: Array, within: float) -> bool:
+def _is_met(rows: Knot | _FirstStep, r: Array, within: float) -> bool:
     """Whether any of M points with violations r (M, m) meets all bounds."""
     return bool((np.abs(r) <= within * rows.sizes).all(axis=1).any())
 
 
 def _least(
-    problem: Problem, rows: _Knot | _FirstStep, X: Array, U: Array, low: Array, high: Array, units: Array
+    problem: Problem, rows: Knot | _FirstStep, X: Array, U: Array, low: Array, high: Array, units: Array
 ) -> tuple[Array, Array, Array]:
     """The least violations (M, m) near states X (M, nx) and numbers U within limits, or some that are met; these X, U.
 

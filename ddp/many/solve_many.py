@@ -11,7 +11,19 @@ from typing import Any, NamedTuple
 import numba
 import numpy as np
 
-from ddp.errors import DDPError, ProblemError, instance, integer, items, positive, said, suggesting
+from ddp.arrivals import own_guesses
+from ddp.errors import (
+    DDPError,
+    ProblemError,
+    affordable,
+    instance,
+    integer,
+    items,
+    positive,
+    positive_integer,
+    said,
+    suggesting,
+)
 from ddp.feedback.policy import names
 from ddp.guesses import as_guess
 from ddp.many.driver import Driver
@@ -241,12 +253,15 @@ class Optima(NamedTuple):
 
 @suggesting
 def solve_best(
-    problem: Problem, guesses: Sequence[Any], solver: DDP | None = None, executor: int | Executor | None = None,
+    problem: Problem, guesses: int | Sequence[Any], solver: DDP | None = None, executor: int | Executor | None = None,
     tolerance: float = 1e-4, retries: int = 1, progress: Any = False,
 ) -> Optima:  # fmt: skip
     """Solve a problem from many guesses, and tell which optima there are, how often each was found, and the best.
 
-    guesses: each U (N, nu), a pair (X, U), a `Solution` or None, as of `solve`.
+    guesses: each U (N, nu), a pair (X, U), a `Solution` or None, as of `solve`; or how many of the problem's own,
+        always the same, in this order: the default, straight ways to the two ends that seem cheapest, such as postures
+        of an arm that reach its target, and to random ends, around what these would violate; see `ddp.arrivals`. The
+        default alone where a function of the problem fails at such ends.
     tolerance: solutions are the same optimum if their costs differ by no more than this, relative to the cost, and
         their states by no more than its square root, relative to the largest entry; 1e-12 and 1e-6 at least, for costs
         and states that are zero.
@@ -256,8 +271,13 @@ def solve_best(
     """
     instance("problem", problem, Problem)
     method = as_solver(solver)
-    given = items("guesses", guesses, "guesses", some=True)
     starts = []
+    if isinstance(guesses, (int, np.integer)):
+        count = positive_integer("guesses", guesses)
+        affordable("guesses", count, count * (problem.horizon + 1) * (problem.dynamics.nx + problem.dynamics.nu))
+        problem.renew()
+        guesses = own_guesses(problem, count)
+    given = items("guesses", guesses, "guesses", some=True)
     for i, guess in enumerate(given):
         try:
             starts.append(as_guess(guess, problem.dynamics, problem.horizon))
