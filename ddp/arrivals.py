@@ -115,7 +115,7 @@ class Ends:
 
     def least(self, Y: Array) -> tuple[Array, Array, Array]:
         """Minima near Y (M, n): their estimates (M,), y (M, n) and ends (M, nx)."""
-        f, g, H, X = self._expanded(Y)
+        Y, (f, g, H, X) = Y.copy(), self._expanded(Y)
         damping, diagonal, left = np.full(len(Y), DAMPED), np.arange(Y.shape[1]), np.arange(len(Y))
         for _ in range(STEPS):
             damped = H[left]
@@ -132,20 +132,13 @@ class Ends:
                 break
         return f, Y, X
 
-    def of(self, x: Array) -> tuple[Array, Array]:
-        """The minimum near a state (nx,): y (n,) and the end (nx,)."""
-        dx = self._problem.dynamics.difference(self._problem.x0, x) - self._mean
-        begun = np.asarray(np.linalg.lstsq(self._axes, dx, rcond=1e-8)[0], np.float64)
-        _, (y,), (end,) = self.least(begun[None])
-        return y, end
-
-    def found(self, y: Array) -> Array:
-        """Different ends (M, nx), the least estimate first, of motions that cost as much as one to y (n,), or less."""
-        n, random, begun = len(y), np.random.default_rng(0), np.stack([y, np.zeros(len(y))])
+    def found(self) -> Array:
+        """Different ends (M, nx), the least estimate first, of motions that cost as much as the nearest, or less."""
+        n, random = self._problem.dynamics.n, np.random.default_rng(0)
+        (near,), (y,), _ = self.least(np.zeros((1, n)))
         away = random.normal(size=(SEEDS, n))
-        radius = np.sqrt(2.0 * self._expanded(y[None])[0]) * random.uniform(0.3, 1.0, SEEDS)
-        away *= (radius / np.linalg.norm(away, axis=1))[:, None]
-        f, Y, X = self.least(np.concatenate([begun, away]))
+        away *= (np.sqrt(2.0 * near) * random.uniform(0.3, 1.0, SEEDS) / np.linalg.norm(away, axis=1))[:, None]
+        f, Y, X = self.least(np.concatenate([y[None], away]))
         chosen: list[int] = []
         for i in np.argsort(f, kind="stable").tolist():
             if all(np.linalg.norm(Y[i] - Y[j]) > APART * np.linalg.norm(Y[j]) for j in chosen):
@@ -187,8 +180,7 @@ def own_guesses(problem: Problem, count: int) -> list[Start]:
     d, random = problem.dynamics, np.random.default_rng(0)
     try:
         with np.errstate(all="ignore"):
-            ends = Ends(problem)
-            found = sorted(straight(problem, ends.found(ends.of(problem.x0)[0])), key=lambda way: way.cost)
+            found = sorted(straight(problem, Ends(problem).found()), key=lambda way: way.cost)
             good = np.array([way.X[-1] for way in found if way.cost <= DEAR * found[0].cost])
             x0 = np.tile(problem.x0, (max(count, len(good)), 1))
             spread = np.sqrt(3.0 * (d.difference(x0[: len(good)], good) ** 2).mean(axis=0))

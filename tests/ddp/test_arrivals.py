@@ -26,12 +26,6 @@ def reach(turned=(0.0, 2.0, -2.2, 0.0, 0.0, 0.0)):
     return ddp.Problem(system, running, end, rest, 50)
 
 
-def ends_of(problem):
-    """Ends that are found from what costs least to arrive at."""
-    ends = Ends(problem)
-    return ends.found(ends.of(problem.x0)[0])
-
-
 def linear():
     """A linear system with quadratic costs about other states and controls than zero, and where it drifts."""
     random = np.random.default_rng(3)
@@ -74,7 +68,7 @@ def test_arrival_costs_of_linear_systems_are_those_of_the_best_motions_there():
 
 def test_minima_of_estimates_reach_the_target_in_different_postures():
     problem = reach()
-    ends = ends_of(problem)
+    ends = Ends(problem).found()
     at = np.array([problem.values(np.tile(x, (51, 1)), np.zeros((50, 6)))[-1] for x in ends])
     here = problem.values(np.tile(problem.x0, (51, 1)), np.zeros((50, 6)))[-1]
     assert len(ends) >= 3
@@ -86,7 +80,7 @@ def test_minima_of_estimates_reach_the_target_in_different_postures():
 def test_straight_ways_are_motions_that_rest_at_both_ends():
     """But for errors of a step."""
     problem = reach()
-    (way,) = straight(problem, ends_of(problem)[:1])
+    (way,) = straight(problem, Ends(problem).found()[:1])
     gaps = problem.dynamics.difference(way.X[1:], problem.dynamics.step(way.X[:-1], way.U))
     assert np.abs(gaps[:, 6:]).max() < 1e-3
     assert np.abs(gaps[:, :6]).max() < 0.02 * np.abs(np.diff(way.X[:, :6], axis=0)).max() + 2e-3
@@ -95,12 +89,12 @@ def test_straight_ways_are_motions_that_rest_at_both_ends():
 
 def test_hard_constraints_of_the_end_hold_at_the_ends_that_are_found():
     free = reach()
-    first = ends_of(free)[0]
+    first = Ends(free).found()[0]
     turned = int(np.abs(first[:6] - free.x0[:6]).argmax())
     lower, upper = np.full(6, -20.0), np.full(6, 20.0)
     half = 0.5 * (first + free.x0)[turned]
     (upper if first[turned] > half else lower)[turned] = half
-    bounded = ends_of(replace(free, constraints=[JointLimits(free.dynamics.robot, lower, upper)]))[0]
+    bounded = Ends(replace(free, constraints=[JointLimits(free.dynamics.robot, lower, upper)])).found()[0]
     assert lower[turned] - 0.05 < bounded[turned] < upper[turned] + 0.05
 
 
@@ -132,6 +126,12 @@ def test_own_guesses_find_no_dearer_optima_and_often_cheaper_ones():
     assert cheaper >= 2
 
 
+def test_a_reach_whose_default_is_dear_has_a_much_cheaper_optimum_within_four_guesses():
+    turned = arm.reach("ur5").x0[:6] + np.array([1.8, -1.2, 1.3, -1.4, 0.1, -1.5])
+    found = ddp.solve_best(arm.reach("ur5", arm._pose(load("ur5"), "tool0", turned)), 4, executor=1)
+    assert str(found) == "3 optima: 0.9006 from 1, 1.3369 from 2, 2.6623 from 1"
+
+
 def test_optima_from_own_guesses_are_the_same_whoever_solves():
     problem = reach()
     alone = ddp.solve_best(problem, 5, executor=1)
@@ -144,7 +144,7 @@ def test_optima_from_own_guesses_are_the_same_whoever_solves():
 
 def test_own_guesses_go_around_obstacles():
     free = reach()
-    robot, end = free.dynamics.robot, ends_of(free)[0]
+    robot, end = free.dynamics.robot, Ends(free).found()[0]
     at = arm._pose(robot, "tool0", 0.5 * (free.x0[:6] + end[:6])).translation
     problem = replace(free, constraints=[SphereClearance(robot, "tool0", 0.01, [Sphere(at, 0.06)])])
     X, _ = own_guesses(problem, 2)[1]
