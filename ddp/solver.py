@@ -30,7 +30,7 @@ from ddp.sanity import look
 from ddp.solutions.explanation import is_far
 from ddp.solutions.solution import Solution
 from ddp.solutions.status import Ending, Record, Status, Watcher, infeasible, is_led
-from ddp.starts import MOST, PART, costs_by_controls, softened, start_policy
+from ddp.starts import MOST, PART, softened, start_policy
 from ddp.sweeps.inertia import MINIMUM
 
 FAILED = (
@@ -93,8 +93,8 @@ def solve(
     constraints in other ways (`ddp.constraints.impossible`): if there are none, they cannot be met, and the status says
     so. The cheapest minimum is kept; iterations of all attempts count, and stand in ``history``. After failures from
     guesses, and where none converges, or to no minimum, the augmented Lagrangian (`augmented`) is tried, whose gains
-    give way to what disturbs them as much as the last penalties let them; before steps begin anew where no detour mends
-    what the straight way violates, and from the default guess where states cost nothing before the end.
+    give way to what disturbs them as much as the last penalties let them; where no detour mends what the straight way
+    violates, before steps begin anew.
 
     A minimum from the default guess may be much dearer than the best one where a joint turns by more than 2.2 rad and
     the end costs more than states alone. Unless it misses a target that is known to be out of reach, a few iterations
@@ -206,17 +206,15 @@ class _Task(NamedTuple):
 
         reached, led = outcome, is_led(history)
         astray = isinstance(guess, tuple) and not outcome.converged and self.problem.violation(*guess) > TOLERANCE
-        usual = start_policy(self.problem, None).U
-        default = guess is None or (isinstance(guess, np.ndarray) and np.array_equal(guess, usual))
         around, rolls = (None, False) if outcome.converged else detour(self.problem, outcome.X[-1])
-        free = default and costs_by_controls(self.problem, outcome)
         left = True  # rollouts from the guess, to their end
         if around is not None:
             tried(others[0], around, AROUND)
-        elif rolls := outcome.violation > TOLERANCE and goes_on(anew=False) and (rolls or free):
+        elif rolls := rolls and outcome.violation > TOLERANCE and goes_on(anew=False):
             left = tried(others[-1], guess).status.ending is Ending.ITERATIONS
         starts: list[Start] = [guess] if led and not astray else []
-        if not (default or outcome.converged):
+        plain = isinstance(guess, np.ndarray) and np.array_equal(guess, start_policy(self.problem, None).U)
+        if not (guess is None or plain or outcome.converged):
             starts.append(None)
         for begun in starts:
             if goes_on(anew=True):

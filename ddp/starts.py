@@ -24,9 +24,6 @@ is a policy that leads to such a multiple of what its own states would cost from
 equalities `WORSE` times as much as those before them."""
 
 
-ROUNDING = 1e-12
-"""Relative difference of costs that are the same but for rounding."""
-
 LOST = 1e15
 """Numbers of a state from which on sums with numbers near one are rounded to nothing, so that a motion has diverged."""
 
@@ -110,17 +107,6 @@ def _no_motion(problem: Problem, guess: Guess, held: Array, X: Array, U: Array) 
     if guess.alone:
         return f"states that stay at x0, which costs {stayed:.3g}: those that follow from the controls {following}"
     return f"the states of the guess, which cost {stayed:.3g}: those that its policy leads to {following}"
-
-
-def costs_by_controls(problem: Problem, motion: Motion | Solution) -> bool:
-    """Whether states of a motion cost nothing before its end: it costs what its controls would at x0."""
-    still = np.tile(problem.x0, (len(motion.X), 1))
-    try:
-        with np.errstate(all="ignore"):
-            way, stayed = (problem.values(X, motion.U)[:-1] for X in (motion.X, still))
-    except Exception:  # a user's own code fails at x0, where no solve has come to at that knot
-        return False
-    return bool(np.allclose(way, stayed, rtol=ROUNDING, atol=0.0))
 
 
 def softened(problem: Problem, motion: Motion | Solution) -> Problem | None:

@@ -1,14 +1,10 @@
 """Detours of states: guesses around what the straight way to a motion's end violates."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 import ddp
 from ddp.constraints.detours import detour
-from ddp.guesses import Motion
-from ddp.starts import costs_by_controls
 from dynamics import ContinuousDynamics
 from problems import quadrotor
 from problems.costs import ControlCost, StateCost
@@ -71,17 +67,6 @@ def test_rollouts_come_first_where_no_bump_helps():
     solution = ddp.solve(problem, guess=U + noise)
     assert solution.iterations <= 140  # 280 with full-space steps first
     assert solution.cost == pytest.approx(ddp.solve(problem).cost, rel=1e-6)
-
-
-def test_rollouts_come_first_from_the_default_guess_where_states_cost_nothing_on_the_way():
-    plain = limited.acrobot(25.0)
-    problem = replace(plain, running=[ControlCost(np.zeros(1), np.array([0.1]))])
-    solution = ddp.solve(problem)
-    assert solution.iterations <= 300  # 439 with full-space steps first
-    assert solution.cost == pytest.approx(2.30409, rel=1e-5)
-    for case, free in ((problem, True), (plain, False)):
-        assert costs_by_controls(case, Motion(solution.X, solution.U, solution.K)) is free
-    assert not costs_by_controls(problem, Motion(np.full_like(solution.X, np.nan), solution.U * np.nan, solution.K))
 
 
 def test_detours_of_a_flying_body_keep_to_its_manifold_and_bend_its_place_alone():
