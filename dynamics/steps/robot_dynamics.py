@@ -31,6 +31,9 @@ from dynamics.steps.stepped_robot import SteppedRobot
 OPEN = 1e-6
 """Loops that are further from closed are told of [m, rad]."""
 
+SINGULAR = "the Jacobian of its loops has lost rank"
+"""Why there is no step, in words, where loops are closed."""
+
 
 @suggesting
 class RobotDynamics(SteppedRobot):
@@ -211,25 +214,24 @@ class RobotDynamics(SteppedRobot):
         return X
 
     def _tell_of_ends(self, X: Array, ends: Array) -> None:
-        """Warn of the first step that has no end because of loops, if one has none."""
+        """Warn where a step has no end because the Jacobian of loops has lost rank; `_states` tells of open loops."""
         found = np.flatnonzero(~np.isfinite(ends).all(axis=1))
-        if len(found) and (why := self._held_up(X[found[0]])):
-            warn_once(f"{self.robot.name}: {why}")
+        if len(found) and (why := self._held_up(X[found[0]], "")).startswith(SINGULAR):
+            warn_once(f"{self.robot.name}: no step from where {why}")
 
-    def _held_up(self, x: Array) -> str:
-        """Why loops leave no step from x; empty if they do not."""
-        robot, at = self.robot, numbers(x)
+    def _held_up(self, x: Array, at: str) -> str:
+        """Why loops leave no step from x, named by ``at``; empty if they do not."""
+        robot = self.robot
         if not robot.loops:
             return ""
         e, J = loop.errors(robot.mechanism, robot.loops, x[: robot.nq])
         if (gap := np.abs(e).max(initial=0.0)) > OPEN:
-            return f"loops are open by {gap:.3g} at x = {at}: robot.closed(q) closes them"
-        singular = "the Jacobian of its loops has lost rank there: start beside it, as with links bent"
-        return f"no step from x = {at}: {singular}" if loop.is_short(J) else ""
+            return f"loops are open by {gap:.3g}{at}: robot.closed(q) closes them"
+        return f"{SINGULAR}{at}: start beside it, as with links bent" if loop.is_short(J) else ""
 
     def undefined(self, x: Array, knot: int = 0) -> ModelError:
-        if why := self._held_up(x):
-            return ModelError(f"{self.robot.name}: {why}")
+        if why := self._held_up(x, f" at x = {numbers(x)}"):
+            return ModelError(f"{self.robot.name}: no step: {why}")
         newton = ", or Newton's method does not converge: take shorter steps"
         return self._undefined_motion(x, newton if self.implicit else "")
 
