@@ -39,7 +39,7 @@ from ddp.many.work import Work, packed
 from ddp.options import DDP, as_solver
 from ddp.packages import edition
 from ddp.problem import Problem
-from ddp.sanity import look
+from ddp.sanity import logger, look
 from ddp.solutions.columns import times
 from ddp.solutions.solution import Solution
 from ddp.solver import solve
@@ -261,7 +261,7 @@ def solve_best(
     guesses: each U (N, nu), a pair (X, U), a `Solution` or None, as of `solve`; or how many of the problem's own,
         always the same, in this order: the default, straight ways to the two ends that seem cheapest, such as postures
         of an arm that reach its target, and to random ends, around what these would violate; see `ddp.arrivals`. The
-        default alone where a function of the problem fails at such ends.
+        default alone, with a warning, where a function of the problem fails at such ends.
     tolerance: solutions are the same optimum if their costs differ by no more than this, relative to the cost, and
         their states by no more than its square root, relative to the largest entry; 1e-12 and 1e-6 at least, for costs
         and states that are zero.
@@ -277,6 +277,8 @@ def solve_best(
         affordable("guesses", count, count * (problem.horizon + 1) * (problem.dynamics.nx + problem.dynamics.nu))
         problem.renew()
         guesses = own_guesses(problem, count)
+        if len(guesses) < count:
+            logger.warning("guesses: a function of the problem fails elsewhere: %d of %d made", len(guesses), count)
     given = items("guesses", guesses, "guesses", some=True)
     for i, guess in enumerate(given):
         try:

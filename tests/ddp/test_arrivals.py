@@ -170,6 +170,15 @@ def test_any_problem_has_own_guesses():
     assert ddp.solve_best(problem, 3, executor=1).best.converged
 
 
+def test_guesses_that_cannot_be_made_are_told(monkeypatch, caplog):
+    def fails(problem):
+        raise ValueError("too far")
+
+    monkeypatch.setattr("ddp.arrivals.Ends", fails)
+    assert ddp.solve_best(cartpole.swing_up(), 3, executor=1).best.converged
+    assert "guesses: a function of the problem fails elsewhere: 1 of 3 made" in caplog.text
+
+
 @pytest.mark.parametrize("count", [0, -2, True])
 def test_numbers_of_guesses_are_checked(count):
     with pytest.raises(ddp.ProblemError, match="guesses: expected a whole number of at least 1"):
