@@ -1,6 +1,6 @@
 """Lanes move knots in and out unharmed; results are the caller's alone; nothing compiles or allocates twice."""
 
-import gc
+import threading
 from fractions import Fraction
 from math import factorial
 
@@ -32,6 +32,12 @@ def allocations():
     _nrt_python.memsys_enable_stats()
     yield lambda: rtsys.get_allocation_stats().alloc
     _nrt_python.memsys_disable_stats()
+
+
+@pytest.fixture
+def nothing_kept(monkeypatch):
+    """Forget the memory of earlier tests, which becomes free whenever Python collects garbage."""
+    monkeypatch.setattr("ddp.machine.recycled._local", threading.local())
 
 
 def system_of(key, integrator):
@@ -214,15 +220,16 @@ def test_results_keep_their_memory_for_as_long_as_anybody_looks(rng):
     assert np.array_equal(view, copy)
 
 
+@pytest.mark.usefixtures("nothing_kept")
 def test_memory_that_nobody_looks_at_is_used_again():
     where = recycled((3, 1000)).ctypes.data
-    gc.collect()
     held = recycled((3, 1000))
     assert held.ctypes.data == where
     assert recycled((3, 1000)).ctypes.data != where
     assert where % 64 == 0
 
 
+@pytest.mark.usefixtures("nothing_kept")
 def test_memory_serves_arrays_of_nearly_as_many_numbers_and_the_smallest_that_does():
     large, small = recycled((90_001,)), recycled((50_001,))
     where = small.ctypes.data
@@ -231,6 +238,7 @@ def test_memory_serves_arrays_of_nearly_as_many_numbers_and_the_smallest_that_do
     assert recycled((400,)).ctypes.data != where
 
 
+@pytest.mark.usefixtures("nothing_kept")
 def test_memory_of_large_arrays_is_kept_while_small_ones_come_and_go():
     large = recycled((2**22 + 5,))
     where, small = large.ctypes.data, [recycled((1000 + i,)) for i in range(40)]
@@ -238,6 +246,7 @@ def test_memory_of_large_arrays_is_kept_while_small_ones_come_and_go():
     assert recycled((2**22,)).ctypes.data == where
 
 
+@pytest.mark.usefixtures("nothing_kept")
 def test_zeros_are_zeros_in_memory_that_others_wrote_to():
     found = aligned_zeros((200, 100))
     where = found.ctypes.data
@@ -248,6 +257,7 @@ def test_zeros_are_zeros_in_memory_that_others_wrote_to():
     assert not again.any()
 
 
+@pytest.mark.usefixtures("nothing_kept")
 @pytest.mark.parametrize(
     "part",
     [
