@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from math import isfinite
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from ddp.errors import ModelError, choice, items, numbers, suggesting
 from ddp.machine.aligned import working_memory
 from ddp.protocols import Array
-from ddp.systems.system import Cones, Contraction, Footing, Routines, System, Tracking
+from ddp.systems.system import Cones, Contraction, Expansion, Footing, Routines, System, Tracking
 from dynamics.contacts.contact import compile_contacts
 from dynamics.geometry.joint_motion import ROD
 from dynamics.quantities.units import forces_of
@@ -28,8 +29,9 @@ from dynamics.steps.modes import STEP, Mode
 from dynamics.steps.routines import routines_of
 from dynamics.steps.stepped_robot import SteppedRobot
 
-OPEN = 1e-6
-"""Loops that are further from closed are told of [m, rad]."""
+OPEN, MOVING, STARTS = 1e-6, 1e-2, ("x0", "states")
+"""Loops that are further from closed are told of [m, rad], or open faster [m/s, rad/s; times lever arms beyond 1 m], in
+those of the states that `check_state` looks at which motions start from."""
 
 SINGULAR = "the Jacobian of its loops has lost rank"
 """Why there is no step, in words, where loops are closed."""
@@ -190,31 +192,52 @@ class RobotDynamics(SteppedRobot):
             self._written if blockwise else None, alone, not self._one_of_many,
         )  # fmt: skip
 
-    def _states(self, field: str, x: ArrayLike, shape: tuple[int, ...] | None = None) -> Array:
-        X, robot = super()._states(field, x, shape), self.robot
-        if robot.loops and field in ("x", "x0"):
-            memory = working_memory(self._room_of_rollouts, 1)
-            if np.abs(errors_of_loops(robot, memory, X[:, : robot.nq])).max(initial=0.0) > OPEN:
-                warn_once(
-                    f"{field}: loops of {robot.name} are open, steps close them at once, at speeds of the gap over dt:"
-                    " robot.closed(q) closes them"
-                )
-        return X
+    def check_state(self, field: str, x: ArrayLike) -> None:
+        X = self._states(field, x)
+        if field in STARTS:
+            self._tell_of_start(field, X)
 
     def step(self, x: ArrayLike, u: ArrayLike, first: int = 0) -> Array:
         end = super().step(x, u, first)
-        if self.robot.loops:
+        if self.robot.loops and not isfinite(end.sum()):
             self._tell_of_ends(np.reshape(x, (-1, self.nx)), end.reshape(-1, self.nx))
         return end
 
     def rollout(self, x0: ArrayLike, U: ArrayLike) -> Array:
         X = super().rollout(x0, U)
+        self._tell_of_start("x0", X[:1])
         if self.robot.loops:
             self._tell_of_ends(X[:-1], X[1:])
         return X
 
+    def _expand_one(self, x: ArrayLike, u: ArrayLike, knot: int) -> Expansion:
+        out = super()._expand_one(x, u, knot)
+        self._tell_of_start("x", np.reshape(x, (1, self.nx)))
+        return out
+
+    def _tell_of_start(self, field: str, X: Array) -> None:
+        """Warn where loops are open, or velocities open them, in states (M, nx) that motions start from.
+
+        Ends of steps have velocities that open them, too, by about as much as these change in dt.
+        """
+        if not self.robot.loops:
+            return
+        memory, v = working_memory(self._room_of_rollouts, 1), X[:, self.robot.nq :]
+        way = self._dt * np.hstack([v, np.zeros_like(v)])
+        Q = np.concatenate([X, self.integrate(X, -way), self.integrate(X, way)])[:, : self.robot.nq]
+        e, J = errors_of_loops(self.robot, memory, Q)
+        now, before, after = (J @ np.tile(v, (3, 1))[:, :, None]).reshape(3, len(X), -1)
+        least = np.abs(after - before).max(axis=1, initial=0.0) + MOVING * max(1.0, np.abs(J).max(initial=0.0))
+        if np.abs(e[: len(X)]).max(initial=0.0) > OPEN:
+            why = "are open, steps close them at once, at speeds of the gap over dt: robot.closed(q) closes them"
+        elif not self._prescribed and (np.abs(now).max(axis=1, initial=0.0) > least).any():
+            why = "open by its velocities, steps change these at once: those after a step without controls fit"
+        else:
+            return
+        warn_once(f"{field}: loops of {self.robot.name} {why}")
+
     def _tell_of_ends(self, X: Array, ends: Array) -> None:
-        """Warn where a step has no end because the Jacobian of loops has lost rank; `_states` tells of open loops."""
+        """Warn where a step has no end because the Jacobian of loops has lost rank."""
         found = np.flatnonzero(~np.isfinite(ends).all(axis=1))
         if len(found) and (why := self._held_up(X[found[0]], "")).startswith(SINGULAR):
             warn_once(f"{self.robot.name}: no step from where {why}")

@@ -63,6 +63,7 @@ def simulate(
     at, start = _controls(system, u, N, list(followed.values())), as_array("x0", x0, (system.nx,)).copy()
     for joint in followed.values():
         start[joint.q], start[system.robot.nq + joint.v] = joint.position(0.0), joint.speed(0.0, dt)
+    system.check_state("x0", start)
     U = np.stack([at(time + 0.5 * dt, dt) for time in t[:-1]])
     if tolerance is None:
         return Motion(t, system.rollout(start, U), U, N)

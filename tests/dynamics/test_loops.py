@@ -332,6 +332,30 @@ def test_steps_from_states_off_their_loops_are_told_of_once(told):
     assert [line.split(",")[0] for line in told()] == [f"{x}: loops of four-bar are open" for x in ("x0", "x")]
 
 
+def test_steps_that_are_not_a_users_are_not_told_of(told):
+    system = RobotDynamics(four_bar(), 0.01, integrator="sdirk2")
+    x0 = np.append(four_bar().q0, np.zeros(3))
+    target = np.append(four_bar().closed(four_bar().q0 + 0.1), np.zeros(3))
+    effort, reach = ControlCost(np.zeros(3), 1.0), StateCost(system, target, 1.0)
+    problem = ddp.Problem(system, [effort], [reach], x0, 5)
+    assert ddp.check_derivatives(problem).ok
+    ddp.solve_best(problem, 3)
+    assert not told()
+
+
+@pytest.mark.parametrize("integrator", HOLDING)
+def test_velocities_that_open_loops_are_told_of_and_ends_of_steps_are_not(told, rng, integrator):
+    system = RobotDynamics(four_bar(), 0.01, integrator=integrator)
+    rest = np.append(four_bar().q0, np.zeros(3))
+    for _ in range(5):
+        x = rest + np.append(np.zeros(3), rng.normal(size=3))
+        after = system.step(x, np.zeros(3))
+        system.check_state("x0", [after, system.rollout(after, 5.0 * rng.normal(size=(9, 3)))[-1]])
+        assert not told()
+    dynamics.simulate(system, x, np.zeros(3), 0.01, tolerance=1.0)
+    assert [line.split(",")[0] for line in told()] == ["x0: loops of four-bar open by its velocities"]
+
+
 def test_a_flat_four_bar_has_no_step_and_is_told_why(told):
     ground, flat = four_bar(), np.zeros(6)
     place = ground.model.jointPlacements[3]
