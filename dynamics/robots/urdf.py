@@ -63,19 +63,28 @@ _PARTS = {"link": ("inertial", "visual", "collision"), "joint": _SINGLE[1:]}
 
 
 _OF_OTHERS = (
-    "loop_joint", "springStiffness", "drake:linear_spring_damper", "drake:linear_bushing_rpy", "drake:mimic",
-    "drake:rotor_inertia", "drake:gear_ratio",
+    "loop_joint", "springStiffness", "turnGravityOff", "gravity", "kinematic", "static", "dampingFactor",
+    "drake:linear_spring_damper", "drake:linear_bushing_rpy", "drake:mimic", "drake:rotor_inertia", "drake:gear_ratio",
 )  # fmt: skip
-"""Elements by which Gazebo, Drake and others add forces, inertia and constraints to a URDF."""
+"""Elements by which Gazebo, Drake and others add forces, inertia and constraints to a URDF, or take gravity away."""
 
 
 def of_others(robot: Element) -> Iterator[str]:
     """Elements of other programs that change how a robot moves."""
     for element in robot:
         name = element.get("name") or element.get("reference")
-        parts = [part for part in element.iter() if (part.text or "").strip() not in ("0", "0.0")]
-        found = {part.tag for part in parts if part.tag in _OF_OTHERS}
+        parts = element if element.tag == "gazebo" else element.iter()
+        found = {part.tag for part in parts if part.tag in _OF_OTHERS and _acts(part)}
+        if "drake:rotor_inertia" not in found:
+            found.discard("drake:gear_ratio")
         yield from (f"<{tag}>" + (f" of {name}" if name else "") for tag in sorted(found))
+
+
+def _acts(part: Element) -> bool:
+    """Whether an element of another program has an effect: not a zero or "false", but for gravity, which is usual."""
+    text = part.get("value", part.text or "").strip().lower()
+    off = text == "false" or (_is_finite(text, math.inf) and float(text) == 0.0)
+    return off == (part.tag == "gravity")
 
 
 def unknown(robot: Element) -> Iterator[str]:

@@ -145,12 +145,21 @@ def test_misspelt_parts_and_planes_across_other_axes_are_said(caplog):
 
 def test_what_other_programs_add_to_a_urdf_and_changes_its_motion_is_said(caplog):
     spring = '<gazebo reference="hinge"><springStiffness>{}</springStiffness></gazebo>'
-    motor = '<transmission name="t"><actuator name="m"><drake:gear_ratio value="50"/></actuator></transmission>'
+    motor = (
+        '<transmission name="t"><actuator name="m"><drake:rotor_inertia value="{}"/><drake:gear_ratio value="50"/>'
+        "</actuator></transmission>"
+    )
     loop = '<loop_joint name="l" type="fixed"><link1 link="a"/><link2 link="tip"/></loop_joint>'
-    dynamics.load(arm(spring.format(0)), strict=True)
+    light = '<gazebo reference="tip"><turnGravityOff>{0}</turnGravityOff><plugin><static>1</static></plugin></gazebo>'
+    heavy = '<gazebo reference="tip"><gravity>{}</gravity></gazebo>'
+    dynamics.load(arm(spring.format(0), motor.format("0.00"), light.format("false"), heavy.format(1)), strict=True)
     assert not caplog.records
-    with pytest.raises(ModelError, match=r"<springStiffness> of hinge, <drake:gear_ratio> of t, <loop_joint> of l"):
-        dynamics.load(arm(spring.format(3), motor, loop), strict=True)
+    expected = (
+        "<springStiffness> of hinge, <drake:gear_ratio> of t, <drake:rotor_inertia> of t, <loop_joint> of l,"
+        " <turnGravityOff> of tip, <gravity> of tip$"
+    )
+    with pytest.raises(ModelError, match=expected):
+        dynamics.load(arm(spring.format(3), motor.format(1), loop, light.format(1), heavy.format("false")), strict=True)
 
 
 def test_the_root_joint_has_a_name_that_is_free():
