@@ -223,7 +223,8 @@ class PhasedDynamics(SteppedRobot):
         steps = np.array([mode.step for mode in self._described])
         return steps[self._modes_from(0, count)]
 
-    def undefined(self, x: Array, knot: int = 0) -> ModelError:
+    def undefined(self, x: ArrayLike, knot: int = 0) -> ModelError:
+        x = as_array("x", x, (self.nx,))
         if self._described[self._modes_from(knot, 1)[0]].kind == HELD:
             q, held = x[: self.robot.nq], self.phase_of(knot).contacts
             away, foot = max((contact.distance(self.robot, q), contact.frame) for contact in held)

@@ -10,7 +10,7 @@ from math import isfinite
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ddp.errors import ModelError, choice, items, numbers, suggesting
+from ddp.errors import ModelError, as_array, choice, items, numbers, suggesting
 from ddp.machine.aligned import working_memory
 from ddp.protocols import Array
 from ddp.systems.system import Cones, Contraction, Expansion, Footing, Routines, System, Tracking
@@ -252,7 +252,8 @@ class RobotDynamics(SteppedRobot):
             return f"loops are open by {gap:.3g}{at}: robot.closed(q) closes them"
         return f"{SINGULAR}{at}: start beside it, as with links bent" if loop.is_short(J) else ""
 
-    def undefined(self, x: Array, knot: int = 0) -> ModelError:
+    def undefined(self, x: ArrayLike, knot: int = 0) -> ModelError:
+        x = as_array("x", x, (self.nx,))
         if why := self._held_up(x, f" at x = {numbers(x)}"):
             return ModelError(f"{self.robot.name}: no step: {why}")
         newton = ", or Newton's method does not converge: take shorter steps"

@@ -321,7 +321,7 @@ class SteppedRobot(ABC):
         return float(np.abs(self.difference(X[0], X[-1])[turning]).max(initial=0.0))
 
     @abstractmethod
-    def undefined(self, x: Array, knot: int = 0) -> Exception:
+    def undefined(self, x: ArrayLike, knot: int = 0) -> Exception:
         """The error of a knot that has no next state."""
 
     def _undefined_motion(self, x: Array, more: str = "") -> ModelError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ddp.errors import ModelError, as_array
+from ddp.errors import ProblemError, as_array
 from ddp.problem import Problem
 from dynamics.contacts.contact import Contact
 from dynamics.phases.phase import Phase
@@ -23,11 +23,11 @@ from problems.costs import ControlCost, FramePosition, StateCost
 def on_wheels(robot: checks.RobotLike = "ur5", height: float = 0.4) -> Robot:
     """An arm on a cart: a planar joint, its axes those of the cart, x ahead; height [m] of the arm's base.
 
-    The arm keeps its usual posture, motors and springs. Raises ModelError for one with loops.
+    The arm keeps its usual posture, motors and springs. Raises ProblemError for one with loops, or a floating base.
     """
     arm = _fixed_arm(robot)
     if arm.loops:
-        raise ModelError(f"robot: expected an arm without loops, got {arm.name} with {arm.loops[0]}")
+        raise ProblemError(f"robot: expected an arm without loops, got {arm.name} with {arm.loops[0]}")
     cart = pin.Model()
     cart.name = f"{arm.name} on wheels"
     root = cart.addJoint(0, pin.JointModelPlanar(), pin.SE3.Identity(), "cart")

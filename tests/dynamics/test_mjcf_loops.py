@@ -114,7 +114,7 @@ def test_a_flat_four_bar_has_lost_rank():
     assert np.isnan(system.step(np.zeros(6), np.zeros(3))).all()
     with pytest.raises(ModelError, match="the Jacobian of its loops has lost rank"):
         system.linearize(np.zeros(6), np.zeros(3))
-    assert "lost rank" in str(system.undefined(np.zeros(6)))
+    assert "lost rank" in str(system.undefined([0] * 6))
 
 
 PINNED = """<mujoco><worldbody><body name="arm"><joint axis="0 0 1"/><geom size=".1" pos=".3 0 0"/></body></worldbody>

@@ -10,7 +10,7 @@ from scipy.linalg import expm
 
 import ddp
 import problems
-from ddp.errors import ModelError
+from ddp.errors import ProblemError
 from dynamics import RobotDynamics, frame_position, load, mass_matrix
 from problems.systems import acrobot, ballbot, car, composed, glider, integrator, mobile, rocket
 from viz.motions import inside
@@ -297,8 +297,10 @@ def test_motors_of_an_elastic_arm_begin_where_springs_hold_it_whatever_their_ord
     np.testing.assert_allclose(after, problem.x0, atol=1e-12)
 
 
-def test_arms_with_loops_are_not_put_on_carts():
+def test_arms_with_loops_and_legs_are_not_put_on_carts():
     held = '<equality><connect body1="lower" anchor=".1 0 .3"/></equality>'
     text = GEARED_ARM.replace("<body pos", '<body name="lower" pos', 1).replace("<keyframe>", held + "<keyframe>")
-    with pytest.raises(ModelError, match="expected an arm without loops"):
+    with pytest.raises(ProblemError, match="expected an arm without loops"):
         mobile.on_wheels(load(text.replace(".1 .2", "0 0")))
+    with pytest.raises(ProblemError, match="expected an arm on a fixed base, got hyq"):
+        mobile.on_wheels("hyq")
