@@ -240,7 +240,7 @@ class FramePositionEquality(RobotConstraint):
 class FramePoseEquality(AtPose, RobotConstraint):
     """``oMf(q) = target``: c = log6(target⁻¹ oMf) (6,) [linear m; angular rad].
 
-    target: a pin.SE3 or a homogeneous (4, 4) matrix.
+    target: a pin.SE3 or a homogeneous (4, 4) matrix, of which a copy is kept: `Problem.varying` changes it.
     """
 
     robot: Robot

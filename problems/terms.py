@@ -148,7 +148,7 @@ class MovingTerm(ABC):
 
 
 class AtPose:
-    """A function of a frame's pose beside its target, kept as numbers; Pinocchio's object is made when asked for.
+    """A function of a frame's pose beside its target, kept as numbers; each ``target`` asked for is a copy of its own.
 
     _pose (12,): rotation of the target, row-major, then its position [m].
     """
@@ -163,12 +163,7 @@ class AtPose:
     def __getattr__(self, name: str) -> Any:
         if name != "target":
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        checks.settle(self, target=pin.SE3(self._pose[:9].reshape(3, 3), self._pose[9:]))
-        return vars(self)["target"]
-
-    def __getstate__(self) -> Any:
-        state: Any = super().__getstate__()
-        return {name: value for name, value in state.items() if name != "target"}
+        return pin.SE3(self._pose[:9].reshape(3, 3), self._pose[9:])
 
     def marks(self) -> list[Mark]:
         """Mark at the target."""

@@ -13,7 +13,7 @@ from ddp.errors import ProblemError
 from ddp.problem import Problem
 from dynamics import FunctionDynamics, augment
 from dynamics.steps.robot_dynamics import RobotDynamics
-from problems.constraints import StateEquality
+from problems.constraints import FramePoseEquality, StateEquality
 from problems.costs import (
     CenterOfMass,
     ControlCost,
@@ -56,6 +56,14 @@ def test_numbers_of_terms_cannot_be_written_on(robots, rng):
             if name[0] != "_" and isinstance(value, np.ndarray):
                 with pytest.raises(ValueError, match="read-only"):
                     value[:] = 0.0
+
+
+@pytest.mark.parametrize("term", [FramePose, FramePoseEquality])
+def test_targets_of_poses_are_copies(robots, term):
+    given, weights = pin.SE3.Identity(), [np.ones(6)] if term is FramePose else []
+    made = term(robots["ur5"], "tool0", given, *weights)
+    given.translation = made.target.translation = np.ones(3)
+    assert made.target == pin.SE3.Identity()
 
 
 @pytest.mark.parametrize("name", ["ur5", "hyq", "mixed"])
