@@ -136,29 +136,53 @@ class _Reading:
 def _code_of(value: Any) -> Any:
     """All that decides about what a user's function does, or the methods of an object; None of what is no user's."""
     thing = value if isinstance(value, FunctionType) else type(value)
-    module = thing.__module__ or ""
-    if _is_own(module) or is_library(module or "no library") or module.partition(".")[0] == "scipy":
+    if not _is_users(thing.__module__):
         return None
-    named = _named_by(value.__code__, value.__globals__).values() if isinstance(value, FunctionType) else [thing]
-    data = [_data_of(kind) for kind in named if isinstance(kind, type)]  # digests of code are made once
+    data = [_data_of(one) for one in _reached(thing)]  # digests of code are made once
     if (known := content.digest(thing)) is not None:
         return known, data
     if isinstance(value, FunctionType):
-        return _named_by(value.__code__, value.__globals__)
+        return _named_by(value.__code__, value.__globals__), data
     own = [vars(kind) for kind in type(value).__mro__ if not is_library(kind.__module__)]
     return data, [{name: part for name, part in one.items() if isinstance(part, FunctionType)} for one in own]
 
 
-def _data_of(kind: type) -> list[Any]:
-    """Numbers, texts and arrays that a user's class has, and those that it inherits."""
-    own = [one for one in kind.__mro__ if not (_is_own(one.__module__) or is_library(one.__module__))]
-    parts = [item for one in own for item in vars(one).items() if not item[0].startswith("__")]
-    return [item for item in parts if isinstance(item[1], DATA)]
+def _reached(thing: Any) -> list[Any]:
+    """Users' functions and classes that one of them leads to, each once."""
+    found, rest = dict[int, Any](), [thing]
+    while rest:
+        one = rest.pop()
+        if isinstance(one, (tuple, list)):
+            rest += [part for part in one if not isinstance(part, (int, float))]
+        elif isinstance(one, (staticmethod, classmethod, MethodType)):
+            rest.append(one.__func__)
+        elif not isinstance(one, (FunctionType, type)):
+            rest.append(uncompiled(one) or type(one))
+        elif id(one) not in found and _is_users(one.__module__):
+            found[id(one)] = one
+            if isinstance(one, type):
+                rest += [*one.__bases__, *vars(one).values()]
+            else:
+                cells = [cell.cell_contents for cell in one.__closure__ or ()]
+                rest += [*_named_by(one.__code__, one.__globals__).values(), *cells, *(one.__defaults__ or ())]
+    return list(found.values())
+
+
+def _is_users(module: str | None) -> bool:
+    module = module or ""
+    return not (_is_own(module) or is_library(module or "no library") or module.partition(".")[0] == "scipy")
+
+
+def _data_of(thing: Any) -> list[Any]:
+    """Numbers, texts and arrays that a user's class or function has as attributes."""
+    return [item for item in vars(thing).items() if not item[0].startswith("__") and isinstance(item[1], DATA)]
 
 
 def _named_by(code: CodeType, known: dict[str, Any]) -> dict[str, Any]:
-    """Global variables that a function names, and those that functions within it do."""
+    """Global variables that a function names, those that functions within it do, and what it names of modules."""
     found = {name: known[name] for name in code.co_names if name in known}
+    for module in [part for part in found.values() if isinstance(part, ModuleType) and _is_users(part.__name__)]:
+        found |= {name: vars(module)[name] for name in code.co_names if name in vars(module) and name not in found}
     for inner in code.co_consts:
         found |= _named_by(inner, known) if isinstance(inner, CodeType) else {}
     return found

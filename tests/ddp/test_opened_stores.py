@@ -107,6 +107,35 @@ def test_attributes_of_classes_are_part_of_what_their_objects_do(monkeypatch):
     assert digest(paid) != before[1]
 
 
+class Inner:
+    gain = 1.0
+
+
+class Outer:
+    kinds = (Inner,)
+
+    @staticmethod
+    def gain():
+        return Inner.gain
+
+
+def named(u):
+    return Inner.gain * u
+
+
+def doubled(u):
+    return 2.0 * named(u)
+
+
+@pytest.mark.parametrize(
+    "function", [lambda x, u: Outer.kinds[0].gain * u, lambda x, u: Outer.gain() * u, lambda x, u: doubled(u)]
+)
+def test_attributes_of_classes_count_however_functions_come_to_them(function, monkeypatch):
+    before = digest(function)
+    monkeypatch.setattr(Inner, "gain", 2.0)
+    assert digest(function) != before
+
+
 def test_attributes_of_functions_are_part_of_what_they_do():
     def made(weight):
         def paid(x, u):
