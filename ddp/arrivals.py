@@ -33,7 +33,7 @@ APART = 0.2
 
 BEST, DEAR = 2, 3.0
 """Ends, of those to which straight ways cost least, that are guessed before random ones; ways that cost no more than
-such a multiple of the least tell how far away random ends are."""
+such a multiple of the least, or as much more of a negative one, tell how far away random ends are."""
 
 
 class Way(NamedTuple):
@@ -92,7 +92,7 @@ class Ends:
         self._terms = [entry for entry in problem.objective.entries if entry.begin == problem.horizon]
         self._rows = Knot(problem, problem.horizon)
         self._price = 0.0  # of violations, until it is known
-        self._price = HELD * (float(self._expanded(np.zeros((1, problem.dynamics.n)))[0][0]) or 1.0)
+        self._price = HELD * (abs(float(self._expanded(np.zeros((1, problem.dynamics.n)))[0][0])) or 1.0)
 
     def _expanded(self, Y: Array) -> tuple[Array, Array, Array, Array]:
         """Estimates (M,), their gradients (M, n) and Gauss-Newton Hessians (M, n, n), and the ends (M, nx) of Y (M, n).
@@ -123,7 +123,7 @@ class Ends:
             tried = Y[left] - np.linalg.solve(damped, g[left, :, None])[:, :, 0]
             found = self._expanded(tried)
             better = found[0] < f[left]
-            done, at = better & (f[left] - found[0] < STOP * f[left]), left[better]
+            done, at = better & (f[left] - found[0] < STOP * np.abs(f[left])), left[better]
             for old, new in zip((Y, f, g, H, X), (tried, *found), strict=True):
                 old[at] = new[better]
             damping[left] *= np.where(better, FALL, RISE)
@@ -137,7 +137,7 @@ class Ends:
         n, random = self._problem.dynamics.n, np.random.default_rng(0)
         (near,), (y,), _ = self.least(np.zeros((1, n)))
         away = random.normal(size=(SEEDS, n))
-        away *= (np.sqrt(2.0 * near) * random.uniform(0.3, 1.0, SEEDS) / np.linalg.norm(away, axis=1))[:, None]
+        away *= (np.sqrt(2.0 * abs(near)) * random.uniform(0.3, 1.0, SEEDS) / np.linalg.norm(away, axis=1))[:, None]
         f, Y, X = self.least(np.concatenate([y[None], away]))
         chosen: list[int] = []
         for i in np.argsort(f, kind="stable").tolist():
@@ -180,8 +180,10 @@ def own_guesses(problem: Problem, count: int) -> list[Start]:
     d, random = problem.dynamics, np.random.default_rng(0)
     try:
         with np.errstate(all="ignore"):
-            found = sorted(straight(problem, Ends(problem).found()), key=lambda way: way.cost)
-            good = np.array([way.X[-1] for way in found if way.cost <= DEAR * found[0].cost])
+            known = [way for way in straight(problem, Ends(problem).found()) if np.isfinite(way.cost)]
+            found = sorted(known, key=lambda way: way.cost)
+            most = found[0].cost + (DEAR - 1.0) * abs(found[0].cost)
+            good = np.array([way.X[-1] for way in found if way.cost <= most])
             x0 = np.tile(problem.x0, (max(count, len(good)), 1))
             spread = np.sqrt(3.0 * (d.difference(x0[: len(good)], good) ** 2).mean(axis=0))
             others = straight(problem, d.integrate(x0, spread * random.uniform(-1.0, 1.0, (len(x0), d.n))))

@@ -170,6 +170,22 @@ def test_any_problem_has_own_guesses():
     assert ddp.solve_best(problem, 3, executor=1).best.converged
 
 
+@pytest.mark.parametrize("gain", [-5.0, -1e4])
+@pytest.mark.parametrize("place", ["running", "terminal"])
+def test_own_guesses_are_as_many_where_costs_are_negative(place, gain):
+    problem = reach()
+    paid = replace(problem, **{place: [*getattr(problem, place), lambda x, u: gain]})
+    assert len(own_guesses(paid, 4)) == 4
+    assert len(Ends(paid).found()) >= 3
+
+
+def test_ends_without_a_cost_do_not_hide_the_others(monkeypatch):
+    first, *others = straight(reach(), Ends(reach()).found())
+    found = [first._replace(cost=np.nan), *others]
+    monkeypatch.setattr("ddp.arrivals.straight", lambda problem, ends: found)
+    assert len(own_guesses(reach(), 4)) == 4
+
+
 def test_guesses_that_cannot_be_made_are_told(monkeypatch, caplog):
     def fails(problem):
         raise ValueError("too far")
