@@ -136,8 +136,10 @@ def _with_arguments_of(
             given.apply_defaults()
             return general(turns, *given.args)
 
-        vars(build)["__signature__"], build.__annotations__ = signature, {"return": Problem}
-        return suggesting(_explained(STEPPING, LANDING, STANDING)(build))
+        vars(build)["__signature__"] = signature
+        told = suggesting(_explained(STEPPING, LANDING, STANDING)(build))
+        told.__annotations__ = {"return": Problem}  # at last: wrappers of Python 3.14 take none over
+        return told
 
     return made
 
