@@ -8,6 +8,7 @@ import pytest
 
 import ddp
 import problems
+from dynamics.robots.omissions import warn_once
 
 SLOW = (
     "test_abuse.py", "test_tutorials.py", "ddp/test_kills.py", "test_readme.py", "test_convergence.py",
@@ -53,6 +54,7 @@ def _pinocchio_from_the_module_on() -> None:
 
 
 @pytest.fixture(autouse=True)
-def _pinocchio_from_the_test_on() -> None:
-    """Numbers that a test draws with Pinocchio are the same, whichever test ran before it."""
+def _from_the_test_on() -> None:
+    """Pinocchio draws the same numbers, and robots are warned of, whichever test ran before."""
     pin.seed(20240607)
+    warn_once.cache_clear()

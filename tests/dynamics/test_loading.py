@@ -7,7 +7,6 @@ from oracles import chain_of, random_state, random_tree
 
 import dynamics
 from ddp.errors import ModelError
-from dynamics.robots import omissions
 
 URDF = """<robot name="arm">
   <link name="base"/>
@@ -235,7 +234,6 @@ def test_an_empty_name_is_refused():
 
 
 def test_a_named_robot_is_warned_of_once_a_process(caplog):
-    omissions.warn_once.cache_clear()
     for _ in range(2):
         dynamics.load("double_pendulum")
     assert caplog.text.count("acts in RobotDynamics(..., damping=True) alone") == 1

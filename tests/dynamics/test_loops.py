@@ -15,7 +15,6 @@ from ddp.systems.system import expanded
 from dynamics import Loop, Robot, RobotDynamics
 from dynamics.robots.loop import Mechanism, closed, distances
 from dynamics.robots.mjcf.writing import World
-from dynamics.robots.omissions import warn_once
 from problems.costs import ControlCost, StateCost
 
 HOLDING = ("implicit-euler", "sdirk2")
@@ -312,8 +311,7 @@ def test_states_whose_loops_are_open_are_told():
 
 @pytest.fixture
 def told(caplog):
-    """Warnings that are logged, also those that this process has logged."""
-    warn_once.cache_clear()
+    """Warnings that are logged."""
     return lambda: [record.getMessage() for record in caplog.records]
 
 

@@ -175,7 +175,8 @@ def test_damping_and_springs_are_modelled_and_no_reason_to_warn(tmp_path, caplog
     assert said == []
     with caplog.at_level(logging.INFO, "mayne"):
         dynamics.load(path)
-    assert [record.levelname for record in caplog.records] == ["INFO"]
+    (record,) = (one for one in caplog.records if one.module == "omissions")  # kernels may be told of meanwhile
+    assert record.levelname == "INFO"
     assert "viscous damping of 'a' (line 4) acts in RobotDynamics, not in forward_dynamics" in caplog.text
     assert "springs of 'a' (line 4) act in RobotDynamics, not in forward_dynamics" in caplog.text
 

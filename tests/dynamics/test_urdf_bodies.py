@@ -10,7 +10,6 @@ from oracles import random_tree
 
 import dynamics
 from ddp.errors import ModelError
-from dynamics.robots import omissions
 from dynamics.robots.massless_joints import mass_matrix
 
 WEIGHTLESS = ("bluevolta_bravo7_gripper", "bravo7_gripper", "falcon_bravo7_gripper", "romeo")
@@ -203,7 +202,6 @@ def impossible(robot):
 
 @pytest.mark.parametrize("name", sorted(robots_loader.ROBOTS))
 def test_every_robot_of_example_robot_data_loads_or_says_why_not(name, caplog):
-    omissions.warn_once.cache_clear()
     if name == "cassie":
         assert len(dynamics.load(name).loops) == 4  # an SDF model: see test_sdf.py
         return
