@@ -1,4 +1,9 @@
-"""Run the command in tests, and see it fail."""
+"""Run the command in tests, and see it fail, or what it writes on a terminal."""
+
+import os
+import pty
+import subprocess
+from collections.abc import Sequence
 
 from click.testing import CliRunner, Result
 
@@ -11,6 +16,22 @@ SMALL = "pendulum/swing-up"
 def mayne(*arguments: object) -> Result:
     """Run the command with some arguments."""
     return CliRunner().invoke(cli.main, [str(argument) for argument in arguments])
+
+
+def on_a_terminal(command: Sequence[object], status: int = 0, **options: object) -> str:
+    """All that a program writes on a terminal, which gives it in parts of any size."""
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen([str(word) for word in command], stdout=theirs, stderr=theirs, **options)
+    os.close(theirs)
+    written = bytearray()
+    try:
+        while part := os.read(ours, 4096):
+            written += part
+    except OSError:  # the other end is closed
+        pass
+    os.close(ours)
+    assert process.wait() == status, written
+    return written.decode()
 
 
 def fails_with(result: Result, status: int, *words: str, without: str = "Traceback") -> None:

@@ -286,7 +286,8 @@ def test_kernels_are_compiled_ahead(tmp_path):
     assert again["problems"][0]["compiled"] == 0
     assert not compiled
     assert told["folder"] == str(cache_directory() / "kernels")
-    assert 100 < before <= told["kernels"] <= after
+    assert before <= told["kernels"] <= after
+    assert told["kernels"] > 20
     assert told["bytes"] > 1e5
     fails_with(mayne("warm", "pendulum/swing"), 2, "pendulum/swing", "did you mean")
 

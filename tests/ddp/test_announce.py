@@ -2,15 +2,15 @@
 
 import logging
 import os
-import pty
 import re
-import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from commands import on_a_terminal
 from numba.core.compiler_lock import global_compiler_lock
 
 import ddp
@@ -21,9 +21,6 @@ from problems import pendulum
 ROOT = Path(__file__).parents[2]
 
 CHAIN = """
-import sys
-import time
-
 from ddp.compiling.kernel import kernel
 
 
@@ -43,7 +40,7 @@ def first(x):
 
 
 if __name__ != "__main__":
-    print("at work", time.time(), flush=True)
+    print("at work", flush=True)
     print("found", first(3.0), flush=True)
 """
 
@@ -56,27 +53,12 @@ with progress("adding"):
 """
 
 
-def on_a_terminal(tmp_path, code="import chain", **environment):
-    """Output on a terminal of code that compiles the three kernels of CHAIN: pairs (when, text)."""
+def compiled(tmp_path, code="import chain", **environment):
+    """Output on a terminal of code that compiles the three kernels of CHAIN."""
     (tmp_path / "chain.py").write_text(CHAIN)
-    command = [sys.executable, "-c", code]
     folders = {"MAYNE_CACHE_DIR": str(tmp_path / "cache"), "PYTHONPATH": f"{tmp_path}:{ROOT}"}
     given = {**os.environ, **folders, **environment}
-    ours, theirs = pty.openpty()
-    process = subprocess.Popen(command, stdout=theirs, stderr=theirs, env=given, cwd=tmp_path)
-    os.close(theirs)
-    written = []
-    while True:
-        try:
-            text = os.read(ours, 4096).decode()
-        except OSError:  # the other end is closed
-            break
-        if not text:
-            break
-        written.append((time.time(), text))
-    os.close(ours)
-    assert process.wait() == 0, written
-    return written
+    return on_a_terminal([sys.executable, "-c", code], env=given, cwd=tmp_path)
 
 
 def uncached(function):
@@ -87,34 +69,30 @@ def uncached(function):
 
 
 def test_a_line_on_a_terminal_counts_to_a_total_and_ends_at_it(tmp_path):
-    written = on_a_terminal(tmp_path)
-    text = "".join(part for _, part in written)
+    text = compiled(tmp_path)
     counts = [(int(k), int(n)) for k, n in re.findall(r"\(first run only\): (\d+) of (\d+), \d+ s", text)]
     assert {(1, 3), (2, 3), (3, 3)} <= set(counts)
+    assert counts[0] == (1, 3)  # from the first kernel on
     assert all(k <= n for k, n in counts)
     assert [n for _, n in counts] == sorted(n for _, n in counts)
     assert re.search(r"\ncompiled 3 of 3 kernels in \d+ s\r\n$", text)
     assert "\rfound 11.0\r\n" in text  # a line of its own
-    began = float(re.search(r"at work ([\d.]+)", text)[1])
-    first = next(when for when, part in written if "compiling" in part)
-    assert first - began < 10.0  # 0.1 on a machine that does nothing else
 
 
 def test_the_command_line_s_progress_ends_at_the_same_total(tmp_path):
-    text = "".join(part for _, part in on_a_terminal(tmp_path, WITH_PROGRESS, TERM="xterm"))
+    text = compiled(tmp_path, WITH_PROGRESS, TERM="xterm")
     assert "adding" in text
     assert "compiled 3 of 3 kernels in" in text
     assert text.count("compiled 3") == 1
 
 
 def test_silence_can_be_asked_for(tmp_path):
-    text = "".join(part for _, part in on_a_terminal(tmp_path, MAYNE_QUIET="1"))
-    assert "compil" not in text
+    assert "compil" not in compiled(tmp_path, MAYNE_QUIET="1")
 
 
 def test_the_command_line_s_progress_is_silent_on_request(tmp_path):
-    assert on_a_terminal(tmp_path, WITH_PROGRESS, TERM="xterm", MAYNE_QUIET="1")[0][1].startswith("at work")
-    text = "".join(part for _, part in on_a_terminal(tmp_path, WITH_PROGRESS, TERM="xterm", MAYNE_QUIET="1"))
+    text = compiled(tmp_path, WITH_PROGRESS, TERM="xterm", MAYNE_QUIET="1")
+    assert text.startswith("at work")
     assert "adding" not in text
     assert "\x1b" not in text
 
@@ -180,6 +158,7 @@ def shown(monkeypatch):
             self.append(text)
 
     recorder = Recorder()
+    monkeypatch.setattr(announce, "SETTLED", np.inf)  # however long a busy machine takes between two kernels
     with announce.shown_by(recorder):
         yield recorder
 
@@ -191,7 +170,7 @@ def test_compiling_in_this_process_is_shown_and_logged(shown, caplog):
     assert double(np.float64(2.5)) == 5.0
     announce.finish()
     announce.finish()
-    assert shown[0].startswith("compiling kernels (first run only): 1 of 1, 0 s")
+    assert next(text for text in shown if "loading" not in text).startswith("compiling kernels (first run only): 1 of")
     assert shown[-1].startswith("compiled 1 of 1 kernels in")
     assert sum(text.startswith("compiled") for text in shown) == 1
     records = [record.getMessage() for record in caplog.records if record.name == "mayne"]
@@ -202,18 +181,20 @@ def test_compiling_in_this_process_is_shown_and_logged(shown, caplog):
 def test_loading_that_takes_long_is_shown_until_it_is_done(shown, monkeypatch):
     monkeypatch.setattr(announce, "is_watched", lambda: True)
     with global_compiler_lock:  # as whoever loads kernels does, or waits for another process
-        time.sleep(announce.LONG + 4 * announce.REDRAWN)
+        until = time.monotonic() + 60.0
+        while not shown and time.monotonic() < until:
+            time.sleep(announce.REDRAWN)
     assert shown[-2].startswith("loading kernels, ")
     assert shown[-1] == ""
     assert not any(text.startswith("compil") for text in shown)
 
 
-def test_the_line_is_finished_by_itself(shown):
+def test_the_line_is_finished_by_itself(shown, monkeypatch):
+    monkeypatch.setattr(announce, "SETTLED", announce.REDRAWN)
     triple = uncached(lambda x: 3.0 * x)
     assert triple(np.float64(1.0)) == 3.0
-    for _ in range(100):
-        if shown[-1].startswith("compiled"):
-            break
+    until = time.monotonic() + 60.0
+    while not shown[-1].startswith("compiled") and time.monotonic() < until:
         time.sleep(0.1)
     assert shown[-1].startswith("compiled 1 of 1")
 
@@ -247,22 +228,20 @@ def test_a_stopwatch_tells_compiling_from_work():
     assert watch.seconds >= 0.05
 
 
-def test_seconds_of_a_solve_are_without_compiling():
+def test_seconds_of_a_solve_are_without_compiling(monkeypatch):
+    """By a clock on which it takes days: what else a busy machine does is little beside it."""
     problem = pendulum.swing_up(horizon=20)
     known = ddp.solve(problem)
-    square = uncached(lambda x: x * x + 1.0)
-    compiled = []
-
-    def compiling(record):
-        if not compiled:
-            before = time.perf_counter()
-            square(np.float64(2.0))
-            compiled.append(time.perf_counter() - before)
-
-    solution = ddp.solve(problem, callback=compiling)
-    assert 0.5 * compiled[0] < solution.setup_seconds <= 1.1 * compiled[0]
+    square, days = uncached(lambda x: x * x + 1.0), []
+    built = square._built
+    monkeypatch.setattr(square, "_built", lambda *arguments: days.append(1e6) or built(*arguments))
+    clock = SimpleNamespace(perf_counter=lambda: time.perf_counter() + sum(days))
+    monkeypatch.setattr("ddp.compiling.setup.time", clock)
+    solution = ddp.solve(problem, callback=lambda record: square(np.float64(2.0)))
+    assert solution.setup_seconds == pytest.approx(sum(days), rel=1e-3)
+    assert len(days) > 0
     assert solution.cost == known.cost
-    assert sum(record.seconds for record in solution.history) <= solution.seconds
+    assert sum(record.seconds for record in solution.history) <= solution.seconds < 1e3
 
 
 def test_seconds_are_saved_and_loaded(tmp_path):
