@@ -175,7 +175,7 @@ def test_the_live_viewer_answers_on_this_machine_and_prints_nothing(pole, capsys
 
     drawn = viz.animate(pole, np.zeros((5, 4)), 0.1)
     assert drawn.where.startswith("http://127.0.0.1:")
-    with urlopen(drawn.where, timeout=10) as answer:
+    with urlopen(drawn.where, timeout=60) as answer:
         assert b"meshcat" in answer.read().lower()
     assert capsys.readouterr().out == ""
 

@@ -76,7 +76,7 @@ def test_long_solves_are_thinned_and_keep_first_and_last():
 def asked(address, about, origin=None):
     own = "/".join(address.split("/")[:3])
     request = urllib.request.Request(address, json.dumps(about).encode(), {"Origin": origin or own})
-    return json.loads(urllib.request.urlopen(request, timeout=10).read())
+    return json.loads(urllib.request.urlopen(request, timeout=60).read())
 
 
 def test_a_live_page_shows_the_newest_iteration_and_then_the_solution(solved):
