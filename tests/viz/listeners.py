@@ -1,8 +1,13 @@
-"""Ports that processes listen on, and processes of a session that are left, as Linux tells."""
+"""Ports that processes listen on, what they refuse, and processes of a session that are left, as Linux tells."""
 
 import ipaddress
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from urllib.error import HTTPError
+
+import pytest
 
 LISTEN = "0A"
 
@@ -19,6 +24,14 @@ def listening(process: int | str = "self") -> set[tuple[str, int]]:
                 words = [bytes.fromhex(address[i : i + 8])[::-1] for i in range(0, len(address), 8)]
                 found.add((str(ipaddress.ip_address(b"".join(words))), int(port, 16)))
     return found
+
+
+@contextmanager
+def refused(status: str) -> Iterator[None]:
+    """Expect an answer of this status; it is closed, which Python else warns of whenever it collects garbage."""
+    with pytest.raises(HTTPError, match=status) as caught:
+        yield
+    caught.value.close()
 
 
 def session(leader: int) -> set[int]:

@@ -3,13 +3,13 @@
 import base64
 import gzip
 import json
-import urllib.error
 import urllib.request
 from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from listeners import refused
 from pages import Page, moves, unpack
 
 import viz
@@ -100,9 +100,9 @@ def test_a_live_page_shows_the_newest_iteration_and_then_the_solution(solved):
 
 def test_a_live_page_answers_its_own_page_alone(solved):
     live = viz.Live(solved[0].problem)
-    with pytest.raises(urllib.error.HTTPError, match="405"):
+    with refused("405"):
         asked(live.where, {"since": 0}, origin="http://evil.example")
-    with pytest.raises(urllib.error.HTTPError, match="404"):
+    with refused("404"):
         asked(live.where[:-4] + "xxx/", {"since": 0})
     assert asked(live.where, [1, 2]) == {"told": "not understood"}
 

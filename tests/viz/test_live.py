@@ -10,7 +10,6 @@ import subprocess
 import sys
 import time
 import webbrowser
-from urllib.error import HTTPError
 from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
 
@@ -18,7 +17,7 @@ import numpy as np
 import pinocchio as pin
 import pytest
 from click.testing import CliRunner
-from listeners import listening, session
+from listeners import listening, refused, session
 from pages import Page
 
 import dynamics.robots.model as dynamics
@@ -131,7 +130,7 @@ def test_only_this_machine_is_listened_to(shown):
 
 @pytest.mark.parametrize("host", ["evil.example", "evil.example:{port}", "127.0.0.1", "127.0.0.1:1", "0.0.0.0:{port}"])
 def test_a_name_that_was_bound_to_this_machine_is_refused(shown, host):
-    with pytest.raises(HTTPError, match="421"):
+    with refused("421"):
         answer(shown.where, Host=host.format(port=urlsplit(shown.where).port))
 
 
@@ -154,13 +153,13 @@ def test_localhost_is_this_machine_too(shown):
 @pytest.mark.parametrize("path", ["/", "/favicon.ico", "/../../etc/passwd", "{path}/..", "{path}?"])
 def test_nothing_but_the_pages_is_there(shown, path):
     where = urlsplit(shown.where)
-    with pytest.raises(HTTPError, match="404"):
+    with refused("404"):
         answer(f"http://{where.netloc}{path.format(path=where.path)}")
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS", "CONNECT"])
 def test_pages_are_read_and_nothing_else(shown, method):
-    with pytest.raises(HTTPError, match="405" if method == "POST" else "501"):
+    with refused("405" if method == "POST" else "501"):
         answer(shown.where, method)
     status, headers, text = answer(shown.where, "HEAD")
     assert (status, text) == (200, b"")
