@@ -133,15 +133,15 @@ class DDP:
     def approaches(self, iterate: Iterate) -> bool:
         """Whether a solve with constraints begins by rollouts without them.
 
-        Not with an earlier solve's multipliers, nor from states that are given: where these are a motion that meets
-        the constraints, for its way is chosen, nor where equalities have to hold, for rollouts would lead away.
+        Not with an earlier solve's multipliers, nor from states that are given where equalities have to hold, for
+        rollouts would lead away, nor where these are a motion that meets the constraints with one at its bound already.
         """
         guess, rows = iterate.guess, iterate.problem.rows
         if not (self._open and iterate.constrained):
             return False
         if guess is None:
             return True
-        if guess.imposed and (rows.equal.any() or _is_way(guess, rows)):
+        if guess.imposed and (rows.equal.any() or (is_way(guess, rows) and not is_way(guess, rows, -MET))):
             return False
         return guess.earlier is None and not _has_stood(guess)
 
@@ -205,9 +205,10 @@ def _has_stood(guess: Guess) -> bool:
     return guess.keeper is not None and guess.keeper.standing is not None
 
 
-def _is_way(guess: Guess, rows: Rows) -> bool:
-    """Whether states of a guess move, and meet all constraints."""
-    return bool((guess.X[0] != guess.X).any()) and rows.worst(guess.X, guess.U, soft=True) <= MET
+def is_way(guess: Guess, rows: Rows, beyond: float = MET) -> bool:
+    """Whether states of a guess move, no row further beyond its bounds than that; room, if ``beyond`` is negative."""
+    c = rows.values(guess.X, guess.U)
+    return bool((guess.X[0] != guess.X).any() and (c >= rows.lower - beyond).all() and (c <= rows.upper + beyond).all())
 
 
 def as_solver(solver: DDP | None) -> DDP:

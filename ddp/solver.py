@@ -85,8 +85,8 @@ def solve(
     because iterations have come to their limit or costs have no minimum, has not converged.
 
     Constraints are held by full-space steps (``step`` of `DDP`): gains keep what is at its bound. A few rollouts
-    without constraints may lead to where they begin, but not where X of a guess (X, U) moves and meets constraints,
-    which keeps its way around obstacles. If they fail from there, where constraints do not give way yet, or
+    without constraints may lead to where they begin; where X of a guess (X, U) moves and meets constraints, only as
+    long as it keeps its way around obstacles. If they fail from there, where constraints do not give way yet, or
     end at a minimum whose cost is mostly that of a missed target, they begin anew: after failures from states that
     go around what the straight way violates (`ddp.constraints.detours`); from the guess itself, unless that failed with
     states that violate constraints; after failures from the default guess, too; then from a few motions that violate

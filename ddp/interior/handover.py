@@ -6,7 +6,8 @@ steps, which from there end at better minima than from the guess. Where steps ha
 constraints does not lead to motion with them: full-space steps then begin before these. Without equalities two in a row
 have to be, for motion without constraints may meet nearly all of the others. With equalities costs may not say where
 the motion has to end: where rollouts lead away from there, as an arm falls if torques alone cost, full-space steps
-begin from the guess.
+begin from the guess. From a way that is given, states that move and meet constraints, rollouts go as long as what they
+violate may be mended on the same side of obstacles.
 
 Without constraints rollouts come first, as they cost least. Where one has to be short a linear step may go further.
 Within limits of controls full-space steps then take over where the next full rollout would go far astray: in stiff
@@ -27,12 +28,14 @@ import numpy as np
 
 from ddp import starts
 from ddp.errors import ModelError
+from ddp.guesses import Guess
 from ddp.interior.course import TOLERANCE
 from ddp.interior.filter import Filter, accepts, begin_filter
 from ddp.interior.outside import straying
 from ddp.interior.scaling import factors_of
 from ddp.interior.solve import AT_ONCE, PATIENCE_WITHIN, SHORT, is_small, minimise, scale_of
 from ddp.machine.written import address
+from ddp.options import is_way
 from ddp.protocols import Array
 from ddp.solutions.status import End, Ending, Record
 from ddp.sweeps.outcome import Sweep
@@ -132,9 +135,42 @@ COARSE = 1e-2
 """Expected decrease, relative to the cost, that is small enough where constraints do not hold."""
 
 
+SAME = 0.5
+"""Cosine between forces of what is violated, at each knot, from which on they push the same way."""
+
+
 def _worst(iterate: Iterate, factors: Array | None = None) -> float:
     """The largest amount by which any row is beyond its bounds, soft ones as well, for here they cost nothing."""
     return iterate.problem.rows.worst(iterate.X, iterate.U, factors, soft=True)
+
+
+def _keeps(iterate: Iterate, way: Guess, X: Array, U: Array) -> bool:
+    """Whether a motion (X, U) may go back to the side of obstacles on which a way meets constraints.
+
+    There what it violates pushes the same way, and no row is violated halfway that holds at both.
+    """
+    problem, rows, d = iterate.problem, iterate.problem.rows, iterate.problem.dynamics
+    beyond = rows.beyond(rows.values(X, U))
+    halfway = d.integrate(way.X, 0.5 * d.difference(way.X, X)), 0.5 * (way.U + U)
+    if not (rows.beyond(rows.values(*halfway))[beyond == 0.0] == 0.0).all():
+        return False
+    now, then = np.zeros((2, len(X), d.n + d.nu))
+    problem.add_forces(X, U, beyond, now)
+    problem.add_forces(way.X, way.U, beyond, then)
+    return bool(((now * then).sum(axis=1) >= SAME * np.linalg.norm(now, axis=1) * np.linalg.norm(then, axis=1)).all())
+
+
+def _way(iterate: Iterate) -> Guess | None:
+    """The states of a guess that move and meet constraints, if it has such."""
+    guess = iterate.guess
+    return guess if guess is not None and guess.imposed and is_way(guess, iterate.problem.rows) else None
+
+
+def _leaves(iterate: Iterate, way: Guess) -> bool:
+    """Whether the first rollout from a way would be short, or lead to other sides of obstacles."""
+    sweep = iterate.sweep(0.0, 0.0)
+    step = iterate.search(sweep, 1.0) if sweep.failed < 0 else None
+    return step is None or step.alpha < 1.0 or not _keeps(iterate, way, step.X, step.U)
 
 
 def approach(descent: Descent) -> End | None:
@@ -143,16 +179,23 @@ def approach(descent: Descent) -> End | None:
     The iterate is left where full-space steps begin.
     """
     iterate, solver, history = descent.iterate, descent.solver, descent.history
-    problem, first, coarse, short = iterate.problem, len(history), True, 0
-    bound = bool(problem.rows.equal.any())
+    problem, rows, first, coarse, short = iterate.problem, iterate.problem.rows, len(history), True, 0
+    bound = bool(rows.equal.any())
     enough = 1 if bound else IN_A_ROW
     begun = before = iterate.X, iterate.U, iterate.gaps.copy()
     most = starts.WORSE * _worst(iterate) if bound else np.inf
+    way = _way(iterate)
+    if way is not None and _leaves(iterate, way):
+        return None
     while len(history) < solver.max_iterations:
         if short == 0:
             before = iterate.X, iterate.U, iterate.gaps.copy()
+        last = iterate.X, iterate.U, iterate.gaps.copy()
         end = descent.run(max(COARSE, solver.tolerance) if coarse else solver.tolerance, len(history) + 1)
         hold = not bound and _worst(iterate) <= TOLERANCE
+        if way is not None and not (hold or _keeps(iterate, way, iterate.X, iterate.U)):
+            iterate.arrive(*last)
+            break
         step = history[-1].step if len(history) > first else 0.0
         short = 0 if step >= LONG else short + 1 if step > 0.0 else enough
         if end.ending.converged:
@@ -169,7 +212,7 @@ def approach(descent: Descent) -> End | None:
             break
         elif not hold and (not coarse or len(history) - first >= MOST):
             break
-    undefined = not np.isfinite(problem.rows.values(iterate.X, iterate.U)).all()
+    undefined = not np.isfinite(rows.values(iterate.X, iterate.U)).all()
     if undefined or descent.endless() or (bound and _worst(iterate) > most):
         iterate.arrive(*begun)
     return None

@@ -10,7 +10,7 @@ from constrained_systems import UR5_TO, noisy, on_a_rail, point_to_point
 import ddp
 from dynamics import FunctionDynamics, RobotDynamics, frame_placement, load
 from problems import arm, cartpole, gaits, pendulum, quadrotor
-from problems.constraints import FramePositionEquality, JointLimits, StateEquality
+from problems.constraints import FramePositionEquality, JointLimits, StateEquality, TorqueLimits
 from problems.costs import ControlCost, StateCost
 from problems.obstacles import Sphere, SphereClearance
 from tests.benchmarks.optimisers import limited, published
@@ -181,6 +181,15 @@ def test_convex_steps_are_taken_where_exact_ones_open_too_much():
     assert solution.iterations <= 13  # 27 with barriers from the guess
     assert solution.cost == pytest.approx(ddp.solve(problem, LINEAR).cost, rel=1e-8)
     assert max(record.penalty for record in solution.history) == 0.0
+
+
+def test_constraints_that_never_bind_leave_the_iterations_of_gaits():
+    free, cones = gaits.trot("a1"), gaits.trot("a1", cones="constraint")
+    robot = free.dynamics.robot
+    bounded = replace(free, constraints=[JointLimits(robot), TorqueLimits(free.dynamics)])
+    alone, *others = (ddp.solve(problem) for problem in (free, cones, bounded))
+    assert [other.iterations for other in others] == [alone.iterations] * 2  # 9 and 12 for 5, from the guess at once
+    assert [other.cost for other in others] == pytest.approx([alone.cost] * 2, rel=1e-9)
 
 
 def test_slacks_do_not_hold_up_steps_past_obstacles(rng):
