@@ -1,19 +1,22 @@
 """The ``mayne`` command, and ``python -m mayne``.
 
 Its version and the list of its commands are told, and unknown commands refused, without importing what they need, which
-takes seconds.
+takes seconds. All imports that take time are made where Ctrl-C is told in one word.
 """
 
-import difflib
+from __future__ import annotations
+
 import gc
 import os
 import signal
 import sys
 from collections.abc import Callable
-
-import click
+from typing import TYPE_CHECKING
 
 from mayne import _telling
+
+if TYPE_CHECKING:
+    import click
 
 ABOUT = "Trajectory optimisation with full second-order DDP."
 
@@ -41,6 +44,8 @@ COMMANDS = {
 
 def overview() -> click.Group:
     """The command as far as it explains itself."""
+    import click
+
     commands = [click.Command(name, help=text, short_help=text) for name, text in COMMANDS.items()]
     settings = {"help_option_names": ["-h", "--help"]}
     group = click.Group("mayne", commands, help=ABOUT, context_settings=settings)
@@ -49,32 +54,29 @@ def overview() -> click.Group:
 
 def main() -> None:
     """Run the command on the program's arguments."""
-    given = sys.argv[1] if len(sys.argv) > 1 else "--help"
-    if given in ("-h", "--help", "--version"):
-        overview()(prog_name="mayne")
-    if not given.startswith("-") and given not in COMMANDS:
-        _refuse(given)
-    try:
-        command = _loaded()
-    except KeyboardInterrupt:
-        click.echo("interrupted", err=True)
-        os._exit(128 + signal.SIGINT)  # Python would end by the signal if the interrupt passed through C's imports
+    ours = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if ours:  # an exception would be lost in imports of C's
+        signal.signal(signal.SIGINT, _leave)
+    command = _loaded(sys.argv[1] if len(sys.argv) > 1 else "--help")
+    if ours:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     command(prog_name="mayne")
 
 
-def _refuse(given: str) -> None:
-    """Say that there is no such command, and which is meant; exit status 2."""
-    near = difflib.get_close_matches(given, COMMANDS, n=1, cutoff=0.5)
-    hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(COMMANDS)}"
-    click.echo(f"Error: no such command: {given[:80]!r}; {hint}", err=True)
-    sys.exit(2)
+def _leave(*_: object) -> None:
+    os.write(2, b"\r\x1b[Kinterrupted\n" if os.isatty(2) else b"interrupted\n")
+    os._exit(128 + signal.SIGINT)
 
 
-def _loaded() -> Callable[..., object]:
-    """The whole command; a terminal is told that loading it takes seconds.
+def _loaded(given: str) -> Callable[..., object]:
+    """The command for a first argument: the whole one only where it is needed, which a terminal is told of.
 
     Imports leave no garbage, and looking for some is a fifth of their time.
     """
+    if given in ("-h", "--help", "--version"):
+        return overview()
+    if not given.startswith("-") and given not in COMMANDS:
+        _refuse(given)
     gc.disable()
     try:
         with _telling():
@@ -82,6 +84,16 @@ def _loaded() -> Callable[..., object]:
     finally:
         gc.enable()
     return command
+
+
+def _refuse(given: str) -> None:
+    """Say that there is no such command, and which is meant; exit status 2."""
+    from difflib import get_close_matches
+
+    near = get_close_matches(given, COMMANDS, n=1, cutoff=0.5)
+    hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(COMMANDS)}"
+    sys.stderr.write(f"Error: no such command: {given[:80]!r}; {hint}\n")
+    sys.exit(2)
 
 
 if __name__ == "__main__":

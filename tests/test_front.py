@@ -95,6 +95,22 @@ def test_a_misspelt_command_is_refused_at_once():
     assert "numpy" not in done.stderr
 
 
+@pytest.mark.parametrize("module", ["click", "numpy._core.multiarray", "problems.cli"])
+def test_a_command_that_is_interrupted_while_it_is_loaded_says_so_in_one_word(module):
+    code = f"""if True:
+        import os, signal, sys
+        class Interrupting:
+            def find_spec(self, name, path, target=None):
+                if name == {module!r}:
+                    os.kill(os.getpid(), signal.SIGINT)
+        sys.meta_path.insert(0, Interrupting())
+        sys.argv[1:] = ["list"]
+        from mayne.__main__ import main
+        main()"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=ROOT)
+    assert (done.returncode, done.stderr) == (130, "interrupted\n")
+
+
 HIDING = [
     ("dynamics.py", "import mayne"),
     ("dynamics.py", "from ddp import solve"),
