@@ -47,7 +47,8 @@ UNSTABLE, PUSH = 1e9, 1e-3
 a length or an angle PUSH [rad, m]."""
 
 FIRM = 1e3
-"""ρ JᵀJ as a multiple of the stiffness R_q, so that it is the same in any units."""
+"""ρ JᵀJ as a multiple of the stiffness R_q, degrees of freedom in units of 1 / √M_ii: then all units of lengths are
+alike, also beside those of angles."""
 
 SWEEPS, CLOSE, FARTHEST, SHORTEST = 200, 1e-9, 0.5, 1e-300
 """Steps at most; the next one, were it as much shorter as the last one was, is below CLOSE; none moves a joint, or a
@@ -126,8 +127,14 @@ def settle(tree, loops, pulls, ws, x, lp):
             scale = stiff / square_root(1e-300 + squares(as_vector(x.M), nv * nv))
             if nc > 0:
                 see_loops(tree, loops, x.q, ws, lp)
+                firm, rates = zero, zero
+                for i in range(nv):
+                    for j in range(nv):
+                        firm += x.Rq[i, j] * x.Rq[i, j] / (1e-300 + x.M[i, i] * x.M[j, j])
+                    for r in range(nc):
+                        rates += lp.J[r, i] * lp.J[r, i] / (1e-300 + x.M[i, i])
+                firm = square_root(firm) / (1e-300 + rates)
                 add_loop_stiffness(tree, loops, -1.0, x.force, ws, lp, x.Rq)
-                firm = stiff / (1e-300 + squares(as_vector(lp.J), nc * nv))
             for i in range(nv):
                 left = x.R[i]
                 for r in range(nc):

@@ -114,6 +114,29 @@ def test_closed_chains_rest_alike_in_any_units(rng):
             assert np.abs(torque - J.T @ found.forces).max() < 1e-8 * np.abs(torque).max()
 
 
+def hung_plate(size):
+    """A free plate that hangs by balls on three rods with arms above; size: of lengths, its mass goes with the cube."""
+    bodies, ends = "", ""
+    for k in range(3):
+        place = " ".join(map(str, 0.3 * size * np.array([np.cos(2.1 * k), np.sin(2.1 * k), 0.0])))
+        bodies += f"""<body name="arm{k}" pos="{place}" euler="0 0 {2.1 * k}"><joint axis="0 1 0"/>
+        <geom type="capsule" fromto="0 0 0 {0.4 * size} 0 0" size="{0.02 * size}"/>
+        <body name="rod{k}" pos="{0.4 * size} 0 0"><joint axis="0 1 0"/><joint axis="1 0 0"/>
+        <geom type="capsule" fromto="0 0 0 {-0.6 * size} 0 {-0.8 * size}" size="{0.01 * size}"/></body></body>"""
+        ends += f'<connect body1="rod{k}" body2="plate" anchor="{-0.6 * size} 0 {-0.8 * size}"/>'
+    return dynamics.load(f"""<mujoco model="plate"><compiler angle="radian"/><worldbody>{bodies}
+    <body name="plate" pos="0 0 {-0.8 * size}"><freejoint/><geom type="cylinder" size="{0.2 * size} {0.02 * size}"/>
+    </body></worldbody><equality>{ends}</equality></mujoco>""")
+
+
+def test_a_free_body_hangs_alike_at_any_size():
+    usual, small = (statics(hung_plate(size), q0=hung_plate(size).closed(hung_plate(size).q0)) for size in (1.0, 0.01))
+    assert usual.converged
+    assert small.converged
+    assert small.iterations < usual.iterations + 10
+    assert small.q[:9] == pytest.approx(usual.q[:9], abs=1e-6)
+
+
 @pytest.mark.parametrize("unit", [1.0, 1e3])
 def test_what_slides_goes_as_far_as_it_must_in_any_unit(unit):
     """A hoist of soft springs on which a loaded beam swings and slides; unit: of lengths, in a metre."""
