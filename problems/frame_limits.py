@@ -35,7 +35,7 @@ class _AlongAxes(RobotConstraint):
             raise ProblemError("axes: expected directions that are not zero, at least one")
         kept = bounded(self, self.lower, self.upper, len(array))
         checks.settle(self, _axes=array[kept].copy())
-        if len(kept) < len(array):
+        if self.axes is not None or len(kept) < len(array):
             checks.settle(self, axes=array[kept].copy())  # what copies with other numbers are made of
 
     def marks(self) -> list[Mark]:

@@ -44,6 +44,18 @@ def test_bounds_on_frames_and_the_centre_of_mass_are_exact_to_second_order(robot
         exact(limits, model, lambda q, v, twist=twist: twist(q, v)[[1, 3, 4]], x, rng)
 
 
+@pytest.mark.parametrize(
+    "make", [lambda robot, *numbers: FramePositionLimits(robot, "tool0", *numbers), CenterOfMassLimits]
+)
+def test_axes_are_copies_that_cannot_be_written_on(robots, make):
+    given = np.eye(3)
+    made = make(robots["ur5"], -1.0, 1.0, given)
+    given[:] = 0.0
+    np.testing.assert_array_equal(replace(made).axes, np.eye(3))
+    with pytest.raises(ValueError, match="read-only"):
+        made.axes[:] = 0.0
+
+
 def test_a_tool_stays_above_a_height_and_within_a_speed():
     plain = arm.reach("ur5", horizon=30, dt=0.03)
     robot, free = plain.dynamics.robot, ddp.solve(plain)
