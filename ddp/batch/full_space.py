@@ -90,12 +90,11 @@ def begin(w, lane, f, p):
     p.valued = 0
     close_gaps(w, lane)
     trials.begin(f.memory)
-    passes.differentiate(f.memory)
+    passes.begin(f.memory)
     (X, U, _, _), H, diagonal = trajectory(p), array_at(p.lzz, (N + 1, nz, nz)), array_at(p.diagonal, (N + 1, nz))
     found = magnitude(array_at(p.l, (N + 1,)), integers_at(p.costs_separable, (N + 1,)), H, diagonal, X, U)
-    p.scale = min(1.0, found) if found > 0.0 else 1.0
+    p.scale = found if found > 0.0 else 1.0
     p.barrier = START * p.scale
-    passes.begin(f.memory, True)
     iteration.begin(f.memory, f.course, lane.iterations, UNKNOWN)
 
 

@@ -6,7 +6,7 @@ s: a `Course`, p: a `Memory`. Barriers are relative to the cost that counts as o
 
 from ddp.compiling.kernel import kernel
 from ddp.compiling.portable import portable
-from ddp.costs.hessians import EPSILON
+from ddp.costs.hessians import DOWN_TO, EPSILON
 from ddp.interior.filter import Filter, clear_filter
 from ddp.interior.passes import beyond, judged, priced_openness, priced_rows, violation
 from ddp.interior.trials import penalised
@@ -82,8 +82,11 @@ def lowered(barrier):
 
 @portable
 def unit(p):
-    """Cost that counts as one where a solve ends: the scale, or what the point costs if that is less, or one."""
-    return min(p.scale, max(abs(p.cost), 1.0))
+    """Cost that counts as one where a solve ends: the scale, or what the point costs if that is less, or one.
+
+    Without constraints not one, but a small share of the scale.
+    """
+    return min(p.scale, max(abs(p.cost), 1.0 if p.first > 0 else DOWN_TO * p.scale))
 
 
 @kernel

@@ -11,11 +11,12 @@ from ddp.compiling.portable import portable
 from ddp.protocols import Array
 
 FALL, RISE = 1e-5, 1e-8
-"""By how much an entry of the filter has to be undercut: of its residual, and in the cost, of its residual too."""
+"""By how much an entry of the filter has to be undercut: of its residual, and in the cost, of its residual times the
+cost that counts as one."""
 
 SLOPE, COST_POWER, RESIDUAL_POWER, NEARLY = 1e-4, 2.3, 1.1, 1e-4
-"""Armijo's share; when a step is to lower the cost: (-α slope)^COST_POWER > residual^RESIDUAL_POWER, and the residual
-is smaller than `NEARLY` times the first one, or 0.1."""
+"""Armijo's share; when a step is to lower the cost: (-α slope)^COST_POWER > residual^RESIDUAL_POWER, in units of
+the cost that counts as one, and the residual is smaller than `NEARLY` times the first one, or 0.1."""
 
 MOST, MOST_OF_GAPS = 10.0, 3.0
 """Residuals are at most so many times the largest of one and those that the solve and this barrier began with; where
@@ -66,16 +67,16 @@ def accepts(s, theta, phi, theta0, phi0, slope, alpha):
 
     theta0, phi0: θ, φ of the iterate.   slope: of φ along the step.
     """
-    slack = EPSILON * abs(phi0)
+    slack, unit = EPSILON * abs(phi0), min(s.unit, abs(phi0))
     if not (theta <= s.most and phi - phi0 <= RISEN * max(s.unit, abs(phi0))):
         return False, False
     for j in range(s.entries):
-        if theta > (1.0 - FALL) * s.thetas[j] and phi >= s.phis[j] - RISE * s.thetas[j] + slack:
+        if theta > (1.0 - FALL) * s.thetas[j] and phi >= s.phis[j] - RISE * unit * s.thetas[j] + slack:
             return False, False
     gain = -alpha * slope
-    if theta0 <= s.nearly and gain > 0.0 and gain**COST_POWER > theta0**RESIDUAL_POWER:
+    if theta0 <= s.nearly and gain > 0.0 and gain**COST_POWER > unit**COST_POWER * theta0**RESIDUAL_POWER:
         return phi <= phi0 - SLOPE * gain + slack, True
-    better = theta <= (1.0 - FALL) * theta0 or phi <= phi0 - RISE * theta0 + slack
+    better = theta <= (1.0 - FALL) * theta0 or phi <= phi0 - RISE * unit * theta0 + slack
     return better, False
 
 

@@ -95,20 +95,11 @@ class Interior:
         self._patience, self.fell, self._keeper = patience, len(history), keeper
         self._warm, self._gives, self.open = False, gives, False
 
-    def _begin(self) -> None:
-        """First multipliers of the dynamics: costates, unless they are large, or constraints will change them.
-
-        Where rollouts had to be short they mislead, too.
-        """
-        p = self.point
-        p.differentiate()
-        p.do(passes.begin, not (p.first or self.course.proof))
-
     def run(self, limit: int, warm: bool = False) -> End:
         """Iterate to the tolerance; ``warm``: multipliers and derivatives of the point are known."""
         p, s, self._warm = self.point, self.course, warm
         if not warm:
-            self._begin()
+            p.do(passes.begin)
             s.settled = int(p.first == 0 or p.bounds.count == 0)
         s.gives = int(p.first > 0 and not warm)
         self._again()
@@ -192,7 +183,7 @@ class Interior:
             return False
         p.barrier, self.course.settled = START * p.scale, 1
         p.let_go(PRICE * p.scale)
-        self._begin()
+        p.do(passes.begin)
         self._again()
         return True
 

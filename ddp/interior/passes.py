@@ -58,9 +58,6 @@ ROUNDING = 1e-15
 without them: a quadrotor's solve takes 13 to 16 % less. Constraints weigh gaps by up to 1e10, so that these have to
 go on closing there."""
 
-LARGE = 1e3
-"""Costates of a guess that are larger, times the cost that counts as one, are no multipliers."""
-
 NO_WAY = Way(0, 1.0, 0.0, 0.0)
 """Result of a sweep that failed."""
 
@@ -185,15 +182,12 @@ def adjoint(memory, follows):
 
 
 @kernel
-def begin(memory, by_costates):
-    """First multipliers of the dynamics: zeros or, if ``by_costates``, costates, unless they are large."""
-    p = Memory(memory)
-    a = arrays(p)
-    if by_costates:
-        adjoint(memory, False)
-    if not (by_costates and absolute(array_at(p.costate, ((p.N + 1) * p.n,)))[0] <= LARGE * p.scale):
-        a.costate[:] = 0.0
-        a.weights[:] = 0.0
+def begin(memory):
+    """Derivatives where a solve begins, and first multipliers of the dynamics: zeros."""
+    differentiate(memory)
+    a = arrays(Memory(memory))
+    a.costate[:] = 0.0
+    a.weights[:] = 0.0
 
 
 @kernel

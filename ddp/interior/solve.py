@@ -263,7 +263,7 @@ def _verdict(point: Point, end: End) -> str:
 
 
 def scale_of(iterate: Iterate) -> float:
-    """Cost that counts as one: what the iterate costs, and without constraints no more than one.
+    """Cost that counts as one: what the iterate costs.
 
     With constraints it is no less than what a unit of each control costs, for there may be nothing to do without them;
     and never so little that rounding of states and controls alone leaves gradients above the tolerance.
@@ -272,8 +272,7 @@ def scale_of(iterate: Iterate) -> float:
     iterate.weigh()
     values = problem.values(iterate.X, iterate.U)
     scale = float(magnitude(values, iterate.separable, d.lzz, d.diagonal, iterate.X, iterate.U))
-    scale = max(scale, 0.5 * iterate.control_weight * iterate.U.size) if iterate.constrained else min(1.0, scale)
-    return scale or 1.0
+    return (max(scale, 0.5 * iterate.control_weight * iterate.U.size) if iterate.constrained else scale) or 1.0
 
 
 def _followed(iterate: Iterate, point: Point, sweep: Sweep | None) -> tuple[Array, Array, Array]:

@@ -46,6 +46,15 @@ def test_costs_of_any_size_meet_equalities_in_few_iterations(scale):
     assert solution.cost == pytest.approx(29.197342542681 * scale, rel=1e-9)
 
 
+def test_costs_in_tiny_units_take_no_more_iterations():
+    for problem in (cartpole.swing_up(), on_a_rail()):
+        entries = [entry._replace(weight=2.0**-30 * entry.weight) for entry in problem.objective.entries]
+        tiny = problem.twin(objective=problem.objective.with_entries(entries, True))
+        plain, other = ddp.solve(problem), ddp.solve(tiny)
+        assert other.iterations == plain.iterations
+        assert other.cost == pytest.approx(2.0**-30 * plain.cost, rel=1e-9)
+
+
 @pytest.mark.parametrize("scale", [1e-3, 1e3, 1e6])
 def test_costs_in_other_units_lead_to_the_same_motion_between_limits(scale):
     plain = on_a_rail()
