@@ -81,7 +81,7 @@ class Driver:
         if not scouts:
             return False
         starts = self._shelf.known("start", np.concatenate([block.rows for block in scouts]))
-        missed = int((starts == Source.MISSED).sum())
+        missed = int(np.isin(starts, (Source.MISSED, Source.MISSED_TOO)).sum())
         if missed < ENOUGH:
             return False
         logger.warning(
