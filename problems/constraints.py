@@ -245,7 +245,7 @@ class FramePoseEquality(AtPose, RobotConstraint):
 
     robot: Robot
     frame: str
-    target: pin.SE3
+    target: pin.SE3 = field()
     at_end: bool = True
     movable: ClassVar[tuple[str, ...]] = ("target",)
     _pose: Array = field(init=False, repr=False)

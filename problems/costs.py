@@ -203,7 +203,7 @@ class FramePose(AtPose, RobotTerm):
 
     robot: Robot
     frame: str
-    target: pin.SE3
+    target: pin.SE3 = field()
     weights: Array
     _pose: Array = field(init=False, repr=False)
 

@@ -147,6 +147,13 @@ class MovingTerm(ABC):
         return twin
 
 
+class _Target:
+    """Target of an `AtPose`, made anew: by ``__getattr__``, looks for abilities that it lacks would take 1 µs each."""
+
+    def __get__(self, owner: Any, kind: Any) -> Any:
+        return self if owner is None else pin.SE3(owner._pose[:9].reshape(3, 3), owner._pose[9:])
+
+
 class AtPose:
     """A function of a frame's pose beside its target, kept as numbers; each ``target`` asked for is a copy of its own.
 
@@ -154,16 +161,12 @@ class AtPose:
     """
 
     frame: str
+    target: Any = _Target()
     _pose: Array
 
     def _aim(self) -> None:
         """Keep the numbers of the target that was given."""
         checks.settle(self, _pose=checks.pose("target", vars(self).pop("target")))
-
-    def __getattr__(self, name: str) -> Any:
-        if name != "target":
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        return pin.SE3(self._pose[:9].reshape(3, 3), self._pose[9:])
 
     def marks(self) -> list[Mark]:
         """Mark at the target."""

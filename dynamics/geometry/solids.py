@@ -89,10 +89,10 @@ def pose(field: str, value: Any) -> Array:
     """A rigid pose (12,), rotation row-major, then position, from a pin.SE3 or a homogeneous (4, 4) matrix."""
     matrix = as_array(field, getattr(value, "homogeneous", value), (4, 4))
     (a, b, c, x), (d, e, f, y), (g, h, i, z), last = matrix.tolist()
-    squares = a * a + b * b + c * c, d * d + e * e + f * f, g * g + h * h + i * i
+    squares = a * a + b * b + c * c - 1.0, d * d + e * e + f * f - 1.0, g * g + h * h + i * i - 1.0
     products = a * d + b * e + c * f, a * g + b * h + c * i, d * g + e * h + f * i
     determinant = a * (e * i - f * h) - b * (d * i - f * g) + c * (d * h - e * g)
-    error = max(*(abs(one - 1.0) for one in squares), *map(abs, products), *map(abs, last[:3]), abs(last[3] - 1.0))
+    error = max(map(abs, (*squares, *products, *last[:3], last[3] - 1.0)))
     if error > 1e-6 or determinant < 0.0:
         raise ProblemError(
             f"{field}: expected a pose [R p; 0 1] with a right-handed rotation R (R Rᵀ = 1), got one that is"
