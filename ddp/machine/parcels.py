@@ -10,20 +10,31 @@ from __future__ import annotations
 import io
 import pickle
 import sys
-from collections.abc import Iterator, MutableMapping
+from abc import ABCMeta
+from collections.abc import Iterator, MutableMapping, Sequence
+from types import FunctionType
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from ddp.compiling.compiled import Kernel
+from ddp.compiling.library import find
 from ddp.machine.aligned import aligned_zeros
 from ddp.machine.bound import Bound
 from ddp.machine.struct import Struct
+from ddp.machine.written import address
 
 ALIGNED = 64
 """Bytes: arrays begin at multiples of it."""
 
 KINDS = "fiub"
 """Kinds of numpy's types that are numbers."""
+
+NAMED = {type, ABCMeta, FunctionType, Kernel}
+"""Types of classes, functions and kernels, which are sent by their names."""
+
+TYPES = {kind.str: kind for kind in map(np.dtype, (np.float64, np.int64, np.bool_))}
+"""The commonest of these types by their names, which numpy would read at every array."""
 
 
 class NotPackedError(Exception):
@@ -36,36 +47,37 @@ Place: TypeAlias = tuple[int, tuple[int, ...], str, str]
 
 
 class Parcel(NamedTuple):
-    """Objects without their arrays and structs; the block; and where these are in it.
+    """Objects without their arrays, structs, classes and functions; the block; and where these are in it.
 
-    arrays: of the objects, where each is, see `Place`.   structs: class, first word and number of words in the block.
+    arrays: of the objects, where each is, see `Place`.   names: modules and names of classes and functions, a struct's
+    of its class.   structs: number among these, first word and number of words in the block.
     pointers: words that addresses of the block are added to.   details: values of each struct, pickled.
     """
 
     objects: bytes
     block: bytes
     arrays: list[Place]
-    structs: list[tuple[type[Struct], int, int]]
+    names: list[tuple[str, str]]
+    structs: list[tuple[int, int, int]]
     pointers: bytes
     details: list[bytes]
 
 
 class _Packer(pickle.Pickler):
-    """Puts arrays and structs aside."""
+    """Puts arrays aside, and structs, classes, functions and kernels: ``others``."""
 
     def __init__(self, stream: io.BytesIO) -> None:
         super().__init__(stream, protocol=pickle.HIGHEST_PROTOCOL)
         self.arrays: list[np.ndarray] = []
-        self.structs: list[Struct] = []
+        self.others: list[Any] = []
         self.numbers: dict[int, int] = {}
 
     def persistent_id(self, value: Any) -> Any:
         if type(value) is np.ndarray and value.dtype.kind in KINDS:
-            if id(value) not in self.numbers:
-                self.numbers[id(value)] = len(self.arrays)
-                self.arrays.append(value)
-            return self.numbers[id(value)]
-        return -1 - self.struct(value) if isinstance(value, Struct) else None
+            return self.number(value, self.arrays)
+        if isinstance(value, Struct):
+            return -1 - self.struct(value)
+        return -1 - self.number(value, self.others) if type(value) in NAMED and _is_found(value) else None
 
     def reducer_override(self, value: Any) -> Any:
         if getattr(value, "__module__", None) == "__main__" and hasattr(value, "__qualname__"):
@@ -76,11 +88,17 @@ class _Packer(pickle.Pickler):
         make, arguments, state, *_ = value.__reduce_ex__(pickle.HIGHEST_PROTOCOL)
         return make, arguments, state | {"compiled": bound}  # which copies, to be changed, have to make anew
 
-    def struct(self, value: Struct) -> int:
-        """Number of a struct, those that it has put aside, too."""
+    def number(self, value: Any, group: list[Any]) -> int:
+        """Number of a value in its group, which it joins."""
         if id(value) not in self.numbers:
-            self.numbers[id(value)] = len(self.structs)
-            self.structs.append(value)
+            self.numbers[id(value)] = len(group)
+            group.append(value)
+        return self.numbers[id(value)]
+
+    def struct(self, value: Struct) -> int:
+        """Number of a struct; those that it names are put aside, too."""
+        if id(value) not in self.numbers:
+            self.number(value, self.others)
             for part in value._values.values():
                 for one in part if isinstance(part, tuple) else (part,):
                     if isinstance(one, Struct):
@@ -88,14 +106,19 @@ class _Packer(pickle.Pickler):
         return self.numbers[id(value)]
 
 
-class _Unpickler(pickle.Unpickler):
-    """Finds classes and functions of modules that there are in half the time."""
+def _is_found(value: Any) -> bool:
+    """Whether another process finds a class, a function or a kernel by its name in its module."""
+    module = sys.modules.get(value.__module__)
+    return value.__module__ != "__main__" and getattr(module, value.__qualname__, None) is value
 
-    def find_class(self, module: str, name: str) -> Any:
-        try:
-            return getattr(sys.modules[module], name)
-        except (KeyError, AttributeError):
-            return super().find_class(module, name)
+
+def _found(names: Sequence[tuple[str, str]]) -> list[Any]:
+    """Classes, functions and kernels of these names; in a third of the time of `find` where modules are imported."""
+    modules = sys.modules
+    try:
+        return [getattr(modules[module], name) for module, name in names]
+    except (KeyError, AttributeError):
+        return [find(module, name) for module, name in names]
 
 
 def packed(state: Any) -> Parcel:
@@ -123,36 +146,40 @@ def packed(state: Any) -> Parcel:
         return known[id(array)]
 
     arrays = [place_of(array) for array in packer.arrays]
-    words = [add(bytes(8 * len(struct._words))) for struct in packer.structs]
+    structs = {k: one for k, one in enumerate(packer.others) if isinstance(one, Struct)}
+    words = {k: add(bytes(8 * len(struct._words))) for k, struct in structs.items()}
     pointers: list[int] = []
     details = []
-    for struct, begin in zip(packer.structs, words, strict=True):
+    for k, struct in structs.items():
+        begin = words[k]
         own, detail = struct._words.copy(), dict[str, tuple[str, Any]]()
         for name, value in struct._values.items():
-            k = struct._places[name]
+            at = struct._places[name]
             if isinstance(value, np.ndarray):
                 place = place_of(value)
-                own[k], detail[name] = place[0], ("array", place)
+                own[at], detail[name] = place[0], ("array", place)
             elif isinstance(value, Struct):
                 number = packer.struct(value)
-                own[k], detail[name] = words[number], ("struct", number)
+                own[at], detail[name] = words[number], ("struct", number)
             elif isinstance(value, tuple):
                 numbers = tuple(packer.struct(one) for one in value)
-                own[k] = first = add(np.array([words[number] for number in numbers], dtype=np.int64).tobytes())
+                own[at] = first = add(np.array([words[number] for number in numbers], dtype=np.int64).tobytes())
                 pointers += range(first // 8, first // 8 + len(numbers))
                 detail[name] = "structs", numbers
             else:
                 detail[name] = "number", value
                 continue
-            pointers.append(begin // 8 + k)
+            pointers.append(begin // 8 + at)
         block.seek(begin)
         block.write(own.tobytes())
         details.append(pickle.dumps(detail, protocol=pickle.HIGHEST_PROTOCOL))
-    structs = [
-        (type(struct), begin // 8, len(struct._words)) for struct, begin in zip(packer.structs, words, strict=True)
-    ]
+    kinds = [type(one) if isinstance(one, Struct) else one for one in packer.others]
+    if lost := [kind.__qualname__ for kind in kinds if not _is_found(kind)]:
+        raise NotPackedError(f"{lost[0]} is not found by its name")
+    names = [(kind.__module__, kind.__qualname__) for kind in kinds]
+    places = [(k, words[k] // 8, len(struct._words)) for k, struct in structs.items()]
     content = block.getvalue().ljust(-(-end // 8) * 8, b"\0")
-    return Parcel(stream.getvalue(), content, arrays, structs, np.array(pointers, np.int64).tobytes(), details)
+    return Parcel(stream.getvalue(), content, arrays, names, places, np.array(pointers, np.int64).tobytes(), details)
 
 
 def unpacked(parcel: Parcel) -> Any:
@@ -160,45 +187,40 @@ def unpacked(parcel: Parcel) -> Any:
     memory = aligned_zeros((len(parcel.block) // 8,))
     words = memory.view(np.int64)
     words[:] = np.frombuffer(parcel.block, np.int64)
-    base = int(memory.ctypes.data)
+    base = address(memory)
     words[np.frombuffer(parcel.pointers, np.int64)] += base
-    fixed = memory.view()
-    fixed.flags.writeable = False
+    buffer = memory.data  # arrays are made of it in half the time that they are of an array
     made = [
-        _view(memory, offset, shape, kind, how)
-        if "T" in how
-        else np.ndarray(shape, kind, fixed if how else memory, offset)
+        _view(buffer, offset, shape, kind, how) if how else np.ndarray(shape, TYPES.get(kind, kind), buffer, offset)
         for offset, shape, kind, how in parcel.arrays
     ]
-    structs: list[Struct] = []
-    for i, (cls, begin, count) in enumerate(parcel.structs):
-        struct = object.__new__(cls)
-        start = base + 8 * begin
-        vars(struct).update(
-            _values=_Values(memory, structs, parcel.details[i]), _words=words[begin : begin + count],
-            start=start, address=start,
-        )
-        structs.append(struct)
-    objects: Any = _Unpickler(io.BytesIO(parcel.objects))
-    objects.persistent_load = [*made, *reversed(structs)].__getitem__
+    others = _found(parcel.names)
+    for (k, begin, count), details in zip(parcel.structs, parcel.details, strict=True):
+        others[k] = struct = object.__new__(others[k])
+        struct._values, struct._words = _Values(buffer, others, details), words[begin : begin + count]
+        struct.start = struct.address = base + 8 * begin
+    objects: Any = pickle.Unpickler(io.BytesIO(parcel.objects))
+    objects.persistent_load = [*made, *reversed(others)].__getitem__
     return objects.load()
 
 
-def _view(memory: np.ndarray, offset: int, shape: tuple[int, ...], kind: str, how: str) -> np.ndarray:
+def _view(buffer: memoryview, offset: int, shape: tuple[int, ...], kind: str, how: str) -> Any:
     """Array of a block."""
-    array: np.ndarray = np.ndarray(shape, kind, memory, offset)
-    array = array.T if "T" in how else array
-    array.setflags(write="r" not in how)
+    array: Any = np.ndarray(shape, TYPES.get(kind, kind), buffer, offset)
+    if "T" in how:
+        array = array.T
+    if "r" in how:
+        array.setflags(False)  # by its place: twice as fast
     return array
 
 
 class _Values(MutableMapping[str, Any]):
     """Values of a struct by their names, looked up when somebody asks."""
 
-    __slots__ = ("_found", "_memory", "_pickled", "_structs")
+    __slots__ = ("_buffer", "_found", "_others", "_pickled")
 
-    def __init__(self, memory: np.ndarray, structs: list[Struct], pickled: bytes) -> None:
-        self._memory, self._structs, self._pickled = memory, structs, pickled
+    def __init__(self, buffer: memoryview, others: list[Any], pickled: bytes) -> None:
+        self._buffer, self._others, self._pickled = buffer, others, pickled
         self._found: dict[str, Any] | None = None
 
     def _all(self) -> dict[str, Any]:
@@ -211,11 +233,11 @@ class _Values(MutableMapping[str, Any]):
         found = self._all()
         kind, value = found[name]
         if kind == "array":
-            value = _view(self._memory, *value)
+            value = _view(self._buffer, *value)
         elif kind == "struct":
-            value = self._structs[value]
+            value = self._others[value]
         elif kind == "structs":
-            value = tuple(self._structs[one] for one in value)
+            value = tuple(self._others[one] for one in value)
         else:
             return value
         found[name] = "value", value

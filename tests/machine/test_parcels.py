@@ -1,16 +1,23 @@
 """Parcels: what comes out is what a plain pickle gives, array by array."""
 
+import colorsys
 import pickle
+import sys
 from collections import OrderedDict
 
 import numpy as np
 import pytest
 
-from ddp.machine.parcels import packed, unpacked
+from ddp.machine.parcels import NotPackedError, packed, unpacked
+from ddp.machine.struct import Struct, integer
 
 numbers = np.arange(24.0).reshape(4, 6)
 readable = numbers.copy()
 readable.setflags(write=False)
+
+
+class Outer:
+    class Inner: ...
 
 
 @pytest.mark.parametrize(
@@ -36,5 +43,19 @@ def test_an_array_in_several_places_is_one_array():
 
 
 def test_classes_are_found_where_pickle_finds_them():
-    given = [OrderedDict.fromkeys, np.linalg.norm, OrderedDict(a=1)]
+    given = [OrderedDict.fromkeys, np.linalg.norm, OrderedDict(a=1), Outer.Inner, Outer, colorsys.rgb_to_hls]
     assert unpacked(packed(given)) == given
+
+
+def test_modules_are_imported_where_something_of_them_arrives(monkeypatch):
+    there = packed([colorsys.rgb_to_hls])
+    monkeypatch.delitem(sys.modules, "colorsys")
+    assert unpacked(there)[0].__module__ == "colorsys"
+
+
+def test_structs_of_classes_that_nobody_finds_are_left_to_plain_pickles():
+    class Own(Struct):
+        n: int = integer()
+
+    with pytest.raises(NotPackedError, match="Own"):
+        packed([Own(n=1)])
