@@ -15,7 +15,7 @@ from ddp.costs.batch import BatchTerm, CompiledCost, ability, check_tangents, ev
 from ddp.costs.compiled import CompiledTerm
 from ddp.costs.entries import Entry
 from ddp.costs.traced import TracedTerm
-from ddp.errors import ProblemError, as_array, instance, said
+from ddp.errors import ProblemError, as_array, instance, items, said
 from ddp.problem import Problem
 from ddp.protocols import Array, Constraint, CostFunction, Term
 from dynamics.steps.augmented import Augmented
@@ -225,18 +225,19 @@ def free_start(
     system = FreeStart(problem.dynamics, directions)
     k, N = system.before, problem.horizon
     during, at, terminal = _by_knots(problem.objective.entries, problem, k)
-    if start:
-        at[k] = [*start, *at.get(k, [])]
+    if first := items("start", start, "terms"):
+        at[k] = [*first, *at.get(k, [])]
     for knot in np.flatnonzero(system.idle.any(axis=1)).tolist():
         at.setdefault(knot, []).append(ControlCost(np.zeros(system.nu), system.idle[knot].astype(float)))
     held: dict[Any, list[Any]] = {}
     at_end = _hold(held, problem, k, lambda constraint: constraint)
+    at_end = [*at_end, *items("terminal_constraints", terminal_constraints, "constraints")]
     sides = (-np.inf, problem.lower), (np.inf, problem.upper)
     limits = [np.vstack([np.full((k, system.nu), side), own]) for side, own in sides]
     U = np.zeros((N, system.nu)) if not isinstance(problem.guess, np.ndarray) else problem.guess
     return Problem(
         dynamics=system, running=[], during=during, at=at, terminal=terminal, x0=problem.x0,
-        horizon=N + k, constraints_at=held, terminal_constraints=[*at_end, *terminal_constraints],
+        horizon=N + k, constraints_at=held, terminal_constraints=at_end,
         control_limits=None if problem.control_limits is None else (limits[0], limits[1]),
         guess=np.vstack([np.zeros((k, system.nu)), U]),
     )  # fmt: skip

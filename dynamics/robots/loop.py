@@ -346,7 +346,7 @@ def opened(
     rows = [(i, axis) for i, one in enumerate(loops) for axis in AXES if axis not in one.free.split()]
     rng, gaps = np.random.default_rng(0), np.zeros(len(rows))
     kept = [_freed(*pair) for pair in zip(loops, redundant, strict=True)]
-    if (base := closed(m, loops, q0)) is None:
+    if not rows or (base := closed(m, loops, q0)) is None:
         return []
     for _ in range(SAMPLES):
         near = closed(m, kept, m.moved(base, 0.02 * rng.normal(size=m.nv)))

@@ -46,6 +46,7 @@ class Robot:
         self, model: pin.Model, q0: Array | None = None, source: Source | None = None,
         equipment: Equipment | None = None, loops: Iterable[Loop] = (),
     ) -> None:  # fmt: skip
+        instance("model", model, pin.Model, "a pinocchio.Model", ModelError)
         self.model: pin.Model = joints.expanded(model)
         self.model.name, self.source = model.name or "robot", source
         tree = compiled(self.model)
@@ -56,7 +57,7 @@ class Robot:
         self.tree, self.handle = tree, tree.handle
         self._resisting: dict[tuple[bool, bool], Tree] = {}
         self.branches: dict[str, tuple[Any, Any]] = {}
-        self.q0 = joints.rest(self.model) if q0 is None else np.array(q0, dtype=np.float64)
+        self.q0 = joints.rest(self.model) if q0 is None else as_array("q0", q0, (model.nq,), ModelError).copy()
         self._close(loops)
 
     def _close(self, loops: Iterable[Loop]) -> None:

@@ -23,7 +23,7 @@ from dynamics.robots.joints import effort_limits
 from dynamics.robots.libraries import pin
 from dynamics.robots.loop import Loop
 from dynamics.robots.omissions import Omissions
-from dynamics.robots.urdf import check_names
+from dynamics.robots.urdf import check_names, check_single
 
 MOVING = ("revolute", "continuous", "prismatic", "ball", "fixed")
 """Types of joints that can carry a link."""
@@ -100,6 +100,9 @@ def read(document: ElementTree.Element, where: str, root: list[object], fixed: C
         raise ModelError(f"{where}: expected an SDF with a <model> of links at its top, got none")
     for tag in ("link", "joint"):
         check_names(tag, found.findall(tag), f"{where}, SDF")
+        for element in found.findall(tag):
+            single = "inertial", "pose", "parent", "child", "axis", "gearbox_ratio"
+            check_single(element, f"{where}: {tag} {element.get('name')!r} in SDF", single)
     if frame := found.get("placement_frame"):
         raise ModelError(f"{where}: placement_frame={frame!r} is not read: SDF is read up to version 1.6")
     place = _pose(found, where)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from difflib import get_close_matches
 from xml.etree.ElementTree import Element
 
@@ -112,7 +112,7 @@ def check(robot: Element, where: str) -> None:
         check_names(what, elements, where)
         for element in elements:
             _check_numbers(element, f"{where}: {what} {element.get('name')!r}")
-            _check_single(element, f"{where}: {what} {element.get('name')!r}")
+            check_single(element, f"{where}: {what} {element.get('name')!r}", _SINGLE)
     for link in links:
         _check_inertial(link, f"{where}: link {link.get('name')!r}")
     for joint in joints:
@@ -156,9 +156,9 @@ def check_names(what: str, elements: list[Element], where: str) -> None:
         raise ModelError(f"{where}: expected each {what} once, got {name!r} {times} times")
 
 
-def _check_single(element: Element, where: str) -> None:
-    """Refuse a second element where the native parser takes the first without a word."""
-    for tag, times in Counter(part.tag for part in element if part.tag in _SINGLE).items():
+def check_single(element: Element, where: str, tags: Collection[str]) -> None:
+    """Refuse a second element of such tags, of which the first is read."""
+    for tag, times in Counter(part.tag for part in element if part.tag in tags).items():
         if times > 1:
             raise ModelError(f"{where}: expected one <{tag}>, got {times}")
 

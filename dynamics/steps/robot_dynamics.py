@@ -129,15 +129,15 @@ class RobotDynamics(SteppedRobot):
         found[self.actuation[list(self._prescribed)].any(axis=0)] = 0.0
         return found
 
-    def torques(self, X: Array, U: Array) -> Array:
+    def torques(self, X: ArrayLike, U: ArrayLike) -> Array:
         """Generalised forces (N, nv) in the steps from X (N, nx) under U (N, nu): of controls, tendons and wrenches.
 
         Controls of prescribed joints are accelerations: theirs are the torques that these take, on average over a step.
         """
-        dofs = list(self._prescribed)
+        dofs, U = list(self._prescribed), as_array("U", U, (None, self.nu), finite=False)
         found = super().torques(X, np.where(self.actuation[dofs].any(axis=0), 0.0, U))
         if dofs:
-            found[:, dofs] += self.prescribed_torques(X, U)
+            found[:, dofs] += self.prescribed_torques(np.asarray(X, np.float64), U)
         return found
 
     def prescribed_torques(self, X: Array, U: Array) -> Array:

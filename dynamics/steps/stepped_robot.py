@@ -345,16 +345,19 @@ class SteppedRobot(ABC):
             return balance(self._tree, self.actuation, Q, np.zeros((len(Q), self.nu)))[0]
         return np.asarray(inverse_dynamics(self.robot, Q, still, still) - self.passive_torques(at_rest))
 
-    def driving(self, X: Array) -> Array:
+    def driving(self, X: ArrayLike) -> Array:
         """Matrices (M, nv, nu) by which controls act: S, with the pull of tendons at states X (M, nx)."""
+        X = as_array("X", X, (None, self.nx), finite=False)
         if self.robot.is_hybrid:
             return balance(self._tree, self.actuation, X[:, : self.robot.nq], np.zeros((len(X), self.nu)))[1]
         return np.broadcast_to(self.actuation, (len(X), *self.actuation.shape))
 
-    def torques(self, X: Array, U: Array) -> Array:
+    def torques(self, X: ArrayLike, U: ArrayLike) -> Array:
         """Generalised forces (N, nv) of controls U (N, nu) in states X (N, nx), of tendons and wrenches among them."""
-        return np.einsum("kij,kj->ki", self.driving(X), U)
+        S = self.driving(X)
+        return np.einsum("kij,kj->ki", S, as_array("U", U, (len(S), self.nu), finite=False))
 
-    def passive_torques(self, X: Array) -> Array:
+    def passive_torques(self, X: ArrayLike) -> Array:
         """Torques (M, nv) of the springs and the viscous friction that act, at states X (M, nx)."""
+        X = as_array("X", X, (None, self.nx), finite=False)
         return passive_torques(self._tree, X[:, : self.robot.nq], X[:, self.robot.nq :])

@@ -249,6 +249,7 @@ def test_parameters_of_a_function_are_found_as_constant_states():
         (lambda: augment.parameters(PYTHON.varied), "system: expected a FunctionDynamics with parameters"),
         (lambda: FreeStart(OWN, np.zeros((2, 1))), "directions: expected 3 rows"),
         (lambda: free_start(3), "problem: expected a Problem"),
+        (lambda: free_start(quadratic(), start=None), "start: expected a list of terms, got None"),
         (lambda: lifted(quadratic(), augment.rates(OWN), [0.0]), "expected an Augmented around the problem's"),
     ],
 )

@@ -6,7 +6,7 @@ import pinocchio as pin
 import pytest
 
 import dynamics
-from ddp.errors import ProblemError
+from ddp.errors import ModelError, ProblemError
 from dynamics import RobotDynamics
 
 
@@ -36,6 +36,28 @@ def test_bad_options_are_named(arguments, words):
     with pytest.raises(ProblemError) as caught:
         RobotDynamics(**{"robot": dynamics.load("ur5"), **arguments})
     assert words in str(caught.value)
+
+
+def test_robots_are_made_of_models_and_whole_configurations():
+    model = dynamics.load("ur5").model
+    assert np.array_equal(dynamics.Robot(model, [1] * 6).q0, np.ones(6))
+    with pytest.raises(ModelError, match=r"model: expected a pinocchio.Model, got 'ur5'"):
+        dynamics.Robot("ur5")
+    with pytest.raises(ModelError, match=r"q0: expected shape \(6,\), got \(5,\)"):
+        dynamics.Robot(model, np.zeros(5))
+    with pytest.raises(ModelError, match="q0: expected finite numbers, got nan"):
+        dynamics.Robot(model, np.full(6, np.nan))
+
+
+def test_torques_are_of_batches_in_any_form():
+    system = RobotDynamics(dynamics.load("ur5"), 0.01)
+    assert system.torques([[0] * 12], [[1] * 6]).tolist() == [[1.0] * 6]
+    assert system.passive_torques([[0] * 12]).shape == (1, 6)
+    for call in (system.driving, system.passive_torques, lambda x: system.torques(x, np.zeros((1, 6)))):
+        with pytest.raises(ProblemError, match=r"X: expected rows of 12 numbers, got \(12,\)"):
+            call(np.zeros(12))
+    with pytest.raises(ProblemError, match=r"U: expected shape"):
+        system.torques(np.zeros((2, 12)), np.zeros((3, 6)))
 
 
 def test_a_state_with_a_quaternion_that_is_not_unit_is_refused():
