@@ -1,7 +1,7 @@
 """The loop of many solves: blocks that are ready are handed out in tasks of about a second, and results are kept."""
 
 import logging
-from bisect import insort
+from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, wait
@@ -23,9 +23,10 @@ from ddp.protocols import Array
 
 logger = logging.getLogger("mayne")
 
-LASTING, HEAVIEST = 1.0, 1 << 23
-"""Seconds that a task takes, and bytes of its trajectories and gains, about: workers hold these several times. Tasks in
-this process have twice as many bytes, as its memory is there once."""
+LASTING, SHORTEST, HEAVIEST = 1.0, 0.01, 1 << 23
+"""CPU seconds of a task, about; those below which it is not worth its own cost, though others wait at the end; and
+bytes of its trajectories and gains, which workers hold several times. Tasks in this process have twice as many bytes,
+as its memory is there once."""
 
 WORTHWHILE = 6.0
 """Seconds of work left from which processes are started for it: that takes each about two."""
@@ -135,7 +136,7 @@ class Driver:
         return self._crew or self._here
 
     def _next(self, crew: Crew) -> list[Block]:
-        """Blocks for a task of about a second, but not so many that others wait at the end, or for what is ready."""
+        """Blocks for a task of about a second, the largest ones that fit, but not so many that others wait."""
         most = 1
         if self._second:
             at_once = min(crew.at_once, 2 * cores())
@@ -143,16 +144,20 @@ class Driver:
             ready = sum(len(block.rows) for block in self._ready)
             given = sum(len(block.rows) for blocks, _ in self._flying.values() for block in blocks)
             longest = min(LASTING / self._second, (HEAVIEST << crew.is_here) / self._work.policies.itemsize)
-            most = max(WIDTH, int(min(longest, (self._left - given) / at_once, -(-ready // idle))))
+            share = max((self._left - given) / at_once, SHORTEST / self._second)
+            most = max(WIDTH, int(min(longest, share, -(-ready // idle))))
         taken = [self._ready.pop(0)]
         if self._second and len(taken[0].rows) > most and not self._verifying and (taken[0].parents < 0).all():
             head, rest = taken[0].split(most // WIDTH * WIDTH)
             taken = [head]
             insort(self._ready, rest, key=_turn)
         count = len(taken[0].rows)
-        while self._ready and count + len(self._ready[0].rows) <= most:
-            taken.append(self._ready.pop(0))
-            count += len(taken[-1].rows)
+        for anchors in (True, False):
+            while (i := bisect_left(self._ready, (not anchors, count - most), key=_turn)) < len(self._ready):
+                if count + len(self._ready[i].rows) > most or self._ready[i].anchors != anchors:
+                    break
+                taken.append(self._ready.pop(i))
+                count += len(taken[-1].rows)
         return taken
 
     def _submit(self, blocks: list[Block], tried: int) -> None:
@@ -245,7 +250,7 @@ class Driver:
         self._left -= len(rows)
         if done.seconds:
             each = done.seconds / len(rows)
-            self._second = each if not self._second else 0.5 * (self._second + each)
+            self._second = min(each, 0.5 * (self._second + each)) if self._second else each  # first ones load code
         failed = int(np.isnan(rows["cost"]).sum())
         self._reporter.add(len(rows), int(rows["converged"].sum()), failed)
         for row in rows["row"].tolist():

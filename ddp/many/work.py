@@ -73,7 +73,7 @@ class Task(NamedTuple):
 
 
 class Done(NamedTuple):
-    """Outcome of a task: its rows, the policies of anchors, how long it took [s], and the slot that rows are in."""
+    """Outcome of a task: its rows, the policies of anchors, its CPU time [s], and the slot that rows are in."""
 
     rows: Rows
     policies: Rows
@@ -136,7 +136,6 @@ def brief(rows: Rows, which: Any = slice(None)) -> Rows:
 
 def solved(work: Work, task: Task, into: Rows | None = None) -> Done:
     """Solve the blocks of a task, level by level of their trees; into: the rows of all samples, to be written to."""
-    begin = time.perf_counter()
     numbers = np.concatenate([block.rows for block in task.blocks])
     parents = np.concatenate([block.parents for block in task.blocks])
     rows, at = (empty_rows(len(numbers), work.type), np.arange(len(numbers))) if into is None else (into, numbers)
@@ -148,6 +147,7 @@ def solved(work: Work, task: Task, into: Rows | None = None) -> Done:
     except IndexError:  # other threads have taken all
         solves = Solves(work.problem, work.solver, compiled=work.compiled)
     to_ends = np.repeat([block.scout and block.anchors for block in task.blocks], [len(b.rows) for b in task.blocks])
+    begin = time.process_time()
     samples = numbers, parents, task.values, task.points
     tree = Tree(work.problem, solves, *samples, policies, rows, at, task.verified, to_ends, work.guesses)
     tree.solve()
@@ -156,4 +156,4 @@ def solved(work: Work, task: Task, into: Rows | None = None) -> Done:
             tree.exchange(which)
     work.spare.append(solves)
     told = rows if into is None else brief(rows, numbers)
-    return Done(told, policies.of(anchors), time.perf_counter() - begin)
+    return Done(told, policies.of(anchors), time.process_time() - begin)

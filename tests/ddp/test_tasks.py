@@ -1,0 +1,58 @@
+"""Tasks of many solves: how large they are by measured work, by memory, and by what is ready."""
+
+import time
+from concurrent.futures import Future
+
+import numpy as np
+
+import ddp
+from ddp.many import driver
+from ddp.many.plan import Block
+from ddp.many.rows import NONE, policy_type, row_type
+from ddp.many.work import Task, Work, solved
+from problems import pendulum
+
+
+class Recorded:
+    """An executor that solves at once, and keeps how many samples each task had."""
+
+    def __init__(self):
+        self.sizes = []
+
+    def submit(self, function, digest, pickled, task, outlet=None):
+        self.sizes.append(sum(len(block.rows) for block in task.blocks))
+        future = Future()
+        future.set_result(function(digest, pickled, task, outlet))
+        return future
+
+
+class Waits:
+    """A term that waits for others more than it works."""
+
+    derivatives = "differences"
+
+    def value(self, x, u):
+        time.sleep(5e-4)
+        return x @ x + u @ u
+
+
+def test_waiting_for_a_loaded_machine_makes_tasks_no_smaller():
+    like = pendulum.swing_up(horizon=2)
+    problem = ddp.Problem(like.dynamics, [Waits()], [Waits()], like.x0, 2)
+    work = Work(problem, ddp.DDP(), row_type(problem, ("U",), "float64"), policy_type(problem, 0))
+    task = Task([Block(np.arange(2), np.full(2, NONE))], {"x0": np.array([[0.1, 0.0], [0.2, 0.0]])}, np.zeros((0, 0)),
+                np.zeros(0, work.policies))  # fmt: skip
+    solved(work, task)  # loads code
+    begin = time.perf_counter()
+    done = solved(work, task)
+    assert 0.0 < done.seconds < 0.7 * (time.perf_counter() - begin)
+
+
+def test_tasks_are_filled_with_the_largest_blocks_that_fit(monkeypatch):
+    problem, most, executor = pendulum.swing_up(horizon=20), 90, Recorded()
+    monkeypatch.setattr(driver, "HEAVIEST", most * policy_type(problem, 2).itemsize)
+    X0 = problem.x0 + 0.1 * np.random.default_rng(0).normal(size=(1500, 2))
+    ddp.solve_many(problem, {"x0": X0}, executor=executor, start="neighbours", verify=False, keep=("U",))
+    full = [size for size in executor.sizes if size > most // 2]
+    assert max(full) <= most
+    assert np.mean(full) > 0.9 * most
