@@ -139,6 +139,10 @@ SAME = 0.5
 """Cosine between forces of what is violated, at each knot, from which on they push the same way."""
 
 
+LITTLE = 0.1
+"""Expected decrease, relative to the cost, that is too little for rollouts from a way: it is nearly a minimum."""
+
+
 def _worst(iterate: Iterate, factors: Array | None = None) -> float:
     """The largest amount by which any row is beyond its bounds, soft ones as well, for here they cost nothing."""
     return iterate.problem.rows.worst(iterate.X, iterate.U, factors, soft=True)
@@ -167,9 +171,10 @@ def _way(iterate: Iterate) -> Guess | None:
 
 
 def _leaves(iterate: Iterate, way: Guess) -> bool:
-    """Whether the first rollout from a way would be short, or lead to other sides of obstacles."""
+    """Whether the first rollout from a way would gain little, be short, or lead to other sides of obstacles."""
     sweep = iterate.sweep(0.0, 0.0)
-    step = iterate.search(sweep, 1.0) if sweep.failed < 0 else None
+    gains = sweep.failed < 0 and abs(sweep.expected) > LITTLE * abs(iterate.cost)
+    step = iterate.search(sweep, 1.0) if gains else None
     return step is None or step.alpha < 1.0 or not _keeps(iterate, way, step.X, step.U)
 
 

@@ -201,6 +201,15 @@ def test_constraints_that_never_bind_leave_the_iterations_of_gaits():
     assert [other.cost for other in others] == pytest.approx([alone.cost] * 2, rel=1e-9)
 
 
+def test_newtons_steps_begin_at_once_from_states_near_a_minimum_at_which_nothing_binds():
+    plain = arm.reach()
+    problem = replace(plain, constraints=[JointLimits(plain.dynamics.robot)])
+    found, x0 = ddp.solve(problem), problem.x0 + np.repeat([0.02, 0.0], 6)
+    again = ddp.solve(problem.starting_at(x0), guess=(found.X, found.U))
+    assert again.history[0].full_space
+    assert again.iterations <= 3  # 4 after a rollout
+
+
 def test_slacks_do_not_hold_up_steps_past_obstacles(rng):
     problem, taken = arm.obstacles(), []
     for _ in range(6):
