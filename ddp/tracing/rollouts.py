@@ -196,18 +196,17 @@ def tracked(
     N, nu, count = len(U), U.shape[1], len(alphas)
     Xs, Us, bounds = np.empty((count + 1, *X.shape)), np.empty((count + 1, *U.shape)), np.empty((2, *U.shape))
     bounds[0], bounds[1] = limits
-    parts = {"X": X, "U": U, "k": k, "K": K, "gaps": gaps, "lower": bounds[0], "upper": bounds[1]}
+    parts = {"X": X, "U": U, "k": k, "K": K, "gaps": gaps, "lower": bounds[0], "upper": bounds[1], "alphas": alphas}
     given = {name: np.ascontiguousarray(part, dtype=float) for name, part in parts.items()}
-    lengths = filled(
-        Lengths, N=N, nx=space.nx, n=space.n, nu=nu, count=count, alphas=np.array(alphas, dtype=float),
-        to_X=address(Xs), to_U=address(Us), **{name: address(part) for name, part in given.items()},
-    )  # fmt: skip
+    words = {name: address(part) for name, part in {**given, "to_X": Xs, "to_U": Us}.items()}
+    words |= {"N": N, "nx": space.nx, "n": space.n, "nu": nu, "count": count}
+    lengths = np.array([words[name] for name in Lengths._fields], dtype=np.int64)  # all of them are single words
     of = step.address, step.context, address(step.parameters), nu, N
     kept = getattr(_last, "kept", None)
     if kept is None or kept[0] != of:
         kept = _last.kept = of, motion_of(step, space, nu, N), step, space
     context = np.array([kept[1].address])
-    track(address(context), lengths.address)
+    track(address(context), address(lengths))
     return Xs[:count], Us[:count]
 
 
