@@ -69,6 +69,7 @@ class Driver:
         try:
             self._solve([block for block in left if block.scout], True)
             verified = self._verified or (bool(left) and self._is_missing(scouts))
+            self._second = self._second if verified else 0.0  # scouts cost several times as much as others
             self._solve([block for block in left if not block.scout], verified)
         finally:
             for future in self._flying:
