@@ -182,8 +182,6 @@ def own_guesses(problem: Problem, count: int) -> list[Start]:
         with np.errstate(all="ignore"):
             known = [way for way in straight(problem, Ends(problem).found()) if np.isfinite(way.cost)]
             found = sorted(known, key=lambda way: way.cost)
-            if count - 1 <= len(found[:BEST]):
-                return [None, *(around(problem, way) for way in found[: count - 1])]
             most = found[0].cost + (DEAR - 1.0) * abs(found[0].cost)
             good = np.array([way.X[-1] for way in found if way.cost <= most])
             x0 = np.tile(problem.x0, (max(count, len(good)), 1))

@@ -83,7 +83,7 @@ class Driver:
         if not scouts:
             return False
         starts = self._shelf.known("start", np.concatenate([block.rows for block in scouts]))
-        missed = int(np.isin(starts, (Source.MISSED, Source.MISSED_TOO)).sum())
+        missed = int((starts == Source.MISSED).sum())
         if missed < ENOUGH:
             return False
         logger.warning(

@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ddp.arrivals import own_guesses
 from ddp.batch.native import Guess, Results
 from ddp.batch.solves import Solves, guess_of, reason_of
 from ddp.guesses import Start
@@ -127,16 +126,13 @@ class Tree:
     numbers, parents (m,): their rows, and the rows that they follow.   values: what varies in them, by name.
     points (m, p): or none.   into: rows that results are written to, at the places ``at`` (m,).
     verified: whether samples that follow others are solved from the problem's own guess too.
-    to_ends (m,): which are solved from a straight way to the end that seems cheapest, too.
     guesses: of samples that follow none, by their rows, if not the problem's own.
     """
 
     def __init__(
         self, problem: Problem, solves: Solves, numbers: Indices, parents: Indices, values: Mapping[str, Array],
-        points: Array, policies: Policies, into: Rows, at: Indices, verified: bool, to_ends: NDArray[np.bool_],
-        guesses: Sequence[Any] | None,
+        points: Array, policies: Policies, into: Rows, at: Indices, verified: bool, guesses: Sequence[Any] | None,
     ) -> None:  # fmt: skip
-        self._to_ends = to_ends
         self._problem, self._solves, self._numbers, self._parents = problem, solves, numbers, parents
         self._points = points if len(points) else np.zeros((len(numbers), 0))
         self._policies, self._into, self._at, self._verified, self._guesses = policies, into, at, verified, guesses
@@ -184,16 +180,6 @@ class Tree:
         guess, solution = self._policies.guess(before), self._policies.solution
         return self._solved(which, guess, lambda i: solution(int(before[i]))), guess
 
-    def _try_ends(self, which: Indices, found: Found) -> None:
-        """Solve those of some samples that are to be from straight ways to cheap ends, too; keep what is better."""
-        guesses = {k: own_guesses(self._problems[which[k]], 2) for k in np.flatnonzero(self._to_ends[which]).tolist()}
-        some = np.array([k for k, own in guesses.items() if len(own) > 1], dtype=np.int64)
-        if len(some):
-            before = found.rows["start"][some]
-            won = np.where(np.isin(before, (Source.OWN_BETTER, Source.MISSED)), before, Source.END)
-            own = self._solved(which[some], None, lambda i: guesses[some[i]][1])
-            _take_better(found, own, some, before, won)
-
     def _write(self, which: Indices, found: Found, part: slice = slice(None)) -> None:
         """Write rows, or a part of them, and what they keep to where they belong."""
         at = self._at[which]
@@ -219,7 +205,6 @@ class Tree:
         if guesses is not None:
             own = [guesses[row] is None for row in self._numbers[which].tolist()]
             rows["start"] = np.where(own, Source.OWN, Source.GIVEN)
-        self._try_ends(which, found)
         self._write(which, found)
         self._keep(which, found, np.flatnonzero(rows["converged"]), *np.full((3, len(which)), np.nan))
 
@@ -235,10 +220,7 @@ class Tree:
         rows["start"] = np.where(raised, Source.OWN, np.where(given, Source.GIVEN, Source.NEIGHBOUR))
         tried = np.flatnonzero(doubted | (~given & self._verified))
         if len(tried):
-            won = np.where(doubted[tried], Source.OWN_BETTER, Source.MISSED)
-            lost = np.full(len(tried), Source.NEIGHBOUR_BETTER)
-            _take_better(found, self._alone(which[tried]), tried, lost, won)
-        self._try_ends(which, found)
+            _take_better(found, self._alone(which[tried]), tried, doubted)
         told = np.flatnonzero(~raised & ~given)
         rows["moved"][told] = self._moved(guess.X, found.arrays.X, told)
         self._write(which, found)
@@ -251,9 +233,7 @@ class Tree:
     ) -> None:  # fmt: skip
         """Keep the policies of some solutions, and how steeply costs have risen on the way there."""
         costs, rows = found.rows["cost"][good], self._numbers[which[good]]
-        jumped = np.isin(found.rows["start"][good], (Source.OWN_BETTER, Source.MISSED, Source.END))
-        rises = np.where(jumped, np.nan, abs(costs - before[good]) / distance[good])
-        slopes = np.fmax(steepest[good], rises)
+        slopes = np.fmax(steepest[good], abs(costs - before[good]) / distance[good])
         self._policies.put(rows, found.arrays, good, costs, slopes, self._points[which[good]])
 
     def _distances(self, which: Indices, before: Indices) -> Array:
@@ -275,7 +255,7 @@ class Tree:
     def exchange(self, which: Indices) -> None:
         """Have some samples follow the nearest ones of them whose own guesses led to something better."""
         which = which[self._follows[which]]
-        sources = which[np.isin(self._into["start"][self._at[which]], (Source.OWN_BETTER, Source.MISSED, Source.END))]
+        sources = which[np.isin(self._into["start"][self._at[which]], (Source.OWN_BETTER, Source.MISSED))]
         places = self._policies.places(self._numbers[sources])
         sources, places = sources[self._policies.there[places]], places[self._policies.there[places]]
         of, to = list[int](), list[int]()
@@ -300,8 +280,6 @@ class Tree:
             out, offer = self._into[self._at[of[j]]], rows[j]
             work = out["work"] + offer["iterations"]
             if offer["converged"] and _is_better(offer, out):
-                if out["start"] in (Source.MISSED, Source.MISSED_TOO):
-                    offer["start"] = Source.MISSED_TOO
                 self._write(of[j : j + 1], found, slice(j, j + 1))
                 self._keep(of, found, np.array([j]), costs, slopes, distance)
             out["work"] = work
@@ -327,11 +305,8 @@ def _are_doubted(rows: Rows, costs: Array, slopes: Array, distance: Array) -> ND
     return ~(rows["converged"] & (rise <= expected))
 
 
-def _take_better(found: Found, own: Found, tried: Indices, lost: Array, won: Array) -> None:
-    """Put the better one of two solutions, of those that are tried from own guesses, into what was found.
-
-    lost, won (m,): sources of those whose own guesses lead to nothing better, and of others.
-    """
+def _take_better(found: Found, own: Found, tried: Indices, doubted: NDArray[np.bool_]) -> None:
+    """Put the better one of two solutions, of those that are tried from their own guesses, into what was found."""
     for k, i in enumerate(tried.tolist()):
         if own.raised[k]:
             continue
@@ -341,7 +316,7 @@ def _take_better(found: Found, own: Found, tried: Indices, lost: Array, won: Arr
             found.rows[i], found.raised[i] = other, False
             for name in ARRAYS:
                 getattr(found.arrays, name)[i] = getattr(own.arrays, name)[k]
-        row["start"] = won[k] if better else lost[k]
+        row["start"] = Source.NEIGHBOUR_BETTER if not better else Source.OWN_BETTER if doubted[i] else Source.MISSED
         row["work"] = work
 
 

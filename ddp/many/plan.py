@@ -37,7 +37,7 @@ TOGETHER, BEGUN = 8, 16
 """Anchors of a block, at most, and samples of a cell that are solved at once in the beginning, as many as a register
 solves; anchors that are, in blocks on cores of their own."""
 
-TREE = f"tree of neighbours by motions, {BEGUN} anchors and {TOGETHER} others at once, scouts from cheap ends"
+TREE = f"tree of neighbours by motions, {BEGUN} anchors and {TOGETHER} others at once"
 """Name of such plans, which results depend on."""
 
 WORTHWHILE = 4
@@ -47,8 +47,7 @@ NOTHING = 1e-12
 """Share of the largest square of a response that is none."""
 
 SCOUTS = 48
-"""Samples, at least, that are solved from their own guesses too, to see whether neighbours miss better optima;
-anchors of these from straight ways to cheap ends, too, so that their cells follow the better ones."""
+"""Samples, at least, that are solved from their own guesses too, to see whether neighbours miss better optima."""
 
 FEW = 1 << 13
 """Coordinates of pairs of points up to which all distances are found, without a tree."""

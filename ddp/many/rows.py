@@ -21,17 +21,15 @@ ENDINGS = tuple(ending.name for ending in Ending)
 STARTS = (
     "own guess", "given guess", "neighbour", "own guess better than neighbour", "neighbour better than own guess",
     "own guess better than neighbour, which gave no sign of it", "neighbour's better optimum",
-    "straight way to a cheap end, better than others",
-    "neighbour's better optimum, where the own guess was better without a sign, too",
 )  # fmt: skip
-"""Source of a row's solution; from the fourth on, both were tried. The seventh and the last: of a neighbour with
-a better optimum than what it had followed."""
+"""Source of a row's solution; from the fourth on, both were tried. The last: of a neighbour whose own guess
+was better than what it had followed."""
 
 
 class Source(IntEnum):
     """Places in `STARTS`."""
 
-    OWN, GIVEN, NEIGHBOUR, OWN_BETTER, NEIGHBOUR_BETTER, MISSED, OFFERED, END, MISSED_TOO = range(len(STARTS))
+    OWN, GIVEN, NEIGHBOUR, OWN_BETTER, NEIGHBOUR_BETTER, MISSED, OFFERED = range(len(STARTS))
 
 
 LONGEST = 400

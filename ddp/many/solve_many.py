@@ -96,9 +96,7 @@ def solve_many(
     verify: which samples that follow neighbours are solved from the problem's own guess as well, whatever they cost,
         so that none ends worse than in a loop of `solve`. True: all, which takes more time than that loop. None: about
         50 first, and all of them if two or more of these are better from it. False: none. Samples that are verified
-        offer the better optima so found to their neighbours. Of the first 50, those that others follow are solved from
-        a straight way to the end that seems cheapest, too, unless False; see `solve_best`. ``work`` counts the
-        iterations of all that was tried.
+        offer the better optima so found to their neighbours. ``work`` counts the iterations of all that was tried.
 
     Results lie in the order of ``over``, and are the same to the last bit whoever solves and however often it was
     interrupted: guesses depend on the problem and its samples alone. A sample that does not converge, or raises an
@@ -167,7 +165,7 @@ def solve_many(
         blocks: Iterable[Block] = independent(together, NONE if start is None else NOMINAL)
         if root is not None:
             blocks = tree_of(problem, nominal, arrays, points, root)
-        if by_tree and verify is not False:
+        if by_tree and verify is None:
             blocks = with_scouts(blocks)
         if share is not None:
             blocks = of_shard(blocks, share)

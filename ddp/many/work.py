@@ -146,10 +146,9 @@ def solved(work: Work, task: Task, into: Rows | None = None) -> Done:
         solves = work.spare.pop()
     except IndexError:  # other threads have taken all
         solves = Solves(work.problem, work.solver, compiled=work.compiled)
-    to_ends = np.repeat([block.scout and block.anchors for block in task.blocks], [len(b.rows) for b in task.blocks])
     begin = time.process_time()
     samples = numbers, parents, task.values, task.points
-    tree = Tree(work.problem, solves, *samples, policies, rows, at, task.verified, to_ends, work.guesses)
+    tree = Tree(work.problem, solves, *samples, policies, rows, at, task.verified, work.guesses)
     tree.solve()
     if task.verified:
         for which in np.split(np.arange(len(numbers)), np.cumsum([len(block.rows) for block in task.blocks])[:-1]):

@@ -12,7 +12,7 @@ from ddp.many.plan import Block, responses_of
 from ddp.many.rows import NONE, policy_type, row_type
 from ddp.many.work import Task, Work, solved
 from dynamics import FunctionDynamics
-from problems import arm, cartpole, quadrotor
+from problems import cartpole, quadrotor
 
 
 class Domed:
@@ -37,7 +37,7 @@ def test_guesses_that_have_no_cost_lose_no_optimum_of_a_neighbour(verify):
     assert many.converged.all()
     far = problem.starting_at(np.array([3.0]))  # which has no solution to be followed
     again = ddp.solve_many(far, {"x0": X0}, executor=1, start="neighbours", verify=verify)
-    assert again.converged.tolist() == (cold.converged.tolist() if verify is False else [True] * 4)  # by other ends
+    assert again.converged.tolist() == cold.converged.tolist()
 
 
 def test_the_order_of_what_varies_decides_nothing_on_a_grid_of_samples(problem):
@@ -132,16 +132,6 @@ def test_neighbours_by_motions_save_iterations():
     many = ddp.solve_many(problem, {"x0": X0}, executor=1, start="neighbours", verify=False)
     assert many.converged.all()
     assert many.iterations.mean() < 5.5  # 6.3 from samples whose numbers are nearest
-
-
-def test_samples_follow_anchors_to_ends_that_all_own_guesses_miss():
-    problem = arm.reach("ur5")
-    targets = np.tile(problem.terminal[0].target.homogeneous, (40, 1, 1))
-    targets[:, :3, 3] += np.random.default_rng(0).uniform(-0.05, 0.05, (40, 3)) + np.array([-0.16, 0.14, 0.13])
-    many, cold = (ddp.solve_many(problem, {"target": targets}, executor=1, start=one) for one in ("neighbours", None))
-    assert many.converged.all()
-    assert (many.cost <= cold.cost * (1.0 + 1e-6)).all()
-    assert (many.cost < 0.9 * cold.cost).sum() > 30  # 0 where anchors begin from own guesses alone
 
 
 def test_neighbours_are_found_where_optima_have_no_derivatives(caplog):
