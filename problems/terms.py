@@ -148,7 +148,10 @@ class MovingTerm(ABC):
 
 
 class _Target:
-    """Target of an `AtPose`, made anew: by ``__getattr__``, looks for abilities that it lacks would take 1 µs each."""
+    """Target of an `AtPose`, made anew: by ``__getattr__``, looks for abilities that it lacks would take 1 µs each.
+
+    Fields named ``target`` are a ``field()``, or dataclasses took this for their default.
+    """
 
     def __get__(self, owner: Any, kind: Any) -> Any:
         return self if owner is None else pin.SE3(owner._pose[:9].reshape(3, 3), owner._pose[9:])

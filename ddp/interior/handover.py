@@ -134,10 +134,8 @@ ones in a row are enough; one that cannot be taken at all is, and with equalitie
 COARSE = 1e-2
 """Expected decrease, relative to the cost, that is small enough where constraints do not hold."""
 
-
 SAME = 0.5
 """Cosine between forces of what is violated, at each knot, from which on they push the same way."""
-
 
 LITTLE = 0.1
 """Expected decrease, relative to the cost, that is too little for rollouts from a way: it is nearly a minimum."""
