@@ -26,7 +26,7 @@ COMMANDS = {
     "compare": "Solve problem NAME with iLQR and with DDP; --html shows both motions in one scene.",
     "demo": "Solve a reach and a reorientation with iLQR and with DDP, and draw both.",
     "drive": "Push and steer the robot of problem NAME in the browser while it plans again in MuJoCo, until Ctrl-C.",
-    "list": "List the problems, or the parameters of problem NAME; NAME robots: the robots.",
+    "list": "List the problems, or the parameters of problem NAME; `mayne list robots`: the robots.",
     "mpc": "Control problem NAME's system over a receding horizon while it is pushed about.",
     "node": "Apply the policy of problem NAME, or of FILE of `mayne solve --save`, as a node of ROS 2, until Ctrl-C.",
     "play": "Play the policy of problem NAME, or of FILE of `mayne solve --save`, in MuJoCo, beside a joint PD.",

@@ -40,13 +40,13 @@ def main() -> None:
 @click.argument("name", required=False)
 @shell.JSON
 def list_problems(name: str | None, as_json: bool) -> None:
-    """List the problems, or the parameters of problem NAME; NAME robots: the robots."""
+    """List the problems, or the parameters of problem NAME; `mayne list robots`: the robots."""
     if name == "robots":
         listing.list_robots(as_json)
     elif name is None:
         listing.list_problems(as_json)
     else:
-        choice("problem", name, [*ALL, "robots"], "there is none called")
+        choice("problem", name, [*ALL, "robots"], "`mayne list` has none called")
         listing.describe(find(name), as_json)
 
 

@@ -107,7 +107,8 @@ def stance(
     ProblemError names a foot that the robot lacks, with the nearest names, and one that is not on the ground.
     """
     if not checks.robot("robot", robot).is_floating:
-        free = "load(..., root='free-flyer')"
+        named = robot.source is not None and robot.source.is_named
+        free = "`mayne list robots` tells which float" if named else "load(..., root='free-flyer')"
         raise ProblemError(f"robot: expected legs on a free-flying base, got {robot.name} on a fixed one: {free}")
     q = robot.q0 if q0 is None else as_array("q0", q0, (robot.nq,))
     names = tuple(found(robot) if feet is None else check_feet(robot, feet))

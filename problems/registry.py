@@ -117,5 +117,5 @@ ALL: dict[str, Entry] = {
 
 def find(name: str) -> Entry:
     """The problem of a name; ProblemError with the nearest names if there is none."""
-    choice("problem", name, ALL, "there is none called")
+    choice("problem", name, ALL, "`mayne list` has none called")
     return ALL[name]

@@ -83,7 +83,7 @@ def test_the_command_tells_a_terminal_at_once_that_it_loads():
     command = [sys.executable, "-m", "mayne", "list", "nothing"]
     text = on_a_terminal(command, 2, cwd=ROOT, env={**os.environ, "MAYNE_QUIET": ""})
     assert text.startswith("loading mayne...\r   ")
-    assert "there is none called 'nothing'" in text
+    assert "`mayne list` has none called 'nothing'" in text
 
 
 def test_a_misspelt_command_is_refused_at_once():

@@ -85,7 +85,7 @@ def read_named(name: str, root: str | None) -> Found:
         if described is not None:
             return read_file(described, root)
         raise ModelError(
-            f"robot: no file and no robot of example-robot-data is called {said(name)};"
+            f"robot: no file and no robot of example-robot-data (`mayne list robots`) is called {said(name)};"
             f" {nearest(name, robots_loader.ROBOTS)}"
         )
     entry = robots_loader.ROBOTS[name]

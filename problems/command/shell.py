@@ -46,6 +46,8 @@ class Commands(click.Group):
             raise click.ClickException(str(reason)) from None
         except click.BadParameter as reason:
             if isinstance(reason, click.MissingParameter):
+                if reason.param is not None and reason.param.name == "name":
+                    raise click.MissingParameter("`mayne list` tells the names.", reason.ctx, reason.param) from None
                 raise
             raise BadInput(reason.format_message()) from None  # without lines of usage, which was right
         except BrokenPipeError:  # of `mayne list | head`
@@ -97,7 +99,7 @@ TITLES = {"ddp": "DDP", "ilqr": "iLQR", "newton": "Newton"}
 
 NAME = click.argument("name")
 PROBLEM = click.option("--problem", help="Name of its problem, of a file that `mayne solve --save` did not write.")
-ROBOT = click.option("--robot", help="Another robot: a name of example-robot-data or a file.")
+ROBOT = click.option("--robot", help="Another robot: a file, or a name that `mayne list robots` tells.")
 OPTIONS = click.argument("options", nargs=-1, type=click.UNPROCESSED, metavar="[--PARAMETER VALUE]...")
 OPEN = {"ignore_unknown_options": True}  # for the parameters of the problem, which `parse` reads
 HTML = click.option("--html", type=File(".html", ".htm"), help="Write the motion as a page that any browser plays.")
