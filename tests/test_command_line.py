@@ -261,7 +261,7 @@ def test_rows_with_semicolons_are_a_matrix():
         (["solve", SMALL, "--solver", "sqp"], ["sqp", "ilqr"]),
         (["solve", SMALL, "--robot", "ur5"], ["robot"]),
         (["solve", "arm/reach", "--robot", "ur6"], ["ur6", "did you mean"]),
-        (["solve", "quadruped/trot", "--robot", "panda"], ["panda on a fixed one: `mayne list robots` tells which float"]),
+        (["solve", "quadruped/trot", "--robot", "panda"], ["panda on a fixed one: `mayne list robots` tells"]),
         (["solve", "arm/reach", "--robot", "xyzzy"], ["example-robot-data (`mayne list robots`) is called 'xyzzy'"]),
         (["solve", "xyzzy"], ["`mayne list` has none called 'xyzzy'; known are"]),
         (["solve"], ["Missing argument 'NAME'. `mayne list` tells the names."]),
