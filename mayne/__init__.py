@@ -73,7 +73,8 @@ def _own(module: ModuleType) -> list[str]:
 def _refuse(module: ModuleType, name: str) -> NoReturn:
     """Raise AttributeError for a name that a module of mayne has not, with the nearest ones."""
     hint = import_module("ddp.errors").nearest(name, _own(module))
-    raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}; {hint}", name=name, obj=module)
+    text = f"module {module.__name__!r} has no attribute {name!r}; {hint}"
+    raise AttributeError(text, name=name, obj=None)  # of the module, Python would suggest the name once more
 
 
 def _elsewhere(name: str) -> str:

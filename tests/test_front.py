@@ -172,6 +172,14 @@ def test_modules_list_what_makes_problems_and_name_it_where_a_name_is_unknown():
         mayne.gaits.trott  # noqa: B018
 
 
+@pytest.mark.parametrize(("module", "given", "meant"), [(mayne, "Solve", "solve"), (mayne.gaits, "trott", "trot")])
+def test_names_that_python_shows_as_unknown_are_suggested_once(capsys, module, given, meant):
+    with pytest.raises(AttributeError) as raised:
+        getattr(module, given)
+    sys.__excepthook__(AttributeError, raised.value, None)
+    assert re.findall(r"[Dd]id you mean:? '(\w+)'\?", capsys.readouterr().err) == [meant]
+
+
 @pytest.mark.parametrize(
     ("call", "given", "meant"),
     [
