@@ -57,6 +57,8 @@ def __getattr__(name: str) -> object:
     if origin == "mayne":
         found = _imported(f"mayne.{name}")
         found.__dir__, found.__getattr__ = partial(_own, found), partial(_refuse, found)
+        lines = [f"{own}: {str(vars(found)[own].__doc__).splitlines()[0]}" for own in sorted(_own(found))]
+        found.__doc__ = "\n".join([f"{found.__doc__}\n", *lines])  # `help` tells no names that come from elsewhere
     else:
         found = getattr(_imported(origin), name)
     _draw_in_notebooks()

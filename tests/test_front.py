@@ -4,6 +4,7 @@ import dataclasses
 import inspect
 import os
 import pickle
+import pydoc
 import re
 import subprocess
 import sys
@@ -160,6 +161,13 @@ def test_gaits_say_that_they_return_problems():
 def test_a_name_that_is_elsewhere_is_found():
     with pytest.raises(AttributeError, match=r"'friction_cone'; there is mayne\.costs\.friction_cone"):
         mayne.friction_cone  # noqa: B018
+
+
+def test_help_of_a_module_tells_its_names_in_a_line_each():
+    shown = pydoc.plain(pydoc.render_doc(mayne.strides))
+    assert "Strides: footholds and swings from a schedule" in shown
+    for name in dir(mayne.strides):
+        assert f"\n    {name}: {getattr(mayne.strides, name).__doc__.splitlines()[0]}\n" in shown
 
 
 def test_modules_list_what_makes_problems_and_name_it_where_a_name_is_unknown():
