@@ -54,14 +54,14 @@ def read(
     path: Path,
     kinds: Mapping[str, str],
     shapes: Mapping[str, tuple[int, ...]] | None = None,
-    lengths: Mapping[str, int] | None = None,
+    lengths: Mapping[str, tuple[int, ...]] | None = None,
     what: str = "a solution",
 ) -> dict[str, np.ndarray]:
     """Read the arrays of a file that ``kinds`` names, as far as they are there; nothing else is looked at.
 
     kinds: kind and rank of each array, "f2" for a matrix of floats: f, i, b (8 bytes, 8 bytes, 1 byte) or U.
     shapes: those that are known; then their arrays may be of any size.
-    lengths: how many rows arrays have, by what else the file says; one with more or fewer is damaged.
+    lengths: numbers of rows that arrays may have, by what else the file says; one with another is damaged.
     what: what the file should hold, for errors.
 
     Raises ProblemError for a file that is missing, is no archive or damaged, or whose arrays are not of these kinds
@@ -93,7 +93,7 @@ def refuse(path: Path, damaged: list[str], what: str = "a solution") -> None:
 
 def _arrays(
     archive: zipfile.ZipFile, path: Path, kinds: Mapping[str, str], shapes: Mapping[str, tuple[int, ...]],
-    lengths: Mapping[str, int], what: str,
+    lengths: Mapping[str, tuple[int, ...]], what: str,
 ) -> dict[str, np.ndarray]:  # fmt: skip
     members: dict[str, zipfile.ZipInfo] = {}
     for info in archive.infolist():
@@ -113,7 +113,7 @@ def _arrays(
             if f"{dtype.kind}{len(shape)}" != kind or dtype.itemsize not in _SIZES.get(dtype.kind, (dtype.itemsize,)):
                 damaged.append(name)
                 continue
-            if name in lengths and shape[:1] != (lengths[name],):
+            if name in lengths and shape[0] not in lengths[name]:
                 damaged.append(name)
                 continue
             if shapes.get(name) not in (None, shape):

@@ -130,7 +130,7 @@ def solution_of(row: Any, problem: Problem) -> Solution:
     sentence = row["sentence"].decode() or converged(int(row["iterations"]))
     return Solution(
         **own, cost=float(row["cost"]), gradient=float(row["gradient"]), converged=bool(row["converged"]),
-        status=Status(sentence, ending), iterations=int(row["iterations"]), seconds=0.0, history=(), problem=problem,
+        status=Status(sentence, ending), iterations=int(row["iterations"]), seconds=np.nan, history=(), problem=problem,
         violation=float(row["violation"]), kind=row["kind"].decode(),
     )  # fmt: skip
 

@@ -164,8 +164,9 @@ def arrays(solution: Solution) -> dict[str, np.ndarray]:
 def fields(path: Path, problem: Problem | None) -> dict[str, Any]:
     """All fields of a saved solution but its problem, of a problem's sizes if it is given."""
     content = _read(path, {} if problem is None else shapes(problem))
-    content.setdefault(COLUMN + "full_space", np.zeros(int(content["iterations"]), bool))
-    past = [content.pop(COLUMN + name).tolist() for name in Record._fields]
+    content.setdefault(COLUMN + "full_space", np.zeros(len(content[COLUMN + "cost"]), bool))
+    past = [content.pop(COLUMN + name).tolist() for name in Record._fields]  # of one among many, nothing
+    refuse(path, [] if len({*map(len, past)}) == 1 else ["history"])
     values: dict[str, Any] = {name: value if value.ndim else value.item() for name, value in content.items()}
     values["history"] = tuple(Record(*row) for row in zip(*past, strict=True))
     ending = values.pop("ending", "CONVERGED" if values["converged"] else "UNKNOWN")
@@ -193,13 +194,13 @@ def _read(path: Path, shapes: dict[str, tuple[int, ...]]) -> dict[str, np.ndarra
     states = read(path, {"X": _SAVED["X"]}, shapes)
     iterations, knots = int(signs.get("iterations", 0)), len(states.get("X", ())) - 1
     refuse(path, [] if 0 <= iterations <= LONGEST_HISTORY else ["iterations"])
-    lengths = {name: iterations for name in _SAVED if name.startswith(COLUMN)} | dict.fromkeys("UkK", knots)
+    lengths = {name: (iterations, 0) for name in _SAVED if name.startswith(COLUMN)} | dict.fromkeys("UkK", (knots,))
     content = read(path, _SAVED, shapes, lengths)
     if missing := _SAVED.keys() - _ADDED - content.keys():
         raise ProblemError(f"path: {shown(path)} lacks {', '.join(sorted(missing))}")
     refuse(path, [name for name in "kK" if content[name].shape[1] != content["U"].shape[1]])
     if content["converged"]:
-        numbers = [name for name, kind in _SAVED.items() if kind[0] == "f"]
+        numbers = [name for name, kind in _SAVED.items() if kind[0] == "f" and name != "seconds"]
         refuse(path, [name for name in numbers if name in content and not np.isfinite(content[name]).all()])
     return content
 

@@ -51,7 +51,8 @@ class Solution:
     cost, gradient: total cost, with what violated `Soft` constraints cost, and max-norm of its gradient in U, or of
         their Lagrangian's with constraints, without those that a control limit holds against.
     converged, status: whether it did, and why it ended, in words; ``status.ending`` is one of `Ending`.
-    iterations, seconds: how many, and the wall time of the whole solve but for setup_seconds.
+    iterations, seconds: how many, and the wall time of the whole solve but for setup_seconds; NaN of one
+        among many, as of `solve_many` and `solve_best`, which are not timed one by one.
     setup_seconds: wall time that it spent on loading and compiling kernels, most of it in a process's first solve;
         0 of files that do not say.
     history: one `Record` per iteration; of several attempts those of the one that is kept come last.

@@ -230,7 +230,7 @@ def test_what_scouts_decide_is_the_same_whoever_solves(way, wells, tmp_path, mon
     assert of(many) == of(ddp.solve_many(*wells, executor=1, start="neighbours", into=tmp_path / "b.zarr"))
 
 
-def test_the_best_of_many_starts_is_found_with_how_often_each_was():
+def test_the_best_of_many_starts_is_found_with_how_often_each_was(tmp_path):
     problem = ddp.Problem(drift, [straight()], [Wells()], np.array([0.05, 0.0]), 20)
     found = ddp.solve_best(problem, [np.full((20, 1), u) for u in (-0.6, -0.5, 0.4, 0.5, 0.6)], executor=1)
     sides = {guess: np.sign(one.solution.X[-1, 0]) for one in found.optima for guess in one.guesses}
@@ -238,6 +238,11 @@ def test_the_best_of_many_starts_is_found_with_how_often_each_was():
     assert [one.guesses for one in found.optima] == [(2, 3, 4), (0, 1)]  # 0.05 is nearer to 1
     assert found.best.stationarity() < 1e-8
     assert found.failures == ()
+    assert np.isnan(found.best.seconds)
+    assert len(found.best.history) == 0 < found.best.iterations
+    found.best.save(tmp_path / "best.npz")
+    again = ddp.Solution.load(tmp_path / "best.npz", problem)
+    assert repr(again) == repr(found.best)
     with pytest.raises(ddp.ProblemError, match=r"guesses\[1\]: guess: expected shape \(20, 1\)"):
         ddp.solve_best(problem, [None, np.zeros(3)])
 

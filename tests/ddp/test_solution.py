@@ -181,6 +181,7 @@ NAN = np.full((101, 2), np.nan)
         ({"X": np.array("somewhere")}, "X"),
         ({"X": np.zeros(101, complex)}, "X"),
         ({"history_step": np.ones(2)}, "history_step"),
+        ({"history_step": np.ones(0)}, "the history of"),
         ({"history_cost": np.array(1.0)}, "history_cost"),
         ({"X": NAN}, "X"),
         ({"K": np.full((100, 1, 2), np.nan)}, "K"),
