@@ -355,8 +355,9 @@ class Problem:
 
     def residuals(self, X: Array, U: Array, multipliers: Array | None = None) -> tuple[Residual, ...]:
         """All constraints along X (N+1, nx) and U (N, nu); multipliers (m,): all in a row, default zeros."""
-        if multipliers is None:
-            multipliers = np.zeros(self.multiplier_count)
+        N, m, d = self.horizon, self.multiplier_count, self.dynamics
+        X, U = as_array("X", X, (N + 1, d.nx), finite=False), as_array("U", U, (N, d.nu), finite=False)
+        multipliers = np.zeros(m) if multipliers is None else as_array("multipliers", multipliers, (m,), finite=False)
         return residuals(self.rows.afresh, X, U, multipliers)
 
     def violation(self, X: Array, U: Array) -> float:

@@ -152,6 +152,13 @@ def lagrangian_gradient(solution):
     return gradient
 
 
+@pytest.mark.parametrize("field", ["X", "U", "multipliers"])
+def test_residuals_of_other_shapes_are_refused(swung, field):
+    given = {"X": swung.X, "U": swung.U, "multipliers": swung.multipliers} | {field: [1.0]}
+    with pytest.raises(ddp.ProblemError, match=rf"{field}: expected shape .*, got \(1,\)"):
+        swung.problem.residuals(**given)
+
+
 def test_multipliers_make_the_lagrangian_stationary(swung):
     assert np.abs(lagrangian_gradient(swung)).max() <= 1e-6
     assert swung.stationarity() <= 1e-6
