@@ -27,7 +27,7 @@ def _elementwise(ufunc: Any) -> Any:
     if set("".join(ufunc.types)) <= {"O", "-", ">"}:  # what np.frompyfunc made
         return ufunc
     if operation is None:
-        raise TraceError(f"np.{ufunc.__name__}")
+        raise TraceError(f"{'np.' * hasattr(np, ufunc.__name__)}{ufunc.__name__}")  # or of scipy.special, say
     return np.frompyfunc(lifted(ufunc, operation), ufunc.nin, 1)
 
 
@@ -143,7 +143,7 @@ class TracedArray(np.ndarray[Any, Any]):
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         if function in REFUSED:
-            raise TraceError(f"np.{function.__name__}")
+            raise TraceError(f"np{function.__module__.removeprefix('numpy')}.{function.__name__}")
         if function in FUNCTIONS:
             return returned(FUNCTIONS[function](*args, **kwargs))
         return _of_one_type(returned(super().__array_function__(function, types, args, kwargs)))

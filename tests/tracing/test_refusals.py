@@ -10,6 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import users_bodies
+from scipy.special import erf
 
 import ddp
 import dynamics
@@ -105,6 +106,10 @@ def unsorted(x, u):
     return np.interp(x, [1.0, 0.0], [0.0, 1.0])
 
 
+def errors(x, u):
+    return erf(x) + u
+
+
 @pytest.mark.parametrize(
     ("f", "said"),
     [
@@ -121,7 +126,8 @@ def unsorted(x, u):
         (looked_up, r"int\(\) of a number .*, in line \d+ of test_refusals.py: return np.array\("),
         (endless, r"more than 64 decisions .*, in line \d+ of test_refusals.py: while x\[0\] < 1e3:"),
         (rounded, r"np\.round, in line \d+ of test_refusals.py: return np.round\(x\)"),
-        (decomposed, r"np\.eigh, in line \d+ of test_refusals.py: return np.linalg.eigh"),
+        (errors, r": erf, in line \d+ of test_refusals.py: return erf"),
+        (decomposed, r"np\.linalg\.eigh, in line \d+ of test_refusals.py: return np.linalg.eigh"),
         (turned, r"arithmetic of a number .* with complex, in line \d+ of test_refusals.py: return np.exp"),
         (narrowed, r"astype\(float32\), in line \d+ of test_refusals.py: return x.astype"),
         (added, r"a \+ b of conditions, which is a \| b in NumPy .*, in line \d+ of test_refusals.py: return \(\(x"),
