@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -19,6 +19,7 @@ import numpy as np
 
 import ddp
 import problems
+from ddp.compiling.compiled import Kernel
 from ddp.iterate import Iterate
 
 HOME = Path(__file__).resolve().parent.parent
@@ -47,6 +48,12 @@ def call_path(problem: ddp.Problem, iteration: int | None = None) -> list[str]:
         elif event == "return":
             depth -= 1
 
+    def called(kernel: Kernel) -> None:
+        function = kernel.py_func
+        if recording and function.__module__.partition(".")[0] in ROOMS:
+            told = (inspect.getdoc(function) or "").partition("\n")[0]
+            lines.append(f"{depth - 1:4d} * {function.__module__}.{function.__code__.co_name}: {told}")
+
     def note(record: ddp.Record) -> None:
         nonlocal recording, seen
         seen += 1
@@ -54,7 +61,7 @@ def call_path(problem: ddp.Problem, iteration: int | None = None) -> list[str]:
             named(iterates[-1], known)
         recording = seen == iteration - 1
 
-    with iterates_made() as iterates:
+    with iterates_made() as iterates, kernels_told(called):
         sys.setprofile(entered)
         try:
             ddp.solve(problem, solver, callback=note, throw=False)
@@ -62,6 +69,22 @@ def call_path(problem: ddp.Problem, iteration: int | None = None) -> list[str]:
             sys.setprofile(None)
     least = min((int(line[:4]) for line in lines), default=0)
     return ["  " * (int(line[:4]) - least) + line[5:] for line in lines]
+
+
+@contextmanager
+def kernels_told(tell: Callable[[Kernel], None]) -> Iterator[None]:
+    """Have kernels told of in the block as Python calls them: numba tells profilers of Python 3.14 of none."""
+    call = Kernel.__call__
+
+    def told(self: Kernel, *given: Any) -> Any:
+        tell(self)
+        return call(self, *given)
+
+    Kernel.__call__ = told
+    try:
+        yield
+    finally:
+        del Kernel.__call__  # it is of a class above
 
 
 @contextmanager
@@ -95,7 +118,7 @@ def address(array: np.ndarray) -> int:
 
 
 def described(frame: FrameType, known: dict[int, str]) -> str:
-    """A call of a function of this project, with its arrays by name; nothing for others."""
+    """A call of a function of this project, with its arrays by name; nothing for others, and for machine code."""
     code = frame.f_code
     file = Path(code.co_filename)
     if not file.is_relative_to(HOME) or file.relative_to(HOME).parts[0] not in ROOMS or code.co_name.startswith("<"):
@@ -103,11 +126,9 @@ def described(frame: FrameType, known: dict[int, str]) -> str:
     handed = [told for name in code.co_varnames[: code.co_argcount] if (told := shown(name, frame.f_locals, known))]
     where = ".".join(file.relative_to(HOME).with_suffix("").parts)
     thing = getattr(sys.modules[where], code.co_name, None)
-    is_kernel = code.co_argcount > 0 and not frame.f_locals  # machine code has no variables to show
-    if not is_kernel and (thing is None or inspect.isfunction(thing) or "." in code.co_qualname):
-        return f"{where}.{code.co_qualname}({', '.join(handed)})"
-    told = inspect.getdoc(thing) or ""
-    return f"* {where}.{code.co_name}: {told.splitlines()[0] if told else ''}"
+    if isinstance(thing, Kernel) or (code.co_argcount > 0 and not frame.f_locals):  # which has no variables to show
+        return ""
+    return f"{where}.{code.co_qualname}({', '.join(handed)})"
 
 
 def shown(name: str, given: dict[str, Any], known: dict[int, str]) -> str:
