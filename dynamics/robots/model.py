@@ -141,12 +141,14 @@ class Robot:
         """First and past the last of these numbers, (n, 2), for kernels."""
         return np.array([span[1:] for span in self.unit_numbers], dtype=np.int64).reshape(-1, 2)
 
-    @property
+    @cached_property
     def floating_dofs(self) -> Indices:
         """The degrees of freedom of free-flyers on the world: nothing can drive them but what they meet."""
         tree = self.tree
         free = (tree.kind == FREE_FLYER) & (tree.parent < 0)
-        return np.flatnonzero(free[tree.body])
+        found = np.flatnonzero(free[tree.body])
+        found.flags.writeable = False
+        return found
 
     @property
     def is_floating(self) -> bool:

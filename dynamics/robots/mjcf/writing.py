@@ -21,6 +21,9 @@ from dynamics.robots.tree import Indices
 NUMBERS = {FREE_FLYER: (7, 6), SPHERICAL: (4, 3), REVOLUTE: (1, 1), CONTINUOUS: (1, 1), PRISMATIC: (1, 1)}
 """Numbers of MuJoCo's joints in qpos and qvel, by ours."""
 
+FROM_OURS, TO_OURS = [3, 0, 1, 2], [1, 2, 3, 0]
+"""Where MuJoCo's quaternions (w, x, y, z) find their numbers in ours (x, y, z, w), and ours in MuJoCo's."""
+
 
 class Foot(NamedTuple):
     """Foot at a frame of the robot: a sphere about its origin, or a box that stands on it.
@@ -112,12 +115,12 @@ class World:
         data = self._mujoco.MjData(self.model)
         data.qpos[self._q[1]], data.qvel[self._v[1]] = q[self._q[0]], v[self._v[0]]
         for own, their in self._balls:
-            data.qpos[their : their + 4] = np.roll(q[own : own + 4], 1)
+            data.qpos[their : their + 4] = q[own : own + 4][FROM_OURS]
         for own, their in self._circles:
             data.qpos[their] = np.arctan2(q[own + 1], q[own])
         for own, first, i, k, base in self._free:
             data.qpos[i : i + 3] = base.act(q[own : own + 3])
-            own_quaternion = np.roll(q[own + 3 : own + 7], 1)
+            own_quaternion = q[own + 3 : own + 7][FROM_OURS]
             self._mujoco.mju_mulQuat(data.qpos[i + 3 : i + 7], _quaternion(base.rotation), own_quaternion)
             data.qvel[k : k + 3] = base.rotation @ _rotation(q[own + 3 : own + 7]) @ v[first : first + 3]
         self._mujoco.mj_forward(self.model, data)
@@ -129,13 +132,13 @@ class World:
         q[self._q[0]], v[self._v[0]] = data.qpos[self._q[1]], data.qvel[self._v[1]]
         for own, their in self._balls:
             quaternion = data.qpos[their : their + 4]
-            q[own : own + 4] = np.roll(quaternion, -1) / np.sqrt(quaternion @ quaternion)
+            q[own : own + 4] = quaternion[TO_OURS] / np.sqrt(quaternion @ quaternion)
         for own, their in self._circles:
             q[own : own + 2] = np.cos(data.qpos[their]), np.sin(data.qpos[their])
         for own, first, i, _, base in self._free:
             turned = np.empty(4)
             self._mujoco.mju_mulQuat(turned, _quaternion(base.rotation.T), data.qpos[i + 3 : i + 7])
-            q[own + 3 : own + 7] = np.roll(turned, -1) / np.sqrt(turned @ turned)
+            q[own + 3 : own + 7] = turned[TO_OURS] / np.sqrt(turned @ turned)
             q[own : own + 3] = base.actInv(data.qpos[i : i + 3])
             v[first : first + 3] = _rotation(q[own + 3 : own + 7]).T @ base.rotation.T @ v[first : first + 3]
         return q, v
@@ -155,7 +158,7 @@ class World:
         data.qfrc_applied[self._v[1]] = tau[self._v[0]]
         for _, first, i, k, _ in self._free:
             if tau[first : first + 3].any():
-                turned = _rotation(np.roll(data.qpos[i + 3 : i + 7], -1))
+                turned = _rotation(data.qpos[i + 3 : i + 7][TO_OURS])
                 data.qfrc_applied[k : k + 3] = turned @ tau[first : first + 3]
 
     def push(self, data: Any, velocity: Array) -> None:
@@ -293,7 +296,7 @@ def _body(robot: Robot, joint: int) -> str:
 
 
 def _quaternion(R: Array) -> Array:
-    return np.roll(pin.Quaternion(np.asarray(R)).coeffs(), 1)
+    return np.asarray(pin.Quaternion(np.asarray(R)).coeffs()[FROM_OURS])
 
 
 def _rotation(q: Array) -> Array:
