@@ -17,18 +17,19 @@ ROOMS = "dynamics", "ddp", "problems", "viz", "command"
 
 def main():
     parser = argparse.ArgumentParser(prog="abuse", description=__doc__)
-    parser.add_argument("rooms", nargs="*", default=ROOMS, help=f"some of {', '.join(ROOMS)}")
-    parser.add_argument("--every", type=int, default=1, help="try every so manieth input only")
+    told = f"some of {', '.join(ROOMS)}; viz:31 for every 31st input of viz alone"
+    parser.add_argument("rooms", nargs="*", default=ROOMS, help=told)
     parser.add_argument("--only", default="", help="subjects whose name holds this")
     parser.add_argument("--table", action="store_true", help="print what became of every input")
-    parser.add_argument("--json", action="store_true", help="print counts and failures for programs")
+    parser.add_argument("--json", action="store_true", help="print counts and failures of each room, a line of JSON")
     chosen = parser.parse_args()
     logging.disable()
-    told, total = [], collections.Counter()
-    for room in chosen.rooms:
-        started = time.monotonic()
+    total = collections.Counter()
+    for asked in chosen.rooms:
+        started, told = time.monotonic(), []
+        room, _, every = asked.partition(":")
         subjects = importlib.import_module(f"abuse.of_{room}").subjects()
-        cases = list(cases_of([s for s in subjects if chosen.only in s.name]))[:: chosen.every]
+        cases = list(cases_of([s for s in subjects if chosen.only in s.name]))[:: int(every or 1)]
         for subject in dict.fromkeys(case.subject for case in cases):
             if not subject.refuses:
                 subject.call(**subject.arguments)  # valid, and its kernels are compiled before the children fork
@@ -40,12 +41,13 @@ def main():
                 if not chosen.json:
                     print(f"{cases[i]!s:70} {what}", flush=True)
         total += counts
-        if not chosen.json:
+        if chosen.json:
+            bad = [line for line in told if not line[1].startswith(GOOD)]
+            print(json.dumps({"room": room, "counts": counts, "bad": bad}), flush=True)
+        else:
             seconds = time.monotonic() - started
             summary = ", ".join(f"{count} {what}" for what, count in sorted(counts.items()))
             print(f"{room}: {len(cases)} inputs in {seconds:.0f} s: {summary}", flush=True)
-    if chosen.json:
-        print(json.dumps({"counts": total, "bad": [line for line in told if not line[1].startswith(GOOD)]}))
     sys.exit(1 if total["bad"] else 0)
 
 
