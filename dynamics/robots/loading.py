@@ -229,9 +229,8 @@ def visuals(model: pin.Model, source: Source | None, kind: str = "visual") -> tu
             elif mesh is not None:
                 filename = mesh.get("filename", "")
                 found, reason = meshes.find(filename, source.path, source.packages)
-                scale = [float(word) for word in mesh.get("scale", "1 1 1").split()]
-                reason = reason or meshes.flaw(loader, found, scale)
                 mesh.set("filename", found)
+                reason = reason or meshes.flaw(loader, model, link.get("name", ""), mesh)
                 if reason:
                     logger.info("mesh %s: %s", filename, reason)
                     missing.append(filename)

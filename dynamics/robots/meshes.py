@@ -18,11 +18,10 @@ from typing import Any
 from urllib.parse import unquote
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from ddp.errors import ModelError
 from dynamics.robots.inspection import DEEPEST, is_special, mode, parse
-from dynamics.robots.libraries import coal
+from dynamics.robots.libraries import coal, pin
 
 FORMATS = (".stl", ".dae", ".obj", ".gltf", ".glb")
 """Suffixes of meshes that are drawn: formats whose native parsers survive files that are damaged."""
@@ -139,17 +138,23 @@ def _buffers(contents: bytes, where: str) -> Iterator[str]:
             ahead += found
 
 
-def flaw(loader: coal.MeshLoader, path: str, scale: ArrayLike) -> str:
-    """Why a mesh file that is there cannot be drawn, empty if it can; a cached loader keeps what it has read.
+def flaw(loader: coal.CachedMeshLoader, model: pin.Model, body: str, mesh: ElementTree.Element) -> str:
+    """Why a <mesh> whose file is there cannot be drawn, empty if it can; the loader keeps what it has read.
 
-    Files are read one by one before a robot's shapes are put together, so that a broken one is known by its name.
+    Files are read one by one before a robot's shapes are put together, so that a broken one is known by its name; by
+    Pinocchio, as Python's own way to a cached loader reads files anew.   body: a frame of the model to have it at.
     """
+    alone = ElementTree.Element("robot", name=body)
+    visual = ElementTree.SubElement(ElementTree.SubElement(alone, "link", name=body), "visual")
+    ElementTree.SubElement(visual, "geometry").append(mesh)
+    text = ElementTree.tostring(alone, encoding="unicode")
     try:
-        if Path(path).suffix.lower() == ".dae":
+        if Path(path := mesh.get("filename", "")).suffix.lower() == ".dae":
             _check_indices(path)
-        surface = loader.load(path, np.asarray(scale, dtype=np.float64))
+        shapes = pin.buildGeomFromUrdfString(model, text, pin.GeometryType.VISUAL, mesh_loader=loader)
     except (OSError, ValueError, RuntimeError, MemoryError, ElementTree.ParseError):
         return "broken, or not of the format that its name says"
+    surface = shapes.geometryObjects[0].geometry
     if not surface.num_tris:
         return "no triangles"
     return "" if np.isfinite(surface.vertices()).all() else "a vertex that is not finite"

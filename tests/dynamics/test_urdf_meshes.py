@@ -11,7 +11,7 @@ from test_urdf_files import in_a_child
 import dynamics
 import viz
 from ddp.errors import ModelError
-from dynamics.robots import meshes
+from dynamics.robots import loading, meshes
 
 TRIANGLE = "v 0 0 0\nv 1 0 0\nv 0 1 0\nf 1 2 3\n"
 COLLADA = """<?xml version="1.0"?>{doctype}
@@ -176,6 +176,25 @@ def test_meshes_of_a_file_that_was_loaded_by_a_relative_path_are_found_from_othe
     robots = [dynamics.load(name) for name in ("robot.urdf", "robot.xml")]
     monkeypatch.chdir("/")
     assert [(len(robot.visuals()[0].geometryObjects), robot.visuals()[1]) for robot in robots] == [(1, [])] * 2
+
+
+def test_a_mesh_is_read_once(tmp_path, monkeypatch):
+    """By a loader that goes by the time of the file, which is written again before the shapes are put together."""
+    mesh, path = tmp_path / "mesh.obj", tmp_path / "robot.urdf"
+    mesh.write_text(TRIANGLE)
+    path.write_text(urdf("mesh.obj"))
+    build, read = pin.buildGeomFromUrdfString, mesh.stat()
+
+    def together(model, text, *arguments, **options):
+        if "<joint" in text:
+            mesh.write_text("no triangles")
+            os.utime(mesh, ns=(read.st_atime_ns, read.st_mtime_ns))
+        return build(model, text, *arguments, **options)
+
+    monkeypatch.setattr(loading.pin, "buildGeomFromUrdfString", together)
+    (shape,) = dynamics.load(path).visuals()[0].geometryObjects
+    assert mesh.read_text() == "no triangles"
+    assert np.array_equal(shape.geometry.vertices(), [[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
 
 
 def test_a_robot_wrapper_keeps_its_posture_and_its_shapes(tmp_path):
