@@ -179,8 +179,13 @@ def test_feet_that_are_felt_to_land_carry_over_uneven_ground():
         by_time = problems.simulate(walk, uneven=ground)
         assert felt.rms < 0.6 * by_time.rms
         assert felt.rms < 0.2 * problems.simulate(walk, policy="pd", uneven=ground).rms
-    assert np.array_equal(felt.X, problems.simulate(walk, policy=walk.by_contact(), uneven=ground).X)
-    assert not np.array_equal(felt.X, problems.simulate(walk, policy="contact", uneven=ground, seed=1).X)
+
+
+def test_the_policy_by_contact_is_known_by_its_name_and_ground_by_its_seed(trot):
+    ground = 0.08 * trot.problem.dynamics.tracked.units(trot.X).height
+    felt = problems.simulate(trot, policy="contact", uneven=ground)
+    assert np.array_equal(felt.X, problems.simulate(trot, policy=trot.by_contact(), uneven=ground).X)
+    assert not np.array_equal(felt.X, problems.simulate(trot, policy="contact", uneven=ground, seed=1).X)
 
 
 def test_uneven_ground_is_level_under_feet_and_within_its_limits_elsewhere():
@@ -332,28 +337,28 @@ def test_what_rolls_or_hangs_has_a_policy_and_no_feet():
         problems.simulate(rolling)
 
 
-@pytest.mark.parametrize(("policy", "push", "falls"), [("adaptive", None, False), ("pd", 0.3, True)])
-def test_a_biped_that_leans_at_the_end_of_its_motion_falls(policy, push, falls):
+def test_a_biped_that_leans_at_the_end_of_its_motion_falls():
     """A robot that leans too far to stand is still above the ground when the plan ends."""
-    problem = problems.find("biped/step")()
-    plan = ddp.solve(problem, throw=False)
-    run = problems.simulate(plan, policy=policy, push=push)
-    assert run.fell == falls
-    assert run.t[-1] == pytest.approx(plan.policy.duration)
-    assert len(run.X) == len(run.t) == len(run.U) + 1
-    assert run.X[-1, 2] > 0.9
+    plan = ddp.solve(problems.find("biped/step")(), throw=False)
+    for policy, push, falls in (("adaptive", None, False), ("pd", 0.3, True)):
+        run = problems.simulate(plan, policy=policy, push=push)
+        assert run.fell == falls
+        assert run.t[-1] == pytest.approx(plan.policy.duration)
+        assert len(run.X) == len(run.t) == len(run.U) + 1
+        assert run.X[-1, 2] > 0.9
 
 
-@pytest.mark.parametrize("condition", [{}, {"push": 0.2}, {"delay": 0.005}])
-def test_a_humanoid_on_straight_legs_stands(condition):
+def test_a_humanoid_on_straight_legs_stands():
     """Of an iCub, hips turn by 20 rad for a metre of its base's height: stiffness for so much would throw it over."""
     robot = load("icub_reduced")
     q = robot.q0.copy()
     for joint in ("l_ankle_pitch", "r_ankle_pitch"):  # its soles level
         q[robot.model.joints[robot.model.getJointId(joint)].idx_q] += 0.0635
-    run = problems.simulate(ddp.solve(gaits.stand(robot, q0=q)), **condition)
-    assert not run.fell
-    assert run.rms < 0.003
+    stand = ddp.solve(gaits.stand(robot, q0=q))
+    for condition in ({}, {"push": 0.2}, {"delay": 0.005}):
+        run = problems.simulate(stand, **condition)
+        assert not run.fell
+        assert run.rms < 0.003
 
 
 def test_a_step_on_legs_that_are_nearly_straight_pays_a_push_back():
