@@ -32,6 +32,8 @@ def read_bytes(path: Path, where: str, largest: int = LARGEST) -> bytes:
             contents = file.read(largest + 1)
     except FileNotFoundError:
         seen = "" if path.is_absolute() else f" in {path.parent.absolute()}"
+        if path.parts and path.parts[0].endswith(":"):  # of https://...
+            seen = ": addresses are not fetched, download it with its meshes and give its path"
         raise ModelError(f"{where}: no such file{seen}") from None
     except IsADirectoryError:
         raise ModelError(f"{where}: expected a file, got a folder") from None

@@ -113,6 +113,7 @@ def test_a_mimic_joint_is_refused_with_a_way_out():
         ("<mujoco/>", None, "robot text: expected at least one joint, got bodies that cannot move"),
         ("missing.urdf", None, "no such file in "),
         ("missing.urdf.xacro", None, "no such file in "),
+        ("https://a.org/b.urdf", None, "robot file 'https:/a.org/b.urdf': no such file: addresses are not fetched"),
         ("folder/missing", None, "robot file 'folder/missing': no such file in "),
         ("hyq", "floating", "root: expected 'fixed' or 'free-flyer', got 'floating'"),
         (7, None, "source: expected a name, a path or a pinocchio.Model, got 7"),
