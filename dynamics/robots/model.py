@@ -58,6 +58,8 @@ class Robot:
         self._resisting: dict[tuple[bool, bool], Tree] = {}
         self.branches: dict[str, tuple[Any, Any]] = {}
         self.q0 = joints.rest(self.model) if q0 is None else as_array("q0", q0, (model.nq,), ModelError).copy()
+        if not pin.isNormalized(self.model, self.q0, 1e-6):
+            raise ModelError(f"q0: expected unit quaternions (x, y, z, w), got {numbers(self.q0)}")
         self._close(loops)
 
     def _close(self, loops: Iterable[Loop]) -> None:

@@ -47,6 +47,8 @@ def test_robots_are_made_of_models_and_whole_configurations():
         dynamics.Robot(model, np.zeros(5))
     with pytest.raises(ModelError, match="q0: expected finite numbers, got nan"):
         dynamics.Robot(model, np.full(6, np.nan))
+    with pytest.raises(ModelError, match=r"q0: expected unit quaternions \(x, y, z, w\), got"):
+        dynamics.Robot(dynamics.load("hyq").model, np.zeros(19))
 
 
 def test_torques_are_of_batches_in_any_form():
