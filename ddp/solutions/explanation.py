@@ -78,7 +78,7 @@ MOVE = (
 WIDEN = "allow larger controls, or begin where the first step leads to what constraints allow"
 """Advice where the first step cannot meet constraints."""
 
-ANOTHER = "another guess may find a better optimum"
+ANOTHER = "`solve_best` tries other guesses, which may lead to a better optimum"
 """Advice where a converged motion that constraints hold is far from its targets."""
 
 MOVING = "no control changes the cost to first order where the motion rests: give a guess that moves"
