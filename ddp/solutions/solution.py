@@ -57,7 +57,8 @@ class Solution:
         0 of files that do not say.
     history: one `Record` per iteration; of several attempts those of the one that is kept come last.
     problem: what was solved; None if loaded without it, or pickled: see `attached`.
-    multipliers (m,), penalties: of all constraints in a row, see `residuals`; empty without constraints.
+    multipliers (m,), penalties: of all constraints in a row, see `residuals`; empty without constraints. Positive where
+        an upper bound holds the motion, negative where a lower one does, so that ∇cost + Jᵀ multipliers = 0.
     violation: the largest of a constraint, in its units.
     kind: "minimum" where the exact Hessian of the cost in the controls is positive definite (of the augmented
         Lagrangian with constraints; without those that a limit holds); "saddle" or "maximum" where it has negative

@@ -100,8 +100,9 @@ class Record(NamedTuple):
     expected: the decrease that the quadratic model promised for the full step.  step: the fraction taken, 0
         if none, more than 1 where the full step brought more than promised.
     regularization: mu on the diagonals of V_xx and Q_uu.
-    hessian: "gauss-newton", "exact" or "exact+lm", see `ddp.models`, or a model of one's own; "curvature" is
-        a step away from a saddle or a maximum: what it brought is what was expected.
+    hessian: model of the cost's Hessian: "gauss-newton"; "exact", mixed with it by ``blend``; "exact+lm", with mu added
+        until it is positive definite (Levenberg-Marquardt); or a model of one's own. "curvature" is a step away from a
+        saddle or a maximum, along negative curvature: what it brought is what was expected.
     blend: the share of the exact Hessian in the model, 0 to 1.
     seconds: wall time of the iteration, without loading and compiling kernels; some that are made at once share theirs.
     contraction: what contracted the dynamics' second order in the model: "value" (V_x, DDP), "policy" (V_x under the
