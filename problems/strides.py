@@ -64,12 +64,15 @@ class Strides:
 
 
 def lay_out(
-    stance: Stance, schedule: Schedule, dt: float, motion: Motion, lift: float, rise: Motion | None = None
-) -> Strides:
+    stance: Stance, schedule: Schedule, dt: float, motion: Motion, lift: float, rise: Motion | None = None,
+    ground: Callable[[float, float], float] | None = None,
+) -> Strides:  # fmt: skip
     """The strides of a schedule in steps of dt [s].
 
     motion: of the body over level ground, which feet follow from one hold to the next.   lift [m]: how high feet swing.
     rise: what moves the body alone, on top of that and in its heading then: up and down in a jump, or to look around.
+    ground: height [m] over level ground of a place (x, y) [m], as of a step: feet land on it, and ``rise`` lifts the
+    body. It is 0 where feet stand at first.
     """
     dt = positive("dt", dt)
     instance("stance", stance, Stance)
@@ -79,6 +82,7 @@ def lay_out(
             raise ProblemError(f"{field}: expected a function of time, got {said(moving)}")
         if moving is not None and not isinstance(place := moving(0.0), pin.SE3):
             raise ProblemError(f"{field}: expected a function of time that gives a pin.SE3, got {said(place)}")
+    instance("ground", ground, (Callable, type(None)), "a function of x and y")  # type: ignore[arg-type]
     lift = float(as_array("lift", lift, ()))
     if schedule.feet != stance.feet:
         raise ProblemError(f"schedule: expected one of the feet {stance.feet}, got {schedule.feet}")
@@ -88,7 +92,10 @@ def lay_out(
     poses = dict(zip(stance.feet, frame_poses(stance.robot, stance.q, stance.feet), strict=True))
 
     def held(foot: str, t: float) -> pin.SE3:
-        return heading * motion(t) * heading.inverse() * poses[foot]
+        there = heading * motion(t) * heading.inverse() * poses[foot]
+        if ground is not None:
+            there.translation += [0.0, 0.0, float(as_array("ground", ground(*there.translation[:2]), ()))]
+        return there
 
     holds: list[dict[str, pin.SE3]] = []
     for i, phase in enumerate(schedule.phases):
@@ -140,14 +147,20 @@ def _swings(
         end = holds[last][foot] if last < len(holds) else held(foot, float(bounds[-1]))
         total, done = sum(counts[first:last]), sum(counts[first:i])
         s = (done + np.arange(counts[i])) / total
-        along = s**3 * (10.0 - 15.0 * s + 6.0 * s**2)
-        place, up = end.translation - start.translation, lift * np.sin(np.pi * s) ** 2
-        turn = pin.log3(end.rotation @ start.rotation.T)
+        place, turn = end.translation - start.translation, pin.log3(end.rotation @ start.rotation.T)
+        along, up = _smooth(s), lift * np.sin(np.pi * s) ** 2
+        up += place[2] * _smooth(np.clip(2.0 * s - (place[2] < 0.0), 0.0, 1.0))  # a step, first or last
+        ways = np.column_stack([np.outer(along, place[:2]), up])
         paths[foot] = [
-            pin.SE3(pin.exp3(a * turn) @ start.rotation, start.translation + a * place + [0.0, 0.0, z])
-            for a, z in zip(along, up, strict=True)
+            pin.SE3(pin.exp3(a * turn) @ start.rotation, start.translation + way)
+            for a, way in zip(along, ways, strict=True)
         ]
     return paths
+
+
+def _smooth(s: Array) -> Array:
+    """From 0 to 1 without speed nor acceleration at both."""
+    return s**3 * (10.0 - 15.0 * s + 6.0 * s**2)
 
 
 def _states(found: Strides, heading: pin.SE3, motion: Motion, rise: Motion | None, bounds: Array) -> Array:

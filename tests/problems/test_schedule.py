@@ -8,9 +8,11 @@ import numpy as np
 import pinocchio as pin
 import pytest
 
+import ddp
 from ddp.errors import ProblemError
+from dynamics.quantities.quantities import frame_position
 from dynamics.robots.model import load
-from problems import legs, schedule, strides
+from problems import legged, legs, schedule, strides
 from problems.schedule import Schedule
 
 FEET = {"LF": "a", "RF": "b", "LH": "c", "RH": "d"}
@@ -159,3 +161,27 @@ def test_feet_end_below_the_body_as_they_started(stances):
     for foot, hold in laid.holds[-1].items():
         np.testing.assert_allclose(hold.translation, moved.act(stance.place(foot)), atol=1e-12)
     assert laid.X[-1][3:7] == pytest.approx(pin.Quaternion(moved.rotation).coeffs(), abs=1e-12)
+
+
+@pytest.mark.parametrize(("robot", "height"), [("go2", 0.06), ("a1", -0.06)])
+def test_a_trot_goes_up_and_down_a_step(robot, height):
+    stand = legs.stance(load(robot))
+    plan = schedule.cycling(stand.feet, schedule.in_turn(stand.corners(), "trot"), 0.25, 0.05, cycles=4)
+    ahead = strides.straight((0.3, 0.0), 0.0, start=0.05, end=plan.duration - 0.05)
+
+    def rise(t):
+        return pin.SE3(np.eye(3), np.array([0.0, 0.0, height * min(t / plan.duration, 1.0)]))
+
+    def ground(x, y):
+        return height if x > 0.27 else 0.0
+
+    laid = strides.lay_out(stand, plan, 0.02, ahead, 0.1, rise, ground)
+    solution = ddp.solve(legged.legged(laid))
+    for k, on in ((0, 0.0), (-1, height)):
+        for foot, place in zip(stand.feet, stand.places, strict=True):
+            there = frame_position(stand.robot, solution.X[k, : stand.robot.nq], foot)
+            assert there[2] == pytest.approx(place[2] + on, abs=1e-5)
+    swings = [pose.translation for paths in laid.swings for path in paths.values() for pose in path]
+    assert all(place[2] >= stand.places[:, 2].min() + ground(*place[:2]) for place in swings)
+    with pytest.raises(ProblemError, match=r"ground: expected a function of x and y, got 0\.06"):
+        strides.lay_out(stand, plan, 0.02, ahead, 0.1, rise, 0.06)
