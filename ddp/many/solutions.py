@@ -56,6 +56,9 @@ class Edge(NamedTuple):
     ratio: float
 
 
+_NAMES = {*ARRAYS, *(scalar for scalar, _ in SCALARS)} - {"row"}
+
+
 class Solutions:
     """Solutions of many problems, as `solve_many` returns them; of a store, with ``Solutions.open(path, problem)``.
 
@@ -114,10 +117,8 @@ class Solutions:
 
     def __repr__(self) -> str:
         kinds = ", ".join(f"{n} {kind}" for kind, n in sorted(Counter(self.kind[self.done].tolist()).items()))
-        is_here = isinstance(self._source, np.ndarray)
-        there = list(self._source.dtype.names if is_here else self._source.array_keys())
-        kept = ", ".join(name for name in ARRAYS if name in there)
-        where = "memory" if is_here else self._source.store.root
+        kept = ", ".join(name for name in ARRAYS if name in self._kept())
+        where = "memory" if isinstance(self._source, np.ndarray) else self._source.store.root
         return f"<Solutions: {self}; kinds: {kinds or 'none'}; {kept} in {where}>"
 
     @cached_property
@@ -127,8 +128,16 @@ class Solutions:
             return np.ones(len(self._source), dtype=bool)
         return np.asarray(self._source["done"][:], bool)
 
+    def _kept(self) -> set[str]:
+        """Names of what was kept."""
+        source = self._source
+        return _NAMES.intersection(source.dtype.names if isinstance(source, np.ndarray) else source.array_keys())
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *self._kept()})
+
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("_") or name not in {*ARRAYS, *(scalar for scalar, _ in SCALARS)} - {"row"}:
+        if name not in _NAMES:
             raise AttributeError(f"Solutions has no {name}")
         try:
             found = self._source[name]

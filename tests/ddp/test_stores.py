@@ -1,6 +1,7 @@
 """Stores of many solves: resumed after any end, read back as they were kept, refused where they do not fit."""
 
 import dataclasses
+import inspect
 import os
 import pickle
 import re
@@ -190,6 +191,14 @@ def test_solutions_say_in_short_what_they_are_and_where(problem, over, serial):
     assert repr(few) == f"<Solutions: {few}; kinds: {int(few.converged.sum())} minimum; X, U, K in memory>"
     assert repr(serial).endswith(f"; kinds: 90 minimum; X, U, K in {serial._source.store.root}>")
     assert str(ddp.solve_best(problem, [None])).startswith("1 optimum: ")
+
+
+def test_solutions_list_what_was_kept_and_nothing_else(serial):
+    for many in (serial, ddp.Solutions.open(serial._source.store.root)):
+        listed = dir(many)
+        assert {"cost", "iterations", "sentence", "X", "U", "K", "solution"} <= set(listed)
+        assert not {"k", "multipliers"} & set(listed)
+        assert [name for name, _ in inspect.getmembers(many)] == listed
 
 
 def test_a_store_of_another_version_is_refused(problem, over, tmp_path):
