@@ -206,4 +206,4 @@ def _jacobian(sensors: tuple[Sensor, ...], X: Array, n: int) -> Array:
 
 
 def _gain(P: Array, C: Array, V: Array) -> Array:
-    return np.asarray(np.linalg.solve(C @ P @ C.T + V, C @ P).T)
+    return np.ascontiguousarray(np.linalg.solve(C @ P @ C.T + V, C @ P).T)  # as it comes back from files
