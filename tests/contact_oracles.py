@@ -59,6 +59,7 @@ class Constrained:
             model.setBaumgarteCorrectorParameters(pin.BaumgarteCorrectorParameters(*contact.gains))
             self.models.append(model)
         self.settings = pin.ProximalSettings(1e-14, 1e-14, 0.0, 1)
+        self._other = self.model.createData()
         self._start()
 
     def _start(self):
@@ -99,7 +100,7 @@ class Constrained:
     def _turned(self, q, z, by):
         """z and its derivatives, the first of them by q, with the forces of surfaces in the axes asked for."""
         z, by, r = z.copy(), [np.array(D) for D in by], self.model.nv
-        other = self.model.createData()
+        other = self._other
         for contact, frame in zip(self.contacts, self.frames, strict=True):
             if contact.kind == "surface" and contact.reference != "local":
                 J = pin.computeFrameJacobian(self.model, other, q, frame, pin.LOCAL_WORLD_ALIGNED)

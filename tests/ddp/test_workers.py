@@ -228,7 +228,7 @@ def test_whichever_process_fails_first_the_first_knots_are_reported():
     plain = pendulum()
     problem = ddp.Problem(plain.dynamics, [*plain.running, FailsLate()], plain.terminal, plain.x0, plain.horizon)
     with pytest.raises(ddp.ProblemError, match="the user's mistake at knot 0"):
-        ddp.solve(problem, workers=3)
+        ddp.solve(problem, workers=2)
 
 
 def test_a_callbacks_own_error_is_not_a_dead_workers():
