@@ -186,15 +186,21 @@ def newton(residual, z, h):
     return z
 
 
-def differenced_tensors(robot, first, q, v):
-    """∂²/∂q∂q, ∂²/∂v∂v, ∂²/∂v∂q, ∂/∂q of the third, by differences of ``first(q, v)`` = three (nv, nv) blocks."""
-    nv = robot.nv
-    qq, vv, vq, aq = np.zeros((4, nv, nv, nv))
-    for k, e in enumerate(np.eye(nv)):
-        along_q = fourth_order(lambda t, e=e: first(pin.integrate(robot.model, q, t * e), v))
-        qq[:, :, k], vq[:, :, k], aq[:, :, k] = along_q
-        vv[:, :, k] = fourth_order(lambda t, e=e: first(q, v + t * e))[1]
-    return qq, vv, vq, aq
+def directions(nv, rng):
+    """All (nv, nv) of a small robot; else eight orthonormal ones (nv, 8) across all axes, which miss no number."""
+    return np.eye(nv) if nv <= 12 else np.linalg.qr(rng.normal(size=(nv, 8)))[0]
+
+
+def differenced_tensors(robot, first, q, v, along=None):
+    """∂²/∂q∂q, ∂²/∂v∂v, ∂²/∂v∂q, ∂/∂q of the third, by differences of ``first(q, v)`` = three (nv, nv) blocks.
+
+    The last index is that of the directions ``along`` (nv, n), by default of all, of q and of the v of ∂²/∂v∂v.
+    """
+    along = np.eye(robot.nv) if along is None else along
+    by_q = [fourth_order(lambda t, e=e: first(pin.integrate(robot.model, q, t * e), v)) for e in along.T]
+    vv = [fourth_order(lambda t, e=e: first(q, v + t * e))[1] for e in along.T]
+    qq, vq, aq = np.stack(by_q, axis=-1)
+    return qq, np.stack(vv, axis=-1), vq, aq
 
 
 def relative_error(value, truth):

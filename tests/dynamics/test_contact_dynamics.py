@@ -6,7 +6,7 @@ import numpy as np
 import pinocchio as pin
 import pytest
 from contact_oracles import FEET, Constrained, points_of_a_body, some_contacts
-from oracles import fourth_order, random_state, random_tree, relative_error
+from oracles import directions, fourth_order, random_state, random_tree, relative_error
 
 import dynamics
 from dynamics import Contact
@@ -23,9 +23,6 @@ CASES += [(seed, kind, 1) for seed in TREES for kind in ("point", "surface")]
 GAINS = ((0.0, 0.0), (0.0, 50.0), (30.0, 7.0))
 RESTITUTIONS = (0.0, 0.3, 1.0)
 
-
-LEAST = 8
-"""Directions along which second derivatives are differenced: all of those of small robots, so many random ones else."""
 
 named = cache(dynamics.load)
 
@@ -85,11 +82,6 @@ def test_impacts_and_first_derivatives_are_those_of_pinocchio(key, kind, count):
             assert relative_error(after[t], case.oracle.impact(*state, e)) < 1e-9
             for mine, truth in zip(first[:, t], case.oracle.impact_derivatives(*state, e), strict=True):
                 assert relative_error(mine, truth) < 1e-9
-
-
-def directions(nv, rng):
-    """All of them (nv, nv), or some orthonormal ones (nv, n) of no axis, along which no number is left out."""
-    return np.eye(nv) if nv <= 2 * LEAST else np.linalg.qr(rng.normal(size=(nv, LEAST)))[0]
 
 
 def differenced(model, q, v, first, along):
