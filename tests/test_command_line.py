@@ -316,39 +316,50 @@ def test_numba_without_its_compiler_is_answered_in_a_sentence():
     assert "Error: NUMBA_DISABLE_JIT is set" in done.stderr
 
 
-def test_standard_output_is_pure_json_in_a_process_of_its_own():
-    command = [sys.executable, "-m", "problems", "solve", SMALL, "--json"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)
-    assert json.loads(done.stdout)["converged"] is True
-
-
-def run_each(stdout, *lines):
-    """Exit status and standard error of commands whose standard output is given; a process imports mayne for all."""
+@pytest.fixture(scope="module")
+def ended(tmp_path_factory):
+    """Exit status and standard error of commands by where they write; one process imports mayne and forks for all."""
     program = (
-        "import os, sys\nfrom problems import cli\n"
-        "for line in sys.argv[1:]:\n"
+        "import os, sys\n"
+        "from problems import cli\n"
+        "cli.main(sys.argv[1].split(), standalone_mode=False)\n"  # kernels are loaded for all
+        "reading, unread = os.pipe()\n"
+        "os.close(reading)\n"
+        "kept, full = (os.open(path, os.O_WRONLY | os.O_CREAT) for path in (sys.argv[2], '/dev/full'))\n"
+        "places = {'kept': kept, 'full': full, 'unread': unread}\n"
+        "sys.stdout.flush()\n"
+        "for told in sys.argv[3:]:\n"
+        "    place, _, line = told.partition(': ')\n"
+        "    print(told, file=sys.stderr)\n"
         "    if os.fork() == 0:\n"
+        "        os.dup2(places[place], 1)\n"
         "        cli.main(line.split(), prog_name='mayne')\n"
-        "    print(line, os.waitstatus_to_exitcode(os.wait()[1]), file=sys.stderr)\n"
+        "    print('ended with', os.waitstatus_to_exitcode(os.wait()[1]), file=sys.stderr)\n"
     )
-    command = [sys.executable, "-c", program, *lines]
-    return subprocess.run(command, stdout=stdout, stderr=subprocess.PIPE, text=True, timeout=300, check=True).stderr
+    solve, written = f"solve {SMALL} --json", tmp_path_factory.mktemp("written") / "solve.json"
+    told = [f"kept: {solve}", *(f"full: {line}" for line in ("list", f"solve {SMALL}", solve))]
+    told += [f"unread: {line}" for line in ("list", "list --json", f"solve {SMALL}", "solve --help")]
+    command = [sys.executable, "-c", program, solve, str(written), *told]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=500)
+    places = {"kept": [], "full": [], "unread": []}
+    for line, found in re.findall(r"^(\w+: .*)\n((?s:.*?)ended with -?\d+)$", done.stderr, flags=re.MULTILINE):
+        assert line in told
+        places[line.partition(":")[0]].append(found)
+    return places, written.read_text()
 
 
-def test_output_into_a_file_on_a_full_disk_is_answered_in_a_sentence():
-    lines = ["list", f"solve {SMALL}", f"solve {SMALL} --json"]
-    with open("/dev/full", "w") as full:
-        told = run_each(full, *lines)
-    assert told == "".join(f"Error: standard output: No space left on device\n{line} 2\n" for line in lines)
+def test_standard_output_is_pure_json_in_a_process_of_its_own(ended):
+    places, written = ended
+    assert places["kept"] == ["ended with 0"]
+    assert json.loads(written)["converged"] is True
 
 
-def test_a_reader_that_leaves_ends_the_command_without_a_word():
-    reading, writing = os.pipe()
-    os.close(reading)
-    lines = ["list", "list --json", f"solve {SMALL}", "solve --help"]
-    with open(writing, "w") as unread:
-        told = run_each(unread, *lines)
-    assert told == "".join(f"{line} {128 + signal.SIGPIPE}\n" for line in lines)
+def test_output_into_a_file_on_a_full_disk_is_answered_in_a_sentence(ended):
+    assert ended[0]["full"] == ["Error: standard output: No space left on device\nended with 2"] * 3
+
+
+def test_a_reader_that_leaves_ends_the_command_without_a_word(ended):
+    assert ended[0]["unread"] == [f"ended with {128 + signal.SIGPIPE}"] * 4
 
 
 def test_compiling_is_announced_on_standard_error(tmp_path, monkeypatch):
