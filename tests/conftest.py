@@ -1,5 +1,6 @@
 """Fixtures of all tests."""
 
+import gc
 from pathlib import Path
 
 import numpy as np
@@ -26,6 +27,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         return next((k for k, path in enumerate(slow) if item.path == path), len(slow))
 
     items.sort(key=rank)
+
+
+def pytest_collection_finish() -> None:
+    """Have garbage be sought among what tests make, not among the modules and the ten thousand tests themselves."""
+    gc.freeze()
 
 
 @pytest.fixture
