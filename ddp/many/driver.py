@@ -43,15 +43,15 @@ class Driver:
     """One run over the blocks that are not there yet.
 
     crew: who solves; None: this process at first, then threads or processes of this machine if enough is left to do.
-    retries: how often a task is done again whose worker has died.
+    retries: how often a task is done again whose worker has died.   root: see `Task`.
     verified: whether all samples that follow others are solved from the problem's own guess too.
     """
 
     def __init__(
         self, work: Work, arrays: Mapping[str, Array], points: Array, shelf: Memory | Store, crew: Crew | None,
-        retries: int, reporter: Reporter, verified: bool = False,
+        retries: int, reporter: Reporter, root: Array | None = None, verified: bool = False,
     ) -> None:  # fmt: skip
-        self._verified = verified
+        self._root, self._verified = root, verified
         self._work, self._arrays, self._points, self._shelf = work, arrays, points, shelf
         self._crew, self._retries, self._reporter, self._asked = crew, retries, reporter, crew is not None
         self._here = Here()
@@ -168,7 +168,7 @@ class Driver:
         policies = np.array(known, self._work.policies)
         points = self._points[rows] if len(self._points) else self._points
         values = {name: array[rows] for name, array in self._arrays.items()}
-        task = Task(blocks, values, points, policies, self._verifying)
+        task = Task(blocks, values, points, policies, self._root, self._verifying)
         crew = self._current()
         if crew.is_here:
             future = crew.submit(solved, self._work, task, self._shelf.inside)

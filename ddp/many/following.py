@@ -75,6 +75,8 @@ class Policies:
         """Keep the policies of some rows, of those that there are places for: entries ``which`` of some arrays."""
         to = self.places(rows)
         here = to >= 0
+        if not here.any():
+            return
         to, which = to[here], which[here]
         self.there[to], self.cost[to], self.slope[to], self.point[to] = True, costs[here], slopes[here], points[here]
         for name in ARRAYS:

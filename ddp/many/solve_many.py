@@ -6,6 +6,7 @@ import os
 import platform
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numba
@@ -169,8 +170,10 @@ def solve_many(
             blocks = with_scouts(blocks)
         if share is not None:
             blocks = of_shard(blocks, share)
-        work = Work(problem, method, kind, policies, nominal, root, compiled=count >= FEW)
-        Driver(work, arrays, points, shelf, crew, tries, reporter, bool(verify)).run(blocks)
+        if nominal is not None:  # workers know a batch again by what it comes to
+            nominal = replace(nominal, seconds=0.0, setup_seconds=0.0, history=())
+        work = Work(problem, method, kind, policies, nominal, compiled=count >= FEW)
+        Driver(work, arrays, points, shelf, crew, tries, reporter, root, bool(verify)).run(blocks)
     finally:
         if crew is not None:
             crew.close()

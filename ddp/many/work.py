@@ -35,7 +35,7 @@ class Work:
     """A batch as workers know it.
 
     type, policies: of rows, and of what is kept of anchors, see rows.py.   nominal: the problem's own solution, or one
-    that is given.   root (p,): the problem itself as a point; None if no sample follows another.
+    that is given, without what differs from one solve of it to the next.
     guesses: of each sample, if it has one of its own.   compiled: whether the loop of `ddp.batch` may serve.
     spare: what solves, between tasks.
     """
@@ -45,7 +45,6 @@ class Work:
     type: np.dtype[np.void]
     policies: np.dtype[np.void]
     nominal: Solution | None = None
-    root: Array | None = None
     guesses: tuple[Any, ...] | None = None
     compiled: bool = False
     spare: list[Solves] = field(default_factory=list)
@@ -62,6 +61,7 @@ class Task(NamedTuple):
     """Blocks to be solved, what varies in them by name, and policies that they need.
 
     values: arrays for all rows of the blocks, one after the other.   points (rows, p): or none.
+    root (p,): the problem itself as a point; None if no sample follows another.
     verified: whether samples that follow others are solved from the problem's own guess too, and exchange optima.
     """
 
@@ -69,11 +69,15 @@ class Task(NamedTuple):
     values: Mapping[str, Array]
     points: Array
     policies: Rows
+    root: Array | None = None
     verified: bool = False
 
 
 class Done(NamedTuple):
-    """Outcome of a task: its rows, the policies of anchors, its CPU time [s], and the slot that rows are in."""
+    """Outcome of a task: its rows, the policies of anchors, its CPU time [s], and the slot that rows are in.
+
+    seconds: CPU time of the process, but no longer than the task took: other threads solve at the same time.
+    """
 
     rows: Rows
     policies: Rows
@@ -141,12 +145,12 @@ def solved(work: Work, task: Task, into: Rows | None = None) -> Done:
     rows, at = (empty_rows(len(numbers), work.type), np.arange(len(numbers))) if into is None else (into, numbers)
     anchors = np.array([row for block in task.blocks if block.anchors for row in block.rows], dtype=np.int64)
     followed = numbers if task.verified else numbers[np.isin(numbers, parents) | np.isin(numbers, anchors)]
-    policies = Policies(work.problem, task.policies, work.nominal, work.root, followed.tolist())
+    policies = Policies(work.problem, task.policies, work.nominal, task.root, followed.tolist())
     try:
         solves = work.spare.pop()
     except IndexError:  # other threads have taken all
         solves = Solves(work.problem, work.solver, compiled=work.compiled)
-    begin = time.process_time()
+    began = time.process_time(), time.perf_counter()
     samples = numbers, parents, task.values, task.points
     tree = Tree(work.problem, solves, *samples, policies, rows, at, task.verified, work.guesses)
     tree.solve()
@@ -155,4 +159,5 @@ def solved(work: Work, task: Task, into: Rows | None = None) -> Done:
             tree.exchange(which)
     work.spare.append(solves)
     told = rows if into is None else brief(rows, numbers)
-    return Done(told, policies.of(anchors), time.process_time() - begin)
+    cpu, wall = time.process_time() - began[0], time.perf_counter() - began[1]
+    return Done(told, policies.of(anchors), min(cpu, wall))
