@@ -8,7 +8,7 @@ import numpy as np
 from ddp.errors import numbers
 from ddp.protocols import Array
 from dynamics.geometry.solids import Capsule, Marked
-from dynamics.robots.joints import NO_LIMIT, UNIT_NUMBERS
+from dynamics.robots.joints import NO_LIMIT, UNIT_NUMBERS, Ranges
 from dynamics.robots.libraries import pin
 from dynamics.robots.massless_joints import mass_matrix
 from dynamics.robots.model import Robot
@@ -36,12 +36,13 @@ def doubts_of(system: Any, problem: Any) -> list[str]:
     robot: Robot = system.robot
     if robot.is_hybrid:  # rods bend and stretch
         return []
-    q = np.asarray(problem.x0)[: robot.nq]
-    found = [*_steps(system, q), *_angles(robot, "x0", q)]
-    found += [*_limits(robot, q), *_quaternions(robot, q)]
-    stated = stated_in(problem)
-    bounds = [*_others(robot, stated), *_driven(system, stated), *_bounds(robot, stated), *_aims(robot, stated)]
-    loads = [*_torques(system, problem, q), *_standing(system, problem.x0)]
+    q, plain = np.asarray(problem.x0)[: robot.nq], [*plain_numbers(robot)]
+    found = [*_steps(system, q), *_angles(plain, "x0", q)]
+    found += [*_limits(robot, plain, q), *_quaternions(robot, q)]
+    stated, ranges = stated_in(problem), robot.ranges
+    bounds = [*_others(robot, stated), *_driven(system, stated)]
+    bounds += [*_bounds(plain, ranges, stated), *_aims(robot, plain, ranges, stated)]
+    loads = [*_torques(system, problem, plain, ranges, q), *_standing(system, problem.x0)]
     of_contacts = [*_footholds(system, problem), *_forces(system, problem)]
     return [*found, *bounds, *_targets(robot, stated), *_obstructed(problem), *of_contacts, *loads]
 
@@ -102,7 +103,7 @@ def _driven(system: Any, terms: list[Any]) -> Iterator[str]:
     """Terms and constraints on torques or forces that another system's controls, damping or springs make."""
     for term in terms:
         own = getattr(term, "system" if hasattr(term, "contacts") else "driven", system)
-        if not hasattr(own, "actuation"):  # a user's own attribute of that name
+        if own is system or not hasattr(own, "actuation"):  # a user's own attribute of that name
             continue
         by_controls = own.nu == system.nu and not np.array_equal(own.actuation, system.actuation)
         resisted = hasattr(term, "contacts") and (own.damping, own.springs) != (system.damping, system.springs)
@@ -129,7 +130,11 @@ def _steps(system: Any, q: Array) -> Iterator[str]:
         )
 
 
-def plain_numbers(robot: Robot) -> Iterator[tuple[str, int, int, bool]]:
+Plain = tuple[str, int, int, bool]
+"""A joint as `plain_numbers` tells it."""
+
+
+def plain_numbers(robot: Robot) -> Iterator[Plain]:
     """Name, places in q and in v, and whether an angle, of each joint with one plain number."""
     model, tree = robot.model, robot.tree
     for j in range(1, model.njoints):
@@ -139,17 +144,16 @@ def plain_numbers(robot: Robot) -> Iterator[tuple[str, int, int, bool]]:
             yield str(model.names[j]), int(joint.idx_q), int(joint.idx_v), turns
 
 
-def _angles(robot: Robot, field: str, q: Array) -> Iterator[str]:
-    large = [(name, q[i]) for name, i, _, turns in plain_numbers(robot) if turns and abs(q[i]) > TURNS]
+def _angles(plain: list[Plain], field: str, q: Array) -> Iterator[str]:
+    large = [(name, q[i]) for name, i, _, turns in plain if turns and abs(q[i]) > TURNS]
     if large:
         said = ", ".join(f"{name} {value:.4g}" for name, value in large[:MOST])
         turns = max(abs(value) for _, value in large) / (2.0 * np.pi)
         yield f"{field}: {said} rad, up to {turns:.1f} turns: are these degrees? np.radians converts them"
 
 
-def _aims(robot: Robot, terms: list[Any]) -> Iterator[str]:
+def _aims(robot: Robot, plain: list[Plain], own: Ranges, terms: list[Any]) -> Iterator[str]:
     """Targets of angles that terms and constraints of states have further out than joints go by their own limits."""
-    own, places = robot.ranges, [(i, j) for _, i, j, _ in plain_numbers(robot)]
     for term in terms:
         target, weights = getattr(term, "target_x", None), getattr(term, "weights", np.ones(2 * robot.nv))
         if not (isinstance(target, np.ndarray) and isinstance(weights, np.ndarray)):
@@ -157,19 +161,18 @@ def _aims(robot: Robot, terms: list[Any]) -> Iterator[str]:
         if target.shape != (robot.nq + robot.nv,) or weights.shape[:1] != (2 * robot.nv,):  # a path may turn wheels
             continue
         q, weights = np.zeros(robot.nq), weights.diagonal() if weights.ndim == 2 else weights
-        for i, j in places:
+        for _, i, j, _ in plain:
             most = max(abs(own.lower[i]), abs(own.upper[i]))
             q[i] = target[i] if weights[j] != 0.0 and (most == np.inf or abs(target[i]) > most) else 0.0
-        yield from _angles(robot, f"{type(term).__name__}: target_x", q)
+        yield from _angles(plain, f"{type(term).__name__}: target_x", q)
 
 
-def _bounds(robot: Robot, terms: list[Any]) -> Iterator[str]:
+def _bounds(plain: list[Plain], own: Ranges, terms: list[Any]) -> Iterator[str]:
     """Bounds of angles that terms and constraints give further out than joints go by their own limits.
 
     Of a joint without limits, those that are whole numbers, as degrees usually are.
     """
-    own = robot.ranges
-    names = {i: name for name, i, _, turns in plain_numbers(robot) if turns}
+    names = {i: name for name, i, _, turns in plain if turns}
     for term in terms:
         for i, *bounds in term.ranges() if callable(getattr(term, "ranges", None)) else ():
             most = max((abs(bound) for bound in bounds if np.isfinite(bound)), default=0.0)
@@ -181,11 +184,11 @@ def _bounds(robot: Robot, terms: list[Any]) -> Iterator[str]:
                 break
 
 
-def _limits(robot: Robot, q: Array) -> Iterator[str]:
+def _limits(robot: Robot, plain: list[Plain], q: Array) -> Iterator[str]:
     low, high = robot.model.lowerPositionLimit, robot.model.upperPositionLimit
     out = []
-    for name, i, _, turns in plain_numbers(robot):
-        within = np.clip(q[i], low[i], high[i]) if low[i] < high[i] else q[i]
+    for name, i, _, turns in plain:
+        within = min(max(q[i], low[i]), high[i]) if low[i] < high[i] else q[i]
         if abs(q[i] - within) > BEYOND and abs(q[i]) <= (TURNS if turns else NO_LIMIT):
             out.append(f"{name} at {q[i]:.4g}, its limit is {within:.4g} {'rad' if turns else 'm'}")
     if out:
@@ -327,7 +330,7 @@ def reach_of(robot: Robot, frame: str) -> tuple[Array, float]:
         joint = parent
 
 
-def _torques(system: Any, problem: Any, q: Array) -> Iterator[str]:
+def _torques(system: Any, problem: Any, plain: list[Plain], ranges: Ranges, q: Array) -> Iterator[str]:
     """Torques and forces that hold x0 at rest, of a robot whose controls are those of all its joints."""
     robot: Robot = system.robot
     rests = getattr(system, "phases", None) is None and system.nu == robot.nv
@@ -335,18 +338,18 @@ def _torques(system: Any, problem: Any, q: Array) -> Iterator[str]:
         return
     needed = pin.computeGeneralizedGravity(robot.model, robot.model.createData(), q)
     if system.springs:
-        for _, i, j, _ in plain_numbers(robot):
+        for _, i, j, _ in plain:
             needed[j] += robot.tree.stiffness[j] * (q[i] - robot.tree.springref[j])
     imposed = np.atleast_2d(problem.lower)[0], np.atleast_2d(problem.upper)[0]
     for (low, high), what in (
         (imposed, "its limit is {:.3g}: the motion begins with a fall"),
-        (robot.ranges.effort.T, "its file allows {:.3g}, which control_limits=robot.control_limits.T imposes"),
+        (ranges.effort.T, "its file allows {:.3g}, which control_limits=robot.control_limits.T imposes"),
     ):
         over = np.maximum(needed - high, low - needed)
         worst = int(np.argmax(over))
         if over[worst] > BEYOND * max(1.0, abs(needed[worst])):
             name, limit = system.named_numbers[1][worst], high[worst] if needed[worst] > high[worst] else low[worst]
-            unit = "N" if any(j == worst and not turns for _, _, j, turns in plain_numbers(robot)) else "N m"
+            unit = "N" if any(j == worst and not turns for _, _, j, turns in plain) else "N m"
             yield f"x0: {name} needs {needed[worst]:.3g} {unit} to rest there, {what.format(limit)}"
             break
 
