@@ -42,6 +42,11 @@ OPENED, LITTLE = 0.5, 0.01
 second one, and than what it closed. Then Gauss-Newton's step is taken in its place, whose model is convex, unless that
 opens too much as well. No units of states and constraints count, as they would in errors."""
 
+BENT, SHORTEST = 0.1, 1.0 / 16.0
+"""A step of the exact Hessian is halved, down to the second number, where it raises the cost together with what is
+open, though what it closed and opened costs no more than the first share of what it promised: so motion hardly bends,
+but the curvature of the cost jumps, as that of penalties does, and whole steps may go to and fro for ever."""
+
 NONE, FOUND, UNSETTLED = range(3)
 """Results of `settled`: no step; one, whether what binds is settled or not; none yet, after too many sets."""
 
@@ -167,11 +172,16 @@ def swept(p, s, most):
 
 
 @kernel
-def opens(p, gaps, values):
-    """Whether a step opened too much: see `OPENED`; gaps (N n,), values (M,): from where it was taken."""
+def openness(p, gaps, values):
+    """Price what is open by the multipliers of a step: with gaps (N n,) and values (M,) before it; and at the point."""
     a, b, weights = ends(p), rows_at(p.given), array_at(p.weights, (p.N * p.n,))
-    closed = priced(weights, gaps) + active_rows.price(b.bounds, b.give, a.y, values)
+    closed = priced(weights, gaps) + active_rows.price(b.bounds, b.give, a.target, values)
     opened = priced(weights, array_at(p.opened, (p.N * p.n,)))
-    opened += active_rows.price(b.bounds, b.give, a.y, array_at(p.values, (p.M,)))
+    return closed, opened + active_rows.price(b.bounds, b.give, a.target, array_at(p.values, (p.M,)))
+
+
+@kernel
+def opens(p, closed, opened):
+    """Whether a step opened too much: see `OPENED`."""
     one = unit(p) + abs(p.cost)
     return opened > OPENED * one or opened > max(closed, LITTLE * one)

@@ -10,7 +10,19 @@ import numpy as np
 
 from ddp.compiling.kernel import kernel
 from ddp.interior import active_rows, row_steps
-from ddp.interior.active import NONE, UNSETTLED, closing, impose, judge_ends, opens, settled, swept
+from ddp.interior.active import (
+    BENT,
+    NONE,
+    SHORTEST,
+    UNSETTLED,
+    closing,
+    impose,
+    judge_ends,
+    openness,
+    opens,
+    settled,
+    swept,
+)
 from ddp.interior.measures import copy, put
 from ddp.interior.memory import MOST, NUMBERS, SLOTS, Memory, ends, rows_at
 from ddp.interior.trials import accept, along, settle, values_at, violated
@@ -45,6 +57,7 @@ class Polish:
     settled, blend, expected: of the last step, see `active.settled`; change, gradient, share: of the sweep of the
     best point.   asked: whether an interior point is to find what binds, and foreseen: its share of the exact
     Hessian.   convex: whether a step opened too much, so that the next one, from the same point, is Gauss-Newton's.
+    alpha: the fraction of the last step that was taken.
     count .. least_proximal: of the given rows, see `Memory`.
     """
 
@@ -54,7 +67,7 @@ class Polish:
         self.slanted, self.opened, self.dual = 0.0, 0.0, 0.0
         self.settled, self.blend, self.expected = 0, 0.0, 0.0
         self.change, self.gradient, self.share = 0.0, 0.0, 0.0
-        self.asked, self.foreseen, self.convex = 0, 0.0, 0
+        self.asked, self.foreseen, self.convex, self.alpha = 0, 0.0, 0, 1.0
         self.count, self.equalities, self.elastic, self.given_share, self.least_proximal = 0, 0, 0, 0.0, 0.0
 
 
@@ -151,20 +164,27 @@ def note(p, s):
 def go(p, s):
     """Go along the step; whether that is not the end: from where a solve is led, back where it opens too much."""
     error, (block, _, _, worth) = s.slanted + s.opened, slot_of(p, HERE)
-    a, gaps = ends(p), block[(p.opened - p.X) // 8 :]
+    a, gaps = ends(p), block[(p.opened - p.X) // 8 :][: p.N * p.n]
     values_at(p.address)
     put(a.curving, array_at(p.values, (p.M,)))
     found = along(p.address, 1.0, np.inf)
     if not found.theta < np.inf:
         return ENDS
     accept(p.address, found, 1.0)
-    put(a.y, a.target)
-    if s.led and error > s.allowed and opens(p, gaps[: p.N * p.n], a.curving):
-        restore(p.address, HERE)
-        s.convex = 1
-        return GOES_ON if s.blend > 0.0 else ENDS
+    s.alpha = 1.0
+    if s.led and error > s.allowed:
+        closed, opened = openness(p, gaps, a.curving)
+        if opens(p, closed, opened):
+            restore(p.address, HERE)
+            put(a.y, a.target)
+            s.convex = 1
+            return GOES_ON if s.blend > 0.0 else ENDS
+        if s.blend == 1.0 and max(closed, opened) <= BENT * abs(s.expected):
+            shorten(p, s, gaps, worth[0] + closed, p.cost + opened)
+    for i in range(p.M):
+        a.y[i] = a.target[i] + (1.0 - s.alpha) * (a.y[i] - a.target[i])
     s.convex = 0
-    closes = found.theta <= max(worth[2], ROUNDING)
+    closes = p.theta <= max(worth[2], ROUNDING)
     if s.best < np.inf and not s.astray and error <= CLOSE and closes:
         put(rows_at(p.rows).state[row_steps.NU], a.y)
         keep(p, BEST)
@@ -173,9 +193,19 @@ def go(p, s):
 
 
 @kernel
+def shorten(p, s, gaps, before, after):
+    """Halve a step until the cost, with what is open by the multipliers, is no more than before it: see `BENT`."""
+    while after > before and s.alpha > SHORTEST:
+        restore(p.address, HERE)
+        s.alpha *= 0.5
+        accept(p.address, along(p.address, s.alpha, np.inf), s.alpha)
+        after = p.cost + openness(p, gaps, ends(p).curving)[1]
+
+
+@kernel
 def report(p, s, out):
     """Write the numbers of a step's `Record`."""
-    out[0], out[1], out[2], out[3], out[4] = p.cost, s.dual, s.expected, 1.0, 0.0
+    out[0], out[1], out[2], out[3], out[4] = p.cost, s.dual, s.expected, s.alpha, 0.0
     out[5], out[6], out[7], out[8], out[9] = s.blend, p.gap, violated(p), 0.0, 0.0
 
 

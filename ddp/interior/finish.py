@@ -62,7 +62,7 @@ def finish(
     these have to end where the exact Hessian is positive definite. If they do not, the point is left at the least error
     that was met, with a barrier that belongs to it.
     led: whether it begins where rollouts without constraints have led, or a guess, far from any solution: then steps
-    that open too much are not taken, see `active.opens`.
+    that open too much are not taken, see `active.opens`, and some are halved, see `active.BENT`.
     exact: whether gains keep what binds exactly, see elimination.py.
     """
     ending = copied(point.place.ending)

@@ -149,3 +149,22 @@ def test_problems_that_begin_elsewhere_share_what_memory_of_full_space_steps_is_
     problem = replace(cartpole.swing_up(), control_limits=limits)
     first, second = (problem.starting_at(np.full(4, start)) for start in (0.01, 0.02))
     assert first.rows is second.rows
+
+
+@pytest.mark.parametrize(("steepness", "to", "most"), [(2.0, 0.2, 7), (4.0, 0.2, 9), (8.0, 0.2, 10), (8.0, 0.5, 6)])
+def test_steps_from_given_states_do_not_go_to_and_fro_where_curvature_jumps(steepness, to, most):
+    class Effort:
+        def value(self, x, u):
+            return 0.01 * u @ u + 0.001 * x @ x
+
+    class There:
+        def value(self, x, u):
+            return 10.0 * np.log(np.cosh(steepness * np.array([x[0] - 1.0, x[1]]))).sum()
+
+    system = ContinuousDynamics(lambda x, u: np.array([x[1], u[0]]), 2, 1, 0.1, integrator="euler")
+    free = ddp.Problem(system, [Effort()], [There()], np.zeros(2), 20)
+    never_binds = ddp.Inequality(lambda x, u: np.array([x[0] - 5.0, u[0] - 50.0]))
+    way = np.linspace(np.zeros(2), [to, 0.0], 21), np.zeros((20, 1))
+    solution = ddp.solve(replace(free, constraints=[never_binds]), guess=way)
+    assert solution.iterations <= most  # 9, 18, 39 and 9 by whole steps
+    assert solution.cost == pytest.approx(ddp.solve(free).cost, rel=1e-9)
