@@ -16,7 +16,7 @@ from ddp.systems.by_knot import ByKnot
 from ddp.systems.system import System
 from ddp.tracing.function import TracedFunction
 from ddp.tracing.spaces import Space, plain_space
-from ddp.tracing.trace import FollowError, ShapeError, of_shape
+from ddp.tracing.trace import FollowError, ShapeError, of_shape, refused
 
 
 class DerivedDynamics(ByKnot):
@@ -133,13 +133,16 @@ def followed(
         raise
     except ShapeError as reason:
         raise ModelError(f"{name}: {reason}") from None
-    except FollowError as reason:
+    except Exception as reason:
+        if not isinstance(reason, FollowError):
+            plain = f if parameters is None else lambda x, u: f(x, u, parameters.copy())
+            at = plain_space(nx) if space is None else space
+            checked_state(name, plain, at.neutral(), np.zeros(nu), nx)  # raises what is wrong in Python
+        why = reason if isinstance(reason, FollowError) else refused(reason)
         raise ModelError(
-            f'{name}: cannot be traced for its derivatives: {reason}; derivatives="differences" does without, and so'
+            f'{name}: cannot be traced for its derivatives: {why}; derivatives="differences" does without, and so'
             " does an object of the Dynamics protocol with derivatives of yours"
         ) from reason.__cause__
-    except Exception as reason:
-        raise ModelError(f"{name}: raised {type(reason).__name__}: {reason}{line_of(reason)}") from reason
 
 
 def checked_state(

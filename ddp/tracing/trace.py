@@ -142,7 +142,7 @@ def refused(reason: Exception) -> str:
 def may() -> str:
     """List what functions may call, if there is anything."""
     known = ", ".join(sorted(function.__name__ for function in GIVEN))
-    return f"; it may call {known}" if known else ""
+    return f"; costs and constraints may call {known}" if known else ""
 
 
 def trace(function: Callable[..., Any], sizes: tuple[int, ...], asked: Asked | None = None) -> Trace:

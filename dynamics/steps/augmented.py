@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ddp.errors import ModelError, ProblemError, affordable, as_array, axes, integer, line_of, positive_integer, said
+from ddp.errors import ModelError, ProblemError, affordable, as_array, axes, integer, positive_integer, said
 from ddp.machine.number import WIDTH
 from ddp.protocols import Array
 from ddp.systems.by_knot import ByKnot
-from ddp.systems.derived_dynamics import as_system
+from ddp.systems.derived_dynamics import as_system, checked_state
 from ddp.systems.system import Contraction, Expansion, Stepping, System, ability
 from ddp.tracing.function import TracedFunction, space_of
 from ddp.tracing.groups import Euclidean
 from ddp.tracing.spaces import Space
-from ddp.tracing.trace import FollowError
+from ddp.tracing.trace import FollowError, refused
 from dynamics.robots.equipment import pairs_of_limits
 from dynamics.steps import composition
 
@@ -120,26 +120,22 @@ class Augmented(Around):
         nx, inputs, memory = self.system.nx, self.inputs, self.memory
         wanted = ("inputs", inputs, self.system.nu), ("memory", memory, self.ns)
 
-        def both(z: Any, r: Any) -> Any:
-            x, s = z[:nx], z[nx:]
-            u = np.array(inputs(x.copy(), s.copy(), r.copy()))
-            return u if memory is None else np.concatenate([u, np.array(memory(x.copy(), s.copy(), r.copy()))])
+        def of(function: Callable[..., Any], z: Any, r: Any) -> Any:
+            return np.array(function(z[:nx].copy(), z[nx:].copy(), r.copy()))
 
-        x, s, r = self._space.neutral()[:nx], np.zeros(self.ns), np.zeros(self.nr)
+        def both(z: Any, r: Any) -> Any:
+            return of(inputs, z, r) if memory is None else np.concatenate([of(inputs, z, r), of(memory, z, r)])
+
+        for field, function, size in wanted:
+            if function is not None:
+                checked_state(field, partial(of, function), self._space.neutral(), np.zeros(self.nr), size, "value")
         try:
-            for field, function, size in wanted:
-                if function is not None:
-                    found = np.shape(function(x.copy(), s.copy(), r.copy()))
-                    if found != (size,):
-                        raise ModelError(f"{field}: expected shape ({size},), got {found}")
             return TracedFunction("inputs, memory", both, self.nx, self.nr, space=self._space)
         except ModelError:
             raise
-        except FollowError as reason:
-            raise ModelError(f"inputs, memory: cannot be traced for their derivatives: {reason}") from reason.__cause__
         except Exception as reason:
-            told = f"raised {type(reason).__name__}: {reason}{line_of(reason)}"
-            raise ModelError(f"inputs, memory: {told}") from reason
+            why = reason if isinstance(reason, FollowError) else refused(reason)
+            raise ModelError(f"inputs, memory: cannot be traced for their derivatives: {why}") from reason.__cause__
 
     # -- sizes and abilities -----------------------------------------------------------------------------------------
 

@@ -244,7 +244,7 @@ def test_parameters_of_a_function_are_found_as_constant_states():
         (lambda: augment.elasticity(RobotDynamics(load("ur5"), 0.01, -2.0 * np.eye(6)), 1.0, 1.0),
          "expected an actuation whose controls push joints forward, got -2 of control 0"),
         (lambda: augment.driven(OWN, 3, 1), r"inputs: expected a function of \(x, r\)"),
-        (lambda: augment.driven(OWN, lambda x, r: x, 1), r"inputs: expected shape \(2,\), got \(3,\)"),
+        (lambda: augment.driven(OWN, lambda x, r: x, 1), r"inputs: expected a value of shape \(2,\), got \(3,\)"),
         (lambda: augment.driven(OWN, lambda x, r: x[:2] * int(r[0]), 1), r"cannot be traced .* int\(\)"),
         (lambda: augment.parameters(PYTHON.varied), "system: expected a FunctionDynamics with parameters"),
         (lambda: FreeStart(OWN, np.zeros((2, 1))), "directions: expected 3 rows"),

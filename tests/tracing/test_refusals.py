@@ -19,6 +19,7 @@ from problems import arm
 from tests.ddp.systems import Quadratic
 
 COST = Quadratic(np.ones(3), np.zeros(3))
+ADDED = FunctionDynamics(lambda x, u: x + u, 2, 2)
 
 
 def truncated(x, u):
@@ -148,8 +149,33 @@ def test_errors_of_types_in_a_branch_are_no_ends_of_a_domain():
     def f(x, u):
         return x * statistics.mean(x) if x[0] > 1e3 else x
 
-    with pytest.raises(ddp.ModelError, match="raised TypeError"):
+    with pytest.raises(ddp.ModelError, match=r"cannot be traced .*TypeError"):
         FunctionDynamics(f, 2, 1)
+
+
+@pytest.mark.parametrize(
+    ("make", "name"),
+    [
+        (lambda: FunctionDynamics(lambda x, u: x * np.nansum(x), 2, 1), "f"),
+        (lambda: FunctionDynamics(lambda x, u, p: p * np.nansum(x) + x, 2, 1, parameters=[1.0, 2.0]), "f"),
+        (lambda: dynamics.augment.driven(ADDED, lambda x, r: r * np.nansum(x), 2), "inputs"),
+    ],
+)
+def test_functions_that_python_can_call_are_not_said_to_raise(make, name):
+    with pytest.raises(ddp.ModelError, match=rf"{name}.*: cannot be traced .*takes plain numbers alone \(TypeError"):
+        make()
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: FunctionDynamics(lambda x, u: x * (1 // len(x[5:])), 2, 1),
+        lambda: dynamics.augment.driven(ADDED, lambda x, r: r * (1 // len(x[5:])), 2),
+    ],
+)
+def test_functions_that_python_cannot_call_are_said_to_raise(make):
+    with pytest.raises(ddp.ModelError, match=r"(f|inputs): raised ZeroDivisionError"):
+        make()
 
 
 def number(value):

@@ -239,9 +239,9 @@ def by_pinocchio(x, u):
                    r"make it a number of the state, which the dynamics compute\), in"
                    r" line \d+ of test_robot_quantities.py: return mayne"),
         (no_frame, r"frame_position: frame: ur5 has no frame 'tool'; did you mean 'tool0'"),
-        (inertia, r"takes plain numbers alone .* it may call center_of_mass, energy, forward_dynamics"),
+        (inertia, r"takes plain numbers alone .*; costs and constraints may call center_of_mass, energy, forward_dyn"),
         (whole_state, r"q of shape \(12,\) instead of \(6,\)"),
-        (by_pinocchio, r"takes plain numbers alone \(ArgumentError.* it may call center_of_mass"),
+        (by_pinocchio, r"takes plain numbers alone \(ArgumentError.* costs and constraints may call center_of_mass"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_asked_says_why(cost, said):
