@@ -164,7 +164,7 @@ class RecedingHorizon(Closing):
         vars(self).update(state)
         self._solves = Successive(workers)  # makes memory and workers when the next solve needs them
         if self.solution is not None:
-            self.solution = self.solution.attached(self._solved.starting_at(self.solution.X[0]))
+            self.solution = replace(self.solution, problem=self._solved.starting_at(self.solution.X[0]))
 
 
 def _check_recedes(problem: Problem) -> None:

@@ -205,28 +205,23 @@ def _read(path: Path, shapes: dict[str, tuple[int, ...]]) -> dict[str, np.ndarra
     return content
 
 
-def check_belongs(path: Path, solution: Solution, problem: Problem) -> None:
-    """Raise ProblemError unless the initial state, the cost and the motion are those of the problem."""
+def check_belongs(what: str, solution: Solution, problem: Problem) -> None:
+    """Raise ProblemError, which ``what`` begins, unless initial state, cost and motion are those of the problem."""
     if not np.isfinite(solution.X).all():
         return
     as_array("X", solution.X, solution.X.shape)
     if not np.allclose(solution.X[0], problem.x0, rtol=0.0, atol=1e-9):
-        raise ProblemError(
-            f"path: {shown(path)} is of another problem: it starts at {solution.X[0]}, x0 is {problem.x0}"
-        )
+        raise ProblemError(f"{what}: it starts at {solution.X[0]}, x0 is {problem.x0}")
     if not np.isfinite(solution.cost):
         return
     cost = problem.cost(solution.X, solution.U)
     if abs(cost - solution.cost) > _accuracy(problem, solution.X, solution.U):
-        raise ProblemError(
-            f"path: {shown(path)} is of another problem: "
-            f"its trajectory costs {cost:.6g} here, {solution.cost:.6g} there"
-        )
+        raise ProblemError(f"{what}: its trajectory costs {cost:.6g} here, {solution.cost:.6g} there")
     beyond = np.maximum(problem.lower - solution.U, solution.U - problem.upper).max()
     violation = max(problem.violation(solution.X, solution.U), beyond)
     if violation > solution.violation + SAME * (1.0 + solution.violation):
         raise ProblemError(
-            f"path: {shown(path)} is of another problem: its trajectory violates constraints or limits by "
+            f"{what}: its trajectory violates constraints or limits by "
             f"{violation:.3g} here, {solution.violation:.3g} there"
         )
     if solution.converged and solution.history and solution.history[-1].gap < CLOSED:  # else gaps may be open
@@ -235,8 +230,7 @@ def check_belongs(path: Path, solution: Solution, problem: Problem) -> None:
         if away.max() > FOLLOWING * (1.0 + np.abs(X).max()):
             knot = int(np.argmax(away))
             raise ProblemError(
-                f"path: {shown(path)} is of another problem: its states do not follow from its controls here, that of"
-                f" knot {knot + 1} by {away[knot]:.3g}"
+                f"{what}: its states do not follow from its controls here, that of knot {knot + 1} by {away[knot]:.3g}"
             )
 
 

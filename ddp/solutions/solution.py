@@ -21,7 +21,7 @@ from ddp.errors import ProblemError, at_least_zero, choice, instance, positive_i
 from ddp.feedback.adaptive import AdaptivePolicy, ContactPolicy, adaptive_policy
 from ddp.feedback.feedback import priced_policy, tracking_policy
 from ddp.feedback.policy import Policy, held_policy
-from ddp.files import as_path
+from ddp.files import as_path, shown
 from ddp.problem import Problem
 from ddp.protocols import Array
 from ddp.solutions import columns
@@ -297,12 +297,13 @@ class Solution:
     def attached(self, problem: Problem) -> Solution:
         """The solution with its problem: pickles leave it out, since whoever gathers solutions has it already.
 
-        Raises ProblemError if their sizes differ.
+        Raises ProblemError if their sizes differ, or what the motion costs and violates there.
         """
         instance("problem", problem, Problem)
         for name, shape in columns.shapes(problem).items():
             if (own := getattr(self, name).shape) != shape:
                 raise ProblemError(f"problem: expected the one solved, {name} of {shape} there, got {own} here")
+        columns.check_belongs("problem: expected the one solved, this solution is of another", self, problem)
         return replace(self, problem=problem)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -336,7 +337,7 @@ class Solution:
             raise ProblemError(f"problem: expected a Problem, got {type(problem).__name__}")
         solution = Solution(**columns.fields(file, problem), problem=problem)
         if problem is not None:
-            columns.check_belongs(file, solution, problem)
+            columns.check_belongs(f"path: {shown(file)} is of another problem", solution, problem)
         return solution
 
 

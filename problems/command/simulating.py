@@ -3,7 +3,6 @@
 import os
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import click
@@ -139,7 +138,7 @@ def _of_robot(file: str, robot: str | None, options: tuple[str, ...]) -> tuple[E
     solution = playing.opened(file)
     problem = entry.build(**chosen)
     solution = replace(solution, problem=problem, cost=0.0)
-    check_belongs(Path(file), solution, problem)
+    check_belongs(f"path: {file} is of another problem", solution, problem)
     return entry, problem, solution
 
 

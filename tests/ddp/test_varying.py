@@ -203,6 +203,12 @@ def test_a_solution_travels_without_its_problem(reach, solution):
     assert again.attached(reach).stationarity() == solution.stationarity()
 
 
+def test_a_solution_is_not_attached_to_a_problem_of_other_numbers(reach, solution):
+    for other in (reach.varying(x0=reach.x0 + 0.1), reach.varying(target=np.eye(4))):
+        with pytest.raises(ddp.ProblemError, match=r"problem: expected the one solved, .*: it"):
+            solution.attached(other)
+
+
 def test_a_solution_is_not_attached_to_a_problem_of_other_sizes(solution):
     with pytest.raises(ddp.ProblemError, match=r"problem: expected the one solved, X of \(101, 2\) there"):
         solution.attached(pendulum.swing_up())
