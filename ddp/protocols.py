@@ -81,3 +81,8 @@ class Constraint(Protocol):
 
     def curvature(self, X: Array, U: Array, weight: Array) -> Array:
         """``Σ_i weight_i ∂²c_i/∂z²`` (M, nz, nz), symmetric; weight (M, size)."""
+
+
+def has_all(given: Any, protocol: type) -> bool:
+    """Whether an object has all names of a protocol, by ``__getattr__``, too, which isinstance skips from 3.12 on."""
+    return all(hasattr(given, name) for name in dir(protocol) if not name.startswith("_"))

@@ -21,7 +21,7 @@ from ddp.constraints.jitted import CompiledJittedConstraint, JittedConstraint, b
 from ddp.constraints.traced import TracedConstraint
 from ddp.costs.terms import TermError, about, called, with_parameters
 from ddp.errors import REAL, ProblemError, as_array, axes, choice, flag, line_of, said, settle, suggesting
-from ddp.protocols import Array, Constraint
+from ddp.protocols import Array, Constraint, has_all
 from ddp.systems.system import System
 from ddp.tracing.function import TracedFunction, space_of
 from ddp.tracing.trace import FollowError, refused
@@ -108,7 +108,7 @@ def made_batch(name: str, given: Any, dynamics: System, x0: Array) -> Constraint
     """Make a constraint of anything that users list as one; ``name`` is for errors."""
     if isinstance(given, (Equality, Inequality, JittedConstraint)):
         constraint: Constraint = _derived(name, given, dynamics, x0)
-    elif isinstance(given, type) or not isinstance(given, Constraint):
+    elif isinstance(given, type) or not has_all(given, Constraint):
         what = f"the class {given.__name__}" if isinstance(given, type) else type(given).__name__
         raise ProblemError(f"{name}: expected a constraint, Equality(f) or Inequality(f), got {what}")
     else:

@@ -14,7 +14,7 @@ from ddp.costs.jitted import CompiledDerivedTerm, JittedTerm
 from ddp.costs.terms import Cost, DerivedTerm, FunctionTerm, naming
 from ddp.costs.traced import TracedTerm, is_traced
 from ddp.errors import ProblemError
-from ddp.protocols import Array
+from ddp.protocols import Array, has_all
 from ddp.systems.system import System
 from ddp.systems.system import ability as of_system
 
@@ -71,7 +71,7 @@ def entries_of(name: str, terms: Any, knots: range, density: bool, dynamics: Sys
         if isinstance(term, type):
             raise ProblemError(f"{label}: expected a cost term, got the class {term.__name__}: make an instance of it")
         kind = type(term).__name__
-        if callable(term) and not hasattr(term, "value") and not isinstance(term, BatchTerm):
+        if callable(term) and not hasattr(term, "value") and not has_all(term, BatchTerm):
             kind, term = getattr(term, "__name__", kind), FunctionTerm(term)
         batch: BatchTerm
         if is_traced(term, dynamics):
@@ -80,7 +80,7 @@ def entries_of(name: str, terms: Any, knots: range, density: bool, dynamics: Sys
         elif isinstance(term, JittedTerm):
             with naming(label, slice(0, 1)):
                 batch = CompiledDerivedTerm(term, dynamics, x0, np.zeros(dynamics.nu))
-        elif isinstance(term, BatchTerm):
+        elif has_all(term, BatchTerm):
             batch = term
         elif hasattr(term, "value"):
             batch = DerivedTerm(term, dynamics)

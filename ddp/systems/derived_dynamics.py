@@ -11,7 +11,7 @@ from typing import Any, cast
 import numpy as np
 
 from ddp.errors import REAL, ModelError, ProblemError, line_of, positive, positive_integer, said
-from ddp.protocols import Array, Dynamics
+from ddp.protocols import Array, Dynamics, has_all
 from ddp.systems.by_knot import ByKnot
 from ddp.systems.system import System
 from ddp.tracing.function import TracedFunction
@@ -107,9 +107,9 @@ def as_system(dynamics: Dynamics | System, field: str = "dynamics") -> System:
     """A system as it is, or a user's own with all that it does not say itself; ProblemError for what is none."""
     if _is_whole(type(dynamics)):
         return cast(System, dynamics)
-    if isinstance(dynamics, type) or not isinstance(dynamics, Dynamics):
+    if isinstance(dynamics, type) or not has_all(dynamics, Dynamics):
         raise ProblemError(f"{field}: expected an object of the Dynamics protocol, got {said(dynamics)}")
-    return dynamics if isinstance(dynamics, System) else DerivedDynamics(dynamics)
+    return cast(System, dynamics) if has_all(dynamics, System) else DerivedDynamics(dynamics)
 
 
 @cache

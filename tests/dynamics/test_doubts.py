@@ -110,7 +110,7 @@ def test_damping_is_doubted_where_steps_make_speeds_grow(integrator):
     model.damping, model.gravity = np.array([0.0, 0.3, 0.0, 2.0]), pin.Motion.Zero()
     robot = dynamics.load(model)
     M = pin.crba(robot.model, robot.model.createData(), robot.neutral())
-    rates, motions = np.linalg.eig(np.linalg.solve(M, np.diag(model.damping)))
+    rates, motions = map(np.real, np.linalg.eig(np.linalg.solve(M, np.diag(model.damping))))
     x0 = np.concatenate([robot.neutral(), 1e-9 * motions[:, np.argmax(rates)]])
     stable = {"rk4": 2.7853}.get(integrator, 2.0) / rates.max()
 
