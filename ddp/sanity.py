@@ -1,6 +1,7 @@
 """Doubts about a problem that is well-formed and hardly meant so; told once, before it is solved or sent."""
 
 import logging
+from collections.abc import Iterable
 from typing import Any
 
 from ddp.errors import settle
@@ -20,7 +21,12 @@ def look(problem: Any) -> None:
         return
     settle(problem, _looked=True)
     doubts = ability(problem.dynamics, "doubts")
-    for doubt in () if doubts is None else doubts(problem):
+    tell(() if doubts is None else doubts(problem))
+
+
+def tell(doubts: Iterable[str]) -> None:
+    """Tell doubts that have not been told yet."""
+    for doubt in doubts:
         if doubt not in _told and len(_told) < MOST:
             _told.add(doubt)
             logger.warning("%s", doubt)

@@ -21,8 +21,9 @@ from ddp.errors import ProblemError, as_array, axes, instances, items, said
 from ddp.feedback import regulators
 from ddp.feedback.policy import as_state, knot_at
 from ddp.protocols import Array, Dynamics
+from ddp.sanity import tell
 from ddp.systems.derived_dynamics import as_system
-from ddp.systems.system import System
+from ddp.systems.system import System, ability
 
 
 @runtime_checkable
@@ -155,6 +156,8 @@ def kalman(
     Raises ProblemError for what does not fit, is no equilibrium, or cannot be observed.
     """
     system, several = as_system(dynamics), as_sensors(sensors, some=True)
+    strangers = ability(system, "strangers")
+    tell(() if strangers is None else strangers(several))
     n, m = system.n, sum(sensor.size for sensor in several)
     W, V = regulators.weights("W", W, n), regulators.weights("V", V, m, strictly=True)
     if axes(x) > 1:

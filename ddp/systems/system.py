@@ -6,7 +6,7 @@ Robots' systems have all of this themselves; to a user's own `ddp.protocols.Dyna
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -331,6 +331,9 @@ class Abilities(Protocol):
 
     def doubts(self, problem: Any) -> list[str]:
         """Sentences about what a problem of this system has, and is hardly meant to have; told before a solve."""
+
+    def strangers(self, parts: Iterable[Any]) -> list[str]:
+        """Sentences about terms, constraints or sensors that are made for another system of the same sizes."""
 
     def undefined(self, x: Array, knot: int) -> Exception:
         """The error of a knot that has no next state from x, which says why."""

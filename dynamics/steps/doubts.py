@@ -1,6 +1,6 @@
 """Doubts about a problem of a robot, before it is solved: what is allowed, and hardly ever meant."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -40,7 +40,7 @@ def doubts_of(system: Any, problem: Any) -> list[str]:
     found = [*_steps(system, q), *_angles(plain, "x0", q)]
     found += [*_limits(robot, plain, q), *_quaternions(robot, q)]
     stated, ranges = stated_in(problem), robot.ranges
-    bounds = [*_others(robot, stated), *_driven(system, stated)]
+    bounds = [*strangers(robot, stated), *_driven(system, stated)]
     bounds += [*_bounds(plain, ranges, stated), *_aims(robot, plain, ranges, stated)]
     loads = [*_torques(system, problem, plain, ranges, q), *_standing(system, problem.x0)]
     of_contacts = [*_footholds(system, problem), *_forces(system, problem)]
@@ -88,8 +88,8 @@ def _lifted(one: Any) -> Any:
     return one
 
 
-def _others(robot: Robot, terms: list[Any]) -> Iterator[str]:
-    """Terms and constraints of another robot with as many numbers, whose joints lie elsewhere."""
+def strangers(robot: Robot, terms: Iterable[Any]) -> Iterator[str]:
+    """Terms, constraints or sensors of another robot with as many numbers, whose joints lie elsewhere."""
     for term in terms:
         other, own = getattr(term, "robot", robot), robot.tree
         if other is robot or not isinstance(other, Robot) or other.is_hybrid:

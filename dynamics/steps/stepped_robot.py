@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from functools import cached_property
 from typing import Any, Self
 
@@ -27,7 +28,7 @@ from dynamics.robots.model import Robot, check_robot
 from dynamics.robots.tree import space_of_states
 from dynamics.steps import rollouts
 from dynamics.steps.deviations import close_at
-from dynamics.steps.doubts import doubts_of, excesses_of, is_beyond_reach
+from dynamics.steps.doubts import doubts_of, excesses_of, is_beyond_reach, strangers
 from dynamics.steps.modes import Mode, modes_of
 from dynamics.steps.names import names_of
 from dynamics.steps.pairs import is_complex, paired
@@ -308,6 +309,9 @@ class SteppedRobot(ABC):
 
     def doubts(self, problem: Any) -> list[str]:
         return doubts_of(self, problem)
+
+    def strangers(self, parts: Iterable[Any]) -> list[str]:
+        return [*strangers(self.robot, parts)]
 
     def excesses(self, X: Array) -> list[str]:
         return excesses_of(self.robot, X)

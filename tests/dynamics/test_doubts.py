@@ -9,7 +9,7 @@ import pytest
 from oracles import chain_of, random_axis, random_tree
 
 import dynamics
-from ddp import sanity
+from ddp import kalman, sanity
 from ddp.options import DDP
 from ddp.problem import Problem
 from ddp.solver import solve
@@ -51,6 +51,17 @@ def test_terms_of_another_robot_with_as_many_joints_are_told(reach):
     strange = Problem(system, [costs.CenterOfMass(other, np.zeros(3), 1.0)], [], x0, 3)
     (told,) = [one for one in doubts(strange) if "elsewhere" in one]
     assert told.startswith("CenterOfMass: made for continuous-translation")
+
+
+def test_sensors_of_another_robot_with_as_many_joints_are_told(reach, caplog, monkeypatch):
+    monkeypatch.setattr(sanity, "_told", set())
+    own, other = (dynamics.FrameSensor(dynamics.load(name), "tool0") for name in ("ur5", "ur10"))
+    joints, x = dynamics.JointSensor(reach.dynamics.robot), np.tile(reach.x0, (3, 1))
+    u, covariances = np.zeros((2, 6)), (np.full(12, 1e-4), np.full(18, 1e-6), np.full(12, 1e-2))
+    kalman(reach.dynamics, x, u, [joints, own], *covariances)
+    assert not caplog.messages
+    kalman(reach.dynamics, x, u, [joints, other], *covariances)
+    assert caplog.messages == ["FrameSensor: made for ur10, whose joints lie elsewhere than those of ur5"]
 
 
 def test_torques_and_forces_of_other_controls_are_told(reach):
