@@ -138,6 +138,8 @@ def followed(
             plain = f if parameters is None else lambda x, u: f(x, u, parameters.copy())
             at = plain_space(nx) if space is None else space
             checked_state(name, plain, at.neutral(), np.zeros(nu), nx)  # raises what is wrong in Python
+            if isinstance(reason, ValueError) and "shape" in str(reason):  # behind a branch, of plain numbers as well
+                raise ModelError(f"{name}: raised ValueError: {reason}{line_of(reason)}") from reason
         why = reason if isinstance(reason, FollowError) else refused(reason)
         raise ModelError(
             f'{name}: cannot be traced for its derivatives: {why}; derivatives="differences" does without, and so'
