@@ -50,8 +50,10 @@ def optimise(module: Any, codegen: Any, level: int) -> None:
 
 @lru_cache(maxsize=1024)
 def _defined(library: Any) -> frozenset[str]:
-    """Names of the functions that a library of numba's has."""
-    return _defined_in(library._get_module_for_linking())
+    """Names of the functions that a library has for others: its own, like declared ones of their names, stay apart."""
+    module = library._get_module_for_linking()
+    own = {function.name for function in module.functions if function.linkage == binding.Linkage.internal}
+    return _defined_in(module) - own
 
 
 def _defined_in(module: Any) -> frozenset[str]:

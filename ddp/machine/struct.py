@@ -118,7 +118,7 @@ class _Rows(_Word):
         array = np.asarray(value, dtype=self.dtype)
         if not array.flags.c_contiguous:
             array = np.ascontiguousarray(array)
-        if not self.kind.constant and array is not value and array.base is not value:
+        if not (self.kind.constant or array is value or not array.size or np.may_share_memory(array, value)):
             raise TypeError(f"{self.name}: expected a contiguous array of {self.dtype}, to be written to")
         if self.kind.columns is not None and array.size % self.kind.columns:
             raise TypeError(f"{self.name}: expected rows of {self.kind.columns} numbers, got shape {array.shape}")
