@@ -27,6 +27,7 @@ from ddp.feedback.adaptive import AdaptivePolicy, ContactPolicy
 from ddp.feedback.policy import Policy, names
 from ddp.problem import Problem
 from ddp.protocols import Array
+from ddp.sanity import tell
 from ddp.solutions.solution import Solution
 from dynamics.phases.phased_dynamics import PhasedDynamics
 from dynamics.phases.reaction import friction as friction_of
@@ -36,6 +37,7 @@ from dynamics.robots.mjcf.compiling import quietly
 from dynamics.robots.mjcf.writing import Foot, Ground, Relief, World
 from dynamics.robots.model import Robot, check_rigid
 from dynamics.robots.omissions import warn_once
+from dynamics.steps.doubts import strangers
 from dynamics.steps.robot_dynamics import RobotDynamics
 from problems.gait_terms import SOLE
 from problems.legs import TOUCHING, base_pose, frame_poses, upright
@@ -183,6 +185,10 @@ def simulate(
     plan = solution.policy
     lasting("delay", late, plan.duration)
     controller = policy if callable(policy) else named(solution, policy)
+    limits = controller
+    while isinstance(limits, (AdaptivePolicy, ContactPolicy)):
+        limits = limits.policy
+    tell(strangers(system.robot, [getattr(limits, "system", None)]))
     count = max(1, round(plan.duration / every))
     affordable("rate", rate, 4 * count * (system.nx + system.nu))
     kicks = {count // 2: kick}
@@ -191,9 +197,7 @@ def simulate(
         world = world_of(system, solution.X[0], mu, softness, every, relief)
         held = _held(system, world, solution.X)
         setting = Setting(world, system, factor, every, count, kicks, late, spread, rng, held)
-        limits, clipped = controller, []
-        while isinstance(limits, (AdaptivePolicy, ContactPolicy)):
-            limits = limits.policy
+        clipped: list[NDArray[np.bool_]] = []
 
         def control(t: float, x: Array, touching: Touching) -> Array:
             now = plan.inside(t)
@@ -226,7 +230,7 @@ def _problem(solution: Solution) -> tuple[Problem, RobotDynamics | PhasedDynamic
 def system_of(system: object, field: str = "solution") -> RobotDynamics | PhasedDynamics:
     """A robot's dynamics, driven by forces and torques; ProblemError for others."""
     if not isinstance(system, (RobotDynamics, PhasedDynamics)):
-        raise ProblemError(f"{field}: expected a robot driven by forces and torques, got a {type(system).__name__}")
+        raise ProblemError(f"{field}: expected a robot driven by forces and torques, got {said(system)}")
     if isinstance(system, RobotDynamics) and system.prescribed:
         raise ProblemError(f"{field}: expected torques of all joints, that of {system.prescribed[0]!r} is prescribed")
     return system

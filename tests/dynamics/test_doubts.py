@@ -9,6 +9,7 @@ import pytest
 from oracles import chain_of, random_axis, random_tree
 
 import dynamics
+import problems
 from ddp import kalman, sanity
 from ddp.options import DDP
 from ddp.problem import Problem
@@ -62,6 +63,17 @@ def test_sensors_of_another_robot_with_as_many_joints_are_told(reach, caplog, mo
     assert not caplog.messages
     kalman(reach.dynamics, x, u, [joints, other], *covariances)
     assert caplog.messages == ["FrameSensor: made for ur10, whose joints lie elsewhere than those of ur5"]
+
+
+def test_policies_of_another_robot_are_told_where_they_are_played(caplog, monkeypatch):
+    monkeypatch.setattr(sanity, "_told", set())
+    own, other = (solve(arm.reach(name, horizon=5)) for name in ("ur5", "ur10"))
+    problems.simulate(own, policy=own.policy)
+    assert not caplog.messages
+    for policy in (other.policy, other.adaptive()):
+        monkeypatch.setattr(sanity, "_told", set())
+        problems.simulate(own, policy=policy)
+    assert caplog.messages == 2 * ["RobotDynamics: made for ur10, whose joints lie elsewhere than those of ur5"]
 
 
 def test_torques_and_forces_of_other_controls_are_told(reach):
