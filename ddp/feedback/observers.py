@@ -133,7 +133,7 @@ class Observer:
         system = None if dynamics is None else as_system(dynamics)
         sizes = {"L": ("states", "n", "m"), "P": ("states", "n", "n")}
         X, U, gains = regulators.load_gains(path, "an observer", sizes, system)
-        several = as_sensors(sensors)
+        several = _of_states(system, as_sensors(sensors))
         if several and (m := sum(sensor.size for sensor in several)) != gains["L"].shape[-1]:
             raise ProblemError(f"sensors: expected {gains['L'].shape[-1]} numbers of deviations together, got {m}")
         return Observer(X, U, gains["L"], gains["P"], system, several)
@@ -158,6 +158,7 @@ def kalman(
     system, several = as_system(dynamics), as_sensors(sensors, some=True)
     strangers = ability(system, "strangers")
     tell(() if strangers is None else strangers(several))
+    several = _of_states(system, several)
     n, m = system.n, sum(sensor.size for sensor in several)
     W, V = regulators.weights("W", W, n), regulators.weights("V", V, m, strictly=True)
     if axes(x) > 1:
@@ -180,6 +181,12 @@ def as_sensors(sensors: Sequence[Sensor] | Sensor, some: bool = False) -> tuple[
     """One sensor or several, checked; some: at least one."""
     asked: Any = Sensor
     return instances("sensors", sensors, asked, "sensors", "size, values, jacobian and difference", some=some)
+
+
+def _of_states(system: System | None, sensors: tuple[Sensor, ...]) -> tuple[Sensor, ...]:
+    """Sensors of a system's states, also of those of the robot that a composition is around."""
+    sensed = ability(system, "sensed")
+    return sensors if sensed is None else tuple(map(sensed, sensors))
 
 
 def _along(system: System, X: Array, U: Array, sensors: tuple[Sensor, ...], W: Array, V: Array, P0: Array) -> Observer:

@@ -335,6 +335,9 @@ class Abilities(Protocol):
     def strangers(self, parts: Iterable[Any]) -> list[str]:
         """Sentences about terms, constraints or sensors that are made for another system of the same sizes."""
 
+    def sensed(self, sensor: Any) -> Any:
+        """Sensor of its states, from one of a system within it; other sensors as they are."""
+
     def undefined(self, x: Array, knot: int) -> Exception:
         """The error of a knot that has no next state from x, which says why."""
 

@@ -126,3 +126,31 @@ class FrameSensor:
 
     def _parts(self, X: Array) -> tuple[Array, Array]:
         return X[:, : self.robot.nq], X[:, self.robot.nq :]
+
+
+@dataclass(frozen=True, eq=False)
+class InnerSensor:
+    """Sensor of a robot in a composition around it, of whose states (q, v, s) it measures q and v."""
+
+    sensor: JointSensor | FrameSensor
+
+    @property
+    def size(self) -> int:
+        """Numbers of a deviation."""
+        return self.sensor.size
+
+    def values(self, X: Array) -> Array:
+        """Measurements (M, ...) in states X (M, nx)."""
+        return self.sensor.values(self._inner(X))
+
+    def jacobian(self, X: Array) -> Array:
+        """Derivatives (M, size, n) by deviations of the state, zeros by those of s."""
+        inner = self._inner(X)
+        return np.pad(self.sensor.jacobian(inner), ((0, 0), (0, 0), (0, X.shape[1] - inner.shape[1])))
+
+    def difference(self, Y0: Array, Y1: Array) -> Array:
+        """``Y1 ⊖ Y0`` (M, size)."""
+        return self.sensor.difference(Y0, Y1)
+
+    def _inner(self, X: Array) -> Array:
+        return np.ascontiguousarray(X[:, : self.sensor.robot.nq + self.sensor.robot.nv])

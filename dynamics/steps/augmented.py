@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cached_property, partial
 from typing import Any
 
@@ -19,7 +19,9 @@ from ddp.tracing.function import TracedFunction, space_of
 from ddp.tracing.groups import Euclidean
 from ddp.tracing.spaces import Space
 from ddp.tracing.trace import FollowError, refused
+from dynamics.quantities.sensors import InnerSensor
 from dynamics.robots.equipment import pairs_of_limits
+from dynamics.robots.model import Robot
 from dynamics.steps import composition
 
 
@@ -65,6 +67,16 @@ class Around(ByKnot):
     def renew(self) -> bool:
         renew = getattr(self.system, "renew", None)
         return bool(renew and renew())
+
+    def strangers(self, parts: Iterable[Any]) -> list[str]:
+        own = ability(self.system, "strangers")
+        return [] if own is None else list(own(parts))
+
+    def sensed(self, sensor: Any) -> Any:
+        own, robot = getattr(sensor, "robot", None), getattr(self, "robot", None)
+        if not (isinstance(own, Robot) and isinstance(robot, Robot) and own.nq + own.nv < self.nx):
+            return sensor
+        return InnerSensor(sensor) if (own.nq, own.nv) == (robot.nq, robot.nv) else sensor
 
     def _called(self, x: Any, u: Any) -> Any:
         return self.step(x, u)

@@ -12,6 +12,7 @@ from oracles import random_placement, random_state, random_tree, relative_error
 import ddp
 import dynamics
 from ddp.errors import ProblemError
+from dynamics import augment
 from problems import quadrotor
 
 N, NU = 5, 2
@@ -237,6 +238,26 @@ def test_a_standing_robot_is_seen_by_its_joints_and_a_frame(solo, rng):
         state = system.step(state, u)
         guess = found.estimate(0.01 * k, guess, u, found.measure(state))
     assert np.abs(system.difference(state, guess)).max() < 0.1 * first
+
+
+@pytest.mark.parametrize("around", [partial(augment.delays, steps=2), partial(augment.motors, time=0.05)])
+def test_sensors_of_a_robot_serve_compositions_around_it(around, rng, tmp_path):
+    robot = dynamics.load("ur5")
+    inner, sensors = dynamics.RobotDynamics(robot, 0.01), [dynamics.JointSensor(robot)]
+    sensors.append(dynamics.FrameSensor(robot, "tool0"))
+    system, x = around(inner), np.concatenate([robot.q0, np.zeros(6)])
+    u, n = inner.nominal_control(x), system.n
+    x = np.concatenate([x, np.tile(u, (n - 12) // 6)])
+    W, V = rng.uniform(0.5, 1.0, n), rng.uniform(0.5, 1.0, 18)
+    found = ddp.kalman(system, x, u, sensors, W, V)
+    C = np.hstack([np.vstack([one.jacobian(x[None, :12])[0] for one in sensors]), np.zeros((18, n - 12))])
+    P = scipy.linalg.solve_discrete_are(system.linearize(x, u)[0].T, C.T, np.diag(W), np.diag(V))
+    assert relative_error(found.L, P @ C.T @ np.linalg.inv(C @ P @ C.T + np.diag(V))) < 1e-9
+    found.save(tmp_path / "seen.npz")
+    again = ddp.Observer.load(tmp_path / "seen.npz", system, sensors)
+    np.testing.assert_allclose(again.estimate(0.0, x, u, again.measure(x)), x, atol=1e-8)
+    with pytest.raises(ProblemError, match="is it made for another system"):
+        ddp.kalman(system, x, u, dynamics.JointSensor(dynamics.load("hyq"), ["lf_haa_joint"]), W, V[:2])
 
 
 @pytest.mark.parametrize("seed", [1, 3, 6])
