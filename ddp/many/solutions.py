@@ -69,7 +69,7 @@ class Solutions:
     parent (M,): the sample whose policy was followed, -1 the problem's own solution, -2 none.
     X (M, N+1, nx), U (M, N, nu), K (M, N, nu, n), ...: what was kept; of a store, arrays of zarr, which read what is
     asked of them.
-    over: what varied, by its names.
+    over: what varied, by its names.   Solutions[i]: the solution of sample i, as of ``solution``.
     waiting: of a store, how many samples more are solved, but not in its arrays before others of their chunks are:
     of a share, or of a call that was ended.
     """
@@ -103,6 +103,15 @@ class Solutions:
 
     def __len__(self) -> int:
         return len(self.done)
+
+    def __getitem__(self, i: int) -> Solution:
+        """The solution of sample i, as of ``solution``; of negative i, counted from the end. So they are iterated over.
+
+        Raises IndexError beyond them, as lists do.
+        """
+        if not isinstance(i, (int, np.integer)) or isinstance(i, bool):
+            raise ProblemError(f"i: expected a whole number, which of the solutions, got {said(i)}")
+        return self.solution(range(len(self))[i])
 
     def __str__(self) -> str:
         done, converged = int(self.done.sum()), int(self.converged[self.done].sum())

@@ -52,6 +52,10 @@ def test_many_solves_are_those_of_a_loop(problem, over):
         alone = ddp.solve(problem.varying(x0=x, masses=m), throw=False)
         for name in ("X", "U", "K", "cost", "iterations", "converged"):
             assert np.array_equal(getattr(many, name)[i], getattr(alone, name)), (i, name)
+    assert [one.cost for one in many] == many.cost.tolist()
+    assert np.array_equal(many[-1].X, many.X[-1])
+    with pytest.raises(ddp.ProblemError, match="i: expected a whole number"):
+        many[:2]
 
 
 def test_neighbours_save_iterations_and_lose_no_optimum(problem, over, serial):
