@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ddp.errors import ProblemError, affordable, at_least_zero, instance, integer, positive_integer
+from ddp.errors import ProblemError, affordable, at_least_zero, instance, integer, positive_integer, said
 from ddp.guesses import Start
 from ddp.options import DDP
 from ddp.problem import Problem
@@ -47,7 +47,7 @@ def close_loop(
     affordable("steps", count, 10 * count * (system.nx + system.nu))
     if not isinstance(system, RobotDynamics):
         raise ProblemError(
-            f"problem: expected one of a RobotDynamics, the same at every knot, got a {type(system).__name__}"
+            f"problem: expected one of a RobotDynamics, the same at every knot, got {said(system)}"
         )
     strength = at_least_zero("push", push)
     rng, nv = np.random.default_rng(integer("seed", seed)), system.robot.nv

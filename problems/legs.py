@@ -93,6 +93,15 @@ class Stance:
         return {side: named[side] for side in "LR"}
 
 
+def check_floating(robot: Robot) -> Robot:
+    """Refuse a robot whose base is fixed, with a ProblemError that says where others are; the robot itself."""
+    if not checks.robot("robot", robot).is_floating:
+        named = robot.source is not None and robot.source.is_named
+        free = "`mayne list robots` tells which float" if named else "load(..., root='free-flyer')"
+        raise ProblemError(f"robot: expected legs on a free-flying base, got {robot.name} on a fixed one: {free}")
+    return robot
+
+
 def stance(
     robot: Robot,
     feet: Sequence[str] | Mapping[str, str] | None = None,
@@ -106,10 +115,7 @@ def stance(
 
     ProblemError names a foot that the robot lacks, with the nearest names, and one that is not on the ground.
     """
-    if not checks.robot("robot", robot).is_floating:
-        named = robot.source is not None and robot.source.is_named
-        free = "`mayne list robots` tells which float" if named else "load(..., root='free-flyer')"
-        raise ProblemError(f"robot: expected legs on a free-flying base, got {robot.name} on a fixed one: {free}")
+    check_floating(robot)
     q = robot.q0 if q0 is None else as_array("q0", q0, (robot.nq,))
     names = tuple(found(robot) if feet is None else check_feet(robot, feet))
     poses = frame_poses(robot, q, names)

@@ -12,6 +12,7 @@ from dynamics.robots.model import Robot
 from dynamics.steps.robot_dynamics import RobotDynamics
 from problems import checks
 from problems.costs import ControlCost, StateCost
+from problems.legs import check_floating
 
 
 @suggesting
@@ -60,9 +61,9 @@ def reorientation(
 
 def weightless(robot: checks.RobotLike) -> Robot:
     """A floating robot in a world without gravity."""
-    floating = checks.loaded(robot)
-    if not floating.is_floating or floating.nv <= 6:
-        raise ProblemError(f"robot: expected legs on a free-flying base, got {floating.name}")
+    floating = check_floating(checks.loaded(robot))
+    if floating.nv <= 6:
+        raise ProblemError(f"robot: expected legs on a free-flying base, got {floating.name}, which has none")
     model = floating.model.copy()
     model.gravity = pin.Motion.Zero()
     return Robot(model, floating.q0, floating.source, floating.equipment, floating.loops)

@@ -72,7 +72,7 @@ def swept(
     tracked: Tracked | None = ability(problem.dynamics, "tracked")
     if tracked is None:
         got = type(problem.dynamics).__name__
-        raise ProblemError(f"feedback: 'tracking' is for a robot's dynamics, got a {got}; expected 'solver'")
+        raise ProblemError(f"feedback: 'tracking' is for a robot's dynamics, got {got}; expected 'solver'")
     weigh = checked(weights if weights is not None else tracked.weights(X, U), problem.dynamics)
     stretches = tracked.stretches(problem.horizon)
     lasting = durations_of(problem.dynamics, problem.horizon)

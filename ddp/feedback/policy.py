@@ -75,21 +75,23 @@ class Policy:
 
     def inside(self, t: float) -> float:
         """The time nearest to t [s] within the motion: its beginning, or just before its end."""
+        t = float(t) if type(t) is float else float(as_array("t", t, ()))
         return float(np.clip(t, self.starts[0], self.starts[-1] + 0.999 * self.durations[-1]))
 
     def reference(self, t: float) -> Array:
         """The state (nx,) of the reference at time t [s], at its ends before and after it."""
-        k, s = self.part(float(as_array("t", t, ())))
+        k, s = self.part(t)
         return np.asarray(self.system.integrate(self.X[k], s * self.moved[k]))
 
     def planned(self, t: float) -> Array:
         """The planned control (nu,) at time t [s], at its ends before and after it."""
-        k, s = self.part(float(as_array("t", t, ())))
+        k, s = self.part(t)
         side = self.U_before[k] if s < 0.5 else self.U_after[k]
         return np.asarray(self.U[k] + abs(2.0 * s - 1.0) * (side - self.U[k]))
 
     def part(self, t: float) -> tuple[int, float]:
         """The step at time t [s], and the part of it that is over."""
+        t = float(t) if type(t) is float else float(as_array("t", t, ()))
         k = max(int(np.searchsorted(self._from, t, side="right")) - 1, 0)
         s = float((t - self.starts[k]) / self.durations[k])
         return k, 0.0 if s < ROUNDING else min(s, 1.0)

@@ -16,7 +16,7 @@ import numpy as np
 
 from ddp import differences
 from ddp.compiling.kernel import callback
-from ddp.errors import REAL, ModelError, ProblemError, as_array, axes, integer, line_of, numbers
+from ddp.errors import REAL, ModelError, ProblemError, as_array, axes, integer, line_of, numbers, said
 from ddp.machine.addresses import array_at, integers_at
 from ddp.machine.number import WIDTH
 from ddp.matrices import symmetric
@@ -248,9 +248,12 @@ class ByKnot(ABC):
             J = differences.jacobian(*self._about(x, u))
             return J[:, : self.n], J[:, self.n :]
         with _naming(name):
-            A, B = given(x.copy(), u.copy())
+            found = given(x.copy(), u.copy())
+        both = [*found] if isinstance(found, (tuple, list)) or axes(found) == 3 else []
+        if len(both) != 2:
+            raise ModelError(f"{name}: expected two matrices, A and B, got {said(found)}")
         shapes = (self.n, self.n), (self.n, self.nu)
-        A, B = (as_array(name, *pair, ModelError, finite=False) for pair in zip((A, B), shapes, strict=True))
+        A, B = (as_array(name, *pair, ModelError, finite=False) for pair in zip(both, shapes, strict=True))
         return A, B
 
     def _tensor(self, x: Array, u: Array) -> Array:

@@ -156,7 +156,9 @@ class Contact:
 def _target(contact: Contact) -> Array | pin.SE3:
     field = f"target of the contact at {contact.frame!r}"
     if contact.kind != "surface":
-        return as_array(field, contact.target, (3,)).copy()
+        place = as_array(field, contact.target, (3,)).copy()
+        place.flags.writeable = False  # kernels have its numbers by then
+        return place
     given = pose(field, contact.target)
     return pin.SE3(given[:9].reshape(3, 3), given[9:])
 

@@ -137,17 +137,19 @@ class RobotDynamics(SteppedRobot):
         dofs, U = list(self._prescribed), as_array("U", U, (None, self.nu), finite=False)
         found = super().torques(X, np.where(self.actuation[dofs].any(axis=0), 0.0, U))
         if dofs:
-            found[:, dofs] += self.prescribed_torques(np.asarray(X, np.float64), U)
+            found[:, dofs] += self.prescribed_torques(X, U)
         return found
 
-    def prescribed_torques(self, X: Array, U: Array) -> Array:
+    def prescribed_torques(self, X: ArrayLike, U: ArrayLike) -> Array:
         """Torques (N, m) of the prescribed degrees of freedom in the steps from X (N, nx) under U (N, nu).
 
         A stage of a step looks at motion at (q_s, v_s, a_s), see implicit_steps.py, where the rows of the other degrees
         of freedom vanish, R - Jᵀ λ = 0 with forces λ of loops. So λ is known, and the prescribed rows are the torques.
         Of several stages the mean by their parts of the step is what the joint's momentum feels.
         """
-        robot, dofs = self.robot, np.array(self._prescribed)
+        X = as_array("X", X, (None, self.nx), finite=False)
+        U = as_array("U", U, (len(X), self.nu), finite=False)
+        robot, dofs = self.robot, np.array(self._prescribed, np.int64)
         nq, free = robot.nq, np.delete(np.arange(robot.nv), dofs)
         others = np.where(self.actuation[dofs].any(axis=0), 0.0, U)
         total = np.zeros((len(U), len(dofs)))

@@ -314,7 +314,7 @@ class SteppedRobot(ABC):
         return [*strangers(self.robot, parts)]
 
     def excesses(self, X: Array) -> list[str]:
-        return excesses_of(self.robot, X)
+        return excesses_of(self.robot, as_array("X", X, (None, self.nx), finite=False))
 
     def is_beyond_reach(self, problem: Any) -> bool:
         return is_beyond_reach(self.robot, problem)
@@ -322,6 +322,7 @@ class SteppedRobot(ABC):
     def turn(self, X: Array) -> float:
         tree = self.robot.tree
         turning = tree.iv[(tree.kind == REVOLUTE) | (tree.kind == CONTINUOUS)]
+        X = as_array("X", X, (None, self.nx), finite=False)
         return float(np.abs(self.difference(X[0], X[-1])[turning]).max(initial=0.0))
 
     @abstractmethod

@@ -180,12 +180,12 @@ def _play(name: str, where: str, html: str | None) -> None:
     if html:
         wrote(where)
     else:
-        wait(f"{name} moves", where)
+        wait(f"{name} moves", where, "; --html FILE writes a page and ends")
 
 
-def wait(what: str, where: str) -> None:
-    """Print where something is shown, and wait for Ctrl-C."""
-    click.echo(f"{what} at {where} until you press Ctrl-C", err=True)
+def wait(what: str, where: str, more: str = "") -> None:
+    """Print where something is shown, and more, and wait for Ctrl-C."""
+    click.echo(f"{what} at {where} until you press Ctrl-C{more}", err=True)
     sys.stdout.flush()  # what was printed is there, however the waiting ends
     try:
         while True:

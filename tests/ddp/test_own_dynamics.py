@@ -101,6 +101,13 @@ def test_wrong_derivatives_of_ones_own_are_named():
     assert "dynamics A" in {check.name for check in report.wrong}
 
 
+@pytest.mark.parametrize("given", [np.eye(2), (np.eye(2),), None])
+def test_one_matrix_where_two_are_expected_is_named(given):
+    system = FunctionDynamics(lambda x, u: x + u, 2, 2, jacobian=lambda x, u: given)
+    with pytest.raises(ddp.ModelError, match="jacobian: expected two matrices, A and B, got"):
+        system.linearize(np.zeros(2), np.zeros(2))
+
+
 def test_a_manifold_of_ones_own_has_the_optimum_of_its_chart():
     def upright(x, u):
         angle = np.arctan2(-x[1], -x[0])  # from upright

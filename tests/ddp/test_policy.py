@@ -275,3 +275,6 @@ def test_systems_of_ones_own_have_the_solvers_policy_alone():
         solution.feedback("tracking")
     with pytest.raises(ddp.ProblemError, match=r"states of a .* are not compiled"):
         solution.policy.compiled()
+    for ask in (solution.policy.inside, solution.policy.part):
+        with pytest.raises(ddp.ProblemError, match=r"t: expected a number, got \(2,\)"):
+            ask([0.1, 0.2])

@@ -66,6 +66,15 @@ def test_bad_numbers_are_named():
         dynamics.contact_dynamics(ROBOT, *STATE, foot, np.zeros((3, 6)))
 
 
+def test_targets_cannot_be_written_on_behind_the_back_of_kernels():
+    target = np.zeros(3)
+    foot = Contact("LF_FOOT", target=target)
+    target[0] = 1.0
+    assert not foot.target.any()
+    with pytest.raises(ValueError, match="read-only"):
+        foot.target[0] = 1.0
+
+
 def test_a_singular_mass_matrix_is_an_error():
     model = pin.Model()
     body = pin.Inertia(1.0, np.zeros(3), np.zeros((3, 3)))

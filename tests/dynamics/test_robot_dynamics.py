@@ -9,6 +9,7 @@ from oracles import as_matrices, chain_of, fourth_order, newton, passive, random
 
 import dynamics
 from ddp.compiling.kernel import call_contraction, kernel
+from ddp.errors import ProblemError
 from ddp.protocols import Dynamics
 from ddp.systems.structure import numbers_of_blocks
 from ddp.systems.system import Expansion
@@ -303,6 +304,14 @@ def test_a_divergent_rollout_ends_in_nan_from_one_knot_on():
 def test_a_pickled_copy_steps_alike(system, rng):
     x, u = state(system, rng, 1.0), rng.normal(size=system.nu)
     assert np.array_equal(pickle.loads(pickle.dumps(system)).step(x, u), system.step(x, u))
+
+
+@pytest.mark.parametrize("ask", ["excesses", "turn", "prescribed_torques"])
+def test_states_of_the_wrong_shape_are_named(ask):
+    system = RobotDynamics(dynamics.load("ur5"), 0.1)
+    more = [np.zeros((3, 6))] if ask == "prescribed_torques" else []
+    with pytest.raises(ProblemError, match=r"X: expected rows of 12 numbers, got \(3, 11\)"):
+        getattr(system, ask)(np.zeros((3, 11)), *more)
 
 
 @pytest.mark.parametrize("contacts", [(), ("LF_FOOT", "RH_FOOT")])

@@ -340,7 +340,7 @@ def test_weightless_leaves_the_given_robot_alone():
         ("posture_weight", lambda: arm.reach(posture_weight=-1.0)),
         ("robot", lambda: arm.reach("hyq")),
         ("angle", lambda: quadruped.reorientation(angle=4.0)),
-        ("robot", lambda: quadruped.reorientation("ur5")),
+        ("robot.*`mayne list robots` tells which float", lambda: quadruped.reorientation("ur5")),
         ("robot", lambda: quadrotor.loop("hyq")),
         ("waypoints", lambda: quadrotor.loop(horizon=50)),
         ("obstacles", lambda: arm.obstacles("panda", target=np.eye(4))),

@@ -274,7 +274,7 @@ def test_a_viewer_that_is_left_tells_by_its_exit_status_whether_the_solve_conver
     command = ["solve", "pendulum/swing-up", "--view", "--max-iterations", str(limit)]
     result = CliRunner().invoke(cli.main, command)
     assert result.exit_code == status
-    assert f"{opened[0]} until you press Ctrl-C" in result.stderr
+    assert f"{opened[0]} until you press Ctrl-C; --html FILE writes a page and ends" in result.stderr
     assert CliRunner().invoke(cli.main, [*command, "--no-browser"]).exit_code == status
     assert len(opened) == 1
 
