@@ -33,7 +33,7 @@ _UR5_LINKS = (("forearm_link", "wrist_1_link"), ("wrist_1_link", "wrist_3_link")
 _UR5_SPHERES = (Sphere([0.45, 0.25, 0.12], 0.10), Sphere([0.20, 0.45, 0.42], 0.08), Sphere([0.00, 0.55, 0.05], 0.12))
 
 
-@suggesting
+@checks.weighing
 def reach(
     robot: checks.RobotLike = "ur5",
     target: pin.SE3 | ArrayLike | None = None,
@@ -66,13 +66,10 @@ def reach(
         target = _pose(arm, tool, goal)
     system = RobotDynamics(arm, dt)
     rest = np.concatenate([start, np.zeros(arm.nv)])
-    effort = checks.several_weights(
-        control_weight=control_weight, posture_weight=posture_weight, speed_weight=speed_weight
-    )
-    pose = checks.several_weights(position_weight=position_weight, rotation_weight=rotation_weight)
-    still = StateCost(system, rest, np.repeat([0.0, checks.weight("final_speed_weight", final_speed_weight)], arm.nv))
-    terminal = [FramePose(arm, tool, target, np.repeat(pose, 3)), still]
-    return Problem(system, _effort(system, rest, *effort), terminal, rest, horizon)
+    still = StateCost(system, rest, np.repeat([0.0, final_speed_weight], arm.nv))
+    terminal = [FramePose(arm, tool, target, np.repeat([position_weight, rotation_weight], 3)), still]
+    running = _effort(system, rest, control_weight, posture_weight, speed_weight)
+    return Problem(system, running, terminal, rest, horizon)
 
 
 @suggesting
@@ -128,7 +125,7 @@ def obstacles(
     return replace(plain, constraints=[*clear, TorqueLimits(system, limits)], terminal_constraints=clear)
 
 
-@suggesting
+@checks.weighing
 def throw(
     robot: checks.RobotLike = "panda",
     position: ArrayLike = (0.2, 0.5, 0.7),
@@ -155,15 +152,13 @@ def throw(
     hand = _tool(arm) if frame is None else frame
     system = RobotDynamics(arm, dt)
     rest = np.concatenate([start, np.zeros(arm.nv)])
-    effort, state, aimed = checks.several_weights(
-        control_weight=control_weight, state_weight=state_weight, position_weight=position_weight
-    )
     aim = np.concatenate([as_array("velocity", velocity, (3,)), np.zeros(3)])
     terminal = [
-        FrameVelocity(arm, hand, aim, np.repeat([checks.weight("velocity_weight", velocity_weight), 0.0], 3)),
-        FramePosition(arm, hand, as_array("position", position, (3,)), aimed),
+        FrameVelocity(arm, hand, aim, np.repeat([velocity_weight, 0.0], 3)),
+        FramePosition(arm, hand, as_array("position", position, (3,)), position_weight),
     ]
-    return Problem(system, _effort(system, rest, effort, state, state), terminal, rest, horizon)
+    running = _effort(system, rest, control_weight, state_weight, state_weight)
+    return Problem(system, running, terminal, rest, horizon)
 
 
 def lock(robot: Robot, joints: list[str]) -> Robot:

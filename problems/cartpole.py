@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ddp.errors import positive, suggesting
+from ddp.errors import positive
 from ddp.problem import Problem
 from dynamics.robots.libraries import pin
 from dynamics.robots.model import Robot, load
@@ -27,7 +27,7 @@ def cartpole(cart_mass: float = 1.0, pole_mass: float = 0.1, length: float = 0.5
     return load(model)
 
 
-@suggesting
+@checks.weighing
 def swing_up(
     cart_mass: float = 1.0,
     pole_mass: float = 0.1,
@@ -47,10 +47,8 @@ def swing_up(
     robot = cartpole(cart_mass, pole_mass, length)
     system = RobotDynamics(robot, dt, actuation=np.array([[1.0], [0.0]]))
     upright = np.array([0.0, np.pi, 0.0, 0.0])
-    effort, *state = checks.several_weights(
-        control_weight=control_weight, position_weight=position_weight, speed_weight=speed_weight
-    )
-    running = [ControlCost(np.zeros(1), np.array([effort])), StateCost(system, upright, np.repeat(state, 2))]
-    terminal = [StateCost(system, upright, np.full(4, checks.weight("final_weight", final_weight)))]
+    state = np.repeat([position_weight, speed_weight], 2)
+    running = [ControlCost(np.zeros(1), np.array([control_weight])), StateCost(system, upright, state)]
+    terminal = [StateCost(system, upright, np.full(4, final_weight))]
     problem = Problem(system, running, terminal, np.zeros(4), horizon)
     return problem.with_guess(np.zeros((problem.horizon, 1)))

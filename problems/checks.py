@@ -1,14 +1,16 @@
 """The checks at the border of the cost terms: ProblemError names the field and what was expected."""
 
+import functools
+import inspect
 import os
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ForwardRef, TypeAlias
+from typing import TYPE_CHECKING, Any, ForwardRef, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ddp.errors import ProblemError, as_array, axes, choice, instance, items, nearest, said
+from ddp.errors import ProblemError, Value, as_array, axes, choice, instance, items, nearest, said, suggesting
 from ddp.errors import one_of as one_of
 from ddp.errors import rows as rows
 from ddp.matrices import definite
@@ -35,9 +37,19 @@ def weight(field: str, value: Any) -> float:
     return float(weights(field, np.reshape(as_array(field, value, ()), (1,)), 1)[0])
 
 
-def several_weights(**values: Any) -> list[float]:
-    """Weights by the names of the arguments that they are."""
-    return [weight(name, value) for name, value in values.items()]
+def weighing(build: Value) -> Value:
+    """Decorate the maker of a problem, as `suggesting`: arguments called ..._weight have to be finite numbers >= 0."""
+    made: Any = suggesting(build)
+    names = list(inspect.signature(made).parameters)
+
+    @functools.wraps(made)
+    def checked(*args: Any, **named: Any) -> Any:
+        for name, value in {**dict(zip(names, args, strict=False)), **named}.items():
+            if name.endswith("_weight"):
+                weight(name, value)
+        return made(*args, **named)
+
+    return cast(Value, checked)
 
 
 def weights(field: str, value: ArrayLike, size: int) -> Array:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ddp.errors import positive, suggesting
+from ddp.errors import positive
 from ddp.problem import Problem
 from dynamics.robots.libraries import pin
 from dynamics.robots.model import Robot, load
@@ -25,7 +25,7 @@ def pendulum(mass: float = 1.0, length: float = 1.0) -> Robot:
     return load(model)
 
 
-@suggesting
+@checks.weighing
 def swing_up(
     mass: float = 1.0,
     length: float = 1.0,
@@ -43,10 +43,8 @@ def swing_up(
     """
     system = RobotDynamics(pendulum(mass, length), dt)
     upright = np.array([np.pi, 0.0])
-    effort, *state = checks.several_weights(
-        control_weight=control_weight, angle_weight=angle_weight, speed_weight=speed_weight
-    )
-    running = [ControlCost(np.zeros(1), np.array([effort])), StateCost(system, upright, np.array(state))]
-    terminal = [StateCost(system, upright, np.full(2, checks.weight("final_weight", final_weight)))]
+    state = StateCost(system, upright, np.array([angle_weight, speed_weight]))
+    running = [ControlCost(np.zeros(1), np.array([control_weight])), state]
+    terminal = [StateCost(system, upright, np.full(2, final_weight))]
     problem = Problem(system, running, terminal, np.zeros(2), horizon)
     return problem.with_guess(np.zeros((problem.horizon, 1)))

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from ddp.constraints.placement import check_knots
-from ddp.errors import ProblemError, as_array, instance, positive, positive_integer, said, suggesting
+from ddp.errors import ProblemError, as_array, instance, positive, positive_integer, said
 from ddp.problem import Problem
 from ddp.protocols import Array
 from dynamics.robots.libraries import pin
@@ -25,7 +25,7 @@ WAYPOINTS = {46: np.deg2rad(120.0), 54: np.deg2rad(240.0)}
 """Knots and pitch angles [rad] to pass through: about 8 knots on either side of being upside down."""
 
 
-@suggesting
+@checks.weighing
 def loop(
     robot: checks.RobotLike = "iris",
     waypoints: Mapping[int, float] = WAYPOINTS,
@@ -56,22 +56,14 @@ def loop(
     system = RobotDynamics(body, dt, actuation=thrusters(arm, moment_per_thrust))
     x0 = np.concatenate([body.neutral(), np.zeros(6)])
     hover = system.nominal_control(x0)
-    effort, speed, *pose = checks.several_weights(
-        control_weight=control_weight, speed_weight=speed_weight, waypoint_position_weight=waypoint_position_weight,
-        waypoint_rotation_weight=waypoint_rotation_weight,
-    )  # fmt: skip
-    end = checks.several_weights(
-        final_position_weight=final_position_weight, final_rotation_weight=final_rotation_weight,
-        final_speed_weight=final_speed_weight,
-    )  # fmt: skip
     frame = body.joint_names[0]
     instance("waypoints", waypoints, Mapping, "a mapping from knots to pitches")
     check_knots("waypoints", waypoints, positive_integer("horizon", horizon, "of steps,"))
     up = float(as_array("height", height, ()))
     pitches = {knot: float(as_array(f"waypoints[{said(knot)}]", angle, ())) for knot, angle in waypoints.items()}
-    rest = np.repeat([*end, end[-1]], 3)
-    running = [ControlCost(hover, np.full(4, effort)), StateCost(system, x0, np.repeat([0.0, speed], 6))]
-    home, weights = base_pose(body, x0), np.repeat(pose, 3)
+    rest = np.repeat([final_position_weight, final_rotation_weight, final_speed_weight, final_speed_weight], 3)
+    running = [ControlCost(hover, np.full(4, control_weight)), StateCost(system, x0, np.repeat([0.0, speed_weight], 6))]
+    home, weights = base_pose(body, x0), np.repeat([waypoint_position_weight, waypoint_rotation_weight], 3)
     at = {knot: [FramePose(body, frame, _pitched(home, angle, up), weights)] for knot, angle in pitches.items()}
     problem = Problem(system, running, [StateCost(system, x0, rest)], x0, horizon, at=at)
     return problem.with_guess(hovering(problem))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ddp.errors import ProblemError, as_array, suggesting
+from ddp.errors import ProblemError, as_array
 from ddp.problem import Problem
 from ddp.protocols import Array
 from dynamics.robots.libraries import pin
@@ -15,7 +15,7 @@ from problems.costs import ControlCost, StateCost
 from problems.legs import check_floating
 
 
-@suggesting
+@checks.weighing
 def reorientation(
     robot: checks.RobotLike = "hyq",
     angle: float = np.pi / 2,
@@ -40,21 +40,15 @@ def reorientation(
         raise ProblemError(f"angle: expected less than half a turn, |angle| < π, got {turn}")
     floating = weightless(robot)
     system = RobotDynamics(floating, dt)
-    legs = floating.nv - 6
     x0 = np.concatenate([floating.q0, np.zeros(floating.nv)])
     goal = x0.copy()
     usual = pin.Quaternion(*floating.q0[[6, 3, 4, 5]])
     goal[3:7] = (usual * pin.Quaternion(pin.exp3(np.array([turn, 0.0, 0.0])))).coeffs()
-    effort, posture, speed = checks.several_weights(
-        control_weight=control_weight, posture_weight=posture_weight, speed_weight=speed_weight
-    )
-    attitude, rest, slow = checks.several_weights(
-        final_rotation_weight=final_rotation_weight, final_posture_weight=final_posture_weight,
-        final_speed_weight=final_speed_weight,
-    )  # fmt: skip
-    running = _weights(legs, position=(0.0, 0.0, posture), velocity=(0.0, 0.0, speed))
-    final = _weights(legs, position=(0.0, attitude, rest), velocity=(0.0, slow, slow))
-    cheap = ControlCost(np.zeros(system.nu), np.full(system.nu, effort))
+    parts = np.tile([3, 3, floating.nv - 6], 2)  # base translation, base rotation and legs, and their velocities
+    running = np.repeat([0.0, 0.0, posture_weight, 0.0, 0.0, speed_weight], parts)
+    at_end = [0.0, final_rotation_weight, final_posture_weight, 0.0, final_speed_weight, final_speed_weight]
+    final = np.repeat(at_end, parts)
+    cheap = ControlCost(np.zeros(system.nu), np.full(system.nu, control_weight))
     problem = Problem(system, [cheap, StateCost(system, x0, running)], [StateCost(system, goal, final)], x0, horizon)
     return problem.with_guess(small_random_torques(problem))
 
@@ -75,18 +69,8 @@ def small_random_torques(problem: Problem) -> Array:
     Torques of about 1 N m for robots of HyQ's size; of robots below 80 kg, in proportion to their mass: 1 N m
     would spin the legs of one of 2 kg until the integration breaks down.
     """
-    rng = np.random.default_rng(0)
-    torques = np.array([rng.normal(size=problem.dynamics.nu) for _ in range(problem.horizon)])
-    return min(1.0, _mass(problem) / 80.0) * torques
-
-
-def _mass(problem: Problem) -> float:
-    system = problem.dynamics
+    system, rng = problem.dynamics, np.random.default_rng(0)
     if not isinstance(system, RobotDynamics):
         raise ProblemError(f"problem: expected one of a robot, got one of {type(system).__name__}")
-    return float(pin.computeTotalMass(system.robot.model))
-
-
-def _weights(legs: int, position: tuple[float, float, float], velocity: tuple[float, float, float]) -> Array:
-    """Tangent weights (n,) from those of base translation, base rotation and legs."""
-    return np.array([float(w) for part in (position, velocity) for w in np.repeat(part, [3, 3, legs])])
+    torques = np.array([rng.normal(size=problem.dynamics.nu) for _ in range(problem.horizon)])
+    return min(1.0, float(pin.computeTotalMass(system.robot.model)) / 80.0) * torques

@@ -23,7 +23,7 @@ from problems.costs import ControlCost, FramePosition, StateCost
 from problems.soft.robots import cable_arm, serial_arm
 
 
-@suggesting
+@checks.weighing
 def reach(
     position: ArrayLike = (0.3, 0.1, -0.3),
     largest_tension: float = 40.0,
@@ -41,10 +41,10 @@ def reach(
     shear [s²]; final_speed_weight likewise; position_weight [1/m²].
     """
     arm = cable_arm()
-    speed, final = checks.several_weights(speed_weight=speed_weight, final_speed_weight=final_speed_weight)
     rates, still = weights_of_rates(arm.rods[0]), np.zeros(arm.nv)
-    effort = np.full(len(arm.tendons), checks.weight("tension_weight", tension_weight))
-    running, ending = np.concatenate([still, speed * rates]), np.concatenate([still, final * rates])
+    effort = np.full(len(arm.tendons), tension_weight)
+    running = np.concatenate([still, speed_weight * rates])
+    ending = np.concatenate([still, final_speed_weight * rates])
     return _reach(arm, "arm/tip", position, largest_tension, horizon, dt, effort, running, ending, position_weight)
 
 
@@ -59,7 +59,7 @@ def out_of_reach(
     return reach(position, largest_tension, horizon, dt, position_weight=3e2)
 
 
-@suggesting
+@checks.weighing
 def serial_reach(
     position: ArrayLike = (0.7, 0.4, -1.2),
     largest_tension: float = 40.0,
@@ -80,15 +80,11 @@ def serial_reach(
     joint_speed_weight, final_joint_speed_weight [s²/rad²]: of the seven joints. The rest as in `reach`.
     """
     arm = serial_arm()
-    tension, torque, posture, joints, speed, joints_at_end, final = checks.several_weights(
-        tension_weight=tension_weight, torque_weight=torque_weight, posture_weight=posture_weight,
-        joint_speed_weight=joint_speed_weight, speed_weight=speed_weight,
-        final_joint_speed_weight=final_joint_speed_weight, final_speed_weight=final_speed_weight,
-    )  # fmt: skip
-    cables, links, rates = len(arm.tendons), arm.nv - arm.rods[0].nv, weights_of_rates(arm.rods[0])
-    effort = np.repeat([tension, torque], [cables, links])
-    running = np.concatenate([np.full(links, posture), 0.0 * rates, np.full(links, joints), speed * rates])
-    ending = np.concatenate([np.zeros(arm.nv), np.full(links, joints_at_end), final * rates])
+    links, rates = arm.nv - arm.rods[0].nv, weights_of_rates(arm.rods[0])
+    effort = np.repeat([tension_weight, torque_weight], [len(arm.tendons), links])
+    one = np.ones(links)
+    running = np.concatenate([posture_weight * one, 0.0 * rates, joint_speed_weight * one, speed_weight * rates])
+    ending = np.concatenate([np.zeros(arm.nv), final_joint_speed_weight * one, final_speed_weight * rates])
     return _reach(arm, "finger/tip", position, largest_tension, horizon, dt, effort, running, ending, position_weight)
 
 
