@@ -18,7 +18,7 @@ from dynamics.contacts.contact import Contact
 from dynamics.robots.libraries import pin
 from dynamics.robots.model import Robot
 from problems.layout import scalar_joints
-from problems.legs import Stance, base_pose, frame_poses, upright, with_base
+from problems.legs import TOUCHING, Stance, base_pose, frame_poses, upright, with_base
 from problems.schedule import Schedule
 
 Motion: TypeAlias = "Callable[[float], pin.SE3]"
@@ -90,6 +90,10 @@ def lay_out(
     bounds = np.concatenate([[0.0], np.cumsum(counts) * dt])
     heading = _heading(stance)
     poses = dict(zip(stance.feet, frame_poses(stance.robot, stance.q, stance.feet), strict=True))
+    for foot, pose in poses.items():
+        height = 0.0 if ground is None else float(as_array("ground", ground(*pose.translation[:2]), ()))
+        if abs(height) > TOUCHING:
+            raise ProblemError(f"ground: expected 0 where feet stand at first, got {height:.3g} m at {foot!r}")
 
     def held(foot: str, t: float) -> pin.SE3:
         there = heading * motion(t) * heading.inverse() * poses[foot]

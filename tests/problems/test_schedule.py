@@ -185,3 +185,5 @@ def test_a_trot_goes_up_and_down_a_step(robot, height):
     assert all(place[2] >= stand.places[:, 2].min() + ground(*place[:2]) for place in swings)
     with pytest.raises(ProblemError, match=r"ground: expected a function of x and y, got 0\.06"):
         strides.lay_out(stand, plan, 0.02, ahead, 0.1, rise, 0.06)
+    with pytest.raises(ProblemError, match=r"ground: expected 0 where feet stand at first, got 0\.1 m at"):
+        strides.lay_out(stand, plan, 0.02, ahead, 0.1, rise, lambda x, y: 0.1)
