@@ -111,7 +111,9 @@ class Solutions:
         """
         if not isinstance(i, (int, np.integer)) or isinstance(i, bool):
             raise ProblemError(f"i: expected a whole number, which of the solutions, got {said(i)}")
-        return self.solution(range(len(self))[i])
+        if not -len(self) <= i < len(self):
+            raise IndexError(f"i: expected less than {len(self)}, how many solutions there are, got {i}")
+        return self.solution(int(i) % len(self))
 
     def __str__(self) -> str:
         done, converged = int(self.done.sum()), int(self.converged[self.done].sum())

@@ -130,9 +130,10 @@ LONGEST_HISTORY = 1_000_000
 CLOSED, FOLLOWING = 1e-9, 1e-6
 """Gaps below this count as closed; steps of two machines may differ by so much, relative to the largest of a state."""
 
-SAME, NEAR = 1e-6, 1e-12
+SAME, NEAR, SINGLE = 1e-6, 1e-12, 1e-6
 """Distance that costs of one trajectory may have, relative to the sum of the sizes of its knots' costs, and how far
-rounding may have moved the trajectory, relative to its largest entry: of costs that are almost zero, that decides."""
+rounding may have moved the trajectory, relative to its largest entry: of costs that are almost zero, that decides.
+SINGLE: of trajectories that were kept in single precision."""
 
 _KINDS = {"hessian": "U1", "contraction": "U1", "full_space": "b1"}
 """Fields of a record that are no numbers, with the kind of a column of them."""
@@ -210,16 +211,20 @@ def check_belongs(what: str, solution: Solution, problem: Problem) -> None:
     if not np.isfinite(solution.X).all():
         return
     as_array("X", solution.X, solution.X.shape)
-    if not np.allclose(solution.X[0], problem.x0, rtol=0.0, atol=1e-9):
+    near = _rounding(solution)
+    moved = solution.X + near * np.abs(solution.X).max(), solution.U + near * np.abs(solution.U).max()
+    if not np.allclose(solution.X[0], problem.x0, rtol=0.0, atol=max(1e-9, near * np.abs(solution.X).max())):
         raise ProblemError(f"{what}: it starts at {solution.X[0]}, x0 is {problem.x0}")
     if not np.isfinite(solution.cost):
         return
     cost = problem.cost(solution.X, solution.U)
-    if abs(cost - solution.cost) > _accuracy(problem, solution.X, solution.U):
+    if abs(cost - solution.cost) > _accuracy(problem, solution, *moved):
         raise ProblemError(f"{what}: its trajectory costs {cost:.6g} here, {solution.cost:.6g} there")
     beyond = np.maximum(problem.lower - solution.U, solution.U - problem.upper).max()
-    violation = max(problem.violation(solution.X, solution.U), beyond)
-    if violation > solution.violation + SAME * (1.0 + solution.violation):
+    violated = problem.violation(solution.X, solution.U)
+    violation = max(violated, beyond)
+    rounded = np.nan_to_num(abs(problem.violation(*moved) - violated)) + near * np.abs(solution.U).max()
+    if violation > solution.violation + SAME * (1.0 + solution.violation) + rounded:
         raise ProblemError(
             f"{what}: its trajectory violates constraints or limits by "
             f"{violation:.3g} here, {solution.violation:.3g} there"
@@ -234,8 +239,14 @@ def check_belongs(what: str, solution: Solution, problem: Problem) -> None:
             )
 
 
-def _accuracy(problem: Problem, X: Array, U: Array) -> float:
-    """The most that costs of one trajectory may differ between two machines."""
-    values = problem.values(X, U)
-    moved = problem.values(X + NEAR * np.abs(X).max(), U + NEAR * np.abs(U).max())
+def _rounding(solution: Solution) -> float:
+    """How far rounding may have moved a trajectory, relative to its largest entry."""
+    with np.errstate(all="ignore"):
+        single = all(np.array_equal(each, each.astype(np.float32)) for each in (solution.X, solution.U))
+    return SINGLE if single else NEAR
+
+
+def _accuracy(problem: Problem, solution: Solution, *nearby: Array) -> float:
+    """The most that costs of one trajectory, and of one nearby, may differ between two machines."""
+    values, moved = problem.values(solution.X, solution.U), problem.values(*nearby)
     return float(SAME * np.abs(values).sum() + np.nan_to_num(np.abs(moved - values), posinf=0.0).sum())

@@ -237,6 +237,14 @@ def test_numbers_are_kept_as_asked(problem, over, tmp_path):
         many.K  # noqa: B018
     with pytest.raises(ddp.ProblemError, match="solution: K were not kept"):
         many.solution(0)
+    whole = ddp.solve_many(problem, few, executor=1, dtype="float32")
+    whole[-1].save(tmp_path / "one.npz")
+    for again in (ddp.Solution.load(tmp_path / "one.npz", whole[4].problem), whole[4].attached(whole[4].problem)):
+        assert np.array_equal(again.X, whole.X[4])
+    with pytest.raises(ddp.ProblemError, match="this solution is of another: it starts at"):
+        whole[4].attached(whole[3].problem)
+    with pytest.raises(IndexError, match="i: expected less than 5"):
+        whole[5]
 
 
 @pytest.mark.parametrize(("change", "words"), [
