@@ -12,6 +12,7 @@ import math
 import os
 import reprlib
 import resource
+import sys
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
 from pathlib import Path
@@ -28,6 +29,9 @@ _OURS = Path(__file__).parent
 _LIBRARIES = {"site-packages", "dist-packages", "dynamics", "problems"}
 
 _FLOAT = np.dtype(np.float64)
+
+_UNREAD: dict[str, Any] = {"annotation_format": 3} if sys.version_info >= (3, 14) else {}
+"""Has `inspect.signature` leave names in annotations that nobody imports: FORWARDREF of ``annotationlib.Format``."""
 
 _SMALL = 4096
 """Numbers of an array whose squares BLAS sums up without threads."""
@@ -369,7 +373,7 @@ def suggesting(call: Value) -> Value:
         try:
             return own(*args, **named)
         except TypeError as reason:
-            given = {name: one for name, one in inspect.signature(own).parameters.items() if name != "self"}
+            given = {name: p for name, p in inspect.signature(own, **_UNREAD).parameters.items() if name != "self"}
             known = list(given)
             wrong = next((name for name in named if name not in known), None)
             if str(reason).endswith(f"got an unexpected keyword argument {wrong!r}"):  # Python 3.13 has suggestions

@@ -16,7 +16,8 @@ import gc
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cached_property
+from functools import cached_property, update_wrapper
+from types import FunctionType
 from typing import Any, NamedTuple, Protocol
 
 import numba
@@ -100,6 +101,14 @@ def is_findable(function: Any) -> bool:
     return isinstance(found, Kernel) and found.py_func is function
 
 
+def unannotated(function: Any) -> Any:
+    """A copy of a function for numba, which evaluates annotations: they may name what only type checkers import."""
+    copy = FunctionType(function.__code__, function.__globals__, function.__name__, None, function.__closure__)
+    for name in ("__module__", "__qualname__", "__defaults__", "__kwdefaults__"):
+        setattr(copy, name, getattr(function, name))
+    return copy
+
+
 class _Typed:
     """Type of a call: one signature, in whatever context."""
 
@@ -146,7 +155,8 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]
 
     def __init__(self, py_func: Any, targetoptions: Any = None, builder: type[Builder] = Builder) -> None:
         options = {"nopython": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-        super().__init__(py_func, targetoptions={**options, **(targetoptions or {})})
+        super().__init__(unannotated(py_func), targetoptions={**options, **(targetoptions or {})})
+        update_wrapper(self, py_func)
         self.builder = builder
         self.entries: dict[Any, Overload] = {}
         self.contents: dict[Any, bytes | None] = {}

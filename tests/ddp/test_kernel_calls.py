@@ -14,6 +14,7 @@ from numba import types
 
 from ddp.compiling import compiled, library
 from ddp.compiling.kernel import by_types, for_constants, inline, jitted, kernel
+from ddp.errors import suggesting
 
 
 class Tree(NamedTuple):
@@ -346,3 +347,23 @@ def with_defaults(x, k=1, scale=2.0):
 def test_defaults_hold_for_python_and_for_kernels():
     x = np.array([1.0, 3.0])
     assert [with_defaults(x), with_defaults(x, 0), with_defaults(x, scale=0.5)] == [6.0, 2.0, 1.5]
+
+
+ANNOTATED = """
+def halved(x: Known, factor: Known = 0.5) -> Known:
+    return factor * x
+
+def patient(*, hours: Known = 1.0) -> Known:
+    return hours
+"""
+
+
+def test_annotations_may_name_what_only_type_checkers_import():
+    names = {"__name__": "theirs"}
+    lazy = "" if sys.version_info >= (3, 14) else "from __future__ import annotations"
+    exec(compile(lazy + ANNOTATED, "theirs.py", "exec", dont_inherit=True), names)
+    made = kernel(names["halved"])
+    assert (made(3.0), made(3.0, 2.0)) == (1.5, 6.0)
+    assert made.__wrapped__ is names["halved"]
+    with pytest.raises(TypeError, match=r"unexpected keyword argument 'hour'.*id you mean 'hours'"):
+        suggesting(names["patient"])(hour=2.0)
