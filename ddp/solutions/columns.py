@@ -212,7 +212,9 @@ def check_belongs(what: str, solution: Solution, problem: Problem) -> None:
         return
     as_array("X", solution.X, solution.X.shape)
     near = _rounding(solution)
-    moved = solution.X + near * np.abs(solution.X).max(), solution.U + near * np.abs(solution.U).max()
+    size, n = near * np.abs(solution.X).max(), problem.dynamics.n
+    nearby = np.array(problem.dynamics.integrate(solution.X, np.full((len(solution.X), n), size)))
+    moved = nearby, solution.U + near * np.abs(solution.U).max()
     if not np.allclose(solution.X[0], problem.x0, rtol=0.0, atol=max(1e-9, near * np.abs(solution.X).max())):
         raise ProblemError(f"{what}: it starts at {solution.X[0]}, x0 is {problem.x0}")
     if not np.isfinite(solution.cost):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 
 import numpy as np
 import pinocchio as pin
@@ -181,6 +182,8 @@ def test_a_trot_goes_up_and_down_a_step(robot, height):
         for foot, place in zip(stand.feet, stand.places, strict=True):
             there = frame_position(stand.robot, solution.X[k, : stand.robot.nq], foot)
             assert there[2] == pytest.approx(place[2] + on, abs=1e-5)
+    single = {name: getattr(solution, name).astype(np.float32).astype(np.float64) for name in ("X", "U")}
+    assert replace(solution, **single).attached(solution.problem).cost == solution.cost  # of quaternions of unit length
     swings = [pose.translation for paths in laid.swings for path in paths.values() for pose in path]
     assert all(place[2] >= stand.places[:, 2].min() + ground(*place[:2]) for place in swings)
     with pytest.raises(ProblemError, match=r"ground: expected a function of x and y, got 0\.06"):
