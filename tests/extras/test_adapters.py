@@ -101,28 +101,30 @@ def test_batches_of_all_knots_find_the_same_optimum(make):
 FOUR = types.void(types.CPointer(types.float64), *[types.CPointer(types.float64)] * 3)
 
 
-@numba.cfunc(FOUR)
 def step_of_c(x, u, after, unused):
     x, u, after = carray(x, 2), carray(u, 1), carray(after, 2)
     after[0], after[1] = x[0] + 0.05 * x[1], x[1] + 0.05 * (u[0] - 3.0 * np.sin(x[0]))
 
 
-@numba.cfunc(FOUR)
 def jacobian_of_c(x, u, A, B):
     x, A, B = carray(x, 2), carray(A, (2, 2)), carray(B, 2)
     A[0, 0], A[0, 1], A[1, 0], A[1, 1] = 1.0, 0.05, -0.15 * np.cos(x[0]), 1.0
     B[0], B[1] = 0.0, 0.05
 
 
-@numba.cfunc(FOUR)
 def hessian_of_c(x, u, w, H):
     x, w, H = carray(x, 2), carray(w, 2), carray(H, (3, 3))
     H[:] = 0.0
     H[0, 0] = w[1] * 0.15 * np.sin(x[0])
 
 
-def test_functions_of_c_find_the_same_optimum_alone_and_composed():
-    system = of_c.dynamics(step_of_c.address, jacobian_of_c.address, hessian_of_c.address, 2, 1, 0.05)
+@pytest.fixture(scope="module")
+def compiled():
+    return [numba.cfunc(FOUR)(function) for function in (step_of_c, jacobian_of_c, hessian_of_c)]
+
+
+def test_functions_of_c_find_the_same_optimum_alone_and_composed(compiled):
+    system = of_c.dynamics(*(function.address for function in compiled), 2, 1, 0.05)
     same_optimum(system)
     late, expected = (augment.delays(one, 2).rollout(np.zeros(4), np.ones((5, 1))) for one in (system, TRACED))
     np.testing.assert_allclose(late, expected, rtol=0, atol=1e-14)
@@ -176,5 +178,5 @@ def test_malformed_functions_are_refused(make, said):
         make()
 
 
-def test_addresses_of_ctypes_are_addresses():
-    assert ctypes.cast(step_of_c.ctypes, ctypes.c_void_p).value == step_of_c.address
+def test_addresses_of_ctypes_are_addresses(compiled):
+    assert ctypes.cast(compiled[0].ctypes, ctypes.c_void_p).value == compiled[0].address
