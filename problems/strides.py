@@ -88,7 +88,8 @@ def lay_out(
         raise ProblemError(f"schedule: expected one of the feet {stance.feet}, got {schedule.feet}")
     counts = schedule.knots(dt)
     bounds = np.concatenate([[0.0], np.cumsum(counts) * dt])
-    heading = _heading(stance)
+    base = base_pose(stance.robot, stance.q)
+    heading = pin.SE3(upright(base.rotation), np.array([*base.translation[:2], 0.0]))  # a frame below the base
     poses = dict(zip(stance.feet, frame_poses(stance.robot, stance.q, stance.feet), strict=True))
     for foot, pose in poses.items():
         height = 0.0 if ground is None else float(as_array("ground", ground(*pose.translation[:2]), ()))
@@ -240,12 +241,6 @@ def _within_limits(robot: Robot, q: Array) -> Array:
         if lower[i] < upper[i]:
             q[i] = np.clip(q[i], lower[i], upper[i])
     return q
-
-
-def _heading(stance: Stance) -> pin.SE3:
-    """A frame below the base, with its heading."""
-    base = base_pose(stance.robot, stance.q)
-    return pin.SE3(upright(base.rotation), np.array([*base.translation[:2], 0.0]))
 
 
 def straight(velocity: tuple[float, float], turning: float, start: float, end: float, ramp: float = 0.0) -> Motion:

@@ -11,13 +11,13 @@ from numpy.typing import ArrayLike
 from ddp.errors import ProblemError, as_array, items, said, text
 from viz import arrows
 from viz.chains import CABLE, Chain, surroundings_of, tension_color
-from viz.contacts import as_forces
+from viz.contacts import as_forces, named
 from viz.details import Details, Entry, of_limits, of_planes, of_robot, of_world
 from viz.messages import Message, clip, safe, set_animation, set_object, set_property, set_transform, track
 from viz.motions import Motion, as_motions, configurations
 from viz.robots import GHOST, ROBOT, Drawing, Shapes, draw, drawings_of, enclosing, kinematics, path_of, stand, trace_of
 from viz.shapes import COLORS, Array, Color, Mesh, Obstacle, as_obstacles, grid, solid, tube
-from viz.signals import Signal, as_signals
+from viz.signals import Signal
 from viz.world import World
 
 PAUSE = 0.6
@@ -67,7 +67,7 @@ def build(
 ) -> Scene:  # fmt: skip
     """The scene of one motion or several; the arguments as in ``save_html``.   read: shapes of earlier scenes."""
     motions = as_motions(robot, X, dt)
-    own = {} if signals is None else as_signals(signals)
+    own = {} if signals is None else named("signals", signals, "Signals", Signal, "a viz.Signal")
     first = motions[0] = motions[0]._replace(signals={**motions[0].signals, **own})
     if tensions is not None:
         first = motions[0] = first._replace(tensions=as_tensions(first, tensions))

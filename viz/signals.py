@@ -12,7 +12,6 @@ from numpy.typing import ArrayLike
 
 from ddp.errors import ProblemError, as_array, axes, instance, items, settle, text
 from dynamics.steps.free_start import inside
-from viz.contacts import named
 from viz.shapes import COLORS, GREY, Array, Color, css
 
 
@@ -138,11 +137,6 @@ def _column(t: Array, columns: Any, limits: tuple[Array, Array] | None, unit: st
     if limits is None or any(len(limit) != values.shape[1] for limit in limits):
         return Signal(t, values, tuple(columns), unit)
     return Signal(t, values, tuple(columns), unit, *limits)
-
-
-def as_signals(signals: Mapping[str, Signal]) -> dict[str, Signal]:
-    """Signals by name, checked."""
-    return dict(named("signals", signals, "Signals", Signal, "a viz.Signal"))
 
 
 def panels(signals: Sequence[tuple[str, Color | None, Mapping[str, Signal]]]) -> list[dict[str, Any]]:

@@ -162,12 +162,6 @@ def _keeps(iterate: Iterate, way: Guess, X: Array, U: Array) -> bool:
     return bool(((now * then).sum(axis=1) >= SAME * np.linalg.norm(now, axis=1) * np.linalg.norm(then, axis=1)).all())
 
 
-def _way(iterate: Iterate) -> Guess | None:
-    """The states of a guess that move and meet constraints, if it has such."""
-    guess = iterate.guess
-    return guess if guess is not None and guess.imposed and is_way(guess, iterate.problem.rows) else None
-
-
 def _leaves(iterate: Iterate, way: Guess) -> bool:
     """Whether the first rollout from a way would gain little, be short, or lead to other sides of obstacles."""
     sweep = iterate.sweep(0.0, 0.0)
@@ -187,7 +181,8 @@ def approach(descent: Descent) -> End | None:
     enough = 1 if bound else IN_A_ROW
     begun = before = iterate.X, iterate.U, iterate.gaps.copy()
     most = starts.WORSE * _worst(iterate) if bound else np.inf
-    way = _way(iterate)
+    guess = iterate.guess  # a way, where its states move and meet constraints
+    way = guess if guess is not None and guess.imposed and is_way(guess, problem.rows) else None
     if way is not None and _leaves(iterate, way):
         return None
     while len(history) < solver.max_iterations:

@@ -43,8 +43,11 @@ def is_raised(reason: BaseException) -> bool:
     last = reason.__traceback__
     while last is not None and last.tb_next is not None:
         last = last.tb_next
-    if last is None or _is_ours(Path(last.tb_frame.f_code.co_filename)):
+    if last is None:
         return False
+    path = Path(last.tb_frame.f_code.co_filename)
+    if "site-packages" in path.parts or path.parent == Path(__file__).parent:
+        return False  # of an installed package, or of those that follow functions
     if isinstance(reason, TypeError) and (reason.__context__ or _looks_at_types(last.tb_frame)):
         return False
     steps = dis.get_instructions(last.tb_frame.f_code)
@@ -57,8 +60,3 @@ def _looks_at_types(frame: FrameType) -> bool:
     named = [known.get(name) for name in (*code.co_names, *code.co_freevars)]
     codes = [code, *(one.__code__ for one in named if isinstance(one, FunctionType))]
     return any(_TYPES & {*one.co_names} for one in codes)
-
-
-def _is_ours(path: Path) -> bool:
-    """Whether a file is of an installed package, or of those that follow functions."""
-    return "site-packages" in path.parts or path.parent == Path(__file__).parent
