@@ -19,6 +19,7 @@ from ddp.constraints.unreachable import AT_ONCE, begins_outside, unmet_at_once
 from ddp.errors import ProblemError, SolveError, flag, instance, said, suggesting
 from ddp.guesses import Guess, Start
 from ddp.interior.course import TOLERANCE
+from ddp.interior.handover import went_back
 from ddp.iterate import Iterate
 from ddp.loop import run
 from ddp.options import DDP, as_solver
@@ -86,15 +87,15 @@ def solve(
 
     Constraints are held by full-space steps (``step`` of `DDP`): gains keep what is at its bound. A few rollouts
     without constraints may lead to where they begin; where X of a guess (X, U) moves and meets constraints, only as
-    long as it keeps its way around obstacles. If they fail from there, where constraints do not give way yet, or
-    end at a minimum whose cost is mostly that of a missed target, they begin anew: after failures from states that
-    go around what the straight way violates (`ddp.constraints.detours`); from the guess itself, unless that failed with
-    states that violate constraints; after failures from the default guess, too; then from a few motions that violate
-    constraints in other ways (`ddp.constraints.impossible`): if there are none, they cannot be met, and the status says
-    so. The cheapest minimum is kept; iterations of all attempts count, and stand in ``history``. After failures from
-    guesses, and where none converges, or to no minimum, the augmented Lagrangian (`augmented`) is tried, whose gains
-    give way to what disturbs them as much as the last penalties let them; where no detour mends what the straight way
-    violates, before steps begin anew.
+    long as it keeps its way around obstacles. If they fail from there, where constraints do not give way yet, or end at
+    a minimum whose cost is mostly that of a missed target, they begin anew: after failures from states that go around
+    what the straight way violates (`ddp.constraints.detours`); from the guess itself, unless that failed with states
+    that violate constraints, or was where they had begun; after failures from the default guess, too; then from a few
+    motions, around the minimum if one was found, that violate constraints in other ways (`ddp.constraints.impossible`):
+    if there are none, they cannot be met, and the status says so. The cheapest minimum is kept; iterations of all
+    attempts count, and stand in ``history``. After failures from guesses, and where none converges, or to no minimum,
+    the augmented Lagrangian (`augmented`) is tried, whose gains give way to what disturbs them as much as the last
+    penalties let them; where no detour mends what the straight way violates, before steps begin anew.
 
     A minimum from the default guess may be much dearer than the best one where a joint turns by more than 2.2 rad and
     the end costs more than states alone. Unless it misses a target that is known to be out of reach, a few iterations
@@ -172,7 +173,7 @@ class _Task(NamedTuple):
         self, solver: DDP, guess: Start, start: Stopwatch, history: list[Record], keeper: Standing | None = None
     ) -> Solution:
         """Solve in one way or, where that fails, another; history: records of what was done before."""
-        first, *others = solver.attempts(self.problem)
+        (first, *others), done = solver.attempts(self.problem), len(history)
         outside = begins_outside(self.problem)
         unmet = unmet_at_once(self.problem) if outside else None
         if unmet is not None:
@@ -204,7 +205,7 @@ class _Task(NamedTuple):
                 linear = outcome is not found or way.full_space(self.problem)
             return found
 
-        reached, led = outcome, is_led(history)
+        reached, led = outcome, is_led(history) and not (outcome.converged and went_back(history[done:]))
         astray = isinstance(guess, tuple) and not outcome.converged and self.problem.violation(*guess) > TOLERANCE
         around, rolls = (None, False) if outcome.converged else detour(self.problem, outcome.X[-1])
         left = True  # rollouts from the guess, to their end
@@ -223,6 +224,8 @@ class _Task(NamedTuple):
             left = tried(others[-1], guess).status.ending is Ending.ITERATIONS
         if (outcome.converged or outcome.violation > TOLERANCE) and goes_on(anew=True):
             most = 1 if outcome.converged else FROM_ELSEWHERE
+            if outcome.converged and not reached.converged:
+                reached = outcome
             for U in elsewhere(self.problem, reached.U, reached.multipliers)[:most]:
                 tried(others[0], U, AROUND)
                 if not goes_on(anew=True):

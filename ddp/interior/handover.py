@@ -21,7 +21,7 @@ one rollout of a quarter is enough, and rollouts go on only after many full-spac
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -168,6 +168,11 @@ def _leaves(iterate: Iterate, way: Guess) -> bool:
     gains = sweep.failed < 0 and abs(sweep.expected) > LITTLE * abs(iterate.cost)
     step = iterate.search(sweep, 1.0) if gains else None
     return step is None or step.alpha < 1.0 or not _keeps(iterate, way, step.X, step.U)
+
+
+def went_back(history: Sequence[Record]) -> bool:
+    """Whether rollouts without constraints led nowhere: where all are short, `approach` goes back to the guess."""
+    return all(record.full_space or record.step < LONG for record in history)
 
 
 def approach(descent: Descent) -> End | None:

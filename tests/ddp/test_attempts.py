@@ -138,6 +138,33 @@ def test_a_minimum_that_no_other_attempt_betters_is_kept(folder):
     assert np.array_equal(limited.U, first.U)
 
 
+def car(*goal):
+    """A car that parks by effort and a missed goal, its steering within bounds that rollouts do not know of."""
+
+    def drive(x, u):
+        return x + 0.05 * np.array([x[3] * np.cos(x[2]), x[3] * np.sin(x[2]), x[3] * np.tan(u[0]), u[1]])
+
+    steering = ddp.Inequality(lambda x, u: np.array([u[0] - 0.5, -u[0] - 0.5]))
+    running, terminal = (lambda x, u: 0.01 * (u @ u)), (lambda x, u: 10.0 * ((x - np.array(goal)) ** 2).sum())
+    system = FunctionDynamics(drive, nx=4, nu=2, dt=0.05)
+    return Problem(system, [running], [terminal], [0.0, 0.0, 0.0, 0.5], 40, constraints=[steering])
+
+
+def test_no_attempt_repeats_the_one_before_to_the_last_bit():
+    """Rollouts, all of them short, lead back to the guess; the attempt from there ends far from its goal."""
+    found = ddp.solve(car(0.6, -0.9, -0.1, 0.0))
+    costs = [record.cost for record in found.history if record.full_space]
+    assert found.converged
+    assert len(set(costs)) == len(costs)
+
+
+def test_other_motions_are_tried_around_the_minimum_found_after_a_failure():
+    """Around where the first attempt failed they lead nowhere, and a minimum of 13.09 is kept."""
+    found = ddp.solve(car(0.5, -1.0, -1.7, 0.0))
+    assert found.converged
+    assert found.cost < 1.08
+
+
 @pytest.mark.parametrize("processes", [1, 2])
 def test_many_solves_make_the_same_attempts_as_one(folder, processes):
     problem = ends_far(folder)
