@@ -247,7 +247,7 @@ class Driver:
         if rows.dtype == self._work.type:
             self._shelf.put(rows, done.policies)
         else:
-            self._shelf.adopt(rows["row"], done.policies, done.slot)
+            self._shelf.adopt(rows["row"], done.policies, done.slot, done.anchors)
         self._left -= len(rows)
         if done.seconds:
             each = done.seconds / len(rows)

@@ -36,11 +36,12 @@ class Shared(NamedTuple):
     target: str
     size: int
 
-    def put(self, rows: Rows) -> int:
-        """Write rows into a free slot; its number, -1 if they are not there."""
-        whole = np.ascontiguousarray(rows).view(np.uint8)
+    def put(self, *arrays: Rows) -> int:
+        """Write arrays, one after the other, into a free slot; its number, -1 if they are not there."""
+        parts = [np.ascontiguousarray(array).view(np.uint8).data for array in arrays]
+        count = sum(part.nbytes for part in parts)
         try:
-            if whole.size > self.size or os.readlink(self.path) != self.target:
+            if count > self.size or os.readlink(self.path) != self.target:
                 return -1
             with open(self.path, "r+b", buffering=0) as file:
                 lock(file)
@@ -49,8 +50,8 @@ class Shared(NamedTuple):
                     return -1
                 os.pwrite(file.fileno(), b"\1", slot)
                 lock(file, False)
-                there = os.pwrite(file.fileno(), whole.data, SLOTS + slot * self.size)
-                return slot if there == whole.size else -1
+                there = os.pwritev(file.fileno(), parts, SLOTS + slot * self.size)
+                return slot if there == count else -1
         except OSError:  # there is no such memory here, or it has no room
             return -1
 
@@ -98,12 +99,14 @@ class Memory:
         self.rows[rows["row"]] = rows
         self.adopt(rows["row"], policies)
 
-    def adopt(self, numbers: NDArray[np.int64], policies: Rows, slot: int = -1) -> None:
-        """Know of rows that are in their places, or bring them there from a slot."""
+    def adopt(self, numbers: NDArray[np.int64], policies: Rows, slot: int = -1, anchors: int = 0) -> None:
+        """Know of rows that are in their places, or bring them, and policies of anchors, there from a slot."""
         if slot >= 0:
             assert self._outlet is not None
             begin = SLOTS + slot * self._outlet.size
             self.rows[numbers] = np.frombuffer(self._shared, self.rows.dtype, len(numbers), begin)
+            begin += len(numbers) * self.rows.itemsize
+            policies = np.frombuffer(self._shared, policies.dtype, anchors, begin).copy()
             self._shared[slot] = 0
         self.done[numbers] = True
         self.policies.update(zip(policies["row"].tolist(), policies, strict=True))
@@ -177,6 +180,11 @@ class Parts:
         if (part := _read(path)) is not None:
             self._parts[path] = part
         return part is not None
+
+    def policies_with(self, numbers: NDArray[np.int64]) -> Rows | None:
+        """Policies that were written with some rows; None if they are not there."""
+        part = _read(_of_policies(self._path(numbers)))
+        return None if part is None else np.array(part)
 
     def there(self) -> Iterable[NDArray[np.int64]]:
         """Indices of the rows of each file."""

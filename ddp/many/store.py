@@ -162,9 +162,13 @@ class Store:
         """Folder of parts, which processes of this machine write themselves."""
         return self.parts.own
 
-    def adopt(self, numbers: NDArray[np.int64], policies: Rows, slot: int = -1) -> None:
+    def adopt(self, numbers: NDArray[np.int64], policies: Rows, slot: int = -1, anchors: int = 0) -> None:
         """Know of rows that are in a part, and write the chunks that are whole."""
-        if not self.parts.adopt(numbers):  # another process that has solved them, too, has settled and removed them
+        there = self.parts.adopt(numbers)
+        if anchors:
+            found = self.parts.policies_with(numbers)
+            policies, there = (policies, False) if found is None else (found, there)
+        if not there:  # another process that has solved them, too, has settled and removed them
             self._settled = self.group["done"][:].astype(bool)
             if not self._settled[numbers].all():
                 raise ProblemError(f"into: rows that were written to {shown(self.parts.folder)} are not there any more")

@@ -77,12 +77,15 @@ class Done(NamedTuple):
     """Outcome of a task: its rows, the policies of anchors, its CPU time [s], and the slot that rows are in.
 
     seconds: CPU time of the process, but no longer than the task took: other threads solve at the same time.
+    anchors: number of policies that are where the rows are, and not here. Little is sent then: who waits for a pool of
+    processes would wait for ever for the rest of what a worker was sending when it was killed.
     """
 
     rows: Rows
     policies: Rows
     seconds: float
     slot: int = -1
+    anchors: int = 0
 
 
 Brief = np.dtype([("row", "<i8"), ("cost", "<f8"), ("converged", "?")])
@@ -117,7 +120,7 @@ def _sendable(part: Any) -> bool:
 def run(digest: str, pickled: bytes, task: Task, outlet: Outlet = None) -> Done:
     """Solve the blocks of a task; a sample whose solve raises is a row with its sentence.
 
-    Where there is an outlet, and this process finds it, rows go there, and those that are returned are `Brief`.
+    Where there is an outlet, and this process finds it, rows and policies go there: `Brief` rows are returned.
     """
     work = _works.get(digest)
     if work is None:
@@ -128,9 +131,10 @@ def run(digest: str, pickled: bytes, task: Task, outlet: Outlet = None) -> Done:
     slot = -1
     if isinstance(outlet, Folder):
         Parts(outlet).put(done.rows, done.policies)
-    elif outlet is None or (slot := outlet.put(done.rows)) < 0:
+    elif outlet is None or (slot := outlet.put(done.rows, done.policies)) < 0:
         return done
-    return done._replace(rows=brief(done.rows), slot=slot)
+    kept, anchors = done.policies[:0], len(done.policies)
+    return done._replace(rows=brief(done.rows), policies=kept, slot=slot, anchors=anchors)
 
 
 def brief(rows: Rows, which: Any = slice(None)) -> Rows:

@@ -1,5 +1,6 @@
 """Tasks of many solves: how large they are by measured work, by memory, and by what is ready."""
 
+import pickle
 import time
 from concurrent.futures import Future
 
@@ -85,3 +86,25 @@ def test_scouts_that_take_long_make_later_tasks_no_smaller():
     X0 = problem.x0 + 0.1 * np.random.default_rng(0).normal(size=(1500, 2))
     ddp.solve_many(problem, {"x0": X0}, executor=executor, start="neighbours", keep=("U",))
     assert max(executor.sizes) > 150
+
+
+class Sends(Recorded):
+    """An executor that keeps how many bytes each task sends back."""
+
+    def __init__(self):
+        super().__init__()
+        self.sent = []
+
+    def submit(self, *task):
+        future = super().submit(*task)
+        self.sent.append(len(pickle.dumps(future.result())))
+        return future
+
+
+def test_workers_send_little_so_that_none_is_killed_amid_it():
+    """A pipe takes 64 kB at once. One policy of a hundred knots is 5 kB."""
+    problem, executor = pendulum.swing_up(), Sends()
+    over = {"x0": problem.x0 + np.random.default_rng(0).normal(0.0, 0.2, (300, 2))}
+    many = ddp.solve_many(problem, over, executor=executor, start="neighbours")
+    assert max(executor.sent) < 20_000
+    assert np.array_equal(many.U, ddp.solve_many(problem, over, executor=1, start="neighbours").U)
