@@ -83,8 +83,8 @@ def _elsewhere(name: str) -> str:
     """Packages that have a name that mayne itself has not, in words; nothing if none has."""
     if name.startswith("_"):
         return ""
-    modules = [module for module, origin in _origins().items() if origin == "mayne"]
-    found = [f"mayne.{module}.{name}" for module in modules if hasattr(_imported(f"mayne.{module}"), name)]
+    own = [module for module, origin in _origins().items() if origin == "mayne"]
+    found = [f"mayne.{module}.{name}" for module in own if hasattr(globals().get(module) or __getattr__(module), name)]
     return f"; there is {' and '.join(found[:2])}" if found else ""
 
 

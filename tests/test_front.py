@@ -161,6 +161,7 @@ def test_gaits_say_that_they_return_problems():
 def test_a_name_that_is_elsewhere_is_found():
     with pytest.raises(AttributeError, match=r"'friction_cone'; there is mayne\.costs\.friction_cone"):
         mayne.friction_cone  # noqa: B018
+    assert "ACCURACY" not in dir(mayne.strides)
 
 
 def test_help_of_a_module_tells_its_names_in_a_line_each():
