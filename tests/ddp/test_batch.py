@@ -85,7 +85,7 @@ def test_where_full_space_steps_do_not_serve_problems_are_left_to_solve():
 
 
 def test_steps_of_runge_kutta_are_known_too():
-    plain = SMALL["pendulum/swing-up"]
+    plain = SMALL["cartpole/swing-up"]
     d = plain.dynamics
     problem = replace(plain, dynamics=RobotDynamics(d.robot, d.dt, actuation=d.actuation, integrator="rk4"))
     batch = ddp.Batch(problem, 4)

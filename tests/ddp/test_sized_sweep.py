@@ -101,9 +101,8 @@ def test_a_sweep_of_known_sizes_is_the_dense_recursion(n, nu, blend):
         assert_optimal(d, some_separable(rng), whole, T=T, blend=blend, mu=0.1)
 
 
-@pytest.mark.parametrize(
-    ("n", "nu", "bent"), [*((12, 6, bent) for bent in BENT), (16, 8, []), (36, 12, BENT[1]), (24, 7, BENT[2])]
-)
+@pytest.mark.parametrize(("n", "nu"), [(12, 6), (16, 8), (36, 12), (24, 7)])
+@pytest.mark.parametrize("bent", BENT)
 @pytest.mark.parametrize("blend", [0.0, 0.7, 1.0])
 def test_so_is_one_of_semi_implicit_steps_with_a_second_order_in_blocks(n, nu, bent, blend):
     rng, h = np.random.default_rng(n + len(bent)), 0.1
@@ -112,7 +111,7 @@ def test_so_is_one_of_semi_implicit_steps_with_a_second_order_in_blocks(n, nu, b
     assert_optimal(d, some_separable(rng), whole, h=h, bent=bent, T=T, blend=blend, mu=0.1)
 
 
-@pytest.mark.parametrize(("n", "nu", "h"), [(12, 6, 0.0), (12, 6, 0.1), (16, 8, 0.1)])
+@pytest.mark.parametrize(("n", "nu", "h"), [(12, 6, 0.0), (12, 6, 0.1), (36, 12, 0.1)])
 def test_a_horizon_in_pieces_has_the_same_policy_to_the_last_bit(n, nu, h):
     rng = np.random.default_rng(0)
     d, separable = random_derivatives(rng, n, nu, h), some_separable(rng)

@@ -77,13 +77,9 @@ def _on_tree_by_quads(address, x, y, memory):
 
 
 class OfTrees:
-    """A kernel ``source(address, x, y, memory)`` of a tree and rows of numbers; memory: what it works in.
+    """A kernel ``source(address, x, y, memory)`` of a tree and rows of numbers; memory: what it works in."""
 
-    rolls: whether rollouts call it, which alone run on quads.
-    """
-
-    def __init__(self, source: Callable, rolls: bool) -> None:
-        self.widths = (QUAD, WIDTH) if rolls else (WIDTH,)
+    def __init__(self, source: Callable) -> None:
         name = f"{source.py_func.__name__}_of_tree"
         self.by_memory = kernel(specialised(_on_tree, f"{name}_memory", source=source))
         self.by_quads = kernel(specialised(_on_tree_by_quads, f"{name}_quads", source=source))
@@ -112,5 +108,5 @@ class OfTrees:
         complexes = self.floats(address, X, m, room, np.complex128)
         assert (complexes.imag == 0.0).all()
         atol = tolerance * np.abs(expected).max(axis=1, keepdims=True)
-        for found in (complexes.real, *(self.registers(address, X, m, room, width) for width in self.widths)):
+        for found in (complexes.real, *(self.registers(address, X, m, room, width) for width in (QUAD, WIDTH))):
             assert (np.abs(found - expected) <= atol).all(), (np.abs(found - expected) / atol).max()

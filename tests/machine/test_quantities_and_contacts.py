@@ -257,9 +257,6 @@ SIZES = {
     own_torques: lambda scene, nv: nv + 2 * nv**2,
 }
 
-QUANTITIES = frames, center_of_mass, energy, momentum
-"""What costs ask for, and no rollout."""
-
 TIMES_INVERTED = {motion_under_contacts: 2, impact: 2}
 """Number of times that M⁻¹ is a factor of results: it magnifies rounding."""
 
@@ -304,7 +301,7 @@ def room_of(scene):
 
 @pytest.mark.parametrize("source", SIZES, ids=lambda source: source.py_func.__name__)
 def test_every_number_gives_the_result_of_floats(source):
-    run = OfTrees(source, rolls=source not in QUANTITIES)
+    run = OfTrees(source)
     for seed in range(TREES):
         rng = np.random.default_rng(seed)
         robot, scene = scene_of(seed)

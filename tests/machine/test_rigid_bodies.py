@@ -170,9 +170,6 @@ SIZES = {
 TIMES_INVERTED = {factors: 1, forward_relation: 2}
 """Number of times that M⁻¹ is a factor of results: it magnifies rounding."""
 
-CURVED = contracted_hessian, values_of_tensors, hessian_of_wrenches
-"""Second derivatives, which no rollout asks for."""
-
 
 @cache
 def hybrid(seed):
@@ -193,7 +190,7 @@ OF_RODS = {
 
 @pytest.mark.parametrize("source", SIZES, ids=lambda source: source.py_func.__name__)
 def test_every_number_gives_the_result_of_floats(source):
-    run = OfTrees(source, rolls=source not in CURVED)
+    run = OfTrees(source)
     for seed in range(TREES):
         robot, rng = random_tree(seed), np.random.default_rng(seed)
         tree = robot.tree
@@ -208,8 +205,7 @@ def test_every_number_gives_the_result_of_floats(source):
 
 @pytest.mark.parametrize("source", OF_RODS, ids=lambda source: source.py_func.__name__)
 def test_every_number_gives_the_result_of_floats_on_rods(source):
-    of_rods = kernel(specialised(source.py_func, f"{source.py_func.__name__}_of_rods", Tree=HybridTree))
-    run = OfTrees(of_rods, rolls=source not in CURVED)
+    run = OfTrees(kernel(specialised(source.py_func, f"{source.py_func.__name__}_of_rods", Tree=HybridTree)))
     for seed in range(HYBRIDS):
         robot, rng = hybrid(seed), np.random.default_rng(seed)
         tree = robot.tree
