@@ -16,7 +16,7 @@ _UP = {"X_UP": np.array([[0.0, -1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]), "
 
 
 def read(path: str | Path) -> list[Mesh]:
-    """The coloured meshes of a file, in metres; ValueError if it holds something that is not read here."""
+    """The coloured meshes of a file, in its own unit; ValueError if it holds something that is not read here."""
     try:
         return _Document(ElementTree.parse(path).getroot()).meshes()
     except (ElementTree.ParseError, LookupError, AttributeError, TypeError, RecursionError) as reason:
@@ -29,8 +29,6 @@ class _Document:
             element.tag = element.tag.rpartition("}")[2]
         self.root = root
         self.byid = {element.get("id"): element for element in root.iter() if element.get("id")}
-        unit = root.find("asset/unit")
-        self.scale = 1.0 if unit is None else float(unit.get("meter", "1"))
         self.turn = _UP[root.findtext("asset/up_axis", "Y_UP").strip()]
 
     def meshes(self) -> list[Mesh]:
@@ -38,7 +36,7 @@ class _Document:
         found = [mesh for node in scene.findall("node") for mesh in self._node(node, np.eye(4))]
         if not found:
             raise KeyError("no triangles")
-        return [mesh.moved(self.scale * self.turn, np.zeros(3)) for mesh in found]
+        return [mesh.moved(self.turn, np.zeros(3)) for mesh in found]
 
     def _at(self, url: str | None) -> ElementTree.Element:
         return self.byid[(url or "").removeprefix("#")]

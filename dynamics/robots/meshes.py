@@ -143,14 +143,16 @@ def flaw(loader: coal.CachedMeshLoader, model: pin.Model, body: str, mesh: Eleme
 
     Files are read one by one before a robot's shapes are put together, so that a broken one is known by its name; by
     Pinocchio, as Python's own way to a cached loader reads files anew.   body: a frame of the model to have it at.
+    The scale of a COLLADA file is multiplied by its unit, which RViz and Gazebo heed and Pinocchio does not.
     """
     alone = ElementTree.Element("robot", name=body)
     visual = ElementTree.SubElement(ElementTree.SubElement(alone, "link", name=body), "visual")
     ElementTree.SubElement(visual, "geometry").append(mesh)
-    text = ElementTree.tostring(alone, encoding="unicode")
     try:
         if Path(path := mesh.get("filename", "")).suffix.lower() == ".dae":
-            _check_indices(path)
+            unit = _unit_of_checked(path)
+            mesh.set("scale", " ".join(repr(unit * float(word)) for word in mesh.get("scale", "1 1 1").split()))
+        text = ElementTree.tostring(alone, encoding="unicode")
         shapes = pin.buildGeomFromUrdfString(model, text, pin.GeometryType.VISUAL, mesh_loader=loader)
     except (OSError, ValueError, RuntimeError, MemoryError, ElementTree.ParseError):
         return "broken, or not of the format that its name says"
@@ -160,10 +162,17 @@ def flaw(loader: coal.CachedMeshLoader, model: pin.Model, body: str, mesh: Eleme
     return "" if np.isfinite(surface.vertices()).all() else "a vertex that is not finite"
 
 
-def _check_indices(path: str) -> None:
-    """Raise ValueError if a COLLADA file has something else than a number in a list of indices."""
+def _unit_of_checked(path: str) -> float:
+    """Metres of the unit of a COLLADA file; ValueError if it, or something in a list of indices, is no number."""
+    unit = 1.0
     for _, element in ElementTree.iterparse(path):
-        if element.tag.rpartition("}")[2] in INDICES and not re.fullmatch(r"[\d\s]*", element.text or "", re.ASCII):
+        tag = element.tag.rpartition("}")[2]
+        if tag in INDICES and not re.fullmatch(r"[\d\s]*", element.text or "", re.ASCII):
             raise ValueError(f"{path}: expected indices in <{element.tag}>")
+        if tag == "unit":
+            unit = float(element.get("meter", "1"))
         if not len(element):
             element.clear()
+    if not 0.0 < unit < np.inf:
+        raise ValueError(f"{path}: expected a unit of some metres, got {unit}")
+    return unit

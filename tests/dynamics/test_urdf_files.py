@@ -3,7 +3,9 @@
 import os
 import resource
 
+import mujoco
 import numpy as np
+import pinocchio as pin
 import pytest
 from oracles import random_state
 
@@ -119,6 +121,20 @@ def test_damping_and_friction_of_joints_that_pinocchio_reads_none_of_are_said_al
     with pytest.raises(ModelError, match=r"damping and friction of planar and floating joints are not modelled: base$"):
         dynamics.load(rubbing, strict=True)
     assert dynamics.load(rubbing).nv == dynamics.load(free).nv
+
+
+def test_a_floating_joint_counts_from_its_origin_where_mujoco_counts_from_the_world(rng):
+    origin = '<origin xyz="1 -2 3" rpy="0.4 -0.5 0.6"/>'
+    text = robot(link("a", ""), link("b"), joint("free", "a", "b", "floating", origin))
+    made, theirs = dynamics.load(text), mujoco.MjModel.from_xml_string(text)
+    data, q = mujoco.MjData(theirs), made.random_configuration(rng)
+    base, placed = dynamics.frame_placement(made, made.q0, "b"), dynamics.frame_placement(made, q, "b")
+    np.testing.assert_allclose(base[:3, 3], [1.0, -2.0, 3.0], rtol=0, atol=1e-15)
+    np.testing.assert_allclose(placed, base @ pin.XYZQUATToSE3(q).homogeneous, rtol=0, atol=1e-12)
+    data.qpos[:] = pin.SE3ToXYZQUAT(pin.SE3(placed))[[0, 1, 2, 6, 3, 4, 5]]
+    mujoco.mj_forward(theirs, data)
+    np.testing.assert_allclose(data.xpos[-1], placed[:3, 3], rtol=0, atol=1e-12)
+    np.testing.assert_allclose(data.xmat[-1].reshape(3, 3), placed[:3, :3], rtol=0, atol=1e-12)
 
 
 def test_prefixes_that_a_file_does_not_declare_are_read_as_ros_reads_them(caplog):

@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 from example_robot_data import getModelPath
 
+import dynamics
 from viz import collada
+from viz.bodies import bodies
 
 FILES = [
     "ur_description/meshes/ur5/visual/shoulder.dae",
@@ -59,13 +61,34 @@ def test_a_file_has_the_size_that_pinocchio_sees(name):
 
 
 @pytest.mark.parametrize("kind", FACES)
-def test_units_nodes_and_colours_are_applied(tmp_path, kind):
+def test_nodes_and_colours_are_applied(tmp_path, kind):
     path = tmp_path / "square.dae"
     path.write_text(SMALL.format(faces=FACES[kind]))
     (mesh,) = collada.read(path)
     assert mesh.color == (1.0, 0.0, 0.0, 1.0)
     assert mesh.triangles.tolist() == [[0, 1, 2], [0, 2, 3]]
-    assert np.allclose(mesh.vertices, [[0, 0, 0.5], [0, 2, 0.5], [-2, 2, 0.5], [-2, 0, 0.5]])
+    assert np.allclose(mesh.vertices, [[0, 0, 500], [0, 2000, 500], [-2000, 2000, 500], [-2000, 0, 500]])
+
+
+def test_shapes_of_robots_have_the_unit_of_their_files(tmp_path):
+    access = '<technique_common><accessor source="#p" count="4" stride="3">{}</accessor></technique_common>'
+    access = access.format("".join(f'<param name="{axis}" type="float"/>' for axis in "XYZ"))
+    text = SMALL.format(faces=FACES["triangles"]).replace("</float_array>", "</float_array>" + access)
+    (tmp_path / "square.dae").write_text(text)
+    shape = '<geometry><mesh filename="square.dae" scale="1 3 1"/></geometry>'
+    inertial = '<inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial>'
+    path = tmp_path / "r.urdf"
+    path.write_text(
+        f'<robot name="r"><link name="a"/><link name="b">{inertial}<visual>{shape}</visual></link>'
+        '<joint name="j" type="continuous"><parent link="a"/><child link="b"/></joint></robot>'
+    )
+    robot = dynamics.load(path)
+    (drawn,) = bodies(robot)[0][1]
+    assert drawn.color == (1.0, 0.0, 0.0, 1.0)
+    for points in (drawn.vertices, robot.visuals()[0].geometryObjects[0].geometry.vertices()):
+        assert np.allclose([points.min(axis=0), points.max(axis=0)], [[-2, 0, 0.5], [0, 6, 0.5]], atol=1e-6)
+    (tmp_path / "square.dae").write_text(text.replace('meter="0.001"', 'meter="0"'))
+    assert dynamics.load(path).visuals()[1] == ["square.dae"]
 
 
 @pytest.mark.parametrize(
