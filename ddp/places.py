@@ -219,10 +219,8 @@ def _levels(thing: Any) -> Iterator[Any]:
 
 def _fields(thing: Any) -> list[str]:
     """Names of the numbers of a term or a constraint: of fields that hold some, and others that it lets vary."""
-    if is_dataclass(thing):
-        names = [field.name for field in fields(thing) if field.init]
-    else:
-        names = [name for name in getattr(thing, "__dict__", ())]
+    own = is_dataclass(thing)
+    names = [field.name for field in fields(thing) if field.init] if own else list(getattr(thing, "__dict__", ()))
     held = [name for name in names if not name.startswith("_") and _is_number(getattr(thing, name, None))]
     return [*dict.fromkeys((*held, *ability(thing, "movable")))]
 
@@ -389,12 +387,14 @@ def _with_dynamics(problem: Problem, dynamics: Any) -> Problem:
 
 
 def replaced(problem: Problem, change: Callable[[Any], Any], dynamics: Any) -> Problem:
-    """Copy with other dynamics, and what ``change`` makes of each term and constraint."""
+    """Copy with other dynamics of the same sizes, and what ``change`` makes of each term and constraint."""
     lists: dict[str, Any] = {}
     for listed in (*TERMS, *CONSTRAINTS):
         before = getattr(problem, listed)
         if isinstance(before, Mapping):
             lists[listed] = {key: [change(one) for one in group] for key, group in before.items()}
         else:
-            lists[listed] = [change(one) for one in before]
-    return replace(problem, dynamics=dynamics, **lists)
+            lists[listed] = tuple(change(one) for one in before)
+    if problem.placed:
+        return replace(problem, dynamics=dynamics, **lists)
+    return problem.moved(dynamics, problem.x0, *(lists[listed] for listed in TERMS))

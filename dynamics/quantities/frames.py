@@ -64,7 +64,8 @@ _floats = rows_at(types.float64)
 class Branch(Struct):
     """The bodies between the root and a frame, as a tree of their own whose dofs count from 0.
 
-    tree: that tree; its ``iq`` still index the robot's configuration.   placement (12,): the frame on the last body.
+    tree: that tree, without masses; its ``iq`` still index the robot's configuration.
+    placement (12,): the frame on the last body.
     count: how many degrees of freedom, m.   dof (m,): which of the robot's they are, root first.
     """
 
@@ -146,7 +147,7 @@ def _branch(robot: Robot, frame: str) -> Branch:
         tree.subspace[dof],
     )  # fmt: skip
     own = tree.replace(
-        **of_joints | {"iq": tree.iq[chosen], "nq": tree.nq}, inertia=tree.inertia[chosen],
+        **of_joints | {"iq": tree.iq[chosen], "nq": tree.nq}, inertia=np.zeros((len(bodies), 10)),
         armature=tree.armature[dof], damping=tree.damping[dof],
         stiffness=tree.stiffness[dof], springref=tree.springref[dof], weightless=None,
     )  # fmt: skip

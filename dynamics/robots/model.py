@@ -219,7 +219,7 @@ class Robot:
         tree.weightless = self.tree.weightless.replace(inertia=tree.inertia)
         of_masses = "model", "tree", "handle", "_resisting", "_visuals", "_sent"
         vars(twin).update({name: value for name, value in vars(self).items() if name not in of_masses})
-        vars(twin).update(tree=tree, handle=tree.handle, _resisting={}, branches={}, _of=(self, wanted.copy()))
+        vars(twin).update(tree=tree, handle=tree.handle, _resisting={}, _of=(self, wanted.copy()))
         twin._first = first  # or else inertias would depend on the masses before, by rounding
         return twin
 
@@ -260,7 +260,9 @@ class Robot:
 
     def has_frame(self, name: object) -> bool:
         """Whether a frame is called so."""
-        return isinstance(name, str) and name.isprintable() and bool(self.model.existFrame(name))
+        if not isinstance(name, str) or not name.isprintable():
+            return False
+        return name in self.branches or bool(self.model.existFrame(name))
 
     @cached_property
     def _visuals(self) -> tuple[pin.GeometryModel, list[str]]:

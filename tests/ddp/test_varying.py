@@ -13,9 +13,10 @@ import pytest
 import ddp
 import dynamics
 from ddp.packages import edition
+from dynamics.quantities.frames import branch
 from problems import arm, cartpole, gaits, pendulum, quadrotor, quadruped
 from problems.constraints import CenterOfMassLimits, FramePositionLimits, FrameVelocityLimits, JointLimits
-from problems.costs import FramePose
+from problems.costs import CenterOfMass, FramePose, FramePosition, FrameVelocity
 
 
 @pytest.fixture(scope="module")
@@ -354,6 +355,19 @@ def test_a_term_that_stands_in_two_places_varies_where_it_is_said():
     for numbers in (running, {**running, "terminal[0].weights": np.zeros(6)}):
         other = twice.varying(numbers)
         assert other.cost(X, U) == pytest.approx(replace(other).cost(X, U), rel=1e-12)
+
+
+def test_costs_read_other_masses_and_keep_their_frames(reach):
+    def terms(robot):
+        com = CenterOfMass(robot, np.zeros(3), 1.0)
+        return [com, FrameVelocity(robot, "tool0", np.ones(6), 1.0), FramePosition(robot, "tool0", np.zeros(3), 1.0)]
+
+    problem = replace(reach, running=terms(reach.dynamics.robot))
+    other = problem.varying({"dynamics.masses": reach.number("dynamics.masses") * [1.0, 3.0, 1.0, 1.0, 1.0, 1.0]})
+    robot = other.dynamics.robot
+    assert same_solve(other, replace(other, running=terms(dynamics.Robot(robot.model))))
+    assert all(term.robot is robot for term in other.running)
+    assert branch(robot, "tool0") is branch(reach.dynamics.robot, "tool0")
 
 
 def test_soft_constraints_read_other_masses(reach):
