@@ -214,10 +214,10 @@ def _check_joint(joint: Element, where: str) -> None:
         absent = [name for name in ("effort", "velocity") if limit is None or limit.get(name) is None]
         if absent:
             raise ModelError(f"{where}: a {kind} joint needs a <limit> with effort and velocity, got no {absent[0]}")
-    for limit in joint.findall("limit")[:1] if turning else []:
-        for name in ("effort", "velocity"):
-            if float(limit.get(name, "0")) < 0.0:
-                raise ModelError(f"{where}: <limit> {name}: expected no negative number, got {limit.get(name)!r}")
+    for part in [*joint.findall("limit"), *joint.findall("dynamics")] if turning else []:
+        for name in ("effort", "velocity", "damping", "friction"):
+            if float(part.get(name, "0")) < 0.0:
+                raise ModelError(f"{where}: <{part.tag}> {name}: expected no negative number, got {part.get(name)!r}")
 
 
 def _link_at(joint: Element, end: str) -> str:

@@ -68,6 +68,9 @@ WRONG = {
     ),
     "a digit of another script": (arm(x=('effort="1"', 'effort="１"')), "joint 'hinge': <limit> effort: .*got '１'"),
     "a negative effort": (arm(x=('effort="1"', 'effort="-1"')), "'hinge': <limit> effort: expected no negative number"),
+    "a negative damping": (
+        arm(x=("<limit", '<dynamics damping="-1"/><limit')), "<dynamics> damping: expected no negative number",
+    ),
     "a negative speed": (arm(x=('velocity="1"', 'velocity="-1"')), "<limit> velocity: expected no negative number"),
     "a robot without a name": (arm(x=(' name="r"', "")), "expected a name of the <robot>, got none"),
     "a quaternion": (
