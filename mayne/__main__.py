@@ -83,6 +83,8 @@ def _loaded(given: str) -> Callable[..., object]:
             from problems.cli import main as command
     finally:
         gc.enable()
+    for name, text in COMMANDS.items():
+        command.commands[name].help = command.commands[name].help or text  # without docstrings, as under python -OO
     return command
 
 

@@ -117,7 +117,7 @@ def main(names: tuple[str, ...]) -> None:
         for name in names:
             choice("NAME", name, EXAMPLES, "there is no example")
         for name in names or EXAMPLES:
-            click.echo(str(EXAMPLES[name].__doc__).splitlines()[0])
+            click.echo((EXAMPLES[name].__doc__ or name).splitlines()[0])
             for line in EXAMPLES[name]():
                 click.echo(f"  {line}")
     except ProblemError as error:

@@ -1,8 +1,10 @@
 """The command line in words: tables on narrow terminals, help of every option."""
 
 import click
+import pytest
 from rich.console import Console
 
+from mayne import __main__ as front
 from problems import ALL, cli
 from problems.command import listing, output
 
@@ -23,3 +25,12 @@ def test_every_option_says_what_it_is():
     for name, command in cli.main.commands.items():
         for option in command.params:
             assert not isinstance(option, click.Option) or option.help, f"{name} {option.opts}"
+
+
+@pytest.mark.parametrize("name", front.COMMANDS)
+def test_every_command_says_what_it_does_where_docstrings_are_gone(name, monkeypatch):
+    """As under ``python -OO``."""
+    own = cli.main.commands[name]
+    assert own.get_short_help_str(200).rstrip(".") in front.COMMANDS[name]
+    monkeypatch.setattr(own, "help", None)
+    assert front._loaded(name).commands[name].help == front.COMMANDS[name]
