@@ -20,7 +20,7 @@ from ddp.costs import cost_table, faults
 from ddp.costs.batch import BatchTerm, inside, weights_of
 from ddp.costs.objective import Objective, padded
 from ddp.derivatives import EXACT, FIRST, GAUSS_NEWTON, RECORDS, Derivatives, derivatives_of, numbers_of
-from ddp.errors import ProblemError, affordable, as_array, positive, positive_integer, settle, suggesting
+from ddp.errors import ProblemError, affordable, as_array, instance, positive, positive_integer, settle, suggesting
 from ddp.guesses import Start, kept
 from ddp.machine.aligned import aligned_zeros
 from ddp.machine.parcels import Parcel, packed, unpacked
@@ -145,7 +145,8 @@ class Problem:
 
         Raises ProblemError for places that there are not, and for numbers that do not fit.
         """
-        given = dict({} if numbers is None else numbers)
+        instance("numbers", {} if numbers is None else numbers, Mapping, "a mapping of places to numbers")
+        given = dict(numbers or {})
         for name in named:
             if name in given:
                 raise ProblemError(f"varying: {name} is given twice")

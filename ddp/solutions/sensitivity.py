@@ -82,13 +82,12 @@ class Sensitivity:
         Controls are clipped to their limits. Raises ProblemError for names that are not among ``columns``, and for
         numbers that do not fit.
         """
-        given, old = dict({} if numbers is None else numbers) | named, self.solution
-        for name in given:
+        old, change = self.solution, np.zeros(self.dX.shape[2])
+        problem = old._own_problem("predicted")
+        twin = problem.varying(numbers, **named)
+        for name in [*(numbers or {}), *named]:
             if name not in self.columns:
                 raise ProblemError(f"predicted: expected some of {', '.join(self.columns)}, got {said(name)}")
-        problem = old._own_problem("predicted")
-        twin, change = problem.varying(given), np.zeros(self.dX.shape[2])
-        for name in given:
             change[self.columns[name]] = Number.of(problem, name).towards(twin)
         X = twin.dynamics.integrate(old.X, self.dX @ change)
         X[0] = twin.x0

@@ -219,7 +219,9 @@ def test_what_has_no_derivative_is_refused_by_name(reach):
     with pytest.raises(ProblemError, match=r"running\[1\].weights: .*symmetric"):
         ddp.solve(matrix).sensitivity("running[1].weights")
     with pytest.raises(ProblemError, match="predicted: expected some of x0, got 'target'"):
-        best.sensitivity("x0").predicted(target=np.eye(4))
+        best.sensitivity("x0").predicted(target=reach.terminal[0].target)
+    with pytest.raises(ProblemError, match="x0 is given twice"):
+        best.sensitivity("x0").predicted({"x0": 0.0 * reach.x0}, x0=reach.x0)
 
 
 def test_sensitivities_print_the_slopes_of_the_cost_by_name(reach):

@@ -189,6 +189,8 @@ def test_masses_that_no_body_has_are_refused(reach):
         reach.varying(masses=-reach.dynamics.masses)
     with pytest.raises(ddp.ProblemError, match="x0 is given twice"):
         reach.varying({"x0": reach.x0}, x0=reach.x0)
+    with pytest.raises(ddp.ProblemError, match="numbers: expected a mapping of places to numbers, got 'x0'"):
+        reach.varying("x0")
 
 
 def test_a_solution_travels_without_its_problem(reach, solution):
