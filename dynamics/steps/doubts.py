@@ -37,7 +37,7 @@ def doubts_of(system: Any, problem: Any) -> list[str]:
     if robot.is_hybrid:  # rods bend and stretch
         return []
     q, plain = np.asarray(problem.x0)[: robot.nq], [*plain_numbers(robot)]
-    found = [*_steps(system, q), *_angles(plain, "x0", q)]
+    found = [*_changed(robot), *_steps(system, q), *_angles(plain, "x0", q)]
     found += [*_limits(robot, plain, q), *_quaternions(robot, q)]
     stated, ranges = stated_in(problem), robot.ranges
     bounds = [*strangers(robot, stated), *_driven(system, stated)]
@@ -97,6 +97,20 @@ def strangers(robot: Robot, terms: Iterable[Any]) -> Iterator[str]:
         alike = np.array_equal(other.tree.kind, own.kind) and np.array_equal(other.tree.parent, own.parent)
         if not (alike and np.allclose(other.tree.placement, own.placement, rtol=0.0, atol=BEYOND)):
             yield f"{type(term).__name__}: made for {other.name}, whose joints lie elsewhere than those of {robot.name}"
+
+
+def _changed(robot: Robot) -> Iterator[str]:
+    """Numbers of Pinocchio's model that were changed after it was compiled."""
+    now, then = robot.model, robot.built
+    if then is not None and now != then:
+        same = {"gravity": now.gravity == then.gravity}
+        for name in ("inertias", "jointPlacements"):
+            pairs = zip(getattr(now, name), getattr(then, name), strict=False)
+            same[name] = all(one.isApprox(other, 1e-9) for one, other in pairs)
+        same |= {name: np.array_equal(getattr(now, name), getattr(then, name)) for name in ("armature", "damping")}
+        if changed := ", ".join(name for name, kept in same.items() if not kept):
+            old = f"{robot.name} moves as it did before: mayne.load(robot.model) is the robot of what it is now"
+            yield f"robot.model: {changed} changed since it was compiled, {old}"
 
 
 def _driven(system: Any, terms: list[Any]) -> Iterator[str]:

@@ -54,6 +54,20 @@ def test_terms_of_another_robot_with_as_many_joints_are_told(reach):
     assert told.startswith("CenterOfMass: made for continuous-translation")
 
 
+def test_a_model_that_is_changed_after_it_was_compiled_is_told():
+    problem = arm.reach(horizon=3)
+    model = problem.dynamics.robot.model
+    model.upperPositionLimit = np.full(6, 7.0)  # which is read anew
+    model.addFrame(pin.Frame("grip", 3, 0, pin.SE3.Identity(), pin.FrameType.OP_FRAME))
+    assert not doubts(problem)
+    model.gravity.linear = np.zeros(3)
+    model.inertias[2] = pin.Inertia(2.0, np.zeros(3), np.eye(3))
+    (told,) = doubts(problem)
+    assert told.startswith("robot.model: gravity, inertias changed since it was compiled, ur5 moves as it did before")
+    assert not doubts(replace(problem, dynamics=dynamics.RobotDynamics(dynamics.load(model), 0.01), terminal=[]))
+    assert not doubts(arm.reach(horizon=3).varying(masses=2.0 * problem.dynamics.robot.masses))
+
+
 def test_sensors_of_another_robot_with_as_many_joints_are_told(reach, caplog, monkeypatch):
     monkeypatch.setattr(sanity, "_told", set())
     own, other = (dynamics.FrameSensor(dynamics.load(name), "tool0") for name in ("ur5", "ur10"))
