@@ -312,7 +312,7 @@ def _with_things(problem: Problem, changed: dict[Place, Any]) -> Problem:
         return replace(problem, **lists)
     own = {name: tuple(one) if isinstance(one, list) else one for name, one in lists.items()}
     if len(held) < len(changed):
-        swaps = {id(place.thing(problem)): thing for place, thing in changed.items() if place not in held}
+        swaps = {str(place): (place.thing(problem), thing) for place, thing in changed.items() if place not in held}
         own["objective"] = problem.objective.with_terms(swaps)
         if own["objective"] is None:
             running, during, at, terminal = (lists.get(name, getattr(problem, name)) for name in TERMS)

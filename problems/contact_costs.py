@@ -7,9 +7,10 @@ and how controls act: give them the same ones as the dynamics.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -64,9 +65,7 @@ class ForceLimits(MovingTerm, KnotTerm):
     _pushes: Pushes = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        rows = self.R, self.lower, self.upper
-        held = ForceConstraint(self.system, self.contacts, *rows, restitution=self.restitution, phase=self.phase)
-        checks.settle(self, **{name: getattr(held, name) for name in ("contacts", "R", "lower", "upper", "_pushes")})
+        _check_rows(self)
         count = len(self.R)
         target = checks.targets("target", np.zeros(count) if self.target is None else self.target, count)
         checks.settle(self, weight=checks.weight("weight", self.weight), robot=self.system.robot)
@@ -107,7 +106,7 @@ class ForceLimits(MovingTerm, KnotTerm):
 
     def varied(self, **numbers: Any) -> ForceLimits:
         """Copy with other numbers, see `Problem.varying`; another coefficient of friction is another cone."""
-        return replace(self, **of_cone(self.cone, numbers))
+        return _varied(self, numbers)
 
     def by_duration(self, X: Array, U: Array) -> Array:
         """The derivative (M,) of the costs by how long a knot takes, on which forces of held contacts depend."""
@@ -137,13 +136,7 @@ class ForceConstraint:
     _pushes: Pushes = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        given = pushes(self.system, self.contacts, self.restitution, self.phase)
-        if given.size == 0:
-            raise ProblemError("contacts: expected at least one, got none: there are no forces in flight")
-        R = as_array("R", self.R, (None, given.size)).copy()
-        lower, upper = checks.limits("lower", self.lower, len(R)), checks.limits("upper", self.upper, len(R))
-        checks.ordered(lower, upper)
-        checks.settle(self, contacts=given.contacts, R=R, lower=lower, upper=upper, _pushes=given)
+        _check_rows(self)
 
     def values(self, X: Array, U: Array) -> Array:
         """c (M, nr)."""
@@ -156,7 +149,7 @@ class ForceConstraint:
 
     def varied(self, **numbers: Any) -> ForceConstraint:
         """Copy with other numbers, as of `ForceLimits`."""
-        return replace(self, **of_cone(self.cone, numbers))
+        return _varied(self, numbers)
 
     def by_duration(self, X: Array, U: Array) -> Array:
         """∂c/∂h (M, nr), h how long the knot takes."""
@@ -165,6 +158,31 @@ class ForceConstraint:
     def curvature(self, X: Array, U: Array, weight: Array) -> Array:
         """``Σ_i weight_i ∂²c_i/∂z²`` (M, nz, nz); weight (M, nr)."""
         return self._pushes.derivatives(X, U, weight @ self.R, True)[1]
+
+
+OnForces = TypeVar("OnForces", ForceLimits, ForceConstraint)
+
+
+def _check_rows(term: ForceLimits | ForceConstraint) -> None:
+    """Check rows on forces; copies with other rows have what finds the forces already."""
+    given = vars(term).get("_pushes") or pushes(term.system, term.contacts, term.restitution, term.phase)
+    if given.size == 0:
+        raise ProblemError("contacts: expected at least one, got none: there are no forces in flight")
+    R = as_array("R", term.R, (None, given.size)).copy()
+    lower, upper = checks.limits("lower", term.lower, len(R)), checks.limits("upper", term.upper, len(R))
+    checks.ordered(lower, upper)
+    checks.settle(term, contacts=given.contacts, R=R, lower=lower, upper=upper, _pushes=given)
+
+
+def _varied(term: OnForces, numbers: dict[str, Any]) -> OnForces:
+    """Copy with other numbers; what finds the forces, dear to make, is shared where none of these is its own."""
+    numbers = of_cone(term.cone, numbers)
+    if not numbers.keys().isdisjoint(("system", "contacts", "restitution", "phase")):
+        return replace(term, **numbers)
+    twin = copy(term)
+    checks.settle(twin, **numbers)
+    twin.__post_init__()
+    return twin
 
 
 @suggesting

@@ -105,17 +105,17 @@ class Objective:
         vars(twin).update(lagrangian=lagrangian, plain=self)
         return twin
 
-    def with_terms(self, terms: Mapping[int, BatchTerm]) -> Objective | None:
-        """Copy with terms of the same classes in place of some, by their ids; None where one stands not in one place.
+    def with_terms(self, terms: Mapping[str, tuple[Any, BatchTerm]]) -> Objective | None:
+        """Copy with other terms of the same classes, each with the one before, by their places in the problem.
 
-        Nothing is checked.
+        None where one varies only by being wrapped anew, see `Entry.given`. Nothing is checked.
         """
         entries, alike = list(self.entries), self._is_current
-        for old, term in terms.items():
-            if not (places := self._places.get(old)):
-                return None
-            for i in places:
-                before, entries[i] = entries[i], entries[i].with_given(term)
+        for place, (old, term) in terms.items():
+            for i in self._places[place]:
+                if (before := entries[i]).given is not old:
+                    return None
+                entries[i] = before.with_given(term)
                 alike = alike and entries[i].separable == before.separable
         return self.with_entries(entries, alike)
 
@@ -129,12 +129,12 @@ class Objective:
         return twin
 
     @cached_property
-    def _places(self) -> dict[int, list[int]]:
-        """Numbers of a term's entries by its id; none where the term stands in several places of the problem."""
-        found: dict[int, list[int]] = {}
+    def _places(self) -> dict[str, list[int]]:
+        """Numbers of the entries of each place of the problem."""
+        found: dict[str, list[int]] = {}
         for i, entry in enumerate(self.entries):
-            found.setdefault(id(entry.given), []).append(i)
-        return {key: own if len({self.entries[i].name for i in own}) == 1 else [] for key, own in found.items()}
+            found.setdefault(entry.name.partition(" (")[0], []).append(i)
+        return found
 
     @cached_property
     def plain(self) -> Objective:

@@ -89,7 +89,11 @@ def test_another_friction_is_another_cone_in_every_term_that_has_it():
     X, U = twin.guess if isinstance(twin.guess, tuple) else (None, None)
     x, y = (problem.values(X, 3.0 * U) for problem in (twin, made))
     assert np.array_equal(x, y)
-    assert not np.array_equal(x, gaits.trot("go2").values(X, 3.0 * U))
+    trot = gaits.trot("go2")
+    assert not np.array_equal(x, trot.values(X, 3.0 * U))
+    before, after = (problem.during[range(12)][4] for problem in (trot, trot.varying(friction=0.55)))
+    assert after._pushes is before._pushes  # which is dear to make
+    assert trot.varying(masses=1.1 * trot.dynamics.masses).during[range(12)][4]._pushes is not before._pushes
 
 
 class Slope:
@@ -357,6 +361,7 @@ def test_a_term_that_stands_in_two_places_varies_where_it_is_said():
     for numbers in (running, {**running, "terminal[0].weights": np.zeros(6)}):
         other = twice.varying(numbers)
         assert other.cost(X, U) == pytest.approx(replace(other).cost(X, U), rel=1e-12)
+        assert other.differs_in_numbers(twice)
 
 
 def test_costs_read_other_masses_and_keep_their_frames(reach):
