@@ -1,5 +1,7 @@
 """Shelves: rows of many solves are kept there until all have come, in memory or in files that outlive the process."""
 
+from __future__ import annotations
+
 import hashlib
 import io
 import mmap
@@ -21,12 +23,15 @@ from ddp.many.rows import Rows, unwritten_rows
 SLOTS, SLOT, FEWEST = 1 << 12, 1 << 24, 128
 """Slots of shared memory, and the least bytes and rows that each has room for."""
 
+KEPT = 1 << 27
+"""Bytes of shared memory, at most, that the next batch finds as it was left."""
+
 
 class Shared(NamedTuple):
     """Nameless memory of one process in slots, as others of its machine open it: it leaves no file behind.
 
-    Before the slots is a byte of each: whether it is taken. Slots serve again once their rows are where they belong, as
-    fresh pages of shared memory cost several times what copying does.
+    Before the slots is a byte of each: whether it is taken. Slots serve again once their rows are where they belong,
+    those first that a process has written to: fresh pages of shared memory cost several times what copying does.
 
     path: of that memory among the open files of its process.   target: of the link there, which tells it from others.
     size: bytes of a slot.
@@ -36,24 +41,74 @@ class Shared(NamedTuple):
     target: str
     size: int
 
-    def put(self, *arrays: Rows) -> int:
-        """Write arrays, one after the other, into a free slot; its number, -1 if they are not there."""
-        parts = [np.ascontiguousarray(array).view(np.uint8).data for array in arrays]
-        count = sum(part.nbytes for part in parts)
+    def take(self, size: int) -> tuple[int, NDArray[np.uint8]]:
+        """Take a free slot: its number, -1 if there is none, and so many bytes of it."""
+        nothing = np.zeros(0, np.uint8)
         try:
-            if count > self.size or os.readlink(self.path) != self.target:
-                return -1
+            if size > self.size or os.readlink(self.path) != self.target:
+                return -1, nothing
             with open(self.path, "r+b", buffering=0) as file:
+                memory, known = _mapped.get(self.target) or (mmap.mmap(file.fileno(), 0), [])
                 lock(file)
-                slot = os.pread(file.fileno(), SLOTS, 0).find(b"\0")
-                if slot < 0:
-                    return -1
-                os.pwrite(file.fileno(), b"\1", slot)
-                lock(file, False)
-                there = os.pwritev(file.fileno(), parts, SLOTS + slot * self.size)
-                return slot if there == count else -1
+                slot = next((one for one in known if not memory[one]), memory.find(b"\0", 0, SLOTS))
+                begin = SLOTS + slot * self.size
+                if slot >= 0:
+                    os.posix_fallocate(file.fileno(), begin, size)  # a page that cannot be had would end the process
+                    memory[slot] = 1
+                lock(file, False)  # a mapping keeps the file open, and with it the lock
         except OSError:  # there is no such memory here, or it has no room
-            return -1
+            return -1, nothing
+        if slot < 0:
+            return -1, nothing
+        if self.target not in _mapped:
+            _mapped.clear()
+            _mapped[self.target] = memory, known
+        if slot not in known:
+            known.append(slot)
+        return slot, np.frombuffer(memory, np.uint8, size, begin)
+
+
+_mapped: dict[str, tuple[mmap.mmap, list[int]]] = {}
+"""Memory that this process has written to last, by its target, and the slots."""
+
+
+class Slots:
+    """Shared memory of this process, and how others find it."""
+
+    def __init__(self, size: int) -> None:
+        name, self._owner = f"mayne-{secrets.token_hex(8)}", os.getpid()
+        self._file = os.memfd_create(name)
+        os.truncate(self._file, SLOTS * (1 + size))
+        self.memory = mmap.mmap(self._file, 0)
+        self.outlet = Shared(f"/proc/{self._owner}/fd/{self._file}", f"/memfd:{name} (deleted)", size)
+
+    @classmethod
+    def of(cls, size: int) -> Slots:
+        """Slots of at least so many bytes: those of an earlier batch, or new ones."""
+        while _idle:
+            with suppress(IndexError):  # another thread has taken them
+                slots = _idle.pop()
+                if slots.outlet.size >= size and slots._owner == os.getpid():
+                    return slots
+                slots._close()
+        return cls(size)
+
+    def give_back(self) -> None:
+        """Let the next batch have them, unless they are many, or some of a worker that has died are taken."""
+        if _idle or self.memory.find(b"\1", 0, SLOTS) >= 0 or 512 * os.fstat(self._file).st_blocks > KEPT:
+            self._close()
+        else:
+            _idle.append(self)
+
+    def _close(self) -> None:
+        """Let nobody open the memory any more, and free it, though others have it mapped."""
+        if self._owner == os.getpid():
+            self.memory.madvise(mmap.MADV_REMOVE)
+        os.close(self._file)
+
+
+_idle: list[Slots] = []
+"""Slots that no batch uses: one, or none."""
 
 
 class Folder(NamedTuple):
@@ -77,22 +132,17 @@ class Memory:
     def __init__(self, count: int, kind: np.dtype[np.void]) -> None:
         affordable("over", count, count * kind.itemsize // 8)
         self.rows = self.inside = unwritten_rows(count, kind)
-        self._file = -1
-        self._outlet: Shared | None = None
+        self._slots: Slots | None = None
         self.done = np.zeros(count, dtype=bool)
         self.policies: dict[int, np.void] = {}
 
     @property
     def outlet(self) -> Outlet:
         """Shared memory; None where the system has none of this kind."""
-        if self._file < 0 and hasattr(os, "memfd_create"):
-            name, size = f"mayne-{secrets.token_hex(8)}", max(SLOT, FEWEST * self.rows.itemsize)
+        if self._slots is None and hasattr(os, "memfd_create"):
             with suppress(OSError):  # then they are sent
-                self._file = os.memfd_create(name)
-                os.truncate(self._file, SLOTS * (1 + size))
-                self._shared = mmap.mmap(self._file, 0)
-                self._outlet = Shared(f"/proc/{os.getpid()}/fd/{self._file}", f"/memfd:{name} (deleted)", size)
-        return self._outlet
+                self._slots = Slots.of(max(SLOT, FEWEST * self.rows.itemsize))
+        return None if self._slots is None else self._slots.outlet
 
     def put(self, rows: Rows, policies: Rows) -> None:
         """Keep rows."""
@@ -102,12 +152,12 @@ class Memory:
     def adopt(self, numbers: NDArray[np.int64], policies: Rows, slot: int = -1, anchors: int = 0) -> None:
         """Know of rows that are in their places, or bring them, and policies of anchors, there from a slot."""
         if slot >= 0:
-            assert self._outlet is not None
-            begin = SLOTS + slot * self._outlet.size
-            self.rows[numbers] = np.frombuffer(self._shared, self.rows.dtype, len(numbers), begin)
+            assert self._slots is not None
+            memory, begin = self._slots.memory, SLOTS + slot * self._slots.outlet.size
+            self.rows[numbers] = np.frombuffer(memory, self.rows.dtype, len(numbers), begin)
             begin += len(numbers) * self.rows.itemsize
-            policies = np.frombuffer(self._shared, policies.dtype, anchors, begin).copy()
-            self._shared[slot] = 0
+            policies = np.frombuffer(memory, policies.dtype, anchors, begin).copy()
+            memory[slot] = 0
         self.done[numbers] = True
         self.policies.update(zip(policies["row"].tolist(), policies, strict=True))
 
@@ -119,10 +169,10 @@ class Memory:
         """Do nothing: rows are where they belong."""
 
     def close(self) -> None:
-        """Let nobody open the memory any more."""
-        if self._file >= 0:
-            os.close(self._file)
-            self._file, self._outlet = -1, None
+        """Let go of shared memory."""
+        if self._slots is not None:
+            self._slots.give_back()
+            self._slots = None
 
 
 @contextmanager

@@ -14,9 +14,9 @@ from ddp.batch.solves import Solves
 from ddp.errors import ProblemError
 from ddp.many.following import Policies, Tree
 from ddp.many.identity import parts_of
-from ddp.many.plan import Block
+from ddp.many.plan import Block, Indices
 from ddp.many.rows import Rows, empty_rows
-from ddp.many.shelf import Folder, Outlet, Parts
+from ddp.many.shelf import Folder, Outlet, Parts, Shared
 from ddp.options import DDP
 from ddp.parallel.functions import check_sent, digests_of
 from ddp.problem import Problem
@@ -127,14 +127,22 @@ def run(digest: str, pickled: bytes, task: Task, outlet: Outlet = None) -> Done:
         work = _works[digest] = pickle.loads(pickled)
         while len(_works) > REMEMBERED:
             _works.popitem(last=False)
-    done = solved(work, task)
-    slot = -1
-    if isinstance(outlet, Folder):
+    slot, into, at = -1, None, None
+    if isinstance(outlet, Shared):
+        count = sum(len(block.rows) for block in task.blocks)
+        most = sum(len(block.rows) for block in task.blocks if block.anchors)
+        slot, room = outlet.take(count * work.type.itemsize + most * work.policies.itemsize)
+        if slot >= 0:
+            into, at = room[: count * work.type.itemsize].view(work.type), np.arange(count)
+    done = solved(work, task, into, at)
+    if into is not None:
+        room[into.nbytes : into.nbytes + done.policies.nbytes] = done.policies.view(np.uint8)
+    elif isinstance(outlet, Folder):
         Parts(outlet).put(done.rows, done.policies)
-    elif outlet is None or (slot := outlet.put(done.rows, done.policies)) < 0:
+        done = done._replace(rows=brief(done.rows))
+    else:
         return done
-    kept, anchors = done.policies[:0], len(done.policies)
-    return done._replace(rows=brief(done.rows), policies=kept, slot=slot, anchors=anchors)
+    return done._replace(policies=done.policies[:0], slot=slot, anchors=len(done.policies))
 
 
 def brief(rows: Rows, which: Any = slice(None)) -> Rows:
@@ -142,11 +150,17 @@ def brief(rows: Rows, which: Any = slice(None)) -> Rows:
     return np.array(list(zip(*(rows[name][which] for name in Brief.names or ()), strict=True)), Brief)
 
 
-def solved(work: Work, task: Task, into: Rows | None = None) -> Done:
-    """Solve the blocks of a task, level by level of their trees; into: the rows of all samples, to be written to."""
+def solved(work: Work, task: Task, into: Rows | None = None, at: Indices | None = None) -> Done:
+    """Solve the blocks of a task, level by level of their trees.
+
+    into: rows to be written to, at some places: those of all samples, if no places are given.
+    """
     numbers = np.concatenate([block.rows for block in task.blocks])
     parents = np.concatenate([block.parents for block in task.blocks])
-    rows, at = (empty_rows(len(numbers), work.type), np.arange(len(numbers))) if into is None else (into, numbers)
+    if into is None:
+        rows, at = empty_rows(len(numbers), work.type), np.arange(len(numbers))
+    else:
+        rows, at = into, numbers if at is None else at
     anchors = np.array([row for block in task.blocks if block.anchors for row in block.rows], dtype=np.int64)
     followed = numbers if task.verified else numbers[np.isin(numbers, parents) | np.isin(numbers, anchors)]
     policies = Policies(work.problem, task.policies, work.nominal, task.root, followed.tolist())
@@ -162,6 +176,5 @@ def solved(work: Work, task: Task, into: Rows | None = None) -> Done:
         for which in np.split(np.arange(len(numbers)), np.cumsum([len(block.rows) for block in task.blocks])[:-1]):
             tree.exchange(which)
     work.spare.append(solves)
-    told = rows if into is None else brief(rows, numbers)
     cpu, wall = time.process_time() - began[0], time.perf_counter() - began[1]
-    return Done(told, policies.of(anchors), min(cpu, wall))
+    return Done(rows if into is None else brief(rows, at), policies.of(anchors), min(cpu, wall))

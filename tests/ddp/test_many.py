@@ -5,7 +5,6 @@ import dataclasses
 import importlib.util
 import json
 import os
-import pickle
 import subprocess
 import sys
 import threading
@@ -20,7 +19,7 @@ import pytest
 from many_systems import DEADLY, Deadly, Odd, Picky, Wells, drift, of, straight
 
 import ddp
-from ddp.many import driver, executors, shelf
+from ddp.many import driver, executors
 from ddp.many.executors import Threads
 from ddp.many.rows import LONGEST, said_in
 
@@ -331,28 +330,6 @@ def test_functions_that_cannot_be_sent_are_solved_by_this_process(problem, over,
 def test_samples_that_are_equal_are_no_jumps(problem):
     many = ddp.solve_many(problem, {"x0": np.tile([0.1, 0.2], (40, 1))}, executor=1, start="neighbours")
     assert many.consistency() == []
-
-
-def test_memory_of_a_batch_is_found_by_who_is_told_and_only_while_it_is_solved():
-    kind, nothing = np.dtype([("row", "<i8"), ("X", "<f8", (3,))]), np.zeros(0, [("row", "<i8")])
-    memory = shelf.Memory(5, kind)
-    first = np.array([(3, np.ones(3))], kind)
-    memory.put(first, nothing)
-    outlet = pickle.loads(pickle.dumps(memory.outlet))
-    code = (
-        "import pickle, sys, numpy as np\n"
-        "outlet = pickle.loads(bytes.fromhex(sys.argv[1]))\n"
-        "rows = np.array([(1, np.full(3, 7.0)), (4, np.full(3, 8.0))], [('row', '<i8'), ('X', '<f8', (3,))])\n"
-        "assert outlet._replace(target='/memfd:another (deleted)').put(rows[::-1]) == -1\n"
-        "assert outlet.put(rows[1:]) == 0 and outlet.put(rows) == 1\n"
-    )
-    subprocess.run([sys.executable, "-c", code, pickle.dumps(outlet).hex()], check=True)
-    memory.adopt(np.array([1, 4]), nothing, 1)
-    assert memory.rows["X"][[1, 3, 4], 0].tolist() == [7.0, 1.0, 8.0]
-    assert outlet.put(first) == 1  # a slot serves again; the other one is taken
-    memory.close()
-    assert outlet.put(first) == -1
-    assert memory.rows["X"][[1, 3, 4], 0].tolist() == [7.0, 1.0, 8.0]
 
 
 def test_pools_of_ones_own_leave_the_same_bits_with_and_without_shared_memory(problem, over, monkeypatch):

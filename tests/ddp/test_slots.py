@@ -1,0 +1,77 @@
+"""Shared memory of batches: who finds it, how long it lasts, when it is free."""
+
+import os
+import pickle
+import subprocess
+import sys
+import warnings
+
+import numpy as np
+import pytest
+
+from ddp.many import shelf
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "memfd_create"), reason="the system has no nameless memory")
+
+TAKES = """
+import pickle, sys, numpy as np
+outlet = pickle.loads(bytes.fromhex(sys.argv[1]))
+rows = np.array([(1, np.full(3, 7.0)), (4, np.full(3, 8.0))], [('row', '<i8'), ('X', '<f8', (3,))])
+assert outlet._replace(target='/memfd:another (deleted)').take(8)[0] == outlet.take(outlet.size + 1)[0] == -1
+for slot, own in enumerate((rows[1:], rows)):
+    taken, room = outlet.take(own.nbytes)
+    assert taken == slot
+    room[:] = own.view(np.uint8)
+"""
+
+
+@pytest.fixture(autouse=True)
+def _first_batch(monkeypatch):
+    monkeypatch.setattr(shelf, "_idle", [])
+    monkeypatch.setattr(shelf, "_mapped", {})
+
+
+def test_memory_of_a_batch_is_found_by_who_is_told_and_serves_the_next_batch():
+    kind, nothing = np.dtype([("row", "<i8"), ("X", "<f8", (3,))]), np.zeros(0, [("row", "<i8")])
+    memory = shelf.Memory(5, kind)
+    memory.put(np.array([(3, np.ones(3))], kind), nothing)
+    outlet = pickle.loads(pickle.dumps(memory.outlet))
+    subprocess.run([sys.executable, "-c", TAKES, pickle.dumps(outlet).hex()], check=True)
+    memory.adopt(np.array([1, 4]), nothing, 1)
+    assert memory.rows["X"][[1, 3, 4], 0].tolist() == [7.0, 1.0, 8.0]
+    assert outlet.take(1)[0] == 1  # a slot serves again; the other one is taken
+    memory.adopt(np.zeros(0, int), nothing, 1)
+    memory.adopt(np.zeros(0, int), nothing, 0)
+    memory.close()
+    again, other = shelf.Memory(5, kind), shelf.Memory(5, kind)
+    assert again.outlet == outlet
+    assert (second := other.outlet) != outlet
+    assert outlet.take(1)[0] == 1  # the one that this process has written to
+    assert outlet.take(1)[0] == 0
+    again.close()  # two are taken: whoever has them may still write to them
+    other.close()
+    assert outlet.take(1)[0] == -1
+    assert shelf.Memory(5, kind).outlet == second
+    assert memory.rows["X"][[1, 3, 4], 0].tolist() == [7.0, 1.0, 8.0]
+
+
+def test_memory_of_batches_is_that_of_their_process_and_no_more_than_some_is_kept(monkeypatch):
+    kind = np.dtype([("row", "<i8")])
+    memory = shelf.Memory(1, kind)
+    before = memory.outlet
+    memory.close()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of forks while there are threads
+        child = os.fork()
+    if child == 0:
+        os._exit(shelf.Memory(1, kind).outlet == before)
+    assert os.waitpid(child, 0)[1] == 0
+    again = shelf.Memory(1, kind)
+    assert again.outlet == before
+    monkeypatch.setattr(shelf, "KEPT", 1 << 12)
+    slot, room = before.take(1 << 14)
+    room[:] = 1
+    again.adopt(np.zeros(0, int), np.zeros(0, [("row", "<i8")]), slot)
+    again.close()
+    assert before.take(1)[0] == -1
+    assert not room.any()  # its pages are free, though this process has them mapped
