@@ -120,8 +120,8 @@ def test_within_limits_and_constraints(held):
 
 
 def test_solvers_of_many_make_the_same_second_starts():
-    problem = reaches("ur3", 1)[0]
-    targets = [one.terminal[0].target.homogeneous for one in reaches("ur3", 24)[::2]]  # poses
+    problem = reaches("ur5", 1)[0]
+    targets = [one.terminal[0].target.homogeneous for one in reaches("ur5", 24)[::2]]  # poses
     over = {"terminal[0].target": np.array(targets)}
     assert ddp.Batch(problem, len(targets)).obstacle == ""
     found, once, again = ddp.Batch(problem, len(targets)).solve(over), 0, 0
