@@ -244,7 +244,7 @@ def compile_contacts(robot: Robot, contacts: Iterable[Contact] | Contact) -> Con
         target=_rows([_pose(contact) for contact in given]),
         gains=np.array([_gains(contact) for contact in given]).reshape(-1, 3),
         wheel=np.array([_wheel(contact) for contact in given]).reshape(-1, 9),
-        softness=REGULARIZATION * _met(robot, given),
+        softness=REGULARIZATION * _met(robot.unvaried, given),
     )  # fmt: skip
 
 

@@ -225,6 +225,11 @@ class Robot:
         twin._first = first  # or else inertias would depend on the masses before, by rounding
         return twin
 
+    @property
+    def unvaried(self) -> Robot:
+        """The robot with the masses that it had before `with_masses`."""
+        return self.with_masses(self._first[:, 0]) if "_first" in vars(self) else self
+
     def neutral(self) -> Array:
         """The configuration (nq,) of zero displacements."""
         return np.asarray(pin.neutral(self._joints))
@@ -262,9 +267,8 @@ class Robot:
 
     def has_frame(self, name: object) -> bool:
         """Whether a frame is called so."""
-        if not isinstance(name, str) or not name.isprintable():
-            return False
-        return name in self.branches or bool(self.model.existFrame(name))
+        known = isinstance(name, str) and name.isprintable()
+        return known and (name in self.branches or bool(self.model.existFrame(name)))
 
     @cached_property
     def _visuals(self) -> tuple[pin.GeometryModel, list[str]]:

@@ -13,6 +13,7 @@ import pytest
 import ddp
 import dynamics
 from ddp.packages import edition
+from dynamics.phases.phased_dynamics import PhasedDynamics
 from dynamics.quantities.frames import branch
 from problems import arm, cartpole, gaits, pendulum, quadrotor, quadruped
 from problems.constraints import CenterOfMassLimits, FramePositionLimits, FrameVelocityLimits, JointLimits
@@ -93,7 +94,17 @@ def test_another_friction_is_another_cone_in_every_term_that_has_it():
     assert not np.array_equal(x, trot.values(X, 3.0 * U))
     before, after = (problem.during[range(12)][4] for problem in (trot, trot.varying(friction=0.55)))
     assert after._pushes is before._pushes  # which is dear to make
-    assert trot.varying(masses=1.1 * trot.dynamics.masses).during[range(12)][4]._pushes is not before._pushes
+
+
+def test_dynamics_of_other_masses_note_the_forces_that_costs_are_about():
+    trot = gaits.trot("go2")
+    heavy = trot.varying(masses=1.1 * trot.dynamics.masses)
+    assert [entry.noted for entry in heavy.objective.entries] == [entry.noted for entry in trot.objective.entries]
+    solution, term = ddp.solve(heavy, throw=False), heavy.during[range(12)][4]
+    forces = term.forces(solution.X[:12], solution.U[:12])
+    made = PhasedDynamics(heavy.dynamics.robot, heavy.dynamics.dt, heavy.dynamics.phases, heavy.dynamics.actuation)
+    assert np.array_equal(made.rollout(solution.X[0], solution.U), heavy.dynamics.rollout(solution.X[0], solution.U))
+    np.testing.assert_allclose(replace(term, system=made).forces(solution.X[:12], solution.U[:12]), forces, rtol=1e-12)
 
 
 class Slope:
