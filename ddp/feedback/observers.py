@@ -50,7 +50,7 @@ class LinearSensor:
     C: ArrayLike
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "C", as_array("C", self.C, (None, None)))
+        object.__setattr__(self, "C", as_array("C", self.C, (None, None)).copy())
 
     @property
     def size(self) -> int:

@@ -37,6 +37,7 @@ class KinematicDynamics(ByKnot):
             raise ModelError(f"{robot.name} has loops, which only RobotDynamics(integrator='implicit-euler') holds")
         self.robot, self.dt = robot, positive("dt", dt)
         self.rates = as_array("rates", np.eye(robot.nv) if rates is None else rates, (robot.nv, None)).copy()
+        self.rates.flags.writeable = False  # kernels have its numbers by then
         self.nx, self.nu = robot.nq + robot.nv, self.rates.shape[1]
         if self.nu == 0:
             raise ProblemError("rates: expected at least one column, got none")

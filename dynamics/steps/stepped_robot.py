@@ -57,6 +57,7 @@ class SteppedRobot(ABC):
             control_limits = robot.control_limits
         given = robot.actuation if actuation is None else actuation
         self.actuation = as_actuation(given, robot.nv, robot.tree.cables).copy()
+        self.actuation.flags.writeable = False  # kernels have its numbers by then
         self._nu = int(self.actuation.shape[1])
         self.control_limits = pairs_of_limits("control_limits", control_limits, self._nu)
 

@@ -5,6 +5,7 @@ import numpy as np
 import pinocchio as pin
 import pytest
 
+import ddp
 import dynamics
 from ddp.errors import ModelError, ProblemError
 from dynamics import RobotDynamics
@@ -20,6 +21,18 @@ def test_nominal_control_balances_gravity(rng):
     X = np.array([np.concatenate([system.robot.random_configuration(rng), np.zeros(9)]) for _ in range(3)])
     assert np.abs(system.step(X, system.nominal_control(X)) - X).max() < 1e-13
     np.testing.assert_array_equal(system.nominal_control(X[1]), system.nominal_control(X[1:2])[0])
+
+
+def test_maps_of_controls_that_kernels_have_cannot_be_written_to():
+    """And sensors keep their own, so that nobody changes some numbers of a system without all."""
+    robot = dynamics.load("ur5")
+    for numbers in (RobotDynamics(robot, 0.01).actuation, dynamics.KinematicDynamics(robot, 0.01).rates):
+        with pytest.raises(ValueError, match="read-only"):
+            numbers[:] = 0.0
+    C = np.eye(2)
+    sensor = ddp.LinearSensor(C)
+    C[:] = 0.0
+    np.testing.assert_array_equal(sensor.C, np.eye(2))
 
 
 @pytest.mark.parametrize(
