@@ -115,8 +115,7 @@ class PhasedDynamics(SteppedRobot):
         Modes are shared, so that it costs next to nothing: horizons of periodic gaits recede by it.
         """
         first, twin = integer("knot", knot) % self.knots, object.__new__(PhasedDynamics)
-        vars(twin).update(vars(self))
-        twin.phases = rotated(self.phases, first)
+        vars(twin).update(vars(self), phases=rotated(self.phases, first))
         twin.schedule = twin._extended = np.roll(self.schedule, -first)
         return twin
 

@@ -61,6 +61,11 @@ class SteppedRobot(ABC):
         self._nu = int(self.actuation.shape[1])
         self.control_limits = pairs_of_limits("control_limits", control_limits, self._nu)
 
+    def __setattr__(self, name: str, value: object) -> None:
+        if name in ("robot", "damping", "springs", "actuation", "integrator", "phases") and name in vars(self):
+            raise AttributeError(f"{name}: kernels have it already: make another {type(self).__name__} with it")
+        super().__setattr__(name, value)
+
     @property
     @abstractmethod
     def _scheme(self) -> Scheme:
