@@ -22,6 +22,10 @@ MOST, MOST_OF_GAPS = 10.0, 3.0
 """Residuals are at most so many times the largest of one and those that the solve and this barrier began with; where
 they are gaps alone."""
 
+TIGHTER = 0.7
+"""Share of the most that gaps may be which is left after a step within limits of controls, unless gaps are larger than
+`MOST_OF_GAPS` allows: Gauss-Newton's steps off a saddle open gaps again, and go astray where they may open them far."""
+
 RISEN = 100.0
 """A step raises the barrier function by so many times its size at most, or times the cost that counts as one, however
 much it closes: where motion is unstable a rollout closes all gaps at a cost that nothing recovers from."""
@@ -59,6 +63,12 @@ def clear_filter(s, theta):
     """Forget all entries, for the barrier function has changed, at an iterate with a residual."""
     s.entries = 0
     s.most = s.allowed * max(1.0, s.first, theta)
+
+
+@portable
+def tighten(s, theta):
+    """Allow smaller residuals from an iterate on, whose own is theta: a funnel about the steps that are left."""
+    s.most = min(s.most, max(TIGHTER * s.most, s.allowed * theta))
 
 
 @portable

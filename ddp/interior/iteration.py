@@ -12,7 +12,7 @@ import numpy as np
 from ddp.compiling.kernel import kernel
 from ddp.interior import course
 from ddp.interior.correction import FIRST_SHIFT, STIFFER, first_definite
-from ddp.interior.filter import ENTRIES, accepts, begin_filter, clear_filter, enter
+from ddp.interior.filter import ENTRIES, accepts, begin_filter, clear_filter, enter, tighten
 from ddp.interior.memory import NUMBERS, Memory
 from ddp.interior.passes import arrive, judge, judged, left_open
 from ddp.interior.trials import accept, along, penalised, rolled, violated
@@ -125,6 +125,8 @@ def follow(s, p, way, was_open):
         clear_filter(s, p.theta)
         return TOOK
     s.known = course.MOVED
+    if s.within:
+        tighten(s, p.theta)
     if s.alpha == 1.0 and left_open(p) > course.HALVED * was_open:
         p.share *= LESS_PROXIMAL
     return TOOK

@@ -114,6 +114,13 @@ def test_rollouts_that_struggle_with_limits_hand_over(rng):
     assert "multipliers" not in {record.contraction for record in swung.history}
 
 
+@pytest.mark.parametrize("seed", [2, 4])
+def test_full_space_steps_within_limits_do_not_wander_off_a_saddle(seed):
+    problem, rng = point_to_point(0.5, 1e4), np.random.default_rng(seed)
+    for _ in range(10):  # up to 70 and 139 where Gauss-Newton's steps may open gaps as far as at first
+        assert ddp.solve(problem, guess=noisy(problem, rng, 5.0)).iterations <= 40
+
+
 def test_short_rollouts_within_limits_go_on_where_a_full_one_does_not_go_far_astray():
     problem = problems.find("car/parking")()
     guess = noisy(problem, np.random.default_rng(1005), 0.1)
