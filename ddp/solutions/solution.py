@@ -211,7 +211,8 @@ class Solution:
 
         Its initial state is X[steps]. What enters at the end follows the last policy, or the nominal control there if
         that violates or costs less; where the policy diverges, the last state is repeated, and the status says so. It
-        is not converged.
+        is not converged. Phases of contacts stay at their knots, where moved states do not fit (`gap` tells): such
+        problems are better solved from their own guess.
         """
         problem, by = self._own_problem("shift"), positive_integer("steps", steps)
         if by > problem.horizon:
