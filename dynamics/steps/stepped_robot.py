@@ -148,8 +148,7 @@ class SteppedRobot(ABC):
     def varied(self, masses: ArrayLike) -> Self:
         """Copy of the system with a robot of other masses, see `Robot.with_masses`."""
         twin, robot = object.__new__(type(self)), self.robot.with_masses(masses)
-        vars(twin).update(vars(self))
-        twin.robot, twin._tree = robot, robot.resisting(self.damping, self.springs)
+        vars(twin).update(vars(self), robot=robot, _tree=robot.resisting(self.damping, self.springs))
         twin._modes = self._modes.replace(tree=twin._tree)
         twin._one_of_many = True
         return twin
