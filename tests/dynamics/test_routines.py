@@ -42,7 +42,7 @@ def differentiated(made, system, X, U, weights):
     return A, B, T
 
 
-@pytest.mark.parametrize(("seed", "integrator"), [(0, "semi-implicit-euler"), (19, "semi-implicit-euler"), (2, "rk4")])
+@pytest.mark.parametrize(("seed", "integrator"), [(0, "semi-implicit-euler"), (12, "semi-implicit-euler"), (2, "rk4")])
 def test_a_robot_s_own_code_computes_what_that_of_all_does(seed, integrator, rng):
     robot = random_tree(seed, bodies=3)
     assert robot.nv <= routines.MOST
