@@ -152,6 +152,8 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]
     """Whether it is cached."""
     is_apart = False
     """Whether it stays a call in kernels that are compiled whole."""
+    level = int(numba.config.OPT)
+    """Level of LLVM's optimisation."""
 
     def __init__(self, py_func: Any, targetoptions: Any = None, builder: type[Builder] = Builder) -> None:
         options = {"nopython": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
@@ -185,7 +187,7 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]
 
     def _compile(self, args: Any) -> tuple[library.Code, bool]:
         with _told(self.py_func.__qualname__):
-            return self._built(self.builder, self.py_func, args, self.targetoptions, int(numba.config.OPT))
+            return self._built(self.builder, self.py_func, args, self.targetoptions, self.level)
 
     def _built(
         self, builder: type[Builder], function: Any, args: Any, options: Any, level: int

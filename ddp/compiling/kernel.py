@@ -101,10 +101,7 @@ def variant(template: Callable[..., Any], name: str, whole: bool = False, **name
 
 def inline(function: Callable[..., Any]) -> Any:
     """A small kernel that is always inlined into its callers (spatial algebra on scalars)."""
-    options = {"forceinline": True, "error_model": "numpy", "fastmath": {"contract"}}
-    made = Kernel(function, options)
-    made.is_kept = False  # it has no machine code
-    return made
+    return Kernel(function, {"forceinline": True, "error_model": "numpy", "fastmath": {"contract"}})
 
 
 def by_types(function: Callable[..., Any]) -> Callable[..., Any]:

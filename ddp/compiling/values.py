@@ -39,7 +39,7 @@ def add_value(walk: Any, into: Any, value: Any) -> None:
         into.modules.add(function.__module__)
         walk.tell(into, "kernel", kind.__qualname__, repr(sorted(value.targetoptions.items(), key=str)))
         walk.add(into, getattr(value, "constants", None))
-        walk.tell(into, str(getattr(value, "builder", None)), str(getattr(value, "is_apart", None)))
+        walk.tell(into, *(str(getattr(value, name, None)) for name in ("builder", "is_apart", "level")))
         walk.add(into, function)
     elif isinstance(value, enum.Enum):
         walk.tell(into, "member", kind.__module__, kind.__qualname__, value.name)

@@ -19,7 +19,6 @@ from numba.extending import lower_builtin, type_callable
 
 from ddp.compiling.compiled import Kernel
 from ddp.compiling.kernel import OPTIONS, by_types, inline, specialised
-from ddp.compiling.library import Code
 from ddp.machine import memory, rows, simd, tiles, triangles
 from ddp.machine.addresses import array_at
 from ddp.machine.memory import RowsType, address_of, after, as_matrix, made, part, rows_at, word
@@ -158,10 +157,7 @@ _SIZES = {"WIDTH": 1, **{name: WIDTH * getattr(triangles, name) for name in ("BL
 class _Part(Kernel):
     """A kernel that is inlined into what is compiled whole, and optimised there."""
 
-    is_kept = False
-
-    def _compile(self, args: Any) -> tuple[Code, bool]:
-        return self._built(self.builder, self.py_func, args, self.targetoptions, 0)
+    level = 0
 
 
 def in_lanes(kernel: Kernel, others: Mapping[Any, Any], kept: tuple[Kernel, ...]) -> Kernel:

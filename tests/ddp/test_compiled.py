@@ -15,13 +15,17 @@ from ddp.compiling import library
 from ddp.sweeps import gaps
 
 INNER = """
-from ddp.compiling.kernel import kernel
+from ddp.compiling.kernel import inline, kernel
+
+@inline
+def inlined(x, y):
+    return x * y
 
 @kernel
 def inner(x, scale):
     total = 0.0
     for i in range(x.size):
-        total += {factor} * scale * x[i]
+        total += {factor} * inlined(scale, x[i])
     return total
 """
 
@@ -62,7 +66,7 @@ with kernel.compilations(names.append):
     call(0, x.ctypes.data, 0, out.ctypes.data)
     assert out[0] == outer.outer(x) == inner.inner(x, 3.0)
     assert isinstance(outer.both(x), outer.Both) and 3.0 * outer.both(x).total == out[0]
-print(out[0], *set(("inner", "outer")).intersection(names))
+print(out[0], *set(("inlined", "inner", "outer")).intersection(names))
 """
 
 
@@ -85,7 +89,7 @@ def kept(tmp_path_factory):
     """(a folder of kernels, a copy of it as the first process left it)."""
     folder, copy = tmp_path_factory.mktemp("kernels"), tmp_path_factory.mktemp("kept")
     write(folder, 1.0)
-    assert run(folder) == (9.0, {"inner", "outer"})
+    assert run(folder) == (9.0, {"inlined", "inner", "outer"})
     return folder, shutil.copytree(folder, copy, dirs_exist_ok=True)
 
 
@@ -127,7 +131,7 @@ def test_what_cannot_be_read_is_compiled_again(again, damage):
                     "swapped": contents[k - 1],
                 }[damage]
             )
-    assert run(again) == (9.0, {"inner", "outer"})
+    assert run(again) == (9.0, {"inlined", "inner", "outer"})
     if damage == "one bit":  # whatever was there, it is written alike
         assert run(again) == (9.0, set())
 
