@@ -78,8 +78,12 @@ class Slots:
     def __init__(self, size: int) -> None:
         name, self._owner = f"mayne-{secrets.token_hex(8)}", os.getpid()
         self._file = os.memfd_create(name)
-        os.truncate(self._file, SLOTS * (1 + size))
-        self.memory = mmap.mmap(self._file, 0)
+        try:
+            os.truncate(self._file, SLOTS * (1 + size))
+            self.memory = mmap.mmap(self._file, 0)
+        except OSError:  # limits of files or of address space
+            os.close(self._file)
+            raise
         self.outlet = Shared(f"/proc/{self._owner}/fd/{self._file}", f"/memfd:{name} (deleted)", size)
 
     @classmethod
@@ -102,9 +106,9 @@ class Slots:
 
     def _close(self) -> None:
         """Let nobody open the memory any more, and free it, though others have it mapped."""
-        if self._owner == os.getpid():
+        if self._owner == os.getpid():  # a fork may have another file by that number
             self.memory.madvise(mmap.MADV_REMOVE)
-        os.close(self._file)
+            os.close(self._file)
 
 
 _idle: list[Slots] = []
