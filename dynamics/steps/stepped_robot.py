@@ -62,7 +62,8 @@ class SteppedRobot(ABC):
         self.control_limits = pairs_of_limits("control_limits", control_limits, self._nu)
 
     def __setattr__(self, name: str, value: object) -> None:
-        if name in ("robot", "damping", "springs", "actuation", "integrator", "phases") and name in vars(self):
+        options = "robot", "damping", "springs", "actuation", "integrator", "phases"
+        if name in options and {name, "_modes"} <= vars(self).keys():
             raise AttributeError(f"{name}: kernels have it already: make another {type(self).__name__} with it")
         super().__setattr__(name, value)
 

@@ -23,14 +23,23 @@ def test_nominal_control_balances_gravity(rng):
     np.testing.assert_array_equal(system.nominal_control(X[1]), system.nominal_control(X[1:2])[0])
 
 
+class Named(RobotDynamics):
+    """Has its robot before kernels have it."""
+
+    def __init__(self, robot, dt):
+        self.robot = robot
+        super().__init__(robot, dt)
+
+
 def test_maps_of_controls_that_kernels_have_cannot_be_written_to():
-    """And sensors keep their own, so that nobody changes some numbers of a system without all."""
+    """Nobody changes some numbers of a system without all; sensors keep their own."""
     robot = dynamics.load("ur5")
     for numbers in (RobotDynamics(robot, 0.01).actuation, dynamics.KinematicDynamics(robot, 0.01).rates):
         with pytest.raises(ValueError, match="read-only"):
             numbers[:] = 0.0
     with pytest.raises(AttributeError, match="damping: kernels have it already: make another RobotDynamics with it"):
         RobotDynamics(robot, 0.01).damping = True
+    assert Named(robot, 0.01).robot is robot
     C = np.eye(2)
     sensor = ddp.LinearSensor(C)
     C[:] = 0.0
