@@ -164,15 +164,18 @@ def flaw(loader: coal.CachedMeshLoader, model: pin.Model, body: str, mesh: Eleme
 
 def _unit_of_checked(path: str) -> float:
     """Metres of the unit of a COLLADA file; ValueError if it, or something in a list of indices, is no number."""
-    unit = 1.0
+    named, units = "1", list[str]()
     for _, element in ElementTree.iterparse(path):
         tag = element.tag.rpartition("}")[2]
         if tag in INDICES and not re.fullmatch(r"[\d\s]*", element.text or "", re.ASCII):
             raise ValueError(f"{path}: expected indices in <{element.tag}>")
         if tag == "unit":
-            unit = float(element.get("meter", "1"))
+            named = element.get("meter", "1")
+        elif tag == "asset":
+            units.append(named)
         if not len(element):
             element.clear()
+    unit = float(units[0]) if units else 1.0  # the first asset is the file's, others are of its parts
     if not 0.0 < unit < np.inf:
         raise ValueError(f"{path}: expected a unit of some metres, got {unit}")
     return unit

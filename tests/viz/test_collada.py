@@ -87,6 +87,9 @@ def test_shapes_of_robots_have_the_unit_of_their_files(tmp_path):
     assert drawn.color == (1.0, 0.0, 0.0, 1.0)
     for points in (drawn.vertices, robot.visuals()[0].geometryObjects[0].geometry.vertices()):
         assert np.allclose([points.min(axis=0), points.max(axis=0)], [[-2, 0, 0.5], [0, 6, 0.5]], atol=1e-6)
+    of_a_part = '<geometry id="shape"><asset><unit meter="1"/></asset>'
+    (tmp_path / "square.dae").write_text(text.replace('<geometry id="shape">', of_a_part))
+    assert np.allclose(bodies(dynamics.load(path))[0][1][0].vertices, drawn.vertices)
     (tmp_path / "square.dae").write_text(text.replace('meter="0.001"', 'meter="0"'))
     assert dynamics.load(path).visuals()[1] == ["square.dae"]
 
