@@ -222,6 +222,7 @@ class Robot:
         of_masses = "model", "built", "tree", "handle", "_resisting", "_visuals", "_sent"
         vars(twin).update({name: value for name, value in vars(self).items() if name not in of_masses})
         vars(twin).update(tree=tree, handle=tree.handle, _resisting={}, _of=(self, wanted.copy()))
+        twin.branches = self.branches.copy()
         twin._first = first  # or else inertias would depend on the masses before, by rounding
         return twin
 

@@ -388,6 +388,15 @@ def test_costs_read_other_masses_and_keep_their_frames(reach):
     assert branch(robot, "tool0") is branch(reach.dynamics.robot, "tool0")
 
 
+def test_frames_of_robots_of_other_masses_are_their_own(reach):
+    light, heavy = (reach.dynamics.robot.with_masses(by * reach.dynamics.masses) for by in (0.9, 1.1))
+    for robot, z in ((light, 0.1), (heavy, 0.5)):
+        place = pin.SE3(np.eye(3), np.array([0.0, 0.0, z]))
+        robot.model.addFrame(pin.Frame("grip", 6, 0, place, pin.FrameType.OP_FRAME))
+        assert branch(robot, "grip").placement[-1] == z
+    assert not reach.dynamics.robot.has_frame("grip")
+
+
 def test_soft_constraints_read_other_masses(reach):
     def soft(robot):
         return ddp.Soft(CenterOfMassLimits(robot, upper=np.full(3, 0.01)), 1.0, "L2")
