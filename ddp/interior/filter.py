@@ -22,9 +22,10 @@ MOST, MOST_OF_GAPS = 10.0, 3.0
 """Residuals are at most so many times the largest of one and those that the solve and this barrier began with; where
 they are gaps alone."""
 
-TIGHTER = 0.7
+NARROWER, NARROWEST = 0.7, 1e-8
 """Share of the most that gaps may be which is left after a step within limits of controls, unless gaps are larger than
-`MOST_OF_GAPS` allows: Gauss-Newton's steps off a saddle open gaps again, and go astray where they may open them far."""
+`MOST_OF_GAPS` allows: Gauss-Newton's steps off a saddle open gaps again, and go astray where they may open them far.
+Gaps that count as nothing, so that rounding is not refused."""
 
 RISEN = 100.0
 """A step raises the barrier function by so many times its size at most, or times the cost that counts as one, however
@@ -68,7 +69,7 @@ def clear_filter(s, theta):
 @portable
 def tighten(s, theta):
     """Allow smaller residuals from an iterate on, whose own is theta: a funnel about the steps that are left."""
-    s.most = min(s.most, max(TIGHTER * s.most, s.allowed * theta))
+    s.most = min(s.most, max(NARROWER * s.most, s.allowed * max(theta, NARROWEST)))
 
 
 @portable
