@@ -29,7 +29,7 @@ def test_every_option_says_what_it_is():
 
 @pytest.mark.parametrize("name", front.COMMANDS)
 def test_every_command_says_what_it_does_where_docstrings_are_gone(name, monkeypatch):
-    """As under ``python -OO``."""
+    """Keeps descriptions as under ``python -OO``."""
     own = cli.main.commands[name]
     assert own.get_short_help_str(200).rstrip(".") in front.COMMANDS[name]
     monkeypatch.setattr(own, "help", None)
