@@ -1,8 +1,10 @@
 """Hostile input comes to a result, or to a sentence that names the argument; Ctrl-C is a KeyboardInterrupt."""
 
 import json
+import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -28,9 +30,16 @@ MADE_BY_OTHERS = {
 """Protocols, errors and results, which nobody calls; decorators; a page that is served until the program ends."""
 
 
-def run(module, *arguments):
-    command = [sys.executable, "-m", module, *arguments]
-    return subprocess.run(command, cwd=HERE, env=None, capture_output=True, text=True, timeout=500)
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """Runs a module, which leaves its files to pytest."""
+    environment = os.environ | {"TMPDIR": str(tmp_path_factory.mktemp("abuse"))}
+
+    def module(name, *arguments):
+        command = [sys.executable, "-m", name, *arguments]
+        return subprocess.run(command, cwd=HERE, env=environment, capture_output=True, text=True, timeout=500)
+
+    return module
 
 
 EVERY = {"dynamics": 399, "ddp": 41, "problems": 199, "viz": 31, "command": 31}
@@ -38,7 +47,7 @@ EVERY = {"dynamics": 399, "ddp": 41, "problems": 199, "viz": 31, "command": 31}
 
 
 @pytest.fixture(scope="module")
-def found():
+def found(run):
     """What became of the inputs of each room; a process imports mayne for all."""
     ended = run("abuse", *(f"{room}:{every}" for room, every in EVERY.items()), "--json")
     assert ended.returncode in (0, 1), ended.stderr
@@ -51,7 +60,7 @@ def test_hostile_input_comes_to_a_result_or_to_a_sentence_that_names_the_argumen
     assert found[room]["counts"]["refused"] > 10
 
 
-def test_ctrl_c_is_a_keyboard_interrupt_whatever_is_going_on():
+def test_ctrl_c_is_a_keyboard_interrupt_whatever_is_going_on(run):
     ended = run("abuse.interrupts", "2")
     assert ended.returncode == 0, ended.stderr
     found = [json.loads(line) for line in ended.stdout.splitlines()]
@@ -60,7 +69,9 @@ def test_ctrl_c_is_a_keyboard_interrupt_whatever_is_going_on():
 
 
 @pytest.mark.parametrize(("room", "list_of"), [(ddp, of_ddp), (dynamics, of_dynamics), (viz, of_viz)])
-def test_every_public_function_is_abused(room, list_of):
-    tried = {subject.name.partition(".")[2] or subject.name for subject in list_of.subjects()}
-    tried |= {subject.name.partition(".")[0] for subject in list_of.subjects()}
+def test_every_public_function_is_abused(room, list_of, monkeypatch, tmp_path):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    subjects = list_of.subjects()
+    tried = {subject.name.partition(".")[2] or subject.name for subject in subjects}
+    tried |= {subject.name.partition(".")[0] for subject in subjects}
     assert set(room.__all__) - tried - MADE_BY_OTHERS == set()
