@@ -7,6 +7,7 @@ own lack is derived.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -85,4 +86,9 @@ class Constraint(Protocol):
 
 def has_all(given: Any, protocol: type) -> bool:
     """Whether an object has all names of a protocol, by ``__getattr__``, too, which isinstance skips from 3.12 on."""
-    return all(hasattr(given, name) for name in dir(protocol) if not name.startswith("_"))
+    return all(hasattr(given, name) for name in _names_of(protocol))
+
+
+@cache
+def _names_of(protocol: type) -> list[str]:
+    return [name for name in dir(protocol) if not name.startswith("_")]

@@ -5,7 +5,6 @@ next state: traced into compiled code, or called and its answer checked.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
 from typing import Any, cast
 
 import numpy as np
@@ -105,18 +104,9 @@ class DerivedDynamics(ByKnot):
 
 def as_system(dynamics: Dynamics | System, field: str = "dynamics") -> System:
     """A system as it is, or a user's own with all that it does not say itself; ProblemError for what is none."""
-    if _is_whole(type(dynamics)):
-        return cast(System, dynamics)
     if isinstance(dynamics, type) or not has_all(dynamics, Dynamics):
         raise ProblemError(f"{field}: expected an object of the Dynamics protocol, got {said(dynamics)}")
     return cast(System, dynamics) if has_all(dynamics, System) else DerivedDynamics(dynamics)
-
-
-@cache
-def _is_whole(cls: type) -> bool:
-    """Whether a class has all that a system has, whatever its instances add: asked of each class once."""
-    fields = getattr(cls, "__dataclass_fields__", {})  # which instances have
-    return all(hasattr(cls, name) or name in fields for name in dir(System) if not name.startswith("_"))
 
 
 def followed(

@@ -148,7 +148,7 @@ class PhasedDynamics(SteppedRobot):
         z_h = K⁻¹ [M w ; 0] - [w ; 0]. Of what rolls (rolling.py), z_h = -K⁻¹ [0 ; c_h], c_h = -(J v / h² + 2 e / h³).
         """
         (M, nq, nv), out = (len(U), self.robot.nq, self.robot.nv), expanded(self, X, U)
-        a, zh, still = out.record[:, self.nx : self.nx + nv], np.zeros((M, nv + self._forces)), np.zeros(nv)
+        a, zh, still = out.record[:, self.nx : self.nx + nv], np.zeros((M, nv + self.notes_size)), np.zeros(nv)
         for k, (mode, h) in enumerate(zip(self._modes_from(0, M), self.step_durations(M), strict=True)):
             kind, contacts, *_ = self._described[mode]
             nz, lk = nv + self._modes.table[mode, 2], int(self._layout.lk)

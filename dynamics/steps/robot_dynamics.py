@@ -80,7 +80,7 @@ class RobotDynamics(SteppedRobot):
                 f" got {integrator!r}"
             )
         self.integrator = integrator
-        self._compose([Mode(STEP, compile_contacts(robot, ()), 0.0, self._dt)], [])
+        self._compose([Mode(STEP, compile_contacts(robot, ()), 0.0, self.dt)], [])
         self._room_of_batches = lane_contraction.size(self._tree, self._bent)
         self._written = lane_contraction.written(self._tree, self._bent)
 
@@ -107,7 +107,7 @@ class RobotDynamics(SteppedRobot):
         if not self._scheme.halves:
             return None
         tree, bent = self._tree, self._bent
-        return self._dt, np.ascontiguousarray(np.stack([tree.iv[bent], tree.nj[bent]], axis=1), dtype=np.int64)
+        return self.dt, np.ascontiguousarray(np.stack([tree.iv[bent], tree.nj[bent]], axis=1), dtype=np.int64)
 
     def nominal_control(self, x: ArrayLike) -> Array:
         """The controls (nu,) that best balance gravity, springs and loads at rest where x is, by least squares.
@@ -154,7 +154,7 @@ class RobotDynamics(SteppedRobot):
         others = np.where(self.actuation[dofs].any(axis=0), 0.0, U)
         total = np.zeros((len(U), len(dofs)))
         for theta, length, part in self._scheme.method.tolist():
-            h = length * self._dt
+            h = length * self.dt
             integrator = "implicit-euler" if theta == 1.0 else "implicit-midpoint"
             ends = RobotDynamics(robot, h, self.actuation, integrator, *self._given()[3:]).step(X, U)
             v, later = X[:, nq:], ends[:, nq:]
@@ -175,7 +175,7 @@ class RobotDynamics(SteppedRobot):
 
     def contract_batch(self, record: Array, weight: Array, out: Array) -> None:
         lane_contraction.contract_knots(
-            self._tree.address, working_memory(self._room_of_batches), self._dt, self._written, record, weight, out
+            self._tree.address, working_memory(self._room_of_batches), self.dt, self._written, record, weight, out
         )
 
     @property
@@ -225,7 +225,7 @@ class RobotDynamics(SteppedRobot):
         if not self.robot.loops:
             return
         memory, v = working_memory(self._room_of_rollouts, 1), X[:, self.robot.nq :]
-        way = self._dt * np.hstack([v, np.zeros_like(v)])
+        way = self.dt * np.hstack([v, np.zeros_like(v)])
         Q = np.concatenate([X, self.integrate(X, -way), self.integrate(X, way)])[:, : self.robot.nq]
         e, J = errors_of_loops(self.robot, memory, Q)
         now, before, after = (J @ np.tile(v, (3, 1))[:, :, None]).reshape(3, len(X), -1)
@@ -266,7 +266,7 @@ class RobotDynamics(SteppedRobot):
         return TrackedRobot(self)
 
     def _given(self) -> tuple[float, Array, str, bool, bool, Array, tuple[str, ...]]:
-        own = self._dt, self.actuation, self.integrator, self.damping, self.springs, self.control_limits
+        own = self.dt, self.actuation, self.integrator, self.damping, self.springs, self.control_limits
         return *own, self.prescribed
 
     @property
@@ -274,7 +274,7 @@ class RobotDynamics(SteppedRobot):
         return schemes.INTEGRATORS[self.integrator]
 
     def __repr__(self) -> str:
-        return f"RobotDynamics({self.robot.name!r}, dt={self._dt}, nu={self.nu}, integrator={self.integrator!r})"
+        return f"RobotDynamics({self.robot.name!r}, dt={self.dt}, nu={self.nu}, integrator={self.integrator!r})"
 
 
 def least_squares(A: Array, b: Array, lower: Array) -> Array:

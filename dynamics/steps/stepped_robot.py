@@ -36,7 +36,12 @@ from dynamics.steps.schemes import Scheme
 
 
 class SteppedRobot(ABC):
-    """``x' = f_k(x, u)`` of a robot, x = (q, v), whose knots k are of the modes that a schedule has."""
+    """``x' = f_k(x, u)`` of a robot, x = (q, v), whose knots k are of the modes that a schedule has.
+
+    nx, n, nu: numbers in a state, in a tangent vector of it, 2 nv, and controls.
+    dt [s]: time step; with phases, of those that have none of their own.
+    notes_size: numbers of the forces of the mode with the most of them.
+    """
 
     schedule: NDArray[np.int64]
     _prescribed: tuple[int, ...] = ()
@@ -48,22 +53,22 @@ class SteppedRobot(ABC):
     ) -> None:  # fmt: skip
         check_robot(robot, ProblemError)
         self.robot = robot
-        self._nx, self._n = robot.nq + robot.nv, 2 * robot.nv
+        self.nx, self.n = robot.nq + robot.nv, 2 * robot.nv
         self.damping = robot.equipment.damped if damping is None else flag("damping", damping)
         self.springs = springs is None or flag("springs", springs)
         self._tree = robot.resisting(self.damping, self.springs)
-        self._dt = positive("dt", dt)
+        self.dt = positive("dt", dt)
         if control_limits is None and actuation is None and robot.equipment.drives:
             control_limits = robot.control_limits
         given = robot.actuation if actuation is None else actuation
         self.actuation = as_actuation(given, robot.nv, robot.tree.cables).copy()
         self.actuation.flags.writeable = False  # kernels have its numbers by then
-        self._nu = int(self.actuation.shape[1])
-        self.control_limits = pairs_of_limits("control_limits", control_limits, self._nu)
+        self.nu = int(self.actuation.shape[1])
+        self.control_limits = pairs_of_limits("control_limits", control_limits, self.nu)
 
     def __setattr__(self, name: str, value: object) -> None:
-        options = "robot", "damping", "springs", "actuation", "integrator", "phases"
-        if name in options and {name, "_modes"} <= vars(self).keys():
+        fixed = "robot", "nx", "n", "nu", "dt", "damping", "springs", "actuation", "integrator", "phases"
+        if name in fixed and {name, "_modes"} <= vars(self).keys():
             raise AttributeError(f"{name}: kernels have it already: make another {type(self).__name__} with it")
         super().__setattr__(name, value)
 
@@ -81,8 +86,8 @@ class SteppedRobot(ABC):
                 " 'sdirk2' hold"
             )
         self.schedule = self._extended = np.array(schedule, dtype=np.int64)
-        self._forces = max(contact.forces(mode.contacts) for mode in modes)
-        most = max(loops.entries, *(mode.contacts.count for mode in modes)), max(self._forces, loops.nc)
+        self.notes_size = max(contact.forces(mode.contacts) for mode in modes)
+        most = max(loops.entries, *(mode.contacts.count for mode in modes)), max(self.notes_size, loops.nc)
         tree, nu, stages, self._described = self._tree, self.nu, scheme.stages, modes
         self._layout = scheme.layout(self.robot.nq, self.robot.nv, nu, most[1], stages)
         self._modes = modes_of(tree, loops, self.actuation, self._prescribed, scheme.method, modes, self._layout)
@@ -93,28 +98,8 @@ class SteppedRobot(ABC):
     # -- sizes and abilities -----------------------------------------------------------------------------------------
 
     @property
-    def nx(self) -> int:
-        """Numbers in a state."""
-        return self._nx
-
-    @property
     def named_numbers(self) -> tuple[list[str], list[str], list[str]]:
         return names_of(self.robot, self.actuation)
-
-    @property
-    def n(self) -> int:
-        """Numbers in a tangent vector of the state, 2 nv."""
-        return self._n
-
-    @property
-    def nu(self) -> int:
-        """Controls."""
-        return self._nu
-
-    @property
-    def dt(self) -> float:
-        """Time step [s]; with phases, of those that have none of their own."""
-        return self._dt
 
     @property
     def record_size(self) -> int:
@@ -131,11 +116,6 @@ class SteppedRobot(ABC):
     @property
     def batched(self) -> bool:
         return self._scheme.batched
-
-    @property
-    def notes_size(self) -> int:
-        """Numbers of the forces of the mode with the most of them."""
-        return self._forces
 
     @property
     def variable(self) -> tuple[str, ...]:
@@ -233,7 +213,7 @@ class SteppedRobot(ABC):
         if not lower.shape == upper.shape == U.shape:
             lower, upper = np.broadcast_to(lower, U.shape), np.broadcast_to(upper, U.shape)
         low, high, (N, s) = np.ascontiguousarray(lower), np.ascontiguousarray(upper), (len(U), len(alphas))
-        Xs, Us = np.empty((s, N + 1, self._nx)), np.empty((s, *U.shape))
+        Xs, Us = np.empty((s, N + 1, self.nx)), np.empty((s, *U.shape))
         forces = np.empty((s, N, 0)) if notes is None else notes
         schedule = self._extended[:N] if len(self._extended) >= N else self._modes_from(0, N)
         system = self._modes.handle, working_memory(self._room_of_rollouts), schedule
@@ -250,7 +230,7 @@ class SteppedRobot(ABC):
     def track_noting(
         self, X: Array, U: Array, k: Array, K: Array, alphas: Array, gaps: Array, lower: Array, upper: Array
     ) -> tuple[Array, Array, Array]:
-        notes = np.empty((len(alphas), len(U), self._forces))
+        notes = np.empty((len(alphas), len(U), self.notes_size))
         return *self.track(X, U, k, K, alphas, gaps, lower, upper, notes), notes
 
     # -- derivatives -------------------------------------------------------------------------------------------------

@@ -37,8 +37,9 @@ def test_maps_of_controls_that_kernels_have_cannot_be_written_to():
     for numbers in (RobotDynamics(robot, 0.01).actuation, dynamics.KinematicDynamics(robot, 0.01).rates):
         with pytest.raises(ValueError, match="read-only"):
             numbers[:] = 0.0
-    with pytest.raises(AttributeError, match="damping: kernels have it already: make another RobotDynamics with it"):
-        RobotDynamics(robot, 0.01).damping = True
+    for name, value in (("damping", True), ("dt", 0.02)):
+        with pytest.raises(AttributeError, match=f"{name}: kernels have it already: make another RobotDynamics with"):
+            setattr(RobotDynamics(robot, 0.01), name, value)
     assert Named(robot, 0.01).robot is robot
     C = np.eye(2)
     sensor = ddp.LinearSensor(C)
