@@ -27,9 +27,6 @@ LONGEST, LONGEST_OF_MANY = 1 << 16, 1 << 11
 FEW = 16
 """Number of texts that may be as long as one alone."""
 
-_PIECE = 1 << 20
-"""Bytes that are read at once."""
-
 _LONGEST_HEADER = 4096
 
 _METHODS = zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED
@@ -127,23 +124,13 @@ def _arrays(
             longest = LONGEST if math.prod(shape) <= FEW else LONGEST_OF_MANY
             if left < 0 or (dtype.kind == "U" and dtype.itemsize > longest):
                 raise ValueError(f"{name} is too large: expected at most {LARGEST >> 30} GiB in all")
-            array = np.frombuffer(_bytes(stream, name, nbytes), dtype).reshape(shape, order="F" if by_columns else "C")
-            found[name] = array.astype(dtype.newbyteorder("="), order="C", copy=False)
+            raw = stream.read(nbytes)  # no more is there: the archive checks sizes and sums of what it unpacks
+            if len(raw) != nbytes:
+                raise ValueError(f"{name} is cut short")
+            array = np.frombuffer(raw, dtype).reshape(shape, order="F" if by_columns else "C")
+            found[name] = array.astype(dtype.newbyteorder("="), order="C")
     refuse(path, damaged, what)
     return found
-
-
-def _bytes(stream: IO[bytes], name: str, size: int) -> bytearray:
-    """All that is left of a stream, if it is of that size."""
-    raw, at = bytearray(size), 0
-    while piece := stream.read(_PIECE):
-        if at + len(piece) > size:
-            raise ValueError(f"{name} is longer than its header says")
-        raw[at : at + len(piece)] = piece
-        at += len(piece)
-    if at != size:
-        raise ValueError(f"{name} is cut short")
-    return raw
 
 
 _SIZES = {"f": (8,), "i": (8,), "b": (1,)}
