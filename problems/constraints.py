@@ -37,7 +37,7 @@ from problems.kernels.states import state_error
 from problems.layout import Layout, scalar_joints, state_layout
 from problems.obstacles import SelfClearance
 from problems.state_constraints import RobotConstraint, StateConstraint, group_of, keep_limited, limits_of, magnitudes
-from problems.terms import AtPose, OfSystem
+from problems.terms import AtPose, OfSystem, OfTorques
 
 __all__ = [
     "CenterOfMassLimits", "FramePoseEquality", "FramePositionEquality", "FramePositionLimits", "FrameVelocityLimits",
@@ -121,7 +121,7 @@ class VelocityLimits(_Selection):
 
 @suggesting
 @dataclass(frozen=True, eq=False)
-class TorqueLimits(KernelConstraint):
+class TorqueLimits(OfTorques, KernelConstraint):
     """``lower <= τ_j <= upper`` of the torques τ = S u that a robot's actuation S makes of the controls [N m, N].
 
     limits: the model's effort limits unless given, where two zeros say that there is none; a number,
@@ -157,15 +157,6 @@ class TorqueLimits(KernelConstraint):
         held_names = tuple(names[i] for i in held)
         bounds = {"lower": pairs[held, 0], "upper": pairs[held, 1]}
         checks.settle(self, limits=limits, **bounds, row_names=held_names, _actuation=S[held].copy())
-
-    @property
-    def driven(self) -> RobotDynamics | PhasedDynamics:
-        """The system whose controls make the torques."""
-        return self.dynamics
-
-    @property
-    def n(self) -> int:
-        return self.dynamics.n
 
     @property
     def of_states(self) -> NDArray[np.bool_]:

@@ -19,7 +19,7 @@ from dynamics.rigid_bodies.rigid_body import inverse_dynamics
 from dynamics.steps.robot_dynamics import RobotDynamics
 from problems import checks
 from problems.kernels import states as state_kernels
-from problems.terms import KernelTerm, KnotTerm, MovingTerm
+from problems.terms import KernelTerm, KnotTerm, MovingTerm, OfTorques
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +71,7 @@ class Quadratic(MovingTerm, KernelTerm, KnotTerm):
 
 
 @dataclass(frozen=True, eq=False)
-class GravityTorqueCost(KernelTerm, KnotTerm):
+class GravityTorqueCost(OfTorques, KernelTerm, KnotTerm):
     """``½ (τ - g(q))ᵀ W (τ - g(q))`` of the torques τ = S u beyond those g that carry a robot's weight at rest.
 
     dynamics: a robot's, whose actuation S it is.
@@ -88,15 +88,6 @@ class GravityTorqueCost(KernelTerm, KnotTerm):
         rows = np.flatnonzero(self.dynamics.actuation.any(axis=1))
         weights = checks.weighting("weights", self.weights, len(rows))
         checks.settle(self, _rows=rows, weights=weights)
-
-    @property
-    def driven(self) -> RobotDynamics | PhasedDynamics:
-        """The system whose controls make the torques."""
-        return self.dynamics
-
-    @property
-    def n(self) -> int:
-        return self.dynamics.n
 
     def _bound(self) -> CompiledCost:
         robot, rows, W = self.dynamics.robot, self._rows, checks.as_matrix(self.weights)

@@ -16,9 +16,11 @@ from ddp.errors import ProblemError, as_array, flag
 from ddp.protocols import Array
 from ddp.systems.system import System
 from dynamics.geometry.solids import Mark, Marked
+from dynamics.phases.phased_dynamics import PhasedDynamics
 from dynamics.quantities.quantities import center_of_mass, frame_placement
 from dynamics.robots.libraries import pin
 from dynamics.robots.model import Robot
+from dynamics.steps.robot_dynamics import RobotDynamics
 from problems import checks
 from problems.kernels import states
 from problems.layout import Layout
@@ -217,6 +219,17 @@ class OfSystem(Protocol):
     @property
     def n(self) -> int:
         return self.dynamics.n
+
+
+class OfTorques(OfSystem, Protocol):
+    """A function of a robot's state, and of the torques that controls make by the actuation of its dynamics."""
+
+    dynamics: RobotDynamics | PhasedDynamics
+
+    @property
+    def driven(self) -> RobotDynamics | PhasedDynamics:
+        """The system whose controls make the torques."""
+        return self.dynamics
 
 
 class RobotTerm(OfRobot, StateTerm):

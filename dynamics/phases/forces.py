@@ -33,6 +33,7 @@ class ContactForces:
 
     robot: from ``dynamics.load``.  contacts: those held at the knots in question, as in a ``Phase``.
     actuation S (nv, nu), damping, springs: those of the system, as in ``RobotDynamics``.
+    nx, nu, size: numbers in a state, controls, numbers in all forces.
     Nothing is checked at the calls below: they are a solver's. NaN where the mass matrix is singular.
     """
 
@@ -41,33 +42,21 @@ class ContactForces:
     actuation: Any = None
     damping: bool | None = None
     springs: bool | None = None
+    nx: int = field(init=False, repr=False)
+    nu: int = field(init=False, repr=False)
+    size: int = field(init=False, repr=False)
     _arrays: Contacts = field(init=False, repr=False)
     _tree: Tree = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         held = as_contacts(self.contacts)
         free = RobotDynamics(self.robot, 1.0, self.actuation, damping=self.damping, springs=self.springs)
-        tree = self.robot.resisting(free.damping, free.springs)
+        arrays, tree = compile_contacts(self.robot, held), self.robot.resisting(free.damping, free.springs)
         settle(
             self, contacts=held, actuation=free.actuation, damping=free.damping, springs=free.springs,
-            _arrays=compile_contacts(self.robot, held), _tree=tree,
+            nx=free.nx, nu=free.nu, size=forces(arrays), _arrays=arrays, _tree=tree,
         )  # fmt: skip
-        refuse_rolling(self._arrays)
-
-    @property
-    def nx(self) -> int:
-        """Numbers in a state."""
-        return self.robot.nq + self.robot.nv
-
-    @property
-    def nu(self) -> int:
-        """Controls."""
-        return int(self.actuation.shape[1])
-
-    @property
-    def size(self) -> int:
-        """Numbers in all forces."""
-        return forces(self._arrays)
+        refuse_rolling(arrays)
 
     def rows(self, frame: str) -> slice:
         """Which of them are those of the contact at a frame; ProblemError if there is none."""
