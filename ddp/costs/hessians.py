@@ -8,7 +8,8 @@ from ddp.compiling.kernel import kernel
 EPSILON = float(np.finfo(float).eps)
 
 DOWN_TO = 1e-6
-"""The cost does not count as less than this fraction of what it fell by: it may end at zero."""
+"""The cost does not count as less than this fraction of what it fell by, or of ½ Σ l_xx x² + ½ Σ l_uu u² where that is
+less, as after a guess that led far away: it may end at zero."""
 
 
 @kernel
@@ -32,8 +33,8 @@ def scales(l, separable, H, diagonal, X, U, cost, highest):
         if 0.0 < candidate < np.inf:
             weight = candidate
     changed = effort + max(0.0, highest - cost)
-    unit = max(min(magnitude, changed), DOWN_TO * changed)
-    grain = 0.5 * N * EPSILON**2 * (others * largest_square(X) + own * largest_square(U))
+    size = 0.5 * (others * largest_square(X) + own * largest_square(U))
+    unit, grain = max(min(magnitude, changed), DOWN_TO * min(changed, size)), N * EPSILON**2 * size
     return magnitude, weight, unit, EPSILON * magnitude, max(grain, 1e-12 * (unit + abs(cost))), grain
 
 

@@ -70,6 +70,20 @@ def test_a_cost_that_falls_to_zero_is_done():
     np.testing.assert_allclose(solution.X[-1], [0.3, 0.0], rtol=0, atol=1e-8)
 
 
+@pytest.mark.parametrize("solver", [ddp.DDP(), ddp.ILQR()], ids=["DDP", "iLQR"])
+def test_a_guess_that_leads_far_away_loosens_no_tolerance(solver):
+    """A first cost of 1e12 or so is no measure of an optimum of .8; SciPy finds no lower cost near its end."""
+    problem = ddp.Problem(
+        FunctionDynamics(lambda x, u: np.array([x[0] + 0.05 * x[1], x[1] + 0.05 * (u[0] - np.sin(x[0]))]), 2, 1, 0.05),
+        [Term(lambda x, u: 0.5e-2 * u @ u + np.sin(3.0 * x[0]) ** 2)],
+        [Term(lambda x, u: 10.0 * ((x[0] - 3.0) ** 2 + x[1] ** 2))],
+        np.zeros(2), 30,
+    )  # fmt: skip
+    solution = ddp.solve(problem, solver, guess=1e8 * np.random.default_rng(0).normal(size=(30, 1)))
+    nearby = minimize(lambda U: total(problem, U), solution.U.ravel(), options={"maxiter": 9})
+    assert solution.cost == pytest.approx(nearby.fun, rel=1e-6)
+
+
 # minima, saddles, maxima
 
 
