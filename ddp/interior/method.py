@@ -58,6 +58,9 @@ PRICE, DEARER = 100.0, 10.0
 """Price of a unit of violation where rows are elastic, and by how much it rises: until violations cost `DEAR` times all
 else, or none are left, or it is proven that they cannot be met."""
 
+ANEW = 10
+"""How often steps within limits of controls begin anew where they end, before constraints give way."""
+
 TIGHTER, TIGHTEST = 0.1, 1e-12
 """Violations that cost so much and are not proven to stay are minimised closer, see `STAYS`: each time by the first
 number, down to the second one."""
@@ -75,6 +78,7 @@ class Interior:
     keeper: is told where it stands after calls of iterations of which the last took a step, see `standing_of`.
     gives: whether constraints may give way, where there is no other attempt.
     newton: takes Newton's steps on the active set, at most so many, see `finish.finish`; finished: what they came to.
+    anew: how often steps within limits of controls have begun anew, see `ANEW`.
     open: whether constraints that gave way miss bounds by more than the tolerance at the end.
     """
 
@@ -93,7 +97,7 @@ class Interior:
         s.tolerance, s.within, s.crosses = tolerance, within, newton is not None
         s.proof = len(history) + proof if proof else 0
         self._patience, self.fell, self._keeper = patience, len(history), keeper
-        self._warm, self._gives, self.open = False, gives, False
+        self._warm, self._gives, self.open, self.anew = False, gives, False, 0
 
     def run(self, limit: int, warm: bool = False) -> End:
         """Iterate to the tolerance; ``warm``: multipliers and derivatives of the point are known."""
@@ -177,11 +181,24 @@ class Interior:
         return False
 
     def _elastic(self) -> bool:
-        """Let constraints give way, if they do not yet; whether there are any."""
+        """Let constraints give way, if they do not yet; whether there are any.
+
+        Steps within limits of controls end where limits keep constraints from being met nearby. They begin anew first,
+        with controls off their limits and states as they are: the gaps that this opens lead to other motions.
+        """
         p = self.point
         if p.first == 0 or p.bounds.elastic or self._warm or not self._gives:
             return False
-        p.barrier, self.course.settled = START * p.scale, 1
+        self.course.settled = 1
+        if p.boxed:
+            self.anew += 1
+            self.point = p = p.off_limits(START)
+            if self.anew <= ANEW:
+                self.point = p.held()
+                self._again()
+                return True
+            self.course.held = 0
+        p.barrier = START * p.scale
         p.let_go(PRICE * p.scale)
         p.do(passes.begin)
         self._again()
@@ -236,7 +253,8 @@ def standing_of(interior: Interior) -> dict[str, Array]:
     """Copies of all that a solve goes on from, by name."""
     p, b, course = interior.point, interior.point.bounds, _course()
     read_like(interior.decisions, course)
-    numbers = [*read_all(p.memory, NUMBERS), b.price_of_all, b.elastic, p.boxed, interior.fell, len(interior.history)]
+    own = b.price_of_all, b.elastic, p.boxed, interior.anew, interior.fell, len(interior.history)
+    numbers = [*read_all(p.memory, NUMBERS), *own]
     of_course = [getattr(course, name) for name in _names()]
     arrays: dict[str, Any] = {name: p.place.own[name] for name in OF_POINT}
     arrays |= {"factors": p.factors, "rows": b.state, "give": b.give, "hard": b.hard, "numbers": numbers}
@@ -247,7 +265,7 @@ def standing_of(interior: Interior) -> dict[str, Array]:
 
 def point_at(standing: Mapping[str, Array], problem: Problem, work: Differentiator) -> Point:
     """The point that was there."""
-    *numbers, price, elastic, boxed, _, _ = standing["numbers"].tolist()
+    *numbers, price, elastic, boxed, _, _, _ = standing["numbers"].tolist()
     known = dict(zip(NUMBERS, numbers, strict=True))
     held = bool(boxed) and problem.constrained
     at, factors = (standing["X"], standing["U"]), standing["factors"]
@@ -270,7 +288,7 @@ def go_on(interior: Interior, standing: Mapping[str, Array]) -> None:
         setattr(course, name, type(getattr(course, name))(number))
     course.thetas, course.phis = standing["thetas"], standing["phis"]
     write_like(interior.decisions, course)
-    interior.fell = int(standing["numbers"][-2])
+    interior.anew, interior.fell = map(int, standing["numbers"][-3:-1])
 
 
 def _course() -> Course:

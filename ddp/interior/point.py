@@ -148,6 +148,14 @@ class Point:
         other.arrive()
         return other
 
+    def off_limits(self, relative: float) -> Point:
+        """A point with these states, controls off their limits, which are rows again, see `held`, and no multipliers.
+
+        relative: its barrier, in units of the scale.
+        """
+        X, U, factors, barrier = self.X.copy(), self.U.copy(), self.factors.copy(), relative * self.scale
+        return Point(self.problem, self._work, X, U, self.scale, barrier, factors=factors)
+
     def let_go(self, price: float) -> None:
         """Let constraints give way at a price, from slacks off their bounds, see barrier.py."""
         self.start(self.X, self.U, INSIDE)

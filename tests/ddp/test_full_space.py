@@ -8,6 +8,8 @@ import pytest
 from constrained_systems import UR5_TO, noisy, on_a_rail, point_to_point
 
 import ddp
+from ddp import options
+from ddp.solver import AROUND
 from dynamics import FunctionDynamics, RobotDynamics, frame_placement, load
 from problems import arm, cartpole, gaits, pendulum, quadrotor
 from problems.constraints import FramePositionEquality, JointLimits, StateEquality, TorqueLimits
@@ -456,3 +458,18 @@ def test_limits_of_iterations_leave_the_course_as_it_is():
     problem = replace(plain, constraints=plain.constraints[:1], terminal_constraints=[])
     free, few = ddp.solve(problem), ddp.solve(problem, ddp.DDP(max_iterations=18))
     assert (few.cost, few.iterations) == (free.cost, free.iterations)
+
+
+@pytest.mark.parametrize("limit", [7.0, 8.0, 9.0])
+def test_steps_within_limits_begin_anew_where_they_end_before_constraints_are_met(limit):
+    solution = ddp.solve(limited.acrobot(limit), ddp.DDP(step="linear"), throw=False)
+    assert solution.converged
+    assert solution.cost < 2.6
+
+
+@pytest.mark.parametrize("limit", [7.0, 8.0, 12.0])
+def test_an_attempt_that_its_limit_has_cut_off_goes_on_from_its_states(limit, monkeypatch):
+    monkeypatch.setattr(options, "PATIENCE", 60)
+    solution = ddp.solve(limited.acrobot(limit), ddp.DDP(), throw=False)
+    assert solution.converged
+    assert solution.iterations <= 2 * 60 + AROUND
