@@ -90,12 +90,13 @@ def solve(
     long as it keeps its way around obstacles. If they fail from there, where constraints do not give way yet, or end at
     a minimum whose cost is mostly that of a missed target, they begin anew: after failures from states that go around
     what the straight way violates (`ddp.constraints.detours`); from the guess itself, unless that failed with states
-    that violate constraints, or was where they had begun; after failures from the default guess, too; then from a few
-    motions, around the minimum if one was found, that violate constraints in other ways (`ddp.constraints.impossible`):
-    if there are none, they cannot be met, and the status says so. The cheapest minimum is kept; iterations of all
-    attempts count, and stand in ``history``. After failures from guesses, and where none converges, or to no minimum,
-    the augmented Lagrangian (`augmented`) is tried, whose gains give way to what disturbs them as much as the last
-    penalties let them; where no detour mends what the straight way violates, before steps begin anew.
+    that violate constraints, or was where they had begun; after failures from the default guess, too; from the states
+    to which 200 such iterations have led, if they have not ended; then from a few motions, around the minimum if one
+    was found, that violate constraints in other ways (`ddp.constraints.impossible`): if there are none, they cannot be
+    met, and the status says so. The cheapest minimum is kept; iterations of all attempts count, and stand in
+    ``history``. After failures from guesses, and where none converges, or to no minimum, the augmented Lagrangian
+    (`augmented`) is tried, whose gains give way to what disturbs them as much as the last penalties let them; where no
+    detour mends what the straight way violates, before steps begin anew.
 
     A minimum from the default guess may be much dearer than the best one where a joint turns by more than 2.2 rad and
     the end costs more than states alone. Unless it misses a target that is known to be out of reach, a few iterations
@@ -218,8 +219,9 @@ class _Task(NamedTuple):
         if not (guess is None or plain or outcome.converged):
             starts.append(None)
         for begun in starts:
-            if goes_on(anew=True):
-                tried(others[0], begun)
+            found = tried(others[0], begun) if goes_on(anew=True) else outcome
+            if found.status.ending is Ending.ITERATIONS and goes_on(anew=True):
+                tried(others[0], (found.X, found.U), AROUND)
         if not (rolls or outcome.converged) and outcome.violation > TOLERANCE and goes_on(anew=False):
             left = tried(others[-1], guess).status.ending is Ending.ITERATIONS
         if (outcome.converged or outcome.violation > TOLERANCE) and goes_on(anew=True):
