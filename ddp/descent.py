@@ -113,6 +113,9 @@ class Descent:
                 )
             )  # fmt: skip
             before = now
+            if cost > iterate.bound and (iterate.gap == 0.0 or not iterate.given) and iterate.recall():
+                self.forget()
+                continue
             if (ending := ENDINGS[verdict]) is not None:
                 return End(ending)
             if cost < 0.0 and self.endless():

@@ -1,5 +1,7 @@
 """The current trajectory: its derivatives, sweeps over them, line searches along their policies."""
 
+from contextlib import suppress
+
 import numpy as np
 
 from ddp.compiling.portable import portable
@@ -37,6 +39,8 @@ class Iterate:
     gaps (N, n): f(X_k, U_k) ⊖ X_{k+1}, zeros once they are closed.   gap: the largest component of any.
     resolution: the spacing of floating-point numbers at the total cost, once it is differentiated: no smaller decrease
         can be represented.
+    given: whether the guess has states of its own.   bound: where states are imposed, the cost of the motion that
+        follows from the guess, see `recall`; infinite where it has none, or constraints count.
     start: which states it began with, in words.   guess: what it began with, until something else is known.
     obstacle: why the guess has no finite cost, in words; None if it has one.
     multipliers (m,): of constraints, where a method finds them that needs no Lagrangian as a cost.
@@ -59,6 +63,7 @@ class Iterate:
         self.problem, self.work, self.line = problem, work, Line(problem)
         self.multipliers: Array | None = None
         self.guess: Guess | None = guess
+        self.given = guess.imposed
         self._search = Backtracking() if search is None else search
         self.swept: Sweep | None = None
         self.separable, self.limited = problem.separable, False
@@ -67,9 +72,13 @@ class Iterate:
         self.curved, self.constrained = problem.curved, problem.constrained
         self.control_weight = self.magnitude = self.unit = self.resolution = self.noise = self.grain = float("nan")
         self.highest = -np.inf
-        self.X, self.U, self.gaps, notes, self.start = begun(problem, guess)
-        self.gap = float(np.abs(self.gaps).max())
+        self.X, self.U, self.gaps, notes, self.start, self._motion = begun(problem, guess)
+        self.gap, self.bound = float(np.abs(self.gaps).max()), np.inf
         self.evaluate(notes)
+        if self._motion is not None and not self.constrained:
+            with suppress(DDPError):  # of a term that is not defined there
+                cost = problem.total(*self._motion)
+                self.bound = cost if np.isfinite(cost) else np.inf
         if problem.limited and touches(self.U, problem.lower, problem.upper):
             self.limit()
 
@@ -158,6 +167,17 @@ class Iterate:
         if not gaps.any():
             self.gap = 0.0
         self.evaluate()
+
+    def recall(self) -> bool:
+        """Go back to the motion that follows from the guess, where imposed states have led to a higher cost.
+
+        States that are given may cost more on the way to a lower cost, as long as gaps are open.
+        """
+        motion, worse = self._motion, self.cost > self.bound
+        self._motion, self.bound = None, np.inf
+        if worse and motion is not None:
+            self.arrive(*motion, np.zeros_like(self.gaps))
+        return worse
 
     def violated(self) -> tuple[float, float]:
         """The largest violation of a constraint, and the largest penalty, if any; for problems with constraints."""

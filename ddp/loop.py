@@ -63,6 +63,9 @@ def run(
             end = descent.run(solver.tolerance, solver.max_iterations, struggles)
             if end.ending is Ending.STRUGGLES:
                 end = handed_over(descent)
+        if iterate.recall():
+            descent.forget()
+            continue
         settled = end.ending.converged or end.ending is Ending.STATIONARY
         if not settled and not is_early(end.ending, history) and descent.endless(0):
             end = End(Ending.BOTTOMLESS, Ending.BOTTOMLESS.value)

@@ -65,12 +65,13 @@ def solve(
 
     solver: `DDP` (the default), `ILQR` or `Newton`.
     guess: controls U (N, nu), which are rolled out, unless that costs more than twice what states that stay at x0
-        would: then these are imposed; a pair (X, U), which imposes the states X (N+1, nx), but for
-        X[0] = x0: where they do not follow from U, gaps are open at first and closed on the way; a `Solution`, whose
+        would: then these are imposed, until they cost more; a pair (X, U), which imposes the states X (N+1, nx), but
+        for X[0] = x0: where they do not follow from U, gaps are open at first and closed on the way, and if that
+        ends at a higher cost than the motion that follows from U, the solve goes on from there; a `Solution`, whose
         policy ``u = U + K (x ⊖ X)`` is followed from x0, so that it also serves where motion is unstable; where that
-        diverges, has no finite cost or a hundred times that of its states, these are imposed; None: the
-        problem's own, else the dynamics' nominal control at x0, at every knot, as if given as U, and a second start
-        where that may have led to a dear minimum, see below. Controls are moved into the problem's limits.
+        diverges, has no finite cost or a hundred times that of its states, these are imposed; None: the problem's own,
+        else the dynamics' nominal control at x0, at every knot, as if given as U, and a second start where that may
+        have led to a dear minimum, see below. Controls are moved into the problem's limits.
     callback: called with the `Record` of every iteration; or a `Watcher`, which is shown states and controls too, such
         as `viz.Live`.
     throw: raise SolveError, with ``.solution``, if the solve does not converge; else return the best iterate.

@@ -34,13 +34,17 @@ as many times those of the first one, and so many times that where the second on
 
 
 class Beginning(NamedTuple):
-    """First trajectory of a solve: X (N+1, nx), U (N, nu), gaps (N, n), notes of its rollout, start: in words."""
+    """First trajectory of a solve: X (N+1, nx), U (N, nu), gaps (N, n), notes of its rollout, start: in words.
+
+    motion: X, U that follow from the guess where other states are imposed, if they are finite.
+    """
 
     X: Array
     U: Array
     gaps: Array
     notes: Array
     start: str
+    motion: tuple[Array, Array] | None = None
 
 
 def start_policy(problem: Problem, guess: Start) -> Guess:
@@ -82,7 +86,7 @@ def begun(problem: Problem, guess: Guess) -> Beginning:
         return Beginning(X, rolled, closed, noted, start)  # there is no motion from x0 either: where it ends is told
     if np.isfinite(X).all() and np.abs(d.difference(guess.X, X)).max() < CLOSED:
         return Beginning(X, held, closed, NO_NOTES, start)
-    return Beginning(guess.X, held, gaps, NO_NOTES, start)
+    return Beginning(guess.X, held, gaps, NO_NOTES, start, (X, rolled) if np.isfinite(X).all() else None)
 
 
 def _no_motion(problem: Problem, guess: Guess, held: Array, X: Array, U: Array) -> str:

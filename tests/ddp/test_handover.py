@@ -10,7 +10,7 @@ from test_full_space import noisy, point_to_point
 import ddp
 import problems
 from ddp.interior import handover
-from dynamics import ContinuousDynamics
+from dynamics import ContinuousDynamics, RobotDynamics, load
 from problems import arm, cartpole, pendulum, quadruped
 from problems.costs import ControlCost, StateCost
 
@@ -175,3 +175,17 @@ def test_steps_from_given_states_do_not_go_to_and_fro_where_curvature_jumps(stee
     solution = ddp.solve(replace(free, constraints=[never_binds]), guess=way)
     assert solution.iterations <= most  # 9, 18, 39 and 9 by whole steps
     assert solution.cost == pytest.approx(ddp.solve(free).cost, rel=1e-9)
+
+
+@pytest.mark.parametrize(("turn", "horizon"), [(1.0, 60), (-1.0, 30)])
+@pytest.mark.parametrize("given", [False, True])
+def test_states_that_are_imposed_lead_to_no_more_than_the_motion_of_their_controls_costs(turn, horizon, given):
+    system = RobotDynamics(load("ur10"), 0.01)
+    limits, rest = 0.25 * system.robot.model.effortLimit, np.zeros(6)  # too little to hold the arm
+    start, goal = np.r_[system.robot.q0, rest], np.r_[system.robot.q0 + turn, rest]
+    costs = [ControlCost(rest, np.full(6, 1e-4))], [StateCost(system, goal, np.full(12, 100.0))]
+    problem = ddp.Problem(system, *costs, start, horizon, control_limits=(-limits, limits))
+    U = np.tile(np.clip(system.nominal_control(start), -limits, limits), (horizon, 1))
+    falling = problem.cost(system.rollout(start, U), U)
+    guess = (np.tile(start, (horizon + 1, 1)), U) if given else U
+    assert ddp.solve(problem, guess=guess, throw=False).cost < 0.1 * falling
