@@ -17,7 +17,7 @@ from ddp.files import as_path
 from ddp.many.identity import difference, identity_of
 from ddp.many.plan import points_of
 from ddp.many.rows import ARRAYS, SCALARS, STARTS, Source, as_texts, solution_of
-from ddp.many.store import TEXTS, attribute, opened, waiting
+from ddp.many.store import TEXTS, attribute, opened, reading, waiting
 from ddp.problem import Problem
 from ddp.protocols import Array
 from ddp.solutions.solution import Solution
@@ -89,7 +89,10 @@ class Solutions:
         if problem is not None and not isinstance(problem, Problem):
             raise ProblemError(f"problem: expected a Problem, got {said(problem)}")
         group = opened(as_path(path), "path")
-        over = {name.removeprefix("over."): group[name][:] for name in group.array_keys() if name.startswith("over.")}
+        with reading(path):
+            ahead = waiting(as_path(path, "path"), group)
+            names = [name for name in group.array_keys() if name.startswith("over.")]
+            over = {name.removeprefix("over."): group[name][:] for name in names}
         if problem is not None:
             varied = attribute(group, "varied")
             told = _differing(problem, attribute(group, "problem"), () if varied else over)
@@ -99,7 +102,7 @@ class Solutions:
                     told = _differing(problem, varied["problem"])
             if told:
                 raise ProblemError(f"problem: {path} is a store of another problem, which differs in {told}")
-        return Solutions(group, over, problem, waiting(as_path(path, "path"), group))
+        return Solutions(group, over, problem, ahead)
 
     def __len__(self) -> int:
         return len(self.done)
@@ -129,15 +132,19 @@ class Solutions:
     def __repr__(self) -> str:
         kinds = ", ".join(f"{n} {kind}" for kind, n in sorted(Counter(self.kind[self.done].tolist()).items()))
         kept = ", ".join(name for name in ARRAYS if name in self._kept())
-        where = "memory" if isinstance(self._source, np.ndarray) else self._source.store.root
-        return f"<Solutions: {self}; kinds: {kinds or 'none'}; {kept} in {where}>"
+        return f"<Solutions: {self}; kinds: {kinds or 'none'}; {kept} in {self._where}>"
+
+    @property
+    def _where(self) -> str:
+        return "memory" if isinstance(self._source, np.ndarray) else str(self._source.store.root)
 
     @cached_property
     def done(self) -> NDArray[np.bool_]:
         """Which samples there is a row of (M,); all, but in a store that is not complete."""
         if isinstance(self._source, np.ndarray):
             return np.ones(len(self._source), dtype=bool)
-        return np.asarray(self._source["done"][:], bool)
+        with reading(self._where):
+            return np.asarray(self._source["done"][:], bool)
 
     def _kept(self) -> set[str]:
         """Names of what was kept."""
@@ -155,7 +162,8 @@ class Solutions:
         except (KeyError, ValueError):
             raise ProblemError(f"{name}: it was not kept, see `keep`") from None
         if name not in ARRAYS:
-            found = as_texts(found[:]) if name in TEXTS else np.asarray(found[:])
+            with reading(self._where):
+                found = as_texts(found[:]) if name in TEXTS else np.asarray(found[:])
             vars(self)[name] = found
         return found
 
@@ -165,7 +173,8 @@ class Solutions:
             return self._source[i]
         kinds = dict(SCALARS)
         kept = [name for name in self._source.array_keys() if name in {*kinds, *ARRAYS}]
-        values = {name: self._source[name][i : i + 1 or None] for name in kept}
+        with reading(self._where):
+            values = {name: self._source[name][i : i + 1 or None] for name in kept}
         made = np.zeros((), [
             (name, kinds[name]) if name in TEXTS else (name, value.dtype, value.shape[1:])
             for name, value in values.items()

@@ -76,11 +76,12 @@ class Store:
             self._check_room()
             self._create(zarr, arrays, attributes, axes)
         self.group = opened(self.path)
-        self._check(attributes)
+        with reading(self.path, "into"):
+            self._check(attributes)
+            self._settled = self.group["done"][:].astype(bool)
         self.parts = Parts(_parts_of(self.path.absolute(), self.group))
         for begun in self.path.parent.glob(f".{glob.escape(self.path.name)}.*.new"):  # by processes that were killed
             shutil.rmtree(begun, ignore_errors=True)
-        self._settled = self.group["done"][:].astype(bool)
         with self._alone():
             for left in self.path.rglob("*.partial"):  # zarr's names of files that killed processes were writing
                 left.unlink(missing_ok=True)
@@ -260,10 +261,24 @@ def opened(path: Path, field: str = "into") -> Any:
         raise ProblemError(f"{field}: {shown(path)} is no store of solves")
     if sign[1] != VERSION:
         raise ProblemError(f"{field}: {shown(path)} is a store of version {sign[1]}, expected {VERSION}: solve anew")
-    varied = {f"over.{name}" for name in attribute(group, "over")}
-    if missing := ({"done", *(name for name, _ in SCALARS)} - {"row"} | varied) - set(group.array_keys()):
+    with reading(path, field):
+        varied = {f"over.{name}" for name in attribute(group, "over")}
+        missing = ({"done", *(name for name, _ in SCALARS)} - {"row"} | varied) - set(group.array_keys())
+    if missing:
         raise ProblemError(f"{field}: {shown(path)} is damaged, it lacks {', '.join(sorted(missing))}: solve anew")
     return group
+
+
+@contextmanager
+def reading(path: str | os.PathLike[str], field: str = "path") -> Iterator[None]:
+    """Tell in a ProblemError of files that are cut or changed, whatever zarr has to say of them."""
+    try:
+        yield
+    except ProblemError:
+        raise
+    except Exception as reason:
+        damage = f"{type(reason).__name__}: {reason}"
+        raise ProblemError(f"{field}: {shown(Path(path))} is damaged ({damage}): solve anew") from None
 
 
 def attribute(group: Any, name: str) -> Any:
