@@ -30,17 +30,13 @@ def dynamics(step: int, jacobian: int, hessian: int, nx: int, nu: int, dt: float
 
 
 class _OfC(ByKnot):
-    thread_safe = True  # type: ignore[assignment]
+    thread_safe, lanes = True, WIDTH  # type: ignore[assignment]
 
     def __init__(self, step: int, jacobian: int, hessian: int, nx: int, nu: int, dt: float) -> None:
         given = (("step", step), ("jacobian", jacobian), ("hessian", hessian))
         self._addresses = tuple(integer(field, address, 1) for field, address in given)
         self.nx, self.nu, self.dt = positive_integer("nx", nx), positive_integer("nu", nu), positive("dt", dt)
         self._space = as_space(None, self.nx)
-
-    @property
-    def lanes(self) -> int:
-        return WIDTH
 
     @property
     def record_size(self) -> int:

@@ -49,6 +49,8 @@ class Follower:
     waiting: why there are no efforts, or "".   started: time [s] of the first ones, or None.
     cut: of the last efforts those beyond the limits of the robot's file, by name, as the policy wanted them [N m, N];
     `control` returns the limits in their place.
+    walks: whether it takes commands of velocity.   plans: whether `plan` is to be called.   floats: whether the base is
+    free, and measured by `measure_base`.
     Times are those of one clock; call `restart` after it was set back. Raises ProblemError for bad input.
     """
 
@@ -73,6 +75,8 @@ class Follower:
         self._columns = [self._singles[name].iv for name in self.joints]
         self.patience, self.within = positive("patience", patience), positive("within", within)
         self._planner = None if isinstance(policy, Policy) else policy
+        self.walks, self.plans = isinstance(policy, Walking), self._planner is not None
+        self.floats = self._free is not None
         self._policies, self._lock = Succession(), threading.Lock()
         if isinstance(policy, Policy):
             self._policies.add(policy)
@@ -84,21 +88,6 @@ class Follower:
         self.started: float | None = None
         self.cut: dict[str, float] = {}
         self._forget()
-
-    @property
-    def walks(self) -> bool:
-        """Whether it takes commands of velocity."""
-        return isinstance(self._planner, Walking)
-
-    @property
-    def plans(self) -> bool:
-        """Whether `plan` is to be called."""
-        return self._planner is not None
-
-    @property
-    def floats(self) -> bool:
-        """Whether the base is free, and measured by `measure_base`."""
-        return self._free is not None
 
     def warm(self) -> None:
         """Compile what `control` and `plan` call, so that they answer in time from the first call on."""

@@ -79,6 +79,7 @@ class Walking(Closing):
     rounded to steps of dt.
     latency [s]: from a measurement to when its plan is there.   weights: as of `gaits.trot`, but softer on feet.
     solver: of all plans but the first.   workers: threads, as in `solve`.
+    system: the robot's dynamics through one cycle.   floor [m]: height of the ground under the robot that stands.
 
     Raises ProblemError for bad input.
     """
@@ -106,25 +107,16 @@ class Walking(Closing):
         cycle = repeating(stance, groups, swing, support, flight, dt, lift, DAMPING)
         self.windows = Windows(cycle, GaitTerms(stance, weights, friction, grip, effort), lift)
         units = Units(stance.height, stance.mass, stance.gravity)
+        self.system, self.floor = cycle.system, float(stance.places[:, 2].mean())
         self._stiff = stiffness(units, stance.robot, cycle.system.actuation)
         self.solver, self._solves = solver, Successive(workers)
         self.restart()
-
-    @property
-    def system(self) -> PhasedDynamics:
-        """The robot's dynamics through one cycle."""
-        return self.windows.cycle.system
 
     @property
     def x0(self) -> Array:
         """The state (nx,) in which the robot stands."""
         stance = self.windows.cycle.stance
         return np.concatenate([stance.q, np.zeros(stance.robot.nv)])
-
-    @property
-    def floor(self) -> float:
-        """Height of the ground under the robot that stands [m]."""
-        return float(self.windows.cycle.stance.places[:, 2].mean())
 
     def restart(self) -> None:
         """Begin again: the next plan is a first one, of a robot that stands."""
