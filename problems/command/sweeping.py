@@ -21,6 +21,7 @@ file = "weights.npy"            # one sample a row; or values = [...]
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import click
@@ -52,12 +53,12 @@ WAYS = "normal", "times", "plus", "shift", "file", "values"
     "--shard", metavar="NUMBER/COUNT",
     help="Solve one of so many shares, into a store that all write to. Shares are of blocks of some 32 samples.",
 )  # fmt: skip
-@click.option("--into", type=click.Path(), help="Another store than the plan's.")
+@click.option("--into", type=click.Path(), help="Another store than the plan's, if that has one.")
 @click.option("--quiet", is_flag=True, help="Show no progress.")
 @JSON
 def sweep(plan: str, shard: str | None, into: str | None, quiet: bool, as_json: bool) -> None:
     """Solve a problem many times by the plan in file PLAN, and keep the solutions in a store."""
-    given = read(Path(plan))
+    given = read(Path(plan), {} if into is None else {"into": into})
     problem, over = made(given, Path(plan).parent)
     for name, values in over.items():
         if given["samples"] not in (None, count := len(np.atleast_1d(values))):
@@ -66,24 +67,25 @@ def sweep(plan: str, shard: str | None, into: str | None, quiet: bool, as_json: 
     start = None if given["start"] in (None, "own guess") else given["start"]
     processes = None if given["processes"] is None else integer("processes", given["processes"], 1)
     solutions = solve_many(
-        problem, over, _solver(given), processes, start, into or given["into"], given["keep"], given["dtype"],
+        problem, over, _solver(given), processes, start, given["into"], given["keep"], given["dtype"],
         given["retries"], not quiet, None if shard is None else share(shard), given["verify"],
     )  # fmt: skip
     done, converged = int(solutions.done.sum()), int(solutions.converged[solutions.done].sum())
     failures = [one._asdict() for one in solutions.failures()] if as_json else []
     data = {"samples": len(solutions), "solved": done, "converged": converged, "failures": failures}
-    tell(as_json, data, f"{into or given['into']}: {solutions}")
+    tell(as_json, data, f"{given['into']}: {solutions}")
     end(done == converged)
 
 
-def read(path: Path) -> dict[str, Any]:
-    """The entries of a plan; ProblemError for one that there is not."""
+def read(path: Path, instead: Mapping[str, Any] = MappingProxyType({})) -> dict[str, Any]:
+    """The entries of a plan, or those that are given instead; ProblemError for one that there is not."""
     try:
         entries = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as reason:
         raise ProblemError(f"{path}: cannot be read as TOML: {reason}") from None
     for name in entries:
         choice(str(path), name, OPTIONS, "there is no entry")
+    entries |= instead
     for name in ("problem", "into", "over"):
         if name not in entries:
             raise ProblemError(f"{path}: expected an entry {name}")
