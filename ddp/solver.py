@@ -47,6 +47,9 @@ FROM_ELSEWHERE = 3
 """Attempts from other motions, at most, where it is not proven that there is no way; see `impossible.elsewhere`. One is
 enough where a minimum was found, though far from its target."""
 
+SAME = 1e-2
+"""Relative difference of costs and violations, at most, where two attempts have ended at the same motion."""
+
 AROUND = 100
 """Iterations, at most, from detours and from other motions: nearly all that converge take fewer."""
 
@@ -93,11 +96,11 @@ def solve(
     what the straight way violates (`ddp.constraints.detours`); from the guess itself, unless that failed with states
     that violate constraints, or was where they had begun; after failures from the default guess, too; from the states
     to which 200 such iterations have led, if they have not ended; then from a few motions, around the minimum if one
-    was found, that violate constraints in other ways (`ddp.constraints.impossible`): if there are none, they cannot be
-    met, and the status says so. The cheapest minimum is kept; iterations of all attempts count, and stand in
-    ``history``. After failures from guesses, and where none converges, or to no minimum, the augmented Lagrangian
-    (`augmented`) is tried, whose gains give way to what disturbs them as much as the last penalties let them; where no
-    detour mends what the straight way violates, before steps begin anew.
+    was found, that violate constraints in other ways (`ddp.constraints.impossible`), until one ends where another did:
+    if there are none, they cannot be met, and the status says so. The cheapest minimum is kept; iterations of all
+    attempts count, and stand in ``history``. After failures from guesses, and where none converges, or to no minimum,
+    the augmented Lagrangian (`augmented`) is tried, whose gains give way to what disturbs them as much as the last
+    penalties let them; where no detour mends what the straight way violates, before steps begin anew.
 
     A minimum from the default guess may be much dearer than the best one where a joint turns by more than 2.2 rad and
     the end costs more than states alone. Unless it misses a target that is known to be out of reach, a few iterations
@@ -215,12 +218,14 @@ class _Task(NamedTuple):
             tried(others[0], around, AROUND)
         elif rolls := rolls and outcome.violation > TOLERANCE and goes_on(anew=False):
             left = tried(others[-1], guess).status.ending is Ending.ITERATIONS
+        ended = [outcome]
         starts: list[Start] = [guess] if led and not astray else []
         plain = isinstance(guess, np.ndarray) and np.array_equal(guess, start_policy(self.problem, None).U)
         if not (guess is None or plain or outcome.converged):
             starts.append(None)
         for begun in starts:
             found = tried(others[0], begun) if goes_on(anew=True) else outcome
+            ended.append(found)
             if found.status.ending is Ending.ITERATIONS and goes_on(anew=True):
                 tried(others[0], (found.X, found.U), AROUND)
         if not (rolls or outcome.converged) and outcome.violation > TOLERANCE and goes_on(anew=False):
@@ -230,9 +235,10 @@ class _Task(NamedTuple):
             if outcome.converged and not reached.converged:
                 reached = outcome
             for U in elsewhere(self.problem, reached.U, reached.multipliers)[:most]:
-                tried(others[0], U, AROUND)
-                if not goes_on(anew=True):
+                found = tried(others[0], U, AROUND)
+                if not goes_on(anew=True) or any(_is_same(found, one) for one in ended):
                     break
+                ended.append(found)
         if left and goes_on(anew=False):
             tried(others[-1], guess, solver.max_iterations)
         return _told(outcome, history, solver.max_iterations)
@@ -279,6 +285,13 @@ def _better(one: Solution, other: Solution) -> Solution:
         return other
     cut = one.status.ending is Ending.ITERATIONS  # of the first attempt's own limit
     return other if not one.converged and (cut or _left(other) <= _left(one)) else one
+
+
+def _is_same(one: Solution, other: Solution) -> bool:
+    """Whether two attempts have ended at the same minimum of violations."""
+    unmet = one.status.ending is other.status.ending is Ending.UNMET
+    pairs = (one.cost, other.cost), (one.violation, other.violation)
+    return unmet and all(abs(a - b) <= SAME * abs(a) for a, b in pairs)
 
 
 def _left(solution: Solution) -> tuple[float, float]:

@@ -10,7 +10,8 @@ import ddp
 from ddp import DDP, Problem
 from ddp.solver import is_far
 from dynamics import FunctionDynamics, RobotDynamics, load
-from problems.constraints import FramePositionEquality, JointLimits, VelocityLimits
+from problems import cartpole
+from problems.constraints import FramePositionEquality, JointLimits, StateEquality, VelocityLimits
 from problems.costs import ControlCost, FramePosition, StateCost
 from problems.obstacles import CapsuleClearance, Sphere, SphereClearance
 
@@ -204,3 +205,12 @@ def test_the_way_of_states_that_meet_the_constraints_is_kept(side, tmp_path):
     assert side * found.X[20, 1] > 0.3
     again = ddp.solve(problem, guess=(X, np.zeros((40, 2))), checkpoint=tmp_path / "kept.npz")
     np.testing.assert_array_equal(again.X, found.X)
+
+
+def test_other_motions_are_not_tried_once_one_has_ended_at_the_violations_of_another():
+    rail, swing = ddp.Inequality(lambda x, u: x[0], lower=-0.3, upper=0.3), cartpole.swing_up(1.0, 0.5, 0.6, horizon=80)
+    up = StateEquality(swing.dynamics, np.array([0.0, np.pi, 0.0, 0.0]))
+    fields = {"terminal": [], "constraints": [rail], "terminal_constraints": [up], "control_limits": (-20.0, 20.0)}
+    solution = ddp.solve(replace(swing, **fields), throw=False)
+    assert solution.status.ending is ddp.Ending.UNMET
+    assert solution.iterations < 220
