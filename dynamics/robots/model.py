@@ -34,12 +34,11 @@ class Robot:
     loops: pairs of frames that are held together, which implicit steps keep; q0 is made to close them. ModelError if
     they cannot be closed, or if one holds what others hold.
     What is compiled stays: changes of ``model`` after this (gravity, inertias) need a new ``load(model)``, which solves
-    tell of.   built: copy of the model as it was compiled; None where it is made of what was compiled.
+    tell of.
     """
 
     room = 0
     loops: tuple[Loop, ...] = ()
-    built: pin.Model | None = None
     _sent: bytes
     _of: tuple[Robot, Array]
     _first: Array
@@ -56,7 +55,7 @@ class Robot:
         for name in ("stiffness", "springref"):
             if (given := getattr(self.equipment, name)) is not None:
                 setattr(tree, name, given)
-        self.tree, self.handle, self.built = tree, tree.handle, self.model.copy()
+        self.tree, self.handle = tree, tree.handle
         self._resisting: dict[tuple[bool, bool], Tree] = {}
         self.branches: dict[str, tuple[Any, Any]] = {}
         self.q0 = joints.rest(self.model) if q0 is None else as_array("q0", q0, (model.nq,), ModelError).copy()
@@ -219,7 +218,7 @@ class Robot:
         tree, twin = self.tree.replace(inertia=first * ratio[:, None]), object.__new__(Robot)
         assert self.tree.weightless is not None
         tree.weightless = self.tree.weightless.replace(inertia=tree.inertia)
-        of_masses = "model", "built", "tree", "handle", "_resisting", "_visuals", "_sent"
+        of_masses = "model", "tree", "handle", "_resisting", "_visuals", "_sent"
         vars(twin).update({name: value for name, value in vars(self).items() if name not in of_masses})
         vars(twin).update(tree=tree, handle=tree.handle, _resisting={}, _of=(self, wanted.copy()))
         twin.branches = self.branches.copy()
@@ -289,7 +288,7 @@ class Robot:
         return self.name, self.tree, self.q0, self.equipment, self.loops
 
     def __getstate__(self) -> dict[str, object]:
-        others = "model", "built", "handle", "_visuals", "_of"  # the first as bytes, the others are of this process
+        others = "model", "handle", "_visuals", "_of"  # the first as bytes, the others are of this process
         kept = {name: value for name, value in vars(self).items() if name not in others}
         return kept if "_sent" in kept else kept | {"_sent": pickle.dumps(self.model, protocol=5)}
 

@@ -20,6 +20,7 @@ from dynamics.robots.joints import NUMBERS
 from dynamics.robots.libraries import pin
 
 Indices = NDArray[np.int64]
+_UPPER = np.triu_indices(3)
 OfTree = TypeVar("OfTree", bound="Tree")
 
 
@@ -173,22 +174,49 @@ def arrays_of(model: pin.Model, rods: Collection[int] = ()) -> dict[str, Any]:
             raise ModelError(f"{name} of {model.name}: expected {expected}, got {values}")
     found = list(model.joints)[1:]
     kind = np.array([ROD if b in rods else joints.kind_of(model, b + 1) for b in range(nb)])
-    subspace, placement, inertia = np.zeros((nv, 6)), np.zeros((nb, 12)), np.zeros((nb, 10))
+    subspace, copied = np.zeros((nv, 6)), copied_numbers(model)
     for b, joint in enumerate(found):
         if b not in rods:
             subspace[joint.idx_v : joint.idx_v + joint.nv] = joints.subspace(model, b + 1)
-        frame = model.jointPlacements[b + 1]
-        placement[b] = np.concatenate([frame.rotation.ravel(), frame.translation])
-        inertia[b] = moments(model.inertias[b + 1], model.names[b + 1])
-    if not np.isfinite(placement).all():
-        bad = int(np.argwhere(~np.isfinite(placement))[0][0])
-        raise ModelError(f"{model.name}: joint {model.names[bad + 1]!r} has a placement that is not finite")
+    _check_bodies(model, copied["placement"], copied["inertia"])
     parent, sizes = np.array(list(model.parents)[1:]) - 1, [(joint.nq, joint.nv) for joint in found]
     return {
-        **structure(parent, kind, np.array(sizes), placement, subspace), "inertia": inertia,
-        "armature": np.array(model.armature, dtype=np.float64), "gravity": np.array(model.gravity.vector),
-        "damping": np.array(model.damping, dtype=np.float64),
+        **structure(parent, kind, np.array(sizes), copied["placement"], subspace), **copied,
+    }
+
+
+def copied_numbers(model: pin.Model) -> dict[str, Array]:
+    """The arrays of a tree that hold a model's own numbers: changes of the model after this leave them as they are.
+
+    inertia: mass, first and second moment about the body frame's origin: J = ½ tr(I) 1 - I + m r rᵀ.
+    """
+    bodies, frames = model.inertias.tolist()[1:], model.jointPlacements.tolist()[1:]
+    m, r, I = (np.array([getattr(body, name) for body in bodies]) for name in ("mass", "lever", "inertia"))
+    inertia, placement = np.empty((len(bodies), 10)), np.empty((len(bodies), 12))
+    with np.errstate(invalid="ignore", over="ignore"):
+        inertia[:, 0], inertia[:, 1:4] = m, m[:, None] * r
+        J = 0.5 * np.trace(I, axis1=1, axis2=2)[:, None, None] * np.eye(3) - I
+        inertia[:, 4:] = (J + m[:, None, None] * (r[:, :, None] * r[:, None, :]))[:, *_UPPER]
+    pose = np.array([frame.homogeneous for frame in frames])
+    placement[:, :9], placement[:, 9:] = pose[:, :3, :3].reshape(-1, 9), pose[:, :3, 3]
+    return {
+        "gravity": np.array(model.gravity.vector), "inertia": inertia, "placement": placement,
+        "armature": np.array(model.armature, dtype=np.float64), "damping": np.array(model.damping, dtype=np.float64),
     }  # fmt: skip
+
+
+def _check_bodies(model: pin.Model, placement: Array, inertia: Array) -> None:
+    """Raise ModelError for the first joint whose place, or link whose inertia, is not finite, or of negative mass."""
+    for b, joint in enumerate(list(model.names)[1:]):
+        if not np.isfinite(placement[b]).all():
+            raise ModelError(f"{model.name}: joint {joint!r} has a placement that is not finite")
+        if not np.isfinite(inertia[b]).all():
+            of = {name: getattr(model.inertias[b + 1], name) for name in ("mass", "lever", "inertia")}
+            name = next((name for name, given in of.items() if not np.isfinite(given).all()), "inertia")
+            raise ModelError(f"{name} of the link at joint {joint!r}: expected finite numbers, got {said(of[name])}")
+        if inertia[b, 0] < 0.0:
+            mass = inertia[b, 0]
+            raise ModelError(f"mass of the link at joint {joint!r}: expected a positive number [kg], got {mass}")
 
 
 def structure(parent: Indices, kind: Indices, sizes: Indices, placement: Array, subspace: Array) -> dict[str, Any]:
@@ -267,18 +295,6 @@ def segments(previous: Indices) -> tuple[Indices, Indices]:
             relatives.extend(mine)
         segment[-1][1] = i + 1
     return np.array(segment, dtype=np.int64).reshape(-1, 4), np.array(relatives, dtype=np.int64)
-
-
-def moments(inertia: pin.Inertia, joint: str) -> Array:
-    """Mass, first and second moment about the body frame's origin: J = ½ tr(I_o) 1 - I_o."""
-    for name in ("mass", "lever", "inertia"):
-        if not np.isfinite(given := getattr(inertia, name)).all():
-            raise ModelError(f"{name} of the link at joint {joint!r}: expected finite numbers, got {said(given)}")
-    if inertia.mass < 0.0:
-        raise ModelError(f"mass of the link at joint {joint!r}: expected a positive number [kg], got {inertia.mass}")
-    m, r = inertia.mass, inertia.lever
-    J = 0.5 * np.trace(inertia.inertia) * np.eye(3) - inertia.inertia + m * np.outer(r, r)
-    return np.array([m, *(m * r), J[0, 0], J[0, 1], J[0, 2], J[1, 1], J[1, 2], J[2, 2]])
 
 
 def space_of_configurations(tree: Tree) -> Space:

@@ -12,6 +12,7 @@ from dynamics.robots.joints import NO_LIMIT, UNIT_NUMBERS, Ranges
 from dynamics.robots.libraries import pin
 from dynamics.robots.massless_joints import mass_matrix
 from dynamics.robots.model import Robot
+from dynamics.robots.tree import copied_numbers
 
 BEYOND = 1e-3
 """Distance beyond a limit, or out of reach, that is worth a word [rad, m]."""
@@ -27,6 +28,8 @@ LONG = 1.0
 """Steps of robots this long are taken for milliseconds [s]."""
 MOST = 3
 """Names in one sentence."""
+OF_MODELS = {"inertia": "inertias", "placement": "jointPlacements"}
+"""Names that Pinocchio's models have for arrays of trees."""
 DECAYS = {"semi-implicit-euler": 2.0, "euler": 2.0, "rk4": 2.785}
 """Largest stable product of a step and a rate of decay, by explicit integrators."""
 
@@ -101,16 +104,18 @@ def strangers(robot: Robot, terms: Iterable[Any]) -> Iterator[str]:
 
 def _changed(robot: Robot) -> Iterator[str]:
     """Numbers of Pinocchio's model that were changed after it was compiled."""
-    now, then = robot.model, robot.built
-    if then is not None and now != then:
-        same = {"gravity": now.gravity == then.gravity}
-        for name in ("inertias", "jointPlacements"):
-            pairs = zip(getattr(now, name), getattr(then, name), strict=False)
-            same[name] = all(one.isApprox(other, 1e-9) for one, other in pairs)
-        same |= {name: np.array_equal(getattr(now, name), getattr(then, name)) for name in ("armature", "damping")}
-        if changed := ", ".join(name for name, kept in same.items() if not kept):
-            old = f"{robot.name} moves as it did before: mayne.load(robot.model) is the robot of what it is now"
-            yield f"robot.model: {changed} changed since it was compiled, {old}"
+    pairs = {name: (now, getattr(robot.tree, name)) for name, now in copied_numbers(robot.model).items()}
+    unlike = [name for name, pair in pairs.items() if not _nearly(*pair)]
+    if changed := ", ".join(OF_MODELS.get(name, name) for name in unlike):
+        old = f"{robot.name} moves as it did before: mayne.load(robot.model) is the robot of what it is now"
+        yield f"robot.model: {changed} changed since it was compiled, {old}"
+
+
+def _nearly(now: Array, then: Array) -> bool:
+    """Whether rows are equal but for rounding, as those of bodies are whose masses were varied."""
+    if now.tobytes() == then.tobytes():
+        return True
+    return bool((np.abs(now - then) <= 1e-12 * np.abs(then).max(axis=-1, keepdims=True)).all())
 
 
 def _driven(system: Any, terms: list[Any]) -> Iterator[str]:

@@ -1,5 +1,7 @@
 """Doubts about problems are told once, name what is meant, and are silent about problems that are well made."""
 
+import copy
+import pickle
 from dataclasses import replace
 from functools import partial
 
@@ -65,7 +67,18 @@ def test_a_model_that_is_changed_after_it_was_compiled_is_told():
     (told,) = doubts(problem)
     assert told.startswith("robot.model: gravity, inertias changed since it was compiled, ur5 moves as it did before")
     assert not doubts(replace(problem, dynamics=dynamics.RobotDynamics(dynamics.load(model), 0.01), terminal=[]))
-    assert not doubts(arm.reach(horizon=3).varying(masses=2.0 * problem.dynamics.robot.masses))
+
+
+def test_changed_models_are_told_of_copies_and_of_robots_of_other_masses():
+    problem = arm.reach(horizon=3)
+    lighter = problem.varying(masses=0.7 * problem.dynamics.robot.masses)
+    assert not doubts(lighter)
+    assert not doubts(pickle.loads(pickle.dumps(lighter)))
+    problem.dynamics.robot.model.gravity.linear = np.zeros(3)
+    copied, twin = copy.deepcopy(problem), problem.varying(masses=2.0 * problem.dynamics.robot.masses)
+    twin.dynamics.robot.model.inertias[2] = pin.Inertia(2.0, np.zeros(3), np.eye(3))
+    for changed, names in ((copied, "gravity"), (twin, "gravity, inertias")):
+        assert any(f"robot.model: {names} changed since it was compiled" in told for told in doubts(changed))
 
 
 def test_sensors_of_another_robot_with_as_many_joints_are_told(reach, caplog, monkeypatch):
