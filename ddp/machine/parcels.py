@@ -12,7 +12,7 @@ import pickle
 import sys
 from abc import ABCMeta
 from collections.abc import Iterator, MutableMapping, Sequence
-from types import FunctionType
+from types import FunctionType, ModuleType
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -258,3 +258,23 @@ class _Values(MutableMapping[str, Any]):
     def __reduce__(self) -> Any:
         """Copies are plain: structs that name each other could not be copied before their values were there."""
         return dict, (dict(self),)
+
+
+def read_only(value: object) -> Iterator[np.ndarray]:
+    """Arrays within a value that cannot be written to, which its copies may share: as new ones they could be."""
+    seen: set[int] = set()
+    left = [value]
+    while left:
+        one: Any = left.pop()
+        if id(one) in seen or isinstance(one, (type, FunctionType, Kernel, ModuleType)):
+            continue
+        seen.add(id(one))
+        if isinstance(one, np.ndarray):
+            if not one.flags.writeable:
+                yield one
+        elif isinstance(one, (list, tuple)):
+            left += one
+        elif isinstance(one, dict):
+            left += one.values()
+        elif type(one).__dictoffset__:
+            left += object.__getattribute__(one, "__dict__").values()

@@ -83,6 +83,11 @@ class Contact:
         self._check_wheel(where, gains)
         settle(self, target=None if self.target is None else _target(self))
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        settle(self, **state)
+        if isinstance(self.target, np.ndarray):
+            self.target.flags.writeable = False
+
     def _check_wheel(self, where: str, gains: Array) -> None:
         """Check what belongs to rolling, and that there is none of it elsewhere."""
         if self.kind != "rolling":

@@ -72,6 +72,10 @@ class SteppedRobot(ABC):
             raise AttributeError(f"{name}: kernels have it already: make another {type(self).__name__} with it")
         super().__setattr__(name, value)
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self.actuation.flags.writeable = False
+
     @property
     @abstractmethod
     def _scheme(self) -> Scheme:

@@ -342,6 +342,13 @@ def test_copies_of_problems_are_problems(reach, solution):
         pickle.dumps(own)
 
 
+def test_numbers_that_kernels_have_cannot_be_written_to_in_deep_copies(reach):
+    copied = copy.deepcopy(reach)
+    for numbers in (copied.x0, copied.lower, copied.running[0].weights, copied.terminal[1].weights):
+        with pytest.raises(ValueError, match="read-only"):
+            numbers[:] = 0.0
+
+
 @pytest.mark.parametrize("build", [arm.reach, cartpole.swing_up, pendulum.swing_up, quadrotor.loop])
 def test_solves_in_the_memory_of_others_leave_no_trace(build):
     problem, name = build(), "terminal[0].weights"

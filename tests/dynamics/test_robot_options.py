@@ -1,5 +1,7 @@
 """Options of a robot's discrete steps and what they are given: defaults, and checks at the border."""
 
+import copy
+import pickle
 
 import numpy as np
 import pinocchio as pin
@@ -41,6 +43,13 @@ def test_maps_of_controls_that_kernels_have_cannot_be_written_to():
         with pytest.raises(AttributeError, match=f"{name}: kernels have it already: make another RobotDynamics with"):
             setattr(RobotDynamics(robot, 0.01), name, value)
     assert Named(robot, 0.01).robot is robot
+    phased = dynamics.PhasedDynamics(robot, 0.01, dynamics.Phase([dynamics.Contact("tool0", target=np.zeros(3))], 2))
+    for copied in (copy.deepcopy(phased), pickle.loads(pickle.dumps(phased))):
+        for numbers in (copied.actuation, copied.phases[0].contacts[0].target):
+            with pytest.raises(ValueError, match="read-only"):
+                numbers[:] = 0.0
+        with pytest.raises(AttributeError, match="actuation: kernels have it already"):
+            copied.actuation = np.zeros((6, 6))
     C = np.eye(2)
     sensor = ddp.LinearSensor(C)
     C[:] = 0.0
