@@ -9,7 +9,7 @@ EPSILON = float(np.finfo(float).eps)
 
 DOWN_TO = 1e-6
 """The cost does not count as less than this fraction of what it fell by, or of ½ Σ l_xx x² + ½ Σ l_uu u² where that is
-less, as after a guess that led far away: it may end at zero."""
+less, as after a guess that led far away, nor as less than rounding of rounding of the fall: both may end at zero."""
 
 
 @kernel
@@ -34,7 +34,8 @@ def scales(l, separable, H, diagonal, X, U, cost, highest):
             weight = candidate
     changed = effort + max(0.0, highest - cost)
     size = 0.5 * (others * largest_square(X) + own * largest_square(U))
-    unit, grain = max(min(magnitude, changed), DOWN_TO * min(changed, size)), N * EPSILON**2 * size
+    unit = max(min(magnitude, changed), DOWN_TO * min(changed, size), EPSILON**2 * changed)
+    grain = N * EPSILON**2 * size
     return magnitude, weight, unit, EPSILON * magnitude, max(grain, 1e-12 * (unit + abs(cost))), grain
 
 
