@@ -230,6 +230,8 @@ class Problem:
 
     def total(self, X: Array, U: Array, notes: Array = cost_table.NO_NOTES) -> float:
         """The cost of a rollout X (N+1, nx) under U (N, nu), with its notes if known; infinite where it diverges."""
+        X = as_array("X", X, (self.horizon + 1, self.dynamics.nx), finite=False)
+        U = as_array("U", U, (self.horizon, self.dynamics.nu), finite=False)
         return self.objective.total(X, U, notes)
 
     def allocate(self, empty: Callable[[tuple[int, ...]], Array] = aligned_zeros) -> Derivatives:

@@ -35,11 +35,18 @@ class ByKnot(ABC):
     nu: int
     dt: float
     _space: Space | None = None
+    _fixed: tuple[str, ...] = ()
+    """Options that its steps have copied."""
     _traced: TracedFunction | None = None
     _linearize: tuple[str, Callable[..., Any] | None] = "linearize", None
     """A function of one's own that gives A and B of a knot, and its name."""
     _hessian: Callable[..., Any] | None = None
     """A function of one's own that gives the Hessian of a knot, contracted with a weight."""
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if name in self._fixed and name in vars(self):
+            raise AttributeError(f"{name}: steps have it already: make another {type(self).__name__} with it")
+        super().__setattr__(name, value)
 
     @abstractmethod
     def _called(self, x: Any, u: Any) -> Any:

@@ -29,6 +29,7 @@ class Around(ByKnot):
     """System around another one, ``system``, whose space of states is known."""
 
     _space: Space
+    _fixed = "system", "dt", "inputs", "memory"
 
     def __init__(self, system: Any) -> None:
         self.system: System = as_system(system, "system")

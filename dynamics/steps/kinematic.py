@@ -29,6 +29,8 @@ class KinematicDynamics(ByKnot):
     Accelerations are controls in ``augment.rates(KinematicDynamics(...))``. Terms of robots serve as they are.
     """
 
+    _fixed = "robot", "dt", "rates"
+
     def __init__(
         self, robot: Robot, dt: float, rates: ArrayLike | None = None, control_limits: ArrayLike | None = None
     ) -> None:

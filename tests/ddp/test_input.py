@@ -352,6 +352,14 @@ def test_limits_are_a_problem_s_own():
         limited.control_limits[0][0] = -3.0
 
 
+@pytest.mark.parametrize("ask", [ddp.Problem.cost, ddp.Problem.total])
+def test_a_cost_is_that_of_arrays_that_fit(ask):
+    X, U = np.zeros((11, 2)), np.zeros((10, 1))
+    for x, u, name in ((X[:4], U, "X"), (X[:, :1], U, "X"), (X, U[:3], "U"), (X, np.zeros((10, 2)), "U")):
+        with pytest.raises(ddp.ProblemError, match=f"{name}: expected shape"):
+            ask(problem(), x, u)
+
+
 def test_shapes_that_do_not_fit_are_told_and_no_divergence():
     def late(x, u):
         return 1.5 * x + (np.ones(3) if abs(x[0]) > 2.0 else u)

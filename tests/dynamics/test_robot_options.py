@@ -42,6 +42,11 @@ def test_maps_of_controls_that_kernels_have_cannot_be_written_to():
     for name, value in (("damping", True), ("dt", 0.02)):
         with pytest.raises(AttributeError, match=f"{name}: kernels have it already: make another RobotDynamics with"):
             setattr(RobotDynamics(robot, 0.01), name, value)
+    moved = dynamics.KinematicDynamics(robot, 0.01)
+    for system, name in ((moved, "dt"), (dynamics.augment.delays(moved, 1), "dt"), (moved, "rates")):
+        kind = type(system).__name__
+        with pytest.raises(AttributeError, match=f"{name}: steps have it already: make another {kind} with it"):
+            setattr(system, name, 0.02)
     assert Named(robot, 0.01).robot is robot
     phased = dynamics.PhasedDynamics(robot, 0.01, dynamics.Phase([dynamics.Contact("tool0", target=np.zeros(3))], 2))
     for copied in (copy.deepcopy(phased), pickle.loads(pickle.dumps(phased))):
