@@ -115,7 +115,7 @@ class Driver:
                 self._submit(*self._suspects.popleft())
             return
         crew = self._current()
-        most = crew.at_once if self._second else crew.workers  # tasks are small until one is measured
+        most = crew.at_once if self._second else _busy(crew)  # tasks are small until one is measured
         while self._ready and len(self._flying) < most:
             self._submit(self._next(crew), 0)
 
@@ -140,11 +140,12 @@ class Driver:
         """Blocks for a task of about a second, the largest ones that fit, but not so many that others wait."""
         most = 1
         if self._second:
-            idle = max(1, crew.workers - len(self._flying))
+            busy = _busy(crew)
+            idle = max(1, busy - len(self._flying))
             ready = sum(len(block.rows) for block in self._ready)
             given = sum(len(block.rows) for blocks, _ in self._flying.values() for block in blocks)
             longest = min(LASTING / self._second, (HEAVIEST << crew.is_here) / self._work.policies.itemsize)
-            share = max((self._left - given) / crew.workers, SHORTEST / self._second)
+            share = max((self._left - given) / busy, SHORTEST / self._second)
             most = max(WIDTH, int(min(longest, share, -(-ready // idle))))
         taken = [self._ready.pop(0)]
         if self._second and len(taken[0].rows) > most and not self._verifying and (taken[0].parents < 0).all():
@@ -258,6 +259,11 @@ class Driver:
                 needed.discard(row)
                 if not needed:
                     insort(self._ready, block, key=_turn)
+
+
+def _busy(crew: Crew) -> int:
+    """Tasks of a crew that are solved at the same time, about: the others wait."""
+    return max(1, min(crew.at_once // 2, cores()))
 
 
 def _turn(block: Block) -> tuple[bool, int]:

@@ -29,8 +29,6 @@ class Executor(Protocol):
 class Crew:
     """An executor for one batch: how many tasks it is given at a time, how it begins anew, and how it ends.
 
-    workers: tasks that are solved at the same time, about: others wait. Of an executor that does not tell, half of
-    those that it is given: it may have many machines.
     is_here: whether tasks share the memory of this process.   is_local: whether they write files where it reads them.
     """
 
@@ -39,10 +37,6 @@ class Crew:
 
     def __init__(self, executor: Executor) -> None:
         self._executor = executor
-        told = getattr(executor, "_max_workers", None)  # as of concurrent.futures and loky
-        self.workers = told if isinstance(told, int) and told > 0 else self.at_once // 2
-        if isinstance(executor, (ProcessPoolExecutor, ThreadPoolExecutor)):
-            self.workers = min(self.workers, cores())
 
     def submit(self, function: Callable[..., Any], *arguments: Any) -> Future[Any]:
         """Hand a task over; ProblemError if the executor takes none, or gives something else than a future."""
@@ -68,7 +62,7 @@ class Crew:
 class Here(Crew):
     """Runs tasks in this process, one after the other."""
 
-    at_once = workers = 1
+    at_once = 1
     is_here = True
 
     def __init__(self) -> None:
@@ -91,7 +85,7 @@ class Threads(Crew):
     def __init__(self, pool: ThreadPoolExecutor | None = None) -> None:
         self._own = ThreadPoolExecutor(cores(), thread_name_prefix="mayne") if pool is None else None
         super().__init__(self._own or pool)  # type: ignore[arg-type]
-        self.at_once, self.workers = 2 * cores(), cores()
+        self.at_once = 2 * cores()
 
     def close(self) -> None:
         """End threads that are not the user's; they finish the tasks that they are at."""
@@ -110,8 +104,7 @@ class Pool(Crew):
                 f"executor: this process is itself a daemonic one of multiprocessing, which cannot start {count} "
                 "processes: give executor=1, or start it with daemon=False"
             )
-        self.at_once, self.workers = 2 * count, min(count, cores())
-        self._count, self._has_begun = count, False
+        self.at_once, self._count, self._has_begun = 2 * count, count, False
         self._pool: ProcessPoolExecutor | None = None
 
     def _begin(self) -> ProcessPoolExecutor:

@@ -7,7 +7,7 @@ from concurrent.futures import Future
 import numpy as np
 
 import ddp
-from ddp.many import driver, executors
+from ddp.many import driver
 from ddp.many.plan import Block
 from ddp.many.rows import NONE, policy_type, row_type
 from ddp.many.work import Task, Work, solved
@@ -16,8 +16,6 @@ from problems import pendulum
 
 class Recorded:
     """An executor that solves at once, scouts slowly, and keeps how many samples each task had, and of which batch."""
-
-    _max_workers: int | None = 2
 
     def __init__(self):
         self.sizes, self.digests = [], set()
@@ -81,16 +79,6 @@ def test_tasks_are_filled_with_the_largest_blocks_that_fit(monkeypatch):
     full = [size for size in executor.sizes if size > most // 2]
     assert max(full) <= most
     assert np.mean(full) > 0.9 * most
-
-
-def test_short_batches_are_shared_by_workers_elsewhere_whatever_cores_are_here(monkeypatch):
-    for module in (driver, executors):
-        monkeypatch.setattr(module, "cores", lambda: 1)
-    problem, executor = pendulum.swing_up(horizon=5), Recorded()
-    executor._max_workers = None
-    X0 = problem.x0 + 0.1 * np.random.default_rng(0).normal(size=(1000, 2))
-    ddp.solve_many(problem, {"x0": X0}, executor=executor, keep=("U",))
-    assert len(executor.sizes) > 6
 
 
 def test_scouts_that_take_long_make_later_tasks_no_smaller():
