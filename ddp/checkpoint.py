@@ -19,7 +19,7 @@ from ddp.compiling.setup import Stopwatch
 from ddp.errors import ProblemError, said
 from ddp.files import as_path, as_target, shown
 from ddp.guesses import Start
-from ddp.interior.method import Interior, standing_of
+from ddp.interior.method import STANDING_NUMBERS, Interior, standing_of
 from ddp.many.identity import difference, identity_of
 from ddp.problem import Problem
 from ddp.protocols import Array
@@ -72,7 +72,7 @@ class Kept:
     def load(self) -> Solution | None:
         """The solution so far, None if there is no file yet.
 
-        Raises ProblemError for a file that is no checkpoint, or of another problem or solver.
+        Raises ProblemError for a file that is no checkpoint, or of another problem, solver or version.
         """
         if not self._path.exists():
             return None
@@ -87,6 +87,8 @@ class Kept:
         if told := difference(self._identity, there):
             raise ProblemError(f"checkpoint: {shown(self._path)} is of another solve, which differs in {told}")
         standing = {name: found[STANDING + name] for name in KINDS if STANDING + name in found}
+        if standing and len(standing["numbers"]) != STANDING_NUMBERS:
+            raise ProblemError(f"checkpoint: {shown(self._path)} is of another version of mayne; give another name")
         self.standing = standing or None
         return Solution.load(self._path, self._problem)
 

@@ -248,6 +248,9 @@ NUMBERS = (
 )  # fmt: skip
 """Numbers of a point."""
 
+STANDING_NUMBERS = len(NUMBERS) + 6
+"""How many numbers `standing_of` keeps."""
+
 
 def standing_of(interior: Interior) -> dict[str, Array]:
     """Copies of all that a solve goes on from, by name."""

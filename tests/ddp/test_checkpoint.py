@@ -141,6 +141,16 @@ def test_files_of_other_solves_are_refused_with_what_differs(tmp_path):
         ddp.solve(problem, checkpoint=tmp_path / "none" / "file.npz")
 
 
+def test_files_of_other_versions_are_refused(tmp_path):
+    (problem, _), file = fenced(), tmp_path / "file.npz"
+    ddp.solve(problem, ddp.DDP(max_iterations=9, step="linear"), checkpoint=file, throw=False)
+    arrays = dict(np.load(file))
+    (name,) = (one for one in arrays if one.endswith("numbers"))
+    np.savez(file, **arrays | {name: arrays[name][1:]})
+    with pytest.raises(ddp.ProblemError, match=r"checkpoint: .*file.npz.* is of another version of mayne"):
+        ddp.solve(problem, ddp.DDP(step="linear"), checkpoint=file)
+
+
 def test_the_command_goes_on_where_it_was_ended(tmp_path):
     file, saved = tmp_path / "file.npz", tmp_path / "solution.npz"
     given = "pendulum/swing-up", "--horizon", 40
