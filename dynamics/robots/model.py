@@ -88,10 +88,17 @@ class Robot:
         other, masses = self._of
         model = other.model.copy()
         for body, mass in enumerate(masses.tolist()):
-            old = model.inertias[body + 1]
-            if mass > 0.0:
-                model.inertias[body + 1] = pin.Inertia(mass, old.lever, old.inertia * (mass / old.mass))
+            link = model.inertias[body + 1]
+            if mass > 0.0:  # of inertias that round to less than none, too, which a new one may not have
+                link.inertia, link.mass = link.inertia * (mass / link.mass), mass
         return model
+
+    @property
+    def modelled(self) -> Robot | None:
+        """The robot whose `model` is there: itself, or the one of other masses it was made of; None without one."""
+        if "model" in vars(self):
+            return self
+        return self._of[0].modelled if "_of" in vars(self) else None
 
     @cached_property
     def held(self) -> loop.Loops:

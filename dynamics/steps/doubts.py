@@ -104,7 +104,9 @@ def strangers(robot: Robot, terms: Iterable[Any]) -> Iterator[str]:
 
 def _changed(robot: Robot) -> Iterator[str]:
     """Numbers of Pinocchio's model that were changed after it was compiled."""
-    pairs = {name: (now, getattr(robot.tree, name)) for name, now in copied_numbers(robot.model).items()}
+    if (source := robot.modelled) is None:
+        return
+    pairs = {name: (now, getattr(source.tree, name)) for name, now in copied_numbers(source.model).items()}
     unlike = [name for name, pair in pairs.items() if not _nearly(*pair)]
     if changed := ", ".join(OF_MODELS.get(name, name) for name in unlike):
         old = f"{robot.name} moves as it did before: mayne.load(robot.model) is the robot of what it is now"
