@@ -72,8 +72,11 @@ class SteppedRobot(ABC):
             raise AttributeError(f"{name}: kernels have it already: make another {type(self).__name__} with it")
         super().__setattr__(name, value)
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
+    def __setstate__(self, state: Any) -> None:
+        own, slots = state if isinstance(state, tuple) else (state, {})  # of subclasses with slots
+        vars(self).update(own)
+        for name, value in slots.items():
+            object.__setattr__(self, name, value)
         self.actuation.flags.writeable = False
 
     @property

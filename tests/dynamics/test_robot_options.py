@@ -33,6 +33,28 @@ class Named(RobotDynamics):
         super().__init__(robot, dt)
 
 
+def test_models_of_other_masses_keep_inertias_that_round_below_zero():
+    robot = dynamics.load("ur5")
+    robot.model.inertias[1].inertia = np.diag([-1e-20, 0.0, 1e-3])
+    link = robot.with_masses(2.0 * robot.masses).model.inertias[1]
+    np.testing.assert_array_equal(link.inertia, np.diag([-2e-20, 0.0, 2e-3]))
+    assert link.mass == 2.0 * robot.masses[0]
+
+
+class Tagged(RobotDynamics):
+    """Has a slot."""
+
+    __slots__ = ("tag",)
+
+
+def test_systems_with_slots_are_copied():
+    system = Tagged(dynamics.load("ur5"), 0.01)
+    system.tag = 3
+    for twin in (copy.copy(system), copy.deepcopy(system), pickle.loads(pickle.dumps(system))):
+        assert twin.tag == 3
+        assert not twin.actuation.flags.writeable
+
+
 def test_maps_of_controls_that_kernels_have_cannot_be_written_to():
     """Nobody changes some numbers of a system without all; sensors keep their own."""
     robot = dynamics.load("ur5")
