@@ -117,18 +117,19 @@ class Policy:
     def export(self, path: str | os.PathLike[str]) -> Path:
         """Write reference and gains, by the names of joints, in the format that the file's name ends with.
 
-        Of each step: time, q and v where it begins; u planned for its middle, taken later by ``delay``; G. A controller
-        sends ``clip(u + G e, lower, upper)``, e what is measured less the reference: of a free base the logarithm
-        of its displacement from there, and the difference of twists, each in the base's own axes. The reference goes
-        straight on from (q, v) to those of the next row; u is held, or of legged robots straight between the middles
-        of steps with the same contacts.
+        Of each step: time, q and v where it begins and where it ends, before an impact; u planned for its middle, its
+        beginning and its end, taken later by ``delay``; G. A controller sends ``clip(u + G e, lower, upper)``, e what
+        is measured less the reference: of a free base the logarithm of its displacement from there, and the difference
+        of twists, each in the base's own axes. The reference goes straight on from (q, v) to where the step ends, and
+        u from the beginning's to the middle's and on to the end's: both are the policy's own, u unless it changes at
+        once within a step of a late policy.
 
-        .npz: arrays ``time`` (M,), ``q`` (M, nq), ``v`` (M, nv), ``u`` (M, nu), ``G`` (M, nu, 2 nv), ``lower``,
-        ``upper``, ``durations`` (M,), ``delay`` (), ``C`` (M, m, nu), ``D`` (M, m, 2 nv), ``b`` (M, m) if there are
-        cones, and names ``names_q``, ``names_v``, ``names_u``.
+        .npz: arrays ``time`` (M,), ``q``, ``q_end`` (M, nq), ``v``, ``v_end`` (M, nv), ``u``, ``u_before``, ``u_after``
+        (M, nu), ``G`` (M, nu, 2 nv), ``lower``, ``upper``, ``durations`` (M,), ``delay`` (), ``C`` (M, m, nu), ``D``
+        (M, m, 2 nv), ``b`` (M, m) if there are cones, and names ``names_q``, ``names_v``, ``names_u``.
         .csv: a row for each step, with a header; errors of states that have no names are e0, e1, ...
-        .json: a trajectory_msgs/JointTrajectory of the joints with one degree of freedom, efforts among them; without
-        gains and base.
+        .json: a trajectory_msgs/JointTrajectory of the joints with one degree of freedom, from where steps begin to
+        where the last one ends, efforts among them; without gains and base.
         Returns where it is; raises ProblemError if it cannot be written.
         """
         return export(path, self, self.system)
@@ -214,10 +215,11 @@ def export(path: str | os.PathLike[str], policy: Policy, system: System) -> Path
     if target.suffix not in SUFFIXES:
         raise ProblemError(f"path: expected a file whose name ends with {', '.join(SUFFIXES)}, got {shown(target)}")
     names_q, names_v, names_u = names(system)
-    U = controls(policy)
-    Q, V = policy.X[:, : len(names_q)], policy.X[:, len(names_q) :]
+    U_before, U, U_after = (controls(policy, share) for share in (0.0, 0.5, 1.0))
+    (Q, V), (Q_end, V_end) = (np.hsplit(X, [len(names_q)]) for X in (policy.X, policy.X_end))
     if target.suffix == ".npz":
         arrays: dict[str, Any] = {"time": policy.starts, "q": Q, "v": V, "u": U, "G": policy.G}
+        arrays |= {"q_end": Q_end, "v_end": V_end, "u_before": U_before, "u_after": U_after}
         arrays |= {"durations": policy.durations, "delay": np.array(policy.delay)}
         limits = {"lower": policy.lower, "upper": policy.upper}
         cones = {} if policy.cones is None else policy.cones._asdict()
@@ -226,20 +228,25 @@ def export(path: str | os.PathLike[str], policy: Policy, system: System) -> Path
         errors = [f"d {name}" for name in names_v] + [f"d rate of {name}" for name in names_v]
         errors = errors[: policy.G.shape[2]] or [f"e{i}" for i in range(policy.G.shape[2])]
         gains = [f"{u} per {error}" for u in names_u for error in errors]
-        header = ["time", *names_q, *(f"rate of {v}" for v in names_v), *(f"control {u}" for u in names_u), *gains]
-        flat = policy.G.reshape(len(policy.G), -1)
-        return write_table(target, header, np.hstack([policy.starts[:, None], Q, V, U, flat]).tolist())
+        states, sent = [*names_q, *(f"rate of {v}" for v in names_v)], [f"control {u}" for u in names_u]
+        later = ((states, "end"), (sent, "beginning"), (sent, "end"))
+        header = ["time", *states, *sent, *gains, *(f"{name} at the {side}" for given, side in later for name in given)]
+        columns = policy.starts[:, None], policy.X, U, policy.G.reshape(len(U), -1), policy.X_end, U_before, U_after
+        return write_table(target, header, np.hstack(columns).tolist())
     torques = getattr(system, "torques", None)  # of a robot whose controls are no speeds
-    efforts = None if torques is None else torques(policy.X, U)
-    return write_atomically(target, json.dumps(_joint_trajectory(policy, Q, V, efforts, names_q, names_v), indent=1))
+    at, X = np.append(policy.starts, policy.duration), np.concatenate([policy.X, policy.X_end[-1:]])
+    U = np.concatenate([U, U_after[-1:]])
+    efforts = None if torques is None else torques(X, U)
+    trajectory = _joint_trajectory(at.tolist(), X, efforts, names_q, names_v)
+    return write_atomically(target, json.dumps(trajectory, indent=1))
 
 
-def controls(policy: Policy) -> Array:
-    """Planned controls (M, nu) in the middle of each step, later by the delay."""
+def controls(policy: Policy, share: float) -> Array:
+    """Planned controls (M, nu) when so much of each step is over, later by the delay."""
     if policy.delay == 0.0:
-        return policy.U
-    middles = policy.starts + 0.5 * policy.durations
-    return np.array([policy.planned(t + policy.delay) for t in middles.tolist()])
+        return policy.U if share == 0.5 else policy.U_before if share == 0.0 else policy.U_after
+    inside = min(max(share, 2.0 * ROUNDING), 1.0 - 2.0 * ROUNDING)  # on the step's own side of where controls change
+    return np.array([policy.planned(t + policy.delay) for t in (policy.starts + inside * policy.durations).tolist()])
 
 
 def names(system: System) -> tuple[list[str], list[str], list[str]]:
@@ -251,13 +258,14 @@ def names(system: System) -> tuple[list[str], list[str], list[str]]:
 
 
 def _joint_trajectory(
-    policy: Policy, Q: Array, V: Array, efforts: Array | None, names_q: list[str], names_v: list[str]
+    times: list[float], X: Array, efforts: Array | None, names_q: list[str], names_v: list[str]
 ) -> dict[str, Any]:
     """A message of ROS: joints whose velocity is one number, their positions, velocities and efforts [N m, N]."""
+    Q, V = np.hsplit(X, [len(names_q)])
     places = {name: found for name in names_v if (found := _positions(name, Q, names_q)) is not None}
     v = [names_v.index(name) for name in places]
     points = []
-    for k, t in enumerate(policy.starts.tolist()):
+    for k, t in enumerate(times):
         seconds, part = divmod(round(1e9 * t), 10**9)
         points.append(
             {

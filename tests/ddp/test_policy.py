@@ -19,7 +19,7 @@ import dynamics
 from ddp.feedback.policy import held_policy
 from ddp.systems.system import Cones
 from dynamics.steps.function_dynamics import FunctionDynamics
-from problems import pendulum
+from problems import gaits, pendulum
 from problems.costs import ControlCost, StateCost
 
 
@@ -186,6 +186,8 @@ def test_files_of_gains_name_joints(tmp_path):
     assert message["points"][3]["positions"] == policy.X[3, :6].tolist()
     assert message["points"][3]["effort"] == policy.U[3].tolist()
     assert message["points"][3]["time_from_start"] == {"sec": 0, "nanosec": 30_000_000}
+    assert message["points"][-1]["positions"] == policy.X_end[-1, :6].tolist()
+    assert message["points"][-1]["time_from_start"] == {"sec": 0, "nanosec": 120_000_000}
 
 
 def test_tables_of_gains_have_a_heading_for_each_where_states_have_no_names(tmp_path):
@@ -197,16 +199,28 @@ def test_tables_of_gains_have_a_heading_for_each_where_states_have_no_names(tmp_
     assert float(rows[2][header.index("u1 per e0")]) == policy.G[2, 1, 0]
 
 
-def test_files_of_gains_say_what_the_policy_does_within_steps(tmp_path):
-    """The reference goes straight on to the next row's, controls are held."""
-    rng, solution = np.random.default_rng(0), moving(dynamics.load("ur5"), np.random.default_rng(0))
-    with np.load(solution.policy.export(tmp_path / "gains.npz")) as file:
-        x = np.hstack([file["q"], file["v"]])
-        for k, s in ((0, 0.2), (5, 0.9), (10, 0.5)):
-            near = x[k] + 1e-3 * rng.normal(size=12)
-            u = file["u"][k] + file["G"][k] @ (near - (x[k] + s * (x[k + 1] - x[k])))
-            sent = solution.policy(file["time"][k] + s * file["durations"][k], near)
-            np.testing.assert_allclose(np.clip(u, file["lower"][k], file["upper"][k]), sent, atol=1e-9)
+@pytest.mark.parametrize("late", [0.0, 0.02])
+def test_files_of_gains_say_what_the_policy_does_within_steps(tmp_path, late):
+    """Plays the file of a trot up to its last instant, over impacts too, beside the policy without its cones."""
+    rng, solution = np.random.default_rng(0), ddp.solve(gaits.trot("go2"))
+    policy = replace(solution.policy, cones=None).later(late)
+    system, between = policy.system, lambda a, b, c, s: b + abs(2.0 * s - 1.0) * ((a if s < 0.5 else c) - b)
+    with np.load(policy.export(tmp_path / "gains.npz")) as found:
+        file = dict(found)
+    table = np.loadtxt(policy.export(tmp_path / "gains.csv"), delimiter=",", skiprows=1)
+    ends = np.hstack([file[name] for name in ("q_end", "v_end", "u_before", "u_after")])
+    np.testing.assert_array_equal(table[:, -ends.shape[1] :], ends)
+    start, end = (np.hstack([file[q], file[v]]) for q, v in (("q", "v"), ("q_end", "v_end")))
+    struck = np.flatnonzero(np.abs(end[:-1] - start[1:]).max(axis=1) > 1e-6)
+    assert struck.size
+    for k in (0, *struck, *(struck + 1), len(start) - 1):
+        for s in (0.1, 0.45, 0.8, 0.99):
+            reference = system.integrate(start[k], s * system.difference(start[k], end[k]))
+            near = system.integrate(reference, 1e-3 * rng.normal(size=system.n))
+            u = between(file["u_before"][k], file["u"][k], file["u_after"][k], s)
+            u = u + file["G"][k] @ system.difference(reference, near)
+            sent = policy(file["time"][k] + s * file["durations"][k], near)
+            np.testing.assert_allclose(np.clip(u, file["lower"][k], file["upper"][k]), sent, atol=1e-3)
 
 
 def test_trajectories_of_ros_have_torques_behind_gears_and_angles_without_limits(tmp_path):
@@ -222,11 +236,11 @@ def test_trajectories_of_ros_have_torques_behind_gears_and_angles_without_limits
     policy = held_policy(system, X, U, np.zeros((6, 3, 4)), *system.control_limits.T)
     message = json.loads(policy.export(tmp_path / "motion.json").read_text())
     assert message["joint_names"] == ["turn", "bend"]
-    assert [point["effort"] for point in message["points"]] == [[8.0, -7.0]] * 6
+    assert [point["effort"] for point in message["points"]] == [[8.0, -7.0]] * 7
     turn, bend = np.transpose([point["positions"] for point in message["points"]])
     assert turn[0] == pytest.approx(3.0)
-    np.testing.assert_allclose(np.diff(turn), 0.1 * X[1:6, 3], atol=1e-12)
-    np.testing.assert_array_equal(bend, X[:6, 2])
+    np.testing.assert_allclose(np.diff(turn), 0.1 * X[1:, 3], atol=1e-12)
+    np.testing.assert_array_equal(bend, X[:, 2])
 
 
 def test_files_of_late_policies_take_planned_controls_later(tmp_path):
