@@ -194,11 +194,15 @@ def writing(path: Path) -> Iterator[None]:
 DIGEST = 32
 """Bytes of a digest, with which files of parts end."""
 
+KNOWN = ["row", "cost", "converged", "start"]
+"""Numbers of rows in files that are known without opening them."""
+
 
 class Parts:
     """Files of finished rows in a folder, each written whole; the policies that belong to them are there before.
 
     Names of files have the batch's sign, so that those of another one, whose store is gone, are not taken for its own.
+    There may be more files than a process can have open: none stays so.
     """
 
     def __init__(self, own: Folder) -> None:
@@ -211,7 +215,7 @@ class Parts:
         paths = sorted(self.folder.glob("*.npy"))
         lost = {path.name for path in paths if path.name.startswith("policies") and _read(path) is None}
         names = [path for path in paths if self._names.fullmatch(path.name) and _of_policies(path).name not in lost]
-        parts = {path: self._parts[path] if path in self._parts else _read(path) for path in names}
+        parts = {path: self._parts[path] if path in self._parts else _known(path) for path in names}
         self._parts = {path: part for path, part in parts.items() if part is not None}
 
     def put(self, rows: Rows, policies: Rows) -> None:
@@ -231,7 +235,9 @@ class Parts:
     def adopt(self, numbers: NDArray[np.int64]) -> bool:
         """Know of a file that has been written. Returns whether it is there."""
         path = self._path(numbers)
-        if (part := _read(path)) is not None:
+        with writing(self.folder):
+            part = _known(path)
+        if part is not None:
             self._parts[path] = part
         return part is not None
 
@@ -242,7 +248,7 @@ class Parts:
 
     def there(self) -> Iterable[NDArray[np.int64]]:
         """Indices of the rows of each file."""
-        return [np.asarray(part["row"]) for part in self._parts.values()]
+        return [part["row"] for part in self._parts.values()]
 
     def policies(self) -> dict[int, np.void]:
         """All policies."""
@@ -255,16 +261,16 @@ class Parts:
     def gathered(self, start: int, stop: int, kind: np.dtype[np.void]) -> Rows:
         """The rows start .. stop-1, all of which are there."""
         rows = np.zeros(stop - start, kind)
-        for part in self._parts.values():
+        for path, part in self._parts.items():
             numbers = part["row"]
             mine = np.flatnonzero((numbers >= start) & (numbers < stop))
             if len(mine):
-                rows[numbers[mine] - start] = part[mine]
+                rows[numbers[mine] - start] = _opened(path)[mine]
         return rows
 
     def known(self, name: str) -> Iterable[tuple[NDArray[np.int64], NDArray[Any]]]:
-        """Indices of the rows of each file, and a number of theirs by its name."""
-        return [(np.asarray(part["row"]), np.asarray(part[name])) for part in self._parts.values()]
+        """Indices of the rows of each file, and a number of theirs by its name, of `KNOWN`."""
+        return [(part["row"], part[name]) for part in self._parts.values()]
 
     def drop(self, settled: NDArray[np.bool_]) -> None:
         """Remove files all of whose rows are settled elsewhere."""
@@ -295,9 +301,20 @@ def _read(path: Path) -> Rows | None:
         content = path.read_bytes()
         if hashlib.sha256(content[:-DIGEST]).digest() != content[-DIGEST:]:
             return None
-        return np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))
-    except OSError:
+        return _opened(path)
+    except FileNotFoundError:
         return None
+
+
+def _opened(path: Path) -> Rows:
+    """Rows of a file that is there."""
+    return np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))
+
+
+def _known(path: Path) -> Rows | None:
+    """Copy of what is `KNOWN` of a file's rows; None where `_read` has none."""
+    part = _read(path)
+    return None if part is None else np.array(part[KNOWN], [(name, part.dtype[name]) for name in KNOWN])
 
 
 def _write(path: Path, rows: Rows) -> None:

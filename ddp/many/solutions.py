@@ -17,7 +17,7 @@ from ddp.files import as_path
 from ddp.many.identity import difference, identity_of
 from ddp.many.plan import points_of
 from ddp.many.rows import ARRAYS, SCALARS, STARTS, Source, as_texts, solution_of
-from ddp.many.store import TEXTS, attribute, opened, reading, waiting
+from ddp.many.store import TEXTS, Kept, attribute, opened, reading, waiting
 from ddp.problem import Problem
 from ddp.protocols import Array
 from ddp.solutions.solution import Solution
@@ -68,7 +68,7 @@ class Solutions:
     kind, sentence (M,): strings: what the optimum is, as of `Solution`; why a solve ended, empty if it converged.
     parent (M,): the sample whose policy was followed, -1 the problem's own solution, -2 none.
     X (M, N+1, nx), U (M, N, nu), K (M, N, nu, n), ...: what was kept; of a store, arrays of zarr, which read what is
-    asked of them.
+    asked of them, and name the rows where they are damaged.
     over: what varied, by its names.   Solutions[i]: the solution of sample i, as of ``solution``.
     waiting: of a store, how many samples more are solved, but not in its arrays before others of their chunks are:
     of a share, or of a call that was ended.
@@ -92,10 +92,10 @@ class Solutions:
         with reading(path):
             ahead = waiting(as_path(path, "path"), group)
             names = [name for name in group.array_keys() if name.startswith("over.")]
-            over = {name.removeprefix("over."): group[name][:] for name in names}
+            over = {name.removeprefix("over."): Kept(group, name)[:] for name in names}
+            varied, own = attribute(group, "varied"), attribute(group, "problem")
         if problem is not None:
-            varied = attribute(group, "varied")
-            told = _differing(problem, attribute(group, "problem"), () if varied else over)
+            told = _differing(problem, own, () if varied else over)
             if told and varied:
                 with suppress(Exception):  # it has no such numbers
                     problem = problem.varying({name: np.array(value) for name, value in varied["numbers"].items()})
@@ -143,8 +143,7 @@ class Solutions:
         """Which samples there is a row of (M,); all, but in a store that is not complete."""
         if isinstance(self._source, np.ndarray):
             return np.ones(len(self._source), dtype=bool)
-        with reading(self._where):
-            return np.asarray(self._source["done"][:], bool)
+        return np.asarray(Kept(self._source, "done")[:], bool)
 
     def _kept(self) -> set[str]:
         """Names of what was kept."""
@@ -158,13 +157,13 @@ class Solutions:
         if name not in _NAMES:
             raise AttributeError(f"Solutions has no {name}")
         try:
-            found = self._source[name]
-        except (KeyError, ValueError):
+            found = self._source[name] if isinstance(self._source, np.ndarray) else Kept(self._source, name)
+        except (ProblemError, ValueError):
+            if name in self._kept():
+                raise
             raise ProblemError(f"{name}: it was not kept, see `keep`") from None
         if name not in ARRAYS:
-            with reading(self._where):
-                found = as_texts(found[:]) if name in TEXTS else np.asarray(found[:])
-            vars(self)[name] = found
+            vars(self)[name] = found = as_texts(found[:]) if name in TEXTS else np.asarray(found[:])
         return found
 
     def row(self, i: int) -> Any:
@@ -173,8 +172,7 @@ class Solutions:
             return self._source[i]
         kinds = dict(SCALARS)
         kept = [name for name in self._source.array_keys() if name in {*kinds, *ARRAYS}]
-        with reading(self._where):
-            values = {name: self._source[name][i : i + 1 or None] for name in kept}
+        values = {name: Kept(self._source, name)[i : i + 1 or None] for name in kept}
         made = np.zeros((), [
             (name, kinds[name]) if name in TEXTS else (name, value.dtype, value.shape[1:])
             for name, value in values.items()

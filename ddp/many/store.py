@@ -3,9 +3,11 @@
 Every number of a row is an array of the group, with samples along its first axis in the order of ``over``, and so are
 the numbers that vary, as ``over.<place>``; coordinates of axes are sample numbers, times of knots [s], names of states
 and of controls, as arrays by the names of axes. Until all rows of a chunk are there, they wait in ``<store>.parts``;
-then the chunk is written, file by file under other names that are changed, and marked in ``done`` last.
+then the chunk is written, file by file under other names that are changed, and marked in ``done`` last. Every chunk
+ends with its checksum.
 """
 
+import errno
 import glob
 import json
 import logging
@@ -78,7 +80,7 @@ class Store:
         self.group = opened(self.path)
         with reading(self.path, "into"):
             self._check(attributes)
-            self._settled = self.group["done"][:].astype(bool)
+            self._settled = self._marked()
         self.parts = Parts(_parts_of(self.path.absolute(), self.group))
         for begun in self.path.parent.glob(f".{glob.escape(self.path.name)}.*.new"):  # by processes that were killed
             shutil.rmtree(begun, ignore_errors=True)
@@ -86,6 +88,10 @@ class Store:
             for left in self.path.rglob("*.partial"):  # zarr's names of files that killed processes were writing
                 left.unlink(missing_ok=True)
             self._scan()
+
+    def _marked(self) -> NDArray[np.bool_]:
+        """Which rows are in chunks that are written (M,)."""
+        return np.asarray(Kept(self.group, "done", "into")[:], bool)
 
     def _scan(self) -> None:
         self.parts.scan()
@@ -115,12 +121,16 @@ class Store:
         try:
             texts = {name: one if isinstance(one, (str, int)) else json.dumps(one) for name, one in attributes.items()}
             group = zarr.open_group(str(beside), mode="w", zarr_format=3, attributes=texts)
-            for name, values in coordinates.items():
-                group.create_array(name, data=values, chunks=(max(len(values), 1),), dimension_names=[name])
+            checked = [zarr.codecs.Crc32cCodec()]
+            small = [zarr.codecs.ZstdCodec(), *checked]
+            whole = [(name, values, [name]) for name, values in coordinates.items()]
             for name, values in arrays.items():
                 axes = ["sample", *(f"{name} axis {i}" for i in range(1, values.ndim))]
-                group.create_array(f"over.{name}", data=values, chunks=values.shape, dimension_names=axes)
-            for name, number, *shape in self._kind.descr:
+                whole.append((f"over.{name}", values, axes))
+            for name, values, axes in whole:
+                sizes = tuple(max(size, 1) for size in np.shape(values))
+                group.create_array(name, data=values, chunks=sizes, dimension_names=axes, compressors=small)
+            for name, number, *shape in (*self._kind.descr, ("done", "|b1")):
                 if name == "row":
                     continue
                 sizes = shape[0] if shape else ()
@@ -128,12 +138,9 @@ class Store:
                     name, shape=(self._count, *sizes), chunks=(self.chunk, *sizes),
                     dimension_names=["sample", *DIMENSIONS.get(name, ())],
                     fill_value="" if name in TEXTS else np.nan if "f" in number else 0,  # read where a file is lost
-                    compressors=None if name in DIMENSIONS else "auto",
+                    compressors=checked if name in DIMENSIONS else small,
                     dtype=str if name in TEXTS else np.dtype(number),
                 )  # fmt: skip
-            group.create_array(
-                "done", shape=(self._count,), chunks=(self.chunk,), dtype=bool, dimension_names=["sample"], fill_value=0
-            )
             os.rename(beside, self.path)
         except Exception as reason:
             if self.path.exists():  # another shard was faster, and has removed this one's
@@ -170,7 +177,7 @@ class Store:
             found = self.parts.policies_with(numbers)
             policies, there = (policies, False) if found is None else (found, there)
         if not there:  # another process that has solved them, too, has settled and removed them
-            self._settled = self.group["done"][:].astype(bool)
+            self._settled = self._marked()
             if not self._settled[numbers].all():
                 raise ProblemError(f"into: rows that were written to {shown(self.parts.folder)} are not there any more")
         self.done[numbers] = True
@@ -183,7 +190,7 @@ class Store:
 
     def known(self, name: str, rows: NDArray[np.int64]) -> NDArray[Any]:
         """A number of some rows that are there, by its name, in parts or chunks."""
-        found = np.asarray(self.group[name][:])
+        found = np.asarray(Kept(self.group, name, "into")[:])
         for numbers, values in self.parts.known(name):
             found[numbers] = values
         return found[rows]
@@ -191,7 +198,7 @@ class Store:
     def settle(self) -> None:
         """Write all chunks whose rows are there, whoever solved them; remove the folder of parts if that was all."""
         with self._alone():
-            self._settled = self.group["done"][:].astype(bool)
+            self._settled = self._marked()
             self._scan()
             for start in range(0, self._count, self.chunk):
                 self._write_if_whole(start)
@@ -204,6 +211,9 @@ class Store:
     def _write_if_whole(self, start: int) -> None:
         stop = min(start + self.chunk, self._count)
         if self._settled[start:stop].all() or not self.done[start:stop].all():
+            return
+        self._settled[start:stop] = Kept(self.group, "done", "into")[start:stop]
+        if self._settled[start:stop].all():  # by another process, which has removed its files
             return
         rows = self.parts.gathered(start, stop, self._kind)
         for name in self._kind.names or ():
@@ -236,7 +246,7 @@ def waiting(path: Path, group: Any) -> int:
     parts = Parts(_parts_of(path, group))
     parts.scan()
     there = {int(row) for rows in parts.there() for row in rows}
-    return int((~group["done"][:][sorted(there)]).sum()) if there else 0
+    return int((~Kept(group, "done")[:][sorted(there)]).sum()) if there else 0
 
 
 def chunk_rows(kind: np.dtype[np.void], count: int) -> int:
@@ -255,6 +265,7 @@ def opened(path: Path, field: str = "into") -> Any:
         attributes = dict(group.attrs)
         sign = attributes.get("format"), attributes.get("version")
     except Exception as reason:
+        _pass_on(reason, path, field)
         why = "" if isinstance(reason, (FileExistsError, FileNotFoundError)) else f" ({type(reason).__name__})"
         raise ProblemError(f"{field}: {shown(path)} is no store of solves{why}") from None
     if sign[0] != FORMAT:
@@ -269,16 +280,51 @@ def opened(path: Path, field: str = "into") -> Any:
     return group
 
 
+class Kept:
+    """An array of a store: zarr's, but for ProblemErrors that name the rows where it is damaged."""
+
+    def __init__(self, group: Any, name: str, field: str = "path") -> None:
+        self._path, self._field = Path(group.store.root, name), field
+        with reading(self._path, field):
+            self._array = group[name]
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._array, name)
+
+    def __len__(self) -> int:
+        return int(self._array.shape[0])
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        return np.asarray(self[:], dtype)
+
+    def __getitem__(self, which: Any) -> NDArray[Any]:
+        try:
+            return self._array[which]
+        except Exception:
+            count, size = len(self), self._array.chunks[0]
+            for start in size * np.unique(np.arange(count)[which[:1] if isinstance(which, tuple) else which] // size):
+                with reading(self._path, self._field, f" in rows {start} to {min(start + size, count) - 1}"):
+                    self._array[start]
+            raise
+
+
 @contextmanager
-def reading(path: str | os.PathLike[str], field: str = "path") -> Iterator[None]:
-    """Tell in a ProblemError of files that are cut or changed, whatever zarr has to say of them."""
+def reading(path: str | os.PathLike[str], field: str = "path", where: str = "") -> Iterator[None]:
+    """Tell in a ProblemError of files that are cut or changed, whatever zarr has to say of them, or cannot be read."""
     try:
         yield
-    except ProblemError:
-        raise
     except Exception as reason:
+        _pass_on(reason, path, field)
         damage = f"{type(reason).__name__}: {reason}"
-        raise ProblemError(f"{field}: {shown(Path(path))} is damaged ({damage}): solve anew") from None
+        raise ProblemError(f"{field}: {shown(Path(path))} is damaged{where} ({damage}): solve anew") from None
+
+
+def _pass_on(reason: Exception, path: str | os.PathLike[str], field: str) -> None:
+    """Raise what is no sign of damage: ProblemError, MemoryError, and what the system says of files that are there."""
+    if isinstance(reason, (ProblemError, MemoryError)):
+        raise reason
+    if isinstance(reason, OSError) and reason.errno not in (None, errno.ENOENT, errno.EEXIST, errno.ENOTDIR):
+        raise ProblemError(f"{field}: cannot read {shown(Path(path))}: {reason.strerror}") from None
 
 
 def attribute(group: Any, name: str) -> Any:

@@ -208,30 +208,6 @@ def test_a_store_of_another_version_is_refused(problem, over, tmp_path):
         ddp.Solutions.open(tmp_path / "a.zarr", problem)
 
 
-def test_what_a_store_has_lost_is_told_and_no_zero(problem, over, tmp_path):
-    few = {name: values[:3] for name, values in over.items()}
-    ddp.solve_many(problem, few, executor=1, into=tmp_path / "a.zarr")
-    for path in (tmp_path / "a.zarr" / "X" / "c").rglob("*"):
-        path.is_dir() or path.unlink()
-    assert np.isnan(ddp.Solutions.open(tmp_path / "a.zarr", problem).X[:]).all()
-    for name in ("converged", "over.x0"):
-        shutil.rmtree(tmp_path / "a.zarr" / name)
-        with pytest.raises(ddp.ProblemError, match=f"a.zarr is damaged, it lacks .*{name}"):
-            ddp.Solutions.open(tmp_path / "a.zarr", problem)
-
-
-@pytest.mark.parametrize("file", ["cost/zarr.json", "over.x0/zarr.json", "over.x0/c/0/0", "done/c/0", "cost/c/0"])
-def test_files_of_a_store_that_are_cut_are_told(file, problem, over, tmp_path):
-    few, path = {name: values[:3] for name, values in over.items()}, tmp_path / "a.zarr"
-    ddp.solve_many(problem, few, executor=1, into=path)
-    os.truncate(path / file, (path / file).stat().st_size // 2)
-    with pytest.raises(ddp.ProblemError, match=r"^path: .*a\.zarr is damaged \("):
-        str(ddp.Solutions.open(path, problem))
-    if not file.startswith(("cost/c", "over.x0/c")):
-        with pytest.raises(ddp.ProblemError, match=r"^into: .*a\.zarr is damaged \("):
-            ddp.solve_many(problem, few, executor=1, into=path)
-
-
 def test_a_store_that_a_killed_process_had_begun_to_make_is_removed(problem, over, tmp_path):
     begun = tmp_path / ".a[1].zarr.4321.new"
     begun.mkdir()

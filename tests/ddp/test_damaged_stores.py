@@ -1,0 +1,85 @@
+"""Stores whose files are lost, cut or changed, or cannot be opened, say so in words."""
+
+import errno
+import os
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import ddp
+from ddp.many import driver, store
+
+
+def test_what_a_store_has_lost_is_told_and_no_zero(problem, over, tmp_path):
+    few = {name: values[:3] for name, values in over.items()}
+    ddp.solve_many(problem, few, executor=1, into=tmp_path / "a.zarr")
+    for path in (tmp_path / "a.zarr" / "X" / "c").rglob("*"):
+        path.is_dir() or path.unlink()
+    assert np.isnan(ddp.Solutions.open(tmp_path / "a.zarr", problem).X[:]).all()
+    for name in ("converged", "over.x0"):
+        shutil.rmtree(tmp_path / "a.zarr" / name)
+        with pytest.raises(ddp.ProblemError, match=f"a.zarr is damaged, it lacks .*{name}"):
+            ddp.Solutions.open(tmp_path / "a.zarr", problem)
+
+
+@pytest.mark.parametrize("file", ["cost/zarr.json", "over.x0/zarr.json", "over.x0/c/0/0", "done/c/0", "cost/c/0"])
+def test_files_of_a_store_that_are_cut_are_told(file, problem, over, tmp_path):
+    few, path = {name: values[:3] for name, values in over.items()}, tmp_path / "a.zarr"
+    ddp.solve_many(problem, few, executor=1, into=path)
+    os.truncate(path / file, (path / file).stat().st_size // 2)
+    with pytest.raises(ddp.ProblemError, match=r"^path: .*a\.zarr(/\S+)? is damaged( in rows 0 to 2)? \("):
+        str(ddp.Solutions.open(path, problem))
+    if not file.startswith(("cost/c", "over.x0/c")):
+        with pytest.raises(ddp.ProblemError, match=r"^into: .*a\.zarr(/\S+)? is damaged( in rows 0 to 2)? \("):
+            ddp.solve_many(problem, few, executor=1, into=path)
+
+
+def test_a_flipped_bit_is_told_with_its_file_and_rows(problem, over, tmp_path, monkeypatch):
+    monkeypatch.setattr(store, "CHUNK", 1)  # 32 rows a chunk, the fewest
+    ddp.solve_many(problem, over, executor=1, into=tmp_path / "a.zarr")
+    for name in ("X", "U", "K", "cost", "kind", "done", "over.x0"):
+        file = sorted(path for path in (tmp_path / "a.zarr" / name / "c").rglob("*") if path.is_file())[-1]
+        whole = file.read_bytes()
+        for at in (0, len(whole) // 2, len(whole) - 1):
+            file.write_bytes(whole[:at] + bytes([whole[at] ^ 4]) + whole[at + 1 :])
+            rows = f"{0 if name.startswith('over') else 64} to 89"
+            with pytest.raises(ddp.ProblemError, match=rf"^path: .*a\.zarr/{name} is damaged in rows {rows} \("):
+                np.asarray(getattr(ddp.Solutions.open(tmp_path / "a.zarr", problem), name))
+        file.write_bytes(whole)
+    file = sorted(path for path in (tmp_path / "a.zarr" / "X" / "c").rglob("*") if path.is_file())[1]
+    file.write_bytes(file.read_bytes().replace(b"\0", b"\1", 1)[::-1])
+    opened = ddp.Solutions.open(tmp_path / "a.zarr", problem)
+    assert opened.solution(31).converged
+    assert opened.X[64:, -1].shape == (26, 2)
+    for read in (lambda: opened.solution(32), lambda: opened.X[63, 0], lambda: opened.X[-40:]):
+        with pytest.raises(ddp.ProblemError, match=r"a\.zarr/X is damaged in rows 32 to 63 \("):
+            read()
+    with pytest.raises(IndexError):
+        opened.X[90]
+
+
+def test_what_is_no_damage_is_told_as_it_is(tmp_path):
+    for code in (errno.EMFILE, errno.EACCES, errno.EIO):
+        with (
+            pytest.raises(ddp.ProblemError, match=f"^path: cannot read .*a.zarr: {os.strerror(code)}$"),
+            store.reading(tmp_path / "a.zarr"),
+        ):
+            raise OSError(code, os.strerror(code))
+    with pytest.raises(MemoryError, match="Unable to allocate"), store.reading(tmp_path / "a.zarr"):
+        np.zeros(1 << 55)
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="no list of open files")
+def test_no_file_of_rows_that_wait_stays_open(problem, over, tmp_path, monkeypatch):
+    monkeypatch.setattr(driver, "LASTING", 1e-9)  # a block a task
+    waiting, there = tmp_path / "a.zarr.parts", []
+
+    def look(progress):
+        there.append(len(list(waiting.glob("rows-*.npy"))))
+        links = [Path("/proc/self/fd", name) for name in os.listdir("/proc/self/fd")]
+        assert not [link for link in links if link.is_symlink() and str(waiting) in os.readlink(link)]
+
+    ddp.solve_many(problem, over, executor=1, into=tmp_path / "a.zarr", progress=look)
+    assert max(there) > 1
