@@ -89,15 +89,29 @@ def read(path: Path, instead: Mapping[str, Any] = MappingProxyType({})) -> dict[
     for name in ("problem", "into", "over"):
         if name not in entries:
             raise ProblemError(f"{path}: expected an entry {name}")
+    for name in ("tolerance", "over"):
+        _refuse_switches(name, entries.get(name))
     return OPTIONS | entries
+
+
+def _refuse_switches(field: str, value: Any) -> None:
+    """Refuse true and false among numbers, for which Python takes them."""
+    if isinstance(value, bool):
+        raise ProblemError(f"{field}: expected a number or a text, got {str(value).lower()}")
+    inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, one in inside:
+        _refuse_switches(f"{field}.{key}" if isinstance(value, dict) else f"{field}[{key}]", one)
 
 
 def made(given: Mapping[str, Any], folder: Path) -> tuple[Problem, dict[str, Array]]:
     """The problem of a plan, and what varies; files are looked for beside the plan."""
     entry = find(given["problem"])
     instance("parameters", given["parameters"], dict, "a table")
-    for name in given["parameters"]:
-        choice("parameters", name, parameters(entry), f"{entry.name} has no")
+    known = parameters(entry)
+    for name, value in given["parameters"].items():
+        choice("parameters", name, known, f"{entry.name} has no")
+        if not isinstance(known[name], bool):
+            _refuse_switches(f"parameters.{name}", value)
     problem = build(entry, given["parameters"])
     if not isinstance(given["over"], dict) or not given["over"]:
         raise ProblemError("over: expected tables of what varies, [over.x0] for one, got none")
