@@ -79,6 +79,11 @@ class _Joint:
         self.stiffness = _number(element, dynamics + "spring_stiffness", 0.0, where)
         self.rest = _number(element, dynamics + "spring_reference", 0.0, where)
         self.friction = _number(element, dynamics + "friction", 0.0, where)
+        for what, number in (("damping", self.damping), ("friction", self.friction)):
+            if number < 0.0:
+                raise ModelError(
+                    f"{where}: <{dynamics}{what}> of {self.name!r}: expected no negative number in SDF, got {number}"
+                )
         self.lower, self.upper = (_number(element, limit + end, np.nan, where, False) for end in ("lower", "upper"))
         self.effort, self.speed = (_number(element, limit + end, -1.0, where, False) for end in ("effort", "velocity"))
 
