@@ -54,16 +54,24 @@ def __getattr__(name: str) -> object:
     origin = None if name.startswith("_") else _origins().get(name)
     if origin is None:
         raise AttributeError(f"module 'mayne' has no attribute {name!r}{_elsewhere(name)}")
-    if origin == "mayne":
-        found = _imported(f"mayne.{name}")
-        found.__dir__, found.__getattr__ = partial(_own, found), partial(_refuse, found)
-        lines = [f"{own}: {str(vars(found)[own].__doc__).splitlines()[0]}" for own in sorted(_own(found))]
-        found.__doc__ = "\n".join([f"{found.__doc__}\n", *lines])  # `help` tells no names that come from elsewhere
-    else:
-        found = getattr(_imported(origin), name)
+    found = _imported(f"mayne.{name}") if origin == "mayne" else getattr(_imported(origin), name)
     _draw_in_notebooks()
     globals()[name] = found
     return found
+
+
+class _Front(ModuleType):
+    """The module mayne, whose modules show their own names alone, also where ``import mayne.gaits`` sets them."""
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if isinstance(value, ModuleType) and _origins().get(name) == "mayne":
+            value.__dir__, value.__getattr__ = partial(_own, value), partial(_refuse, value)  # type: ignore[assignment]
+            lines = [f"{own}: {str(vars(value)[own].__doc__).splitlines()[0]}" for own in sorted(_own(value))]
+            value.__doc__ = "\n".join([f"{value.__doc__}\n", *lines])  # `help` tells no names from elsewhere
+        super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Front
 
 
 def _own(module: ModuleType) -> list[str]:

@@ -1,6 +1,7 @@
 """``import mayne`` and ``python -m mayne``: one place for all that a user names, and quick."""
 
 import dataclasses
+import importlib
 import inspect
 import os
 import pickle
@@ -162,6 +163,14 @@ def test_a_name_that_is_elsewhere_is_found():
     with pytest.raises(AttributeError, match=r"'friction_cone'; there is mayne\.costs\.friction_cone"):
         mayne.friction_cone  # noqa: B018
     assert "ACCURACY" not in dir(mayne.strides)
+
+
+def test_a_module_imported_by_its_own_name_lists_its_own_names_alone(monkeypatch):
+    monkeypatch.setattr(mayne, "strides", mayne.strides)
+    monkeypatch.delitem(sys.modules, "mayne.strides")
+    listed = dir(importlib.import_module("mayne.strides"))
+    assert "lay_out" in listed
+    assert "ACCURACY" not in listed
 
 
 def test_help_of_a_module_tells_its_names_in_a_line_each():
