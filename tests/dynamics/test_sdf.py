@@ -85,7 +85,7 @@ def test_rotors_of_gearboxes_are_armature_and_motors():
         (chain().replace("</inertial>", "</inertial><inertial/>"), "'base' in SDF: expected one <inertial>, got 2"),
         (file(JOINT.format("turn", "screw", "base", "one", "", "0 0 1", 0, "")), "at least one moving joint, got none"),
         (chain().replace("<damping>.3", "<damping>-.3"), "<axis/dynamics/damping> of 'a': expected no negative number"),
-        (chain().replace("</dynamics>", "<friction>-1</friction></dynamics>"), "friction> of 'a': expected no negative"),
+        (chain().replace("</dynamics>", "<friction>-1</friction></dynamics>"), "friction> of 'a': expected no neg"),
         (chain().replace("<axis>", "<axis/><axis>"), "joint 'a' in SDF: expected one <axis>, got 2"),
         (chain(ROTOR.replace(".05", "0"), LINK.format("rotor", 0, "0 0 0", 1)), "expected a number but 0"),
         (chain(ROTOR.replace("one<", "two<").replace("rotor<", "one<")), "a rotor that carries nothing, got 'one'"),
