@@ -204,14 +204,18 @@ def _along(system: System, X: Array, U: Array, sensors: tuple[Sensor, ...], W: A
 
 def _jacobian(sensors: tuple[Sensor, ...], X: Array, n: int) -> Array:
     """C (M, m, n) of all sensors; ProblemError for one of another system."""
-    found = [np.array(sensor.jacobian(X.copy())) for sensor in sensors]
-    for k, (sensor, C) in enumerate(zip(sensors, found, strict=True)):
-        if C.shape != (wanted := (len(X), sensor.size, n)):
+    found = []
+    for k, sensor in enumerate(sensors):
+        named, wanted = f"sensors[{k}] ({type(sensor).__name__})", (len(X), sensor.size, n)
+        try:
+            C = np.array(sensor.jacobian(X.copy()))
+        except ProblemError as refused:
+            raise ProblemError(f"{named}: {refused}: is it made for another system?") from None
+        if C.shape != wanted:
             raise ProblemError(
-                f"sensors[{k}] ({type(sensor).__name__}): expected a jacobian of shape {wanted}, got {C.shape}: is it"
-                " made for another system?"
+                f"{named}: expected a jacobian of shape {wanted}, got {C.shape}: is it made for another system?"
             )
-        as_array(f"sensors[{k}] ({type(sensor).__name__}): jacobian", C, wanted)
+        found.append(as_array(f"{named}: jacobian", C, wanted))
     return np.concatenate(found, axis=1)
 
 

@@ -258,6 +258,9 @@ def test_sensors_of_a_robot_serve_compositions_around_it(around, rng, tmp_path):
     np.testing.assert_allclose(again.estimate(0.0, x, u, again.measure(x)), x, atol=1e-8)
     with pytest.raises(ProblemError, match="is it made for another system"):
         ddp.kalman(system, x, u, dynamics.JointSensor(dynamics.load("hyq"), ["lf_haa_joint"]), W, V[:2])
+    other = dynamics.FrameSensor(dynamics.load("hyq"), "lf_foot", "pose")
+    with pytest.raises(ProblemError, match=r"sensors\[0\] \(FrameSensor\): q.* made for another system"):
+        ddp.kalman(system, x, u, other, W, V[:6])
 
 
 @pytest.mark.parametrize("seed", [1, 3, 6])
