@@ -159,9 +159,9 @@ def explain(solution: Solution, problem: Problem) -> Explanation:
 
 
 def beyond_limits(solution: Solution, problem: Problem) -> tuple[str, ...]:
-    """Joints that leave their robot's own limits, in words."""
+    """Joints that leave their robot's own limits, and feet that pull on the ground, in words."""
     excesses = ability(problem.dynamics, "excesses")
-    return () if excesses is None else tuple(excesses(solution.X))
+    return () if excesses is None else tuple(excesses(problem, solution.X, solution.U))
 
 
 def advice_after(solution: Solution, problem: Problem | None) -> str:

@@ -341,8 +341,8 @@ class Abilities(Protocol):
     def undefined(self, x: Array, knot: int) -> Exception:
         """The error of a knot that has no next state from x, which says why."""
 
-    def excesses(self, X: Array) -> list[str]:
-        """Sentences about states X (N+1, nx) that leave what the system itself allows; `explain` tells them."""
+    def excesses(self, problem: Any, X: Array, U: Array) -> list[str]:
+        """Sentences about a motion X (N+1, nx), U (N, nu) that leaves what the system allows; `explain` tells them."""
 
     def is_beyond_reach(self, problem: Any) -> bool:
         """Whether a target at the end of a problem is known to be out of reach."""

@@ -7,8 +7,8 @@ With forces f of contacts, f_x, f_u of the motion, and pyramids R f <= 0 inside 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,7 +16,10 @@ from ddp.machine.aligned import aligned_zeros
 from ddp.protocols import Array
 from ddp.systems.system import Cones, Expansion
 from dynamics.contacts.contact import Contact, compile_contacts
-from dynamics.phases.phase import stretches
+from dynamics.geometry.joint_motion import FREE_FLYER
+from dynamics.phases.phase import Phase, stretches
+from dynamics.quantities.quantities import frame_position
+from dynamics.steps.doubts import stated_in
 
 if TYPE_CHECKING:
     from dynamics.phases.phased_dynamics import PhasedDynamics
@@ -27,6 +30,9 @@ FACES = 8
 NEAR, LIGHT = 0.85, 0.05
 """Part of the friction beyond which a plan has none to give away; part of a phase's largest normal force below which a
 foot does not count."""
+
+PULL = 0.02
+"""Part of a robot's weight: feet that pull this much are told of."""
 
 UP = np.array([0.0, 0.0, 1.0])
 UP.setflags(write=False)
@@ -55,24 +61,12 @@ def cones(system: PhasedDynamics, X: Array, U: Array, friction: float) -> Cones 
     in other axes than a point's in the world's and a surface's in its own.
     """
     N, n, nu = len(U), system.n, system.nu
-    found = Expansion.of(system, N, aligned_zeros)
-    record = found.record
-    system.expand(X[:N], U, found)
     most = FACES * max(len(phase.contacts) for phase in system.phases)
     C, D, b = np.zeros((N, most, nu)), np.zeros((N, most, n)), np.zeros((N, most))
     share = 0.0
-    for phase, knots in zip(system.phases, stretches(system.phases, N), strict=True):
-        if not phase.contacts or not knots:
-            continue
-        held = compile_contacts(system.robot, phase.contacts)
-        where = system.noted_forces(held, knots.start, len(knots))
-        if where is None:
-            continue
-        R, (first, _, begin, ld) = _pyramids(phase.contacts, friction), where
-        size, noted = R.shape[1], record[knots.start : knots.stop]
-        forces = noted[:, first : first + size]
+    for phase, knots, forces, by_z in _noted(system, X, U):
+        R = _pyramids(phase.contacts, friction)
         share = max(share, _largest_share(phase.contacts, forces))
-        by_z = noted[:, begin : begin + size * ld].reshape(-1, size, ld)[:, :, : n + nu]
         at = slice(knots.start, knots.stop), slice(len(R))
         D[at], C[at] = np.split(R @ by_z, [n], axis=2)
         b[at] = np.maximum(-forces @ R.T, 0.0)
@@ -81,6 +75,43 @@ def cones(system: PhasedDynamics, X: Array, U: Array, friction: float) -> Cones 
     long = np.linalg.norm(C, axis=2)
     long[long == 0.0] = 1.0
     return Cones(C / long[:, :, None], D / long[:, :, None], b / long)
+
+
+def _noted(system: PhasedDynamics, X: Array, U: Array) -> Iterator[tuple[Phase, range, Array, Array]]:
+    """Phases with contacts, their knots, forces (M, nc) of these and their derivatives (M, nc, n+nu), where noted."""
+    N = len(U)
+    found = Expansion.of(system, N, aligned_zeros)
+    system.expand(X[:N], U, found)
+    for phase, knots in zip(system.phases, stretches(system.phases, N), strict=True):
+        if not phase.contacts or not knots:
+            continue
+        held = compile_contacts(system.robot, phase.contacts)
+        where = system.noted_forces(held, knots.start, len(knots))
+        if where is not None:
+            (first, _, begin, ld), size = where, sum(contact.size for contact in phase.contacts)
+            noted = found.record[knots.start : knots.stop]
+            by_z = noted[:, begin : begin + size * ld].reshape(-1, size, ld)[:, :, : system.n + system.nu]
+            yield phase, knots, noted[:, first : first + size], by_z
+
+
+def pulls(system: PhasedDynamics, problem: Any, X: Array, U: Array) -> list[str]:
+    """A sentence about the foot that pulls most at the ground, if the base is free and no cone forbids that.
+
+    Contacts above the base are none with the ground; forces are looked at as far as they are noted, see `cones`.
+    """
+    robot = system.robot
+    if robot.tree.kind[0] != FREE_FLYER or any(hasattr(one, "friction") for one in stated_in(problem)):
+        return []
+    most, told = PULL * np.linalg.norm(robot.model.gravity.linear) * robot.tree.inertia[:, 0].sum(), []
+    for phase, knots, forces, _ in _noted(system, X, U):
+        firsts = np.cumsum([0, *(contact.size for contact in phase.contacts[:-1])])
+        for contact, pushes in zip(phase.contacts, forces[:, firsts + 2].T, strict=True):
+            k = knots.start + int(np.argmin(pushes))
+            if -pushes.min() > most and frame_position(robot, X[k, : robot.nq], contact.frame)[2] < X[k, 2]:
+                most = -pushes.min()
+                cure = "mayne.costs.friction_cone lets feet push alone"
+                told = [f"{contact.frame} pulls at the ground with {most:.3g} N at knot {k}: {cure}"]
+    return told
 
 
 def _largest_share(contacts: Sequence[Contact], forces: Array) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -23,6 +24,7 @@ from dynamics.contacts.contact import (
     directions_of,
 )
 from dynamics.continuous.linearize import held_directions
+from dynamics.phases.cones import pulls
 from dynamics.phases.phase import Phase, rotated
 from dynamics.phases.tracking import TrackedPhases
 from dynamics.rigid_bodies.rigid_body import inverse_dynamics
@@ -221,6 +223,9 @@ class PhasedDynamics(SteppedRobot):
     def step_durations(self, count: int) -> Array:
         steps = np.array([mode.step for mode in self._described])
         return steps[self._modes_from(0, count)]
+
+    def excesses(self, problem: Any, X: Array, U: Array) -> list[str]:
+        return [*super().excesses(problem, X, U), *pulls(self, problem, X, U)]
 
     def undefined(self, x: ArrayLike, knot: int = 0) -> ModelError:
         x = as_array("x", x, (self.nx,))

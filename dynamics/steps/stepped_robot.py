@@ -306,7 +306,7 @@ class SteppedRobot(ABC):
     def strangers(self, parts: Iterable[Any]) -> list[str]:
         return [*strangers(self.robot, parts)]
 
-    def excesses(self, X: Array) -> list[str]:
+    def excesses(self, problem: Any, X: Array, U: Array) -> list[str]:
         return excesses_of(self.robot, as_array("X", X, (None, self.nx), finite=False))
 
     def is_beyond_reach(self, problem: Any) -> bool:

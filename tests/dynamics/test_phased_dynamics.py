@@ -16,6 +16,8 @@ from ddp.protocols import Dynamics
 from ddp.systems.system import Expansion, expanded
 from dynamics import Contact, Phase, PhasedDynamics
 from problems import gaits
+from problems.contact_costs import friction_cone
+from problems.costs import ControlCost
 
 
 def trot(rng):
@@ -237,3 +239,20 @@ def test_mistakes_are_named(make, words):
     with pytest.raises((ProblemError, ModelError)) as caught:
         make(robot)
     assert words in str(caught.value)
+
+
+def test_feet_that_pull_at_the_ground_are_told_of_unless_cones_keep_them():
+    """A robot that is thrown up while its feet are held has to be held by them."""
+    robot = dynamics.load("solo12")
+    feet = [Contact(name) for name in ("FL_FOOT", "FR_FOOT", "HL_FOOT", "HR_FOOT")]
+    system = PhasedDynamics(robot, 0.01, Phase(feet, knots=6))
+    x0 = np.concatenate([robot.q0, np.zeros(robot.nv)])
+    stands = np.tile(system.nominal_control(x0), (6, 1))
+    cone = friction_cone(system, feet, 0.8, 1.0)
+    for U, running, told in ((stands, [], False), (-2.0 * stands, [], True), (-2.0 * stands, [cone], False)):
+        X = system.rollout(x0, U)
+        problem = ddp.Problem(system, [ControlCost(stands[0], 1.0), *running], [], x0, 6)
+        found = [one for one in system.excesses(problem, X, U) if "pulls at the ground" in one]
+        least = min(force[:, 2].min() for force in dynamics.ground_forces(system, X, U).values())
+        assert bool(found) == told
+        assert not told or f"with {-least:.3g} N" in found[0]

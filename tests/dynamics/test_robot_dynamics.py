@@ -309,9 +309,10 @@ def test_a_pickled_copy_steps_alike(system, rng):
 @pytest.mark.parametrize("ask", ["excesses", "turn", "prescribed_torques"])
 def test_states_of_the_wrong_shape_are_named(ask):
     system = RobotDynamics(dynamics.load("ur5"), 0.1)
-    more = [np.zeros((3, 6))] if ask == "prescribed_torques" else []
+    X, U = np.zeros((3, 11)), np.zeros((3, 6))
+    given = {"prescribed_torques": (X, U), "excesses": (None, X, U)}.get(ask, (X,))
     with pytest.raises(ProblemError, match=r"X: expected rows of 12 numbers, got \(3, 11\)"):
-        getattr(system, ask)(np.zeros((3, 11)), *more)
+        getattr(system, ask)(*given)
 
 
 @pytest.mark.parametrize("contacts", [(), ("LF_FOOT", "RH_FOOT")])
