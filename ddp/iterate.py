@@ -47,7 +47,8 @@ class Iterate:
     line: where searches go along policies, and what they met.   swept: the sweep of the last search.
     magnitude: the sum of all knots' |cost|, where they were last differentiated, here or at the iterate before.
     control_weight: the mean size of the diagonals of l_uu there; where controls cost nothing, of l_xx; above zero in
-        any case. Both are NaN until derivatives are first known.
+        any case.   damping: what mu is relative to, see `ddp.costs.hessians.damping`. All are NaN until derivatives are
+        first known.
     noise: the part of the total cost that rounding may hide: a step that brings less cannot be judged.
     grain: the cost of states and controls that are off by what rounding leaves of them, along a random walk over the
         horizon: what may seem to be gained at the optimum itself where that costs nothing.
@@ -70,7 +71,8 @@ class Iterate:
         self._backward: Backward | None = None
         self._sweeps = multipliers, reuse, segments
         self.curved, self.constrained = problem.curved, problem.constrained
-        self.control_weight = self.magnitude = self.unit = self.resolution = self.noise = self.grain = float("nan")
+        self.magnitude = self.control_weight = self.damping = self.unit = float("nan")
+        self.resolution = self.noise = self.grain = float("nan")
         self.highest = -np.inf
         self.X, self.U, self.gaps, notes, self.start, self._motion = begun(problem, guess)
         self.gap, self.bound = float(np.abs(self.gaps).max()), np.inf
@@ -216,8 +218,8 @@ class Iterate:
         """Find what later judgements are relative to; by the exact Hessians where there are no others yet."""
         d = self.work.derivatives
         H = d.lzz if self.known & GAUSS_NEWTON else d.exact
-        found = scales(d.l, self.separable, H, d.diagonal, self.X, self.U, self.cost, self.highest)
-        self.magnitude, self.control_weight, self.unit, self.resolution, self.noise, self.grain = found
+        found = scales(d.l, self.separable, H, d.diagonal, d.A, d.B, self.X, self.U, self.cost, self.highest)
+        self.magnitude, self.control_weight, self.damping, self.unit, self.resolution, self.noise, self.grain = found
 
     def search(self, sweep: Sweep, longest: float) -> Step:
         """Search along the sweep's policy: see `ddp.search`."""
@@ -341,7 +343,7 @@ def swept_last(iterate, exact):  # type: ignore[no-untyped-def]
         if found.failed < 0:
             return found, True
     mu = 0.0
-    while mu <= WEAKEST * iterate.control_weight:
+    while mu <= WEAKEST * iterate.damping:
         found = swept(iterate, 0.0, mu, False)
         if found.failed < 0 and np.isfinite(found.gradient):
             return found, False

@@ -54,8 +54,8 @@ class DDP:
         or one of one's own, a function or class that is called with `Limits` at every solve and makes a `HessianModel`.
     switch: "auto" turns to exact Hessians when the expected decrease, or that of a full step, falls below ``switch``
         times the cost: 1e-3 is cautious, 1e-1 eager.
-    max_regularization: beyond this mu, times the mean diagonal of l_uu where that is more than 1, the solve ends, not
-        converged.
+    max_regularization: beyond this mu, times what mu is relative to (the mean diagonal of l_uu, less where that would
+        hold states still) where that is more than 1, the solve ends, not converged.
     multipliers: the vector that the dynamics' second order is contracted with:
         "value"    V_x of the sweep, known knot by knot; the sweep contracts one knot after another
         "costate"  the adjoint of the trajectory, known before; all knots at once, once an iterate: see `Newton`. May

@@ -52,7 +52,7 @@ last one that were made here."""
 ONCE = "once"
 """Mark of a first solve, kept where a compiled loop would be: the second one makes that."""
 
-COPIED = "cost", "highest", "magnitude", "control_weight", "unit", "resolution", "noise", "grain"
+COPIED = "cost", "highest", "magnitude", "control_weight", "damping", "unit", "resolution", "noise", "grain"
 """Attributes that a lane takes from an iterate and gives back."""
 
 LEFT = "lost_X", "lost_U", "unpriced_X", "unpriced_U"

@@ -167,7 +167,7 @@ class Lane(Struct):
     whole, blocks, torn_whole, torn_blocks, boxed, boxed_blocks, torn_boxed, torn_boxed_blocks = each(8, integer)
     trajectory, boxed_trajectory = each(2, integer)
     limited, problem, table, stage, sweep, torn = each(6, variable_integer)
-    gap, cost, highest, magnitude, control_weight, unit, resolution, noise, grain = each(9, variable_real)
+    gap, cost, highest, magnitude, control_weight, damping, unit, resolution, noise, grain = each(10, variable_real)
     scaled, followed, age, by = each(4, variable_integer)
     contracted: NDArray[np.int64] = integers(constant=False)
     ahead, unpriced = each(2, variable_integer)

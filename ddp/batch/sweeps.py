@@ -75,8 +75,9 @@ def know(w, lane, wanted):
     if not lane.scaled:
         H = lzz if known & GAUSS_NEWTON else exact
         separable = integers_at(w.separable, (N + 1,))
-        found = scales(l, separable, H, diagonal, X, U, lane.cost, lane.highest)
-        lane.magnitude, lane.control_weight, lane.unit, lane.resolution, lane.noise, lane.grain = found
+        A, B = array_at(d.A, (N, w.n, w.n)), array_at(d.B, (N, w.n, w.nu))
+        found = scales(l, separable, H, diagonal, A, B, X, U, lane.cost, lane.highest)
+        lane.magnitude, lane.control_weight, lane.damping, lane.unit, lane.resolution, lane.noise, lane.grain = found
         lane.scaled = 1
 
 
@@ -269,19 +270,19 @@ def attempt_of(s, model):
 @kernel
 def raised(s, model, lane):
     """mu after a failure."""
-    w, weight = Worker(lane.worker), lane.control_weight
+    w, unit = Worker(lane.worker), lane.damping
     if is_by_ratio(w, model):
-        return _ratio_raised(rule_of(w), s.mu[model], weight)
-    return _tenfold_raised(rule_of(w), s.mu[model], weight)
+        return _ratio_raised(rule_of(w), s.mu[model], unit)
+    return _tenfold_raised(rule_of(w), s.mu[model], unit)
 
 
 @kernel
 def stepped(s, model, lane):
     """mu after an attempt."""
-    w, attempt, failed, weight = Worker(lane.worker), attempt_of(s, model), s.failed_mu[model], lane.control_weight
+    w, attempt, failed, unit = Worker(lane.worker), attempt_of(s, model), s.failed_mu[model], lane.damping
     if is_by_ratio(w, model):
-        return _ratio_stepped(rule_of(w), attempt, lane.cost, failed, weight)
-    return _tenfold_stepped(rule_of(w), attempt, lane.cost, failed, weight)
+        return _ratio_stepped(rule_of(w), attempt, lane.cost, failed, unit)
+    return _tenfold_stepped(rule_of(w), attempt, lane.cost, failed, unit)
 
 
 by_types(globalisation.raised)(lambda *types: raised)

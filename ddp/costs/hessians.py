@@ -11,21 +11,29 @@ DOWN_TO = 1e-6
 """The cost does not count as less than this fraction of what it fell by, or of ½ Σ l_xx x² + ½ Σ l_uu u² where that is
 less, as after a guess that led far away, nor as less than rounding of rounding of the fall: both may end at zero."""
 
+BEYOND, KNOTS, STEPS = 1e4, 4, 2
+"""How many times the least of all weights, see `damping`, the mean weight of controls may be, as more tells of other
+units; about how many knots tell, and in how many more steps of the dynamics controls move states."""
+
 
 @kernel
-def scales(l, separable, H, diagonal, X, U, cost, highest):
-    """Find what judgements are relative to, see `Iterate`: magnitude, weight, unit, resolution, noise, grain.
+def scales(l, separable, H, diagonal, A, B, X, U, cost, highest):
+    """Find what judgements are relative to, see `Iterate`: magnitude, weight, damping, unit, resolution, noise, grain.
 
-    l (N+1,): costs, in all ``cost``, which was ``highest`` once.
+    l (N+1,): costs, in all ``cost``, which was ``highest`` once.   A (N, n, n), B (N, n, nu): of the dynamics.
     """
     N, n, nu, magnitude, effort, own, others = U.shape[0], H.shape[1] - U.shape[1], U.shape[1], 0.0, 0.0, 0.0, 0.0
+    weights = np.zeros(n + nu)
     for t in range(N + 1):  # the sums of a knot wait for no other's
         of_x, of_u, spent = 0.0, 0.0, 0.0
         for i in range(n):
-            of_x += abs(diagonal[t, i] if separable[t] else H[t, i, i])
+            entry = abs(diagonal[t, i] if separable[t] else H[t, i, i])
+            of_x += entry
+            weights[i] += entry
         for i in range(nu if t < N else 0):
             entry = abs(diagonal[t, n + i] if separable[t] else H[t, n + i, n + i])
             of_u += entry
+            weights[n + i] += entry
             spent += 0.5 * entry * U[t, i] ** 2
         magnitude, others, own, effort = magnitude + abs(l[t]), others + of_x, own + of_u, effort + spent
     weight = 1.0
@@ -33,19 +41,50 @@ def scales(l, separable, H, diagonal, X, U, cost, highest):
         if 0.0 < candidate < np.inf:
             weight = candidate
     changed = effort + max(0.0, highest - cost)
-    size = 0.5 * (others * largest_square(X) + own * largest_square(U))
+    size = 0.5 * (weighed(weights[:n], X) + weighed(weights[n:], U))
     unit = max(min(magnitude, changed), DOWN_TO * min(changed, size), EPSILON**2 * changed)
     grain = N * EPSILON**2 * size
-    return magnitude, weight, unit, EPSILON * magnitude, max(grain, 1e-12 * (unit + abs(cost))), grain
+    least, noise = damping(weight, weights[n:] / N, A, B), max(grain, 1e-12 * (unit + abs(cost)))
+    return magnitude, weight, least, unit, EPSILON * magnitude, noise, grain
 
 
 @kernel
-def largest_square(a):
-    """The square of the largest of numbers (., .)."""
-    largest = 0.0
-    for t in range(a.shape[0]):
-        of_row = 0.0
-        for i in range(a.shape[1]):
-            of_row = max(of_row, abs(a[t, i]))
-        largest = max(largest, of_row)
-    return largest * largest
+def damping(weight, controls, A, B):
+    """Number that mu is relative to: the weight of controls, or where that is `BEYOND` it, the least of all.
+
+    mu is added to V and Q_uu alike: where states are of 1e6, or controls of very different size, the mean weight would
+    hold some of them still. The least is that of any of the controls (nu,), or of what it costs to move any state.
+    reach (n,): squares of how far a control that costs one half moves each state.
+    """
+    N, n, nu = B.shape
+    step, reach, least = max(1, N // KNOTS), np.zeros(n), weight
+    for j in range(nu):
+        if 0.0 < controls[j] < np.inf:
+            least = min(least, controls[j])
+            for t in range(0, N, step):
+                for i in range(n):
+                    reach[i] = max(reach[i], B[t, i, j] ** 2 / controls[j])
+    for _ in range(STEPS):
+        before = reach.copy()
+        for t in range(0, N, step):
+            for i in range(n):
+                for j in range(n):
+                    reach[i] = max(reach[i], A[t, i, j] ** 2 * before[j])
+    for i in range(n):
+        if reach[i] * least > 1.0:
+            least = 1.0 / reach[i]
+    return least if weight > BEYOND * least > 0.0 else weight
+
+
+@kernel
+def weighed(weights, a):
+    """Σ w_i max_t a_ti² of rows a (., m), weights w (n,); where m is not n, as on manifolds, of the largest number."""
+    own, most, total = a.shape[1] == weights.size, 0.0, 0.0
+    for i in range(a.shape[1]):
+        largest = 0.0 if own else most
+        for t in range(a.shape[0]):
+            largest = max(largest, abs(a[t, i]))
+        most = largest
+        if own:
+            total += weights[i] * largest * largest
+    return total if own else weights.sum() * most * most

@@ -37,12 +37,12 @@ class Point(Protocol):
     """The current iterate, as models see it.
 
     cost: the total.   magnitude: the sum of the sizes of all knots' costs.
-    control_weight: the mean size of the diagonals of l_uu, above zero: what makes mu large or small.
+    damping: what makes mu large or small, above zero: see `ddp.costs.hessians.damping`.
     unit: the cost that counts as one: what tolerances are multiplied by.
     """
 
     cost: float
-    control_weight: float
+    damping: float
     magnitude: float
     unit: float
 
@@ -56,7 +56,7 @@ class Point(Protocol):
 class Regularization(Protocol):
     """Rule for mu, which is added to the diagonals of every V_xx and Q_uu; a field of `DDP`.
 
-    The model keeps mu itself: a rule only says what the next one is. unit: `Point.control_weight`.
+    The model keeps mu itself: a rule only says what the next one is. unit: `Point.damping`.
     """
 
     def raised(self, mu: float, unit: float) -> float:

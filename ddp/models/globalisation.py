@@ -31,8 +31,8 @@ OWN, BESIDE, LAST = range(3)
 """Why a model is tried: the mode wants it; another one struggled at this iterate; all steps stay short."""
 
 SHIFT = 1e-9
-"""The smallest mu, there in every sweep to settle flat directions; relative to the control costs, so that it stays
-small beside them: convergence would end where the error is mu / l_uu."""
+"""The smallest mu, there in every sweep to settle flat directions; relative to `ddp.costs.hessians.damping`, so that it
+stays small beside costs of controls: convergence would end where the error is mu / l_uu."""
 
 TRUSTED = 0.02
 """An exact model whose full step brings what it promised, to this fraction, is near its minimum: V_x is the costate."""
@@ -102,13 +102,13 @@ def swept(point: Any, blend: float, mu: float, costates: bool) -> Any:
 
 def raised(s: Any, model: int, point: Any) -> float:
     """mu after a sweep has failed, or has led nowhere: `regularization.Regularization.raised`."""
-    return float(s.rules[model].raised(s.mu[model], point.control_weight))
+    return float(s.rules[model].raised(s.mu[model], point.damping))
 
 
 def stepped(s: Any, model: int, point: Any) -> float:
     """mu of the next iteration, after an attempt: `regularization.Regularization.stepped`."""
     attempt = s.attempts[model]
-    return float(s.rules[model].stepped(attempt, point.cost, s.failed_mu[model], point.control_weight))
+    return float(s.rules[model].stepped(attempt, point.cost, s.failed_mu[model], point.damping))
 
 
 def step_squared(point: Any, found: Any) -> float:
@@ -127,7 +127,7 @@ def stiffness(point, found):
 @portable
 def shift(point):
     """The smallest mu of a sweep."""
-    return SHIFT * point.control_weight
+    return SHIFT * point.damping
 
 
 # -- one attempt -----------------------------------------------------------------------------------------------------
@@ -136,7 +136,7 @@ def shift(point):
 @portable
 def prepared(s, model, point):
     """Prepare mu of a model's first sweep at an iterate: the smallest mu, and whether to sweep with costates."""
-    smallest = SHIFT * point.control_weight
+    smallest = SHIFT * point.damping
     s.failed_mu[model] = 0.0
     s.mu[model] = smallest if model == EXACT else max(s.mu[model], smallest)
     return smallest, s.trusted[model] != 0 and s.blend[model] == 1.0
@@ -150,7 +150,7 @@ def attempted(s, model, point):
     alone and no mu helps, its blend is halved, down to Gauss-Newton's, and mu begins anew; long steps double it.
     """
     smallest, costates = prepared(s, model, point)
-    failures, found, most = 0, NO_SWEEP, s.most * max(1.0, point.control_weight)
+    failures, found, most = 0, NO_SWEEP, s.most * max(1.0, point.damping)
     while s.mu[model] <= most and failures != s.tries[model]:
         found = swept(point, s.blend[model], s.mu[model], costates)
         if costates and found.failed >= 0:
