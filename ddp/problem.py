@@ -23,7 +23,7 @@ from ddp.derivatives import EXACT, FIRST, GAUSS_NEWTON, RECORDS, Derivatives, de
 from ddp.errors import ProblemError, affordable, as_array, instance, positive, positive_integer, settle, suggesting
 from ddp.guesses import Start, kept
 from ddp.machine.aligned import aligned_zeros
-from ddp.machine.parcels import Parcel, packed, read_only, unpacked
+from ddp.machine.parcels import Parcel, locked, packed, unpacked
 from ddp.packages import edition
 from ddp.places import Place, number, places_of, resolved, started, varied
 from ddp.protocols import Array, CostFunction, Term
@@ -334,7 +334,7 @@ class Problem:
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Problem:
         twin = object.__new__(Problem)
-        memo |= {id(self): twin} | {id(array): array for array in read_only(self)}
+        memo |= {id(self): twin} | locked(self)
         vars(twin).update(copy.deepcopy(vars(self), memo))
         return twin
 

@@ -260,8 +260,12 @@ class _Values(MutableMapping[str, Any]):
         return dict, (dict(self),)
 
 
-def read_only(value: object) -> Iterator[np.ndarray]:
-    """Arrays within a value that cannot be written to, which its copies may share: as new ones they could be."""
+def locked(value: object) -> dict[int, np.ndarray]:
+    """Arrays within a value that cannot be written to, as its deep copies have them, by their ids: for `copy.deepcopy`.
+
+    They are shared, as new ones could be written to; views of what can be written to are copied.
+    """
+    found: dict[int, np.ndarray] = {}
     seen: set[int] = set()
     left = [value]
     while left:
@@ -271,10 +275,18 @@ def read_only(value: object) -> Iterator[np.ndarray]:
         seen.add(id(one))
         if isinstance(one, np.ndarray):
             if not one.flags.writeable:
-                yield one
+                found[id(one)] = own = np.array(one) if _may_change(one) else one
+                own.flags.writeable = False
         elif isinstance(one, (list, tuple)):
             left += one
         elif isinstance(one, dict):
             left += one.values()
         elif type(one).__dictoffset__:
             left += object.__getattribute__(one, "__dict__").values()
+    return found
+
+
+def _may_change(array: np.ndarray) -> bool:
+    """Whether an array is a view of one that can be written to."""
+    base = array.base
+    return isinstance(base, np.ndarray) and (base.flags.writeable or _may_change(base))

@@ -349,6 +349,15 @@ def test_numbers_that_kernels_have_cannot_be_written_to_in_deep_copies(reach):
             numbers[:] = 0.0
 
 
+def test_deep_copies_do_not_follow_what_users_write_behind_their_views():
+    goal, system = np.ones(2), dynamics.FunctionDynamics(lambda x, u: x + 0.1 * u, 2, 2)
+    own = ddp.Problem(system, [Effort(1.0)], [Slope(np.broadcast_to(goal, 2))], np.zeros(2), 5)
+    copied = copy.deepcopy(own).terminal[0].goal
+    goal[:] = 2.0
+    assert copied.tolist() == [1.0, 1.0]
+    assert not copied.flags.writeable
+
+
 @pytest.mark.parametrize("build", [arm.reach, cartpole.swing_up, pendulum.swing_up, quadrotor.loop])
 def test_solves_in_the_memory_of_others_leave_no_trace(build):
     problem, name = build(), "terminal[0].weights"
