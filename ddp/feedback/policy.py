@@ -263,6 +263,8 @@ def _joint_trajectory(
     """A message of ROS: joints whose velocity is one number, their positions, velocities and efforts [N m, N]."""
     Q, V = np.hsplit(X, [len(names_q)])
     places = {name: found for name in names_v if (found := _positions(name, Q, names_q)) is not None}
+    if not places:
+        raise ProblemError("path: a JointTrajectory has joints with one number, there are none: expected .npz or .csv")
     v = [names_v.index(name) for name in places]
     points = []
     for k, t in enumerate(times):

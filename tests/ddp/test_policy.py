@@ -197,6 +197,8 @@ def test_tables_of_gains_have_a_heading_for_each_where_states_have_no_names(tmp_
     header, *rows = csv.reader(policy.export(tmp_path / "gains.csv").read_text().splitlines())
     assert all(len(row) == len(header) for row in rows)
     assert float(rows[2][header.index("u1 per e0")]) == policy.G[2, 1, 0]
+    with pytest.raises(ddp.ProblemError, match="a JointTrajectory has joints with one number, there are none"):
+        policy.export(tmp_path / "motion.json")
 
 
 @pytest.mark.parametrize("late", [0.0, 0.02])
