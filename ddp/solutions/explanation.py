@@ -159,7 +159,7 @@ def explain(solution: Solution, problem: Problem) -> Explanation:
 
 
 def beyond_limits(solution: Solution, problem: Problem) -> tuple[str, ...]:
-    """Joints that leave their robot's own limits, and feet that pull on the ground, in words."""
+    """Joints and controls that leave their robot's own limits, and feet that pull on the ground, in words."""
     excesses = ability(problem.dynamics, "excesses")
     return () if excesses is None else tuple(excesses(problem, solution.X, solution.U))
 

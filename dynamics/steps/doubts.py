@@ -234,6 +234,24 @@ def excesses_of(robot: Robot, X: Array) -> list[str]:
     return found
 
 
+def efforts_of(system: Any, U: Array) -> list[str]:
+    """Sentences about controls (N, nu) of a robot's own drives or joints that leave the limits which its file has."""
+    robot: Robot = system.robot
+    if not np.array_equal(system.actuation, robot.actuation):
+        return []
+    lower, upper = robot.control_limits.T
+    beyond = np.abs(U - np.clip(U, lower, upper)).max(axis=0, initial=0.0)
+    told = beyond > BEYOND * np.maximum(1.0, np.minimum(np.abs(lower), np.abs(upper)))
+    own = () if robot.is_hybrid or robot.equipment.drives else plain_numbers(robot)
+    units = {name: " N m" if turns else " N" for name, _, _, turns in own}
+    found = []
+    for i in np.flatnonzero(told).tolist():
+        name = system.named_numbers[2][i]
+        what, unit = ("effort", units[name]) if name in units else ("control", "")
+        found.append(f"{name} leaves its limits of {what} by {beyond[i]:.3g}{unit}")
+    return found
+
+
 def _quaternions(robot: Robot, q: Array) -> Iterator[str]:
     for j in range(1, robot.model.njoints):
         joint = robot.model.joints[j]

@@ -28,7 +28,7 @@ from dynamics.robots.model import Robot, check_robot
 from dynamics.robots.tree import space_of_states
 from dynamics.steps import rollouts
 from dynamics.steps.deviations import close_at
-from dynamics.steps.doubts import doubts_of, excesses_of, is_beyond_reach, strangers
+from dynamics.steps.doubts import doubts_of, efforts_of, excesses_of, is_beyond_reach, strangers
 from dynamics.steps.modes import Mode, modes_of
 from dynamics.steps.names import names_of
 from dynamics.steps.pairs import is_complex, paired
@@ -307,7 +307,8 @@ class SteppedRobot(ABC):
         return [*strangers(self.robot, parts)]
 
     def excesses(self, problem: Any, X: Array, U: Array) -> list[str]:
-        return excesses_of(self.robot, as_array("X", X, (None, self.nx), finite=False))
+        X, U = as_array("X", X, (None, self.nx), finite=False), as_array("U", U, (None, self.nu), finite=False)
+        return [*excesses_of(self.robot, X), *efforts_of(self, U)]
 
     def is_beyond_reach(self, problem: Any) -> bool:
         return is_beyond_reach(self.robot, problem)

@@ -385,6 +385,19 @@ def test_joints_that_leave_their_limits_are_told():
     ]
 
 
+def test_controls_that_leave_the_limits_of_their_file_are_told():
+    robot = dynamics.load("ur5")
+    system, X, U = dynamics.RobotDynamics(robot, 0.01), np.zeros((3, 12)), np.zeros((2, 6))
+    U[1, 1], U[0, 3] = -robot.control_limits[1, 1] - 7.0, robot.control_limits[3, 1]
+    problem = Problem(system, [], [], X[0], 2)
+    assert system.excesses(problem, X, U) == ["shoulder_lift_joint leaves its limits of effort by 7 N m"]
+    assert dynamics.RobotDynamics(robot, 0.01, actuation=2.0 * np.eye(6)).excesses(problem, X, U) == []
+    mjcf = """<mujoco><worldbody><body><joint name="j"/><geom size="0.1"/></body></worldbody><actuator>
+      <motor name="m" joint="j" gear="9" ctrlrange="-1 1"/></actuator></mujoco>"""
+    system = dynamics.RobotDynamics(dynamics.load(mjcf), 0.01)
+    assert system.excesses(problem, np.zeros((2, 2)), [[1.5]]) == ["j leaves its limits of control by 0.5"]
+
+
 def test_joints_with_one_limit_that_leave_it_are_told():
     model = dynamics.load("ur5").model.copy()
     lower, upper = np.array(model.lowerPositionLimit), np.array(model.upperPositionLimit)
