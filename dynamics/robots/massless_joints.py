@@ -83,7 +83,10 @@ def _still(model: pin.Model, q: Array) -> list[int]:
         S, i = subspace[j], model.idx_vs[j]
         mass, moments = np.trace(carried[j][:3, :3]), np.trace(carried[j][3:, 3:])
         armature = np.diag(model.armature[i : i + len(S)])
-        scale = np.sqrt((S**2) @ np.repeat([mass, moments], 3) + np.diag(armature))
+        size = (S**2) @ np.repeat([mass, moments], 3) + np.diag(armature)
+        if size.min() < 0.0:  # negative inertias, of which `plausible` tells
+            continue
+        scale = np.sqrt(size)
         if scale.min() <= 0.0 or (mass <= 0.0 and not armature.any()):
             found.append(j)
         else:

@@ -58,6 +58,11 @@ def test_a_link_that_no_body_can_be_is_named_in_one_warning_wherever_it_is_fixed
     ]
 
 
+def test_a_joint_that_turns_a_negative_moment_of_inertia_is_told_of_in_words_alone(caplog):
+    dynamics.load(arm("negative", inertial(moments="-9 1 1")))
+    assert "a negative moment of inertia: link 'tip'" in caplog.text
+
+
 @pytest.mark.parametrize(
     "tip", ["", inertial(moments="0 0 0"), inertial(moments="1 1 2"), inertial(moments="1 1 2.001"),
             inertial(mass="0", moments="0 0 0"), inertial(moments="0 1 1"), inertial(moments="1e-20 -1e-20 0")],
