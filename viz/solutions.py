@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from itertools import count
 from pathlib import Path
+from textwrap import fill
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 
 GAINS = {"gain": "gain on position, dashed: on velocity"}
 """Title of the column of gains."""
+
+WIDEST = 16
+"""Letters of a row's name in a line: more are longer than a row is high."""
 
 MOST = 24
 """Rows of a figure: numbers of a state beyond these are left to `to_csv`."""
@@ -87,7 +91,7 @@ def _panels(
             axes.locator_params(axis="x", nbins=6)
             plain(axes)
             if not any((row, other) in panels for other in columns if other != title):
-                axes.set_ylabel(row, fontsize=8, parse_math=False)
+                axes.set_ylabel(fill(row, WIDEST), fontsize=8, parse_math=False)
         if own:
             panels[own[0][1], title].set_title(titles.get(title, title), fontsize=10)
             panels[own[-1][1], title].set_xlabel("time [s]", fontsize=9)

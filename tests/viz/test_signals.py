@@ -12,7 +12,9 @@ from ddp.errors import ProblemError
 from dynamics import FunctionDynamics
 from problems import arm, pendulum
 from problems.registry import find
+from viz.plots import sheet
 from viz.signals import panels, signals_of
+from viz.solutions import _panels
 
 
 @pytest.fixture(scope="module")
@@ -114,3 +116,12 @@ def test_joints_of_a_robot_in_compositions_are_named():
     shown = viz.signals_of(free)["position"]
     assert shown.t[0] == 0.0
     assert len(shown.t) == len(free.X) - free.problem.dynamics.before
+
+
+def test_long_names_of_rows_keep_to_their_rows(tmp_path):
+    names = "left_shoulder_pitch_joint", "right_shoulder_pitch_joint"
+    figure, _ = sheet(tmp_path / "a.png", None, 3.2, 0.6 + 1.15 * 2)
+    panels = _panels(figure, {name: i for i, name in enumerate(names)}, {"position": names}, {})
+    figure.canvas.draw()
+    first, second = (panels[name, "position"].yaxis.label.get_window_extent() for name in names)
+    assert not first.overlaps(second)
