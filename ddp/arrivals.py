@@ -8,22 +8,33 @@ the end are postures that a motion may end in; random y, always the same ones, l
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from ddp.constraints.detours import detour
 from ddp.constraints.unreachable import Knot
-from ddp.guesses import Start
+from ddp.costs.batch import varying
+from ddp.costs.bound import GAUSS_NEWTON
+from ddp.costs.cost_table import Table, expand_matrices
+from ddp.derivatives import Derivatives
+from ddp.guesses import Motion, Start
+from ddp.machine.recycled import recycled
 from ddp.problem import Problem
 from ddp.protocols import Array
+from ddp.solutions.explanation import may_be_dear
+from ddp.solutions.solution import Solution
 from ddp.systems.system import Expansion, ability
 
-SEEDS, STEPS, STOP = 24, 20, 1e-3
-"""Random ends to begin from; steps to a minimum, and the relative fall of its cost that ends them."""
+SEEDS, NEAR, STEPS = 24, 2, 10
+"""Random ends to begin from; steps to a minimum from the end that costs least to come to, and from these."""
 
-DAMPED, FALL, RISE = 1e-3, 0.2, 5.0
+DAMPED, FALL, RISE = 1e-1, 0.2, 5.0
 """The first damping relative to the Hessian's diagonal, how it falls where a step helps, and rises elsewhere."""
+
+FREE = 1e-15
+"""Prices of controls below this, relative to the largest, count as none: these controls are not used."""
 
 HELD = 100.0
 """Price of half a squared violation at the end, relative to its bound's size, in costs of the end y = 0."""
@@ -35,119 +46,183 @@ BEST, DEAR = 2, 3.0
 """Ends, of those to which straight ways cost least, that are guessed before random ones; ways that cost no more than
 such a multiple of the least, or as much more of a negative one, tell how far away random ends are."""
 
+TRIED, EVERY, TOGETHER = 4, 4, 8
+"""Ends, of those that seem to cost least, to one of which a second start goes; how many knots have the same controls;
+and how many problems are searched for ends at a time."""
+
 
 class Way(NamedTuple):
-    """A straight way to an end: its states X (N+1, nx), controls U (N, nu) that nearly follow it, what it costs."""
+    """A straight way to an end: its states X (N+1, nx), controls U (N, nu) that nearly follow it, and what it costs.
+
+    K (N, nu, n): gains that keep to it.
+    """
 
     X: Array
     U: Array
+    K: Array
     cost: float
 
 
-class _Step(NamedTuple):
-    """Steps of a linear-quadratic model, as one: x' ~ N(A x + b, C), after exp(h·x - ½ x·J x)."""
+class _Steps(NamedTuple):
+    """Steps of linear-quadratic models, as one: x' ~ N(A x, C), after exp(-½ x·J x).
+
+    x (n+1,) ends in one, so that A, C and J (M, n+1, n+1) have what is affine, too.
+    """
 
     A: Array
-    b: Array
     C: Array
-    h: Array
     J: Array
 
-    def then(self, other: _Step) -> _Step:
+    def then(self, other: _Steps) -> _Steps:
         """These steps and other ones after them."""
-        inverse = np.linalg.inv(np.eye(len(self.b)) + self.C @ other.J)
-        gain = other.A @ inverse
-        back = self.A.T @ inverse.T
-        return _Step(
-            gain @ self.A, gain @ (self.b + self.C @ other.h) + other.b, gain @ self.C @ other.A.T + other.C,
-            back @ (other.h - other.J @ self.b) + self.h, back @ other.J @ self.A + self.J,
-        )  # fmt: skip
+        inverse = np.linalg.inv(np.eye(self.A.shape[-1]) + self.C @ other.J)
+        gain, back = other.A @ inverse, _transposed(self.A)
+        return _Steps(
+            gain @ self.A, gain @ self.C @ _transposed(other.A) + other.C, back @ other.J @ inverse @ self.A + self.J
+        )
 
 
-def _arrival(problem: Problem) -> tuple[Array, Array]:
-    """m (n,) and L (n, n) of the arrival cost, by the first step about rest at x0 and the mean of running costs."""
+def _transposed(matrices: Array) -> Array:
+    return matrices.swapaxes(-1, -2)
+
+
+def _step(problem: Problem, costs: Derivatives) -> tuple[Array, Array, Array]:
+    """A, C and J (n+1, n+1) of the first step about rest at x0, with the mean of running costs; costs: memory."""
     d, N, n = problem.dynamics, problem.horizon, problem.dynamics.n
     x, u = problem.x0[None], d.nominal_control(problem.x0)[None]
-    made, costs = Expansion.of(d, 1), problem.allocate()
+    made = Expansion(costs.A[:1], costs.B[:1], costs.record[:1])
     d.expand(x, u, made)
-    problem.objective.expand(np.tile(x, (N + 1, 1)), np.tile(u, (N + 1, 1)), costs, 0, N)
-    H, z = costs.hessians(problem.separable, exact=False)[:N].mean(axis=0), costs.lz[:N].mean(axis=0)
-    A, B, moved = made.A[0], made.B[0], d.difference(x, d.step(x, u))[0]
-    noise = B @ np.linalg.pinv(H[n:, n:], hermitian=True)
-    step, steps = _Step(A, moved - noise @ z[n:], noise @ B.T, -z[:n], H[:n, :n]), None
+    problem.objective.expand(x.repeat(N + 1, axis=0), u.repeat(N + 1, axis=0), costs, 0, N)
+    H, z = costs.lzz[:N].mean(axis=0), costs.lz[:N].mean(axis=0)  # of separable knots it is zero, and kept elsewhere
+    H[range(n + d.nu), range(n + d.nu)] += costs.diagonal[:N].mean(axis=0)
+    sizes, axes = np.linalg.eigh(H[n:, n:])
+    free, moves = np.abs(sizes) <= FREE * np.abs(sizes).max(), made.B[0] @ axes
+    noise = moves / np.where(free, np.inf, sizes)
+    A, C, J = np.eye(n + 1), np.zeros((n + 1, n + 1)), np.zeros((n + 1, n + 1))
+    A[:n, :n], A[:n, n] = made.A[0], d.difference(x, d.step(x, u))[0] - noise @ (axes.T @ z[n:])
+    C[:n, :n], J[:n, :n] = noise @ moves.T, H[:n, :n]
+    J[:n, n] = J[n, :n] = z[:n]
+    return A, C, J
+
+
+def _arrival(problems: Sequence[Problem]) -> tuple[Array, Array]:
+    """m (M, 1, n) and L (M, n, n) of arrival costs."""
+    costs, steps = problems[0].allocate(np.zeros), None
+    step = _Steps(*map(np.array, zip(*(_step(one, costs) for one in problems), strict=True)))
+    N, n = problems[0].horizon, problems[0].dynamics.n
     while N:
         if N % 2:
             steps = step if steps is None else steps.then(step)
-        step, N = step.then(step), N // 2
+        step, N = step.then(step) if N > 1 else step, N // 2
     assert steps is not None
-    sizes, axes = np.linalg.eigh(0.5 * (steps.C + steps.C.T))
-    return steps.b, axes * np.sqrt(np.maximum(sizes, 0.0))
+    C = steps.C[:, :n, :n]
+    sizes, axes = np.linalg.eigh(0.5 * (C + _transposed(C)))
+    return steps.A[:, None, :n, n], axes * np.sqrt(np.maximum(sizes, 0.0))[:, None]
 
 
 class Ends:
-    """Ends of a problem's motions, and what arriving there costs."""
+    """Ends of motions of problems that differ in numbers, and what arriving there costs.
 
-    def __init__(self, problem: Problem) -> None:
-        self._problem, (self._mean, self._axes) = problem, _arrival(problem)
-        self._terms = [entry for entry in problem.objective.entries if entry.begin == problem.horizon]
-        self._rows = Knot(problem, problem.horizon)
-        self._price = 0.0  # of violations, until it is known
-        self._price = HELD * (abs(float(self._expanded(np.zeros((1, problem.dynamics.n)))[0][0])) or 1.0)
+    They are ``x0 ⊕ (m + L y)``; in Y (M, S, n) are S of each problem.
+    """
 
-    def _expanded(self, Y: Array) -> tuple[Array, Array, Array, Array]:
-        """Estimates (M,), their gradients (M, n) and Gauss-Newton Hessians (M, n, n), and the ends (M, nx) of Y (M, n).
+    def __init__(self, *problems: Problem) -> None:
+        self._problems, (self._mean, self._axes) = problems, _arrival(problems)
+        self._system, N = problems[0].dynamics, problems[0].horizon
+        self._terms = [[entry for entry in one.objective.entries if entry.begin == N] for one in problems]
+        self._rows = [Knot(one, N) for one in problems]
+        self._laid: dict[int, tuple[Table, Array]] = {}
+        self._prices: list[float] = []  # of violations, until they are known
+        if any(len(rows.sizes) for rows in self._rows):
+            least = self._expanded(np.zeros((len(problems), 1, self._system.n)))[0]
+            self._prices = [HELD * (abs(float(cost)) or 1.0) for cost in least[:, 0]]
+
+    def _of(self, count: int) -> tuple[Table, Array]:
+        """The compiled terms of the ends, and the states x0, of as many for each problem."""
+        if count not in self._laid:
+            rows = []
+            for i, (one, entries) in enumerate(zip(self._problems, self._terms, strict=True)):
+                own = one.objective.table[one.objective.table[:, 2] == one.horizon]
+                for row, entry in zip(own, (entry for entry in entries if entry.compiled), strict=True):
+                    few = count if varying(entry.term) is None else 1
+                    rows += [(*row[:2], j, j + few, row[4]) for j in range(i * count, (i + 1) * count, few)]
+            x0 = np.array([one.x0 for one in self._problems])
+            self._laid[count] = np.array(rows, dtype=np.int64).reshape(-1, 5), x0.repeat(count, axis=0)
+        return self._laid[count]
+
+    def at(self, Y: Array) -> Array:
+        """The ends (M S, nx)."""
+        dX = self._mean + Y @ _transposed(self._axes)
+        return self._system.integrate(self._of(Y.shape[1])[1], dX.reshape(-1, self._system.n))
+
+    def _expanded(self, Y: Array) -> tuple[Array, Array, Array]:
+        """Estimates (M, S), their gradients (M, S, n) and Gauss-Newton Hessians (M, S, n, n).
 
         Hard constraints of the end count as costs.
         """
-        d, L, M = self._problem.dynamics, self._axes, len(Y)
-        X, U, n = d.integrate(np.tile(self._problem.x0, (M, 1)), self._mean + Y @ L.T), np.zeros((M, d.nu)), d.n
-        l, lz, lzz = np.zeros(M), np.zeros((M, n + d.nu)), np.zeros((M, n + d.nu, n + d.nu))
-        for entry in self._terms:
-            entry.term.expand(X.copy(), U.copy(), entry.weight, False, l, lz, lzz)
-        g, H = lz[:, :n], lzz[:, :n, :n]
-        if self._price and len(self._rows.sizes):
-            r = self._rows.beyond(X, U)
-            J = self._rows.slopes(X, U, r)[:, :, :n] / self._rows.sizes[:, None]
-            r = r / self._rows.sizes
-            l, g = l + 0.5 * self._price * (r * r).sum(axis=1), g + self._price * np.einsum("kia,ki->ka", J, r)
-            H = H + self._price * np.einsum("kia,kib->kab", J, J)
-        return l + 0.5 * (Y * Y).sum(axis=1), g @ L + Y, L.T @ H @ L + np.eye(n), X
+        d, L, (M, S, n), X = self._system, self._axes[:, None], Y.shape, self.at(Y)
+        U, l, lz = np.zeros((M * S, d.nu)), np.zeros(M * S), np.zeros((M * S, n + d.nu))
+        lzz = np.zeros((M * S, n + d.nu, n + d.nu))
+        expand_matrices(self._of(S)[0], GAUSS_NEWTON, X, U, l, lz, lzz)
+        for i, (entries, rows) in enumerate(zip(self._terms, self._rows, strict=True)):
+            own = slice(i * S, (i + 1) * S)
+            for entry in entries:
+                if not entry.compiled:
+                    entry.term.expand(X[own].copy(), U[own].copy(), entry.weight, False, l[own], lz[own], lzz[own])
+            if self._prices and len(rows.sizes):
+                r, price = rows.beyond(X[own], U[own]), self._prices[i]
+                J, r = rows.slopes(X[own], U[own], r)[:, :, :n] / rows.sizes[:, None], r / rows.sizes
+                l[own] += 0.5 * price * (r * r).sum(axis=1)
+                lz[own, :n] += price * np.einsum("kia,ki->ka", J, r)
+                lzz[own, :n, :n] += price * np.einsum("kia,kib->kab", J, J)
+        f, g = l.reshape(M, S) + 0.5 * (Y * Y).sum(axis=2), lz[:, :n].reshape(M, S, n) @ self._axes + Y
+        return f, g, _transposed(L) @ lzz[:, :n, :n].reshape(M, S, n, n) @ L + np.eye(n)
 
-    def least(self, Y: Array) -> tuple[Array, Array, Array]:
-        """Minima near Y (M, n): their estimates (M,), y (M, n) and ends (M, nx)."""
-        Y, (f, g, H, X) = Y.copy(), self._expanded(Y)
-        damping, diagonal, left = np.full(len(Y), DAMPED), np.arange(Y.shape[1]), np.arange(len(Y))
-        for _ in range(STEPS):
-            damped = H[left]
-            damped[:, diagonal, diagonal] *= 1.0 + damping[left, None]
-            tried = Y[left] - np.linalg.solve(damped, g[left, :, None])[:, :, 0]
+    def least(self, Y: Array, steps: int) -> tuple[Array, Array]:
+        """Minima near Y: their estimates (M, S) and y (M, S, n)."""
+        Y, (f, g, H) = Y.copy(), self._expanded(Y)
+        damping, diagonal = np.full((*f.shape, 1), DAMPED), np.arange(Y.shape[2])
+        for _ in range(steps):
+            damped = H.copy()
+            damped[:, :, diagonal, diagonal] *= 1.0 + damping
+            tried = Y - np.linalg.solve(damped, g[..., None])[..., 0]
             found = self._expanded(tried)
-            better = found[0] < f[left]
-            done, at = better & (f[left] - found[0] < STOP * np.abs(f[left])), left[better]
-            for old, new in zip((Y, f, g, H, X), (tried, *found), strict=True):
-                old[at] = new[better]
-            damping[left] *= np.where(better, FALL, RISE)
-            left = left[~done]
-            if not len(left):
-                break
-        return f, Y, X
+            better = (found[0] < f)[..., None]
+            damping *= np.where(better, FALL, RISE)
+            np.copyto(f, found[0], where=better[..., 0])
+            np.copyto(Y, tried, where=better)
+            np.copyto(g, found[1], where=better)
+            np.copyto(H, found[2], where=better[..., None])
+        return f, Y
 
-    def found(self) -> Array:
-        """Different ends (M, nx), the least estimate first, of motions that cost as much as the nearest, or less."""
-        n, random = self._problem.dynamics.n, np.random.default_rng(0)
-        (near,), (y,), _ = self.least(np.zeros((1, n)))
+    def found(self, most: int = SEEDS) -> list[Array]:
+        """Different ends (., nx) of each, the least estimate first, from some that are no further than the nearest."""
+        M, n, random = len(self._problems), self._system.n, np.random.default_rng(0)
+        y = self.least(np.zeros((M, 1, n)), NEAR)[1]
         away = random.normal(size=(SEEDS, n))
-        away *= (np.sqrt(2.0 * abs(near)) * random.uniform(0.3, 1.0, SEEDS) / np.linalg.norm(away, axis=1))[:, None]
-        f, Y, X = self.least(np.concatenate([y[None], away]))
-        chosen: list[int] = []
-        for i in np.argsort(f, kind="stable").tolist():
-            if all(np.linalg.norm(Y[i] - Y[j]) > APART * np.linalg.norm(Y[j]) for j in chosen):
-                chosen.append(i)
-        return X[chosen]
+        away *= (random.uniform(0.3, 1.0, SEEDS) / np.linalg.norm(away, axis=1))[:, None]
+        Y = np.concatenate([y, np.linalg.norm(y, axis=2)[:, :, None] * away], axis=1)
+        f, Y = self.least(Y, STEPS)
+        X = self.at(Y).reshape(*f.shape, -1)
+        return [x[_different(*own, most)] for x, own in zip(X, zip(f, Y, strict=True), strict=True)]
 
 
-def straight(problem: Problem, ends: Array) -> list[Way]:
-    """Straight ways to ends (M, nx), at rest at both ends of the way, with the controls that they take."""
+def _different(f: Array, Y: Array, most: int) -> list[int]:
+    """Rows of Y (S, n) that are not the same ones, those of the least f (S,) first."""
+    apart = ((Y[:, None] - Y) ** 2).sum(axis=2) > APART**2 * (Y * Y).sum(axis=1)
+    chosen, left = list[int](), np.ones(len(f), dtype=bool)
+    for i in np.argsort(f, kind="stable").tolist():
+        if left[i] and len(chosen) < most:
+            chosen.append(i)
+            left &= apart[:, i]
+    return chosen
+
+
+def straight(problem: Problem, ends: Array, every: int = 1) -> list[Way]:
+    """Straight ways to ends (M, nx), at rest at both ends of the way, with controls and gains that keep to them.
+
+    every: so many knots have the same controls and gains.
+    """
     d, N, M = problem.dynamics, problem.horizon, len(ends)
     time = np.linspace(0.0, 1.0, N + 1)[:, None]
     ahead, h = time**3 * (10.0 - 15.0 * time + 6.0 * time**2), d.n // 2
@@ -160,16 +235,56 @@ def straight(problem: Problem, ends: Array) -> list[Way]:
     if robot:
         X[:, :, d.nx - h :] = np.gradient(ahead[:, 0])[:, None] / d.dt * way[:, None, :h]
         X[:, 0] = problem.x0
-    at, after = X[:, :-1].reshape(-1, d.nx), X[:, 1:].reshape(-1, d.nx)
-    U = np.ascontiguousarray(d.nominal_control(at))
+    at, after = (np.ascontiguousarray(X[:, i : N + i : every]).reshape(-1, d.nx) for i in (0, 1))
+    U, K = np.ascontiguousarray(d.nominal_control(at)), np.zeros((len(at), d.nu, d.n))
     if robot:
-        made = Expansion.of(d, len(U))
+        made = Expansion.of(d, len(U), recycled)
         d.expand(at, U, made)
-        missed, B = d.difference(d.step(at, U), after), made.B
-        BB = np.einsum("kia,kib->kab", B, B) + 1e-12 * np.eye(d.nu)
-        U = U + np.linalg.solve(BB, np.einsum("kia,ki->ka", B, missed)[:, :, None])[:, :, 0]
-    U = np.clip(U.reshape(M, N, d.nu), problem.lower, problem.upper)
-    return [Way(x, u, problem.total(x, u) + problem.paid(x, u)) for x, u in zip(X, U, strict=True)]
+        missed, back = d.difference(d.step(at, U), after), _transposed(made.B)
+        sought = back @ np.concatenate([missed[:, :, None], -made.A], axis=2)
+        found = np.linalg.solve(back @ made.B + 1e-12 * np.eye(d.nu), sought)
+        U, K = U + found[:, :, 0], found[:, :, 1:]
+    U, K = (part.reshape(M, -1, *part.shape[1:]).repeat(every, axis=1)[:, :N] for part in (U, K))
+    U = np.clip(U, problem.lower, problem.upper)
+    return [Way(x, u, k, problem.total(x, u) + problem.paid(x, u)) for x, u, k in zip(X, U, K, strict=True)]
+
+
+def second_starts(problems: Sequence[Problem], motions: Sequence[Motion | Solution]) -> list[Start]:
+    """Guesses from which minima may be cheaper than motions from default ones; None where these are hardly dear.
+
+    Steps that are made for the whole way to a distant target turn joints far, and may end in another posture, or with
+    joints wound the other way round, at a minimum several times as dear as the best one. A straight way to the posture
+    that costs least to come to does not. Gains keep to it; under constraints its states are imposed.
+    """
+    found: list[Start] = [None] * len(problems)
+    dear = [i for i, (one, motion) in enumerate(zip(problems, motions, strict=True)) if _is_dear(one, motion)]
+    for begin in range(0, len(dear), TOGETHER):
+        some = dear[begin : begin + TOGETHER]
+        for i, start in zip(some, _by_ways([problems[i] for i in some]), strict=True):
+            found[i] = start
+    return found
+
+
+def _is_dear(problem: Problem, motion: Motion | Solution) -> bool:
+    """Whether a motion turns joints far, though what it costs on its way is less than what it saves at its end."""
+    if not may_be_dear(motion, problem):
+        return False
+    end = float(problem.values(np.tile(problem.x0, (len(motion.X), 1)), motion.U)[-1])
+    return 0.0 < float(problem.values(motion.X, motion.U)[:-1].sum()) < end
+
+
+def _by_ways(problems: Sequence[Problem]) -> list[Start]:
+    """The cheapest straight way of each problem, as a guess."""
+    starts: list[Start] = []
+    try:
+        with np.errstate(all="ignore"):
+            for one, ends in zip(problems, Ends(*problems).found(TRIED), strict=True):
+                ways = straight(one, ends, EVERY)
+                way = ways[int(np.nanargmin([way.cost for way in ways]))]
+                starts.append(around(one, way) if one.constrained else Motion(way.X, way.U, way.K))
+            return starts
+    except Exception:  # as of `own_guesses`
+        return [None] if len(problems) == 1 else [start for one in problems for start in _by_ways([one])]
 
 
 def own_guesses(problem: Problem, count: int) -> list[Start]:
@@ -180,7 +295,7 @@ def own_guesses(problem: Problem, count: int) -> list[Start]:
     d, random = problem.dynamics, np.random.default_rng(0)
     try:
         with np.errstate(all="ignore"):
-            known = [way for way in straight(problem, Ends(problem).found()) if np.isfinite(way.cost)]
+            known = [way for way in straight(problem, Ends(problem).found()[0]) if np.isfinite(way.cost)]
             found = sorted(known, key=lambda way: way.cost)
             most = found[0].cost + (DEAR - 1.0) * abs(found[0].cost)
             good = np.array([way.X[-1] for way in found if way.cost <= most])

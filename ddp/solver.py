@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ddp.arrivals import second_starts
 from ddp.checkpoint import Checkpoint, Kept, Standing, beginning, past, together
 from ddp.compiling import announce
 from ddp.compiling.interrupts import is_of_interrupt
@@ -26,12 +27,11 @@ from ddp.options import DDP, as_solver
 from ddp.parallel.differentiator import Differentiator
 from ddp.parallel.workers import WorkerError, Workers, as_workers, differentiator
 from ddp.problem import Problem
-from ddp.protocols import Array
 from ddp.sanity import look
 from ddp.solutions.explanation import is_far
 from ddp.solutions.solution import Solution
 from ddp.solutions.status import Ending, Record, Status, Watcher, infeasible, is_led
-from ddp.starts import MOST, PART, softened, start_policy
+from ddp.starts import MOST, start_policy
 from ddp.sweeps.inertia import MINIMUM
 
 FAILED = (
@@ -103,8 +103,8 @@ def solve(
     penalties let them; where no detour mends what the straight way violates, before steps begin anew.
 
     A minimum from the default guess may be much dearer than the best one where a joint turns by more than 2.2 rad and
-    the end costs more than states alone. Unless it misses a target that is known to be out of reach, a few iterations
-    with an end that costs less then lead to a second start (`ddp.starts.softened`). Both together
+    the end costs more than states alone. Unless it misses a target that is known to be out of reach, a second start
+    follows a straight way to the posture that seems to cost least (`ddp.arrivals.second_starts`). Both together
     take at most three times the iterations of the first, or nine times where the second is cheaper by then. These
     count, and the cheaper minimum is kept; its records come last in ``history``. Not so with a ``checkpoint``.
 
@@ -142,17 +142,15 @@ class _Task(NamedTuple):
     callback: Callable[[Record], None] | Watcher | None
 
     def started(self, solver: DDP, guess: Start, start: Stopwatch) -> Solution:
-        """Solve, from the default guess once more where that may have led to a dear minimum, by `softened`."""
+        """Solve, and once more where the default guess may have led to a dear minimum: from `second_starts`."""
         history = list[Record]()
         outcome = self.attempted(solver, guess, start, history)
         limit = min(solver.max_iterations, MOST * len(history))
-        settled = outcome.converged and outcome.kind == MINIMUM and len(history) + PART < limit
-        soft = softened(self.problem, outcome) if guess is None and settled else None
-        if soft is None:
+        settled = outcome.converged and outcome.kind == MINIMUM and len(history) < limit
+        other = second_starts([self.problem], [outcome])[0] if guess is None and settled else None
+        if other is None:
             return outcome
-        few, again = replace(solver, max_iterations=PART, last_sweep=False), replace(solver, max_iterations=limit)
-        led = _Task(soft, self.crew, _Shown(self, history)).attempted(few, None, start, [])
-        found = self.attempted(again, led.U, start, history)
+        found = self.attempted(replace(solver, max_iterations=limit), other, start, history)
         cut = found.status.ending is Ending.ITERATIONS and found.violation <= TOLERANCE
         if cut and found.cost < outcome.cost:
             again = replace(solver, max_iterations=min(solver.max_iterations, MOST * limit))
@@ -260,21 +258,6 @@ class _Task(NamedTuple):
             if is_of_interrupt(reason):  # of a lock that Python's threading gave up for it
                 raise KeyboardInterrupt from reason
             raise
-
-
-class _Shown:
-    """Watcher of a softened problem: adds records to a history, and shows them, with costs of the problem itself."""
-
-    def __init__(self, task: _Task, history: list[Record]) -> None:
-        self._task, self._history = task, history
-
-    def watch(self, record: Record, X: Array, U: Array) -> None:
-        told, shown = record._replace(cost=self._task.problem.total(X, U)), self._task.callback
-        self._history.append(told)
-        if isinstance(shown, Watcher):
-            shown.watch(told, X, U)
-        elif shown is not None:
-            shown(told)
 
 
 def _better(one: Solution, other: Solution) -> Solution:

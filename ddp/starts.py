@@ -6,11 +6,9 @@ import numpy as np
 
 from ddp.costs.cost_table import NO_NOTES
 from ddp.errors import ModelError, as_array
-from ddp.guesses import Guess, Motion, Start, as_guess
+from ddp.guesses import Guess, Start, as_guess
 from ddp.problem import Problem
 from ddp.protocols import Array
-from ddp.solutions.explanation import may_be_dear
-from ddp.solutions.solution import Solution
 
 FULL = np.array([1.0])
 """The step length of a rollout that is no search."""
@@ -28,9 +26,9 @@ LOST = 1e15
 """Numbers of a state from which on sums with numbers near one are rounded to nothing, so that a motion has diverged."""
 
 
-PART, MOST = 4, 3
-"""Iterations from a default guess that lead part of the way by a softened problem; and those of both starts together,
-as many times those of the first one, and so many times that where the second one is cheaper by then."""
+MOST = 3
+"""Iterations of both starts together, as many times those of the first one, and so many times that where the second
+one is cheaper by then."""
 
 
 class Beginning(NamedTuple):
@@ -111,21 +109,3 @@ def _no_motion(problem: Problem, guess: Guess, held: Array, X: Array, U: Array) 
     if guess.alone:
         return f"states that stay at x0, which costs {stayed:.3g}: those that follow from the controls {following}"
     return f"the states of the guess, which cost {stayed:.3g}: those that its policy leads to {following}"
-
-
-def softened(problem: Problem, motion: Motion | Solution) -> Problem | None:
-    """Copy in which the end costs no more at x0 than a motion does on its way; None where this is hardly dear.
-
-    Steps that are made for the whole way to a distant target turn joints far, and may end in another posture, or with
-    joints wound the other way round, at a minimum several times as dear as the best one. Where the end weighs little a
-    few iterations lead part of the way, by what moves most easily, and from there the way is short.
-    """
-    if not may_be_dear(motion, problem):
-        return None
-    X, U = motion.X, motion.U
-    way, end = float(problem.values(X, U)[:-1].sum()), float(problem.values(np.tile(problem.x0, (len(X), 1)), U)[-1])
-    if not 0.0 < way < end:
-        return None
-    entries = problem.objective.entries
-    less = [one._replace(weight=way / end * one.weight) if one.begin == problem.horizon else one for one in entries]
-    return problem.twin(objective=problem.objective.with_entries(less, True))

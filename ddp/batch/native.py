@@ -14,7 +14,7 @@ from ddp.batch import loop
 from ddp.batch.full_space import full_space_of
 from ddp.batch.lanes import BY_RATIO, IDLE, NOT_SWEPT, NUMBERS, OWN_RULES, TENFOLD, Decisions, Derived, Lane, Worker
 from ddp.derivatives import Derivatives
-from ddp.interior.solve import PATIENCE_WITHIN, is_small
+from ddp.interior.solve import is_small
 from ddp.machine.aligned import aligned_zeros
 from ddp.machine.following import eight_of
 from ddp.machine.number import WIDTH
@@ -138,7 +138,7 @@ class _Memory:
         self.rows = rows
         self.eight = eight_of(N, nx, n, nu)
         self.weights = np.zeros((N, n))
-        self.owners, self.full_spaces = list[Any](), list[Any]()
+        self.owners = list[Any]()
         self.problem, self.solver, self.contraction = problem, solver, d.contraction()
         numbers = Globalisation(
             Limits(solver.tolerance, solver.switch, solver.max_regularization), DAMPED if solver.hessian == "exact" else
@@ -217,7 +217,6 @@ class _Memory:
         full_space: Any = 0
         if self.solver.hands_over(self.problem) and is_small(self.problem) and d.closing().address == 0:
             full_space, owner = full_space_of(self.problem, self.solver, self.routines)
-            self.full_spaces.append(full_space)
             self.owners.append(owner)
         self.owners += [boxed, boxed_trajectory, each, scratch, whole, torn_whole, blocks, torn_blocks]
         self.owners += [trajectory, decisions]
@@ -318,13 +317,6 @@ class Native:
         work(self._memories[0])
         for other in others:
             other.result()
-
-    def limit(self, iterations: int, last_sweep: bool) -> None:
-        """Limit solves to so many iterations; last_sweep: see `DDP`."""
-        for memory in self._memories:
-            memory.worker.limit, memory.worker.last_sweep = iterations, int(last_sweep)
-            for full_space in memory.full_spaces:
-                full_space.most = iterations - PATIENCE_WITHIN
 
     def close(self) -> None:
         """End threads."""

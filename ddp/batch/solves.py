@@ -1,10 +1,10 @@
 """Solves of problems that differ in numbers: by the compiled loop where it knows them, else one after the other."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 import numpy as np
 
+from ddp.arrivals import second_starts
 from ddp.batch.lanes import CONVERGED, COST, DONE, ENDING, EXPECTED, GRADIENT, ITERATIONS, LEFT, ROUNDING
 from ddp.batch.native import LANES, Guess, Native, Results, obstacle
 from ddp.errors import DDPError, ProblemError, as_array
@@ -19,7 +19,7 @@ from ddp.solutions.explanation import may_be_dear
 from ddp.solutions.solution import Solution
 from ddp.solutions.status import STEEP, Ending, converged, limit_reached, unstable
 from ddp.solver import may_be_better, solve
-from ddp.starts import MOST, PART, softened
+from ddp.starts import MOST
 from ddp.successive import Successive
 from ddp.sweeps.inertia import MINIMUM, UNKNOWN
 
@@ -73,7 +73,7 @@ class Solves:
                 native.solve(x0, guess, tables, out, own)
                 if states is None and guess.alone:
                     default = [i for i, p in enumerate(problems) if p.guess is None and start(i) is None]
-                    self._start_again(default, problems, x0, guess, out)
+                    self._start_again(default, problems, x0, out)
                 steep = (out.numbers[:, ENDING] < ITERATIONS) & (out.numbers[:, GRADIENT] > STEEP)
                 for i in np.flatnonzero(steep).tolist():  # `ddp.solve` tells of them
                     if unstable(out.numbers[i, GRADIENT], out.U[i], out.numbers[i, COST]):
@@ -94,35 +94,26 @@ class Solves:
             out.numbers[i, [COST, GRADIENT, DONE]] = found.cost, found.gradient, found.iterations
         return others
 
-    def _start_again(
-        self, which: Sequence[int], problems: Sequence[Problem], x0: Array, guess: Guess, out: Results
-    ) -> None:  # fmt: skip
+    def _start_again(self, which: Sequence[int], problems: Sequence[Problem], x0: Array, out: Results) -> None:
         """Make second starts where minima from default guesses may be dear, as `solve` does."""
-        done, native, soft = out.numbers[:, DONE].copy(), self._native, dict[int, Problem]()
+        done, native = out.numbers[:, DONE].copy(), self._native
         limit = np.minimum(self._solver.max_iterations, MOST * done)
-        settled = (out.numbers[:, ENDING] < ITERATIONS) & (done + PART < limit)
-        for i in which:
-            one = softened(problems[i], Motion(out.X[i], out.U[i], out.K[i])) if settled[i] else None
-            if one is not None:
-                soft[i] = one
-        if not soft or native is None:
+        settled = (out.numbers[:, ENDING] < ITERATIONS) & (done < limit)
+        some = [i for i in which if settled[i]]
+        starts = second_starts([problems[i] for i in some], [Motion(out.X[i], out.U[i], out.K[i]) for i in some])
+        ways = {i: way for i, way in zip(some, starts, strict=True) if isinstance(way, Motion)}
+        if not ways or native is None:
             return
-        at = np.array(list(soft))
-        led, found = Results.empty(self._problem, len(at)), Results.empty(self._problem, len(at))
-        U = guess.U if len(guess.U) == 1 else guess.U[at]
-        native.limit(PART, False)  # part of the way
-        try:
-            native.solve(x0[at], replace(guess, U=U), [one.objective.table for one in soft.values()], led)
-        finally:
-            native.limit(self._solver.max_iterations, self._solver.last_sweep)
-        native.solve(x0[at], replace(guess, U=led.U), [problems[i].objective.table for i in soft], found)
-        total = done[at] + led.numbers[:, DONE] + found.numbers[:, DONE]
+        at, found = np.array(list(ways)), Results.empty(self._problem, len(ways))
+        X, U, K = (np.array([getattr(way, name) for way in ways.values()]) for name in ("X", "U", "K"))
+        native.solve(x0[at], Guess(X, U, K, False), [problems[i].objective.table for i in ways], found)
+        total = done[at] + found.numbers[:, DONE]
         better = (found.numbers[:, ENDING] < ITERATIONS) & (total <= limit[at])
         better &= found.numbers[:, COST] < out.numbers[at, COST]
         for name, values in vars(found).items():
             getattr(out, name)[at[better]] = values[better]
         out.numbers[at, DONE] = np.minimum(total, limit[at])
-        left = (led.numbers[:, ENDING] == LEFT) | (found.numbers[:, ENDING] == LEFT)
+        left = found.numbers[:, ENDING] == LEFT
         left |= (total > limit[at]) & (found.numbers[:, COST] < out.numbers[at, COST])  # `solve` goes on from there
         out.numbers[at[left], ENDING] = LEFT
 

@@ -9,6 +9,8 @@ import pytest
 import ddp
 from ddp import arrivals
 from ddp.arrivals import Ends, own_guesses, straight
+from ddp.guesses import Motion
+from ddp.starts import begun, start_policy
 from dynamics import FunctionDynamics, RobotDynamics, load
 from problems import arm, cartpole
 from problems.constraints import JointLimits
@@ -38,7 +40,7 @@ def linear():
 def test_arrival_costs_of_linear_systems_are_those_of_the_best_motions_there():
     """Two ends differ by as much as least squares over all controls say."""
     problem = linear()
-    system, N, (m, L) = problem.dynamics, problem.horizon, arrivals._arrival(problem)
+    system, N, (m, L) = problem.dynamics, problem.horizon, (part[0] for part in arrivals._arrival([problem]))
 
     def motion(u):
         X = system.rollout(problem.x0, u.reshape(N, 2))
@@ -56,11 +58,11 @@ def test_arrival_costs_of_linear_systems_are_those_of_the_best_motions_there():
         return motion(np.linalg.solve(kkt, np.concatenate([-g, x - end]))[: 2 * N])[1]
 
     def estimate(x):
-        y = np.linalg.solve(L, x - problem.x0 - m)
+        y = np.linalg.solve(L, x - problem.x0 - m[0])
         return 0.5 * y @ y
 
     random = np.random.default_rng(0)
-    least = arriving(problem.x0 + m)
+    least = arriving(problem.x0 + m[0])
     for _ in range(5):
         x = random.normal(size=3)
         np.testing.assert_allclose(estimate(x), arriving(x) - least, rtol=1e-9)
@@ -68,7 +70,7 @@ def test_arrival_costs_of_linear_systems_are_those_of_the_best_motions_there():
 
 def test_minima_of_estimates_reach_the_target_in_different_postures():
     problem = reach()
-    ends = Ends(problem).found()
+    ends = Ends(problem).found()[0]
     at = np.array([problem.values(np.tile(x, (51, 1)), np.zeros((50, 6)))[-1] for x in ends])
     here = problem.values(np.tile(problem.x0, (51, 1)), np.zeros((50, 6)))[-1]
     assert len(ends) >= 3
@@ -80,21 +82,35 @@ def test_minima_of_estimates_reach_the_target_in_different_postures():
 def test_straight_ways_are_motions_that_rest_at_both_ends():
     """But for errors of a step."""
     problem = reach()
-    (way,) = straight(problem, Ends(problem).found()[:1])
+    (way,) = straight(problem, Ends(problem).found()[0][:1])
     gaps = problem.dynamics.difference(way.X[1:], problem.dynamics.step(way.X[:-1], way.U))
     assert np.abs(gaps[:, 6:]).max() < 1e-3
     assert np.abs(gaps[:, :6]).max() < 0.02 * np.abs(np.diff(way.X[:, :6], axis=0)).max() + 2e-3
     assert np.abs(way.X[[0, -1], 6:]).max() < 0.02 * np.abs(way.X[:, 6:]).max()
 
 
+def test_ends_are_the_same_whichever_other_problems_are_searched_at_once():
+    problems = [reach(), reach((0.5, -1.0, 2.0, 0.0, 1.0, 0.0)), reach((1.0, 1.0, -1.0, 0.5, 0.0, 0.0))]
+    for one, found in zip(problems, Ends(*problems).found(), strict=True):
+        np.testing.assert_array_equal(found, Ends(one).found()[0])
+
+
+def test_gains_of_straight_ways_keep_to_them():
+    problem = reach()
+    for way in straight(problem, Ends(problem).found(2)[0], 4):
+        kept, alone = (start_policy(problem, guess) for guess in (Motion(way.X, way.U, way.K), way.U))
+        kept, alone = (np.abs(begun(problem, policy).X - way.X)[:, :6].max() for policy in (kept, alone))
+        assert kept < 0.5 * alone
+
+
 def test_hard_constraints_of_the_end_hold_at_the_ends_that_are_found():
     free = reach()
-    first = Ends(free).found()[0]
+    first = Ends(free).found()[0][0]
     turned = int(np.abs(first[:6] - free.x0[:6]).argmax())
     lower, upper = np.full(6, -20.0), np.full(6, 20.0)
     half = 0.5 * (first + free.x0)[turned]
     (upper if first[turned] > half else lower)[turned] = half
-    bounded = Ends(replace(free, constraints=[JointLimits(free.dynamics.robot, lower, upper)])).found()[0]
+    bounded = Ends(replace(free, constraints=[JointLimits(free.dynamics.robot, lower, upper)])).found()[0][0]
     assert lower[turned] - 0.05 < bounded[turned] < upper[turned] + 0.05
 
 
@@ -118,7 +134,8 @@ def test_own_guesses_find_no_dearer_optima_and_often_cheaper_ones():
     cheaper, random = 0, np.random.default_rng(8)
     for _ in range(8):
         problem = reach(random.uniform(-2.0, 2.0, 6))
-        alone, found = ddp.solve(problem), ddp.solve_best(problem, 4, executor=1)
+        rest = np.tile(problem.dynamics.nominal_control(problem.x0), (problem.horizon, 1))
+        alone, found = ddp.solve(problem, guess=rest), ddp.solve_best(problem, 4, executor=1)
         assert found.best.converged
         assert found.best.cost <= alone.cost * (1.0 + 1e-9)
         assert sum(len(one.guesses) for one in found.optima) + len(found.failures) == 4
@@ -129,7 +146,7 @@ def test_own_guesses_find_no_dearer_optima_and_often_cheaper_ones():
 def test_a_reach_whose_default_is_dear_has_a_much_cheaper_optimum_within_four_guesses():
     turned = arm.reach("ur5").x0[:6] + np.array([1.8, -1.2, 1.3, -1.4, 0.1, -1.5])
     found = ddp.solve_best(arm.reach("ur5", arm._pose(load("ur5"), "tool0", turned)), 4, executor=1)
-    assert str(found) == "3 optima: 0.9006 from 1, 1.3369 from 2, 2.6623 from 1"
+    assert str(found) == "3 optima: 0.9006 from 2, 1.0563 from 1, 2.6623 from 1"
 
 
 def test_optima_from_own_guesses_are_the_same_whoever_solves():
@@ -144,7 +161,7 @@ def test_optima_from_own_guesses_are_the_same_whoever_solves():
 
 def test_own_guesses_go_around_obstacles():
     free = reach()
-    robot, end = free.dynamics.robot, Ends(free).found()[0]
+    robot, end = free.dynamics.robot, Ends(free).found()[0][0]
     at = arm._pose(robot, "tool0", 0.5 * (free.x0[:6] + end[:6])).translation
     problem = replace(free, constraints=[SphereClearance(robot, "tool0", 0.01, [Sphere(at, 0.06)])])
     X, _ = own_guesses(problem, 2)[1]
@@ -176,11 +193,11 @@ def test_own_guesses_are_as_many_where_costs_are_negative(place, gain):
     problem = reach()
     paid = replace(problem, **{place: [*getattr(problem, place), lambda x, u: gain]})
     assert len(own_guesses(paid, 4)) == 4
-    assert len(Ends(paid).found()) >= 3
+    assert len(Ends(paid).found()[0]) >= 3
 
 
 def test_ends_without_a_cost_do_not_hide_the_others(monkeypatch):
-    first, *others = straight(reach(), Ends(reach()).found())
+    first, *others = straight(reach(), Ends(reach()).found()[0])
     found = [first._replace(cost=np.nan), *others]
     monkeypatch.setattr("ddp.arrivals.straight", lambda problem, ends: found)
     assert len(own_guesses(reach(), 4)) == 4

@@ -1,4 +1,4 @@
-"""Second starts: reaches whose joints turn far are solved once more from part of the way."""
+"""Second starts: reaches whose joints turn far are solved once more from a straight way to the cheapest end."""
 
 from dataclasses import replace
 
@@ -95,7 +95,7 @@ def test_watchers_are_shown_both_starts(solved):
 
 def test_the_limit_of_iterations_is_that_of_both_starts(solved):
     one, once, twice = next(entry for entry in solved if entry[2].cost < 0.9 * entry[1].cost)
-    for most in (once.iterations, once.iterations + 2, once.iterations + 6, twice.iterations):
+    for most in (once.iterations, once.iterations + 2, twice.iterations - 1, twice.iterations):
         found = ddp.solve(one, DDP(max_iterations=most), throw=False)
         assert found.converged
         assert found.iterations <= most
@@ -133,6 +133,7 @@ def test_solvers_of_many_make_the_same_second_starts():
         np.testing.assert_allclose(found.solution(i).cost, alone.cost, rtol=1e-7)
         assert found.solution(i).iterations == alone.iterations
         assert ddp.solve_best(sample, [None]).best.cost == alone.cost
+        assert alone.cost <= 1.1 * ddp.solve_best(sample, 8, executor=1).best.cost
     assert again > once
 
 
@@ -149,14 +150,10 @@ def test_joints_that_turn_far_are_told_where_no_second_start_was_made(solved):
 
 def test_second_starts_go_on_where_they_are_cheaper():
     """A reach whose second start is cheaper than the first one's end when it has taken twice as many iterations."""
-    problem = arm.reach("ur5")
-    robot, rng, q = problem.dynamics.robot, np.random.default_rng(11), problem.x0[:6]
-    turned = [q + rng.uniform(-2.5, 2.5, 6) for _ in range(30)][-1]
-    sample = {"target": arm._pose(robot, "tool0", np.clip(turned, -3.0, 3.0)).homogeneous}
-    one = problem.varying(sample)
+    one = reaches("ur10", 13)[-1]
     once, twice = ddp.solve(one, guess=plain(one)), ddp.solve(one)
     assert twice.cost < once.cost / 2.0
     assert twice.converged
     assert MOST * once.iterations < twice.iterations <= MOST**2 * once.iterations
-    both = ddp.Batch(problem, 1).solve({"target": sample["target"][None]})
+    both = ddp.Batch(one, 1).solve({"terminal[0].target": one.terminal[0].target.homogeneous[None]})
     assert (both.solution(0).cost, both.solution(0).iterations) == (twice.cost, twice.iterations)
