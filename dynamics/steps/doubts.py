@@ -239,17 +239,12 @@ def efforts_of(system: Any, U: Array) -> list[str]:
     robot: Robot = system.robot
     if not np.array_equal(system.actuation, robot.actuation):
         return []
-    lower, upper = robot.control_limits.T
+    (lower, upper), names = robot.control_limits.T, system.named_numbers[2]
     beyond = np.abs(U - np.clip(U, lower, upper)).max(axis=0, initial=0.0)
-    told = beyond > BEYOND * np.maximum(1.0, np.minimum(np.abs(lower), np.abs(upper)))
+    told = np.flatnonzero(beyond > BEYOND * np.maximum(1.0, np.minimum(np.abs(lower), np.abs(upper))))
     own = () if robot.is_hybrid or robot.equipment.drives else plain_numbers(robot)
-    units = {name: " N m" if turns else " N" for name, _, _, turns in own}
-    found = []
-    for i in np.flatnonzero(told).tolist():
-        name = system.named_numbers[2][i]
-        what, unit = ("effort", units[name]) if name in units else ("control", "")
-        found.append(f"{name} leaves its limits of {what} by {beyond[i]:.3g}{unit}")
-    return found
+    of = {name: "effort by {:.3g} " + ("N m" if turns else "N") for name, _, _, turns in own}
+    return [f"{names[i]} leaves its limits of " + of.get(names[i], "control by {:.3g}").format(beyond[i]) for i in told]
 
 
 def _quaternions(robot: Robot, q: Array) -> Iterator[str]:
@@ -317,10 +312,8 @@ def _footholds(system: Any, problem: Any) -> Iterator[str]:
                 worst = max(worst, (contact.distance(robot, q), f"{contact.frame} at knot {knot}"))
         start = end
     if worst[1]:
-        yield (
-            f"guess: {worst[1]} is {1e3 * worst[0]:.0f} mm from where it is held: its leg may not reach; a lower "
-            "speed, less turning [rad/s] or steps of shorter duration bring it nearer"
-        )
+        cure = "a lower speed, less turning [rad/s] or steps of shorter duration bring it nearer"
+        yield f"guess: {worst[1]} is {1e3 * worst[0]:.0f} mm from where it is held: its leg may not reach; {cure}"
 
 
 def _forces(system: Any, problem: Any) -> Iterator[str]:
