@@ -12,11 +12,13 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ddp.costs.batch import durations_of
 from ddp.errors import ProblemError, as_array, axes, instances, items, said
 from ddp.feedback import regulators
 from ddp.feedback.policy import as_state, knot_at
@@ -98,17 +100,20 @@ class Observer:
     def estimate(self, t: float, x: ArrayLike, u: ArrayLike, y: Sequence[ArrayLike]) -> Array:
         """The estimate (nx,) after a step under u (nu,), from the estimate x at time t [s].
 
-        y: measurements at its end, one of each sensor.   Raises ProblemError for what does not fit.
+        y: measurements at its end, after an impact there, one of each sensor.   Raises ProblemError for what does not
+        fit.
         """
         d = self._own_system("estimate")
         x, u, given = as_state(d, "x", x), as_array("u", u, (d.nu,)), items("y", y, "measurements")
         if self.stationary:
             as_array("t", t, ())
-            k, L = 0, self.L
+            predicted, L = d.step(x, u), self.L
         else:
             k = knot_at(d, len(self.U), t)
-            L = self.L[k + 1]
-        predicted = d.step(x, u, k)
+            predicted, k = d.step(x, u, k), k + 1
+            while k in self._struck:
+                predicted, k = d.step(predicted, self.U[k], k), k + 1
+            L = self.L[k]
         expected = self.measure(predicted)
         if len(given) != len(expected):
             raise ProblemError(f"y: expected {len(expected)} measurements, one each sensor, got {len(given)}")
@@ -137,6 +142,12 @@ class Observer:
         if several and (m := sum(sensor.size for sensor in several)) != gains["L"].shape[-1]:
             raise ProblemError(f"sensors: expected {gains['L'].shape[-1]} numbers of deviations together, got {m}")
         return Observer(X, U, gains["L"], gains["P"], system, several)
+
+    @cached_property
+    def _struck(self) -> frozenset[int]:
+        """Knots of a trajectory that take no time."""
+        assert self.dynamics is not None
+        return frozenset(np.flatnonzero(durations_of(self.dynamics, len(self.U)) == 0.0).tolist())
 
     def _own_system(self, purpose: str) -> System:
         if self.dynamics is None or not self.sensors:
@@ -193,9 +204,9 @@ def _along(system: System, X: Array, U: Array, sensors: tuple[Sensor, ...], W: A
     N, n, m = len(U), system.n, len(V)
     A, C = regulators.linearized(system, X, U).A, _jacobian(sensors, X, system.n)
     L, P = np.empty((N + 1, n, m)), np.empty((N + 1, n, n))
-    P[0] = P0
+    P[0], lasting = P0, durations_of(system, N)
     for k in range(N + 1):
-        L[k] = _gain(P[k], C[k], V)
+        L[k] = 0.0 if k < N and lasting[k] == 0.0 else _gain(P[k], C[k], V)  # measured after impacts
         if k < N:
             left = np.eye(n) - L[k] @ C[k]
             P[k + 1] = A[k] @ (left @ P[k] @ left.T + L[k] @ V @ L[k].T) @ A[k].T + W

@@ -240,6 +240,29 @@ def test_a_standing_robot_is_seen_by_its_joints_and_a_frame(solo, rng):
     assert np.abs(system.difference(state, guess)).max() < 0.1 * first
 
 
+def test_filters_go_through_impacts_with_the_motion(solo, rng):
+    """Without measuring speeds, which jump there; covariances as of a filter that measures after the impact alone."""
+    robot = solo[0]
+    feet = [dynamics.Contact(name) for name in ("FL_FOOT", "FR_FOOT", "HL_FOOT", "HR_FOOT")]
+    phases = [dynamics.Phase((), 2), dynamics.Phase(feet, 2, impact=True), dynamics.Phase(feet, 2, impact=True)]
+    system = dynamics.PhasedDynamics(robot, 0.01, phases)
+    U = 0.1 * rng.normal(size=(8, system.nu))
+    X = system.rollout(np.concatenate([robot.q0, -1.0 * np.eye(robot.nv)[2]]), U)
+    assert np.abs(system.difference(X[2], X[3])).max() > 0.5
+    sensor, n = dynamics.JointSensor(robot, velocities=False), system.n
+    W, V, P = 1e-4 * np.eye(n), 1e-3 * np.eye(sensor.size), 1e-2 * np.eye(n)
+    observer = ddp.kalman(system, X, U, sensor, 1e-4 * np.ones(n), 1e-3 * np.ones(sensor.size), 1e-2 * np.ones(n))
+    x = X[0]
+    for k, t, after in ((0, 0.0, 1), (1, 0.01, 3), (3, 0.02, 4), (4, 0.03, 6), (6, 0.04, 7), (7, 0.05, 8)):
+        x = observer.estimate(t, x, U[k], observer.measure(X[after]))
+        assert np.abs(system.difference(X[after], x)).max() < 1e-9
+    for k in range(8):
+        A, C = system.linearize(X[k], U[k], k)[0], sensor.jacobian(X[k : k + 1])[0]
+        L = np.zeros((n, sensor.size)) if k in (2, 5) else P @ C.T @ np.linalg.inv(C @ P @ C.T + V)
+        np.testing.assert_allclose(observer.L[k], L, atol=1e-7 * np.abs(observer.L[0]).max())
+        P = A @ (P - L @ C @ P) @ A.T + W
+
+
 @pytest.mark.parametrize("around", [partial(augment.delays, steps=2), partial(augment.motors, time=0.05)])
 def test_sensors_of_a_robot_serve_compositions_around_it(around, rng, tmp_path):
     robot = dynamics.load("ur5")
