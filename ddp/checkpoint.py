@@ -1,16 +1,18 @@
 """Solves that go on from a file after whatever ended their process.
 
-A solve with a checkpoint has the result, to the last bit, of one that was not ended. Full-space steps on a problem with
-constraints write where they stand, now and then, and go on from there. Any other solve is made of legs of iterations:
-after each its solution is written, and the next leg begins from what was written alone, with a new model of the
-Hessian, which costs an iteration or two.
+A solve with a checkpoint has the result, to the last bit, of one without. What it has come to is kept in a journal: the
+guess, how attempts and stretches of iterations have ended, and where the last one stands. A solve that goes on makes
+all its decisions anew, but takes from there what iterations came to. Where the model of the Hessian is one of a user's
+own, which keeps to itself where it stands, it begins anew.
 """
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -18,24 +20,25 @@ from ddp.archive import read, write
 from ddp.compiling.setup import Stopwatch
 from ddp.errors import ProblemError, said
 from ddp.files import as_path, as_target, shown
-from ddp.guesses import Start
-from ddp.interior.method import STANDING_NUMBERS, Interior, standing_of
+from ddp.guesses import Followed, Motion, Start, as_guess
 from ddp.many.identity import difference, identity_of
 from ddp.problem import Problem
 from ddp.protocols import Array
 from ddp.solutions.solution import Solution
-from ddp.solutions.status import Ending, Record, Status
-from ddp.starts import CLOSED
+from ddp.solutions.status import End, Ending, Record, Status
+from ddp.standing import stand, standing_of
+
+if TYPE_CHECKING:
+    from ddp.descent import Descent
+    from ddp.options import DDP
+
+T = TypeVar("T")
 
 LEG = 20
-"""Iterations of a leg, and between two times that full-space steps write where they stand. With constraints that are
-held in another way each leg is as long as all before it together: their multipliers settle first."""
+"""Iterations between two times that a file is written."""
 
-STANDING, KINDS = "standing_", {
-    **dict.fromkeys(("X", "U", "opened", "costate", "weights", "rows", "give", "held", "k"), "f2"), "K": "f3",
-    **dict.fromkeys(("hard", "residual", "numbers", "course", "thetas", "phis", "factors"), "f1"),
-}  # fmt: skip
-"""Arrays of where a solve stands, see `ddp.interior.method`: begin of their names, and their kinds."""
+VERSION = 1
+"""Version of what a journal keeps."""
 
 
 @dataclass(frozen=True)
@@ -60,16 +63,28 @@ def _is_note(name: object, text: object) -> bool:
     return isinstance(name, str) and isinstance(texts, (list, tuple)) and all(isinstance(one, str) for one in texts)
 
 
-class Kept:
-    """A checkpoint of one problem and solver."""
+class Journal:
+    """Journal of a solve of one problem and solver, in a file.
 
-    def __init__(self, checkpoint: Checkpoint | str | os.PathLike[str], problem: Problem, solver: object) -> None:
+    entries: each its name, the iterations done by then, and arrays of its own; the last one may be where it stands.
+    limit: of iterations, beyond which nothing is kept that a larger one would change.   so_far: of the file, if any.
+    """
+
+    def __init__(
+        self, checkpoint: Checkpoint | str | os.PathLike[str], problem: Problem, solver: DDP, start: Stopwatch
+    ) -> None:
         given = checkpoint if isinstance(checkpoint, Checkpoint) else Checkpoint(as_path(checkpoint, "checkpoint"))
         self._path, self._notes, self._problem = as_target(given.path, (), "checkpoint"), given.notes, problem
-        self._identity = identity_of(problem, solver)
-        self.standing: dict[str, Array] | None = None  # the last place where full-space steps stood
+        self._identity = identity_of(problem, replace(solver, max_iterations=1))  # however many there may be
+        self._limit, self._keeps, self._start = solver.max_iterations, not callable(solver.hessian), start
+        self._entries: list[list[Array]] = []
+        self._stands: list[list[Array]] = []
+        self._at = 0
+        self.so_far = self._load()
+        self._records = [] if self.so_far is None else [*self.so_far.history]
+        self._saved = len(self._records)
 
-    def load(self) -> Solution | None:
+    def _load(self) -> Solution | None:
         """The solution so far, None if there is no file yet.
 
         Raises ProblemError for a file that is no checkpoint, or of another problem, solver or version.
@@ -77,8 +92,7 @@ class Kept:
         if not self._path.exists():
             return None
         try:
-            stands = {STANDING + name: kind for name, kind in KINDS.items()}
-            found = read(self._path, {"parts": "U1", "digests": "U1"} | stands)
+            found = read(self._path, {"parts": "U1", "digests": "U1", "journal": "f1", "journal_version": "i0"})
         except ProblemError:
             found = {}
         if not found.keys() >= {"parts", "digests"} or found["parts"].shape != found["digests"].shape:
@@ -86,67 +100,168 @@ class Kept:
         there = dict(zip(found["parts"].tolist(), found["digests"].tolist(), strict=True))
         if told := difference(self._identity, there):
             raise ProblemError(f"checkpoint: {shown(self._path)} is of another solve, which differs in {told}")
-        standing = {name: found[STANDING + name] for name in KINDS if STANDING + name in found}
-        if standing and len(standing["numbers"]) != STANDING_NUMBERS:
+        so_far = Solution.load(self._path, self._problem)
+        if so_far.status.ending is not Ending.ITERATIONS:
+            return so_far
+        if found.get("journal_version", 0) != VERSION or "journal" not in found:
             raise ProblemError(f"checkpoint: {shown(self._path)} is of another version of mayne; give another name")
-        self.standing = standing or None
-        return Solution.load(self._path, self._problem)
+        try:
+            self._entries = [_unpacked(entry) for entry in _unpacked(found["journal"])]
+        except (ValueError, OverflowError):
+            raise ProblemError(f"checkpoint: {shown(self._path)} is damaged; give another name") from None
+        return so_far
 
-    def save(self, solution: Solution) -> None:
-        """Write a solution, and where its solve stands or stood, completely or not at all."""
+    def save(self, solution: Solution) -> Solution:
+        """Write a solution, and what a solve that is not at its end goes on from; with the times of those before."""
+        before = (0.0, 0.0) if self.so_far is None else (self.so_far.seconds, self.so_far.setup_seconds)
+        times = before[0] + self._start.seconds, before[1] + self._start.setup_seconds
+        solution = replace(solution, seconds=times[0], setup_seconds=times[1])
         own = {"parts": np.array([*self._identity]), "digests": np.array([*self._identity.values()])}
-        if self.standing is not None and solution.status.ending is Ending.ITERATIONS:
-            own |= {STANDING + name: array for name, array in self.standing.items()}
+        if solution.status.ending is Ending.ITERATIONS:
+            entries = [*self._entries[: self._at], *self._stands]
+            own |= {"journal": _packed([_packed(entry) for entry in entries]), "journal_version": np.array(VERSION)}
         write(self._path, solution.arrays() | own | {name: np.array(text) for name, text in self._notes.items()})
+        return solution
 
-    def goes_on(self, so_far: Solution, limit: int) -> bool:
-        """Whether there is something left to do within a limit of iterations."""
-        return so_far.status.ending is Ending.ITERATIONS and so_far.iterations < limit
+    def ended(self) -> bool:
+        """Whether there is nothing left to do within the limit of iterations."""
+        found = self.so_far
+        return found is not None and (found.status.ending is not Ending.ITERATIONS or found.iterations >= self._limit)
 
-    def leg(self, so_far: Solution | None, limit: int) -> int:
-        """The iteration at which the next leg ends."""
-        done = 0 if so_far is None else so_far.iterations
-        return min(limit, done + (max(LEG, done) if self._problem.constrained else LEG))
+    def knows(self, history: list[Record]) -> bool:
+        """Whether the last iteration of a history was made, and shown, before."""
+        return len(history) <= len(self._records)
 
+    def guess(self, given: Start) -> Start:
+        """The guess of the first time."""
+        if (known := self._next("guess", [])) is None:
+            self._add(0, "guess", [], [*_parts(as_guess(given, self._problem.dynamics, self._problem.horizon))])
+            return given
+        if len(known) < 3:
+            return (known[0], known[1]) if len(known) == 2 else known[0] if known else None
+        X, U, K, *held = known
+        if not held:
+            return Motion(X, U, K)
+        nan, ended = float("nan"), Status("")
+        return Solution(X, U, np.zeros_like(U), K, nan, nan, False, ended, 0, 0.0, (), None, held[0], held[1])
 
-class Standing:
-    """Keeper of where full-space steps stand, of a solve that goes on from a solution so far, or None."""
+    def stretch(self, name: str, descent: Descent, make: Callable[[], T]) -> T | End:
+        """End of a stretch of iterations that is known, after which the descent stands where it did, or is made."""
+        at, history = self._at, descent.history
+        if (known := self._next(name, history)) is not None:
+            letters, *standing = known
+            stand(descent, standing)
+            ending, _, said = _text(letters).partition(": ")
+            none: Any = None
+            return End(Ending[ending], said) if ending else none
+        end = make()
+        if self._keeps:
+            told = f"{end.ending.name}: {end.said}" if isinstance(end, End) else ""
+            self._add(at, name, history, [_letters(told), *standing_of(descent)])
+        return end
 
-    def __init__(self, kept: Kept, so_far: Solution | None, start: Stopwatch) -> None:
-        self._kept, self._so_far, self._start, self.standing = kept, so_far, start, kept.standing
-        self._saved = 0 if so_far is None else so_far.iterations
+    def attempt(self, history: list[Record], make: Callable[[], Solution]) -> Solution:
+        """Outcome of an attempt that is known, or is made."""
+        at = self._at
+        if (known := self._next("attempt", history)) is not None:
+            letters, (cost, gradient, violation, seconds, setup), X, U, k, K, multipliers, penalties = known
+            ending, kind, start, workers, status = _text(letters).split("\0", 4)
+            return Solution(
+                X, U, k, K, float(cost), float(gradient), Ending[ending].converged, Status(status, Ending[ending]),
+                len(history), float(seconds), tuple(history), self._problem, multipliers, penalties, float(violation),
+                workers, start, kind, float(setup),
+            )  # fmt: skip
+        s = make()
+        told = "\0".join((s.status.ending.name, s.kind, s.start, s.workers, s.status))
+        numbers = np.array([s.cost, s.gradient, s.violation, s.seconds, s.setup_seconds])
+        self._add(at, "attempt", history, [_letters(told), numbers, s.X, s.U, s.k, s.K, s.multipliers, s.penalties])
+        return s
 
-    def keep(self, interior: Interior) -> None:
-        """Remember where it stands, and write it after each leg."""
-        point, done = interior.point, len(interior.history)
-        self._kept.standing = standing_of(interior)
-        if done < self._saved + LEG:
+    def is_due(self, history: list[Record]) -> bool:
+        """Whether it is time to keep where a solve stands."""
+        done = len(history)
+        return self._keeps and (done >= self._saved + LEG or done >= self._limit)
+
+    def keep(self, name: str, history: list[Record], standing: list[Array], X: Array, U: Array, *held: Array) -> None:
+        """Keep where a solve stands, at (X, U), if multipliers are known with these, and write it."""
+        problem, done = self._problem, len(history)
+        self._stands = [[_letters(name + STANDS), np.array([float(done)]), *standing]]
+        if done >= self._limit:
             return
-        self._saved, X, U, problem = done, point.X.copy(), point.U.copy(), point.problem
-        zeros = np.zeros((*U.shape, point.problem.dynamics.n))
-        stood = Solution(
-            X=X, U=U, k=zeros[:, :, 0], K=zeros, cost=problem.cost(X, U), gradient=interior.history[-1].gradient,
-            converged=False, status=Status(f"not converged after {done} iterations, and going on", Ending.ITERATIONS),
-            iterations=done, seconds=self._start.seconds, setup_seconds=self._start.setup_seconds,
-            history=tuple(interior.history), problem=problem, multipliers=point.multipliers,
-            penalties=np.zeros(len(problem.placed)), violation=problem.violation(X, U),
-        )  # fmt: skip
-        self._kept.save(together(self._so_far, stood))
+        self._saved, zeros = done, np.zeros((*U.shape, problem.dynamics.n))
+        self.save(Solution(
+            X=X.copy(), U=U.copy(), k=zeros[:, :, 0], K=zeros, cost=problem.cost(X, U),
+            gradient=history[-1].gradient, converged=False, iterations=done, history=tuple(history), problem=problem,
+            status=Status(f"not converged after {done} iterations, and going on", Ending.ITERATIONS), seconds=0.0,
+            multipliers=held[0] if held else np.zeros(problem.multiplier_count), violation=problem.violation(X, U),
+            penalties=np.zeros(len(problem.placed)),
+        ))  # fmt: skip
+
+    def stands(self, name: str) -> bool:
+        """Whether a solve goes on from where steps of that name stood."""
+        return self._at < len(self._entries) and _text(self._entries[self._at][0]) == name + STANDS
+
+    def standing(self, name: str, history: list[Record]) -> list[Array] | None:
+        """Place where steps of that name stood, if a solve goes on from there; once."""
+        self._stands = self._entries[self._at :] if self.stands(name) else self._stands
+        found = self._next(name + STANDS, history)
+        if found is not None:
+            self._at -= 1
+            del self._entries[self._at :]
+        return found
+
+    def _next(self, name: str, history: list[Record]) -> list[Array] | None:
+        """The next entry, if it has that name."""
+        if self._at == len(self._entries) or _text(self._entries[self._at][0]) != name:
+            return None
+        _, (done,), *found = self._entries[self._at]
+        self._at += 1
+        history[:] = self._records[: int(done)]
+        return found
+
+    def _add(self, at: int, name: str, history: list[Record], arrays: list[Array]) -> None:
+        """Add an entry in place of those that it was made of."""
+        if len(history) < self._limit:
+            self._entries[at:] = [[_letters(name), np.array([float(len(history))]), *arrays]]
+            self._at, self._stands = at + 1, []
 
 
-def past(kept: Kept, so_far: Solution) -> list[Record]:
-    """Records of iterations that are not made again."""
-    return [*so_far.history[: so_far.iterations if kept.standing is None else int(kept.standing["numbers"][-1])]]
+STANDS = " stands"
+"""End of the names of entries that tell where a solve stands."""
 
 
-def beginning(so_far: Solution) -> Start:
-    """The guess that goes on from a solution: itself, or where gaps are open its states and controls."""
-    return so_far if so_far.gap() < CLOSED else (so_far.X, so_far.U)
+def _parts(guess: Start) -> Sequence[Any]:
+    """Arrays that a guess is made of."""
+    if guess is None or isinstance(guess, tuple):
+        return guess or ()
+    if not isinstance(guess, Followed):
+        return (guess,)
+    held = (guess.multipliers, guess.penalties) if isinstance(guess, Solution) else ()
+    return guess.X, guess.U, guess.K, *held
 
 
-def together(so_far: Solution | None, leg: Solution) -> Solution:
-    """A leg's solution with the times of those before."""
-    if so_far is None:
-        return leg
-    spent = so_far.seconds + leg.seconds, so_far.setup_seconds + leg.setup_seconds
-    return replace(leg, seconds=spent[0], setup_seconds=spent[1], start=so_far.start or leg.start)
+def _letters(text: str) -> Array:
+    return np.array([float(ord(letter)) for letter in text])
+
+
+def _text(letters: Array) -> str:
+    return "".join(chr(int(letter)) for letter in letters)
+
+
+def _packed(arrays: Sequence[Array]) -> Array:
+    """Arrays as one of numbers: each as its rank, its shape and its entries."""
+    return np.concatenate([np.zeros(0), *(np.r_[one.ndim, one.shape, one.ravel()] for one in arrays)])
+
+
+def _unpacked(packed: Array) -> list[Array]:
+    """Arrays of `_packed`; ValueError or OverflowError if these are none."""
+    arrays, at = [], 0
+    while at < len(packed):
+        rank = int(packed[at])
+        shape = tuple(packed[at + 1 : at + 1 + rank].astype(int).tolist())
+        if rank < 0 or min(shape, default=0) < 0:
+            raise ValueError(f"no shape of an array: {shape}")
+        at += 1 + rank
+        arrays.append(packed[at : at + math.prod(shape)].reshape(shape).copy())
+        at += math.prod(shape)
+    return arrays

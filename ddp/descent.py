@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from ddp.compiling.portable import portable
 from ddp.compiling.setup import working_time
@@ -15,10 +15,14 @@ from ddp.models.attempt import HessianModel, Limits
 from ddp.models.globalisation import shift, swept
 from ddp.options import DDP
 from ddp.solutions.status import End, Ending, Record, Watcher, limit_reached
+from ddp.standing import stand, standing_of
 from ddp.starts import CLOSED
 
 if TYPE_CHECKING:
     from ddp.batch.alone import Chosen
+    from ddp.checkpoint import Journal
+
+T = TypeVar("T")
 
 GOES_ON, CONVERGED, ROUNDING, STATIONARY = range(4)
 ENDINGS = None, Ending.CONVERGED, Ending.ROUNDING, Ending.STATIONARY
@@ -51,15 +55,16 @@ class Descent:
 
     model: made for this solve by ``solver.hessian``.   limits: what the model is told.   compiled: what makes whole
     iterations instead of it, where all parts are built in.   begun: the size of the cost where it begins.
-    watched: whether anybody is shown records.
+    watched: whether anybody is shown records.   asks: whether rollouts still ask if linear steps go further, see
+    `handover.watch`.   journal: what the solve goes on from where it was ended.
     """
 
     def __init__(
         self, iterate: Iterate, solver: DDP, history: list[Record], callback: Callable[[Record], None] | Watcher | None,
-        compiled: Chosen | None = None,
+        compiled: Chosen | None = None, journal: Journal | None = None,
     ) -> None:  # fmt: skip
-        self.iterate, self.solver, self.history = iterate, solver, history
-        self._compiled, self._settled, self.begun = compiled, 0, abs(iterate.cost)
+        self.iterate, self.solver, self.history, self.journal = iterate, solver, history, journal
+        self._compiled, self.begun, self.asks = compiled, abs(iterate.cost), True
         self.watched, self._watcher = callback is not None, None
         self._callback: Any = callback
         if callback is not None and isinstance(callback, Watcher):  # to ask a protocol takes 20 µs
@@ -75,27 +80,51 @@ class Descent:
     def go_on(self, record: Record, at: Trajectory | None = None) -> None:
         """Add a record, and show it, with the trajectory ``at`` it, by default the iterate's."""
         self.history.append(record)
+        if self.journal is not None and self.journal.knows(self.history):
+            return
         if self._watcher is not None:
             shown = self.iterate if at is None else at
             self._watcher.watch(record, shown.X.copy(), shown.U.copy())
         elif self._callback is not None:
             self._callback(record)
 
+    def went_back(self) -> None:
+        """Let the last record, if no other follows, tell of the earlier trajectory that the iterate went back to."""
+        if 0 < len(self.history) >= self.solver.max_iterations:
+            self.history[-1] = self.history[-1]._replace(cost=self.iterate.cost, gap=self.iterate.gap)
+
     def run(self, tolerance: float, limit: int, struggles: Callable[[list[Record]], bool] | None = None) -> End:
         """Iterate until convergence to a tolerance, or another reason to stop: its history ``struggles``, say.
 
         limit: of the solve's iterations.
         """
+        return self.stretch("rollouts", lambda: self._run(tolerance, limit, struggles))
+
+    def stretch(self, name: str, make: Callable[[], T]) -> T | End:
+        """Make a stretch of iterations, unless the journal knows its end: none is that of one without a reason."""
+        return make() if self.journal is None else self.journal.stretch(name, self, make)
+
+    def _run(self, tolerance: float, limit: int, struggles: Callable[[list[Record]], bool] | None) -> End:
         end = self._descend(tolerance, limit, struggles)
         if self._compiled is not None:
             self._compiled.leave()
         return end
 
+    def _keep(self) -> None:
+        """Keep where it stands, if it is time."""
+        if self.journal is not None and self.journal.is_due(self.history):
+            if self._compiled is not None:
+                self._compiled.leave()
+            self.journal.keep("descent", self.history, standing_of(self), self.iterate.X, self.iterate.U)
+
     def _descend(self, tolerance: float, limit: int, struggles: Callable[[list[Record]], bool] | None) -> End:
         iterate, history = self.iterate, self.history
-        self._settled, before = 0, working_time()
+        iterate.settled, before = 0, working_time()
+        if self.journal is not None and (standing := self.journal.standing("descent", history)):
+            stand(self, standing)
         iterate.weigh()
         while len(history) < limit:
+            self._keep()
             improved = self._improve(tolerance)
             if improved is None:
                 if iterate.limit():
@@ -114,6 +143,7 @@ class Descent:
             )  # fmt: skip
             before = now
             if cost > iterate.bound and (iterate.gap == 0.0 or not iterate.given) and iterate.recall():
+                self.went_back()
                 self.forget()
                 continue
             if (ending := ENDINGS[verdict]) is not None:
@@ -125,6 +155,7 @@ class Descent:
                     self._compiled.leave()
                 if struggles(history):
                     return End(Ending.STRUGGLES, Ending.STRUGGLES.value)
+        self._keep()
         return End(Ending.ITERATIONS, limit_reached(limit, history[-1].expected if history else None))
 
     def _improve(self, tolerance: float) -> Improved | None:
@@ -135,7 +166,7 @@ class Descent:
         attempt = self.model.iterate(iterate)
         if attempt is None:
             return None
-        verdict, self._settled = judged(iterate, attempt, tolerance, self._settled)
+        verdict, iterate.settled = judged(iterate, attempt, tolerance, iterate.settled)
         iterate.accept(attempt.step)
         return Improved(
             verdict, attempt.step.cost, attempt.gradient, attempt.expected, attempt.step.alpha, attempt.mu,

@@ -42,9 +42,8 @@ class Guess(NamedTuple):
 
     The policy u = U + K (x ⊖ X) is followed, unless X is ``imposed``: then it is the trajectory, gaps and all. It is,
     too, where following diverges or costs `ddp.starts.ASTRAY` times as much; or `ddp.starts.WORSE` times where
-    controls ``alone`` are given and X is x0 all along.   earlier: the motion that it came of.   keeper: what keeps
-    where full-space steps stand, and knows where they did: a `checkpoint.Standing`.   first: whether other
-    attempts follow where the one from here fails.
+    controls ``alone`` are given and X is x0 all along.   earlier: the motion that it came of.   first: whether
+    other attempts follow where the one from here fails.
     """
 
     X: Array
@@ -53,7 +52,6 @@ class Guess(NamedTuple):
     imposed: bool = False
     alone: bool = False
     earlier: Followed | None = None
-    keeper: Any = None
     first: bool = False
 
 

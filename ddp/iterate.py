@@ -52,6 +52,7 @@ class Iterate:
     noise: the part of the total cost that rounding may hide: a step that brings less cannot be judged.
     grain: the cost of states and controls that are off by what rounding leaves of them, along a random walk over the
         horizon: what may seem to be gained at the optimum itself where that costs nothing.
+    settled: iterations in a row that could not be told from rounding.
     unit: the cost that counts as one: Σ|l| of all knots, without what is the same along any motion. So it is no more
         than what controls cost, ½ Σ l_uu u², and what the cost fell by: constants added to costs change nothing, and
         costs that are all multiplied by a number take the same way.
@@ -73,13 +74,13 @@ class Iterate:
         self.curved, self.constrained = problem.curved, problem.constrained
         self.magnitude = self.control_weight = self.damping = self.unit = float("nan")
         self.resolution = self.noise = self.grain = float("nan")
-        self.highest = -np.inf
-        self.X, self.U, self.gaps, notes, self.start, self._motion = begun(problem, guess)
+        self.highest, self.settled = -np.inf, 0
+        self.X, self.U, self.gaps, notes, self.start, self.motion = begun(problem, guess)
         self.gap, self.bound = float(np.abs(self.gaps).max()), np.inf
         self.evaluate(notes)
-        if self._motion is not None and not self.constrained:
+        if self.motion is not None and not self.constrained:
             with suppress(DDPError):  # of a term that is not defined there
-                cost = problem.total(*self._motion)
+                cost = problem.total(*self.motion)
                 self.bound = cost if np.isfinite(cost) else np.inf
         if problem.limited and touches(self.U, problem.lower, problem.upper):
             self.limit()
@@ -117,6 +118,11 @@ class Iterate:
             self.gaps, self.gap = gaps, float(np.abs(gaps).max())
         if self._backward is not None:
             self._show(self._backward)
+
+    @property
+    def found(self) -> Backward | None:
+        """The sweeps, if there are any yet."""
+        return self._backward
 
     @property
     def backward(self) -> Backward:
@@ -175,8 +181,8 @@ class Iterate:
 
         States that are given may cost more on the way to a lower cost, as long as gaps are open.
         """
-        motion, worse = self._motion, self.cost > self.bound
-        self._motion, self.bound = None, np.inf
+        motion, worse = self.motion, self.cost > self.bound
+        self.motion, self.bound = None, np.inf
         if worse and motion is not None:
             self.arrive(*motion, np.zeros_like(self.gaps))
         return worse

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ddp.batch.alone import Chosen
+from ddp.checkpoint import Journal
 from ddp.descent import Descent
 from ddp.endless import GROWN, is_early
 from ddp.interior.handover import approach, handed_over, watch
@@ -38,21 +39,22 @@ class Outcome(NamedTuple):
 
 
 def run(
-    iterate: Iterate, solver: DDP, history: list[Record], callback: Callable[[Record], None] | Watcher | None
-) -> Outcome:
+    iterate: Iterate, solver: DDP, history: list[Record], callback: Callable[[Record], None] | Watcher | None,
+    journal: Journal | None = None,
+) -> Outcome:  # fmt: skip
     """Descend until there is a reason to stop; saddles and maxima are left along negative curvature."""
     if iterate.obstacle is not None:
         return Outcome(Status(f"not converged, {iterate.obstacle}", Ending.NO_START))
-    descent, left = Descent(iterate, solver, history, callback, Chosen(iterate, solver)), 0
+    descent, left = Descent(iterate, solver, history, callback, Chosen(iterate, solver), journal), 0
     exact = descent.model.exact
     while True:
         if solver.full_space(iterate.problem):
-            reached = approach(descent) if solver.approaches(iterate) else None
+            leads = solver.approaches(iterate)
+            reached = descent.stretch("approach", lambda: approach(descent)) if leads else None
+            if reached is None and iterate.constrained:
+                return _constrained(iterate, history, minimise(descent))
             if reached is None:
-                minimised = minimise(descent)
-                end = minimised.end
-                if iterate.constrained:
-                    return _constrained(iterate, history, minimised)
+                end = descent.stretch("full space", lambda: minimise(descent).end)
             else:
                 end = reached
                 iterate.multipliers = np.zeros(iterate.problem.multiplier_count)
@@ -64,6 +66,7 @@ def run(
             if end.ending is Ending.STRUGGLES:
                 end = handed_over(descent)
         if iterate.recall():
+            descent.went_back()
             descent.forget()
             continue
         settled = end.ending.converged or end.ending is Ending.STATIONARY

@@ -143,7 +143,7 @@ class DDP:
             return True
         if guess.imposed and (rows.equal.any() or (is_way(guess, rows) and not is_way(guess, rows, -MET))):
             return False
-        return guess.earlier is None and not _has_stood(guess)
+        return guess.earlier is None
 
     def holds_at_once(self, iterate: Iterate) -> bool:
         """Whether full-space steps are begun by holding what binds: where rollouts lead, or from states that are given.
@@ -151,7 +151,7 @@ class DDP:
         Not with equalities where rollouts lead: those lead elsewhere, from where quadratic models are of no use.
         """
         guess = iterate.guess
-        given = guess is not None and guess.imposed and guess.earlier is None and not _has_stood(guess)
+        given = guess is not None and guess.imposed and guess.earlier is None
         if not (given or iterate.problem.rows.equal.any()):
             return self.approaches(iterate)
         return self._open and iterate.constrained and given
@@ -198,11 +198,6 @@ class DDP:
         """The model of the Hessian of one solve."""
         make = MODELS[self.hessian] if isinstance(self.hessian, str) else self.hessian
         return make(limits)
-
-
-def _has_stood(guess: Guess) -> bool:
-    """Whether full-space steps go on from where they stood."""
-    return guess.keeper is not None and guess.keeper.standing is not None
 
 
 def is_way(guess: Guess, rows: Rows, beyond: float = MET) -> bool:

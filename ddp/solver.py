@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ddp.arrivals import second_starts
-from ddp.checkpoint import Checkpoint, Kept, Standing, beginning, past, together
+from ddp.checkpoint import Checkpoint, Journal
 from ddp.compiling import announce
 from ddp.compiling.interrupts import is_of_interrupt
 from ddp.compiling.setup import Stopwatch
@@ -82,8 +82,8 @@ def solve(
         threads if dynamics, terms and constraints are all built in, processes if one is not (`Workers`);
         "threads:2" and "processes:2" force it; "auto" shares them where the first iterates show that it pays.
     checkpoint: a file (.npz) that is written every twenty iterations, and where it exists already goes on from there,
-        with the same result, to the last bit, as if nothing had ended the solve before; the guess is that of the first
-        time. A new solve needs a new name, or the file removed. It is a file of a `Solution`, too.
+        with the same result, to the last bit, as without one; the guess is that of the first time. A new solve needs a
+        new name, or the file removed. It is a file of a `Solution`, too.
 
     Where it ends, the exact Hessian of the cost in the controls is looked at, whatever the solver's own is: saddles and
     maxima are left along negative curvature, and the solve goes on. What remains is in ``solution.kind``; one of these,
@@ -106,7 +106,7 @@ def solve(
     the end costs more than states alone. Unless it misses a target that is known to be out of reach, a second start
     follows a straight way to the posture that seems to cost least (`ddp.arrivals.second_starts`). Both together
     take at most three times the iterations of the first, or nine times where the second is cheaper by then. These
-    count, and the cheaper minimum is kept; its records come last in ``history``. Not so with a ``checkpoint``.
+    count, and the cheaper minimum is kept; its records come last in ``history``.
 
     Raises, whatever ``throw`` is, ProblemError for bad input, before any work, or when a term's own code fails;
     UndefinedCostError, which is one, where the cost of the guess is nan: of infinite ones the status tells; SolveError
@@ -126,8 +126,8 @@ def solve(
     if checkpoint is None:
         outcome = task.started(solver, guess, start)
     else:
-        kept = Kept(checkpoint, problem, replace(solver, max_iterations=1))  # however many there may be
-        outcome = task.kept(solver, guess, start, kept)
+        journal = Journal(checkpoint, problem, solver, start)
+        outcome = task._replace(journal=journal).kept(solver, guess, start, journal)
     announce.finish()
     if throw and not outcome.converged:
         raise SolveError(str(outcome), outcome)
@@ -135,11 +135,12 @@ def solve(
 
 
 class _Task(NamedTuple):
-    """A problem to solve, workers that make its derivatives, and a callback that is shown iterations."""
+    """A problem to solve, workers that make its derivatives, what is shown iterations, and what it goes on from."""
 
     problem: Problem
     crew: Workers
     callback: Callable[[Record], None] | Watcher | None
+    journal: Journal | None = None
 
     def started(self, solver: DDP, guess: Start, start: Stopwatch) -> Solution:
         """Solve, and once more where the default guess may have led to a dear minimum: from `second_starts`."""
@@ -157,31 +158,20 @@ class _Task(NamedTuple):
             found = self.attempted(again, found, start, history)
         return _told(_better(outcome, found), history, solver.max_iterations)
 
-    def kept(self, solver: DDP, guess: Start, start: Stopwatch, kept: Kept) -> Solution:
-        """Go on from the checkpoint: from where full-space steps stood, or leg by leg; see checkpoint.py."""
-        so_far, limit = kept.load(), solver.max_iterations
-        stands = self.problem.constrained and solver.attempts(self.problem)[0].full_space(self.problem)
-        while so_far is None or kept.goes_on(so_far, limit):
-            leg = solver if stands else replace(solver, max_iterations=kept.leg(so_far, limit))
-            history, keeper = list[Record](), Standing(kept, so_far, start) if stands else None
-            if so_far is not None:
-                history, start = past(kept, so_far), Stopwatch()
-                if kept.standing is None:
-                    guess = beginning(so_far)
-            so_far = together(so_far, self.attempted(leg, guess, start, history, keeper))
-            kept.save(so_far)
-        return so_far
+    def kept(self, solver: DDP, guess: Start, start: Stopwatch, journal: Journal) -> Solution:
+        """Solve as `started` does, from where the journal has come to."""
+        if journal.so_far is not None and journal.ended():
+            return journal.so_far
+        return journal.save(self.started(solver, journal.guess(guess), start))
 
-    def attempted(
-        self, solver: DDP, guess: Start, start: Stopwatch, history: list[Record], keeper: Standing | None = None
-    ) -> Solution:
+    def attempted(self, solver: DDP, guess: Start, start: Stopwatch, history: list[Record]) -> Solution:
         """Solve in one way or, where that fails, another; history: records of what was done before."""
         (first, *others), done = solver.attempts(self.problem), len(history)
         outside = begins_outside(self.problem)
         unmet = unmet_at_once(self.problem) if outside else None
         if unmet is not None:
             first = replace(first, max_iterations=min(first.max_iterations, NEARBY))
-        outcome = self.solved(first, guess, start, history, keeper, bool(others) and unmet is None)
+        outcome = self.solved(first, guess, start, history, bool(others) and unmet is None)
         linear = first.full_space(self.problem)
         if outcome.violation > TOLERANCE and not (outside or outcome.status.ending is Ending.INFEASIBLE):
             unmet = unmet_at_once(self.problem)
@@ -242,18 +232,20 @@ class _Task(NamedTuple):
         return _told(outcome, history, solver.max_iterations)
 
     def solved(
-        self, solver: DDP, guess: Start, start: Stopwatch, history: list[Record], keeper: Standing | None = None,
-        first: bool = False,
-    ) -> Solution:  # fmt: skip
-        """Solve in one way; first: whether there are others."""
-        stood = None if keeper is None else keeper.standing
-        if stood is not None:
-            guess = stood["X"].copy(), stood["U"].copy()
-        policy = start_policy(self.problem, guess)._replace(keeper=keeper, first=first)
+        self, solver: DDP, guess: Start, start: Stopwatch, history: list[Record], first: bool = False
+    ) -> Solution:
+        """Solve in one way, unless the journal knows the outcome; first: whether there are others."""
+        if self.journal is None:
+            return self.descended(solver, guess, start, history, first)
+        return self.journal.attempt(history, lambda: self.descended(solver, guess, start, history, first))
+
+    def descended(self, solver: DDP, guess: Start, start: Stopwatch, history: list[Record], first: bool) -> Solution:
+        """Solve in one way."""
+        policy = start_policy(self.problem, guess)._replace(first=first)
         goal = solver.relaxed(self.problem, guess)
         try:
             with differentiator(goal, self.crew) as work:
-                return descend_from(goal, solver, policy, work, self.callback, start, history)
+                return descend_from(goal, solver, policy, work, self.callback, start, history, self.journal)
         except RuntimeError as reason:
             if is_of_interrupt(reason):  # of a lock that Python's threading gave up for it
                 raise KeyboardInterrupt from reason
@@ -310,6 +302,7 @@ def may_be_better(outcome: Solution, solver: DDP, linear: bool) -> bool:
 def descend_from(
     goal: Problem, solver: DDP, policy: Guess, work: Differentiator,
     callback: Callable[[Record], None] | Watcher | None, start: Stopwatch, history: list[Record] | None = None,
+    journal: Journal | None = None,
 ) -> Solution:  # fmt: skip
     """Solve a problem without constraints, or relaxed, with the memory and the processes of ``work``.
 
@@ -320,7 +313,7 @@ def descend_from(
     with np.errstate(all="ignore"):
         iterate = Iterate(goal, work, policy, solver.multipliers, solver.reuse, solver.segments, solver.search)
         try:
-            status, sweep, kind = run(iterate, solver, history, callback)
+            status, sweep, kind = run(iterate, solver, history, callback, journal)
         except WorkerError as failure:
             status = Status(f"not converged after {len(history)} iterations, {failure}", Ending.WORKER)
             failure.solution = certified(iterate.solution(status, tuple(history), start, None))

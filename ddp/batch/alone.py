@@ -52,7 +52,9 @@ last one that were made here."""
 ONCE = "once"
 """Mark of a first solve, kept where a compiled loop would be: the second one makes that."""
 
-COPIED = "cost", "highest", "magnitude", "control_weight", "damping", "unit", "resolution", "noise", "grain"
+COPIED = (
+    "cost", "highest", "magnitude", "control_weight", "damping", "unit", "resolution", "noise", "grain", "settled",
+)  # fmt: skip
 """Attributes that a lane takes from an iterate and gives back."""
 
 LEFT = "lost_X", "lost_U", "unpriced_X", "unpriced_U"
@@ -253,7 +255,7 @@ class Alone:
         age, followed = iterate.backward.state
         found = {name: getattr(iterate, name) for name in COPIED}
         found |= {"limited": int(iterate.limited), "scaled": iterate.known != 0, "age": age, "followed": followed}
-        assign(lane, found | {"settled": 0})
+        assign(lane, found)
         assign(self._derived, {"owner": 0, "known": iterate.known})
         assign(self._single, {"lost": 0, "diverged": 0})
         assign(self._worker, {"tolerance": tolerance})

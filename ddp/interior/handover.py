@@ -64,9 +64,9 @@ def watch(descent: Descent) -> Callable[[list[Record]], bool]:
     iterate, begun, most = descent.iterate, len(descent.history), descent.solver.max_iterations - PATIENCE_WITHIN
     dynamics = iterate.problem.dynamics
     free, bends, small = is_underactuated(dynamics), dynamics.closing().address != 0, is_small(iterate.problem)
+    descent.asks = True
 
     def struggles(history: list[Record]) -> bool:
-        nonlocal free
         short = history[-1].step <= SHORT
         if bends and iterate.gap > 0.0:
             return iterate.limited and short
@@ -74,10 +74,10 @@ def watch(descent: Descent) -> Callable[[list[Record]], bool]:
             return short and _goes_further(iterate)
         if small:
             return free and len(history) <= most
-        if not (free and short and begun + 2 <= len(history) <= most and history[-2].step <= SHORT):
+        if not (free and descent.asks and short and begun + 2 <= len(history) <= most and history[-2].step <= SHORT):
             return False
-        free = _goes_further(iterate)
-        return free
+        descent.asks = _goes_further(iterate)
+        return descent.asks
 
     return struggles
 
@@ -118,13 +118,14 @@ def handed_over(descent: Descent) -> End:
     """End of full-space steps, or of more rollouts where those end at a much higher cost than rollouts had reached."""
     iterate, solver, begun, free = descent.iterate, descent.solver, len(descent.history), not descent.iterate.limited
     reached, cost = iterate.trajectory, iterate.cost
-    end = minimise(descent).end
-    as_low = end.ending.converged and iterate.cost <= cost + WORSE * abs(cost)
-    if as_low or len(descent.history) >= solver.max_iterations:
+    end = descent.stretch("full space", lambda: minimise(descent).end)
+    if end.ending.converged and iterate.cost <= cost + WORSE * abs(cost):
         return end
-    if cost < iterate.cost or (free and len(descent.history) <= begun + AT_ONCE):
+    last, few = len(descent.history) >= solver.max_iterations, free and len(descent.history) <= begun + AT_ONCE
+    if cost < iterate.cost or (iterate.gap >= starts.CLOSED if last else few):
         iterate.arrive(*reached)
-    return descent.run(solver.tolerance, solver.max_iterations)
+        descent.went_back()
+    return end if last and iterate.X is not reached[0] else descent.run(solver.tolerance, solver.max_iterations)
 
 
 MOST, LONG, IN_A_ROW = 7, 0.5, 2

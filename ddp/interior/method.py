@@ -49,7 +49,7 @@ from ddp.protocols import Array
 from ddp.solutions.status import End, Ending, Record
 
 if TYPE_CHECKING:
-    from ddp.checkpoint import Standing
+    from ddp.checkpoint import Journal
 
 NEXT_TO_NOTHING = 1e-6
 """Gaps and residuals relative to states that are larger than one, where these go to infinity."""
@@ -75,7 +75,7 @@ class Interior:
     proof: for how many iterations to give up, too, where Hessians are not positive definite by `correction.PROOF`.
     patience: iterations with one barrier before ``struggles`` has anything to say, 1 where each has to be shown as it
     ends: so many may be made in one call, which share its time.
-    keeper: is told where it stands after calls of iterations of which the last took a step, see `standing_of`.
+    journal: is told where it stands after calls of iterations of which the last took a step, see `standing_of`.
     gives: whether constraints may give way, where there is no other attempt.
     newton: takes Newton's steps on the active set, at most so many, see `finish.finish`; finished: what they came to.
     anew: how often steps within limits of controls have begun anew, see `ANEW`.
@@ -85,7 +85,7 @@ class Interior:
     def __init__(
         self, point: Point, tolerance: float, history: list[Record], show: Callable[[Record, Point], None],
         begun: float, struggles: Callable[[list[Record]], bool] | None = None, proof: int = 0,
-        newton: Callable[[Point, int], Finished] | None = None, patience: int = 1, keeper: Standing | None = None,
+        newton: Callable[[Point, int], Finished] | None = None, patience: int = 1, journal: Journal | None = None,
         gives: bool = True,
     ) -> None:  # fmt: skip
         self.point, self.history, self._show, self._struggles, self._newton = point, history, show, struggles, newton
@@ -96,7 +96,7 @@ class Interior:
         s = self.course = Numbers(self.decisions)
         s.tolerance, s.within, s.crosses = tolerance, within, newton is not None
         s.proof = len(history) + proof if proof else 0
-        self._patience, self.fell, self._keeper = patience, len(history), keeper
+        self._patience, self.fell, self.journal = patience, len(history), journal
         self._warm, self._gives, self.open, self.anew = False, gives, False, 0
 
     def run(self, limit: int, warm: bool = False) -> End:
@@ -124,8 +124,9 @@ class Interior:
                 if came == iteration.TOOK:
                     if self._struggles is not None and self._struggles(self.history[self.fell :]):
                         return End(Ending.STRUGGLES, f"full-space {Ending.STRUGGLES.value}")
-                    if self._keeper is not None and s.known == MOVED:
-                        self._keeper.keep(self)
+                    if self.journal is not None and s.known == MOVED and self.journal.is_due(self.history):
+                        p = self.point
+                        self.journal.keep("full space", self.history, standing_of(self), p.X, p.U, p.multipliers)
                     continue
             if came == iteration.STOPPED:
                 if not self._elastic():
@@ -163,8 +164,9 @@ class Interior:
 
     def _iterate(self) -> tuple[int, Sequence[Sequence[float]]]:
         """Make some iterations: what the last one came to, and numbers of those with a record."""
-        most = max(1, self._patience - len(self.history) + self.fell)
-        came, made = self.point.do(iteration.run, self.decisions.address, min(most, MOST))
+        done = len(self.history)
+        most = max(1, min(self._patience - done + self.fell, self.course.limit - done, MOST))
+        came, made = self.point.do(iteration.run, self.decisions.address, most)
         return int(came), self.point.place.own["numbers"][:made].tolist()
 
     def _converges(self) -> bool:
@@ -248,12 +250,12 @@ NUMBERS = (
 )  # fmt: skip
 """Numbers of a point."""
 
-STANDING_NUMBERS = len(NUMBERS) + 6
-"""How many numbers `standing_of` keeps."""
+KEPT = *OF_POINT, "factors", "rows", "give", "hard", "numbers", *OF_SWEEPS, "course", "thetas", "phis"
+"""Names of what `standing_of` keeps."""
 
 
-def standing_of(interior: Interior) -> dict[str, Array]:
-    """Copies of all that a solve goes on from, by name."""
+def standing_of(interior: Interior) -> list[Array]:
+    """Copies of all that a solve goes on from, by the order of `KEPT`."""
     p, b, course = interior.point, interior.point.bounds, _course()
     read_like(interior.decisions, course)
     own = b.price_of_all, b.elastic, p.boxed, interior.anew, interior.fell, len(interior.history)
@@ -263,7 +265,12 @@ def standing_of(interior: Interior) -> dict[str, Array]:
     arrays |= {"factors": p.factors, "rows": b.state, "give": b.give, "hard": b.hard, "numbers": numbers}
     arrays |= dict(zip(OF_SWEEPS, (p.backward.held, *p.backward.policy), strict=True))
     arrays |= {"course": of_course, "thetas": course.thetas, "phis": course.phis}
-    return {name: np.array(array, dtype=np.float64) for name, array in arrays.items()}
+    return [np.array(part, dtype=np.float64) for part in (arrays[name] for name in KEPT)]
+
+
+def named(standing: Sequence[Array] | None) -> dict[str, Array] | None:
+    """Arrays of `standing_of` by name."""
+    return None if standing is None else dict(zip(KEPT, standing, strict=True))
 
 
 def point_at(standing: Mapping[str, Array], problem: Problem, work: Differentiator) -> Point:

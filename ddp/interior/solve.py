@@ -17,7 +17,7 @@ from ddp.interior.course import CROSSING, END, START, TOLERANCE, WARM, magnitude
 from ddp.interior.ending import ROUNDS
 from ddp.interior.finish import Finished, finish, kept
 from ddp.interior.memory import MOST
-from ddp.interior.method import Interior, go_on, point_at
+from ddp.interior.method import Interior, go_on, named, point_at
 from ddp.interior.point import NEAR_BOUNDS, Point
 from ddp.iterate import Iterate
 from ddp.problem import Problem
@@ -80,8 +80,9 @@ def minimise(descent: Descent) -> Minimised:
     iterate, solver = descent.iterate, descent.solver
     scale, history = scale_of(iterate), descent.history
     _check_rows(iterate)
-    warm = None if iterate.guess is None or iterate.guess.keeper is not None else _warm(iterate, scale)
-    begun = _led(descent, scale) if warm is None else warm
+    stands = descent.journal is not None and descent.journal.stands("full space")
+    warm = None if stands else _warm(iterate, scale)
+    begun = None if stands else _led(descent, scale) if warm is None else warm
     if begun is not None:
         point, held = begun
         finished = _by_what_binds(descent, point, held, warm is None)
@@ -99,7 +100,7 @@ def minimise(descent: Descent) -> Minimised:
         loose, last = interior.open or interior.course.tolerance > END, _last(interior, sweep)
         finished = interior.finished or finish(point, TOLERANCE if loose else DOUBTFUL, exact=solver.last_sweep)
         if loose and finished.sweep is None:  # which rows are active is not clear yet
-            interior.course.tolerance = END
+            interior.course.tolerance, interior.journal = END, None
             point.differentiate()
             end = interior.run(solver.max_iterations, warm=True)
             point, last = interior.point, _last(interior, interior.point.backward.last())
@@ -150,8 +151,8 @@ def _from_anew(descent: Descent, scale: float) -> tuple[Interior, End]:
     freely = _struggles_long if is_small(iterate.problem) else _struggles_freely
     ways = _struggles if iterate.constrained else _struggles_within if iterate.limited else freely
     struggles = None if solver.step == "linear" else ways
-    keeper = None if iterate.guess is None else iterate.guess.keeper
-    standing = None if keeper is None else keeper.standing
+    journal = descent.journal
+    standing = None if journal is None else named(journal.standing("full space", history))
     if standing is None:
         point = Point(iterate.problem, iterate.work, iterate.X.copy(), iterate.U.copy(), scale, START * scale)
     else:
@@ -163,10 +164,10 @@ def _from_anew(descent: Descent, scale: float) -> tuple[Interior, End]:
         return finish(point, TOLERANCE, None, show, most, at_once, exact=solver.last_sweep)
 
     cross = newton if solver.tolerance < CROSSING else None  # looser solves end before
-    alone = descent.watched or keeper is not None or struggles in (_struggles_within, _struggles_freely)
+    alone = descent.watched or struggles in (_struggles_within, _struggles_freely)
     patience = 1 if alone else PATIENCE_WITHIN if struggles is _struggles_long else PATIENCE
     interior = Interior(
-        point, solver.tolerance, history, descent.go_on, descent.begun, struggles, proof, cross, patience, keeper,
+        point, solver.tolerance, history, descent.go_on, descent.begun, struggles, proof, cross, patience, journal,
         gives=not (iterate.guess is not None and iterate.guess.first and is_led(history)),
     )  # fmt: skip
     if standing is None:

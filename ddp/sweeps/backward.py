@@ -202,6 +202,11 @@ class Backward:
             self._take(self._in_blocks if self._blockwise else self._second)
 
     @property
+    def kept(self) -> list[Array]:
+        """Memory that later sweeps may read: the last gains, controls that limits held, contracted second orders."""
+        return [self._k, self._K, self._horizon.held, self._taken if self.age is not None else self._second[:0]]
+
+    @property
     def gaps(self) -> Array:
         """Open gaps (N, n)."""
         return self._horizon.gaps

@@ -1,6 +1,9 @@
 """Solves that are ended go on from their checkpoint, to the same bits."""
 
 import json
+import signal
+import subprocess
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -8,8 +11,12 @@ import pytest
 from commands import fails_with, mayne
 
 import ddp
+import problems
 from ddp import checkpoint
+from ddp.models.built_in import Mixed
+from dynamics import RobotDynamics, load
 from problems import cartpole, pendulum
+from problems.costs import ControlCost, StateCost
 
 
 class EndedError(Exception):
@@ -63,35 +70,109 @@ def fenced():
     return replace(problem, control_limits=(-6.0, 6.0), constraints=[speed]), guess
 
 
-@pytest.mark.parametrize("made", [
-    lambda: (pendulum.swing_up(horizon=40), None), lambda: (cartpole.swing_up(horizon=80), None), imposed, limited,
-    constrained, fenced, in_units,
-])  # fmt: skip
-@pytest.mark.parametrize("end", [3, 6])
-def test_a_solve_that_was_ended_has_the_result_of_one_that_was_not(made, end, tmp_path):
-    problem, guess = made()
-    whole = ddp.solve(problem, guess=guess, checkpoint=tmp_path / "whole.npz")
-    file, ends = tmp_path / "file.npz", 0
-    while True:
+def on_a_rail():
+    """A swing-up on a rail that is too short, by attempts whose constraints give way."""
+    rail, swing = ddp.Inequality(lambda x, u: x[0], lower=-0.3, upper=0.3), cartpole.swing_up(horizon=60)
+    upright = ddp.Equality(lambda x, u: x - [0.0, np.pi, 0.0, 0.0])
+    held = {"constraints": [rail], "terminal_constraints": [upright], "control_limits": (-12.0, 12.0)}
+    return replace(swing, terminal=[], **held), None
+
+
+def falling():
+    """An arm too weak to hold itself, from states that stay where it begins."""
+    system = RobotDynamics(load("ur10"), 0.01)
+    limits, rest = 0.25 * system.robot.model.effortLimit, np.zeros(6)
+    start, goal = np.r_[system.robot.q0, rest], np.r_[system.robot.q0 + 1.0, rest]
+    costs = [ControlCost(rest, np.full(6, 1e-4))], [StateCost(system, goal, np.full(12, 100.0))]
+    problem = ddp.Problem(system, *costs, start, 60, control_limits=(-limits, limits))
+    U = np.tile(np.clip(system.nominal_control(start), -limits, limits), (60, 1))
+    return problem, (np.tile(start, (61, 1)), U)
+
+
+def warm():
+    """A swing-up from the solution of one that began elsewhere."""
+    problem, _ = fenced()
+    return problem.starting_at([0.05, 0.0]), ddp.solve(problem)
+
+
+def named(name):
+    return lambda: (problems.find(name)(), None)
+
+
+def alike(one, other):
+    """Whether two solutions are the same to the last bit, but for times."""
+    for name in ("X", "U", "k", "K", "multipliers", "penalties"):
+        assert np.array_equal(getattr(one, name), getattr(other, name), equal_nan=True), name
+    for name in ("cost", "gradient", "violation", "status", "kind", "iterations", "start"):
+        assert repr(getattr(one, name)) == repr(getattr(other, name)), name
+    records = [[repr(record._replace(seconds=0.0)) for record in each.history] for each in (one, other)]
+    assert records[0] == records[1]
+
+
+def interrupted(problem, solver, guess, file, end):
+    """A solve that is ended after each ``end`` iterations, twenty times at most; with how often it was."""
+    for ends in range(21):
         try:
-            solution = ddp.solve(problem, guess=guess, checkpoint=file, callback=ended_after(end if ends < 2 else 999))
-            break
+            told = ended_after(end if ends < 20 else -1)
+            return ddp.solve(problem, solver, guess, told, throw=False, checkpoint=file), ends
         except EndedError:
-            ends += 1
-    assert ends > 0 or whole.iterations < end
-    for name in ("X", "U", "K", "multipliers"):
-        assert np.array_equal(getattr(solution, name), getattr(whole, name)), name
-    assert solution.cost == whole.cost
-    assert [record._replace(seconds=0.0) for record in solution.history] == [
-        record._replace(seconds=0.0) for record in whole.history
-    ]
-    plain = ddp.solve(problem, guess=guess)
-    assert whole.converged
-    assert whole.cost == pytest.approx(plain.cost, rel=1e-6)
-    if problem.constrained:  # which writes where it stands, and is not ended for that
-        assert whole.iterations == plain.iterations > 8
-        assert np.array_equal(whole.X, plain.X)
-        assert np.array_equal(whole.multipliers, plain.multipliers)
+            pass
+
+
+@pytest.mark.parametrize(("made", "options"), [
+    (lambda: (pendulum.swing_up(horizon=40), None), {}), (lambda: (cartpole.swing_up(horizon=80), None), {}),
+    (lambda: (cartpole.swing_up(pole_mass=3.0), None), {}), (imposed, {}), (falling, {"max_iterations": 45}),
+    (limited, {}), (limited, {"step": "linear"}), (constrained, {}), (constrained, {"step": "rollout"}), (fenced, {}),
+    (in_units, {}), (on_a_rail, {"max_iterations": 90}), (warm, {}), (named("arm/reach"), {}),
+    (named("car/parking"), {}), (named("quadruped/bound"), {}),
+    *((lambda: (cartpole.swing_up(horizon=80), None), own) for own in (
+        {"step": "rollout"}, {"reuse": 2}, {"multipliers": "costate"}, {"hessian": "exact"},
+        {"hessian": "gauss-newton", "max_iterations": 30}, {"max_iterations": 8, "last_sweep": False},
+    )),
+])  # fmt: skip
+def test_a_solve_that_is_ended_again_and_again_has_the_result_of_one_without_a_checkpoint(made, options, tmp_path):
+    (problem, guess), solver = made(), ddp.DDP(**options)
+    plain = ddp.solve(problem, solver, guess, throw=False)
+    found, ends = interrupted(problem, solver, guess, tmp_path / "file.npz", 5)
+    assert ends >= min(1, plain.iterations // 5)
+    alike(found, plain)
+
+
+KILLED = """
+import os, signal, sys
+import ddp
+from ddp import checkpoint
+from problems import cartpole
+checkpoint.LEG = 4
+told = []
+def kill(record):
+    told.append(record)
+    if len(told) == 7:
+        os.kill(os.getpid(), signal.SIGKILL)
+ddp.solve(cartpole.swing_up(pole_mass=3.0, horizon=80), checkpoint=sys.argv[1], callback=kill)
+"""
+
+
+def test_a_process_that_was_killed_has_left_what_another_goes_on_from(tmp_path):
+    problem, file = cartpole.swing_up(pole_mass=3.0, horizon=80), tmp_path / "file.npz"
+    ended = subprocess.run([sys.executable, "-c", KILLED, str(file)], check=False)
+    assert ended.returncode == -signal.SIGKILL
+    assert ddp.Solution.load(file, problem).iterations >= 4
+    alike(ddp.solve(problem, checkpoint=file), ddp.solve(problem))
+
+
+def test_the_guess_is_that_of_the_first_time(tmp_path):
+    problem, guess = imposed()
+    few = ddp.DDP(max_iterations=2)
+    ddp.solve(problem, few, guess, throw=False, checkpoint=tmp_path / "file.npz")
+    alike(ddp.solve(problem, checkpoint=tmp_path / "file.npz"), ddp.solve(problem, guess=guess))
+
+
+def test_solves_by_models_of_ones_own_begin_anew(tmp_path):
+    problem, solver = cartpole.swing_up(horizon=80), ddp.DDP(hessian=Mixed, step="rollout")
+    found, ends = interrupted(problem, solver, None, tmp_path / "file.npz", 9)
+    assert ends == 20
+    alike(found, ddp.solve(problem, solver))
 
 
 def test_a_solve_that_has_ended_is_read_and_not_made_again(tmp_path):
@@ -145,16 +226,19 @@ def test_files_of_other_versions_are_refused(tmp_path):
     (problem, _), file = fenced(), tmp_path / "file.npz"
     ddp.solve(problem, ddp.DDP(max_iterations=9, step="linear"), checkpoint=file, throw=False)
     arrays = dict(np.load(file))
-    (name,) = (one for one in arrays if one.endswith("numbers"))
-    np.savez(file, **arrays | {name: arrays[name][1:]})
+    np.savez(file, **{name: array for name, array in arrays.items() if not name.startswith("journal")})
     with pytest.raises(ddp.ProblemError, match=r"checkpoint: .*file.npz.* is of another version of mayne"):
         ddp.solve(problem, ddp.DDP(step="linear"), checkpoint=file)
+    for journal in (arrays["journal"][:-1], -arrays["journal"], np.full(9, np.inf)):
+        np.savez(file, **arrays | {"journal": journal})
+        with pytest.raises(ddp.ProblemError, match=r"checkpoint: .*file.npz.* is damaged"):
+            ddp.solve(problem, ddp.DDP(step="linear"), checkpoint=file)
 
 
 def test_the_command_goes_on_where_it_was_ended(tmp_path):
     file, saved = tmp_path / "file.npz", tmp_path / "solution.npz"
     given = "pendulum/swing-up", "--horizon", 40
-    first = mayne("solve", *given, "--max-iterations", 6, "--checkpoint", file)
+    first = mayne("solve", *given, "--max-iterations", 4, "--checkpoint", file)
     assert first.exit_code == 1
     told = json.loads(mayne("resume", file, "--save", saved, "--json").stdout)
     assert told["converged"]

@@ -94,6 +94,14 @@ def test_states_follow_from_controls_where_iterations_are_few():
     assert solution.gap() == 0.0
 
 
+def test_states_follow_from_controls_where_the_limit_ends_full_space_steps():
+    solution = ddp.solve(cartpole.swing_up(pole_mass=1.0), ddp.DDP(max_iterations=41), throw=False)
+    assert any(record.full_space for record in solution.history)
+    assert solution.gap() == solution.history[-1].gap == 0.0
+    assert solution.cost == solution.history[-1].cost == min(r.cost for r in solution.history if not r.full_space)
+    assert solution.status.ending is ddp.Ending.ITERATIONS
+
+
 class Mine(ddp.Backtracking):
     """The default's search by another name."""
 
@@ -189,3 +197,7 @@ def test_states_that_are_imposed_lead_to_no_more_than_the_motion_of_their_contro
     falling = problem.cost(system.rollout(start, U), U)
     guess = (np.tile(start, (horizon + 1, 1)), U) if given else U
     assert ddp.solve(problem, guess=guess, throw=False).cost < 0.1 * falling
+    for most in (3, 10, 20, 40):
+        cut = ddp.solve(problem, ddp.DDP(max_iterations=most), guess, throw=False)
+        assert (cut.history[-1].cost, cut.history[-1].gap) == (cut.cost, pytest.approx(cut.gap(), abs=1e-9))
+        assert cut.cost <= falling
