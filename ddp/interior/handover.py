@@ -31,6 +31,7 @@ from ddp.errors import ModelError
 from ddp.guesses import Guess
 from ddp.interior.course import TOLERANCE
 from ddp.interior.filter import Filter, accepts, begin_filter
+from ddp.interior.measures import gauge
 from ddp.interior.outside import straying
 from ddp.interior.scaling import factors_of
 from ddp.interior.solve import AT_ONCE, PATIENCE_WITHIN, SHORT, is_small, minimise, scale_of
@@ -101,10 +102,12 @@ def _goes_further(iterate: Iterate) -> bool:
         X, gaps = straying(d)(iterate.X, alpha * dX, U)
     except ModelError:  # there is no motion
         return False
-    before, cost = float(np.linalg.norm(iterate.gaps)), iterate.problem.total(X, U)
+    factors = np.empty_like(iterate.gaps)
+    gauge(iterate.X, factors)
+    before, cost = float(np.linalg.norm(factors * iterate.gaps)), iterate.problem.total(X, U)
     empty = Filter(np.zeros(0), np.zeros(0))
     begin_filter(empty, before, False, scale_of(iterate))
-    accepted = accepts(empty, float(np.linalg.norm(gaps)), cost, before, iterate.cost, -sweep.d0, alpha)[0]
+    accepted = accepts(empty, float(np.linalg.norm(factors * gaps)), cost, before, iterate.cost, -sweep.d0, alpha)[0]
     return bool(accepted)
 
 
@@ -124,7 +127,7 @@ def handed_over(descent: Descent) -> End:
     last, few = len(descent.history) >= solver.max_iterations, free and len(descent.history) <= begun + AT_ONCE
     if cost < iterate.cost or (iterate.gap >= starts.CLOSED if last else few):
         iterate.arrive(*reached)
-        descent.went_back()
+    descent.went_back()
     return end if last and iterate.X is not reached[0] else descent.run(solver.tolerance, solver.max_iterations)
 
 

@@ -185,8 +185,9 @@ def shapes_of(problem: Problem, rows: Rows) -> dict[str, tuple[int, ...]]:
     swept = {"to_lz": (nz,), "to_lzz": (nz, nz), "to_exact": (nz, nz), "to_diagonal": (nz,)} if M else {}
     return dict(zip(POINT, point, strict=True)) | {name: (N + 1, *shape) for name, shape in swept.items()} | {
         "x": tangents, "u": controls, "y": tangents, "moved": (M,),
-        "to_costate": tangents, "to_weights": gaps, "gaps": gaps, "error": (N + 1, nz), "dX": tangents,
-        "costs": (N + 1,), "values": (M,), "J": (rows.entries,), "tried_X": states, "tried_U": controls,
+        "to_costate": tangents, **dict.fromkeys(("to_weights", "gaps", "gauge", "gauged"), gaps),
+        "error": (N + 1, nz), "dX": tangents, "costs": (N + 1,),
+        "values": (M,), "J": (rows.entries,), "tried_X": states, "tried_U": controls,
         "tried_gaps": gaps, "tried_residual": (M,), "tried_primal": (3, M), "errors": (ERRORS,), "low": controls,
         "high": controls, "lanes_X": (LANES + 1, *states), "lanes_U": (LANES + 1, *controls),
         "numbers": (MOST, NUMBERS),

@@ -10,6 +10,28 @@ from ddp.machine.number import WIDTH, lane_of, where_less
 from ddp.machine.simd import load_some, multiply_add
 from ddp.machine.triangles import magnitude
 
+MOVED = 1e2
+"""Motion of a coordinate of states, from the initial one on, from which its gaps are measured by it: less tells of no
+other units."""
+
+
+@kernel
+def gauge(X, out):
+    """Factors of gaps out (N, n) of a motion X (N+1, nx), and whether any is not one: where states have large units.
+
+    Gaps of states of 1e6 are as large: by themselves they would count as far from closed, and steps would be tiny.
+    """
+    N, n, any_other = out.shape[0], out.shape[1], False
+    for i in range(n):
+        moved = 0.0
+        for t in range(1, N + 1 if X.shape[1] == n else 0):  # not on manifolds, whose units are known
+            moved = max(moved, abs(X[t, i] - X[0, i]))
+        other = MOVED < moved < np.inf
+        any_other = any_other or other
+        for t in range(N):
+            out[t, i] = 2.0 ** -np.round(np.log2(moved)) if other else 1.0
+    return any_other
+
 
 @kernel
 def sizes(gaps, residual):

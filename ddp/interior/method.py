@@ -239,7 +239,7 @@ class Interior:
 
 # -- where a solve stands between two iterations: arrays from which it goes on, to the same bits ----------------------
 
-OF_POINT = tuple(name for name in POINT if name != "forces")
+OF_POINT = *(name for name in POINT if name != "forces"), "gauge"
 """Arrays of a point."""
 
 OF_SWEEPS = "held", "k", "K"
@@ -286,7 +286,7 @@ def point_at(standing: Mapping[str, Array], problem: Problem, work: Differentiat
         array[:] = standing[name]
     p.bounds.resume(standing["rows"], standing["give"], standing["hard"], price if elastic else None)
     p.bounds.least_proximal = known["least_proximal"]
-    assign(p.memory, known | {"contracted": 0, "valued": 0})
+    assign(p.memory, known | {"contracted": 0, "valued": 0, "gauging": int((standing["gauge"] != 1.0).any())})
     p.bounds = p.bounds  # their numbers go to the memory of kernels
     return p
 

@@ -12,7 +12,7 @@ from ddp.constraints.row_table import evaluate
 from ddp.costs import cost_table
 from ddp.interior import row_steps
 from ddp.interior.barrier import KEPT
-from ddp.interior.measures import approach, copy, multiply, sizes, stay_off, sums
+from ddp.interior.measures import approach, copy, gauge, multiply, sizes, stay_off, sums
 from ddp.interior.memory import (
     EVALUATE,
     LANES,
@@ -128,11 +128,23 @@ def rolled(p, alpha, most):
 
 
 @kernel
+def gauged(p, gaps):
+    """Gaps (N n,) at an address, multiplied by their factors where any is not one."""
+    count = p.N * p.n
+    if p.gauging == 0:
+        return array_at(gaps, (count,))
+    copy(p.gauged, gaps, count)
+    out = array_at(p.gauged, (count,))
+    multiply(out, array_at(p.gauge, (count,)))
+    return out
+
+
+@kernel
 def weigh(p, most):
     """The `Worth` of a trial; infinite, whatever it costs, where the 2-norm of its gaps is larger than ``most``."""
     to_X, to_U, primal, _, residual = trial(p)
-    p.valued = 0
-    if np.sqrt(sums(array_at(p.tried_gaps, (p.N * p.n,)))[0]) > most:
+    p.valued, opened = 0, gauged(p, p.tried_gaps)
+    if np.sqrt(sums(opened)[0]) > most:
         return Worth(np.inf, 0.0, np.inf, np.inf, np.inf)
     if p.outside != 0:
         ask(p, WEIGH)
@@ -146,7 +158,7 @@ def weigh(p, most):
     if p.scaled != 0:
         multiply(c, factors_of(p))
     barrier = row_steps.evaluate(c, primal, b.bounds, b.kind, b.give, p.barrier, residual, True)
-    theta, gap, missed = sizes(array_at(p.tried_gaps, (p.N * p.n,)), residual)
+    theta, gap, missed = sizes(opened, residual)
     if not theta < np.inf:
         return Worth(np.inf, barrier, np.inf, gap, missed)
     return Worth(p.tried_cost, barrier, theta, gap, missed)
@@ -189,6 +201,7 @@ def accept(memory, found, alpha):
 def begin(memory):
     """Go to the states of the point with controls, slacks and excesses of the trial: where a solve begins."""
     p = Memory(memory)
+    p.gauging = 1 if gauge(trajectory(p)[0], array_at(p.gauge, (p.N, p.n))) else 0
     array_at(p.dX, (p.N + 1, p.n))[:] = 0.0
     stray(p)
     take(p, weigh(p, np.inf))
@@ -229,7 +242,7 @@ def settle(memory):
     values_at(memory)
     residual, b, c = trajectory(p)[3], rows_at(p.rows), array_at(p.values, (p.M,))
     p.penalty = row_steps.evaluate(c, b.state[:3], b.bounds, b.kind, b.give, p.barrier, residual, True)
-    p.theta, p.gap, p.missed = sizes(array_at(p.opened, (p.N * p.n,)), residual)
+    p.theta, p.gap, p.missed = sizes(gauged(p, p.opened), residual)
     if not p.theta < np.inf:
         p.cost, p.theta = np.inf, np.inf
 

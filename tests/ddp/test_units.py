@@ -5,7 +5,7 @@ import pytest
 
 import ddp
 from dynamics import FunctionDynamics
-from tests.ddp.systems import pendulum_step
+from tests.ddp.systems import cartpole_step, pendulum_step
 
 UPRIGHT = np.array([np.pi, 0.0])
 
@@ -44,3 +44,23 @@ def test_batches_take_the_same_way_in_any_units(states, controls):
     assert found.converged.all()
     assert (found.iterations == plain.iterations).all()
     np.testing.assert_allclose(found.cost, plain.cost, rtol=1e-9)
+
+
+def cart(states, **changes):
+    """A cart-pole's swing-up, by full-space steps, whose states are so many times what they are in SI units."""
+    upright, weights = np.array([0.0, np.pi, 0.0, 0.0]), np.array([0.1, 0.1, 0.01, 0.01])
+
+    def running(x, u):
+        return 0.5 * (weights * (x / states - upright)) @ (x / states - upright) + 0.005 * u[0] ** 2
+
+    system = FunctionDynamics(lambda x, u: states * cartpole_step(x / states, u), 4, 1, dt=0.02)
+    end = [lambda x, u: 500.0 * ((x / states - upright) @ (x / states - upright))]
+    return ddp.Problem(system, [running], end, np.zeros(4), 100, **changes)
+
+
+@pytest.mark.parametrize("states", [2.0**10, 2.0**20, 2.0 ** np.array([20.0, 0.0, 20.0, 0.0])], ids=["3", "6", "mixed"])
+def test_full_space_steps_need_few_iterations_where_states_are_large(states):
+    plain, found = ddp.solve(cart(1.0)), ddp.solve(cart(states))
+    assert any(record.full_space for record in found.history)
+    assert found.iterations <= 1.5 * plain.iterations
+    assert found.cost == pytest.approx(plain.cost, rel=1e-9)
