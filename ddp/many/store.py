@@ -289,7 +289,12 @@ class Kept:
             self._array = group[name]
 
     def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):  # what copies and pickles ask for before they have an array
+            raise AttributeError(name)
         return getattr(self._array, name)
+
+    def __repr__(self) -> str:
+        return repr(self._array)
 
     def __len__(self) -> int:
         return int(self._array.shape[0])

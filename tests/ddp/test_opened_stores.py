@@ -1,5 +1,7 @@
 """Stores of many solves opened again: with problems that differ in numbers that vary, by other programs."""
 
+import copy
+import pickle
 import subprocess
 import sys
 from dataclasses import replace
@@ -56,6 +58,12 @@ def test_a_store_of_another_start_is_refused_in_words(problem, over, tmp_path):
     ddp.solve_many(problem, few, executor=1, start=starts[0], into=tmp_path / "a.zarr")
     with pytest.raises(ddp.ProblemError, match="is of another plan: the solution that solves start from differs;"):
         ddp.solve_many(problem, few, executor=1, start=starts[1], into=tmp_path / "a.zarr")
+
+
+def test_arrays_of_a_store_are_sent_to_other_processes(serial):
+    for sent in (pickle.loads(pickle.dumps(serial.X)), copy.deepcopy(serial.X)):
+        np.testing.assert_array_equal(sent[3:5], serial.X[3:5])
+        assert repr(sent) == repr(serial._source["X"])
 
 
 def test_a_store_becomes_a_file_of_netcdf(serial, tmp_path):
