@@ -103,7 +103,7 @@ def _goes_further(iterate: Iterate) -> bool:
     except ModelError:  # there is no motion
         return False
     factors = np.empty_like(iterate.gaps)
-    gauge(iterate.X, factors)
+    gauge(iterate.X, 0, factors)
     before, cost = float(np.linalg.norm(factors * iterate.gaps)), iterate.problem.total(X, U)
     empty = Filter(np.zeros(0), np.zeros(0))
     begin_filter(empty, before, False, scale_of(iterate))

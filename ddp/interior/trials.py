@@ -201,7 +201,7 @@ def accept(memory, found, alpha):
 def begin(memory):
     """Go to the states of the point with controls, slacks and excesses of the trial: where a solve begins."""
     p = Memory(memory)
-    p.gauging = 1 if gauge(trajectory(p)[0], array_at(p.gauge, (p.N, p.n))) else 0
+    p.gauging = 1 if gauge(trajectory(p)[0], p.M, array_at(p.gauge, (p.N, p.n))) else 0
     array_at(p.dX, (p.N + 1, p.n))[:] = 0.0
     stray(p)
     take(p, weigh(p, np.inf))
