@@ -8,6 +8,7 @@ the end are postures that a motion may end in; random y, always the same ones, l
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -26,6 +27,8 @@ from ddp.protocols import Array
 from ddp.solutions.explanation import may_be_dear
 from ddp.solutions.solution import Solution
 from ddp.systems.system import Expansion, ability
+
+logger = logging.getLogger("mayne")
 
 SEEDS, NEAR, STEPS = 24, 2, 10
 """Random ends to begin from; steps to a minimum from the end that costs least to come to, and from these."""
@@ -283,7 +286,8 @@ def _by_ways(problems: Sequence[Problem]) -> list[Start]:
                 way = ways[int(np.nanargmin([way.cost for way in ways]))]
                 starts.append(around(one, way) if one.constrained else Motion(way.X, way.U, way.K))
             return starts
-    except Exception:  # as of `own_guesses`
+    except Exception:  # a user's own code fails at states that no solve has come to
+        logger.debug("no second start for %d problems", len(problems), exc_info=True)
         return [None] if len(problems) == 1 else [start for one in problems for start in _by_ways([one])]
 
 
@@ -304,7 +308,8 @@ def own_guesses(problem: Problem, count: int) -> list[Start]:
             others = straight(problem, d.integrate(x0, spread * random.uniform(-1.0, 1.0, (len(x0), d.n))))
             ways = [way for way in (*found[:BEST], *others) if np.isfinite(way.cost)][: count - 1]
             return [None, *(around(problem, way) for way in ways)]
-    except Exception:  # a user's own code fails at states that no solve has come to
+    except Exception:  # as in `_by_ways`
+        logger.debug("no guesses of a problem's own", exc_info=True)
         return [None]
 
 

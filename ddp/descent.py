@@ -89,7 +89,7 @@ class Descent:
             self._callback(record)
 
     def went_back(self) -> None:
-        """Let the last record, if no other follows, tell of the earlier trajectory that the iterate went back to."""
+        """Let the last record, if no other follows, tell of where the iterate went after it, as back."""
         if 0 < len(self.history) >= self.solver.max_iterations:
             self.history[-1] = self.history[-1]._replace(cost=self.iterate.cost, gap=self.iterate.gap)
 
