@@ -110,7 +110,9 @@ class Assembly:
         """Add a rod, its base at a pose on a frame, and tendons that run through all of it."""
         instance("rod", rod, Rod, error=ModelError)
         given = instances("tendons", tendons, Tendon, "Tendons", error=ModelError)
-        for tendon in given:
+        for k, tendon in enumerate(given):
+            if tendon.name in [other.name for other in given[:k]]:
+                raise ModelError(f"tendons[{k}]: {rod.name} has a tendon {tendon.name!r} already")
             if not rod.holds(tendon):
                 logger.warning("tendon %r leaves the section of rod %r: it pulls from outside", tendon.name, rod.name)
         last = rod.gauss + 1

@@ -198,3 +198,5 @@ def test_forces_of_rods_want_rods():
     rod = Rod("r", 0.5, Circle(0.1), SILICONE, bending=1)
     with pytest.raises(ModelError, match="tendons"):
         Assembly().rod(rod, placement=HANGING, tendons=["t"])
+    with pytest.raises(ModelError, match=r"tendons\[1\]: r has a tendon 't' already"):
+        Assembly().rod(rod, tendons=2 * [Tendon("t", lambda x: (0.0, 0.01))])
