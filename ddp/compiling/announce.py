@@ -13,8 +13,6 @@ the kernels that those begun so far can call. It grows as others are begun, and 
 all of it is begun, the line says that more may come. What is interrupted is said to be.
 """
 
-from __future__ import annotations
-
 import atexit
 import inspect
 import logging

@@ -4,8 +4,6 @@ A third of the time in which kernels compile would be numba asking every impleme
 at every use: 58 CPU seconds in place of 42 for a pendulum's first solve.
 """
 
-from __future__ import annotations
-
 from functools import cache
 from types import BuiltinFunctionType
 from typing import Any

@@ -1,7 +1,5 @@
 """Machine code of LLVM's text, beside numba: functions in memory for as long as somebody holds them."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterable
 from functools import cache

@@ -1,7 +1,5 @@
 """From LLVM's instructions, as numba writes them, to machine code: linked, optimised and emitted by llvmlite."""
 
-from __future__ import annotations
-
 import re
 from functools import lru_cache
 from typing import Any

@@ -1,7 +1,5 @@
 """Calls of kernels: by their symbols, and asking whether the callee raised something only of those that can."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from numba import types

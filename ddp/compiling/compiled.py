@@ -10,8 +10,6 @@ module, name and types, and they are loaded before it. Symbols are made of that 
 others after a change.
 """
 
-from __future__ import annotations
-
 import gc
 import sys
 from collections.abc import Iterator

@@ -7,8 +7,6 @@ Extensions that no kernel names, the `overload` of a function or what an operato
 modules: those that a function's module has imported, with all their functions and their code.
 """
 
-from __future__ import annotations
-
 import hashlib
 import sys
 import weakref

@@ -4,8 +4,6 @@ No kernel names what such a module registers, so it counts as a whole for kernel
 something from it.
 """
 
-from __future__ import annotations
-
 import functools
 import inspect
 import re

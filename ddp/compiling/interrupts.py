@@ -1,7 +1,5 @@
 """Keeps Ctrl-C out of what loses it: the compiler, where C calls Python, and zip files that are closed half-way."""
 
-from __future__ import annotations
-
 import signal
 import threading
 from collections.abc import Callable, Iterator

@@ -7,8 +7,6 @@ what its caller can reuse; failure is a returned flag. Its compiled form is cach
 and would go stale when a callee or a number elsewhere changes.
 """
 
-from __future__ import annotations
-
 import inspect
 import logging
 from collections.abc import Callable, Iterator

@@ -4,8 +4,6 @@ Most numbers of a robot's placements, inertias and axes are zeros. LLVM keeps ``
 ``x + 0``, as x may be -0; here they are 0 and x. So kernels that are to be NaN where x is none have ``x - x``.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from types import FunctionType

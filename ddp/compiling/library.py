@@ -3,8 +3,6 @@
 Callers declare a kernel and the linker finds it by its symbol; only what is small is linked into them, to be inlined.
 """
 
-from __future__ import annotations
-
 import ctypes
 from functools import cache, cached_property
 from importlib import import_module

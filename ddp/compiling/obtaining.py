@@ -4,8 +4,6 @@ A key is made of all that code depends on (content.py); files of keys are those 
 whatever it calls says whether it is as its key says.
 """
 
-from __future__ import annotations
-
 import hashlib
 import logging
 import os

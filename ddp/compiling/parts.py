@@ -6,8 +6,6 @@ numba's extensions that writes instructions. Names of files, lines, comments and
 classes of Python, numpy, numba and llvmlite count by their names: the caller adds their versions.
 """
 
-from __future__ import annotations
-
 import dis
 import enum
 import hashlib

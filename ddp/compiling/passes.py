@@ -1,7 +1,5 @@
 """numba's passes over a kernel, but for those that change nothing in it."""
 
-from __future__ import annotations
-
 from types import CodeType
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Functions that Python runs as they are, and that kernels call compiled: decisions with one source for both."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from types import FunctionType
 from typing import Any

@@ -4,8 +4,6 @@ numba takes its compiler's lock for both and tells when: so whatever is loaded o
 calls that lead there knowing of it. The lock lets one thread in, others that wait for it wait for kernels, too.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 import threading

@@ -8,8 +8,6 @@ What is read is code, and is run. So a folder serves only if it belongs to this 
 write to it, and so does a file in it, except that a group may write to what is this user's own.
 """
 
-from __future__ import annotations
-
 import hashlib
 import logging
 import os

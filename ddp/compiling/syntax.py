@@ -1,7 +1,5 @@
 """Digests of the code in sources, without comments, docstrings and line breaks."""
 
-from __future__ import annotations
-
 import ast
 import hashlib
 import sys

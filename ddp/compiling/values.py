@@ -3,8 +3,6 @@
 ``walk`` adds parts to the content ``into``, as that of parts.py does.
 """
 
-from __future__ import annotations
-
 import enum
 import functools
 from types import BuiltinFunctionType, MethodType

@@ -4,8 +4,6 @@ numba reads each number of a tuple to find nothing to count, and forgets the tup
 all instructions, which LLVM removed again. It looks implementations of operators up at each use, too.
 """
 
-from __future__ import annotations
-
 import operator
 from functools import cache
 from typing import Any

@@ -4,8 +4,6 @@
 numba's ``carray`` and ``as_strided`` are compiled anew for each type of their arguments, and these are written out.
 """
 
-from __future__ import annotations
-
 from functools import reduce
 
 from numba import types

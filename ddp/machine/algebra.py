@@ -1,8 +1,6 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
 """Small dense algebra of one knot."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ddp.compiling.kernel import kernel

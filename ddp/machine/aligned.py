@@ -1,7 +1,5 @@
 """Memory that begins where a register does."""
 
-from __future__ import annotations
-
 import math
 import threading
 from ctypes import addressof, c_char

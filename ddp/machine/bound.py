@@ -1,7 +1,5 @@
 """C functions of kernels with bound arguments: words behind one address for numbers, arrays, structs and tuples."""
 
-from __future__ import annotations
-
 import copy
 import hashlib
 import itertools

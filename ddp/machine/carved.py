@@ -1,7 +1,5 @@
 """Arrays of many names out of one piece of memory."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import lru_cache
 from itertools import accumulate

@@ -15,8 +15,6 @@
 What is compiled for one struct has to be compiled whole, as calls by symbols know nothing of their arguments.
 """
 
-from __future__ import annotations
-
 import hashlib
 from typing import Any, NamedTuple
 

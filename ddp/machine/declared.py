@@ -1,7 +1,5 @@
 """Declarations of several fields of a struct at once."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

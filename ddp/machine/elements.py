@@ -8,8 +8,6 @@ and `eighth_of` gives it. Memory on the stack is handed on as vectors of lanes, 
 ``+ 8 * i`` leads to the i-th number of these, too.
 """
 
-from __future__ import annotations
-
 import operator
 from collections.abc import Mapping
 from typing import Any

@@ -6,8 +6,6 @@ u = clip(U + α k + K (x ⊖ X)),  x' = f(x, u) ⊕ (α - 1) gap
 And steps along straight lines, which leave gaps, of eight knots side by side.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -5,8 +5,6 @@ gather(places, begin, x, m)      x[0..m-1] := the m floats from ``begin`` on beh
 scatter(x, m, places, begin)     the converse; where addresses are equal, so have lanes to be
 """
 
-from __future__ import annotations
-
 from ddp.compiling.kernel import inline, kernel
 from ddp.machine.memory import floats_at
 from ddp.machine.number import WIDTH

@@ -19,8 +19,6 @@ Complex numbers are compared by their real parts, so that complex step goes thro
 depends on another. Branches take ``all_less``; everything else selects, lane by lane.
 """
 
-from __future__ import annotations
-
 import operator
 from typing import Any
 

@@ -12,8 +12,6 @@ and complex numbers have room for one sample. Where fewer samples are left than 
 lanes hold, and write, equal numbers.
 """
 
-from __future__ import annotations
-
 from ddp.compiling.kernel import by_types, inline, kernel
 from ddp.machine.number import QUAD, WIDTH, LanesType, lane_of, lanes, quads, spread, width, with_lane
 from ddp.machine.simd import load, load_some, prefetch, stack, store, store_some, transpose

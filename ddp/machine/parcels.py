@@ -5,8 +5,6 @@ the block is copied once, arrays are views of it, and the words of structs are t
 address added where they point into it; values that Python knows of a struct are looked up when somebody asks for one.
 """
 
-from __future__ import annotations
-
 import io
 import pickle
 import sys

@@ -1,7 +1,5 @@
 """Memory of arrays that nobody holds any more, for the next ones: fresh pages cost more than arithmetic."""
 
-from __future__ import annotations
-
 import math
 import threading
 import weakref

@@ -16,8 +16,6 @@
 Exactly the ``columns`` of what may be dense are read or written.
 """
 
-from __future__ import annotations
-
 from ddp.compiling.kernel import inline, kernel
 from ddp.machine.memory import floats_at
 from ddp.machine.number import WIDTH

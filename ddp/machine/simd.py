@@ -23,8 +23,6 @@ A tile is some rows of some registers each, for sums that wait for many products
 Counts may be larger than eight, or below zero. ``lanes`` of number.py have all arithmetic besides.
 """
 
-from __future__ import annotations
-
 from functools import wraps
 from typing import Any
 

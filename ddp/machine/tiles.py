@@ -12,8 +12,6 @@ a is at r ai + k ak: strides make it a matrix or its transpose. To subtract, pas
 in rows.py, triangular systems in triangles.py.
 """
 
-from __future__ import annotations
-
 from ddp.compiling.kernel import for_constants, inline
 from ddp.machine.memory import floats_at
 from ddp.machine.number import WIDTH as WIDTH

@@ -1,8 +1,6 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
 """Trajectories as systems' compiled routines are given them: see `ddp.systems.system.Routines`."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

@@ -10,8 +10,6 @@ After the last panel the rows are Y = D U, as far as U goes, and N = -D⁻¹ Y; 
 upwards, panel by panel. U has a unit diagonal: there are no square roots, and one division to a row.
 """
 
-from __future__ import annotations
-
 from ddp.compiling.kernel import for_constants, inline, kernel
 from ddp.machine.algebra import PIVOT
 from ddp.machine.memory import floats_at

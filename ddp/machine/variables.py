@@ -13,8 +13,6 @@
 Python reads them with ``read(count, "total")``; what it assigned last is what its own attribute shows.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

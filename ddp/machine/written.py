@@ -1,7 +1,5 @@
 """Numbers of structs that kernels write (variables.py), many at a time, between kernels and Python's objects."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from functools import cache
 from math import prod
