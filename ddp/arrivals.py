@@ -6,8 +6,6 @@ states are its measurements, and its noise is the inverse of what controls cost.
 the end are postures that a motion may end in; random y, always the same ones, lead to them.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -76,7 +74,7 @@ class _Steps(NamedTuple):
     C: Array
     J: Array
 
-    def then(self, other: _Steps) -> _Steps:
+    def then(self, other: "_Steps") -> "_Steps":
         """These steps and other ones after them."""
         inverse = np.linalg.inv(np.eye(self.A.shape[-1]) + self.C @ other.J)
         gain, back = other.A @ inverse, _transposed(self.A)

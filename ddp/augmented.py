@@ -16,8 +16,6 @@ cannot be met near there; where they end anywhere else, this is not known. The s
 constraint is violated most, where, and by how much.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -68,7 +66,7 @@ class ConstraintMethod(Protocol):
     def relaxed(self, problem: Problem, guess: Any) -> Problem:
         """The problem without constraints that descents are of; ``guess`` may be a `Solution` with multipliers."""
 
-    def minimise(self, descent: Descent, again: bool) -> End:
+    def minimise(self, descent: "Descent", again: bool) -> End:
         """Descend by ``descent.run``, as often as it takes; ``again``: after a saddle was left."""
 
     def certified(self, solution: Solution) -> Solution:
@@ -125,7 +123,7 @@ class AugmentedLagrangian:
             lagrangian.penalties[:] = as_array("guess.penalties", guess.penalties, (len(placed),))
         return problem.augmented(lagrangian)
 
-    def minimise(self, descent: Descent, again: bool) -> End:
+    def minimise(self, descent: "Descent", again: bool) -> End:
         """Descend in rounds; ``again``: with the multipliers and penalties of earlier ones."""
         iterate, solver, history = descent.iterate, descent.solver, descent.history
 

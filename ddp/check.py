@@ -1,7 +1,5 @@
 """Check of every derivative that the solver uses against differences of the functions themselves."""
 
-from __future__ import annotations
-
 import ctypes
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

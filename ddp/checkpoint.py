@@ -6,8 +6,6 @@ all its decisions anew, but takes from there what iterations came to. Where the 
 own, which keeps to itself where it stands, it begins anew.
 """
 
-from __future__ import annotations
-
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -71,7 +69,7 @@ class Journal:
     """
 
     def __init__(
-        self, checkpoint: Checkpoint | str | os.PathLike[str], problem: Problem, solver: DDP, start: Stopwatch
+        self, checkpoint: Checkpoint | str | os.PathLike[str], problem: Problem, solver: "DDP", start: Stopwatch
     ) -> None:
         given = checkpoint if isinstance(checkpoint, Checkpoint) else Checkpoint(as_path(checkpoint, "checkpoint"))
         self._path, self._notes, self._problem = as_target(given.path, (), "checkpoint"), given.notes, problem
@@ -145,7 +143,7 @@ class Journal:
         nan, ended = float("nan"), Status("")
         return Solution(X, U, np.zeros_like(U), K, nan, nan, False, ended, 0, 0.0, (), None, held[0], held[1])
 
-    def stretch(self, name: str, descent: Descent, make: Callable[[], T]) -> T | End:
+    def stretch(self, name: str, descent: "Descent", make: Callable[[], T]) -> T | End:
         """End of a stretch of iterations that is known, after which the descent stands where it did, or is made."""
         at, history = self._at, descent.history
         if (known := self._next(name, history)) is not None:

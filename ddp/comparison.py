@@ -1,7 +1,5 @@
 """A derivative beside differences of its function, entry by entry: which are wrong, and which cannot be judged."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property

@@ -1,7 +1,5 @@
 """The inner loop: derivatives, sweeps and line searches, until the model expects no decrease worth having."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -61,7 +59,7 @@ class Descent:
 
     def __init__(
         self, iterate: Iterate, solver: DDP, history: list[Record], callback: Callable[[Record], None] | Watcher | None,
-        compiled: Chosen | None = None, journal: Journal | None = None,
+        compiled: "Chosen | None" = None, journal: "Journal | None" = None,
     ) -> None:  # fmt: skip
         self.iterate, self.solver, self.history, self.journal = iterate, solver, history, journal
         self._compiled, self.begun, self.asks = compiled, abs(iterate.cost), True

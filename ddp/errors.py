@@ -3,8 +3,6 @@
 Every error says which field is wrong, what was expected and what came.
 """
 
-from __future__ import annotations
-
 import difflib
 import functools
 import inspect

@@ -1,7 +1,5 @@
 """Checks of symmetric and definite matrices."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ddp.errors import Array, DDPError, ProblemError

@@ -4,8 +4,6 @@
 rule for mu (``regularization``), and how steps by rollouts hold constraints.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -162,7 +160,7 @@ class DDP:
         plain = self.hessian == "auto" and self.multipliers == "auto" and self.constraints is None
         return plain and self.step == "auto"
 
-    def attempts(self, problem: Problem) -> list[DDP]:
+    def attempts(self, problem: Problem) -> "list[DDP]":
         """Solvers to try one after the other where one fails; the first may end early if others follow.
 
         The second begins at a guess itself, without rollouts that lead away from it; several guesses may be tried.
@@ -170,7 +168,7 @@ class DDP:
         return self._in_turn if self._open and problem.constrained else [self]
 
     @cached_property
-    def _in_turn(self) -> list[DDP]:
+    def _in_turn(self) -> "list[DDP]":
         """Solvers for constraints, kept, for each is checked when it is made."""
         early = replace(self, max_iterations=min(self.max_iterations, PATIENCE))
         return [early, replace(self, step="linear"), replace(self, step="rollout")]

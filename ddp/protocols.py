@@ -4,8 +4,6 @@ What the solver asks of systems and terms beyond that is in `ddp.systems.system`
 own lack is derived.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import cache
 from typing import Any, Protocol, runtime_checkable

@@ -1,7 +1,5 @@
 """Receding horizons (model predictive control): one problem, solved again and again from where the system is."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any

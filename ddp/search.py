@@ -4,8 +4,6 @@ A search is an object ``search(line, longest) -> Step``, which `ddp.DDP` takes b
 `Line`: costs of trajectories for any fractions alpha of the step, and what the model promises of them.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple, Protocol

@@ -1,7 +1,5 @@
 """Solve a problem from a guess: one attempt or several, with the derivatives of a crew of workers."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from dataclasses import replace

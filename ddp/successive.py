@@ -1,7 +1,5 @@
 """Problems of the same sizes solved one after the other, in memory, threads and processes that are made once."""
 
-from __future__ import annotations
-
 from contextlib import ExitStack
 from typing import Any, Self
 

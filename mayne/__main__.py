@@ -4,8 +4,6 @@ Its version and the list of its commands are told, and unknown commands refused,
 takes seconds. All imports that take time are made where Ctrl-C is told in one word.
 """
 
-from __future__ import annotations
-
 import gc
 import os
 import signal
@@ -42,7 +40,7 @@ COMMANDS = {
 """The first lines of the docstrings in `problems.cli`."""
 
 
-def overview() -> click.Group:
+def overview() -> "click.Group":
     """The command as far as it explains itself."""
     import click
 

@@ -1,7 +1,5 @@
 """A pole hinged on a cart, pushed at the cart alone: the smallest underactuated swing-up."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ddp.errors import positive

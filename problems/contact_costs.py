@@ -4,8 +4,6 @@ Forces depend on states and controls through the dynamics, so that these terms n
 and how controls act: give them the same ones as the dynamics.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
@@ -104,7 +102,7 @@ class ForceLimits(MovingTerm, KnotTerm):
         """The contact forces (M, nc) at states X (M, nx) under controls U (M, nu)."""
         return self._pushes.values(np.asarray(X, float), np.asarray(U, float)).copy()
 
-    def varied(self, **numbers: Any) -> ForceLimits:
+    def varied(self, **numbers: Any) -> "ForceLimits":
         """Copy with other numbers, see `Problem.varying`; another coefficient of friction is another cone."""
         return _varied(self, numbers)
 
@@ -147,7 +145,7 @@ class ForceConstraint:
         unused = np.zeros((len(X), self.R.shape[1]))
         return np.asarray(self.R @ self._pushes.derivatives(X, U, unused, False)[0])
 
-    def varied(self, **numbers: Any) -> ForceConstraint:
+    def varied(self, **numbers: Any) -> "ForceConstraint":
         """Copy with other numbers, as of `ForceLimits`."""
         return _varied(self, numbers)
 

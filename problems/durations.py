@@ -13,8 +13,6 @@ Most costs per second fall with time: motion is cheapest where it is over at onc
 unless time is given a price.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple

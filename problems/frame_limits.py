@@ -1,7 +1,5 @@
 """Bounds on where a frame or the centre of mass is, along any axes, and on how a frame moves."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -121,7 +119,7 @@ class FrameVelocityLimits(RobotConstraint):
         checks.branch(self.robot, self.frame)
         checks.settle(self, _rows=bounded(self, self.lower, self.upper, 6))
 
-    def varied(self, **numbers: Any) -> FrameVelocityLimits:
+    def varied(self, **numbers: Any) -> "FrameVelocityLimits":
         """Copy with other numbers, see `Problem.varying`; bounds are of those components that have one."""
         full: dict[str, Any] = {"lower": np.full(6, -np.inf), "upper": np.full(6, np.inf)}
         for name, bound in full.items():

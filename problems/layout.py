@@ -1,7 +1,5 @@
 """Layout of a state: which numbers make which tangent coordinates, for costs and constraints on states."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
@@ -33,7 +31,7 @@ class Layout(NamedTuple):
     circle: NDArray[np.int64]
     group: NDArray[np.int64]
 
-    def weighted(self, weights: Array) -> Layout:
+    def weighted(self, weights: Array) -> "Layout":
         """Keep the rows whose tangent numbers have a weight."""
         flat, circle = (rows[weights[rows[:, 1]] != 0.0] for rows in (self.flat, self.circle))
         moving = [weights[t : t + nj].any() for _, t, _, nj in self.group]

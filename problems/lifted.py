@@ -1,7 +1,5 @@
 """Terms, constraints and whole problems of a system, for a composition around it: `dynamics.augment`, `FreeStart`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -51,7 +49,7 @@ class LiftedTerm:
         fixed = isinstance(self.term, CompiledTerm) and not isinstance(self.term, TracedTerm)  # which may be renewed
         return (self.system.inner, ability(self.term, "compiled")) if fixed else None
 
-    def part(self, start: int, stop: int) -> LiftedTerm:
+    def part(self, start: int, stop: int) -> "LiftedTerm":
         """Part for its knots start .. stop-1."""
         return LiftedTerm(ability(self.term, "part")(start, stop), self.system)
 

@@ -6,8 +6,6 @@ err by truncation, of order δ or δ², until rounding takes over, of order 1/δ
 the floor of the curves. Bos, Traversaro, Pucci & Saccon, J. Geometric Mechanics, 2022, figures 4 and 5.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import NamedTuple
 

@@ -6,8 +6,6 @@ overlap. It is smooth except where the axes touch (there the world's z axis stan
 where two parallel segments face each other, and, in its second derivative, where the nearest point passes an end.
 """
 
-from __future__ import annotations
-
 import itertools
 from abc import abstractmethod
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """A pendulum with a motor too weak to lift it at once: the smallest swing-up."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ddp.errors import positive

@@ -1,7 +1,5 @@
 """Quadratic costs of plain states and controls, and of torques beyond those that carry a robot's weight."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Quadrupeds in the air: turn the base with the legs alone, as a falling cat does."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ddp.errors import ProblemError, as_array

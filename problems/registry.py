@@ -1,7 +1,5 @@
 """All problems by name, with their costs: feeds tests, benchmarks and the command line."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

@@ -4,8 +4,6 @@ A schedule is a sequence of phases. In each some feet stand and all others swing
 next phase touches down between the two, in an impact that takes no time.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

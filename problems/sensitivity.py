@@ -11,8 +11,6 @@ L_zz, A, B and C are exact; what changes with h are central differences of exact
 Newton's method: gradients are exact, and so is what it converges to.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Base of constraints on states, and the checks of limits."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """Base of the built-in cost terms: batches of knots, checked, and single knots for people."""
 
-from __future__ import annotations
-
 import copy
 from abc import ABC, abstractmethod
 from typing import Any, Protocol, Self

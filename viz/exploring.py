@@ -3,8 +3,6 @@
 Neither makes that wait: what is drawn is drawn when a page asks, in a thread of its own.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import threading

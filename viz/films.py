@@ -1,7 +1,5 @@
 """Films and pictures of motions: frames that a browser without windows draws of a page, joined by ffmpeg or Pillow."""
 
-from __future__ import annotations
-
 import base64
 import contextlib
 import importlib

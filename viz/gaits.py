@@ -1,7 +1,5 @@
 """Legged motion on paper: who stands when, and what the ground does to the feet."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -155,7 +153,7 @@ def share(force: Array, mu: float) -> Array:
     return np.where(in_contact(force), np.where(pushes, used, np.inf), np.nan)
 
 
-def _steps(axes: Axes, times: Array, values: Array, row: int, rows: int, name: str) -> None:
+def _steps(axes: "Axes", times: Array, values: Array, row: int, rows: int, name: str) -> None:
     held = np.concatenate([values, values[-1:]])
     width = 1.1 * min(rows - row, 5)  # the first ones show from under the others
     axes.step(times, held, where="post", color=_color(row), linewidth=width, label=name)

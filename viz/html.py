@@ -1,7 +1,5 @@
 """One HTML page with viewer, shapes and motion inside: as a file, served to this machine's browser, in notebooks."""
 
-from __future__ import annotations
-
 import html
 import importlib.util
 import json

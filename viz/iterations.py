@@ -1,7 +1,5 @@
 """Iterations of a solve as a second axis of time: motions on the way to a solution, each with its own animation."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np

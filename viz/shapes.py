@@ -1,7 +1,5 @@
 """Triangle meshes: the one kind of shape that is drawn, and how simple solids become one."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeAlias
 
@@ -56,7 +54,7 @@ class Mesh(NamedTuple):
     triangles: Indices
     color: Color = GREY
 
-    def moved(self, rotation: Array, translation: Array) -> Mesh:
+    def moved(self, rotation: Array, translation: Array) -> "Mesh":
         """The mesh under ``p -> rotation p + translation``."""
         return self._replace(vertices=self.vertices @ rotation.T + translation)
 

@@ -1,7 +1,5 @@
 """Numbers over time, beside a motion and on paper: positions, velocities and controls of a solution, or one's own."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Sliders of pages: numbers that a reader chooses within a range."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -32,7 +30,7 @@ class Slider:
             raise ProblemError(f"low: expected a positive number for a logarithmic slider, got {self.low}")
 
     @classmethod
-    def about(cls, name: str, value: float) -> Slider:
+    def about(cls, name: str, value: float) -> "Slider":
         """Logarithmic slider from a hundredth to a hundred times a positive number."""
         given = positive("value", value)
         return cls(name, given, 0.01 * given, 100.0 * given, logarithmic=True)

@@ -1,7 +1,5 @@
 """Plots of solutions: positions, velocities, controls and gains of every joint over time."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping, Sequence
 from itertools import count
@@ -75,8 +73,8 @@ def _rows(columns: Mapping[str, Sequence[str]]) -> dict[str, int]:
 
 
 def _panels(
-    figure: Figure, rows: Mapping[str, int], columns: Mapping[str, Sequence[str]], titles: Mapping[str, str]
-) -> dict[tuple[str, str], Axes]:
+    figure: "Figure", rows: Mapping[str, int], columns: Mapping[str, Sequence[str]], titles: Mapping[str, str]
+) -> "dict[tuple[str, str], Axes]":
     """An axes for each name in each column that has it, by both; rows: by names, columns: title to names.
 
     titles: as they are shown, where not as they are.
@@ -98,7 +96,7 @@ def _panels(
     return panels
 
 
-def _curve(axes: Axes, signal: Signal, row: str, color: str, label: str) -> None:
+def _curve(axes: "Axes", signal: Signal, row: str, color: str, label: str) -> None:
     """One column of a signal, with its limits where they are near."""
     if row not in signal.names:
         return
@@ -115,7 +113,7 @@ def _curve(axes: Axes, signal: Signal, row: str, color: str, label: str) -> None
             axes.plot(t, limit, color="#8a8f94", linewidth=0.9, linestyle="--", drawstyle=style)
 
 
-def _gains(axes: Axes, solution: Told, row: str, color: str) -> None:
+def _gains(axes: "Axes", solution: Told, row: str, color: str) -> None:
     """Gains of a control on the error of its own joint, and dashed on the error of that joint's velocity."""
     controls, rates = solution.u.names, solution.v.names
     if row not in controls or row not in rates:

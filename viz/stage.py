@@ -1,7 +1,5 @@
 """A page on which a robot moves as a program says, and whose reader pushes it, steers it and moves its target."""
 
-from __future__ import annotations
-
 import json
 import logging
 import time

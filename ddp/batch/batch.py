@@ -1,7 +1,5 @@
 """Many problems of one kind, solved by a compiled loop: `Batch`, and steps of many receding horizons."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 

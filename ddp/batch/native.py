@@ -1,7 +1,5 @@
 """Memory of the compiled loop: what problems have in common, a worker for each thread, arguments and results."""
 
-from __future__ import annotations
-
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -106,7 +104,7 @@ class Results:
     numbers: Array
 
     @classmethod
-    def empty(cls, problem: Problem, count: int) -> Results:
+    def empty(cls, problem: Problem, count: int) -> "Results":
         """Memory for results, which is not initialised, and used again."""
         return cls(*recycled_rows(count, *shapes(problem).values(), (NUMBERS,)))
 

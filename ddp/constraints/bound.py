@@ -11,8 +11,6 @@ The C function that `bind` makes of them is ``void(context, block, order, unused
 knots and results behind another. It is compiled once for all constraints of the same kernels, and cached as they are.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import cache
 from types import SimpleNamespace
@@ -48,7 +46,7 @@ class CompiledConstraint(Bound):
         self.columns, self.diagonal, self.curved = np.array(columns, dtype=np.int64), diagonal, curved
         return self
 
-    def has_structure_of(self, other: CompiledConstraint) -> bool:
+    def has_structure_of(self, other: "CompiledConstraint") -> bool:
         """Whether kernels and the structure of the Jacobian are another's."""
         own = self.address == other.address and self.diagonal == other.diagonal and self.curved == other.curved
         return own and (self.columns is other.columns or np.array_equal(self.columns, other.columns))

@@ -5,8 +5,6 @@ one that may be violated for a price is in a `Soft`.
 Derivatives are in exponential coordinates z = (dx, du) of ``c(x ⊕ dx, u + du)`` at zero, as those of cost terms are.
 """
 
-from __future__ import annotations
-
 import reprlib
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace

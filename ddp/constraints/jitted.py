@@ -1,7 +1,5 @@
 """A user's own constraint, compiled by numba: evaluated in the same call as the built-in ones."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any

@@ -11,8 +11,6 @@ Soft constraints minimise this together with a violation v that has a price: of 
 ρ / (1 + ρ / π) in place of ρ; of L1, π |v|, forces ρ e beyond ±π are cut, and what is beyond costs π for each unit.
 """
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -123,7 +121,7 @@ class Lagrangian:
         return self.state[len(self.state) - len(self.rows.placed) :]
 
     @cached_property
-    def terms(self) -> tuple[AugmentedTerm, ...]:
+    def terms(self) -> "tuple[AugmentedTerm, ...]":
         """Terms, one for each constraint, that read ``state``."""
         each = zip(self.rows.placed, self.penalties[:, None], strict=True)
         return tuple(
@@ -181,7 +179,7 @@ class AugmentedTerm:
         """Number of knots it is made for."""
         return len(self._lower)
 
-    def part(self, start: int, stop: int) -> AugmentedTerm:
+    def part(self, start: int, stop: int) -> "AugmentedTerm":
         """Part for its knots start .. stop-1."""
         twin = copy.copy(self)
         for name in ("multipliers", "_lower", "_upper", "_cap", "_compliance"):

@@ -1,7 +1,5 @@
 """Placement of a problem's constraints: the user's lists, checked, named and tried on a few knots."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache, partial
@@ -48,7 +46,7 @@ class Placed(NamedTuple):
         """The constraint as the user has given it, where it may move."""
         return self.constraint.given if isinstance(self.constraint, TracedConstraint) else self.constraint
 
-    def with_given(self, moved: Any, x0: Array, dynamics: System) -> Placed | None:
+    def with_given(self, moved: Any, x0: Array, dynamics: System) -> "Placed | None":
         """Place of one that has moved, see `given`; None where controls act on other rows at x0 then."""
         if not isinstance(self.constraint, TracedConstraint):
             return self._replace(constraint=moved)

@@ -4,8 +4,6 @@ Numbers of rows are vectors (m,): constraint after constraint, of each its knots
 Everything that is compiled is evaluated in one call; constraints in Python follow one by one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import cached_property
 from typing import cast
@@ -89,7 +87,7 @@ class Rows:
         return any(found.curved for found in self._alive)
 
     @property
-    def afresh(self) -> Rows:
+    def afresh(self) -> "Rows":
         """Itself, with no values kept: what functions in Python read may have changed."""
         self.known.last.clear()
         return self
@@ -105,14 +103,14 @@ class Rows:
         own = (compiled(entry.constraint) for entry in self.placed)
         return all(found is None or found is kept for found, kept in zip(own, self._alive, strict=True))
 
-    def has_shapes_of(self, other: Rows) -> bool:
+    def has_shapes_of(self, other: "Rows") -> bool:
         """Whether bounds and all that is known of Jacobians are another's: its memory serves for these rows too."""
         if self is other:
             return True
         pairs = zip(self._alive, other._alive, strict=True)
         return self.lower is other.lower and all(one.has_structure_of(its) for one, its in pairs)
 
-    def moved(self, placed: Sequence[Placed]) -> Rows:
+    def moved(self, placed: Sequence[Placed]) -> "Rows":
         """Copy with other constraints in the same places, with the same bounds; behind them go on what is there now."""
         twin = object.__new__(Rows)
         vars(twin).update({name: value for name, value in vars(self).items() if name not in ("curved", "separable")})

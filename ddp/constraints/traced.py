@@ -4,8 +4,6 @@
 Quantities that it asks for, such as a robot's, are in it by the chain rule.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -162,7 +160,7 @@ class TracedConstraint(KernelConstraint):
             self.evaluated(int(row), X[row], U[row])
         return c
 
-    def at(self, given: Any) -> TracedConstraint:
+    def at(self, given: Any) -> "TracedConstraint":
         """Copy for the user's constraint with other parameters, as many; nothing is traced."""
         evaluated = partial(self.evaluated, function=with_parameters(given.function, given.parameters))
         return TracedConstraint(self.traced.at(given.parameters), self.lower, self.upper, evaluated, given)

@@ -3,8 +3,6 @@
 A user's own term, `ddp.protocols.Term`, is made into one by `ddp.costs.terms`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any, Protocol, cast, runtime_checkable

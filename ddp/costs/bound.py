@@ -8,8 +8,6 @@ arguments behind one address, a block of `Knots` behind another. It is compiled 
 and cached as they are.
 """
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Any, NamedTuple
 

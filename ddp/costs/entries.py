@@ -1,7 +1,5 @@
 """Cost terms as the horizon sees them: what users give is checked, named and wrapped."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple, cast
@@ -40,7 +38,7 @@ class Entry(NamedTuple):
         """The term as the user has given it, where it may vary without being wrapped anew."""
         return self.term.term if isinstance(self.term, TracedTerm) and isinstance(self.term.term, Cost) else self.term
 
-    def with_given(self, term: Any) -> Entry:
+    def with_given(self, term: Any) -> "Entry":
         """The entry of another term of the same class, see `given`."""
         own = self.term.at(term) if isinstance(self.term, TracedTerm) else term
         return Entry(self.name, own, *self[2:])
@@ -50,7 +48,7 @@ class Entry(NamedTuple):
         """Its knots."""
         return slice(self.begin, self.end)
 
-    def part(self, begin: int, end: int) -> Entry:
+    def part(self, begin: int, end: int) -> "Entry":
         """The term at some of its knots."""
         if (begin, end) == (self.begin, self.end):
             return self

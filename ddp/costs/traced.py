@@ -6,8 +6,6 @@ constant and positive semidefinite, pulled back by the Jacobian of the quantitie
 of ``|p - target|²`` that of the residual p.
 """
 
-from __future__ import annotations
-
 from functools import cached_property
 from typing import Any
 
@@ -70,7 +68,7 @@ class TracedTerm(CompiledTerm):
             self._python.values(np.zeros((1, self._nx)), np.zeros((1, self._nu)))  # raises what is wrong in Python
             raise TermError(0, untraceable(refused(reason))) from reason
 
-    def at(self, term: Cost) -> TracedTerm:
+    def at(self, term: Cost) -> "TracedTerm":
         """Copy for a `Cost` with other parameters, as many; nothing is traced."""
         twin = object.__new__(TracedTerm)
         vars(twin).update(self.__getstate__(), term=term, traced=self.traced.at(term.parameters))

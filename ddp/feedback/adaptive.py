@@ -14,8 +14,6 @@ the friction that the plan counts on bring the robot back sooner; where feet sli
 has gone too far while it should stand (`ddp.systems.system.Footing`), with slow creeping taken off.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from dataclasses import replace
 

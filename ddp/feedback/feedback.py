@@ -20,8 +20,6 @@ back. A small price keeps errors where the model holds:
 has the same optimum X, U, whatever Q and R. One exact sweep about it has the gains.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -51,7 +49,7 @@ def tracking_policy(
     return policy_about(problem, *swept(problem, X, U, weights, step), delay)
 
 
-def policy_about(problem: Problem, system: System, m: Motion, weigh: Tracking, delay: float) -> Policy:
+def policy_about(problem: Problem, system: System, m: "Motion", weigh: Tracking, delay: float) -> Policy:
     """The policy about a motion in the steps of a system, from `swept`."""
     about: Tracked = ability(system, "tracked")
     slack = np.zeros(m.U.shape, dtype=bool)
@@ -67,7 +65,7 @@ def policy_about(problem: Problem, system: System, m: Motion, weigh: Tracking, d
 
 def swept(
     problem: Problem, X: Array, U: Array, weights: Tracking | None, step: float | None
-) -> tuple[System, Motion, Tracking]:
+) -> "tuple[System, Motion, Tracking]":
     """The system that feedback is computed for, the motion in its steps, and weights; see `tracking_policy`."""
     tracked: Tracked | None = ability(problem.dynamics, "tracked")
     if tracked is None:

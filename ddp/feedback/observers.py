@@ -7,8 +7,6 @@ An estimate deviates from the state by dx, in tangent coordinates, with covarian
 A of the dynamics and C of the sensors, both exact; W is the covariance of what disturbs a step, V of the measurements.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -130,7 +128,7 @@ class Observer:
     @staticmethod
     def load(
         path: str | os.PathLike[str], dynamics: Dynamics | None = None, sensors: Sequence[Sensor] | Sensor = ()
-    ) -> Observer:
+    ) -> "Observer":
         """Read a saved observer; with its system and its sensors it estimates again.
 
         Raises ProblemError if the file is missing, is no such file, or does not fit ``dynamics`` or ``sensors``.

@@ -1,7 +1,5 @@
 """Policies: controls from time and state, at any rate, in microseconds; and files of their gains for robots."""
 
-from __future__ import annotations
-
 import json
 import os
 from dataclasses import dataclass, field, fields, replace
@@ -96,7 +94,7 @@ class Policy:
         s = float((t - self.starts[k]) / self.durations[k])
         return k, 0.0 if s < ROUNDING else min(s, 1.0)
 
-    def later(self, delay: float) -> Policy:
+    def later(self, delay: float) -> "Policy":
         """The policy with another delay [s], 0 or more, which costs microseconds: it shares all tables."""
         other = replace(self, delay=at_least_zero("delay", delay, " s"))
         if self._steps is not None:

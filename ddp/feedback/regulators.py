@@ -5,8 +5,6 @@ minimise  Σ ½ (dxᵀ Q dx + duᵀ R du)  over the steps: weights are those of 
 density. The policy is  u = U + K dx,  and  ½ dxᵀ P dx  the cost that it leads to.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 from collections.abc import Mapping
@@ -89,7 +87,7 @@ class Regulator:
         save_gains(path, "a regulator", self.X, self.U, {"K": self.K, "P": self.P})
 
     @staticmethod
-    def load(path: str | os.PathLike[str], dynamics: Dynamics | None = None) -> Regulator:
+    def load(path: str | os.PathLike[str], dynamics: Dynamics | None = None) -> "Regulator":
         """Read a saved regulator; with its system it is a policy again.
 
         Raises ProblemError if the file is missing, is no such file, or does not fit ``dynamics``.

@@ -15,8 +15,6 @@ Sweeps in which rows weigh 1 / δ have these gains as δ goes to zero. But with 
 C_u Q_uu⁻¹ C_uᵀ, and 1e16 times δ much larger, at all knots: gains of a rail, or a landing, were wrong by a tenth.
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -226,7 +224,7 @@ def lead(knots, S, k, K):
                 K[t, i, j] = row[i, j]
 
 
-def exact_gains(point: Point, blend: float, known: bool) -> tuple[Array, Array] | None:
+def exact_gains(point: "Point", blend: float, known: bool) -> tuple[Array, Array] | None:
     """k (N, nu), K (N, nu, n) at a point, with a share of the exact Hessian; known: whether its derivatives are.
 
     None where no constraint binds but those that give way, so that gains are exact anyway; and where no sweep succeeds.

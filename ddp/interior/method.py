@@ -26,8 +26,6 @@ some kinds 5 % more).
 Without any one of the rules that are kept some kind of problem takes 1 to 60 % more iterations.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -85,7 +83,7 @@ class Interior:
     def __init__(
         self, point: Point, tolerance: float, history: list[Record], show: Callable[[Record, Point], None],
         begun: float, struggles: Callable[[list[Record]], bool] | None = None, proof: int = 0,
-        newton: Callable[[Point, int], Finished] | None = None, patience: int = 1, journal: Journal | None = None,
+        newton: Callable[[Point, int], Finished] | None = None, patience: int = 1, journal: "Journal | None" = None,
         gives: bool = True,
     ) -> None:  # fmt: skip
         self.point, self.history, self._show, self._struggles, self._newton = point, history, show, struggles, newton

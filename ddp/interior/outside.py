@@ -1,7 +1,5 @@
 """Parts of a problem that are not compiled, as kernels ask Python for them."""
 
-from __future__ import annotations
-
 import ctypes
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -29,7 +27,7 @@ class Outside:
     then trials cost infinitely much.
     """
 
-    def __init__(self, work: Differentiator, place: Workplace) -> None:
+    def __init__(self, work: Differentiator, place: "Workplace") -> None:
         self._work, self._place = work, place
         self._failure: BaseException | None = None
         self._strayed = straying(place.problem.dynamics)

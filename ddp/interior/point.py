@@ -1,7 +1,5 @@
 """The iterate of the full-space step: a trajectory with open gaps, slacks, all multipliers, and what is known of it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -138,7 +136,7 @@ class Point:
             bounds.start(bounds.slacks, values, self.barrier)
             bounds.start_warm(y, values, self.barrier)
 
-    def held(self) -> Point:
+    def held(self) -> "Point":
         """A point like this, after `contract`, whose sweeps keep to the limits of controls, without rows of these."""
         p, work = self.problem, self._work
         other = Point(p, work, self.X, self.U, self.scale, self.barrier, held=True, factors=self.factors)
@@ -148,7 +146,7 @@ class Point:
         other.arrive()
         return other
 
-    def off_limits(self, relative: float) -> Point:
+    def off_limits(self, relative: float) -> "Point":
         """A point with these states, controls off their limits, which are rows again, see `held`, and no multipliers.
 
         relative: its barrier, in units of the scale.

@@ -1,7 +1,5 @@
 """A solve by full-space steps: from an iterate to the minimum, its policy and its multipliers."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -75,7 +73,7 @@ class Minimised(NamedTuple):
     multipliers: Array
 
 
-def minimise(descent: Descent) -> Minimised:
+def minimise(descent: "Descent") -> Minimised:
     """Minimise from the descent's iterate, which is left where this ends, controls at their limits exactly there."""
     iterate, solver = descent.iterate, descent.solver
     scale, history = scale_of(iterate), descent.history
@@ -124,7 +122,7 @@ def _left(iterate: Iterate, point: Point, end: End, sweep: Sweep | None, exact: 
     return Minimised(end, sweep, exact, multipliers)
 
 
-def _by_what_binds(descent: Descent, point: Point, held: Array, led: bool) -> Finished:
+def _by_what_binds(descent: "Descent", point: Point, held: Array, led: bool) -> Finished:
     """Newton's steps on the active set, as far as iterations are left.
 
     led: whether what binds is not known yet. Where they do not converge the point is left at the best of them, and the
@@ -145,7 +143,7 @@ def _last(interior: Interior, sweep: Sweep | None) -> Sweep | None:
     return None if sweep is None else kept(sweep, interior.course.dual)
 
 
-def _from_anew(descent: Descent, scale: float) -> tuple[Interior, End]:
+def _from_anew(descent: "Descent", scale: float) -> tuple[Interior, End]:
     """Full-space steps from the iterate, and why they ended."""
     iterate, solver, history = descent.iterate, descent.solver, descent.history
     freely = _struggles_long if is_small(iterate.problem) else _struggles_freely
@@ -226,7 +224,7 @@ def _warm(iterate: Iterate, scale: float) -> tuple[Point, Array] | None:
     return point, at * (at * forced > 0.0)
 
 
-def _led(descent: Descent, scale: float) -> tuple[Point, Array] | None:
+def _led(descent: "Descent", scale: float) -> tuple[Point, Array] | None:
     """The point where a solve has been led, see `DDP.holds_at_once`, and that nothing binds yet (M,)."""
     iterate = descent.iterate
     if not descent.solver.holds_at_once(iterate):

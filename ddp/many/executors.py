@@ -1,7 +1,5 @@
 """Executors: this process, processes of this machine, or anything with the ``submit`` of `concurrent.futures`."""
 
-from __future__ import annotations
-
 import multiprocessing
 from collections import OrderedDict
 from collections.abc import Callable

@@ -11,8 +11,6 @@ tree is as deep as the logarithm of the number of samples, and a cell needs noth
 anchors come at once, and the first `TOGETHER` samples of a cell.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
@@ -73,15 +71,15 @@ class Block(NamedTuple):
         """Rows of other blocks whose policies it needs."""
         return {int(row) for row in self.parents if row >= 0} - {int(row) for row in self.rows}
 
-    def split(self, count: int) -> tuple[Block, Block]:
+    def split(self, count: int) -> "tuple[Block, Block]":
         """The first so many samples, and the others."""
         return self._part(slice(count)), self._part(slice(count, None))
 
-    def without(self, done: NDArray[np.bool_]) -> Block:
+    def without(self, done: NDArray[np.bool_]) -> "Block":
         """The samples that are not done (M,), of a block that was split; of others, where they need each other, all."""
         return self._part(~done[self.rows]) if (self.parents < 0).all() else self
 
-    def _part(self, which: Any) -> Block:
+    def _part(self, which: Any) -> "Block":
         return self._replace(rows=self.rows[which], parents=self.parents[which])
 
 

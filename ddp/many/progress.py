@@ -1,7 +1,5 @@
 """Progress of many solves: a line on a terminal, lines of JSON elsewhere, or a function of the user's."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import sys

@@ -1,7 +1,5 @@
 """Shelves: rows of many solves are kept there until all have come, in memory or in files that outlive the process."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import mmap
@@ -87,7 +85,7 @@ class Slots:
         self.outlet = Shared(f"/proc/{self._owner}/fd/{self._file}", f"/memfd:{name} (deleted)", size)
 
     @classmethod
-    def of(cls, size: int) -> Slots:
+    def of(cls, size: int) -> "Slots":
         """Slots of at least so many bytes: those of an earlier batch, or new ones."""
         while _idle:
             with suppress(IndexError):  # another thread has taken them

@@ -1,7 +1,5 @@
 """Solutions of many problems, in the order of what varied: in memory, or in a store."""
 
-from __future__ import annotations
-
 import os
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -80,7 +78,7 @@ class Solutions:
         self._source, self.over, self.problem, self.waiting = source, over, problem, waiting
 
     @staticmethod
-    def open(path: str | os.PathLike[str], problem: Problem | None = None) -> Solutions:
+    def open(path: str | os.PathLike[str], problem: Problem | None = None) -> "Solutions":
         """Solutions in a store, of which some may be missing yet; with its problem, they can be taken out.
 
         Problems that differ in numbers that vary are no other ones: they get those of the store's. Raises ProblemError

@@ -1,7 +1,5 @@
 """Solving many problems that differ in numbers, and one problem from many guesses: public functions and arguments."""
 
-from __future__ import annotations
-
 import os
 import platform
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Differentiators: they compute the derivatives of an iterate by `Problem.expand`, over its knots."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import cached_property
@@ -18,7 +16,7 @@ class Differentiator(ABC):
     """Makes derivatives of all knots of a trajectory, into ``derivatives``."""
 
     derivatives: Derivatives
-    _problem: Problem
+    _problem: "Problem"
 
     @cached_property
     def kept(self) -> dict[Any, Any]:
@@ -44,7 +42,7 @@ class Differentiator(ABC):
         """Contract the second order with weights (N, n) into ``out`` (N, nz, nz), or ``in_blocks``: see `Abilities`."""
         contract_with(self._problem.dynamics, self.derivatives.record, weights, out, in_blocks)
 
-    def turn_to(self, problem: Problem) -> None:
+    def turn_to(self, problem: "Problem") -> None:
         """Differentiate another problem of the same sizes from now on, in the same memory."""
         self._problem = problem
         for H in (self.derivatives.lzz, self.derivatives.exact):

@@ -5,8 +5,6 @@ memory and need no pickling; they serve where the work is done by compiled kerne
 What users write in Python holds that lock, and needs processes (process_pool.py).
 """
 
-from __future__ import annotations
-
 import itertools
 import os
 import threading

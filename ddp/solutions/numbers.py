@@ -1,7 +1,5 @@
 """Numbers of a problem that vary, as places of a manifold: entries that are added, poses and states that are moved."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np
@@ -32,7 +30,7 @@ class Number(NamedTuple):
     system: System
 
     @staticmethod
-    def of(problem: Problem, name: str) -> Number:
+    def of(problem: Problem, name: str) -> "Number":
         """The numbers of a place; ProblemError if there is no such place."""
         try:
             found, d = problem.resolved(name), problem.dynamics

@@ -13,8 +13,6 @@ H, A, B and C are exact. L_zθ, f_θ and c_θ are differences of fourth order of
 where numbers enter as weights, bounds and targets of squares do.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -65,7 +63,7 @@ class Sensitivity:
         rotation vector [rad] in their own axes, of states tangents (n,).
     """
 
-    solution: Solution = field(repr=False)
+    solution: "Solution" = field(repr=False)
     columns: Mapping[str, slice]
     dX: Array = field(repr=False)
     dU: Array = field(repr=False)
@@ -76,7 +74,7 @@ class Sensitivity:
         lines = [f"derivatives of an optimum: dX {self.dX.shape}, dU {self.dU.shape}, of its cost"]
         return "\n".join([*lines, *(f"  by {name}: {numbers(self.cost[at])}" for name, at in self.columns.items())])
 
-    def predicted(self, numbers: Mapping[str, Any] | None = None, /, **named: Any) -> Solution:
+    def predicted(self, numbers: Mapping[str, Any] | None = None, /, **named: Any) -> "Solution":
         """The motion for other numbers, to first order: a guess for ``problem.varying(...)``, which is its problem.
 
         Controls are clipped to their limits. Raises ProblemError for names that are not among ``columns``, and for
@@ -102,7 +100,7 @@ class Sensitivity:
             return replace(found, gradient=found.stationarity())
 
 
-def sensitivity(solution: Solution, problem: Problem, names: tuple[str, ...]) -> Sensitivity:
+def sensitivity(solution: "Solution", problem: Problem, names: tuple[str, ...]) -> Sensitivity:
     """Derivatives of an optimum by numbers of its problem; see `Solution.sensitivity`."""
     numbers = [Number.of(problem, name) for name in names]
     if not names or len(set(names)) < len(names):
@@ -129,7 +127,7 @@ class Optimum:
     prices.   quadratic: the problem, see `ddp.solutions.response`.   costate (N+1, n): of the Lagrangian.
     """
 
-    def __init__(self, problem: Problem, solution: Solution) -> None:
+    def __init__(self, problem: Problem, solution: "Solution") -> None:
         self._problem, self._X, self._U = problem, solution.X, problem.padded(solution.U)
         self._y, self._N, self._n = solution.multipliers, problem.horizon, problem.dynamics.n
         N, X, U, y = self._N, self._X, self._U, self._y

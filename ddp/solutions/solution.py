@@ -1,7 +1,5 @@
 """The outcome of a solve: a trajectory, its policy, how it was found, and the means to check it."""
 
-from __future__ import annotations
-
 import html
 import os
 from collections.abc import Callable
@@ -206,7 +204,7 @@ class Solution:
         """
         return ContactPolicy(self.adaptive(weights, step, delay))
 
-    def shift(self, steps: int = 1) -> Solution:
+    def shift(self, steps: int = 1) -> "Solution":
         """The solution as it is ``steps`` knots later, a guess for the same problem from there.
 
         Its initial state is X[steps]. What enters at the end follows the last policy, or the nominal control there if
@@ -295,7 +293,7 @@ class Solution:
         with np.errstate(all="ignore"):
             return float(np.abs(d.difference(self.X[1:], d.step(self.X[:-1], self.U))).max())
 
-    def attached(self, problem: Problem) -> Solution:
+    def attached(self, problem: Problem) -> "Solution":
         """The solution with its problem: pickles leave it out, since whoever gathers solutions has it already.
 
         Raises ProblemError if their sizes differ, or what the motion costs and violates there.
@@ -328,7 +326,7 @@ class Solution:
         return columns.arrays(self)
 
     @staticmethod
-    def load(path: str | os.PathLike[str], problem: Problem | None = None) -> Solution:
+    def load(path: str | os.PathLike[str], problem: Problem | None = None) -> "Solution":
         """Read a saved solution; with its problem, it can check itself again.
 
         Raises ProblemError if the file is missing, is no such file, or does not belong to ``problem``.

@@ -1,7 +1,5 @@
 """How a solve goes, and why it ended: records of iterations, callbacks that are told; endings, each with a sentence."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from enum import Enum
 from typing import NamedTuple, Protocol, runtime_checkable
@@ -52,7 +50,7 @@ class Status(str):
 
     ending: Ending
 
-    def __new__(cls, sentence: str, ending: Ending = Ending.UNKNOWN) -> Status:
+    def __new__(cls, sentence: str, ending: Ending = Ending.UNKNOWN) -> "Status":
         """Make one; a `str` cannot be changed later."""
         status = super().__new__(cls, sentence)
         status.ending = ending

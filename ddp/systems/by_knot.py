@@ -5,8 +5,6 @@ differences of fourth order; the second order by differences of the first. Where
 place of all of that.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

@@ -2,8 +2,6 @@
 next state: traced into compiled code, or called and its answer checked.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, cast
 

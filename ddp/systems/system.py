@@ -4,8 +4,6 @@ Robots' systems have all of this themselves; to a user's own `ddp.protocols.Dyna
 `ddp.systems.derived_dynamics`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
@@ -27,13 +25,13 @@ class Expansion(NamedTuple):
     record: Array
 
     @classmethod
-    def of(cls, system: System, M: int, empty: Callable[[tuple[int, ...]], Array] = np.empty) -> Expansion:
+    def of(cls, system: "System", M: int, empty: Callable[[tuple[int, ...]], Array] = np.empty) -> "Expansion":
         """Memory for M knots of a system, from an allocator."""
         n, nu = system.n, system.nu
         return cls(empty((M, n, n)), empty((M, n, nu)), empty((M, system.record_size)))
 
 
-def expanded(system: System, X: Array, U: Array, first: int = 0) -> Expansion:
+def expanded(system: "System", X: Array, U: Array, first: int = 0) -> Expansion:
     """First order and complete records of M knots, of which the first has index ``first``."""
     out = Expansion.of(system, len(U))
     system.expand(X, U, out, first)

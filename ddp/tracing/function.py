@@ -1,7 +1,5 @@
 """Traced functions of states, controls and parameters: values, first and second derivatives of many knots at once."""
 
-from __future__ import annotations
-
 import copy
 import math
 import time
@@ -84,7 +82,7 @@ class TracedFunction:
         """All that decides what it gives, as plain data, arrays and quantities."""
         return self.digest, self.p, self.uses
 
-    def at(self, p: Array) -> TracedFunction:
+    def at(self, p: Array) -> "TracedFunction":
         """Copy with other parameters, as many as it has; nothing is traced or compiled."""
         twin = copy.copy(self)
         twin.p, twin._made_of = p, (*self._made_of[:4], p, *self._made_of[5:])
@@ -94,7 +92,7 @@ class TracedFunction:
         vars(twin)["used"] = uses._replace(p=p), kept
         return twin
 
-    def __copy__(self) -> TracedFunction:
+    def __copy__(self) -> "TracedFunction":
         twin = object.__new__(TracedFunction)
         vars(twin).update(vars(self))
         return twin
@@ -120,7 +118,7 @@ class TracedFunction:
         sizes = self.nx, self.nu, len(self.p), found.arguments
         return digest(found.outputs, *sizes, self._made_of[5], of_space, self.steps)
 
-    def renewed(self) -> TracedFunction:
+    def renewed(self) -> "TracedFunction":
         """The function as it is now: itself, or traced again if what it reads has changed.
 
         Raises ModelError, with what has changed, where it cannot be traced any more, or returns more or fewer numbers.

@@ -14,8 +14,6 @@ Derivatives of ``y ⊖ x`` at y = x need ``near_minus`` alone, ``X - ½ X²`` of
 angles nor singularities. Those of ``x ⊕ d`` at d = 0 have none as they are: of its quotients series are left there.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ To a trace their numbers are variables y behind its arguments. Their arguments a
 constants, so that derivatives by tangent vectors are known. chain.py puts both together by the chain rule.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field

@@ -6,8 +6,6 @@ of NumPy and math by those of arrays.py and scalars.py, functions of users by co
 their Python source, objects of users by views whose methods are copies. Nothing of the user's own is changed.
 """
 
-from __future__ import annotations
-
 import builtins
 import dis
 import importlib
@@ -33,7 +31,7 @@ READING = {np.load, np.loadtxt, np.genfromtxt, np.fromfile}
 class _Module:
     """A module of NumPy, math or a user, whose functions take numbers of a graph."""
 
-    def __init__(self, module: ModuleType, rewriter: Rewriter, place: int | None = None) -> None:
+    def __init__(self, module: ModuleType, rewriter: "Rewriter", place: int | None = None) -> None:
         self._module, self._rewriter, self._place = module, rewriter, place
 
     def __getattr__(self, name: str) -> Any:

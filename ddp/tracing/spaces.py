@@ -1,7 +1,5 @@
 """State spaces: products of those of groups.py, with ⊕ and ⊖ of states, followed by users' functions or compiled."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property

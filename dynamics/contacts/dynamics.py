@@ -15,8 +15,6 @@ body move apart make forces of their residual over Îµ. ``regularization`` sets Î
 samples.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 

@@ -14,8 +14,6 @@ rigid robot dynamics", J. Geometric Mechanics, 2022; its table 5 holds the twist
 that along the body's, which here is held throughout. Nothing is singular at any attitude.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Simple solids in the world, and places there that costs and constraints are about."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
@@ -29,7 +27,7 @@ class Capsule:
         settle(self, start=start, end=end, radius=positive("radius of a capsule", self.radius))
 
     @classmethod
-    def of(cls, numbers: Array) -> Capsule:
+    def of(cls, numbers: Array) -> "Capsule":
         """Capsule of start, end and radius (7,), which are not checked."""
         made = object.__new__(cls)
         settle(made, start=numbers[:3], end=numbers[3:6], radius=float(numbers[6]))

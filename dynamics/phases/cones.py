@@ -5,8 +5,6 @@ With forces f of contacts, f_x, f_u of the motion, and pyramids R f <= 0 inside 
     R (f + f_x dx + f_u du) <= 0        as        C du + D dx <= b,  C = R f_u,  D = R f_x,  b = -R f.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -53,7 +51,7 @@ def pyramid(mu: float, faces: int, inside: float | None = None, normal: Array = 
     return np.asarray(np.where(np.abs(around) < 1e-15, 0.0, around) - share * mu * n)
 
 
-def cones(system: PhasedDynamics, X: Array, U: Array, friction: float) -> Cones | None:
+def cones(system: "PhasedDynamics", X: Array, U: Array, friction: float) -> Cones | None:
     """Limits of deviations from X (N+1, nx), U (N, nu), rows of C of length 1; forces beyond their cones go no further.
 
     None unless the plan uses nearly all friction somewhere: else feedback that slips for a moment does better than
@@ -77,7 +75,7 @@ def cones(system: PhasedDynamics, X: Array, U: Array, friction: float) -> Cones 
     return Cones(C / long[:, :, None], D / long[:, :, None], b / long)
 
 
-def _noted(system: PhasedDynamics, X: Array, U: Array) -> Iterator[tuple[Phase, range, Array, Array]]:
+def _noted(system: "PhasedDynamics", X: Array, U: Array) -> Iterator[tuple[Phase, range, Array, Array]]:
     """Phases with contacts, their knots, forces (M, nc) of these and their derivatives (M, nc, n+nu), where noted."""
     N = len(U)
     found = Expansion.of(system, N, aligned_zeros)
@@ -94,7 +92,7 @@ def _noted(system: PhasedDynamics, X: Array, U: Array) -> Iterator[tuple[Phase, 
             yield phase, knots, noted[:, first : first + size], by_z
 
 
-def pulls(system: PhasedDynamics, problem: Any, X: Array, U: Array) -> list[str]:
+def pulls(system: "PhasedDynamics", problem: Any, X: Array, U: Array) -> list[str]:
     """A sentence about the foot that pulls most at the ground, if the base is free and no cone forbids that.
 
     Contacts above the base are none with the ground; forces are looked at as far as they are noted, see `cones`.

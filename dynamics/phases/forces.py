@@ -4,8 +4,6 @@ Terms and constraints read them through one protocol, `Pushes`: all numbers of a
 surface, in the axes that each contact names.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias

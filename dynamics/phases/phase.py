@@ -1,7 +1,5 @@
 """Phases: which contacts hold for how many steps of time, and which are struck before."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 

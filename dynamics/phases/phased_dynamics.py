@@ -1,7 +1,5 @@
 """Systems in phases: a robot whose contacts change from phase to phase, with impacts where feet touch down."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
@@ -101,7 +99,7 @@ class PhasedDynamics(SteppedRobot):
         """Whether a knot is an impact."""
         return bool(self._described[self._modes_from(integer("knot", knot), 1)[0]].kind == IMPACT)
 
-    def lasting(self, durations: ArrayLike, field: str = "durations") -> PhasedDynamics:
+    def lasting(self, durations: ArrayLike, field: str = "durations") -> "PhasedDynamics":
         """A copy of the system whose phases last so long (P,) [s], in as many steps; errors name them ``field``."""
         given = as_array(field, durations, (len(self.phases),))
         phases = []
@@ -111,7 +109,7 @@ class PhasedDynamics(SteppedRobot):
             phases.append(replace(phase, dt=float(given[i]) / phase.knots) if phase.knots else phase)
         return PhasedDynamics(self.robot, self.dt, phases, *self._given()[2:])
 
-    def from_knot(self, knot: int) -> PhasedDynamics:
+    def from_knot(self, knot: int) -> "PhasedDynamics":
         """The system from a later knot on, as phases that come again and again: its knots are those of one cycle.
 
         Modes are shared, so that it costs next to nothing: horizons of periodic gaits recede by it.

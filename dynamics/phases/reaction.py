@@ -1,7 +1,5 @@
 """Reaction of the ground along a motion: forces on the feet and intervals of contact, for drawings and reports."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Tracking of legged motions: weights of errors, directions that contacts forbid, contacts held in velocity alone."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -69,7 +67,7 @@ it falls. With 0.05 a step of Talos, whose knees have 0.04 to 0.06, is pushed 1.
 class TrackedPhases(TrackedRobot):
     """Knowledge of a robot with contacts for feedback: see `ddp.systems.system.Tracked`."""
 
-    system: PhasedDynamics
+    system: "PhasedDynamics"
 
     def weights(self, X: Array, U: Array) -> Tracking:
         """Weights about a motion in units of the robot that stands at its start; by Bryson's rule if it has no legs."""
@@ -101,7 +99,7 @@ class TrackedPhases(TrackedRobot):
     def stretches(self, horizon: int) -> list[range]:
         return stretches(self.system.phases, horizon)
 
-    def in_steps(self, counts: Sequence[int], durations: Sequence[float]) -> PhasedDynamics:
+    def in_steps(self, counts: Sequence[int], durations: Sequence[float]) -> "PhasedDynamics":
         """The system with contacts held in velocity, and so many steps and so long [s] in each phase."""
         s, lasting = self.system, zip(self.system.phases, counts, durations, strict=True)
         phases = [in_velocity(phase, count, duration) for phase, count, duration in lasting]
@@ -171,7 +169,7 @@ def in_velocity(phase: Phase, knots: int, duration: float) -> Phase:
     return replace(phase, contacts=contacts, held=False, knots=knots, dt=duration / knots if knots else None)
 
 
-def footing(system: PhasedDynamics, X: Array, units: Units) -> Footing:
+def footing(system: "PhasedDynamics", X: Array, units: Units) -> Footing:
     """Feet at the knots of X (M, nx), in the axes of their contacts, of which the third is across the ground."""
     robot, M = system.robot, len(X)
     known = {contact.frame: contact.size for phase in system.phases for contact in phase.contacts}

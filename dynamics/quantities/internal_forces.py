@@ -5,8 +5,6 @@ In motion, ``inverse_dynamics + internal_forces = S u + tendon_forces + Jᵀ wre
 batch along the leading axis; SI units; derivatives with respect to q are plain ones, since rods are flat.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

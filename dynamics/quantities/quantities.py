@@ -6,8 +6,6 @@ Hessians are those in exponential coordinates, so symmetric, of the quantity wei
 Functions of costs and constraints may ask for the quantities themselves: see `ddp.tracing.quantities`.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Sensors of robots, for observers: joints, and poses, positions and velocities of frames, of states x = (q, v)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property

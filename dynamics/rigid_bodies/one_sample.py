@@ -1,8 +1,6 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
 """One sample after the other, as fast as that goes: for controllers and simulators rather than for trajectories."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ddp.compiling.kernel import kernel

@@ -10,8 +10,6 @@ derivatives with respect to q are Lie derivatives along the local perturbation q
 Viscous friction and springs of joints take no part, as in Pinocchio: ``RobotDynamics`` has them.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np

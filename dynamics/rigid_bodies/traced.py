@@ -4,8 +4,6 @@
 Kernels are ``(*arguments, a, order, y, weight, J, H)`` of `ddp.tracing.quantities`.
 """
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary

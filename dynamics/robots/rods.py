@@ -1,7 +1,5 @@
 """Elastic rods as people describe them: material, cross section, degrees of strain, tendons."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial

@@ -1,7 +1,5 @@
 """Surroundings of robots with rods as people describe them: surfaces that rods press on, and water."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import partial
 

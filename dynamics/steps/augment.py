@@ -8,8 +8,6 @@ control of the system inside, s what is kept beside x, r the new controls. Where
 motors and elasticity, limits of the system's own, as of an MJCF file's actuators, hold for r unless others are given.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import wraps
 from inspect import signature

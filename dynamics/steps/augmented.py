@@ -1,7 +1,5 @@
 """Systems around another one, and compositions: what drives it, what it remembers, both functions of one's own."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from functools import cached_property, partial
 from typing import Any

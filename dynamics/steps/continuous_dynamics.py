@@ -5,8 +5,6 @@ motions do not commute, slopes are those of coordinates θ about the state that 
 k there, θ' = k + ½ [θ, k] + ¹⁄₁₂ [θ, [θ, k]] + ..., all that steps of order four need (Munthe-Kaas 1998).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from typing import Any
@@ -177,7 +175,7 @@ class ContinuousDynamics(ByKnot):
     def variable(self) -> tuple[str, ...]:
         return self._steps.variable
 
-    def varied(self, parameters: ArrayLike) -> ContinuousDynamics:
+    def varied(self, parameters: ArrayLike) -> "ContinuousDynamics":
         steps, twin = self._steps.varied(parameters), object.__new__(ContinuousDynamics)
         vars(twin).update({one.name: getattr(self, one.name) for one in fields(self)})
         vars(twin).update(_steps=steps, parameters=steps.parameters)

@@ -1,7 +1,5 @@
 """Systems whose initial state is free: knots before their first, in which controls say where it is."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import cached_property
 from typing import Any

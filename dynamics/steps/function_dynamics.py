@@ -1,7 +1,5 @@
 """Any NumPy function ``x' = f(x, u)`` as a dynamical system, without asking the user for a derivative."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -103,7 +101,7 @@ class FunctionDynamics(ByKnot):
             settle(self, _traced=followed("f", self.f, self.nx, self.nu, self.parameters, self._space))
 
     @classmethod
-    def of(cls, traced: Any, dt: float, parameters: Array | None) -> FunctionDynamics:
+    def of(cls, traced: Any, dt: float, parameters: Array | None) -> "FunctionDynamics":
         """System of steps that are compiled already, as a `TracedFunction` or alike; for other systems."""
 
         def step(x: Any, u: Any, *p: Any) -> Any:
@@ -124,7 +122,7 @@ class FunctionDynamics(ByKnot):
     def variable(self) -> tuple[str, ...]:
         return () if self.parameters is None else ("parameters",)
 
-    def varied(self, parameters: ArrayLike) -> FunctionDynamics:
+    def varied(self, parameters: ArrayLike) -> "FunctionDynamics":
         count = 0 if self.parameters is None else len(self.parameters)
         p, twin = as_array("parameters", parameters, (count,)).copy(), object.__new__(FunctionDynamics)
         vars(twin).update(vars(self))

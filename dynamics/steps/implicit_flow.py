@@ -10,8 +10,6 @@ by z = (x, u). In both functions u and k are one vector, as controls are. (Singh
 Newton's method begins at k = 0.
 """
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable
 from functools import cached_property
@@ -85,16 +83,16 @@ class ImplicitSteps:
     def seconds(self) -> float:
         return self._residual.seconds + self._end.seconds
 
-    def renewed(self) -> ImplicitSteps:
+    def renewed(self) -> "ImplicitSteps":
         residual, end = self._residual.renewed(), self._end.renewed()
         return self if residual is self._residual and end is self._end else self._with(residual, end)
 
-    def at(self, p: Array) -> ImplicitSteps:
+    def at(self, p: Array) -> "ImplicitSteps":
         twin = self._with(self._residual.at(p), self._end.at(p))
         twin.p = p
         return twin
 
-    def _with(self, residual: TracedFunction, end: TracedFunction) -> ImplicitSteps:
+    def _with(self, residual: TracedFunction, end: TracedFunction) -> "ImplicitSteps":
         twin = copy.copy(self)
         twin._residual, twin._end = residual, end
         for name in ("words", "contraction"):

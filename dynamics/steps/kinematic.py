@@ -1,7 +1,5 @@
 """Robots driven by velocities: base twists and joints' rates are what is commanded, and what can roll does not slip."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -11,8 +11,6 @@ their second order, too. Parts begin where those of the mode with the most force
 registers, zeros in what is beyond.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -55,7 +53,7 @@ class Modes(Struct):
     g, K, Z, end, lk, ld = each(6, integer)
 
     @property
-    def handle(self) -> int | Modes:
+    def handle(self) -> "int | Modes":
         """Argument of kernels of steps: the address, or the object itself, by whose class they compile."""
         return self.start
 

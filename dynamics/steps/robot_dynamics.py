@@ -1,7 +1,5 @@
 """A robot as a discrete-time system: steps on the configuration manifold, exact to second order."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -262,7 +260,7 @@ class RobotDynamics(SteppedRobot):
         return self._undefined_motion(x, newton if self.implicit else "")
 
     @property
-    def tracked(self) -> TrackedRobot:
+    def tracked(self) -> "TrackedRobot":
         return TrackedRobot(self)
 
     def _given(self) -> tuple[float, Array, str, bool, bool, Array, tuple[str, ...]]:

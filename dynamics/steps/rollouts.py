@@ -4,8 +4,6 @@
 Under α:  u = clip(U + α k + K (x ⊖ X)),  x' = f(x, u) ⊕ (α - 1) gap.
 """
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -34,7 +32,7 @@ class Straying(Fields):
     x, u, dx, y = vector("nq + nv"), vector("nu"), vector("2 nv"), vector("nq + nv")
 
 
-def size(roller: Roller, tree: Tree, nu: int, stages: int, m: int, nc: int) -> int:
+def size(roller: "Roller", tree: Tree, nu: int, stages: int, m: int, nc: int) -> int:
     """Lanes of memory that rollouts take, for an explicit step's stages, m contacts and nc forces at most."""
     quads = Straying.size(tree, nu=nu) + roller.size(tree, stages, m, nc)
     return -(-quads * QUAD // 8) + 1

@@ -1,7 +1,5 @@
 """Motion of a system from a state under controls that are known in advance, by steps as short as it needs."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 

@@ -12,8 +12,6 @@ where ρ changes no step, and makes pivots positive where energy is convex along
 those that are done stay, and none depends on its neighbours.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

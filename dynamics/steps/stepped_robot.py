@@ -1,7 +1,5 @@
 """A robot's system of one mode or many: all that does not depend on which steps its modes are."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from functools import cached_property

@@ -1,7 +1,5 @@
 """Data sets of motions for learning: episodes as Gymnasium's, and tables as LeRobot's."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Motions as Drake has them: a ``PiecewisePolynomial`` of positions, or the samples to make it of."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np

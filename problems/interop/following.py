@@ -1,7 +1,5 @@
 """Policies and receding horizons on measured joints, by name: what a node of ROS does, without ROS."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Sequence
 from typing import NamedTuple

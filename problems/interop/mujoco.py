@@ -4,8 +4,6 @@ MuJoCo's quaternions are w x y z; the linear velocity of a free joint is in the 
 body's. Here quaternions are x y z w, and both velocities are in the body's axes.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

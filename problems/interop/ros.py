@@ -1,7 +1,5 @@
 """Motions as ROS has them: ``trajectory_msgs/JointTrajectory``, as JSON or as a message."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A node of ROS 2 that applies a policy, or plans again, at a rate: all it decides is in `following`."""
 
-from __future__ import annotations
-
 import contextlib
 import signal
 import threading

@@ -5,8 +5,6 @@ A quantity y (size,) of a state is a kernel of `ddp.tracing.quantities`, with a 
 numbers, ``columns`` (n,), and Hessians of weighted sums. Kernels here call its C function.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from ddp import kernel

@@ -1,7 +1,5 @@
 """Robots in MuJoCo under a receding horizon, which a person pushes, steers and gives targets while they move."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Receding horizons played in MuJoCo: a plan is asked for at a fixed rate, and acts some time after its measurement."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field

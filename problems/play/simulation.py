@@ -1,7 +1,5 @@
 """Policies played in MuJoCo's own contact model, at the rate of a robot's controller."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -108,7 +106,7 @@ class Play:
         name, share = max(self.limited.items(), key=lambda item: item[1], default=("", 0.0))
         return f"; {name} at its limit for {share:.0%} of the time".replace("%", " %") if share > LIMITED else ""
 
-    def with_limits(self, clipped: Sequence[NDArray[np.bool_]], system: RobotDynamics | PhasedDynamics) -> Play:
+    def with_limits(self, clipped: Sequence[NDArray[np.bool_]], system: RobotDynamics | PhasedDynamics) -> "Play":
         """Copy that knows which controls (nu,) of each that acted were at a limit; itself if none are told of."""
         if not clipped:
             return self

@@ -6,8 +6,6 @@ iterations. Out of reach, where the arm folds up on the way, iLQR takes 27 and D
 quadratic. ``mayne compare soft/out-of-reach`` shows both.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import ArrayLike
 

@@ -1,7 +1,5 @@
 """Systems of soft and hybrid robots that are ready to simulate, by name: a robot, where it starts, controls by time."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial

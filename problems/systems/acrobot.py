@@ -1,7 +1,5 @@
 """Two links with a motor between them swing up: trajax' acrobot, that of Gym, Sutton & Barto."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

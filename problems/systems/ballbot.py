@@ -4,8 +4,6 @@ Joints: the ball's place (x, y) and the body's yaw, pitch and roll about the bal
 its mass: ½ (m + I / r²) (x'² + y'²). Controls are torques of the body on the ball, in the body's own axes.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

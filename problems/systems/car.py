@@ -1,7 +1,5 @@
 """Cars: parked as Tassa, Mansard & Todorov (2014) do, and past obstacles as Altro's examples do."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

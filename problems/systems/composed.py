@@ -3,8 +3,6 @@
 Costs are those of the problems that they are made of; controls weigh what is told to the motors.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from ddp.errors import as_array, positive

@@ -1,7 +1,5 @@
 """A glider perches: it stalls by its elevator and stops where it should, Drake's model of Cory and Tedrake's."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A point mass brought to a place: OCS2's double integrator, and as quickly as effort allows; both minima are known."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

@@ -1,7 +1,5 @@
 """An arm on a cart with wheels reaches, nothing slipping: velocities are commanded, or torques of wheels and joints."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import ArrayLike
 

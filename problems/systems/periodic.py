@@ -1,7 +1,5 @@
 """A trot that repeats itself: one cycle from any state to the same state one stride ahead, as steady as it can be."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

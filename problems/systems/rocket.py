@@ -4,8 +4,6 @@ The vehicle and its start are those of Açıkmeşe & Ploen (2007), a lander on M
 tonnes; so speeds are in 100 m/s, accelerations in 10 m/s², thrusts in 10 kN.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

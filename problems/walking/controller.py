@@ -1,7 +1,5 @@
 """Walking by commands: a gait that is planned again and again, from where the robot is measured to be."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any, NamedTuple
