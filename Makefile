@@ -12,14 +12,20 @@ AGAINST := tests/benchmarks/against_crocoddyl
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo docs test lint bench bench-before bench-crocoddyl bench-limits bench-optimisers bench-warm bench-starts bench-mjcf bench-policy bench-walk bench-feedback bench-own bench-batches bench-gpu bench-pages bench-people size versions kills abuse clean
+.PHONY: demo docs test thorough lint bench bench-before bench-crocoddyl bench-limits bench-optimisers bench-warm bench-starts bench-mjcf bench-policy bench-walk bench-feedback bench-own bench-batches bench-gpu bench-pages bench-people size versions kills abuse clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.installed
 	@$(BIN)/mayne demo
 
+TESTS := -m pytest --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder
+
 test: lint docs
-	@$(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder
+	@$(BIN)/python $(TESTS)
+
+# All cases of tests that repeat a check, of which `make test` has a few: `make thorough OPTIONS=tests/dynamics`.
+thorough: $(VENV)/.developed
+	@$(BIN)/python $(TESTS) --thorough $(OPTIONS)
 
 lint: $(VENV)/.developed
 	@$(BIN)/ruff check .

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pinocchio as pin
 import pytest
+import thorough
 
 import ddp
 import problems
@@ -17,6 +18,16 @@ SLOW = (
     "ddp/test_interrupts.py",
 )  # fmt: skip
 """Files whose few tests take a minute: first, so that no process does them alone at the end."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option that has `thorough.cases` give all cases."""
+    parser.addoption("--thorough", action="store_true", help="all cases of tests that repeat a check: make thorough")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Tell modules of tests, before they are imported."""
+    thorough.is_asked = config.getoption("--thorough")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -1,6 +1,6 @@
 """One kernel run on every number: floats, complex numbers, quads and lanes."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -10,6 +10,9 @@ from ddp.machine.memory import memory_of, rows_at
 from ddp.machine.number import QUAD, WIDTH, quads
 
 of_quads = rows_at(quads)
+
+OTHERS = ("complex numbers", "quads", "lanes")
+"""Numbers beside floats."""
 
 
 def _by_memory(x, y):
@@ -49,6 +52,12 @@ class EveryNumber:
             run(np.ascontiguousarray(block.T), y)
             found.append(y.T)
         return np.concatenate(found)[: len(X)]
+
+    def of(self, number: str, X: np.ndarray) -> np.ndarray:
+        """The real parts of results by one of `OTHERS`."""
+        if number == "complex numbers":
+            return self.floats(X, np.complex128).real
+        return self.registers(X, QUAD if number == "quads" else WIDTH)
 
     def all_agree(self, X: np.ndarray, tolerance: float) -> np.ndarray:
         """The results of floats, after all others were found to be theirs."""
@@ -101,12 +110,15 @@ class OfTrees:
             found.append(y.T.copy())
         return np.concatenate(found)[: len(X)]
 
-    def all_agree(self, address: int, X: np.ndarray, m: int, room: int, tolerance: float) -> None:
-        """Compare the results (N, m) of all numbers with those of floats, entry by entry."""
+    def agree(self, numbers: Sequence[str], address: int, X: np.ndarray, m: int, room: int, tolerance: float) -> None:
+        """Compare the results (N, m) of numbers with those of floats, entry by entry."""
         expected = self.floats(address, X, m, room)
         assert np.isfinite(expected).all()
-        complexes = self.floats(address, X, m, room, np.complex128)
-        assert (complexes.imag == 0.0).all()
         atol = tolerance * np.abs(expected).max(axis=1, keepdims=True)
-        for found in (complexes.real, *(self.registers(address, X, m, room, width) for width in (QUAD, WIDTH))):
-            assert (np.abs(found - expected) <= atol).all(), (np.abs(found - expected) / atol).max()
+        for number in numbers:
+            if number == "complex numbers":
+                found = self.floats(address, X, m, room, np.complex128)
+                assert (found.imag == 0.0).all()
+            else:
+                found = self.registers(address, X, m, room, QUAD if number == "quads" else WIDTH)
+            assert (np.abs(found - expected) <= atol).all(), (number, (np.abs(found - expected) / atol).max())

@@ -11,6 +11,7 @@ import crocoddyl_gaits
 import numpy as np
 import pinocchio as pin
 import pytest
+from thorough import cases
 
 import ddp
 from ddp.check import check_derivatives
@@ -97,8 +98,12 @@ def solved():
     return get
 
 
-@pytest.mark.parametrize("robot", QUADRUPEDS)
-@pytest.mark.parametrize("gait", gaits.GAITS)
+PAIRS = [(gait, robot) for gait in gaits.GAITS for robot in QUADRUPEDS]
+
+
+@pytest.mark.parametrize(
+    ("gait", "robot"), cases(PAIRS, [(g, r) for g, r in PAIRS if g == "trot" or r == "go2"])
+)
 def test_every_quadruped_does_every_gait(solved, gait, robot):
     solution = solved(gait, robot)
     assert solution.converged
