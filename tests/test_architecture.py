@@ -2,6 +2,8 @@
 
 import ast
 import re
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import grimp
@@ -27,6 +29,20 @@ VOCABULARY = {
     "ddp.systems.system", "ddp.systems.by_knot", "ddp.systems.derived_dynamics",
     *TRACING, *MACHINE,
 }
+
+
+@cache
+def nodes_of(path: Path) -> list[ast.AST]:
+    """The module and all nodes of its syntax."""
+    return list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+
+
+def every_node() -> Iterator[tuple[str, ast.AST]]:
+    """Each node of each module of the product, after the module's name in the repository."""
+    for path in SOURCES:
+        name = str(path.relative_to(ROOT))
+        for node in nodes_of(path):
+            yield name, node
 
 
 @pytest.fixture(scope="module")
@@ -73,28 +89,27 @@ def test_imports_go_in_no_circle():
     assert not left
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_numba_is_configured_in_one_module_only(path):
-    if path == ROOT / "ddp" / "compiling" / "kernel.py":
-        return
+def test_numba_is_configured_in_one_module_only():
     compilers = {"njit", "jit", "cfunc", "vectorize", "guvectorize", "jitclass", "generated_jit"}
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Attribute) and ast.unparse(node.value) in ("numba", "nb"):
-            assert node.attr not in compilers, f"line {node.lineno}: use ddp.compiling.kernel"
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("numba"):
-            assert not compilers & {alias.name for alias in node.names}, f"line {node.lineno}: use ddp.compiling.kernel"
+    for name, node in every_node():
+        used = set()
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in ("numba", "nb"):
+            used = {node.attr}
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("numba"):
+            used = {alias.name for alias in node.names}
+        is_there = name == "ddp/compiling/kernel.py"
+        assert is_there or not compilers & used, f"{name}, line {node.lineno}: use ddp.compiling.kernel"
 
 
 VAGUE = re.compile(r"\s*(What|Who|Whoever|Whatever|The same|The converse|It|Nothing|Those|Of|As)\b")
 """Beginnings of docstrings that are neither a verb nor the name of what comes back."""
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_docstrings_begin_with_a_verb_or_a_name(path):
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+def test_docstrings_begin_with_a_verb_or_a_name():
+    for name, node in every_node():
         for statement in node.body if isinstance(getattr(node, "body", None), list) else []:
             if isinstance(statement, ast.Expr) and isinstance(text := getattr(statement.value, "value", None), str):
-                assert not VAGUE.match(text), f"line {statement.lineno}: {text.splitlines()[0]}"
+                assert not VAGUE.match(text), f"{name}, line {statement.lineno}: {text.splitlines()[0]}"
 
 
 @pytest.mark.parametrize("package", PACKAGES)
@@ -111,11 +126,11 @@ DECORATORS = "kernel|inline|of_rods|portable|apart|intrinsic|for_constants|by_ty
 KERNELS = re.compile(rf"^@({DECORATORS})\b", re.MULTILINE)
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_only_modules_of_kernels_leave_their_types_to_numba(path):
-    text = path.read_text(encoding="utf-8")
-    if text.startswith("# mypy: allow"):
-        assert KERNELS.search(text), "it has no kernel: annotate its functions"
+def test_only_modules_of_kernels_leave_their_types_to_numba():
+    for path in SOURCES:
+        text = path.read_text(encoding="utf-8")
+        if text.startswith("# mypy: allow"):
+            assert KERNELS.search(text), f"{path}: it has no kernel: annotate its functions"
 
 
 def _assigned_slices(function):
@@ -130,14 +145,13 @@ def _assigned_slices(function):
                 yield node.lineno
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_kernels_assign_no_arrays_to_slices(path):
+def test_kernels_assign_no_arrays_to_slices():
     """By numba's way of doing it such kernels can be kept in no file."""
-    text = path.read_text(encoding="utf-8")
-    if KERNELS.search(text):
-        functions = [one for one in ast.walk(ast.parse(text)) if isinstance(one, ast.FunctionDef)]
-        kernels = [one for one in functions if KERNELS.match("@" + "".join(map(ast.unparse, one.decorator_list[:1])))]
-        assert not [line for one in kernels for line in _assigned_slices(one)], "assign entry by entry"
+    for name, node in every_node():
+        decorators = node.decorator_list[:1] if isinstance(node, ast.FunctionDef) else []
+        if KERNELS.match("@" + "".join(map(ast.unparse, decorators))):
+            lines = list(_assigned_slices(node))
+            assert not lines, f"{name}, lines {lines}: assign entry by entry"
 
 
 def test_contributing_names_files_that_exist():
@@ -153,17 +167,15 @@ WRITING_INSTRUCTIONS = {
 """Modules that may write LLVM's instructions: only fewer may follow. All of ``ddp/compiling`` has them compiled."""
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_kernels_leave_instructions_to_few_modules(path):
-    name = str(path.relative_to(ROOT))
-    allowed = {"llvmlite.ir"} if name in WRITING_INSTRUCTIONS else set()
-    allowed |= {"llvmlite", "llvmlite.binding"} if name.startswith("ddp/compiling/") else set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+def test_kernels_leave_instructions_to_few_modules():
+    for name, node in every_node():
+        allowed = {"llvmlite.ir"} if name in WRITING_INSTRUCTIONS else set()
+        allowed |= {"llvmlite", "llvmlite.binding"} if name.startswith("ddp/compiling/") else set()
         imported = {alias.name for alias in node.names} if isinstance(node, ast.Import) else set()
         if isinstance(node, ast.ImportFrom):
             imported = {f"{node.module}.{alias.name}" for alias in node.names}
         found = {one for one in imported if one.partition(".")[0] == "llvmlite"}
-        assert found <= allowed, f"line {node.lineno}: use ddp.machine"
+        assert found <= allowed, f"{name}, line {node.lineno}: use ddp.machine"
 
 
 DOCUMENTED = {
@@ -195,10 +207,10 @@ def test_of_the_insides_of_numba_only_what_is_listed_is_reached(path):
             )
 
 
-def imported_of_numba(tree: ast.AST) -> dict[str, str]:
+def imported_of_numba(nodes: list[ast.AST]) -> dict[str, str]:
     """Names that a module's imports of numba bind -> what each is."""
     found = {}
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Import):
             found |= {(alias.asname or "numba"): alias.name for alias in node.names if alias.name.startswith("numba")}
         if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "numba":
@@ -206,13 +218,18 @@ def imported_of_numba(tree: ast.AST) -> dict[str, str]:
     return found
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_what_is_private_to_numba_is_listed_and_nothing_of_it_is_replaced(path):
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    imported = imported_of_numba(tree)
-    private = {what for what in imported.values() if not {what, what.rpartition(".")[0]} & DOCUMENTED}
-    assert private <= PRIVATE
-    for node in ast.walk(tree):
+def test_what_is_private_to_numba_is_listed_and_nothing_of_it_is_replaced():
+    for path in SOURCES:
+        imported = imported_of_numba(nodes_of(path))
+        private = {what for what in imported.values() if not {what, what.rpartition(".")[0]} & DOCUMENTED}
+        assert private <= PRIVATE, path
+        if imported:
+            nothing_is_replaced(path, imported)
+
+
+def nothing_is_replaced(path: Path, imported: dict[str, str]) -> None:
+    """No statement of a module assigns to an attribute of what it imports of numba."""
+    for node in nodes_of(path):
         targets = [*getattr(node, "targets", [])] if isinstance(node, (ast.Assign, ast.Delete)) else []
         targets += [node.target] if isinstance(node, (ast.AugAssign, ast.AnnAssign)) else []
         if isinstance(node, ast.Call) and ast.unparse(node.func) in ("setattr", "delattr"):
@@ -222,4 +239,4 @@ def test_what_is_private_to_numba_is_listed_and_nothing_of_it_is_replaced(path):
             while isinstance(owner, (ast.Attribute, ast.Subscript)):
                 owner = owner.value
             is_numbas = owner is not target and isinstance(owner, ast.Name) and owner.id in imported
-            assert not is_numbas, f"line {node.lineno}: {ast.unparse(target)} is numba's"
+            assert not is_numbas, f"{path}, line {node.lineno}: {ast.unparse(target)} is numba's"
