@@ -1,15 +1,14 @@
 """Kernels that call each other by symbols: the same after a reload, after a change, after a loss, in any process."""
 
 import importlib
-import os
 import pickle
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from fresh import Fresh
 
 from ddp.compiling import library
 from ddp.sweeps import gaps
@@ -55,28 +54,20 @@ def store(context, x, y, out):
 
 PROGRAM = """
 import ctypes
-import numpy as np
-from ddp.compiling import kernel, library
-library.SMALL = 0
-names = []
-with kernel.compilations(names.append):
-    import inner, outer
-    x, out = np.arange(3.0), np.zeros(1)
-    call = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 4)(outer.store.address)
-    call(0, x.ctypes.data, 0, out.ctypes.data)
-    assert out[0] == outer.outer(x) == inner.inner(x, 3.0)
-    assert isinstance(outer.both(x), outer.Both) and 3.0 * outer.both(x).total == out[0]
-print(out[0], *set(("inlined", "inner", "outer")).intersection(names))
+import inner, outer
+x, out = np.arange(3.0), np.zeros(1)
+call = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 4)(outer.store.address)
+call(0, x.ctypes.data, 0, out.ctypes.data)
+assert out[0] == outer.outer(x) == inner.inner(x, 3.0)
+assert isinstance(outer.both(x), outer.Both) and 3.0 * outer.both(x).total == out[0]
+print(out[0])
 """
 
 
-def run(folder: Path) -> tuple[float, set[str]]:
+def run(fresh: Fresh, folder: Path) -> tuple[float, set[str]]:
     """Run the kernels of a folder in a process of their own: (their result, the names of what had to be compiled)."""
-    paths = {"PYTHONPATH": f"{folder}:{Path(__file__).parents[2]}", "MAYNE_CACHE_DIR": str(folder / "cache")}
-    done = subprocess.run([sys.executable, "-Bc", PROGRAM], env=os.environ | paths, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    result, *names = done.stdout.split()
-    return float(result), set(names)
+    (result,), names = fresh.run(folder, PROGRAM)
+    return float(result), {"inlined", "inner", "outer"}.intersection(names)
 
 
 def write(folder: Path, factor: float) -> None:
@@ -85,11 +76,11 @@ def write(folder: Path, factor: float) -> None:
 
 
 @pytest.fixture(scope="module")
-def kept(tmp_path_factory):
+def kept(tmp_path_factory, fresh):
     """(a folder of kernels, a copy of it as the first process left it)."""
     folder, copy = tmp_path_factory.mktemp("kernels"), tmp_path_factory.mktemp("kept")
     write(folder, 1.0)
-    assert run(folder) == (9.0, {"inlined", "inner", "outer"})
+    assert run(fresh, folder) == (9.0, {"inlined", "inner", "outer"})
     return folder, shutil.copytree(folder, copy, dirs_exist_ok=True)
 
 
@@ -101,20 +92,20 @@ def again(kept):
     return shutil.copytree(copy, folder)
 
 
-def test_another_process_compiles_nothing_and_finds_the_same(again):
-    assert run(again) == (9.0, set())
+def test_another_process_compiles_nothing_and_finds_the_same(fresh, again):
+    assert run(fresh, again) == (9.0, set())
 
 
-def test_what_is_lost_is_compiled_again_for_those_who_call_it(again):
+def test_what_is_lost_is_compiled_again_for_those_who_call_it(fresh, again):
     lost = list((again / "cache").rglob("inner.inner-*"))
     assert lost
     for path in lost:
         path.unlink()
-    assert run(again) == (9.0, {"inner"})
+    assert run(fresh, again) == (9.0, {"inner"})
 
 
 @pytest.mark.parametrize("damage", ["cut short", "empty", "one bit", "swapped", "a folder"])
-def test_what_cannot_be_read_is_compiled_again(again, damage):
+def test_what_cannot_be_read_is_compiled_again(fresh, again, damage):
     files = sorted((again / "cache" / "kernels").glob("*.kernel"))
     contents = [path.read_bytes() for path in files]
     for k, (path, kept) in enumerate(zip(files, contents, strict=True)):
@@ -131,14 +122,14 @@ def test_what_cannot_be_read_is_compiled_again(again, damage):
                     "swapped": contents[k - 1],
                 }[damage]
             )
-    assert run(again) == (9.0, {"inlined", "inner", "outer"})
+    assert run(fresh, again) == (9.0, {"inlined", "inner", "outer"})
     if damage == "one bit":  # whatever was there, it is written alike
-        assert run(again) == (9.0, set())
+        assert run(fresh, again) == (9.0, set())
 
 
-def test_a_change_reaches_the_callers_in_other_files(again):
+def test_a_change_reaches_the_callers_in_other_files(fresh, again):
     write(again, 2.0)
-    assert run(again) == (18.0, {"inner", "outer"})
+    assert run(fresh, again) == (18.0, {"inner", "outer"})
 
 
 def test_a_module_imported_again_is_called_anew(tmp_path, monkeypatch):
