@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from thorough import cases
 
 import ddp
 import problems
@@ -13,6 +14,7 @@ from ddp.interior.solve import is_small
 from ddp.models.regularization import ByRatio
 from ddp.systems.structure import is_underactuated
 from dynamics import ContinuousDynamics, RobotDynamics
+from dynamics.steps import routines
 from mayne import SO3, Euclidean, FunctionDynamics
 from problems.costs import Quadratic
 
@@ -44,8 +46,19 @@ def compare(problem, over, solver=None, batch=None):
     return found
 
 
-@pytest.mark.parametrize("name", [*SMALL, "quadrotor/loop"])
-def test_a_batch_takes_the_iterations_of_a_loop_to_the_same_optima(name):
+@pytest.fixture(autouse=True)
+def _code_of_all_robots(monkeypatch):
+    """Code of a robot's own compiles for seconds: it is tried below, and in dynamics/test_routines.py."""
+    monkeypatch.setattr(routines, "MOST", 0)
+
+
+SHARED = [(name, 0) for name in ("arm/reach", "quadrotor/loop")]
+OF_THEIR_OWN = [(name, routines.MOST) for name in (*SMALL, "quadrotor/loop")]
+
+
+@pytest.mark.parametrize(("name", "most"), cases([*SHARED, *OF_THEIR_OWN], [*SHARED, *OF_THEIR_OWN[:2]]))
+def test_a_batch_takes_the_iterations_of_a_loop_to_the_same_optima(name, most, monkeypatch):
+    monkeypatch.setattr(routines, "MOST", most)
     problem = SMALL.get(name) or problems.find(name).build()
     batch = ddp.Batch(problem, 12)
     assert batch.obstacle == ""

@@ -5,6 +5,7 @@ import ctypes
 import numpy as np
 import pytest
 from test_sized_sweep import N, random_derivatives, second_order, swept
+from thorough import cases
 
 from ddp.sweeps.lane_sweep import eight_sweeps, eight_sweeps_of
 
@@ -51,7 +52,8 @@ class Eight:
         return tuple(found[back].copy() for found in (s.failed, self.k, self.K, -s.change, s.steepest))
 
 
-SIZES = pytest.mark.parametrize(("n", "nu", "h", "bent"), [(2, 1, 0.0, []), (4, 3, 0.0, []), (4, 2, 0.1, [])])
+KINDS = [(2, 1, 0.0, []), (4, 2, 0.1, []), (4, 3, 0.0, [])]
+SIZES = pytest.mark.parametrize(("n", "nu", "h", "bent"), cases(KINDS, KINDS[:2]))
 
 
 @pytest.mark.parametrize("torn", [False, True])

@@ -8,6 +8,7 @@ import numpy as np
 import pinocchio as pin
 import pytest
 from oracles import random_state, random_tree
+from thorough import cases
 
 import dynamics
 from ddp.machine.following import eight_of
@@ -42,7 +43,10 @@ def differentiated(made, system, X, U, weights):
     return A, B, T
 
 
-@pytest.mark.parametrize(("seed", "integrator"), [(0, "semi-implicit-euler"), (12, "semi-implicit-euler"), (2, "rk4")])
+KNOWN = [(0, "semi-implicit-euler"), (2, "rk4"), (12, "semi-implicit-euler")]
+
+
+@pytest.mark.parametrize(("seed", "integrator"), cases(KNOWN, KNOWN[:2]))
 def test_a_robot_s_own_code_computes_what_that_of_all_does(seed, integrator, rng):
     robot = random_tree(seed, bodies=3)
     assert robot.nv <= routines.MOST
