@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from oracles import random_state, random_tree
+from thorough import cases
 
 import ddp
 import dynamics
@@ -39,7 +40,7 @@ def played(solution, policy, delay, noise=0.0):
     return np.array(sent)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", cases(range(6), [1, 2]))
 @pytest.mark.parametrize("delay", [0.0, 0.002, 0.007])
 def test_delays_are_learned_and_none_is_imagined(seed, delay):
     solution = moving(seed)

@@ -7,6 +7,7 @@ import pytest
 from oracles import chain_of
 from recursion import dense_sweep as dense_recursion
 from systems import Quadratic
+from thorough import cases
 
 import ddp
 from ddp.derivatives import Derivatives
@@ -188,8 +189,12 @@ def assert_same(sweep, k, K, expected):
     assert sweep.expected == pytest.approx(expected.expected, abs=1e-10 * scale)
 
 
-@pytest.mark.parametrize("kinds", SPACES)
-@pytest.mark.parametrize("nu", [1, 4, 7, 13, 32])
+SIZES = [(kinds, nu) for kinds in SPACES for nu in (1, 4, 7, 13, 32)]
+
+
+@pytest.mark.parametrize(
+    ("kinds", "nu"), cases(SIZES, [(SPACES[0], 1), (SPACES[1], 13), (SPACES[2], 4), (SPACES[3], 32)])
+)
 def test_open_gaps_on_manifolds_are_those_of_the_textbook_recursion(rng, kinds, nu):
     system, gaps = on_manifold(rng, kinds, nu)
     gaps[3] = 0.0
@@ -205,8 +210,10 @@ def test_open_gaps_on_manifolds_are_those_of_the_textbook_recursion(rng, kinds, 
             assert_same(sweep, sweep.k, sweep.K, expected)
 
 
-@pytest.mark.parametrize("kinds", SPACES[:3])
-@pytest.mark.parametrize("nu", [1, 2, 4])
+SMALL = [(kinds, nu) for kinds in SPACES[:3] for nu in (1, 2, 4)]
+
+
+@pytest.mark.parametrize(("kinds", "nu"), cases(SMALL, [(SPACES[0], 1), (SPACES[1], 2), (SPACES[2], 4)]))
 @pytest.mark.parametrize("torn", [False, True])
 def test_controls_are_held_where_the_minimum_of_the_whole_horizon_has_them(rng, kinds, nu, torn):
     system, gaps = on_manifold(rng, kinds, nu)

@@ -5,6 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 from systems import Quadratic, cartpole, pendulum
+from thorough import cases
 
 import ddp
 from ddp.compiling import kernel
@@ -287,7 +288,7 @@ def power(x, u):
 def test_processes_hold_the_first_row_that_another_state_has_controls_change():
     bound = ddp.Inequality(power, lower=-2.0, upper=2.0)
     problem = dataclasses.replace(pendulum(horizon=20), constraints=[bound])
-    states, costs = ([0.0, 0.0], [0.1, 1.0], [0.3, -1.5]), []
+    states, costs = cases([[0.0, 0.0], [0.1, 1.0], [0.3, -1.5]], [[0.0, 0.0], [0.1, 1.0]]), []
     for workers in (1, "processes:2"):
         with ddp.RecedingHorizon(problem, ddp.ILQR(max_iterations=20), workers=workers) as controller:
             costs.append([controller.solve(np.array(x)).cost for x in states])

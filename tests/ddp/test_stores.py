@@ -22,6 +22,7 @@ import zarr
 from benchmarks.processes import session
 from many_systems import drift, files_of, of, straight
 from scipy.interpolate import CubicSpline
+from thorough import cases
 
 import ddp
 import problems
@@ -88,12 +89,20 @@ def begun(path, problem, over, start):
             ddp.solve_many(problem, over, FEW, executor=1, start=start, into=path, progress=interrupt)
 
 
-@pytest.mark.parametrize("start", [None, "neighbours"])
-@pytest.mark.parametrize("left", [
-    lambda whole: b"", lambda whole: b"no rows", lambda whole: b"\x93NUMPY\x01\x00\xff\x00{",
-    lambda whole: whole[: len(whole) // 2], lambda whole: whole[:80] + bytes(len(whole) - 80),
-    lambda whole: whole[:-500] + bytes(500),
-])  # fmt: skip
+LEFT = {
+    "nothing": lambda whole: b"", "no rows": lambda whole: b"no rows",
+    "no head": lambda whole: b"\x93NUMPY\x01\x00\xff\x00{", "a half": lambda whole: whole[: len(whole) // 2],
+    "zeros": lambda whole: whole[:80] + bytes(len(whole) - 80),
+    "zeros at the end": lambda whole: whole[:-500] + bytes(500),
+}  # fmt: skip
+"""Files of a power cut, of whole ones."""
+
+ENDS = [(start, left) for start in (None, "neighbours") for left in LEFT]
+
+
+@pytest.mark.parametrize(
+    ("start", "left"), cases(ENDS, [(None, "no head"), ("neighbours", "a half"), ("neighbours", "zeros at the end")])
+)
 def test_parts_that_a_power_cut_has_left_are_solved_again(start, left, problem, over, tmp_path):
     path = tmp_path / "a.zarr"
     begun(path, problem, over, start)
@@ -101,7 +110,7 @@ def test_parts_that_a_power_cut_has_left_are_solved_again(start, left, problem, 
     kinds = ("rows", "policies") if start else ("rows",)
     for i, kind in enumerate(kinds):
         part = sorted((tmp_path / "a.zarr.parts").glob(f"{kind}-*.npy"))[-i]
-        part.write_bytes(left(part.read_bytes()))
+        part.write_bytes(LEFT[left](part.read_bytes()))
     assert 0 < ddp.Solutions.open(path).waiting < before
     again = ddp.solve_many(problem, over, FEW, executor=1, start=start, into=path)
     assert of(again) == of(ddp.solve_many(problem, over, FEW, executor=1, start=start, into=tmp_path / "b.zarr"))

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from systems import FailsLate, Quadratic, failing_pendulum, pendulum, user_pendulum
+from thorough import cases
 
 import ddp
 import problems
@@ -44,7 +45,10 @@ def _nothing_left_behind():
     assert shared_memory() <= before
 
 
-@pytest.mark.parametrize(("make", "workers"), [(pendulum, 3), (user_pendulum, 2)])
+@pytest.mark.parametrize(
+    ("make", "workers"),
+    cases([(pendulum, 2), (pendulum, 3), (user_pendulum, 2)], [(pendulum, 2), (user_pendulum, 2)]),
+)
 def test_results_are_the_same_to_the_last_bit_for_any_number_of_workers(make, workers):
     alone, shared = ddp.solve(make()), ddp.solve(make(), workers=workers)
     for name in ("X", "U", "k", "K"):
@@ -305,7 +309,7 @@ def said_at_an_interrupt(process) -> str:
     return errors
 
 
-@pytest.mark.parametrize("to_the_group", [False, True])
+@pytest.mark.parametrize("to_the_group", cases([True, False], [True]))
 def test_an_interrupt_leaves_no_process_no_memory_and_no_noise(tmp_path, to_the_group):
     process = run(tmp_path / "long.py", LONG, start_new_session=True)
     workers = [int(pid) for pid in process.stdout.readline().split()]

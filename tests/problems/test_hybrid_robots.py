@@ -10,6 +10,7 @@ import pinocchio as pin
 import pytest
 from oracles import fourth_order
 from rod_oracles import SILICONE, moved
+from thorough import cases
 
 import ddp
 import dynamics
@@ -142,7 +143,7 @@ ASKED = {
 }
 
 
-@pytest.mark.parametrize("name", ASKED)
+@pytest.mark.parametrize("name", cases(list(ASKED), ["frame_placement", "inverse_dynamics"]))
 def test_costs_of_users_may_ask_for_quantities_of_robots_with_rods(name):
     robot = build()
     q, v = state(robot)
