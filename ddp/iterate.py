@@ -128,12 +128,11 @@ class Iterate:
     def backward(self) -> Backward:
         """The sweeps, made or taken over when they are first asked for: full-space steps have their own."""
         if self._backward is None:
-            kept, name = self.work.kept, (*self._sweeps, self.limited)
-            dynamics, traced = self.problem.dynamics, self.problem.traces[1]
+            kept, name, problem = self.work.kept, (*self._sweeps, self.limited), self.problem
             found = kept.get(name)
-            if found is None or found[0] is not dynamics or found[1] is not traced:
-                found = kept[name] = dynamics, traced, self._made()
-            self.adopt(found[2])
+            if found is None or not found.turned(problem.dynamics, problem.structure):
+                found = kept[name] = self._made()
+            self.adopt(found)
         assert self._backward is not None
         return self._backward
 

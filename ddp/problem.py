@@ -30,7 +30,7 @@ from ddp.protocols import Array, CostFunction, Term
 from ddp.sanity import look
 from ddp.systems.derived_dynamics import as_system
 from ddp.systems.structure import Structure, structure_of
-from ddp.systems.system import Expansion, System, ability
+from ddp.systems.system import Expansion, System, ability, traced_of
 
 Rollouts = tuple[Array, Array, Array]
 """Trajectories of several step lengths: states (S, N+1, nx), controls (S, N, nu), notes (S, N, .), or none at all."""
@@ -184,7 +184,7 @@ class Problem:
     @property
     def traces(self) -> tuple[object, object]:
         """Objects that `renew` replaces where it traces functions again: of the cost, and of the dynamics."""
-        return self.objective, getattr(self.dynamics, "traced", None)
+        return self.objective, traced_of(self.dynamics)
 
     def with_guess(self, guess: Start) -> Problem:
         """Copy that `solve` starts from another guess; nothing but that is checked again or copied."""
@@ -337,11 +337,6 @@ class Problem:
         memo |= {id(self): twin} | locked(self)
         vars(twin).update(copy.deepcopy(vars(self), memo))
         return twin
-
-    def differs_in_numbers(self, other: Problem) -> bool:
-        """Whether it is the other but for numbers: x0, limits of controls, those of terms, constraints that moved."""
-        alike = self.dynamics is other.dynamics and self.objective.runs is other.objective.runs
-        return alike and (self._before or self).placed is (other._before or other).placed
 
     def twin(self, **fields: Any) -> Problem:
         """Shallow copy with other fields, which are not checked; it shares all else, cached properties too."""

@@ -20,7 +20,7 @@ from ddp.iterate import Iterate
 from ddp.machine.carved import carved
 from ddp.machine.number import WIDTH
 from ddp.machine.trajectories import Lengths, Trajectory
-from ddp.machine.written import address, assign, filled, read_all, read_like, write_like
+from ddp.machine.written import address, assign, filled, point_to, read_all, read_like, write_like
 from ddp.models.attempt import NAMES, HessianModel, Limits
 from ddp.models.built_in import Mixed, Model
 from ddp.models.globalisation import Globalisation
@@ -31,7 +31,7 @@ from ddp.sweeps.outcome import BY_NUMBER, NONE, Sweep
 from ddp.sweeps.sized_limits import within_function
 from ddp.sweeps.sized_sweep import weigh_of
 from ddp.sweeps.sweeping import sweep_function, sweeping_of
-from ddp.systems.system import Routines, ability
+from ddp.systems.system import Routines, System, ability
 
 C_FUNCTION = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 4)
 
@@ -73,7 +73,7 @@ def expect_others(kept: dict[Any, Any], solver: DDP) -> None:
 class Chosen:
     """Choice between iterations in Python and compiled ones, for one solve; after these, `leave` brings all up to date.
 
-    Compiled ones pay from the second solve of a problem on, whose memory serves again, after `SOON` iterations of a
+    Compiled ones pay from the second solve of a problem on, or of another in its memory, after `SOON` iterations of a
     first one, and where the last solve of the kind took `WORTH` of them. The first solve of each kind in a process
     begins with them where the process compiles kernels, so that later ones compile nothing. Where all came from the
     cache it takes Python's alone: to load the others costs half
@@ -95,9 +95,8 @@ class Chosen:
         problem, d, name = iterate.problem, iterate.problem.dynamics, self._name
         kind, found = (type(d), d.n, d.nu, getattr(d, "integrator", ""), *name), kept.get(name)
         self._kind, self._limited, self._loop, self._possible = kind, iterate.limited, None, True
-        if isinstance(found, Alone) and found.fits(problem, solver):
+        if isinstance(found, Alone) and found.turned(problem, solver):
             iterate.adopt(found.backward)
-            found.turn_to(problem)
             self._loop = found
         elif found == ONCE or _KINDS.get(kind, 0) >= WORTH or (kind not in _KINDS and has_compiled()):
             self._begin()
@@ -158,10 +157,11 @@ class Alone:
         problem, backward, out = iterate.problem, iterate.backward, iterate.work.derivatives
         d, N = problem.dynamics, problem.horizon
         nx, n, nu = d.nx, d.n, d.nu
-        self._dynamics, self.backward = d, backward
-        self._options, self._traced = _options(solver), problem.traces[1]
-        self._shapes, self._table = problem.objective.runs, problem.objective.table
-        self._limits = problem.lower, problem.upper
+        self.backward = backward
+        self._system: tuple[System, object] | None = backward.system
+        self._routines: Routines | None = routines
+        self._runs, self._lanes, self._options = problem.objective.runs, problem.lanes, _options(solver)
+        self._table, self._limits = problem.objective.table, (problem.lower, problem.upper)
         self.at: tuple[Iterate, Model] | None = None
         own, at = carved(_shapes(N, nx, n, nu, problem.lanes))
         self._own, self.X, self.U, self._numbers = own, own["X"], own["U"], own["numbers"]
@@ -212,21 +212,48 @@ class Alone:
         self._worker.lanes = np.array([self._lane.address])
         self._lengths.lower, self._lengths.upper = address(self._worker.lower), address(self._worker.upper)
 
-    def fits(self, problem: Problem, solver: DDP) -> bool:
-        """Whether this memory serves a problem: the last one, but for numbers of its terms, x0 and limits."""
-        alike = problem.dynamics is self._dynamics and problem.traces[1] is self._traced
-        return alike and problem.objective.runs is self._shapes and _options(solver) == self._options
+    def turned(self, problem: Problem, solver: DDP) -> bool:
+        """Turn to a problem whose dynamics have this structure, or to the last one again.
 
-    def turn_to(self, problem: Problem) -> None:
-        """Serve another problem, or the last one again."""
+        False, and nothing is done, for any other.
+        """
+        alike = problem.objective.has_runs(self._runs) and problem.lanes == self._lanes
+        if not (alike and _options(solver) == self._options and self._has_turned(problem, solver)):
+            return False
+        self._turn_to(problem)
+        return True
+
+    def _has_turned(self, problem: Problem, solver: DDP) -> bool:
+        """Turn to the dynamics of a problem; False if they have another structure, or no routines."""
+        backward = self.backward
+        if not backward.turned(problem.dynamics, problem.structure):
+            return False
+        if backward.system is self._system:
+            return True
+        self._system, self._routines = None, None  # whose memory is free for the next ones
+        routines = routines_of(problem, True)
+        if routines is None:
+            return False
+        self._system, self._routines = backward.system, routines
+        contract = routines.address("contract") if solver.hessian != "gauss-newton" else 0
+        point_to(
+            self._worker, expand=routines.address("expand"), context=routines.context, contract=contract,
+            hands_over=int(solver.hands_over(problem)),
+        )  # fmt: skip
+        point_to(self._single, track=routines.address("track"))
+        backward.lend(ctypes.c_void_p.from_buffer(self._second).value or 0, self._whole, self._blocks)
+        return True
+
+    def _turn_to(self, problem: Problem) -> None:
+        """Serve another problem of the same dynamics, or the last one again."""
         self.at, table = None, problem.objective.table
         if table is self._table and problem.lower is self._limits[0] and problem.upper is self._limits[1]:
             return
-        worker, lengths, self._limits = self._worker, self._lengths, (problem.lower, problem.upper)
-        self._table, self._lane.table = table, address(table)
-        worker.terms, worker.lower, worker.upper = len(table), problem.lower, problem.upper
-        worker.limited = int(problem.limited)
-        lengths.lower, lengths.upper = address(worker.lower), address(worker.upper)
+        self._table, self._limits = table, (problem.lower, problem.upper)
+        lower, upper = map(address, self._limits)
+        point_to(self._lane, table=address(table))
+        point_to(self._worker, terms=len(table), lower=lower, upper=upper, limited=int(problem.limited))
+        point_to(self._lengths, lower=lower, upper=upper)
 
     def improve(self) -> Improved | None:
         """Make an iteration; None, after `leave`, if no sweep succeeds."""

@@ -262,7 +262,7 @@ def worker_of(problem: Problem, solver: DDP, routines: Routines, **given: Any) -
         factor=steps.factor, short=steps.short, long=steps.long, floor=ratio.floor,  # type: ignore[union-attr]
         taken=np.zeros(WIDTH, dtype=np.int64), **given,
     )  # fmt: skip
-    return worker, (runs, separable, costs, routines)
+    return worker, (runs, separable, costs)
 
 
 class Native:

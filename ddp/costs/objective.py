@@ -252,12 +252,15 @@ class Objective:
         """Terms, if all of them are compiled and read no notes."""
         return None if self.interpreted or self.noted else self.table
 
+    def has_runs(self, runs: NDArray[np.int64]) -> bool:
+        """Whether `runs` are these."""
+        return self.runs is runs or self.runs.tobytes() == runs.tobytes()
+
     def has_shapes_of(self, other: Objective) -> bool:
         """Whether all terms are compiled, and separable where another's are: its memory serves for these terms too."""
         if self is other:
             return True
-        runs = self.runs is other.runs or np.array_equal(self.runs, other.runs)
-        return runs and self.compiled_alone is not None and len(self.table) == len(other.table)
+        return self.has_runs(other.runs) and self.compiled_alone is not None and len(self.table) == len(other.table)
 
     def _in_python(self, start: int, stop: int, noted: bool = False) -> list[Entry]:
         """Terms of `within` that are not compiled; ``noted``: nor do they read notes."""

@@ -76,19 +76,27 @@ def c_function(template: Callable[..., Any], outline: Any, **kernels: Any) -> An
 
 def words_of(value: Any, kept: list[Any]) -> list[int]:
     """A value as words: of an array its address and shape, of a tuple those of its parts; ``kept`` holds the arrays."""
-    if isinstance(value, np.ndarray):
+    words: list[int] = []
+    _add_words(value, words, kept)
+    return words
+
+
+def _add_words(value: Any, words: list[int], kept: list[Any]) -> None:
+    if isinstance(value, tuple):
+        for part in value:
+            _add_words(part, words, kept)
+    elif isinstance(value, np.ndarray):
         array = np.ascontiguousarray(value)
         kept.append(array)
-        return [address(array), *array.shape]
-    if isinstance(value, Struct):
+        words += (address(array), *array.shape)
+    elif isinstance(value, Struct):
         kept.append(value)
-        return [value.start]  # kernels see its own type
-    if isinstance(value, tuple):
-        return [word for part in value for word in words_of(part, kept)]
-    if isinstance(value, Bound):
+        words.append(value.start)  # kernels see its own type
+    elif isinstance(value, Bound):
         kept.append(value)
-        return [value.address, value.context]
-    return [int(np.float64(value).view(np.int64)) if isinstance(value, float) else int(value)]
+        words += value._here[:2]
+    else:
+        words.append(int(np.float64(value).view(np.int64)) if isinstance(value, float) else int(value))
 
 
 def outline_of(value: Any) -> Any:

@@ -9,7 +9,8 @@ import io
 import pickle
 import sys
 from abc import ABCMeta
-from collections.abc import Iterator, MutableMapping, Sequence
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from functools import lru_cache
 from types import FunctionType, ModuleType
 from typing import Any, NamedTuple, TypeAlias
 
@@ -212,6 +213,13 @@ def _view(buffer: memoryview, offset: int, shape: tuple[int, ...], kind: str, ho
     return array
 
 
+@lru_cache(maxsize=64)
+def _details(pickled: bytes) -> Mapping[str, tuple[str, Any]]:
+    """Values of a struct as they are sent: structs of the same shapes have the same."""
+    found: dict[str, tuple[str, Any]] = pickle.loads(pickled)
+    return found
+
+
 class _Values(MutableMapping[str, Any]):
     """Values of a struct by their names, looked up when somebody asks."""
 
@@ -224,7 +232,7 @@ class _Values(MutableMapping[str, Any]):
     def _all(self) -> dict[str, Any]:
         """Values by name, each a pair of its kind and what it is made of, until somebody asks for it."""
         if self._found is None:
-            self._found = pickle.loads(self._pickled)
+            self._found = dict(_details(self._pickled))
         return self._found
 
     def __getitem__(self, name: str) -> Any:

@@ -79,6 +79,13 @@ def read_all(struct: Struct, names: tuple[str, ...]) -> list[Any]:
     return [unpack_from(places[name][0], words, places[name][1])[0] for name in names]
 
 
+def point_to(struct: Struct, **addresses: int) -> None:
+    """Write addresses and other integers by name, of arrays of the same shapes; for kernels alone, see `assign`."""
+    words, places = struct._words, struct._places
+    for name, value in addresses.items():
+        words[places[name]] = value
+
+
 class Numbers:
     """Numbers of a struct that kernels write, as attributes: read and written where kernels have them."""
 

@@ -6,16 +6,18 @@ What users write in Python holds that lock, and needs processes (process_pool.py
 """
 
 import itertools
+import operator
 import os
 import threading
 import time
+import weakref
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, cast
+from typing import Any, Self, cast
 
 import numpy as np
 
@@ -117,6 +119,17 @@ def thread_safe(problem: Problem) -> bool:
     return all(ability(part, "thread_safe") for part in parts)
 
 
+def common(problem: Problem) -> tuple[object, ...]:
+    """Objects that problems share which differ in numbers: x0, limits, those of terms, constraints that moved."""
+    return problem.dynamics, problem.objective.runs, (problem._before or problem).placed
+
+
+def sizes(problem: Problem) -> tuple[object, ...] | None:
+    """Everything about a problem that memory for its derivatives depends on; None where there are constraints."""
+    d, runs = problem.dynamics, problem.objective.runs.tobytes()
+    return None if problem.placed else (problem.horizon, d.nx, d.n, d.nu, d.record_size, problem.lanes, runs)
+
+
 class _Local(Differentiator):
     """Everything in this thread."""
 
@@ -139,18 +152,22 @@ class _Local(Differentiator):
     def make(self, X: Array, U: Array, made: int) -> None:
         self._problem.expand(X, U, self.derivatives, 0, len(X), made)
 
-    def turned(self, problem: Problem) -> bool:
-        """Turn to a problem that differs from its own in numbers alone; False, and nothing is done, for any other."""
-        if not problem.differs_in_numbers(self._problem):
-            return False
-        if problem.objective is not self._problem.objective:
-            self.turn_to(problem)
+    def rest(self) -> None:
+        """Let go of the problem, until `wake`.   last: a weak reference to it."""
+        self.common, self.sizes, self.last = common(self._problem), sizes(self._problem), weakref.ref(self._problem)
+        del self._problem
+
+    def wake(self, problem: Problem) -> Self:
+        """Itself, for a problem that has the last one's objects or sizes."""
         self._problem = problem
-        return True
+        return self
 
 
 class _Recent(threading.local):
-    """Derivatives of a thread's last solves, for the next ones of problems that differ in numbers alone."""
+    """Derivatives of a thread's last solves, for the next ones of problems that differ in numbers alone.
+
+    Those whose problem is gone, or which would have to go, serve others of the same sizes: memory there, no number.
+    """
 
     def __init__(self) -> None:
         self._works: list[_Local] = []
@@ -158,16 +175,26 @@ class _Recent(threading.local):
     def keep(self, work: Differentiator) -> None:
         """Keep what one thread made, and no more than `MOST_KEPT` and `LARGEST`: the oldest go first."""
         if isinstance(work, _Local):
+            work.rest()
             self._works.append(work)
-        while len(self._works) > MOST_KEPT or sum(own.derivatives.exact.size for own in self._works) > LARGEST:
+        while _are_too_many(self._works):
             del self._works[0]
 
     def take(self, problem: Problem) -> _Local | None:
-        """Derivatives of a problem with such terms, and the same constraints and dynamics, if there are any."""
-        for k, work in enumerate(self._works):
-            if work.turned(problem):
-                return self._works.pop(k)
-        return None
+        """Derivatives of a problem with such terms, and the same constraints and dynamics, or of such sizes."""
+        works, objects, numbers = self._works, common(problem), sizes(problem)
+        found = [k for k, own in enumerate(works) if all(map(operator.is_, own.common, objects))]
+        if not found and numbers is not None:
+            alike = [k for k, own in enumerate(works) if own.sizes == numbers]
+            found = [k for k in reversed(alike) if works[k].last() is None]
+            if not found and alike and _are_too_many([*works, works[alike[0]]]):
+                found = alike
+        return works.pop(found[0]).wake(problem) if found else None
+
+
+def _are_too_many(works: Sequence[_Local]) -> bool:
+    """Whether these are more than a thread keeps."""
+    return len(works) > MOST_KEPT or sum(own.derivatives.exact.size for own in works) > LARGEST
 
 
 _recent = _Recent()

@@ -27,14 +27,13 @@ policy, downwards, and ``expected`` what the full step brings. Without gaps and 
 """
 
 from collections.abc import Callable
-from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ddp.derivatives import Derivatives, contract_with
 from ddp.machine.aligned import aligned_zeros
-from ddp.machine.written import assign, copied, read_all
+from ddp.machine.written import assign, copied, point_to, read_all
 from ddp.protocols import Array
 from ddp.sweeps.horizon import Horizon, horizon_of
 from ddp.sweeps.limits import Scratch, scratch_of
@@ -44,8 +43,8 @@ from ddp.sweeps.segments import Segments, cut
 from ddp.sweeps.sized_limits import within_function
 from ddp.sweeps.sized_sweep import weigh_of
 from ddp.sweeps.sweeping import call, recur, sweep_function, sweeping_of
-from ddp.systems.structure import Structure, numbers_of_blocks, structure_of
-from ddp.systems.system import Contraction, System
+from ddp.systems.structure import Structure, are_equal, numbers_of_blocks, structure_of
+from ddp.systems.system import Contraction, System, traced_of
 
 Swept = tuple[int, float, float, float]
 """The knot that failed, -1 if none did; slope and change of the cost along the policy; max-norm of the gradient."""
@@ -65,13 +64,13 @@ class Recursion:
         whole: bool,
     ) -> None:  # fmt: skip
         N, n, nu = derivatives.B.shape
-        steps, closing = structure.halves, dynamics.closing()
-        bends = np.zeros((N if whole and closing.address else 1, 2, n, n))
-        self.horizon = horizon_of(derivatives, second, steps, closing, bends, structure.blocks, whole)
+        steps, self.closing = structure.halves, dynamics.closing()
+        bends = np.zeros((N if whole and self.closing.address else 1, 2, n, n))
+        self.horizon = horizon_of(derivatives, second, steps, self.closing, bends, structure.blocks, whole)
         self.horizon.limited = int(limited)
         self.sizes = sizes = n, nu, structure.swept[0] > 0.0, len(steps[1])
-        owner = RoomOwner(*sizes)
-        self._alive, self.room = (closing, owner), owner.address
+        self._owner = RoomOwner(*sizes)
+        self.room = self._owner.address
         self.sweeping = sweeping_of(sweep_function(*sizes).address, N, self.room, self.horizon.address)
         self.scratch, self._within = scratch_of(N, n, nu) if limited else None, within_function(n, nu)
 
@@ -103,6 +102,7 @@ class Backward:
         with V_x, sweeps that have any are of one piece all the same.
     structure: of the dynamics, if it is known.
     address, room: of the `Horizon`, for kernels, and of the `Room` that sweeps work in.
+    system: the dynamics and the trace of their function, another object whenever sweeps have `turned` to others.
     """
 
     def __init__(
@@ -111,9 +111,9 @@ class Backward:
         segments: int = 1, structure: Structure | None = None,
     ) -> None:  # fmt: skip
         N, n, nu = derivatives.B.shape
-        known = structure or structure_of(dynamics)
-        self._dynamics, self._reuse = dynamics, reuse
-        self._contract = contract or partial(contract_with, dynamics, derivatives.record)
+        self._structure = known = structure or structure_of(dynamics)
+        self.system, self._reuse = (dynamics, traced_of(dynamics)), reuse
+        self._contract, self._record = contract, derivatives.record
         self._chosen = multipliers if multipliers in (VALUE, COSTATE) else ""
         self._at_once = known.batched or multipliers == POLICY
         self._blockwise = known.blockwise and multipliers != VALUE
@@ -165,7 +165,7 @@ class Backward:
     def _contract_within(self) -> None:
         """Let sweeps contract the dynamics' second order: its C function is not compiled before it is wanted."""
         if self._contraction is None:
-            self._contraction = self._dynamics.contraction()
+            self._contraction = self.system[0].contraction()
             for horizon in (self._horizon, *self._others):
                 horizon.contraction, horizon.context = self._contraction[:2]
 
@@ -175,20 +175,41 @@ class Backward:
         assert self._contraction is not None
         return self._contraction
 
+    def turned(self, dynamics: System, structure: Structure) -> bool:
+        """Turn to another system of the same sizes and structure, or to the same one once its function is traced anew.
+
+        False, and nothing is done, for any other.
+        """
+        traced, recursion, horizon = traced_of(dynamics), self._recursion, self._horizon
+        if dynamics is self.system[0] and traced is self.system[1]:
+            return True
+        closing = dynamics.closing()
+        if not are_equal(structure, self._structure) or (closing.address != 0) != (recursion.closing.address != 0):
+            return False
+        self.system, self._contraction, self._others, recursion.closing = (dynamics, traced), None, [], closing
+        point_to(horizon, contraction=0, context=0, closing=closing.address, closing_context=closing.context)
+        return True
+
     def horizons(self, contraction: int) -> tuple[Horizon, Horizon | None]:
         """All that sweeps read and write, with second orders as Hessians, and as blocks where dynamics know them.
 
         contraction: address of a C function for sweeps to call until `contraction` is known.
         """
-        whole, known = copied(self._horizon), self._contraction
+        whole, blocks = copied(self._horizon), None
         whole.T, whole.in_blocks = self._second, 0
-        whole.contraction, whole.context = (contraction, 0) if known is None else known[:2]
-        self._others = [whole]
-        if not self._blockwise:
-            return whole, None
-        blocks = copied(whole)
-        blocks.T, blocks.in_blocks = self._in_blocks, 1
+        if self._blockwise:
+            blocks = copied(whole)
+            blocks.T, blocks.in_blocks = self._in_blocks, 1
+        self.lend(contraction, whole, blocks)
         return whole, blocks
+
+    def lend(self, contraction: int, whole: Horizon, blocks: Horizon | None) -> None:
+        """Give `horizons` the C functions of the system, which they have until `turned` tells of another."""
+        closing, (function, context) = self._recursion.closing, (self._contraction or (contraction, 0))[:2]
+        functions = {"contraction": function, "closing": closing.address}
+        for horizon in (whole,) if blocks is None else (whole, blocks):
+            point_to(horizon, **functions, context=context, closing_context=closing.context)
+        self._others = [whole]
 
     @property
     def state(self) -> tuple[int, int]:
@@ -293,7 +314,10 @@ class Backward:
         """Contract the second order of all knots in one batch, with weights that are known before the sweep."""
         call(self._weigh.address, self._horizon.address, int(multiplier == POLICY), 0, 0)
         second = self._in_blocks if self._blockwise else self._second
-        self._contract(self._weights, second, self._blockwise)
+        if self._contract is None:
+            contract_with(self.system[0], self._record, self._weights, second, self._blockwise)
+        else:
+            self._contract(self._weights, second, self._blockwise)
         self._take(second)
         self.age = 0
 

@@ -361,6 +361,11 @@ class Abilities(Protocol):
         """Derivatives (M, n) of the next state by how long the knots 0 .. M-1 take, tangent vectors there."""
 
 
+def traced_of(system: Any) -> Any:
+    """The trace of a system's function, another one once it is traced anew; None if it has none."""
+    return getattr(system, "traced", None)
+
+
 def ability(system: Any, name: str) -> Any:
     """An optional member of a system: a value or its default, a method or None."""
     default = getattr(Abilities, name)

@@ -225,9 +225,11 @@ def routines_of(
     alone: whether they are for one problem, and of all robots; or for many, and compiled for this robot if ``own`` code
         is worth it.
     """
-    nx = tree.nq + tree.nv
-    following = 0 if alone else FreeBench.size(tree, stages=scheme.stages) + nx
-    straying = 0 if alone else following + 2 * nx + 2 * tree.nv + modes.nu
+    following = straying = 0
+    if not alone:
+        nx = tree.nq + tree.nv
+        following = FreeBench.size(tree, stages=scheme.stages) + nx
+        straying = following + 2 * nx + 2 * tree.nv + modes.nu
     rows = {"rollouts": straying, "tracks": tracking if alone else 0, "expansions": expanding}
     rooms, places = carved({name: (count, 8) for name, count in rows.items()} | {"contractions": (contracting, 8)})
     written = np.zeros(0, dtype=np.int64) if groups is None else groups

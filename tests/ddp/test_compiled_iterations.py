@@ -12,7 +12,7 @@ import ddp
 import problems
 from ddp.batch import alone
 from ddp.models.regularization import Tenfold
-from ddp.parallel.workers import MOST_KEPT
+from ddp.parallel import workers
 from dynamics import ContinuousDynamics
 from problems import arm, pendulum
 
@@ -81,10 +81,15 @@ def test_first_solves_are_compiled_where_that_pays(monkeypatch):
         made.clear()
         return solved(build()).iterations, len(made)
 
+    monkeypatch.setattr(workers, "_recent", workers._Recent())
     (count, none), (again, compiled) = counts(pendulum.swing_up), counts(pendulum.swing_up)
     assert (none, compiled) == (0, again)
     assert count == again >= alone.WORTH
-    assert [counts(arm.reach)[1] for _ in range(2)] == [0, 0]
+    for _ in range(2):
+        monkeypatch.setattr(workers, "_recent", workers._Recent())
+        assert counts(arm.reach)[1] == 0
+    count, compiled = counts(arm.reach)  # in the memory of one that is gone
+    assert count == compiled
     made.clear()
     with ddp.RecedingHorizon(arm.reach(), ddp.DDP(step="rollout")) as controller:
         assert controller.solve(controller.problem.x0).iterations == len(made)
@@ -170,22 +175,20 @@ def test_a_solve_within_a_solve_has_memory_of_its_own():
     assert same(found, first)
 
 
-def test_memory_goes_with_solves_of_other_problems():
-    problem = pendulum.swing_up()
+def test_memory_goes_with_solves_of_other_problems(monkeypatch):
+    monkeypatch.setattr(workers, "_recent", workers._Recent())
     loops, leave = [], alone.Alone.leave
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(alone.Alone, "leave", lambda loop: loops.append(weakref.ref(loop.backward)) or leave(loop))
-        for _ in range(3):
-            solved(problem)
-    gone = [weakref.ref(problem), *loops]
+    monkeypatch.setattr(alone.Alone, "leave", lambda loop: loops.append(weakref.ref(loop.backward)) or leave(loop))
+    problems = [pendulum.swing_up() for _ in range(workers.MOST_KEPT + 3)]
+    for problem in [*problems, *problems]:
+        solved(problem)
+    gone = [weakref.ref(problem) for problem in problems]
     gc.collect()
     gc.disable()
     try:
-        del problem
-        for _ in range(MOST_KEPT):
-            solved(pendulum.swing_up())
-        assert len(gone) > 1
+        del problem, problems
         assert all(found() is None for found in gone)
+        assert 1 < len({id(loop()) for loop in loops if loop() is not None}) <= workers.MOST_KEPT
     finally:
         gc.enable()
 
