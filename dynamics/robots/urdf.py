@@ -65,8 +65,12 @@ _PARTS = {"link": ("inertial", "visual", "collision"), "joint": _SINGLE[1:]}
 _OF_OTHERS = (
     "loop_joint", "springStiffness", "turnGravityOff", "gravity", "kinematic", "static", "dampingFactor",
     "drake:linear_spring_damper", "drake:linear_bushing_rpy", "drake:mimic", "drake:rotor_inertia", "drake:gear_ratio",
+    "motorInertia",
 )  # fmt: skip
-"""Elements by which Gazebo, Drake and others add forces, inertia and constraints to a URDF, or take gravity away."""
+"""Elements by which Gazebo, Drake, ROS's transmissions and others change how a URDF moves: its forces and inertia."""
+
+_OF_MUJOCO = "boundmass", "boundinertia", "settotalmass", "balanceinertia", "inertiafromgeom"
+"""Settings of MuJoCo's compiler in a URDF by which masses become others."""
 
 
 def of_others(robot: Element) -> Iterator[str]:
@@ -78,6 +82,8 @@ def of_others(robot: Element) -> Iterator[str]:
         if "drake:rotor_inertia" not in found:
             found.discard("drake:gear_ratio")
         yield from (f"<{tag}>" + (f" of {name}" if name else "") for tag in sorted(found))
+    for compiler in robot.iterfind("mujoco/compiler"):
+        yield from (f"{attribute} of <compiler>" for attribute in _OF_MUJOCO if compiler.get(attribute))
 
 
 def _acts(part: Element) -> bool:
@@ -291,6 +297,12 @@ def left_out(model: pin.Model, document: Element | None = None) -> Omissions:
         )
         if kind in ("planar", "floating") and any(resisting):  # of which Pinocchio takes nothing
             found.drop("damping and friction of planar and floating joints are not modelled: {}", name)
+        for limit in element.findall("limit") if kind in ("revolute", "prismatic", "continuous") else ():
+            effort, velocity, *ends = (float(limit.get(end, 0.0)) for end in ("effort", "velocity", "lower", "upper"))
+            if limit.get("effort") and effort == 0.0:
+                found.doubt("limits of effort that are 0 are read as none: {}", name)
+            if (limit.get("velocity") and velocity == 0.0) or (kind in _LIMITED and not any(ends)):
+                found.doubt("limits of position or velocity that are 0 are read as 0: {}", name)
         x, y, z = map(float, ("1 0 0" if axis is None else axis.get("xyz", "1 0 0")).split())
         if kind == "planar" and np.hypot(x, y) > 1e-9 * abs(z):  # which Pinocchio takes for z
             found.drop("planar joints move in the plane of x and y of their origin, whatever their axis: {}", name)

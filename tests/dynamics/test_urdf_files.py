@@ -171,14 +171,33 @@ def test_what_other_programs_add_to_a_urdf_and_changes_its_motion_is_said(caplog
     loop = '<loop_joint name="l" type="fixed"><link1 link="a"/><link2 link="tip"/></loop_joint>'
     light = '<gazebo reference="tip"><turnGravityOff>{0}</turnGravityOff><plugin><static>1</static></plugin></gazebo>'
     heavy = '<gazebo reference="tip"><gravity>{}</gravity></gazebo>'
-    dynamics.load(arm(spring.format(0), motor.format("0.00"), light.format("false"), heavy.format(1)), strict=True)
+    rotor = (
+        '<transmission name="r"><actuator name="m"><mechanicalReduction>50</mechanicalReduction>'
+        "<motorInertia>{}</motorInertia></actuator></transmission>"
+    )
+    compiler = '<mujoco><compiler meshdir="." {}/></mujoco>'
+    none = spring.format(0), motor.format("0.00"), rotor.format(0), light.format("false"), heavy.format(1)
+    dynamics.load(arm(*none, compiler.format("")), strict=True)
     assert not caplog.records
     expected = (
         "<springStiffness> of hinge, <drake:gear_ratio> of t, <drake:rotor_inertia> of t, <loop_joint> of l,"
-        " <turnGravityOff> of tip, <gravity> of tip$"
+        " <turnGravityOff> of tip, <gravity> of tip, <motorInertia> of r, settotalmass of <compiler>$"
     )
+    acting = spring.format(3), motor.format(1), loop, light.format(1), heavy.format("false"), rotor.format("1e-4")
     with pytest.raises(ModelError, match=expected):
-        dynamics.load(arm(spring.format(3), motor.format(1), loop, light.format(1), heavy.format("false")), strict=True)
+        dynamics.load(arm(*acting, compiler.format('settotalmass="3"')), strict=True)
+
+
+def test_limits_of_zero_are_told_as_they_are_read(caplog):
+    made = dynamics.load(arm(x=('lower="-1" upper="1" effort="1" velocity="1"', 'effort="0" velocity="0"')))
+    lower, upper, velocity, effort = made.ranges
+    assert (lower, upper, velocity) == (0.0, 0.0, 0.0)
+    assert np.isinf(effort).all()
+    told = "0 are read as none: hinge; limits of position or velocity that are 0 are read as 0: hinge"
+    assert caplog.messages == [f"r: limits of effort that are {told}"]
+    caplog.clear()
+    dynamics.load(arm(x=('lower="-1"', 'lower="0"')))
+    assert not caplog.records
 
 
 def test_the_root_joint_has_a_name_that_is_free():
