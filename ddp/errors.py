@@ -88,7 +88,7 @@ def as_array(
             if np.ma.is_masked(value):
                 raise TypeError("some of them are masked")
             given = np.asarray(value)
-            if given.dtype.kind not in REAL:
+            if given.dtype.kind not in REAL or isinstance(value, (bool, np.bool_)):
                 kind = "text" if given.dtype.kind in "US" else given.dtype
                 raise TypeError(f"of type {kind}")
             array = np.require(given, np.float64, ["C_CONTIGUOUS", "WRITEABLE"])

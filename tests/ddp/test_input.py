@@ -76,6 +76,7 @@ def test_a_malformed_problem_is_refused_by_the_name_of_its_field(changes, messag
         ({"hessian": "newton"}, "hessian: expected one of .* got 'newton'"),
         ({"switch": -1.0}, "switch: expected a positive number"),
         ({"tolerance": "small"}, "tolerance: expected a real number, got 'small'"),
+        ({"tolerance": True}, r"tolerance: expected a real number, got True \(of type bool\)"),
         ({"tolerance": 1j}, "tolerance: expected a real number, got 1j"),
         ({"hessian": np.ones((2, 2))}, r"hessian: expected one of .* got an array of shape \(2, 2\)"),
         ({"hessian": "x" * 10**6}, "hessian: expected one of .* got 'x{12}\\.\\.\\.x{13}'$"),
