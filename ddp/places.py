@@ -218,9 +218,13 @@ def _levels(thing: Any) -> Iterator[Any]:
 
 
 def _fields(thing: Any) -> list[str]:
-    """Names of the numbers of a term or a constraint: of fields that hold some, and others that it lets vary."""
-    own = is_dataclass(thing)
-    names = [field.name for field in fields(thing) if field.init] if own else list(getattr(thing, "__dict__", ()))
+    """Names of the numbers of a term or a constraint: of fields that hold some, and others that it lets vary.
+
+    Not of fields whose metadata say ``{"varies": False}``, as those that count something.
+    """
+    own = fields(thing) if is_dataclass(thing) else ()
+    names = [field.name for field in own if field.init and field.metadata.get("varies", True)]
+    names = names if own else list(getattr(thing, "__dict__", ()))
     held = [name for name in names if not name.startswith("_") and _is_number(getattr(thing, name, None))]
     return [*dict.fromkeys((*held, *ability(thing, "movable")))]
 

@@ -57,7 +57,7 @@ class ForceLimits(MovingTerm, KnotTerm):
     target: Array | None = None
     friction: float | None = None
     restitution: float | None = None
-    phase: int | None = None
+    phase: int | None = field(default=None, metadata={"varies": False})
     cone: Cone | None = field(default=None, repr=False)
     robot: Robot = field(init=False, repr=False)
     _pushes: Pushes = field(init=False, repr=False)
@@ -129,7 +129,7 @@ class ForceConstraint:
     upper: Array
     friction: float | None = None
     restitution: float | None = None
-    phase: int | None = None
+    phase: int | None = field(default=None, metadata={"varies": False})
     cone: Cone | None = field(default=None, repr=False)
     _pushes: Pushes = field(init=False, repr=False)
 

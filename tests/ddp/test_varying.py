@@ -18,6 +18,7 @@ from dynamics.phases.phased_dynamics import PhasedDynamics
 from dynamics.quantities.frames import branch
 from problems import arm, cartpole, gaits, pendulum, quadrotor, quadruped
 from problems.constraints import CenterOfMassLimits, FramePositionLimits, FrameVelocityLimits, JointLimits
+from problems.contact_costs import ForceLimits
 from problems.costs import CenterOfMass, FramePose, FramePosition, FrameVelocity
 
 
@@ -95,6 +96,14 @@ def test_another_friction_is_another_cone_in_every_term_that_has_it():
     assert not np.array_equal(x, trot.values(X, 3.0 * U))
     before, after = (problem.during[range(12)][4] for problem in (trot, trot.varying(friction=0.55)))
     assert after._pushes is before._pushes  # which is dear to make
+
+
+def test_which_phase_a_cost_is_of_is_no_number_to_vary():
+    trot = gaits.trot("go2")
+    term = next(term for terms in trot.during.values() for term in terms if isinstance(term, ForceLimits))
+    places = replace(trot, during={range(3): [replace(term, phase=0)]}).places
+    assert "during[range(0, 3)][0].weight" in places
+    assert not any(place.field == "phase" for place in places.values())
 
 
 def test_dynamics_of_other_masses_note_the_forces_that_costs_are_about():
