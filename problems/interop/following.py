@@ -106,10 +106,12 @@ class Follower:
     def measure(self, now: float, names: Sequence[str], positions: ArrayLike, velocities: ArrayLike) -> list[str]:
         """Take positions [rad, m] and velocities of some joints at time now [s]; returns names that it does not know.
 
-        Nothing is taken of a message with numbers that are missing or not finite, or that is older than what is known:
-        ProblemError.
+        Nothing is taken of a message with numbers that are missing or not finite, with a name twice, or that is older
+        than what is known: ProblemError.
         """
         given = _texts("names", names)
+        if len({*given}) < len(given):
+            raise ProblemError("names: expected each once")
         q, v = as_array("positions", positions, (len(given),)), as_array("velocities", velocities, (len(given),))
         time = float(as_array("now", now, ()))
         with self._lock:

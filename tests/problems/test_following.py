@@ -169,6 +169,7 @@ def test_what_is_measured_wrongly_is_refused_whole(solution):
     for names, q, v, word in (
         (["elbow_joint"], [np.nan], [0.0], "positions"), (["elbow_joint"], [1.0], [], "velocities"),
         (["elbow_joint", "wrist_1_joint"], [1.0], [1.0], "positions"),
+        (["elbow_joint", "elbow_joint"], [1.0, 2.0], [0.0, 0.0], "names: expected each once"),
     ):  # fmt: skip
         with pytest.raises(ProblemError, match=word):
             follower.measure(0.0, names, q, v)
