@@ -231,7 +231,8 @@ class FramePositionEquality(RobotConstraint):
 class FramePoseEquality(AtPose, RobotConstraint):
     """``oMf(q) = target``: c = log6(target⁻¹ oMf) (6,) [linear m; angular rad].
 
-    target: a pin.SE3 or a homogeneous (4, 4) matrix, of which a copy is kept: `Problem.varying` changes it.
+    target: a pin.SE3 or a homogeneous (4, 4) matrix, of which a copy is kept, which cannot be written to:
+        `Problem.varying` changes it.
     """
 
     robot: Robot

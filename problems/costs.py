@@ -197,7 +197,8 @@ class CenterOfMass(MovingTerm, RobotTerm):
 class FramePose(AtPose, RobotTerm):
     """``½ Σ_i w_i log6(target⁻¹ oMf)_i²`` of a frame's pose in the world.
 
-    target: a pin.SE3 or a homogeneous (4, 4) matrix, of which a copy is kept: `Problem.varying` changes it.
+    target: a pin.SE3 or a homogeneous (4, 4) matrix, of which a copy is kept, which cannot be written to:
+        `Problem.varying` changes it.
     weights (6,): [linear m; angular rad]; or one number for all, or a matrix (6, 6).
     """
 

@@ -2,6 +2,7 @@
 
 import copy
 from abc import ABC, abstractmethod
+from functools import cache
 from typing import Any, Protocol, Self
 
 import numpy as np
@@ -154,11 +155,37 @@ class _Target:
     """
 
     def __get__(self, owner: Any, kind: Any) -> Any:
-        return self if owner is None else pin.SE3(owner._pose[:9].reshape(3, 3), owner._pose[9:])
+        return self if owner is None else _fixed_pose()(owner._pose[:9].reshape(3, 3), owner._pose[9:])
+
+
+@cache
+def _fixed_pose() -> Any:
+    """Class of poses that cannot be written to, as their numbers are a copy; made when Pinocchio is wanted."""
+
+    class Fixed(pin.SE3):  # type: ignore[misc]
+        def _locked(name: str) -> property:  # noqa: N805
+            def read(self: Any) -> Array:
+                array: Array = getattr(pin.SE3, name).fget(self)
+                array.flags.writeable = False
+                return array
+
+            return property(read)
+
+        rotation, translation = _locked("rotation"), _locked("translation")
+
+        def _refuse(self) -> None:
+            raise ProblemError("target: cannot be changed in place; make a copy, or Problem.varying({...: target})")
+
+        setIdentity = setRandom = _refuse
+
+        def __reduce__(self) -> Any:
+            return pin.SE3, (self.rotation, self.translation)
+
+    return Fixed
 
 
 class AtPose:
-    """A function of a frame's pose beside its target, kept as numbers; each ``target`` asked for is a copy of its own.
+    """A function of a frame's pose beside its target, kept as numbers; ``target`` cannot be written to.
 
     _pose (12,): rotation of the target, row-major, then its position [m].
     """

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+from dataclasses import replace
+
 import numpy as np
 import pinocchio as pin
 import pytest
@@ -143,6 +147,24 @@ def test_hessians_of_large_robots_are_cleared_before_terms_add_to_them(robots, r
         own = np.zeros(len(X[knots])), np.zeros((len(X[knots]), nz))
         term.expand(X[::-1][knots].copy(), problem.padded(U)[knots], weight, True, *own, H[knots])
     close(fresh.exact, H, 1e-12)
+
+
+def test_poses_that_terms_aim_at_can_be_copied_and_not_written_to(robots):
+    pose = pin.SE3.Random()
+    term = FramePose(robots["ur5"], "tool0", pose, 1.0)
+    assert (term.target, copy.copy(term.target), pickle.loads(pickle.dumps(term.target))) == (pose, pose, pose)
+    with pytest.raises(ValueError, match="read-only"):
+        term.target.translation[2] += 0.1
+    with pytest.raises(ValueError, match="read-only"):
+        term.target.rotation[:] = np.eye(3)
+    with pytest.raises(AttributeError):
+        term.target.translation = np.zeros(3)
+    with pytest.raises(ProblemError, match="target: cannot be changed in place"):
+        term.target.setIdentity()
+    raised = term.target.copy()
+    raised.translation[2] += 0.1
+    assert replace(term, target=raised).target == raised
+    assert term.target == pose
 
 
 @pytest.mark.parametrize("name", ["ur5", "mixed"])
