@@ -302,6 +302,8 @@ def _read(path: Path) -> Rows | None:
         return _opened(path)
     except FileNotFoundError:
         return None
+    except OSError as reason:
+        raise ProblemError(f"path: cannot read {shown(path)}: {reason.strerror or reason}") from None
 
 
 def _opened(path: Path) -> Rows:

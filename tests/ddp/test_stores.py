@@ -1,6 +1,7 @@
 """Stores of many solves: resumed after any end, read back as they were kept, refused where they do not fit."""
 
 import dataclasses
+import errno
 import inspect
 import os
 import pickle
@@ -399,4 +400,17 @@ def test_a_batch_too_large_for_the_disk_is_refused(problem, over, tmp_path, monk
 def test_rows_that_cannot_be_written_end_a_batch_in_a_sentence(problem, over, tmp_path):
     (tmp_path / "a.zarr.parts").touch()
     with pytest.raises(ddp.ProblemError, match=r"into: cannot write .*a\.zarr\.parts: File exists; what was solved"):
+        ddp.solve_many(problem, over, executor=1, into=tmp_path / "a.zarr")
+
+
+def test_rows_that_cannot_be_read_end_a_batch_in_a_sentence(problem, over, tmp_path, monkeypatch):
+    read = Path.read_bytes
+
+    def refuse(path):
+        if path.name.startswith("rows-"):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        return read(path)
+
+    monkeypatch.setattr(Path, "read_bytes", refuse)
+    with pytest.raises(ddp.ProblemError, match=r"into: cannot read .*rows-.*\.npy: Permission denied; what was solved"):
         ddp.solve_many(problem, over, executor=1, into=tmp_path / "a.zarr")
