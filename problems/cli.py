@@ -166,7 +166,7 @@ def mpc(
 
 
 @main.command()
-@click.argument("file", type=click.Path(exists=True, dir_okay=False))
+@click.argument("file", type=click.Path(exists=True))
 @shell.PROBLEM
 @shell.ROBOT
 @click.option("--dt", type=float, help="Step of time [s], for the motion of a --robot without a problem.")
@@ -176,6 +176,7 @@ def view(
     file: str, problem: str | None, robot: str | None, dt: float | None, html: str | None, no_browser: bool
 ) -> None:
     """Play the motion saved in FILE in the browser, until Ctrl-C, or write it with --html."""
+    playing.check_motion(file)
     signed, chosen = playing.signature(file)
     name = problem or signed
     if not name:

@@ -92,6 +92,11 @@ def test_a_file_that_cannot_be_written_is_refused_before_anything_is_solved(tmp_
     fails_with(mayne("solve", SMALL, "--forces", tmp_path / "x.png"), 2, "expected a problem with contacts")
 
 
+def test_folders_are_refused_as_solutions_and_pages_where_no_file_can_be_before_anything_is_solved(tmp_path):
+    fails_with(mayne("view", tmp_path), 2, "file: expected a solution's file", "Solutions.open(path, problem)[i].save(")
+    fails_with(mayne("solve", SMALL, "--html", "/proc/page.html"), 2, "--html: cannot write into '/proc'")
+
+
 def test_the_motion_of_a_robot_is_viewed_without_a_problem(tmp_path):
     saved, page = tmp_path / "own.npz", tmp_path / "own.html"
     solution = ddp.solve(ALL["arm/reach"].build(horizon=20), ddp.DDP(max_iterations=1), throw=False)

@@ -36,18 +36,27 @@ def check_file(option: str, path: str, suffixes: Sequence[str] = ()) -> None:
     target = as_target(path, suffixes, option)
     if not suffixes:
         as_path_of(".npz", path, option)
-    if not os.access(target if target.exists() else target.parent, os.W_OK):
+    if target.exists() and not os.access(target, os.W_OK):
         raise ProblemError(f"{option}: {path!r} cannot be written, permission is denied")
+    _check_room(option, os.path.dirname(os.path.realpath(target)))
 
 
 def check_folder(option: str, path: str) -> None:
     """Make a folder if there is none; refuse one that files cannot be written into, before there is any."""
     try:
         Path(path).mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=path):
-            pass
     except OSError as reason:
         raise ProblemError(f"{option}: cannot write into {path!r}: {reason.strerror}") from None
+    _check_room(option, path)
+
+
+def _check_room(option: str, folder: str) -> None:
+    """Refuse a folder that files cannot be written into, as one of a file system that cannot be written to."""
+    try:
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as reason:
+        raise ProblemError(f"{option}: cannot write into {folder!r}: {reason.strerror}") from None
 
 
 def console() -> Console:

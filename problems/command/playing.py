@@ -204,6 +204,13 @@ def signed(name: str, chosen: dict[str, Any]) -> list[str]:
     return [name, json.dumps(chosen)]
 
 
+def check_motion(file: str) -> None:
+    """Raise ProblemError for a folder, which is no solution's file; a store of many has to be opened in Python."""
+    if os.path.isdir(file):
+        one = "a folder; of a store of many solutions, mayne.Solutions.open(path, problem)[i].save(...) writes one"
+        raise ProblemError(f"file: expected a solution's file, got {file}, {one}")
+
+
 def signature(path: str) -> tuple[str, dict[str, Any]]:
     """Read the problem and the parameters that a solution's file names; empty where it names none.
 
