@@ -25,8 +25,12 @@ from ddp.errors import (
     settle,
     text,
 )
+from dynamics.robots.omissions import warn_once
 
 logger = logging.getLogger("mayne")
+
+COARSE = 0.1
+"""Share of its duration by which a phase may be longer or shorter in steps of time before it is told."""
 
 Groups = Sequence[Sequence[str]]
 
@@ -106,6 +110,10 @@ class Schedule:
         longest = max(range(len(counts)), key=counts.__getitem__)
         given = f"duration of phases[{longest}], in steps of dt = {step:g}"
         affordable(given, self.phases[longest].duration, 100 * sum(counts))
+        off = [abs(count * step / phase.duration - 1.0) for count, phase in zip(counts, self.phases, strict=True)]
+        if off[i := max(range(len(off)), key=off.__getitem__)] > COARSE:
+            told = f"{self.phases[i].duration:.3g} s lasts {counts[i] * step:.3g} s"
+            warn_once(f"dt = {step:g} s is coarse: phases[{i}] of {told}, {counts[i]} of its steps")
         return counts
 
     def flags(self, dt: float) -> dict[str, NDArray[np.bool_]]:

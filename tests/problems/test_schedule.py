@@ -190,3 +190,12 @@ def test_a_trot_goes_up_and_down_a_step(robot, height):
         strides.lay_out(stand, plan, 0.02, ahead, 0.1, rise, 0.06)
     with pytest.raises(ProblemError, match=r"ground: expected 0 where feet stand at first, got 0\.1 m at"):
         strides.lay_out(stand, plan, 0.02, ahead, 0.1, rise, lambda x, y: 0.1)
+
+
+def test_phases_that_coarse_steps_make_longer_or_shorter_are_told_once(caplog):
+    plan = Schedule(["a", "b"], [(["a", "b"], 0.5), (["a"], 0.03125), (["b"], 0.25)])
+    assert plan.knots(0.0625) == [8, 1, 4]
+    assert plan.knots(0.0625) == [8, 1, 4]
+    assert caplog.messages == ["dt = 0.0625 s is coarse: phases[1] of 0.0312 s lasts 0.0625 s, 1 of its steps"]
+    assert plan.knots(0.03125) == [16, 1, 8]
+    assert len(caplog.messages) == 1
