@@ -1,4 +1,4 @@
-"""Kinks at a motion: terms and dynamics whose slopes jump there, so that steps of second order never end."""
+"""Kinks at a motion: terms that jump there, or whose slopes or those of the dynamics do, so that steps never end."""
 
 from collections.abc import Callable, Iterable
 
@@ -20,8 +20,10 @@ JUMP, FELT = 0.3, 1e-3
 """A slope jumps where more than the share JUMP of its change is left after all halvings, and more than the share FELT
 of the largest slope."""
 
-ADVICE = "smooth {name}, whose slope jumps at {count} of the motion's knots, as sqrt(x**2 + e**2) smooths abs(x)"
-"""Advice where a slope jumps."""
+ADVICE = "smooth {name}, whose {what} at {count} of the motion's knots, as {example}"
+"""Advice where a slope or a value jumps."""
+
+SLOPE, VALUE = ("slope jumps", "sqrt(x**2 + e**2) smooths abs(x)"), ("value jumps", "tanh(x / e) smooths sign(x)")
 
 Slope = Callable[[Array, Array], Array]
 
@@ -49,10 +51,12 @@ def kinks(problem: Problem, X: Array, U: Array, terms: Iterable[tuple[str, Objec
             return 0
 
     with np.errstate(all="ignore"):
-        found = [(name, jumps(slope_of(problem, term))) for name, term in terms]
-        found.append(("the dynamics", jumps(_of_steps(problem))))
-    name, count = max(found, key=lambda kink: kink[1])
-    return ADVICE.format(name=name, count=count) if count else ""
+        known = [*terms]
+        found = [(name, jumps(values_of(term)), VALUE) for name, term in known]
+        found += [(name, jumps(slope_of(problem, term)), SLOPE) for name, term in known]
+        found.append(("the dynamics", jumps(_of_steps(problem)), SLOPE))
+    name, count, (what, example) = max(found, key=lambda kink: kink[1])
+    return ADVICE.format(name=name, what=what, count=count, example=example) if count else ""
 
 
 def _jumps(at: Callable[[Array], Array], knots: int) -> int:
@@ -80,6 +84,11 @@ def _of_steps(problem: Problem) -> Slope:
         return np.concatenate([J, np.zeros((1, J.shape[1]))])
 
     return slope
+
+
+def values_of(term: Objective) -> Slope:
+    """Values (N+1, 1) of a term."""
+    return lambda X, U: term.values(X, U)[:, None]
 
 
 def slope_of(problem: Problem, term: Objective) -> Slope:

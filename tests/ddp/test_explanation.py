@@ -123,6 +123,18 @@ def test_kinks_at_a_motion_are_told_of():
     assert advice(plain.running[0], 1, FunctionDynamics(slowed, 2, 1, dt=0.02)).startswith("smooth the dynamics, whose")
 
 
+@pytest.mark.parametrize("step", [np.floor, lambda s: s - np.mod(s, 1.0), lambda s: np.where(s < 1.0, 0.0, 2.0)])
+def test_values_that_jump_at_the_end_of_a_motion_are_told_of(step):
+    system = FunctionDynamics(lambda x, u: np.array([x[0] + 0.1 * x[1], x[1] + 0.1 * u[0]]), 2, 1, dt=0.1)
+
+    def stairs(x, u):
+        return 50.0 * (x[0] - 2.0) ** 2 + 200.0 * step(x[0])
+
+    found = ddp.solve(ddp.Problem(system, [lambda x, u: 0.5 * u[0] ** 2], [stairs], np.zeros(2), 20), throw=False)
+    assert not found.converged
+    assert found.explain().advice.startswith("smooth terminal[0] stairs, whose value jumps at 1 of the motion's knots")
+
+
 def test_a_course_counts_iterations_that_have_no_records():
     """As those of batches."""
     solution = ddp.solve(pendulum.swing_up())
