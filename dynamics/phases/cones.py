@@ -93,19 +93,24 @@ def _noted(system: "PhasedDynamics", X: Array, U: Array) -> Iterator[tuple[Phase
 
 
 def pulls(system: "PhasedDynamics", problem: Any, X: Array, U: Array) -> list[str]:
-    """A sentence about the foot that pulls most at the ground, if the base is free and no cone forbids that.
+    """A sentence about the foot that pulls most at the ground, of those whose forces no cone bounds, of a free base.
 
     Contacts above the base are none with the ground; forces are looked at as far as they are noted, see `cones`.
     """
     robot = system.robot
-    if robot.tree.kind[0] != FREE_FLYER or any(hasattr(one, "friction") for one in stated_in(problem)):
+    cones = [getattr(one, "contacts", ()) for one in stated_in(problem) if hasattr(one, "friction")]
+    bounded = {contact.frame for contacts in cones for contact in contacts}
+    held = {contact.frame for phase in system.phases for contact in phase.contacts}
+    if robot.tree.kind[0] != FREE_FLYER or held <= bounded:
         return []
     most, told = PULL * np.linalg.norm(robot.model.gravity.linear) * robot.tree.inertia[:, 0].sum(), []
     for phase, knots, forces, _ in _noted(system, X, U):
         firsts = np.cumsum([0, *(contact.size for contact in phase.contacts[:-1])])
         for contact, pushes in zip(phase.contacts, forces[:, firsts + 2].T, strict=True):
             k = knots.start + int(np.argmin(pushes))
-            if -pushes.min() > most and frame_position(robot, X[k, : robot.nq], contact.frame)[2] < X[k, 2]:
+            if contact.frame in bounded or -pushes.min() <= most:
+                continue
+            if frame_position(robot, X[k, : robot.nq], contact.frame)[2] < X[k, 2]:
                 most = -pushes.min()
                 cure = "mayne.costs.friction_cone lets feet push alone"
                 told = [f"{contact.frame} pulls at the ground with {most:.3g} N at knot {k}: {cure}"]
