@@ -230,6 +230,13 @@ class Augmented(Around):
         states, _ = np.split(as_array(field, x, (*(None,) * (axes(x) - 1), self.nx)), [self.system.nx], axis=-1)
         self.system.check_state(field, np.ascontiguousarray(states))
 
+    def excesses(self, problem: Any, X: Array, U: Array) -> list[str]:
+        own = ability(self.system, "excesses")
+        if own is None:
+            return []
+        _, controls = self.inner(X[: len(U)], U)
+        return list(own(problem, X[:, : self.system.nx], controls))
+
     def stepping(self, count: int, lanes: int) -> Stepping | None:
         own = ability(self.system, "stepping")
         inner = None if own is None else own(count, lanes)

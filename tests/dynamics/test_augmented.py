@@ -412,3 +412,17 @@ def test_functions_of_lifted_problems_are_traced_again_where_what_they_read_has_
         read[name] = 1.0
         assert problem.cost(before.X, before.U) == before.cost
         assert problem.violation(before.X, before.U) < 1e-6
+
+
+def test_motions_that_leave_limits_of_the_robot_inside_are_told_of():
+    plain = arm.reach("ur5", horizon=4)
+    X, U = np.tile(plain.x0, (5, 1)), np.zeros((4, 6))
+    X[2, 3], X[3, 8], U[1, 5] = 7.0, 4.0, -40.0
+    told = plain.dynamics.excesses(plain, X, U)
+    assert len(told) == 3
+    rates = augment.rates(plain.dynamics)
+    S = np.vstack([U, np.zeros(6)])
+    assert rates.excesses(plain, np.hstack([X, S]), np.zeros((4, 6))) == told
+    twice = augment.rates(rates)
+    assert twice.excesses(plain, np.hstack([X, S, np.zeros((5, 6))]), np.zeros((4, 6))) == told
+    assert augment.rates(FunctionDynamics(lambda x, u: x + u, 1, 1)).excesses(plain, X, U) == []
