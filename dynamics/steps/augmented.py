@@ -21,6 +21,7 @@ from dynamics.quantities.sensors import InnerSensor
 from dynamics.robots.equipment import pairs_of_limits
 from dynamics.robots.model import Robot
 from dynamics.steps import composition
+from dynamics.steps.doubts import stated_in
 
 
 class Around(ByKnot):
@@ -82,6 +83,12 @@ class Around(ByKnot):
 
     def _called_at(self, x: Any, u: Any, knot: int) -> Any:
         return self.step(x, u, knot)
+
+
+def _numbers(part: Any) -> int:
+    """Numbers of a state of the robot that a term or a constraint is made for, 0 of others."""
+    robot = getattr(part, "robot", None)
+    return robot.nq + robot.nv if isinstance(robot, Robot) else 0
 
 
 Function = Callable[[Any, Any, Any], Any]
@@ -229,6 +236,15 @@ class Augmented(Around):
     def check_state(self, field: str, x: Array) -> None:
         states, _ = np.split(as_array(field, x, (*(None,) * (axes(x) - 1), self.nx)), [self.system.nx], axis=-1)
         self.system.check_state(field, np.ascontiguousarray(states))
+
+    def doubts(self, problem: Any) -> list[str]:
+        parts = stated_in(problem)
+        wide = [self.ns > 0 and _numbers(part) == self.nx for part in parts]
+        found = self.strangers([part for part, is_wide in zip(parts, wide, strict=True) if not is_wide])
+        own = getattr(getattr(self, "robot", None), "name", self.system)
+        other = f"whose states are other numbers than those of {self.name} around {own}"
+        told = (part for part, is_wide in zip(parts, wide, strict=True) if is_wide)
+        return [*found, *(f"{type(part).__name__}: made for {part.robot.name}, {other}" for part in told)]
 
     def excesses(self, problem: Any, X: Array, U: Array) -> list[str]:
         own = ability(self.system, "excesses")

@@ -426,3 +426,13 @@ def test_motions_that_leave_limits_of_the_robot_inside_are_told_of():
     twice = augment.rates(rates)
     assert twice.excesses(plain, np.hstack([X, S, np.zeros((5, 6))]), np.zeros((4, 6))) == told
     assert augment.rates(FunctionDynamics(lambda x, u: x + u, 1, 1)).excesses(plain, X, U) == []
+
+
+def test_terms_of_a_robot_with_as_many_numbers_as_a_composition_by_chance_are_told_of():
+    """A panda has 18, as a UR5 with motors that lag."""
+    plain, panda = arm.reach("ur5", horizon=4), load("panda")
+    system = augment.motors(plain.dynamics, 0.05)
+    stranger, own = FramePosition(panda, "panda_hand", np.ones(3), 1.0), lifted(plain, system, np.zeros(6))
+    assert own.dynamics.doubts(own) == []
+    told = "FramePosition: made for panda, whose states are other numbers than those of motors that lag around ur5"
+    assert system.doubts(dataclasses.replace(own, terminal=[*own.terminal, stranger])) == [told]
