@@ -27,11 +27,12 @@ from typing import Any
 import click
 import numpy as np
 
-from ddp.errors import ProblemError, affordable, as_array, choice, instance, integer, positive, said
+from ddp.errors import ModelError, ProblemError, affordable, as_array, choice, instance, integer, positive, said
 from ddp.many.solve_many import KEPT, solve_many
 from ddp.options import DDP
 from ddp.problem import Problem
 from ddp.protocols import Array
+from dynamics.robots.inspection import read_bytes
 from problems.command.output import tell
 from problems.command.parameters import build, parameters
 from problems.command.shell import JSON, SOLVERS, end
@@ -80,8 +81,10 @@ def sweep(plan: str, shard: str | None, into: str | None, quiet: bool, as_json: 
 def read(path: Path, instead: Mapping[str, Any] = MappingProxyType({})) -> dict[str, Any]:
     """The entries of a plan, or those that are given instead; ProblemError for one that there is not."""
     try:
-        entries = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as reason:
+        entries = tomllib.loads(read_bytes(path, str(path)).decode())
+    except ModelError as reason:
+        raise ProblemError(str(reason)) from None
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as reason:
         raise ProblemError(f"{path}: cannot be read as TOML: {reason}") from None
     for name in entries:
         choice(str(path), name, OPTIONS, "there is no entry")

@@ -95,3 +95,7 @@ def test_bad_plans_are_refused_with_the_entry(plan, change, words):
 def test_bad_shares_are_refused(plan):
     fails_with(mayne("sweep", plan, "--shard", "3", "--quiet"), 2, "--shard: expected NUMBER/COUNT, as 3/64, got '3'")
     fails_with(mayne("sweep", plan, "--shard", "3/2", "--quiet"), 2, "shard: expected a number of 1 to 2")
+
+
+def test_a_plan_that_is_a_device_without_an_end_is_refused():
+    fails_with(mayne("sweep", "/dev/zero"), 2, "/dev/zero: expected a file, got a device")
