@@ -435,3 +435,20 @@ def test_a_node_without_ros_says_what_is_missing(tmp_path):
         result = mayne("node", "pendulum/swing-up", "--horizon", "20", "--ros-args", "-r", "a:=b")
         fails_with(result, 2, "needs rclpy")
         assert "until you press Ctrl-C" not in result.stderr
+
+
+@pytest.mark.parametrize(("arguments", "words"), [
+    (("bench", SMALL, "--page", "a.html"), f"--page: `bench {SMALL}` has no use for it"),
+    (("bench", "papers", "--json"), "--json: `bench papers` has no use for it"),
+    (("simulate", "--seconds", "1"), "--seconds: expected with the NAME of a system"),
+    (("play", SMALL, "--problem", SMALL), "--problem: expected with a FILE"),
+    (("node", SMALL, "--every", "0.1"), "--every: expected together with --replan"),
+    (("node", SMALL, "--replan", "--problem", SMALL), "--problem: expected without --replan"),
+])  # fmt: skip
+def test_options_of_no_use_are_refused(arguments, words):
+    fails_with(mayne(*arguments), 2, words)
+
+
+def test_an_unknown_command_is_refused_where_no_error_can_be_written():
+    closed = "import sys; sys.stderr = None; sys.argv = ['mayne', 'nope']; from mayne.__main__ import main; main()"
+    assert subprocess.run([sys.executable, "-c", closed]).returncode == 2

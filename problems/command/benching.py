@@ -6,8 +6,12 @@ import click
 
 from problems.command import dynamics_bench, papers, soft
 from problems.command.output import check_file, progress, tell, wrote
-from problems.command.shell import JSON, named
+from problems.command.shell import JSON, named, refuse_idle
 from problems.command.timing import timings
+
+IDLE = {"papers": ("--json",), "dynamics": ("--repeat", "--page")}
+"""Options that names have no use for; other names have none for `OF_OTHERS`."""
+OF_OTHERS = "--seconds", "--page"
 
 
 @click.command()
@@ -22,6 +26,7 @@ def bench(name: str, repeat: int, seconds: float, page: str, as_json: bool) -> N
     NAME "dynamics": the derivatives of robots' dynamics against Pinocchio's, called per knot; "soft": soft and hybrid
     robots beside those of a paper; "papers": the figures and tables of the source papers, as one page.
     """
+    refuse_idle(f"`bench {name}` has no use for it", *IDLE.get(name, OF_OTHERS))
     if name == "papers":
         check_file("--page", page, [".html"])
         with progress("the papers' figures and tables, measuring"):
@@ -46,3 +51,4 @@ def bench(name: str, repeat: int, seconds: float, page: str, as_json: bool) -> N
     rows = [[what, f"{milliseconds:.3f}"] for what, milliseconds in times.items()]
     told = {"problem": name, "horizon": problem.horizon, "milliseconds": times}
     tell(as_json, told, ([f"{name}, N = {problem.horizon}", "ms"], rows))
+

@@ -243,6 +243,10 @@ def node(
     """
     cut = options.index(ROS) if ROS in options else len(options)
     own, ros = options[:cut], options[cut:]
+    if replan:
+        shell.refuse_idle("expected without --replan, of which NAME says the problem", "--problem")
+    else:
+        shell.refuse_idle("expected together with --replan", "--every", "--latency")
     planning = planner_of(find(name), robot, own, latency)[0] if replan else None
     source = planning or solved(name, robot, own, problem)[2].policy
     names = None if joints is None else [word.strip() for word in joints.split(",")]

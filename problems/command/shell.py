@@ -163,6 +163,14 @@ def _refuse_file(name: str) -> None:
         raise ProblemError(f"problem: expected a name, got {said(name)}, {found}")
 
 
+def refuse_idle(reason: str, *options: str) -> None:
+    """Raise ProblemError for the first of some options that is given, for which the command has no use."""
+    context, default = click.get_current_context(), click.core.ParameterSource.DEFAULT
+    for parameter in context.command.params:
+        if parameter.opts[0] in options and context.get_parameter_source(str(parameter.name)) is not default:
+            raise ProblemError(f"{parameter.opts[0]}: {reason}")
+
+
 def end(success: bool) -> None:
     """End the command: exit status 0 for success, 1 otherwise."""
     click.get_current_context().exit(0 if success else 1)

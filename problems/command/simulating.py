@@ -19,7 +19,7 @@ from dynamics import RobotDynamics, load
 from problems.command import playing
 from problems.command.output import progress, tell, wrote
 from problems.command.parameters import parse
-from problems.command.shell import DRAWING, HTML, JSON, OPEN, OPTIONS, PROBLEM, ROBOT, File, end, named
+from problems.command.shell import DRAWING, HTML, JSON, OPEN, OPTIONS, PROBLEM, ROBOT, File, end, named, refuse_idle
 from problems.play import policies
 from problems.play.simulation import root_mean_square, simulate, system_of
 from problems.play.terrain import as_range
@@ -112,6 +112,7 @@ def solved(
 ) -> tuple[Entry, Problem, Solution]:
     """The solution of a problem by its name, or of a file that tells its problem; ``own`` is told instead."""
     if name in ALL or not os.path.isfile(name):  # refuses no name, however long
+        refuse_idle("expected with a FILE that does not tell its problem", "--problem")
         entry, problem, _ = named(name, robot, options)
         with progress(f"{entry.name}, solving") as callback:
             return entry, problem, solve(problem, callback=callback)

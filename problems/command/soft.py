@@ -19,7 +19,7 @@ from dynamics.rigid_bodies import batch
 from dynamics.rods.hybrid_robot import HybridRobot
 from problems.command import playing
 from problems.command.output import progress, tell, wrote
-from problems.command.shell import HTML, JSON, end
+from problems.command.shell import HTML, JSON, end, refuse_idle
 from problems.command.timing import least
 from problems.soft.systems import SYSTEMS, system
 
@@ -111,6 +111,7 @@ def _derivatives(robot: HybridRobot, repeat: int) -> list[float]:
 def simulate(name: str | None, seconds: float | None, tolerance: float | None, html: str | None, as_json: bool) -> None:
     """Simulate system NAME, a soft or hybrid robot; without NAME, list them."""
     if name is None:
+        refuse_idle("expected with the NAME of a system", "--seconds", "--tolerance", "--html")
         _list(as_json)
         return
     if seconds is not None:
