@@ -74,8 +74,8 @@ def replan(
         raise ProblemError(f"--command: {name} has none, it is what gaits walk by")
     with planner, progress(f"{entry.name}, playing"):
         run = simulate_receding(
-            planner, duration, command, every, pushes, mass=mass, friction=0.7 if friction is None else friction,
-            rate=rate, delay=delay, noise=noise, seed=seed,
+            planner, duration, command, every, pushes, mass=mass, friction=friction, rate=rate, delay=delay,
+            noise=noise, seed=seed,
         )  # fmt: skip
     told = run.steady() if by_command else []
     rows = [[_three(wish), _three(mean)] for wish, mean in told]

@@ -29,7 +29,18 @@ from dynamics.phases.phased_dynamics import PhasedDynamics
 from dynamics.robots.mjcf.compiling import quietly
 from dynamics.steps.robot_dynamics import RobotDynamics
 from problems.legs import base_pose, heading_of
-from problems.play.simulation import Play, Setting, Touching, at_limits, lasting, played, pushed, system_of, world_of
+from problems.play.simulation import (
+    Play,
+    Setting,
+    Touching,
+    at_limits,
+    feet_of,
+    lasting,
+    played,
+    pushed,
+    system_of,
+    world_of,
+)
 from problems.walking.controller import Walking
 from problems.walking.windows import as_command
 
@@ -92,7 +103,7 @@ def simulate_receding(
     pushes: Mapping[float, ArrayLike] | None = None,
     inside: str = "mujoco",
     mass: float = 1.0,
-    friction: float = 0.7,
+    friction: float | None = None,
     rate: float = 1000.0,
     delay: float = 0.0,
     noise: float = 0.0,
@@ -105,8 +116,9 @@ def simulate_receding(
     Each plan begins its planner's latency after the measurement that it is made of; the one before acts until then.
     The robot begins at rest as it stands (`Walking`), or in the problem's x0.
 
-    duration [s].   command: of `Walking`, see `Commands`.   pushes: velocities that a floating base is given [m/s], by
-    time [s]; these, ``inside`` and the others are as of `simulate`; delay [s]: of the controls between plans.
+    duration [s].   command: of `Walking`, see `Commands`.   friction: of the ground under feet, by default 0.7.
+    pushes: velocities that a floating base is given [m/s], by time [s]; these, ``inside`` and the others are as of
+    `simulate`; delay [s]: of the controls between plans.
     vary: of a `RecedingHorizon`: called with the time [s] of each measurement for targets, weights, limits or bounds of
     the plan that is made of it, as `RecedingHorizon.vary` takes them: ``lambda t: {"target": pose_at(t)}``.
     Raises ProblemError for bad input, and ModelError where MuJoCo is not installed.
@@ -116,6 +128,8 @@ def simulate_receding(
     system, wanted = system_of(planner.system), _as_function(command)
     if vary is not None and not (callable(vary) and isinstance(planner, RecedingHorizon)):
         raise ProblemError(f"vary: expected a function of time for a RecedingHorizon, or none, got {said(vary)}")
+    if not isinstance(planner, Walking) and (callable(command) or np.any(_rows(command))):
+        raise ProblemError("command: expected none, it is what gaits walk by")
     period, step = positive("every", every), 1.0 / positive("rate", rate)
     count = max(1, round(positive("duration", duration) / step))
     affordable("duration", duration, 4 * count * (system.nx + system.nu))
@@ -129,7 +143,10 @@ def simulate_receding(
         kicks[round(at)] = pushed(push, "pushes")
     if any(kick is not None for kick in kicks.values()) and not system.robot.is_floating:
         raise ProblemError(f"pushes: expected none, the base of {system.robot.name} is fixed")
-    mu, soft, factor = positive("friction", friction), positive("softness", softness), positive("mass", mass)
+    if friction is not None and not feet_of(system):
+        raise ProblemError(f"friction: expected none, {system.robot.name} does not stand on feet")
+    mu = 0.7 if friction is None else positive("friction", friction)
+    soft, factor = positive("softness", softness), positive("mass", mass)
     late, spread = at_least_zero("delay", delay), at_least_zero("noise", noise)
     lasting("delay", late, count * step)
     rng = np.random.default_rng(integer("seed", seed))
@@ -179,6 +196,11 @@ class Replanned:
         """The state (nx,) of the plan in force."""
         policy = self._policies.at(t)
         return policy.reference(policy.inside(t))
+
+
+def _rows(command: Sequence[float] | Mapping[float, Sequence[float]]) -> list[Sequence[float]]:
+    """Commands, whenever they hold."""
+    return [*command.values()] if isinstance(command, Mapping) else [command]
 
 
 def _as_function(command: Commands) -> Callable[[float], Sequence[float]]:

@@ -178,6 +178,14 @@ def test_arms_reach_by_plans_made_again_of_late_measurements():
     problem = arm.reach("ur5")
     with ddp.RecedingHorizon(problem, ddp.ILQR(max_iterations=2), latency=0.02) as planner:
         run = problems.simulate_receding(planner, 2.0, every=0.04, mass=1.05)
+        for given, words in (
+            ({"friction": 0.3}, "friction: expected none, ur5 does not stand on feet"),
+            ({"command": (0.1, 0.0, 0.0)}, "command: expected none"),
+            ({"command": {0.0: (0.0, 0.0, 0.0), 0.1: (0.0, 0.0, 1.0)}}, "command: expected none"),
+            ({"command": lambda t: (t, 0.0, 0.0)}, "command: expected none"),
+        ):
+            with pytest.raises(ddp.ProblemError, match=words):
+                problems.simulate_receding(planner, 0.1, **given)
     assert run.play.rms < 0.05
 
 
