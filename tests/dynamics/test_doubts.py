@@ -18,7 +18,7 @@ from ddp.problem import Problem
 from ddp.solver import solve
 from dynamics.phases.phase import stretches
 from dynamics.robots.equipment import Equipment
-from dynamics.steps.doubts import doubts_of, excesses_of, reach_of
+from dynamics.steps.doubts import excesses_of, reach_of
 from problems import ALL, arm, constraints, costs, gaits, obstacles, pendulum
 from problems.contact_costs import ForceLimits, friction_cone, friction_constraint
 from problems.costs import FramePosition
@@ -33,7 +33,7 @@ def reach():
 
 
 def doubts(problem):
-    return doubts_of(problem.dynamics, problem)
+    return problem.dynamics.doubts(problem)
 
 
 def test_problems_ready_made_are_doubted_where_they_are_meant_to_be_impossible():
@@ -279,7 +279,7 @@ def test_a_quaternion_in_the_order_of_mujoco_is_noticed():
     ):  # fmt: skip
         x0[3:7] = quaternion
         problem = Problem(system, [], [], x0, 5)
-        found = [one for one in doubts_of(system, problem) if "quaternion" in one]
+        found = [one for one in doubts(problem) if "quaternion" in one]
         assert len(found) == count
 
 
