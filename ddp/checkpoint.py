@@ -66,6 +66,7 @@ class Journal:
 
     entries: each its name, the iterations done by then, and arrays of its own; the last one may be where it stands.
     limit: of iterations, beyond which nothing is kept that a larger one would change.   so_far: of the file, if any.
+    records: as they were made, those of a start that is not kept, too.
     """
 
     def __init__(
@@ -78,8 +79,8 @@ class Journal:
         self._entries: list[list[Array]] = []
         self._stands: list[list[Array]] = []
         self._at = 0
+        self._records = list[Record]()
         self.so_far = self._load()
-        self._records = [] if self.so_far is None else [*self.so_far.history]
         self._saved = len(self._records)
 
     def _load(self) -> Solution | None:
@@ -90,7 +91,8 @@ class Journal:
         if not self._path.exists():
             return None
         try:
-            found = read(self._path, {"parts": "U1", "digests": "U1", "journal": "f1", "journal_version": "i0"})
+            own = {"journal": "f1", "journal_version": "i0", "journal_begins": "i0"}
+            found = read(self._path, {"parts": "U1", "digests": "U1"} | own)
         except ProblemError:
             found = {}
         if not found.keys() >= {"parts", "digests"} or found["parts"].shape != found["digests"].shape:
@@ -99,7 +101,9 @@ class Journal:
         if told := difference(self._identity, there):
             raise ProblemError(f"checkpoint: {shown(self._path)} is of another solve, which differs in {told}")
         so_far = Solution.load(self._path, self._problem)
-        if so_far.status.ending is not Ending.ITERATIONS:
+        begins = int(found.get("journal_begins", 0))
+        self._records = [*so_far.history[begins:], *so_far.history[:begins]]
+        if so_far.status.ending is not Ending.ITERATIONS and "journal" not in found:
             return so_far
         if found.get("journal_version", 0) != VERSION or "journal" not in found:
             raise ProblemError(f"checkpoint: {shown(self._path)} is of another version of mayne; give another name")
@@ -109,22 +113,27 @@ class Journal:
             raise ProblemError(f"checkpoint: {shown(self._path)} is damaged; give another name") from None
         return so_far
 
-    def save(self, solution: Solution) -> Solution:
-        """Write a solution, and what a solve that is not at its end goes on from; with the times of those before."""
+    def save(self, solution: Solution, made: Sequence[Record]) -> Solution:
+        """Write a solution, and what a solve that may go on does so from; with the times of those before.
+
+        made: records as they were made. The history of a solution may begin with those of a start that is not kept.
+        """
         before = (0.0, 0.0) if self.so_far is None else (self.so_far.seconds, self.so_far.setup_seconds)
         times = before[0] + self._start.seconds, before[1] + self._start.setup_seconds
         solution = replace(solution, seconds=times[0], setup_seconds=times[1])
         own = {"parts": np.array([*self._identity]), "digests": np.array([*self._identity.values()])}
-        if solution.status.ending is Ending.ITERATIONS:
+        if solution.status.ending is Ending.ITERATIONS or solution.iterations >= self._limit:
             entries = [*self._entries[: self._at], *self._stands]
-            own |= {"journal": _packed([_packed(entry) for entry in entries]), "journal_version": np.array(VERSION)}
+            begins = next((i for i, record in enumerate(solution.history) if record is made[0]), 0)
+            own |= {"journal": _packed([_packed(entry) for entry in entries])}
+            own |= {"journal_version": np.array(VERSION), "journal_begins": np.array(begins)}
         write(self._path, solution.arrays() | own | {name: np.array(text) for name, text in self._notes.items()})
         return solution
 
     def ended(self) -> bool:
         """Whether there is nothing left to do within the limit of iterations."""
         found = self.so_far
-        return found is not None and (found.status.ending is not Ending.ITERATIONS or found.iterations >= self._limit)
+        return found is not None and (not self._entries or found.iterations >= self._limit)
 
     def knows(self, history: list[Record]) -> bool:
         """Whether the last iteration of a history was made, and shown, before."""
@@ -193,7 +202,7 @@ class Journal:
             status=Status(f"not converged after {done} iterations, and going on", Ending.ITERATIONS), seconds=0.0,
             multipliers=held[0] if held else np.zeros(problem.multiplier_count), violation=problem.violation(X, U),
             penalties=np.zeros(len(problem.placed)),
-        ))  # fmt: skip
+        ), history)  # fmt: skip
 
     def stands(self, name: str) -> bool:
         """Whether a solve goes on from where steps of that name stood."""

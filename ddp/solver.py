@@ -122,7 +122,7 @@ def solve(
     guess = problem.guess if guess is None else guess
     task = _Task(problem, as_workers(workers), callback)
     if checkpoint is None:
-        outcome = task.started(solver, guess, start)
+        outcome = task.started(solver, guess, start, [])
     else:
         journal = Journal(checkpoint, problem, solver, start)
         outcome = task._replace(journal=journal).kept(solver, guess, start, journal)
@@ -140,9 +140,11 @@ class _Task(NamedTuple):
     callback: Callable[[Record], None] | Watcher | None
     journal: Journal | None = None
 
-    def started(self, solver: DDP, guess: Start, start: Stopwatch) -> Solution:
-        """Solve, and once more where the default guess may have led to a dear minimum: from `second_starts`."""
-        history = list[Record]()
+    def started(self, solver: DDP, guess: Start, start: Stopwatch, history: list[Record]) -> Solution:
+        """Solve, and once more where the default guess may have led to a dear minimum: from `second_starts`.
+
+        history: empty, for records as they are made.
+        """
         outcome = self.attempted(solver, guess, start, history)
         limit = min(solver.max_iterations, MOST * len(history))
         settled = outcome.converged and outcome.kind == MINIMUM and len(history) < limit
@@ -151,7 +153,7 @@ class _Task(NamedTuple):
             return outcome
         found = self.attempted(replace(solver, max_iterations=limit), other, start, history)
         cut = found.status.ending is Ending.ITERATIONS and found.violation <= TOLERANCE
-        if cut and found.cost < outcome.cost:
+        if cut and len(history) < solver.max_iterations and found.cost < outcome.cost:
             again = replace(solver, max_iterations=min(solver.max_iterations, MOST * limit))
             found = self.attempted(again, found, start, history)
         return _told(_better(outcome, found), history, solver.max_iterations)
@@ -160,7 +162,8 @@ class _Task(NamedTuple):
         """Solve as `started` does, from where the journal has come to."""
         if journal.so_far is not None and journal.ended():
             return journal.so_far
-        return journal.save(self.started(solver, journal.guess(guess), start))
+        history = list[Record]()
+        return journal.save(self.started(solver, journal.guess(guess), start, history), history)
 
     def attempted(self, solver: DDP, guess: Start, start: Stopwatch, history: list[Record]) -> Solution:
         """Solve in one way or, where that fails, another; history: records of what was done before."""

@@ -15,7 +15,7 @@ import problems
 from ddp import checkpoint
 from ddp.models.built_in import Mixed
 from dynamics import RobotDynamics, load
-from problems import cartpole, pendulum
+from problems import arm, cartpole, pendulum
 from problems.costs import ControlCost, StateCost
 
 
@@ -192,6 +192,29 @@ def test_more_iterations_go_on_where_the_limit_was(tmp_path):
     more = ddp.solve(problem, checkpoint=file)
     assert more.converged
     assert more.history[:5] == few.history
+
+
+def far():
+    """A reach whose default guess leads to a minimum that is dearer than that of its second start."""
+    near = arm.reach("ur5")
+    turned = near.x0[:6] + np.array([1.8, -1.2, 1.3, -1.4, 0.1, -1.5])
+    return arm.reach("ur5", arm._pose(near.dynamics.robot, "tool0", turned))
+
+
+def test_second_starts_are_made_where_a_limit_had_left_no_iterations_for_them(tmp_path):
+    problem = far()
+    plain, shown, most = ddp.solve(problem), [], []
+    rest = np.tile(problem.dynamics.nominal_control(problem.x0), (problem.horizon, 1))
+    once = ddp.solve(problem, guess=rest)
+    assert plain.cost < 0.9 * once.cost
+    for limit in (once.iterations, once.iterations + 2, plain.iterations - 1, 1000):
+        solver = ddp.DDP(max_iterations=limit)
+        found = ddp.solve(problem, solver, callback=shown.append, checkpoint=tmp_path / "file.npz")
+        alike(found, ddp.solve(problem, solver))
+        most.append(found.iterations)
+    alike(found, plain)
+    assert most == [once.iterations, once.iterations + 2, plain.iterations - 1, plain.iterations]
+    assert len(shown) == plain.iterations
 
 
 def test_problems_with_many_parts_of_long_names_go_on(tmp_path):
