@@ -1,5 +1,7 @@
 """Fixtures of the tests of the solver."""
 
+import multiprocessing
+
 import pytest
 from fresh import Fresh
 from many_systems import samples
@@ -14,6 +16,13 @@ def fresh():
     made = Fresh()
     yield made
     made.close()
+
+
+@pytest.fixture
+def forked(monkeypatch):
+    """Workers are forked here, where others are spawned and import for a second what this process has."""
+    fork = multiprocessing.get_context("fork")
+    monkeypatch.setattr(multiprocessing, "get_context", lambda method: fork)
 
 
 @pytest.fixture(scope="session")

@@ -166,6 +166,8 @@ def test_a_controller_goes_on_where_the_end_of_its_policy_diverges(walled):
         assert controller.solve(walled.x0, steps=3).converged
 
 
+@pytest.mark.filterwarnings("ignore:.* fork:DeprecationWarning")
+@pytest.mark.usefixtures("forked")
 @pytest.mark.parametrize("workers", [1, "threads:2", "processes:2"])
 def test_a_closed_controller_says_so(workers):
     controller = ddp.RecedingHorizon(pendulum(horizon=10), workers=workers)
@@ -285,6 +287,8 @@ def power(x, u):
     return x[1] * u[0]
 
 
+@pytest.mark.filterwarnings("ignore:.* fork:DeprecationWarning")
+@pytest.mark.usefixtures("forked")
 def test_processes_hold_the_first_row_that_another_state_has_controls_change():
     bound = ddp.Inequality(power, lower=-2.0, upper=2.0)
     problem = dataclasses.replace(pendulum(horizon=20), constraints=[bound])

@@ -31,6 +31,10 @@ signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever started the 
 """
 
 
+ignoring_threads = pytest.mark.filterwarnings("ignore:.* fork:DeprecationWarning")
+"""Python 3.12 warns of forks beside threads, which here hold no lock."""
+
+
 def shared_memory() -> set[str]:
     """Files of multiprocessing's shared memory that this process has made, which carry its number."""
     return {entry.name for entry in Path("/dev/shm").glob(f"*-{os.getpid()}-*")}
@@ -182,6 +186,8 @@ def test_little_work_is_not_shared_and_much_is(monkeypatch):
         assert np.array_equal(solution.U, ddp.solve(problem).U)
 
 
+@ignoring_threads
+@pytest.mark.usefixtures("forked")
 def test_auto_changes_to_processes_on_the_way(monkeypatch):
     monkeypatch.setattr(ddp_workers, "cores", lambda: 2)
     monkeypatch.setitem(ddp_workers.WORTHWHILE, "processes", 0.0)
@@ -199,10 +205,14 @@ def test_auto_says_why_it_stays_alone(monkeypatch):
     assert "cannot be sent to 2 processes" in ddp.solve(problem, workers="auto").workers
 
 
+@ignoring_threads
+@pytest.mark.usefixtures("forked")
 def test_more_workers_than_knots_are_not_needed():
     assert ddp.solve(pendulum(horizon=1), workers=3).converged
 
 
+@ignoring_threads
+@pytest.mark.usefixtures("forked")
 def test_a_worker_that_is_killed_is_an_error_within_seconds():
     """Or as long as workers need to begin, where the machine is busy."""
     seen, begun = [], time.monotonic()
@@ -219,6 +229,8 @@ def test_a_worker_that_is_killed_is_an_error_within_seconds():
     assert "ended with exit code" in solution.status
 
 
+@ignoring_threads
+@pytest.mark.usefixtures("forked")
 def test_an_exception_in_a_worker_arrives_with_its_term_knot_and_traceback():
     message = r"running\[1\] \(Fails\): gradient raised ZeroDivisionError: the user's mistake at knot \d+"
     with pytest.raises(ddp.ProblemError, match=message) as caught:
@@ -228,6 +240,8 @@ def test_an_exception_in_a_worker_arrives_with_its_term_knot_and_traceback():
     assert 'raise ZeroDivisionError("the user\'s mistake")' in note
 
 
+@ignoring_threads
+@pytest.mark.usefixtures("forked")
 def test_whichever_process_fails_first_the_first_knots_are_reported():
     plain = pendulum()
     problem = ddp.Problem(plain.dynamics, [*plain.running, FailsLate()], plain.terminal, plain.x0, plain.horizon)
@@ -254,6 +268,8 @@ def test_a_problem_that_cannot_be_pickled_is_explained():
         ddp.solve(problem, workers=2)
 
 
+@ignoring_threads
+@pytest.mark.usefixtures("forked")
 def test_a_callback_that_raises_ends_the_workers():
     def stop(record):
         raise LookupError("enough")
