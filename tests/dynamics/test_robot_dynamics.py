@@ -6,6 +6,7 @@ import numpy as np
 import pinocchio as pin
 import pytest
 from oracles import as_matrices, chain_of, fourth_order, newton, passive, random_tree, relative_error, sprung
+from thorough import cases
 
 import dynamics
 from ddp.compiling.kernel import call_contraction, kernel
@@ -132,16 +133,26 @@ def pin_difference(system, x0, x1):
     )
 
 
-@pytest.fixture(params=systems().items(), ids=lambda item: item[0])
+SYSTEMS = systems()
+
+
+@pytest.fixture(params=SYSTEMS)
 def system(request):
-    return request.param[1]
+    return SYSTEMS[request.param]
 
 
 SPEEDS = (0.0, 1.0, 30.0)
 """Joint and base speeds [rad/s, m/s]; 30 turns a base by more than one radian in one step."""
 
 
-@pytest.mark.parametrize("speed", SPEEDS)
+def at_speeds(names):
+    """Each system at every speed; in the suite at one, in turn."""
+    every = [(name, speed) for name in names for speed in SPEEDS]
+    few = [(name, SPEEDS[-i % 3]) for i, name in enumerate(names)]
+    return pytest.mark.parametrize(("system", "speed"), cases(every, few), indirect=["system"])
+
+
+@at_speeds(SYSTEMS)
 def test_a_step_is_pinocchios(system, speed, rng):
     x, u = state(system, rng, speed), rng.normal(size=system.nu)
     assert isinstance(system, Dynamics)
@@ -162,7 +173,7 @@ def test_integrate_and_difference_are_pinocchios_and_invert_each_other(system, r
     assert np.abs(system.difference(moved, again)).max() < 1e-12
 
 
-@pytest.mark.parametrize("speed", SPEEDS)
+@at_speeds(SYSTEMS)
 def test_linearize_is_the_derivative_of_pinocchios_step(system, speed, rng):
     x, u = state(system, rng, speed), rng.normal(size=system.nu)
     A, B = system.linearize(x, u)
@@ -176,7 +187,7 @@ def test_linearize_is_the_derivative_of_pinocchios_step(system, speed, rng):
     assert relative_error(np.hstack([A, B]), np.stack(columns, axis=1)) < 2e-8
 
 
-@pytest.mark.parametrize("speed", SPEEDS)
+@at_speeds(SYSTEMS)
 def test_hessian_is_exactly_symmetric_and_the_second_derivative_along_every_direction(system, speed, rng):
     """With ⊖ at the nominal next state, d²/dt² of weight·(f(x ⊕ t dx, u + t du) ⊖ f(x, u)) is δᵀ H δ.
 
@@ -229,10 +240,8 @@ def blocks_of(system, X, U, weights):
     return [as_matrices(own, nv, bent) for own in flat], np.concatenate([out.A[:, nv:], out.B[:, nv:]], axis=2)
 
 
-@pytest.mark.parametrize("speed", SPEEDS)
-@pytest.mark.parametrize("name", ["ur5", "hyq", "iris", "tree 5", "spherical", "groups", "damped", "springs"])
-def test_second_orders_of_many_knots_are_blocks_of_each_ones_hessian(name, speed, rng):
-    system = systems()[name]
+@at_speeds(["ur5", "hyq", "iris", "tree 5", "spherical", "groups", "damped", "springs"])
+def test_second_orders_of_many_knots_are_blocks_of_each_ones_hessian(system, speed, rng):
     m, n = system.robot.nv, system.n
     X = np.stack([state(system, rng, speed) for _ in range(11)])
     U, weights = rng.normal(size=(11, system.nu)), rng.normal(size=(11, n))
