@@ -65,7 +65,7 @@ def test_a_delay_that_was_given_is_unlearned():
 
 
 def test_time_that_begins_again_forgets():
-    solution = moving(3)
+    solution = moving(1)
     policy = solution.adaptive()
     late = played(solution, policy, 0.005)
     assert policy.delay > 0.0
@@ -75,7 +75,7 @@ def test_time_that_begins_again_forgets():
 
 
 def test_policies_that_share_tables_are_those_made_anew():
-    solution = moving(4)
+    solution = moving(2)
     shared, anew = solution.policy.later(0.0037), solution.feedback(delay=0.0037)
     rng = np.random.default_rng(0)
     for t in rng.uniform(0.0, 0.199, size=10):
@@ -88,7 +88,7 @@ def test_policies_that_share_tables_are_those_made_anew():
 
 def test_limits_of_forces_act_from_when_a_foot_has_slid():
     """A foot whose speed along the ground is that of the first two joints, on a plan that has limits everywhere."""
-    solution = moving(4)
+    solution = moving(2)
     plan, (nu, n) = solution.policy, solution.K.shape[1:]
     M, nv = len(plan.starts), n // 2
     tight = replace(plan, cones=Cones(np.tile(np.eye(nu), (M, 1, 1)), np.zeros((M, nu, n)), np.zeros((M, nu))))
@@ -117,7 +117,7 @@ def test_limits_of_forces_act_from_when_a_foot_has_slid():
 
 
 def test_bad_input_is_refused():
-    solution = moving(0)
+    solution = moving(1)
     with pytest.raises(ddp.ProblemError, match="delay: expected at least 0 s"):
         solution.adaptive(delay=-0.001)
     with pytest.raises(ddp.ProblemError, match="x: expected shape"):

@@ -19,6 +19,7 @@ import pytest
 from click.testing import CliRunner
 from listeners import listening, refused, session
 from pages import Page
+from thorough import cases
 
 import dynamics.robots.model as dynamics
 import viz
@@ -249,7 +250,10 @@ print(os.waitpid(child, 0)[1], len(urlopen(drawn.where).read()) > 1e5)
     assert last == "0 True"
 
 
-@pytest.mark.parametrize("arguments", [["view", "{saved}"], ["solve", "pendulum/swing-up", "--view"]])
+VIEWERS = [["view", "{saved}"], ["solve", "pendulum/swing-up", "--view"]]
+
+
+@pytest.mark.parametrize("arguments", cases(VIEWERS, VIEWERS[1:]))
 def test_a_viewer_is_one_process_with_one_port_on_this_machine_and_ctrl_c_ends_it(started, saved, arguments):
     process = started("-m", "problems", *(word.format(saved=saved) for word in arguments), "--no-browser")
     where = address_of(process.stderr)
@@ -279,7 +283,7 @@ def test_a_viewer_that_is_left_tells_by_its_exit_status_whether_the_solve_conver
     assert len(opened) == 1
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("number", cases([signal.SIGINT, signal.SIGTERM, signal.SIGKILL], [signal.SIGKILL]))
 def test_nothing_is_left_of_a_viewer_that_is_killed(started, saved, number):
     """While it starts, at a moment of chance, and while it is looked at."""
     starting = started("-m", "problems", "view", saved, "--no-browser")
