@@ -6,6 +6,7 @@ import re
 import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
+from thorough import cases
 
 import ddp
 from ddp.tracing.groups import SO3, Euclidean
@@ -152,9 +153,14 @@ def test_malformed_systems_are_refused(changes, said):
         ContinuousDynamics(**({"f": pendulum, "nx": 2, "nu": 1, "dt": 0.1} | changes))
 
 
-@pytest.mark.parametrize("integrator", [*EXPLICIT, *IMPLICIT])
-@pytest.mark.parametrize("derivatives", ["traced", "differences"])
-@pytest.mark.parametrize(("state", "nx", "n"), [(None, 6, 6), ([SO3(), Euclidean(3)], 7, 6)])
+KINDS = [
+    (integrator, derivatives, *state)
+    for integrator in (*EXPLICIT, *IMPLICIT) for derivatives in ("traced", "differences")
+    for state in ((None, 6, 6), ([SO3(), Euclidean(3)], 7, 6))
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("integrator", "derivatives", "state", "nx", "n"), cases(KINDS, KINDS[::5]))
 def test_velocities_of_other_shapes_are_refused(integrator, derivatives, state, nx, n):
     def system(velocity):
         given = 0.1, integrator, 1, state, None, "traced" if integrator in IMPLICIT else derivatives
