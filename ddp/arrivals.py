@@ -22,7 +22,7 @@ from ddp.guesses import Motion, Start
 from ddp.machine.recycled import recycled
 from ddp.problem import Problem
 from ddp.protocols import Array
-from ddp.solutions.explanation import may_be_dear
+from ddp.solutions.explanation import may_be_dear, rests
 from ddp.solutions.solution import Solution
 from ddp.systems.system import Expansion, ability
 
@@ -50,6 +50,12 @@ such a multiple of the least, or as much more of a negative one, tell how far aw
 TRIED, EVERY, TOGETHER = 4, 4, 8
 """Ends, of those that seem to cost least, to one of which a second start goes; how many knots have the same controls;
 and how many problems are searched for ends at a time."""
+
+
+WAYS, PIECES, LENGTHS = 32, 6, 12
+"""Random controls that motions at rest are left by, each of so many pieces that last equally long and have the same
+controls, zero on average, for what they speed up they are to slow down; and how many lengths of each are tried, either
+way, each half of the one before."""
 
 
 class Way(NamedTuple):
@@ -255,7 +261,8 @@ def second_starts(problems: Sequence[Problem], motions: Sequence[Motion | Soluti
 
     Steps that are made for the whole way to a distant target turn joints far, and may end in another posture, or with
     joints wound the other way round, at a minimum several times as dear as the best one. A straight way to the posture
-    that costs least to come to does not. Gains keep to it; under constraints its states are imposed.
+    that costs least to come to does not. Gains keep to it; under constraints its states are imposed. Motions that have
+    stayed at rest, as no control changes the cost to first order, are left by random controls.
     """
     found: list[Start] = [None] * len(problems)
     dear = [i for i, (one, motion) in enumerate(zip(problems, motions, strict=True)) if _is_dear(one, motion)]
@@ -263,7 +270,30 @@ def second_starts(problems: Sequence[Problem], motions: Sequence[Motion | Soluti
         some = dear[begin : begin + TOGETHER]
         for i, start in zip(some, _by_ways([problems[i] for i in some]), strict=True):
             found[i] = start
+    for i, (one, motion) in enumerate(zip(problems, motions, strict=True)):
+        found[i] = moving(one, motion) if rests(motion, one) else found[i]
     return found
+
+
+def moving(problem: Problem, motion: Motion | Solution) -> Motion | None:
+    """The cheapest motion of some by random controls, always the same ones; None if none costs less than a given one.
+
+    Such as a car's, whose target is beside it: neither pedal nor wheel alone leads there.
+    """
+    (N, nu), random, best = motion.U.shape, np.random.default_rng(0), None
+    widths = (problem.upper - problem.lower)[np.isfinite(problem.upper - problem.lower)]
+    longest = max(1.0, float(np.abs(motion.U).max()), float(widths.max(initial=0.0)))
+    alphas, least = longest * np.exp2(-np.arange(LENGTHS, dtype=float)), problem.total(motion.X, motion.U)
+    K, gaps = np.zeros((N, nu, problem.dynamics.n)), np.zeros((N, problem.dynamics.n))
+    with np.errstate(all="ignore"):
+        for pieces in random.normal(size=(WAYS, PIECES, nu)):
+            k = (pieces - pieces.mean(axis=0))[np.arange(N) * PIECES // N]
+            for way in (k, -k):
+                for X, U in zip(*problem.track(motion.X, motion.U, way, K, alphas, gaps)[:2], strict=True):
+                    cost = problem.total(X, U) if np.isfinite(X).all() else np.inf
+                    if cost < least:
+                        least, best = cost, Motion(X, U, K)
+    return best
 
 
 def _is_dear(problem: Problem, motion: Motion | Solution) -> bool:

@@ -16,7 +16,7 @@ from ddp.constraints.detours import detour
 from ddp.constraints.impossible import elsewhere
 from ddp.constraints.unreachable import AT_ONCE, begins_outside, unmet_at_once
 from ddp.errors import ProblemError, SolveError, flag, instance, said, suggesting
-from ddp.guesses import Guess, Start
+from ddp.guesses import Guess, Motion, Start
 from ddp.interior.course import TOLERANCE
 from ddp.interior.handover import went_back
 from ddp.iterate import Iterate
@@ -26,7 +26,7 @@ from ddp.parallel.differentiator import Differentiator
 from ddp.parallel.workers import WorkerError, Workers, as_workers, differentiator
 from ddp.problem import Problem
 from ddp.sanity import look
-from ddp.solutions.explanation import is_far
+from ddp.solutions.explanation import is_far, rests
 from ddp.solutions.solution import Solution
 from ddp.solutions.status import Ending, Record, Status, Watcher, infeasible, is_led
 from ddp.starts import MOST, start_policy
@@ -104,7 +104,9 @@ def solve(
     the end costs more than states alone. Unless it misses a target that is known to be out of reach, a second start
     follows a straight way to the posture that seems to cost least (`ddp.arrivals.second_starts`). Both together
     take at most three times the iterations of the first, or nine times where the second is cheaper by then. These
-    count, and the cheaper minimum is kept; its records come last in ``history``.
+    count, and the cheaper minimum is kept; its records come last in ``history``. Where a motion from the default guess
+    has stayed at rest, though the cost changes with states, as no control changes it to first order, the second start
+    is the cheapest of some motions by random controls, always the same ones (`ddp.arrivals.moving`).
 
     Raises, whatever ``throw`` is, ProblemError for bad input, before any work, or when a term's own code fails;
     UndefinedCostError, which is one, where the cost of the guess is nan: of infinite ones the status tells; SolveError
@@ -146,7 +148,7 @@ class _Task(NamedTuple):
         history: empty, for records as they are made.
         """
         outcome = self.attempted(solver, guess, start, history)
-        limit = min(solver.max_iterations, MOST * len(history))
+        limit = limit_of_both(self.problem, outcome, len(history), solver)
         settled = outcome.converged and outcome.kind == MINIMUM and len(history) < limit
         other = second_starts([self.problem], [outcome])[0] if guess is None and settled else None
         if other is None:
@@ -288,6 +290,11 @@ def _told(outcome: Solution, history: list[Record], limit: int) -> Solution:
             Ending.ITERATIONS,
         )
     return replace(outcome, status=Status(status, ending), iterations=done, history=(*history[len(own) :], *own))
+
+
+def limit_of_both(problem: Problem, motion: Motion | Solution, done: int, solver: DDP) -> int:
+    """Iterations of both starts together, where the first one has taken so many: not limited by these if it rests."""
+    return min(solver.max_iterations, MOST * done) if not rests(motion, problem) else solver.max_iterations
 
 
 def may_be_better(outcome: Solution, solver: DDP, linear: bool) -> bool:

@@ -15,11 +15,10 @@ from ddp.many.rows import ENDINGS as NAMES
 from ddp.options import DDP
 from ddp.problem import Problem
 from ddp.protocols import Array
-from ddp.solutions.explanation import may_be_dear
+from ddp.solutions.explanation import may_be_dear, rests
 from ddp.solutions.solution import Solution
 from ddp.solutions.status import STEEP, Ending, converged, limit_reached, unstable
-from ddp.solver import may_be_better, solve
-from ddp.starts import MOST
+from ddp.solver import limit_of_both, may_be_better, solve
 from ddp.successive import Successive
 from ddp.sweeps.inertia import MINIMUM, UNKNOWN
 
@@ -97,10 +96,11 @@ class Solves:
     def _start_again(self, which: Sequence[int], problems: Sequence[Problem], x0: Array, out: Results) -> None:
         """Make second starts where minima from default guesses may be dear, as `solve` does."""
         done, native = out.numbers[:, DONE].copy(), self._native
-        limit = np.minimum(self._solver.max_iterations, MOST * done)
-        settled = (out.numbers[:, ENDING] < ITERATIONS) & (done < limit)
-        some = [i for i in which if settled[i]]
-        starts = second_starts([problems[i] for i in some], [Motion(out.X[i], out.U[i], out.K[i]) for i in some])
+        settled = [i for i in which if out.numbers[i, ENDING] < ITERATIONS]
+        motions, limit = {i: Motion(out.X[i], out.U[i], out.K[i]) for i in settled}, done.copy()
+        limit[settled] = [limit_of_both(problems[i], motions[i], done[i], self._solver) for i in settled]
+        some = [i for i in settled if done[i] < limit[i]]
+        starts = second_starts([problems[i] for i in some], [motions[i] for i in some])
         ways = {i: way for i, way in zip(some, starts, strict=True) if isinstance(way, Motion)}
         if not ways or native is None:
             return
@@ -130,7 +130,8 @@ class Solves:
         except BaseException:  # whatever state memory is in
             self._successive = None
             raise
-        if again and guess is None and found.converged and may_be_dear(found, problem):
+        dear = again and guess is None and found.converged
+        if dear and (may_be_dear(found, problem) or rests(found, problem)):
             return solve(problem, self._solver, throw=False)
         if first is self._solver or not may_be_better(found, self._solver, first.full_space(problem)):
             return found

@@ -150,7 +150,7 @@ def explain(solution: Solution, problem: Problem) -> Explanation:
     if solution.converged and not advice:
         far = is_far(solution, problem) and any(_misses(problem, solution.X))
         advice = "; or ".join([*_doubts(problem), *([ANOTHER] if any(_constraints(solution)) else [])]) if far else ""
-        advice = MOVING if not active and _rests(problem, solution) else advice
+        advice = MOVING if not active and rests(solution, problem) else advice
         advice = advice or (WOUND if may_be_dear(solution, problem) else "")
     ordered = tuple(sorted(shares, key=lambda share: -abs(share[1])))
     misses = (*_misses(problem, solution.X), *_on_the_way(problem, solution.X))
@@ -253,13 +253,13 @@ def may_be_dear(motion: Motion | Solution, problem: Problem) -> bool:
     return bool(turn(motion.X) > TURN) and not (is_far(motion, problem) and beyond(problem))
 
 
-def _rests(problem: Problem, solution: Solution) -> bool:
+def rests(motion: Motion | Solution, problem: Problem) -> bool:
     """Whether a motion stays at x0 though the cost changes with states, and with no control."""
-    X, n = solution.X, problem.dynamics.n
-    if np.ptp(X, axis=0).any():
+    X, n = motion.X, problem.dynamics.n
+    if (X[0] != X).any():
         return False
     d = problem.allocate()
-    problem.expand(X, problem.padded(solution.U), d, 0, problem.horizon + 1)
+    problem.expand(X, problem.padded(motion.U), d, 0, problem.horizon + 1)
     slopes = np.abs(d.lz)
     return bool(slopes[:, :n].max() > 1e-6 and slopes[:-1, n:].max(initial=0.0) <= 1e-9 * slopes[:, :n].max())
 

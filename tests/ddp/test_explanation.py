@@ -211,7 +211,10 @@ def test_converged_motions_far_from_their_targets_have_advice():
 
 @pytest.mark.parametrize(("x", "y", "advice"), [(0.0, 1.0, MOVING), (1.0, 0.0, ""), (0.0, 0.0, "")])
 def test_a_car_at_rest_beside_its_target_is_told_to_move(x, y, advice):
-    """No control moves it sideways to first order; ahead one does, and where it stands nothing has to."""
+    """No control moves it sideways to first order; ahead one does, and where it stands nothing has to.
+
+    Zero controls are given, for from the default guess a second start moves.
+    """
 
     def step(x, u):
         return x + 0.05 * np.array([x[3] * np.cos(x[2]), x[3] * np.sin(x[2]), x[3] * u[0], u[1]])
@@ -219,6 +222,6 @@ def test_a_car_at_rest_beside_its_target_is_told_to_move(x, y, advice):
     car = FunctionDynamics(step, 4, 2, dt=0.05)
     target = StateCost(car, [x, y, 0.0, 0.0], [1e3] * 4)
     problem = ddp.Problem(car, [lambda x, u: 0.5 * (u @ u)], [target], np.zeros(4), 80)
-    solution = ddp.solve(problem)
+    solution = ddp.solve(problem, guess=np.zeros((80, 2)))
     assert solution.explain().advice == advice
     assert "try this" not in str(solution)

@@ -1,4 +1,7 @@
-"""Second starts: reaches whose joints turn far are solved once more from a straight way to the cheapest end."""
+"""Second starts: reaches whose joints turn far are solved once more from a straight way to the cheapest end.
+
+Motions that stay at rest, as no control changes the cost to first order, are left by random controls.
+"""
 
 from dataclasses import replace
 
@@ -9,10 +12,10 @@ import ddp
 from ddp import DDP
 from ddp.solutions.explanation import WOUND, may_be_dear
 from ddp.starts import MOST
-from dynamics import load
+from dynamics import FunctionDynamics, load
 from problems import arm
 from problems.constraints import JointLimits
-from problems.costs import FramePosition
+from problems.costs import FramePosition, StateCost
 
 
 def reaches(name, count=12, spread=1.8):
@@ -157,3 +160,64 @@ def test_second_starts_go_on_where_they_are_cheaper():
     assert MOST * once.iterations < twice.iterations <= MOST**2 * once.iterations
     both = ddp.Batch(one, 1).solve({"terminal[0].target": one.terminal[0].target.homogeneous[None]})
     assert (both.solution(0).cost, both.solution(0).iterations) == (twice.cost, twice.iterations)
+
+
+def car(x, u):
+    """Position, heading, speed; steering and acceleration."""
+    return x + 0.05 * np.array([x[3] * np.cos(x[2]), x[3] * np.sin(x[2]), x[3] * u[0], u[1]])
+
+
+def beside(y=1.0, **limits):
+    """A car at rest whose place to be is straight to its side."""
+    system = FunctionDynamics(car, 4, 2, dt=0.05)
+    target = StateCost(system, [0.0, y, 0.0, 0.0], [1e3] * 4)
+    return ddp.Problem(system, [lambda x, u: 0.5 * (u @ u)], [target], np.zeros(4), 80, **limits)
+
+
+def test_a_car_at_rest_is_at_a_minimum_and_not_at_a_saddle():
+    """Say so: all eigenvalues of the Hessian in the controls, by differences, are positive."""
+    problem = beside()
+    still, step = ddp.solve(problem, guess=np.zeros((80, 2))), 1e-3 * np.eye(160)
+
+    def cost(u):
+        U = u.reshape(80, 2)
+        return problem.cost(problem.dynamics.rollout(problem.x0, U), U)
+
+    H = [[cost(a + b) - cost(a - b) - cost(b - a) + cost(-a - b) for b in step] for a in step]
+    assert np.linalg.eigvalsh(0.25e6 * np.array(H)).min() > 0.01
+    assert not still.U.any()
+    assert (still.converged, still.kind) == (True, "minimum")
+
+
+@pytest.mark.parametrize("limits", [{}, {"control_limits": ([-1.5, -1.0], [1.5, 1.0])}])
+def test_cars_that_stay_at_rest_are_moved(limits):
+    problem = beside(**limits)
+    still, found = ddp.solve(problem, guess=np.zeros((80, 2))), ddp.solve(problem)
+    assert found.converged
+    assert found.kind == "minimum"
+    assert found.cost < 0.1 * still.cost
+    assert found.stationarity() < 1e-5 or limits
+    assert found.iterations == len(found.history) > still.iterations
+    assert found.explain().advice == ""
+    assert (np.abs(found.U) <= [1.5, 1.0]).all() or not limits
+
+
+def test_solvers_of_many_move_the_same_cars():
+    targets = np.array([[0.0, y, 0.0, 0.0] for y in (-1.0, 0.5, 1.0, 2.0)] + [[1.0, 0.5, 0.0, 0.0]])
+    batch = ddp.Batch(beside(), len(targets))
+    found = batch.solve({"terminal[0].target_x": targets})
+    assert batch.obstacle == ""
+    for i, target in enumerate(targets):
+        alone = ddp.solve(beside().varying({"terminal[0].target_x": target}))
+        np.testing.assert_allclose(found.solution(i).cost, alone.cost, rtol=1e-7)
+        assert found.solution(i).iterations == alone.iterations
+
+
+def test_what_no_control_moves_stays_as_it_is():
+    """A state that costs more where it is than elsewhere, and that controls do not know."""
+    system = FunctionDynamics(lambda x, u: np.array([x[0] + u[0], x[1]]), 2, 1)
+    target = StateCost(system, [0.0, 1.0], [1.0, 1.0])
+    problem = ddp.Problem(system, [lambda x, u: u @ u], [target], np.zeros(2), 10)
+    found = ddp.solve(problem)
+    assert not found.U.any()
+    assert found.iterations == ddp.solve(problem, guess=np.zeros((10, 1))).iterations
