@@ -442,6 +442,7 @@ def test_a_node_without_ros_says_what_is_missing(tmp_path):
     (("bench", "papers", "--json"), "--json: `bench papers` has no use for it"),
     (("simulate", "--seconds", "1"), "--seconds: expected with the NAME of a system"),
     (("play", SMALL, "--problem", SMALL), "--problem: expected with a FILE"),
+    (("drive", SMALL, "--friction", "0.3"), "--friction: expected for robots that stand on feet"),
     (("node", SMALL, "--every", "0.1"), "--every: expected together with --replan"),
     (("node", SMALL, "--replan", "--problem", SMALL), "--problem: expected without --replan"),
 ])  # fmt: skip

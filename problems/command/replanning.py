@@ -31,7 +31,7 @@ from problems.interop.motion import optional
 from problems.interop.ros_node import run_node
 from problems.play.driven import Driven
 from problems.play.receding import Run, simulate_receding
-from problems.play.simulation import system_of
+from problems.play.simulation import feet_of, system_of
 from problems.registry import Entry, find
 from problems.schedule import ORDERS
 from problems.walking.controller import Walking
@@ -116,6 +116,8 @@ def drive(
     entry = find(name)
     planner, gait = planner_of(entry, robot, options, latency, chasing)
     with planner:
+        if not feet_of(system_of(planner.system)):
+            shell.refuse_idle("expected for robots that stand on feet", "--friction")
         driven = Driven(planner, every, friction=friction)
         with progress(f"{entry.name}, preparing"):
             driven.advance(every)
