@@ -78,6 +78,7 @@ class _Joint:
         self.damping = _number(element, dynamics + "damping", 0.0, where)
         self.stiffness = _number(element, dynamics + "spring_stiffness", 0.0, where)
         self.rest = _number(element, dynamics + "spring_reference", 0.0, where)
+        self.start = _number(element, "axis/initial_position", 0.0, where)
         self.friction = _number(element, dynamics + "friction", 0.0, where)
         for what, number in (("damping", self.damping), ("friction", self.friction)):
             if number < 0.0:
@@ -213,6 +214,10 @@ def _equip(
         damping[own.idx_v : own.idx_v + own.nv] = joint.damping
         if joint.friction:
             omissions.drop("dry friction of {} is not modelled", repr(joint.name))
+        if joint.start:
+            omissions.drop("initial positions of joints {} are not read", repr(joint.name))
+        if joint.effort == 0.0:
+            omissions.doubt("limits of effort that are 0 are read as none: {}", repr(joint.name))
         if own.nv > 1 and joint.stiffness:
             omissions.drop("springs of ball joints {} are not modelled", repr(joint.name))
         if own.nv == 1:

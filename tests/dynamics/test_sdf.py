@@ -113,6 +113,7 @@ def test_what_cannot_be_read_is_said(text, words):
         ("</model>", APART, "joints 'closing' of links that are left out are not modelled"),
         ("</link><joint", '</link><link name="bare"/><joint', "links 'bare' without <inertial>, which weigh 1 kg"),
         ("</axis>", '<mimic joint="a"/></axis>', "joints that mimic others move on their own: 'a', 'b'"),
+        ("</axis>", "<initial_position>.3</initial_position></axis>", "positions of joints 'a', 'b' are not read"),
         ('"revolute"', '"ball"', "springs of ball joints 'a' are not modelled"),
     ],
 )
@@ -158,6 +159,15 @@ def test_a_model_stands_where_its_pose_says():
     q, v, a = np.array([[0.3, -0.2], [0.5, 1.0], [-0.7, 0.4]])
     torques = dynamics.inverse_dynamics(turned, q, v, a)
     np.testing.assert_allclose(torques, pin.rnea(model, model.createData(), q, v, a), atol=1e-12)
+
+
+def test_limits_of_effort_of_zero_are_told_as_they_are_read(caplog):
+    for effort, told in ((0, True), (-1, False)):
+        caplog.clear()
+        limit = f"<limit><effort>{effort}</effort></limit><initial_position>0</initial_position>"
+        robot = dynamics.load(chain().replace("</dynamics>", "</dynamics>" + limit), strict=True)
+        assert np.isinf(robot.control_limits).all()
+        assert ("limits of effort that are 0 are read as none: 'a'" in caplog.text) == told
 
 
 def test_limits_of_effort_and_speed_are_read_and_axes_of_old_files_are_in_the_model():
