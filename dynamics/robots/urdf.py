@@ -303,6 +303,8 @@ def left_out(model: pin.Model, document: Element | None = None) -> Omissions:
                 found.doubt("limits of effort that are 0 are read as none: {}", name)
             if (limit.get("velocity") and velocity == 0.0) or (kind in _LIMITED and not any(ends)):
                 found.doubt("limits of position or velocity that are 0 are read as 0: {}", name)
+            if kind == "continuous" and any(ends):
+                found.doubt("limits of position of continuous joints are not read: {}", name)
         x, y, z = map(float, ("1 0 0" if axis is None else axis.get("xyz", "1 0 0")).split())
         if kind == "planar" and np.hypot(x, y) > 1e-9 * abs(z):  # which Pinocchio takes for z
             found.drop("planar joints move in the plane of x and y of their origin, whatever their axis: {}", name)

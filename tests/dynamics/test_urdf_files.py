@@ -200,6 +200,14 @@ def test_limits_of_zero_are_told_as_they_are_read(caplog):
     assert not caplog.records
 
 
+def test_limits_of_continuous_joints_are_told_as_none(caplog):
+    dynamics.load(arm(x=('"revolute"', '"continuous"')))
+    assert caplog.messages == ["r: limits of position of continuous joints are not read: hinge"]
+    caplog.clear()
+    dynamics.load(arm(x=('"revolute"', '"continuous"'), y=('lower="-1" upper="1" ', "")))
+    assert not caplog.records
+
+
 def test_the_root_joint_has_a_name_that_is_free():
     made = dynamics.load(arm(x=("hinge", "root_joint")), root="free-flyer")
     assert (made.nv, made.joint_names) == (7, ["world_root_joint", "root_joint"])
