@@ -345,4 +345,10 @@ def _inertia(link: ElementTree.Element, where: str) -> pin.Inertia:
         for axes in ("xx", "yy", "zz", "xy", "xz", "yz")
     )
     I = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
-    return pin.Inertia(mass, at.translation, at.rotation @ I @ at.rotation.T)
+    with np.errstate(over="ignore", invalid="ignore"):
+        turned = at.rotation @ I @ at.rotation.T
+    if not np.isfinite(turned).all():
+        raise ModelError(f"{where}: link {link.get('name')!r}: expected an <inertia> of less than 1e308 in SDF")
+    made = pin.Inertia(mass, at.translation, np.eye(3))
+    made.inertia = 0.5 * turned + 0.5 * turned.T  # which no body may have: a warning names it, see plausible.py
+    return made

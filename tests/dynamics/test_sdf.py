@@ -161,6 +161,16 @@ def test_a_model_stands_where_its_pose_says():
     np.testing.assert_allclose(torques, pin.rnea(model, model.createData(), q, v, a), atol=1e-12)
 
 
+def test_inertias_that_no_body_can_have_are_warned_of_as_in_urdf(caplog, rng):
+    robot = dynamics.load(chain().replace("<ixx>.01</ixx>", "<ixx>-.002</ixx>"))
+    assert "inertias that no body can have (a negative moment of inertia: the body of joint 'a'" in caplog.text
+    q, v, a = robot.random_configuration(rng), *rng.normal(size=(2, robot.nv))
+    expected = pin.rnea(robot.model, robot.model.createData(), q, v, a)
+    np.testing.assert_allclose(dynamics.inverse_dynamics(robot, q, v, a), expected, rtol=0, atol=1e-12)
+    with pytest.raises(ModelError, match="link 'base': expected an <inertia> of less than 1e308"):
+        dynamics.load(chain().replace(".01</ixx>", "1.7e308</ixx><ixz>1.7e308</ixz>").replace(".025<", "1.7e308<"))
+
+
 def test_limits_of_effort_of_zero_are_told_as_they_are_read(caplog):
     for effort, told in ((0, True), (-1, False)):
         caplog.clear()
