@@ -48,6 +48,17 @@ UNMODELLED = (
 )
 """Parts of a model that change its motion and are not read: of which elements, where in them, with which texts."""
 
+KNOWN = {
+    "axis": ("xyz", "use_parent_model_frame", "dynamics", "limit", "initial_position", "mimic"),
+    "dynamics": ("damping", "friction", "spring_stiffness", "spring_reference"),
+    "limit": ("lower", "upper", "effort", "velocity", "stiffness", "dissipation"),
+    "inertial": ("mass", "pose", "inertia", "density", "auto_inertia_params", "fluid_added_mass"),
+    "inertia": ("ixx", "ixy", "ixz", "iyy", "iyz", "izz"),
+}
+"""Parts that SDF has inside of elements which decide how a robot moves: each once, and others are misplaced."""
+DEEP = {"link": ("inertial", "inertial/inertia"), "joint": ("axis", "axis/dynamics", "axis/limit")}
+"""Places of these elements in links and joints."""
+
 
 class _Joint:
     """A joint of the file: where it is in the model, its axis in its own frame, and numbers of the axis."""
@@ -108,7 +119,9 @@ def read(document: ElementTree.Element, where: str, root: list[object], fixed: C
         check_names(tag, found.findall(tag), f"{where}, SDF")
         for element in found.findall(tag):
             single = "inertial", "pose", "parent", "child", "axis", "gearbox_ratio"
-            check_single(element, f"{where}: {tag} {element.get('name')!r} in SDF", single)
+            for part in (element, *(part for path in DEEP[tag] for part in element.findall(path))):
+                told = f"{where}: {tag} {element.get('name')!r} in SDF"
+                check_single(part, told, single if part is element else KNOWN[part.tag])
     if frame := found.get("placement_frame"):
         raise ModelError(f"{where}: placement_frame={frame!r} is not read: SDF is read up to version 1.6")
     place = _pose(found, where)
@@ -262,6 +275,11 @@ def _unread(document: ElementTree.Element, model: ElementTree.Element) -> Omissi
             part = element.find(path)
             if part is not None and (texts is None or (part.text or "").strip().lower() in texts):
                 found.drop(effect, repr(element.get("name") or _text(element, "uri")))
+    for tag, paths in DEEP.items():
+        for part in (part for path in paths for part in model.findall(f"{tag}/{path}")):
+            for other in part:
+                if other.tag not in KNOWN[part.tag] and ":" not in other.tag:
+                    found.doubt("SDF has no meaning for {}, which is not read", f"<{other.tag}> of <{part.tag}>")
     for link in model.findall("link"):
         if link.find("inertial") is None:
             found.drop("links {} without <inertial>, which weigh 1 kg in SDF, have no mass", repr(link.get("name")))

@@ -161,6 +161,22 @@ def test_a_model_stands_where_its_pose_says():
     np.testing.assert_allclose(torques, pin.rnea(model, model.createData(), q, v, a), atol=1e-12)
 
 
+@pytest.mark.parametrize(("old", "new", "words"), [
+    ("</dynamics>", "</dynamics><dynamics><damping>9</damping></dynamics>", "'a' in SDF: expected one <dynamics>"),
+    ("<damping>.3</damping>", "<damping>.3</damping><damping>9</damping>", "joint 'a' in SDF: expected one <damping>"),
+    ("</mass>", "</mass><mass>2</mass>", "link 'base' in SDF: expected one <mass>, got 2"),
+    ("<iyy>.02</iyy>", "<iyy>.02</iyy><iyy>.03</iyy>", "link 'base' in SDF: expected one <iyy>, got 2"),
+])  # fmt: skip
+def test_parts_that_stand_twice_are_refused(old, new, words):
+    with pytest.raises(ModelError, match=words):
+        dynamics.load(chain().replace(old, new))
+
+
+def test_parts_that_stand_where_they_have_no_meaning_are_told(caplog):
+    dynamics.load(chain().replace("</axis>", "<damping>3</damping><gazebo:damping/></axis>"))
+    assert caplog.messages == ["made: SDF has no meaning for <damping> of <axis>, which is not read"]
+
+
 def test_inertias_that_no_body_can_have_are_warned_of_as_in_urdf(caplog, rng):
     robot = dynamics.load(chain().replace("<ixx>.01</ixx>", "<ixx>-.002</ixx>"))
     assert "inertias that no body can have (a negative moment of inertia: the body of joint 'a'" in caplog.text
