@@ -196,6 +196,7 @@ def _is_finite(word: str, largest: float) -> bool:
 
 def _check_inertial(link: Element, where: str) -> None:
     for inertial in link.findall("inertial")[:1]:
+        check_single(inertial, f"{where}: <inertial>", ("origin", "mass", "inertia"))
         for tag, attributes in (("mass", ("value",)), ("inertia", _MOMENTS)):
             part = inertial.find(tag)
             absent = attributes if part is None else [name for name in attributes if part.get(name) is None]

@@ -80,6 +80,7 @@ WRONG = {
         arm(x=("<inertial>", '<inertial><origin xyz="0 0 1e308"/>')), "link 'base': <origin> xyz: .* up to 1e.09, got"
     ),
     "two axes": (arm(x=("<axis", '<axis xyz="1 0 0"/><axis')), "joint 'hinge': expected one <axis>, got 2"),
+    "two masses": (arm(x=("<mass", '<mass value="2"/><mass')), "link 'base': <inertial>: expected one <mass>, got 2"),
     "two inertials": (robot(link("base", INERTIAL * 2)), "link 'base': expected one <inertial>, got 2"),
     "a mass left out": (arm(x=('<mass value="1"/>', "")), "link 'base': <inertial>: expected <mass> with value"),
     "a moment left out": (arm(x=(' iyz="0"', "")), "link 'base': <inertial>: expected <inertia> with .*got no iyz"),
