@@ -17,8 +17,8 @@ HALVINGS = 10
 """Number of times that the way between the points is halved."""
 
 JUMP, FELT = 0.3, 1e-3
-"""A slope jumps where more than the share JUMP of its change is left after all halvings, and more than the share FELT
-of the largest slope."""
+"""A slope jumps where more than the share JUMP of its largest change in a half is left after all halvings, and more
+than the share FELT of the largest slope."""
 
 ADVICE = "smooth {name}, whose {what} at {count} of the motion's knots, as {example}"
 """Advice where a slope or a value jumps."""
@@ -63,11 +63,12 @@ def _jumps(at: Callable[[Array], Array], knots: int) -> int:
     """At how many knots the slope jumps, as a function of shares (knots,) of the way aside, -1 to 1."""
     a, b = -np.ones(knots), np.ones(knots)
     low, high = at(a), at(b)
-    first, largest = np.abs(high - low).max(axis=1), max(float(np.abs(low).max()), float(np.abs(high).max()))
+    first, largest = np.zeros(knots), max(float(np.abs(low).max()), float(np.abs(high).max()))
     for _ in range(HALVINGS):
         middle = 0.5 * (a + b)
         here = at(middle)
-        left = np.abs(here - low).max(axis=1) > np.abs(high - here).max(axis=1)
+        before, behind = np.abs(here - low).max(axis=1), np.abs(high - here).max(axis=1)
+        left, first = before > behind, np.maximum(first, np.maximum(before, behind))
         a, b = np.where(left, a, middle), np.where(left, middle, b)
         low, high = np.where(left[:, None], low, here), np.where(left[:, None], here, high)
     last = np.abs(high - low).max(axis=1)

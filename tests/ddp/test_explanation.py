@@ -8,6 +8,7 @@ import pinocchio as pin
 import pytest
 
 import ddp
+import problems
 from ddp.solutions.explanation import ADVICE, ANOTHER, MOVING, alone
 from ddp.solutions.kinks import slope_of
 from ddp.solutions.status import Ending, Status
@@ -133,6 +134,13 @@ def test_values_that_jump_at_the_end_of_a_motion_are_told_of(step):
     found = ddp.solve(ddp.Problem(system, [lambda x, u: 0.5 * u[0] ** 2], [stairs], np.zeros(2), 20), throw=False)
     assert not found.converged
     assert found.explain().advice.startswith("smooth terminal[0] stairs, whose value jumps at 1 of the motion's knots")
+
+
+def test_parabolas_at_their_lowest_points_have_no_kinks():
+    """Their values at both sides are equal."""
+    found = ddp.solve(problems.find("rocket/landing")(), ddp.DDP(max_iterations=1), throw=False)
+    assert not found.converged
+    assert "jumps" not in found.explain().advice
 
 
 def test_a_course_counts_iterations_that_have_no_records():
