@@ -52,7 +52,7 @@ TRIED, EVERY, TOGETHER = 4, 4, 8
 and how many problems are searched for ends at a time."""
 
 
-WAYS, PIECES, LENGTHS = 32, 6, 12
+WAYS, PIECES, LENGTHS = 32, 6, 8
 """Random controls that motions at rest are left by, each of so many pieces that last equally long and have the same
 controls, zero on average, for what they speed up they are to slow down; and how many lengths of each are tried, either
 way, each half of the one before."""
@@ -276,24 +276,30 @@ def second_starts(problems: Sequence[Problem], motions: Sequence[Motion | Soluti
 
 
 def moving(problem: Problem, motion: Motion | Solution) -> Motion | None:
-    """The cheapest motion of some by random controls, always the same ones; None if none costs less than a given one.
+    """Motion by random controls, always the same ones, that costs less than a given one; None if none is found.
 
-    Such as a car's, whose target is beside it: neither pedal nor wheel alone leads there.
+    Such as a car's whose target is beside it: neither pedal nor wheel alone leads there. The first random controls that
+    serve are taken, by the best length.
     """
     (N, nu), random, best = motion.U.shape, np.random.default_rng(0), None
     widths = (problem.upper - problem.lower)[np.isfinite(problem.upper - problem.lower)]
     longest = max(1.0, float(np.abs(motion.U).max()), float(widths.max(initial=0.0)))
     alphas, least = longest * np.exp2(-np.arange(LENGTHS, dtype=float)), problem.total(motion.X, motion.U)
     K, gaps = np.zeros((N, nu, problem.dynamics.n)), np.zeros((N, problem.dynamics.n))
-    with np.errstate(all="ignore"):
-        for pieces in random.normal(size=(WAYS, PIECES, nu)):
-            k = (pieces - pieces.mean(axis=0))[np.arange(N) * PIECES // N]
-            for way in (k, -k):
-                for X, U in zip(*problem.track(motion.X, motion.U, way, K, alphas, gaps)[:2], strict=True):
-                    cost = problem.total(X, U) if np.isfinite(X).all() else np.inf
-                    if cost < least:
-                        least, best = cost, Motion(X, U, K)
-    return best
+    try:
+        with np.errstate(all="ignore"):
+            for pieces in random.normal(size=(WAYS, PIECES, nu)):
+                k = (pieces - pieces.mean(axis=0))[np.arange(N) * PIECES // N]
+                for way in (k, -k):
+                    for X, U in zip(*problem.track(motion.X, motion.U, way, K, alphas, gaps)[:2], strict=True):
+                        cost = problem.total(X, U) if np.isfinite(X).all() else np.inf
+                        if -np.inf < cost < least:
+                            least, best = cost, Motion(X, U, K)
+                if best is not None:
+                    return best
+    except Exception:  # as in `_by_ways`
+        logger.debug("no motion by random controls", exc_info=True)
+    return None
 
 
 def _is_dear(problem: Problem, motion: Motion | Solution) -> bool:

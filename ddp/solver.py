@@ -106,7 +106,7 @@ def solve(
     take at most three times the iterations of the first, or nine times where the second is cheaper by then. These
     count, and the cheaper minimum is kept; its records come last in ``history``. Where a motion from the default guess
     has stayed at rest, though the cost changes with states, as no control changes it to first order, the second start
-    is the cheapest of some motions by random controls, always the same ones (`ddp.arrivals.moving`).
+    is a motion by random controls, always the same ones, that costs less (`ddp.arrivals.moving`).
 
     Raises, whatever ``throw`` is, ProblemError for bad input, before any work, or when a term's own code fails;
     UndefinedCostError, which is one, where the cost of the guess is nan: of infinite ones the status tells; SolveError

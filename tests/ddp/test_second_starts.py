@@ -221,3 +221,16 @@ def test_what_no_control_moves_stays_as_it_is():
     found = ddp.solve(problem)
     assert not found.U.any()
     assert found.iterations == ddp.solve(problem, guess=np.zeros((10, 1))).iterations
+
+
+def test_functions_that_fail_away_from_where_a_car_rests_leave_it_there():
+    def narrow(x, u):
+        if np.abs(u).max() > 1e-2:
+            raise ValueError("too fast")
+        return car(x, u)
+
+    plain = beside()
+    system = FunctionDynamics(narrow, 4, 2, dt=0.05, derivatives="differences")
+    problem = ddp.Problem(system, plain.running, plain.terminal, plain.x0, plain.horizon)
+    found = ddp.solve(problem, throw=False)
+    assert not found.U.any()
