@@ -211,6 +211,12 @@ def forces(contacts: Contacts) -> int:
     return int(np.where(contacts.kind == SURFACE, 6, 3).sum())
 
 
+def are_natural(contacts: Contacts) -> bool:
+    """Whether forces are asked for in the axes that steps of every kind find them in, see `Contact.reference`."""
+    natural = np.where(contacts.kind == SURFACE, LOCAL, LOCAL_WORLD_ALIGNED)
+    return bool((contacts.reference == natural).all())
+
+
 def refuse_rolling(contacts: Contacts) -> None:
     """Raise ProblemError if anything rolls, where there is no step of time."""
     if (contacts.kind == ROLLING).any():

@@ -62,7 +62,7 @@ def cones(system: "PhasedDynamics", X: Array, U: Array, friction: float) -> Cone
     most = FACES * max(len(phase.contacts) for phase in system.phases)
     C, D, b = np.zeros((N, most, nu)), np.zeros((N, most, n)), np.zeros((N, most))
     share = 0.0
-    for phase, knots, forces, by_z in _noted(system, X, U):
+    for phase, knots, forces, by_z in noted(system, X, U):
         R = _pyramids(phase.contacts, friction)
         share = max(share, _largest_share(phase.contacts, forces))
         at = slice(knots.start, knots.stop), slice(len(R))
@@ -75,11 +75,12 @@ def cones(system: "PhasedDynamics", X: Array, U: Array, friction: float) -> Cone
     return Cones(C / long[:, :, None], D / long[:, :, None], b / long)
 
 
-def _noted(system: "PhasedDynamics", X: Array, U: Array) -> Iterator[tuple[Phase, range, Array, Array]]:
+def noted(system: "PhasedDynamics", X: Array, U: Array) -> Iterator[tuple[Phase, range, Array, Array]]:
     """Phases with contacts, their knots, forces (M, nc) of these and their derivatives (M, nc, n+nu), where noted."""
     N = len(U)
     found = Expansion.of(system, N, aligned_zeros)
     system.expand(X[:N], U, found)
+    found.record[~np.isfinite(found.A).all(axis=(1, 2))] = np.nan  # there is no step
     for phase, knots in zip(system.phases, stretches(system.phases, N), strict=True):
         if not phase.contacts or not knots:
             continue
@@ -87,9 +88,9 @@ def _noted(system: "PhasedDynamics", X: Array, U: Array) -> Iterator[tuple[Phase
         where = system.noted_forces(held, knots.start, len(knots))
         if where is not None:
             (first, _, begin, ld), size = where, sum(contact.size for contact in phase.contacts)
-            noted = found.record[knots.start : knots.stop]
-            by_z = noted[:, begin : begin + size * ld].reshape(-1, size, ld)[:, :, : system.n + system.nu]
-            yield phase, knots, noted[:, first : first + size], by_z
+            record = found.record[knots.start : knots.stop]
+            by_z = record[:, begin : begin + size * ld].reshape(-1, size, ld)[:, :, : system.n + system.nu]
+            yield phase, knots, record[:, first : first + size], by_z
 
 
 def pulls(system: "PhasedDynamics", problem: Any, X: Array, U: Array) -> list[str]:
@@ -104,7 +105,7 @@ def pulls(system: "PhasedDynamics", problem: Any, X: Array, U: Array) -> list[st
     if robot.tree.kind[0] != FREE_FLYER or held <= bounded:
         return []
     most, told = PULL * np.linalg.norm(robot.model.gravity.linear) * robot.tree.inertia[:, 0].sum(), []
-    for phase, knots, forces, _ in _noted(system, X, U):
+    for phase, knots, forces, _ in noted(system, X, U):
         firsts = np.cumsum([0, *(contact.size for contact in phase.contacts[:-1])])
         for contact, pushes in zip(phase.contacts, forces[:, firsts + 2].T, strict=True):
             k = knots.start + int(np.argmin(pushes))

@@ -6,6 +6,7 @@ surface, in the axes that each contact names.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -15,7 +16,7 @@ from ddp.machine.aligned import working_memory
 from ddp.protocols import Array
 from ddp.systems.system import expanded
 from dynamics.contacts import batch as contact_batch
-from dynamics.contacts.contact import Contact, Contacts, compile_contacts, forces, refuse_rolling
+from dynamics.contacts.contact import Contact, Contacts, are_natural, compile_contacts, forces, refuse_rolling
 from dynamics.contacts.dynamics import impact_dynamics, impact_dynamics_derivatives, impact_dynamics_hessian, number
 from dynamics.phases.phase import Phase
 from dynamics.phases.phased_dynamics import PhasedDynamics
@@ -160,13 +161,20 @@ class _Forces:
         self._held, compiled = _are_held(system, contacts), compile_contacts(system.robot, contacts)
         self._compiled, self.size = compiled, forces(compiled)
         self._by_step = self._held or any(contact.kind == "rolling" for contact in contacts)
-        step = _step(system, contacts, phase) if self._by_step else system.dt
-        own = system.actuation, system.damping, system.springs
-        self._alone = PhasedDynamics(system.robot, step, Phase(contacts, held=self._held), *own)
-        where = self._alone.noted_forces(compiled, 0, 1)
-        self._where = where or (0, 0, 0, 0)
-        self._turned = ContactForces(system.robot, contacts, *own) if where is None else None
+        self._step = _step(system, contacts, phase) if self._by_step else system.dt
+        self._phase, own = Phase(contacts, held=self._held), (system.actuation, system.damping, system.springs)
+        self._turned = None if are_natural(compiled) else ContactForces(system.robot, contacts, *own)
         self._last: list[tuple[Array, Array, Array]] = []
+
+    @cached_property
+    def _alone(self) -> PhasedDynamics:
+        """System with nothing but these contacts: made, for some milliseconds, where the solved one notes no forces."""
+        own = self.system.actuation, self.system.damping, self.system.springs
+        return PhasedDynamics(self.system.robot, self._step, self._phase, *own)
+
+    @cached_property
+    def _where(self) -> tuple[int, int, int, int]:
+        return self._alone.noted_forces(self._compiled, 0, 1) or (0, 0, 0, 0)
 
     def values(self, X: Array, U: Array) -> Array:
         X, U = _knots(self.system, X, U)

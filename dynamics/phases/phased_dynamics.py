@@ -11,11 +11,9 @@ from ddp.errors import ModelError, ProblemError, affordable, as_array, axes, ins
 from ddp.protocols import Array
 from ddp.systems.system import expanded
 from dynamics.contacts.contact import (
-    LOCAL,
-    LOCAL_WORLD_ALIGNED,
     ROLLING,
-    SURFACE,
     Contacts,
+    are_natural,
     are_regular,
     as_impacts,
     compile_contacts,
@@ -204,8 +202,7 @@ class PhasedDynamics(SteppedRobot):
         derivatives, and how far those are apart. Notes begin with f. None where knots are not, or forces are asked for
         in other axes than a point's in the world's and a surface's in its own.
         """
-        natural = np.where(contacts.kind == SURFACE, LOCAL, LOCAL_WORLD_ALIGNED)
-        fits = bool((contacts.reference == natural).all())
+        fits = are_natural(contacts)
         for mode in set(self._modes_from(first, count).tolist()):
             kind, own, e, h = self._described[mode]
             asked = own.equals(contacts.lasting(h)) if kind == STEP else own.stand_as(contacts)

@@ -10,7 +10,7 @@ from ddp.errors import ProblemError, as_array, instance
 from ddp.protocols import Array
 from dynamics.contacts.contact import Contact
 from dynamics.geometry.solids import Mark
-from dynamics.phases.cones import UP
+from dynamics.phases.cones import UP, noted
 from dynamics.phases.forces import pushes
 from dynamics.phases.phase import stretches
 from dynamics.phases.phased_dynamics import PhasedDynamics
@@ -33,12 +33,15 @@ def ground_forces(system: PhasedDynamics, X: ArrayLike, U: ArrayLike) -> dict[st
     if len(U) > system.knots:
         raise ProblemError(f"U: expected controls of at most {system.knots} knots, got {len(U)}")
     found = {contact.frame: np.zeros((len(U), 3)) for phase in system.phases for contact in phase.contacts}
+    known = {knots.start: F for _, knots, F, _ in noted(system, X, U)}
     for i, (phase, knots) in enumerate(zip(system.phases, stretches(system.phases, len(U)), strict=True)):
         if not phase.contacts or not knots:
             continue
         at = slice(knots.start, knots.stop)
         contacts = [replace(contact, reference=NATURAL[contact.kind]) for contact in phase.contacts]
-        F, row = pushes(system, contacts, phase=i).values(X[at], U[at]), 0
+        F, row = known.get(knots.start), 0
+        if F is None:
+            F = pushes(system, contacts, phase=i).values(X[at], U[at])
         for contact in contacts:
             force = F[:, row : row + 3]
             found[contact.frame][at] = _in_world(system, contact, X[at], force)
