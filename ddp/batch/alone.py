@@ -50,7 +50,7 @@ _KINDS: dict[tuple[Any, ...], int] = {}
 last one that were made here."""
 
 ONCE = "once"
-"""Mark of a first solve, kept where a compiled loop would be: the second one makes that."""
+"""Mark of a first solve, kept where a compiled loop would be: the second one makes that, as where one does not fit."""
 
 COPIED = (
     "cost", "highest", "magnitude", "control_weight", "damping", "unit", "resolution", "noise", "grain", "settled",
@@ -98,7 +98,7 @@ class Chosen:
         if isinstance(found, Alone) and found.turned(problem, solver):
             iterate.adopt(found.backward)
             self._loop = found
-        elif found == ONCE or _KINDS.get(kind, 0) >= WORTH or (kind not in _KINDS and has_compiled()):
+        elif found is not None or _KINDS.get(kind, 0) >= WORTH or (kind not in _KINDS and has_compiled()):
             self._begin()
         else:
             self._possible = kind in _KINDS

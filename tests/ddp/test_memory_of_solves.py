@@ -263,6 +263,17 @@ def test_memory_holds_no_problem_and_serves_the_next_one(sent, recent, monkeypat
     assert sum(turned) >= 18
 
 
+def test_iterations_are_compiled_in_memory_of_steps_of_another_length(sent, recent, monkeypatch):
+    made, improve = [], alone.Alone.improve
+    monkeypatch.setattr(alone.Alone, "improve", lambda *args: made.append(1) or improve(*args))
+    for name in ("nothing", "a step", "nothing"):
+        problem = CHANGES[name](pickle.loads(sent))
+        for _ in range(3):
+            made.clear()
+            count = solve(problem).iterations  # and its solution, which has the problem, goes
+        assert (len(made), len(recent._works)) == (count, 1)
+
+
 def test_problems_that_are_solved_in_turn_keep_their_memory(sent, recent):
     problems = [pickle.loads(sent) for _ in range(2)]
     for problem in [*problems, *problems]:
