@@ -88,9 +88,21 @@ def with_host(app, docname, source):
         source[0] = f"{title}\n\n{line}\n{rest}"
 
 
+_navigation = {}
+"""Depth of a page's folder -> links to the site's pages from there."""
+
+
+def share_navigation(app, pagename, templatename, context, doctree):
+    """Let pages of sources share these links: none of them is among those pages, so that depths alone differ."""
+    if pagename.startswith("_modules/"):
+        drawn, depth = context["toctree"], pagename.count("/")
+        context["toctree"] = lambda **how: _navigation.get(depth) or _navigation.setdefault(depth, drawn(**how))
+
+
 def setup(app):
     """Register how formulas and docstrings are written, and where notebooks are opened."""
     app.connect("source-read", with_host)
+    app.connect("html-page-context", share_navigation, priority=400)  # before the theme's
     app.add_html_math_renderer("mathml", (inline_formula, None), (formula, None))
     app.connect("autodoc-process-docstring", as_markup)
     app.connect("autodoc-process-signature", plain_signature)
