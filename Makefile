@@ -13,7 +13,7 @@ BIN := $(VENV)/bin
 # Python compiles a module when it is first imported: of 12 663 installed ones, that are 40 s to compile, few ever are.
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 
-.PHONY: demo docs test thorough lint bench bench-before bench-crocoddyl bench-limits bench-optimisers bench-warm bench-starts bench-mjcf bench-policy bench-walk bench-feedback bench-own bench-batches bench-gpu bench-pages bench-people size versions kills abuse clean
+.PHONY: demo docs test tests thorough lint bench bench-before bench-crocoddyl bench-limits bench-optimisers bench-warm bench-starts bench-mjcf bench-policy bench-walk bench-feedback bench-own bench-batches bench-gpu bench-pages bench-people size versions kills abuse clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.installed
@@ -21,7 +21,10 @@ demo: $(VENV)/.installed
 
 TESTS := -m pytest --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder
 
-test: lint docs
+test: lint docs tests
+
+# Alone, so that `make --jobs 3 test` leaves no core idle while types are checked and the site is built.
+tests: $(VENV)/.developed
 	@$(BIN)/python $(TESTS)
 
 # All cases of tests that repeat a check, of which `make test` has a few: `make thorough OPTIONS=tests/dynamics`.
