@@ -100,6 +100,8 @@ def test_second_orders_that_are_used_again_are_evaluated_less_often(monkeypatch)
     assert again.iterations <= exact.iterations + 8
 
 
+@pytest.mark.filterwarnings("ignore:.* fork:DeprecationWarning")
+@pytest.mark.usefixtures("forked")
 def test_workers_and_reuse_go_together():
     alone, shared = (ddp.solve(pendulum(), ddp.DDP(reuse=1), workers=count) for count in (1, 2))
     assert np.array_equal(alone.U, shared.U)

@@ -8,6 +8,7 @@ import pinocchio as pin
 import pytest
 from contact_oracles import FEET, Constrained
 from oracles import fourth_order, random_inertia, random_placement, relative_error, sprung
+from thorough import cases
 
 import ddp
 import dynamics
@@ -174,7 +175,7 @@ class Cart:
 def test_steps_and_both_orders_of_a_cart_on_a_spring_are_those_of_its_equations(integrator, rng):
     cart, h = Cart(), 0.03
     system = RobotDynamics(cart.robot(), h, integrator=integrator)
-    for _ in range(5):
+    for _ in range(cases(5, 2)):
         z, weight = rng.normal(size=5), rng.normal(size=4)
         x, u = z[:4], z[4:]
         assert relative_error(system.step(x, u), cart.step(z, h, integrator)) < 1e-13
