@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy.optimize import minimize
+from thorough import cases
 
 import ddp
 from ddp.errors import ProblemError
@@ -46,8 +47,16 @@ def test_a_bound_alone_leaves_the_other_side_free(kind, bounds, held):
     assert (placed.upper[1:] == held[1]).all()
 
 
-@pytest.mark.parametrize("derivatives", ["traced", "differences"])
-@pytest.mark.parametrize(("norm", "price"), [("L1", 3.0), ("L1", 100.0), ("L2", 3.0), ("L2", 40.0)])
+SOFT = [
+    (norm, price, derivatives)
+    for norm, price in (("L1", 3.0), ("L1", 100.0), ("L2", 3.0), ("L2", 40.0))
+    for derivatives in ("traced", "differences")
+]
+
+
+@pytest.mark.parametrize(
+    ("norm", "price", "derivatives"), cases(SOFT, [("L1", 3.0, "traced"), ("L2", 3.0, "differences")])
+)
 def test_soft_constraints_cost_what_they_are_violated_by(norm, price, derivatives):
     """Against the same problem in slack variables, solved by scipy; |v| and v² weigh by time among running ones."""
     slow = ddp.Inequality(lambda x, u: -0.15 - x[1], derivatives=derivatives)
