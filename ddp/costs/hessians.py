@@ -41,7 +41,7 @@ def scales(l, separable, H, diagonal, A, B, X, U, cost, highest):
         if 0.0 < candidate < np.inf:
             weight = candidate
     changed = effort + max(0.0, highest - cost)
-    size = 0.5 * (weighed(weights[:n], X) + weighed(weights[n:], U))
+    size = 0.5 * (weighed(weights[:n], X, 2) + weighed(weights[n:], U, 2))
     unit = max(min(magnitude, changed), DOWN_TO * min(changed, size), EPSILON**2 * changed)
     grain = N * EPSILON**2 * size
     least, noise = damping(weight, weights[n:] / N, A, B), max(grain, 1e-12 * (unit + abs(cost)))
@@ -77,8 +77,8 @@ def damping(weight, controls, A, B):
 
 
 @kernel
-def weighed(weights, a):
-    """Σ w_i max_t a_ti² of rows a (., m), weights w (n,); where m is not n, as on manifolds, of the largest number."""
+def weighed(weights, a, power):
+    """Σ w_i max_t |a_ti|^power of rows a (., m), weights w (n,); where m is not n, as on manifolds, of the largest."""
     own, most, total = a.shape[1] == weights.size, 0.0, 0.0
     for i in range(a.shape[1]):
         largest = 0.0 if own else most
@@ -86,5 +86,5 @@ def weighed(weights, a):
             largest = max(largest, abs(a[t, i]))
         most = largest
         if own:
-            total += weights[i] * largest * largest
-    return total if own else weights.sum() * most * most
+            total += weights[i] * largest**power
+    return total if own else weights.sum() * most**power

@@ -20,7 +20,7 @@ from ddp.interior.correction import BLENDED
 from ddp.interior.course import unit
 from ddp.interior.measures import absolute, priced, put
 from ddp.interior.memory import Memory, arrays, ends, factors_of, limits, rows_at, trajectory
-from ddp.interior.passes import arrive, condense, judge, judged, stride, sweep
+from ddp.interior.passes import arrive, condense, costates, judge, judged, stride, sweep
 from ddp.interior.trials import settle
 from ddp.machine.addresses import array_at
 from ddp.machine.memory import address_of
@@ -100,7 +100,7 @@ def judge_ends(p, s, moved):
     With the gradient count products of multipliers and what is left to bounds. Open are gaps, and by how much rows
     are beyond their bounds, or by more than they give way.
     """
-    size = unit(p) + absolute(array_at(p.costate, ((p.N + 1) * p.n,)))[0]
+    size = unit(p) + costates(p)[0]
     if moved:
         arrive(p.address)
     else:
@@ -139,7 +139,7 @@ def settled(p, s, sets):
         longest = max(longest, length)
         revised = active_rows.revise(
             b.bounds, b.kind, b.give, own.step, own.state, array_at(p.values, (p.M,)), of.moved, rows, of.x, of.u,
-            p.first, p.limited, a.held, a.pays, a.target,
+            p.first, p.limited, factors_of(p), a.held, a.pays, a.target,
         )  # fmt: skip
         s.largest = 0.0
         for i in range(p.first):

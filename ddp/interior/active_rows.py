@@ -9,7 +9,7 @@ first: m, the first row of a control's limits, of which there are some if ``limi
 import numpy as np
 
 from ddp.compiling.kernel import inline, kernel
-from ddp.interior.row_steps import BOUNDED, COMPLIANCE, EQUAL, FREE, NU, PRICE, N, P, S, gives
+from ddp.interior.row_steps import BOUNDED, COMPLIANCE, EQUAL, FREE, HUGE, NU, PRICE, N, P, S, gives
 
 CLOSER = 0.5
 """Rows are held if a step without barrier takes more than this share of their slack, and so less than the rest of it
@@ -96,7 +96,7 @@ def errors(bounds, kind, give, y, values, imposed, giving, factors):
             left = give[PRICE, i] - abs(y[i])  # what a unit beyond a bound is not paid for
             products = larger(products, abs(left if left < 0.0 else left * over))
         elif compliance == 0.0 or giving[COMPLIANCE, i] == 0.0:
-            beyond = larger(beyond, over / min(factors[i], 1.0))
+            beyond = larger(beyond, over / min(max(factors[i], HUGE), 1.0))
         if giving[COMPLIANCE, i] > 0.0:
             unpaid = larger(unpaid, abs(values[i] - imposed[1, i] - giving[COMPLIANCE, i] * y[i]))
     return products, beyond, unpaid
@@ -113,12 +113,12 @@ def price(bounds, give, y, values):
 
 
 @kernel
-def revise(bounds, kind, give, step, state, values, moved, rows, x, u, first, limited, held, pays, target):
+def revise(bounds, kind, give, step, state, values, moved, rows, x, u, first, limited, factors, held, pays, target):
     """Release rows that push the wrong way after a step, by the linear model, hold those that are beyond bounds.
 
     step, state (8, M): of the step and where it began.   moved (M,): by how much it changes values.
     rows (N, nu (nz + 1)): see `ddp.sweeps.box`, of its sweep.   x (N+1, n), u (N, nu): the step.
-    target (M,): the multipliers where it leads.   Returns whether any row changed.
+    factors (M,): see `Point`.   target (M,): the multipliers where it leads.   Returns whether any row changed.
     """
     changed, (n, nu) = False, (x.shape[1], u.shape[1])
     nz = n + nu
@@ -129,7 +129,7 @@ def revise(bounds, kind, give, step, state, values, moved, rows, x, u, first, li
             row, pull = rows[t, j * (nz + 1) : (j + 1) * (nz + 1)], 0.0
             for a in range(nz):
                 pull += row[a] * (x[t, a] if a < n else u[t, a - n])
-            target[i] = -(pull + row[nz]) if held[i] != 0.0 else 0.0
+            target[i] = -(pull + row[nz]) / factors[i] if held[i] != 0.0 else 0.0
         y, at, was_held, was_paying = target[i], values[i] + moved[i], held[i], pays[i]
         below, above = at < bounds[0, i] - BEYOND, at > bounds[1, i] + BEYOND
         if was_held * y < 0.0:

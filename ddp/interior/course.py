@@ -4,9 +4,11 @@
 s: a `Course`, p: a `Memory`. Barriers are relative to the cost that counts as one.
 """
 
+import numpy as np
+
 from ddp.compiling.kernel import kernel
 from ddp.compiling.portable import portable
-from ddp.costs.hessians import DOWN_TO, EPSILON
+from ddp.costs.hessians import DOWN_TO, EPSILON, weighed
 from ddp.interior.filter import Filter, clear_filter
 from ddp.interior.passes import beyond, judged, priced_openness, priced_rows, violation
 from ddp.interior.trials import penalised
@@ -95,17 +97,13 @@ def magnitude(l, separable, H, diagonal, X, U):
 
     H, diagonal: as of `ddp.costs.hessians.scales`.
     """
-    (N, nu), n, total, of_x, of_u, x, u = U.shape, H.shape[1] - U.shape[1], 0.0, 0.0, 0.0, 0.0, 0.0
+    (N, nu), n, total = U.shape, H.shape[1] - U.shape[1], 0.0
+    weights = np.zeros(n + nu)
     for t in range(N + 1):
         total += abs(l[t])
         for i in range(n + nu if t < N else n):
-            size = abs(diagonal[t, i] if separable[t] else H[t, i, i])
-            of_x, of_u = (of_x + size, of_u) if i < n else (of_x, of_u + size)
-        for i in range(X.shape[1]):
-            x = max(x, abs(X[t, i]))
-        for i in range(nu if t < N else 0):
-            u = max(u, abs(U[t, i]))
-    return max(total, EPSILON * (x * of_x + u * of_u) / TOLERANCE)
+            weights[i] += abs(diagonal[t, i] if separable[t] else H[t, i, i])
+    return max(total, EPSILON * (weighed(weights[:n], X, 1) + weighed(weights[n:], U, 1)) / TOLERANCE)
 
 
 @kernel

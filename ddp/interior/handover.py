@@ -34,7 +34,7 @@ from ddp.interior.filter import Filter, accepts, begin_filter
 from ddp.interior.measures import gauge
 from ddp.interior.outside import straying
 from ddp.interior.scaling import factors_of
-from ddp.interior.solve import AT_ONCE, PATIENCE_WITHIN, SHORT, is_small, minimise, scale_of
+from ddp.interior.solve import AT_ONCE, PATIENCE_WITHIN, SHORT, is_small, measures_of, minimise, scale_of
 from ddp.machine.written import address
 from ddp.options import is_way
 from ddp.protocols import Array
@@ -103,7 +103,7 @@ def _goes_further(iterate: Iterate) -> bool:
     except ModelError:  # there is no motion
         return False
     factors = np.empty_like(iterate.gaps)
-    gauge(iterate.X, 0, factors)
+    gauge(iterate.X, factors)
     before, cost = float(np.linalg.norm(factors * iterate.gaps)), iterate.problem.total(X, U)
     empty = Filter(np.zeros(0), np.zeros(0))
     begin_filter(empty, before, False, scale_of(iterate))
@@ -189,7 +189,8 @@ def approach(descent: Descent) -> End | None:
     bound = bool(rows.equal.any())
     enough = 1 if bound else IN_A_ROW
     begun = before = iterate.X, iterate.U, iterate.gaps.copy()
-    most = starts.WORSE * _worst(iterate) if bound else np.inf
+    alike = factors_of(problem, iterate.X, iterate.U, measures_of(iterate)[1]) if bound else None
+    most = starts.WORSE * _worst(iterate, alike) if bound else np.inf
     guess = iterate.guess  # a way, where its states move and meet constraints
     way = guess if guess is not None and guess.imposed and is_way(guess, problem.rows) else None
     if way is not None and _leaves(iterate, way):
@@ -220,6 +221,6 @@ def approach(descent: Descent) -> End | None:
         elif not hold and (not coarse or len(history) - first >= MOST):
             break
     undefined = not np.isfinite(rows.values(iterate.X, iterate.U)).all()
-    if undefined or descent.endless() or (bound and _worst(iterate) > most):
+    if undefined or descent.endless() or (bound and _worst(iterate, alike) > most):
         iterate.arrive(*begun)
     return None

@@ -52,7 +52,7 @@ class Workplace:
             routines = make(problem.horizon, True)
         self._routines = routines if routines is not None and routines.strays else None
         self.own, places = carved(shapes_of(problem, rows))
-        for name in ("factors", "J"):
+        for name in ("factors", "units", "J"):
             self.own[name].fill(1.0)
         block = (places["forces"] - places["X"]) // 8 + rows.size
         self.decisions = filled(Decisions, **vars(Course(np.zeros(ENTRIES), np.zeros(ENTRIES))))
@@ -124,13 +124,14 @@ class Workplace:
         self.own["J"].fill(1.0)  # of limits of controls; that of constraints is written
         self.backward.begin()
 
-    def scale(self, factors: Array) -> None:
-        """Multiply rows by factors (m,) of constraints, see `Point`."""
-        own, m = self.own["factors"], len(factors)
-        if not (own[:m] == factors).all():
-            own[:m], own[m:] = factors, 1.0  # those of limits
+    def scale(self, factors: Array, units: Array) -> None:
+        """Multiply rows by factors (m,) of constraints, those of limits by units (nz,) of controls, see `Point`."""
+        own, before = self.own["factors"], self.own["factors"].copy()
+        own[: len(factors)], self.own["units"][:] = factors, units
+        own[len(factors) :].reshape(-1, self.problem.dynamics.nu)[:] = 1.0 / units[self.problem.dynamics.n :]
+        if not (own == before).all():
             self.bounds = barrier_of(self.rows, own)
-            assign(self.memory, {"scaled": int((factors != 1.0).any())})
+        assign(self.memory, {"scaled": int((own != 1.0).any()), "foreign": int((units != 1.0).any())})
 
     def serves(self, problem: Problem, rows: Rows) -> bool:
         """Whether a problem, with these rows, differs in nothing but x0, limits, and numbers of what is compiled."""
@@ -158,15 +159,17 @@ class Workplace:
         })  # fmt: skip
 
 
-def workplace(problem: Problem, rows: Rows, work: Differentiator, boxed: bool, factors: Array) -> Workplace:
-    """The `Workplace` that derivatives have for a problem, as good as new, with factors (m,) of constraints."""
+def workplace(
+    problem: Problem, rows: Rows, work: Differentiator, boxed: bool, factors: Array, units: Array
+) -> Workplace:
+    """The `Workplace` that derivatives have for a problem, as good as new, with factors (m,) and units (nz,)."""
     found = work.kept.get(boxed)
     if isinstance(found, Workplace) and found.serves(problem, rows):
         found.turn_to(problem, rows)
         found.clear()
     else:
         found = work.kept[boxed] = Workplace(problem, rows, work, boxed)
-    found.scale(factors)
+    found.scale(factors, units)
     found.serve(found.bounds)
     assign(found.memory, {"given": found.bounds.address, "imposed": found.imposed.address, "broken": 0, "valued": 0})
     return found
@@ -186,7 +189,7 @@ def shapes_of(problem: Problem, rows: Rows) -> dict[str, tuple[int, ...]]:
     return dict(zip(POINT, point, strict=True)) | {name: (N + 1, *shape) for name, shape in swept.items()} | {
         "x": tangents, "u": controls, "y": tangents, "moved": (M,),
         "to_costate": tangents, **dict.fromkeys(("to_weights", "gaps", "gauge", "gauged"), gaps),
-        "error": (N + 1, nz), "dX": tangents, "costs": (N + 1,),
+        "units": (nz,), "error": (N + 1, nz), "dX": tangents, "costs": (N + 1,),
         "values": (M,), "J": (rows.entries,), "tried_X": states, "tried_U": controls,
         "tried_gaps": gaps, "tried_residual": (M,), "tried_primal": (3, M), "errors": (ERRORS,), "low": controls,
         "high": controls, "lanes_X": (LANES + 1, *states), "lanes_U": (LANES + 1, *controls),

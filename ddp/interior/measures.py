@@ -16,16 +16,16 @@ other units."""
 
 
 @kernel
-def gauge(X, rows, out):
+def gauge(X, out):
     """Factors of gaps out (N, n) of a motion X (N+1, nx), and whether any is not one: where states have large units.
 
-    Gaps of states of 1e6 are as large: by themselves they would count as far from closed, and steps would be tiny. Not
-    so with ``rows`` of constraints, which gaps are added to: to measure these alone takes five times the iterations.
+    Gaps of states of 1e6 are as large: by themselves they would count as far from closed, and steps would be tiny.
+    Without constraints: with rows, which gaps are added to, both are measured by `scaling.units_of`.
     """
     N, n, any_other = out.shape[0], out.shape[1], False
     for i in range(n):
         moved = 0.0
-        for t in range(1, N + 1 if X.shape[1] == n and rows == 0 else 0):  # not on manifolds, whose units are known
+        for t in range(1, N + 1 if X.shape[1] == n else 0):  # not on manifolds, whose units are known
             moved = max(moved, abs(X[t, i] - X[0, i]))
         other = MOVED < moved < np.inf
         any_other = any_other or other
@@ -141,6 +141,25 @@ def put(to, numbers):
     """Numbers (M,) into others."""
     for i in range(numbers.shape[0]):
         to[i] = numbers[i]
+
+
+@kernel
+def in_units(rows, units):
+    """Multiply rows (., m) by units of their numbers, of which there may be more."""
+    for t in range(rows.shape[0]):
+        for i in range(rows.shape[1]):
+            rows[t, i] *= units[i]
+
+
+@kernel
+def absolute_in_units(rows, units):
+    """`absolute` of rows (., m) that are multiplied by units of their numbers."""
+    largest, total = 0.0, 0.0
+    for t in range(rows.shape[0]):
+        for i in range(rows.shape[1]):
+            size = abs(rows[t, i]) * units[i]
+            largest, total = max(largest, size), total + size
+    return largest if total == total else total, total
 
 
 @kernel

@@ -45,9 +45,10 @@ FIELDS: dict[Any, str] = {
     holds N nx n nu M entries placed records completes term_count run_count expand contract stray track context
     trajectory straying lengths lanes_X lanes_U low high table terms runs A B record l lz lzz exact diagonal to_lz
     to_lzz to_exact to_diagonal J factors weighing x u y moved costate weights to_costate to_weights gaps error dX
-    costs values gauge gauged
+    costs values gauge gauged units
     """, variable_integer: """
-    rows broken contracted whole valued scaled gauging horizon lower upper ahead given imposed count equalities elastic
+    rows broken contracted whole valued scaled gauging foreign horizon lower upper ahead given imposed count equalities
+    elastic
     """, variable_real: """
     tried_cost price_of_all scale barrier cost penalty theta gap missed share least_proximal longest_dual
     """,
@@ -79,7 +80,8 @@ x (N+1, n), u (N, nu): a step; y (N+1, n): see `limits.linear_step`; moved (M,):
 costate (N+1, n), weights (N, n): multipliers of the dynamics, see linear.py; to_costate, to_weights: where the step
 leads.   gaps (N, n): those that are swept.   error (N+1, nz): the Lagrangian's gradient.
 dX (N+1, n), costs (N+1,): of trials.   gauge (N, n): factors of gaps, see `measures.gauge`, gauging: whether any is not
-one; gauged (N, n): gaps that are multiplied by them.
+one; gauged (N, n): gaps that are multiplied by them.   units (nz,): see `scaling.units_of`; foreign: whether any is not
+one.
 expand, contract, stray, track, context: of `ddp.systems.system.Routines`, and what these are given: a `Trajectory`,
 ``straying``, and lengths: `Lengths` of lanes_X (LANES + 1, N+1, nx), lanes_U (LANES + 1, N, nu), within low, high
 (N, nu), which are off the limits; ahead: how many of these trials have not been looked at.   records: numbers of a
@@ -138,6 +140,12 @@ def limits(p):
     """Lower and upper limits of controls."""
     shape = p.N, p.nu
     return array_at(p.lower, shape), array_at(p.upper, shape)
+
+
+@inline
+def units_of(p):
+    """Units (nz,) of states and controls."""
+    return array_at(p.units, (p.n + p.nu,))
 
 
 @inline

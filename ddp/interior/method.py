@@ -237,7 +237,7 @@ class Interior:
 
 # -- where a solve stands between two iterations: arrays from which it goes on, to the same bits ----------------------
 
-OF_POINT = *(name for name in POINT if name != "forces"), "gauge"
+OF_POINT = *(name for name in POINT if name != "forces"), "gauge", "units"
 """Arrays of a point."""
 
 OF_SWEEPS = "held", "k", "K"
@@ -276,8 +276,8 @@ def point_at(standing: Mapping[str, Array], problem: Problem, work: Differentiat
     *numbers, price, elastic, boxed, _, _, _ = standing["numbers"].tolist()
     known = dict(zip(NUMBERS, numbers, strict=True))
     held = bool(boxed) and problem.constrained
-    at, factors = (standing["X"], standing["U"]), standing["factors"]
-    p = Point(problem, work, *at, known["scale"], known["barrier"], held=held, factors=factors)
+    at, own = (standing["X"], standing["U"]), (standing["units"], standing["factors"])
+    p = Point(problem, work, *at, known["scale"], known["barrier"], INSIDE, held, *own)
     for name in OF_POINT:
         p.place.own[name][:] = standing[name]
     for name, array in zip(OF_SWEEPS, (p.backward.held, *p.backward.policy), strict=True):

@@ -18,7 +18,18 @@ from ddp.costs.bound import EXACT, GAUSS_NEWTON
 from ddp.interior import row_steps
 from ddp.interior.barrier import KEPT, proximal
 from ddp.interior.linear import bend
-from ddp.interior.measures import absolute, copy, let_limits_hold, multiply, priced, put, slope, spread
+from ddp.interior.measures import (
+    absolute,
+    absolute_in_units,
+    copy,
+    in_units,
+    let_limits_hold,
+    multiply,
+    priced,
+    put,
+    slope,
+    spread,
+)
 from ddp.interior.memory import (
     CONTRACT,
     CURVE,
@@ -33,6 +44,7 @@ from ddp.interior.memory import (
     limits,
     rows_at,
     trajectory,
+    units_of,
 )
 from ddp.machine.addresses import array_at, integers_at
 from ddp.machine.memory import address_of
@@ -95,7 +107,9 @@ def differentiate(memory):
         cost_table.expand(terms, EXACT, runs, 0, N + 1, X, U, record, l, lz, exact, diagonal, True)
         evaluate(constraints_of(p), JACOBIAN, 0, N + 1, X, U, J, J, array_at(p.J, (0, 0, 0)))
     if p.scaled != 0:
-        scale(arrays(p).table, array_at(p.J, (p.entries,)), factors_of(p))
+        J = array_at(p.J, (p.entries,))
+        J[p.entries - (p.M - p.first) :] = 1.0  # of limits, which are last
+        scale(arrays(p).table, J, factors_of(p))
     copy(p.gaps, p.opened, p.N * p.n)
     closed = ROUNDING * absolute(array_at(p.X, ((p.N + 1) * p.nx,)))[0] if p.first == 0 else 0.0
     p.horizon = p.torn_horizon if p.gap > closed else p.whole_horizon
@@ -145,10 +159,19 @@ def judge(memory):
     if p.boxed:  # what limits hold is no error
         lower, upper = limits(p)
         let_limits_hold(a.error, trajectory(p)[1], lower, upper)
-    knots = p.N + 1
-    e[0] = absolute(array_at(p.error, (knots * (p.n + p.nu),)))[0]
-    e[1] = absolute(array_at(p.costate, (knots * p.n,)))[1]
+    if p.foreign != 0:
+        in_units(a.error, units_of(p))
+    e[0] = absolute(array_at(p.error, ((p.N + 1) * (p.n + p.nu),)))[0]
+    e[1] = costates(p)[1]
     e[2], e[3], e[4], e[5], e[6] = row_steps.errors(b.state, b.bounds, b.kind, b.give)
+
+
+@kernel
+def costates(p):
+    """The largest of the |costates|, and their sum."""
+    if p.foreign != 0:
+        return absolute_in_units(arrays(p).costate, units_of(p))
+    return absolute(array_at(p.costate, ((p.N + 1) * p.n,)))
 
 
 @kernel
@@ -238,6 +261,17 @@ def fill(p, exact):
 
 
 @kernel
+def shift(p, mu):
+    """Add mu to Gauss-Newton's Hessians that are swept, in units of states and controls."""
+    N, nz, units = p.N, p.n + p.nu, units_of(p)
+    H, diagonal = array_at(p.to_lzz, (N + 1, nz, nz)), array_at(p.to_diagonal, (N + 1, nz))
+    for t in range(N + 1):
+        for i in range(nz if t < N else p.n):
+            H[t, i, i] += mu / units[i] ** 2
+            diagonal[t, i] += mu / units[i] ** 2
+
+
+@kernel
 def sweep(memory, blend, mu, held):
     """Sweep once, after `condense`; returns the knot that failed, or -1.
 
@@ -247,6 +281,11 @@ def sweep(memory, blend, mu, held):
     if blend < 1.0 and p.whole == 0 and p.any_dense != 0:
         fill(p, False)
         p.whole = 1
+    if mu > 0.0 and p.foreign != 0:
+        fill(p, False)
+        p.whole = 0
+        shift(p, mu)
+        mu = 0.0
     s = Sweeping(p.sweeping)
     again = s.known == STEPPED and p.M == 0 and s.blend == blend and s.mu == mu
     s.blend, s.mu = blend, mu
@@ -312,7 +351,7 @@ def beyond(p):
     """The largest residual of a row, in its own units where these are larger."""
     most, residual, factors = p.missed, array_at(p.residual, (p.M,)), factors_of(p)
     for i in range(p.M):
-        most = max(most, abs(residual[i]) / factors[i])
+        most = max(most, abs(residual[i]) / max(factors[i], row_steps.HUGE))
     return most
 
 

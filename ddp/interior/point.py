@@ -10,7 +10,7 @@ from ddp.interior.barrier import Barrier
 from ddp.interior.layout import workplace
 from ddp.interior.passes import NO_WAY, Judged, Way
 from ddp.interior.row_steps import BELOW
-from ddp.interior.scaling import factors_of
+from ddp.interior.scaling import factors_of, ones
 from ddp.machine.declared import each
 from ddp.machine.written import assign, read_one
 from ddp.parallel.differentiator import Differentiator
@@ -50,6 +50,7 @@ class Point:
     until a multiplier of a bound is at zero all but.
     first: m, the first row of a control's limits.   limited: whether there are such rows; boxed: whether sweeps keep to
     these limits instead, see `sweeps.limits`: where they are ``held``, as where there are no constraints.
+    units (nz,): of states and controls, see scaling.py, by default one.
     factors (m,): of constraints, by default those of scaling.py at X, U. All numbers of rows are those of rows that are
     multiplied by them, but for `multipliers`.
     """
@@ -58,14 +59,15 @@ class Point:
 
     def __init__(
         self, problem: Problem, work: Differentiator, X: Array, U: Array, scale: float, barrier: float,
-        share: float = INSIDE, held: bool = False, factors: Array | None = None,
+        share: float = INSIDE, held: bool = False, units: Array | None = None, factors: Array | None = None,
     ) -> None:  # fmt: skip
         self.problem, self._work = problem, work
         self.boxed = problem.limited and (held or not problem.constrained)
         self.limited, self.first = problem.limited and not self.boxed, problem.multiplier_count
         self.rows = problem.limited_rows if self.limited else problem.rows
-        self.factors = factors_of(problem, X, U) if factors is None else factors
-        self.place = place = workplace(problem, self.rows, work, self.boxed, self.factors)
+        self.units = ones(problem) if units is None else units
+        self.factors = factors_of(problem, X, U, self.units) if factors is None else factors
+        self.place = place = workplace(problem, self.rows, work, self.boxed, self.factors, self.units)
         self.memory, self.backward, self._address, own = place.memory, place.backward, place.memory.address, place.own
         self.X, self.U, self.gaps, self.residual = own["X"], own["U"], own["opened"], own["residual"]
         self.costate, self.weights, self.moved = own["costate"], own["weights"], own["moved"]
@@ -115,7 +117,7 @@ class Point:
         values = own["factors"] * self.rows.values(X, U)
         inside = bounds.inside(values, share)
         if self.limited:
-            U = inside[self.first :].reshape(U.shape)
+            U = (inside / own["factors"])[self.first :].reshape(U.shape)
         elif self.boxed:
             U = np.clip(U, self.problem.lower, self.problem.upper)
         bounds.start(inside, values, self.barrier)
@@ -132,14 +134,15 @@ class Point:
         if self.limited:
             self.do(passes.find_limit_forces)
             forces = -self.place.own["error"][:-1, self.problem.dynamics.n :]
-            y[self.first :] = forces.ravel() * np.abs(bounds.near(AT_LIMIT)[self.first :])
+            own = forces.ravel() / self.place.own["factors"][self.first :]
+            y[self.first :] = own * np.abs(bounds.near(AT_LIMIT)[self.first :])
             bounds.start(bounds.slacks, values, self.barrier)
             bounds.start_warm(y, values, self.barrier)
 
     def held(self) -> "Point":
         """A point like this, after `contract`, whose sweeps keep to the limits of controls, without rows of these."""
         p, work = self.problem, self._work
-        other = Point(p, work, self.X, self.U, self.scale, self.barrier, held=True, factors=self.factors)
+        other = Point(p, work, self.X, self.U, self.scale, self.barrier, INSIDE, True, self.units, self.factors)
         other.bounds.state[:], other.share = self.bounds.state[:, : self.first], self.share
         other.costate[:], other.weights[:] = self.costate, self.weights
         other.settle()
@@ -151,8 +154,9 @@ class Point:
 
         relative: its barrier, in units of the scale.
         """
-        X, U, factors, barrier = self.X.copy(), self.U.copy(), self.factors.copy(), relative * self.scale
-        return Point(self.problem, self._work, X, U, self.scale, barrier, factors=factors)
+        X, U, barrier = self.X.copy(), self.U.copy(), relative * self.scale
+        own = self.units.copy(), self.factors.copy()
+        return Point(self.problem, self._work, X, U, self.scale, barrier, INSIDE, False, *own)
 
     def let_go(self, price: float) -> None:
         """Let constraints give way at a price, from slacks off their bounds, see barrier.py."""

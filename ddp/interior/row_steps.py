@@ -26,6 +26,10 @@ LEAST = 0.01
 LEFT_BEHIND = 0.1
 """Slacks with less than this share of the room that their row's value has take that value, see `evaluate`."""
 
+HUGE = 1e-6
+"""Factor below which units of rows are so large that rounding alone is more than tolerances: these count as if this
+were the factor."""
+
 NEAR = 1e10
 """Multipliers stay within this factor of what the barrier says they are, m / (s - bound)."""
 
@@ -280,5 +284,5 @@ def violation(rows, bounds, kind, hard, factors):
         if hard[i] != 0:
             c = (bounds[0, i] if kind[i] == EQUAL else rows[S, i]) + rows[P, i] - rows[N, i]
             beyond = max(bounds[0, i] - c, c - bounds[1, i], 0.0)
-            most, total = max(most, beyond, beyond / factors[i]), total + beyond
+            most, total = max(most, beyond, beyond / max(factors[i], HUGE)), total + beyond
     return most, total

@@ -1,57 +1,117 @@
-"""Factors that rows of constraints are multiplied by while a solve lasts: users may give them in any units.
+"""Units of states and controls, and factors that rows of constraints are multiplied by while a solve lasts.
+
+States, controls, costs and rows may be in any units. Gaps, errors of gradients and residuals of rows are compared with
+each other and with fixed numbers: so gaps and gradients are measured by units of states and controls, and rows by
+factors. All are one but where numbers are far from that, and powers of two: nothing is rounded.
 
 Errors of rows are compared with each other, and with gaps; slacks begin at about a tenth of one, and a unit of
 violation has a price. So slopes of rows should be about one. As IPOPT scales rows (Wächter & Biegler 2006, section
 3.8), by slopes where a solve begins, but tiny ones are scaled up as well: else they are met where they are violated by
 less than tolerances, and are not followed before.
 
-States may be in any units, too: a position in mm has small slopes. So no row is scaled to change by more than one, or
-large ones by less, where states and controls change by as much as they do where a solve begins. And rows that controls
-enter are no larger than by these: forces of contacts change by 1e4 N for one m/s, and are held as closely as they are.
-Rows without slopes where a solve begins, as squares at zero, have those beside, where all is moved by so much.
+A position in mm has small slopes: these are by units. And no row is scaled to change by more than one where states and
+controls change by as much as they do where a solve begins. Rows that controls enter are no larger than by these, and
+are not scaled to change by less than one: forces of contacts change by 1e4 N for one m/s, and are held closely. Rows
+without slopes where a solve begins, as squares at zero, have those beside, where all is moved by so much.
 
-A factor is one but where slopes are far from that, the same at all knots, and a power of two: nothing is rounded.
+Factors are one, unless slopes of any row are far from that: then all rows that no control enters have their own, and of
+others those that are far. Each is the same at all knots.
 """
 
 import numpy as np
 
 from ddp.constraints import row_table
+from ddp.derivatives import Derivatives
 from ddp.errors import ProblemError
 from ddp.problem import Problem
 from ddp.protocols import Array
 
 SMALL, LARGE, LEAST = 0.1, 100.0, 1e-20
-"""Slopes of rows that are scaled: smaller than the first number or larger than the second one, but not all but zero or
-infinite."""
+"""Slopes of rows from which on all are scaled: smaller than the first number or larger than the second one; and slopes
+that are all but zero, or infinite, with its inverse."""
 
 FLAT, NOTHING = 1e-3, 1e-8
 """Slopes count as none where they are less than this share of those beside, and motion that is smaller than this."""
 
 
-def factors_of(problem: Problem, X: Array, U: Array) -> Array:
-    """Factors (m,) of constraints, where a solve begins at X (N+1, nx), U (N, nu)."""
-    rows = problem.rows
+ORDINARY, NEAR_ONE = ((0.01, 200.0), (0.01, 1e3)), (0.1, 30.0)
+"""Sizes, or motion, of states and controls that tell of no other units; where any do, those near one have one of one.
+Costs alone do not tell: a guess that leads far away makes all seem cheap."""
+
+AT_LEAST, STILL = 0.1, 1e-6
+"""Share of what costs as much as all does which counts as motion; and share of itself, or of what controls may move,
+below which a coordinate of states is still."""
+
+
+def ones(problem: Problem) -> Array:
+    """Units (nz,) of states and controls that are one."""
+    return np.ones(problem.dynamics.n + problem.dynamics.nu)
+
+
+def units_of(problem: Problem, d: Derivatives, weights: Array, cost: float, X: Array, U: Array) -> Array:
+    """Units (nz,) of states and controls, powers of two, where a solve begins, with derivatives d.
+
+    They tell how far these move there, or what costs as much as all does; of controls no more than limits let be; of
+    states that are still and cost nothing, by how far controls move them. One where all are ordinary, or any state all
+    but nothing beside itself, as where a motion begins at its goal; and for manifolds, whose units are known.
+
+    weights (nz,): see `weights_of`.   cost: of the motion, as absolute numbers.
+    """
+    system, n = problem.dynamics, problem.dynamics.n
+    flat = system.nx == n
+    moved = np.concatenate([np.abs(X - X[0]).max(axis=0) if flat else np.ones(n), np.abs(U).max(axis=0)])
+    with np.errstate(all="ignore"):
+        dear = np.sqrt(2.0 * cost / weights)
+        dear[n:] = np.fmin(dear[n:], np.maximum(np.abs(problem.lower), np.abs(problem.upper)).max(axis=0))
+        size = np.fmax(moved, np.where(np.isfinite(dear), AT_LEAST * dear, 0.0))
+        by_controls = np.sqrt(problem.horizon) * np.abs(d.B).max(axis=0) @ size[n:]
+        by_states = np.sqrt(problem.horizon) * np.abs(d.A - np.eye(n)).max(axis=0) @ by_controls
+        reach = np.where(by_controls > 0.0, by_controls, by_states)
+        size[:n] = np.where(size[:n] < STILL * reach, reach, size[:n])
+        size = np.where((size > LEAST) & (size < 1.0 / LEAST), size, 1.0)
+    if flat and (size[:n] < STILL * np.abs(X).max(axis=0)).any():
+        return ones(problem)
+    size[:n] = size[:n] if flat else 1.0
+    low, high = np.repeat(np.array(ORDINARY), [n, system.nu], axis=0).T
+    if (((low <= size) & (size <= high)) | ((low <= moved) & (moved <= high))).all():
+        return ones(problem)
+    return np.where((size < NEAR_ONE[0]) | (size > NEAR_ONE[1]), np.exp2(np.round(np.log2(size))), 1.0)
+
+
+def weights_of(problem: Problem, d: Derivatives) -> Array:
+    """Sums (nz,) over the horizon of the diagonals of Gauss-Newton's Hessians of costs, as absolute numbers."""
+    diagonals = np.where(problem.separable[:, None], d.diagonal, np.einsum("kii->ki", d.lzz))
+    diagonals[-1, problem.dynamics.n :] = 0.0
+    return np.asarray(np.abs(diagonals).sum(axis=0))
+
+
+def factors_of(problem: Problem, X: Array, U: Array, units: Array | None = None) -> Array:
+    """Factors (m,) of constraints, where a solve begins at X (N+1, nx), U (N, nu), by units (nz,), by default one."""
+    rows, units = problem.rows, ones(problem) if units is None else units
     J, slope, change = rows.jacobian(X, U), np.ones(rows.size), np.ones(rows.size)
-    least, largest = row_table.slopes(rows.table, J, np.ones(rows.nz), slope)
+    least, largest = row_table.slopes(rows.table, J, units, slope)
     if least >= SMALL and largest <= LARGE:
         return change
     moved = problem.dynamics.difference(np.broadcast_to(X[0], X.shape), X)
     motion = np.concatenate([np.abs(moved).max(axis=0), np.abs(U).max(axis=0)])
-    motion[motion < NOTHING] = 1.0
+    motion = np.where(motion < NOTHING * units, units, motion)
     if least < SMALL:
         beside = _beside(problem, X, U, motion)
-        row_table.slopes(rows.table, beside, np.ones(rows.nz), change)
+        row_table.slopes(rows.table, beside, units, change)
         flat = slope < FLAT * change
         row_table.scale(rows.table, J, np.where(flat, 0.0, 1.0))
         row_table.scale(rows.table, beside, np.where(flat, 1.0, 0.0))
         J += beside
-        row_table.slopes(rows.table, J, np.ones(rows.nz), slope)
+        row_table.slopes(rows.table, J, units, slope)
     row_table.slopes(rows.table, J, motion, change)
     by_controls = np.zeros(rows.size)
-    row_table.slopes(rows.table, J, np.repeat([0.0, 1.0], [rows.n, rows.nz - rows.n]), by_controls)
-    large = np.where(by_controls > 0.0, by_controls, slope)
-    up, down = (slope < SMALL) & (slope > LEAST), (large > LARGE) & (large < 1.0 / LEAST)
-    size = np.where(up, np.clip(change, slope, 1.0), np.where(down, np.clip(change, 1.0, large), 1.0))
+    row_table.slopes(rows.table, J, np.where(np.arange(rows.nz) < rows.n, 0.0, units), by_controls)
+    of_states = by_controls == 0.0
+    large = np.where(of_states, slope, by_controls)
+    small, far = (np.where(of_states, 1.0, bound) for bound in (SMALL, LARGE))
+    up, down = (slope < small) & (slope > LEAST), (large > far) & (large < 1.0 / LEAST)
+    less = np.where(of_states, large, np.clip(change, 1.0, large))
+    size = np.where(up, np.clip(change, slope, 1.0), np.where(down, less, 1.0))
     return np.asarray(np.exp2(-np.round(np.log2(size))))
 
 

@@ -17,6 +17,7 @@ from ddp.interior.finish import Finished, finish, kept
 from ddp.interior.memory import MOST
 from ddp.interior.method import Interior, go_on, named, point_at
 from ddp.interior.point import NEAR_BOUNDS, Point
+from ddp.interior.scaling import ones, units_of, weights_of
 from ddp.iterate import Iterate
 from ddp.problem import Problem
 from ddp.protocols import Array
@@ -76,11 +77,11 @@ class Minimised(NamedTuple):
 def minimise(descent: "Descent") -> Minimised:
     """Minimise from the descent's iterate, which is left where this ends, controls at their limits exactly there."""
     iterate, solver = descent.iterate, descent.solver
-    scale, history = scale_of(iterate), descent.history
+    (scale, units), history = measures_of(iterate), descent.history
     _check_rows(iterate)
     stands = descent.journal is not None and descent.journal.stands("full space")
-    warm = None if stands else _warm(iterate, scale)
-    begun = None if stands else _led(descent, scale) if warm is None else warm
+    warm = None if stands else _warm(iterate, scale, units)
+    begun = None if stands else _led(descent, scale, units) if warm is None else warm
     if begun is not None:
         point, held = begun
         finished = _by_what_binds(descent, point, held, warm is None)
@@ -91,7 +92,7 @@ def minimise(descent: "Descent") -> Minimised:
         interior = Interior(point, solver.tolerance, history, descent.go_on, descent.begun)
         end = interior.run(min(solver.max_iterations, len(history) + FEW), warm=True)
     if warm is None or not (end.ending.converged or len(history) >= solver.max_iterations):
-        interior, end = _from_anew(descent, scale)
+        interior, end = _from_anew(descent, scale, units)
     iterate.guess = None
     point, exact, sweep = interior.point, False, None if interior.finished else interior.point.backward.last()
     if end.ending.converged:
@@ -143,7 +144,7 @@ def _last(interior: Interior, sweep: Sweep | None) -> Sweep | None:
     return None if sweep is None else kept(sweep, interior.course.dual)
 
 
-def _from_anew(descent: "Descent", scale: float) -> tuple[Interior, End]:
+def _from_anew(descent: "Descent", scale: float, units: Array) -> tuple[Interior, End]:
     """Full-space steps from the iterate, and why they ended."""
     iterate, solver, history = descent.iterate, descent.solver, descent.history
     freely = _struggles_long if is_small(iterate.problem) else _struggles_freely
@@ -151,10 +152,7 @@ def _from_anew(descent: "Descent", scale: float) -> tuple[Interior, End]:
     struggles = None if solver.step == "linear" else ways
     journal = descent.journal
     standing = None if journal is None else named(journal.standing("full space", history))
-    if standing is None:
-        point = Point(iterate.problem, iterate.work, iterate.X.copy(), iterate.U.copy(), scale, START * scale)
-    else:
-        point = point_at(standing, iterate.problem, iterate.work)
+    point = _at(iterate, scale, units) if standing is None else point_at(standing, iterate.problem, iterate.work)
     proof, at_once = AT_ONCE if struggles is _struggles_freely else 0, 1 if descent.watched else MOST
 
     def newton(point: Point, left: int) -> Finished:
@@ -199,7 +197,7 @@ def _struggles_freely(records: list[Record]) -> bool:
     return len(records) >= PATIENCE_WITHIN or 2 * sum(record.step <= SHORT for record in records) > len(records)
 
 
-def _warm(iterate: Iterate, scale: float) -> tuple[Point, Array] | None:
+def _warm(iterate: Iterate, scale: float, units: Array) -> tuple[Point, Array] | None:
     """A point with the multipliers of an earlier solution, if that is what the iterate began with; what bound there.
 
     That is -1, 1, else 0 of every row (M,).
@@ -213,9 +211,10 @@ def _warm(iterate: Iterate, scale: float) -> tuple[Point, Array] | None:
     multipliers = as_multipliers(multipliers, problem.multiplier_count)
     X = earlier.X.copy()
     X[0] = problem.x0
-    moved = float(np.abs(problem.dynamics.difference(earlier.X[0], X[0])).max())
+    by = problem.dynamics.difference(earlier.X[0], X[0]) / units[: problem.dynamics.n]
+    moved = float(np.abs(by).max())
     share = max(NEAR_BOUNDS, FURTHER * moved)
-    point = Point(problem, iterate.work, X, earlier.U.copy(), scale, WARM * scale, share)
+    point = Point(problem, iterate.work, X, earlier.U.copy(), scale, WARM * scale, share, units=units)
     point.warm(multipliers, earlier.K)
     at, forced = point.bounds.near(AT_BOUND), multipliers
     if point.limited:
@@ -224,15 +223,21 @@ def _warm(iterate: Iterate, scale: float) -> tuple[Point, Array] | None:
     return point, at * (at * forced > 0.0)
 
 
-def _led(descent: "Descent", scale: float) -> tuple[Point, Array] | None:
+def _led(descent: "Descent", scale: float, units: Array) -> tuple[Point, Array] | None:
     """The point where a solve has been led, see `DDP.holds_at_once`, and that nothing binds yet (M,)."""
     iterate = descent.iterate
     if not descent.solver.holds_at_once(iterate):
         return None
-    point = Point(iterate.problem, iterate.work, iterate.X.copy(), iterate.U.copy(), scale, START * scale)
+    point = _at(iterate, scale, units)
     point.differentiate()
     point.adjoint()
     return point, np.zeros(point.rows.size)
+
+
+def _at(iterate: Iterate, scale: float, units: Array) -> Point:
+    """The point of an iterate, with the first barrier."""
+    X, U = iterate.X.copy(), iterate.U.copy()
+    return Point(iterate.problem, iterate.work, X, U, scale, START * scale, units=units)
 
 
 def _check_rows(iterate: Iterate) -> None:
@@ -264,14 +269,29 @@ def _verdict(point: Point, end: End) -> str:
 def scale_of(iterate: Iterate) -> float:
     """Cost that counts as one: what the iterate costs.
 
-    With constraints it is no less than what a unit of each control costs, for there may be nothing to do without them;
-    and never so little that rounding of states and controls alone leaves gradients above the tolerance.
+    It is never so little that rounding of states and controls alone leaves gradients above the tolerance.
     """
     problem, d = iterate.problem, iterate.work.derivatives
     iterate.weigh()
     values = problem.values(iterate.X, iterate.U)
-    scale = float(magnitude(values, iterate.separable, d.lzz, d.diagonal, iterate.X, iterate.U))
-    return (max(scale, 0.5 * iterate.control_weight * iterate.U.size) if iterate.constrained else scale) or 1.0
+    return float(magnitude(values, iterate.separable, d.lzz, d.diagonal, iterate.X, iterate.U)) or 1.0
+
+
+def measures_of(iterate: Iterate) -> tuple[float, Array]:
+    """Cost that counts as one, and units (nz,) of states and controls: see `scale_of`, and scaling.py.
+
+    With constraints it is no less than what a unit of each control costs, for there may be nothing to do without them.
+    """
+    scale, problem, units = scale_of(iterate), iterate.problem, ones(iterate.problem)
+    if not iterate.constrained:
+        return scale, units
+    X, U, effort = iterate.X, iterate.U, 0.5 * iterate.control_weight * iterate.U.size
+    weights, cost = weights_of(problem, iterate.work.derivatives), float(np.abs(problem.values(X, U)).sum())
+    units = units_of(problem, iterate.work.derivatives, weights, cost, X, U)
+    own = slice(problem.dynamics.n, None)
+    if (units != 1.0).any() and weights[own].any():
+        effort = 0.5 * float(weights[own] @ units[own] ** 2)
+    return max(scale, effort), units
 
 
 def _followed(iterate: Iterate, point: Point, sweep: Sweep | None) -> tuple[Array, Array, Array]:

@@ -29,6 +29,7 @@ from ddp.interior.memory import (
     rows_at,
     trajectory,
     trial,
+    units_of,
 )
 from ddp.interior.passes import terms_of
 from ddp.machine.addresses import array_at, integers_at
@@ -72,7 +73,7 @@ def along(memory, alpha, most):
 @kernel
 def advance(p, alpha):
     """Slacks and excesses of a trial, whose controls are known."""
-    b, first, nu = rows_at(p.rows), p.first, p.nu
+    b, first, nu, factors = rows_at(p.rows), p.first, p.nu, factors_of(p)
     _, to_U, primal, _, _ = trial(p)
     for j in range(row_steps.BELOW):
         for i in range(p.M):
@@ -80,7 +81,7 @@ def advance(p, alpha):
     for t in range((p.M - first) // nu):
         for j in range(nu):
             i = first + t * nu + j
-            primal[0, i] = to_U[t, j] if b.kind[i] == row_steps.BOUNDED else 0.0
+            primal[0, i] = factors[i] * to_U[t, j] if b.kind[i] == row_steps.BOUNDED else 0.0
 
 
 @kernel
@@ -201,7 +202,14 @@ def accept(memory, found, alpha):
 def begin(memory):
     """Go to the states of the point with controls, slacks and excesses of the trial: where a solve begins."""
     p = Memory(memory)
-    p.gauging = 1 if gauge(trajectory(p)[0], p.M, array_at(p.gauge, (p.N, p.n))) else 0
+    factors, units = array_at(p.gauge, (p.N, p.n)), units_of(p)
+    if p.first == 0:
+        p.gauging = 1 if gauge(trajectory(p)[0], factors) else 0
+    else:
+        p.gauging = p.foreign
+        for t in range(p.N):
+            for i in range(p.n):
+                factors[t, i] = 1.0 / units[i]
     array_at(p.dX, (p.N + 1, p.n))[:] = 0.0
     stray(p)
     take(p, weigh(p, np.inf))

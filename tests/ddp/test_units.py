@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import ddp
+from ddp import checkpoint
 from dynamics import FunctionDynamics
 from tests.ddp.systems import cartpole_step, pendulum_step
 
@@ -64,3 +65,56 @@ def test_full_space_steps_need_few_iterations_where_states_are_large(states):
     assert any(record.full_space for record in found.history)
     assert found.iterations <= 1.5 * plain.iterations
     assert found.cost == pytest.approx(plain.cost, rel=1e-9)
+
+
+def on_rails(states=1.0, control=1.0, cost=1.0, rows=1.0):
+    """A cart-pole's swing-up on a short rail, upright at rest at the end, in other units of all that it is made of."""
+    s, upright, weights = np.ones(4) * states, np.array([0.0, np.pi, 0.0, 0.0]), np.array([0.1, 0.1, 0.01, 0.01])
+    rail, end = np.split(np.ones(5) * rows, [1])
+
+    def running(x, u):
+        return cost * (0.5 * (weights * (x / s - upright)) @ (x / s - upright) + 0.005 * (u[0] / control) ** 2)
+
+    system = FunctionDynamics(lambda x, u: s * cartpole_step(x / s, u / control), 4, 1, dt=0.02)
+    return ddp.Problem(
+        system, [running], [], np.zeros(4), 100, control_limits=(-8.0 * control, 8.0 * control),
+        constraints=[ddp.Inequality(lambda x, u: rail[0] * x[0] / s[0], lower=-0.6 * rail[0], upper=0.6 * rail[0])],
+        terminal_constraints=[ddp.Equality(lambda x, u: end * (x / s - upright))],
+    )  # fmt: skip
+
+
+MIXED = 2.0 ** np.array([20.0, -15.0, 10.0, -25.0])
+
+
+@pytest.mark.parametrize("changes", [
+    {"states": 2.0**30}, {"states": 2.0**-30}, {"states": MIXED}, {"control": 2.0**-30}, {"control": 2.0**30},
+    {"cost": 2.0**30}, {"cost": 2.0**-30}, {"rows": 2.0**-20}, {"rows": 2.0**23},
+    {"states": MIXED, "control": 2.0**-20, "cost": 2.0**10, "rows": 2.0 ** np.array([-12.0, 17.0, 0.0, -9.0, 4.0])},
+], ids=[
+    "large states", "small states", "mixed states", "small control", "large control", "dear", "cheap", "small rows",
+    "large rows", "all",
+])  # fmt: skip
+def test_constraints_take_no_more_iterations_in_any_units(changes):
+    plain, found = ddp.solve(on_rails()), ddp.solve(on_rails(**changes))
+    assert found.converged
+    assert found.iterations <= 1.5 * plain.iterations
+    assert found.cost / changes.get("cost", 1.0) == pytest.approx(plain.cost, rel=1e-8)
+    np.testing.assert_allclose(found.X / changes.get("states", 1.0), plain.X, atol=1e-5)
+
+
+def test_solves_in_other_units_go_on_from_checkpoints_to_the_same_bits(tmp_path, monkeypatch):
+    monkeypatch.setattr(checkpoint, "LEG", 4)
+    problem, file = on_rails(MIXED, 2.0**-20), tmp_path / "solve.npz"
+    whole = ddp.solve(problem)
+    cut = ddp.solve(problem, ddp.DDP(max_iterations=15), checkpoint=file, throw=False)
+    assert not cut.converged
+    again = ddp.solve(problem, checkpoint=file)
+    assert again.iterations == whole.iterations
+    assert (again.X == whole.X).all()
+
+
+def test_motions_that_begin_at_their_goal_tell_of_no_units():
+    problem = on_rails()
+    upright = np.array([1e-9, np.pi, 0.0, 0.0])
+    solution = ddp.solve(problem.starting_at(upright))
+    assert solution.iterations <= 6
