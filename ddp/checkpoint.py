@@ -16,6 +16,7 @@ import numpy as np
 
 from ddp.archive import read, write
 from ddp.compiling.setup import Stopwatch
+from ddp.descent_state import resume, state_of
 from ddp.errors import ProblemError, said
 from ddp.files import as_path, as_target, shown
 from ddp.guesses import Followed, Motion, Start, as_guess
@@ -24,7 +25,6 @@ from ddp.problem import Problem
 from ddp.protocols import Array
 from ddp.solutions.solution import Solution
 from ddp.solutions.status import End, Ending, Record, Status
-from ddp.standing import stand, standing_of
 
 if TYPE_CHECKING:
     from ddp.descent import Descent
@@ -77,7 +77,7 @@ class Journal:
         self._identity = identity_of(problem, replace(solver, max_iterations=1))  # however many there may be
         self._limit, self._keeps, self._start = solver.max_iterations, not callable(solver.hessian), start
         self._entries: list[list[Array]] = []
-        self._stands: list[list[Array]] = []
+        self._state: list[list[Array]] = []
         self._at = 0
         self._records = list[Record]()
         self.so_far = self._load()
@@ -123,7 +123,7 @@ class Journal:
         solution = replace(solution, seconds=times[0], setup_seconds=times[1])
         own = {"parts": np.array([*self._identity]), "digests": np.array([*self._identity.values()])}
         if solution.status.ending is Ending.ITERATIONS or solution.iterations >= self._limit:
-            entries = [*self._entries[: self._at], *self._stands]
+            entries = [*self._entries[: self._at], *self._state]
             begins = next((i for i, record in enumerate(solution.history) if record is made[0]), 0)
             own |= {"journal": _packed([_packed(entry) for entry in entries])}
             own |= {"journal_version": np.array(VERSION), "journal_begins": np.array(begins)}
@@ -156,15 +156,15 @@ class Journal:
         """End of a stretch of iterations that is known, after which the descent stands where it did, or is made."""
         at, history = self._at, descent.history
         if (known := self._next(name, history)) is not None:
-            letters, *standing = known
-            stand(descent, standing)
+            letters, *state = known
+            resume(descent, state)
             ending, _, said = _text(letters).partition(": ")
             none: Any = None
             return End(Ending[ending], said) if ending else none
         end = make()
         if self._keeps:
             told = f"{end.ending.name}: {end.said}" if isinstance(end, End) else ""
-            self._add(at, name, history, [_letters(told), *standing_of(descent)])
+            self._add(at, name, history, [_letters(told), *state_of(descent)])
         return end
 
     def attempt(self, history: list[Record], make: Callable[[], Solution]) -> Solution:
@@ -189,10 +189,10 @@ class Journal:
         done = len(history)
         return self._keeps and (done >= self._saved + LEG or done >= self._limit)
 
-    def keep(self, name: str, history: list[Record], standing: list[Array], X: Array, U: Array, *held: Array) -> None:
+    def keep(self, name: str, history: list[Record], state: list[Array], X: Array, U: Array, *held: Array) -> None:
         """Keep where a solve stands, at (X, U), if multipliers are known with these, and write it."""
         problem, done = self._problem, len(history)
-        self._stands = [[_letters(name + STANDS), np.array([float(done)]), *standing]]
+        self._state = [[_letters(name + STATE), np.array([float(done)]), *state]]
         if done >= self._limit:
             return
         self._saved, zeros = done, np.zeros((*U.shape, problem.dynamics.n))
@@ -204,14 +204,14 @@ class Journal:
             penalties=np.zeros(len(problem.placed)),
         ), history)  # fmt: skip
 
-    def stands(self, name: str) -> bool:
+    def has_state(self, name: str) -> bool:
         """Whether a solve goes on from where steps of that name stood."""
-        return self._at < len(self._entries) and _text(self._entries[self._at][0]) == name + STANDS
+        return self._at < len(self._entries) and _text(self._entries[self._at][0]) == name + STATE
 
-    def standing(self, name: str, history: list[Record]) -> list[Array] | None:
+    def state(self, name: str, history: list[Record]) -> list[Array] | None:
         """Place where steps of that name stood, if a solve goes on from there; once."""
-        self._stands = self._entries[self._at :] if self.stands(name) else self._stands
-        found = self._next(name + STANDS, history)
+        self._state = self._entries[self._at :] if self.has_state(name) else self._state
+        found = self._next(name + STATE, history)
         if found is not None:
             self._at -= 1
             del self._entries[self._at :]
@@ -230,10 +230,10 @@ class Journal:
         """Add an entry in place of those that it was made of."""
         if len(history) < self._limit:
             self._entries[at:] = [[_letters(name), np.array([float(len(history))]), *arrays]]
-            self._at, self._stands = at + 1, []
+            self._at, self._state = at + 1, []
 
 
-STANDS = " stands"
+STATE = " stands"
 """End of the names of entries that tell where a solve stands."""
 
 

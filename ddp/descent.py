@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from ddp.compiling.portable import portable
 from ddp.compiling.setup import working_time
 from ddp.costs import faults
+from ddp.descent_state import resume, state_of
 from ddp.endless import GROWN, Trajectory, is_endless
 from ddp.errors import ProblemError
 from ddp.iterate import Iterate
@@ -13,7 +14,6 @@ from ddp.models.attempt import HessianModel, Limits
 from ddp.models.globalisation import shift, swept
 from ddp.options import DDP
 from ddp.solutions.status import End, Ending, Record, Watcher, limit_reached
-from ddp.standing import stand, standing_of
 from ddp.starts import CLOSED
 
 if TYPE_CHECKING:
@@ -113,13 +113,13 @@ class Descent:
         if self.journal is not None and self.journal.is_due(self.history):
             if self._compiled is not None:
                 self._compiled.leave()
-            self.journal.keep("descent", self.history, standing_of(self), self.iterate.X, self.iterate.U)
+            self.journal.keep("descent", self.history, state_of(self), self.iterate.X, self.iterate.U)
 
     def _descend(self, tolerance: float, limit: int, struggles: Callable[[list[Record]], bool] | None) -> End:
         iterate, history = self.iterate, self.history
         iterate.settled, before = 0, working_time()
-        if self.journal is not None and (standing := self.journal.standing("descent", history)):
-            stand(self, standing)
+        if self.journal is not None and (state := self.journal.state("descent", history)):
+            resume(self, state)
         iterate.weigh()
         while len(history) < limit:
             self._keep()

@@ -73,7 +73,7 @@ class Interior:
     proof: for how many iterations to give up, too, where Hessians are not positive definite by `correction.PROOF`.
     patience: iterations with one barrier before ``struggles`` has anything to say, 1 where each has to be shown as it
     ends: so many may be made in one call, which share its time.
-    journal: is told where it stands after calls of iterations of which the last took a step, see `standing_of`.
+    journal: is told where it stands after calls of iterations of which the last took a step, see `state_of`.
     gives: whether constraints may give way, where there is no other attempt.
     newton: takes Newton's steps on the active set, at most so many, see `finish.finish`; finished: what they came to.
     anew: how often steps within limits of controls have begun anew, see `ANEW`.
@@ -124,7 +124,7 @@ class Interior:
                         return End(Ending.STRUGGLES, f"full-space {Ending.STRUGGLES.value}")
                     if self.journal is not None and s.known == MOVED and self.journal.is_due(self.history):
                         p = self.point
-                        self.journal.keep("full space", self.history, standing_of(self), p.X, p.U, p.multipliers)
+                        self.journal.keep("full space", self.history, state_of(self), p.X, p.U, p.multipliers)
                     continue
             if came == iteration.STOPPED:
                 if not self._elastic():
@@ -249,10 +249,10 @@ NUMBERS = (
 """Numbers of a point."""
 
 KEPT = *OF_POINT, "factors", "rows", "give", "hard", "numbers", *OF_SWEEPS, "course", "thetas", "phis"
-"""Names of what `standing_of` keeps."""
+"""Names of what `state_of` keeps."""
 
 
-def standing_of(interior: Interior) -> list[Array]:
+def state_of(interior: Interior) -> list[Array]:
     """Copies of all that a solve goes on from, by the order of `KEPT`."""
     p, b, course = interior.point, interior.point.bounds, _course()
     read_like(interior.decisions, course)
@@ -266,37 +266,37 @@ def standing_of(interior: Interior) -> list[Array]:
     return [np.array(part, dtype=np.float64) for part in (arrays[name] for name in KEPT)]
 
 
-def named(standing: Sequence[Array] | None) -> dict[str, Array] | None:
-    """Arrays of `standing_of` by name."""
-    return None if standing is None else dict(zip(KEPT, standing, strict=True))
+def named(state: Sequence[Array] | None) -> dict[str, Array] | None:
+    """Arrays of `state_of` by name."""
+    return None if state is None else dict(zip(KEPT, state, strict=True))
 
 
-def point_at(standing: Mapping[str, Array], problem: Problem, work: Differentiator) -> Point:
+def point_at(state: Mapping[str, Array], problem: Problem, work: Differentiator) -> Point:
     """The point that was there."""
-    *numbers, price, elastic, boxed, _, _, _ = standing["numbers"].tolist()
+    *numbers, price, elastic, boxed, _, _, _ = state["numbers"].tolist()
     known = dict(zip(NUMBERS, numbers, strict=True))
     held = bool(boxed) and problem.constrained
-    at, own = (standing["X"], standing["U"]), (standing["units"], standing["factors"])
+    at, own = (state["X"], state["U"]), (state["units"], state["factors"])
     p = Point(problem, work, *at, known["scale"], known["barrier"], INSIDE, held, *own)
     for name in OF_POINT:
-        p.place.own[name][:] = standing[name]
+        p.place.own[name][:] = state[name]
     for name, array in zip(OF_SWEEPS, (p.backward.held, *p.backward.policy), strict=True):
-        array[:] = standing[name]
-    p.bounds.resume(standing["rows"], standing["give"], standing["hard"], price if elastic else None)
+        array[:] = state[name]
+    p.bounds.resume(state["rows"], state["give"], state["hard"], price if elastic else None)
     p.bounds.least_proximal = known["least_proximal"]
-    assign(p.memory, known | {"contracted": 0, "valued": 0, "gauging": int((standing["gauge"] != 1.0).any())})
+    assign(p.memory, known | {"contracted": 0, "valued": 0, "gauging": int((state["gauge"] != 1.0).any())})
     p.bounds = p.bounds  # their numbers go to the memory of kernels
     return p
 
 
-def go_on(interior: Interior, standing: Mapping[str, Array]) -> None:
+def go_on(interior: Interior, state: Mapping[str, Array]) -> None:
     """Give a solve from `point_at` the numbers of its course."""
     course = _course()
-    for name, number in zip(_names(), standing["course"].tolist(), strict=True):
+    for name, number in zip(_names(), state["course"].tolist(), strict=True):
         setattr(course, name, type(getattr(course, name))(number))
-    course.thetas, course.phis = standing["thetas"], standing["phis"]
+    course.thetas, course.phis = state["thetas"], state["phis"]
     write_like(interior.decisions, course)
-    interior.anew, interior.fell = map(int, standing["numbers"][-3:-1])
+    interior.anew, interior.fell = map(int, state["numbers"][-3:-1])
 
 
 def _course() -> Course:

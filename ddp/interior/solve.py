@@ -79,9 +79,9 @@ def minimise(descent: "Descent") -> Minimised:
     iterate, solver = descent.iterate, descent.solver
     (scale, units), history = measures_of(iterate), descent.history
     _check_rows(iterate)
-    stands = descent.journal is not None and descent.journal.stands("full space")
-    warm = None if stands else _warm(iterate, scale, units)
-    begun = None if stands else _led(descent, scale, units) if warm is None else warm
+    resumes = descent.journal is not None and descent.journal.has_state("full space")
+    warm = None if resumes else _warm(iterate, scale, units)
+    begun = None if resumes else _led(descent, scale, units) if warm is None else warm
     if begun is not None:
         point, held = begun
         finished = _by_what_binds(descent, point, held, warm is None)
@@ -151,8 +151,8 @@ def _from_anew(descent: "Descent", scale: float, units: Array) -> tuple[Interior
     ways = _struggles if iterate.constrained else _struggles_within if iterate.limited else freely
     struggles = None if solver.step == "linear" else ways
     journal = descent.journal
-    standing = None if journal is None else named(journal.standing("full space", history))
-    point = _at(iterate, scale, units) if standing is None else point_at(standing, iterate.problem, iterate.work)
+    state = None if journal is None else named(journal.state("full space", history))
+    point = _at(iterate, scale, units) if state is None else point_at(state, iterate.problem, iterate.work)
     proof, at_once = AT_ONCE if struggles is _struggles_freely else 0, 1 if descent.watched else MOST
 
     def newton(point: Point, left: int) -> Finished:
@@ -166,9 +166,9 @@ def _from_anew(descent: "Descent", scale: float, units: Array) -> tuple[Interior
         point, solver.tolerance, history, descent.go_on, descent.begun, struggles, proof, cross, patience, journal,
         gives=not (iterate.guess is not None and iterate.guess.first and is_led(history)),
     )  # fmt: skip
-    if standing is None:
+    if state is None:
         return interior, interior.run(solver.max_iterations)
-    go_on(interior, standing)
+    go_on(interior, state)
     return interior, interior.go_on(solver.max_iterations)
 
 

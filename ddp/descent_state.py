@@ -1,4 +1,4 @@
-"""Where a descent stands between two iterations: arrays from which it goes on, to the same bits."""
+"""State of a descent between two iterations: arrays from which it goes on, to the same bits."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NUMBERS = (
 """Numbers of an iterate."""
 
 
-def standing_of(descent: Descent) -> list[Array]:
+def state_of(descent: Descent) -> list[Array]:
     """Copies of all that a descent goes on from, after compiled iterations have been left."""
     i, b, s = descent.iterate, descent.iterate.found, descent.iterate.swept
     signs = [descent.asks, i.limited, i.guess is None, i.motion is None, i.known]
@@ -32,9 +32,9 @@ def standing_of(descent: Descent) -> list[Array]:
     return [np.array(part, dtype=np.float64) for part in parts]
 
 
-def stand(descent: Descent, standing: Sequence[Array]) -> None:
+def resume(descent: Descent, state: Sequence[Array]) -> None:
     """Go on from where it stood."""
-    i, (signs, numbers, model, X, U, gaps, swept, (lost, kept), *rest) = descent.iterate, standing
+    i, (signs, numbers, model, X, U, gaps, swept, (lost, kept), *rest) = descent.iterate, state
     asks, limited, led, recalled, known = signs.astype(int).tolist()
     descent.asks = bool(asks)
     if limited:
@@ -50,8 +50,8 @@ def stand(descent: Descent, standing: Sequence[Array]) -> None:
         setattr(i, name, int(number) if name == "settled" else number)
     i.line.lost = (rest[0], rest[1]) if lost else None
     if int(kept):
-        state, *arrays = rest[int(lost) :]
-        i.backward.state = int(state[0]), int(state[1])
+        of_sweeps, *arrays = rest[int(lost) :]
+        i.backward.state = int(of_sweeps[0]), int(of_sweeps[1])
         for own, array in zip(i.backward.kept, arrays, strict=True):
             own[:] = array
     if len(swept):
