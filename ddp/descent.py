@@ -7,7 +7,6 @@ from ddp.compiling.portable import portable
 from ddp.compiling.setup import working_time
 from ddp.costs import faults
 from ddp.descent_state import resume, state_of
-from ddp.endless import GROWN, Trajectory, is_endless
 from ddp.errors import ProblemError
 from ddp.iterate import Iterate
 from ddp.models.attempt import HessianModel, Limits
@@ -15,6 +14,7 @@ from ddp.models.globalisation import shift, swept
 from ddp.options import DDP
 from ddp.solutions.status import End, Ending, Record, Watcher, limit_reached
 from ddp.starts import CLOSED
+from ddp.unbounded import GROWN, Trajectory, is_unbounded
 
 if TYPE_CHECKING:
     from ddp.batch.alone import Chosen
@@ -146,7 +146,7 @@ class Descent:
                 continue
             if (ending := ENDINGS[verdict]) is not None:
                 return End(ending)
-            if cost < 0.0 and self.endless():
+            if cost < 0.0 and self.is_unbounded():
                 return End(Ending.BOTTOMLESS, Ending.BOTTOMLESS.value)
             if struggles is not None and alpha <= LONG:
                 if self._compiled is not None:
@@ -171,9 +171,9 @@ class Descent:
             attempt.hessian, attempt.blend, iterate.gap, attempt.contraction,
         )  # fmt: skip
 
-    def endless(self, grown: int = GROWN) -> bool:
-        """Whether the cost falls ever faster: see endless.py."""
-        return is_endless(self.history, self.iterate.cost, self.iterate, self.begun, grown)
+    def is_unbounded(self, grown: int = GROWN) -> bool:
+        """Whether the cost falls ever faster: see unbounded.py."""
+        return is_unbounded(self.history, self.iterate.cost, self.iterate, self.begun, grown)
 
     def _why_no_step(self) -> End:
         """Explain why regularisation did not help."""

@@ -11,7 +11,6 @@ import numpy as np
 from ddp.batch.alone import Chosen
 from ddp.checkpoint import Journal
 from ddp.descent import Descent
-from ddp.endless import GROWN, is_early
 from ddp.interior.handover import approach, handed_over, watch
 from ddp.interior.solve import Minimised, minimise
 from ddp.iterate import Iterate
@@ -21,6 +20,7 @@ from ddp.solutions.status import End, Ending, Record, Status, Watcher, converged
 from ddp.starts import CLOSED
 from ddp.sweeps.inertia import MINIMUM, UNKNOWN
 from ddp.sweeps.outcome import Sweep
+from ddp.unbounded import GROWN, is_early
 
 MOST_LEFT = 30
 """Saddles and maxima that are left, at most."""
@@ -70,7 +70,7 @@ def run(
             descent.forget()
             continue
         settled = end.ending.converged or end.ending is Ending.STATIONARY
-        if not settled and not is_early(end.ending, history) and descent.endless(0):
+        if not settled and not is_early(end.ending, history) and descent.is_unbounded(0):
             end = End(Ending.BOTTOMLESS, Ending.BOTTOMLESS.value)
         if not settled and not (end.ending is Ending.NO_STEP and iterate.gap < CLOSED):
             again = solver.last_sweep or end.ending is not Ending.ITERATIONS
@@ -78,7 +78,7 @@ def run(
             return _unconverged(iterate, history, end.ending, end.said, sweep, UNKNOWN)
         sweep, was_exact, found = judged(iterate, exact)
         kind = found.kind
-        if descent.endless(GROWN if kind == MINIMUM else 0):
+        if descent.is_unbounded(GROWN if kind == MINIMUM else 0):
             return _unconverged(iterate, history, Ending.BOTTOMLESS, Ending.BOTTOMLESS.value, None, UNKNOWN)
         way = away(iterate, found, sweep) if found.policies else None
         if way is None and not settled:

@@ -20,6 +20,7 @@ from ddp.costs import cost_table, faults
 from ddp.costs.batch import BatchTerm, inside, weights_of
 from ddp.costs.objective import Objective, padded
 from ddp.derivatives import EXACT, FIRST, GAUSS_NEWTON, RECORDS, Derivatives, derivatives_of, numbers_of
+from ddp.doubts import tell_doubts
 from ddp.errors import ProblemError, affordable, as_array, instance, positive, positive_integer, settle, suggesting
 from ddp.guesses import Start, kept
 from ddp.machine.aligned import aligned_zeros
@@ -27,7 +28,6 @@ from ddp.machine.parcels import Parcel, locked, packed, unpacked
 from ddp.packages import edition
 from ddp.places import Place, number, places_of, resolved, started, varied
 from ddp.protocols import Array, CostFunction, Term
-from ddp.sanity import look
 from ddp.systems.derived_dynamics import as_system
 from ddp.systems.structure import Structure, structure_of
 from ddp.systems.system import Expansion, System, ability, traced_of
@@ -318,7 +318,7 @@ class Problem:
 
         Doubts are told first, where the robot's file was read: a process that only solves need not have its model.
         """
-        look(self)
+        tell_doubts(self)
         left = ("places", "_before") if self.placed else ("places", "_before", "rows")  # no rows are made in no time
         state = {name: value for name, value in vars(self).items() if name not in left}
         try:

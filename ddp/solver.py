@@ -15,6 +15,7 @@ from ddp.compiling.setup import Stopwatch
 from ddp.constraints.detours import detour
 from ddp.constraints.impossible import elsewhere
 from ddp.constraints.unreachable import AT_ONCE, begins_outside, unmet_at_once
+from ddp.doubts import tell_doubts
 from ddp.errors import ProblemError, SolveError, flag, instance, said, suggesting
 from ddp.guesses import Guess, Motion, Start
 from ddp.interior.course import TOLERANCE
@@ -25,7 +26,6 @@ from ddp.options import DDP, as_solver
 from ddp.parallel.differentiator import Differentiator
 from ddp.parallel.workers import WorkerError, Workers, as_workers, differentiator
 from ddp.problem import Problem
-from ddp.sanity import look
 from ddp.solutions.explanation import is_far, rests
 from ddp.solutions.solution import Solution
 from ddp.solutions.status import Ending, Record, Status, Watcher, infeasible, is_led
@@ -120,7 +120,7 @@ def solve(
         raise ProblemError(f"callback: expected a function of a Record, got {said(callback)}")
     flag("throw", throw)
     problem.renew()
-    look(problem)
+    tell_doubts(problem)
     guess = problem.guess if guess is None else guess
     task = _Task(problem, as_workers(workers), callback)
     if checkpoint is None:

@@ -10,11 +10,11 @@ from ddp.compiling.kernel import kernel
 from ddp.constraints.bounds import rooms
 from ddp.derivatives import FIRST
 from ddp.descent import judged
-from ddp.endless import BOTTOMLESS, FAR
 from ddp.machine.addresses import array_at
 from ddp.machine.memory import floats_at
 from ddp.models.globalisation import OWN
 from ddp.sweeps.horizon import Horizon
+from ddp.unbounded import BOTTOMLESS, FAR
 
 
 @kernel
@@ -85,7 +85,7 @@ def forget(lane):
 
 @kernel
 def is_far(w, lane):
-    """Whether costs or motions are so far out that `ddp.descent.Descent.endless` has to be asked."""
+    """Whether costs or motions are so far out that `ddp.descent.Descent.is_unbounded` has to be asked."""
     out = 0.0
     for i in range((w.N + 1) * w.nx):
         out = max(out, abs(lane.X[i]))

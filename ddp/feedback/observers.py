@@ -17,11 +17,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ddp.costs.batch import durations_of
+from ddp.doubts import tell
 from ddp.errors import ProblemError, as_array, axes, instances, items, said
 from ddp.feedback import regulators
 from ddp.feedback.policy import as_state, knot_at
 from ddp.protocols import Array, Dynamics
-from ddp.sanity import tell
 from ddp.systems.derived_dynamics import as_system
 from ddp.systems.system import System, ability
 

@@ -32,7 +32,7 @@ from ddp.guesses import Guess
 from ddp.interior.course import TOLERANCE
 from ddp.interior.filter import Filter, accepts, begin_filter
 from ddp.interior.measures import gauge
-from ddp.interior.outside import straying
+from ddp.interior.parts_in_python import straying
 from ddp.interior.scaling import factors_of
 from ddp.interior.solve import AT_ONCE, PATIENCE_WITHIN, SHORT, is_small, measures_of, minimise, scale_of
 from ddp.machine.written import address
@@ -221,6 +221,6 @@ def approach(descent: Descent) -> End | None:
         elif not hold and (not coarse or len(history) - first >= MOST):
             break
     undefined = not np.isfinite(rows.values(iterate.X, iterate.U)).all()
-    if undefined or descent.endless() or (bound and _worst(iterate, alike) > most):
+    if undefined or descent.is_unbounded() or (bound and _worst(iterate, alike) > most):
         iterate.arrive(*begun)
     return None

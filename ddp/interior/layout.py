@@ -12,7 +12,7 @@ from ddp.interior.ending import Ends, Polish
 from ddp.interior.filter import ENTRIES
 from ddp.interior.iteration import Decisions
 from ddp.interior.memory import ERRORS, LANES, MOST, NUMBERS, POINT, SLOTS, Memory
-from ddp.interior.outside import Outside
+from ddp.interior.parts_in_python import PartsInPython
 from ddp.machine.carved import carved
 from ddp.machine.trajectories import Lengths, Trajectory
 from ddp.machine.written import address, assign, filled, read_one
@@ -34,7 +34,7 @@ class Workplace:
     """Everything of a `Point` that is the same wherever its problem begins; one point at a time may use it.
 
     own: arrays by the names of a `Memory`.   swept: the derivatives that ``backward`` sweeps.   boxed: see `Point`.
-    outside: parts in Python, None if everything is compiled: costs, constraints and dynamics.
+    in_python: its parts in Python, None if everything is compiled: costs, constraints and dynamics.
     bounds: of the rows; imposed: by what binds alone, see active.py.
     alphas (LANES,): steps that are rolled out.   decisions, ending: of solves and Newton's steps as they begin.
     """
@@ -65,7 +65,7 @@ class Workplace:
             self.swept, problem.dynamics, work.contract, problem.structure, self.own["gaps"], separable, boxed
         )
         self.alphas = np.zeros(LANES)
-        self.outside = Outside(work, self) if self._routines is None else None
+        self.in_python = PartsInPython(work, self) if self._routines is None else None
         self._table, self._terms = rows.table.copy(), (NO_TERMS if terms is None else terms).copy()
         self.memory = self._memory(d, places, separable)
 
@@ -103,7 +103,7 @@ class Workplace:
             sweeping=backward.sweeping, linear_step=step_function(s.n, s.nu).address, table=address(self._table),
             terms=address(self._terms), runs=address(objective.runs), any_dense=int(not separable.all()), within=within,
             scratch=0 if scratch is None else scratch.address, trajectory=trajectory.address, lengths=lengths.address,
-            straying=address(straying), outside=0 if self.outside is None else self.outside.address,
+            straying=address(straying), in_python=0 if self.in_python is None else self.in_python.address,
             first=problem.multiplier_count, limited=int(problem.limited and not self.boxed), boxed=int(self.boxed),
             holds=int(bool(problem.rows.equal.all())), kept=address(self._kept),
             block=self._kept.shape[1] - 4 * rows.size - 5, lower=address(problem.lower), upper=address(problem.upper),
@@ -139,14 +139,14 @@ class Workplace:
             return False
         if rows is self.rows and problem.objective is self.objective:
             return True
-        alike = self.outside is None and rows.has_shapes_of(self.rows)
+        alike = self.in_python is None and rows.has_shapes_of(self.rows)
         return alike and problem.objective.has_shapes_of(self.objective)
 
     def turn_to(self, problem: Problem, rows: Rows) -> None:
         """Work on another problem, that it `serves`."""
         self.problem, self.rows, self.objective = problem, rows, problem.objective
         self._table[:] = rows.table
-        if self.outside is None:
+        if self.in_python is None:
             self._terms[:] = self.objective.table
         assign(self.memory, {"lower": address(problem.lower), "upper": address(problem.upper)})
 

@@ -19,7 +19,7 @@ LANES, NUMBERS, ERRORS, MOST, SLOTS = 4, 10, 7, 8, 4
 which nothing interrupts, at most; points that are kept."""
 
 DIFFERENTIATE, CONTRACT, CURVE, STRAY, TRACK, WEIGH, EVALUATE = range(7)
-"""Questions of kernels to Python where a part of a problem is not compiled, see outside.py: derivatives at the point,
+"""Questions of kernels to parts_in_python.py, where a part of a problem is not compiled: derivatives at the point,
 the second order of its dynamics, curvature of its rows; where a step leads in a straight line, and in rollouts; what a
 trial is worth; the rows of the point."""
 
@@ -39,7 +39,7 @@ class RowMemory(Struct):
 
 FIELDS: dict[Any, str] = {
     integer: """
-    outside X U opened residual tried_X tried_U tried_gaps tried_residual tried_primal errors whole_horizon
+    in_python X U opened residual tried_X tried_U tried_gaps tried_residual tried_primal errors whole_horizon
     torn_horizon whole_held torn_held sweeping within scratch linear_step multipliers stationarity dense separable
     costs_separable any_dense numbers held pays forces target curving block kept kept_k kept_K first limited boxed
     holds N nx n nu M entries placed records completes term_count run_count expand contract stray track context
@@ -61,7 +61,7 @@ Memory: Any = type("Memory", (Struct,), {"__module__": __name__} | {
 })  # fmt: skip
 """Sizes and addresses of a `Point`, of N controls and M rows whose Jacobians have ``entries`` numbers.
 
-Numbers of the point have its names.   rows: a `RowMemory`.   outside: address of the C function that asks Python
+Numbers of the point have its names.   rows: a `RowMemory`.   in_python: address of the C function that asks Python
 for what is not compiled, 0 if all is; broken: how many questions Python has left unanswered.
 X (N+1, nx), U (N, nu), opened (N, n), residual (M,): the point, its gaps and what its rows miss; tried_X ..
 tried_residual, tried_primal (3, M): a trial, tried_cost: its cost.   errors (ERRORS,): a `Judged`.
@@ -113,7 +113,7 @@ RowArrays = namedtuple("RowArrays", "bounds kind give state step w f y")
 def ask(p, what):
     """Ask Python for one of `DIFFERENTIATE` and the others."""
     p.broken += 1  # until it has answered
-    call_contraction(p.outside, what, 0, 0, 0)
+    call_contraction(p.in_python, what, 0, 0, 0)
 
 
 @inline

@@ -33,7 +33,6 @@ import numpy as np
 
 from ddp.compiling.setup import working_time
 from ddp.constraints.impossible import proof
-from ddp.endless import GROWN, is_endless
 from ddp.interior import iteration, passes
 from ddp.interior.course import DEAR, GIVEN_WAY, LOWERED, MOVED, START, STAYS, TOLERANCE, UNKNOWN, Course
 from ddp.interior.filter import ENTRIES
@@ -45,6 +44,7 @@ from ddp.parallel.differentiator import Differentiator
 from ddp.problem import Problem
 from ddp.protocols import Array
 from ddp.solutions.status import End, Ending, Record
+from ddp.unbounded import GROWN, is_unbounded
 
 if TYPE_CHECKING:
     from ddp.checkpoint import Journal
@@ -117,7 +117,7 @@ class Interior:
                 now = working_time()
                 self._record(made, (now - before) / len(made))
                 before, self.fell = now, int(made[-1][-1])
-                if self.is_endless():
+                if self.is_unbounded():
                     return End(Ending.BOTTOMLESS, Ending.BOTTOMLESS.value)
                 if came == iteration.TOOK:
                     if self._struggles is not None and self._struggles(self.history[self.fell :]):
@@ -152,13 +152,13 @@ class Interior:
                 ending = Ending.UNMET if s.stays < STAYS else Ending.INDEFINITE  # after minima of violations
                 return End(ending, ending.value)
 
-    def is_endless(self, grown: int = GROWN) -> bool:
-        """Whether the cost falls without end, see endless.py, along motions that leave next to nothing open."""
+    def is_unbounded(self, grown: int = GROWN) -> bool:
+        """Whether the cost falls without end, see unbounded.py, along motions that leave next to nothing open."""
         p = self.point
         if p.cost >= 0.0:
             return False
         closed = max(p.gap, p.missed, p.violation[0]) <= NEXT_TO_NOTHING * max(1.0, np.abs(p.X).max())
-        return bool((closed or p.first == 0) and is_endless(self.history, p.cost, p, self._begun, grown))
+        return bool((closed or p.first == 0) and is_unbounded(self.history, p.cost, p, self._begun, grown))
 
     def _iterate(self) -> tuple[int, Sequence[Sequence[float]]]:
         """Make some iterations: what the last one came to, and numbers of those with a record."""

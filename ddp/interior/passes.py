@@ -4,7 +4,7 @@
     differentiate, contract   derivatives of both orders     judge   errors of the point
     condense, sweep           what rows weigh, eliminated    stride  the step of a sweep
 
-memory: address of a `Memory`. What is not compiled Python is asked for, see outside.py.
+memory: address of a `Memory`. What is not compiled Python is asked for, see parts_in_python.py.
 """
 
 from typing import NamedTuple
@@ -94,7 +94,7 @@ def differentiate(memory):
     """Derivatives at the point, but for second orders of the dynamics, which are not contracted yet."""
     p = Memory(memory)
     X, U, _, _ = trajectory(p)
-    if p.outside != 0:
+    if p.in_python != 0:
         ask(p, DIFFERENTIATE)
     else:
         call_contraction(p.expand, p.context, p.trajectory, 1, p.completes)
@@ -130,7 +130,7 @@ def contract(memory):
     if p.contracted != 0:
         return
     bend(p.horizon, arrays(p).weights)
-    if p.outside != 0:
+    if p.in_python != 0:
         ask(p, CONTRACT)
     else:
         call_contraction(p.contract, p.context, p.trajectory, 0, 0)
@@ -237,7 +237,7 @@ def condense(memory):
     put(y, b.y)
     multiply(y, factors_of(p))
     evaluate(constraints_of(p), CURVATURE, 0, p.N + 1, X, U, y, y, array_at(p.to_exact, (p.N + 1, nz, nz)))
-    if p.outside != 0:
+    if p.in_python != 0:
         ask(p, CURVE)
     p.whole = 0
 

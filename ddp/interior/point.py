@@ -230,6 +230,6 @@ class Point:
     def do(self, kernel: Any, *args: Any) -> Any:
         """Run a kernel on the point."""
         found = kernel(self._address, *args)
-        if self.place.outside is not None:
-            self.place.outside.raise_again()
+        if self.place.in_python is not None:
+            self.place.in_python.raise_again()
         return found

@@ -8,7 +8,6 @@ import numpy as np
 from ddp.constraints.impossible import slope
 from ddp.costs.terms import naming
 from ddp.derivatives import broken_rows
-from ddp.endless import is_early
 from ddp.errors import UndefinedCostError
 from ddp.guesses import as_multipliers
 from ddp.interior.course import CROSSING, END, START, TOLERANCE, WARM, magnitude, unit
@@ -24,6 +23,7 @@ from ddp.protocols import Array
 from ddp.solutions.status import End, Ending, Record, infeasible, is_led
 from ddp.starts import FULL
 from ddp.sweeps.outcome import Sweep
+from ddp.unbounded import is_early
 
 if TYPE_CHECKING:
     from ddp.descent import Descent
@@ -108,7 +108,7 @@ def minimise(descent: "Descent") -> Minimised:
         sweep, exact = (finished.sweep, finished.exact) if found else (last, bool(interior.course.exact))
         if end.ending.converged and not exact and slope(point.held_by) > SLOPE * (unit(point) + abs(point.cost)):
             end = End(Ending.NO_STEP, "steps that lower the cost become short though its gradient does not vanish")
-    elif not is_early(end.ending, history) and interior.is_endless(0):
+    elif not is_early(end.ending, history) and interior.is_unbounded(0):
         end = End(Ending.BOTTOMLESS, Ending.BOTTOMLESS.value)
     else:
         fault = iterate.fault()

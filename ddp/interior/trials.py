@@ -87,7 +87,7 @@ def advance(p, alpha):
 @kernel
 def stray(p):
     """States of a trial: where the step dX leads, and the gaps that its controls leave."""
-    if p.outside != 0:
+    if p.in_python != 0:
         ask(p, STRAY)
     else:
         call_contraction(p.stray, p.context, p.straying, 0, 0)
@@ -112,7 +112,7 @@ def rolled(p, alpha, most):
         for k in range(1, LANES):
             lengths.alphas[k] = 0.5 * lengths.alphas[k - 1]
         lengths.count = LANES
-        if p.outside != 0:
+        if p.in_python != 0:
             ask(p, TRACK)
         else:
             call_contraction(p.track, p.context, lengths.address, 0, 0)
@@ -147,14 +147,14 @@ def weigh(p, most):
     p.valued, opened = 0, gauged(p, p.tried_gaps)
     if np.sqrt(sums(opened)[0]) > most:
         return Worth(np.inf, 0.0, np.inf, np.inf, np.inf)
-    if p.outside != 0:
+    if p.in_python != 0:
         ask(p, WEIGH)
     else:
         p.tried_cost = cost_table.total(terms_of(p), to_X, to_U, to_X[:0], array_at(p.costs, (p.N + 1,)))
     if not abs(p.tried_cost) < np.inf:  # constraints are not asked where there is no motion
         return Worth(np.inf, 0.0, np.inf, np.inf, np.inf)
     b, c = rows_at(p.rows), array_at(p.values, (p.M,))
-    if p.outside == 0:
+    if p.in_python == 0:
         evaluate_rows(p, to_X, to_U)
     if p.scaled != 0:
         multiply(c, factors_of(p))
@@ -222,7 +222,7 @@ def values_at(memory):
     if p.valued != 0:
         return
     X, U, _, _ = trajectory(p)
-    if p.outside != 0:
+    if p.in_python != 0:
         ask(p, EVALUATE)
     else:
         evaluate_rows(p, X, U)

@@ -11,6 +11,7 @@ import numba
 import numpy as np
 
 from ddp.arrivals import own_guesses
+from ddp.doubts import logger, tell_doubts
 from ddp.errors import (
     DDPError,
     ProblemError,
@@ -38,7 +39,6 @@ from ddp.many.work import Work, packed
 from ddp.options import DDP, as_solver
 from ddp.packages import edition
 from ddp.problem import Problem
-from ddp.sanity import logger, look
 from ddp.solutions.columns import times
 from ddp.solutions.solution import Solution
 from ddp.solver import solve
@@ -105,7 +105,7 @@ def solve_many(
     """
     instance("problem", problem, Problem)
     method = as_solver(solver)
-    look(problem)
+    tell_doubts(problem)
     by_tree = isinstance(start, str)
     if not (start is None or isinstance(start, Solution) or (by_tree and start == NEIGHBOURS)):
         raise ProblemError(f"start: expected None, a Solution or 'neighbours', got {said(start)}")

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ddp.doubts import tell
 from ddp.errors import (
     ProblemError,
     affordable,
@@ -25,7 +26,6 @@ from ddp.feedback.adaptive import AdaptivePolicy, ContactPolicy
 from ddp.feedback.policy import Policy, names
 from ddp.problem import Problem
 from ddp.protocols import Array
-from ddp.sanity import tell
 from ddp.solutions.solution import Solution
 from dynamics.phases.phased_dynamics import PhasedDynamics
 from dynamics.phases.reaction import friction as friction_of

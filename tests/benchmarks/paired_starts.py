@@ -21,7 +21,7 @@ from mayne_runs import metered
 import ddp
 import problems
 from ddp.interior.correction import NONE, SHARES, second_share
-from ddp.interior.outside import Outside
+from ddp.interior.parts_in_python import PartsInPython
 from problems import arm, quadruped
 
 MOST_WORK = 1.1
@@ -63,22 +63,22 @@ def starts(name):
 def all_metered():
     """A `Meter` that counts trials of full-space steps too, for which kernels ask Python where threads share work."""
     with metered() as meter:
-        own = {name: getattr(Outside, name) for name in ("_stray", "_track")}
+        own = {name: getattr(PartsInPython, name) for name in ("_stray", "_track")}
 
         def counted(name):
-            def part(outside):
+            def part(parts):
                 meter.rollouts += 1.0
-                own[name](outside)
+                own[name](parts)
 
             return part
 
         for name in own:
-            setattr(Outside, name, counted(name))
+            setattr(PartsInPython, name, counted(name))
         try:
             yield meter
         finally:
             for name, part in own.items():
-                setattr(Outside, name, part)
+                setattr(PartsInPython, name, part)
 
 
 def solved(problem, solver, guess):

@@ -8,7 +8,7 @@ import pytest
 import ddp
 import problems
 from ddp.interior import linear
-from ddp.interior.outside import Outside
+from ddp.interior.parts_in_python import PartsInPython
 from tests.benchmarks.optimisers import limited
 
 
@@ -54,8 +54,8 @@ TRACED = *ROLLED[1:], *map(problems.find, ("acrobot/swing-up", "car/circles", "r
 )
 @pytest.mark.parametrize("step", ["auto", "linear"])
 def test_compiled_parts_do_what_python_is_asked_for(build, step, monkeypatch):
-    problem, asked, call = build(), [], Outside._weigh
-    monkeypatch.setattr(Outside, "_weigh", lambda outside: asked.append(1) or call(outside))
+    problem, asked, call = build(), [], PartsInPython._weigh
+    monkeypatch.setattr(PartsInPython, "_weigh", lambda parts: asked.append(1) or call(parts))
     found = [solved(problem, guess, step=step) for guess in starts(problem, 2)]
     assert not asked
     for one, guess in zip(found, starts(problem, 2), strict=True):
@@ -75,7 +75,7 @@ def test_multipliers_are_the_same_compiled_for_their_sizes_and_for_all(build, mo
 
 @pytest.mark.parametrize("part", ["_differentiate", "_contract", "_stray", "_track", "_weigh"])
 def test_what_a_part_in_python_raises_ends_the_solve(part, monkeypatch):
-    problem, call, left = limited.rail(), getattr(Outside, part), [0]
+    problem, call, left = limited.rail(), getattr(PartsInPython, part), [0]
 
     def failing(outside):
         left[0] -= 1
@@ -84,10 +84,10 @@ def test_what_a_part_in_python_raises_ends_the_solve(part, monkeypatch):
         call(outside)
 
     plain = solved(problem, workers="threads:2")
-    monkeypatch.setattr(Outside, part, failing)
+    monkeypatch.setattr(PartsInPython, part, failing)
     with pytest.raises(KeyboardInterrupt, match=part):
         solved(problem, workers="threads:2")
-    monkeypatch.setattr(Outside, part, call)
+    monkeypatch.setattr(PartsInPython, part, call)
     assert same(plain, solved(problem, workers="threads:2"))
 
 
@@ -95,7 +95,7 @@ def test_what_a_part_in_python_raises_ends_the_solve(part, monkeypatch):
 @pytest.mark.parametrize("first", [1, 2, 17])
 def test_an_interrupt_before_a_part_in_python_begins_ends_the_solve(first, monkeypatch):
     """ctypes drops what is raised at the entry of a function that C calls."""
-    call, left = Outside._call, [first]
+    call, left = PartsInPython._call, [first]
 
     def failing(outside, part, *unused):
         left[0] -= 1
@@ -104,7 +104,7 @@ def test_an_interrupt_before_a_part_in_python_begins_ends_the_solve(first, monke
         call(outside, part)
 
     problem = limited.rail()
-    monkeypatch.setattr(Outside, "_call", failing)
+    monkeypatch.setattr(PartsInPython, "_call", failing)
     with pytest.raises(KeyboardInterrupt):
         solved(problem, workers="threads:2")
     assert left[0] <= 0

@@ -12,7 +12,7 @@ from oracles import chain_of, random_axis, random_tree
 
 import dynamics
 import problems
-from ddp import kalman, sanity
+from ddp import kalman
 from ddp.options import DDP
 from ddp.problem import Problem
 from ddp.solver import solve
@@ -82,7 +82,7 @@ def test_changed_models_are_told_of_copies_and_of_robots_of_other_masses():
 
 
 def test_sensors_of_another_robot_with_as_many_joints_are_told(reach, caplog, monkeypatch):
-    monkeypatch.setattr(sanity, "_told", set())
+    monkeypatch.setattr("ddp.doubts._told", set())
     own, other = (dynamics.FrameSensor(dynamics.load(name), "tool0") for name in ("ur5", "ur10"))
     joints, x = dynamics.JointSensor(reach.dynamics.robot), np.tile(reach.x0, (3, 1))
     u, covariances = np.zeros((2, 6)), (np.full(12, 1e-4), np.full(18, 1e-6), np.full(12, 1e-2))
@@ -93,12 +93,12 @@ def test_sensors_of_another_robot_with_as_many_joints_are_told(reach, caplog, mo
 
 
 def test_policies_of_another_robot_are_told_where_they_are_played(caplog, monkeypatch):
-    monkeypatch.setattr(sanity, "_told", set())
+    monkeypatch.setattr("ddp.doubts._told", set())
     own, other = (solve(arm.reach(name, horizon=5)) for name in ("ur5", "ur10"))
     problems.simulate(own, policy=own.policy)
     assert not caplog.messages
     for policy in (other.policy, other.adaptive()):
-        monkeypatch.setattr(sanity, "_told", set())
+        monkeypatch.setattr("ddp.doubts._told", set())
         problems.simulate(own, policy=policy)
     assert caplog.messages == 2 * ["RobotDynamics: made for ur10, whose joints lie elsewhere than those of ur5"]
 
@@ -364,7 +364,7 @@ def test_a_doubt_is_told_once_and_copies_are_not_asked_again(monkeypatch, caplog
     asked = []
     doubt = lambda self, problem: asked.append(1) or ["a doubt of a test"]  # noqa: E731
     monkeypatch.setattr(type(problem.dynamics), "doubts", doubt)
-    monkeypatch.setattr(sanity, "_told", set())
+    monkeypatch.setattr("ddp.doubts._told", set())
     for make in (lambda: problem, lambda: problem.starting_at([0.1, 0.0]), lambda: problem.varying(x0=[0.2, 0.0])):
         solve(make(), DDP(max_iterations=1), throw=False)
     assert len(asked) == 1

@@ -9,7 +9,7 @@ from scipy.spatial.transform import Rotation
 
 import ddp
 from ddp import differences
-from ddp.interior.outside import straying
+from ddp.interior.parts_in_python import straying
 from ddp.tracing.groups import S1, SE2, SE3, SO3, Euclidean, UnitCircle, UnitPlane
 from ddp.tracing.spaces import Space
 from dynamics import ContinuousDynamics, FunctionDynamics

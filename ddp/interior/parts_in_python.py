@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 C_FUNCTION = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 4)
 
 
-class Outside:
+class PartsInPython:
     """Python's part of kernels that work on the memory of a workplace.
 
     address: of the C function that they call. What it raises waits for `raise_again`, as no error can leave it; until

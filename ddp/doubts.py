@@ -15,7 +15,7 @@ MOST = 200
 _told: set[str] = set()
 
 
-def look(problem: Any) -> None:
+def tell_doubts(problem: Any) -> None:
     """Tell what a system doubts about its problem, the first time that it, or a copy of it, is solved or sent."""
     if vars(problem).get("_looked", False):
         return

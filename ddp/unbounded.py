@@ -30,7 +30,7 @@ def is_early(ending: Ending, history: Sequence[Record]) -> bool:
     return ending is Ending.ITERATIONS and len(history) < GROWN
 
 
-def is_endless(history: Sequence[Record], cost: float, at: Trajectory, begun: float, grown: int = GROWN) -> bool:
+def is_unbounded(history: Sequence[Record], cost: float, at: Trajectory, begun: float, grown: int = GROWN) -> bool:
     """Whether the cost falls ever faster, after iterations of which the last one has led to a trajectory.
 
     begun: the size of the cost before the first iteration.
