@@ -16,6 +16,16 @@ FREE, BALL, SLIDE, HINGE = range(4)
 """Types of joints, MuJoCo's mjtJoint."""
 
 
+FROM_OURS, TO_OURS = [3, 0, 1, 2], [1, 2, 3, 0]
+"""Where MuJoCo's quaternions (w, x, y, z) find their numbers in ours (x, y, z, w), and ours in MuJoCo's."""
+
+
+def unit(quaternion: Array) -> Array:
+    """A quaternion (w, x, y, z) of length one; no turn of zeros, which are that to MuJoCo."""
+    length = np.sqrt(quaternion @ quaternion)
+    return quaternion / length if length > 0.0 else np.array([1.0, 0.0, 0.0, 0.0])
+
+
 def rotation(quaternion: Array) -> Array:
     """The rotation matrix of a quaternion (w, x, y, z) of any length but zero."""
     w, x, y, z = quaternion / np.linalg.norm(quaternion)
@@ -28,9 +38,7 @@ def configuration(m: Any, qpos: Array) -> Array:
     for kind, i in zip(m.jnt_type.tolist(), m.jnt_qposadr.tolist(), strict=True):
         if kind in (FREE, BALL):
             j = i + 3 if kind == FREE else i
-            length = np.linalg.norm(q[j : j + 4])
-            w, x, y, z = q[j : j + 4] / length if length > 0.0 else (1.0, 0.0, 0.0, 0.0)
-            q[j : j + 4] = x, y, z, w
+            q[j : j + 4] = unit(q[j : j + 4])[TO_OURS]
     return q
 
 

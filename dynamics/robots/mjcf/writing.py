@@ -15,14 +15,10 @@ from dynamics.geometry.joint_motion import CONTINUOUS, FREE_FLYER, PRISMATIC, RE
 from dynamics.robots.joints import subspace
 from dynamics.robots.libraries import pin
 from dynamics.robots.mjcf.compiling import import_mujoco
+from dynamics.robots.mjcf.state_map import StateMap
+from dynamics.robots.mjcf.states import FROM_OURS, TO_OURS, rotation
 from dynamics.robots.model import Robot
 from dynamics.robots.tree import Indices
-
-NUMBERS = {FREE_FLYER: (7, 6), SPHERICAL: (4, 3), REVOLUTE: (1, 1), CONTINUOUS: (1, 1), PRISMATIC: (1, 1)}
-"""Numbers of MuJoCo's joints in qpos and qvel, by ours."""
-
-FROM_OURS, TO_OURS = [3, 0, 1, 2], [1, 2, 3, 0]
-"""Where MuJoCo's quaternions (w, x, y, z) find their numbers in ours (x, y, z, w), and ours in MuJoCo's."""
 
 
 class Foot(NamedTuple):
@@ -81,29 +77,13 @@ class World:
         ids = [model.body(_body(robot, j)).id for j in range(1, robot.model.njoints)]
         self._feet = {model.geom(foot.frame).id: i for i, foot in enumerate(feet if ground else ())}
         _write_inertias(model, robot, ids)
-        self._free: list[tuple[int, int, int, int, pin.SE3]] = []
-        self._balls: list[tuple[int, int]] = []
-        self._circles: list[tuple[int, int]] = []
-        q: list[tuple[int, int]] = []
-        v: list[tuple[int, int]] = []
-        for j, (body, kind) in enumerate(zip(ids, robot.tree.kind.tolist(), strict=True), 1):
-            joint = robot.model.joints[j]
-            first = model.body_jntadr[body]
-            i, k = model.jnt_qposadr[first], model.jnt_dofadr[first]
-            nq, nv = (joint.nv, joint.nv) if kind == TRANSLATION else NUMBERS[kind]
-            q += [(joint.idx_q + l, i + l) for l in range(nq)]
-            v += [(joint.idx_v + l, k + l) for l in range(nv)]
-            if kind == FREE_FLYER:
-                self._free.append((joint.idx_q, joint.idx_v, i, k, robot.model.jointPlacements[j]))
-            if kind == SPHERICAL:
-                self._balls.append((joint.idx_q, i))
-            if kind == CONTINUOUS:
-                self._circles.append((joint.idx_q, i))
-        self._q, self._v = np.array(q).T, np.array(v).T
-        model.dof_armature[self._v[1]] = robot.model.armature[self._v[0]]
-        model.dof_damping[self._v[1]] = robot.model.damping[self._v[0]] if damping else 0.0
+        first = model.body_jntadr[ids]
+        self._states = StateMap(robot, zip(model.jnt_qposadr[first], model.jnt_dofadr[first], strict=True))
+        own, their = self._states.v
+        model.dof_armature[their] = robot.model.armature[own]
+        model.dof_damping[their] = robot.model.damping[own] if damping else 0.0
         if springs and robot.equipment.stiffness is not None:
-            _write_springs(model, robot, self._v)
+            _write_springs(model, robot, self._states.v)
         self._mujoco.mj_setConst(model, self._mujoco.MjData(model))
 
     def body(self, joint: int) -> int:
@@ -113,57 +93,35 @@ class World:
     def data(self, q: Array, v: Array) -> Any:
         """Return MuJoCo's data in a state q (nq,), v (nv,) of the robot."""
         data = self._mujoco.MjData(self.model)
-        data.qpos[self._q[1]], data.qvel[self._v[1]] = q[self._q[0]], v[self._v[0]]
-        for own, their in self._balls:
-            data.qpos[their : their + 4] = q[own : own + 4][FROM_OURS]
-        for own, their in self._circles:
-            data.qpos[their] = np.arctan2(q[own + 1], q[own])
-        for own, first, i, k, base in self._free:
-            data.qpos[i : i + 3] = base.act(q[own : own + 3])
-            own_quaternion = q[own + 3 : own + 7][FROM_OURS]
-            self._mujoco.mju_mulQuat(data.qpos[i + 3 : i + 7], _quaternion(base.rotation), own_quaternion)
-            data.qvel[k : k + 3] = base.rotation @ _rotation(q[own + 3 : own + 7]) @ v[first : first + 3]
+        self._states.write(q, v, data.qpos, data.qvel)
         self._mujoco.mj_forward(self.model, data)
         return data
 
     def state(self, data: Any) -> tuple[Array, Array]:
         """The state q (nq,), v (nv,) of the robot in MuJoCo's data."""
-        q, v = np.empty(self.robot.nq), np.empty(self.robot.nv)
-        q[self._q[0]], v[self._v[0]] = data.qpos[self._q[1]], data.qvel[self._v[1]]
-        for own, their in self._balls:
-            quaternion = data.qpos[their : their + 4]
-            q[own : own + 4] = quaternion[TO_OURS] / np.sqrt(quaternion @ quaternion)
-        for own, their in self._circles:
-            q[own : own + 2] = np.cos(data.qpos[their]), np.sin(data.qpos[their])
-        for own, first, i, _, base in self._free:
-            turned = np.empty(4)
-            self._mujoco.mju_mulQuat(turned, _quaternion(base.rotation.T), data.qpos[i + 3 : i + 7])
-            q[own + 3 : own + 7] = turned[TO_OURS] / np.sqrt(turned @ turned)
-            q[own : own + 3] = base.actInv(data.qpos[i : i + 3])
-            v[first : first + 3] = _rotation(q[own + 3 : own + 7]).T @ base.rotation.T @ v[first : first + 3]
-        return q, v
+        return self._states.read(data.qpos, data.qvel)
 
     def acceleration(self, data: Any) -> Array:
         """The acceleration a (nv,) of the robot in MuJoCo's data."""
-        q, v = self.state(data)
-        a = np.empty(self.robot.nv)
-        a[self._v[0]] = data.qacc[self._v[1]]
-        for own, first, *_, base in self._free:
-            turned = _rotation(q[own + 3 : own + 7]).T @ base.rotation.T @ a[first : first + 3]
+        (_, v), (own, their), a = self.state(data), self._states.v, np.empty(self.robot.nv)
+        a[own] = data.qacc[their]
+        for _, first, i, _, _ in self._states.free:
+            turned = rotation(data.qpos[i + 3 : i + 7]).T @ a[first : first + 3]
             a[first : first + 3] = turned - np.cross(v[first + 3 : first + 6], v[first : first + 3])
         return a
 
     def apply(self, data: Any, tau: Array) -> None:
         """Have generalised forces tau (nv,) of the robot act from now on, along MuJoCo's axes of this moment."""
-        data.qfrc_applied[self._v[1]] = tau[self._v[0]]
-        for _, first, i, k, _ in self._free:
+        own, their = self._states.v
+        data.qfrc_applied[their] = tau[own]
+        for _, first, i, k, _ in self._states.free:
             if tau[first : first + 3].any():
-                turned = _rotation(data.qpos[i + 3 : i + 7][TO_OURS])
-                data.qfrc_applied[k : k + 3] = turned @ tau[first : first + 3]
+                R = pin.Quaternion(data.qpos[i + 3 : i + 7][TO_OURS]).matrix()
+                data.qfrc_applied[k : k + 3] = R @ tau[first : first + 3]
 
     def push(self, data: Any, velocity: Array) -> None:
         """Add a velocity (3,) [m/s], in world axes, to the first free-flyer at once."""
-        k = self._free[0][3]
+        k = self._states.free[0][3]
         data.qvel[k : k + 3] += velocity
 
     def pull(self, data: Any, joint: int, point: Array, force: Array) -> None:
@@ -297,8 +255,3 @@ def _body(robot: Robot, joint: int) -> str:
 
 def _quaternion(R: Array) -> Array:
     return np.asarray(pin.Quaternion(np.asarray(R)).coeffs()[FROM_OURS])
-
-
-def _rotation(q: Array) -> Array:
-    """The rotation matrix of a quaternion (x, y, z, w)."""
-    return np.asarray(pin.Quaternion(q).matrix())
