@@ -46,10 +46,10 @@ def compare(problem, over, solver=None, batch=None):
     return found
 
 
-@pytest.fixture(autouse=True)
-def _code_of_all_robots(monkeypatch):
-    """Code of a robot's own compiles for seconds: it is tried below, and in dynamics/test_routines.py."""
-    monkeypatch.setattr(routines, "MOST", 0)
+@pytest.fixture(autouse=True, params=cases([0, routines.MOST], [0]))
+def _code_of_all_robots(monkeypatch, request):
+    """Code of a robot's own compiles for seconds: in the suite it is tried below, and in dynamics/test_routines.py."""
+    monkeypatch.setattr(routines, "MOST", request.param)
 
 
 SHARED = [(name, 0) for name in ("arm/reach", "quadrotor/loop")]
