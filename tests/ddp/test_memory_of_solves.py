@@ -79,13 +79,6 @@ def with_dynamics(problem, **options):
     return replace(problem, dynamics=RobotDynamics(d.robot, **{"dt": d.dt} | options))
 
 
-def moved_in_place(problem):
-    """A copy whose target is written to; terms have bound its numbers by then."""
-    twin = copy.deepcopy(problem)
-    twin.terminal[0].target.translation[:] += 0.1
-    return twin
-
-
 def heavier(problem):
     return problem.varying(masses=1.5 * problem.number("masses"))
 
@@ -96,7 +89,6 @@ CHANGES = {
     "masses": heavier,
     "masses of a copy": lambda p: heavier(copy.deepcopy(p)),
     "a target": lambda p: p.varying(target=(p.number("target") @ np.diag([-1.0, -1.0, 1.0, 1.0]))),
-    "a target in place": moved_in_place,
     "weights": lambda p: p.varying({"terminal[0].weights": 20.0}),
     "a start": lambda p: p.varying(x0=p.x0 + 0.1),
     "limits": lambda p: replace(p, control_limits=(-30.0, 30.0)),
