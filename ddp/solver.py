@@ -26,7 +26,7 @@ from ddp.options import DDP, as_solver
 from ddp.parallel.differentiator import Differentiator
 from ddp.parallel.workers import WorkerError, Workers, as_workers, differentiator
 from ddp.problem import Problem
-from ddp.solutions.explanation import is_far, rests
+from ddp.solutions.explanation import is_far, stays
 from ddp.solutions.solution import Solution
 from ddp.solutions.status import Ending, Record, Status, Watcher, infeasible, is_led
 from ddp.starts import MOST, start_policy
@@ -106,7 +106,7 @@ def solve(
     take at most three times the iterations of the first, or nine times where the second is cheaper by then. These
     count, and the cheaper minimum is kept; its records come last in ``history``. Where a motion from the default guess
     has stayed at rest, though the cost changes with states, as no control changes it to first order, the second start
-    is a motion by random controls, always the same ones, that costs less (`ddp.arrivals.moving`).
+    is a motion by random controls, always the same ones, that costs less (`ddp.arrivals.moving`); up to 512 are tried.
 
     Raises, whatever ``throw`` is, ProblemError for bad input, before any work, or when a term's own code fails;
     UndefinedCostError, which is one, where the cost of the guess is nan: of infinite ones the status tells; SolveError
@@ -148,9 +148,10 @@ class _Task(NamedTuple):
         history: empty, for records as they are made.
         """
         outcome = self.attempted(solver, guess, start, history)
-        limit = limit_of_both(self.problem, outcome, len(history), solver)
-        settled = outcome.converged and outcome.kind == MINIMUM and len(history) < limit
-        other = second_starts([self.problem], [outcome])[0] if guess is None and settled else None
+        if guess is not None or not outcome.converged or outcome.kind != MINIMUM:
+            return outcome
+        limit = limit_of_both(outcome, len(history), solver)
+        other = second_starts([self.problem], [outcome])[0] if len(history) < limit else None
         if other is None:
             return outcome
         found = self.attempted(replace(solver, max_iterations=limit), other, start, history)
@@ -292,9 +293,9 @@ def _told(outcome: Solution, history: list[Record], limit: int) -> Solution:
     return replace(outcome, status=Status(status, ending), iterations=done, history=(*history[len(own) :], *own))
 
 
-def limit_of_both(problem: Problem, motion: Motion | Solution, done: int, solver: DDP) -> int:
-    """Iterations of both starts together, where the first one has taken so many: not limited by these if it rests."""
-    return min(solver.max_iterations, MOST * done) if not rests(motion, problem) else solver.max_iterations
+def limit_of_both(motion: Motion | Solution, done: int, solver: DDP) -> int:
+    """Iterations of both starts together, where the first one has taken so many: not limited by these if it stays."""
+    return solver.max_iterations if stays(motion) else min(solver.max_iterations, MOST * done)
 
 
 def may_be_better(outcome: Solution, solver: DDP, linear: bool) -> bool:

@@ -98,7 +98,7 @@ class Solves:
         done, native = out.numbers[:, DONE].copy(), self._native
         settled = [i for i in which if out.numbers[i, ENDING] < ITERATIONS]
         motions, limit = {i: Motion(out.X[i], out.U[i], out.K[i]) for i in settled}, done.copy()
-        limit[settled] = [limit_of_both(problems[i], motions[i], done[i], self._solver) for i in settled]
+        limit[settled] = [limit_of_both(motions[i], done[i], self._solver) for i in settled]
         some = [i for i in settled if done[i] < limit[i]]
         starts = second_starts([problems[i] for i in some], [motions[i] for i in some])
         ways = {i: way for i, way in zip(some, starts, strict=True) if isinstance(way, Motion)}

@@ -13,6 +13,7 @@ import numpy as np
 from ddp.constraints.lagrangian import GIVEN, Residual
 from ddp.constraints.unreachable import AT_ONCE
 from ddp.costs.objective import Objective
+from ddp.derivatives import FIRST, GAUSS_NEWTON
 from ddp.guesses import Motion
 from ddp.places import TERMS, Place, things_of
 from ddp.problem import Problem
@@ -253,13 +254,18 @@ def may_be_dear(motion: Motion | Solution, problem: Problem) -> bool:
     return bool(turn(motion.X) > TURN) and not (is_far(motion, problem) and beyond(problem))
 
 
+def stays(motion: Motion | Solution) -> bool:
+    """Whether a motion stays at its first state."""
+    return bool((motion.X[0] == motion.X).all())
+
+
 def rests(motion: Motion | Solution, problem: Problem) -> bool:
     """Whether a motion stays at x0 though the cost changes with states, and with no control."""
     X, n = motion.X, problem.dynamics.n
-    if (X[0] != X).any():
+    if not stays(motion):
         return False
-    d = problem.allocate()
-    problem.expand(X, problem.padded(motion.U), d, 0, problem.horizon + 1)
+    d, noted = problem.allocate(), FIRST if problem.objective.noted else 0  # which costs read of steps
+    problem.expand(X, problem.padded(motion.U), d, 0, problem.horizon + 1, noted | GAUSS_NEWTON)
     slopes = np.abs(d.lz)
     return bool(slopes[:, :n].max() > 1e-6 and slopes[:-1, n:].max(initial=0.0) <= 1e-9 * slopes[:, :n].max())
 

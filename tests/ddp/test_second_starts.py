@@ -223,6 +223,19 @@ def test_what_no_control_moves_stays_as_it_is():
     assert found.iterations == ddp.solve(problem, guess=np.zeros((10, 1))).iterations
 
 
+def test_motions_that_stay_at_their_targets_ask_no_more_of_steps():
+    """Costs alone tell that nothing is to be gained elsewhere."""
+    asked = []
+    system = FunctionDynamics(lambda x, u: asked.append(1) or x + 0.1 * u, 2, 2, derivatives="differences")
+    problem = ddp.Problem(system, [lambda x, u: x @ x + u @ u], [lambda x, u: x @ x], np.zeros(2), 10)
+    counts = []
+    for guess in (None, np.zeros((10, 2)), None):
+        asked.clear()
+        assert ddp.solve(problem, guess=guess).iterations == 1
+        counts.append(len(asked))
+    assert counts[1] == counts[2]
+
+
 def test_functions_that_fail_away_from_where_a_car_rests_leave_it_there():
     def narrow(x, u):
         if np.abs(u).max() > 1e-2:
