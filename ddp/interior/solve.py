@@ -59,7 +59,8 @@ SLOPE = 1e-3
 where the exact Hessian does not tell of a minimum."""
 
 AT_LIMIT = 1e-7
-"""Controls that a limit holds go there where they are as near, relative to 1 and their size."""
+"""Controls that a limit holds go there where they are as near, relative to their unit, or the room that limits leave
+where that is less, and their size."""
 
 NEARLY = 1e-5
 """Gaps that are closed at the end by a rollout under the policy, if constraints hold there as well."""
@@ -299,8 +300,9 @@ def _followed(iterate: Iterate, point: Point, sweep: Sweep | None) -> tuple[Arra
     problem, U = iterate.problem, np.clip(point.U, iterate.problem.lower, iterate.problem.upper)
     if sweep is None or point.gap > NEARLY:
         return point.X.copy(), U, point.gaps.copy()
+    units = np.minimum(point.units[problem.dynamics.n :], problem.upper - problem.lower)
     for limit in (problem.lower, problem.upper) if problem.limited else ():
-        U = np.where((np.abs(U - limit) <= AT_LIMIT * (1.0 + np.abs(U))) & ~sweep.K.any(axis=2), limit, U)
+        U = np.where((np.abs(U - limit) <= AT_LIMIT * (units + np.abs(U))) & ~sweep.K.any(axis=2), limit, U)
     closed = np.zeros_like(point.gaps) if iterate.gap > 0.0 else iterate.gaps
     X, rolled, _ = problem.track(point.X, U, np.zeros_like(U), sweep.K, FULL, closed)
     rows, factors = problem.rows, np.maximum(point.factors, 1.0)  # the tolerance is large in tiny units

@@ -118,3 +118,27 @@ def test_motions_that_begin_at_their_goal_tell_of_no_units():
     upright = np.array([1e-9, np.pi, 0.0, 0.0])
     solution = ddp.solve(problem.starting_at(upright))
     assert solution.iterations <= 6
+
+
+def turning(controls):
+    """A car whose position and speed have a bound together."""
+    goal, c = np.array([2.0, 0.7, 0.0]), np.ones(2) * controls
+
+    def step(x, u):
+        return x + 0.1 * np.array([u[0] / c[0] * np.cos(x[2]), u[0] / c[0] * np.sin(x[2]), u[1] / c[1]])
+
+    return ddp.Problem(
+        FunctionDynamics(step, 3, 2),
+        [lambda x, u: 0.002 * ((u / c) @ (u / c)) + 0.23 * ((x - goal) @ (x - goal))],
+        [lambda x, u: 363.0 * ((x - goal) @ (x - goal))], np.array([0.0, 0.0, 0.1]), 20,
+        control_limits=(-1.4 * c, 1.4 * c),
+        constraints=[ddp.Inequality(lambda x, u: x[1] + 0.2 * x[0] * u[0] / c[0], upper=1.0)],
+    )  # fmt: skip
+
+
+def test_controls_in_tiny_units_are_not_at_limits_that_are_as_tiny():
+    """Those that a row determines, whose gains are zero, went there at the end."""
+    plain, found = ddp.solve(turning(1.0)), ddp.solve(turning([2.0**-25, 2.0**30]))
+    assert found.converged
+    assert max(plain.violation, found.violation) <= 1e-8
+    np.testing.assert_allclose(found.U / [2.0**-25, 2.0**30], plain.U, atol=1e-8)
