@@ -34,7 +34,7 @@ from ddp.interior.filter import Filter, accepts, begin_filter
 from ddp.interior.measures import gauge
 from ddp.interior.parts_in_python import straying
 from ddp.interior.scaling import factors_of
-from ddp.interior.solve import AT_ONCE, PATIENCE_WITHIN, SHORT, is_small, measures_of, minimise, scale_of
+from ddp.interior.solve import AT_ONCE, PATIENCE_WITHIN, SHORT, is_small, minimise, scale_of, units_at
 from ddp.machine.written import address
 from ddp.options import is_way
 from ddp.protocols import Array
@@ -189,7 +189,7 @@ def approach(descent: Descent) -> End | None:
     bound = bool(rows.equal.any())
     enough = 1 if bound else IN_A_ROW
     begun = before = iterate.X, iterate.U, iterate.gaps.copy()
-    alike = factors_of(problem, iterate.X, iterate.U, measures_of(iterate)[1]) if bound else None
+    alike = factors_of(problem, iterate.X, iterate.U, units_at(iterate)) if bound else None
     most = starts.WORSE * _worst(iterate, alike) if bound else np.inf
     guess = iterate.guess  # a way, where its states move and meet constraints
     way = guess if guess is not None and guess.imposed and is_way(guess, problem.rows) else None
@@ -210,7 +210,7 @@ def approach(descent: Descent) -> End | None:
             if not hold:
                 break
             if not coarse:
-                factors = np.maximum(factors_of(problem, iterate.X, iterate.U), 1.0)
+                factors = np.maximum(factors_of(problem, iterate.X, iterate.U, units_at(iterate)), 1.0)
                 if _worst(iterate, factors) <= TOLERANCE:  # which is large in tiny units
                     return end
                 break

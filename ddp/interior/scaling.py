@@ -48,7 +48,7 @@ def ones(problem: Problem) -> Array:
     return np.ones(problem.dynamics.n + problem.dynamics.nu)
 
 
-def units_of(problem: Problem, d: Derivatives, weights: Array, cost: float, X: Array, U: Array) -> Array:
+def units_of(problem: Problem, d: Derivatives, X: Array, U: Array) -> Array:
     """Units (nz,) of states and controls, powers of two, where a solve begins, with derivatives d.
 
     They tell how far these move there, or what costs as much as all does; of controls no more than limits let be; of
@@ -60,20 +60,24 @@ def units_of(problem: Problem, d: Derivatives, weights: Array, cost: float, X: A
     system, n = problem.dynamics, problem.dynamics.n
     flat = system.nx == n
     moved = np.concatenate([np.abs(X - X[0]).max(axis=0) if flat else np.ones(n), np.abs(U).max(axis=0)])
+    low, high = np.repeat(np.array(ORDINARY), [n, system.nu], axis=0).T
+    ordinary = (low <= moved) & (moved <= high)
+    if ordinary.all():
+        return ones(problem)
     with np.errstate(all="ignore"):
-        dear = np.sqrt(2.0 * cost / weights)
+        dear = np.sqrt(2.0 * float(np.abs(problem.values(X, U)).sum()) / weights_of(problem, d))
         dear[n:] = np.fmin(dear[n:], np.maximum(np.abs(problem.lower), np.abs(problem.upper)).max(axis=0))
         size = np.fmax(moved, np.where(np.isfinite(dear), AT_LEAST * dear, 0.0))
-        by_controls = np.sqrt(problem.horizon) * np.abs(d.B).max(axis=0) @ size[n:]
-        by_states = np.sqrt(problem.horizon) * np.abs(d.A - np.eye(n)).max(axis=0) @ by_controls
-        reach = np.where(by_controls > 0.0, by_controls, by_states)
+        reach = np.sqrt(problem.horizon) * np.abs(d.B).max(axis=0) @ size[n:]
+        if not (reach > 0.0).all():
+            by_states = np.sqrt(problem.horizon) * np.abs(d.A - np.eye(n)).max(axis=0) @ reach
+            reach = np.where(reach > 0.0, reach, by_states)
         size[:n] = np.where(size[:n] < STILL * reach, reach, size[:n])
         size = np.where((size > LEAST) & (size < 1.0 / LEAST), size, 1.0)
     if flat and (size[:n] < STILL * np.abs(X).max(axis=0)).any():
         return ones(problem)
     size[:n] = size[:n] if flat else 1.0
-    low, high = np.repeat(np.array(ORDINARY), [n, system.nu], axis=0).T
-    if (((low <= size) & (size <= high)) | ((low <= moved) & (moved <= high))).all():
+    if (ordinary | ((low <= size) & (size <= high))).all():
         return ones(problem)
     return np.where((size < NEAR_ONE[0]) | (size > NEAR_ONE[1]), np.exp2(np.round(np.log2(size))), 1.0)
 

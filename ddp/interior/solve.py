@@ -279,20 +279,25 @@ def scale_of(iterate: Iterate) -> float:
 
 
 def measures_of(iterate: Iterate) -> tuple[float, Array]:
-    """Cost that counts as one, and units (nz,) of states and controls: see `scale_of`, and scaling.py.
+    """Cost that counts as one, and units (nz,) of states and controls: see `scale_of` and `units_at`.
 
     With constraints it is no less than what a unit of each control costs, for there may be nothing to do without them.
     """
-    scale, problem, units = scale_of(iterate), iterate.problem, ones(iterate.problem)
+    scale, problem, units = scale_of(iterate), iterate.problem, units_at(iterate)
     if not iterate.constrained:
         return scale, units
-    X, U, effort = iterate.X, iterate.U, 0.5 * iterate.control_weight * iterate.U.size
-    weights, cost = weights_of(problem, iterate.work.derivatives), float(np.abs(problem.values(X, U)).sum())
-    units = units_of(problem, iterate.work.derivatives, weights, cost, X, U)
-    own = slice(problem.dynamics.n, None)
-    if (units != 1.0).any() and weights[own].any():
-        effort = 0.5 * float(weights[own] @ units[own] ** 2)
+    effort = 0.5 * iterate.control_weight * iterate.U.size
+    if (units != 1.0).any():
+        n, weights = problem.dynamics.n, weights_of(problem, iterate.work.derivatives)
+        effort = 0.5 * float(weights[n:] @ units[n:] ** 2) if weights[n:].any() else effort
     return max(scale, effort), units
+
+
+def units_at(iterate: Iterate) -> Array:
+    """Units (nz,) of states and controls where an iterate is, see scaling.py: one without constraints."""
+    problem = iterate.problem
+    iterate.weigh()
+    return units_of(problem, iterate.work.derivatives, iterate.X, iterate.U) if iterate.constrained else ones(problem)
 
 
 def _followed(iterate: Iterate, point: Point, sweep: Sweep | None) -> tuple[Array, Array, Array]:

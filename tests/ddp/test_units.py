@@ -1,5 +1,7 @@
 """Systems whose states and controls are in other units: solves take the same way to the same motion."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -142,3 +144,20 @@ def test_controls_in_tiny_units_are_not_at_limits_that_are_as_tiny():
     assert found.converged
     assert max(plain.violation, found.violation) <= 1e-8
     np.testing.assert_allclose(found.U / [2.0**-25, 2.0**30], plain.U, atol=1e-8)
+
+
+def test_rows_in_tiny_units_of_states_in_tiny_units_hold():
+    """A speed limit that a pendulum leaves by less than 1e-8 in units of the row, which is more than the limit."""
+    s, row = np.array([2.0**11, 2.0**-27]), 2.0**-28
+
+    def slow(s, row):
+        limit = ddp.Inequality(lambda x, u: row * x[1] / s[1], upper=0.8 * row)
+        system = FunctionDynamics(lambda x, u: s * pendulum_step(x / s, u), 2, 1, dt=0.03)
+        aim = np.array([1.0, 0.0])
+        end = [lambda x, u: 500.0 * ((x / s - aim) @ (x / s - aim))]
+        return ddp.Problem(system, [lambda x, u: 0.05 * u[0] ** 2], end, np.zeros(2), 50, constraints=[limit])
+
+    plain, found = ddp.solve(slow(np.ones(2), 1.0)), ddp.solve(slow(s, row))
+    assert ddp.solve(replace(slow(np.ones(2), 1.0), constraints=[])).X[:, 1].max() > 0.85
+    assert found.violation <= 1e-7 * row
+    assert found.cost == pytest.approx(plain.cost, rel=1e-6)
