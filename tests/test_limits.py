@@ -129,7 +129,7 @@ def test_a_swing_up_with_little_torque_pumps_energy_and_keeps_its_limits():
     assert solution.iterations <= 30
     assert np.abs(solution.U).max() == 3.0
     assert (np.abs(solution.U) == 3.0).mean() > 0.5
-    assert solution.stationarity() < 1e-8
+    assert max(solution.stationarity(), solution.gradient) < 1e-8  # of what no limit holds
     assert (solution.K[np.abs(solution.U[:, 0]) == 3.0] == 0.0).all()
     assert (solution.K[np.abs(solution.U[:, 0]) < 3.0] != 0.0).all()
 
