@@ -197,6 +197,18 @@ def oscillator(mass, stiffness, rest=0.0):
     return Robot(model, equipment=Equipment(stiffness=np.array([stiffness]), springref=np.array([rest])))
 
 
+def test_each_direction_of_a_joint_has_a_spring_of_its_own():
+    model, stiffness, rest = pin.Model(), np.array([1.0, 2.0, 3.0]), np.array([0.1, 0.2, 0.3])
+    joint = model.addJoint(0, pin.JointModelTranslation(), pin.SE3.Identity(), "free in space")
+    model.appendBodyToJoint(joint, pin.Inertia(2.0, np.zeros(3), np.eye(3)), pin.SE3.Identity())
+    model.gravity = pin.Motion.Zero()
+    system = RobotDynamics(Robot(model, equipment=Equipment(stiffness=stiffness, springref=rest)), 0.01)
+    x = np.array([0.5, 0.7, -0.4, 0.0, 0.0, 0.0])
+    np.testing.assert_allclose(system.step(x, np.zeros(3))[3:], 0.01 * stiffness * (rest - x[:3]) / 2.0, rtol=1e-13)
+    A, _ = system.linearize(x, np.zeros(3))
+    np.testing.assert_allclose(A[3:, :3], -0.01 * np.diag(stiffness) / 2.0, rtol=1e-13, atol=1e-16)
+
+
 def test_a_mass_on_a_spring_swings_in_its_period_and_keeps_its_energy():
     mass, stiffness, rest, amplitude, N = 2.0, 50.0, 0.3, 0.1, 400
     rate = np.sqrt(stiffness / mass)
