@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy.optimize import linprog, minimize
+from thorough import cases
 
 import ddp
 from ddp.constraints.impossible import Held, elsewhere, proof
@@ -316,7 +317,7 @@ def at_once(rng):
 
 
 def test_first_steps_are_judged_as_by_linear_programs(rng):
-    for _ in range(60):
+    for _ in range(cases(60, 20)):
         problem, least = at_once(rng)
         told = unmet_at_once(problem)
         assert told is None or least > 1e-7
@@ -387,7 +388,7 @@ def test_controls_at_their_limits_are_advised_to_be_allowed_more_where_nothing_i
 
 
 def test_first_steps_with_many_minima_of_violations_are_no_proof(rng):
-    for _ in range(100):
+    for _ in range(cases(100, 20)):
         n, nu, m = rng.integers(1, 4, 3)
         A, B, G = rng.normal(size=(n, n)), rng.normal(size=(n, nu)), rng.normal(size=(m, n))
         x0, u = rng.normal(size=n), rng.uniform(-1.0, 1.0, nu)
