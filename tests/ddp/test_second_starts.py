@@ -186,11 +186,17 @@ def test_a_car_at_rest_is_at_a_minimum_and_not_at_a_saddle():
     problem = beside()
     still, step = ddp.solve(problem, guess=np.zeros((80, 2))), 1e-3 * np.eye(160)
 
-    def cost(u):
-        U = u.reshape(80, 2)
-        return problem.cost(problem.dynamics.rollout(problem.x0, U), U)
+    def costs(U):
+        """Of controls (., 160), all at once."""
+        x, U = np.zeros((4, len(U))), U.reshape(-1, 80, 2)
+        for t in range(80):
+            x = car(x, U[:, t].T)
+        away = x.T - [0.0, 1.0, 0.0, 0.0]
+        return 0.5 * problem.dynamics.dt * (U**2).sum(axis=(1, 2)) + 500.0 * (away**2).sum(axis=1)
 
-    H = [[cost(a + b) - cost(a - b) - cost(b - a) + cost(-a - b) for b in step] for a in step]
+    for U in np.random.default_rng(0).normal(size=(3, 80, 2)):
+        assert costs(U.reshape(1, 160))[0] == pytest.approx(problem.cost(problem.dynamics.rollout(problem.x0, U), U))
+    H = [costs(step + a) - costs(step - a) - costs(a - step) + costs(-step - a) for a in step]
     assert np.linalg.eigvalsh(0.25e6 * np.array(H)).min() > 0.01
     assert not still.U.any()
     assert (still.converged, still.kind) == (True, "minimum")

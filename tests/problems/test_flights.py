@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from thorough import cases
 
 import ddp
 from dynamics import RobotDynamics
@@ -29,10 +30,11 @@ def test_legs_turn_a_heavier_base_from_two_degrees_by_gains():
 
 
 def test_legs_turn_a_heavier_base_from_twenty_degrees_by_solves_alone():
-    found = by_policy(examples.turn_in_the_air(angle=np.deg2rad(20.0)))
-    assert found["replanned"].successes == 10
-    assert found["tracking"].successes < 5
-    assert found["solver"].successes < 5
+    count = cases(10, 4)
+    found = by_policy(examples.turn_in_the_air(count, angle=np.deg2rad(20.0)))
+    assert found["replanned"].successes == count
+    assert found["tracking"].successes < count / 2
+    assert found["solver"].successes < count / 2
     assert found["priced"].successes > found["tracking"].successes
 
 
