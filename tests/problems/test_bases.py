@@ -3,6 +3,7 @@
 import numpy as np
 import pinocchio as pin
 import pytest
+from thorough import cases
 
 import ddp
 import problems
@@ -77,7 +78,7 @@ def test_uneven_ground_lies_under_the_motion_wherever_the_base_counts_from():
     assert np.abs(relief.heights[apart < 0.25 * APART * height]).max() < 1e-12
 
 
-@pytest.mark.parametrize("turn", [(np.pi, 0.0, 0.0), (0.0, 1.2, 0.0)])
+@pytest.mark.parametrize("turn", cases([(np.pi, 0.0, 0.0), (0.0, 1.2, 0.0)], [(0.0, 1.2, 0.0)]))
 def test_soles_whose_axes_do_not_point_up_are_refused(turn):
     model = load("talos_legs").model.copy()
     sole = model.frames[model.getFrameId("left_sole_link")]
