@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from commands import SMALL, fails_with, mayne
+from thorough import cases
 
 import ddp
 from ddp.compiling import kernel
@@ -316,6 +317,11 @@ def test_numba_without_its_compiler_is_answered_in_a_sentence():
     assert "Error: NUMBA_DISABLE_JIT is set" in done.stderr
 
 
+FULL = cases(["list", f"solve {SMALL}", f"solve {SMALL} --json"], ["list", f"solve {SMALL} --json"])
+UNREAD = cases(["list", "list --json", f"solve {SMALL}", "solve --help"], ["list --json", f"solve {SMALL}"])
+"""Commands whose output cannot be written, and is not read."""
+
+
 @pytest.fixture(scope="module")
 def ended(tmp_path_factory):
     """Exit status and standard error of commands by where they write; one process imports mayne and forks for all."""
@@ -337,8 +343,7 @@ def ended(tmp_path_factory):
         "    print('ended with', os.waitstatus_to_exitcode(os.wait()[1]), file=sys.stderr)\n"
     )
     solve, written = f"solve {SMALL} --json", tmp_path_factory.mktemp("written") / "solve.json"
-    told = [f"kept: {solve}", *(f"full: {line}" for line in ("list", f"solve {SMALL}", solve))]
-    told += [f"unread: {line}" for line in ("list", "list --json", f"solve {SMALL}", "solve --help")]
+    told = [f"kept: {solve}", *(f"full: {line}" for line in FULL), *(f"unread: {line}" for line in UNREAD)]
     command = [sys.executable, "-c", program, solve, str(written), *told]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=500)
     places = {"kept": [], "full": [], "unread": []}
@@ -355,11 +360,11 @@ def test_standard_output_is_pure_json_in_a_process_of_its_own(ended):
 
 
 def test_output_into_a_file_on_a_full_disk_is_answered_in_a_sentence(ended):
-    assert ended[0]["full"] == ["Error: standard output: No space left on device\nended with 2"] * 3
+    assert ended[0]["full"] == ["Error: standard output: No space left on device\nended with 2"] * len(FULL)
 
 
 def test_a_reader_that_leaves_ends_the_command_without_a_word(ended):
-    assert ended[0]["unread"] == [f"ended with {128 + signal.SIGPIPE}"] * 4
+    assert ended[0]["unread"] == [f"ended with {128 + signal.SIGPIPE}"] * len(UNREAD)
 
 
 def test_compiling_is_announced_on_standard_error(tmp_path, monkeypatch):
