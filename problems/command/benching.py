@@ -51,4 +51,3 @@ def bench(name: str, repeat: int, seconds: float, page: str, as_json: bool) -> N
     rows = [[what, f"{milliseconds:.3f}"] for what, milliseconds in times.items()]
     told = {"problem": name, "horizon": problem.horizon, "milliseconds": times}
     tell(as_json, told, ([f"{name}, N = {problem.horizon}", "ms"], rows))
-
