@@ -33,7 +33,6 @@ that are all but zero, or infinite, with its inverse."""
 FLAT, NOTHING = 1e-3, 1e-8
 """Slopes count as none where they are less than this share of those beside, and motion that is smaller than this."""
 
-
 ORDINARY, NEAR_ONE = ((0.01, 200.0), (0.01, 1e3)), (0.1, 30.0)
 """Sizes, or motion, of states and controls that tell of no other units; where any do, those near one have one of one.
 Costs alone do not tell: a guess that leads far away makes all seem cheap."""
@@ -54,8 +53,6 @@ def units_of(problem: Problem, d: Derivatives, X: Array, U: Array) -> Array:
     They tell how far these move there, or what costs as much as all does; of controls no more than limits let be; of
     states that are still and cost nothing, by how far controls move them. One where all are ordinary, or any state all
     but nothing beside itself, as where a motion begins at its goal; and for manifolds, whose units are known.
-
-    weights (nz,): see `weights_of`.   cost: of the motion, as absolute numbers.
     """
     system, n = problem.dynamics, problem.dynamics.n
     flat = system.nx == n

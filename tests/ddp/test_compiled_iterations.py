@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
+from same_bits import same
 
 import ddp
 import problems
@@ -25,16 +26,6 @@ class InPython(ddp.Backtracking):
 def solved(problem, guess=None, search=None, **options):
     solver = ddp.DDP(step="rollout", search=ddp.Backtracking() if search is None else search, **options)
     return ddp.solve(problem, solver, guess, throw=False)
-
-
-def same(one, other):
-    """Whether two solutions are equal to the last bit, but for seconds."""
-    assert str(one.status) == str(other.status)
-    for name in ("X", "U", "k", "K", "cost", "gradient"):
-        np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
-    records = [[tuple(record._replace(seconds=0.0)) for record in found.history] for found in (one, other)]
-    assert records[0] == records[1]
-    return True
 
 
 def starts(problem, count, spread):

@@ -12,6 +12,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from fresh import ROOT
+from same_bits import same
 
 import ddp
 from ddp.batch import alone
@@ -62,15 +63,6 @@ def recent(monkeypatch):
     """Let this thread begin without memory."""
     monkeypatch.setattr(workers, "_recent", workers._Recent())
     return workers._recent
-
-
-def equal(one, other):
-    assert str(one.status) == str(other.status)
-    for name in ("X", "U", "k", "K", "cost", "gradient"):
-        np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
-    records = [[tuple(record._replace(seconds=0.0)) for record in found.history] for found in (one, other)]
-    assert records[0] == records[1]
-    return True
 
 
 def with_dynamics(problem, **options):
@@ -131,22 +123,22 @@ def test_a_changed_problem_is_solved_in_the_memory_of_another_as_in_a_process_of
             del problem
             gc.collect()
         for _ in range(2):
-            assert equal(solve(other), known[name])
+            assert same(solve(other), known[name])
         if before == 3:  # and back
-            assert equal(solve(problem), known["nothing"])
+            assert same(solve(problem), known["nothing"])
 
 
 def test_changes_come_one_after_the_other(sent, known, rng):
     """In any order, all in the memory of the ones before, which are gone."""
     for name in rng.permutation([*CHANGES, *CHANGES]):
-        assert equal(solve(CHANGES[name](pickle.loads(sent))), known[name])
+        assert same(solve(CHANGES[name](pickle.loads(sent))), known[name])
 
 
 def test_memory_serves_changed_problems_that_all_stay(sent, known, recent):
     made = {name: change(pickle.loads(sent)) for name, change in CHANGES.items()}
     for _ in range(3):
         for name, problem in made.items():
-            assert equal(solve(problem), known[name])
+            assert same(solve(problem), known[name])
     assert len(recent._works) <= MOST_KEPT
 
 
@@ -162,7 +154,7 @@ def test_threads_solve_changed_problems_at_once(sent, known):
         barrier.wait()
         try:
             for name in 3 * (names[at:] + names[:at]):
-                assert equal(solve(others[name]), known[name])
+                assert same(solve(others[name]), known[name])
         except BaseException as failure:
             failures.append(failure)
 
@@ -190,7 +182,7 @@ def test_every_model_turns_to_other_masses(hessian, sent, monkeypatch):
             twin = problem.varying(masses=scale * problem.number("masses"))
             for model in models[: k + 1]:  # whose memory shares sweeps
                 ddp.solve(twin, model, throw=False)
-            assert equal(ddp.solve(twin, solver, throw=False), alone_[k])
+            assert same(ddp.solve(twin, solver, throw=False), alone_[k])
 
 
 def swinging(lengths):
@@ -216,9 +208,9 @@ def test_functions_of_ones_own_are_not_taken_for_each_other(monkeypatch):
     changing = swinging(lengths)
     for _ in range(3):
         for k, length in enumerate((1.0, 3.0)):
-            assert equal(solve(swinging([length])), own[k])
+            assert same(solve(swinging([length])), own[k])
             lengths[0] = length  # which the function reads: it is traced again
-            assert equal(solve(changing), own[k])
+            assert same(solve(changing), own[k])
 
 
 @pytest.mark.parametrize("build", [pendulum.swing_up, cartpole.swing_up, quadrotor.loop])
@@ -233,7 +225,7 @@ def test_bits_are_those_without_memory(build, monkeypatch, recent):
     there = [pickle.dumps(problem) for problem in made]
     for _ in range(3):
         for one, found in zip(there, own, strict=True):
-            assert equal(solve(pickle.loads(one)), found)
+            assert same(solve(pickle.loads(one)), found)
     assert len(recent._works) <= MOST_KEPT
 
 
