@@ -15,6 +15,7 @@ from ddp.systems.derived_dynamics import followed
 from ddp.systems.system import Contraction, Expansion, Stepping, ability
 from ddp.tracing.function import TracedFunction
 from dynamics.steps.augmented import Around, Augmented
+from dynamics.steps.doubts import stated_in
 
 
 class FreeStart(Around):
@@ -63,6 +64,13 @@ class FreeStart(Around):
 
     def check_state(self, field: str, x: Array) -> None:
         self.system.check_state(field, x)
+
+    def doubts(self, problem: Any) -> list[str]:
+        return self.strangers(stated_in(problem))
+
+    def excesses(self, problem: Any, X: Array, U: Array) -> list[str]:
+        own, before = ability(self.system, "excesses"), self.before
+        return [] if own is None else list(own(problem, X[before:], U[before:]))
 
     def _stepped(self, X: Array, U: Array, first: int = 0) -> Array:
         split, out = min(max(self.before - first, 0), len(X)), np.empty_like(X)

@@ -426,6 +426,11 @@ def test_motions_that_leave_limits_of_the_robot_inside_are_told_of():
     twice = augment.rates(rates)
     assert twice.excesses(plain, np.hstack([X, S, np.zeros((5, 6))]), np.zeros((4, 6))) == told
     assert augment.rates(FunctionDynamics(lambda x, u: x + u, 1, 1)).excesses(plain, X, U) == []
+    free = FreeStart(plain.dynamics)
+    chosen = np.full((free.before, 6), 99.0)  # which are no torques
+    first = np.tile(plain.x0, (free.before, 1))
+    assert free.excesses(plain, np.vstack([first, X]), np.vstack([chosen, U])) == told
+    assert FreeStart(FunctionDynamics(lambda x, u: x + u, 1, 1)).excesses(plain, X, U) == []
 
 
 def test_terms_of_a_robot_with_as_many_numbers_as_a_composition_by_chance_are_told_of():
@@ -436,3 +441,11 @@ def test_terms_of_a_robot_with_as_many_numbers_as_a_composition_by_chance_are_to
     assert own.dynamics.doubts(own) == []
     told = "FramePosition: made for panda, whose states are other numbers than those of motors that lag around ur5"
     assert system.doubts(dataclasses.replace(own, terminal=[*own.terminal, stranger])) == [told]
+
+
+def test_terms_of_another_robot_are_told_of_where_the_start_is_free():
+    plain, other = arm.reach("ur5", horizon=4), load("ur10")
+    assert free_start(plain).dynamics.doubts(free_start(plain)) == []
+    strange = dataclasses.replace(plain, terminal=[FramePosition(other, "tool0", np.ones(3), 1.0)])
+    told = "FramePosition: made for ur10, whose joints lie elsewhere than those of ur5"
+    assert free_start(strange).dynamics.doubts(free_start(strange)) == [told]
