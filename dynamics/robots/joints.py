@@ -30,9 +30,14 @@ class Ranges(NamedTuple):
 
 
 def ranges(model: pin.Model) -> Ranges:
-    """The limits of a model's joints."""
+    """The limits of a model's joints; quaternions and (cos, sin) have none, where Pinocchio writes 1.01."""
     given = model.lowerPositionLimit, model.upperPositionLimit, model.velocityLimit
     own = [np.where(np.abs(one) < NO_LIMIT, one, np.copysign(np.inf, one)) for one in given]
+    for joint in list(model.joints)[1:]:
+        unit = UNIT_NUMBERS.get(_KINDS.get(joint.shortname(), REVOLUTE))
+        if unit is not None:
+            numbers = slice(joint.idx_q + unit.start, joint.idx_q + unit.stop)
+            own[0][numbers], own[1][numbers] = -np.inf, np.inf
     return Ranges(own[0], own[1], own[2], effort_limits(model))
 
 

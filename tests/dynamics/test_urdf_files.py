@@ -189,6 +189,17 @@ def test_what_other_programs_add_to_a_urdf_and_changes_its_motion_is_said(caplog
         dynamics.load(arm(*acting, compiler.format('settotalmass="3"')), strict=True)
 
 
+def test_numbers_of_unit_length_have_no_limits():
+    continuous = dynamics.load("kinova")  # its joints 1, 4 and 6 turn without end
+    pairs = [slice(0, 2), slice(4, 6), slice(7, 9)]
+    assert all(np.isneginf(continuous.ranges.lower[pair]).all() for pair in pairs)
+    assert all(np.isposinf(continuous.ranges.upper[pair]).all() for pair in pairs)
+    assert np.isfinite([continuous.ranges.lower[i] for i in (2, 3, 6)]).all()
+    base = dynamics.load("anymal").ranges
+    assert np.isinf(base.lower[:7]).all()
+    assert np.isfinite(base.lower[7:]).all()
+
+
 def test_limits_of_zero_are_told_as_they_are_read(caplog):
     made = dynamics.load(arm(x=('lower="-1" upper="1" effort="1" velocity="1"', 'effort="0" velocity="0"')))
     lower, upper, velocity, effort = made.ranges
