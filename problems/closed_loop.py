@@ -7,8 +7,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ddp.errors import ProblemError, affordable, at_least_zero, instance, integer, positive_integer, said
-from ddp.guesses import Start
-from ddp.options import DDP
 from ddp.problem import Problem
 from ddp.protocols import Array
 from ddp.receding import RecedingHorizon
@@ -32,10 +30,7 @@ class Run(NamedTuple):
     end: Array
 
 
-def close_loop(
-    problem: Problem, steps: int, push: float = 0.0, every: int = 25, solver: DDP | None = None, guess: Start = None,
-    seed: int = 0,
-) -> Run:  # fmt: skip
+def close_loop(problem: Problem, steps: int, push: float = 0.0, every: int = 25, seed: int = 0) -> Run:
     """Apply the first control of a solution, step, perhaps push, solve again from there; ``steps`` times.
 
     problem: of one and the same system at every knot, a `RobotDynamics`; its horizon recedes.
@@ -55,7 +50,7 @@ def close_loop(
     milliseconds, iterations, converged = np.empty(count), np.empty(count), np.zeros(count, dtype=bool)
     pushed = []
     X[0] = problem.x0
-    with RecedingHorizon(problem, solver, guess) as controller:
+    with RecedingHorizon(problem) as controller:
         for k in range(count):
             start = time.perf_counter()
             solution = controller.solve(X[k])

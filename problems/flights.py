@@ -32,6 +32,9 @@ AFFORDED = 2.0
 ATTITUDE = slice(3, 6)
 """Attitude of a floating base among tangent coordinates."""
 
+FINER = 5
+"""Steps of the simulation, and answers of the policy, in one step of the plan."""
+
 LOST = 1e6
 """Largest number in a state of a flight that is not lost [m, rad, m/s, rad/s]."""
 
@@ -63,23 +66,21 @@ class Flights:
 
 
 def fly_all(
-    problem: Problem, count: int = 100, angle: float = np.deg2rad(20.0), mass: float = 1.0, finer: int = 5,
-    seed: int = 0,
-) -> tuple[Flights, ...]:  # fmt: skip
+    problem: Problem, count: int = 100, angle: float = np.deg2rad(20.0), mass: float = 1.0, seed: int = 0
+) -> tuple[Flights, ...]:
     """Fly a problem's motion from ``count`` random errors of attitude by each policy.
 
     problem: of a `RobotDynamics` with a floating base; it is planned again with Runge and Kutta's steps of order 4.
     angle [rad]: the largest error.   mass: factor on mass and inertia of the base that flies.
-    finer: steps of the simulation, and answers of the policy, in one step of the plan.
     Raises ProblemError for bad input.
     """
-    system, times = _floating(problem), positive_integer("finer", finer)
+    system = _floating(problem)
     own = system.actuation, "rk4", system.damping, system.springs, system.control_limits  # finer steps hardly differ
     system = RobotDynamics(system.robot, system.dt, *own)
     plan = replace(problem, dynamics=system)
     solution = solve(plan)
     starts = tilted(plan, count, angle, seed)
-    flown = RobotDynamics(heavier(system.robot, mass), system.dt / times, *own)
+    flown = RobotDynamics(heavier(system.robot, mass), system.dt / FINER, *own)
     optima = [solve(plan.starting_at(x0), guess=solution.U) for x0 in starts]
     policies = {name: [solution.feedback(name)] * count for name in ("solver", "priced", "tracking")}
     policies["replanned"] = [optimum.feedback("solver") for optimum in optima]
@@ -88,7 +89,7 @@ def fly_all(
     for name, chosen in policies.items():
         errors, costs = np.full((2, count), np.inf)
         for k in range(count):
-            flight = fly(flown, chosen[k], starts[k], plan.horizon, times)
+            flight = fly(flown, chosen[k], starts[k], plan.horizon)
             if flight is not None:
                 X, U = flight
                 errors[k] = _attitude_errors(system, solution.X[-1:], X[-1:])[0]
@@ -97,15 +98,15 @@ def fly_all(
     return tuple(outcomes)
 
 
-def fly(system: RobotDynamics, policy: Policy, x0: Array, horizon: int, finer: int) -> tuple[Array, Array] | None:
-    """States (N+1, nx) and mean controls (N, nu) of N = ``horizon`` times ``finer`` steps; None if it diverges."""
+def fly(system: RobotDynamics, policy: Policy, x0: Array, horizon: int) -> tuple[Array, Array] | None:
+    """States (N+1, nx) and mean controls (N, nu) of N = ``horizon`` times `FINER` steps; None if it diverges."""
     X, U = np.empty((horizon + 1, system.nx)), np.zeros((horizon, system.nu))
     x = X[0] = x0
     for k in range(horizon):
-        for j in range(finer):
-            u = policy((k * finer + j) * system.dt, x)
+        for j in range(FINER):
+            u = policy((k * FINER + j) * system.dt, x)
             x = system.step(x, u)
-            U[k] += u / finer
+            U[k] += u / FINER
             if not np.abs(x).max() < LOST:
                 return None
         X[k + 1] = x

@@ -40,7 +40,6 @@ def legged(
     sole: tuple[float, float] = SOLE,
     cones: str = "barrier",
     footholds: str = "cost",
-    impulses: str = "cost",
     effort: float | None = EFFORT,
     grip: float = GRIP,
 ) -> Problem:
@@ -53,8 +52,6 @@ def legged(
     sole: half length and half width [m] of feet that are surfaces.
     cones: "barrier", a cost on forces near and beyond their cones; or "constraint": moreover, none leaves its cone.
     footholds: "cost" on where feet touch down; or "constraint": moreover, they do so in their places.
-    impulses: "cost" on impulses beyond their cones; or "constraint": moreover, none leaves its cone. That is hard to
-    solve: gaits touch down so softly that impulses are near the tips of their cones.
     effort: share of the robot's limits of control that the plan may use, but for a few per cent; None: all and more.
     grip: share of ``friction`` that it may use. Feedback has the rest of both.
     """
@@ -63,7 +60,6 @@ def legged(
             raise ProblemError(f"{field}: expected {kind.__name__}, got {said(value)}")
     checks.one_of("cones", cones, ("barrier", "constraint"))
     checks.one_of("footholds", footholds, ("cost", "constraint"))
-    checks.one_of("impulses", impulses, ("cost", "constraint"))
     held, gains = gains is None, (0.0, 0.0) if gains is None else gains
     stance = laid.stance
     robot = stance.robot
@@ -95,10 +91,8 @@ def legged(
             knot, landing = laid.impacts[i], laid.schedule.landing(i)
             at[knot] = [term for foot in landing for term in own.landing(foot, laid.holds[i][foot])]
             at[knot].append(own.impulses(system, contacts))
-            if impulses == "constraint":
-                constraints[knot] = [within(contacts, restitution=0.0)]
             if footholds == "constraint":
-                constraints.setdefault(knot, []).extend(_footholds(laid, i))
+                constraints[knot] = _footholds(laid, i)
     x0 = laid.X[0].copy()
     x0[: robot.nq], x0[robot.nq :] = stance.q, 0.0
     problem = Problem(

@@ -171,12 +171,11 @@ def plot_errors(
 
 @suggesting
 def plot_growth(
-    counts: ArrayLike, times: Mapping[str, ArrayLike], path: str | os.PathLike[str], across: str = "bodies",
-    up: str = "µs",
-) -> Path:  # fmt: skip
-    """Draw positive numbers (k,) by name against positive ``counts`` (k,), both on logarithmic axes.
+    counts: ArrayLike, times: Mapping[str, ArrayLike], path: str | os.PathLike[str], up: str = "µs"
+) -> Path:
+    """Draw positive numbers (k,) by name against positive ``counts`` (k,) of bodies, both on logarithmic axes.
 
-    path: .png, .pdf or .svg.   across, up: what the axes are called.   Bad input raises ProblemError.
+    path: .png, .pdf or .svg.   up: name of the vertical axis.   Bad input raises ProblemError.
     """
     at = as_array("counts", counts, (None,))
     given = {
@@ -194,7 +193,7 @@ def plot_growth(
         axes.loglog(at, values, label=name, color=color, marker=marker, linewidth=1.2)
     axes.set_xticks(at, [f"{count:g}" for count in at])
     axes.minorticks_off()
-    axes.set_xlabel(text("across", across), parse_math=False)
+    axes.set_xlabel("bodies")
     axes.set_ylabel(text("up", up), parse_math=False)
     plain(axes)
     literal(axes.legend(fontsize=7, frameon=False))

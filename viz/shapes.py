@@ -32,8 +32,10 @@ COLORS: list[Color] = [
     (0.20, 0.20, 0.35, 1.0),
 ]
 """The colours of traces, forces, feet and joints, in turn: an arm of seven joints and two fingers has each once."""
-SIDES = 24
-"""Segments around a round solid."""
+SIDES, AROUND = 24, 8
+"""Segments around a round solid, and around a thin tube."""
+SHARP = np.radians(35.0)
+"""Angle from which edges are sharp [rad]."""
 
 OBSTACLE: Color = (0.80, 0.52, 0.25, 0.45)
 WALL: Color = (*OBSTACLE[:3], 0.30)
@@ -126,7 +128,7 @@ def rod(start: Array, end: Array, radius: float, color: Color = GREY) -> Mesh:
     return cylinder(radius, length, color).moved(frame, 0.5 * (start + end))
 
 
-def tube(path: Array, radius: float, color: Color = GREY, sides: int = 8) -> Mesh:
+def tube(path: Array, radius: float, color: Color = GREY) -> Mesh:
     """A thin tube along the points ``path`` (N, 3); points that stand still are left out."""
     moves = np.linalg.norm(np.diff(path, axis=0), axis=1) > 1e-3 * radius
     points = path[np.concatenate([[True], moves])]
@@ -135,14 +137,14 @@ def tube(path: Array, radius: float, color: Color = GREY, sides: int = 8) -> Mes
     tangent = np.gradient(points, axis=0)
     tangent /= np.maximum(np.linalg.norm(tangent, axis=1, keepdims=True), 1e-12)
     normal = np.cross(tangent[0], np.eye(3)[np.argmin(np.abs(tangent[0]))])
-    angle = np.arange(sides) * (2.0 * np.pi / sides)
+    angle = np.arange(AROUND) * (2.0 * np.pi / AROUND)
     rings = []
     for point, t in zip(points, tangent, strict=True):
         normal = normal - (normal @ t) * t  # carried along without twist
         normal /= max(float(np.linalg.norm(normal)), 1e-12)
         across = np.cross(t, normal)
         rings.append(point + radius * (np.cos(angle)[:, None] * normal + np.sin(angle)[:, None] * across))
-    return Mesh(np.concatenate(rings), _sleeve(len(points), sides), color)
+    return Mesh(np.concatenate(rings), _sleeve(len(points), AROUND), color)
 
 
 def grid(half: float, cell: float, width: float, color: Color) -> Mesh:
@@ -176,8 +178,8 @@ def distinct(rows: NDArray[Any]) -> tuple[Indices, Indices]:
     return order[new], number
 
 
-def sharpen(mesh: Mesh, angle: float = np.radians(35.0)) -> Mesh:
-    """Weld a surface where it is smooth and split it along edges sharper than ``angle`` [rad].
+def sharpen(mesh: Mesh) -> Mesh:
+    """Weld a surface where it is smooth and split it along edges sharper than `SHARP`.
 
     A viewer averages normals over the triangles that share a vertex: edges stay crisp only if their sides
     share none. Corners of triangles are joined across smooth edges; each connected set of them becomes one
@@ -201,7 +203,7 @@ def sharpen(mesh: Mesh, angle: float = np.radians(35.0)) -> Mesh:
     one, other = order[:-1], order[1:]
     shared = (ends[one] == ends[other]).all(axis=1)
     one, other = one[shared], other[shared]
-    smooth = np.einsum("ij,ij->i", normal[one // 3], normal[other // 3]) > np.cos(angle)
+    smooth = np.einsum("ij,ij->i", normal[one // 3], normal[other // 3]) > np.cos(SHARP)
     joined = corners[one[smooth]].ravel(), corners[other[smooth]].ravel()
     graph = coo_array((np.ones(len(joined[0]), dtype=np.int8), joined), shape=(t.size, t.size))
     count, vertex = connected_components(graph, directed=False)

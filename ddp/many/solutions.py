@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ddp.errors import ProblemError, integer, positive, said
+from ddp.errors import ProblemError, integer, said
 from ddp.files import as_path
 from ddp.many.identity import difference, identity_of
 from ddp.many.plan import points_of
@@ -22,6 +22,8 @@ from ddp.solutions.solution import Solution
 
 ALIKE = 1e-5
 """Root mean square difference of states, relative to their largest number, up to which solutions are the same."""
+JUMP = 5.0
+"""Distance of two solutions for the distance of their samples, in units of the median, from which it is a jump."""
 
 
 def _differing(problem: Problem, there: Mapping[str, str], free: Iterable[str] = ()) -> str:
@@ -203,13 +205,12 @@ class Solutions:
             found.append(Failure(i, self.sentence[i], bool(np.isfinite(self.cost[i]))))
         return found
 
-    def consistency(self, ratio: float = 5.0) -> list[Edge]:
+    def consistency(self) -> list[Edge]:
         """Edges of the tree of neighbours along which the solution jumps: borders of local minima, the longest first.
 
-        ratio: how many times as far for the distance of samples as the median.
-        Empty where no sample has followed a neighbour.
+        A jump is `JUMP` times as far, for the distance of samples, as the median. Empty where no sample has followed a
+        neighbour.
         """
-        least = positive("ratio", ratio)
         parents, moved = self.parent, self.moved
         of = np.flatnonzero(self.done & (parents >= -1) & np.isfinite(moved))
         if len(of) == 0:
@@ -223,7 +224,7 @@ class Solutions:
         typical = float(np.median(rate)) or 1.0
         jumps = [
             Edge(int(parents[i]), int(i), float(moved[i]), float(r / typical))
-            for i, r in zip(of, rate, strict=True) if r > least * typical and not self._is_alike(int(i))
+            for i, r in zip(of, rate, strict=True) if r > JUMP * typical and not self._is_alike(int(i))
         ]  # fmt: skip
         return sorted(jumps, key=lambda edge: -edge.ratio)
 

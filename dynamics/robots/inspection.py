@@ -22,14 +22,14 @@ MOST = 100_000
 """Elements of a robot file; public ones have 4000."""
 
 
-def read_bytes(path: Path, where: str, largest: int = LARGEST) -> bytes:
+def read_bytes(path: Path, where: str) -> bytes:
     """The contents of a regular file; ModelError if there is none, or it cannot be read, or it is too large."""
     try:
         with open(path, "rb", opener=_without_waiting) as file:
             found = os.fstat(file.fileno())
             if not stat.S_ISREG(found.st_mode):
                 raise ModelError(f"{where}: expected a file, got a device, a pipe or a socket")
-            contents = file.read(largest + 1)
+            contents = file.read(LARGEST + 1)
     except FileNotFoundError:
         seen = "" if path.is_absolute() else f" in {path.parent.absolute()}"
         if path.parts and path.parts[0].endswith(":"):  # of https://...
@@ -41,8 +41,8 @@ def read_bytes(path: Path, where: str, largest: int = LARGEST) -> bytes:
         raise
     except (OSError, ValueError) as reason:
         raise ModelError(f"{where}: cannot be read ({reason})") from None
-    if len(contents) > largest:
-        raise ModelError(f"{where}: expected at most {largest // 2**20} MB, got more")
+    if len(contents) > LARGEST:
+        raise ModelError(f"{where}: expected at most {LARGEST // 2**20} MB, got more")
     return contents
 
 

@@ -123,17 +123,15 @@ def driven(
 
 
 @remade
-def remembering(
-    system: Any, count: int, inputs: Callable[[Any, Any, Any], Any] | None = None, nr: int | None = None
-) -> Augmented:
+def remembering(system: Any, count: int, inputs: Callable[[Any, Any, Any], Any] | None = None) -> Augmented:
     """States (x, s) with ``count`` numbers s that never change: what a design, or a start, is a function of.
 
-    inputs: gives u of x, s and r; default r itself.   nr: how many numbers r has, default as many as u.
+    inputs: gives u of x, s and r, of which there are as many; default r itself.
     """
     count = positive_integer("count", count)
     affordable("count", count, count**2)
     given = (lambda x, s, r: r) if inputs is None else inputs
-    return Augmented(system, given, lambda x, s, r: s, nr, count, name="constants beside states")
+    return Augmented(system, given, lambda x, s, r: s, None, count, name="constants beside states")
 
 
 def parameters(system: FunctionDynamics | ContinuousDynamics) -> FunctionDynamics | ContinuousDynamics:

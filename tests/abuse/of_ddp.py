@@ -52,7 +52,6 @@ def subjects():
             {"problem": ("None",)}, refuses=True,
         ),
         Subject("Solutions.solution", many.solution, {"i": 0}),
-        Subject("Solutions.consistency", many.consistency, {"ratio": 2.0}),
         Subject("Problem.varying", _varied(plain), {"x0": np.zeros(2)}),
         Subject("Solution.attached", solution.attached, {"problem": plain}),
         Subject("Soft", ddp.Soft, {"constraint": ddp.Inequality(_room), "price": 1.0}),

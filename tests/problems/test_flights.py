@@ -71,7 +71,6 @@ def test_flights_keep_the_friction_and_the_limits_of_their_system(monkeypatch):
     ({"count": 0}, "count: expected a whole number of at least 1"),
     ({"angle": 4.0}, "angle: expected less than half a turn"),
     ({"mass": 0.0}, "mass: expected a positive number"),
-    ({"finer": 0}, "finer: expected a whole number of at least 1"),
 ])  # fmt: skip
 def test_bad_flights_are_refused(given, words):
     with pytest.raises(ddp.ProblemError, match=words):

@@ -23,6 +23,7 @@ from dynamics.robots.model import Robot, load
 from dynamics.steps.robot_dynamics import RobotDynamics
 from problems import gaits, legged, legs, reaction, schedule, strides
 from problems.constraints import JointLimits, TorqueLimits
+from problems.contact_costs import friction_constraint
 from problems.legged import Weights
 
 pytestmark = pytest.mark.usefixtures("quiet")
@@ -269,8 +270,12 @@ def test_every_derivative_of_a_gait_is_right(gains):
     """Forces and impulses, as costs and as constraints."""
     stand, still = legs.stance(load("solo12")), strides.straight((0.1, 0.0), 0.0, 0.0, 0.5)
     plan = schedule.cycling(stand.feet, schedule.in_turn(stand.corners(), "trot"), 0.2, 0.08)
-    options = {"cones": "constraint", "footholds": "constraint", "impulses": "constraint"}
-    problem = legged.legged(strides.lay_out(stand, plan, 0.04, still, 0.03), gains=gains, friction=0.1, **options)
+    laid = strides.lay_out(stand, plan, 0.04, still, 0.03)
+    problem = legged.legged(laid, gains=gains, friction=0.1, cones="constraint", footholds="constraint")
+    system, held = problem.dynamics, dict(problem.constraints_at)
+    for i, knot in laid.impacts.items():
+        held[knot] = [*held[knot], friction_constraint(system, laid.contacts(i), 0.1, inside=0.6, restitution=0.0)]
+    problem = replace(problem, constraints_at=held)
     X, U = legged.follow_nominal(problem)
     rng = np.random.default_rng(0)
     X = problem.dynamics.integrate(X, 0.05 * rng.normal(size=(len(X), problem.dynamics.n)))

@@ -47,14 +47,13 @@ class Ground(NamedTuple):
     """Ground and its contacts.
 
     height [m]: of feet's frames when they stand.   friction: coefficient.
-    softness [s], damping: MuJoCo's solref, the time constant and the damping ratio of contacts.
+    softness [s]: time constant of contacts, MuJoCo's solref, which are critically damped.
     relief: what rises above and falls below the height; None for level ground.
     """
 
     height: float = 0.0
     friction: float = 0.7
     softness: float = 0.02
-    damping: float = 1.0
     relief: Relief | None = None
 
 
@@ -178,7 +177,7 @@ def _spec(mujoco: Any, robot: Robot, feet: Sequence[Foot], ground: Ground | None
         bodies.append(body)
     if ground is None:
         return spec
-    solref, friction = np.array([ground.softness, ground.damping]), np.array([ground.friction, 0.005, 0.0001])
+    solref, friction = np.array([ground.softness, 1.0]), np.array([ground.friction, 0.005, 0.0001])
     lowered = max((foot.size[0] for foot in feet if len(foot.size) == 1), default=0.0)
     plane = spec.worldbody.add_geom(name="ground", type=mujoco.mjtGeom.mjGEOM_PLANE, size=[0.0, 0.0, 0.05])
     plane.pos, plane.solref, plane.friction = [0.0, 0.0, ground.height - lowered], solref, friction
