@@ -49,7 +49,7 @@ def size(nb: int, nq: int, nv: int, m: int, nc: int) -> int:
 
 
 @inline
-def _bench(address, memory, contacts, nc, fext):
+def _scratch(address, memory, contacts, nc, fext):
     """The tree, a workspace, a sample, places of contacts, a relation, its results and room for second order."""
     tree, ws, x = given(address, memory, fext)
     place = Place(x.end, tree, contacts.count)
@@ -118,7 +118,7 @@ def curved(tree, contacts, restitution, impact, x, weight, ws, place, r, z, h):
 def contact_dynamics(address, memory, contacts, nc, epsilon, restitution, impact, Q, V, tau, fext, A, F):
     """a or v⁺ (N, nv) and f or Λ (N, nc) of every sample."""
     Q, V, tau, fext, A, F = rows_of(Q), rows_of(V), rows_of(tau), rows_of(fext), rows_of(A), rows_of(F)
-    tree, ws, x, place, r, z, _ = _bench(address, memory, contacts, nc, fext)
+    tree, ws, x, place, r, z, _ = _scratch(address, memory, contacts, nc, fext)
     for t in range(0, len(Q), width(z.end)):
         take(x, tree, Q, V, tau, fext, t)
         moved = results(tree, contacts, epsilon, restitution, impact, x, ws, place, r, z)
@@ -136,7 +136,7 @@ def contact_derivatives(address, memory, contacts, nc, epsilon, restitution, imp
     """Derivatives of (a, f) or (v⁺, Λ) by q, v and, where zt has rows, τ: (N, nv + nc, nv) of every sample."""
     Q, V, tau, fext = rows_of(Q), rows_of(V), rows_of(tau), rows_of(fext)
     zq, zv, zt = rows_of(zq), rows_of(zv), rows_of(zt)
-    tree, ws, x, place, r, z, _ = _bench(address, memory, contacts, nc, fext)
+    tree, ws, x, place, r, z, _ = _scratch(address, memory, contacts, nc, fext)
     nv = tree.nv
     by_v = columns_from(z.zy, nv)
     for t in range(0, len(Q), width(z.end)):
@@ -164,7 +164,7 @@ def contact_hessians(
     count = weights.shape[1]
     Q, V, tau, fext, weights = rows_of(Q), rows_of(V), rows_of(tau), rows_of(fext), rows_of(weights)
     qq, qv, vv, qt = rows_of(qq), rows_of(qv), rows_of(vv), rows_of(qt)
-    tree, ws, x, place, r, z, h = _bench(address, memory, contacts, nc, fext)
+    tree, ws, x, place, r, z, h = _scratch(address, memory, contacts, nc, fext)
     nv = tree.nv
     by_q, by_v, nz, square = z.zy[nv:], columns_from(z.zy, nv)[nv:], nv + nc, nv * nv
     for t in range(0, len(Q), width(z.end)):

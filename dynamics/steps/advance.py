@@ -34,14 +34,14 @@ class NoPush(Fields):
     f = vector("0")
 
 
-class FreeBench(Fields):
+class FreeScratch(Fields):
     """Working memory of steps without contacts: a, τ, and the displacement ξ of the configuration."""
 
     a, tau, xi = vector("nv"), vector("nv"), vector("nv")
     stages, bodies, push = nested(Stages), nested(Bodies), nested(NoPush)
 
 
-class Bench(Fields):
+class TouchingScratch(Fields):
     """Working memory of steps of a mode with contacts; later: of the ends of steps that hold these."""
 
     tau, xi = vector("nv"), vector("nv")
@@ -52,9 +52,9 @@ class Bench(Fields):
 
 
 @kernel
-def free_bench(modes, mode, memory):
+def free_scratch(modes, mode, memory):
     """Working memory of steps without contacts."""
-    return FreeBench(memory, modes.tree, len(modes.method) - 1)
+    return FreeScratch(memory, modes.tree, len(modes.method) - 1)
 
 
 @kernel
@@ -105,10 +105,10 @@ def explicit_step(tree, pulls, h, method, x, u, w):
 
 
 @kernel
-def touching_bench(modes, mode, memory):
+def touching_scratch(modes, mode, memory):
     """Working memory of steps of a mode, or impacts."""
     m, nc = modes.table[mode, 1], modes.table[mode, 2]
-    w = Bench(memory, modes.tree, m, nc)
+    w = TouchingScratch(memory, modes.tree, m, nc)
     clear_end(modes.tree, nc, w.later)
     return w
 

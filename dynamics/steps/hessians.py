@@ -17,8 +17,8 @@ from dynamics.geometry.joint_motion import is_group
 from dynamics.rigid_bodies.kinematics import clear
 from dynamics.steps.modes import HELD, IMPACT, layout_of, step_of, whole
 from dynamics.steps.second_order import (
-    Bench,
     Blocks,
+    Scratch,
     curve_step,
     numbers_of_blocks,
     numbers_of_joints,
@@ -34,7 +34,7 @@ class Room(Fields):
     """
 
     kept, weight, on_z, omega = vector("kept"), vector("2 nv"), vector("nv + nc"), vector("nv + nc")
-    own, bench = nested(Blocks), nested(Bench)
+    own, scratch = nested(Blocks), nested(Scratch)
 
 
 @kernel
@@ -42,7 +42,7 @@ def room_for(modes, mode, memory):
     """A `Room` for a mode, with zeros where nothing is written between unrelated degrees of freedom."""
     tree, m, nc = modes.tree, modes.table[mode, 1], modes.table[mode, 2]
     w = Room(memory, tree, layout_of(modes).K, nc, numbers_of_joints(tree), m)
-    x = w.bench
+    x = w.scratch
     clear(as_vector(x.later.R), numbers_between(x.later.R, x.later.end))
     clear(as_vector(x.there.R), numbers_between(x.there.R, x.there.end))
     clear(as_vector(x.Je), 2 * nc * tree.nv)
@@ -80,7 +80,7 @@ def curve(modes, mode, w, record, weight, out):
         for i in range(nv):
             w.on_z[i] = -w.weight[nv + i]
     else:
-        weigh_accelerations(tree, h, v, a, w.weight, w.bench.J, w.on_z)
+        weigh_accelerations(tree, h, v, a, w.weight, w.scratch.J, w.on_z)
     for i in range(nc):
         w.on_z[nv + i] = -g[i]
     lanes, lx, of_omega = width(w.kept), whole(nz), w.end[nz:]
@@ -91,7 +91,7 @@ def curve(modes, mode, w, record, weight, out):
     for i in range(count):
         weigh_residuals(record[i][where.K :], where.lk, nz, on_z[i], omega[i])
     pack(omega[:count], 0, w.omega, nz)
-    curve_step(tree, contacts, acting, kind, h, modes.own[mode, 0], motion, w.weight, w.omega, w.bench, w.own)
+    curve_step(tree, contacts, acting, kind, h, modes.own[mode, 0], motion, w.weight, w.omega, w.scratch, w.own)
     unpack(as_vector(w.own.qq), columns_of(blocks), blocks[:count], 0)
     for i in range(count):
         zy = record[i][where.Z :]

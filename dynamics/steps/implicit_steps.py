@@ -74,7 +74,7 @@ class Solving(Fields):
     Rq, G, M, K = matrix_of("nv", "nv"), matrix_of("nv", "nv"), matrix_of("nv", "nv"), matrix_of("nv + nc", "nv + nc")
 
 
-class ImplicitBench(Fields):
+class ImplicitScratch(Fields):
     """Working memory of implicit steps."""
 
     ws, s, loops, push = nested(Workspace), nested(Solving), nested(Looping), nested(NoPush)
@@ -89,9 +89,9 @@ def clear_solving(tree, nc, s, loops):
 
 
 @kernel
-def implicit_bench(modes, mode, memory):
+def implicit_scratch(modes, mode, memory):
     """Working memory of implicit steps."""
-    w = ImplicitBench(memory, modes.tree, modes.loops.nc, modes.loops.entries)
+    w = ImplicitScratch(memory, modes.tree, modes.loops.nc, modes.loops.entries)
     clear_solving(modes.tree, modes.loops.nc, w.s, w.loops)
     return w
 

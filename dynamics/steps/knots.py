@@ -18,7 +18,7 @@ from dynamics.steps.rollouts import run_end
 
 relate: Any = relate_freely
 size: Any = hessians.size
-bench: Any = hessians.room_for
+scratch: Any = hessians.room_for
 curve: Any = hessians.curve
 """Kernels by which knots are related and curved: in the templates below others take their place."""
 
@@ -29,7 +29,7 @@ def _expand(context, memory, schedule, X, U, A, B, record):  # type: ignore[no-u
     X, U, A, B, record = rows_of(X), rows_of(U), rows_of(A), rows_of(B), rows_of(record)
     while t < len(U):
         end, mode = run_end(schedule, t), schedule[t]
-        w = bench(modes, mode, memory)
+        w = scratch(modes, mode, memory)
         for begin in range(t, end, width(memory)):
             pack(X[:end], begin, w.q, modes.tree.nq + modes.tree.nv)  # type: ignore[no-untyped-call]
             pack(U[:end], begin, w.u, modes.nu)  # type: ignore[no-untyped-call]
@@ -37,12 +37,12 @@ def _expand(context, memory, schedule, X, U, A, B, record):  # type: ignore[no-u
         t = end
 
 
-def expansion(name: str, bench: Any, relate: Any) -> Any:
-    """The kernel of steps that ``relate(modes, mode, bench(modes, mode, memory), A, B, record, t)`` linearises.
+def expansion(name: str, scratch: Any, relate: Any) -> Any:
+    """The kernel of steps that ``relate(modes, mode, scratch(modes, mode, memory), A, B, record, t)`` linearises.
 
-    A bench has q and v, one after the other, and u; A, B and record are those of the knots up to the mode's last.
+    Scratch memory has q and v, one after the other, and u; A, B and record are of the knots up to the mode's last.
     """
-    return variant(_expand, f"expand_{name}", bench=bench, relate=relate)
+    return variant(_expand, f"expand_{name}", scratch=scratch, relate=relate)
 
 
 def _contract(context, memory, record, weight, out):  # type: ignore[no-untyped-def]
@@ -53,7 +53,7 @@ def _contract(context, memory, record, weight, out):  # type: ignore[no-untyped-
         end, mode = t + 1, mode_of(modes, record[t], nq, nv)
         while end < len(record) and mode_of(modes, record[end], nq, nv) == mode:
             end += 1
-        w = bench(modes, mode, memory)
+        w = scratch(modes, mode, memory)
         while t < end:
             few = min(t + width(memory), end)
             curve(modes, mode, w, record[t:few], weight[t:few], out[t:few])
@@ -69,19 +69,19 @@ def _contract_one(context, record, weight, hessian):  # type: ignore[no-untyped-
     m, nc = max(modes.table[mode, 1], modes.loops.entries), max(modes.table[mode, 2], modes.loops.nc)
     memory = np.empty(size(tree, layout_of(modes), m, nc, 1))
     weights, out = as_matrix(floats_at(weight), 1, 2 * tree.nv), as_matrix(floats_at(hessian), 1, nz * nz)
-    curve(modes, mode, bench(modes, mode, memory_of(memory)), records, weights, out)
+    curve(modes, mode, scratch(modes, mode, memory_of(memory)), records, weights, out)
     hold(memory)
 
 
 class Contractor:
-    """Kernels of steps that ``curve(modes, mode, bench(modes, mode, memory), record, weight, out)`` contracts.
+    """Kernels of steps that ``curve(modes, mode, scratch(modes, mode, memory), record, weight, out)`` contracts.
 
-    size ``(tree, layout, m, nc, lanes)``: how many numbers of so many lanes a bench takes.
+    size ``(tree, layout, m, nc, lanes)``: how many numbers of so many lanes scratch memory takes.
     contract ``(modes, memory, record, weight, out)``: of many knots.   contraction ``(modes)``: of one, in C.
     """
 
-    def __init__(self, name: str, size: Callable[..., int], bench: Any, curve: Any) -> None:
-        self._name, self._parts = name, {"size": size, "bench": bench, "curve": curve}
+    def __init__(self, name: str, size: Callable[..., int], scratch: Any, curve: Any) -> None:
+        self._name, self._parts = name, {"size": size, "scratch": scratch, "curve": curve}
         self.contract = variant(_contract, f"contract_{name}", **self._parts)
         self._callbacks: dict[type[Modes], Any] = {}
 

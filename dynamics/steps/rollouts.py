@@ -16,7 +16,7 @@ from ddp.machine.number import QUAD, spread, where_less, with_lane
 from ddp.machine.packing import pack, unpack, unpack_columns
 from dynamics.geometry.configuration import difference_state, integrate_configuration, integrate_state
 from dynamics.robots.tree import Tree
-from dynamics.steps.advance import advance_freely, free_bench
+from dynamics.steps.advance import advance_freely, free_scratch
 from dynamics.steps.modes import Modes
 
 
@@ -50,7 +50,7 @@ def run_end(schedule, t):
     return end
 
 
-bench: Any = free_bench
+scratch: Any = free_scratch
 advance: Any = advance_freely
 """Kernels by which knots are stepped: in the two templates below others take their place, see ``roller``."""
 
@@ -62,7 +62,7 @@ def _step(context, memory, schedule, X, U, Xn):  # type: ignore[no-untyped-def]
     own = Rolling(as_quads(memory_of(memory)), modes.tree, nu)
     while t < len(U):
         end, mode = run_end(schedule, t), schedule[t]
-        w = bench(modes, mode, own.end)
+        w = scratch(modes, mode, own.end)
         for begin in range(t, end, QUAD):
             pack(states[:end], begin, own.x, nx)
             pack(controls[:end], begin, own.u, nu)
@@ -85,7 +85,7 @@ def _stray(context, memory, schedule, X, dX, U, to, gaps):  # type: ignore[no-un
         out[0, i] = states[0, i]
     while t < len(U):
         end, mode = run_end(schedule, t), schedule[t]
-        w = bench(modes, mode, own.end)
+        w = scratch(modes, mode, own.end)
         for begin in range(t, end, QUAD):
             pack(out[:end], begin, own.x, nx)
             pack(controls[:end], begin, own.u, nu)
@@ -142,7 +142,7 @@ def _track(  # type: ignore[no-untyped-def]
         for t in range(N):
             mode = schedule[t]
             if t == 0 or mode != schedule[t - 1]:
-                w = bench(modes, mode, own.end)
+                w = scratch(modes, mode, own.end)
             if len(gains) > 0:
                 difference_state(tree, nominal[t], own.x, own.dx)
                 own_gains = as_matrix(gains[t], nu, n)
@@ -168,13 +168,13 @@ def _step_eight(inputs, outputs, context, t):  # type: ignore[no-untyped-def]
     mode = integers_at(w[2], (t + 1,))[t]
     given, after = as_quads(floats_at(inputs)), as_quads(floats_at(outputs))
     own = Rolling(as_quads(floats_at(w[1])), modes.tree, nu)
-    bed = bench(modes, mode, own.end)
+    w_step = scratch(modes, mode, own.end)
     for half in range(w[5]):
         for i in range(nx):
             own.x[i] = given[2 * i + half]
         for i in range(nu):
             own.u[i] = given[2 * (nx + i) + half]
-        advance(modes, mode, own.x, own.u, bed)
+        advance(modes, mode, own.x, own.u, w_step)
         for i in range(nx):
             after[2 * i + half] = own.x[i]
 
@@ -196,19 +196,19 @@ class Roller(NamedTuple):
         return self.room.size(tree, stages=stages, m=m, nc=nc, entries=m)
 
 
-def roller(name: str, room: type[Fields], bench: Any, advance: Any, whole: bool = False) -> Roller:
-    """Kernels of steps that are made by ``advance(modes, mode, x, u, bench(modes, mode, memory))``.
+def roller(name: str, room: type[Fields], scratch: Any, advance: Any, whole: bool = False) -> Roller:
+    """Kernels of steps that are made by ``advance(modes, mode, x, u, scratch(modes, mode, memory))``.
 
-    room: what the bench is a record of; its ``push.f`` are contact forces.
+    room: what scratch memory is a record of; its ``push.f`` are contact forces.
     whole: whether rollouts are compiled with all that they call inlined, where a step is so short that calls count.
     """
-    step = variant(_step, f"step_{name}", bench=bench, advance=advance)
-    track = variant(_track, f"track_{name}", whole, bench=bench, advance=advance)
-    stray = variant(_stray, f"stray_{name}", bench=bench, advance=advance)
+    step = variant(_step, f"step_{name}", scratch=scratch, advance=advance)
+    track = variant(_track, f"track_{name}", whole, scratch=scratch, advance=advance)
+    stray = variant(_stray, f"stray_{name}", scratch=scratch, advance=advance)
 
     @cache
     def eight(kind: type[Modes]) -> Any:
         own = f"step_eight_{name}_{kind.__name__}"
-        return callback(specialised(_step_eight, own, bench=bench, advance=advance, Modes=kind))
+        return callback(specialised(_step_eight, own, scratch=scratch, advance=advance, Modes=kind))
 
     return Roller(room, step, stray, track, eight)

@@ -28,7 +28,7 @@ from ddp.machine.written import address, filled
 from ddp.systems.system import Routines
 from dynamics.geometry.configuration import difference_state, integrate_state
 from dynamics.robots.tree import Tree
-from dynamics.steps.advance import FreeBench, advance_freely, free_bench
+from dynamics.steps.advance import FreeScratch, advance_freely, free_scratch
 from dynamics.steps.lane_contraction import contract_knots
 from dynamics.steps.modes import Modes, step_of
 from dynamics.steps.schemes import Scheme
@@ -52,7 +52,7 @@ class Work(Struct):
     rollouts, tracks, tracking, expansions, expanding, contractions, contracting, groups, grouped = each(9, integer)
 
 
-Robot = namedtuple("Robot", "modes bench new")
+Robot = namedtuple("Robot", "modes scratch new")
 """Modes of steps and what steps work with; new: scratch for a state."""
 
 
@@ -95,8 +95,8 @@ def robot(context, memory):  # type: ignore[no-untyped-def]
     """The robot of a `Work`."""
     w = Work(context)
     modes = Modes(modes_of(w))
-    bench = free_bench(modes, 0, lanes_at(room_of(w.rollouts, memory)))
-    return Robot(modes, bench, bench.end)
+    scratch = free_scratch(modes, 0, lanes_at(room_of(w.rollouts, memory)))
+    return Robot(modes, scratch, scratch.end)
 
 
 @inline
@@ -108,7 +108,7 @@ def deviate(s, X, x, dx):
 @inline
 def advance(s, t, x, u):
     """x := the next state."""
-    advance_freely(s.modes, 0, x, u, s.bench)
+    advance_freely(s.modes, 0, x, u, s.scratch)
 
 
 @inline
@@ -228,7 +228,7 @@ def routines_of(
     following = straying = 0
     if not alone:
         nx = tree.nq + tree.nv
-        following = FreeBench.size(tree, stages=scheme.stages) + nx
+        following = FreeScratch.size(tree, stages=scheme.stages) + nx
         straying = following + 2 * nx + 2 * tree.nv + modes.nu
     rows = {"rollouts": straying, "tracks": tracking if alone else 0, "expansions": expanding}
     rooms, places = carved({name: (count, 8) for name, count in rows.items()} | {"contractions": (contracting, 8)})

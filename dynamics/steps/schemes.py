@@ -21,6 +21,7 @@ from ddp.machine.fields import Fields
 from ddp.protocols import Array
 from dynamics.robots.tree import Tree
 from dynamics.steps import (
+    advance,
     contact_linearization,
     hessians,
     implicit_curvature,
@@ -31,8 +32,6 @@ from dynamics.steps import (
     runge_kutta_curvature,
     runge_kutta_linearization,
 )
-from dynamics.steps.advance import Bench, FreeBench, advance_freely, advance_touching, free_bench, touching_bench
-from dynamics.steps.implicit_steps import ImplicitBench, advance_implicitly, implicit_bench
 from dynamics.steps.knots import Contractor, expansion
 from dynamics.steps.modes import Layout, explicit_layout, free_layout, whole_layout
 from dynamics.steps.rollouts import Roller, roller
@@ -73,7 +72,7 @@ class Scheme(NamedTuple):
         return sum(fields.size(tree, **counts) for fields in self.memory)
 
 
-_FREE = roller("freely", FreeBench, free_bench, advance_freely, whole=True)
+_FREE = roller("freely", advance.FreeScratch, advance.free_scratch, advance.advance_freely, whole=True)
 """Rollouts of 1, 2, 6 and 18 degrees of freedom take .85, .88, .94 and .94 of the time, for 2.5 s of the compiler."""
 
 _EXPAND_EXPLICITLY = expansion(
@@ -84,7 +83,9 @@ _STAGES = Contractor(
     "stages", runge_kutta_curvature.size, runge_kutta_curvature.explicit_curvature,
     runge_kutta_curvature.curve_explicitly,
 )  # fmt: skip
-_IMPLICIT = roller("implicitly", ImplicitBench, implicit_bench, advance_implicitly)
+_IMPLICIT = roller(
+    "implicitly", implicit_steps.ImplicitScratch, implicit_steps.implicit_scratch, implicit_steps.advance_implicitly
+)
 _EXPAND_IMPLICITLY = expansion(
     "implicitly", implicit_linearization.implicit_relation, implicit_linearization.relate_implicitly
 )
@@ -99,7 +100,7 @@ SEMI_IMPLICIT = Scheme(
 )  # fmt: skip
 
 TOUCHING = Scheme(
-    roller("touching", Bench, touching_bench, advance_touching),
+    roller("touching", advance.TouchingScratch, advance.touching_scratch, advance.advance_touching),
     expansion("touching", contact_linearization.contact_relation, contact_linearization.relate_touching),
     contact_linearization.forget_weights, _ONE_STAGE, whole_layout, (contact_linearization.ContactMemory,),
 )  # fmt: skip

@@ -65,7 +65,7 @@ def numbers_of_blocks(tree, nc):
     return nv * (5 * nv + nc) + numbers_of_joints(tree)
 
 
-class Bench(Fields):
+class Scratch(Fields):
     """Scratch of one knot. ws, place: where it begins;  later, there: where it ends, motionless.
 
     after, xi: q' and v'.   zero, still: zeros.

@@ -171,7 +171,7 @@ class Moving(NamedTuple):
 
 
 @kernel
-def bench(tree, contacts, nc, weight, memory):
+def scratch(tree, contacts, nc, weight, memory):
     """Working memory of contacts, whose weights are those given, over and over."""
     ws = Workspace(memory, tree)
     place = Place(ws.end, tree, contacts.count)
@@ -194,7 +194,7 @@ def results(tree, nc, r, z, y):
 def motion_under_contacts(address, x, y, memory):
     scene, tree, q, v, tau, _, weight = given(address, x)
     contacts, nc, nv = scene.contacts, scene.nc, tree.nv
-    ws, place, r, z, h = bench(tree, contacts, nc, weight, memory)
+    ws, place, r, z, h = scratch(tree, contacts, nc, weight, memory)
     sample = Moving(q, v, tau, as_matrix(x, 0, 6))
     by_tau = batch.related(tree, contacts, 0.0, 0.0, False, sample, ws, place, r, z)
     by_q, by_v = z.zy[nv:], columns_from(z.zy, nv)[nv:]
@@ -212,7 +212,7 @@ def motion_under_contacts(address, x, y, memory):
 def impact(address, x, y, memory):
     scene, _, q, v, _, _, weight = given(address, x)
     tree, contacts, nc, none = scene.weightless, scene.impacts, scene.ni, as_matrix(x, 0, 6)
-    ws, place, r, z, h = bench(tree, contacts, nc, weight, memory)
+    ws, place, r, z, h = scratch(tree, contacts, nc, weight, memory)
     sample = Moving(q, v, v, none)
     batch.related(tree, contacts, 0.0, 0.3, True, sample, ws, place, r, z)
     batch.curved(tree, contacts, 0.3, True, sample, z.weight, ws, place, r, z, h)

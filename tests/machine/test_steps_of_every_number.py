@@ -12,8 +12,8 @@ from thorough import cases
 from ddp.compiling.kernel import kernel, specialised
 from ddp.machine.number import lane_of
 from dynamics import Contact, Phase, PhasedDynamics, RobotDynamics
-from dynamics.steps.advance import advance_freely, advance_touching, free_bench, touching_bench
-from dynamics.steps.implicit_steps import advance_implicitly, implicit_bench
+from dynamics.steps.advance import advance_freely, advance_touching, free_scratch, touching_scratch
+from dynamics.steps.implicit_steps import advance_implicitly, implicit_scratch
 from dynamics.steps.modes import Modes
 from dynamics.steps.schemes import INTEGRATORS
 
@@ -23,7 +23,7 @@ ROUNDING = 1e-12
 IN_ROLLOUTS = cases(OTHERS, ("quads", "lanes"))
 """Numbers that implicit steps and those under contacts are taken in: in the suite, those of rollouts."""
 
-bench: Any = free_bench
+scratch: Any = free_scratch
 advance: Any = advance_freely
 
 
@@ -33,12 +33,12 @@ def _next(x, y):
     nx = modes.tree.nq + modes.tree.nv
     for i in range(nx):
         y[i] = x[2 + i]
-    advance(modes, mode, y, x[2 + nx :], bench(modes, mode, y[nx:]))
+    advance(modes, mode, y, x[2 + nx :], scratch(modes, mode, y[nx:]))
 
 
 freely = kernel(specialised(_next, "freely"))
-implicitly = kernel(specialised(_next, "implicitly", bench=implicit_bench, advance=advance_implicitly))
-touching = kernel(specialised(_next, "touching", bench=touching_bench, advance=advance_touching))
+implicitly = kernel(specialised(_next, "implicitly", scratch=implicit_scratch, advance=advance_implicitly))
+touching = kernel(specialised(_next, "touching", scratch=touching_scratch, advance=advance_touching))
 
 
 def samples(system, count, rng):
