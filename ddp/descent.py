@@ -17,7 +17,7 @@ from ddp.starts import CLOSED
 from ddp.unbounded import GROWN, Trajectory, is_unbounded
 
 if TYPE_CHECKING:
-    from ddp.batch.alone import Chosen
+    from ddp.batch.compiled_iterations import Chosen
     from ddp.checkpoint import Journal
 
 T = TypeVar("T")

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ddp.batch.alone import Chosen
+from ddp.batch.compiled_iterations import Chosen
 from ddp.checkpoint import Journal
 from ddp.descent import Descent
 from ddp.interior.handover import approach, handed_over, watch

@@ -3,7 +3,7 @@
 from contextlib import ExitStack
 from typing import Any, Self
 
-from ddp.batch.alone import expect_others
+from ddp.batch.compiled_iterations import expect_others
 from ddp.compiling.setup import Stopwatch
 from ddp.constraints.placement import Placed
 from ddp.errors import ProblemError

@@ -11,7 +11,8 @@ from same_bits import same
 
 import ddp
 import problems
-from ddp.batch import alone
+from ddp.batch import compiled_iterations
+from ddp.batch.compiled_iterations import CompiledIterations
 from ddp.models.regularization import Tenfold
 from ddp.parallel import workers
 from dynamics import ContinuousDynamics
@@ -46,8 +47,8 @@ def test_compiled_iterations_are_those_of_python(name, hessian):
 
 def test_compiled_iterations_serve_wherever_they_can(monkeypatch):
     made = []
-    improve = alone.Alone.improve
-    monkeypatch.setattr(alone.Alone, "improve", lambda *args: made.append(1) or improve(*args))
+    improve = CompiledIterations.improve
+    monkeypatch.setattr(CompiledIterations, "improve", lambda *args: made.append(1) or improve(*args))
     problem = arm.reach()
     for again in range(3):  # in Python the first time, but for the first solve of a process
         made.clear()
@@ -63,10 +64,10 @@ def test_compiled_iterations_serve_wherever_they_can(monkeypatch):
 
 def test_first_solves_are_compiled_where_that_pays(monkeypatch):
     """After a solve of the same kind that took long, and where others follow; not where the last one was short."""
-    made, improve = [], alone.Alone.improve
-    monkeypatch.setattr(alone.Alone, "improve", lambda *args: made.append(1) or improve(*args))
-    monkeypatch.setattr(alone, "_KINDS", {})
-    monkeypatch.setattr(alone, "has_compiled", lambda: False)
+    made, improve = [], CompiledIterations.improve
+    monkeypatch.setattr(CompiledIterations, "improve", lambda *args: made.append(1) or improve(*args))
+    monkeypatch.setattr(compiled_iterations, "_KINDS", {})
+    monkeypatch.setattr(compiled_iterations, "has_compiled", lambda: False)
 
     def counts(build):
         made.clear()
@@ -75,7 +76,7 @@ def test_first_solves_are_compiled_where_that_pays(monkeypatch):
     monkeypatch.setattr(workers, "_recent", workers._Recent())
     (count, none), (again, compiled) = counts(pendulum.swing_up), counts(pendulum.swing_up)
     assert (none, compiled) == (0, again)
-    assert count == again >= alone.WORTH
+    assert count == again >= compiled_iterations.WORTH
     for _ in range(2):
         monkeypatch.setattr(workers, "_recent", workers._Recent())
         assert counts(arm.reach)[1] == 0
@@ -90,8 +91,8 @@ def test_first_solves_are_compiled_where_that_pays(monkeypatch):
 @pytest.mark.parametrize("hessian", ["auto", "gauss-newton", "exact"])
 def test_compiled_iterations_keep_to_limits_of_controls(torque, hessian, monkeypatch):
     plain, made = pendulum.swing_up(), []
-    improve = alone.Alone.improve
-    monkeypatch.setattr(alone.Alone, "improve", lambda *args: made.append(1) or improve(*args))
+    improve = CompiledIterations.improve
+    monkeypatch.setattr(CompiledIterations, "improve", lambda *args: made.append(1) or improve(*args))
     problem = replace(plain, control_limits=(-6.0, 6.0))
     guess = np.full((problem.horizon, 1), torque)
     in_python = solved(replace(problem), guess, InPython(), hessian=hessian)
@@ -168,8 +169,9 @@ def test_a_solve_within_a_solve_has_memory_of_its_own():
 
 def test_memory_goes_with_solves_of_other_problems(monkeypatch):
     monkeypatch.setattr(workers, "_recent", workers._Recent())
-    loops, leave = [], alone.Alone.leave
-    monkeypatch.setattr(alone.Alone, "leave", lambda loop: loops.append(weakref.ref(loop.backward)) or leave(loop))
+    loops, leave = [], CompiledIterations.leave
+    forget = lambda loop: loops.append(weakref.ref(loop.backward)) or leave(loop)  # noqa: E731
+    monkeypatch.setattr(CompiledIterations, "leave", forget)
     problems = [pendulum.swing_up() for _ in range(workers.MOST_KEPT + 3)]
     for problem in [*problems, *problems]:
         solved(problem)

@@ -15,7 +15,7 @@ from fresh import ROOT
 from same_bits import same
 
 import ddp
-from ddp.batch import alone
+from ddp.batch.compiled_iterations import CompiledIterations
 from ddp.parallel import workers
 from ddp.parallel.workers import MOST_KEPT
 from dynamics import FunctionDynamics, RobotDynamics
@@ -230,8 +230,8 @@ def test_bits_are_those_without_memory(build, monkeypatch, recent):
 
 
 def test_memory_holds_no_problem_and_serves_the_next_one(sent, recent, monkeypatch):
-    turned, turn = [], alone.Alone.turned
-    monkeypatch.setattr(alone.Alone, "turned", lambda *args: turned.append(turn(*args)) or turned[-1])
+    turned, turn = [], CompiledIterations.turned
+    monkeypatch.setattr(CompiledIterations, "turned", lambda *args: turned.append(turn(*args)) or turned[-1])
     gone = []
     gc.disable()
     try:
@@ -248,8 +248,8 @@ def test_memory_holds_no_problem_and_serves_the_next_one(sent, recent, monkeypat
 
 
 def test_iterations_are_compiled_in_memory_of_steps_of_another_length(sent, recent, monkeypatch):
-    made, improve = [], alone.Alone.improve
-    monkeypatch.setattr(alone.Alone, "improve", lambda *args: made.append(1) or improve(*args))
+    made, improve = [], CompiledIterations.improve
+    monkeypatch.setattr(CompiledIterations, "improve", lambda *args: made.append(1) or improve(*args))
     for name in ("nothing", "a step", "nothing"):
         problem = CHANGES[name](pickle.loads(sent))
         for _ in range(3):

@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 
 import ddp
-from ddp.batch.alone import Chosen
+from ddp.batch.compiled_iterations import Chosen
 from ddp.iterate import Iterate
 
 TINY_GAP = 1e-10

@@ -82,7 +82,7 @@ class Chosen:
 
     def __init__(self, iterate: Iterate, solver: DDP) -> None:
         self._iterate, self._solver, self._count = iterate, solver, 0
-        self._loop: Alone | None = None
+        self._loop: CompiledIterations | None = None
         knows = ability(iterate.problem.dynamics, "routines") is not None and iterate.work.alone
         self._serves = self._possible = knows and not obstacle_but_dynamics(iterate.problem, solver)
         self._limited = iterate.limited
@@ -95,7 +95,7 @@ class Chosen:
         problem, d, name = iterate.problem, iterate.problem.dynamics, self._name
         kind, found = (type(d), d.n, d.nu, getattr(d, "integrator", ""), *name), kept.get(name)
         self._kind, self._limited, self._loop, self._possible = kind, iterate.limited, None, True
-        if isinstance(found, Alone) and found.turned(problem, solver):
+        if isinstance(found, CompiledIterations) and found.turned(problem, solver):
             iterate.adopt(found.backward)
             self._loop = found
         elif found is not None or _KINDS.get(kind, 0) >= WORTH or (kind not in _KINDS and has_compiled()):
@@ -118,7 +118,7 @@ class Chosen:
         self._serves = self._possible = routines is not None
         if routines is not None:
             with unchanging():
-                self._loop = iterate.work.kept[self._name] = Alone(iterate, solver, routines)
+                self._loop = iterate.work.kept[self._name] = CompiledIterations(iterate, solver, routines)
 
     def serves(self, model: HessianModel) -> bool:
         """Whether the next iteration with this model is to be compiled."""
@@ -147,7 +147,7 @@ class Chosen:
             self._loop.leave()
 
 
-class Alone:
+class CompiledIterations:
     """One problem in the compiled loop: the only lane of a worker.
 
     It takes the place of an `Iterate` without open gaps.   at: that and its model, None of none.
