@@ -11,11 +11,11 @@ import numpy as np
 
 from ddp.errors import DDPError, ProblemError, said
 from ddp.machine.number import WIDTH
+from ddp.many.buffers import Memory, Shared
 from ddp.many.executors import Crew, Here, Pool, Threads, is_killed
 from ddp.many.plan import Block
 from ddp.many.progress import Reporter
 from ddp.many.rows import Source, fail
-from ddp.many.shelf import Memory, Shared
 from ddp.many.store import Store
 from ddp.many.work import Done, Task, Work, packed, run, solved
 from ddp.parallel.workers import cores
@@ -48,11 +48,11 @@ class Driver:
     """
 
     def __init__(
-        self, work: Work, arrays: Mapping[str, Array], points: Array, shelf: Memory | Store, crew: Crew | None,
+        self, work: Work, arrays: Mapping[str, Array], points: Array, results: Memory | Store, crew: Crew | None,
         retries: int, reporter: Reporter, root: Array | None = None, verified: bool = False,
     ) -> None:  # fmt: skip
         self._root, self._verified = root, verified
-        self._work, self._arrays, self._points, self._shelf = work, arrays, points, shelf
+        self._work, self._arrays, self._points, self._results = work, arrays, points, results
         self._crew, self._retries, self._reporter, self._asked = crew, retries, reporter, crew is not None
         self._here = Here()
         self._sent: tuple[str, bytes] | None = None
@@ -63,7 +63,7 @@ class Driver:
     def run(self, blocks: Iterable[Block]) -> None:
         """Solve all blocks that are not there, scouts first; whatever ends it, what was solved is kept."""
         blocks = list(blocks)
-        left = [block.without(self._shelf.done) for block in blocks if not self._shelf.done[block.rows].all()]
+        left = [block.without(self._results.done) for block in blocks if not self._results.done[block.rows].all()]
         scouts = [block for block in blocks if block.scout]
         self._left = sum(len(block.rows) for block in left)
         try:
@@ -76,13 +76,13 @@ class Driver:
                 future.cancel()
             if self._crew is not None:
                 self._crew.close()
-            self._shelf.close()
+            self._results.close()
 
     def _is_missing(self, scouts: Sequence[Block]) -> bool:
         """Whether scouts show that neighbours miss better optima, which nothing tells of."""
         if not scouts:
             return False
-        starts = self._shelf.known("start", np.concatenate([block.rows for block in scouts]))
+        starts = self._results.known("start", np.concatenate([block.rows for block in scouts]))
         missed = int((starts == Source.MISSED).sum())
         if missed < ENOUGH:
             return False
@@ -99,7 +99,7 @@ class Driver:
         self._ready: list[Block] = []
         self._waiting: dict[int, list[tuple[Block, set[int]]]] = {}
         for block in blocks:
-            needed = {row for row in block.needed if not self._shelf.done[row]}
+            needed = {row for row in block.needed if not self._results.done[row]}
             if not needed:
                 insort(self._ready, block, key=_turn)
             for row in needed:
@@ -164,16 +164,16 @@ class Driver:
     def _submit(self, blocks: list[Block], tried: int) -> None:
         rows = np.concatenate([block.rows for block in blocks])
         needed = sorted({row for block in blocks for row in block.needed})
-        known = [self._shelf.policies[row] for row in needed if row in self._shelf.policies]
+        known = [self._results.policies[row] for row in needed if row in self._results.policies]
         policies = np.array(known, self._work.policies)
         points = self._points[rows] if len(self._points) else self._points
         values = {name: array[rows] for name, array in self._arrays.items()}
         task = Task(blocks, values, points, policies, self._root, self._verifying)
         crew = self._current()
         if crew.is_here:
-            future = crew.submit(solved, self._work, task, self._shelf.inside)
+            future = crew.submit(solved, self._work, task, self._results.inside)
         else:
-            self._sent, outlet = self._sent or packed(self._work), self._shelf.outlet
+            self._sent, outlet = self._sent or packed(self._work), self._results.outlet
             outlet = outlet if crew.is_local or isinstance(outlet, Shared) else None
             try:
                 future = crew.submit(run, *self._sent, task, outlet)
@@ -245,9 +245,9 @@ class Driver:
             raise ProblemError(f"executor: expected futures of what functions return, got one of {said(done)}")
         rows = done.rows
         if rows.dtype == self._work.type:
-            self._shelf.put(rows, done.policies)
+            self._results.put(rows, done.policies)
         else:
-            self._shelf.adopt(rows["row"], done.policies, done.slot, done.anchors)
+            self._results.adopt(rows["row"], done.policies, done.slot, done.anchors)
         self._left -= len(rows)
         if done.seconds:
             each = done.seconds / len(rows)

@@ -26,13 +26,13 @@ from ddp.errors import (
 )
 from ddp.feedback.policy import names
 from ddp.guesses import as_guess
+from ddp.many.buffers import Memory
 from ddp.many.driver import Driver
 from ddp.many.executors import Executor, crew_of
 from ddp.many.identity import digest, identity_of, varied_of
 from ddp.many.plan import BLOCK, TREE, Block, equals, given, independent, of_shard, points_of, tree_of, with_scouts
 from ddp.many.progress import Reporter
 from ddp.many.rows import ENDINGS, NOMINAL, NONE, STARTS, policy_type, row_type, solution_of
-from ddp.many.shelf import Memory
 from ddp.many.solutions import Solutions
 from ddp.many.store import FORMAT, VERSION, Store, waiting
 from ddp.many.work import Work, packed
@@ -136,11 +136,11 @@ def solve_many(
             plan["verify"] = "where scouts show the need" if verify is None else "all" if verify else "none"
         given_start = digest((start.X, start.U, start.K)) if isinstance(start, Solution) else ""
         if into is None:
-            shelf: Memory | Store = Memory(count, kind)
+            results: Memory | Store = Memory(count, kind)
         else:
             versions = {"mayne": edition(), "numpy": np.__version__, "numba": numba.__version__}
             versions["machine"] = platform.machine()  # results depend on these to the last bit
-            shelf = Store(into, kind, arrays, {
+            results = Store(into, kind, arrays, {
                 "format": FORMAT, "version": VERSION, "problem": identity_of(problem, method),
                 "over": {name: digest(values) for name, values in arrays.items()}, "varied": varied_of(problem, arrays),
                 "plan": plan | {
@@ -150,13 +150,13 @@ def solve_many(
                 "versions": versions, "solver": repr(method), "starts": "; ".join(STARTS),
                 "endings": "; ".join(ENDINGS),
             }, _axes(problem, count))  # fmt: skip
-        already = np.flatnonzero(shelf.done)
+        already = np.flatnonzero(results.done)
         size = f", {_bytes(count * kind.itemsize)}" + (f" into {into}" if into is not None else "")
-        converged, failed = shelf.known("converged", already), np.isnan(shelf.known("cost", already))
+        converged, failed = results.known("converged", already), np.isnan(results.known("cost", already))
         told = len(already), int(converged.sum()), int(failed.sum())
         reporter.begin(f"{count} solves of {_bytes(kind.itemsize)}{size}", *told)
         nominal = start if isinstance(start, Solution) else None
-        if by_tree and not shelf.done.all():
+        if by_tree and not results.done.all():
             with suppress(DDPError):  # samples may be solved where the problem itself is not
                 own = solve(problem, method, throw=False)
                 nominal = own if own.converged else None
@@ -171,15 +171,15 @@ def solve_many(
         if nominal is not None:  # workers know a batch again by what it comes to
             nominal = replace(nominal, seconds=0.0, setup_seconds=0.0, history=())
         work = Work(problem, method, kind, policies, nominal, compiled=count >= FEW)
-        Driver(work, arrays, points, shelf, crew, tries, reporter, root, bool(verify)).run(blocks)
+        Driver(work, arrays, points, results, crew, tries, reporter, root, bool(verify)).run(blocks)
     finally:
         if crew is not None:
             crew.close()
-    shelf.settle()
+    results.settle()
     reporter.end()
-    if isinstance(shelf, Memory):
-        return Solutions(shelf.rows, arrays, problem)
-    return Solutions(shelf.group, arrays, problem, waiting(shelf.path, shelf.group))
+    if isinstance(results, Memory):
+        return Solutions(results.rows, arrays, problem)
+    return Solutions(results.group, arrays, problem, waiting(results.path, results.group))
 
 
 def _axes(problem: Problem, count: int) -> dict[str, Any]:
@@ -288,16 +288,16 @@ def solve_best(
             raise ProblemError(f"guesses[{i}]: {reason}") from None
     near = positive("tolerance", tolerance)
     kind = row_type(problem, ("X", "U", "k", "K", "multipliers", "penalties"), np.float64)
-    shelf, reporter = Memory(len(starts), kind), Reporter(progress, len(starts))
+    results, reporter = Memory(len(starts), kind), Reporter(progress, len(starts))
     crew = crew_of(executor)
     reporter.begin(f"{len(starts)} solves from guesses", 0, 0, 0)
     problem.renew()
     work = Work(problem, method, kind, policy_type(problem, 0), guesses=tuple(starts))
     arrays = {"x0": np.tile(problem.x0, (len(starts), 1))}
-    Driver(work, arrays, np.zeros((0, 0)), shelf, crew, retries, reporter).run(independent(np.arange(len(starts))))
+    Driver(work, arrays, np.zeros((0, 0)), results, crew, retries, reporter).run(independent(np.arange(len(starts))))
     reporter.end()
-    failures = [(i, row["sentence"].decode()) for i, row in enumerate(shelf.rows) if not row["converged"]]
-    return Optima(tuple(_clusters(problem, shelf.rows, near)), tuple(failures))
+    failures = [(i, row["sentence"].decode()) for i, row in enumerate(results.rows) if not row["converged"]]
+    return Optima(tuple(_clusters(problem, results.rows, near)), tuple(failures))
 
 
 def _clusters(problem: Problem, rows: Any, near: float) -> list[Optimum]:

@@ -23,9 +23,9 @@ from numpy.typing import NDArray
 
 from ddp.errors import ProblemError
 from ddp.files import as_path_of, lock, shown
+from ddp.many.buffers import Folder, Parts, writing
 from ddp.many.identity import difference, digest
 from ddp.many.rows import SCALARS, Rows, as_texts
-from ddp.many.shelf import Folder, Parts, writing
 from ddp.protocols import Array
 
 logger = logging.getLogger("mayne")
@@ -62,7 +62,7 @@ def zarr_or_refuse(field: str = "into") -> Any:
 
 
 class Store:
-    """A group and the rows on their way into it; members as of `shelf.Memory`, no rows being in memory."""
+    """A group and the rows on their way into it; members as of `buffers.Memory`, no rows being in memory."""
 
     inside = None
 

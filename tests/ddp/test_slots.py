@@ -9,7 +9,7 @@ import warnings
 import numpy as np
 import pytest
 
-from ddp.many import shelf
+from ddp.many import buffers
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "memfd_create"), reason="the system has no nameless memory")
 
@@ -27,13 +27,13 @@ for slot, own in enumerate((rows[1:], rows)):
 
 @pytest.fixture(autouse=True)
 def _first_batch(monkeypatch):
-    monkeypatch.setattr(shelf, "_idle", [])
-    monkeypatch.setattr(shelf, "_mapped", {})
+    monkeypatch.setattr(buffers, "_idle", [])
+    monkeypatch.setattr(buffers, "_mapped", {})
 
 
 def test_memory_of_a_batch_is_found_by_who_is_told_and_serves_the_next_batch():
     kind, nothing = np.dtype([("row", "<i8"), ("X", "<f8", (3,))]), np.zeros(0, [("row", "<i8")])
-    memory = shelf.Memory(5, kind)
+    memory = buffers.Memory(5, kind)
     memory.put(np.array([(3, np.ones(3))], kind), nothing)
     outlet = pickle.loads(pickle.dumps(memory.outlet))
     subprocess.run([sys.executable, "-c", TAKES, pickle.dumps(outlet).hex()], check=True)
@@ -43,7 +43,7 @@ def test_memory_of_a_batch_is_found_by_who_is_told_and_serves_the_next_batch():
     memory.adopt(np.zeros(0, int), nothing, 1)
     memory.adopt(np.zeros(0, int), nothing, 0)
     memory.close()
-    again, other = shelf.Memory(5, kind), shelf.Memory(5, kind)
+    again, other = buffers.Memory(5, kind), buffers.Memory(5, kind)
     assert again.outlet == outlet
     assert (second := other.outlet) != outlet
     assert outlet.take(1)[0] == 1  # the one that this process has written to
@@ -51,13 +51,13 @@ def test_memory_of_a_batch_is_found_by_who_is_told_and_serves_the_next_batch():
     again.close()  # two are taken: whoever has them may still write to them
     other.close()
     assert outlet.take(1)[0] == -1
-    assert shelf.Memory(5, kind).outlet == second
+    assert buffers.Memory(5, kind).outlet == second
     assert memory.rows["X"][[1, 3, 4], 0].tolist() == [7.0, 1.0, 8.0]
 
 
 def test_memory_of_batches_is_that_of_their_process_and_no_more_than_some_is_kept(monkeypatch):
     kind = np.dtype([("row", "<i8")])
-    memory = shelf.Memory(1, kind)
+    memory = buffers.Memory(1, kind)
     before = memory.outlet
     memory.close()
     with warnings.catch_warnings():
@@ -66,15 +66,15 @@ def test_memory_of_batches_is_that_of_their_process_and_no_more_than_some_is_kep
     if child == 0:
         told = 1
         try:
-            idle = shelf._idle[0]._file
+            idle = buffers._idle[0]._file
             os.dup2(0, idle)  # as a process in the background has it, which has closed all files
-            told = (shelf.Memory(1, kind).outlet == before) | (not os.path.samestat(os.fstat(0), os.fstat(idle)))
+            told = (buffers.Memory(1, kind).outlet == before) | (not os.path.samestat(os.fstat(0), os.fstat(idle)))
         finally:
             os._exit(told)
     assert os.waitpid(child, 0)[1] == 0
-    again = shelf.Memory(1, kind)
+    again = buffers.Memory(1, kind)
     assert again.outlet == before
-    monkeypatch.setattr(shelf, "KEPT", 1 << 12)
+    monkeypatch.setattr(buffers, "KEPT", 1 << 12)
     slot, room = before.take(1 << 14)
     room[:] = 1
     again.adopt(np.zeros(0, int), np.zeros(0, [("row", "<i8")]), slot)
@@ -87,7 +87,7 @@ def test_memory_that_cannot_be_had_leaves_no_file_open(monkeypatch):
     def full(*_):
         raise OSError("no address space")
 
-    monkeypatch.setattr(shelf.mmap, "mmap", full)
+    monkeypatch.setattr(buffers.mmap, "mmap", full)
     open_files = os.listdir("/proc/self/fd")
-    assert shelf.Memory(1, np.dtype([("row", "<i8")])).outlet is None
+    assert buffers.Memory(1, np.dtype([("row", "<i8")])).outlet is None
     assert os.listdir("/proc/self/fd") == open_files

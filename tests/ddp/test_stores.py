@@ -28,9 +28,9 @@ from thorough import cases
 import ddp
 import problems
 from ddp.many import driver
+from ddp.many.buffers import Parts
 from ddp.many.identity import difference, digest, identity_of
 from ddp.many.progress import Progress
-from ddp.many.shelf import Parts
 from problems import pendulum
 
 HERE = Path(__file__).parent

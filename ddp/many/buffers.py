@@ -1,4 +1,4 @@
-"""Shelves: rows of many solves are kept there until all have come, in memory or in files that outlive the process."""
+"""Buffers of results: rows of many solves wait there until all have come, in memory or in files that outlast it."""
 
 import hashlib
 import io
