@@ -24,7 +24,7 @@ from ddp.doubts import tell_doubts
 from ddp.errors import ProblemError, affordable, as_array, instance, positive, positive_integer, settle, suggesting
 from ddp.guesses import Start, kept
 from ddp.machine.aligned import aligned_zeros
-from ddp.machine.parcels import Parcel, locked, packed, unpacked
+from ddp.machine.pickling import Parcel, locked, packed, unpacked
 from ddp.packages import edition
 from ddp.places import Place, number, places_of, resolved, started, varied
 from ddp.protocols import Array, CostFunction, Term

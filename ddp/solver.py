@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ddp.arrivals import second_starts
 from ddp.checkpoint import Checkpoint, Journal
 from ddp.compiling import announce
 from ddp.compiling.interrupts import is_of_interrupt
@@ -25,6 +24,7 @@ from ddp.loop import run
 from ddp.options import DDP, as_solver
 from ddp.parallel.differentiator import Differentiator
 from ddp.parallel.workers import WorkerError, Workers, as_workers, differentiator
+from ddp.posture_guesses import second_starts
 from ddp.problem import Problem
 from ddp.solutions.explanation import is_far, stays
 from ddp.solutions.solution import Solution
@@ -102,11 +102,12 @@ def solve(
 
     A minimum from the default guess may be much dearer than the best one where a joint turns by more than 2.2 rad and
     the end costs more than states alone. Unless it misses a target that is known to be out of reach, a second start
-    follows a straight way to the posture that seems to cost least (`ddp.arrivals.second_starts`). Both together
+    follows a straight way to the posture that seems to cost least (`ddp.posture_guesses.second_starts`). Both together
     take at most three times the iterations of the first, or nine times where the second is cheaper by then. These
     count, and the cheaper minimum is kept; its records come last in ``history``. Where a motion from the default guess
     has stayed at rest, though the cost changes with states, as no control changes it to first order, the second start
-    is a motion by random controls, always the same ones, that costs less (`ddp.arrivals.moving`); up to 512 are tried.
+    is a motion by random controls, always the same ones, that costs less (`ddp.posture_guesses.moving`): up to 512 are
+    tried.
 
     Raises, whatever ``throw`` is, ProblemError for bad input, before any work, or when a term's own code fails;
     UndefinedCostError, which is one, where the cost of the guess is nan: of infinite ones the status tells; SolveError

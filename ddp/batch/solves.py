@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from ddp.arrivals import second_starts
 from ddp.batch.lanes import CONVERGED, COST, DONE, ENDING, EXPECTED, GRADIENT, ITERATIONS, LEFT, ROUNDING
 from ddp.batch.native import LANES, Guess, Native, Results, obstacle
 from ddp.errors import DDPError, ProblemError, as_array
@@ -13,6 +12,7 @@ from ddp.machine.number import WIDTH
 from ddp.many.rows import ARRAYS, Rows, fail, fill, kept_in, said_in
 from ddp.many.rows import ENDINGS as NAMES
 from ddp.options import DDP
+from ddp.posture_guesses import second_starts
 from ddp.problem import Problem
 from ddp.protocols import Array
 from ddp.solutions.explanation import may_be_dear, rests

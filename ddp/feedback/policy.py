@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from ddp.archive import write
 from ddp.costs.batch import durations_of
 from ddp.errors import ProblemError, as_array, at_least_zero
-from ddp.feedback.following import ROUNDING, Steps, follow, follow_at
+from ddp.feedback.compiled_policy import ROUNDING, Steps, follow, follow_at
 from ddp.files import as_path, shown, write_atomically, write_table
 from ddp.protocols import Array
 from ddp.systems.system import Cones, Contraction, System, ability
@@ -23,7 +23,7 @@ from ddp.systems.system import Cones, Contraction, System, ability
 class Policy:
     """Feedback about a reference: ``u = clip(U(t + delay) + du, lower, upper)``.
 
-    du is the vector closest to G_k e, e = x ⊖ X(t), with ``C_k du + D_k e <= b_k``, nearly: see following.py.
+    du is the vector closest to G_k e, e = x ⊖ X(t), with ``C_k du + D_k e <= b_k``, nearly: see compiled_policy.py.
 
     X(t) is ``X_k ⊕ s (X_end_k ⊖ X_k)`` within step k, s the part of it that is over; no step spans an impact.
 
@@ -155,7 +155,7 @@ class Policy:
 
     @cached_property
     def _steps(self) -> Steps | None:
-        """The table of following.py, with what it needs; None where ⊖ is not compiled."""
+        """The table of compiled_policy.py, with what it needs; None where ⊖ is not compiled."""
         if (tracked := ability(self.system, "tracked")) is None:
             return None
         flat, limits = self.G.reshape(len(self.G), -1), 0

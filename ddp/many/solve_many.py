@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 import numba
 import numpy as np
 
-from ddp.arrivals import own_guesses
 from ddp.doubts import logger, tell_doubts
 from ddp.errors import (
     DDPError,
@@ -38,6 +37,7 @@ from ddp.many.store import FORMAT, VERSION, Store, waiting
 from ddp.many.work import Work, packed
 from ddp.options import DDP, as_solver
 from ddp.packages import edition
+from ddp.posture_guesses import own_guesses
 from ddp.problem import Problem
 from ddp.solutions.columns import times
 from ddp.solutions.solution import Solution
@@ -261,8 +261,8 @@ def solve_best(
 
     guesses: each U (N, nu), a pair (X, U), a `Solution` or None, as of `solve`; or how many of the problem's own,
         always the same, in this order: the default, straight ways to the two ends that seem cheapest, such as postures
-        of an arm that reach its target, and to random ends, around what these would violate; see `ddp.arrivals`. The
-        default alone, with a warning, where a function of the problem fails at such ends.
+        of an arm that reach its target, and to random ends, around what these would violate: see `ddp.posture_guesses`.
+        The default alone, with a warning, where a function of the problem fails at such ends.
     tolerance: solutions are the same optimum if their costs differ by no more than this, relative to the cost, and
         their states by no more than its square root, relative to the largest entry; 1e-12 and 1e-6 at least, for costs
         and states that are zero.

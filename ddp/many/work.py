@@ -13,8 +13,8 @@ import numpy as np
 from ddp.batch.solves import Solves
 from ddp.errors import ProblemError
 from ddp.many.buffers import Folder, Outlet, Parts, Shared
-from ddp.many.following import Policies, Tree
 from ddp.many.identity import parts_of
+from ddp.many.neighbours import Policies, Tree
 from ddp.many.plan import Block, Indices
 from ddp.many.rows import Rows, empty_rows
 from ddp.options import DDP

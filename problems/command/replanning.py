@@ -26,7 +26,7 @@ from problems.command import playing, shell
 from problems.command.output import progress, tell
 from problems.command.parameters import parse
 from problems.command.simulating import disturbing, solved, some_numbers
-from problems.interop.following import Follower
+from problems.interop.follower import Follower
 from problems.interop.motion import optional
 from problems.interop.ros_node import run_node
 from problems.play.driven import Driven

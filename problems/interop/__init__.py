@@ -2,7 +2,7 @@
 
 from problems.interop.datasets import episodes, lerobot_table
 from problems.interop.drake import drake_samples, to_drake
-from problems.interop.following import Follower
+from problems.interop.follower import Follower
 from problems.interop.mujoco import from_mujoco, to_mujoco
 from problems.interop.ros import ros_message, to_ros, write_ros
 from problems.interop.ros_node import run_node

@@ -1,4 +1,4 @@
-"""A node of ROS 2 that applies a policy, or plans again, at a rate: all it decides is in `following`."""
+"""A node of ROS 2 that applies a policy, or plans again, at a rate: all it decides is in `follower`."""
 
 import contextlib
 import signal
@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ddp.errors import DDPError, instance, positive
-from problems.interop.following import Follower
+from problems.interop.follower import Follower
 from problems.interop.motion import optional
 
 

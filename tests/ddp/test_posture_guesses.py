@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import ddp
-from ddp import arrivals
-from ddp.arrivals import Ends, own_guesses, straight
+from ddp import posture_guesses
 from ddp.guesses import Motion
+from ddp.posture_guesses import Ends, own_guesses, straight
 from ddp.starts import begun, start_policy
 from dynamics import FunctionDynamics, RobotDynamics, load
 from problems import arm, cartpole
@@ -40,7 +40,7 @@ def linear():
 def test_arrival_costs_of_linear_systems_are_those_of_the_best_motions_there():
     """Two ends differ by as much as least squares over all controls say."""
     problem = linear()
-    system, N, (m, L) = problem.dynamics, problem.horizon, (part[0] for part in arrivals._arrival([problem]))
+    system, N, (m, L) = problem.dynamics, problem.horizon, (part[0] for part in posture_guesses._arrival([problem]))
 
     def motion(u):
         X = system.rollout(problem.x0, u.reshape(N, 2))
@@ -199,7 +199,7 @@ def test_own_guesses_are_as_many_where_costs_are_negative(place, gain):
 def test_ends_without_a_cost_do_not_hide_the_others(monkeypatch):
     first, *others = straight(reach(), Ends(reach()).found()[0])
     found = [first._replace(cost=np.nan), *others]
-    monkeypatch.setattr("ddp.arrivals.straight", lambda problem, ends: found)
+    monkeypatch.setattr("ddp.posture_guesses.straight", lambda problem, ends: found)
     assert len(own_guesses(reach(), 4)) == 4
 
 
@@ -207,7 +207,7 @@ def test_guesses_that_cannot_be_made_are_told(monkeypatch, caplog):
     def fails(problem):
         raise ValueError("too far")
 
-    monkeypatch.setattr("ddp.arrivals.Ends", fails)
+    monkeypatch.setattr("ddp.posture_guesses.Ends", fails)
     assert ddp.solve_best(cartpole.swing_up(), 3, executor=1).best.converged
     assert "guesses: a function of the problem fails elsewhere: 1 of 3 made" in caplog.text
 

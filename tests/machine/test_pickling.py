@@ -8,7 +8,7 @@ from collections import OrderedDict
 import numpy as np
 import pytest
 
-from ddp.machine.parcels import NotPackedError, packed, unpacked
+from ddp.machine.pickling import NotPackedError, packed, unpacked
 from ddp.machine.struct import Struct, integer
 
 numbers = np.arange(24.0).reshape(4, 6)
