@@ -81,7 +81,7 @@ class _Steps(NamedTuple):
     J: Array
 
     def then(self, other: "_Steps") -> "_Steps":
-        """These steps and other ones after them."""
+        """Steps of this and other ones after them."""
         inverse = np.linalg.inv(np.eye(self.A.shape[-1]) + self.C @ other.J)
         gain, back = other.A @ inverse, _transposed(self.A)
         return _Steps(

@@ -275,7 +275,7 @@ def _is_same(one: Solution, other: Solution) -> bool:
 
 
 def _left(solution: Solution) -> tuple[float, float]:
-    """How far it is from a motion that meets constraints, and its cost, to compare solutions."""
+    """Distance from a motion that meets constraints, and the cost, to compare solutions."""
     gap = solution.history[-1].gap if solution.history else np.inf
     return max(solution.violation, gap, TOLERANCE), solution.cost
 

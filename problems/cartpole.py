@@ -37,7 +37,7 @@ def swing_up(
     speed_weight: float = 0.01,
     final_weight: float = 1000.0,
 ) -> Problem:
-    """From hanging at rest to upright at rest, the cart back where it was, in ``horizon * dt`` seconds (2 s).
+    """Swing up from hanging at rest to upright at rest, the cart back where it was, in ``horizon * dt`` seconds (2 s).
 
     Masses [kg], length [m].   control_weight [1/N²]; position_weight on the cart [1/m²] and on the angle
     [1/rad²]; speed_weight on both speeds; final_weight on all four makes the end nearly exact.

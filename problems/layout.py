@@ -93,7 +93,7 @@ def _of_space(space: Space) -> Layout:
 
 
 def scalar_joints(robot: Robot) -> Layout:
-    """Only the angles and lengths of a robot's configuration that are plain numbers."""
+    """Layout of the angles and lengths of a robot's configuration that are plain numbers, alone."""
     return Layout(_joints(robot).flat, _rows(()), _rows((), 4))
 
 

@@ -214,7 +214,7 @@ def with_base(robot: Robot, q: Array, pose: pin.SE3) -> Array:
 
 
 def _base(robot: Robot) -> tuple[int, pin.SE3]:
-    """Where the numbers of the floating base begin in q, and the pose that they count from."""
+    """Place of the floating base's first number in q, and the pose that its numbers count from."""
     b = int(robot.tree.body[robot.floating_dofs[0]])
     return int(robot.tree.iq[b]), robot.model.jointPlacements[b + 1]
 

@@ -61,12 +61,12 @@ class Clearance(RobotConstraint):
 
     @property
     def starts(self) -> Array:
-        """Where obstacles start (K, 3) [m]."""
+        """Starts of obstacles (K, 3) [m]."""
         return self._obstacles[:, COLUMNS["starts"]].copy()
 
     @property
     def ends(self) -> Array:
-        """Where obstacles end (K, 3) [m], spheres where they start."""
+        """Ends of obstacles (K, 3) [m], of spheres their starts."""
         return self._obstacles[:, COLUMNS["ends"]].copy()
 
     @property

@@ -34,7 +34,7 @@ def swing_up(
     speed_weight: float = 0.01,
     final_weight: float = 1000.0,
 ) -> Problem:
-    """From hanging at rest to upright at rest in ``horizon * dt`` seconds (3 s).
+    """Swing up from hanging at rest to upright at rest in ``horizon * dt`` seconds (3 s).
 
     mass [kg], length [m].   control_weight [1/(N m)²] is as large as angle_weight [1/rad²] so that swinging
     back and forth pays; speed_weight [s²/rad²]; final_weight on angle and speed makes the end nearly exact.

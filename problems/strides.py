@@ -164,7 +164,7 @@ def _swings(
 
 
 def _smooth(s: Array) -> Array:
-    """From 0 to 1 without speed nor acceleration at both."""
+    """Rise from 0 to 1 without speed or acceleration at both ends."""
     return s**3 * (10.0 - 15.0 * s + 6.0 * s**2)
 
 
@@ -244,7 +244,7 @@ def _within_limits(robot: Robot, q: Array) -> Array:
 
 
 def straight(velocity: tuple[float, float], turning: float, start: float, end: float, ramp: float = 0.0) -> Motion:
-    """At a constant velocity (forward, left) [m/s] and rate [rad/s] from ``start`` to ``end`` [s]: a line, or an arc.
+    """Line, or arc, at a constant velocity (forward, left) [m/s] and rate [rad/s] from ``start`` to ``end`` [s].
 
     ramp [s]: how long it takes to reach the velocity, half of that before the start, and to stop, half after the end.
     """

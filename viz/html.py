@@ -39,7 +39,7 @@ class Drawn(NamedTuple):
     missing: tuple[str, ...]
 
     def _repr_html_(self) -> str | None:
-        """In a notebook: the page at an address; a file is named."""
+        """Show in a notebook the page at an address; a file is named."""
         if not self.where.startswith("http:"):
             return None
         where = html.escape(self.where)

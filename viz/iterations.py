@@ -64,7 +64,7 @@ class Iterations:
         return len(self.found)
 
     def some(self) -> list[Iterate]:
-        """At most SHOWN of them, the first and the last among them, the closer the earlier they are."""
+        """Choose at most SHOWN of them, the first and the last among them, the closer the earlier they are."""
         found = list(self.found)
         if len(found) <= SHOWN:
             return found

@@ -123,7 +123,7 @@ def _in_turn(imposed: Sequence[set[int]], first: int, count: int) -> dict[int, F
 
 
 def _holding(residual: Any, row: int | None, side: int, first: int, count: int) -> Flags:
-    """At which of ``count`` states from a knot on a row of a constraint, or one side of it, holds the motion."""
+    """Flags of ``count`` states from a knot on: whether a row of a constraint, or one side of it, holds the motion."""
     size = np.abs(residual.multipliers)
     own = size if side == 0 else np.maximum(side * np.asarray(residual.multipliers), 0.0)
     own = own if row is None else own[:, row : row + 1]

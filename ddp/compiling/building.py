@@ -1,4 +1,4 @@
-"""From LLVM's instructions, as numba writes them, to machine code: linked, optimised and emitted by llvmlite."""
+"""Machine code of LLVM's instructions, as numba writes them: linked, optimised and emitted by llvmlite."""
 
 import re
 from functools import lru_cache

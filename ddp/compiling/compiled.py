@@ -33,7 +33,7 @@ from ddp.compiling.obtaining import key_of, making, obtain
 
 @contextmanager
 def uncollected() -> Iterator[None]:
-    """Without the search for cyclic garbage: a compiler makes much, and looking through it is a fifth of compiling.
+    """Switch the search for cyclic garbage off: a compiler makes much, and looking through it is a fifth of compiling.
 
     All of it is young at the end. Collect it there, where Ctrl-C waits: llvmlite's finalisers would lose it.
     """

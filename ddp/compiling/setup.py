@@ -65,12 +65,12 @@ if sys.platform != "win32":
 
 
 def setup_lasting() -> float:
-    """For how long kernels have been loaded or compiled without a break [s]; 0 if none are now."""
+    """Time for which kernels have been loaded or compiled without a break [s]; 0 if none are now."""
     return _setup.lasting()
 
 
 def around_setup(before: Callable[[], None], after: Callable[[], None]) -> None:
-    """From now on, call ``before`` when kernels have to be loaded or compiled, and ``after`` when Python goes on."""
+    """Call, from now on, ``before`` when kernels have to be loaded or compiled, and ``after`` when Python goes on."""
     _setup.entered.append(before)
     _setup.left.append(after)
 

@@ -91,7 +91,7 @@ def residuals(rows: Rows, X: Array, U: Array, multipliers: Array) -> tuple[Resid
 
 
 def violated_by_start(entry: Placed, c: Array) -> float:
-    """How far values c (M, size) of a constraint are beyond bounds that it has, and that knot 0 has not."""
+    """Excess of values c (M, size) of a constraint over bounds that it has, and that knot 0 has not."""
     dropped = np.isinf(entry.lower[0]) & np.isinf(entry.upper[0]) & (entry.start == 0)
     violations = beyond(c[0], entry.constraint.lower, entry.constraint.upper)
     return float(np.abs(violations[dropped]).max(initial=0.0))

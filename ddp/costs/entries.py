@@ -45,7 +45,7 @@ class Entry(NamedTuple):
 
     @property
     def knots(self) -> slice:
-        """Its knots."""
+        """Knots of the term."""
         return slice(self.begin, self.end)
 
     def part(self, begin: int, end: int) -> "Entry":

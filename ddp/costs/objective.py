@@ -55,7 +55,7 @@ class Objective:
         cls, dynamics: System, horizon: int, x0: Array, running: Terms, during: Mapping[range, Terms],
         at: Mapping[int, Terms], terminal: Terms, tried: bool = False,
     ) -> Objective:  # fmt: skip
-        """From what users give, as of `Problem`. Raises ProblemError, naming the term.
+        """Make one of what users give, as of `Problem`. Raises ProblemError, naming the term.
 
         tried: whether all terms are known to fit, so that none is evaluated.
         """
@@ -228,7 +228,7 @@ class Objective:
 
     @cached_property
     def table_with_notes(self) -> cost_table.Table:
-        """These, and the terms that read what the dynamics have noted of their knots."""
+        """Table, with the terms that read what the dynamics have noted of their knots."""
         return np.concatenate([self.table, cost_table.table_of(self._readers)]) if self._readers else self.table
 
     @property

@@ -69,7 +69,7 @@ class AdaptivePolicy:
 
     @property
     def delay(self) -> float:
-        """From a measurement to the control that answers it [s], as believed now."""
+        """Time from a measurement to the control that answers it [s], as believed now."""
         return float(self._delays[self._believed])
 
     def restart(self) -> None:

@@ -130,7 +130,7 @@ def stay_off(U, lower, upper, share, low, high):
 
 @kernel
 def copy(to, place, count):
-    """So many numbers at an address to another."""
+    """Copy so many numbers from an address to another."""
     x, out = floats_at(place), floats_at(to)
     for i in range(count):
         out[i] = x[i]
@@ -171,7 +171,7 @@ def multiply(numbers, factors):
 
 @kernel
 def approach(alpha, place, towards, count):
-    """So many numbers at an address go the fraction alpha of the way to those at another."""
+    """Move so many numbers at an address the fraction alpha of the way to those at another."""
     x, ends = floats_at(place), floats_at(towards)
     for i in range(count):
         x[i] += alpha * (ends[i] - x[i])

@@ -367,7 +367,7 @@ def left_open(p):
 
 @kernel
 def violation(memory):
-    """By how much rows that are elastic, but would not have to give way, miss bounds: at most, and all together."""
+    """Excess over bounds of elastic rows that would not have to give way: the largest, and the sum."""
     p = Memory(memory)
     b, hard = rows_at(p.rows), integers_at(RowMemory(p.rows).hard, (p.M,))
     return row_steps.violation(b.state, b.bounds, b.kind, hard, factors_of(p))

@@ -97,7 +97,7 @@ class Point:
 
     @property
     def violation(self) -> tuple[float, float]:
-        """By how much elastic rows miss their bounds that would not have to: see `row_steps.violation`."""
+        """Excess over bounds of elastic rows that would not have to give way: see `row_steps.violation`."""
         most, total = passes.violation(self._address)
         return float(most), float(total)
 

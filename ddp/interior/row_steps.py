@@ -278,7 +278,7 @@ def errors(rows, bounds, kind, give):
 
 @kernel
 def violation(rows, bounds, kind, hard, factors):
-    """By how much ``hard`` rows (M,) miss their bounds: at most, in their own units where larger, and all together."""
+    """Excess of ``hard`` rows (M,) over their bounds: the largest, in their own units where larger, and the sum."""
     most, total = 0.0, 0.0
     for i in range(len(kind)):
         if hard[i] != 0:

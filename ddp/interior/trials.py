@@ -233,7 +233,7 @@ def values_at(memory):
 
 @kernel
 def violated(p):
-    """By how much the point is beyond a bound of a constraint that is not soft, at most, in the row's own units."""
+    """Largest excess of the point over bounds of constraints that are not soft, in each row's own units."""
     values_at(p.address)
     r, c, most = RowMemory(p.given), array_at(p.values, (p.M,)), 0.0
     b, hard, factors = row_arrays(r), integers_at(r.hard, (p.M,)), factors_of(p)

@@ -126,7 +126,7 @@ def mirror(x, ld):
 
 @kernel
 def add_transposed(x, ld, size):
-    """On and above its diagonal x (size, size) += xᵀ; size is a multiple of eight."""
+    """x (size, size) += xᵀ on and above its diagonal; size is a multiple of eight."""
     x, block = floats_at(x), stack(64)
     for i in range(0, size, WIDTH):
         for j in range(i, size, WIDTH):

@@ -54,7 +54,7 @@ class ByRatio:
         return max(4.0 * mu, self.floor * unit)
 
     def stepped(self, attempt: Attempt, cost: float, failed: float, unit: float) -> float:
-        """By a factor of 1e-3 to 16; not below the geometric mean with what has just failed."""
+        """Change it by a factor of 1e-3 to 16; not below the geometric mean with what has just failed."""
         factor = damping_factor(attempt, cost)
         least = self.floor * unit if factor > 1.0 else 0.0
         return max(factor * attempt.mu, least, math.sqrt(failed * attempt.mu))

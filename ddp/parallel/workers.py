@@ -71,7 +71,7 @@ class Workers:
 
 
 def as_workers(value: Any) -> Workers:
-    """From a number, "auto", "threads:2" or "processes:2", or a `Workers`. Raises ProblemError for anything else."""
+    """Make `Workers` of a number, "auto", "threads:2" or "processes:2"; ProblemError for anything else."""
     if isinstance(value, Workers):
         return value
     if not isinstance(value, str):

@@ -242,7 +242,7 @@ def check_belongs(what: str, solution: Solution, problem: Problem) -> None:
 
 
 def _rounding(solution: Solution) -> float:
-    """How far rounding may have moved a trajectory, relative to its largest entry."""
+    """Distance by which rounding may have moved a trajectory, relative to its largest entry."""
     with np.errstate(all="ignore"):
         single = all(np.array_equal(each, each.astype(np.float32)) for each in (solution.X, solution.U))
     return SINGLE if single else NEAR

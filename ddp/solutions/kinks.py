@@ -60,7 +60,7 @@ def kinks(problem: Problem, X: Array, U: Array, terms: Iterable[tuple[str, Objec
 
 
 def _jumps(at: Callable[[Array], Array], knots: int) -> int:
-    """At how many knots the slope jumps, as a function of shares (knots,) of the way aside, -1 to 1."""
+    """Number of knots at which the slope jumps, as a function of shares (knots,) of the way aside, -1 to 1."""
     a, b = -np.ones(knots), np.ones(knots)
     low, high = at(a), at(b)
     first, largest = np.zeros(knots), max(float(np.abs(low).max()), float(np.abs(high).max()))

@@ -95,7 +95,7 @@ class Solution:
         return f"{line}{TRY}{advice}" if advice else line
 
     def _repr_html_(self) -> str:
-        """In a notebook: its line, and its motion where `viz` draws it, as after ``import mayne``."""
+        """Show in a notebook its line, and its motion where `viz` draws it, as after ``import mayne``."""
         line = f"<p><code>{html.escape(str(self))}</code></p>"
         return line + "".join(drawer(self) for drawer in drawers)
 

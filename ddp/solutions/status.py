@@ -1,4 +1,4 @@
-"""How a solve goes, and why it ended: records of iterations, callbacks that are told; endings, each with a sentence."""
+"""Records of iterations, callbacks that are told of them, and endings of solves, each with a sentence."""
 
 from collections.abc import Sequence
 from enum import Enum

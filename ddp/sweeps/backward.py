@@ -213,7 +213,7 @@ class Backward:
 
     @property
     def state(self) -> tuple[int, int]:
-        """For how many iterates contracted second orders have been kept, -1 for not, and whether gains are a policy."""
+        """Iterates for which contracted second orders have been kept, -1 for none; whether gains are a policy."""
         return -1 if self.age is None else self.age, int(self._followed)
 
     @state.setter

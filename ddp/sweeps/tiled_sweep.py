@@ -68,7 +68,7 @@ def act(p, r, t, rows, blend, mu):
 
 @kernel
 def begin_with_costs(p, r, t, blend):
-    """Where products of knot t are added, an address and a stride: to its costs, or zeros where these are diagonal."""
+    """Address and stride of what products of knot t are added to: its costs, or zeros where these are diagonal."""
     if p.separable[t]:
         return r.zeros, 0
     load_costs(p, r, t, blend)

@@ -281,7 +281,7 @@ def are_regular(robot: Robot, contacts: Sequence[Contact]) -> bool:
 
 
 def directions_of(robot: Robot, contacts: Sequence[Contact], q: ArrayLike) -> tuple[int, int]:
-    """How many directions contacts hold in which joints move them, and how many of these independently."""
+    """Number of directions that contacts hold and joints move them in, and how many of these are independent."""
     rows = [np.zeros((0, robot.nv))]
     for contact in contacts:
         for J in contact.jacobian(robot, q).reshape(-1, 3, robot.nv):

@@ -55,7 +55,7 @@ def checked(system: PhasedDynamics) -> None:
 
 
 def standing(system: PhasedDynamics) -> dict[str, NDArray[np.bool_]]:
-    """For each frame, whether it is in contact at each knot (N,); at an impact, as in the phase that it begins."""
+    """Flags of each frame, true at each knot (N,) of contact; at an impact, as in the phase that it begins."""
     checked(system)
     found = {contact.frame: np.zeros(system.knots, bool) for phase in system.phases for contact in phase.contacts}
     for phase, knots in zip(system.phases, stretches(system.phases), strict=True):

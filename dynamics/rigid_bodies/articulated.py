@@ -126,7 +126,7 @@ def no_wrenches(x):
 
 @kernel
 def place(tree, q, v, w):
-    """From the root on: R, p, s, v, a⁰."""
+    """Place bodies, from the root on: R, p, s, v, a⁰."""
     nothing, g = spread(0.0, v[0]), tree.gravity
     still = (nothing, nothing, nothing, nothing, nothing, nothing)
     falling = sub6(still, part6(g, 0))
@@ -179,7 +179,7 @@ def forward_dynamics(tree, q, v, tau, fext, w, qdd):
 
 @kernel
 def articulate(tree, tau, fext, w):
-    """From the leaves on: U, d, u under torques and wrenches, see ``forward_dynamics``; returns the smallest pivot."""
+    """Make U, d, u, from the leaves on, under torques and wrenches, see ``forward_dynamics``; the smallest pivot."""
     pivot = spread(np.inf, tau[0])
     for b in range(tree.nb - 1, -1, -1):
         iv, parent, v, a = tree.iv[b], tree.parent[b], w.v[b], w.a[b]
@@ -243,7 +243,7 @@ def released(w, k, U, D, u, I, f, pivot):
 
 @kernel
 def accelerate(tree, w, qdd):
-    """From the root on: q'' and Δa."""
+    """Make q'' and Δa, from the root on."""
     for b in range(tree.nb):
         iv, nothing = tree.iv[b], spread(0.0, qdd[0])
         if is_free(tree, b):

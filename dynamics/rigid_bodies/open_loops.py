@@ -1,5 +1,5 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
-"""How far loops are open in many configurations, and at which rates they open."""
+"""Gaps of loops in many configurations, and the rates at which they open."""
 
 import numpy as np
 

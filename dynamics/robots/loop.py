@@ -161,7 +161,7 @@ def _is_on_branch(m: Mechanism, whole: Sequence[Loop], q: Array) -> bool:
 
 
 def _approached(m: Mechanism, loops: Sequence[Loop], q: Array) -> Array:
-    """Where Levenberg's method leads from q to close loops: steps (JᵀJ + |e|²)⁻¹ Jᵀ e, of Newton's method in the end.
+    """Configuration to which Levenberg's steps (JᵀJ + |e|²)⁻¹ Jᵀ e, Newton's in the end, lead from q to close loops.
 
     They do not run along what redundant loops leave free, where J has a small singular value (Yamashita & Fukushima
     2001). Lengths are measured in one of the robot's, so that units do not matter. Steps turn by .5 rad at most.

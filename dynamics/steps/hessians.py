@@ -141,7 +141,7 @@ def assemble(tree, kind, h, nu, nz, zy, ld, x, H, out):
 
 @kernel
 def add_joint(iv, nj, lc, C, D, nz, ld, rows, bent, H):
-    """On and above its diagonal H += ηᵀ (C η + Dᵀ δq) + δqᵀ D η of one joint, η its ``rows``.
+    """H += ηᵀ (C η + Dᵀ δq) + δqᵀ D η of one joint, on and above its diagonal; η: its ``rows``.
 
     C, D: vectors of rows of lc numbers.
     """

@@ -69,7 +69,7 @@ def loadable() -> tuple[list[Listed], list[str]]:
 
 @contextmanager
 def _unannounced() -> Iterator[None]:
-    """Without warnings of what a model leaves out: they are for whoever uses that robot."""
+    """Silence warnings of what a model leaves out: they are for whoever uses that robot."""
     logger = logging.getLogger("mayne")
     before = logger.level
     logger.setLevel(logging.ERROR)

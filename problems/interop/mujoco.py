@@ -58,7 +58,7 @@ def from_mujoco(robot: Robot, model: Any, qpos: ArrayLike, qvel: ArrayLike | Non
 
 
 def _matched(robot: Robot, model: Any) -> StateMap:
-    """Where each joint of the robot has its numbers in qpos and in qvel."""
+    """Places of each joint's first numbers in qpos and in qvel."""
     joints = motion.joints_of(robot)
     if not all(hasattr(model, name) for name in ("jnt_type", "jnt_qposadr", "jnt_dofadr", "njnt", "qpos0")):
         raise ProblemError(f"model: expected a mujoco.MjModel, got {said(model)}")

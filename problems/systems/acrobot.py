@@ -24,7 +24,7 @@ def acrobot(x: Any, u: Any) -> Any:
 
 
 def swing_up(horizon: int = 50, dt: float = 0.1) -> Problem:
-    """From hanging at rest to upright at rest in 5 s, with trajax' steps (Euler) and weights.
+    """Swing up from hanging at rest to upright at rest in 5 s, with trajax' steps (Euler) and weights.
 
     Their cost is a sum over steps, so that running weights are a tenth of a second's.
     """

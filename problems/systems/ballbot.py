@@ -58,7 +58,7 @@ def driven(dt: float) -> Augmented:
 
 
 def roll_away(distance: float = 1.0, yaw: float = 0.5, horizon: int = 200, dt: float = 0.01) -> Problem:
-    """From rest at the origin to rest ``distance`` [m] ahead and aside, turned by ``yaw`` [rad], in 2 s."""
+    """Roll from rest at the origin to rest ``distance`` [m] ahead and aside, turned by ``yaw`` [rad], in 2 s."""
     system = driven(dt)
     goal = np.array([distance, distance, yaw, *np.zeros(7)])
     away = StateCost(system.system, goal, np.array([100.0, 100.0, *[500.0] * 3, 100.0, 100.0, *[50.0] * 3]))

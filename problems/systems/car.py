@@ -40,7 +40,7 @@ def parked(x: Any, u: Any) -> Any:
 
 
 def parking(horizon: int = 500, seed: int = 0) -> Problem:
-    """From (1, 1), heading away, into a place at the origin, in 15 s; the guess is small and random, of a seed."""
+    """Park from (1, 1), heading away, in a place at the origin, in 15 s; the guess is small and random, of a seed."""
     system = FunctionDynamics(rolling, 4, 2)
     guess = 0.1 * np.random.default_rng(seed).normal(size=(horizon, 2))
     limits = np.array([0.5, 2.0])
@@ -73,7 +73,7 @@ class Arrived:
 
 
 def past_circles(horizon: int = 100, seconds: float = 5.0) -> Problem:
-    """From (0, 0) to (3, 3), heading along x there and here, past three circles, as in Altro's example."""
+    """Drive from (0, 0) to (3, 3), heading along x at both, past three circles, as in Altro's example."""
     system = ContinuousDynamics(dubins, 3, 2, seconds / horizon, "rk4")
     goal = np.array([3.0, 3.0, 0.0])
     effort, away = ControlCost(np.zeros(2), np.full(2, 0.5)), StateCost(system, goal, np.ones(3))

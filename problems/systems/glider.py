@@ -34,7 +34,7 @@ def glider(x: Any, u: Any) -> Any:
 
 
 def perch(horizon: int = 80, dt: float = 0.01) -> Problem:
-    """From 3.5 m before the perch at 7 m/s to the perch at 45 degrees and almost no speed, in 0.8 s.
+    """Glide from 3.5 m before the perch at 7 m/s to the perch at 45 degrees and almost no speed, in 0.8 s.
 
     The elevator's speed is limited as Drake's is.
     """

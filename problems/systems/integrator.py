@@ -35,7 +35,7 @@ class Final:
 
 
 def reach(horizon: int = 250, dt: float = 0.01) -> Problem:
-    """From rest at 0 to rest at 2 m: weights, horizon (2.5 s) and goal of OCS2's example."""
+    """Move from rest at 0 to rest at 2 m: weights, horizon (2.5 s) and goal of OCS2's example."""
     system, goal = ContinuousDynamics(point_mass, 2, 1, dt, "rk4"), np.array([2.0, 0.0])
     effort, away = ControlCost(np.zeros(1), np.array([0.01])), StateCost(system, goal, np.full(2, 0.1))
     return Problem(system, [effort, away], [Final(FINAL, goal)], np.zeros(2), horizon)
@@ -68,7 +68,7 @@ def _missed(distance: float, x: Any, u: Any) -> Any:
 
 
 def quickest(distance: float = 2.0, price: float = 0.1, horizon: int = 100) -> Problem:
-    """From rest to rest at a distance [m] in a time that is free, each ½ m²/s⁴ of effort costing ``price``.
+    """Move from rest to rest at a distance [m] in a time that is free, each ½ m²/s⁴ of effort costing ``price``.
 
     Time T is a state that no step changes, ``x' = x + (T / N) f(x, u)``, and that is free at the start: its logarithm,
     so that it is positive whatever steps are tried. The minimum is at T⁴ = 18 price distance² N² / (N² - 1), and 4/3 of

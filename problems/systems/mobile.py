@@ -56,7 +56,7 @@ def _beside(robot: Robot, before: int, after: int) -> Equipment:
 def reach(
     robot: checks.RobotLike = "ur5", position: ArrayLike = (1.5, 1.0, 0.8), horizon: int = 100, dt: float = 0.05
 ) -> Problem:
-    """From a posture at rest to a place [m] that the arm alone cannot reach, and rest there, in 5 s.
+    """Reach from a posture at rest for a place [m] beyond the arm's own reach, and rest there, in 5 s.
 
     Controls: the cart's speed [m/s] and turning [rad/s], and the joints' rates [rad/s].
     """
@@ -92,7 +92,7 @@ def driven(robot: checks.RobotLike = "ur5", height: float = 0.4) -> Robot:
 def drive(
     robot: checks.RobotLike = "ur5", position: ArrayLike = (1.5, 1.0, 0.8), horizon: int = 100, dt: float = 0.02
 ) -> Problem:
-    """From a posture at rest to a place [m] that the arm alone cannot reach, and rest there, in 2 s.
+    """Reach from a posture at rest for a place [m] beyond the arm's own reach, and rest there, in 2 s.
 
     Controls: torques [N m] of the joints and the two wheels, which roll without slipping; the right one's contact gives
     way along the axle, where the left one's holds already.

@@ -44,7 +44,7 @@ class Fuel:
 
 
 def landing(horizon: int = 60, seconds: float = 75.0) -> Problem:
-    """From 2 km aside and 1.5 km up, 100 m/s away and 75 m/s down, to rest at the origin with as much mass as can be.
+    """Land from 2 km aside and 1.5 km up, 100 m/s away and 75 m/s down, at rest at the origin with most mass left.
 
     It never goes below the ground.
     """

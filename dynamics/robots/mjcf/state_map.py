@@ -17,7 +17,7 @@ Pairs = list[tuple[int, int]]
 
 
 class StateMap:
-    """Where the numbers of a robot's states are among MuJoCo's.
+    """Places of the numbers of a robot's states among MuJoCo's.
 
     v (2, nv): places of velocities, the robot's and MuJoCo's.   circles: of each angle that is kept by cosine and sine
     its first number in q, and its number in qpos.   free: of each free base its first numbers in q, v, qpos and qvel,
