@@ -7,6 +7,9 @@ With parameters θ (P,), z = (dx, du), the Hessian H of the Lagrangian, and chan
 is swept backward as in Riccati's recursion, with a column of linear terms for each θ and each ν of a constraint that
 does not give way, D = 0. The minimum is a quadratic form in (dx_0, θ, ν), stationary in ν. What gives way is a cost.
 It is written for clarity, for one trajectory at a time.
+
+States, controls, constraints and the cost may be in any units. Numbers are compared after `compliances` of controls and
+constraints have made them comparable: those change with the units as what they are compared with does.
 """
 
 from typing import NamedTuple
@@ -19,12 +22,17 @@ from ddp.protocols import Array
 NOTHING = 1e-15
 """Share of the largest eigenvalue of a matrix that is none."""
 
+ROUNDING = 1e-12
+"""Constraints reach nowhere if by no more than this share of what their reach is a sum of; and costs are not curved
+along a control where that is no more than this share of their curvature at other knots."""
+
 
 class Quadratic(NamedTuple):
     """A linear-quadratic problem about an optimum, but for what depends on parameters.
 
     A (N, n, n), B (N, n, nu), H (N+1, nz, nz).   free (N, nu): controls that no limit holds.
     C (N+1, nz, a): of the constraints that hold, each at its knot.   give (a,): D, how far they give way.
+    yields (N, nu), reach (a,): compliances of controls and constraints, see `compliances`.
     """
 
     A: Array
@@ -33,6 +41,8 @@ class Quadratic(NamedTuple):
     free: NDArray[np.bool_]
     C: Array
     give: Array
+    yields: Array
+    reach: Array
 
 
 class Slopes(NamedTuple):
@@ -59,7 +69,7 @@ class Response(NamedTuple):
 
 def response(about: Quadratic, by: Slopes) -> Response:
     """Find the response of a linear-quadratic problem to its parameters; controls that act on nothing stay."""
-    (A, B, H, free, C, give), (c, S, r, F, held) = about, by
+    (A, B, H, free, C, give, yields, reach), (c, S, r, F, held) = about, by
     (N, n, nu), P, a = B.shape, r.shape[1], len(give)
     moves = bool(held.any())
     form = np.zeros((P, P))
@@ -69,20 +79,18 @@ def response(about: Quadratic, by: Slopes) -> Response:
         cross = np.einsum("kip,kiq->pq", du, c[:, n:])
         form += cross + cross.T + np.einsum("kip,kiq->pq", du, bent[:, n:])
         c, S, r = c + bent, S + B @ held, r + np.einsum("kia,kip->ap", C[:, n:], du)
-    hard = give == 0.0
-    size = np.abs(C).max(axis=(0, 1), initial=1e-150)
-    convex = np.abs(np.einsum("kii->ki", H)).mean() / size**2  # where constraints alone make Hessians positive definite
-    price = np.where(hard, convex, 1.0 / np.where(hard, 1.0, give))
+    hard, moved = give == 0.0, reach > 0.0
+    price = 1.0 / np.where(hard, np.where(moved, reach, np.inf), give)  # constraints alone may make Hessians definite
     priced = C * price
     H, c = H + priced @ C.transpose(0, 2, 1), c + priced @ r
     form += r.T @ (price[:, None] * r)
     V, v, M, K, k = _swept(
-        A, B, H, np.concatenate([c, C * hard], axis=2), np.concatenate([S, np.zeros((N, n, a))], axis=2), free
+        A, B, H, np.concatenate([c, C * hard], axis=2), np.concatenate([S, np.zeros((N, n, a))], axis=2), free,
+        np.sqrt(yields.max(axis=0)),
     )  # fmt: skip
     v_F = F.T @ v
     crossed = M[P:, :P] + hard[:, None] * r + v_F[:, P:].T
-    among = np.outer(size, size)  # constraints may be in any units
-    nu_of = -(_inverse(M[P:, P:] / among) / among) @ crossed
+    nu_of = -_inverse(M[P:, P:], np.sqrt(price) * hard) @ crossed
     form += M[:P, :P] + F.T @ V @ F + v_F[:, :P] + v_F[:, :P].T + crossed.T @ nu_of
     k = k[:, :, :P] + k[:, :, P:] @ nu_of
     dX, dU = np.zeros((N + 1, n, P)), np.zeros((N, nu, P))
@@ -94,8 +102,58 @@ def response(about: Quadratic, by: Slopes) -> Response:
     return Response(dX, dU + held, nu_of + price[:, None] * (along + r), form)
 
 
-def _swept(A: Array, B: Array, H: Array, c: Array, S: Array, free: NDArray[np.bool_]) -> tuple[Array, ...]:
-    """Sweep backward: V, v, M of the minimum ½ dx_0ᵀ V dx_0 + dx_0ᵀ v θ + ½ θᵀ M θ, and K, k of du = K dx + k θ."""
+def compliances(A: Array, B: Array, H: Array, free: NDArray[np.bool_], C: Array) -> tuple[Array, Array]:
+    """Compliances of controls (N, nu) and of constraints (a,): their change at a multiplier of one, roughly.
+
+    A control yields by one over the curvature of the cost along it, other controls kept. Constraints reach as far as
+    such changes of all controls, each for itself, add up to. 0: what is held, and what changes no cost or constraint.
+    """
+    curved = _curvature(A, B, np.abs(np.einsum("kii->ki", H)))
+    bent = curved > ROUNDING * curved.max(axis=0)
+    yields = np.divide(1.0, curved, out=np.zeros_like(curved), where=free & bent)
+    reach, flat = _reach(A, B, C, yields), free & ~bent
+    if flat.any():  # constraints alone tell how far these controls go, if anything does
+        size = np.square(np.abs(C).max(axis=(0, 1), initial=1e-150))
+        weights = np.divide(1.0, reach, out=np.zeros_like(reach), where=reach > 0.0)
+        curved = _curvature(A, B, C**2 @ (weights if weights.any() else 1.0 / size))
+        yields = np.divide(1.0, curved, out=yields, where=flat & (curved > 0.0))
+        reach = _reach(A, B, C, yields)
+    return yields, reach
+
+
+def _reach(A: Array, B: Array, C: Array, yields: Array) -> Array:
+    """How far constraints (a,) reach by controls that yield."""
+    (N, n), spread = B.shape[:2], np.zeros((B.shape[1], B.shape[1]))
+    reach, sums = np.zeros((2, C.shape[2]))
+    for t in range(N + 1):
+        by_states = C[t, :n]
+        reach += (by_states * (spread @ by_states)).sum(axis=0)
+        sums += (np.abs(by_states) * (np.abs(spread) @ np.abs(by_states))).sum(axis=0)
+        if t < N:
+            by_controls = yields[t] @ C[t, n:] ** 2
+            reach, sums = reach + by_controls, sums + by_controls
+            spread = A[t] @ spread @ A[t].T + B[t] * yields[t] @ B[t].T
+    return np.where(reach > ROUNDING * sums, reach, 0.0)
+
+
+def _curvature(A: Array, B: Array, diagonal: Array) -> Array:
+    """Curvature (N, nu) along each control of the sum of squares with Hessians ``diagonal`` (N+1, nz)."""
+    N, n, nu = B.shape
+    curved = np.zeros((N, nu))
+    along = np.diag(diagonal[N, :n])
+    for t in reversed(range(N)):
+        curved[t] = diagonal[t, n:] + (B[t] * (along @ B[t])).sum(axis=0)
+        along = np.diag(diagonal[t, :n]) + A[t].T @ along @ A[t]
+    return curved
+
+
+def _swept(
+    A: Array, B: Array, H: Array, c: Array, S: Array, free: NDArray[np.bool_], units: Array
+) -> tuple[Array, ...]:
+    """Sweep backward: V, v, M of the minimum ½ dx_0ᵀ V dx_0 + dx_0ᵀ v θ + ½ θᵀ M θ, and K, k of du = K dx + k θ.
+
+    units (nu,): of controls.
+    """
     (N, n, nu), P = B.shape, c.shape[2]
     V, v, M = H[N, :n, :n], c[N, :n], np.zeros((P, P))
     K, k = np.zeros((N, nu, n)), np.zeros((N, nu, P))
@@ -105,7 +163,7 @@ def _swept(A: Array, B: Array, H: Array, c: Array, S: Array, free: NDArray[np.bo
         u = n + moved
         M += S[t].T @ V @ S[t] + S[t].T @ v + v.T @ S[t]
         Q, q = H[t] + BF.T @ V @ BF, c[t] + BF.T @ (v + V @ S[t])
-        inverse = _inverse(Q[np.ix_(u, u)])  # controls of impacts act on nothing
+        inverse = _inverse(Q[np.ix_(u, u)], units[moved])  # controls of impacts act on nothing
         K[t, moved], k[t, moved] = -inverse @ Q[u, :n], -inverse @ q[u]
         V, v = Q[:n, :n] + Q[:n, u] @ K[t, moved], q[:n] + Q[:n, u] @ k[t, moved]
         V = 0.5 * (V + V.T)  # or else rounding grows from knot to knot
@@ -113,8 +171,9 @@ def _swept(A: Array, B: Array, H: Array, c: Array, S: Array, free: NDArray[np.bo
     return V, v, 0.5 * (M + M.T), K, k
 
 
-def _inverse(S: Array) -> Array:
-    """Pseudo-inverse of a symmetric matrix, as that of NumPy, which takes several times as long for few rows."""
-    values, axes = np.linalg.eigh(S)
+def _inverse(S: Array, units: Array) -> Array:
+    """Pseudo-inverse of a symmetric matrix in units (n,), as that of NumPy, which takes several times as long."""
+    among = np.outer(units, units)
+    values, axes = np.linalg.eigh(among * S)
     some = np.abs(values) > NOTHING * np.abs(values).max(initial=0.0)
-    return np.asarray((axes[:, some] / values[some]) @ axes[:, some].T)
+    return np.asarray(among * ((axes[:, some] / values[some]) @ axes[:, some].T))

@@ -29,7 +29,7 @@ from ddp.errors import ProblemError, numbers, said
 from ddp.problem import Problem
 from ddp.protocols import Array
 from ddp.solutions.numbers import PLAIN, Number
-from ddp.solutions.response import Quadratic, Slopes, response
+from ddp.solutions.response import Quadratic, Slopes, compliances, response
 from ddp.solutions.status import Status
 from ddp.systems.structure import blocks_of
 from ddp.tracing.function import space_of
@@ -43,10 +43,6 @@ a number that it may be, for some are divided by; and numbers that count as zero
 
 ALONG = 1e-3
 """Step of differences along tangents of states, which are smooth."""
-
-HELD = 1e-5
-"""Constraints with a multiplier hold where they are nearer to their bound than this, or than its share of the largest
-force, relative to 1 and the bound."""
 
 PAID = 1.0 - 1e-3
 """Multipliers of soft constraints are their price where they are larger than this share of it."""
@@ -145,10 +141,12 @@ class Optimum:
         self._F = np.concatenate([d.A, d.B], axis=2)
         self._side = self._at_limits(d.lz)
         self.paid = np.abs(y) > PAID * problem.rows.cap if problem.constrained else np.zeros(0, bool)
-        self.rows, C = self._holding(float(np.abs(d.lz).max()))
+        some, C = self._pushing()
+        yields, reach = compliances(d.A, d.B, H, self._side == 0, C)
+        holds = self._holding(some, reach)
+        self.rows, give = some[holds], problem.rows.compliance[some[holds]] if len(some) else np.zeros(0)
         self.knots = self._places(self.rows)[0]
-        give = problem.rows.compliance[self.rows] if problem.constrained else np.zeros(0)
-        self.quadratic = Quadratic(d.A, d.B, H, self._side == 0, C, give)
+        self.quadratic = Quadratic(d.A, d.B, H, self._side == 0, C[:, :, holds], give, yields, reach[holds])
 
     def by(self, number: Number) -> tuple[Slopes, Array, Array]:
         """Slopes by a number's tangents (p,), and derivatives of the least cost (p,) and of prices paid (., p)."""
@@ -225,24 +223,25 @@ class Optimum:
         self._slope, side = holding(self._F[:, :, self._n :], lz, self.costate, *limits)
         return side
 
-    def _holding(self, largest: float) -> tuple[NDArray[np.int64], Array]:
-        """Rows (a,) that hold, and their C: equalities, and what has a multiplier and is at its bound, or gives way.
-
-        largest: the largest slope of the Lagrangian.
-        """
+    def _pushing(self) -> tuple[NDArray[np.int64], Array]:
+        """Rows (a,) that may hold, and their C: equalities, and what has a multiplier, less than its price."""
         if not self._problem.constrained:
             return np.zeros(0, np.int64), np.zeros((self._N + 1, self._F.shape[2], 0))
-        rows, y = self._problem.rows, self._y
-        c = rows.values(self._X, self._U)
-        bound = np.where(y > 0.0, rows.upper, rows.lower)
-        with np.errstate(invalid="ignore"):
-            short = np.copysign(1.0, y) * (bound - c) / np.maximum(1.0, np.abs(bound))
-        some = np.flatnonzero((rows.equal | (y != 0.0)) & ~rows.free & ~self.paid)
-        C = self._jacobian(some)
-        push = np.abs(y[some]) * np.abs(C).max(axis=(0, 1), initial=0.0) / max(largest, np.finfo(float).tiny)
-        near = short[some] <= np.maximum(HELD, push)  # loose tolerances leave what holds further away
-        holds = (rows.equal | (rows.compliance > 0.0))[some] | near
-        return some[holds], C[:, :, holds]
+        rows = self._problem.rows
+        some = np.flatnonzero((rows.equal | (self._y != 0.0)) & ~rows.free & ~self.paid)
+        return some, self._jacobian(some)
+
+    def _holding(self, some: NDArray[np.int64], reach: Array) -> NDArray[np.bool_]:
+        """Which rows of some (a,) hold: equalities, what gives way, and what would leave its bound without multiplier.
+
+        reach (a,): their compliances. Loose tolerances leave what holds away from its bound, by less than that.
+        """
+        if not len(some):
+            return np.zeros(0, bool)
+        rows, y = self._problem.rows, self._y[some]
+        c, high = rows.values(self._X, self._U)[some], y > 0.0
+        short = np.where(high, rows.upper[some] - c, c - rows.lower[some])
+        return (rows.equal | (rows.compliance > 0.0))[some] | (short <= np.abs(y) * reach)
 
     def _jacobian(self, some: NDArray[np.int64]) -> Array:
         """C (N+1, nz, a) of some rows (a,)."""

@@ -307,3 +307,15 @@ def test_bodies_without_mass_have_none_that_could_vary():
     along = np.array([0.0, 1.0])
     by = agrees(problem, "masses", lambda d: system.masses + d, along, 1e-3)
     assert by.cost[0] == 0.0 != by.cost[1]
+
+
+@pytest.mark.parametrize("unit", [1.0, 2.0**-20])
+@pytest.mark.parametrize("horizon", [2, 4])
+def test_controls_that_cost_nothing_follow_what_constraints_ask_of_them(horizon, unit):
+    def step(x, u):
+        return np.array([x[0] + 0.1 * x[1] + 0.02 * np.sin(x[1]), x[1] + 0.1 * np.tanh(u[0] / unit)])
+
+    running = [lambda x, u: 0.01 * (x[1] - 0.05) ** 2] if horizon > 2 else []
+    end = ddp.Equality(lambda x, u: x - np.array([0.005, 0.01]))
+    problem = ddp.Problem(FunctionDynamics(step, 2, 1), running, [], np.zeros(2), horizon, terminal_constraints=[end])
+    agrees(problem, "x0", lambda d: d, np.array([1.0, -0.5]), 1e-4)

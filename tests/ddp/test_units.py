@@ -7,6 +7,7 @@ import pytest
 
 import ddp
 from ddp import checkpoint
+from ddp.differences import POINTS, WEIGHTS
 from dynamics import FunctionDynamics
 from tests.ddp.systems import cartpole_step, pendulum_step
 
@@ -161,3 +162,46 @@ def test_rows_in_tiny_units_of_states_in_tiny_units_hold():
     assert ddp.solve(replace(slow(np.ones(2), 1.0), constraints=[])).X[:, 1].max() > 0.85
     assert found.violation <= 1e-7 * row
     assert found.cost == pytest.approx(plain.cost, rel=1e-6)
+
+
+def found_again(problem, along, step=1e-5):
+    """Derivatives of states and controls along a change of x0, by optima that are found again."""
+    precise = ddp.DDP(tolerance=1e-14)
+    best = ddp.solve(problem, precise)
+    ends = [ddp.solve(problem.starting_at(problem.x0 + point * step * along), precise, best) for point in POINTS]
+    return [np.tensordot(WEIGHTS, [getattr(end, name) - getattr(best, name) for end in ends], axes=1) / step
+            for name in ("X", "U")]  # fmt: skip
+
+
+def between(states=1.0, controls=1.0, cost=1.0, rows=1.0):
+    """A mass in the plane that has to pass a disc and to come to rest, in other units of all that it is made of."""
+    s, c, goal, h = np.ones(4) * states, np.ones(2) * controls, np.array([1.0, 0.6, 0.0, 0.0]), 0.1
+
+    def step(x, u):
+        return s * np.concatenate([(x / s)[:2] + h * (x / s)[2:], (x / s)[2:] + h * u / c])
+
+    return ddp.Problem(
+        FunctionDynamics(step, 4, 2), [lambda x, u: 0.01 * cost * ((u / c) @ (u / c))], [],
+        s * [-1.0, -0.1, 0.0, 0.0], 30, control_limits=(-1.1 * c, 1.1 * c),
+        constraints=[ddp.Inequality(lambda x, u: rows * ((x / s)[:2] @ (x / s)[:2]), lower=0.16 * rows)],
+        terminal_constraints=[ddp.Equality(lambda x, u: (x / s - goal)[:2]), ddp.Equality(lambda x, u: x[2:])],
+    )  # fmt: skip
+
+
+FOREIGN = [
+    (on_rails, {"states": MIXED, "control": 2.0**-20}, "control"),
+    (on_rails, {"states": MIXED, "cost": 2.0**10, "rows": 2.0 ** np.array([-12.0, 17.0, 0.0, -9.0, 4.0])}, "control"),
+    (turning, {"controls": 2.0 ** np.array([17.0, -24.0])}, "controls"),
+    (between, {"states": 2.0 ** np.array([-3.0, 8.0, 5.0, -6.0]), "controls": 2.0 ** np.array([18.0, -11.0]),
+               "cost": 2.0**10, "rows": 2.0**-10}, "controls"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("make", "changes", "of_controls"), FOREIGN, ids=["rails", "rows", "turning", "between"])
+def test_sensitivities_in_any_units_are_those_of_optima_that_are_found_again(make, changes, of_controls):
+    plain, problem = make(**({"controls": 1.0} if make is turning else {})), make(**changes)
+    s, c = changes.get("states", 1.0), changes.get(of_controls, 1.0)
+    along = np.cos(np.arange(problem.dynamics.n))
+    by = ddp.solve(problem).sensitivity("x0")
+    for own, seen in zip((by.dX @ (s * along) / s, by.dU @ (s * along) / c), found_again(plain, along), strict=True):
+        np.testing.assert_allclose(own, seen, atol=1e-5 * np.abs(seen).max())
