@@ -13,6 +13,8 @@ that is given, least squares of what is missed come first, and the cost then.
 
 Sweeps in which rows weigh 1 / δ have these gains as δ goes to zero. But with numbers, δ has to be much smaller than
 C_u Q_uu⁻¹ C_uᵀ, and 1e16 times δ much larger, at all knots: gains of a rail, or a landing, were wrong by a tenth.
+
+Whether numbers are rounding is judged in units of states and controls that tell how far these move: see scaling.py.
 """
 
 from typing import TYPE_CHECKING
@@ -23,14 +25,16 @@ from ddp.compiling.kernel import kernel
 from ddp.constraints.row_table import BEGIN, COLUMNS, DIAGONAL, END, NUMBER, ROW, SIZE, WIDTH
 from ddp.interior.passes import condense, sweep
 from ddp.interior.row_steps import COMPLIANCE, EQUAL, FREE, PRICE
+from ddp.interior.scaling import units_of
 from ddp.machine.addresses import integers_at
 from ddp.protocols import Array
 
 if TYPE_CHECKING:
     from ddp.interior.point import Point
 
-ROUNDING = 1e-11
-"""Numbers that are smaller, relative to what they are sums of, are zero."""
+ROUNDING, CLOSE = 1e-11, 1e-9
+"""Numbers that are smaller, relative to what they are sums of, are zero; derivatives before a step that changes
+controls by a smaller share serve after it."""
 
 
 @kernel
@@ -76,7 +80,7 @@ def reflect(W, first, stop, begin, end, size, order):
 
 
 @kernel
-def gather(table, J, binds, t, W, rows, size):
+def gather(table, J, binds, t, units, W, rows, size):
     """Add the rows of knot t that bind to W after so many others, and to sizes of columns; how many there are then."""
     for e in table:
         if e[BEGIN] <= t < e[END]:
@@ -86,7 +90,8 @@ def gather(table, J, binds, t, W, rows, size):
                 if binds[e[ROW] + first + r]:
                     W[rows] = 0.0
                     for j in range(width):
-                        W[rows, columns[r if e[DIAGONAL] else j]] = J[e[NUMBER] + width * (first + r) + j]
+                        c = columns[r if e[DIAGONAL] else j]
+                        W[rows, c] = units[c] * J[e[NUMBER] + width * (first + r) + j]
                     largest = 0.0
                     for c in range(len(size)):
                         largest = max(largest, abs(W[rows, c]))
@@ -97,16 +102,16 @@ def gather(table, J, binds, t, W, rows, size):
 
 
 @kernel
-def pull_back(W, first, rows, A, B, size, L):
+def pull_back(W, first, rows, A, B, units, size, L):
     """Rows of W := its rows from the first on, of x', as those of x and u, x' = A x + B u; how many there are.
 
-    Rounding grows as what it is of.   L (nz, nz): working memory.
+    Rounding grows as what it is of.   units (nz,): in which W is, see `eliminate`.   L (nz, nz): working memory.
     """
     (n, nu), left, before, after, level = B.shape, rows - first, 0.0, 0.0, size[0]
     for i in range(left):
         for j in range(n):
-            L[i, j] = W[first + i, j]
-            before = max(before, abs(L[i, j]))
+            before = max(before, abs(W[first + i, j]))
+            L[i, j] = W[first + i, j] / units[j]
     size[:] = 0.0
     for i in range(left):
         W[i] = 0.0
@@ -115,11 +120,13 @@ def pull_back(W, first, rows, A, B, size, L):
                 W[i, j] += L[i, l] * A[l, j]
             for j in range(nu):
                 W[i, n + j] += L[i, l] * B[l, j]
+        for j in range(n + nu):
+            W[i, j] *= units[j]
         for j in range(n):
             after = max(after, abs(W[i, j]))
     for l in range(n if left > 0 else 0):
         for j in range(nu):
-            size[n + j] = max(size[n + j], level * abs(B[l, j]))
+            size[n + j] = max(size[n + j], level * abs(B[l, j]) * units[n + j] / units[l])
     for j in range(n if left > 0 else 0):
         size[j] = level * after / before
     return left
@@ -171,17 +178,17 @@ def substitute(A, B, lz, S, row):
 
 
 @kernel
-def eliminate(table, J, binds, A, B, lz, held, S, W, M):
+def eliminate(table, J, binds, A, B, lz, units, held, S, W, M):
     """Solve the rows (m,) that bind for controls, which are ``held`` (N, nu) from then on; others may be before.
 
     S (N, nu, nz): u = S (x, v), v the controls that are left. Where any are solved for A, B, lz become those by x, v.
-    Returns these knots.   W (., nz), M (nz, nz): working memory.
+    Returns these knots.   units (nz,): of x and u, of W and while S is found.   W (., nz), M (nz, nz): working memory.
     """
     N, n, nu = B.shape
     size, order, knots, count = np.zeros(n + nu), np.empty(n + nu, np.int64), np.empty(N, np.int64), 0
-    done, left = 0, reflect(W, 0, gather(table, J, binds, N, W, 0, size), 0, n, size, order)
+    done, left = 0, reflect(W, 0, gather(table, J, binds, N, units, W, 0, size), 0, n, size, order)
     for t in range(N - 1, -1, -1):
-        rows = gather(table, J, binds, t, W, pull_back(W, done, left, A[t], B[t], size, M), size)
+        rows = gather(table, J, binds, t, units, W, pull_back(W, done, left, A[t], B[t], units, size, M), size)
         for i in range(nu):
             if held[t, i] != 0.0:
                 W[:rows, n + i] = 0.0
@@ -200,6 +207,9 @@ def eliminate(table, J, binds, A, B, lz, held, S, W, M):
                         total -= W[i, order[n + l]] * S[t, order[n + l] - n, j]
                     S[t, order[n + i] - n, j] = total / W[i, order[n + i]]
         left = reflect(W, done, rows, 0, n, size, order)
+        for i in range(nu):
+            for j in range(n + nu):
+                S[t, i, j] *= units[n + i] / units[j]
         if done > 0:
             substitute(A[t], B[t], lz[t], S[t], M[0])
             knots[count] = t
@@ -225,7 +235,9 @@ def lead(knots, S, k, K):
 
 
 def exact_gains(point: "Point", blend: float, known: bool) -> tuple[Array, Array] | None:
-    """k (N, nu), K (N, nu, n) at a point, with a share of the exact Hessian; known: whether its derivatives are.
+    """k (N, nu), K (N, nu, n) at a point, with a share of the exact Hessian; known: whether its derivatives may be.
+
+    They are if the last step was short.
 
     None where no constraint binds but those that give way, so that gains are exact anyway; and where no sweep succeeds.
     """
@@ -240,7 +252,9 @@ def exact_gains(point: "Point", blend: float, known: bool) -> tuple[Array, Array
     b.kind[:] = np.where(held & gives, EQUAL, FREE)
     if not binds.any():
         return None
-    if not known:
+    units = units_of(point.problem, d, point.X, point.U, even=True)
+    still = np.abs(point.u) <= CLOSE * (units[d.A.shape[1] :] + np.abs(point.U).max(axis=0))
+    if not (known and still.all()):
         point.differentiate()
         point.contract()
     b.y[:] = y
@@ -251,7 +265,7 @@ def exact_gains(point: "Point", blend: float, known: bool) -> tuple[Array, Array
     h.held[:] = sweeps.held if point.boxed else np.sign(y[first:]).reshape(N, nu) if point.limited else 0.0
     h.A[:], h.B[:], h.separable[:] = d.A, d.B, sweeps.separable
     S, M, W = np.zeros((N, nu, n + nu)), np.empty((n + nu, n + nu)), np.empty((n + int(table[:, SIZE].sum()), n + nu))
-    knots = eliminate(table, place.own["J"], binds, h.A, h.B, d.lz, h.held, S, W, M)
+    knots = eliminate(table, place.own["J"], binds, h.A, h.B, d.lz, units, h.held, S, W, M)
     for H in [d.exact] * (blend > 0.0) + [d.lzz] * (blend < 1.0):
         turn(knots, H, h.separable, d.diagonal, S, M)
     h.separable[knots] = 0

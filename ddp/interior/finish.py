@@ -16,7 +16,7 @@ from ddp.interior import row_steps
 from ddp.interior.active import closing
 from ddp.interior.course import END, SOLVED, START, lowered
 from ddp.interior.elimination import exact_gains
-from ddp.interior.ending import BEGUN, BEST, CLOSE, ENDS, FORESEES, GOES_ON, NEAREST, ROUNDS, begin, restore, run
+from ddp.interior.ending import BEGUN, BEST, ENDS, FORESEES, GOES_ON, NEAREST, ROUNDS, begin, restore, run
 from ddp.interior.iteration import record_of
 from ddp.interior.memory import MOST
 from ddp.interior.point import INSIDE, Point
@@ -87,8 +87,7 @@ def finish(
         point.bounds = point.place.imposed
         point.do(restore, BEST)
         contraction = NONE if s.share == 0.0 else GIVEN
-        known = not s.astray and np.abs(point.u).max() <= CLOSE * (1.0 + np.abs(point.U).max())
-        gains = exact_gains(point, s.share, known) if exact else None
+        gains = exact_gains(point, s.share, not s.astray) if exact else None
         k, K = gains or (own["kept_k"].copy(), own["kept_K"].reshape(point.backward.policy[1].shape).copy())
         return Finished(Sweep(k, K, np.nan, -s.change, s.gradient, -1, contraction), s.share == 1.0)
     point.barrier = barrier

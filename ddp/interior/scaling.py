@@ -47,12 +47,13 @@ def ones(problem: Problem) -> Array:
     return np.ones(problem.dynamics.n + problem.dynamics.nu)
 
 
-def units_of(problem: Problem, d: Derivatives, X: Array, U: Array) -> Array:
+def units_of(problem: Problem, d: Derivatives, X: Array, U: Array, even: bool = False) -> Array:
     """Units (nz,) of states and controls, powers of two, where a solve begins, with derivatives d.
 
     They tell how far these move there, or what costs as much as all does; of controls no more than limits let be; of
     states that are still and cost nothing, by how far controls move them. One where all are ordinary, or any state all
     but nothing beside itself, as where a motion begins at its goal; and for manifolds, whose units are known.
+    even: whether those near one are not one where others are far from it.
     """
     system, n = problem.dynamics, problem.dynamics.n
     flat = system.nx == n
@@ -76,7 +77,8 @@ def units_of(problem: Problem, d: Derivatives, X: Array, U: Array) -> Array:
     size[:n] = size[:n] if flat else 1.0
     if (ordinary | ((low <= size) & (size <= high))).all():
         return ones(problem)
-    return np.where((size < NEAR_ONE[0]) | (size > NEAR_ONE[1]), np.exp2(np.round(np.log2(size))), 1.0)
+    far = even | (size < NEAR_ONE[0]) | (size > NEAR_ONE[1])
+    return np.where(far, np.exp2(np.round(np.log2(size))), 1.0)
 
 
 def weights_of(problem: Problem, d: Derivatives) -> Array:

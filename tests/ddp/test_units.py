@@ -205,3 +205,39 @@ def test_sensitivities_in_any_units_are_those_of_optima_that_are_found_again(mak
     by = ddp.solve(problem).sensitivity("x0")
     for own, seen in zip((by.dX @ (s * along) / s, by.dU @ (s * along) / c), found_again(plain, along), strict=True):
         np.testing.assert_allclose(own, seen, atol=1e-5 * np.abs(seen).max())
+
+
+def slow(states=1.0, control=1.0):
+    """A pendulum that goes to an angle, no faster than so, in other units."""
+    s, aim = np.ones(2) * states, np.array([1.0, 0.0])
+    limit = ddp.Inequality(lambda x, u: x[1] / s[1], upper=0.8)
+    system = FunctionDynamics(lambda x, u: s * pendulum_step(x / s, u / control), 2, 1, dt=0.03)
+    end = [lambda x, u: 500.0 * ((x / s - aim) @ (x / s - aim))]
+    return ddp.Problem(system, [lambda x, u: 0.05 * (u[0] / control) ** 2], end, np.zeros(2), 50, constraints=[limit])
+
+
+def come_to_rest(states=1.0, control=1.0):
+    """A mass that comes to rest elsewhere, no faster than so, in other units."""
+    s, h = np.ones(2) * states, 0.1
+    system = FunctionDynamics(
+        lambda x, u: s * np.array([x[0] / s[0] + h * x[1] / s[1], x[1] / s[1] + h * u[0] / control]), 2, 1
+    )
+    return ddp.Problem(
+        system, [lambda x, u: 0.1 * (u[0] / control) ** 2], [], np.zeros(2), 26,
+        control_limits=(-1.2 * control, 1.2 * control),
+        constraints=[ddp.Inequality(lambda x, u: x[1] / s[1], upper=0.62)],
+        terminal_constraints=[ddp.Equality(lambda x, u: x / s - np.array([1.0, 0.0]))],
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(("make", "states", "control"), [
+    (slow, 2.0 ** np.array([-6.0, 4.0]), 2.0**-17), (slow, 2.0 ** np.array([20.0, -9.0]), 2.0**12),
+    (come_to_rest, 2.0 ** np.array([10.0, -28.0]), 2.0**-27),
+], ids=["slow", "slow in large units", "to rest"])  # fmt: skip
+def test_gains_where_constraints_bind_are_the_same_in_any_units(make, states, control):
+    plain, found = ddp.solve(make()), ddp.solve(make(states, control))
+    size = np.abs(plain.K).max(axis=(1, 2), keepdims=True)
+    assert (np.abs(found.K * states / control - plain.K) <= 1e-5 * size).all()
+    by, along = found.sensitivity("x0"), np.array([1.0, -0.5]) * states
+    np.testing.assert_allclose(found.K[0] @ along / control, found_again(make(), along / states)[1][0], rtol=1e-5)
+    np.testing.assert_allclose(found.K[0], by.dU[0], atol=1e-6 * np.abs(by.dU[0]).max())
