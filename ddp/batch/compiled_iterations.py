@@ -230,8 +230,8 @@ class CompiledIterations:
             return False
         if backward.system is self._system:
             return True
-        self._system, self._routines = None, None  # whose memory is free for the next ones
-        routines = routines_of(problem, True)
+        before, self._system, self._routines = self._routines, None, None
+        routines = routines_of(problem, True, before)
         if routines is None:
             return False
         self._system, self._routines = backward.system, routines

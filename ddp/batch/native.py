@@ -59,10 +59,10 @@ def obstacle(problem: Problem, solver: DDP) -> str:
     return f"dynamics of {type(problem.dynamics).__name__}"
 
 
-def routines_of(problem: Problem, alone: bool = False) -> Routines | None:
-    """Routines of a problem's dynamics, with memory of their own; None if there are none."""
+def routines_of(problem: Problem, alone: bool = False, before: Routines | None = None) -> Routines | None:
+    """Routines of a problem's dynamics, see `Abilities`; None if there are none."""
     make = ability(problem.dynamics, "routines")
-    return None if make is None else make(problem.horizon, alone)
+    return None if make is None else make(problem.horizon, alone, before)
 
 
 def obstacle_but_dynamics(problem: Problem, solver: DDP) -> str:

@@ -7,6 +7,7 @@ a row for each knot, or none where no term reads any.
 """
 
 from collections.abc import Iterable
+from struct import pack, unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +27,7 @@ NO_NOTES, NONE = np.zeros((0, 0)), np.zeros((0, 5), np.int64)
 def table_of(rows: Iterable[tuple[CompiledCost, int, int, float]]) -> Table:
     """The table of terms, their knots and what multiplies them; the caller keeps the terms alive."""
     found = [
-        [term.address, term.context, begin, end, np.float64(weight).view(np.int64)] for term, begin, end, weight in rows
+        (term.address, term.context, begin, end, *unpack("q", pack("d", weight))) for term, begin, end, weight in rows
     ]
     return np.array(found, dtype=np.int64).reshape(-1, 5)
 

@@ -7,8 +7,7 @@ once a knot; at the end of the horizon u is zeros.
 """
 
 import reprlib
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Self
@@ -30,23 +29,31 @@ class TermError(Exception):
         self.row = row
 
 
-@contextmanager
-def naming(name: str, knots: slice) -> Iterator[None]:
+class naming:  # noqa: N801 -- called like a function, at every solve: as a generator it takes three times as long
     """Turn the failure of a term's or a constraint's own code into a ProblemError that names it and the knot."""
-    try:
-        yield
-    except TermError as failure:
-        knot = min(knots.start + failure.row, knots.stop - 1)  # differences have several rows beside one knot
-        raise ProblemError(f"{name}: {failure} at knot {knot}{line_of(failure.__cause__)}") from failure.__cause__
-    except ProblemError as failure:
-        raise ProblemError(f"{name}: {failure}") from failure
-    except DDPError:
-        raise
-    except Exception as failure:
-        where = f"at knots {knots.start} to {knots.stop - 1}"
-        raise ProblemError(
-            f"{name}: raised {type(failure).__name__}: {failure} {where}{line_of(failure)}"
-        ) from failure
+
+    __slots__ = "_knots", "_name"
+
+    def __init__(self, name: str, knots: slice) -> None:
+        self._name, self._knots = name, knots
+
+    def __enter__(self) -> None:
+        """Do nothing."""
+
+    def __exit__(self, kind: Any, failure: BaseException | None, trace: Any) -> None:
+        if failure is None:
+            return
+        name, knots = self._name, self._knots
+        if isinstance(failure, TermError):
+            knot = min(knots.start + failure.row, knots.stop - 1)  # differences have several rows beside one knot
+            raise ProblemError(f"{name}: {failure} at knot {knot}{line_of(failure.__cause__)}") from failure.__cause__
+        if isinstance(failure, ProblemError):
+            raise ProblemError(f"{name}: {failure}") from failure
+        if isinstance(failure, Exception) and not isinstance(failure, DDPError):
+            where = f"at knots {knots.start} to {knots.stop - 1}"
+            raise ProblemError(
+                f"{name}: raised {type(failure).__name__}: {failure} {where}{line_of(failure)}"
+            ) from failure
 
 
 @dataclass(frozen=True, eq=False)

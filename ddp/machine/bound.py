@@ -21,7 +21,7 @@ from ddp.machine.written import address
 class Bound:
     """A C function of kernels, at ``address``, with its arguments bound, at ``context``.
 
-    make, key: ``make(*key, outline)`` gives the C function for arguments of an `outline_of`.
+    make, key: ``make(*key, outline)`` gives the C function for arguments of an outline, see `read`.
     arguments: numbers, arrays, structs, other bound functions, and tuples of these; copied where they must be.
 
     Pickles have the arguments alone; they are bound again where an address is asked for.
@@ -33,9 +33,10 @@ class Bound:
 
     @cached_property
     def _here(self) -> tuple[int, int, Any]:
+        found: list[int] = []
         kept: list[Any] = []
-        words = array("q", words_of(self._arguments, kept))
-        function = self._make(*self._key, outline_of(self._arguments))
+        function = self._make(*self._key, read(self._arguments, found, kept))
+        words = array("q", found)
         return function.address, words.buffer_info()[0], (words, kept, function)
 
     @property
@@ -66,7 +67,7 @@ class Bound:
 def c_function(template: Callable[..., Any], outline: Any, **kernels: Any) -> Any:
     """Compile a template ``(context, block, order, first)`` whose module has these kernels for some of its names.
 
-    bound: another name there, of what reads the kernels' arguments, of this `outline_of`, at ``context``.
+    bound: another name there, of what reads the kernels' arguments, of this outline, at ``context``.
     """
     kind = kind_of(outline)
     described = f"{[f'{one.__module__}.{one.__name__}' for one in kernels.values()]} {kind}"
@@ -74,44 +75,32 @@ def c_function(template: Callable[..., Any], outline: Any, **kernels: Any) -> An
     return callback(specialised(template, name, bound=reader_of(kind), **kernels))
 
 
-def words_of(value: Any, kept: list[Any]) -> list[int]:
-    """A value as words: of an array its address and shape, of a tuple those of its parts; ``kept`` holds the arrays."""
-    words: list[int] = []
-    _add_words(value, words, kept)
-    return words
+def read(value: Any, words: list[int], kept: list[Any]) -> Any:
+    """Add the words of a value: of an array its address and shape, of a tuple those of its parts.
 
-
-def _add_words(value: Any, words: list[int], kept: list[Any]) -> None:
-    if isinstance(value, tuple):
-        for part in value:
-            _add_words(part, words, kept)
-    elif isinstance(value, np.ndarray):
-        array = np.ascontiguousarray(value)
-        kept.append(array)
-        words += (address(array), *array.shape)
-    elif isinstance(value, Struct):
-        kept.append(value)
-        words.append(value.start)  # kernels see its own type
-    elif isinstance(value, Bound):
-        kept.append(value)
-        words += value._here[:2]
-    else:
-        words.append(int(np.float64(value).view(np.int64)) if isinstance(value, float) else int(value))
-
-
-def outline_of(value: Any) -> Any:
-    """Everything that decides about the type that kernels see of a value, quick to make and to compare.
-
+    Returns the value's outline: all that decides about the type that kernels see of it, quick to make and to compare.
     Terms are bound at every step of some horizons: numba's own `typeof` takes ten times as long, and hashes of its
-    types several times.
+    types several times.   kept: takes what addresses point to.
     """
     if isinstance(value, np.ndarray):
-        return value.dtype.char, value.ndim
+        array = value if value.flags.c_contiguous else np.ascontiguousarray(value)
+        kept.append(array)
+        start = address(array) if array.flags.writeable else array.ctypes.data  # which `address` would find out late
+        words += (start, *array.shape)
+        return array.dtype.char, array.ndim
     if isinstance(value, tuple):
-        return type(value), *map(outline_of, value)
+        return type(value), *[read(part, words, kept) for part in value]
+    if isinstance(value, Struct):
+        kept.append(value)
+        words.append(value.start)  # kernels see its own type
+        return type(value)
     if isinstance(value, Bound):
+        kept.append(value)
+        words += value._here[:2]
         return tuple, int, int
-    return type(value) if isinstance(value, Struct) else float if isinstance(value, float) else int
+    is_real = isinstance(value, float)
+    words.append(int(np.float64(value).view(np.int64)) if is_real else int(value))
+    return float if is_real else int
 
 
 def kind_of(outline: Any) -> Any:

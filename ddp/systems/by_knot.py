@@ -139,7 +139,7 @@ class ByKnot(ABC):
         """Compiled steps, see `system.Abilities`; None where Python is called."""
         return None if self.traced is None else self.traced.stepping
 
-    def routines(self, count: int, alone: bool = False) -> Routines | None:
+    def routines(self, count: int, alone: bool = False, before: Routines | None = None) -> Routines | None:
         """Compiled work on trajectories, see `system.Abilities`; None where Python is called, or steps are implicit."""
         return self.traced.routines(count) if isinstance(self.traced, TracedFunction) else None
 

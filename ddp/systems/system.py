@@ -307,10 +307,11 @@ class Abilities(Protocol):
     def stepping(self, count: int, lanes: int) -> Stepping | None:
         """Compiled steps of ``count`` knots, of which the first so many ``lanes`` are looked at; None for none."""
 
-    def routines(self, count: int, alone: bool = False) -> Routines | None:
+    def routines(self, count: int, alone: bool = False, before: Routines | None = None) -> Routines | None:
         """Compiled routines for trajectories of ``count`` knots, with memory of their own; None if there are none.
 
         alone: whether for one problem and not for many, for which robots have code of their own.
+        before: routines that nothing calls any more, of any system, whose memory these may take.
         """
 
     def contract_batch(self, record: Array, weight: Array, out: Array) -> None:

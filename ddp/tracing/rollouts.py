@@ -11,7 +11,7 @@ import numpy as np
 from ddp.compiling.kernel import call_contraction, callback, inline, kernel
 from ddp.machine.addresses import array_at, integers_at
 from ddp.machine.aligned import aligned_zeros
-from ddp.machine.bound import c_function, outline_of, words_of
+from ddp.machine.bound import c_function, read
 from ddp.machine.declared import each
 from ddp.machine.fields import Fields, vector
 from ddp.machine.following import eight_of, follower, lanes_at, strayer, where_moved
@@ -253,6 +253,8 @@ def routines_of(step: Stepping, space: Space, nu: int, N: int, first: Any, B: An
     """
     motion = motion_of(step, space, nu, N)
     given = motion.address, step.parameters, first, B, second
+    found: list[int] = []
     kept: list[Any] = []
-    words = np.array(words_of(given, kept), dtype=np.int64)
-    return Routines(functions_of(outline_of(given)), words.ctypes.data, (words, kept, motion, step, space))
+    functions = functions_of(read(given, found, kept))
+    words = np.array(found, dtype=np.int64)
+    return Routines(functions, words.ctypes.data, (words, kept, motion, step, space))

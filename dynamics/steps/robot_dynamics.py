@@ -180,7 +180,7 @@ class RobotDynamics(SteppedRobot):
     def implicit(self) -> bool:
         return self.integrator in schemes.IMPLICIT
 
-    def routines(self, count: int, alone: bool = False) -> Routines | None:
+    def routines(self, count: int, alone: bool = False, before: Routines | None = None) -> Routines | None:
         """Compiled work on trajectories, where all bodies are rigid and steps are not implicit."""
         if self.robot.is_hybrid or self.implicit:
             return None
@@ -189,7 +189,7 @@ class RobotDynamics(SteppedRobot):
         return routines_of(
             self._scheme, self._modes, self._tree, self._modes_from(0, count).copy(), *rooms,
             self._room_of_batches if blockwise else self._room_of_contractions,
-            self._written if blockwise else None, alone, not self._one_of_many,
+            self._written if blockwise else None, alone, not self._one_of_many, before,
         )  # fmt: skip
 
     def check_state(self, field: str, x: ArrayLike) -> None:

@@ -9,7 +9,7 @@ for 2 s of the compiler, 6 for a UR5 and 14 for a panda, while others worked bes
 
 from collections import namedtuple
 from functools import cache, partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +24,7 @@ from ddp.machine.following import follower, lanes_at, strayer, where_moved
 from ddp.machine.memory import address_of
 from ddp.machine.struct import Struct, integer, integers
 from ddp.machine.trajectories import Lengths, Trajectory, rolled_out
-from ddp.machine.written import address, filled
+from ddp.machine.written import address, filled, point_to
 from ddp.systems.system import Routines
 from dynamics.geometry.configuration import difference_state, integrate_state
 from dynamics.robots.tree import Tree
@@ -215,16 +215,33 @@ def _compiled(
     return written_out(function) if unrolled else callback(function, whole=True)
 
 
+class Owner(NamedTuple):
+    """Memory of routines, and everything else that they point to.
+
+    of: numbers and the scheme that memory and C functions depend on.
+    """
+
+    work: Work
+    of: tuple[Any, ...]
+    others: tuple[Any, ...]
+
+
 def routines_of(
     scheme: Scheme, modes: Modes, tree: Tree, schedule: NDArray[np.int64], tracking: int, expanding: int,
-    contracting: int, groups: NDArray[np.int64] | None, alone: bool, own: bool,
+    contracting: int, groups: NDArray[np.int64] | None, alone: bool, own: bool, before: Routines | None = None,
 ) -> Routines:  # fmt: skip
     """The routines of a robot without contacts, with memory of their own.
 
     tracking .. contracting: rows of eight numbers that its kernels take.   groups: of blocks, None for none.
     alone: whether they are for one problem, and of all robots; or for many, and compiled for this robot if ``own`` code
-        is worth it.
+        is worth it.   before: routines whose memory they take, if it is as large.
     """
+    written = np.zeros(0, dtype=np.int64) if groups is None else groups
+    of = id(scheme), alone, len(schedule), tracking, expanding, contracting, groups is None, len(written)
+    if alone and before is not None and isinstance(before.owner, Owner) and before.owner.of == of:
+        work = before.owner.work
+        point_to(work, modes=modes.start, schedule=address(schedule), groups=address(written))
+        return before._replace(owner=Owner(work, of, (before.owner.others[0], schedule, written, modes)))
     following = straying = 0
     if not alone:
         nx = tree.nq + tree.nv
@@ -232,7 +249,6 @@ def routines_of(
         straying = following + 2 * nx + 2 * tree.nv + modes.nu
     rows = {"rollouts": straying, "tracks": tracking if alone else 0, "expansions": expanding}
     rooms, places = carved({name: (count, 8) for name, count in rows.items()} | {"contractions": (contracting, 8)})
-    written = np.zeros(0, dtype=np.int64) if groups is None else groups
     work = filled(
         Work, modes=modes.start, schedule=schedule, **places, tracking=tracking, expanding=expanding,
         contracting=contracting, groups=address(written), grouped=len(written),
@@ -254,4 +270,4 @@ def routines_of(
         name: partial(_compiled, template, tuple(parts.items()), content, count, unrolled.get(name, False))
         for name, template, count in moves
     }
-    return Routines(functions, work.address, (work, rooms, written, modes))
+    return Routines(functions, work.address, Owner(work, of, (rooms, schedule, written, modes)))

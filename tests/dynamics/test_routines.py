@@ -99,3 +99,29 @@ def test_robots_of_varied_masses_share_their_code():
     varied = [system.varied(factor * system.masses) for factor in (1.1, 1.2)]
     made = [one.routines(N) for one in (*varied, pickle.loads(pickle.dumps(varied[0])))]
     assert len({one.address("expand") for one in made}) == 1
+
+
+def test_routines_in_the_memory_of_others_compute_the_same_bits(rng):
+    robot = random_tree(0, bodies=3)
+    system = dynamics.RobotDynamics(robot, 0.01)
+    X = np.array([np.concatenate(random_state(robot, rng)[:2]) for _ in range(N + 1)])
+    U, weights = rng.normal(size=(N, system.nu)), rng.normal(size=(N, system.n))
+    before = system.routines(N, True)
+    first = differentiated(before, system, X, U, weights)
+    for other in (system.varied(1.3 * system.masses), dynamics.RobotDynamics(robot, 0.02)):
+        expected = differentiated(other.routines(N, True), other, X, U, weights)
+        made = other.routines(N, True, before)
+        assert made.context == before.context
+        found, before = differentiated(made, other, X, U, weights), made
+        assert all(map(np.array_equal, found, expected))
+        assert not np.array_equal(found[0], first[0])
+
+
+@pytest.mark.parametrize(
+    ("bodies", "integrator", "count", "alone"),
+    [(4, "euler", N, True), (3, "rk4", N, True), (3, "euler", N + 1, True), (3, "euler", N, False)],
+)
+def test_routines_take_no_memory_of_other_sizes(bodies, integrator, count, alone):
+    before = dynamics.RobotDynamics(random_tree(0, bodies=3), 0.01, integrator="euler").routines(N, True)
+    other = dynamics.RobotDynamics(random_tree(0, bodies=bodies), 0.01, integrator=integrator)
+    assert other.routines(count, alone, before).context != before.context
