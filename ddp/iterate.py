@@ -39,8 +39,9 @@ class Iterate:
     gaps (N, n): f(X_k, U_k) ⊖ X_{k+1}, zeros once they are closed.   gap: the largest component of any.
     resolution: the spacing of floating-point numbers at the total cost, once it is differentiated: no smaller decrease
         can be represented.
-    given: whether the guess has states of its own.   bound: where states are imposed, the cost of the motion that
-        follows from the guess, see `recall`; infinite where it has none, or constraints count.
+    given: whether states are the guess's own.   bound: the cost of ``motion``, above which `recall` goes back to it:
+        of the one that follows from the guess where states are imposed, or see `return_above`; infinite where there is
+        none, or constraints count.
     start: which states it began with, in words.   guess: what it began with, until something else is known.
     obstacle: why the guess has no finite cost, in words; None if it has one.
     multipliers (m,): of constraints, where a method finds them that needs no Lagrangian as a cost.
@@ -175,8 +176,12 @@ class Iterate:
             self.gap = 0.0
         self.evaluate()
 
+    def return_above(self, cost: float, X: Array, U: Array) -> None:
+        """Let `recall` go back to a motion from before gaps were opened, as soon as rollouts lead to more than that."""
+        self.motion, self.bound, self.given = (X.copy(), U.copy()), cost, False
+
     def recall(self) -> bool:
-        """Go back to the motion that follows from the guess, where imposed states have led to a higher cost.
+        """Go back to the motion that was known before gaps were open, where these have led to a higher cost.
 
         States that are given may cost more on the way to a lower cost, as long as gaps are open.
         """

@@ -127,6 +127,8 @@ def handed_over(descent: Descent) -> End:
     last, few = len(descent.history) >= solver.max_iterations, free and len(descent.history) <= begun + AT_ONCE
     if cost < iterate.cost or (iterate.gap >= starts.CLOSED if last else few):
         iterate.arrive(*reached)
+    elif not reached[2].any():
+        iterate.return_above(cost, *reached[:2])
     descent.went_back()
     return end if last and iterate.X is not reached[0] else descent.run(solver.tolerance, solver.max_iterations)
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from commands import fails_with, mayne
+from test_handover import hanging
 
 import ddp
 import problems
@@ -122,6 +123,7 @@ def interrupted(problem, solver, guess, file, end):
 @pytest.mark.parametrize(("made", "options"), [
     (lambda: (pendulum.swing_up(horizon=40), None), {}), (lambda: (cartpole.swing_up(horizon=80), None), {}),
     (lambda: (cartpole.swing_up(pole_mass=3.0), None), {}), (imposed, {}), (falling, {"max_iterations": 45}),
+    (lambda: (hanging(3, 2.0, 75), None), {"max_iterations": 20}),
     (limited, {}), (limited, {"step": "linear"}), (constrained, {}), (constrained, {"step": "rollout"}), (fenced, {}),
     (in_units, {}), (on_a_rail, {"max_iterations": 90}), (warm, {}), (named("arm/reach"), {}),
     (named("car/parking"), {}), (named("quadruped/bound"), {}),
