@@ -59,11 +59,11 @@ class LiftedTerm:
 
     def expand(self, X: Array, U: Array, weight: float, exact: bool, l: Array, lz: Array, lzz: Array) -> None:
         """Add weight times value, gradient and Hessian."""
-        (x, u), nz = self.system.inner(X, U), self.system.system.n + self.system.system.nu
+        (x, u, G), nz = self.system.inner_and_slopes(X, U), self.system.system.n + self.system.system.nu
         slope, bend = np.zeros((len(X), nz)), np.zeros((len(X), nz, nz))
         self.term.expand(x, u, weight, exact, l, slope, bend)
-        lz += self.system.pulled_slopes(X, U, slope[:, None])[:, 0]
-        lzz += self.system.pulled_bends(X, U, slope, bend, exact)
+        lz += self.system.pulled_slopes(G, slope[:, None])[:, 0]
+        self.system.pull_bends(X, U, G, slope, bend, exact, lzz)
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,13 +92,16 @@ class LiftedConstraint:
 
     def jacobian(self, X: Array, U: Array) -> Array:
         """``∂c/∂z`` (M, size, nz)."""
-        return self.system.pulled_slopes(X, U, self.constraint.jacobian(*self.system.inner(X, U)))
+        x, u, G = self.system.inner_and_slopes(X, U)
+        return self.system.pulled_slopes(G, self.constraint.jacobian(x, u))
 
     def curvature(self, X: Array, U: Array, weight: Array) -> Array:
         """``Σ_i weight_i ∂²c_i/∂z²`` (M, nz, nz)."""
-        inner = self.system.inner(X, U)
-        slope = np.einsum("ki,kij->kj", weight, self.constraint.jacobian(*inner))
-        return self.system.pulled_bends(X, U, slope, self.constraint.curvature(*inner, weight), True)
+        x, u, G = self.system.inner_and_slopes(X, U)
+        slope = np.einsum("ki,kij->kj", weight, self.constraint.jacobian(x, u))
+        out = np.zeros((len(X), *2 * [self.system.n + self.system.nr]))
+        self.system.pull_bends(X, U, G, slope, self.constraint.curvature(x, u, weight), True, out)
+        return out
 
 
 def _check(thing: Any, kind: Any, system: Any) -> None:

@@ -63,7 +63,7 @@ def inertia(A: Array, B: Array, H: Array, free: NDArray[np.bool_]) -> Inertia:
         F, own = np.concatenate([A[t], B[t]], axis=1), free[t]
         Q = H[t] + F.T @ V @ F
         size = np.abs(H[t, n:, n:]) + np.abs(B[t]).T @ np.abs(V) @ np.abs(B[t])
-        w, E = np.linalg.eigh(Q[n:, n:][np.ix_(own, own)])
+        w, E = np.linalg.eigh(Q[n:, n:][own][:, own])
         smallest = ROUNDING * size.max() if size.any() else np.finfo(float).tiny
         down, up = w < -smallest, w > smallest
         negative, positive = negative + int(down.sum()), positive + int(up.sum())

@@ -19,7 +19,7 @@ from ddp.machine.memory import address_of
 from ddp.machine.number import WIDTH, where_less
 from ddp.machine.struct import Struct, integer, nested, reals
 from ddp.machine.trajectories import Eight, Lengths, Trajectory
-from ddp.machine.written import address, filled
+from ddp.machine.written import address, filled, point_to
 from ddp.protocols import Array
 from ddp.systems.system import Routines, Stepping
 from ddp.tracing.evaluate import evaluate, evaluate_two
@@ -186,7 +186,7 @@ def _track(context, lengths, unused, none):  # type: ignore[no-untyped-def]
 
 
 _last = threading.local()
-"""The `Motion` of a thread's last rollouts, ``kept`` with what it is of, its step and its space."""
+"""The `Motion` of a thread's last rollouts, ``kept`` with its sizes, space and step: others of its size take it."""
 
 
 def tracked(
@@ -201,11 +201,15 @@ def tracked(
     words = {name: address(part) for name, part in {**given, "to_X": Xs, "to_U": Us}.items()}
     words |= {"N": N, "nx": space.nx, "n": space.n, "nu": nu, "count": count}
     lengths = np.array([words[name] for name in Lengths._fields], dtype=np.int64)  # all of them are single words
-    of = step.address, step.context, address(step.parameters), nu, N
-    kept = getattr(_last, "kept", None)
-    if kept is None or kept[0] != of:
-        kept = _last.kept = of, motion_of(step, space, nu, N), step, space
-    context = np.array([kept[1].address])
+    sizes, kept = (len(step.parameters), nu, N), getattr(_last, "kept", None)
+    if kept is None or kept[0] != sizes or kept[1] is not space:
+        motion = motion_of(step, space, nu, N)
+    else:
+        motion = kept[2]
+        if kept[3] is not step:  # compositions make one for every rollout
+            point_to(motion, step=step.address, context=step.context, p=address(step.parameters))
+    _last.kept = sizes, space, motion, step
+    context = np.array([motion.address])
     track(address(context), address(lengths))
     return Xs[:count], Us[:count]
 

@@ -109,6 +109,9 @@ class Augmented(Around):
     Raises ProblemError for malformed arguments, ModelError if a function cannot be traced or is wrong.
     """
 
+    _last: tuple[Any, Array, Array] = None, np.empty(0), np.empty(0)
+    """Traced functions and bytes of X and R that `inner_and_slopes` was last asked for, and what it found."""
+
     def __init__(
         self, system: Any, inputs: Function, memory: Function | None = None, nr: int | None = None, ns: int = 0,
         control_limits: ArrayLike | None = None, name: str = "augmented",
@@ -200,28 +203,42 @@ class Augmented(Around):
         U = self._values(X, R)[:, : self.system.nu]
         return np.ascontiguousarray(X[:, : self.system.nx]), np.ascontiguousarray(U)
 
-    def pulled_slopes(self, X: Array, R: Array, slopes: Array) -> Array:
+    def inner_and_slopes(self, X: Array, R: Array) -> tuple[Array, Array, Array]:
+        """`inner` and G (M, nu, nz), derivatives of the system's controls by (dx, ds) and dr; G is not to be written.
+
+        Those of the last call are kept, as terms of the same knots ask one after another.
+        """
+        asked, (before, U, G) = (self._functions, X.tobytes(), R.tobytes()), self._last
+        if asked != before:
+            U, G = self.inner(X, R)[1], self._slopes_of_inputs(X, R)
+            self._last = asked, U, G
+        return np.ascontiguousarray(X[:, : self.system.nx]), U.copy(), G
+
+    def pulled_slopes(self, G: Array, slopes: Array) -> Array:
         """Derivatives (M, k, nz) of functions of x and u, slopes (M, k, n + nu), by (dx, ds) and dr."""
         n = self.system.n
-        out: Array = slopes[..., n:] @ self._slopes_of_inputs(X, R)
+        out: Array = slopes[..., n:] @ G
         out[..., :n] += slopes[..., :n]
         return out
 
-    def pulled_bends(self, X: Array, R: Array, slope: Array, bend: Array, exact: bool) -> Array:
-        """Second derivatives (M, nz, nz) of a function of x and u; without those of inputs if not ``exact``."""
-        n, out = self.system.n, np.zeros((len(X), self.n + self.nr, self.n + self.nr))
+    def pull_bends(
+        self, X: Array, R: Array, G: Array, slope: Array, bend: Array, exact: bool, out: Array
+    ) -> None:  # fmt: skip
+        """Add second derivatives (M, nz, nz) of a function of x and u; without those of inputs if not ``exact``."""
+        n = self.system.n
         if exact and slope[:, n:].any():
-            weights = np.hstack([slope[:, n:], np.zeros((len(X), self.ns))])
-            self._functions.second(np.ascontiguousarray(X), np.ascontiguousarray(R), weights, out)
-        composition.pull(bend, np.ascontiguousarray(self._slopes_of_inputs(X, R)).reshape(len(X), -1), 0, n, out)
-        return out
+            weights, bends = np.hstack([slope[:, n:], np.zeros((len(X), self.ns))]), np.empty_like(out)
+            self._functions.second(np.ascontiguousarray(X), np.ascontiguousarray(R), weights, bends)
+            out += bends
+        composition.pull(bend, G.reshape(len(X), -1), 0, n, out)
 
     def _slopes_of_inputs(self, X: Array, R: Array) -> Array:
         """G (M, nu, nz)."""
         M, size = len(X), self._functions.size
         by_x, by_r = np.empty((M, size, self.n)), np.empty((M, size, self.nr))
         self._functions.first(np.ascontiguousarray(X), np.ascontiguousarray(R), by_x, by_r)
-        return np.concatenate([by_x, by_r], axis=2)[:, : self.system.nu]
+        nu = self.system.nu
+        return np.concatenate([by_x[:, :nu], by_r[:, :nu]], axis=2)
 
     # -- steps and rollouts ------------------------------------------------------------------------------------------
 

@@ -63,27 +63,32 @@ def weights_of_functions(B, weight, out):
 
 @kernel
 def add_pulled(Hf, G, n, H):
-    """H += Tᵀ Hf T, Hf (n + nu, n + nu), G (nu, nz), H (nz, nz), which stays symmetric."""
+    """H += Tᵀ Hf T of symmetric Hf (n + nu, n + nu), G (nu, nz), H (nz, nz), which stays symmetric."""
     nu, nz = G.shape
     for a in range(n):
         for b in range(n):
             H[a, b] += Hf[a, b]
+    uneven = False
     for l in range(nu):
+        if not Hf[n + l].any():
+            continue
+        uneven = True
         for b in range(nz):
             g = G[l, b]
             if g == 0.0:
                 continue
             for a in range(n):
-                H[a, b] += Hf[a, n + l] * g
-                H[b, a] += Hf[a, n + l] * g
+                H[a, b] += Hf[n + l, a] * g
+                H[b, a] += Hf[n + l, a] * g
             for m in range(nu):
-                h = Hf[n + m, n + l] * g
+                h = Hf[n + l, n + m] * g
                 if h != 0.0:
                     for a in range(nz):
-                        H[a, b] += G[m, a] * h
-    for a in range(nz):
-        for b in range(a):
-            H[a, b] = H[b, a] = 0.5 * (H[a, b] + H[b, a])
+                        H[b, a] += G[m, a] * h
+    if uneven:  # to rounding
+        for a in range(nz):
+            for b in range(a):
+                H[a, b] = H[b, a] = 0.5 * (H[a, b] + H[b, a])
 
 
 @kernel

@@ -12,6 +12,7 @@ from scipy.optimize import minimize
 import ddp
 from ddp import differences
 from ddp.systems.system import Expansion, ability
+from ddp.tracing import rollouts
 from dynamics import Contact, FunctionDynamics, Phase, PhasedDynamics, RobotDynamics, augment, load
 from dynamics.steps.free_start import FreeStart
 from problems import arm
@@ -307,6 +308,53 @@ def test_terms_of_a_composition_share_its_controls_and_sum_up_as_one_by_one(rng,
     np.testing.assert_allclose(problem.values(X, U), expected, rtol=1e-13)
     assert asked == [7, 6]  # compiled terms at once, and the traced one
     assert pickle.loads(pickle.dumps(ddp.Problem(system, terms[:2], [], X[0], 6))).cost(X, U) > 0.0
+
+
+def test_terms_of_the_same_knots_find_the_slopes_of_inputs_once(rng, monkeypatch):
+    system = augment.elasticity(OWN, 10.0, 0.1, positions=np.arange(2))
+
+    class Careless:
+        """Writes on what it is given."""
+
+        def value(self, x, u):
+            x[:], u[:] = x * x, u + x[:2]
+            return x @ x + u[0]
+
+    traced = ddp.Problem(OWN, [Careless(), lambda x, u: x @ x * u[0], lambda x, u: u @ u], [], np.zeros(3), 6)
+    terms = [LiftedTerm(entry.term, system) for entry in traced.objective.entries]
+    X, U = rng.normal(size=(7, system.nx)), rng.normal(size=(6, system.nu))
+
+    def expanded(terms):
+        problem = ddp.Problem(system, terms, [], X[0], 6)
+        found = problem.allocate(np.zeros)
+        problem.objective.expand(X, U, found, 0, 7, exact=True)
+        return found.lz.copy(), found.exact.copy()
+
+    alone = [expanded([term]) for term in terms]
+    asked, slopes = [], system._slopes_of_inputs
+    monkeypatch.setattr(system, "_slopes_of_inputs", lambda X, U: asked.append(len(X)) or slopes(X, U))
+    for found, expected in zip(expanded(terms), map(sum, zip(*alone, strict=True)), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
+    assert asked.count(6) == 1
+    U += 1.0
+    asked.clear()
+    moved = expanded(terms)[0]
+    assert asked.count(6) == 1
+    assert not np.array_equal(moved, found)
+
+
+def test_rollouts_of_a_composition_lay_out_memory_once(rng, monkeypatch):
+    asked, made = [], rollouts.motion_of
+    monkeypatch.setattr(rollouts, "motion_of", lambda *given: asked.append(given) or made(*given))
+    one, other = (augment.driven(inner, lambda x, r, a=a: a * r, 2) for a, inner in ((1.0, OWN), (2.0, OWN)))
+    U = rng.normal(size=(7, 2))
+    alone = [system.rollout(np.zeros(3), U) for system in (one, other)]
+    assert not np.array_equal(*alone)
+    asked.clear()
+    for _ in range(3):  # by turns, in the memory of the last one
+        for system, expected in zip((one, other), alone, strict=True):
+            assert np.array_equal(system.rollout(np.zeros(3), U), expected)
+    assert not asked
 
 
 def test_numbers_of_lifted_terms_and_constraints_vary_as_those_of_the_problem():
