@@ -37,6 +37,9 @@ DAMPED, FALL, RISE = 1e-1, 0.2, 5.0
 FREE = 1e-15
 """Prices of controls below this, relative to the largest, count as none: these controls are not used."""
 
+IDLE = 1e-12
+"""Price of controls that nearly do the same as others on straight ways, relative to what they move."""
+
 HELD = 100.0
 """Price of half a squared violation at the end, relative to its bound's size, in costs of the end y = 0."""
 
@@ -247,9 +250,11 @@ def straight(problem: Problem, ends: Array, every: int = 1) -> list[Way]:
     if robot:
         made = Expansion.of(d, len(U), recycled)
         d.expand(at, U, made)
-        missed, back = d.difference(d.step(at, U), after), _transposed(made.B)
+        missed, sizes = d.difference(d.step(at, U), after), np.linalg.norm(made.B, axis=1)
+        units = np.where(sizes > 0.0, sizes, 1.0)[:, :, None]  # of which controls move states equally far
+        back = _transposed(made.B) / units
         sought = back @ np.concatenate([missed[:, :, None], -made.A], axis=2)
-        found = np.linalg.solve(back @ made.B + 1e-12 * np.eye(d.nu), sought)
+        found = np.linalg.solve(back @ _transposed(back) + IDLE * np.eye(d.nu), sought) / units
         U, K = U + found[:, :, 0], found[:, :, 1:]
     U, K = (part.reshape(M, -1, *part.shape[1:]).repeat(every, axis=1)[:, :N] for part in (U, K))
     U = np.clip(U, problem.lower, problem.upper)

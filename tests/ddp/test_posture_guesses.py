@@ -103,6 +103,17 @@ def test_gains_of_straight_ways_keep_to_them():
         assert kept < 0.5 * alone
 
 
+@pytest.mark.parametrize("unit", [2.0**-30, 2.0**30])
+def test_straight_ways_are_the_same_in_other_units_of_controls(unit):
+    plain = reach()
+    ends, robot = Ends(plain).found(1)[0], plain.dynamics.robot
+    other = ddp.Problem(RobotDynamics(robot, plain.dynamics.dt, unit * np.eye(6)), [], [], plain.x0, plain.horizon)
+    (way,), (found,) = straight(replace(plain, running=[], terminal=[]), ends), straight(other, ends)
+    assert np.array_equal(found.X, way.X)
+    np.testing.assert_allclose(unit * found.U, way.U, rtol=0, atol=1e-9 * np.abs(way.U).max())
+    np.testing.assert_allclose(unit * found.K, way.K, rtol=0, atol=1e-9 * np.abs(way.K).max())
+
+
 def test_hard_constraints_of_the_end_hold_at_the_ends_that_are_found():
     free = reach()
     first = Ends(free).found()[0][0]
