@@ -17,9 +17,11 @@ angles nor singularities. Those of ``x ⊕ d`` at d = 0 have none as they are: o
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from types import FunctionType, SimpleNamespace
 from typing import Any
 
 from ddp.errors import positive_integer
+from ddp.machine import coefficients, rotations
 from ddp.tracing.scalars import MATH, lifted, select
 
 Numbers = Sequence[Any]
@@ -27,8 +29,25 @@ Numbers = Sequence[Any]
 _sin, _cos, _sqrt, _atan2 = (MATH[function] for function in (math.sin, math.cos, math.sqrt, math.atan2))
 _nearest = lifted(round, lambda graph, a: graph.unary("rint", a))
 
-SMALL, SMALL_TANGENT = 0.25, 0.04
-"""Squares of angles, and of tangents, below which series stand for quotients: their next terms are below 1e-17."""
+
+
+def _followed(*kernels: Any) -> SimpleNamespace:
+    """Python's functions behind kernels, which call each other, with operations of values for those of registers."""
+    names: dict[str, Any] = {
+        "__name__": __name__, "square_root": _sqrt, "where_less": lambda a, b, x, y: select(a < b, x, y),
+        "sine_cosine": lambda a: (_sin(a), _cos(a)), "all_less": lambda a, b: (a < b) is True,
+    }  # fmt: skip
+    made = {one.__name__: FunctionType(one.py_func.__code__, names) for one in kernels}
+    names.update(made)
+    return SimpleNamespace(**made)
+
+
+_motions = _followed(
+    coefficients.stumpff, coefficients.cotangent_ratios, coefficients.eighth_arctangent, rotations.dot3,
+    rotations.cross3, rotations.bent, rotations.quaternion_exp, rotations.quaternion_product, rotations.quaternion_log,
+    rotations.screw, rotations.log_translation, rotations.arc, rotations.log_arc,
+)  # fmt: skip
+_cross, _product = _motions.cross3, _motions.quaternion_product
 
 
 def wrapped(angle: Any) -> Any:
@@ -136,15 +155,12 @@ class _Plane:
 
     def plus(self, x: Numbers, d: Numbers) -> list[Any]:
         """Moved along the arc of a twist."""
-        t, w = d[2] * d[2], d[2]
-        a, b = sine_ratio(t), w * _cosine_ratio(t)
-        return [*self._placed(x, a * d[0] - b * d[1], b * d[0] + a * d[1]), *self.heading.plus(x[2:], d[2:])]
+        return [*self._placed(x, *_motions.arc(d[2], d)), *self.heading.plus(x[2:], d[2:])]
 
     def minus(self, y: Numbers, x: Numbers) -> list[Any]:
         """The twist whose arc leads from x to y."""
-        (p, q), (w,) = self._seen(y, x), self.heading.minus(y[2:], x[2:])
-        a, b = 1.0 - w * w * _cotangent_ratio(w * w), 0.5 * w
-        return [a * p + b * q, a * q - b * p, w]
+        (w,) = self.heading.minus(y[2:], x[2:])
+        return [*_motions.log_arc(w, self._seen(y, x)), w]
 
     def near_minus(self, y: Numbers, x: Numbers) -> list[Any]:
         (p, q), (w,) = self._seen(y, x), self.heading.near_minus(y[2:], x[2:])
@@ -195,20 +211,11 @@ class SO3:
 
     def plus(self, x: Numbers, d: Numbers) -> list[Any]:
         """Turned about an axis of the body's."""
-        t = 0.25 * _dot(d, d)
-        s = 0.5 * sine_ratio(t)
-        return _product(x, [s * d[0], s * d[1], s * d[2], 1.0 - t * _cosine_ratio(t)])
+        return [*_product(x, _motions.quaternion_exp(d))]
 
     def minus(self, y: Numbers, x: Numbers) -> list[Any]:
         """The rotation vector from x to y, at most half a turn."""
-        *r, w = _product(_inverse(x), y)
-        sign = select(w < 0.0, -1.0, 1.0)
-        r, w = [sign * a for a in r], sign * w
-        t = _dot(r, r)
-        small = t < SMALL_TANGENT * w * w
-        T, size = t / select(small, w * w, 1.0), _sqrt(select(small, 1.0, t))
-        factor = select(small, 2.0 * _series(T, _ARCTANGENT) / select(small, w, 1.0), 2.0 * _atan2(size, w) / size)
-        return [factor * a for a in r]
+        return [*_motions.quaternion_log(_product(_inverse(x), y))[0]]
 
     def near_minus(self, y: Numbers, x: Numbers) -> list[Any]:
         """To second order, of quaternions of any norm."""
@@ -216,7 +223,7 @@ class SO3:
         return [2.0 * a / w for a in r]
 
     def bracket(self, a: Numbers, b: Numbers) -> list[Any]:
-        return _cross(a, b)
+        return [*_cross(a, b)]
 
 
 @dataclass(frozen=True)
@@ -232,17 +239,13 @@ class SE3:
 
     def plus(self, x: Numbers, d: Numbers) -> list[Any]:
         """Moved along the screw of a twist."""
-        v, w = d[:3], d[3:]
-        t, across = _dot(w, w), _cross(w, v)
-        b, c = _cosine_ratio(t), _cubic_ratio(t)
-        moved = [p + b * q + c * r for p, q, r in zip(v, across, _cross(w, across), strict=True)]
-        return [*_placed(x, moved), *self.attitude.plus(x[3:], w)]
+        moved, turn = _motions.screw(d[3:], d[:3])
+        return [*_placed(x, moved), *_product(x[3:], turn)]
 
     def minus(self, y: Numbers, x: Numbers) -> list[Any]:
         """The twist whose screw leads from x to y."""
-        v, w = _seen(y, x), self.attitude.minus(y[3:], x[3:])
-        across, c = _cross(w, v), _cotangent_ratio(_dot(w, w))
-        return [*(p - 0.5 * q + c * r for p, q, r in zip(v, across, _cross(w, across), strict=True)), *w]
+        w, beta = _motions.quaternion_log(_product(_inverse(x[3:]), y[3:]))
+        return [*_motions.log_translation(w, beta, _seen(y, x)), *w]
 
     def near_minus(self, y: Numbers, x: Numbers) -> list[Any]:
         v, w = _seen(y, x), self.attitude.near_minus(y[3:], x[3:])
@@ -258,23 +261,6 @@ Part = Euclidean | S1 | SO3 | SE2 | SE3 | UnitCircle | UnitPlane
 
 
 # -- vectors and quaternions -----------------------------------------------------------------------------------------
-
-
-def _dot(a: Numbers, b: Numbers) -> Any:
-    return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
-
-
-def _cross(a: Numbers, b: Numbers) -> list[Any]:
-    return [a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]]
-
-
-def _product(a: Numbers, b: Numbers) -> list[Any]:
-    return [
-        a[3] * b[0] + a[0] * b[3] + a[1] * b[2] - a[2] * b[1],
-        a[3] * b[1] + a[1] * b[3] + a[2] * b[0] - a[0] * b[2],
-        a[3] * b[2] + a[2] * b[3] + a[0] * b[1] - a[1] * b[0],
-        a[3] * b[3] - a[0] * b[0] - a[1] * b[1] - a[2] * b[2],
-    ]
 
 
 def _inverse(q: Numbers) -> list[Any]:
@@ -295,44 +281,6 @@ def _seen(y: Numbers, x: Numbers) -> list[Any]:
     return rotated(_inverse(x[3:]), [y[0] - x[0], y[1] - x[1], y[2] - x[2]])
 
 
-# -- quotients of angles, of their squares t -------------------------------------------------------------------------
-
-_SINE = [(-1.0) ** k / math.factorial(2 * k + 1) for k in range(8)]
-_COSINE = [(-1.0) ** k / math.factorial(2 * k + 2) for k in range(8)]
-_CUBIC = [(-1.0) ** k / math.factorial(2 * k + 3) for k in range(8)]
-_ARCTANGENT = [(-1.0) ** k / (2 * k + 1) for k in range(12)]
-_COTANGENT = [1.0 / 12.0, 1.0 / 720.0, 1.0 / 30240.0, 1.0 / 1209600.0, 1.0 / 47900160.0, 691.0 / 1307674368000.0,
-              1.0 / 74724249600.0]  # fmt: skip
-
-
-def _series(t: Any, coefficients: Numbers) -> Any:
-    total: Any = 0.0
-    for c in reversed(coefficients):
-        total = c + t * total
-    return total
-
-
-def _ratio(t: Any, coefficients: Numbers, closed: Any) -> Any:
-    """A series where t is small, else ``closed(angle)``."""
-    small = t < SMALL
-    return select(small, _series(t, coefficients), closed(_sqrt(select(small, 1.0, t))))
-
-
 def sine_ratio(t: Any) -> Any:
-    """``sin(a) / a``."""
-    return _ratio(t, _SINE, lambda a: _sin(a) / a)
-
-
-def _cosine_ratio(t: Any) -> Any:
-    """``(1 - cos(a)) / a²``."""
-    return _ratio(t, _COSINE, lambda a: 2.0 * (_sin(0.5 * a) / a) ** 2)
-
-
-def _cubic_ratio(t: Any) -> Any:
-    """``(a - sin(a)) / a³``."""
-    return _ratio(t, _CUBIC, lambda a: (a - _sin(a)) / a**3)
-
-
-def _cotangent_ratio(t: Any) -> Any:
-    """``(1 - a/2 cot(a/2)) / a²``."""
-    return _ratio(t, _COTANGENT, lambda a: (1.0 - 0.5 * a * _cos(0.5 * a) / _sin(0.5 * a)) / (a * a))
+    """``sin(a) / a`` of the square t of an angle."""
+    return _motions.stumpff(t)[1]

@@ -9,8 +9,9 @@ is a twist (linear, angular) of six numbers with zeros, see ``slot``. Convention
 import numpy as np
 
 from ddp.compiling.kernel import inline, kernel
+from ddp.machine.coefficients import eighth_arctangent
 from ddp.machine.number import sine_cosine, square_root, where_less
-from dynamics.geometry.coefficients import cotangent_ratios, eighth_arctangent, stumpff
+from ddp.machine.rotations import arc, log_arc
 from dynamics.geometry.lie import (
     bracket_contracted,
     difference_free_flyer,
@@ -271,9 +272,7 @@ def turn_circle(c, s, angle):
 @inline
 def integrate_planar(q, xi):
     """``q ⊕ xi`` of (x, y, cos, sin) with xi = (v_x, v_y, ω) in the body's axes, as pin.integrate."""
-    c = stumpff(xi[2] * xi[2])
-    along, across = c[1], c[2] * xi[2]
-    x, y = along * xi[0] - across * xi[1], across * xi[0] + along * xi[1]
+    x, y = arc(xi[2], xi)
     cosine, sine = turn_circle(q[2], q[3], xi[2])
     return q[0] + q[2] * x - q[3] * y, q[1] + q[3] * x + q[2] * y, cosine, sine
 
@@ -284,6 +283,5 @@ def difference_planar(q0, q1):
     angle = angle_of(q0[2] * q1[2] + q0[3] * q1[3], q0[2] * q1[3] - q0[3] * q1[2])
     dx, dy = q1[0] - q0[0], q1[1] - q0[1]
     x, y = q0[2] * dx + q0[3] * dy, q0[2] * dy - q0[3] * dx
-    t = angle * angle
-    k, half = 1.0 - cotangent_ratios(t)[0] * t, 0.5 * angle
-    return k * x + half * y, k * y - half * x, angle
+    x, y = log_arc(angle, (x, y))
+    return x, y, angle

@@ -14,13 +14,23 @@ known on SO(3) gives its SE(3) counterpart by one directional derivative along v
 ``[[0, S(f)], [S(f), S(m) + D_v S(f)]]``.
 
 *Entire functions.* The coefficients are functions of t = |ω|² that are smooth at zero, with derivatives in
-closed form: see coefficients.py.
+closed form: see `ddp.machine.coefficients`; Exp and Log themselves are `ddp.machine.rotations`.
 """
 
 from ddp.compiling.kernel import inline, kernel
+from ddp.machine.coefficients import cotangent_ratios, stumpff
 from ddp.machine.number import square_root, where_less
-from dynamics.geometry.coefficients import cotangent_ratios, eighth_arctangent, stumpff
-from dynamics.geometry.spatial import add3, cross3, dot3, placement, rotate, rotate_back, rotation_product, scale3, sub3
+from ddp.machine.rotations import (
+    bent,
+    cross3,
+    dot3,
+    log_translation,
+    quaternion_exp,
+    quaternion_log,
+    quaternion_product,
+    screw,
+)
+from dynamics.geometry.spatial import add3, placement, rotate, rotate_back, rotation_product, scale3, sub3
 
 # -- rotations ---------------------------------------------------------------------------------------
 
@@ -35,25 +45,6 @@ def _rotation(c, w):
         u[1] * w[0] + z, c[0] + u[1] * w[1], u[1] * w[2] - x,
         u[2] * w[0] - y, u[2] * w[1] + x, c[0] + u[2] * w[2],
     )  # fmt: skip
-
-
-@inline
-def quaternion_exp(w):
-    """The unit quaternion (x, y, z, w) of the rotation by |w| about w."""
-    c = stumpff(0.25 * dot3(w, w))
-    half = 0.5 * c[1]
-    return half * w[0], half * w[1], half * w[2], c[0]
-
-
-@inline
-def quaternion_product(a, b):
-    """The quaternion of the rotation b followed, in the outer frame, by a."""
-    return (
-        a[3] * b[0] + a[0] * b[3] + a[1] * b[2] - a[2] * b[1],
-        a[3] * b[1] + a[1] * b[3] + a[2] * b[0] - a[0] * b[2],
-        a[3] * b[2] + a[2] * b[3] + a[0] * b[1] - a[1] * b[0],
-        a[3] * b[3] - a[0] * b[0] - a[1] * b[1] - a[2] * b[2],
-    )
 
 
 @inline
@@ -91,24 +82,6 @@ def _larger(a, b, x, y):
 
 
 @inline
-def quaternion_log(q):
-    """The rotation vector w = 2x q/sin x, |w| <= π, of a unit quaternion, and β = (1 - x cot x)/|w|²: see log6.
-
-    With e = tan x/4 = s/(1 + c + sqrt((1 + c)² + s²)) of s = |sin x| and c = |cos x|, and arctan e = e (1 + e² r),
-    1 - x cot x is a multiple of z = e² in which nothing cancels: so β is accurate at every angle.
-    """
-    side = where_less(q[3], 0.0, -1.0, 1.0)
-    c, square = 1.0 + side * q[3], dot3(q, q)
-    i = 1.0 / (c + square_root(c * c + square))
-    z = square * (i * i)
-    r, less = eighth_arctangent(z), 1.0 - z
-    turn = 1.0 + z * r
-    k = side * (8.0 * i * turn)
-    beta = (5.0 - z - r * (less * less - 4.0 * z)) / (64.0 * less * turn * turn)
-    return (k * q[0], k * q[1], k * q[2]), beta
-
-
-@inline
 def kept_unit(q):
     """A quaternion of almost length one, made so."""
     k = 1.5 - 0.5 * (q[0] * q[0] + q[1] * q[1] + q[2] * q[2] + q[3] * q[3])
@@ -131,19 +104,6 @@ def difference_spherical(q0, q1):
 
 
 @inline
-def _bent(a, b, c, w, p):
-    """``a p + b w × p + c w (w·p)``."""
-    n, s = cross3(w, p), c * dot3(w, p)
-    return a * p[0] + b * n[0] + s * w[0], a * p[1] + b * n[1] + s * w[1], a * p[2] + b * n[2] + s * w[2]
-
-
-@inline
-def _log_translation(w, beta, p):
-    """The linear part of the logarithm of (Exp(w), p)."""
-    return _bent(1.0 - beta * dot3(w, w), -0.5, beta, w, p)
-
-
-@inline
 def exp6(xi):
     """``Exp(xi) = (R, p)``, as pin.exp6."""
     w = xi[3:6]
@@ -153,29 +113,21 @@ def exp6(xi):
 @inline
 def displacement(c, w, v):
     """``Exp([v; w]) = (R, p)`` from c_0 ... c_3 at |w|²."""
-    return _rotation(c, w), _bent(c[1], c[2], c[3], w, v)
+    return _rotation(c, w), bent(c[1], c[2], c[3], w, v)
 
 
 @inline
 def log6(R, p):
     """The tangent vector xi, |angular| <= π, with ``Exp(xi) = (R, p)``, as pin.log6."""
     w, beta = quaternion_log(rotation_to_quaternion(R))
-    return _log_translation(w, beta, p) + w
+    return log_translation(w, beta, p) + w
 
 
 @inline
 def integrate_free_flyer(q, xi):
-    """``q ⊕ xi`` of one free-flyer (x y z qx qy qz qw), as pin.integrate: unit, and on the side of q.
-
-    The quaternion needs c0 ... c3 of half the angle, of which those of the whole one are made.
-    """
-    old, w = (q[3], q[4], q[5], q[6]), xi[3:6]
-    t = 0.25 * dot3(w, w)
-    c = stumpff(t)
-    c1, c2, c3 = c[1] * c[0], 0.5 * (c[1] * c[1]), 0.25 * (c[2] + c[3] - t * (c[2] * c[3]))
-    move = rotate(quaternion_to_rotation(old), _bent(c1, c2, c3, w, xi[0:3]))
-    half = 0.5 * c[1]
-    new = kept_unit(quaternion_product(old, (half * w[0], half * w[1], half * w[2], c[0])))
+    """``q ⊕ xi`` of one free-flyer (x y z qx qy qz qw), as pin.integrate: unit, and on the side of q."""
+    old, (moved, turn) = (q[3], q[4], q[5], q[6]), screw(xi[3:6], xi[0:3])
+    move, new = rotate(quaternion_to_rotation(old), moved), kept_unit(quaternion_product(old, turn))
     k = where_less(new[0] * old[0] + new[1] * old[1] + new[2] * old[2] + new[3] * old[3], 0.0, -1.0, 1.0)
     return q[0] + move[0], q[1] + move[1], q[2] + move[2], k * new[0], k * new[1], k * new[2], k * new[3]
 
@@ -186,7 +138,7 @@ def difference_free_flyer(q0, q1):
     old = (q0[3], q0[4], q0[5], q0[6])
     w, beta = quaternion_log(quaternion_product((-old[0], -old[1], -old[2], old[3]), (q1[3], q1[4], q1[5], q1[6])))
     moved = rotate_back(quaternion_to_rotation(old), (q1[0] - q0[0], q1[1] - q0[1], q1[2] - q0[2]))
-    return _log_translation(w, beta, moved) + w
+    return log_translation(w, beta, moved) + w
 
 
 # -- first derivatives -------------------------------------------------------------------------------

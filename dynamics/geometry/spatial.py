@@ -22,6 +22,8 @@ The functions do not care what a number is: floats, and complex numbers for comp
 """
 
 from ddp.compiling.kernel import inline
+from ddp.machine.rotations import cross3 as cross3
+from ddp.machine.rotations import dot3 as dot3
 
 # -- three numbers -----------------------------------------------------------------------------------
 
@@ -39,16 +41,6 @@ def sub3(a, b):
 @inline
 def scale3(k, a):
     return (k * a[0], k * a[1], k * a[2])
-
-
-@inline
-def dot3(a, b):
-    return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
-
-
-@inline
-def cross3(a, b):
-    return (a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0])
 
 
 # -- rotations ---------------------------------------------------------------------------------------

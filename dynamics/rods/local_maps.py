@@ -1,7 +1,7 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
 """Maps of one segment of a rod: exp(Ω), its tangent T(Ω) = Σ ad^n/(n+1)!, and derivatives of T to second order.
 
-On rotations T is, with t = |ω|² and Stumpff's c_k(t) (geometry/coefficients.py),
+On rotations T is, with t = |ω|² and Stumpff's c_k(t) (ddp/machine/coefficients.py),
 
     T u = c1 u + c2 ω × u + c3 (ω·u) ω
 

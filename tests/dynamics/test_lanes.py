@@ -14,13 +14,13 @@ import dynamics
 from ddp.compiling.kernel import compilations, kernel
 from ddp.errors import ProblemError
 from ddp.machine.aligned import aligned_zeros
+from ddp.machine.coefficients import stumpff
 from ddp.machine.memory import memory_of, rows_of
 from ddp.machine.number import WIDTH
 from ddp.machine.packing import pack, unpack_columns
 from ddp.machine.recycled import recycled
 from ddp.systems.structure import numbers_of_blocks
 from ddp.systems.system import Expansion
-from dynamics.geometry.coefficients import stumpff
 
 SYSTEMS = [("ur5", "semi-implicit-euler"), ("hyq", "semi-implicit-euler"), ("ur5", "rk4"), (5, "semi-implicit-euler"),
            (5, "sdirk2"), ("hyq", "implicit-midpoint")]  # fmt: skip

@@ -13,6 +13,7 @@ from ddp.interior.parts_in_python import straying
 from ddp.tracing.groups import S1, SE2, SE3, SO3, Euclidean, UnitCircle, UnitPlane
 from ddp.tracing.spaces import Space
 from dynamics import ContinuousDynamics, FunctionDynamics
+from dynamics.geometry import lie
 
 JOINTS = {
     SE3(): pin.JointModelFreeFlyer(), SO3(): pin.JointModelSpherical(), UnitPlane(): pin.JointModelPlanar(),
@@ -45,6 +46,35 @@ def test_headings_are_angles_the_short_way_round(rng):
     np.testing.assert_allclose(unit.plus(as_unit[0], d), as_unit[1], atol=1e-15)
     np.testing.assert_allclose(plane.minus(y + np.array([0.0, 0.0, 2.0 * np.pi]), x), d, atol=1e-14)
     np.testing.assert_allclose(Space((S1(),)).minus([3.0], [-3.0]), [6.0 - 2.0 * np.pi], atol=1e-15)
+
+
+@pytest.mark.parametrize("angle", [0.0, 1e-9, 1e-4, 0.5, 2.0, 3.1, np.pi - 1e-7])
+def test_closing_a_gap_bends_as_the_hessian_of_the_logarithm_says(angle, rng):
+    """Which kernels write in closed form, exact at every angle."""
+    space = Space((SE3(),))
+    closing, gap, weight = space.closing, rng.normal(size=6), rng.normal(size=6)
+    gap[3:] *= angle / np.linalg.norm(gap[3:])
+    out, expected = np.empty((2, 6, 6)), np.empty((2, 6, 6))
+    function = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 4)(closing.address)
+    function(closing.context, gap.ctypes.data, weight.ctypes.data, out.ctypes.data)
+    lie.jlog6(tuple(gap), expected[0])
+    lie.log6_hessian(tuple(gap), tuple(weight), expected[1])
+    np.testing.assert_allclose(out, expected, rtol=0, atol=1e-12 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("angle", [0.0, 1e-9, 1e-4, 0.5, 2.0, 3.1, np.pi])
+def test_values_move_as_kernels_do(angle, rng):
+    """Floats in Python, traces in registers and kernels are one source: they differ by rounding alone."""
+    w = rng.normal(size=3)
+    w *= angle / np.linalg.norm(w)
+    part, whole, x, xi = SO3(), SE3(), SO3().plus([0.0, 0.0, 0.0, 1.0], [0.3, -1.0, 0.2]), [0.4, -0.3, 0.2, *w]
+    turned = lie.integrate_spherical(tuple(x), tuple(w))
+    moved = lie.integrate_free_flyer((0.1, 0.2, 0.3, *x), tuple(xi))
+    for found in (part.plus(x, list(w)), Space((part,)).moved("plus", np.array([x]), w[None])[0]):
+        np.testing.assert_allclose(found, turned, rtol=0, atol=4e-16)
+    np.testing.assert_allclose(whole.plus([0.1, 0.2, 0.3, *x], xi)[:3], moved[:3], rtol=0, atol=1e-15)
+    far = part.minus(list(turned), x)
+    np.testing.assert_allclose(far, lie.difference_spherical(tuple(x), turned), rtol=0, atol=1e-14)
 
 
 SPACES = [[Euclidean(1), SO3(), S1()], SE2(), [SE3(), UnitCircle()], UnitPlane()]
