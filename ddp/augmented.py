@@ -25,7 +25,8 @@ from ddp.constraints.impossible import Held, proof
 from ddp.constraints.lagrangian import Lagrangian, Residual, state_size
 from ddp.errors import ProblemError, as_array, positive, positive_integer, settle_by, suggesting
 from ddp.guesses import as_multipliers
-from ddp.interior.scaling import factors_of
+from ddp.interior.scaling import factors_of, ones, units_of
+from ddp.interior.solve import effort_of
 from ddp.iterate import Iterate
 from ddp.problem import Problem
 from ddp.saddles import away, judged
@@ -207,11 +208,12 @@ class _Rounds:
 
     e (one for each constraint): see `Lagrangian.shifts`.   cold: whether penalties have to be found.
     kept: penalties before violations were minimised alone.   weighed: what violations cost when that began.
-    changed: whether the cost has since the last round; not where all constraints hold anyway.
+    changed: whether the cost has since the last round; not where all constraints hold anyway.   units (nz,): of states
+    and controls, where rounds begin.
     """
 
     def __init__(self, iterate: Iterate, options: AugmentedLagrangian, again: bool = False) -> None:
-        self.iterate, self.options = iterate, options
+        self.iterate, self.options, self.units = iterate, options, ones(iterate.problem)
         self.lagrangian = iterate.problem.lagrangian
         self.changed = False
         self.cold = options.penalty is None and not self.lagrangian.warm and not again
@@ -225,6 +227,8 @@ class _Rounds:
         elif self.cold:
             self.lagrangian.penalties[:] = NEGLIGIBLE * (self._knots_cost() or 1.0)
         self._publish()
+        iterate.weigh()
+        self.units = units_of(iterate.problem, iterate.work.derivatives, iterate.X, iterate.U)
         self.largest = options.max_penalty * self.plain_cost()
 
     @property
@@ -307,8 +311,7 @@ class _Rounds:
 
         So it is no smaller where the motion without constraints costs nothing.
         """
-        self.iterate.weigh()
-        return self._knots_cost() + 0.5 * self.iterate.control_weight * self.iterate.U.size
+        return self._knots_cost() + effort_of(self.iterate, self.units)
 
     def _knots_cost(self) -> float:
         return float(np.abs(self.iterate.problem.plain.values(self.iterate.X, self.iterate.U)).sum())

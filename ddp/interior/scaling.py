@@ -50,9 +50,10 @@ def ones(problem: Problem) -> Array:
 def units_of(problem: Problem, d: Derivatives, X: Array, U: Array, even: bool = False) -> Array:
     """Units (nz,) of states and controls, powers of two, where a solve begins, with derivatives d.
 
-    They tell how far these move there, or what costs as much as all does; of controls no more than limits let be; of
-    states that are still and cost nothing, by how far controls move them. One where all are ordinary, or any state all
-    but nothing beside itself, as where a motion begins at its goal; and for manifolds, whose units are known.
+    They tell how far these move there, or what costs as much as all does; of controls no more than limits let be, or as
+    much where nothing costs anything; of states that are still and cost nothing, by how far controls move them. One
+    where all are ordinary, or any state all but nothing beside itself, as where a motion begins at its goal; and for
+    manifolds, whose units are known.
     even: whether those near one are not one where others are far from it.
     """
     system, n = problem.dynamics, problem.dynamics.n
@@ -63,8 +64,9 @@ def units_of(problem: Problem, d: Derivatives, X: Array, U: Array, even: bool = 
     if ordinary.all():
         return ones(problem)
     with np.errstate(all="ignore"):
-        dear = np.sqrt(2.0 * float(np.abs(problem.values(X, U)).sum()) / weights_of(problem, d))
-        dear[n:] = np.fmin(dear[n:], np.maximum(np.abs(problem.lower), np.abs(problem.upper)).max(axis=0))
+        dear = np.sqrt(2.0 * float(np.abs(problem.plain.values(X, U)).sum()) / weights_of(problem, d))
+        most = np.maximum(np.abs(problem.lower), np.abs(problem.upper)).max(axis=0)
+        dear[n:] = np.fmin(np.where(dear[n:] > 0.0, dear[n:], np.inf), most)
         size = np.fmax(moved, np.where(np.isfinite(dear), AT_LEAST * dear, 0.0))
         reach = np.sqrt(problem.horizon) * np.abs(d.B).max(axis=0) @ size[n:]
         if not (reach > 0.0).all():

@@ -283,14 +283,18 @@ def measures_of(iterate: Iterate) -> tuple[float, Array]:
 
     With constraints it is no less than what a unit of each control costs, for there may be nothing to do without them.
     """
-    scale, problem, units = scale_of(iterate), iterate.problem, units_at(iterate)
-    if not iterate.constrained:
-        return scale, units
-    effort = 0.5 * iterate.control_weight * iterate.U.size
+    scale, units = scale_of(iterate), units_at(iterate)
+    return max(scale, effort_of(iterate, units)) if iterate.constrained else scale, units
+
+
+def effort_of(iterate: Iterate, units: Array) -> float:
+    """Cost of a unit of each control, by units (nz,); of each state where controls cost nothing."""
+    iterate.weigh()
     if (units != 1.0).any():
-        n, weights = problem.dynamics.n, weights_of(problem, iterate.work.derivatives)
-        effort = 0.5 * float(weights[n:] @ units[n:] ** 2) if weights[n:].any() else effort
-    return max(scale, effort), units
+        weights, own = weights_of(iterate.problem, iterate.work.derivatives), slice(iterate.problem.dynamics.n, None)
+        if weights[own].any():
+            return 0.5 * float(weights[own] @ units[own] ** 2)
+    return float(0.5 * iterate.control_weight * iterate.U.size)
 
 
 def units_at(iterate: Iterate) -> Array:

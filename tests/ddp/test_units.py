@@ -236,8 +236,22 @@ def come_to_rest(states=1.0, control=1.0):
 ], ids=["slow", "slow in large units", "to rest"])  # fmt: skip
 def test_gains_where_constraints_bind_are_the_same_in_any_units(make, states, control):
     plain, found = ddp.solve(make()), ddp.solve(make(states, control))
+    assert found.iterations <= 1.5 * plain.iterations
     size = np.abs(plain.K).max(axis=(1, 2), keepdims=True)
     assert (np.abs(found.K * states / control - plain.K) <= 1e-5 * size).all()
     by, along = found.sensitivity("x0"), np.array([1.0, -0.5]) * states
     np.testing.assert_allclose(found.K[0] @ along / control, found_again(make(), along / states)[1][0], rtol=1e-5)
     np.testing.assert_allclose(found.K[0], by.dU[0], atol=1e-6 * np.abs(by.dU[0]).max())
+
+
+@pytest.mark.parametrize("make", [slow, come_to_rest])
+@pytest.mark.parametrize("control", [2.0**-30, 2.0**-10, 2.0**20])
+def test_rollouts_hold_constraints_of_controls_in_any_units(make, control):
+    """Penalties begin by a cost with that of a unit of each control in it, which may be all of it."""
+    rollouts = ddp.DDP(step="rollout")
+    best, found = ddp.solve(make()), ddp.solve(make(control=control), rollouts)
+    assert found.cost == pytest.approx(best.cost, rel=1e-7)
+    assert found.violation <= 1e-8
+    assert found.iterations <= 2 * ddp.solve(make(), rollouts).iterations
+    slopes = [solution.sensitivity("x0").cost for solution in (best, found)]
+    np.testing.assert_allclose(*slopes, rtol=1e-5)
