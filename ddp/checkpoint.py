@@ -4,12 +4,16 @@ A solve with a checkpoint has the result, to the last bit, of one without. What 
 guess, how attempts and stretches of iterations have ended, and where the last one stands. A solve that goes on makes
 all its decisions anew, but takes from there what iterations came to. Where the model of the Hessian is one of a user's
 own, which keeps to itself where it stands, it begins anew.
+
+That holds for any limit of iterations, too. Some rules ask how many iterations are left: what follows from a no is of
+this limit alone and is not kept, so that a solve with a larger one goes on from before and makes these anew.
 """
 
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -35,7 +39,7 @@ T = TypeVar("T")
 LEG = 20
 """Iterations between two times that a file is written."""
 
-VERSION = 1
+VERSION = 2
 """Version of what a journal keeps."""
 
 
@@ -64,9 +68,12 @@ def _is_note(name: object, text: object) -> bool:
 class Journal:
     """Journal of a solve of one problem and solver, in a file.
 
-    entries: each its name, the iterations done by then, and arrays of its own; the last one may be where it stands.
-    limit: of iterations, beyond which nothing is kept that a larger one would change.   so_far: of the file, if any.
-    records: as they were made, those of a start that is not kept, too.
+    entries: each its name, the iterations done by then, the least limit of iterations with which it would be the same,
+    and arrays of its own; the last one may be where it stands.
+    limit: of iterations, beyond which nothing is kept that a larger one would change; stopped: nor from now on.
+    needs: the least limit with which all that was made would be the same, see `asked`.   so_far: of the file, if any.
+    records: as they were made, those of a start that is not kept, too; last: the last one that was, see `went_back` of
+    `Descent`, which changes it.
     """
 
     def __init__(
@@ -78,10 +85,10 @@ class Journal:
         self._limit, self._keeps, self._start = solver.max_iterations, not callable(solver.hessian), start
         self._entries: list[list[Array]] = []
         self._state: list[list[Array]] = []
-        self._at = 0
-        self._records = list[Record]()
+        self._at, self._needs, self._stopped = 0, 0, False
+        self._records, self._last = list[Record](), np.zeros(0)
         self.so_far = self._load()
-        self._saved = len(self._records)
+        self._saved = int(self._entries[-1][1][0]) if self._entries else 0
 
     def _load(self) -> Solution | None:
         """The solution so far, None if there is no file yet.
@@ -92,6 +99,7 @@ class Journal:
             return None
         try:
             own = {"journal": "f1", "journal_version": "i0", "journal_begins": "i0"}
+            own |= {"journal_last": "f1", "journal_limit": "i0"}
             found = read(self._path, {"parts": "U1", "digests": "U1"} | own)
         except ProblemError:
             found = {}
@@ -103,13 +111,18 @@ class Journal:
         so_far = Solution.load(self._path, self._problem)
         begins = int(found.get("journal_begins", 0))
         self._records = [*so_far.history[begins:], *so_far.history[:begins]]
-        if so_far.status.ending is not Ending.ITERATIONS and "journal" not in found:
+        ended = so_far.status.ending is not Ending.ITERATIONS
+        if ended and ("journal" not in found or found.get("journal_limit", 0) == self._limit):
             return so_far
         if found.get("journal_version", 0) != VERSION or "journal" not in found:
             raise ProblemError(f"checkpoint: {shown(self._path)} is of another version of mayne; give another name")
         try:
-            self._entries = [_unpacked(entry) for entry in _unpacked(found["journal"])]
-        except (ValueError, OverflowError):
+            entries = [_unpacked(entry) for entry in _unpacked(found["journal"])]
+            self._entries = [*takewhile(lambda entry: entry[1][1] <= self._limit, entries)]
+            if self._records:
+                cost, gap = found["journal_last"].tolist()
+                self._records[-1] = self._records[-1]._replace(cost=cost, gap=gap)
+        except (ValueError, OverflowError, IndexError, KeyError):
             raise ProblemError(f"checkpoint: {shown(self._path)} is damaged; give another name") from None
         return so_far
 
@@ -122,11 +135,12 @@ class Journal:
         times = before[0] + self._start.seconds, before[1] + self._start.setup_seconds
         solution = replace(solution, seconds=times[0], setup_seconds=times[1])
         own = {"parts": np.array([*self._identity]), "digests": np.array([*self._identity.values()])}
-        if solution.status.ending is Ending.ITERATIONS or solution.iterations >= self._limit:
+        if solution.status.ending is Ending.ITERATIONS or solution.iterations >= self._limit or self._stopped:
             entries = [*self._entries[: self._at], *self._state]
             begins = next((i for i, record in enumerate(solution.history) if record is made[0]), 0)
             own |= {"journal": _packed([_packed(entry) for entry in entries])}
             own |= {"journal_version": np.array(VERSION), "journal_begins": np.array(begins)}
+            own |= {"journal_last": self._last, "journal_limit": np.array(self._limit)}
         write(self._path, solution.arrays() | own | {name: np.array(text) for name, text in self._notes.items()})
         return solution
 
@@ -136,8 +150,17 @@ class Journal:
         return found is not None and (not self._entries or found.iterations >= self._limit)
 
     def knows(self, history: list[Record]) -> bool:
-        """Whether the last iteration of a history was made, and shown, before."""
-        return len(history) <= len(self._records)
+        """Note that the last iteration of a history is made; whether it was made, and shown, before."""
+        made, known = history[-1], self._records[len(history) - 1 : len(history)]
+        self._last = np.array([made.cost, made.gap])
+        return any(repr(one._replace(seconds=made.seconds)) == repr(made) for one in known)
+
+    def asked(self, needed: int, limit: int) -> None:
+        """Note that a rule has asked whether a limit allows for so many iterations; a no may not be kept."""
+        if needed <= limit:
+            self._needs = max(self._needs, needed)
+        elif limit >= self._limit:  # else it is of an attempt, whatever that of the solve
+            self._stopped = True
 
     def guess(self, given: Start) -> Start:
         """The guess of the first time."""
@@ -187,13 +210,14 @@ class Journal:
     def is_due(self, history: list[Record]) -> bool:
         """Whether it is time to keep where a solve stands."""
         done = len(history)
-        return self._keeps and (done >= self._saved + LEG or done >= self._limit)
+        return self._keeps and not self._stopped and (done >= self._saved + LEG or done >= self._limit)
 
     def keep(self, name: str, history: list[Record], state: list[Array], X: Array, U: Array, *held: Array) -> None:
         """Keep where a solve stands, at (X, U), if multipliers are known with these, and write it."""
         problem, done = self._problem, len(history)
-        self._state = [[_letters(name + STATE), np.array([float(done)]), *state]]
-        if done >= self._limit:
+        self._state = [[_letters(name + STATE), np.array([float(done), self._needs]), *state]]
+        self._stopped = done >= self._limit
+        if self._stopped:
             return
         self._saved, zeros = done, np.zeros((*U.shape, problem.dynamics.n))
         self.save(Solution(
@@ -221,15 +245,17 @@ class Journal:
         """The next entry, if it has that name."""
         if self._at == len(self._entries) or _text(self._entries[self._at][0]) != name:
             return None
-        _, (done,), *found = self._entries[self._at]
-        self._at += 1
+        _, (done, needs), *found = self._entries[self._at]
+        self._at, self._needs = self._at + 1, max(self._needs, int(needs))
         history[:] = self._records[: int(done)]
+        self._last = np.array([(record.cost, record.gap) for record in history[-1:]]).ravel()
         return found
 
     def _add(self, at: int, name: str, history: list[Record], arrays: list[Array]) -> None:
         """Add an entry in place of those that it was made of."""
-        if len(history) < self._limit:
-            self._entries[at:] = [[_letters(name), np.array([float(len(history))]), *arrays]]
+        self._stopped = self._stopped or len(history) >= self._limit
+        if not self._stopped:
+            self._entries[at:] = [[_letters(name), np.array([float(len(history)), self._needs]), *arrays]]
             self._at, self._state = at + 1, []
 
 

@@ -86,6 +86,13 @@ class Descent:
         elif self._callback is not None:
             self._callback(record)
 
+    def has_left(self, count: int) -> bool:
+        """Whether so many iterations are left. What follows from a no is of this limit, and not kept by the journal."""
+        needed, limit = len(self.history) + count, self.solver.max_iterations
+        if self.journal is not None:
+            self.journal.asked(needed, limit)
+        return needed <= limit
+
     def went_back(self) -> None:
         """Let the last record, if no other follows, tell of where the iterate went after it, as back."""
         if 0 < len(self.history) >= self.solver.max_iterations:

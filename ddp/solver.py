@@ -80,8 +80,10 @@ def solve(
         threads if dynamics, terms and constraints are all built in, processes if one is not (`Workers`);
         "threads:2" and "processes:2" force it; "auto" shares them where the first iterates show that it pays.
     checkpoint: a file (.npz) that is written every twenty iterations, and where it exists already goes on from there,
-        with the same result, to the last bit, as without one; the guess is that of the first time. A new solve needs a
-        new name, or the file removed. It is a file of a `Solution`, too.
+        with the same result, to the last bit, as without one, whatever ``max_iterations`` was before: iterations that
+        only a limit had led to are made anew. The guess is that of the first time. A file whose solve has converged, or
+        has made as many iterations as are allowed, is read. A new solve needs a new name, or the file removed. It is a
+        file of a `Solution`, too.
 
     Where it ends, the exact Hessian of the cost in the controls is looked at, whatever the solver's own is: saddles and
     maxima are left along negative curvature, and the solve goes on. What remains is in ``solution.kind``; one of these,

@@ -62,7 +62,7 @@ def watch(descent: Descent) -> Callable[[list[Record]], bool]:
     is asked again; nor while open gaps bend linear steps, as they do on the manifold: sweeps for rollouts do not keep
     how. Within limits short steps are enough there.
     """
-    iterate, begun, most = descent.iterate, len(descent.history), descent.solver.max_iterations - PATIENCE_WITHIN
+    iterate, begun = descent.iterate, len(descent.history)
     dynamics = iterate.problem.dynamics
     free, bends, small = is_underactuated(dynamics), dynamics.closing().address != 0, is_small(iterate.problem)
     descent.asks = True
@@ -74,8 +74,10 @@ def watch(descent: Descent) -> Callable[[list[Record]], bool]:
         if iterate.limited:
             return short and _goes_further(iterate)
         if small:
-            return free and len(history) <= most
-        if not (free and descent.asks and short and begun + 2 <= len(history) <= most and history[-2].step <= SHORT):
+            return free and descent.has_left(PATIENCE_WITHIN)
+        if not (free and descent.asks and short and begun + 2 <= len(history) and history[-2].step <= SHORT):
+            return False
+        if not descent.has_left(PATIENCE_WITHIN):
             return False
         descent.asks = _goes_further(iterate)
         return descent.asks

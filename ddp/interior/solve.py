@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from ddp.descent import Descent
 
 
-FEW, FEWEST, FURTHER = 20, 8, 1e-3
-"""Iterations that a warm start has; fewest for which Newton's steps begin; how far its slacks and controls begin from
-their bounds, times how far the initial state has moved."""
+FEW, FEWEST, BACK, FURTHER = 20, 8, 2, 1e-3
+"""Iterations that a warm start has; fewest for which Newton's steps begin, and how many are kept to lead back; how far
+its slacks and controls begin from their bounds, times how far the initial state has moved."""
 
 AT_BOUND = 1e-3
 """Rows nearer to a bound, see `Barrier.near`, begin a warm start as bound if they have a multiplier."""
@@ -128,14 +128,16 @@ def _by_what_binds(descent: "Descent", point: Point, held: Array, led: bool) -> 
     """Newton's steps on the active set, as far as iterations are left.
 
     led: whether what binds is not known yet. Where they do not converge the point is left at the best of them, and the
-    barrier's iterations, of which two are kept, lead back from where nothing holds them.
+    barrier's iterations, of which `BACK` are kept, lead back from where nothing holds them.
     """
+    if point.boxed:
+        return Finished(None, False)
     left = descent.solver.max_iterations - len(descent.history)
-    if point.boxed or left < FEWEST:
+    if not descent.has_left(ROUNDS + BACK) and left < FEWEST:
         return Finished(None, False)
     point.contract()
     show, at_once = partial(descent.go_on, at=point), 1 if descent.watched else MOST
-    finished = finish(point, TOLERANCE, held, show, min(ROUNDS, left - 2), at_once, led, descent.solver.last_sweep)
+    finished = finish(point, TOLERANCE, held, show, min(ROUNDS, left - BACK), at_once, led, descent.solver.last_sweep)
     if finished.sweep is None:
         point.differentiate()
     return finished
@@ -157,7 +159,7 @@ def _from_anew(descent: "Descent", scale: float, units: Array) -> tuple[Interior
     proof, at_once = AT_ONCE if struggles is _struggles_freely else 0, 1 if descent.watched else MOST
 
     def newton(point: Point, left: int) -> Finished:
-        show, most = partial(descent.go_on, at=point), min(ROUNDS, left)
+        show, most = partial(descent.go_on, at=point), ROUNDS if descent.has_left(ROUNDS) else left
         return finish(point, TOLERANCE, None, show, most, at_once, exact=solver.last_sweep)
 
     cross = newton if solver.tolerance < CROSSING else None  # looser solves end before

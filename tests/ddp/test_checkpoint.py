@@ -196,6 +196,51 @@ def test_more_iterations_go_on_where_the_limit_was(tmp_path):
     assert more.history[:5] == few.history
 
 
+def noisy():
+    """A reach around obstacles, from controls of noise: Newton's steps begin where rollouts lead."""
+    problem = problems.find("arm/obstacles")()
+    rng = np.random.default_rng(5)
+    return problem, 3.0 * rng.normal(size=(problem.horizon, problem.dynamics.nu))
+
+
+def on_a_longer_rail():
+    """A swing-up on a rail that is longer, but still too short."""
+    problem, guess = on_a_rail()
+    return replace(problem, constraints=[ddp.Inequality(lambda x, u: x[0], lower=-0.8, upper=0.8)]), guess
+
+
+def pushed():
+    """A swing-up of a cart whose force is limited: full-space steps are given up for rollouts."""
+    return replace(cartpole.swing_up(), control_limits=(-12.0, 12.0)), None
+
+
+@pytest.mark.parametrize(("made", "most", "cuts"), [
+    (named("cartpole/swing-up"), 100, (1, 13)), (named("cartpole/swing-up"), 100, (3, 10, 15)),
+    (named("acrobot/swing-up"), 100, (8, 13)), (falling, 45, (8,)), (pushed, 100, (5, 13)), (noisy, 100, (5, 8)),
+    (on_a_longer_rail, 95, (92,)),
+])  # fmt: skip
+def test_a_solve_that_limits_have_cut_ends_as_one_with_the_last_limit(made, most, cuts, tmp_path):
+    (problem, guess), file, shown = made(), tmp_path / "file.npz", []
+    for limit in (*cuts, most):
+        solver = ddp.DDP(max_iterations=limit)
+        found = ddp.solve(problem, solver, guess, shown.append, throw=False, checkpoint=file)
+        alike(found, ddp.solve(problem, solver, guess, throw=False))
+    assert {repr(record._replace(seconds=0.0)) for record in found.history} <= {
+        repr(record._replace(seconds=0.0)) for record in shown
+    }
+
+
+def test_a_lower_limit_goes_on_from_before_what_it_would_not_have_allowed(tmp_path):
+    problem, file = cartpole.swing_up(pole_mass=3.0, horizon=80), tmp_path / "file.npz"
+    with pytest.raises(EndedError):  # full-space steps have begun, which take more than these are given below
+        ddp.solve(problem, callback=ended_after(25), checkpoint=file)
+    for limit in (30, 1000):
+        solver = ddp.DDP(max_iterations=limit)
+        found = ddp.solve(problem, solver, throw=False, checkpoint=file)
+        alike(found, ddp.solve(problem, solver, throw=False))
+        assert any(record.full_space for record in found.history) == (limit == 1000)
+
+
 def far():
     """A reach whose default guess leads to a minimum that is dearer than that of its second start."""
     near = arm.reach("ur5")
