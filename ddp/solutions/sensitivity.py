@@ -37,9 +37,13 @@ from ddp.tracing.function import space_of
 if TYPE_CHECKING:
     from ddp.solutions.solution import Solution
 
-STEP, SHARE, NOTHING = 1e-5, 1e-2, 1e-8
-"""Step of differences, relative to numbers above one, which seldom passes where costs have kinks; the largest share of
-a number that it may be, for some are divided by; and numbers that count as zero in this, which may be rounding."""
+STEP, SHARE = 1e-5, 1e-2
+"""Step of differences, relative to numbers above one, which seldom passes where costs have kinks; and the largest share
+of a number that it may be, for some are divided by."""
+
+NOTHING, LITTLE, ALIKE = 1e-14, 1e-8, 1e-3
+"""Numbers that count as zero in this, which may be rounding; and numbers that do so too, unless differences of a whole
+and of half a step differ by more than the last share, as they do of capacities in farads."""
 
 ALONG = 1e-3
 """Step of differences along tangents of states, which are smooth."""
@@ -180,10 +184,14 @@ class Optimum:
             ends = np.array([self.parts(number.twin(point * h * along)) for point in POINTS])
             return np.tensordot(WEIGHTS, ends - ends[0], axes=1) / h  # exactly 0 where nothing changes
 
-        if value > NOTHING:
+        if value > LITTLE:
             return central(min(STEP * max(1.0, value), SHARE * value))
         try:
-            return central(STEP)
+            with np.errstate(all="ignore"):
+                far = central(STEP)
+                if value <= NOTHING or np.abs(central(0.5 * STEP) - far).max() <= ALIKE * np.abs(far).max():
+                    return far
+            return central(SHARE * value)
         except ProblemError:  # below zero there may be no weights
             if value > 0.0:
                 return central(SHARE * value)

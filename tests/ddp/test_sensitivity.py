@@ -135,14 +135,17 @@ def test_rows_that_hold_are_paid_for_or_give_way_change_as_they_do(reach, norm, 
         agrees(problem, name, lambda d: value + d.reshape(value.shape), rng.normal(size=max(value.size, 1)), step)
 
 
-def test_numbers_that_are_divided_by_may_be_small():
+@pytest.mark.parametrize(("number", "gain", "step"), [
+    (1e-4, lambda p: 1e-5 / p, 1e-7), (5e-9, lambda p: 5e-10 / p, 5e-12), (6e-17, lambda p: 0.1 * np.exp(p), 1e-3)
+], ids=["small", "of a capacitor", "zero but for rounding"])  # fmt: skip
+def test_numbers_that_are_divided_by_may_be_small(number, gain, step):
     def f(x, u, p):
-        return np.array([x[0] + 0.1 * x[1], x[1] + 1e-5 / p[0] * u[0]])
+        return np.array([x[0] + 0.1 * x[1], x[1] + gain(p[0]) * u[0]])
 
-    system = FunctionDynamics(f, 2, 1, 1.0, parameters=np.array([1e-4]))
+    system = FunctionDynamics(f, 2, 1, 1.0, parameters=np.array([number]))
     costs = [ControlCost(np.zeros(1), 0.1)], [StateCost(system, np.array([1.0, 0.0]), 50.0)]
     problem = ddp.Problem(system, *costs, np.zeros(2), 20)
-    agrees(problem, "dynamics.parameters", lambda d: problem.number("dynamics.parameters") + d, np.ones(1), 1e-7)
+    agrees(problem, "dynamics.parameters", lambda d: number + d, np.ones(1), step)
 
 
 def test_numbers_of_costs_on_contact_forces_change_what_they_read():
