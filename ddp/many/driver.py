@@ -95,7 +95,7 @@ class Driver:
 
     def _solve(self, blocks: Sequence[Block], verified: bool) -> None:
         """Solve blocks, each as soon as those that it needs are done."""
-        self._verifying = verified
+        self._verifying, self._due = verified, sum(len(block.rows) for block in blocks)
         self._ready: list[Block] = []
         self._waiting: dict[int, list[tuple[Block, set[int]]]] = {}
         for block in blocks:
@@ -145,7 +145,7 @@ class Driver:
             ready = sum(len(block.rows) for block in self._ready)
             given = sum(len(block.rows) for blocks, _ in self._flying.values() for block in blocks)
             longest = min(LASTING / self._second, (HEAVIEST << crew.is_here) / self._work.policies.itemsize)
-            share = max((self._left - given) / busy, SHORTEST / self._second)
+            share = max((self._due - given) / busy, SHORTEST / self._second)
             most = max(WIDTH, int(min(longest, share, -(-ready // idle))))
         taken = [self._ready.pop(0)]
         if self._second and len(taken[0].rows) > most and not self._verifying and (taken[0].parents < 0).all():
@@ -249,6 +249,7 @@ class Driver:
         else:
             self._results.adopt(rows["row"], done.policies, done.slot, done.anchors)
         self._left -= len(rows)
+        self._due -= len(rows)
         if done.seconds:
             each = done.seconds / len(rows)
             self._second = min(each, 0.5 * (self._second + each)) if self._second else each  # first ones load code

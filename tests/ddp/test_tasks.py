@@ -7,6 +7,7 @@ from concurrent.futures import Future
 import numpy as np
 
 import ddp
+from ddp.machine.number import WIDTH
 from ddp.many import driver
 from ddp.many.plan import Block
 from ddp.many.rows import NONE, policy_type, row_type
@@ -86,6 +87,39 @@ def test_scouts_that_take_long_make_later_tasks_no_smaller():
     X0 = problem.x0 + 0.1 * np.random.default_rng(0).normal(size=(1500, 2))
     ddp.solve_many(problem, {"x0": X0}, executor=executor, start="neighbours", keep=("U",))
     assert max(executor.sizes) > 150
+
+
+class Late(Recorded):
+    """An executor of two workers whose tasks take time and end in turn; keeps whether each was of scouts."""
+
+    def __init__(self):
+        super().__init__()
+        self.verified = []
+
+    def submit(self, function, digest, pickled, task, outlet=None):
+        self.verified.append(task.verified)
+        found = super().submit(function, digest, pickled, task, outlet).result()
+        future = Future()
+        future.later = found._replace(seconds=1e-3 * len(found.rows))
+        return future
+
+    @staticmethod
+    def wait(flying, return_when):
+        first = next(iter(flying))
+        first.set_result(first.later)
+        return {first}, set()
+
+
+def test_scouts_are_shared_by_all_workers_to_their_end(monkeypatch):
+    problem, executor = pendulum.swing_up(horizon=20), Late()
+    monkeypatch.setattr(driver, "wait", executor.wait)
+    monkeypatch.setattr(driver, "cores", lambda: 2)
+    X0 = problem.x0 + 0.1 * np.random.default_rng(0).normal(size=(1000, 2))
+    ddp.solve_many(problem, {"x0": X0}, executor=executor, start="neighbours", keep=("U",))
+    scouts = [size for size, verified in zip(executor.sizes, executor.verified, strict=True) if verified]
+    left = np.cumsum(scouts[::-1])[::-1]
+    assert left[0] < 100
+    assert all(size <= max(WIDTH, rest // 2) for size, rest in zip(scouts, left, strict=True))
 
 
 class Sends(Recorded):
