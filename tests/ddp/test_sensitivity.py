@@ -84,6 +84,22 @@ def test_constraints_that_are_met_loosely_hold(unit):
     np.testing.assert_allclose(own.dU, exact.dU, atol=1e-10)
 
 
+@pytest.mark.parametrize("unit", [1.0, 2.0**-20, 2.0**20])
+def test_multipliers_that_are_rounding_hold_nothing(unit):
+    system = FunctionDynamics(lambda x, u: np.array([x[0] + 0.1 * x[1], x[1] + 0.1 * u[0]]), 2, 1, 1.0)
+    costs = [ControlCost(np.zeros(1), 0.1)], [StateCost(system, np.array([1.0, 0.0]), 50.0)]
+    slow = ddp.Inequality(lambda x, u: unit * (x[1] - 0.6))
+    best = ddp.solve(ddp.Problem(system, *costs, np.zeros(2), 20, constraints=[slow]), PRECISE)
+    room = -unit * (best.X[:, 1] - 0.6)[-len(best.multipliers) :]
+    free = room > 0.01 * unit
+    assert (best.multipliers > 0.0).any()
+    assert free.any()
+    noisy = replace(best, multipliers=best.multipliers + np.where(free, 1e-9 / unit, 0.0))
+    own, exact = (solution.sensitivity("x0") for solution in (noisy, best))
+    np.testing.assert_allclose(own.dU, exact.dU, atol=1e-8)
+    assert not own.multipliers[free].any()
+
+
 def test_several_names_have_their_columns_side_by_side(reach):
     best = ddp.solve(reach)
     both, alone = best.sensitivity("target", "x0"), best.sensitivity("x0")
@@ -322,3 +338,33 @@ def test_controls_that_cost_nothing_follow_what_constraints_ask_of_them(horizon,
     end = ddp.Equality(lambda x, u: x - np.array([0.005, 0.01]))
     problem = ddp.Problem(FunctionDynamics(step, 2, 1), running, [], np.zeros(2), horizon, terminal_constraints=[end])
     agrees(problem, "x0", lambda d: d, np.array([1.0, -0.5]), 1e-4)
+
+
+def on_a_line(running, constraints, bend=0.0):
+    """A mass on a line, pushed by two forces, that comes to rest elsewhere."""
+    def step(x, u):
+        return np.array([x[0] + 0.1 * x[1], x[1] + 0.1 * (u[0] + 2.0 * u[1] + bend * np.sin(u[1]))])
+
+    end = ddp.Equality(lambda x, u: x - np.array([0.05, 0.02]))
+    held = {"constraints": constraints, "terminal_constraints": [end]}
+    return ddp.Problem(FunctionDynamics(step, 2, 2), running, [], np.zeros(2), 6, **held)
+
+
+@pytest.mark.parametrize(("running", "constraints"), [
+    ([lambda x, u: u[0] ** 2 + 0.5 * u[1] ** 2], [ddp.Inequality(lambda x, u: u[0] + u[1], upper=0.3)]),
+    ([lambda x, u: u[0] ** 2 + 50.0 * u[1] ** 2 - 22.0 * x[1] ** 2], []),
+], ids=["rows of controls", "concave"])  # fmt: skip
+def test_what_constraints_ask_of_controls_is_shared_among_them(running, constraints):
+    problem = on_a_line(running, constraints, 0.1)
+    assert (ddp.solve(problem).multipliers[:-2] > 0.0).any() == bool(constraints)
+    agrees(problem, "x0", lambda d: d, np.array([1.0, -0.5]), 1e-4)
+
+
+@pytest.mark.parametrize("unit", [1.0, 2.0**-20])
+def test_controls_that_no_cost_is_curved_along_do_what_constraints_ask_for(unit):
+    system = FunctionDynamics(lambda x, u: np.array([x[0] + 0.1 * x[1], x[1] + 0.1 * u[0] / unit]), 2, 1)
+    end = ddp.Equality(lambda x, u: x - np.array([0.05, 0.02]))
+    by = ddp.solve(ddp.Problem(system, [], [], np.zeros(2), 2, terminal_constraints=[end])).sensitivity("x0")
+    # x2 = x + 0.2 v + 0.01 u0 and v2 = v + 0.1 (u0 + u1) stay
+    np.testing.assert_allclose(by.dU[:, 0] / unit, [[-100.0, -20.0], [100.0, 10.0]], rtol=1e-9)
+    np.testing.assert_allclose(by.dX[-1], np.zeros((2, 2)), atol=1e-9)
