@@ -215,7 +215,7 @@ class SO3:
 
     def minus(self, y: Numbers, x: Numbers) -> list[Any]:
         """The rotation vector from x to y, at most half a turn."""
-        return [*_motions.quaternion_log(_product(_inverse(x), y))[0]]
+        return [*_motions.quaternion_log(_between(x, y))[0]]
 
     def near_minus(self, y: Numbers, x: Numbers) -> list[Any]:
         """To second order, of quaternions of any norm."""
@@ -244,7 +244,7 @@ class SE3:
 
     def minus(self, y: Numbers, x: Numbers) -> list[Any]:
         """The twist whose screw leads from x to y."""
-        w, beta = _motions.quaternion_log(_product(_inverse(x[3:]), y[3:]))
+        w, beta = _motions.quaternion_log(_between(x[3:], y[3:]))
         return [*_motions.log_translation(w, beta, _seen(y, x)), *w]
 
     def near_minus(self, y: Numbers, x: Numbers) -> list[Any]:
@@ -265,6 +265,13 @@ Part = Euclidean | S1 | SO3 | SE2 | SE3 | UnitCircle | UnitPlane
 
 def _inverse(q: Numbers) -> list[Any]:
     return [-q[0], -q[1], -q[2], q[3]]
+
+
+def _between(x: Numbers, y: Numbers) -> list[Any]:
+    """The unit quaternion of the turn from x to y, of any norm: steps of a user's own keep theirs almost."""
+    q = _product(_inverse(x), y)
+    scale = 1.0 / _sqrt(q[0] * q[0] + q[1] * q[1] + q[2] * q[2] + q[3] * q[3])
+    return [scale * a for a in q]
 
 
 def rotated(q: Numbers, v: Numbers) -> list[Any]:

@@ -14,6 +14,7 @@ from ddp.tracing.groups import S1, SE2, SE3, SO3, Euclidean, UnitCircle, UnitPla
 from ddp.tracing.spaces import Space
 from dynamics import ContinuousDynamics, FunctionDynamics
 from dynamics.geometry import lie
+from problems.costs import ControlCost, StateCost
 
 JOINTS = {
     SE3(): pin.JointModelFreeFlyer(), SO3(): pin.JointModelSpherical(), UnitPlane(): pin.JointModelPlanar(),
@@ -75,6 +76,35 @@ def test_values_move_as_kernels_do(angle, rng):
     np.testing.assert_allclose(whole.plus([0.1, 0.2, 0.3, *x], xi)[:3], moved[:3], rtol=0, atol=1e-15)
     far = part.minus(list(turned), x)
     np.testing.assert_allclose(far, lie.difference_spherical(tuple(x), turned), rtol=0, atol=1e-14)
+
+
+@pytest.mark.parametrize("norm", [1.0 + 1e-6, 1.01, 0.5])
+@pytest.mark.parametrize("angle", [1e-9, 0.5, 3.1])
+def test_turns_between_attitudes_are_those_of_their_directions(angle, norm, rng):
+    axis = rng.normal(size=3)
+    d = [*rng.normal(size=3), *(angle * axis / np.linalg.norm(axis))]
+    x = SE3().plus(SE3().neutral(), rng.normal(size=6).tolist())
+    y = SE3().plus(x, d)
+    longer = [*y[:3], *(norm * a for a in y[3:])]
+    np.testing.assert_allclose(SE3().minus(longer, x), d, atol=1e-14)
+    np.testing.assert_allclose(SO3().minus(x[3:], longer[3:]), [-a for a in d[3:]], atol=1e-14)
+
+
+def test_steps_that_keep_norms_almost_are_followed_to_where_they_lead():
+    def step(x, u):  # whose norm grows by 5e-4 in 1000 of them
+        q, (a, b, c) = x[:4], 0.5e-3 * x[4:]
+        turned = [q[3] * a + q[1] * c - q[2] * b, q[3] * b + q[2] * a - q[0] * c, q[3] * c + q[0] * b - q[1] * a]
+        return np.concatenate([q + np.array([*turned, -q[0] * a - q[1] * b - q[2] * c]), x[4:] + 1e-3 * u])
+
+    system = FunctionDynamics(step, 7, 3, dt=1e-3, state=[SO3(), Euclidean(3)])
+    target = np.array([*(np.sin(0.9) / 3.0 * np.array([1.0, 2.0, 2.0])), np.cos(0.9), 0.0, 0.0, 0.0])
+    end = [StateCost(system, target, np.repeat([1e4, 1.0], 3))]
+    still = np.array([0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0])
+    best = ddp.solve(ddp.Problem(system, [ControlCost(np.zeros(3), 1e-3)], end, still, 1000))
+    turn = Rotation.from_quat(best.X[-1, :4]).as_rotvec()
+    assert np.linalg.norm(best.X[-1, :4]) > 1.0 + 4e-4
+    np.testing.assert_allclose(system.difference(still, best.X[-1])[:3], turn, atol=1e-9)
+    assert best.iterations <= 3
 
 
 SPACES = [[Euclidean(1), SO3(), S1()], SE2(), [SE3(), UnitCircle()], UnitPlane()]
