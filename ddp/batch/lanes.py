@@ -156,7 +156,7 @@ class Lane(Struct):
     while others follow; reached_X, reached_U: addresses of the best attempt in the end, in any of these.
     kept_X, kept_U: the best of longer steps.
     k, K: the policy of the last sweep.   low, high: how far controls are from their limits.   scratch: of
-    sweeps within limits, a `ddp.sweeps.sized_limits.Scratch`.
+    sweeps within limits, a `ddp.sweeps.limits.Scratch`.
     """
 
     worker, index = each(2, integer)
