@@ -71,7 +71,7 @@ def fly_all(
     """Fly a problem's motion from ``count`` random errors of attitude by each policy.
 
     problem: of a `RobotDynamics` with a floating base; it is planned again with Runge and Kutta's steps of order 4.
-    angle [rad]: the largest error.   mass: factor on mass and inertia of the base that flies.
+    angle [rad]: the largest error, of those that ``seed`` draws.   mass: factor on mass and inertia of the base.
     Raises ProblemError for bad input.
     """
     system = _floating(problem)

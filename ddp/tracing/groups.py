@@ -30,7 +30,6 @@ _sin, _cos, _sqrt, _atan2 = (MATH[function] for function in (math.sin, math.cos,
 _nearest = lifted(round, lambda graph, a: graph.unary("rint", a))
 
 
-
 def _followed(*kernels: Any) -> SimpleNamespace:
     """Python's functions behind kernels, which call each other, with operations of values for those of registers."""
     names: dict[str, Any] = {
