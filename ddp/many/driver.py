@@ -63,6 +63,8 @@ class Driver:
     def run(self, blocks: Iterable[Block]) -> None:
         """Solve all blocks that are not there, scouts first; whatever ends it, what was solved is kept."""
         blocks = list(blocks)
+        self._told = self._results.done.copy()
+        self._take_back(blocks)
         left = [block.without(self._results.done) for block in blocks if not self._results.done[block.rows].all()]
         scouts = [block for block in blocks if block.scout]
         self._left = sum(len(block.rows) for block in left)
@@ -77,6 +79,17 @@ class Driver:
             if self._crew is not None:
                 self._crew.close()
             self._results.close()
+
+    def _take_back(self, blocks: Sequence[Block]) -> None:
+        """Have those solved again whose policies others need and a store has lost, as after a power cut."""
+        results = self._results
+        of = {int(row): block for block in blocks if block.anchors for row in block.rows}
+        waiting = [block for block in blocks if not results.done[block.rows].all()]
+        while waiting:
+            for row in waiting.pop().needed:
+                if results.done[row] and row not in results.policies:
+                    results.done[of[row].rows] = False
+                    waiting.append(of[row])
 
     def _is_missing(self, scouts: Sequence[Block]) -> bool:
         """Whether scouts show that neighbours miss better optima, which nothing tells of."""
@@ -253,8 +266,9 @@ class Driver:
         if done.seconds:
             each = done.seconds / len(rows)
             self._second = min(each, 0.5 * (self._second + each)) if self._second else each  # first ones load code
-        failed = int(np.isnan(rows["cost"]).sum())
-        self._reporter.add(len(rows), int(rows["converged"].sum()), failed)
+        new = rows[~self._told[rows["row"]]]
+        self._told[new["row"]] = True
+        self._reporter.add(len(new), int(new["converged"].sum()), int(np.isnan(new["cost"]).sum()))
         for row in rows["row"].tolist():
             for block, needed in self._waiting.pop(row, ()):
                 needed.discard(row)

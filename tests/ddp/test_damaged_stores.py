@@ -7,9 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from many_systems import of
 
 import ddp
 from ddp.many import driver, store
+from ddp.many.progress import Progress
 
 
 def test_what_a_store_has_lost_is_told_and_no_zero(problem, over, tmp_path):
@@ -58,6 +60,16 @@ def test_a_flipped_bit_is_told_with_its_file_and_rows(problem, over, tmp_path, m
             read()
     with pytest.raises(IndexError):
         opened.X[90]
+
+
+def test_what_a_store_has_lost_is_solved_again_to_the_same_bits(problem, over, tmp_path, monkeypatch):
+    monkeypatch.setattr(store, "CHUNK", 1)  # 32 rows a chunk, the fewest
+    given = {"problem": problem, "over": over, "executor": 1, "start": "neighbours", "into": tmp_path / "a.zarr"}
+    whole, told = of(ddp.solve_many(**given)), list[Progress]()
+    (tmp_path / "a.zarr" / "done" / "c" / "1").unlink()
+    assert ddp.Solutions.open(tmp_path / "a.zarr").done.sum() == 58
+    assert of(ddp.solve_many(**given, progress=told.append)) == whole
+    assert max(progress.done for progress in told) == 90
 
 
 def test_what_is_no_damage_is_told_as_it_is(tmp_path):
