@@ -104,6 +104,7 @@ class Pool(Crew):
             )
         self.at_once, self._count, self._has_begun = 2 * count, count, False
         self._pool: ProcessPoolExecutor | None = None
+        self._refused = ""
 
     def _begin(self) -> ProcessPoolExecutor:
         spawn = multiprocessing.get_context("spawn")
@@ -113,11 +114,17 @@ class Pool(Crew):
 
     def submit(self, function: Callable[..., Any], *arguments: Any) -> Future[Any]:
         with deaf_to_interrupts():  # processes are started by it
-            pool = self._begin() if self._pool is None else self._pool
-            return pool.submit(function, *arguments)
+            try:
+                pool = self._begin() if self._pool is None else self._pool
+                return pool.submit(function, *arguments)
+            except OSError as reason:  # limits of processes, files or memory, or a current folder that is gone
+                self._refused = f"cannot start {self._count} processes: {reason.strerror or reason}"
+                raise BrokenExecutor(self._refused) from None
 
     def renew(self) -> None:
-        """Start other processes after one has died."""
+        """Start other processes after one has died; ProblemError where none can be started."""
+        if self._refused:
+            raise ProblemError(f"executor: {self._refused}")
         self._has_begun = self._has_begun or self._ours.poll()
         if not self._has_begun:
             raise ProblemError(f"executor: processes ended while they were starting. {GUARD}")

@@ -108,6 +108,9 @@ class Processes(Differentiator):
                     process.start()
                 except RuntimeError as reason:  # we are ourselves a child that is still importing its main module
                     raise ProblemError(f"workers: {GUARD}") from reason
+                except OSError as reason:  # limits of processes, files or memory, or a current folder that is gone
+                    told = f"cannot start {self._count} processes: {reason.strerror or reason}"
+                    raise ProblemError(f"workers: {told}") from None
                 finally:
                     theirs.close()
                 self._processes.append(process)

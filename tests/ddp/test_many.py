@@ -327,6 +327,22 @@ def test_functions_that_cannot_be_sent_are_solved_by_this_process(problem, over,
     assert line.startswith("solving in this process alone: constraints[0] (Inequality): cannot be sent")
 
 
+def test_processes_that_cannot_be_started_are_told_or_done_without(problem, over, tmp_path, monkeypatch, caplog):
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()  # processes begin in the folder of this one
+    with pytest.raises(ddp.ProblemError, match=r"^executor: cannot start 2 processes: No such file or directory"):
+        ddp.solve_many(problem, over, executor=2)
+    with pytest.raises(ddp.ProblemError, match=r"^workers: cannot start 2 processes: No such file or directory"):
+        ddp.solve(problem, workers="processes:2")
+    monkeypatch.setattr(driver, "WORTHWHILE", 1e-6)
+    monkeypatch.setattr(driver, "cores", lambda: 2)
+    many = ddp.solve_many(problem, over, start="neighbours", verify=False)
+    assert many.done.all()
+    assert "solving in this process alone: executor: cannot start 2 processes" in caplog.text
+
+
 def test_samples_that_are_equal_are_no_jumps(problem):
     many = ddp.solve_many(problem, {"x0": np.tile([0.1, 0.2], (40, 1))}, executor=1, start="neighbours")
     assert many.consistency() == []
