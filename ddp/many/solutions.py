@@ -90,7 +90,7 @@ class Solutions:
             raise ProblemError(f"problem: expected a Problem, got {said(problem)}")
         group = opened(as_path(path), "path")
         with reading(path):
-            ahead = waiting(as_path(path, "path"), group)
+            ahead = waiting(group)
             names = [name for name in group.array_keys() if name.startswith("over.")]
             over = {name.removeprefix("over."): Kept(group, name)[:] for name in names}
             varied, own = attribute(group, "varied"), attribute(group, "problem")

@@ -179,7 +179,7 @@ def solve_many(
     reporter.end()
     if isinstance(results, Memory):
         return Solutions(results.rows, arrays, problem)
-    return Solutions(results.group, arrays, problem, waiting(results.path, results.group))
+    return Solutions(results.group, arrays, problem, waiting(results.group))
 
 
 def _axes(problem: Problem, count: int) -> dict[str, Any]:

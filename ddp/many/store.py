@@ -4,7 +4,7 @@ Every number of a row is an array of the group, with samples along its first axi
 the numbers that vary, as ``over.<place>``; coordinates of axes are sample numbers, times of knots [s], names of states
 and of controls, as arrays by the names of axes. Until all rows of a chunk are there, they wait in ``<store>.parts``;
 then the chunk is written, file by file under other names that are changed, and marked in ``done`` last. Every chunk
-ends with its checksum.
+ends with its checksum, and has a file though all in it is zero, so that lost files are known.
 """
 
 import errno
@@ -14,7 +14,7 @@ import logging
 import os
 import shutil
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +38,9 @@ CHUNK = 1 << 22
 
 IDENTITY = {"problem": "is of another problem", "over": "has other samples", "plan": "is of another plan"}
 """Attributes that tell batches apart, and what a store is where they differ."""
+
+WHOLE = "chunks", "each has a file"
+"""Attribute of stores that write all chunks, also those of zeros alone."""
 
 NAMED = {"given": "the solution that solves start from"}
 """Words for attributes whose names do not say what differs."""
@@ -81,7 +84,7 @@ class Store:
         with reading(self.path, "into"):
             self._check(attributes)
             self._settled = self._marked()
-        self.parts = Parts(_parts_of(self.path.absolute(), self.group))
+        self.parts = Parts(_parts_of(self.group))
         for begun in self.path.parent.glob(f".{glob.escape(self.path.name)}.*.new"):  # by processes that were killed
             shutil.rmtree(begun, ignore_errors=True)
         with self._alone():
@@ -119,6 +122,7 @@ class Store:
         beside = self.path.with_name(f".{self.path.name}.{os.getpid()}.new")
         shutil.rmtree(beside, ignore_errors=True)
         try:
+            attributes = attributes | dict([WHOLE])
             texts = {name: one if isinstance(one, (str, int)) else json.dumps(one) for name, one in attributes.items()}
             group = zarr.open_group(str(beside), mode="w", zarr_format=3, attributes=texts)
             checked = [zarr.codecs.Crc32cCodec()]
@@ -129,7 +133,10 @@ class Store:
                 whole.append((f"over.{name}", values, axes))
             for name, values, axes in whole:
                 sizes = tuple(max(size, 1) for size in np.shape(values))
-                group.create_array(name, data=values, chunks=sizes, dimension_names=axes, compressors=small)
+                group.create_array(
+                    name, data=values, chunks=sizes, dimension_names=axes, compressors=small,
+                    config={"write_empty_chunks": True},
+                )  # fmt: skip
             for name, number, *shape in (*self._kind.descr, ("done", "|b1")):
                 if name == "row":
                     continue
@@ -218,7 +225,8 @@ class Store:
         rows = self.parts.gathered(start, stop, self._kind)
         for name in self._kind.names or ():
             if name != "row":
-                self.group[name][start:stop] = (as_texts if name in TEXTS else np.ascontiguousarray)(rows[name])
+                values = (as_texts if name in TEXTS else np.ascontiguousarray)(rows[name])
+                self.group[name].with_config({"write_empty_chunks": True})[start:stop] = values
         self.group["done"][start:stop] = True
         self._settled[start:stop] = True
         self.parts.drop(self._settled)
@@ -235,15 +243,16 @@ class Store:
                 yield
 
 
-def _parts_of(path: Path, group: Any) -> Folder:
+def _parts_of(group: Any) -> Folder:
     """Folder of the rows that wait for others of their chunks, and the sign of all that decides about them."""
+    path = Path(group.store.root)
     batch = [group.attrs.get(name) for name in (*IDENTITY, "versions")]
     return Folder(path.with_name(f"{path.name}.parts"), digest(json.dumps(batch, sort_keys=True)))
 
 
-def waiting(path: Path, group: Any) -> int:
+def waiting(group: Any) -> int:
     """Count the rows of a store that are solved and wait for others of their chunks."""
-    parts = Parts(_parts_of(path, group))
+    parts = Parts(_parts_of(group))
     parts.scan()
     there = {int(row) for rows in parts.there() for row in rows}
     return int((~Kept(group, "done")[:][sorted(there)]).sum()) if there else 0
@@ -261,7 +270,7 @@ def opened(path: Path, field: str = "into") -> Any:
     if not path.exists():
         raise ProblemError(f"{field}: there is no store {shown(path)}")
     try:
-        group = zarr.open_group(str(path), mode="r+")
+        group = zarr.open_group(str(path.absolute()), mode="r+")  # programs may turn to another folder
         attributes = dict(group.attrs)
         sign = attributes.get("format"), attributes.get("version")
     except Exception as reason:
@@ -284,7 +293,7 @@ class Kept:
     """An array of a store: zarr's, but for ProblemErrors that name the rows where it is damaged."""
 
     def __init__(self, group: Any, name: str, field: str = "path") -> None:
-        self._path, self._field = Path(group.store.root, name), field
+        self._path, self._field, self._group = Path(group.store.root, name), field, group
         with reading(self._path, field):
             self._array = group[name]
 
@@ -303,14 +312,45 @@ class Kept:
         return np.asarray(self[:], dtype)
 
     def __getitem__(self, which: Any) -> NDArray[Any]:
+        if isinstance(which, np.ndarray) and which.dtype == bool and which.ndim == 1:  # zarr knows masks of all axes
+            which = np.arange(len(self))[which]
         try:
-            return self._array[which]
+            found = self._array[which]
         except Exception:
-            count, size = len(self), self._array.chunks[0]
-            for start in size * np.unique(np.arange(count)[which[:1] if isinstance(which, tuple) else which] // size):
-                with reading(self._path, self._field, f" in rows {start} to {min(start + size, count) - 1}"):
+            for start, stop in self._chunks(which):
+                with self._reading(start, stop):
                     self._array[start]
             raise
+        if self._group.attrs.get(WHOLE[0]) == WHOLE[1] and self._path.name != "done":
+            for start, stop in self._chunks(which):
+                if self._is_lost(start, stop):
+                    with self._reading(start, stop):
+                        raise FileNotFoundError("a file is lost")
+        return found
+
+    def _chunks(self, which: Any) -> list[tuple[int, int]]:
+        """First rows, and those after the last ones, of the chunks that are read."""
+        count, size = len(self), self._array.chunks[0]
+        rows = which[0] if isinstance(which, tuple) and which else which
+        if isinstance(rows, slice):
+            some = range(count)[rows]
+            numbers = range(min(some[0], some[-1]) // size, max(some[0], some[-1]) // size + 1) if some else some
+        elif np.ndim(rows) < 2:
+            numbers = np.unique(np.arange(count)[rows] // size).tolist()
+        else:
+            numbers = range(-(-count // size))
+        return [(size * i, min(size * i + size, count)) for i in numbers]
+
+    def _is_lost(self, start: int, stop: int) -> bool:
+        """Whether the file of a chunk is not there, though its rows are: those that vary always, others once done."""
+        file = self._path.joinpath("c", str(start // self._array.chunks[0]), *["0"] * (self._array.ndim - 1))
+        if file.exists():
+            return False
+        is_done = self._path.name.startswith("over.") or bool(np.any(self._group["done"][start:stop]))
+        return is_done and not file.exists()  # another process may have written it meanwhile
+
+    def _reading(self, start: int, stop: int) -> AbstractContextManager[None]:
+        return reading(self._path, self._field, f" in rows {start} to {stop - 1}")
 
 
 @contextmanager

@@ -14,16 +14,28 @@ from ddp.many import driver, store
 from ddp.many.progress import Progress
 
 
-def test_what_a_store_has_lost_is_told_and_no_zero(problem, over, tmp_path):
-    few = {name: values[:3] for name, values in over.items()}
-    ddp.solve_many(problem, few, executor=1, into=tmp_path / "a.zarr")
-    for path in (tmp_path / "a.zarr" / "X" / "c").rglob("*"):
-        path.is_dir() or path.unlink()
-    assert np.isnan(ddp.Solutions.open(tmp_path / "a.zarr", problem).X[:]).all()
+def test_what_a_store_has_lost_is_told_and_no_zero(problem, over, tmp_path, monkeypatch):
+    monkeypatch.setattr(store, "CHUNK", 1)  # 32 rows a chunk, the fewest
+    few = {name: values[:40] for name, values in over.items()}
+    path = ddp.solve_many(problem, few, executor=1, into=tmp_path / "a.zarr")._source.store.root
+    for name in ("X", "converged", "sentence", "start", "over.x0"):
+        file = sorted(one for one in (path / name / "c").rglob("*") if one.is_file())[-1]
+        whole = file.read_bytes()
+        file.unlink()
+        rows = "0 to 39" if name.startswith("over") else "32 to 39"
+        with pytest.raises(ddp.ProblemError, match=rf"^path: .*a\.zarr/{name} is damaged in rows {rows} \("):
+            np.asarray(getattr(ddp.Solutions.open(path, problem), name))
+        file.write_bytes(whole)
+    (path / "X" / "c" / "1" / "0" / "0").unlink()
+    opened = ddp.Solutions.open(path, problem)
+    assert opened.X[np.arange(40) < 32].shape == opened.X[:32].shape == opened.X[::64].repeat(32, 0).shape
+    for which in (35, slice(30, 34), [1, 39], np.arange(40) > 38, (..., 0), (slice(None), 0), slice(0, 40, 39)):
+        with pytest.raises(ddp.ProblemError, match=r"a\.zarr/X is damaged in rows 32 to 39 \("):
+            opened.X[which]
     for name in ("converged", "over.x0"):
-        shutil.rmtree(tmp_path / "a.zarr" / name)
+        shutil.rmtree(path / name)
         with pytest.raises(ddp.ProblemError, match=f"a.zarr is damaged, it lacks .*{name}"):
-            ddp.Solutions.open(tmp_path / "a.zarr", problem)
+            ddp.Solutions.open(path, problem)
 
 
 @pytest.mark.parametrize("file", ["cost/zarr.json", "over.x0/zarr.json", "over.x0/c/0/0", "done/c/0", "cost/c/0"])

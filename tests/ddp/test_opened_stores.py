@@ -60,6 +60,25 @@ def test_a_store_of_another_start_is_refused_in_words(problem, over, tmp_path):
         ddp.solve_many(problem, few, executor=1, start=starts[1], into=tmp_path / "a.zarr")
 
 
+def test_a_store_is_read_from_whatever_folder_a_program_turns_to(problem, over, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    few = {name: values[:2] for name, values in over.items()}
+    made = ddp.solve_many(problem, few, executor=1, into="a.zarr")
+    opened, states = ddp.Solutions.open("a.zarr", problem), made.X
+    (tmp_path / "other").mkdir()
+    monkeypatch.chdir("other")
+    for one in (made, opened):
+        assert np.array_equal(one.solution(1).X, states[1])
+        assert np.isfinite(one.U[:]).all()
+
+
+def test_arrays_of_a_store_take_masks_of_samples_as_those_in_memory_do(serial):
+    dear = serial.cost > np.median(serial.cost)
+    assert np.array_equal(serial.X[dear], serial.X[:][dear])
+    with pytest.raises(IndexError):
+        serial.X[dear[1:]]
+
+
 def test_arrays_of_a_store_are_sent_to_other_processes(serial):
     for sent in (pickle.loads(pickle.dumps(serial.X)), copy.deepcopy(serial.X)):
         np.testing.assert_array_equal(sent[3:5], serial.X[3:5])
