@@ -85,6 +85,13 @@ def _sign(graph: Any, a: Any) -> Any:
     return graph.select(a < 0.0, -1.0, graph.select(a > 0.0, 1.0, unless_nan(graph, a, 0.0, a)))
 
 
+def _with_sign(graph: Any, a: Any, b: Any) -> Any:
+    """|a| with the sign of b, which zeros have as well: 1 / -0.0 is negative."""
+    size, below = abs(graph.number(a)), graph.binary("lt", b, 0.0)
+    is_negative = graph.either(below, graph.binary("lt", graph.binary("div", 1.0, b), 0.0))
+    return graph.select(is_negative, -size, size)
+
+
 def is_condition(a: Any) -> bool:
     """Whether a value is a condition, and no number."""
     return isinstance(a, (Truth, bool, np.bool_))
@@ -138,7 +145,7 @@ OPERATIONS: dict[Any, Callable[..., Any]] = {
     np.logical_not: lambda graph, a: graph.inverted(a), np.isnan: lambda graph, a: graph.inverted(a == a),
     np.bitwise_and: lambda graph, a, b: graph.both(a, b), np.bitwise_or: lambda graph, a, b: graph.either(a, b),
     np.invert: lambda graph, a: graph.inverted(a),
-    np.copysign: lambda graph, a, b: graph.select(b < 0.0, -abs(graph.number(a)), abs(graph.number(a))),
+    np.copysign: _with_sign,
     np.isfinite: lambda graph, a: graph.binary("lt", abs(graph.number(a)), math.inf),
 }  # fmt: skip
 """Universal functions, as operations of a graph and values."""

@@ -141,6 +141,20 @@ def test_headings_straight_back_are_on_the_side_where_numpy_has_them(f):
         assert found == f(np.array(x), np.array(u))
 
 
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x, u: np.copysign(2.0, -x[0]), lambda x, u: math.copysign(u[0], -x[0]),
+        lambda x, u: np.copysign(x[1], np.array([-3.0, 0.0]) * x[0])[0], lambda x, u: np.copysign(x[1], -0.0),
+        lambda x, u: np.arctan2(np.abs(-x[0]), -1.0), lambda x, u: np.arctan2(abs(-x[0]), -x[1]),
+    ],
+)  # fmt: skip
+def test_zeros_have_the_signs_of_numpy(f):
+    for x in ([0.0, 2.0, 0.0], [-0.0, 1.0, 0.0], [0.5, 3.0, 0.0], [-0.5, 0.1, 0.0]):
+        found = TracedFunction("f", f, 3, 2).values(np.array([x]), np.array([[0.7, 0.0]]))[0, 0]
+        assert found == f(np.array(x), np.array([0.7, 0.0]))
+
+
 def test_remainders_of_multiples_are_those_of_numpy(rng):
     def f(x, u):
         return np.concatenate([x % u[0], x // u[0], x % 0.1, -0.3 % x])
