@@ -46,12 +46,16 @@ SLOTS = 1 << 40
 
 
 def cache_directory() -> Path:
-    """Folder of compiled kernels: MAYNE_CACHE_DIR, else the user's cache folder, else a temporary one."""
+    """Folder of compiled kernels: MAYNE_CACHE_DIR, else the user's cache folder, else a temporary one.
+
+    An XDG_CACHE_HOME that is not absolute counts as not set, as its specification has it.
+    """
     chosen = os.environ.get("MAYNE_CACHE_DIR")
     if chosen:
         return _absolute(chosen)
     try:
-        home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "mayne"
+        given = os.environ.get("XDG_CACHE_HOME", "")
+        home = (Path(given) if os.path.isabs(given) else Path.home() / ".cache") / "mayne"
         home.mkdir(parents=True, exist_ok=True)
         if os.access(home, os.W_OK | os.X_OK):
             return home

@@ -58,6 +58,16 @@ def test_a_user_without_a_home_has_a_cache_too(tmp_path, monkeypatch):
     assert store.cache_directory().parent == tmp_path
 
 
+@pytest.mark.parametrize("given", ["", "rel", "~/.cache", " "])
+def test_a_cache_folder_of_the_user_that_is_not_absolute_counts_as_not_set(tmp_path, monkeypatch, given):
+    monkeypatch.delenv("MAYNE_CACHE_DIR", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", given)
+    monkeypatch.setattr(Path, "home", lambda: tmp_path)
+    monkeypatch.chdir(tmp_path)
+    assert store.cache_directory() == tmp_path / ".cache" / "mayne"
+    assert [path.name for path in tmp_path.iterdir()] == [".cache"]
+
+
 KERNELS = """
 from ddp.compiling.kernel import kernel
 @kernel
