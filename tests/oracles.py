@@ -6,13 +6,14 @@ import ctypes
 
 import numpy as np
 import pinocchio as pin
+from thorough import cases
 
 import dynamics
 from ddp.machine.tiles import padded
 from dynamics.robots.equipment import Equipment
 
 NAMED = ("ur5", "panda", "hyq", "anymal", "talos")
-ROBOTS = [*NAMED, *range(20)]
+ROBOTS = cases([*NAMED, *range(20)], [*NAMED, *range(8)])
 """Keys of `robot_of`: names, and seeds of random trees."""
 
 STEP = 1e-3
@@ -173,15 +174,21 @@ def fourth_order(f, h=STEP):
 
 
 def newton(residual, z, h):
-    """Root of residual, to rounding, by Newton iterations from z; each fourth makes the matrix, by differences."""
-    last = np.inf
-    for sweep in range(60):
-        if sweep % 4 == 0:
-            K = np.stack([(residual(z + h * e) - residual(z - h * e)) / (2.0 * h) for e in np.eye(len(z))], axis=1)
-        step = np.linalg.solve(K, residual(z))
+    """Root of residual, to rounding, by Newton iterations from z.
+
+    Differences of one side make the matrix, again where steps do not halve: it moves no root.
+    """
+    last, K = np.inf, None
+    for _ in range(60):
+        here = residual(z)
+        if K is None:
+            K = np.stack([(residual(z + h * e) - here) / h for e in np.eye(len(z))], axis=1)
+        step = np.linalg.solve(K, here)
         z, size = z - step, np.abs(step).max()
-        if last < 2.0 * size and size < 1e-8 * (1.0 + np.abs(z).max()):
-            return z
+        if last < 2.0 * size:
+            if size < 1e-8 * (1.0 + np.abs(z).max()):
+                return z
+            K = None
         last = size
     return z
 

@@ -5,12 +5,13 @@ import pinocchio as pin
 import pytest
 from complex_flow import STEP, accelerations_by_complex_step, along_every_direction
 from oracles import JOINTS, chain_of, fourth_order, random_state, random_tree, relative_error
+from thorough import cases
 
 import dynamics
 from ddp.errors import ModelError, ProblemError
 from dynamics.rigid_bodies import batch
 
-TREES = range(50)
+TREES = range(cases(50, 16))
 UPRIGHT = {90: np.array([0.0, np.sqrt(0.5), 0.0, np.sqrt(0.5)]), -90: np.array([0.0, -np.sqrt(0.5), 0.0, np.sqrt(0.5)])}
 """Quaternions (x, y, z, w) of a pitch of 90 and of -90 degrees, where Euler angles are singular."""
 

@@ -159,9 +159,11 @@ class Cart:
 
     def stage(self, x, u, h, theta):
         """x + h times the rate at x + theta (stage - x): fixed points, contracting where h is small."""
-        after = x
+        after, before = x, None
         for _ in range(200):
-            middle = x + theta * (after - x)
+            if before is not None and np.array_equal(after, before):
+                break
+            middle, before = x + theta * (after - x), after
             after = x + h * np.concatenate([middle[2:], self.acceleration(middle[:2], middle[2:], u)])
         return after
 

@@ -5,6 +5,7 @@ import pinocchio as pin
 import pytest
 from oracles import JOINTS, chain_of, passive, pin_forces, random_tree, sprung
 from scipy.integrate import solve_ivp
+from thorough import cases
 
 import dynamics
 from ddp.errors import ProblemError
@@ -172,7 +173,10 @@ def stiff_arm():
     return Robot(model, equipment=Equipment(stiffness=np.full(6, 300.0)))
 
 
-@pytest.mark.parametrize(("integrator", "tolerance"), [("sdirk2", 1e-3), ("sdirk2", 1e-5), ("implicit-midpoint", 1e-4)])
+ADAPTED = [("sdirk2", 1e-3), ("implicit-midpoint", 1e-4), ("sdirk2", 1e-5)]
+
+
+@pytest.mark.parametrize(("integrator", "tolerance"), cases(ADAPTED, ADAPTED[:2]))
 def test_simulated_motion_is_that_of_a_stiff_solver(integrator, tolerance):
     robot = stiff_arm()
     data, x0 = robot.model.createData(), np.concatenate([robot.q0, np.zeros(6)])
