@@ -65,7 +65,7 @@ def test_ddp_converges_within_the_bar(solved, name):
     assert solution.iterations <= iterations
     assert solution.cost <= cost * (1.0 + 1e-4)
     assert problems.ALL[name].cost == pytest.approx(cost, rel=3e-4)
-    assert solved(name, ddp.DDP(tolerance=1e-12)).stationarity() < 1e-6
+    assert ddp.solve(solution.problem, ddp.DDP(tolerance=1e-12), guess=solution).stationarity() < 1e-6
     X = solution.problem.dynamics.rollout(solution.problem.x0, solution.U)
     assert np.array_equal(X, solution.X)
     assert solution.problem.cost(X, solution.U) == pytest.approx(solution.cost, rel=1e-12)

@@ -172,13 +172,13 @@ def test_states_that_meet_the_bounds_of_a_knot_are_found_where_there_are_any(rng
             ],
         )  # fmt: skip
         X = rng.uniform(-1.0, 1.0, (20, 3))
-        found = [
+        found = (
             minimize(
                 lambda x: 0.0, x, method="SLSQP", bounds=np.stack([low, low + 1.0], axis=1),
                 constraints=[{"type": "eq", "fun": plane}, {"type": "ineq", "fun": lambda x, r=radius: x @ x - r**2}],
             )
             for x in X
-        ]  # fmt: skip
+        )  # fmt: skip
         reachable = any(one.success and one.x @ one.x >= radius**2 - 1e-6 for one in found)
         assert is_met_nowhere(problem, 2, X, np.zeros((20, 3))) != reachable
         both.add(reachable)
