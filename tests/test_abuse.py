@@ -42,7 +42,7 @@ def run(tmp_path_factory):
     return module
 
 
-EVERY = {"dynamics": 399, "ddp": 41, "problems": 199, "viz": 31, "command": 31}
+EVERY = {"dynamics": 399, "ddp": 41, "problems": 199, "viz": 121, "command": 61}
 """Of so many inputs one is tried here, all of them by `make abuse`; odd, so that each has its turn at every value."""
 
 

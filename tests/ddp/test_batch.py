@@ -18,8 +18,15 @@ from dynamics.steps import routines
 from mayne import SO3, Euclidean, FunctionDynamics
 from problems.costs import Quadratic
 
-SMALL = {name: problems.find(name).build() for name in ("pendulum/swing-up", "cartpole/swing-up", "arm/reach")}
-REACH = SMALL["arm/reach"]
+
+class Built(dict):
+    """Problems by their names, built when first asked for: kernels compile in tests, not while these are read."""
+
+    def __missing__(self, name):
+        return self.setdefault(name, problems.find(name).build())
+
+
+SMALL = Built()
 
 
 def around(problem, count, spread=0.1, seed=0):
@@ -52,14 +59,15 @@ def _code_of_all_robots(monkeypatch, request):
     monkeypatch.setattr(routines, "MOST", request.param)
 
 
+NAMES = "pendulum/swing-up", "cartpole/swing-up", "arm/reach", "quadrotor/loop"
 SHARED = [(name, 0) for name in ("arm/reach", "quadrotor/loop")]
-OF_THEIR_OWN = [(name, routines.MOST) for name in (*SMALL, "quadrotor/loop")]
+OF_THEIR_OWN = [(name, routines.MOST) for name in NAMES]
 
 
 @pytest.mark.parametrize(("name", "most"), cases([*SHARED, *OF_THEIR_OWN], [*SHARED, *OF_THEIR_OWN[:1]]))
 def test_a_batch_takes_the_iterations_of_a_loop_to_the_same_optima(name, most, monkeypatch):
     monkeypatch.setattr(routines, "MOST", most)
-    problem = SMALL.get(name) or problems.find(name).build()
+    problem = SMALL[name]
     batch = ddp.Batch(problem, 12)
     assert batch.obstacle == ""
     assert compare(problem, {"x0": around(problem, 12)}, batch=batch).converged.all()
@@ -154,7 +162,7 @@ def test_limits_of_controls_are_kept(limit):
 
 
 def test_limits_of_many_controls_are_kept():
-    problem = replace(REACH, control_limits=(-40.0, 40.0))
+    problem = replace(SMALL["arm/reach"], control_limits=(-40.0, 40.0))
     batch = ddp.Batch(problem, 4)
     found = compare(problem, {"x0": around(problem, 4, 0.05)}, batch=batch)
     assert np.abs(found.U).max() == 40.0
@@ -162,10 +170,10 @@ def test_limits_of_many_controls_are_kept():
 
 
 def test_targets_vary_beside_states():
-    pose = REACH.number("terminal[0].target")
+    pose = SMALL["arm/reach"].number("terminal[0].target")
     targets = np.array([pose] * 5)
     targets[:, :3, 3] += 0.1 * np.random.default_rng(1).normal(size=(5, 3))
-    compare(REACH, {"x0": around(REACH, 5), "terminal[0].target": targets})
+    compare(SMALL["arm/reach"], {"x0": around(SMALL["arm/reach"], 5), "terminal[0].target": targets})
 
 
 @pytest.mark.parametrize("own", [np.ones(2), np.array([[1.0, 0.6], [0.6, 1.0]])])
@@ -196,7 +204,7 @@ def test_what_the_loop_does_not_know_goes_through_solve_and_is_named():
     compare(obstacles, {"x0": around(obstacles, 2, 0.01)}, batch=batch)
     assert batch.left == 2
     assert ddp.Batch(problems.find("quadruped/trot").build(), 1).obstacle
-    assert ddp.Batch(REACH, 1, ddp.Newton()).obstacle == "options of the solver"
+    assert ddp.Batch(SMALL["arm/reach"], 1, ddp.Newton()).obstacle == "options of the solver"
 
 
 def test_other_endings_are_left_to_solve():
@@ -206,11 +214,11 @@ def test_other_endings_are_left_to_solve():
 
 
 def test_a_solution_is_followed():
-    nominal = ddp.solve(REACH)
-    X0 = around(REACH, 6)
-    found = ddp.Batch(REACH, 6).solve({"x0": X0}, nominal)
+    nominal = ddp.solve(SMALL["arm/reach"])
+    X0 = around(SMALL["arm/reach"], 6)
+    found = ddp.Batch(SMALL["arm/reach"], 6).solve({"x0": X0}, nominal)
     for i, x0 in enumerate(X0):
-        alone = ddp.solve(REACH.starting_at(x0), guess=nominal)
+        alone = ddp.solve(SMALL["arm/reach"].starting_at(x0), guess=nominal)
         assert found.iterations[i] == alone.iterations
         np.testing.assert_allclose(found.X[i], alone.X, atol=1e-8)
 
@@ -293,16 +301,16 @@ def test_a_problem_that_fails_leaves_the_others_alone():
 
 
 def test_a_state_in_which_no_controls_keep_at_rest_leaves_the_others_alone():
-    X0 = around(REACH, 11)
+    X0 = around(SMALL["arm/reach"], 11)
     X0[[4, 9]] = 1e200
-    found, good = ddp.Batch(REACH, 11).solve({"x0": X0}), np.delete(np.arange(11), [4, 9])
+    found, good = ddp.Batch(SMALL["arm/reach"], 11).solve({"x0": X0}), np.delete(np.arange(11), [4, 9])
     assert [one.sample for one in found.failures() if "the guess diverges" in one.status] == [4, 9]
-    assert np.array_equal(found.X[good], ddp.Batch(REACH, 9).solve({"x0": X0[good]}).X)
+    assert np.array_equal(found.X[good], ddp.Batch(SMALL["arm/reach"], 9).solve({"x0": X0[good]}).X)
 
 
 def test_a_state_that_is_lost_for_several_steps_leaves_the_others_alone():
-    good, lost = around(REACH, 11), np.array([4, 9])
-    for problem in (REACH, REACH.with_guess(None)):
+    good, lost = around(SMALL["arm/reach"], 11), np.array([4, 9])
+    for problem in (SMALL["arm/reach"], SMALL["arm/reach"].with_guess(None)):
         batch, others = ddp.Batch(problem, 11), ddp.Batch(problem, 9)
         for begin in (False, True, True, False):
             states = good.copy()
@@ -352,22 +360,22 @@ def test_input_is_named():
     with pytest.raises(ddp.ProblemError, match="problem: expected a Problem, got 3"):
         ddp.Batch(3, 1)
     with pytest.raises(ddp.ProblemError, match="size: expected a whole number of at least 1, got 0"):
-        ddp.Batch(REACH, 0)
+        ddp.Batch(SMALL["arm/reach"], 0)
     with pytest.raises(ddp.ProblemError, match=r"solver: expected DDP\(...\), ILQR\(...\) or Newton\(...\), got 'ddp'"):
-        ddp.Batch(REACH, 1, "ddp")
+        ddp.Batch(SMALL["arm/reach"], 1, "ddp")
     with pytest.raises(ddp.ProblemError, match="threads: expected a whole number of at least 1, got -1"):
-        ddp.Batch(REACH, 1, threads=-1)
-    batch = ddp.Batch(REACH, 2)
+        ddp.Batch(SMALL["arm/reach"], 1, threads=-1)
+    batch = ddp.Batch(SMALL["arm/reach"], 2)
     with pytest.raises(ddp.ProblemError, match="over: expected 2 samples, the size of the batch, got 3"):
-        batch.solve({"x0": around(REACH, 3)})
+        batch.solve({"x0": around(SMALL["arm/reach"], 3)})
     with pytest.raises(ddp.ProblemError, match=r"over, sample 1 of 2: terminal\[0\] .*: weights"):
         batch.solve({"terminal[0].weights": np.multiply.outer([1.0, -1.0], np.ones(6))})
     with pytest.raises(ddp.ProblemError, match=r"states: expected shape \(2, 12\), got \(12,\)"):
-        batch.step(REACH.x0)
+        batch.step(SMALL["arm/reach"].x0)
     with pytest.raises(ddp.ProblemError, match=r"guess\.U: expected"):
-        batch.solve({"x0": around(REACH, 2)}, ddp.solve(SMALL["pendulum/swing-up"]))
+        batch.solve({"x0": around(SMALL["arm/reach"], 2)}, ddp.solve(SMALL["pendulum/swing-up"]))
     for threads in (1, 2):
-        with ddp.Batch(REACH, 2, threads=threads) as batch:
-            batch.step(around(REACH, 2))
+        with ddp.Batch(SMALL["arm/reach"], 2, threads=threads) as batch:
+            batch.step(around(SMALL["arm/reach"], 2))
         with pytest.raises(ddp.ProblemError, match="batch: expected one that is open, this one was closed"):
-            batch.step(around(REACH, 2))
+            batch.step(around(SMALL["arm/reach"], 2))

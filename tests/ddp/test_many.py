@@ -17,6 +17,7 @@ import many_systems
 import numpy as np
 import pytest
 from many_systems import DEADLY, Deadly, Odd, Picky, Wells, drift, of, straight
+from thorough import cases
 
 import ddp
 from ddp.many import driver, executors
@@ -75,7 +76,7 @@ def test_stores_are_the_same_to_the_last_bit_whoever_solves(executor, problem, o
     assert os.listdir(tmp_path) == ["a.zarr"]
 
 
-@pytest.mark.parametrize("start", [None, "neighbours"])
+@pytest.mark.parametrize("start", cases([None, "neighbours"], [None]))
 def test_compiled_loops_leave_the_same_bits_whoever_shares_the_samples(start, problem, over):
     states = {"x0": over["x0"]}
     serial = ddp.solve_many(problem, states, executor=1, start=start)

@@ -1,6 +1,7 @@
 """Systems of one's own: f is enough, its derivatives are used where they are given."""
 
 import pickle
+from functools import cache
 
 import numpy as np
 import pytest
@@ -70,7 +71,10 @@ def swing_up(dynamics):
     return ddp.Problem(dynamics, [running], [end], START, 20)
 
 
-REFERENCE = ddp.solve(swing_up(FunctionDynamics(Pendulum().step, 2, 1, dt=0.03)))
+@cache
+def reference():
+    """The solution of the same step as a function."""
+    return ddp.solve(swing_up(FunctionDynamics(Pendulum().step, 2, 1, dt=0.03)))
 
 
 @pytest.mark.parametrize("kind", [Pendulum, Sloped, Bent])
@@ -97,7 +101,7 @@ def test_wrong_derivatives_of_ones_own_are_named():
             return 1.01 * A, B
 
     problem = swing_up(Wrong())
-    report = ddp.check_derivatives(problem, REFERENCE.X, REFERENCE.U, knots=[10])
+    report = ddp.check_derivatives(problem, reference().X, reference().U, knots=[10])
     assert "dynamics A" in {check.name for check in report.wrong}
 
 
@@ -119,7 +123,7 @@ def test_a_manifold_of_ones_own_has_the_optimum_of_its_chart():
 
     problem = ddp.Problem(OnCircle(), [upright], [end], np.array([np.cos(2.0), np.sin(2.0), 0.0]), 20)
     solution = ddp.solve(problem)
-    assert solution.cost == pytest.approx(REFERENCE.cost, rel=1e-6)
+    assert solution.cost == pytest.approx(reference().cost, rel=1e-6)
     assert solution.stationarity() < 1e-5
     with pytest.raises(ddp.ProblemError, match="x0: expected points on the circle"):
         problem.starting_at(np.array([2.0, 0.0, 0.0]))
@@ -136,14 +140,14 @@ def missed(x, u):
 def test_costs_are_functions():
     problem = ddp.Problem(FunctionDynamics(Pendulum().step, 2, 1, dt=0.03), [far], [missed], START, 20)
     solution = ddp.solve(pickle.loads(pickle.dumps(problem)))
-    assert solution.cost == pytest.approx(REFERENCE.cost, rel=1e-9)
+    assert solution.cost == pytest.approx(reference().cost, rel=1e-9)
     assert ddp.check_derivatives(problem, solution.X, solution.U, knots=[0, 10, 20]).ok
     assert [name for name, _, _ in problem.objective.terms()] == ["running[0] (far)", "terminal[0] (missed)"]
 
 
 def test_ones_own_system_crosses_processes():
     problem = pickle.loads(pickle.dumps(swing_up(Pendulum())))
-    assert problem.total(REFERENCE.X, REFERENCE.U) == pytest.approx(REFERENCE.cost, rel=1e-12)
+    assert problem.total(reference().X, reference().U) == pytest.approx(reference().cost, rel=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -227,7 +231,7 @@ def test_ones_own_methods_may_write_on_arguments_and_reuse_results(rng):
         np.testing.assert_array_equal(getattr(reusing, name)(X, V), getattr(known, name)(X, V))
     np.testing.assert_array_equal((X, V), given)
     solution = ddp.solve(swing_up(Reusing()))
-    assert solution.cost == pytest.approx(REFERENCE.cost, rel=1e-9)
+    assert solution.cost == pytest.approx(reference().cost, rel=1e-9)
 
 
 @pytest.mark.parametrize("name", ["difference", "integrate"])
