@@ -261,9 +261,6 @@ SIZES = {
 TIMES_INVERTED = {motion_under_contacts: 2, impact: 2}
 """Number of times that M⁻¹ is a factor of results: it magnifies rounding."""
 
-IN_ALL = (energy,)
-"""Sources that are run on every number in the suite, the others on floats and lanes there."""
-
 
 @cache
 def scene_of(seed):
@@ -305,7 +302,7 @@ def room_of(scene):
 
 @pytest.mark.parametrize("source", SIZES, ids=lambda source: source.py_func.__name__)
 def test_every_number_gives_the_result_of_floats(source):
-    run, numbers = OfTrees(source), OTHERS if source in IN_ALL else cases(OTHERS, ("lanes",))
+    run, numbers = OfTrees(source), cases(OTHERS, ("lanes",))
     for seed in range(TREES):
         rng = np.random.default_rng(seed)
         robot, scene = scene_of(seed)

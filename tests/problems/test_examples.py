@@ -1,10 +1,12 @@
 """Examples of feedback: what they print says that robots come back."""
 
 import re
+from itertools import islice
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from thorough import cases
 
 import ddp
 from problems import arm, balance, examples
@@ -34,9 +36,11 @@ def test_pushed_soles_do_not_move(talos):
     assert np.abs(held).max() < 1e-9
 
 
-def test_a_humanoid_stays_on_its_soles_in_mujoco():
+def test_a_humanoid_stays_on_its_soles_in_mujoco(monkeypatch):
+    pushes = cases(PUSHES, [max(PUSHES, key=np.linalg.norm)])
+    monkeypatch.setattr(examples, "PUSHES", pushes)
     lines = list(examples.stand())
-    assert len(lines) == len(PUSHES)
+    assert len(lines) == len(pushes)
     for line in lines:
         assert "fell" not in line
         assert float(re.search(r"rms ([\d.e-]+)", line)[1]) < 0.02
@@ -51,8 +55,9 @@ def test_feedback_throws_where_torques_alone_miss():
 
 
 def test_a_quadruped_trots_and_jumps_closer_to_its_plan_than_by_a_joint_pd():
-    lines = list(examples.trot_and_jump(["solo12"]))
-    assert [line.split(":")[0] for line in lines] == ["solo12 trot", "solo12 jump"]
+    count = cases(2, 1)
+    lines = list(islice(examples.trot_and_jump(["solo12"]), count))
+    assert [line.split(":")[0] for line in lines] == ["solo12 trot", "solo12 jump"][:count]
     for line in lines:
         found = re.findall(r"(\d+\.\d+|falls) \(PD (\d+\.\d+|falls)\)", line)
         assert len(found) == 4
