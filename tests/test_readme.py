@@ -17,7 +17,7 @@ EXAMPLES = [
     for example in re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), flags=re.DOTALL)
 ]
 
-LARGE = re.compile("gallery: # (an ANYmal with a Kinova|Baxter|an Allegro|Talos on both)")
+LARGE = re.compile("gallery: # (an ANYmal with a Kinova|Baxter|an Allegro|Talos)")
 """Robots of as many joints as others of the gallery have together."""
 
 

@@ -7,6 +7,7 @@ import pinocchio as pin
 import pytest
 from contact_oracles import FEET
 from oracles import random_tree, sprung
+from thorough import cases
 from uneven_steps import fourth, uneven
 
 import ddp
@@ -103,7 +104,7 @@ def test_derivatives_of_a_problem_with_uneven_steps_are_right(rng):
     problem = uneven()
     X, U = legged.follow_nominal(problem)
     X = problem.dynamics.integrate(X, 0.05 * rng.normal(size=(len(X), problem.dynamics.n)))
-    report = check_derivatives(problem, X, U, knots=[1, 12, 22, 33])
+    report = check_derivatives(problem, X, U, knots=cases([1, 12, 22, 33], [12, 33]))
     assert report.ok, report
 
 
