@@ -2,8 +2,8 @@
 """Hessians of a full-space step, tried in turn until a sweep finds one positive definite: its inertia correction.
 
 First shares of the exact Hessian, then mu I as well. ``Course.served``: place of the share less than one that served
-last, 0 for none. ``Course.mu``: the one that the last sweep needed, 0 for none. ``Course.stiff``: whether the last step
-was too long for its model: then no Hessian is tried without mu, which does not fall either.
+last, 0 for none. ``Course.mu``: the one that the last sweep needed, 0 for none. ``Course.stiff``: whether no Hessian is
+tried without mu: the last step was too long for its model, or only mu has kept it from that, and mu is not small yet.
 """
 
 from ddp.compiling.kernel import kernel
@@ -28,7 +28,7 @@ FIRST_SHIFT, SMALLEST_SHIFT, RISES, DECAY, MOST_SHIFT = 1e-4, 1e-20, (100.0, 8.0
 later, and falls from iterate to iterate."""
 
 STIFFER = 10.0
-"""By how much mu rises after steps that were too long for their models."""
+"""By how much mu rises after steps that were too long for their models though they had it."""
 
 
 @portable
@@ -42,6 +42,24 @@ def second_share(served, alpha, within):
     if within:
         return NONE
     return HALF if alpha < 1.0 or served == 0 else max(1, served - 1)
+
+
+@portable
+def revise_shift(s, one, short, full, constrained):
+    """Revise mu, and whether it stays, after a step; one: the cost that counts as one.
+
+    short: whether that was too long for its model.   full: whether it was taken as far as bounds allow.
+    constrained: whether there are constraints, which shorten steps that are not too long: mu does not stay after these.
+    Else mu falls after a full step, and models do without it once it is the first one: a step without mu that fails
+    says nothing about the mu with which the step before was taken in full.
+    """
+    had, first, s.stiff = s.shift > 0.0, FIRST_SHIFT * one, 1 if short else 0
+    if short:
+        s.mu = max(first, STIFFER * s.mu if had else s.mu)
+    elif had and not constrained:
+        if full:
+            s.mu /= DECAY
+        s.stiff = 1 if s.mu > first or not full else 0
 
 
 @kernel

@@ -11,7 +11,7 @@ import numpy as np
 
 from ddp.compiling.kernel import kernel
 from ddp.interior import course
-from ddp.interior.correction import FIRST_SHIFT, STIFFER, first_definite
+from ddp.interior.correction import first_definite, revise_shift
 from ddp.interior.filter import ENTRIES, accepts, begin_filter, clear_filter, enter, tighten
 from ddp.interior.memory import NUMBERS, Memory
 from ddp.interior.passes import arrive, judge, judged, left_open
@@ -37,8 +37,8 @@ LOWER = 0.1
 """The first barrier falls to this share where steps to its minimum lead astray, see `leads_astray`."""
 
 CURVED = 1.0 / 16.0
-"""Steps of a smaller fraction of what bounds allow are too long for their models: mu rises after them, and after
-none at all."""
+"""Steps of a smaller fraction of what bounds allow are too long for their models, as are those that are none at all:
+Hessians have mu I added then."""
 
 SHORTEST, SHORTEST_WHOLE = 1e-8, 2.0**-8
 """Steps of a smaller fraction of the longest one are none; of those that no bound cuts, within limits of controls."""
@@ -118,9 +118,8 @@ def follow(s, p, way, was_open):
     if s.alpha == 0.0 and s.stuck:
         return STOPPED
     s.stuck = 1 if s.alpha == 0.0 else 0
-    s.stiff = 1 if s.alpha == 0.0 or (p.first > 0 and s.alpha <= CURVED * way.longest) else 0
-    if s.stiff:
-        s.mu = max(FIRST_SHIFT * course.unit(p), STIFFER * s.mu)
+    short = s.alpha == 0.0 or (p.first > 0 and s.alpha <= CURVED * way.longest)
+    revise_shift(s, course.unit(p), short, s.alpha == way.longest, p.first > 0)
     if s.alpha == 0.0:
         clear_filter(s, p.theta)
         return TOOK

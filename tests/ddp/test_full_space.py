@@ -1,11 +1,13 @@
 """Full-space steps: counts of iterations on problems of many kinds, ends that are met, what is refused."""
 
+import itertools
 from dataclasses import replace
 
 import numpy as np
 import pinocchio as pin
 import pytest
 from constrained_systems import UR5_TO, noisy, on_a_rail, point_to_point
+from test_units import cart
 
 import ddp
 from ddp import options
@@ -15,6 +17,7 @@ from problems import arm, cartpole, gaits, pendulum, quadrotor
 from problems.constraints import FramePositionEquality, JointLimits, StateEquality, TorqueLimits
 from problems.costs import ControlCost, StateCost
 from problems.obstacles import Sphere, SphereClearance
+from problems.systems import rocket
 from tests.benchmarks.optimisers import limited, published
 
 LINEAR = ddp.DDP(step="linear", max_iterations=100)
@@ -118,6 +121,24 @@ def test_a_quadrotor_between_tight_bounds_arrives_in_about_the_iterations_that_i
     assert held.iterations <= 1.5 * free.iterations
     assert held.cost == pytest.approx(27.252028, rel=1e-6)
     assert held.stationarity() < 1e-6
+
+
+def test_regularisation_falls_after_full_steps_though_those_without_it_fail():
+    """It rose whenever a step without it had failed, whatever it had led to itself, until no step was left."""
+    solution = ddp.solve(cart(1.0, control_limits=(-6.0, 6.0)), replace(LINEAR, max_iterations=150))
+    assert solution.cost == pytest.approx(30.790728, rel=1e-7)
+    steps = [(record.regularization, record.step) for record in solution.history if record.regularization > 0.0]
+    assert any(later < mu for (mu, step), (later, _) in itertools.pairwise(steps) if step == 1.0)
+    assert all(later > mu for (mu, step), (later, _) in itertools.pairwise(steps) if step == 0.0)
+
+
+@pytest.mark.parametrize("start", [[0.98, 1.02, 1.08, 1.08, 1.1], [0.978, 1.021, 1.084, 1.078, 1.104]])
+def test_regularisation_does_not_stay_where_constraints_shorten_steps(start):
+    """It stayed, and so did steps of an eighth: none of these landings was found in 300 iterations."""
+    problem = rocket.landing()
+    solution = ddp.solve(replace(problem, x0=problem.x0 * start), LINEAR)
+    assert solution.kind == "minimum"
+    assert solution.iterations <= 50
 
 
 def test_limits_cost_no_iteration_where_nothing_reaches_them():
