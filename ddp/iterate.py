@@ -228,7 +228,8 @@ class Iterate:
         """Find what later judgements are relative to; by the exact Hessians where there are no others yet."""
         d = self.work.derivatives
         H = d.lzz if self.known & GAUSS_NEWTON else d.exact
-        found = scales(d.l, self.separable, H, d.diagonal, d.A, d.B, self.X, self.U, self.cost, self.highest)
+        separable = self.separable.astype(np.int64)  # as compiled iterations have them
+        found = scales(d.l, separable, H, d.diagonal, d.A, d.B, self.X, self.U, self.cost, self.highest)
         self.magnitude, self.control_weight, self.damping, self.unit, self.resolution, self.noise, self.grain = found
 
     def search(self, sweep: Sweep, longest: float) -> Step:

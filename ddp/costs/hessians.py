@@ -41,29 +41,31 @@ def scales(l, separable, H, diagonal, A, B, X, U, cost, highest):
         if 0.0 < candidate < np.inf:
             weight = candidate
     changed = effort + max(0.0, highest - cost)
-    size = 0.5 * (weighed(weights[:n], X, 2) + weighed(weights[n:], U, 2))
+    size = 0.5 * (weighed(weights, 0, n, X, 2) + weighed(weights, n, n + nu, U, 2))
     unit = max(min(magnitude, changed), DOWN_TO * min(changed, size), EPSILON**2 * changed)
     grain = N * EPSILON**2 * size
-    least, noise = damping(weight, weights[n:] / N, A, B), max(grain, 1e-12 * (unit + abs(cost)))
+    least, noise = damping(weight, weights, A, B), max(grain, 1e-12 * (unit + abs(cost)))
     return magnitude, weight, least, unit, EPSILON * magnitude, noise, grain
 
 
 @kernel
-def damping(weight, controls, A, B):
+def damping(weight, weights, A, B):
     """Number that mu is relative to: the weight of controls, or where that is `BEYOND` it, the least of all.
 
     mu is added to V and Q_uu alike: where states are of 1e6, or controls of very different size, the mean weight would
-    hold some of them still. The least is that of any of the controls (nu,), or of what it costs to move any state.
-    reach (n,): squares of how far a control that costs one half moves each state.
+    hold some of them still. The least is that of any of the controls, or of what it costs to move any state.
+    weights (n + nu,): sums over the horizon.   reach (n,): squares of how far a control that costs one half moves each
+    state.
     """
     N, n, nu = B.shape
     step, reach, least = max(1, N // KNOTS), np.zeros(n), weight
     for j in range(nu):
-        if 0.0 < controls[j] < np.inf:
-            least = min(least, controls[j])
+        own = weights[n + j] / N
+        if 0.0 < own < np.inf:
+            least = min(least, own)
             for t in range(0, N, step):
                 for i in range(n):
-                    reach[i] = max(reach[i], B[t, i, j] ** 2 / controls[j])
+                    reach[i] = max(reach[i], B[t, i, j] ** 2 / own)
     for _ in range(STEPS):
         before = reach.copy()
         for t in range(0, N, step):
@@ -77,14 +79,21 @@ def damping(weight, controls, A, B):
 
 
 @kernel
-def weighed(weights, a, power):
-    """Σ w_i max_t |a_ti|^power of rows a (., m), weights w (n,); where m is not n, as on manifolds, of the largest."""
-    own, most, total = a.shape[1] == weights.size, 0.0, 0.0
+def weighed(weights, begin, end, a, power):
+    """Σ w_i max_t |a_ti|^power of rows a (., m), power 1 or 2, weights w from ``begin`` to before ``end``.
+
+    Where these are not m, as on manifolds, all are of the largest number of a.
+    """
+    own, most, total = a.shape[1] == end - begin, 0.0, 0.0
     for i in range(a.shape[1]):
         largest = 0.0 if own else most
         for t in range(a.shape[0]):
             largest = max(largest, abs(a[t, i]))
         most = largest
         if own:
-            total += weights[i] * largest**power
-    return total if own else weights.sum() * most**power
+            total += weights[begin + i] * (largest * largest if power == 2 else largest)
+    if not own:
+        for i in range(begin, end):
+            total += weights[i]
+        total *= most * most if power == 2 else most
+    return total

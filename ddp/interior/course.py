@@ -103,7 +103,7 @@ def magnitude(l, separable, H, diagonal, X, U):
         total += abs(l[t])
         for i in range(n + nu if t < N else n):
             weights[i] += abs(diagonal[t, i] if separable[t] else H[t, i, i])
-    return max(total, EPSILON * (weighed(weights[:n], X, 1) + weighed(weights[n:], U, 1)) / TOLERANCE)
+    return max(total, EPSILON * (weighed(weights, 0, n, X, 1) + weighed(weights, n, n + nu, U, 1)) / TOLERANCE)
 
 
 @kernel
