@@ -8,7 +8,7 @@ is a twist (linear, angular) of six numbers with zeros, see ``slot``. Convention
 
 import numpy as np
 
-from ddp.compiling.kernel import inline, kernel
+from ddp.compiling.kernel import apart, inline, kernel
 from ddp.machine.coefficients import eighth_arctangent
 from ddp.machine.number import sine_cosine, square_root, where_less
 from ddp.machine.rotations import arc, log_arc
@@ -97,7 +97,7 @@ def move_joint(kind, nj, q, i, xi, iv, scale, out):
             out[i + k] = q[i + k] + scale * xi[iv + k]
 
 
-@kernel
+@apart
 def _turn_joint(kind, q, i, xi, iv, scale, out):
     """`move_joint` of kinds that turn by more than a sum, apart, so that others need not load their constants."""
     if kind == FREE_FLYER:
@@ -120,7 +120,7 @@ def joint_difference(kind, nj, q0, q1, i, out, iv):
             out[iv + k] = q1[i + k] - q0[i + k]
 
 
-@kernel
+@apart
 def _turn_between(kind, q0, q1, i, out, iv):
     """`joint_difference` of kinds whose difference is no subtraction."""
     if kind == FREE_FLYER:

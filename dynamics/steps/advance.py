@@ -59,13 +59,22 @@ def free_scratch(modes, mode, memory):
 
 @kernel
 def advance_freely(modes, mode, x, u, w):
-    """x := its next state under u, without contacts."""
-    tree, h, v = modes.tree, step_of(modes, mode), x[modes.tree.nq :]
-    if len(modes.method) > 1:
-        explicit_step(tree, modes.pulls, h, modes.method, x, u, w)
+    """x := its next state under u, without contacts.
+
+    Without stages of a method of runge_kutta.py a step is semi-implicit, by the acceleration where it begins.
+    """
+    tree, h, method, s, v = modes.tree, step_of(modes, mode), modes.method, w.stages, x[modes.tree.nq :]
+    stages, wrong = len(method) - 1, spread(0.0, x[0])
+    for i in range(max(stages, 1)):  # one call for both, as rollouts are compiled with all that they call
+        q, qd, a = x, v, w.a
+        if stages > 0:
+            q, qd, a = s.q, s.v[i], s.a[i]
+            reach_stage(tree, method, h, i, x, v, wrong, s.v, s.a, w.xi, q, qd)
+        actuate(tree, modes.pulls, u, q, qd, w.tau)
+        wrong += poison(forward_dynamics(tree, q, qd, w.tau, no_wrenches(x), w.bodies, a), a, tree.nv)
+    if stages > 0:
+        reach_stage(tree, method, h, stages, x, v, wrong, s.v, s.a, w.xi, x, v)
     else:
-        actuate(tree, modes.pulls, u, x, v, w.tau)
-        wrong = poison(forward_dynamics(tree, x, v, w.tau, no_wrenches(x), w.bodies, w.a), w.a, tree.nv)
         semi_implicit_step(tree, h, x, w.a, w.xi, wrong)
 
 
@@ -86,19 +95,6 @@ def semi_implicit_step(tree, h, x, a, xi, wrong):
         v[i] += h * a[i] + wrong
         xi[i] = h * v[i]
     integrate_configuration(tree, x, xi, 1.0, x)
-
-
-@kernel
-def explicit_step(tree, pulls, h, method, x, u, w):
-    """x := its next state by a method of runge_kutta.py."""
-    nv, stages, s, v = tree.nv, len(method) - 1, w.stages, x[tree.nq :]
-    wrong = spread(0.0, v[0])
-    for i in range(stages):
-        reach_stage(tree, method, h, i, x, v, wrong, s.v, s.a, w.xi, s.q, s.v[i])
-        actuate(tree, pulls, u, s.q, s.v[i], w.tau)
-        pivot = forward_dynamics(tree, s.q, s.v[i], w.tau, no_wrenches(x), w.bodies, s.a[i])
-        wrong += poison(pivot, s.a[i], nv)
-    reach_stage(tree, method, h, stages, x, v, wrong, s.v, s.a, w.xi, x, v)
 
 
 # -- with contacts ---------------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ Under α:  u = clip(U + α k + K (x ⊖ X)),  x' = f(x, u) ⊕ (α - 1) gap.
 from functools import cache
 from typing import Any, NamedTuple
 
-from ddp.compiling.kernel import callback, kernel, specialised, variant
+from ddp.compiling.kernel import apart, callback, kernel, specialised, variant
 from ddp.machine.addresses import integers_at
 from ddp.machine.fields import Fields, vector
 from ddp.machine.following import feedback
@@ -99,7 +99,7 @@ def _stray(context, memory, schedule, X, dX, U, to, gaps):  # type: ignore[no-un
 # -- rollouts --------------------------------------------------------------------------------------------------------
 
 
-@kernel
+@apart
 def open_gap(tree, alpha, gap, x, dx, new):
     """x := x ⊕ (α - 1) gap, and to the last bit x where α = 1; dx, new: scratch, the latter for a configuration."""
     n, nq, closed = 2 * tree.nv, tree.nq, True

@@ -1,0 +1,28 @@
+"""What first solves compile: in these the compiler takes most of the time."""
+
+import pytest
+from numba import types
+
+import ddp
+import problems
+from ddp.costs.hessians import scales
+from dynamics.steps.schemes import SEMI_IMPLICIT
+
+LARGEST = 8000
+"""Instructions of rollouts of robots without contacts, which are compiled with all that they call; they have 5800."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def swing_up():
+    """A pendulum's solve, whose iterations run in compiled code and in Python."""
+    return ddp.solve(problems.find("pendulum/swing-up").build())
+
+
+def test_what_judgements_are_relative_to_is_compiled_for_one_type_of_flags():
+    """Compiled iterations hand over integers, so those in Python do."""
+    assert {args[1].dtype for args in scales.overloads} == {types.int64}
+
+
+def test_rollouts_have_one_call_of_forward_dynamics_for_all_methods():
+    sizes = [one.library.code.size for one in SEMI_IMPLICIT.roller.track.overloads.values()]
+    assert 0 < max(sizes) < LARGEST
