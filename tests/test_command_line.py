@@ -19,7 +19,7 @@ import ddp
 from ddp.compiling import kernel
 from ddp.compiling.store import cache_directory
 from problems import ALL
-from problems.command import comparing, dynamics_bench, listing, output
+from problems.command import comparing, dynamics_bench, listing, output, papers
 from problems.command.parameters import HOW, build, parse
 
 
@@ -455,6 +455,15 @@ def test_a_node_without_ros_says_what_is_missing(tmp_path):
 ])  # fmt: skip
 def test_options_of_no_use_are_refused(arguments, words):
     fails_with(mayne(*arguments), 2, words)
+
+
+@pytest.mark.parametrize("seconds", ["-1", "nan", "inf"])
+@pytest.mark.parametrize("name", ["dynamics", "papers"])
+def test_times_of_benchmarks_that_end_at_once_or_never_are_refused(name, seconds, monkeypatch):
+    monkeypatch.setattr(dynamics_bench, "rows", lambda seconds: [])
+    monkeypatch.setattr(dynamics_bench, "scaling", lambda seconds: [])
+    monkeypatch.setattr(papers, "write_papers", lambda *given: None)
+    fails_with(mayne("bench", name, "--seconds", seconds), 2, "--seconds: expected")
 
 
 def test_an_unknown_command_is_refused_where_no_error_can_be_written():

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import click
 
+from ddp.errors import at_least_zero
 from problems.command import dynamics_bench, papers, soft
 from problems.command.output import check_file, progress, tell, wrote
 from problems.command.shell import JSON, named, refuse_idle
@@ -27,6 +28,7 @@ def bench(name: str, repeat: int, seconds: float, page: str, as_json: bool) -> N
     robots beside those of a paper; "papers": the figures and tables of the source papers, as one page.
     """
     refuse_idle(f"`bench {name}` has no use for it", *IDLE.get(name, OF_OTHERS))
+    at_least_zero("--seconds", seconds)
     if name == "papers":
         check_file("--page", page, [".html"])
         with progress("the papers' figures and tables, measuring"):
