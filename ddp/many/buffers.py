@@ -184,6 +184,8 @@ def writing(path: Path) -> Iterator[None]:
         yield
     except (OSError, ProblemError) as reason:
         told = str(reason).removeprefix("path: ")
+        if told.startswith("into: "):  # of a store that is damaged, from which nothing goes on
+            raise
         if isinstance(reason, OSError):
             told = f"cannot write {shown(path)}: {reason.strerror or reason}"
         raise ProblemError(f"into: {told}; what was solved is kept, and the same call goes on from there") from None

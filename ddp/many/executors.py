@@ -4,7 +4,7 @@ import multiprocessing
 from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor, ThreadPoolExecutor
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import numpy as np
 
@@ -91,6 +91,27 @@ class Threads(Crew):
             self._own.shutdown(wait=True, cancel_futures=True)
 
 
+class Spawning:
+    """Context of `multiprocessing` that starts processes anew, and knows which."""
+
+    def __init__(self) -> None:
+        self._context, self._started = multiprocessing.get_context("spawn"), list[Any]()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._context, name)
+
+    def Process(self, target: Any, args: Any) -> Any:
+        """Make a process, as contexts do."""
+        self._started.append(process := self._context.Process(target=target, args=args))
+        return process
+
+    def kill(self) -> None:
+        """End all processes, also those that are importing and listen to nobody yet."""
+        for process in self._started:
+            if process.pid is not None:
+                process.kill()
+
+
 class Pool(Crew):
     """Processes of this machine, which begin with the first task and end with this one, however it ends."""
 
@@ -107,9 +128,9 @@ class Pool(Crew):
         self._refused = ""
 
     def _begin(self) -> ProcessPoolExecutor:
-        spawn = multiprocessing.get_context("spawn")
-        self._theirs, self._ours = spawn.Pipe()
-        self._pool = ProcessPoolExecutor(self._count, spawn, settle_in, (self._theirs,))
+        self._spawning = context = cast(Any, Spawning())
+        self._theirs, self._ours = self._spawning.Pipe()
+        self._pool = ProcessPoolExecutor(self._count, context, settle_in, (self._theirs,))
         return self._pool
 
     def submit(self, function: Callable[..., Any], *arguments: Any) -> Future[Any]:
@@ -134,6 +155,7 @@ class Pool(Crew):
         """End the processes, whatever they are at."""
         if self._pool is not None:
             self._ours.close()
+            self._spawning.kill()
             self._pool.shutdown(wait=True, cancel_futures=True)
             self._theirs.close()
             self._pool = None

@@ -84,6 +84,14 @@ def test_what_a_store_has_lost_is_solved_again_to_the_same_bits(problem, over, t
     assert max(progress.done for progress in told) == 90
 
 
+def test_a_store_that_is_removed_meanwhile_is_told_once(problem, over, tmp_path):
+    few = {name: values[:3] for name, values in over.items()}
+    with pytest.raises(ddp.ProblemError, match=r"^into: \S+a\.zarr/done is damaged .*: solve anew$"):
+        ddp.solve_many(
+            problem, few, executor=1, into=tmp_path / "a.zarr", progress=lambda told: shutil.rmtree(tmp_path / "a.zarr")
+        )
+
+
 def test_what_is_no_damage_is_told_as_it_is(tmp_path):
     for code in (errno.EMFILE, errno.EACCES, errno.EIO):
         with (

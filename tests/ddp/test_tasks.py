@@ -5,10 +5,11 @@ import time
 from concurrent.futures import Future
 
 import numpy as np
+from many_systems import deaf
 
 import ddp
 from ddp.machine.number import WIDTH
-from ddp.many import driver
+from ddp.many import driver, executors
 from ddp.many.plan import Block
 from ddp.many.rows import NONE, policy_type, row_type
 from ddp.many.work import Task, Work, solved
@@ -133,6 +134,15 @@ class Sends(Recorded):
         future = super().submit(*task)
         self.sent.append(len(pickle.dumps(future.result())))
         return future
+
+
+def test_processes_that_are_still_importing_are_not_waited_for(monkeypatch):
+    monkeypatch.setattr(executors, "settle_in", deaf)
+    pool = executors.Pool(2)
+    pool.submit(time.sleep, 0.0)
+    begin = time.perf_counter()
+    pool.close()
+    assert time.perf_counter() - begin < 20.0
 
 
 def test_workers_send_little_so_that_none_is_killed_amid_it():
