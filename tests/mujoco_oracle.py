@@ -181,7 +181,10 @@ def neutralise(m):
     for effect in ("stiffness", "bending", "damping", "edgestiffness", "edgedamping"):
         getattr(m, f"flex_{effect}")[:] = 0.0
     m.jnt_stiffness[m.jnt_type <= BALL] = 0.0
-    m.actuator_damping[m.actuator_trntype == TENDON] = m.actuator_armature[m.actuator_trntype == TENDON] = 0.0
+    for i in range(m.nactuator):
+        if m.actuator_trntype[i] == TENDON or m.jnt_type[m.actuator_trnid[i, 0]] <= BALL:  # MuJoCo has none elsewhere
+            m.actuator_damping[i] = m.actuator_armature[i] = 0.0
+    mujoco.mj_setConst(m, mujoco.MjData(m))  # bodies that MuJoCo calls simple have their inertia from there
 
 
 def error(ours, theirs):

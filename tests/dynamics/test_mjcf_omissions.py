@@ -55,6 +55,14 @@ NAMED = {
         {}, TENDON.format("") + '<actuator><motor name="m" tendon="t" armature=".2" damping="3"/></actuator>',
         "armature and damping of actuators 'm' (line 18, motor) are not modelled",
     ),
+    "rotor of a ball": (
+        {}, '<actuator><motor name="m" joint="c" gear="1 2 3" armature=".2"/></actuator>',
+        "armature and damping of actuators 'm' (line 18, motor) are not modelled",
+    ),
+    "drag of a free joint": (
+        {}, '<actuator><motor name="m" joint="root" damping="3"/></actuator>',
+        "armature and damping of actuators 'm' (line 18, motor) are not modelled",
+    ),
     "flex": (
         {}, """<worldbody><flexcomp name="cloth" type="grid" count="3 3 1" spacing=".1 .1 .1" dim="2" mass="1">
         <elasticity young="1e3" poisson="0" thickness=".01" elastic2d="both"/></flexcomp></worldbody>""",
