@@ -13,6 +13,7 @@ import json
 import logging
 import os
 import shutil
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -30,17 +31,18 @@ from ddp.protocols import Array
 
 logger = logging.getLogger("mayne")
 
-FORMAT, VERSION = "mayne batch", 3
-"""Sign of stores, and the version that is written and read."""
+FORMAT, VERSION, OLDEST = "mayne batch", 4, 3
+"""Sign of stores, the version that is made, and the oldest one that is read, and resumed as what it is.
+
+From version 4 on all chunks have files, also those of zeros alone, so that a missing file is a lost one. Programs that
+do not write these refuse such stores.
+"""
 
 CHUNK = 1 << 22
 """Bytes of the largest array of a chunk, about."""
 
 IDENTITY = {"problem": "is of another problem", "over": "has other samples", "plan": "is of another plan"}
 """Attributes that tell batches apart, and what a store is where they differ."""
-
-WHOLE = "chunks", "each has a file"
-"""Attribute of stores that write all chunks, also those of zeros alone."""
 
 NAMED = {"given": "the solution that solves start from"}
 """Words for attributes whose names do not say what differs."""
@@ -122,7 +124,6 @@ class Store:
         beside = self.path.with_name(f".{self.path.name}.{os.getpid()}.new")
         shutil.rmtree(beside, ignore_errors=True)
         try:
-            attributes = attributes | dict([WHOLE])
             texts = {name: one if isinstance(one, (str, int)) else json.dumps(one) for name, one in attributes.items()}
             group = zarr.open_group(str(beside), mode="w", zarr_format=3, attributes=texts)
             checked = [zarr.codecs.Crc32cCodec()]
@@ -226,7 +227,7 @@ class Store:
         for name in self._kind.names or ():
             if name != "row":
                 values = (as_texts if name in TEXTS else np.ascontiguousarray)(rows[name])
-                self.group[name].with_config({"write_empty_chunks": True})[start:stop] = values
+                _writing_all(self.group, name)[start:stop] = values
         self.group["done"][start:stop] = True
         self._settled[start:stop] = True
         self.parts.drop(self._settled)
@@ -241,6 +242,15 @@ class Store:
             with open(self.parts.folder / "lock", "wb") as file:
                 lock(file)
                 yield
+
+
+_settings = threading.Lock()
+
+
+def _writing_all(group: Any, name: str) -> Any:
+    """An array of a group that writes chunks of zeros, too."""
+    with _settings, zarr_or_refuse().config.set({"array.write_empty_chunks": True}):  # zarr's, of all threads
+        return group[name]
 
 
 def _parts_of(group: Any) -> Folder:
@@ -279,7 +289,7 @@ def opened(path: Path, field: str = "into") -> Any:
         raise ProblemError(f"{field}: {shown(path)} is no store of solves{why}") from None
     if sign[0] != FORMAT:
         raise ProblemError(f"{field}: {shown(path)} is no store of solves")
-    if sign[1] != VERSION:
+    if sign[1] not in range(OLDEST, VERSION + 1):
         raise ProblemError(f"{field}: {shown(path)} is a store of version {sign[1]}, expected {VERSION}: solve anew")
     with reading(path, field):
         varied = {f"over.{name}" for name in attribute(group, "over")}
@@ -294,6 +304,7 @@ class Kept:
 
     def __init__(self, group: Any, name: str, field: str = "path") -> None:
         self._path, self._field, self._group = Path(group.store.root, name), field, group
+        self._tells_lost = name != "done" and group.attrs.get("version", 0) > OLDEST
         with reading(self._path, field):
             self._array = group[name]
 
@@ -321,7 +332,7 @@ class Kept:
                 with self._reading(start, stop):
                     self._array[start]
             raise
-        if self._group.attrs.get(WHOLE[0]) == WHOLE[1] and self._path.name != "done":
+        if self._tells_lost:
             for start, stop in self._chunks(which):
                 if self._is_lost(start, stop):
                     with self._reading(start, stop):
@@ -344,7 +355,7 @@ class Kept:
     def _is_lost(self, start: int, stop: int) -> bool:
         """Whether the file of a chunk is not there, though its rows are: those that vary always, others once done."""
         file = self._path.joinpath("c", str(start // self._array.chunks[0]), *["0"] * (self._array.ndim - 1))
-        if file.exists():
+        if file.exists() or 0 in self._array.shape:  # arrays without numbers have no files
             return False
         is_done = self._path.name.startswith("over.") or bool(np.any(self._group["done"][start:stop]))
         return is_done and not file.exists()  # another process may have written it meanwhile

@@ -214,7 +214,7 @@ def test_solutions_list_what_was_kept_and_nothing_else(serial):
 def test_a_store_of_another_version_is_refused(problem, over, tmp_path):
     ddp.solve_many(problem, {name: values[:3] for name, values in over.items()}, executor=1, into=tmp_path / "a.zarr")
     zarr.open_group(str(tmp_path / "a.zarr"), mode="r+").attrs["version"] = 1
-    with pytest.raises(ddp.ProblemError, match=r"a.zarr is a store of version 1, expected 3: solve anew"):
+    with pytest.raises(ddp.ProblemError, match=r"a.zarr is a store of version 1, expected 4: solve anew"):
         ddp.Solutions.open(tmp_path / "a.zarr", problem)
 
 
