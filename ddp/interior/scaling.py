@@ -68,7 +68,8 @@ def units_of(problem: Problem, d: Derivatives, X: Array, U: Array, even: bool = 
         most = np.maximum(np.abs(problem.lower), np.abs(problem.upper)).max(axis=0)
         dear[n:] = np.fmin(np.where(dear[n:] > 0.0, dear[n:], np.inf), most)
         size = np.fmax(moved, np.where(np.isfinite(dear), AT_LEAST * dear, 0.0))
-        reach = np.sqrt(problem.horizon) * np.abs(d.B).max(axis=0) @ size[n:]
+        pushed = np.where(size[n:] > 0.0, size[n:], 1.0)  # by a unit where nothing tells by how much
+        reach = np.sqrt(problem.horizon) * np.abs(d.B).max(axis=0) @ pushed
         if not (reach > 0.0).all():
             by_states = np.sqrt(problem.horizon) * np.abs(d.A - np.eye(n)).max(axis=0) @ reach
             reach = np.where(reach > 0.0, reach, by_states)

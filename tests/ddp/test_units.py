@@ -116,6 +116,27 @@ def test_solves_in_other_units_go_on_from_checkpoints_to_the_same_bits(tmp_path,
     assert (again.X == whole.X).all()
 
 
+@pytest.mark.parametrize("length", [2.0**10, 2.0**-10], ids=["mm", "km"])
+def test_states_at_rest_have_units_where_nothing_costs_anything_yet(length):
+    """A point goes past a disc: it begins at rest, without controls, which alone cost."""
+    goal = np.array([1.0, 0.6, 0.0, 0.0])
+
+    def solved(s):
+        def step(x, u):
+            return s * np.stack([*(x[:2] / s + 0.1 * x[2:] / s), *(x[2:] / s + 0.1 * u)])
+
+        past = ddp.Inequality(lambda x, u: np.sqrt((x[:2] / s) @ (x[:2] / s)), lower=0.4)
+        end = ddp.Equality(lambda x, u: x / s - goal)
+        return ddp.solve(ddp.Problem(
+            FunctionDynamics(step, 4, 2), [lambda x, u: 0.01 * u @ u], [], s * np.array([-1.0, -0.1, 0.0, 0.0]), 30,
+            constraints=[past], terminal_constraints=[end],
+        ))  # fmt: skip
+
+    plain, found = solved(1.0), solved(length)
+    assert found.iterations <= 1.5 * plain.iterations  # 313 of mm, 35 of km
+    assert found.cost == pytest.approx(plain.cost, rel=1e-8)
+
+
 def test_motions_that_begin_at_their_goal_tell_of_no_units():
     problem = on_rails()
     upright = np.array([1e-9, np.pi, 0.0, 0.0])
